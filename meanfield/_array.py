@@ -1,0 +1,48 @@
+"""How numbers from outside become arrays: one place for dtype and finiteness."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike
+
+from .errors import InvalidInputError, PrecisionError
+
+
+def is_concrete(value: object) -> bool:
+    """Whether the entries of `value` can be read on the host now."""
+    return not isinstance(value, jax.core.Tracer)
+
+
+def float_array(name: str, value: ArrayLike | list) -> Array:
+    """`value` as a floating-point array; integers become the default float.
+
+    Raises:
+        PrecisionError: if it is double precision while JAX rounds to single.
+        InvalidInputError: if it is not numeric, or has entries that are not finite.
+    """
+    if isinstance(value, jax.Array):
+        array = value
+    else:
+        array = _from_host(name, value)
+    if not jnp.issubdtype(array.dtype, jnp.floating):
+        array = array.astype(jnp.result_type(float))
+    if is_concrete(array) and not bool(jnp.all(jnp.isfinite(array))):
+        raise InvalidInputError(f"`{name}` has entries that are not finite.")
+    return array
+
+
+def _from_host(name: str, value: ArrayLike | list) -> Array:
+    try:
+        host = np.asarray(value)
+        numeric = host.dtype.kind in "biuf"
+    except ValueError:
+        numeric = False
+    if not numeric:
+        raise InvalidInputError(f"`{name}` must be numbers in a regular array.")
+    explicit_double = isinstance(value, np.ndarray) and host.dtype == np.float64
+    if explicit_double and not jax.config.read("jax_enable_x64"):
+        raise PrecisionError(
+            f"`{name}` is float64 but JAX would round it to float32; write "
+            '`jax.config.update("jax_enable_x64", True)` before making any array.'
+        )
+    return jnp.asarray(host)

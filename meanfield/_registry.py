@@ -1,0 +1,60 @@
+"""Named objects: a registry maps a name to an object and suggests near misses."""
+
+import difflib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Generic, TypeVar
+
+from typing_extensions import override
+
+from .errors import UnknownNameError
+
+T = TypeVar("T")
+
+
+def suggestion(name: str, known: Mapping[str, object] | list[str]) -> str:
+    """The end of an error message: the nearest known name, or all of them."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"did you mean `{near[0]}`?" if near else f"known: {', '.join(known)}."
+
+
+class Registry(Mapping[str, T], Generic[T]):
+    """A read-only mapping from names to objects, filled by `register`.
+
+    Args:
+        kind: what the objects are, for messages: `"attention"`.
+    """
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._items: dict[str, T] = {}
+
+    def register(self, name: str) -> Callable[[T], T]:
+        """A decorator that files an object under `name`.
+
+        Raises:
+            ValueError: if the name is taken.
+        """
+
+        def add(item: T) -> T:
+            if name in self._items:
+                raise ValueError(f"The {self._kind} `{name}` is registered twice.")
+            self._items[name] = item
+            return item
+
+        return add
+
+    @override
+    def __getitem__(self, name: str) -> T:
+        if name not in self._items:
+            raise UnknownNameError(
+                f"There is no {self._kind} `{name}`; {suggestion(name, self._items)}"
+            )
+        return self._items[name]
+
+    @override
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    @override
+    def __len__(self) -> int:
+        return len(self._items)
