@@ -1,0 +1,13 @@
+from ._attention import Attention as Attention
+from ._attention import attentions as attentions
+from ._attention import closed_on_gaussians as closed_on_gaussians
+from ._attention import symmetries as symmetries
+from ._coupling import AbstractCoupling as AbstractCoupling
+from ._coupling import AbstractGaussianCoupling as AbstractGaussianCoupling
+from .softmax import Softmax as Softmax  # isort: split
+from .l2 import l2 as l2
+from .sinkhorn import Sinkhorn as Sinkhorn
+from .linear import Linear as Linear
+from .linear import LinearExpansion as LinearExpansion
+from .pointwise import Pointwise as Pointwise
+from .relu import Relu as Relu

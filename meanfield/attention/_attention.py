@@ -1,0 +1,132 @@
+"""Attention: a score, a coupling, a value; and the registry of its variants."""
+
+from collections.abc import Callable
+
+import jax.numpy as jnp
+from jaxtyping import Array, ArrayLike, Float
+from typing_extensions import override
+
+from meanfield._array import float_array
+from meanfield._registry import Registry
+from meanfield._typing import Time
+from meanfield.dynamics import AbstractDynamics
+from meanfield.errors import InvalidInputError, NotClosedError, UnsupportedError
+from meanfield.fields import AbstractField, image
+from meanfield.measures import AbstractMeasure, Gaussian, Points
+from meanfield.scores import AbstractQuadraticScore, AbstractScore
+
+from ._coupling import AbstractCoupling, AbstractGaussianCoupling
+
+
+class Attention(AbstractDynamics):
+    r"""$v[\mu](x) = V \int y\, \kappa_\mu(x, y)\, d\mu(y) + o$.
+
+    Args:
+        score: $s(x, y)$, already divided by its bandwidth.
+        coupling: from scores to $\kappa_\mu$.
+        value: $V$.
+        offset: $o$, zero if `None`; a real model's value and output biases.
+
+    Raises:
+        InvalidInputError: if `value` is not square or `offset` does not fit it.
+    """
+
+    score: AbstractScore
+    coupling: AbstractCoupling
+    value: Float[Array, "d d"]
+    offset: Float[Array, " d"]
+
+    def __init__(
+        self,
+        score: AbstractScore,
+        coupling: AbstractCoupling,
+        value: ArrayLike,
+        offset: ArrayLike | None = None,
+    ) -> None:
+        self.score = score
+        self.coupling = coupling
+        self.value = _square(value)
+        d = self.value.shape[0]
+        zero = jnp.zeros(d, self.value.dtype)
+        self.offset = zero if offset is None else float_array("offset", offset)
+        if self.offset.shape != (d,):
+            raise InvalidInputError(
+                f"`offset` must be a vector of {d} numbers; got shape "
+                f"{self.offset.shape}."
+            )
+
+    @property
+    @override
+    def jumps(self) -> Float[Array, " k"]:
+        return jnp.zeros(0, self.value.dtype)
+
+    @override
+    def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
+        del t
+        self._check_dimension(mu)
+        return image(self.value, self.offset, self._barycentre(mu))
+
+    def _barycentre(self, mu: AbstractMeasure) -> AbstractField:
+        """The one place that asks which measure this is."""
+        if isinstance(mu, Points):
+            return self.coupling.barycentre(self.score, mu)
+        if not isinstance(mu, Gaussian):
+            raise UnsupportedError(
+                f"Attention reads points and Gaussians; got a {type(mu).__name__}."
+            )
+        if not isinstance(self.score, AbstractQuadraticScore):
+            raise NotClosedError(
+                f"A `{type(self.score).__name__}` score has no closed form on a "
+                "Gaussian; a quadratic one has (`Dot`, `SquaredDistance`). Use points."
+            )
+        if not isinstance(self.coupling, AbstractGaussianCoupling):
+            raise NotClosedError(
+                f"`{type(self.coupling).__name__}` attention does not keep Gaussians "
+                f"Gaussian; these do: {', '.join(closed_on_gaussians())}. Use points."
+            )
+        return self.coupling.affine(self.score, mu)
+
+    def _check_dimension(self, mu: AbstractMeasure) -> None:
+        d = self.value.shape[0]
+        given = mu.tokens.x.shape[1] if isinstance(mu, Points) else None
+        given = mu.mean.shape[0] if isinstance(mu, Gaussian) else given
+        if given is not None and given != d:
+            raise InvalidInputError(
+                f"The attention acts in dimension {d} and the measure lives in "
+                f"dimension {given}; they must agree."
+            )
+
+
+Factory = Callable[..., Attention]
+Symmetry = str  # "permutation", "orthogonal" or "translation"
+
+attentions: Registry[Factory] = Registry("attention")
+symmetries: dict[str, frozenset[Symmetry]] = {}
+
+
+def variant(name: str, *declared: Symmetry) -> Callable[[Factory], Factory]:
+    """Registers a factory `(Q, K, V, **options) -> Attention` under `name`.
+
+    Args:
+        name: what the command line calls it.
+        *declared: what its barycentre commutes with, among `permutation` of tokens,
+            `orthogonal` change of basis and `translation`; tested for every variant.
+    """
+    symmetries[name] = frozenset(declared)
+    return attentions.register(name)
+
+
+def closed_on_gaussians() -> list[str]:
+    """The registered variants that map Gaussians to Gaussians."""
+    one = jnp.ones((1, 1))
+    makes = {name: make(one, one, one).coupling for name, make in attentions.items()}
+    return [n for n, c in makes.items() if isinstance(c, AbstractGaussianCoupling)]
+
+
+def _square(value: ArrayLike) -> Float[Array, "d d"]:
+    V = float_array("V", value)
+    if V.ndim != 2 or V.shape[0] != V.shape[1]:
+        raise InvalidInputError(
+            f"`V` must be a square matrix of the token dimension; got shape {V.shape}."
+        )
+    return V

@@ -1,0 +1,105 @@
+"""Linear attention, and the first-order expansion of softmax."""
+
+import jax.numpy as jnp
+from jaxtyping import Array, ArrayLike, Float
+from typing_extensions import override
+
+from meanfield.fields import AbstractField, Affine, Convergence
+from meanfield.measures import Gaussian, Points
+from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot
+from meanfield.tokens import Tokens
+
+from ._attention import Attention, variant
+from ._coupling import AbstractGaussianCoupling, require_dot
+from .pointwise import LinkedMean
+
+
+class Linear(AbstractGaussianCoupling):
+    r"""$\kappa_\mu(x, y) = s(x, y)$: no exponential, no normalisation."""
+
+    @override
+    def barycentre(self, score: AbstractScore, mu: Points) -> AbstractField:
+        return LinkedMean(_identity, score, mu)
+
+    @override
+    def affine(self, score: AbstractQuadraticScore, mu: Gaussian) -> Affine:
+        r"""$L = (\Sigma + \alpha\alpha^\top) A$, plus what biases add.
+
+        Source: castin2025, section 2.2, $\Gamma^{\mathrm{lin}}$ on a Gaussian.
+        """
+        dot = require_dot(score, "linear")
+        second = mu.covariance + jnp.outer(mu.mean, mu.mean)
+        linear = second @ dot.A + jnp.outer(mu.mean, dot.c)
+        return Affine(linear, second @ dot.a + dot.constant * mu.mean)
+
+
+class LinearExpansion(AbstractGaussianCoupling):
+    r"""$\kappa_\mu(x, y) = 1 + s(x, y) - \int s(x, z)\,d\mu(z)$.
+
+    Softmax to first order in the scores. What a score excludes is left out of both
+    integrals, and the rest renormalised.
+    """
+
+    @override
+    def barycentre(self, score: AbstractScore, mu: Points) -> AbstractField:
+        return ExpansionField(score, mu)
+
+    @override
+    def affine(self, score: AbstractQuadraticScore, mu: Gaussian) -> Affine:
+        r"""$L = \Sigma A$, $b = \alpha + \Sigma a$.
+
+        Source: castin2025, section 2.2, $\Gamma^{\mathrm{lin},\epsilon}$, whose last
+        factor is $Ax$ (ERRATA C1).
+        """
+        dot = require_dot(score, "linear-expansion")
+        Sigma = mu.covariance
+        return Affine(Sigma @ dot.A, mu.mean + Sigma @ dot.a)
+
+
+class ExpansionField(AbstractField):
+    r"""$x \mapsto \bar y + \int y\,s\,d\mu - \bar y \int s\,d\mu$, over what counts."""
+
+    score: AbstractScore
+    mu: Points
+
+    @override
+    def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
+        x = self.mu.tokens.x
+        origin = self.mu.mean  # a covariance does not depend on it, its rounding does
+        values = jnp.concatenate([jnp.ones_like(x[:, :1]), x - origin], axis=1)
+        zeroth = self.mu.integral(jnp.ones_like, self.score, tokens, values)
+        first = self.mu.integral(_identity, self.score, tokens, values)
+        mass = jnp.where(zeroth[:, :1] == 0, 1, zeroth[:, :1])
+        mean, score = zeroth[:, 1:] / mass, first[:, :1] / mass
+        barycentre = origin + mean + first[:, 1:] / mass - score * mean
+        return jnp.where(zeroth[:, :1] == 0, 0, barycentre)
+
+    @property
+    @override
+    def convergence(self) -> Convergence | None:
+        return None
+
+
+def _identity(scores: Array) -> Array:
+    return scores
+
+
+@variant("linear", "permutation", "orthogonal")
+def linear(
+    Q: ArrayLike, K: ArrayLike, V: ArrayLike, *, epsilon: float = 1.0
+) -> Attention:
+    r"""Linear attention, weights $Qx \cdot Ky/\epsilon$; castin2025, section 2.2."""
+    return Attention(Dot(Q, K, epsilon), Linear(), V)
+
+
+@variant("linear-expansion", "permutation", "orthogonal")
+def linear_expansion(
+    Q: ArrayLike, K: ArrayLike, V: ArrayLike, *, epsilon: float = 1.0
+) -> Attention:
+    r"""$\Gamma^{\mathrm{lin},\epsilon}$: scores $\epsilon\,Qx \cdot Ky$, value $V/\epsilon$.
+
+    What softmax with $(\epsilon Q, K, V/\epsilon)$ tends to as $\epsilon \to 0$, with an
+    error of order $\epsilon$ (castin2025, section 2.2, prints $o(\epsilon)$; ERRATA C1).
+    """
+    attention = Attention(Dot(Q, K, 1 / epsilon), LinearExpansion(), V)
+    return Attention(attention.score, attention.coupling, attention.value / epsilon)

@@ -1,0 +1,68 @@
+"""Attention whose weights are a function of each score alone: exp, sigmoid."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, ArrayLike, Float
+from typing_extensions import override
+
+from meanfield.fields import AbstractField, Convergence
+from meanfield.measures import Points
+from meanfield.measures import Link
+from meanfield.scores import AbstractScore, Dot
+from meanfield.tokens import Tokens
+
+from ._attention import Attention, variant
+from ._coupling import AbstractCoupling
+
+
+class Pointwise(AbstractCoupling):
+    r"""$\kappa_\mu(x, y) = \varphi(s(x, y))$; not closed on Gaussians in general.
+
+    Attributes:
+        link: $\varphi$, applied entrywise.
+    """
+
+    link: Link
+
+    @override
+    def barycentre(self, score: AbstractScore, mu: Points) -> AbstractField:
+        return LinkedMean(self.link, score, mu)
+
+
+class LinkedMean(AbstractField):
+    r"""$x \mapsto \int y\, \varphi(s(x, y))\, d\mu(y)$."""
+
+    link: Link
+    score: AbstractScore
+    mu: Points
+
+    @override
+    def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
+        return self.mu.integral(self.link, self.score, tokens, self.mu.tokens.x)
+
+    @property
+    @override
+    def convergence(self) -> Convergence | None:
+        return None
+
+
+def _exponential(scores: Array) -> Array:
+    return jnp.exp(scores)
+
+
+def _sigmoid(scores: Array) -> Array:
+    return jax.nn.sigmoid(scores)
+
+
+@variant("exp", "permutation", "orthogonal")
+def exp(Q: ArrayLike, K: ArrayLike, V: ArrayLike, *, epsilon: float = 1.0) -> Attention:
+    r"""Unnormalised attention, weights $e^{Qx\cdot Ky/\epsilon}$; castin2025, 2.5."""
+    return Attention(Dot(Q, K, epsilon), Pointwise(_exponential), V)
+
+
+@variant("sigmoid", "permutation", "orthogonal")
+def sigmoid(
+    Q: ArrayLike, K: ArrayLike, V: ArrayLike, *, epsilon: float = 1.0
+) -> Attention:
+    r"""Sigmoid attention, weights $1/(1 + e^{-Qx\cdot Ky/\epsilon})$; castin2025, 2.5."""
+    return Attention(Dot(Q, K, epsilon), Pointwise(_sigmoid), V)

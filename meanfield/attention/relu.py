@@ -1,0 +1,57 @@
+"""ReLU attention: positive parts of scores; closed on centred Gaussians."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import ArrayLike
+from typing_extensions import override
+
+from meanfield._array import is_concrete
+from meanfield.errors import NotClosedError
+from meanfield.fields import AbstractField, Affine
+from meanfield.measures import Gaussian, Points
+from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot
+
+from ._attention import Attention, variant
+from ._coupling import AbstractGaussianCoupling, require_dot
+from .pointwise import LinkedMean
+
+
+class Relu(AbstractGaussianCoupling):
+    r"""$\kappa_\mu(x, y) = \max(s(x, y), 0)$."""
+
+    @override
+    def barycentre(self, score: AbstractScore, mu: Points) -> AbstractField:
+        return LinkedMean(jax.nn.relu, score, mu)
+
+    @override
+    def affine(self, score: AbstractQuadraticScore, mu: Gaussian) -> Affine:
+        r"""$L = \tfrac12 \Sigma A$, for a mean of zero and no biases.
+
+        By $y \to -y$ the positive part halves the linear kernel exactly: a case that
+        castin2025, section 2.5, overlooks (ERRATA C3, N4). A flow keeps the mean zero,
+        so only the start needs checking; NaN where it cannot be read.
+
+        Raises:
+            NotClosedError: if the mean or a bias is not zero.
+        """
+        dot = require_dot(score, "relu")
+        parts = (mu.mean, dot.query_bias, dot.key_bias)
+        if any(is_concrete(part) and np.any(part) for part in parts):
+            raise NotClosedError(
+                "ReLU attention keeps Gaussians Gaussian only when the mean is zero and "
+                "the scores carry no bias; use points, or mean 0."
+            )
+        linear = mu.covariance @ dot.A / 2
+        zero = jnp.all(jnp.concatenate(parts) == 0)
+        return Affine(linear, jnp.where(zero, jnp.zeros_like(mu.mean), jnp.nan))
+
+
+@variant("relu", "permutation", "orthogonal")
+def relu(
+    Q: ArrayLike, K: ArrayLike, V: ArrayLike, *, epsilon: float = 1.0
+) -> Attention:
+    r"""ReLU attention, weights $\max(Qx\cdot Ky, 0)/\epsilon$; castin2025, 2.5."""
+    return Attention(Dot(Q, K, epsilon), Relu(), V)
+
+

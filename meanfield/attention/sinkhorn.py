@@ -1,0 +1,157 @@
+"""Sinkhorn attention: exponential weights with both marginals normalised."""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, ArrayLike, Float
+from typing_extensions import override
+
+from meanfield.errors import InvalidInputError, NotClosedError, UnsupportedError
+from meanfield.fields import AbstractField, Affine, Convergence
+from meanfield.linalg import entropic_shrinkage, tilt
+from meanfield.measures import Gaussian, Points
+from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot, Masked
+from meanfield.tokens import Tokens
+
+from ._attention import Attention, variant
+from ._coupling import AbstractGaussianCoupling, TiltedMean, tilted_affine
+from ._potentials import converged_potential, full_step
+
+
+class Sinkhorn(AbstractGaussianCoupling):
+    r"""$\kappa_\mu = e^{s + f(x) + g(y)}$ with both marginals equal to $\mu$.
+
+    Source: castin2025, eq. (2.4); sander2022, eq. (3), whose `N_R` and `N_C` are
+    exchanged (ERRATA S5).
+
+    Attributes:
+        iterations: stop after so many half-steps from zero, rows first (1 is softmax,
+            as in trained Sinkformers); `None` runs to `tolerance`.
+        tolerance: on the sup of |log marginal|; `None` scales with the dtype.
+        max_iterations: passes after which the field reports itself unconverged.
+    """
+
+    iterations: int | None = eqx.field(static=True, default=None)
+    tolerance: float | None = eqx.field(static=True, default=None)
+    max_iterations: int = eqx.field(static=True, default=1000)
+
+    def __check_init__(self) -> None:
+        if self.iterations is not None and self.iterations < 1:
+            raise InvalidInputError(
+                f"`iterations` counts half-steps, at least 1; got {self.iterations}. "
+                "Leave it out to run to a tolerance."
+            )
+
+    @override
+    def barycentre(self, score: AbstractScore, mu: Points) -> AbstractField:
+        if isinstance(score, Masked):
+            raise UnsupportedError(
+                "Sinkhorn cannot mask its scores (a causal plan with equal marginals is "
+                "the identity); wrap the attention in `Prefix` instead."
+            )
+        if self.iterations is None:
+            return self._to_tolerance(score, mu)
+        g = jnp.zeros_like(mu.log_weights)
+        for _ in range((self.iterations - 1) // 2):
+            g = full_step(score, mu, g)
+        if self.iterations % 2 == 1:
+            return TiltedMean(score, mu, g)
+        return ColumnField(score, mu, g, full_step(score, mu, g))
+
+    def _to_tolerance(self, score: AbstractScore, mu: Points) -> AbstractField:
+        if isinstance(score, AbstractQuadraticScore):
+            score = score.bilinear  # the potentials absorb all that is not
+        eps = float(jnp.finfo(mu.tokens.x.dtype).eps)
+        tolerance = eps ** (2 / 3) if self.tolerance is None else self.tolerance
+        g, convergence = converged_potential(
+            score, mu, tolerance=tolerance, max_iterations=self.max_iterations
+        )
+        return TiltedMean(score, mu, g, convergence)
+
+    @override
+    def affine(self, score: AbstractQuadraticScore, mu: Gaussian) -> Affine:
+        r"""$L = Y U\mathrm{diag}(1/h)U^\top Y^\top A$, $b = \alpha - L\alpha$, converged.
+
+        With $Y^\top A Y = U\mathrm{diag}(\sigma)W^\top$ and $h = (1+\sqrt{1+4\sigma^2})/2$,
+        for any rank: castin2025, Lemma 4.14, without its inverses (ERRATA N1). Prop.
+        4.15 of the same paper has $A\Sigma A^\top$ for $A^\top\Sigma A$ (ERRATA C12).
+
+        Raises:
+            NotClosedError: after an even number of half-steps, which does not end on
+                normalised rows.
+        """
+        if self.iterations is None:
+            Y = mu.factor
+            linear = Y @ (entropic_shrinkage(Y.T @ score.A @ Y) @ (Y.T @ score.A))
+            return Affine(linear, mu.mean - linear @ mu.mean)
+        if self.iterations % 2 == 0:
+            raise NotClosedError(
+                "Sinkhorn attention keeps Gaussians Gaussian after an odd number of "
+                f"half-steps or converged; got iterations={self.iterations}."
+            )
+        return _after_half_steps(score, mu, self.iterations)
+
+
+def _after_half_steps(
+    score: AbstractQuadraticScore, mu: Gaussian, iterations: int
+) -> Affine:
+    r"""Softmax tilted by the quadratic potential that the half-steps build.
+
+    With the potentials absorbed, a row step turns the key's part $(B, a)$ into the
+    query's $(A^\top P A,\ -A^\top(\alpha + P(a - B\alpha)))$, $P = (\Sigma^{-1}+B)^{-1}$;
+    a column step is the same with $A^\top$ for $A$. From the Gaussian integral
+    $\log\int e^{y\cdot u - \frac12 y\cdot By}dN = \tfrac12 u\cdot Pu + u\cdot(\alpha -
+    PB\alpha) + c$ at $u = Ax + a$.
+    """
+    A, B, a = score.A, score.B, score.a
+    for _ in range((iterations - 1) // 2):
+        for step in (A, A.T):
+            B, a = _absorbed(mu, step, B, a)
+    return tilted_affine(mu, A, B, a)
+
+
+def _absorbed(
+    mu: Gaussian, A: Float[Array, "d d"], B: Float[Array, "d d"], a: Float[Array, " d"]
+) -> tuple[Float[Array, "d d"], Float[Array, " d"]]:
+    mean = mu.mean + tilt(mu.factor, B, a - B @ mu.mean)
+    return A.T @ tilt(mu.factor, B, A), -A.T @ mean
+
+
+class ColumnField(AbstractField):
+    r"""The barycentre when the last half-step normalised columns, not rows.
+
+    $\int y\,e^{s + f + g}d\mu$ with $f = -\log\int e^{s + g_0}d\mu$ from the rows before.
+    """
+
+    score: AbstractScore
+    mu: Points
+    earlier: Float[Array, " n"]
+    potential: Float[Array, " n"]
+
+    @override
+    def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
+        mean = self.mu.tilted_mean(self.score, tokens, self.potential)
+        rows = self.mu.log_integral(self.score, tokens, self.potential)
+        before = self.mu.log_integral(self.score, tokens, self.earlier)
+        return mean * jnp.exp(rows - before)[:, None]
+
+    @property
+    @override
+    def convergence(self) -> Convergence | None:
+        return None
+
+
+@variant("sinkhorn", "permutation", "orthogonal", "translation")
+def sinkhorn(
+    Q: ArrayLike,
+    K: ArrayLike,
+    V: ArrayLike,
+    *,
+    epsilon: float = 1.0,
+    iterations: int | None = None,
+) -> Attention:
+    r"""Sinkhorn attention with value $V/\epsilon$; castin2025, section 2.4.
+
+    The factor $1/\epsilon$ is the literature's; it sits in the value, where it is seen.
+    """
+    attention = Attention(Dot(Q, K, epsilon), Sinkhorn(iterations), V)
+    return Attention(attention.score, attention.coupling, attention.value / epsilon)

@@ -1,0 +1,10 @@
+from ._dynamics import AbstractDynamics as AbstractDynamics
+from .combine import Heads as Heads
+from .combine import Sum as Sum
+from .combine import stacked as stacked
+from .depth import Interpolated as Interpolated
+from .depth import Layers as Layers
+from .prefix import Prefix as Prefix
+from .prefix import Window as Window
+from .prefix import causal as causal
+from .prefix import masks as masks

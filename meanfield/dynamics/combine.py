@@ -1,0 +1,105 @@
+"""Sums of dynamics, and heads: one stacked dynamics summed over its first axis."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+from typing_extensions import override
+
+from meanfield._typing import Time
+from meanfield.errors import InvalidInputError
+from meanfield.fields import AbstractField, Affine, Convergence, total, worst
+from meanfield.measures import AbstractMeasure
+from meanfield.tokens import Tokens
+
+from ._dynamics import AbstractDynamics
+
+
+class Sum(AbstractDynamics):
+    """The sum of unlike dynamics: differential attention, an added drift.
+
+    Args:
+        *terms: at least one dynamics.
+    """
+
+    terms: tuple[AbstractDynamics, ...]
+
+    def __init__(self, *terms: AbstractDynamics) -> None:
+        if not terms:
+            raise InvalidInputError("`Sum` needs at least one dynamics.")
+        self.terms = terms
+
+    @property
+    @override
+    def jumps(self) -> Float[Array, " k"]:
+        return jnp.sort(jnp.concatenate([term.jumps for term in self.terms]))
+
+    @override
+    def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
+        return total(tuple(term.field(t, mu) for term in self.terms))
+
+
+class Heads(AbstractDynamics):
+    r"""$\sum_h \Gamma^{(h)}$, for heads of one kind.
+
+    Source: castin2025, eq. (2.9).
+
+    Attributes:
+        stack: one dynamics whose arrays lead with a head axis; see `stacked`.
+    """
+
+    stack: AbstractDynamics
+
+    @property
+    @override
+    def jumps(self) -> Float[Array, " k"]:
+        return jnp.zeros(0, _float_dtype(self.stack))
+
+    @override
+    def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
+        fields = eqx.filter_vmap(lambda head: head.field(t, mu))(self.stack)
+        if isinstance(fields, Affine):
+            return Affine(jnp.sum(fields.linear, 0), jnp.sum(fields.offset, 0))
+        return StackedField(fields)
+
+
+class StackedField(AbstractField):
+    """The sum of the fields in a stack, one at a time to bound memory."""
+
+    stack: AbstractField
+
+    @override
+    def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
+        arrays, rest = eqx.partition(self.stack, eqx.is_array)
+
+        def add(sums: Array, head: AbstractField) -> tuple[Array, None]:
+            return sums + eqx.combine(head, rest)(tokens), None
+
+        return jax.lax.scan(add, jnp.zeros_like(tokens.x), arrays)[0]
+
+    @property
+    @override
+    def convergence(self) -> Convergence | None:
+        each = self.stack.convergence
+        return None if each is None else worst(each)
+
+
+def stacked(members: list[AbstractDynamics]) -> AbstractDynamics:
+    """Dynamics of one structure as one, whose arrays lead with a new axis.
+
+    Raises:
+        InvalidInputError: if the members differ in kind or in shape.
+    """
+    stack = lambda *leaves: jnp.stack(leaves) if eqx.is_array(leaves[0]) else leaves[0]
+    try:
+        return jax.tree.map(stack, *members)
+    except (ValueError, TypeError, IndexError) as error:
+        raise InvalidInputError(
+            "Only dynamics of one kind and one shape can be stacked; add unlike ones "
+            f"with `Sum`. ({error})"
+        ) from error
+
+
+def _float_dtype(tree: AbstractDynamics) -> jnp.dtype:
+    leaves = jax.tree.leaves(eqx.filter(tree, eqx.is_inexact_array))
+    return jnp.result_type(*leaves) if leaves else jnp.result_type(float)

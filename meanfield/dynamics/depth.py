@@ -1,0 +1,99 @@
+"""Parameters that change with depth: stacked dynamics, indexed by time."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from typing_extensions import override
+
+from meanfield._array import float_array, is_concrete
+from meanfield._typing import Time
+from meanfield.errors import InvalidInputError
+from meanfield.fields import AbstractField
+from meanfield.measures import AbstractMeasure
+
+from ._dynamics import AbstractDynamics
+
+
+class Layers(AbstractDynamics):
+    """Piecewise constant in time: layer `l` acts on `[times[l], times[l + 1])`.
+
+    The first layer also acts before, the last one after.
+
+    Attributes:
+        times: the edges, one more than there are layers, increasing.
+        stack: one dynamics whose arrays lead with a layer axis; see `stacked`.
+    """
+
+    times: Float[Array, " edges"]
+    stack: AbstractDynamics
+
+    def __init__(self, times: Float[Array, " edges"], stack: AbstractDynamics) -> None:
+        self.times = _increasing(times)
+        self.stack = stack
+        _check_length(stack, self.times.shape[0] - 1, "layers between its edges")
+
+    @property
+    @override
+    def jumps(self) -> Float[Array, " k"]:
+        return self.times[1:-1]
+
+    @override
+    def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
+        index = jnp.searchsorted(self.times[1:-1], t, side="right")
+        return _member(self.stack, index).field(t, mu)
+
+
+class Interpolated(AbstractDynamics):
+    """Parameters linear in time between nodes, constant outside.
+
+    Attributes:
+        times: the nodes, as many as the stack has members, increasing.
+        stack: one dynamics whose arrays lead with a node axis; see `stacked`.
+    """
+
+    times: Float[Array, " nodes"]
+    stack: AbstractDynamics
+
+    def __init__(self, times: Float[Array, " nodes"], stack: AbstractDynamics) -> None:
+        self.times = _increasing(times)
+        self.stack = stack
+        _check_length(stack, self.times.shape[0], "members, one for each node")
+
+    @property
+    @override
+    def jumps(self) -> Float[Array, " k"]:
+        return self.times  # kinks: an adaptive step should not straddle them either
+
+    @override
+    def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
+        last = self.times.shape[0] - 2
+        left = jnp.clip(jnp.searchsorted(self.times, t, side="right") - 1, 0, last)
+        span = self.times[left + 1] - self.times[left]
+        weight = jnp.clip((t - self.times[left]) / span, 0, 1)
+        start, end = _member(self.stack, left), _member(self.stack, left + 1)
+        blend = lambda a, b: a + weight * (b - a) if eqx.is_inexact_array(a) else a
+        return jax.tree.map(blend, start, end).field(t, mu)
+
+
+def _member(stack: AbstractDynamics, index: Array) -> AbstractDynamics:
+    return jax.tree.map(lambda leaf: leaf[index] if eqx.is_array(leaf) else leaf, stack)
+
+
+def _increasing(times: Float[Array, " k"]) -> Float[Array, " k"]:
+    array = float_array("times", times)
+    if array.ndim != 1 or array.shape[0] < 2:
+        raise InvalidInputError(f"`times` must hold at least two; got {array.shape}.")
+    if is_concrete(array) and not np.all(np.diff(array) > 0):
+        raise InvalidInputError("`times` must increase strictly.")
+    return array
+
+
+def _check_length(stack: AbstractDynamics, length: int, what: str) -> None:
+    lengths = {leaf.shape[:1] for leaf in jax.tree.leaves(eqx.filter(stack, eqx.is_array))}
+    if lengths != {(length,)}:
+        found = sorted(size[0] if size else 0 for size in lengths)
+        raise InvalidInputError(
+            f"`times` asks for a stack of {length} {what}; its arrays lead with {found}."
+        )

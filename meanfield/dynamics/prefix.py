@@ -1,0 +1,116 @@
+"""Masked attention as attention to a restricted measure, for any dynamics."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+from typing_extensions import override
+
+from meanfield._registry import Registry
+from meanfield._typing import Time
+from meanfield.errors import InvalidInputError, UnsupportedError
+from meanfield.fields import AbstractField, Convergence, worst
+from meanfield.measures import AbstractMeasure, Points
+from meanfield.tokens import Tokens
+
+from ._dynamics import AbstractDynamics
+
+Mask = Callable[[Array, Array], Bool[Array, "..."]]
+masks: Registry[Mask] = Registry("mask")
+
+
+@masks.register("causal")
+def causal(query: Float[Array, "..."], key: Float[Array, "..."]) -> Bool[Array, "..."]:
+    """A token sees those at its own position and before."""
+    return key <= query
+
+
+class Window(eqx.Module):
+    """A token sees those at most `width` before it, and none after.
+
+    Attributes:
+        width: a length in position, of the whole sequence's 1.
+    """
+
+    width: float
+
+    def __call__(
+        self, query: Float[Array, "..."], key: Float[Array, "..."]
+    ) -> Bool[Array, "..."]:
+        """Whether `query` sees `key`."""
+        return (key <= query) & (key >= query - self.width)
+
+
+class Prefix(AbstractDynamics):
+    r"""Each token moves under `dynamics` of the tokens it may see, and those alone.
+
+    A token at position $s$ gets the velocity of `dynamics` under $\mu$ conditioned on
+    the positions that `mask` allows it ($\le s$ for `causal`), renormalised: the masked
+    attention of castin2025, eq. (2.7), for any dynamics. A token that may see nothing
+    stays where it is. Costs one field for each token.
+
+    Attributes:
+        dynamics: what is restricted; Sinkhorn is solved prefix by prefix.
+        mask: a predicate on positions.
+    """
+
+    dynamics: AbstractDynamics
+    mask: Mask = causal
+
+    @property
+    @override
+    def jumps(self) -> Float[Array, " k"]:
+        return self.dynamics.jumps
+
+    @override
+    def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
+        if not isinstance(mu, Points):
+            raise UnsupportedError(
+                f"A mask compares positions of tokens; a {type(mu).__name__} has none. "
+                "Use points."
+            )
+        if mu.tokens.position is None:
+            raise InvalidInputError(
+                "A mask compares positions, and these tokens have none; build them "
+                "with `position=`."
+            )
+        return PrefixField(self.dynamics, self.mask, t, mu)
+
+
+class PrefixField(AbstractField):
+    """One restricted measure for each token, taken one at a time."""
+
+    dynamics: AbstractDynamics
+    mask: Mask
+    t: Time
+    mu: Points
+
+    @override
+    def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
+        if tokens.position is None:
+            raise InvalidInputError("A masked field needs positions at its queries too.")
+        return jax.lax.map(jax.checkpoint(self._velocity), tokens)
+
+    def _velocity(self, token: Tokens) -> Float[Array, " d"]:
+        seen = self._seen(token.position)
+        one = jax.tree.map(lambda leaf: leaf[None], token)
+        velocity = self.dynamics.field(self.t, self.mu.restricted(seen))(one)[0]
+        counted = seen & ~jnp.isneginf(self.mu.log_weights)
+        return jnp.where(jnp.any(counted), velocity, 0)
+
+    def _seen(self, position: Float[Array, ""]) -> Bool[Array, " n"]:
+        return self.mask(position, self.mu.tokens.position)
+
+    @property
+    @override
+    def convergence(self) -> Convergence | None:
+        def prefix(position: Array) -> Convergence | None:
+            restricted = self.mu.restricted(self._seen(position))
+            return self.dynamics.field(self.t, restricted).convergence
+
+        shapes = eqx.filter_eval_shape(prefix, self.mu.tokens.position[0])
+        if shapes is None:
+            return None
+        return worst(jax.lax.map(prefix, self.mu.tokens.position))

@@ -1,0 +1,118 @@
+"""Velocity fields, frozen at one time and one measure."""
+
+import abc
+from typing import NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+from typing_extensions import override
+
+from .linalg import HIGHEST
+from .tokens import Tokens
+
+
+class Convergence(NamedTuple):
+    """How well an iteration behind a field was solved.
+
+    Attributes:
+        residual: the error reached; for Sinkhorn the sup of |log marginal|.
+        tolerance: the error asked for.
+    """
+
+    residual: Float[Array, ""]
+    tolerance: Float[Array, ""]
+
+
+class AbstractField(eqx.Module):
+    """A velocity field $v$; call it on any tokens."""
+
+    @abc.abstractmethod
+    def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
+        """The velocities at `tokens`."""
+
+    @property
+    @abc.abstractmethod
+    def convergence(self) -> Convergence | None:
+        """Error of the iteration that defined the field; `None` if there was none."""
+
+
+class Affine(AbstractField):
+    """The field $x \\mapsto Lx + b$; the only kind that keeps Gaussians Gaussian."""
+
+    linear: Float[Array, "d d"]
+    offset: Float[Array, " d"]
+
+    @override
+    def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
+        return jnp.matmul(tokens.x, self.linear.T, precision=HIGHEST) + self.offset
+
+    @property
+    @override
+    def convergence(self) -> Convergence | None:
+        return None
+
+
+class Image(AbstractField):
+    """The field $x \\mapsto V f(x) + o$."""
+
+    value: Float[Array, "d d"]
+    offset: Float[Array, " d"]
+    field: AbstractField
+
+    @override
+    def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
+        velocity = self.field(tokens)
+        return jnp.matmul(velocity, self.value.T, precision=HIGHEST) + self.offset
+
+    @property
+    @override
+    def convergence(self) -> Convergence | None:
+        return self.field.convergence
+
+
+class Total(AbstractField):
+    """The sum of fields."""
+
+    fields: tuple[AbstractField, ...]
+
+    @override
+    def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
+        return sum((f(tokens) for f in self.fields), jnp.zeros_like(tokens.x))
+
+    @property
+    @override
+    def convergence(self) -> Convergence | None:
+        known = [f.convergence for f in self.fields if f.convergence is not None]
+        if not known:
+            return None
+        return worst(
+            Convergence(
+                jnp.stack([c.residual for c in known]),
+                jnp.stack([c.tolerance for c in known]),
+            )
+        )
+
+
+def worst(stacked: Convergence) -> Convergence:
+    """The member of a stack that is furthest from its tolerance."""
+    index = jnp.argmax(stacked.residual / stacked.tolerance)
+    return Convergence(stacked.residual[index], stacked.tolerance[index])
+
+
+def image(
+    value: Float[Array, "d d"], offset: Float[Array, " d"], field: AbstractField
+) -> AbstractField:
+    """`value` after `field`, plus `offset`; affine if `field` is."""
+    if isinstance(field, Affine):
+        return Affine(value @ field.linear, value @ field.offset + offset)
+    return Image(value, offset, field)
+
+
+def total(fields: tuple[AbstractField, ...]) -> AbstractField:
+    """The sum of `fields`; affine if they all are."""
+    affine = [f for f in fields if isinstance(f, Affine)]
+    if len(affine) == len(fields) > 0:
+        linear = sum((f.linear for f in affine[1:]), affine[0].linear)
+        return Affine(linear, sum((f.offset for f in affine[1:]), affine[0].offset))
+    return Total(fields)

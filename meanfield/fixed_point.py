@@ -1,0 +1,85 @@
+"""Fixed points by Anderson acceleration, safeguarded, inside `jit`."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+DEPTH = 5  # past iterates mixed; more gained nothing on Sinkhorn problems
+GROWTH = 2.0  # a residual that grows by more than this restarts the history
+
+
+class FixedPoint(NamedTuple):
+    """Where an iteration stopped: the point, its sup-norm residual, its evaluations."""
+
+    point: Float[Array, " n"]
+    residual: Float[Array, ""]
+    evaluations: Int[Array, ""]
+
+
+class _State(NamedTuple):
+    x: Array
+    points: Array  # images of past iterates, [DEPTH, n]
+    residuals: Array  # [DEPTH, n]
+    held: Array  # how many rows of the history count
+    last: Array  # sup norm of the last residual
+    best: FixedPoint
+
+
+def anderson(
+    fn: Callable[[Array], Array],
+    x0: Float[Array, " n"],
+    *,
+    tolerance: Float[Array, ""] | float,
+    max_evaluations: int,
+) -> FixedPoint:
+    """A fixed point of `fn`, to `tolerance` in the sup norm of `fn(x) - x`.
+
+    Type-II Anderson mixing. Returns the best point seen when the tolerance is not
+    reached; a residual that is not finite ends the iteration.
+    """
+    n = x0.shape[0]
+    history = jnp.zeros((DEPTH, n), x0.dtype)
+    far = jnp.asarray(jnp.inf, x0.dtype)
+    start = _State(x0, history, history, jnp.asarray(0), far, FixedPoint(x0, far, jnp.asarray(0)))
+
+    def unfinished(state: _State) -> Array:
+        going = (state.best.residual > tolerance) & ~jnp.isnan(state.last)
+        return going & (state.best.evaluations < max_evaluations)
+
+    return jax.lax.while_loop(unfinished, lambda s: _step(fn, s), start).best
+
+
+def _step(fn: Callable[[Array], Array], state: _State) -> _State:
+    image = fn(state.x)
+    residual = image - state.x
+    size = jnp.max(jnp.abs(residual), initial=0)
+    held = jnp.where(size > GROWTH * state.last, 0, state.held)
+    slot = held % DEPTH
+    points = state.points.at[slot].set(image)
+    residuals = state.residuals.at[slot].set(residual)
+    held = held + 1
+    weights = _mixing(residuals, jnp.minimum(held, DEPTH))
+    evaluations = state.best.evaluations + 1
+    better = size < state.best.residual
+    best = FixedPoint(
+        jnp.where(better, state.x, state.best.point),
+        jnp.where(better | jnp.isnan(size), size, state.best.residual),
+        evaluations,
+    )
+    return _State(weights @ points, points, residuals, held, size, best)
+
+
+def _mixing(residuals: Float[Array, "depth n"], held: Int[Array, ""]) -> Array:
+    """Weights summing to one that make the mixed residual smallest."""
+    depth = residuals.shape[0]
+    used = jnp.arange(depth) < held
+    rows = jnp.where(used[:, None], residuals, 0)
+    gram = rows @ rows.T
+    # Rounding leaves nearly parallel residuals: a ridge at that level bounds weights.
+    ridge = 10 * jnp.finfo(gram.dtype).eps * jnp.trace(gram) + jnp.finfo(gram.dtype).tiny
+    gram = gram + jnp.diag(jnp.where(used, ridge, 1))
+    weights = jnp.linalg.solve(gram, used.astype(gram.dtype))
+    return weights / jnp.sum(weights)

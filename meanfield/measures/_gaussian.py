@@ -1,0 +1,93 @@
+"""A Gaussian, carried by its mean and a factor of its covariance."""
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Float
+from typing_extensions import override
+
+from meanfield._array import float_array, is_concrete
+from meanfield.errors import InvalidInputError, UnsupportedError
+from meanfield.fields import AbstractField, Affine
+from meanfield.linalg import psd_sqrt
+
+from ._measure import AbstractMeasure
+
+
+class Gaussian(AbstractMeasure):
+    r"""$N(\alpha, YY^\top)$, of any rank; positive semidefinite by construction.
+
+    Attributes:
+        mean: $\alpha$.
+        factor: $Y$; its columns span the support.
+    """
+
+    mean: Float[Array, " d"]
+    factor: Float[Array, "d r"]
+
+    @classmethod
+    def from_moments(cls, mean: ArrayLike, covariance: ArrayLike) -> "Gaussian":
+        r"""The Gaussian of given moments; the factor is $\Sigma^{1/2}$.
+
+        Differentiable at every positive definite covariance, the isotropic included;
+        at a singular one differentiate with respect to the factor.
+
+        Raises:
+            InvalidInputError: if shapes do not fit, or `covariance` is not symmetric
+                positive semidefinite to within rounding.
+        """
+        alpha = float_array("mean", mean)
+        Sigma = float_array("covariance", covariance).astype(alpha.dtype)
+        if alpha.ndim != 1 or Sigma.shape != (alpha.shape[0],) * 2:
+            raise InvalidInputError(
+                "`mean` must be a vector and `covariance` a square matrix of its size; "
+                f"got shapes {alpha.shape} and {Sigma.shape}."
+            )
+        if is_concrete(Sigma):
+            _check_positive(np.asarray(Sigma))
+        return cls(alpha, psd_sqrt((Sigma + Sigma.T) / 2))
+
+    @property
+    def covariance(self) -> Float[Array, "d d"]:
+        r"""$\Sigma = YY^\top$."""
+        return self.factor @ self.factor.T
+
+    @property
+    @override
+    def coordinates(self) -> tuple[Float[Array, " d"], Float[Array, "d r"]]:
+        return self.mean, self.factor
+
+    @override
+    def at(self, coordinates: tuple[Array, Array]) -> "Gaussian":
+        return Gaussian(*coordinates)
+
+    @override
+    def transport(self, field: AbstractField) -> tuple[Array, Array]:
+        r"""$\alpha' = L\alpha + b$, $Y' = LY$, whatever the attention.
+
+        Raises:
+            UnsupportedError: if the field is not affine.
+        """
+        if not isinstance(field, Affine):
+            raise UnsupportedError(
+                f"A Gaussian stays one only under an affine field; got a "
+                f"{type(field).__name__}. Use points instead."
+            )
+        return field.linear @ self.mean + field.offset, field.linear @ self.factor
+
+    @override
+    def norm(self, tangent: tuple[Array, Array]) -> Float[Array, ""]:
+        """The Frobenius norm over mean and factor."""
+        return jnp.sqrt(sum(jnp.sum(part**2) for part in tangent))
+
+
+def _check_positive(Sigma: np.ndarray) -> None:
+    scale = float(np.max(np.abs(Sigma), initial=0))
+    slack = 100 * np.finfo(Sigma.dtype).eps * scale * len(Sigma)
+    if np.max(np.abs(Sigma - Sigma.T)) > slack:
+        raise InvalidInputError("`covariance` must be symmetric.")
+    smallest = float(np.linalg.eigvalsh(Sigma)[0])
+    if smallest < -slack:
+        raise InvalidInputError(
+            "`covariance` must be positive semidefinite; its smallest eigenvalue is "
+            f"{smallest:.3g}."
+        )

@@ -1,0 +1,29 @@
+"""What every measure answers for."""
+
+import abc
+
+import equinox as eqx
+from jaxtyping import Array, Float, PyTree
+
+from meanfield.fields import AbstractField
+
+
+class AbstractMeasure(eqx.Module):
+    """A probability measure that a velocity field can move."""
+
+    @property
+    @abc.abstractmethod
+    def coordinates(self) -> PyTree[Array]:
+        """The arrays that move, and nothing else."""
+
+    @abc.abstractmethod
+    def at(self, coordinates: PyTree[Array]) -> "AbstractMeasure":
+        """The measure with other coordinates; what does not move stays."""
+
+    @abc.abstractmethod
+    def transport(self, field: AbstractField) -> PyTree[Array]:
+        """The time derivative of the coordinates under `field`."""
+
+    @abc.abstractmethod
+    def norm(self, tangent: PyTree[Array]) -> Float[Array, ""]:
+        """The size of a displacement: the error norm of adaptive steps."""

@@ -1,0 +1,188 @@
+"""Weighted tokens: a measure with atoms."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Float
+from typing_extensions import override
+
+from meanfield._array import float_array, is_concrete
+from meanfield.errors import InvalidInputError
+from meanfield.fields import AbstractField
+from meanfield.linalg import HIGHEST
+from meanfield.scores import AbstractScore
+from meanfield.tokens import Tokens
+
+from ._measure import AbstractMeasure
+from ._reduction import AbstractReduction, Dense, Keys, Link
+
+
+class Points(AbstractMeasure):
+    r"""$\mu = \sum_j w_j \delta_{x_j}$.
+
+    The total mass is one for the measures of `uniform` and `weighted`; the constructor
+    takes any, for the unnormalised conventions of the literature. A log-weight of
+    $-\infty$ excludes a token: it is moved, and moves none.
+
+    Attributes:
+        tokens: the atoms.
+        log_weights: $\log w_j$.
+        reduction: how sums over the tokens are executed.
+    """
+
+    tokens: Tokens
+    log_weights: Float[Array, " n"]
+    reduction: AbstractReduction = Dense()
+
+    @classmethod
+    def uniform(
+        cls,
+        x: ArrayLike,
+        *,
+        position: ArrayLike | None = None,
+        reduction: AbstractReduction = Dense(),
+    ) -> "Points":
+        """Tokens of equal weight $1/n$.
+
+        Raises:
+            InvalidInputError: if `x` is not `n × d` with `n, d ≥ 1`, or not finite.
+        """
+        tokens = _tokens(x, position)
+        log_n = -jnp.log(jnp.asarray(tokens.n, tokens.x.dtype))
+        return cls(tokens, jnp.full(tokens.n, log_n), reduction)
+
+    @classmethod
+    def weighted(
+        cls,
+        x: ArrayLike,
+        weights: ArrayLike,
+        *,
+        position: ArrayLike | None = None,
+        reduction: AbstractReduction = Dense(),
+    ) -> "Points":
+        """Tokens of given weights, divided by their sum. A zero excludes its token.
+
+        Raises:
+            InvalidInputError: if shapes do not fit, a weight is negative, or all are 0.
+        """
+        tokens = _tokens(x, position)
+        w = float_array("weights", weights).astype(tokens.x.dtype)
+        if w.shape != (tokens.n,):
+            raise InvalidInputError(
+                f"`weights` must hold one number for each of the {tokens.n} tokens; "
+                f"got shape {w.shape}."
+            )
+        if is_concrete(w) and not (np.all(w >= 0) and np.any(w > 0)):
+            raise InvalidInputError(
+                "`weights` must be non-negative and not all zero; the smallest is "
+                f"{float(jnp.min(w)):g}."
+            )
+        return cls(tokens, jnp.log(w) - jnp.log(jnp.sum(w)), reduction)
+
+    @property
+    def weights(self) -> Float[Array, " n"]:
+        """The weights $w_j$."""
+        return jnp.exp(self.log_weights)
+
+    @property
+    def mean(self) -> Float[Array, " d"]:
+        r"""$\int x\,d\mu / \mu(1)$, excluded tokens left out."""
+        return self._probabilities @ self._counted(self.tokens.x)
+
+    @property
+    def covariance(self) -> Float[Array, "d d"]:
+        r"""$\int (x-\alpha)(x-\alpha)^\top d\mu / \mu(1)$."""
+        centred = self._counted(self.tokens.x - self.mean)
+        scaled = self._probabilities[:, None] * centred
+        return jnp.matmul(centred.T, scaled, precision=HIGHEST)
+
+    @property
+    @override
+    def coordinates(self) -> Float[Array, "n d"]:
+        return self.tokens.x
+
+    @override
+    def at(self, coordinates: Float[Array, "n d"]) -> "Points":
+        tokens = Tokens(coordinates, self.tokens.position)
+        return Points(tokens, self.log_weights, self.reduction)
+
+    @override
+    def transport(self, field: AbstractField) -> Float[Array, "n d"]:
+        return field(self.tokens)
+
+    @override
+    def norm(self, tangent: Float[Array, "n d"]) -> Float[Array, ""]:
+        """The $L^2(\\mu)$ norm, so that a tolerance means the same for every `n`."""
+        squares = jnp.sum(self._counted(tangent) ** 2, axis=1)
+        return jnp.sqrt(self._probabilities @ squares)
+
+    def log_integral(
+        self,
+        score: AbstractScore,
+        queries: Tokens,
+        potential: Float[Array, " n"] | None = None,
+    ) -> Float[Array, " m"]:
+        r"""$\log \int e^{s(x, y) + g(y)}\, d\mu(y)$ at the queries $x$."""
+        keys = self._keys(potential, jnp.zeros((self.tokens.n, 0), self.tokens.x.dtype))
+        return self.reduction.log_mean(score, queries, keys)[1]
+
+    def tilted_mean(
+        self,
+        score: AbstractScore,
+        queries: Tokens,
+        potential: Float[Array, " n"] | None = None,
+    ) -> Float[Array, "m d"]:
+        r"""$\int y\, e^{s + g} d\mu / \int e^{s + g} d\mu$ at the queries."""
+        keys = self._keys(potential, self.tokens.x)
+        return self.reduction.log_mean(score, queries, keys)[0]
+
+    def integral(
+        self,
+        link: Link,
+        score: AbstractScore,
+        queries: Tokens,
+        values: Float[Array, "n p"],
+    ) -> Float[Array, "m p"]:
+        r"""$\int \varphi(s(x, y))\, v(y)\, d\mu(y)$ at the queries."""
+        return self.reduction.integral(link, score, queries, self._keys(None, values))
+
+    def restricted(self, counted: Array) -> "Points":
+        """The measure conditioned on the tokens where `counted` holds.
+
+        Renormalised to the mass it had; without mass when no token counts.
+        """
+        kept = jnp.where(counted, self.log_weights, -jnp.inf)
+        mass = jax.nn.logsumexp(kept)
+        shift = jax.nn.logsumexp(self.log_weights) - jnp.where(
+            jnp.isneginf(mass), 0, mass
+        )
+        return Points(self.tokens, kept + shift, self.reduction)
+
+    @property
+    def _probabilities(self) -> Float[Array, " n"]:
+        return jax.nn.softmax(self.log_weights)
+
+    def _counted(self, values: Float[Array, "n p"]) -> Float[Array, "n p"]:
+        return jnp.where(jnp.isneginf(self.log_weights)[:, None], 0, values)
+
+    def _keys(self, potential: Array | None, values: Array) -> Keys:
+        g = 0 if potential is None else potential
+        return Keys(self.tokens, self.log_weights + g, values)
+
+
+def _tokens(x: ArrayLike, position: ArrayLike | None) -> Tokens:
+    states = float_array("x", x)
+    if states.ndim != 2 or 0 in states.shape:
+        raise InvalidInputError(
+            "Tokens must be a non-empty matrix, one row for each token; got shape "
+            f"{states.shape}."
+        )
+    if position is None:
+        return Tokens(states)
+    places = float_array("position", position).astype(states.dtype)
+    if places.shape != states.shape[:1]:
+        raise InvalidInputError(
+            f"`position` must hold one number for each of the {states.shape[0]} "
+            f"tokens; got shape {places.shape}."
+        )
+    return Tokens(states, places)

@@ -1,0 +1,111 @@
+"""Where a flow starts: draws, Gauss–Hermite nodes, and named initial clouds."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from meanfield._registry import Registry
+from meanfield.errors import InvalidInputError
+
+from ._gaussian import Gaussian
+from ._points import Points
+from ._reduction import AbstractReduction, Dense
+
+MAX_NODES = 2_000_000
+
+Cloud = Callable[..., Float[Array, "n d"]]
+clouds: Registry[Cloud] = Registry("initial cloud")
+
+
+def gaussian_draw(
+    gaussian: Gaussian, n: int, *, reduction: AbstractReduction = Dense(), key: Key
+) -> Points:
+    """`n` independent tokens of a Gaussian."""
+    z = jax.random.normal(key, (n, gaussian.factor.shape[1]), gaussian.factor.dtype)
+    return Points.uniform(gaussian.mean + z @ gaussian.factor.T, reduction=reduction)
+
+
+def gauss_hermite(
+    gaussian: Gaussian, *, order: int, reduction: AbstractReduction = Dense()
+) -> Points:
+    """Weighted tokens that integrate polynomials against `gaussian` exactly.
+
+    A tensor grid of `order` nodes along each column of the factor: exact up to degree
+    `2 order - 1` in each, and exponentially accurate for entire functions.
+
+    Raises:
+        InvalidInputError: if `order < 1` or the grid passes two million nodes.
+    """
+    r = gaussian.factor.shape[1]
+    if order < 1 or order**r > MAX_NODES:
+        raise InvalidInputError(
+            f"`order` must be at least 1 and `order ** rank` at most {MAX_NODES}; got "
+            f"{order} ** {r}."
+        )
+    nodes, weights = np.polynomial.hermite_e.hermegauss(order)
+    grid = np.stack(np.meshgrid(*[nodes] * r, indexing="ij"), axis=-1).reshape(-1, r)
+    products = np.stack(np.meshgrid(*[weights] * r, indexing="ij"), axis=-1)
+    mass = np.prod(products.reshape(-1, r), axis=1)
+    z = jnp.asarray(grid, gaussian.factor.dtype)
+    x = gaussian.mean + z @ gaussian.factor.T
+    return Points.weighted(x, jnp.asarray(mass, x.dtype), reduction=reduction)
+
+
+@clouds.register("gaussian")
+def gaussian(n: int, d: int, *, key: Key) -> Float[Array, "n d"]:
+    """Independent standard normal tokens."""
+    return jax.random.normal(key, (n, d))
+
+
+@clouds.register("ball")
+def ball(n: int, d: int, *, key: Key) -> Float[Array, "n d"]:
+    """Tokens uniform in the unit ball."""
+    return jax.random.ball(key, d, shape=(n,))
+
+
+@clouds.register("sphere")
+def sphere(n: int, d: int, *, key: Key) -> Float[Array, "n d"]:
+    """Tokens uniform on the unit sphere."""
+    x = jax.random.normal(key, (n, d))
+    return x / jnp.linalg.norm(x, axis=1, keepdims=True)
+
+
+@clouds.register("ring")
+def ring(n: int, d: int, *, key: Key) -> Float[Array, "n d"]:
+    """Tokens on a unit circle in the first two axes, blurred by 0.05."""
+    _at_least_two(d, "ring")
+    angle_key, blur_key = jax.random.split(key)
+    angle = 2 * jnp.pi * jax.random.uniform(angle_key, (n,))
+    circle = jnp.stack([jnp.cos(angle), jnp.sin(angle)], axis=1)
+    x = jnp.zeros((n, d)).at[:, :2].set(circle)
+    return x + 0.05 * jax.random.normal(blur_key, (n, d))
+
+
+@clouds.register("moons")
+def moons(n: int, d: int, *, key: Key) -> Float[Array, "n d"]:
+    """Two interleaved half circles in the first two axes, blurred by 0.08, centred."""
+    _at_least_two(d, "moons")
+    angle_key, blur_key = jax.random.split(key)
+    angle = jnp.pi * jax.random.uniform(angle_key, (n,))
+    upper = jnp.arange(n) % 2 == 0
+    first = jnp.where(upper, jnp.cos(angle), 1 - jnp.cos(angle)) - 0.5
+    second = jnp.where(upper, jnp.sin(angle), 0.5 - jnp.sin(angle)) - 0.25
+    x = jnp.zeros((n, d)).at[:, :2].set(jnp.stack([first, second], axis=1))
+    return x + 0.08 * jax.random.normal(blur_key, (n, d))
+
+
+@clouds.register("mixture")
+def mixture(n: int, d: int, *, key: Key, components: int = 4) -> Float[Array, "n d"]:
+    """Equal Gaussians of deviation 0.25 with standard normal centres, 4 by default."""
+    centre_key, blur_key = jax.random.split(key)
+    centres = jax.random.normal(centre_key, (components, d))
+    blur = 0.25 * jax.random.normal(blur_key, (n, d))
+    return centres[jnp.arange(n) % components] + blur
+
+
+def _at_least_two(d: int, name: str) -> None:
+    if d < 2:
+        raise InvalidInputError(f"The cloud `{name}` needs d ≥ 2; got d = {d}.")

@@ -1,0 +1,259 @@
+r"""Scores $s(x, y)$: how much a query $x$ looks at a key $y$, before any coupling.
+
+A score states its scale once: it is already divided by `epsilon`, and couplings never
+rescale. A score of $-\infty$ means *excluded*, for every coupling.
+"""
+
+import abc
+from collections.abc import Callable
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+from typing_extensions import override
+
+from ._array import float_array, is_concrete
+from .errors import InvalidInputError
+from .linalg import HIGHEST
+from .tokens import Tokens
+
+
+class AbstractScore(eqx.Module):
+    """A function of a query and a key; `-inf` excludes the pair."""
+
+    @abc.abstractmethod
+    def __call__(self, queries: Tokens, keys: Tokens) -> Float[Array, "m n"]:
+        """All scores of `m` queries against `n` keys."""
+
+
+class AbstractQuadraticScore(AbstractScore):
+    r"""$s(x,y) = y\cdot(Ax + a) - \tfrac12 y\cdot By + x\cdot c - \tfrac12 x\cdot Cx + e$.
+
+    `B` and `C` are symmetric. Such scores have closed forms on Gaussians. What depends
+    on `x` alone (`c`, `C`, `constant`) drops out of every coupling that normalises rows.
+    """
+
+    @property
+    @abc.abstractmethod
+    def A(self) -> Float[Array, "d d"]:
+        """The bilinear part."""
+
+    @property
+    @abc.abstractmethod
+    def B(self) -> Float[Array, "d d"]:
+        """The quadratic part in the key, with its minus sign and its half taken out."""
+
+    @property
+    @abc.abstractmethod
+    def C(self) -> Float[Array, "d d"]:
+        """The quadratic part in the query, likewise."""
+
+    @property
+    @abc.abstractmethod
+    def a(self) -> Float[Array, " d"]:
+        """The linear part in the key."""
+
+    @property
+    @abc.abstractmethod
+    def c(self) -> Float[Array, " d"]:
+        """The linear part in the query."""
+
+    @property
+    @abc.abstractmethod
+    def constant(self) -> Float[Array, ""]:
+        """The constant."""
+
+    @property
+    @abc.abstractmethod
+    def bilinear(self) -> "Dot":
+        r"""The score $y\cdot Ax$ alone: all that a doubly normalised coupling sees."""
+
+
+class Dot(AbstractQuadraticScore):
+    r"""$s(x, y) = (Qx + q)\cdot(Ky + k)/\epsilon$, so $A = K^\top Q/\epsilon$.
+
+    Args:
+        Q: query matrix; any number `k` of rows.
+        K: key matrix, of the same shape.
+        epsilon: the bandwidth, positive; $\sqrt{k}$ is usual in transformers.
+        query_bias: $q$, zero if `None`.
+        key_bias: $k$, zero if `None`.
+
+    Raises:
+        InvalidInputError: if shapes do not fit or `epsilon` is not positive.
+    """
+
+    Q: Float[Array, "k d"]
+    K: Float[Array, "k d"]
+    epsilon: Float[Array, ""]
+    query_bias: Float[Array, " k"]
+    key_bias: Float[Array, " k"]
+
+    def __init__(
+        self,
+        Q: Float[Array, "k d"],
+        K: Float[Array, "k d"],
+        epsilon: Float[Array, ""] | float = 1.0,
+        *,
+        query_bias: Float[Array, " k"] | None = None,
+        key_bias: Float[Array, " k"] | None = None,
+    ) -> None:
+        self.Q, self.K, self.epsilon = _checked(Q, K, epsilon)
+        zero = jnp.zeros(self.Q.shape[0], self.Q.dtype)
+        self.query_bias = zero if query_bias is None else query_bias
+        self.key_bias = zero if key_bias is None else key_bias
+
+    @override
+    def __call__(self, queries: Tokens, keys: Tokens) -> Float[Array, "m n"]:
+        q = jnp.matmul(queries.x, self.Q.T, precision=HIGHEST) + self.query_bias
+        k = jnp.matmul(keys.x, self.K.T, precision=HIGHEST) + self.key_bias
+        return jnp.matmul(q / self.epsilon, k.T, precision=HIGHEST)
+
+    @property
+    @override
+    def A(self) -> Float[Array, "d d"]:
+        return jnp.matmul(self.K.T, self.Q, precision=HIGHEST) / self.epsilon
+
+    @property
+    @override
+    def B(self) -> Float[Array, "d d"]:
+        return _no_square(self.Q)
+
+    @property
+    @override
+    def C(self) -> Float[Array, "d d"]:
+        return _no_square(self.Q)
+
+    @property
+    @override
+    def a(self) -> Float[Array, " d"]:
+        return self.K.T @ self.query_bias / self.epsilon
+
+    @property
+    @override
+    def c(self) -> Float[Array, " d"]:
+        return self.Q.T @ self.key_bias / self.epsilon
+
+    @property
+    @override
+    def constant(self) -> Float[Array, ""]:
+        return self.query_bias @ self.key_bias / self.epsilon
+
+    @property
+    @override
+    def bilinear(self) -> "Dot":
+        return Dot(self.Q, self.K, self.epsilon)
+
+
+class SquaredDistance(AbstractQuadraticScore):
+    r"""$s(x, y) = -|Qx - Ky|^2/\epsilon$.
+
+    So $A = 2K^\top Q/\epsilon$, $B = 2K^\top K/\epsilon$, $C = 2Q^\top Q/\epsilon$.
+
+    Raises:
+        InvalidInputError: if shapes do not fit or `epsilon` is not positive.
+    """
+
+    Q: Float[Array, "k d"]
+    K: Float[Array, "k d"]
+    epsilon: Float[Array, ""]
+
+    def __init__(
+        self,
+        Q: Float[Array, "k d"],
+        K: Float[Array, "k d"],
+        epsilon: Float[Array, ""] | float = 1.0,
+    ) -> None:
+        self.Q, self.K, self.epsilon = _checked(Q, K, epsilon)
+
+    @override
+    def __call__(self, queries: Tokens, keys: Tokens) -> Float[Array, "m n"]:
+        q = jnp.matmul(queries.x, self.Q.T, precision=HIGHEST)
+        k = jnp.matmul(keys.x, self.K.T, precision=HIGHEST)
+        squares = jnp.sum(q**2, axis=1)[:, None] + jnp.sum(k**2, axis=1)[None, :]
+        return (2 * jnp.matmul(q, k.T, precision=HIGHEST) - squares) / self.epsilon
+
+    @property
+    @override
+    def A(self) -> Float[Array, "d d"]:
+        return self.bilinear.A
+
+    @property
+    @override
+    def B(self) -> Float[Array, "d d"]:
+        return 2 * jnp.matmul(self.K.T, self.K, precision=HIGHEST) / self.epsilon
+
+    @property
+    @override
+    def C(self) -> Float[Array, "d d"]:
+        return 2 * jnp.matmul(self.Q.T, self.Q, precision=HIGHEST) / self.epsilon
+
+    @property
+    @override
+    def a(self) -> Float[Array, " d"]:
+        return jnp.zeros(self.Q.shape[1], self.Q.dtype)
+
+    @property
+    @override
+    def c(self) -> Float[Array, " d"]:
+        return jnp.zeros(self.Q.shape[1], self.Q.dtype)
+
+    @property
+    @override
+    def constant(self) -> Float[Array, ""]:
+        return jnp.zeros((), self.Q.dtype)
+
+    @property
+    @override
+    def bilinear(self) -> Dot:
+        return Dot(self.Q, self.K, self.epsilon / 2)
+
+
+class Masked(AbstractScore):
+    r"""`score` where `mask(s_query, s_key)` holds, $-\infty$ elsewhere.
+
+    The mask is a predicate on positions, broadcast over its arguments; see
+    `meanfield.dynamics.causal`. Both sides must carry positions.
+    """
+
+    score: AbstractScore
+    mask: Callable[[Array, Array], Bool[Array, "m n"]]
+
+    @override
+    def __call__(self, queries: Tokens, keys: Tokens) -> Float[Array, "m n"]:
+        if queries.position is None or keys.position is None:
+            raise InvalidInputError(
+                "A mask compares positions, and these tokens have none; build them as "
+                "`Tokens(x, position)` with positions in [0, 1]."
+            )
+        allowed = self.mask(queries.position[:, None], keys.position[None, :])
+        return jnp.where(allowed, self.score(queries, keys), -jnp.inf)
+
+
+class Transposed(AbstractScore):
+    """`score` with queries and keys exchanged: what a key sees of the queries."""
+
+    score: AbstractScore
+
+    @override
+    def __call__(self, queries: Tokens, keys: Tokens) -> Float[Array, "m n"]:
+        return self.score(keys, queries).T
+
+
+def _no_square(Q: Float[Array, "k d"]) -> Float[Array, "d d"]:
+    return jnp.zeros((Q.shape[1], Q.shape[1]), Q.dtype)
+
+
+def _checked(
+    Q: Array, K: Array, epsilon: Array | float
+) -> tuple[Array, Array, Float[Array, ""]]:
+    Q, K = float_array("Q", Q), float_array("K", K)
+    if Q.ndim != 2 or Q.shape != K.shape:
+        raise InvalidInputError(
+            "`Q` and `K` must be matrices of one shape (rows: inner dimension, "
+            f"columns: token dimension); got {Q.shape} and {K.shape}."
+        )
+    bandwidth = jnp.asarray(epsilon, Q.dtype)
+    if is_concrete(bandwidth) and not bool(jnp.all(bandwidth > 0)):
+        raise InvalidInputError(f"`epsilon` must be positive; got {epsilon}.")
+    return Q, K, bandwidth

@@ -1,0 +1,21 @@
+"""Tokens: the atoms that an attention looks at and moves."""
+
+import equinox as eqx
+from jaxtyping import Array, Float
+
+
+class Tokens(eqx.Module):
+    """States of tokens, with their places in the sequence when order matters.
+
+    Attributes:
+        x: the states; they move.
+        position: the places $s \\in [0, 1]$; they never move. `None` where no mask asks.
+    """
+
+    x: Float[Array, "n d"]
+    position: Float[Array, " n"] | None = None
+
+    @property
+    def n(self) -> int:
+        """Number of tokens."""
+        return self.x.shape[0]
