@@ -26,7 +26,7 @@ def float_array(name: str, value: ArrayLike | list) -> Array:
         array = _from_host(name, value)
     if not jnp.issubdtype(array.dtype, jnp.floating):
         array = array.astype(jnp.result_type(float))
-    if is_concrete(array) and not bool(jnp.all(jnp.isfinite(array))):
+    if is_concrete(array) and not np.all(np.isfinite(np.asarray(array))):
         raise InvalidInputError(f"`{name}` has entries that are not finite.")
     return array
 

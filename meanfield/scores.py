@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
@@ -254,6 +255,6 @@ def _checked(
             f"columns: token dimension); got {Q.shape} and {K.shape}."
         )
     bandwidth = jnp.asarray(epsilon, Q.dtype)
-    if is_concrete(bandwidth) and not bool(jnp.all(bandwidth > 0)):
+    if is_concrete(bandwidth) and not np.all(np.asarray(bandwidth) > 0):
         raise InvalidInputError(f"`epsilon` must be positive; got {epsilon}.")
     return Q, K, bandwidth

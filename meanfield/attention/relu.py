@@ -37,7 +37,7 @@ class Relu(AbstractGaussianCoupling):
         """
         dot = require_dot(score, "relu")
         parts = (mu.mean, dot.query_bias, dot.key_bias)
-        if any(is_concrete(part) and np.any(part) for part in parts):
+        if any(is_concrete(part) and np.any(np.asarray(part)) for part in parts):
             raise NotClosedError(
                 "ReLU attention keeps Gaussians Gaussian only when the mean is zero and "
                 "the scores carry no bias; use points, or mean 0."

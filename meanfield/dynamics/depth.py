@@ -85,7 +85,7 @@ def _increasing(times: Float[Array, " k"]) -> Float[Array, " k"]:
     array = float_array("times", times)
     if array.ndim != 1 or array.shape[0] < 2:
         raise InvalidInputError(f"`times` must hold at least two; got {array.shape}.")
-    if is_concrete(array) and not np.all(np.diff(array) > 0):
+    if is_concrete(array) and not np.all(np.diff(np.asarray(array)) > 0):
         raise InvalidInputError("`times` must increase strictly.")
     return array
 

@@ -72,10 +72,11 @@ class Points(AbstractMeasure):
                 f"`weights` must hold one number for each of the {tokens.n} tokens; "
                 f"got shape {w.shape}."
             )
-        if is_concrete(w) and not (np.all(w >= 0) and np.any(w > 0)):
+        host = np.asarray(w) if is_concrete(w) else np.ones(1)
+        if not (np.all(host >= 0) and np.any(host > 0)):
             raise InvalidInputError(
                 "`weights` must be non-negative and not all zero; the smallest is "
-                f"{float(jnp.min(w)):g}."
+                f"{host.min():g}."
             )
         return cls(tokens, jnp.log(w) - jnp.log(jnp.sum(w)), reduction)
 

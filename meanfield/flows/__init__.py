@@ -1,0 +1,11 @@
+from ._flow import flow as flow
+from ._stepping import adaptive as adaptive
+from ._stepping import fixed as fixed
+from ._stepping import solvers as solvers
+from ._stop import AbstractStop as AbstractStop
+from ._stop import BlowUp as BlowUp
+from ._stop import Steady as Steady
+from ._trajectory import REASONS as REASONS
+from ._trajectory import Status as Status
+from ._trajectory import Trajectory as Trajectory
+from ._trajectory import status_counts as status_counts

@@ -1,0 +1,178 @@
+"""The flow of a measure under a dynamics, for any representation."""
+
+from typing import NamedTuple
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Float, PyTree
+
+from meanfield._array import float_array, is_concrete
+from meanfield.dynamics import AbstractDynamics
+from meanfield.errors import InvalidInputError
+from meanfield.measures import AbstractMeasure
+
+from ._growth import BlowUpTime, blow_up_time, blows_up
+from ._stepping import AbstractStepping, adaptive
+from ._stop import AbstractStop
+from ._trajectory import Status, Trajectory, repeat_last
+from ._watch import Watch, WatchState
+
+Stop = AbstractStop | tuple[AbstractStop, ...] | None
+
+
+class VectorField(eqx.Module):
+    """The time derivative of a measure's coordinates."""
+
+    dynamics: AbstractDynamics
+    mu0: AbstractMeasure
+
+    def __call__(self, t: Float[Array, ""], y: PyTree[Array], args: object) -> PyTree:
+        """`d(coordinates)/dt`."""
+        del args
+        mu = self.mu0.at(y)
+        return mu.transport(self.dynamics.field(t, mu))
+
+
+def flow(
+    dynamics: AbstractDynamics,
+    mu0: AbstractMeasure,
+    ts: ArrayLike,
+    *,
+    stepping: AbstractStepping | None = None,
+    stop: Stop = None,
+    adjoint: diffrax.AbstractAdjoint | None = None,
+) -> Trajectory:
+    r"""Integrates $\partial_t\mu + \nabla\cdot(\mu\, v[\mu]) = 0$ from `mu0`.
+
+    Pure: `vmap` it over initial measures, differentiate it in reverse mode (forward
+    mode with `adjoint=diffrax.ForwardMode()`). A finite-time blow-up always ends it,
+    as a result with its `t_star`. Never raises for what happens on the way: see
+    `Trajectory.raise_for_status`.
+
+    Args:
+        dynamics: gives the field of a measure.
+        mu0: the measure at `ts[0]`.
+        ts: times of the frames, not decreasing; the first is the start.
+        stepping: `adaptive()` if `None`, or `fixed(dt)`.
+        stop: ends the flow early: `Steady()`, `BlowUp(bound)`, or a tuple of them.
+        adjoint: how derivatives are taken; reverse mode with checkpoints if `None`.
+
+    Raises:
+        InvalidInputError: if times decrease or shapes do not fit.
+        NotClosedError: if a Gaussian meets an attention that does not keep it one.
+    """
+    times = _increasing(ts).astype(jnp.result_type(*jax.tree.leaves(mu0.coordinates)))
+    # Shapes, and pairs that do not work, are refused here and not inside the solver.
+    field = eqx.filter_eval_shape(lambda: dynamics.field(times[0], mu0))
+    eqx.filter_eval_shape(lambda: mu0.transport(dynamics.field(times[0], mu0)))
+    stops = stop if isinstance(stop, tuple) else (() if stop is None else (stop,))
+    ready = (stepping or adaptive()).prepare(times, dynamics.jumps)
+    problem = Problem(dynamics, mu0, ready, stops, field.convergence is not None)
+    return _integrate(problem, times, adjoint or diffrax.RecursiveCheckpointAdjoint())
+
+
+class Problem(eqx.Module):
+    """All that defines a flow but its times."""
+
+    dynamics: AbstractDynamics
+    mu0: AbstractMeasure
+    stepping: AbstractStepping
+    stops: tuple[AbstractStop, ...]
+    iterates: bool = eqx.field(static=True)
+
+
+@eqx.filter_jit
+def _integrate(
+    problem: Problem, ts: Float[Array, " times"], adjoint: diffrax.AbstractAdjoint
+) -> Trajectory:
+    dynamics, mu0, stepping = problem.dynamics, problem.mu0, problem.stepping
+    steps = stepping.controller(mu0, ts, jax.lax.stop_gradient(dynamics.jumps))
+    frozen_dynamics, frozen_mu0 = _frozen(dynamics), _frozen(mu0)
+    watch = Watch(steps, frozen_dynamics, frozen_mu0, problem.stops, problem.iterates)
+    frames, end = diffrax.SubSaveAt(ts=ts), diffrax.SubSaveAt(t1=True)
+    solution = diffrax.diffeqsolve(
+        diffrax.ODETerm(VectorField(dynamics, mu0)),
+        stepping.solver,
+        t0=ts[0],
+        t1=ts[-1],
+        dt0=None,
+        y0=mu0.coordinates,
+        saveat=diffrax.SaveAt(subs=[frames, end], controller_state=True),
+        stepsize_controller=watch,
+        adjoint=adjoint,
+        max_steps=stepping.max_steps,
+        throw=False,
+    )
+    rtol = stepping.relative_error(ts.dtype)
+    return _trajectory(mu0, ts, solution, _verdict(solution, rtol))
+
+
+class _Verdict(NamedTuple):
+    code: Array
+    blow_up: BlowUpTime
+    watched: WatchState
+
+
+def _verdict(solution: diffrax.Solution, rtol: float) -> _Verdict:
+    """The one name for what the solver and the watch saw."""
+    watched: WatchState = solution.controller_state
+    too_many = solution.result == diffrax.RESULTS.max_steps_reached
+    too_small = solution.result == diffrax.RESULTS.dt_min_reached
+    code = jnp.where(too_many | too_small, int(Status.MAX_STEPS), watched.code)
+    other = ~(too_many | too_small) & (watched.code == int(Status.FINISHED))
+    other &= solution.result != diffrax.RESULTS.successful
+    code = jnp.where(other, int(Status.NOT_FINITE), code)
+    # A relative error of one step shifts t_star by at most that share of the elapsed
+    # time, and the shifts add up.
+    elapsed = watched.record.ts[-1] - watched.t0
+    drift = rtol * watched.n_accepted * elapsed
+    found = blows_up(watched.record, watched.t0)
+    when = blow_up_time(watched.record, drift)
+    nan = jnp.full_like(when.t_star, jnp.nan)
+    return _Verdict(
+        code,
+        BlowUpTime(*(jnp.where(found, value, nan) for value in when)),
+        watched,
+    )
+
+
+def _trajectory(
+    mu0: AbstractMeasure,
+    ts: Float[Array, " times"],
+    solution: diffrax.Solution,
+    verdict: _Verdict,
+) -> Trajectory:
+    (frame_ts, end_ts), (frames, ends) = solution.ts, solution.ys
+    n_saved = jnp.sum(jnp.isfinite(frame_ts))
+    last = jax.tree.map(lambda leaf: leaf[-1], ends)
+    return Trajectory(
+        ts=ts,
+        coordinates=repeat_last(frames, last, n_saved),
+        start=mu0,
+        last=last,
+        code=verdict.code,
+        stop_time=end_ts[-1],
+        n_saved=n_saved,
+        t_star=verdict.blow_up.t_star,
+        t_star_error=verdict.blow_up.error,
+        n_accepted=verdict.watched.n_accepted,
+        n_rejected=verdict.watched.n_rejected,
+        residual=verdict.watched.residual,
+    )
+
+
+def _frozen(tree: PyTree) -> PyTree:
+    arrays, rest = eqx.partition(tree, eqx.is_array)
+    return eqx.combine(jax.lax.stop_gradient(arrays), rest)
+
+
+def _increasing(ts: ArrayLike) -> Float[Array, " times"]:
+    times = float_array("ts", ts)
+    if times.ndim != 1 or times.shape[0] < 1:
+        raise InvalidInputError(f"`ts` must be a vector of times; got {times.shape}.")
+    if is_concrete(times) and np.any(np.diff(np.asarray(times)) < 0):
+        raise InvalidInputError("`ts` must not decrease: time runs forward.")
+    return times

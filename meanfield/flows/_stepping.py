@@ -1,0 +1,226 @@
+"""How time is stepped: adaptively to a tolerance, or by a fixed step."""
+
+import abc
+from collections.abc import Callable
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+from typing_extensions import override
+
+from meanfield._registry import Registry
+from meanfield.errors import InvalidInputError
+from meanfield.measures import AbstractMeasure
+
+MAX_STEPS = 100_000
+
+solvers: Registry[Callable[[], diffrax.AbstractSolver]] = Registry("solver")
+solvers.register("tsit5")(diffrax.Tsit5)
+solvers.register("dopri8")(diffrax.Dopri8)
+solvers.register("kvaerno5")(diffrax.Kvaerno5)
+solvers.register("euler")(diffrax.Euler)
+solvers.register("heun")(diffrax.Heun)
+
+
+class AbstractStepping(eqx.Module):
+    """A solver and a rule for the lengths of its steps."""
+
+    @property
+    @abc.abstractmethod
+    def solver(self) -> diffrax.AbstractSolver:
+        """The Runge–Kutta method."""
+
+    @property
+    @abc.abstractmethod
+    def max_steps(self) -> int:
+        """Steps after which the flow ends as `max-steps`."""
+
+    @abc.abstractmethod
+    def relative_error(self, dtype: jnp.dtype) -> float:
+        """The relative error of one step."""
+
+    @abc.abstractmethod
+    def prepare(
+        self, ts: Float[Array, " times"], jumps: Float[Array, " k"]
+    ) -> "AbstractStepping":
+        """The stepping for these times: all that must be known outside `jit`."""
+
+    @abc.abstractmethod
+    def controller(
+        self, mu0: AbstractMeasure, ts: Float[Array, " times"], jumps: Float[Array, " k"]
+    ) -> diffrax.AbstractStepSizeController:
+        """The step-size controller that lands on jumps and straddles none."""
+
+
+class Adaptive(AbstractStepping):
+    """Steps as long as their estimated error allows; see `adaptive`."""
+
+    method: diffrax.AbstractSolver
+    rtol: float | None
+    steps: int = eqx.field(static=True)
+
+    @property
+    @override
+    def solver(self) -> diffrax.AbstractSolver:
+        return self.method
+
+    @property
+    @override
+    def max_steps(self) -> int:
+        return self.steps
+
+    @override
+    def relative_error(self, dtype: jnp.dtype) -> float:
+        return float(jnp.finfo(dtype).eps ** 0.6) if self.rtol is None else self.rtol
+
+    @override
+    def prepare(
+        self, ts: Float[Array, " times"], jumps: Float[Array, " k"]
+    ) -> "AbstractStepping":
+        return self
+
+    @override
+    def controller(
+        self, mu0: AbstractMeasure, ts: Float[Array, " times"], jumps: Float[Array, " k"]
+    ) -> diffrax.AbstractStepSizeController:
+        rtol = self.relative_error(ts.dtype)
+        scale = jax.lax.stop_gradient(mu0.norm(mu0.coordinates))
+        tiny = jnp.finfo(ts.dtype).tiny
+        furthest = jnp.maximum(jnp.abs(ts[0]), jnp.abs(ts[-1]))
+        inner = diffrax.PIDController(
+            rtol=rtol,
+            atol=jnp.maximum(rtol * scale / 10, tiny),
+            norm=lambda error: jax.lax.stop_gradient(mu0.norm(error)),
+            dtmin=4 * jnp.finfo(ts.dtype).eps * furthest,
+            force_dtmin=False,
+        )
+        # The interpolant of Dopri8 is orders worse than its steps: land on the frames.
+        frames = ts if isinstance(self.method, diffrax.Dopri8) else None
+        jump_ts = jumps.astype(ts.dtype) if jumps.shape[0] else None
+        if frames is None and jump_ts is None:
+            return inner
+        return diffrax.ClipStepSizeController(inner, frames, jump_ts)
+
+
+class Fixed(AbstractStepping):
+    """Steps of one length, shortened only to land on jumps and on the end."""
+
+    method: diffrax.AbstractSolver
+    dt: float = eqx.field(static=True)
+    edges: Float[Array, " edges"] | None = None
+    jumped: Bool[Array, " edges"] | None = None
+
+    @property
+    @override
+    def solver(self) -> diffrax.AbstractSolver:
+        return self.method
+
+    @property
+    @override
+    def max_steps(self) -> int:
+        return MAX_STEPS if self.edges is None else self.edges.shape[0]
+
+    @override
+    def relative_error(self, dtype: jnp.dtype) -> float:
+        return float("nan")  # nobody estimates it
+
+    @override
+    def prepare(
+        self, ts: Float[Array, " times"], jumps: Float[Array, " k"]
+    ) -> "AbstractStepping":
+        edges, jumped = _grid(np.asarray(ts), self.dt, np.asarray(jumps))
+        return Fixed(self.method, self.dt, jnp.asarray(edges), jnp.asarray(jumped))
+
+    @override
+    def controller(
+        self, mu0: AbstractMeasure, ts: Float[Array, " times"], jumps: Float[Array, " k"]
+    ) -> diffrax.AbstractStepSizeController:
+        if self.edges is None or self.jumped is None:
+            raise InvalidInputError("A fixed stepping must be prepared with its times.")
+        return EdgeSteps(self.edges, self.jumped)
+
+
+class EdgeSteps(diffrax.AbstractStepSizeController[Array, None]):
+    """From edge to edge; before a jump, to the last number before it."""
+
+    edges: Float[Array, " edges"]
+    jumped: Bool[Array, " edges"]
+
+    @override
+    def wrap(self, direction: Array) -> "EdgeSteps":
+        return self
+
+    @override
+    def init(self, terms, t0, t1, y0, dt0, args, func, error_order):  # noqa: PLR0913
+        return self._end(1), jnp.asarray(1)
+
+    @override
+    def adapt_step_size(  # noqa: PLR0913
+        self, t0, t1, y0, y1_candidate, args, y_error, error_order, controller_state
+    ):
+        here = controller_state
+        start = self.edges[here]
+        end = self._end(jnp.minimum(here + 1, self.edges.shape[0] - 1))
+        made_jump = self.jumped[here]
+        return True, start, end, made_jump, here + 1, diffrax.RESULTS.successful
+
+    def _end(self, index: Array | int) -> Array:
+        edge = self.edges[index]
+        return jnp.where(self.jumped[index], jnp.nextafter(edge, -jnp.inf), edge)
+
+
+def adaptive(
+    solver: str | diffrax.AbstractSolver = "tsit5",
+    *,
+    rtol: float | None = None,
+    max_steps: int = MAX_STEPS,
+) -> Adaptive:
+    r"""Adaptive steps.
+
+    Args:
+        solver: `tsit5`, `dopri8`, `kvaerno5` where the flow is stiff, or any of diffrax.
+        rtol: the relative error of a step in the norm of the measure; `None` is
+            $\epsilon^{0.6}$ of the dtype, 4e-10 in double precision. The absolute
+            tolerance is a tenth of it times the initial size.
+        max_steps: accepted and rejected steps before the flow ends as `max-steps`.
+
+    Raises:
+        InvalidInputError: if `rtol` is not positive.
+        UnknownNameError: if no solver has that name.
+    """
+    if rtol is not None and not rtol > 0:
+        raise InvalidInputError(f"`rtol` must be positive; got {rtol}.")
+    method = solvers[solver]() if isinstance(solver, str) else solver
+    return Adaptive(method, rtol, max_steps)
+
+
+def fixed(dt: float, solver: str | diffrax.AbstractSolver = "euler") -> Fixed:
+    """Steps of length `dt`, explicit Euler unless another `solver` is named.
+
+    Raises:
+        InvalidInputError: if `dt` is not positive, or the solver is implicit.
+        UnknownNameError: if no solver has that name.
+    """
+    if not dt > 0:
+        raise InvalidInputError(f"`dt` must be positive; got {dt}.")
+    method = solvers[solver]() if isinstance(solver, str) else solver
+    if isinstance(method, diffrax.AbstractImplicitSolver):
+        raise InvalidInputError(
+            "Implicit solvers choose their steps by error: use `adaptive`."
+        )
+    return Fixed(method, float(dt))
+
+
+def _grid(ts: np.ndarray, dt: float, jumps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Edges every `dt` from the first time to the last, with the jumps between."""
+    start, end = float(ts[0]), float(ts[-1])
+    count = max(1, int(np.ceil((end - start) / dt * (1 - 1e-12))))
+    regular = start + dt * np.arange(count)
+    inside = jumps[(jumps > start) & (jumps < end)].astype(float)
+    # An edge within rounding of a jump is the jump.
+    far = np.all(np.abs(regular[:, None] - inside[None, :]) > 1e-9 * dt, axis=1)
+    edges = np.unique(np.concatenate([regular[far], inside, [end]])).astype(ts.dtype)
+    return edges, np.isin(edges, inside.astype(ts.dtype))

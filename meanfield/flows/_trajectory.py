@@ -1,0 +1,132 @@
+"""What a flow returns: frames, and how and when it ended."""
+
+import enum
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PyTree
+
+from meanfield.errors import SimulationFailed
+from meanfield.measures import AbstractMeasure
+
+
+class Status(enum.IntEnum):
+    """How a flow ended. The last three are failures; the rest are results."""
+
+    FINISHED = 0
+    STEADY = 1
+    BLOW_UP = 2
+    MAX_STEPS = 3
+    NOT_FINITE = 4
+    UNCONVERGED = 5
+    INTERRUPTED = 6
+
+    @property
+    def ending(self) -> str:
+        """The name of the ending, as printed and stored: `blow-up`."""
+        return self.name.lower().replace("_", "-")
+
+    @property
+    def failed(self) -> bool:
+        """Whether the numbers after this ending cannot be had by going on."""
+        return self in (Status.MAX_STEPS, Status.NOT_FINITE, Status.UNCONVERGED)
+
+
+REASONS = {
+    Status.FINISHED: "the last time was reached",
+    Status.STEADY: "what is left of the way is below the tolerance",
+    Status.BLOW_UP: "the size grows without bound in finite time, or passed its bound",
+    Status.MAX_STEPS: "the steps allowed are spent, or shrank to rounding",
+    Status.NOT_FINITE: "the velocity or the state is no longer finite",
+    Status.UNCONVERGED: "an iteration behind the field missed its tolerance",
+    Status.INTERRUPTED: "the run was interrupted and can be resumed",
+}
+
+
+class Trajectory(eqx.Module):
+    """A measure at increasing times.
+
+    Frames after an early end repeat the last good state, and `n_saved` says how many
+    are real. Under `vmap` every array leads with the axes of the ensemble.
+
+    Attributes:
+        ts: the times of the frames.
+        coordinates: the coordinates of the measure, led by an axis of times.
+        start: the initial measure, which holds all that does not move.
+        last: the coordinates at `stop_time`.
+        code: a `Status`.
+        stop_time: when the flow ended.
+        n_saved: how many frames are real.
+        t_star: the time of a finite-time blow-up, NaN if none was found.
+        t_star_error: how far off it may be.
+        n_accepted: steps taken.
+        n_rejected: steps tried and refused.
+        residual: the worst error of an iteration behind the field, seen after any step;
+            0 where there was no iteration.
+    """
+
+    ts: Float[Array, " times"]
+    coordinates: PyTree[Array]
+    start: AbstractMeasure
+    last: PyTree[Array]
+    code: Int[Array, ""]
+    stop_time: Float[Array, ""]
+    n_saved: Int[Array, ""]
+    t_star: Float[Array, ""]
+    t_star_error: Float[Array, ""]
+    n_accepted: Int[Array, ""]
+    n_rejected: Int[Array, ""]
+    residual: Float[Array, ""]
+
+    @property
+    def status(self) -> Status:
+        """How the flow ended; outside `jit` and `vmap`."""
+        return Status(int(self.code))
+
+    @property
+    def final(self) -> AbstractMeasure:
+        """The measure when the flow ended."""
+        return self.start.at(self.last)
+
+    def at(self, index: int) -> AbstractMeasure:
+        """The measure of frame `index`."""
+        return self.start.at(jax.tree.map(lambda leaf: leaf[index], self.coordinates))
+
+    def map(self, fn: Callable[[AbstractMeasure], PyTree[Array]]) -> PyTree[Array]:
+        """`fn` of every frame, stacked along the first axis."""
+        return jax.vmap(lambda c: fn(self.start.at(c)))(self.coordinates)
+
+    def raise_for_status(self) -> "Trajectory":
+        """This trajectory, if it did not fail.
+
+        Raises:
+            SimulationFailed: if it ended as `max-steps`, `not-finite` or `unconverged`.
+        """
+        status = self.status
+        if status.failed:
+            raise SimulationFailed(
+                f"The flow ended as `{status.ending}` at t = {float(self.stop_time):g}: "
+                f"{REASONS[status]}. The last good state is in `.final`."
+            )
+        return self
+
+
+def status_counts(codes: Int[Array, " runs"]) -> dict[str, int]:
+    """How many members of an ensemble ended in each way."""
+    found, counts = np.unique(np.asarray(codes), return_counts=True)
+    return {Status(int(c)).ending: int(k) for c, k in zip(found, counts, strict=True)}
+
+
+def repeat_last(
+    frames: PyTree[Array], last: PyTree[Array], n_saved: Int[Array, ""]
+) -> PyTree[Array]:
+    """Frames, with those from `n_saved` on replaced by `last`."""
+
+    def fill(leaf: Array, end: Array) -> Array:
+        real = jnp.arange(leaf.shape[0]) < n_saved
+        return jnp.where(real.reshape(-1, *[1] * end.ndim), leaf, end)
+
+    return jax.tree.map(fill, frames, last)
