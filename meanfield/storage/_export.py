@@ -1,0 +1,112 @@
+"""A dataset as a file that other programs read: NumPy's `.npz`, or a plain `.csv`."""
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+
+from meanfield.errors import InvalidInputError
+
+from ._files import replace_file
+from ._schema import RUN, TIME
+
+if TYPE_CHECKING:
+    import xarray
+
+_DIGITS = "%.17g"  # enough for a float64 to come back the same
+_ONE_DIGIT = 10  # in more dimensions, `cov111` would be two entries
+
+Rows = Callable[["xarray.Dataset"], dict[str, np.ndarray]]
+
+
+def export(dataset: "xarray.Dataset", path: str | os.PathLike[str]) -> None:
+    """Writes a dataset in the format that the suffix of `path` names.
+
+    `.npz` holds all variables, and as JSON text `attrs` the dataset's attributes, with
+    those and the dimensions of each variable under `variables`. `.csv` is one long
+    table: a row for each token of each frame (`time`, `token`, `weight`, `position`,
+    `x0`, …), or for each frame of a Gaussian (`time`, `mean0`, …, `cov00`, …).
+
+    Raises:
+        InvalidInputError: if the suffix is unknown, or a table cannot show the dataset.
+        ResourceError: if the file cannot be written; an old one then stays.
+    """
+    target = Path(path)
+    suffix = target.suffix.lower()
+    if suffix not in FORMATS:
+        raise InvalidInputError(
+            f"`{target}` must end in one of {', '.join(FORMATS)}; got `{suffix}`."
+        )
+    write = FORMATS[suffix]
+    replace_file(target, lambda stream: write(dataset, stream))
+
+
+def _write_npz(dataset: "xarray.Dataset", stream: IO[bytes]) -> None:
+    variables = {str(name): v for name, v in dataset.variables.items()}
+    about = {name: {"dims": v.dims, **v.attrs} for name, v in variables.items()}
+    attrs = json.dumps({**dataset.attrs, "variables": about})
+    arrays: dict[str, Any] = {name: v.values for name, v in variables.items()}
+    np.savez(stream, **{"attrs": np.asarray(attrs), **arrays})
+
+
+def _write_csv(dataset: "xarray.Dataset", stream: IO[bytes]) -> None:
+    header = True
+    for columns in _blocks(dataset, _rows(dataset)):
+        if header:
+            stream.write(f"{','.join(columns)}\n".encode())
+            header = False
+        table = np.column_stack(np.broadcast_arrays(*map(_column, columns.values())))
+        np.savetxt(stream, table, fmt=_DIGITS, delimiter=",")
+
+
+def _rows(dataset: "xarray.Dataset") -> Rows:
+    if "x" in dataset:
+        return _point_rows
+    if "mean" in dataset and "factor" in dataset:
+        return _gaussian_rows
+    raise InvalidInputError(
+        "A table shows `x`, or `mean` and `factor`; this dataset has "
+        f"{', '.join(map(str, dataset))}. Export it as `.npz`."
+    )
+
+
+def _blocks(dataset: "xarray.Dataset", rows: Rows) -> Iterator[dict[str, np.ndarray]]:
+    """The columns of each frame, run after run."""
+    for run in range(dataset.sizes.get(RUN, 1)):
+        label = {RUN: np.asarray(run)} if RUN in dataset.sizes else {}
+        one = dataset.isel({RUN: run}, missing_dims="ignore")
+        for index in range(dataset.sizes[TIME]):
+            frame = one.isel({TIME: index})
+            yield {**label, TIME: frame[TIME].values, **rows(frame)}
+
+
+def _point_rows(frame: "xarray.Dataset") -> dict[str, np.ndarray]:
+    x = frame["x"].values
+    known = [name for name in ("weight", "position") if name in frame]
+    return (
+        {"token": np.arange(len(x))}
+        | {name: frame[name].values for name in known}
+        | {f"x{i}": coord for i, coord in enumerate(x.T)}
+    )
+
+
+def _gaussian_rows(frame: "xarray.Dataset") -> dict[str, np.ndarray]:
+    mean, Y = frame["mean"].values, frame["factor"].values.astype(np.float64)
+    between = "_" if len(mean) > _ONE_DIGIT else ""
+    return {f"mean{i}": entry for i, entry in enumerate(mean[:, None])} | {
+        f"cov{i}{between}{j}": np.asarray(entry)
+        for (i, j), entry in np.ndenumerate(Y @ Y.T)
+    }
+
+
+def _column(values: np.ndarray) -> np.ndarray:
+    return np.atleast_1d(np.asarray(values, dtype=np.float64))
+
+
+FORMATS: Mapping[str, Callable[["xarray.Dataset", IO[bytes]], None]] = MappingProxyType(
+    {".npz": _write_npz, ".csv": _write_csv}
+)

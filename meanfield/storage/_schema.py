@@ -1,0 +1,99 @@
+"""Names on disk: dimensions, variables, endings, and the number of this layout."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from meanfield.errors import InvalidInputError
+
+SCHEMA = 1
+
+ENDINGS = (
+    "finished",
+    "steady",
+    "blow-up",
+    "max-steps",
+    "not-finite",
+    "unconverged",
+    "interrupted",
+)
+"""Every way a run can end; the place in this tuple is the stored `status`."""
+
+RESUMABLE = "interrupted"
+"""The one ending after which a run goes on; also the status of a run without one."""
+
+TIME, RUN = "time", "run"
+
+RESERVED = ("status", "stop_time", "t_star", "t_star_error", "attrs")
+"""Names that a dataset or an exported file uses itself."""
+
+DIMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "time": (TIME,),
+        "x": (TIME, "token", "coord"),
+        "mean": (TIME, "coord"),
+        "factor": (TIME, "coord", "rank"),
+        "weight": ("token",),
+        "position": ("token",),
+    }
+)
+"""Dimensions of the variables a run may hold; all but `time` may lead with `run`."""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a run ended.
+
+    Args:
+        name: one of `ENDINGS`.
+        reason: one line for people.
+        stop_time: the time up to which the flow is known.
+        t_star: the blow-up time, if one was found.
+        t_star_error: the half-width of its error bar.
+
+    Raises:
+        InvalidInputError: if no ending has this name.
+    """
+
+    name: str
+    reason: str
+    stop_time: float
+    t_star: float | None = None
+    t_star_error: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.name not in ENDINGS:
+            raise InvalidInputError(
+                f"No run ends with `{self.name}`; known: {', '.join(ENDINGS)}."
+            )
+
+    @property
+    def code(self) -> int:
+        """The number stored as `status`."""
+        return ENDINGS.index(self.name)
+
+
+def dims_of(
+    name: str, ndim: int, extra: Mapping[str, tuple[str, ...]]
+) -> tuple[str, ...]:
+    """The dimensions of a variable with `ndim` axes.
+
+    A name that neither `extra` nor `DIMS` knows is a diagnostic, one number a frame.
+
+    Raises:
+        InvalidInputError: if the name cannot be used or the axes do not fit.
+    """
+    if not name.isidentifier() or name in RESERVED:
+        raise InvalidInputError(
+            f"`{name}` cannot name a variable; use letters, digits and underscores, "
+            f"and none of {', '.join(RESERVED)}."
+        )
+    dims = extra.get(name) or DIMS.get(name, (TIME,))
+    if ndim == len(dims):
+        return dims
+    if ndim == len(dims) + 1 and name != TIME:
+        return (RUN, *dims)
+    raise InvalidInputError(
+        f"`{name}` must have the axes ({', '.join(dims)}), or lead with `{RUN}`; "
+        f"got {ndim} axes."
+    )

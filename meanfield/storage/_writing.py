@@ -1,0 +1,122 @@
+"""The two writes of a store: its founding, and one more segment."""
+
+import os
+import secrets
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from meanfield.errors import InvalidInputError, StoreError
+
+from ._files import draft_prefix, flush, flush_tree, writing
+from ._frames import Arrays, frame_arrays, real_frames, static_arrays
+from ._record import RECORD, Record, Segment, Variable, plain_json, write_record
+from ._schema import TIME
+from ._segments import (
+    clear_from,
+    segment_folder,
+    static_folder,
+    write_arrays,
+    write_hierarchy,
+)
+
+
+def found(
+    folder: Path,
+    attrs: Mapping[str, object],
+    static: Mapping[str, np.ndarray],
+    dims: Mapping[str, tuple[str, ...]],
+) -> None:
+    """Builds an empty store beside its place and moves it there in one step.
+
+    Raises:
+        InvalidInputError: if the folder is taken, or `attrs` or an array is unfit.
+        ResourceError: if it cannot be written.
+    """
+    record = Record(
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        attrs=plain_json("attrs", attrs),
+        dims={name: tuple(names) for name, names in dims.items()},
+        static={},
+        sizes={},
+        variables={},
+        segments=(),
+        state={},
+        ending=None,
+    )
+    arrays = static_arrays(static, record.dims)
+    with writing(folder):
+        _refuse_taken(folder)
+        _build(Path(os.path.realpath(folder)), record, arrays)
+
+
+def extended(folder: Path, base: Record, frames: Mapping[str, np.ndarray]) -> Record:
+    """The record with one more segment, once that segment is on the disk.
+
+    Raises:
+        InvalidInputError: if an array is unfit.
+        StoreError: if the run holds other variables.
+        ResourceError: if the disk refuses.
+    """
+    arrays = real_frames(frame_arrays(frames, base.dims, base.sizes), base.ending)
+    variables = {
+        name: Variable(array.dtype.str, arrays.dims[name])
+        for name, array in arrays.values.items()
+    }
+    if base.segments and variables != base.variables:
+        raise StoreError(
+            f"`{folder}` holds {_named(base.variables)}; got {_named(variables)}."
+        )
+    sizes = {dim: size for dim, size in arrays.sizes.items() if dim != TIME}
+    count = arrays.sizes[TIME]
+    if count == 0:
+        return base
+    with writing(folder):
+        digests = _write_segment(folder, len(base.segments), arrays)
+    segments = (*base.segments, Segment(count, digests))
+    return replace(base, sizes=sizes, variables=variables, segments=segments)
+
+
+def _write_segment(folder: Path, index: int, arrays: Arrays) -> dict[str, str]:
+    clear_from(folder, index)
+    for draft in folder.glob(f"{draft_prefix(folder / RECORD)}*"):
+        draft.unlink()
+    place = segment_folder(folder, index)
+    digests = write_arrays(place, arrays.values, arrays.dims)
+    flush(place.parent)
+    return digests
+
+
+def _build(target: Path, record: Record, static: Arrays) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft = target.with_name(f"{draft_prefix(target)}{secrets.token_hex(4)}")
+    draft.mkdir()
+    try:
+        write_hierarchy(draft)
+        digests = write_arrays(static_folder(draft), static.values, static.dims)
+        write_record(draft, replace(record, static=digests, sizes=static.sizes))
+        flush_tree(draft)
+        draft.replace(target)
+        flush(target.parent)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _refuse_taken(folder: Path) -> None:
+    if (folder / RECORD).exists():
+        raise InvalidInputError(
+            f"`{folder}` already holds a run; go on with it by "
+            f"`meanfield resume {folder}`, or choose another folder."
+        )
+    if any(folder.iterdir()) if folder.is_dir() else folder.exists():
+        raise InvalidInputError(
+            f"`{folder}` is not an empty folder; choose another place, or empty it."
+        )
+
+
+def _named(variables: Mapping[str, Variable]) -> str:
+    return ", ".join(f"{name} ({each.dtype})" for name, each in variables.items())
