@@ -1,0 +1,163 @@
+r"""BERT and its kin: encoders with full softmax attention, LayerNorm after each block.
+
+A BERT layer sends states $x$ to $\mathrm{LN}(x + a(x))$ and then through an MLP with
+the same pattern, where $a$ is multi-head attention *at* $x$: no LayerNorm stands
+before it. So $a$ is read off the weights as it is. Source: Devlin et al., 2019;
+Vaswani et al., 2017, section 3.2.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, final
+
+import numpy as np
+import pydantic
+from jaxtyping import Float, Int
+from typing_extensions import override
+
+from meanfield.errors import InputFileError
+
+from ._architecture import AbstractArchitecture, HeadWeights, Sizes, architectures
+from .checkpoint import CONFIG, WEIGHTS, Checkpoint
+
+
+@final
+class BertConfig(pydantic.BaseModel):
+    """What the config says and we rely on; the rest of it is left aside."""
+
+    model_config = pydantic.ConfigDict(frozen=True, extra="ignore")
+
+    hidden_size: pydantic.PositiveInt
+    num_attention_heads: pydantic.PositiveInt
+    num_hidden_layers: pydantic.PositiveInt
+    vocab_size: pydantic.PositiveInt
+    max_position_embeddings: pydantic.PositiveInt
+    layer_norm_eps: pydantic.NonNegativeFloat = 1e-12
+    position_embedding_type: Literal["absolute"] = "absolute"
+    is_decoder: Literal[False] = False
+
+    @pydantic.model_validator(mode="after")
+    def _heads_divide_the_dimension(self) -> "BertConfig":
+        if self.hidden_size % self.num_attention_heads:
+            raise ValueError("`num_attention_heads` must divide `hidden_size`")
+        return self
+
+
+@final
+@dataclass(frozen=True)
+class Bert(AbstractArchitecture):
+    """A BERT encoder; build it with `Bert.from_checkpoint`, or with `models.read`."""
+
+    checkpoint: Checkpoint
+    config: BertConfig
+
+    @staticmethod
+    def from_checkpoint(checkpoint: Checkpoint) -> "Bert":
+        """The network, once its config is checked.
+
+        Raises:
+            InputFileError: if the config lacks a number or asks for what BERT is not,
+                such as relative positions or a causal decoder.
+        """
+        try:
+            config = BertConfig.model_validate(dict(checkpoint.config))
+        except pydantic.ValidationError as error:
+            first = error.errors()[0]
+            field = ".".join(str(part) for part in first["loc"])
+            raise InputFileError(
+                f"`{checkpoint.folder / CONFIG}` is not that of a BERT encoder: "
+                f"{field or 'sizes'}: {first['msg']}."
+            ) from error
+        return Bert(checkpoint, config)
+
+    @property
+    @override
+    def sizes(self) -> Sizes:
+        config = self.config
+        return Sizes(
+            n_layers=config.num_hidden_layers,
+            n_heads=config.num_attention_heads,
+            dimension=config.hidden_size,
+            head_dimension=config.hidden_size // config.num_attention_heads,
+            vocabulary=config.vocab_size,
+            max_positions=config.max_position_embeddings,
+        )
+
+    @override
+    def heads(self, layer: int) -> HeadWeights:
+        sizes = self.sizes
+        d, shape = sizes.dimension, (sizes.n_heads, sizes.head_dimension)
+        root = f"encoder.layer.{layer}.attention"
+        query, query_bias = self._dense(f"{root}.self.query", d)
+        key, key_bias = self._dense(f"{root}.self.key", d)
+        reading, reading_bias = self._dense(f"{root}.self.value", d)
+        writing, writing_bias = self._dense(f"{root}.output.dense", d)
+        share = writing_bias / sizes.n_heads
+        return HeadWeights(
+            Q=query.reshape(*shape, d),
+            K=key.reshape(*shape, d),
+            query_bias=query_bias.reshape(shape),
+            key_bias=key_bias.reshape(shape),
+            reading=reading.reshape(*shape, d),
+            reading_bias=reading_bias.reshape(shape),
+            writing=np.moveaxis(writing.reshape(d, *shape), 1, 0),
+            writing_bias=np.broadcast_to(share, (sizes.n_heads, d)),
+        )
+
+    @override
+    def embedding(self, ids: Int[np.ndarray, " n"]) -> Float[np.ndarray, "n d"]:
+        """Word, position and segment-0 embeddings, summed, then their LayerNorm."""
+        words = self._rows("word", ids.tolist())
+        positions = self._rows("position", range(len(ids)))
+        segment = self._rows("token_type", [0])
+        weight, bias = self._layer_norm("embeddings.LayerNorm")
+        x = words + positions + segment
+        centred = x - x.mean(axis=-1, keepdims=True)
+        variance = np.square(centred).mean(axis=-1, keepdims=True)
+        return weight * centred / np.sqrt(variance + self.config.layer_norm_eps) + bias
+
+    def _dense(
+        self, name: str, d: int
+    ) -> tuple[Float[np.ndarray, "d d"], Float[np.ndarray, " d"]]:
+        weight, bias = self._arrays((f"{name}.weight", f"{name}.bias"))
+        if weight.shape != (d, d) or bias.shape != (d,):
+            raise self._misfit(f"{name}.weight", weight.shape, (d, d))
+        return weight, bias
+
+    def _layer_norm(
+        self, name: str
+    ) -> tuple[Float[np.ndarray, " d"], Float[np.ndarray, " d"]]:
+        old = f"{self._prefix}{name}.gamma" in self.checkpoint.entries
+        endings = ("gamma", "beta") if old else ("weight", "bias")
+        weight, bias = self._arrays([f"{name}.{ending}" for ending in endings])
+        d = self.config.hidden_size
+        if weight.shape != (d,) or bias.shape != (d,):
+            raise self._misfit(name, weight.shape, (d,))
+        return weight, bias
+
+    def _rows(self, kind: str, indices: list[int] | range) -> np.ndarray:
+        name = f"{self._prefix}embeddings.{kind}_embeddings.weight"
+        rows = self.checkpoint.rows(name, indices)
+        d = self.config.hidden_size
+        if rows.shape[-1] != d:
+            raise self._misfit(name, rows.shape, (len(rows), d))
+        return rows
+
+    def _arrays(self, names: list[str] | tuple[str, ...]) -> tuple[np.ndarray, ...]:
+        return self.checkpoint.arrays([self._prefix + name for name in names])
+
+    @property
+    def _prefix(self) -> str:
+        # Networks with a head on top, such as BertForMaskedLM, keep the encoder in it.
+        inner = "bert.embeddings.word_embeddings.weight" in self.checkpoint.entries
+        return "bert." if inner else ""
+
+    def _misfit(
+        self, name: str, got: tuple[int, ...], wanted: tuple[int, ...]
+    ) -> InputFileError:
+        return InputFileError(
+            f"`{name}` in `{self.checkpoint.folder / WEIGHTS}` has shape {got}, but "
+            f"{CONFIG} asks for {wanted}; the two do not belong together."
+        )
+
+
+architectures.register("bert")(Bert.from_checkpoint)

@@ -1,0 +1,155 @@
+"""A checkpoint on disk: named arrays read when asked for, a config, a tokenizer.
+
+Only NumPy and two small readers, `safetensors` and `tokenizers`; no framework, no
+network.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, final
+
+import numpy as np
+from jaxtyping import Float
+
+from meanfield.errors import InputFileError
+
+from ._reading import content, existing, extra
+from ._tokenizer import Encoding, encode
+from .sources import locate
+
+WEIGHTS = "model.safetensors"
+CONFIG = "config.json"
+TOKENIZER = "tokenizer.json"
+
+
+class Entry(NamedTuple):
+    """What the header of a weights file says of one array."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@final
+@dataclass(frozen=True)
+class Checkpoint:
+    """A folder of weights, config and tokenizer; arrays are read when asked for.
+
+    Attributes:
+        folder: where the files are.
+        config: `config.json`, as it stands.
+        entries: shape and dtype of every array in `model.safetensors`.
+    """
+
+    folder: Path
+    config: Mapping[str, Any]
+    entries: Mapping[str, Entry]
+
+    @property
+    def weights(self) -> Path:
+        """The file of the arrays."""
+        return self.folder / WEIGHTS
+
+    def arrays(self, names: Sequence[str]) -> tuple[Float[np.ndarray, "..."], ...]:
+        """The named arrays, in double precision; nothing else is read.
+
+        Raises:
+            InputFileError: if a name is absent, or an array has entries that are not
+                finite.
+        """
+        self._require(names)
+        with _opened(self.weights) as file:
+            stored = [file.get_tensor(name) for name in names]
+        return tuple(map(self._double, names, stored))
+
+    def rows(self, name: str, indices: Sequence[int]) -> Float[np.ndarray, "n d"]:
+        """Some rows of a matrix, in double precision; no other row is read.
+
+        Raises:
+            InputFileError: if the name is no matrix, or a row is absent or not finite.
+        """
+        self._require([name])
+        shape = self.entries[name].shape
+        if len(shape) != 2 or not all(0 <= i < shape[0] for i in indices):
+            raise InputFileError(
+                f"`{name}` in `{self.weights}` has shape {shape}, but row "
+                f"{max(indices)} was asked for; do {CONFIG} and {TOKENIZER} belong "
+                "to it?"
+            )
+        with _opened(self.weights) as file:
+            matrix = file.get_slice(name)
+            stored = [matrix[i : i + 1] for i in indices]
+        return self._double(name, np.concatenate(stored))
+
+    def encode(self, text: str, *, limit: int) -> Encoding:
+        """The token ids of a text with their strings, special tokens included.
+
+        Raises:
+            InputFileError: if `tokenizer.json` is missing or damaged.
+            InvalidInputError: if the text has more than `limit` tokens, or none.
+            UnsupportedError: if the package `tokenizers` is missing.
+        """
+        return encode(self.folder / TOKENIZER, text, limit=limit)
+
+    def _require(self, names: Iterable[str]) -> None:
+        missing = [name for name in names if name not in self.entries]
+        if missing:
+            raise InputFileError(
+                f"`{self.weights}` has no array `{missing[0]}`, which its {CONFIG} "
+                "promises; the two do not belong together."
+            )
+
+    def _double(self, name: str, stored: np.ndarray) -> Float[np.ndarray, "..."]:
+        array = stored.astype(np.float64)
+        if not np.isfinite(array).all():
+            raise InputFileError(
+                f"`{name}` in `{self.weights}` has entries that are not finite; "
+                "fetch the file again."
+            )
+        return array
+
+
+def load(source: str | os.PathLike[str]) -> Checkpoint:
+    """The checkpoint of a known name, such as `"minilm"`, or of a folder.
+
+    Reads the config and the header of the weights, not the weights.
+
+    Raises:
+        InputFileError: if a file is missing or damaged.
+        UnsupportedError: if the package `safetensors` is missing.
+    """
+    folder = locate(source)
+    config = _config(folder / CONFIG)
+    with _opened(folder / WEIGHTS) as file:
+        slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+        entries = {
+            name: Entry(tuple(part.get_shape()), part.get_dtype())
+            for name, part in slices.items()
+        }
+    return Checkpoint(folder, config, entries)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    safetensors = extra("safetensors")
+    existing(path)
+    try:
+        with safetensors.safe_open(path, framework="np") as file:
+            yield file
+    except (safetensors.SafetensorError, OSError) as error:
+        raise InputFileError(
+            f"`{path}` is not a whole safetensors file ({error}); fetch it again."
+        ) from error
+
+
+def _config(path: Path) -> dict[str, Any]:
+    try:
+        config = json.loads(content(path))
+    except json.JSONDecodeError as error:
+        raise InputFileError(f"`{path}` is not JSON: {error}.") from error
+    if not isinstance(config, dict):
+        raise InputFileError(f"`{path}` must hold one JSON object.")
+    return config

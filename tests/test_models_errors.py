@@ -1,0 +1,124 @@
+"""Trained networks: what cannot be read is refused in one line that helps."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from bert_reference import TEXT, WEIGHTS, synthetic_arrays, write
+
+from meanfield import models
+from meanfield.errors import (
+    InputFileError,
+    InvalidInputError,
+    PrecisionError,
+    UnsupportedError,
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write(tmp_path / "tiny")
+
+
+BROKEN_CONFIGS = {
+    "gpt2.*known: bert": {"model_type": "gpt2"},
+    "RobertaModel.*known: bert": {"model_type": "", "architectures": ["RobertaModel"]},
+    "num_attention_heads.*divide": {"num_attention_heads": 5},
+    "hidden_size": {"hidden_size": "wide"},
+    "position_embedding_type": {"position_embedding_type": "relative_key"},
+    "is_decoder": {"is_decoder": True},
+    r"no array `encoder\.layer\.2": {"num_hidden_layers": 3},
+    "shape": {"hidden_size": 6},
+}
+
+
+@pytest.mark.parametrize("message", BROKEN_CONFIGS)
+def test_a_config_that_does_not_fit_says_why(tmp_path: Path, message: str) -> None:
+    folder = write(tmp_path / "misfit", config=BROKEN_CONFIGS[message])
+    with pytest.raises(InputFileError, match=message) as caught:
+        models.layers(models.load(folder))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", [WEIGHTS, "config.json", "tokenizer.json"])
+def test_files_missing_or_damaged_are_named(folder: Path, name: str) -> None:
+    path = folder / name
+    content = path.read_bytes()
+    for length in (0, 5, len(content) // 2, len(content) - 1):
+        path.write_bytes(content[:length])
+        with pytest.raises(InputFileError, match=name) as caught:
+            models.embed(models.load(folder), TEXT)
+        assert "\n" not in str(caught.value)
+    path.unlink()
+    with pytest.raises(InputFileError, match=f"no file `.*{name}.*a folder holding"):
+        models.embed(models.load(folder), TEXT)
+
+
+def test_json_of_the_wrong_kind_is_refused(folder: Path) -> None:
+    (folder / "tokenizer.json").write_text("{}")
+    with pytest.raises(InputFileError, match="not a tokenizer"):
+        models.embed(models.load(folder), TEXT)
+    (folder / "config.json").write_text("[1]")
+    with pytest.raises(InputFileError, match="one JSON object"):
+        models.load(folder)
+
+
+def test_a_tokenizer_of_another_network_is_refused(tmp_path: Path) -> None:
+    arrays = synthetic_arrays()
+    name = "embeddings.word_embeddings.weight"
+    arrays[name] = arrays[name][:5]
+    folder = write(tmp_path / "short", arrays=arrays)
+    with pytest.raises(InputFileError, match=r"shape \(5, 12\), but row 9"):
+        models.embed(models.load(folder), TEXT)
+
+
+def test_a_place_that_is_no_model_is_refused(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputFileError, match="did you mean `minilm`"):
+        models.load("minilmm")
+    with pytest.raises(InputFileError, match="no folder"):
+        models.load(tmp_path / "nowhere")
+    with pytest.raises(InputFileError, match="is a file; pass a folder"):
+        models.load(folder / WEIGHTS)
+
+
+def test_unknown_layers_and_heads_are_refused(folder: Path) -> None:
+    checkpoint = models.load(folder)
+    choices: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"layers": 2}, "no layer 2.*has 2, numbered 0 to 1"),
+        ({"layers": [0, -1]}, "no layer -1"),
+        ({"layers": []}, "at least one layer"),
+        ({"heads": 3}, "no head 3"),
+        ({"heads": [0, 0]}, "differ"),
+        ({"times": [0, 1]}, "3 edges for 2 layers"),
+        ({"dtype": "float16"}, "float32 or float64"),
+    )
+    for choice, message in choices:
+        with pytest.raises(InvalidInputError, match=message):
+            models.layers(checkpoint, **choice)
+
+
+def test_double_precision_needs_jax_to_allow_it(folder: Path) -> None:
+    checkpoint = models.load(folder)
+    with jax.enable_x64(False):
+        assert models.layers(checkpoint).times.dtype == np.float32
+        with pytest.raises(PrecisionError, match="jax_enable_x64"):
+            models.layers(checkpoint, dtype="float64")
+        with pytest.raises(PrecisionError, match="jax_enable_x64"):
+            models.embed(checkpoint, TEXT, dtype="float64")
+
+
+def test_text_that_is_not_unicode_is_refused(folder: Path) -> None:
+    with pytest.raises(InvalidInputError, match="not valid Unicode at character 4"):
+        models.embed(models.load(folder), "the \udcff")
+
+
+@pytest.mark.parametrize("package", ["safetensors", "tokenizers"])
+def test_a_missing_extra_names_the_line_to_write(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, package: str
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(UnsupportedError, match=r'install "meanfield-attention\[models'):
+        models.embed(models.load(folder), TEXT)
