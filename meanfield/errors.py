@@ -17,8 +17,12 @@ class InvalidInputError(MeanfieldError, ValueError):
     """A shape, a value or a combination that cannot work."""
 
 
-class UnknownNameError(MeanfieldError, LookupError):
+class UnknownNameError(MeanfieldError, KeyError):
     """A name that no registry holds; the message suggests a near one."""
+
+    @override
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
 
 
 class PrecisionError(MeanfieldError, TypeError):

@@ -98,6 +98,10 @@ class RunSpec(AttentionSpec):
     weights: Annotated[
         Matrix | None, Field(description="weights of the tokens: a list or @FILE.npy")
     ] = None
+    source: Annotated[
+        str | None, Field(description="a run to start from, at the time `at`")
+    ] = None
+    at: Annotated[float | None, Field(description="time of a frame of `source`")] = None
     t: Annotated[PositiveFloat, Field(description="final time")] = 10.0
     frames: Annotated[int, Field(ge=2, description="frames, evenly spaced")] = 101
     times: Annotated[
@@ -162,6 +166,10 @@ class RunSpec(AttentionSpec):
             pairs = zip(self.times, self.times[1:], strict=False)
             if len(self.times) < 2 or any(b <= a for a, b in pairs):
                 raise ValueError("`times` must be at least two, increasing strictly")
+        if (self.source is None) != (self.at is None):
+            raise ValueError("`source` and `at` come together: a run and a time in it")
+        if self.source is not None and self.draws is not None:
+            raise ValueError("`draws` makes its own starts: leave out `source`")
         if self.model is not None and self.text is None:
             raise ValueError("`model` needs `text`: the words that become its tokens")
         if self.text is not None and self.model is None:
@@ -172,7 +180,7 @@ class RunSpec(AttentionSpec):
             raise ValueError("`depth = interpolated` needs at least two `layers`")
         return self
 
-    def digest_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """The spec as JSON values: what differs from the defaults."""
         return self.model_dump(mode="json", exclude_defaults=True)
 

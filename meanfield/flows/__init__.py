@@ -1,4 +1,5 @@
 from ._flow import flow as flow
+from ._stepping import AbstractStepping as AbstractStepping
 from ._stepping import adaptive as adaptive
 from ._stepping import fixed as fixed
 from ._stepping import solvers as solvers

@@ -74,7 +74,7 @@ def locate(source: str | os.PathLike[str]) -> Path:
     Raises:
         InputFileError: if there is no such folder, or the named model is not installed.
     """
-    if isinstance(source, str) and source in list(sources):
+    if isinstance(source, str) and source in sources:
         return _installed(source)
     folder = Path(source)
     if folder.is_dir():

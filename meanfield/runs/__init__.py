@@ -1,0 +1,15 @@
+from ._build import Member as Member
+from ._build import member as member
+from ._build import times as times
+from ._endings import Outcome as Outcome
+from ._execute import Progress as Progress
+from ._execute import Result as Result
+from ._execute import execute as execute
+from ._execute import resume as resume
+from ._execute import start as start
+from ._plan import Plan as Plan
+from ._plan import plan as plan
+from ._plan import readable as readable
+from ._plan import refuse_full_disk as refuse_full_disk
+from ._provenance import device as device
+from ._provenance import versions as versions

@@ -1,0 +1,135 @@
+"""The dynamics of a spec: variants, heads, masks, layers, terms, models."""
+
+import inspect
+import math
+
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from meanfield.attention import Attention, Softmax, attentions
+from meanfield.dynamics import (
+    AbstractDynamics,
+    Heads,
+    Interpolated,
+    Layers,
+    Prefix,
+    Sum,
+    Window,
+    masks,
+    stacked,
+)
+from meanfield.errors import InvalidInputError
+from meanfield.scores import Masked
+from meanfield.spec import AttentionSpec, LayerSpec, RunSpec
+
+from ._parameters import Draw, matrix
+
+
+def dynamics(spec: RunSpec, d: int, draw: Draw) -> AbstractDynamics:
+    """The dynamics that the keys of a spec describe, in dimension `d`.
+
+    Raises:
+        InvalidInputError: if parameters do not fit.
+        UnknownNameError: if a name is not registered.
+    """
+    main = _in_depth(spec, d, draw) if spec.layers else _attention(spec, d, draw, "")
+    terms = [_attention(s, d, draw, f"terms.{i}.") for i, s in enumerate(spec.terms)]
+    return Sum(main, *terms) if terms else main
+
+
+def _in_depth(spec: RunSpec, d: int, draw: Draw) -> AbstractDynamics:
+    members = [
+        _attention(_inherit(spec, layer), d, draw, f"layers.{i}.")
+        for i, layer in enumerate(spec.layers)
+    ]
+    starts = [layer.t for layer in spec.layers]
+    if spec.depth == "interpolated":
+        return Interpolated(jnp.asarray(starts), stacked(members))
+    end = max(spec.t, starts[-1] + 1.0)  # the last layer acts for ever
+    return Layers(jnp.asarray([*starts, end]), stacked(members))
+
+
+def _inherit(spec: RunSpec, layer: LayerSpec) -> AttentionSpec:
+    """The parameters of a layer, with those it leaves out taken from the run."""
+    names = set(AttentionSpec.model_fields)
+    values = spec.model_dump(include=names & spec.model_fields_set)
+    own = layer.model_dump(include=names & layer.model_fields_set)
+    if "A" in own or "Q" in own:
+        values = {key: v for key, v in values.items() if key not in ("A", "Q", "K")}
+    return AttentionSpec(**{**values, **own})
+
+
+def _attention(
+    spec: AttentionSpec, d: int, draw: Draw, prefix: str
+) -> AbstractDynamics:
+    Q, K, V = _parameters(spec, d, draw, prefix)
+    if spec.heads == 1:
+        return _masked(spec, _variant(spec, Q, K, V))
+    heads = [_variant(spec, *block) for block in _blocks(spec.heads, Q, K, V)]
+    return Heads(stacked([_masked(spec, head) for head in heads]))
+
+
+def _parameters(
+    spec: AttentionSpec, d: int, draw: Draw, prefix: str
+) -> tuple[Array, Array, Array]:
+    V = matrix(f"{prefix}V", spec.V, (d, d), draw)
+    if spec.Q is None or spec.K is None:
+        A = matrix(f"{prefix}A", 1.0 if spec.A is None else spec.A, (d, d), draw)
+        return A, jnp.eye(d), V
+    Q = matrix(f"{prefix}Q", spec.Q, (d, d), draw)
+    return Q, matrix(f"{prefix}K", spec.K, (d, d), draw), V
+
+
+def _variant(spec: AttentionSpec, Q: Array, K: Array, V: Array) -> Attention:
+    factory = attentions[spec.attention]
+    epsilon = spec.epsilon
+    if spec.scale == "sqrt-k":
+        epsilon *= math.sqrt(Q.shape[0])
+    if spec.iterations is None:
+        return factory(Q, K, V, epsilon=epsilon)
+    if "iterations" not in inspect.signature(factory).parameters:
+        raise InvalidInputError(
+            f"`iterations` counts Sinkhorn half-steps; `{spec.attention}` has none."
+        )
+    return factory(Q, K, V, epsilon=epsilon, iterations=spec.iterations)
+
+
+def _blocks(
+    n_heads: int, Q: Array, K: Array, V: Array
+) -> list[tuple[Array, Array, Array]]:
+    """Head `h`: block `h` of the rows of `Q` and `K`, and of `V` the rows kept there."""
+    k, d = Q.shape
+    if k % n_heads or d % n_heads or K.shape[0] != k:
+        raise InvalidInputError(
+            f"`heads` must divide the {k} rows of `Q` and `K` and the {d} rows of `V`; "
+            f"got {n_heads}."
+        )
+    rows = jnp.arange(d) // (d // n_heads)
+    values = [jnp.where((rows == h)[:, None], V, 0) for h in range(n_heads)]
+    split = zip(jnp.split(Q, n_heads), jnp.split(K, n_heads), values, strict=True)
+    return list(split)
+
+
+def _masked(spec: AttentionSpec, attention: Attention) -> AbstractDynamics:
+    """Masked by scores where only the row matters; by restricted measures elsewhere."""
+    if spec.mask is None:
+        return attention
+    kind, _, width = spec.mask.partition(":")
+    mask = Window(_width(width)) if kind == "window" else masks[spec.mask]
+    if not isinstance(attention.coupling, Softmax):
+        return Prefix(attention, mask)
+    score = Masked(attention.score, mask)
+    return Attention(score, attention.coupling, attention.value, attention.offset)
+
+
+def _width(text: str) -> float:
+    try:
+        width = float(text)
+    except ValueError:
+        width = math.nan
+    if not width > 0:
+        raise InvalidInputError(
+            f"A window is written `window:WIDTH`, a positive share of the sequence; got "
+            f"`window:{text}`."
+        )
+    return width
