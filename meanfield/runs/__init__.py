@@ -8,8 +8,11 @@ from ._execute import execute as execute
 from ._execute import resume as resume
 from ._execute import start as start
 from ._plan import Plan as Plan
+from ._plan import physical_memory as physical_memory
 from ._plan import plan as plan
 from ._plan import readable as readable
 from ._plan import refuse_full_disk as refuse_full_disk
 from ._provenance import device as device
 from ._provenance import versions as versions
+from ._dataset import dataset as dataset
+from ._dataset import with_attention as with_attention

@@ -1,0 +1,163 @@
+"""The main job in three minutes: `python -m experiments.demo`, or `make demo`.
+
+(a) 1 000 tokens in the plane under softmax attention with a negative score matrix,
+    collapsing to a line, and the Gaussian closure beside them;
+(b) the same start under L2, Sinkhorn and two-head attention;
+(c) a paragraph of text through the attention layers of a real transformer.
+"""
+
+import tempfile
+import time
+from pathlib import Path
+
+from meanfield.cli._session import open_session
+
+open_session()
+
+import numpy as np  # noqa: E402
+import xarray as xr  # noqa: E402
+from rich.console import Console  # noqa: E402
+from rich.table import Table  # noqa: E402
+
+from meanfield import runs  # noqa: E402
+from meanfield.cli._console import RunProgress  # noqa: E402
+from meanfield.plotting import (  # noqa: E402
+    animate,
+    cluster_counts,
+    cluster_radius,
+    covariances,
+    effective_rank,
+    panels,
+    save,
+)
+from meanfield.spec import parse  # noqa: E402
+
+FOLDER = Path(__file__).resolve().parent.parent / "figures" / "demo"
+TEXT = """\
+Alice was beginning to get very tired of sitting by her sister on the bank, and of
+having nothing to do: once or twice she had peeped into the book her sister was reading,
+but it had no pictures or conversations in it, "and what is the use of a book," thought
+Alice, "without pictures or conversations?" So she was considering in her own mind (as
+well as she could, for the hot day made her feel very sleepy and stupid), whether the
+pleasure of making a daisy-chain would be worth the trouble of getting up and picking
+the daisies, when suddenly a White Rabbit with pink eyes ran close by her."""
+
+# One row: A = KᵀQ is negative of rank one, and the limit keeps d - 1 = 1 direction.
+PLANE = {
+    "Q": [[1.0, 0.5]],
+    "K": [[-0.8, -0.4]],
+    "n": 1000,
+    "d": 2,
+    "cov": [[1.5, 0.4], [0.4, 1.0]],
+    "t": 20.0,
+    "frames": 61,
+    "rtol": 1e-7,
+}
+RUNS = {
+    "softmax": PLANE,
+    "softmax-closure": {**PLANE, "measure": "gaussian"},
+    "l2": {**PLANE, "attention": "l2"},
+    "sinkhorn": {**PLANE, "attention": "sinkhorn"},
+    "two-heads": {
+        **PLANE,
+        "heads": 2,
+        "Q": [[1.0, 0.5], [-0.5, 1.0]],
+        "K": [[-0.8, -0.4], [0.2, -0.4]],
+    },
+    "minilm": {
+        "model": "minilm",
+        "text": " ".join(TEXT.split()),
+        "frames": 25,
+        "precision": "single",
+        "rtol": 1e-3,
+        "segment": 4,
+    },
+}
+
+
+def main() -> None:
+    """Runs everything, draws it, and prints the table."""
+    console, begin = Console(stderr=True), time.perf_counter()
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        rows, data = [], {}
+        for number, (name, values) in enumerate(RUNS.items(), 1):
+            console.print(f"[{number}/{len(RUNS)}] {name}", highlight=False)
+            result, data[name] = run(Path(scratch), name, values)
+            rows.append(row(name, result, data[name]))
+        draw(data, console)
+    table = Table(title="What happened", title_justify="left")
+    for header in HEADERS:
+        table.add_column(header, justify="left" if header == "run" else "right")
+    for cells in rows:
+        table.add_row(*cells)
+    Console().print(table)
+    console.print(f"{time.perf_counter() - begin:.0f} s; pictures in figures/demo/")
+
+
+HEADERS = (
+    "run",
+    "ending",
+    "t",
+    "effective rank",
+    "largest eigenvalue",
+    "clusters",
+    "steps",
+    "seconds",
+)
+
+
+def run(scratch: Path, name: str, values: dict) -> tuple[runs.Result, xr.Dataset]:
+    """One run of the demo and its frames."""
+    store = scratch / f"{name}.zarr"
+    with RunProgress(f"      {name}") as progress:
+        result = runs.execute(parse(values), out=store, report=progress)
+    return result, runs.dataset(store)
+
+
+def row(name: str, result: runs.Result, data: xr.Dataset) -> list[str]:
+    """One line of the table: from the first frame to the last."""
+    spectra = np.linalg.eigvalsh(covariances(data)[[0, -1]])
+    ranks = effective_rank(covariances(data)[[0, -1]])
+    clusters = "–"
+    if "x" in data:
+        x, weight = data["x"].values, data["weight"].values
+        counts = cluster_counts(x[[0, -1]], weight, cluster_radius(x[0], weight)).counts
+        clusters = f"{counts[0]:.0f} → {counts[1]:.0f}"
+    outcome = result.outcome
+    return [
+        name,
+        outcome.name,
+        f"{outcome.time:g}",
+        f"{ranks[0]:.3g} → {ranks[1]:.3g}",
+        f"{spectra[0, -1]:.3g} → {spectra[1, -1]:.3g}",
+        clusters,
+        str(outcome.accepted),
+        f"{result.seconds:.1f}",
+    ]
+
+
+def draw(data: dict[str, xr.Dataset], console: Console) -> None:
+    """All pictures of the demo."""
+    closure = data["softmax-closure"]
+    both = data["softmax"].assign(
+        closure_mean=(closure["mean"].dims, closure["mean"].values),
+        closure_factor=(closure["factor"].dims, closure["factor"].values),
+    )
+    shown = {"softmax": both} | {n: d for n, d in data.items() if n in VARIANTS}
+    for name, one in shown.items():
+        console.print(f"drawing {name}", highlight=False)
+        save(panels["tokens"](one), FOLDER / f"{name}-tokens")
+    for name in ("softmax", *VARIANTS, "softmax-closure"):
+        save(panels["disc"](data[name]), FOLDER / f"{name}-disc")
+    save(panels["cone"](closure), FOLDER / "softmax-closure-cone")
+    console.print("drawing the movie", highlight=False)
+    animate(both, FOLDER / "softmax.gif", fps=15)
+    for panel in ("tokens", "spectrum", "clusters"):
+        save(panels[panel](data["minilm"]), FOLDER / f"minilm-{panel}")
+
+
+VARIANTS = ("l2", "sinkhorn", "two-heads")
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+r"""The weights $\kappa_\mu(x_i, x_j)\,w_j$ of an attention as a matrix, to look at."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from meanfield._typing import Time
+from meanfield.dynamics import (
+    AbstractDynamics,
+    Heads,
+    Interpolated,
+    Layers,
+    Prefix,
+    Sum,
+)
+from meanfield.errors import UnsupportedError
+from meanfield.fields import AbstractField
+from meanfield.measures import Points
+
+from ._attention import Attention
+from ._coupling import TiltedMean
+from .linear import ExpansionField
+from .pointwise import LinkedMean
+from .sinkhorn import ColumnField
+
+
+def plans(
+    dynamics: AbstractDynamics, t: Time, mu: Points
+) -> Float[Array, "heads n n"]:
+    """The matrices by which tokens look at each other at time `t`, one for each head.
+
+    Row `i` holds the weights that token `i` gives to the others; the barycentre is this
+    matrix times the states. Heads, terms and layers are taken apart.
+
+    Raises:
+        UnsupportedError: if a part is no attention.
+    """
+    return jnp.concatenate([_matrices(part, t, mu) for part in _parts(dynamics, t)])
+
+
+def _parts(dynamics: AbstractDynamics, t: Time) -> list[AbstractDynamics]:
+    if isinstance(dynamics, Sum):
+        return [part for term in dynamics.terms for part in _parts(term, t)]
+    if isinstance(dynamics, Layers | Interpolated):
+        return _parts(dynamics.member(t), t)
+    if isinstance(dynamics, Heads):
+        leaves = jax.tree.leaves(eqx.filter(dynamics.stack, eqx.is_array))
+        take = lambda h: jax.tree.map(
+            lambda leaf: leaf[h] if eqx.is_array(leaf) else leaf, dynamics.stack
+        )
+        return [part for h in range(leaves[0].shape[0]) for part in _parts(take(h), t)]
+    return [dynamics]
+
+
+def _matrices(part: AbstractDynamics, t: Time, mu: Points) -> Float[Array, "1 n n"]:
+    if isinstance(part, Attention):
+        return _weights(part.coupling.barycentre(part.score, mu), mu)[None]
+    if isinstance(part, Prefix) and mu.tokens.position is not None:
+        seen = jax.vmap(lambda s: part.mask(s, mu.tokens.position))(mu.tokens.position)
+        rows = [
+            _matrices(part.dynamics, t, mu.restricted(seen[i]))[0, i]
+            for i in range(mu.tokens.n)
+        ]
+        return jnp.stack(rows)[None]
+    raise UnsupportedError(
+        f"`{type(part).__name__}` has no attention matrix; an `Attention` has."
+    )
+
+
+def _weights(field: AbstractField, mu: Points) -> Float[Array, "n n"]:
+    """The matrix of a barycentre at the tokens themselves."""
+    if isinstance(field, TiltedMean):
+        g = 0 if field.potential is None else field.potential
+        scores = field.score(mu.tokens, mu.tokens)
+        return jax.nn.softmax(scores + mu.log_weights + g, axis=1)
+    if isinstance(field, LinkedMean):
+        return field.link(field.score(mu.tokens, mu.tokens)) * mu.weights
+    if isinstance(field, ExpansionField):
+        scores = field.score(mu.tokens, mu.tokens)
+        return (1 + scores - scores @ mu.weights[:, None]) * mu.weights
+    if isinstance(field, ColumnField):
+        scores = field.score(mu.tokens, mu.tokens)
+        rows = mu.log_integral(field.score, mu.tokens, field.earlier)
+        return jnp.exp(scores + field.potential - rows[:, None] + mu.log_weights)
+    raise UnsupportedError(f"`{type(field).__name__}` has no attention matrix.")

@@ -1,0 +1,57 @@
+"""`meanfield models`: real transformers."""
+
+import dataclasses
+
+from cyclopts import App
+
+from ._console import number, print_json, print_pairs, print_table
+
+app = App(name="models", result_action="return_value", help="Real transformers as input: list them, inspect one.")
+
+
+@app.command(name="list")
+def list_(*, json: bool = False) -> None:
+    """List the models known by name, and whether they are installed.
+
+    Args:
+        json: print JSON on stdout.
+    """
+    from meanfield import models
+
+    listed = models.listed()
+    if json:
+        print_json([{"name": m.name, "installed": m.installed} for m in listed])
+        return
+    rows = [[m.name, "yes" if m.installed else "no", m.install] for m in listed]
+    print_table(rows, ["name", "installed", "to install"])
+
+
+@app.command
+def inspect(model: str, /, *, json: bool = False) -> None:
+    """Show sizes, scale and norms of a model, read from its files.
+
+    Args:
+        model: a name from `models list`, or a folder with model.safetensors.
+        json: print JSON on stdout.
+    """
+    from meanfield import models
+
+    summary = models.inspect(models.load(model))
+    if json:
+        values = dataclasses.asdict(summary)
+        print_json({**values, "folder": str(values["folder"])})
+        return
+    sizes = dataclasses.asdict(summary.sizes)
+    pairs = {name.replace("_", " "): value for name, value in sizes.items()}
+    parameters = f"{summary.n_parameters:,}"
+    print_pairs({**pairs, "epsilon": number(summary.epsilon), "parameters": parameters})
+    norms = zip(summary.score_norms, summary.value_norms, strict=True)
+    rows = [
+        [layer, _range(scores), _range(values)]
+        for layer, (scores, values) in enumerate(norms)
+    ]
+    print_table(rows, ["layer", "‖A‖ over heads", "‖V‖ over heads"])
+
+
+def _range(values: list[float] | tuple[float, ...]) -> str:
+    return f"{min(values):.3g} … {max(values):.3g}"

@@ -1,0 +1,49 @@
+"""Curves over time: one run as a line, an ensemble as its median and a band."""
+
+import numpy as np
+from matplotlib.axes import Axes
+
+BAND_NOTE = "line: median of the runs still going; band: 10–90 %"
+
+
+def quantiles(values: np.ndarray) -> np.ndarray:
+    """The 10, 50 and 90 % quantiles over runs (first axis), of those that are finite.
+
+    NaN where no run is finite.
+    """
+    flat = values.reshape(len(values), -1)
+    result = np.full((3, flat.shape[1]), np.nan)
+    held = np.isfinite(flat).any(axis=0)
+    finite = np.where(np.isfinite(flat), flat, np.nan)
+    result[:, held] = np.nanquantile(finite[:, held], [0.1, 0.5, 0.9], axis=0)
+    return result.reshape(3, *values.shape[1:])
+
+
+def draw_band(axes: Axes, times: np.ndarray, values: np.ndarray, colour: str) -> None:
+    """Draw the median and the band of `values`, of shape (run, time)."""
+    low, middle, high = quantiles(values)
+    axes.fill_between(times, low, high, color=colour, alpha=0.2, linewidth=0)
+    axes.plot(times, middle, color=colour, marker=_marker(times))
+
+
+def draw_curve(axes: Axes, times: np.ndarray, values: np.ndarray, colour: str) -> None:
+    """Draw one run, of shape (time,)."""
+    axes.plot(times, values, color=colour, marker=_marker(times))
+
+
+def draw(axes: Axes, times: np.ndarray, values: np.ndarray, colour: str) -> None:
+    """Draw one run or an ensemble, by the number of axes of `values`."""
+    (draw_band if values.ndim == 2 else draw_curve)(axes, times, values, colour)
+
+
+def _marker(times: np.ndarray) -> str:
+    """A single frame has no line: it gets a mark."""
+    return "o" if times.size == 1 else ""
+
+
+def spans_decades(values: np.ndarray) -> bool:
+    """Whether positive values spread over more than two decades."""
+    positive = values[np.isfinite(values) & (values > 0)]
+    if positive.size == 0:
+        return False
+    return bool(np.log10(positive.max()) - np.log10(positive.min()) > 2)

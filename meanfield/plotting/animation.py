@@ -1,0 +1,144 @@
+"""Runs as animated GIFs, written by Pillow: no other program is needed."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+from matplotlib.animation import PillowWriter
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from meanfield.errors import InvalidInputError, ResourceError
+
+from ._data import cloud
+from ._observables import even_frames
+from ._output import unwritable
+from ._panels import annotate, titled_figure
+from ._plane import frame_plane
+from ._scenes import AbstractScene, LineScene, PlaneScene
+from ._style import CYCLE, PALE, style
+from ._views import Projection, projection, rms_radii, robust_windows, window
+
+# Frames of the file; a longer run is thinned evenly.
+_FRAMES = 150
+_INCHES, _DPI = (4.8, 5.0), 90
+
+
+def _unheard(done: int, total: int) -> None:
+    """Progress that nobody listens to."""
+
+
+@style()
+def animate(
+    dataset: xr.Dataset,
+    path: str | Path,
+    *,
+    fps: int = 20,
+    progress: Callable[[int, int], None] = _unheard,
+) -> Path:
+    """Write one run as an animated GIF: tokens with short trails, and their ellipse.
+
+    In one dimension paths grow with time; above two, the main plane is shown. The view
+    holds 98 % of the tokens at all times; if the cloud grows beyond thirty initial
+    radii it follows the cloud instead, and says so.
+
+    Args:
+        dataset: one run, of tokens or of a Gaussian.
+        path: a file name that ends in `.gif`.
+        fps: frames per second.
+        progress: called with the frames done and their number, after each.
+
+    Returns:
+        The file written.
+
+    Raises:
+        InvalidInputError: for an ensemble, another suffix, or `fps` out of (0, 100].
+        ResourceError: if the file cannot be written.
+    """
+    target = Path(path)
+    _check(dataset, target, fps)
+    run = cloud(dataset)
+    frames = even_frames(run.times.size, _FRAMES)
+    seen = projection(run.at(frames), 2)
+    figure, show = _stage(dataset, seen, rms_radii(run.at(frames)))
+    writer = PillowWriter(fps=fps)
+    writer.setup(figure, target, dpi=_DPI)
+    total = seen.cloud.times.size
+    for frame in range(total):
+        show(frame)
+        writer.grab_frame()
+        progress(frame + 1, total)
+    try:
+        writer.finish()
+    except OSError as error:
+        raise unwritable(target, error) from error
+    return target
+
+
+def _check(dataset: xr.Dataset, target: Path, fps: int) -> None:
+    if "run" in dataset.dims:
+        raise InvalidInputError(
+            f"An animation shows one run, this dataset holds {dataset.sizes['run']}: "
+            "select one, as in `dataset.isel(run=0)`."
+        )
+    if target.suffix.lower() != ".gif":
+        raise InvalidInputError(f"An animation is a `.gif` file; got `{target.name}`.")
+    if not 0 < fps <= 100:
+        raise InvalidInputError(f"`fps` must be above 0 and at most 100; got {fps}.")
+    if not (target.parent.is_dir() and os.access(target.parent, os.W_OK)):
+        raise ResourceError(
+            f"Cannot write `{target}`: choose an existing, writable folder."
+        )
+
+
+def _stage(
+    dataset: xr.Dataset, seen: Projection, sizes: np.ndarray
+) -> tuple[Figure, Callable[[int], None]]:
+    """The figure, laid out once for all frames, and what shows a frame on it."""
+    figure = titled_figure(dataset, _INCHES)
+    axes = figure.add_subplot()
+    scene, notes = _scene(axes, seen)
+    annotate(figure, seen.note, *notes)
+    times = seen.cloud.times
+    bar = _progress_bar(figure)
+
+    def show(frame: int) -> None:
+        scene.show(frame)
+        axes.set_title(f"t = {times[frame]:.4g}      RMS radius {sizes[frame]:.3g}")
+        bar.set_xdata([0.0, (frame + 1) / times.size])
+
+    show(times.size - 1)
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    return figure, show
+
+
+def _scene(axes: Axes, seen: Projection) -> tuple[AbstractScene, list[str]]:
+    if seen.cloud.dimension == 1:
+        view = window(seen.cloud)
+        axes.set_ylabel(seen.labels[0])
+        scene = LineScene(axes, seen.cloud, view)
+        return scene, [scene.note, view.note]
+    views, note = robust_windows(seen.cloud)
+    frame_plane(axes, views[0])
+    axes.set(xlabel=seen.labels[0], ylabel=seen.labels[1])
+    scene = PlaneScene(axes, seen.cloud, views)
+    return scene, [scene.note, note]
+
+
+def _progress_bar(figure: Figure) -> Line2D:
+    """A thin line along the lower edge that fills as time goes on."""
+    for share, colour in ((1.0, PALE), (0.0, CYCLE[0])):
+        bar = Line2D(
+            [0.0, share],
+            [0.004, 0.004],
+            color=colour,
+            linewidth=3,
+            transform=figure.transFigure,
+            solid_capstyle="butt",
+        )
+        figure.add_artist(bar)
+    return bar

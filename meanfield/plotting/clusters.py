@@ -1,0 +1,97 @@
+"""The number of clusters of tokens over time, and the weight of the heaviest."""
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, ScalarFormatter
+
+from meanfield.errors import InvalidInputError
+
+from ._bands import BAND_NOTE, draw, spans_decades
+from ._data import ending, kind, swarm, values
+from ._observables import (
+    RADIUS_SHARE,
+    cluster_counts,
+    cluster_radius,
+    even_frames,
+    per_run,
+)
+from ._panels import annotate, ending_note, mark_blow_up, panels, titled_figure
+from ._style import CYCLE, INK, style
+
+# Frames that are counted; a longer run is thinned evenly.
+_FRAMES = 200
+
+
+@style()
+def clusters(dataset: xr.Dataset, *, share: float = RADIUS_SHARE) -> Figure:
+    r"""How many clusters the tokens form, and what the heaviest of them weighs.
+
+    A cluster is a connected component of the graph that links two tokens at a distance
+    of at most `share` times the initial RMS radius $\sqrt{\operatorname{tr}\Sigma(0)}$
+    of the run. An ensemble is drawn by its median and its 10–90 % band.
+
+    Args:
+        dataset: tokens; a Gaussian has no clusters.
+        share: the radius, relative to the initial RMS radius.
+
+    Raises:
+        InvalidInputError: if the dataset holds no tokens, or `share` is not positive.
+    """
+    if kind(dataset) != "points":
+        raise InvalidInputError(
+            "The panel `clusters` counts tokens; a Gaussian has none: use `spectrum`."
+        )
+    if not (np.isfinite(share) and share > 0):
+        raise InvalidInputError(f"`share` must be a positive number; got {share}.")
+    return _figure(dataset, share)
+
+
+panels.register("clusters")(clusters)
+
+
+def _figure(dataset: xr.Dataset, share: float) -> Figure:
+    frames = even_frames(dataset.sizes["time"], _FRAMES)
+    some = dataset.isel(time=frames)
+    results = per_run(some, lambda run: _run_counts(run, share))
+    counts, bulk = results[..., 0, :], results[..., 1, :]
+    if not np.isfinite(counts).any():
+        raise InvalidInputError("No frame of this dataset is finite: nothing to draw.")
+    times = values(some, "time", ("time",))
+    figure = titled_figure(dataset, (6.6, 5.8))
+    top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[1.5, 1])
+    draw(top, times, counts, CYCLE[0])
+    _count_scale(top, counts)
+    draw(bottom, times, bulk, INK)
+    bottom.set(xlabel="time $t$", ylim=(-0.04, 1.04), ylabel="weight of\nthe heaviest")
+    top.set_ylabel("clusters")
+    for axes in (top, bottom):
+        axes.grid(visible=True, axis="y")
+    radius = f"tokens within {100 * share:.3g} % of the initial RMS radius are linked"
+    if "run" in dataset.dims:
+        annotate(figure, radius, BAND_NOTE)
+        return figure
+    for axes in (top, bottom):
+        mark_blow_up(axes, ending(dataset))
+    annotate(figure, radius, ending_note(ending(dataset)))
+    return figure
+
+
+def _run_counts(run: xr.Dataset, share: float) -> np.ndarray:
+    """Counts and bulk of one run: (2, time)."""
+    state = swarm(run)
+    radius = cluster_radius(state.x[0], state.weights, share)
+    if not np.isfinite(radius):
+        return np.full((2, len(state.x)), np.nan)  # no scale to count on
+    return np.stack(cluster_counts(state.x, state.weights, radius))
+
+
+def _count_scale(axes: Axes, counts: np.ndarray) -> None:
+    """Whole numbers, on a logarithmic scale when they span decades."""
+    if spans_decades(counts):
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(ScalarFormatter())
+    else:
+        axes.set_ylim(0, 1.08 * np.nanmax(counts))
+        axes.yaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))

@@ -1,0 +1,8 @@
+"""Every panel, registered: one import line each."""
+
+from . import attention_maps as attention_maps
+from . import clusters as clusters
+from . import covariance_cone as covariance_cone
+from . import spectrum as spectrum
+from . import tokens as tokens
+from ._panels import panels as panels

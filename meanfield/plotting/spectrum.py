@@ -1,0 +1,118 @@
+"""The eigenvalues of the covariance over time, and the effective rank."""
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from meanfield.errors import InvalidInputError
+
+from ._bands import BAND_NOTE, draw, spans_decades
+from ._data import LARGEST, ending, kind, values
+from ._marks import legend
+from ._observables import entropy_rank, per_run, run_moments
+from ._observables import spectrum as run_spectrum
+from ._panels import annotate, ending_note, mark_blow_up, panels, titled_figure
+from ._style import CYCLE, INK, legible, style
+
+# Eigenvalues that get a colour and a name each.
+_NAMED = len(CYCLE) - 1
+# Singular values below this many roundings of the states are rounding themselves.
+_ROUNDINGS = 8.0
+
+
+@panels.register("spectrum")
+@style()
+def spectrum(dataset: xr.Dataset) -> Figure:
+    r"""Eigenvalues of $\Sigma(t)$ above, the effective rank of $\Sigma(t)$ below.
+
+    The scale is logarithmic when they span over two decades; what is zero, up to the
+    rounding of the states, is then left out. An ensemble is drawn by its median and
+    its 10–90 % band, each over the runs that still have a state.
+
+    Raises:
+        InvalidInputError: if the dataset holds no tokens and no Gaussian.
+    """
+    spectra = per_run(dataset, _rounded_spectrum)
+    if not np.isfinite(spectra).any():
+        raise InvalidInputError("No frame of this dataset is finite: nothing to draw.")
+    times = values(dataset, "time", ("time",))
+    figure = titled_figure(dataset, (6.6, 6.4))
+    top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[1.7, 1])
+    notes = _spectra(figure, top, times, spectra)
+    top.set_ylabel(r"eigenvalues of $\Sigma$")
+    ranks = entropy_rank(spectra)
+    draw(bottom, times, ranks, INK)
+    bottom.set(xlabel="time $t$", ylabel="effective rank", ylim=_rank_limits(ranks))
+    bottom.grid(visible=True, axis="y")
+    if "run" in dataset.dims:
+        annotate(figure, *notes, BAND_NOTE)
+        return figure
+    for axes in (top, bottom):
+        mark_blow_up(axes, ending(dataset))
+    annotate(figure, *notes, ending_note(ending(dataset)))
+    return figure
+
+
+def _rounded_spectrum(run: xr.Dataset) -> np.ndarray:
+    """The spectra of one run, (time, d), with zeros where only rounding is left."""
+    state = run[{"points": "x", "gaussian": "factor"}[kind(run)]]
+    entries = np.abs(state.transpose("time", ...).values).reshape(
+        state["time"].size, -1
+    )
+    rounding = np.finfo(state.dtype).eps * entries.max(axis=1).astype(np.float64)
+    floor = (_ROUNDINGS * np.minimum(rounding, LARGEST)) ** 2
+    eigenvalues = run_spectrum(run_moments(run).factor)
+    return np.where(eigenvalues <= floor[:, None], 0.0, eigenvalues)
+
+
+def _spectra(
+    figure: Figure, axes: Axes, times: np.ndarray, spectra: np.ndarray
+) -> list[str]:
+    """Draw the eigenvalues, on the scale that suits them; returns notes."""
+    axes.grid(visible=True, axis="y")
+    notes = []
+    if spans_decades(spectra):
+        axes.set_yscale("log")
+        if np.any(spectra == 0):
+            notes.append("eigenvalues that are zero, or rounding, are left out")
+        spectra = np.where(spectra == 0, np.nan, spectra)
+    d = spectra.shape[-1]
+    if d > _NAMED and spectra.ndim == 2:
+        _many(figure, axes, times, spectra)
+        return notes
+    count = min(d, _NAMED)
+    handles = []
+    for k in range(count):
+        draw(axes, times, spectra[..., k], CYCLE[k])
+        handles.append(Line2D([], [], color=CYCLE[k], label=rf"$\lambda_{{{k + 1}}}$"))
+    legend(axes, handles, count)
+    return [*notes, f"largest {count} of {d} eigenvalues" if count < d else ""]
+
+
+def _many(figure: Figure, axes: Axes, times: np.ndarray, spectra: np.ndarray) -> None:
+    """Thin lines coloured by index, the largest eigenvalue first and on top."""
+    d = spectra.shape[1]
+    curves = [np.column_stack([times, curve]) for curve in spectra.T[::-1]]
+    lines = LineCollection(
+        curves, array=np.arange(d, 0, -1), cmap=legible("viridis"), linewidths=0.9
+    )
+    lines.set_norm(Normalize(1, d))
+    axes.add_collection(lines)
+    if times.size == 1:
+        axes.scatter(np.repeat(times, d), spectra[0], 6, np.arange(d))
+    axes.autoscale_view()
+    bar = figure.colorbar(lines, ax=figure.axes[:2], aspect=40, pad=0.02)
+    bar.set_label("index $k$, from the largest")
+    bar.outline.set_visible(False)
+
+
+def _rank_limits(ranks: np.ndarray) -> tuple[float, float]:
+    """Limits from one (zero, if the covariance vanishes) to above the largest rank."""
+    low = 1.0 if np.nanmin(ranks) >= 1 else 0.0
+    high = max(float(np.nanmax(ranks)), 1.5)
+    margin = 0.06 * (high - low)
+    return low - margin, high + margin

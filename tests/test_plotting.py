@@ -1,0 +1,290 @@
+"""The panels: what is drawn, and how it is named, for every kind of run."""
+
+import warnings
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from mpl_toolkits.mplot3d.axes3d import Axes3D
+from numpy.random import Generator
+from plotting_data import (
+    Maker,
+    edge_cases,
+    ensemble,
+    gaussian,
+    moving_gaussian,
+    points,
+    shrinking,
+)
+
+from meanfield.errors import InvalidInputError, UnknownNameError
+from meanfield.plotting import panels, save
+
+
+def drawn(figure: Figure, tmp_path: Path):
+    """The figure, after it has been drawn for good."""
+    assert isinstance(figure, Figure)
+    save(figure, tmp_path / "figure.png")
+    return figure
+
+
+def labels_of(axes: Axes) -> list[str]:
+    names = [axes.get_xlabel(), axes.get_ylabel()]
+    return [*names, axes.get_zlabel()] if isinstance(axes, Axes3D) else names
+
+
+def legend_of(axes: Axes) -> list[str]:
+    legend = axes.get_legend()
+    return [] if legend is None else [text.get_text() for text in legend.get_texts()]
+
+
+def heights(line: Line2D) -> np.ndarray:
+    return np.asarray(line.get_ydata(), dtype=float)
+
+
+def test_panels_have_their_names_and_suggest_them() -> None:
+    assert set(panels) == {
+        "attention",
+        "clusters",
+        "cone",
+        "disc",
+        "spectrum",
+        "tokens",
+    }
+    with pytest.raises(UnknownNameError, match="spectrum"):
+        panels["spectra"]
+
+
+@pytest.mark.parametrize("make", [shrinking, moving_gaussian])
+@pytest.mark.parametrize(
+    ("d", "labels"),
+    [
+        (1, ["time $t$", "$x$"]),
+        (2, ["$x_{1}$", "$x_{2}$"]),
+        (3, ["$x_{1}$", "$x_{2}$", "$x_{3}$"]),
+    ],
+)
+def test_tokens_names_its_axes(
+    rng: Generator, tmp_path: Path, make: Maker, d: int, labels: list[str]
+) -> None:
+    figure = drawn(panels["tokens"](make(rng, d=d)), tmp_path)
+    assert labels_of(figure.axes[0]) == labels
+
+
+def test_tokens_shows_the_main_plane_and_what_it_explains(
+    rng: Generator, tmp_path: Path
+) -> None:
+    # two coordinates of variance 9 and 4 among 20 still ones: a share of 9/13
+    x = np.zeros((2, 4000, 22))
+    x[:, :, :2] = rng.normal(size=(4000, 2)) * [3.0, 2.0]
+    centred = x[0, :, :2] - x[0, :, :2].mean(axis=0)
+    main = np.linalg.eigvalsh(centred.T @ centred)
+    figure = drawn(panels["tokens"](points(x)), tmp_path)
+    share = f"{100 * main[1] / main.sum():.3g} %"
+    assert share in figure.axes[0].get_xlabel()
+    assert "2000 of 4000 tokens drawn" in figure.get_supxlabel()
+
+
+def test_tokens_draws_the_closure_beside_the_tokens(
+    rng: Generator, tmp_path: Path
+) -> None:
+    dataset = shrinking(rng)
+    dataset["closure_mean"] = (("time", "coord"), np.zeros((5, 2)))
+    factor = np.tile(np.eye(2), (5, 1, 1))
+    factor[3:] = np.nan  # the closure may end before the tokens
+    dataset["closure_factor"] = (("time", "coord", "rank"), factor)
+    figure = drawn(panels["tokens"](dataset), tmp_path)
+    entries = legend_of(figure.axes[0])
+    assert "2σ, Gaussian closure" in entries
+
+
+def test_a_closure_that_strays_does_not_shrink_the_tokens(rng: Generator) -> None:
+    dataset = shrinking(rng)
+    grown = np.logspace(0, 12, 5)[:, None, None] * np.eye(2)
+    dataset["closure_mean"] = (("time", "coord"), np.zeros((5, 2)))
+    dataset["closure_factor"] = (("time", "coord", "rank"), grown)
+    axes = panels["tokens"](dataset).axes[0]
+    assert np.ptp(axes.get_xlim()) < 30
+
+
+def test_tokens_are_coloured_by_position_or_by_final_cluster(
+    rng: Generator, tmp_path: Path
+) -> None:
+    dataset = shrinking(rng)
+    dataset["position"] = ("token", np.linspace(0, 1, 12))
+    figure = drawn(panels["tokens"](dataset), tmp_path)
+    assert figure.axes[1].get_ylabel() == "position $s$"
+    heaps = np.repeat([[0.0, 0.0], [1.0, 1.0]], [3, 9], axis=0)
+    figure = panels["tokens"](points(np.stack([rng.normal(size=(12, 2)), heaps])))
+    entries = legend_of(figure.axes[0])
+    assert {"75 % of weight", "25 % of weight"} <= set(entries)
+
+
+def test_tokens_says_where_a_growing_cloud_is_cropped(
+    rng: Generator, tmp_path: Path
+) -> None:
+    x = rng.normal(size=(10, 2)) * np.logspace(0, 60, 6)[:, None, None]
+    dataset = points(x, status=2, t_star=2.1, error=0.01)
+    figure = drawn(panels["tokens"](dataset), tmp_path)
+    note = figure.get_supxlabel()
+    assert "cropped at 30 initial radii" in note
+    assert "blow-up, t* = 2.1 ± 0.01" in note
+    assert np.ptp(figure.axes[0].get_xlim()) < 1e3
+
+
+@pytest.mark.parametrize("kind", ["points", "gaussian"])
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_tokens_sets_runs_side_by_side(
+    rng: Generator, tmp_path: Path, kind: str, d: int
+) -> None:
+    figure = drawn(panels["tokens"](ensemble(rng, kind, d=d)), tmp_path)
+    places = ("left", "center")  # the second in space
+    titles = {axes.get_title(loc=at) for axes in figure.axes for at in places}
+    assert {"run 0: finished", "run 1: blow-up", "run 2: steady"} <= titles
+
+
+@pytest.mark.parametrize("kind", ["points", "gaussian"])
+def test_cone_and_disc_name_their_axes_and_count_endings(
+    rng: Generator, tmp_path: Path, kind: str
+) -> None:
+    dataset = ensemble(rng, kind)
+    cone = drawn(panels["cone"](dataset), tmp_path).axes[0]
+    assert labels_of(cone)[:2] == ["$a - b$", "$2c$"]
+    disc = drawn(panels["disc"](dataset), tmp_path).axes[0]
+    assert disc.get_ylabel().startswith("$2c")
+    for axes in (cone, disc):
+        entries = legend_of(axes)
+        assert {"finished (1)", "steady (1)", "blow-up (1)"} <= set(entries)
+
+
+@pytest.mark.parametrize("panel", ["cone", "disc"])
+def test_cone_and_disc_refuse_other_dimensions(rng: Generator, panel: str) -> None:
+    with pytest.raises(InvalidInputError, match="dimension 3: use `spectrum`"):
+        panels[panel](shrinking(rng, d=3))
+
+
+def test_spectrum_scale_follows_the_decades(rng: Generator, tmp_path: Path) -> None:
+    rates = np.exp(-np.linspace(0, 9, 6))[:, None, None]
+    steep = gaussian(np.zeros((6, 2)), rates * np.eye(2))
+    flat = gaussian(np.zeros((6, 2)), np.tile(np.eye(2), (6, 1, 1)))
+    for dataset, scale in ((steep, "log"), (flat, "linear")):
+        top, bottom = drawn(panels["spectrum"](dataset), tmp_path).axes
+        assert top.get_yscale() == scale
+        assert labels_of(top)[1] == r"eigenvalues of $\Sigma$"
+        assert labels_of(bottom) == ["time $t$", "effective rank"]
+        np.testing.assert_allclose(heights(bottom.lines[0]), 2.0)
+
+
+def test_spectrum_draws_the_median_and_the_band_of_an_ensemble(tmp_path: Path) -> None:
+    scales = np.arange(1.0, 12.0)  # the median of 1, 4, …, 121 is 36
+    factor = np.tile(scales[:, None, None, None], (1, 3, 1, 1))
+    dataset = xr.Dataset(
+        {
+            "mean": (("run", "time", "coord"), np.zeros((11, 3, 1))),
+            "factor": (("run", "time", "coord", "rank"), factor),
+        },
+        coords={"time": [0.0, 1.0, 2.0]},
+        attrs={"kind": "gaussian"},
+    )
+    top = drawn(panels["spectrum"](dataset), tmp_path).axes[0]
+    np.testing.assert_allclose(heights(top.lines[0]), 36.0)
+    edges = np.asarray(top.collections[0].get_paths()[0].vertices)[:, 1]
+    np.testing.assert_allclose([edges.min(), edges.max()], [4.0, 100.0])
+
+
+def test_spectrum_colours_many_eigenvalues_by_index(
+    rng: Generator, tmp_path: Path
+) -> None:
+    figure = drawn(panels["spectrum"](shrinking(rng, n=30, d=12)), tmp_path)
+    assert "index $k$" in figure.axes[2].get_ylabel()
+
+
+@pytest.mark.parametrize("kind", ["run", "ensemble"])
+def test_clusters_counts_them(rng: Generator, tmp_path: Path, kind: str) -> None:
+    dataset = {"run": shrinking, "ensemble": lambda r: ensemble(r, "points")}[kind](rng)
+    top, bottom = drawn(panels["clusters"](dataset), tmp_path).axes
+    assert top.get_ylabel() == "clusters"
+    assert bottom.get_xlabel() == "time $t$"
+
+
+def test_clusters_of_tokens_that_meet_go_from_all_to_one(rng: Generator) -> None:
+    x = rng.normal(size=(9, 30)) * np.array([1.0, 0.0])[:, None, None]
+    top, bottom = panels["clusters"](points(x)).axes
+    np.testing.assert_array_equal(heights(top.lines[0]), [9, 1])
+    np.testing.assert_allclose(heights(bottom.lines[0]), [1 / 9, 1])
+
+
+def test_clusters_refuses_a_gaussian(rng: Generator) -> None:
+    with pytest.raises(InvalidInputError, match="a Gaussian has none"):
+        panels["clusters"](moving_gaussian(rng))
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_attention_shows_snapshots_by_heads_on_one_scale(
+    rng: Generator, tmp_path: Path, sign: float
+) -> None:
+    maps = sign * rng.dirichlet(np.ones(8), size=(9, 7, 8))
+    dataset = xr.Dataset(
+        {"attention": (("snapshot", "head", "query", "token"), maps)},
+        coords={"snapshot": np.arange(9.0)},
+    )
+    figure = drawn(panels["attention"](dataset), tmp_path)
+    images = [image for axes in figure.axes for image in axes.get_images()]
+    assert len(images) == 4 * 6
+    assert len({image.get_clim() for image in images}) == 1
+    assert "4 of 9 snapshots; 6 of 7 heads" in figure.get_supxlabel()
+    assert figure.axes[0].get_ylabel() == "$t$ = 0\nquery"
+
+
+def test_attention_needs_attention(rng: Generator) -> None:
+    with pytest.raises(InvalidInputError, match="no `attention`"):
+        panels["attention"](shrinking(rng))
+
+
+@pytest.mark.parametrize("panel", ["tokens", "cone", "disc", "spectrum", "clusters"])
+@pytest.mark.parametrize(
+    "dataset", [pytest.param(data, id=name) for name, data in edge_cases()]
+)
+def test_edge_cases_are_drawn_or_refused_in_one_line(
+    tmp_path: Path, panel: str, dataset: xr.Dataset
+) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            drawn(panels[panel](dataset), tmp_path)
+        except InvalidInputError as error:
+            refusal = str(error)
+        else:
+            refusal = ""
+    assert "\n" not in refusal
+    assert refusal == "" or panel in {"disc", "clusters"}
+
+
+@pytest.mark.parametrize("panel", ["tokens", "cone", "disc", "spectrum", "clusters"])
+def test_broken_datasets_are_refused_in_one_line(rng: Generator, panel: str) -> None:
+    whole = shrinking(rng)
+    broken = {
+        "kind `points` or `gaussian`": whole.assign_attrs(kind="grid"),
+        "`weight` is missing": whole.drop_vars("weight"),
+        "sum > 0": whole.assign(weight=0 * whole["weight"]),
+        "must have dimensions": whole.assign(x=whole["x"].isel(coord=0)),
+        "No frame": whole.assign(x=np.nan * whole["x"]),
+    }
+    for message, dataset in broken.items():
+        with pytest.raises(InvalidInputError, match=message) as caught:
+            panels[panel](dataset)
+        assert "\n" not in str(caught.value)
+
+
+def test_drawing_leaves_the_settings_of_the_user_alone(
+    rng: Generator, tmp_path: Path
+) -> None:
+    with mpl.rc_context({"font.size": 3.0, "axes.grid": True}):
+        before = dict(mpl.rcParams)
+        drawn(panels["spectrum"](shrinking(rng)), tmp_path)
+        assert dict(mpl.rcParams) == before

@@ -1,0 +1,173 @@
+"""The numbers that pictures show: covariances, spectra, ranks, clusters."""
+
+import numpy as np
+import pytest
+from numpy.random import Generator
+from plotting_data import ensemble, moving_gaussian, points, shrinking
+
+from meanfield.plotting import (
+    cluster_counts,
+    cluster_radius,
+    covariances,
+    effective_rank,
+)
+from meanfield.plotting._components import component_labels
+from meanfield.plotting._cone_paths import below, cone_coordinates
+from meanfield.plotting._observables import spectrum
+
+# Double precision, and sums over at most a few thousand terms of order one.
+CLOSE = 1e-12
+
+
+def test_covariances_of_points_are_weighted_and_unbiased_by_no_correction(
+    rng: Generator,
+) -> None:
+    x, weights = rng.normal(size=(4, 9, 3)), rng.exponential(size=9)
+    found = covariances(points(x, weights))
+    for frame, Sigma in zip(x, found, strict=True):
+        reference = np.cov(frame.T, aweights=weights, ddof=0)
+        np.testing.assert_allclose(Sigma, reference, rtol=CLOSE, atol=CLOSE)
+
+
+def test_covariances_of_a_gaussian_are_its_factor_squared(rng: Generator) -> None:
+    dataset = moving_gaussian(rng, d=3, r=1)
+    Y = dataset["factor"].values
+    np.testing.assert_allclose(
+        covariances(dataset), np.einsum("tir,tjr->tij", Y, Y), rtol=CLOSE, atol=CLOSE
+    )
+
+
+@pytest.mark.parametrize("kind", ["points", "gaussian"])
+def test_covariances_of_an_ensemble_are_those_of_its_runs(
+    rng: Generator, kind: str
+) -> None:
+    dataset = ensemble(rng, kind)
+    found = covariances(dataset)
+    assert found.shape == (3, 5, 2, 2)
+    assert np.isnan(found[1, 3:]).all()
+    np.testing.assert_array_equal(found[2], covariances(dataset.isel(run=2)))
+
+
+def test_covariances_do_not_depend_on_the_order_of_dimensions(rng: Generator) -> None:
+    dataset = shrinking(rng)
+    turned = dataset.transpose("coord", "token", "time")
+    np.testing.assert_array_equal(covariances(turned), covariances(dataset))
+
+
+@pytest.mark.parametrize("k", [1, 2, 5])
+def test_effective_rank_of_a_projection_is_its_rank(rng: Generator, k: int) -> None:
+    axes = np.linalg.qr(rng.normal(size=(5, k)))[0]
+    np.testing.assert_allclose(effective_rank(3.7 * axes @ axes.T), k, rtol=1e-9)
+
+
+def test_effective_rank_is_the_exponential_of_an_entropy(rng: Generator) -> None:
+    Y = rng.normal(size=(6, 4, 7))
+    Sigma = Y @ Y.swapaxes(-1, -2)
+    p = np.linalg.svd(Y)[1] ** 2
+    p /= p.sum(axis=-1, keepdims=True)
+    np.testing.assert_allclose(
+        effective_rank(Sigma), np.exp(-(p * np.log(p)).sum(-1)), rtol=CLOSE, atol=CLOSE
+    )
+
+
+def test_effective_rank_is_zero_for_zero_and_nan_for_nan() -> None:
+    found = effective_rank(np.stack([np.zeros((2, 2)), np.full((2, 2), np.nan)]))
+    assert found[0] == 0
+    assert np.isnan(found[1])
+
+
+@pytest.mark.parametrize("r", [1, 2, 5])
+def test_spectrum_of_a_factor_has_the_eigenvalues_of_its_square(
+    rng: Generator, r: int
+) -> None:
+    Y = rng.normal(size=(4, 3, r))
+    reference = np.linalg.eigvalsh(Y @ Y.swapaxes(-1, -2))[..., ::-1]
+    np.testing.assert_allclose(spectrum(Y), reference, rtol=1e-12, atol=1e-13)
+
+
+def test_spectrum_resolves_eigenvalues_far_below_rounding_of_the_covariance() -> None:
+    Y = np.diag([1.0, 1e-12])
+    np.testing.assert_allclose(spectrum(Y), [1.0, 1e-24], rtol=1e-6)
+
+
+def grown(x: np.ndarray, radius: float):
+    """Components by spreading labels over the matrix of distances."""
+    linked = np.linalg.norm(x[:, None] - x, axis=-1) <= radius
+    reach = np.linalg.matrix_power(linked.astype(float), len(x)) > 0
+    return {frozenset(np.flatnonzero(row)) for row in reach}
+
+
+@pytest.mark.parametrize("d", [1, 2, 5, 40])
+@pytest.mark.parametrize("share", [0.05, 0.4, 0.9])
+def test_components_are_those_of_the_graph_of_distances(
+    rng: Generator, d: int, share: float
+) -> None:
+    x = rng.normal(size=(30, d))
+    radius = share * np.sqrt(d)
+    labels = component_labels(x, radius)
+    found = {frozenset(np.flatnonzero(labels == k)) for k in np.unique(labels)}
+    assert found == grown(x, radius)
+
+
+@pytest.mark.parametrize("d", [2, 20])
+def test_crowded_graphs_have_the_components_they_were_made_of(
+    rng: Generator, d: int
+) -> None:
+    # 1 500 tokens in two heaps: more links than are ever built
+    heap = rng.integers(0, 2, size=1500)
+    x = 1e-3 * rng.uniform(size=(1500, d)) + heap[:, None] * 10.0
+    labels = component_labels(x, 1.0)
+    assert len(np.unique(labels)) == 2
+    assert len(np.unique(labels[heap == 0])) == 1
+
+
+def test_components_survive_the_rounding_of_a_large_common_shift(
+    rng: Generator,
+) -> None:
+    x = np.repeat(rng.normal(size=(3, 20)), 4, axis=0)
+    x[4:] += 1e9
+    assert len(np.unique(component_labels(x, 1e-3))) == 3
+
+
+def test_cluster_counts_count_heaps_and_weigh_the_heaviest() -> None:
+    x = np.array([[0.0], [0.1], [5.0], [5.1], [9.0]])
+    weights = np.array([1.0, 1.0, 2.0, 4.0, 2.0])
+    found = cluster_counts(np.stack([x, 0 * x, np.nan * x]), weights, 0.2)
+    np.testing.assert_array_equal(found.counts, [3, 1, np.nan])
+    np.testing.assert_allclose(found.bulk, [0.6, 1.0, np.nan])
+
+
+def test_cluster_counts_pass_over_tokens_without_weight() -> None:
+    x = np.array([[0.0], [0.1], [7.0]])
+    assert cluster_counts(x, np.array([1.0, 1.0, 0.0]), 0.2).counts == 1
+
+
+def test_cluster_counts_do_not_depend_on_the_order_of_tokens(rng: Generator) -> None:
+    x, order = rng.normal(size=(3, 60, 2)), rng.permutation(60)
+    weights = rng.exponential(size=60)
+    some = cluster_counts(x, weights, 0.3)
+    same = cluster_counts(x[:, order], weights[order], 0.3)
+    np.testing.assert_array_equal(some.counts, same.counts)
+    np.testing.assert_allclose(some.bulk, same.bulk, rtol=CLOSE, atol=CLOSE)
+
+
+def test_cluster_radius_is_a_share_of_the_weighted_rms_radius(rng: Generator) -> None:
+    x, weights = rng.normal(size=(50, 3)), rng.exponential(size=50)
+    trace = np.trace(np.cov(x.T, aweights=weights, ddof=0))
+    np.testing.assert_allclose(cluster_radius(x, weights), 0.05 * np.sqrt(trace))
+
+
+def test_cone_coordinates_of_a_known_matrix() -> None:
+    Sigma = np.array([[3.0, 1.0], [1.0, 2.0]])
+    np.testing.assert_array_equal(cone_coordinates(Sigma), [1.0, 2.0, 5.0])
+
+
+def test_cone_coordinates_reach_the_surface_at_rank_one(rng: Generator) -> None:
+    Y = rng.normal(size=(20, 2, 1))
+    x, y, z = cone_coordinates(Y @ Y.swapaxes(-1, -2)).T
+    np.testing.assert_allclose(np.hypot(x, y), z, rtol=CLOSE, atol=CLOSE)
+
+
+def test_a_path_is_cut_where_it_crosses_the_height() -> None:
+    path = np.array([[0.0, 0.0, 1.0], [1.0, 2.0, 3.0], [9.0, 9.0, 9.0]])
+    np.testing.assert_allclose(below(path, 2.0), [[0, 0, 1], [0.5, 1, 2]])
