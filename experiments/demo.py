@@ -24,14 +24,15 @@ from meanfield.cli._console import RunProgress  # noqa: E402
 from meanfield.plotting import (  # noqa: E402
     animate,
     cluster_counts,
-    cluster_radius,
     covariances,
     effective_rank,
     panels,
     save,
 )
+from meanfield.plotting.clusters import clusters as cluster_panel  # noqa: E402
 from meanfield.spec import parse  # noqa: E402
 
+LINK = 0.5  # tokens nearer than this share of the RMS radius are of one cluster
 FOLDER = Path(__file__).resolve().parent.parent / "figures" / "demo"
 TEXT = """\
 Alice was beginning to get very tired of sitting by her sister on the bank, and of
@@ -47,7 +48,7 @@ PLANE = {
     "Q": [[1.0, 0.5]],
     "K": [[-0.8, -0.4]],
     "n": 1000,
-    "d": 2,
+    "init": "antithetic",  # a mean other than zero would grow like e^t
     "cov": [[1.5, 0.4], [0.4, 1.0]],
     "t": 20.0,
     "frames": 61,
@@ -91,7 +92,7 @@ def main() -> None:
         table.add_column(header, justify="left" if header == "run" else "right")
     for cells in rows:
         table.add_row(*cells)
-    Console().print(table)
+    Console(width=max(Console().width, 108)).print(table)
     console.print(f"{time.perf_counter() - begin:.0f} s; pictures in figures/demo/")
 
 
@@ -121,8 +122,8 @@ def row(name: str, result: runs.Result, data: xr.Dataset) -> list[str]:
     ranks = effective_rank(covariances(data)[[0, -1]])
     clusters = "–"
     if "x" in data:
-        x, weight = data["x"].values, data["weight"].values
-        counts = cluster_counts(x[[0, -1]], weight, cluster_radius(x[0], weight)).counts
+        ends = relative(data)["x"].values[[0, -1]]
+        counts = cluster_counts(ends, data["weight"].values, LINK).counts
         clusters = f"{counts[0]:.0f} → {counts[1]:.0f}"
     outcome = result.outcome
     return [
@@ -135,6 +136,16 @@ def row(name: str, result: runs.Result, data: xr.Dataset) -> list[str]:
         str(outcome.accepted),
         f"{result.seconds:.1f}",
     ]
+
+
+def relative(data: xr.Dataset) -> xr.Dataset:
+    """A run of points with its mean taken out and its RMS radius made one."""
+    weight = data["weight"]
+    x = data["x"].astype("float64")
+    centred = x - x.weighted(weight).mean("token")
+    radius = np.sqrt((centred**2).sum("coord").weighted(weight).mean("token"))
+    scaled = data.assign(x=(centred / radius).transpose("time", "token", "coord"))
+    return scaled.assign_attrs(title=f"{data.attrs['title']}, relative to its size")
 
 
 def draw(data: dict[str, xr.Dataset], console: Console) -> None:
@@ -153,8 +164,10 @@ def draw(data: dict[str, xr.Dataset], console: Console) -> None:
     save(panels["cone"](closure), FOLDER / "softmax-closure-cone")
     console.print("drawing the movie", highlight=False)
     animate(both, FOLDER / "softmax.gif", fps=15)
-    for panel in ("tokens", "spectrum", "clusters"):
+    for panel in ("tokens", "spectrum"):
         save(panels[panel](data["minilm"]), FOLDER / f"minilm-{panel}")
+    words = relative(data["minilm"])
+    save(cluster_panel(words, share=LINK), FOLDER / "minilm-clusters")
 
 
 VARIANTS = ("l2", "sinkhorn", "two-heads")

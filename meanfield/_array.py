@@ -3,8 +3,9 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike
+from jaxtyping import Array
 
+from ._typing import Numbers
 from .errors import InvalidInputError, PrecisionError
 
 
@@ -13,7 +14,7 @@ def is_concrete(value: object) -> bool:
     return not isinstance(value, jax.core.Tracer)
 
 
-def float_array(name: str, value: ArrayLike | list) -> Array:
+def float_array(name: str, value: Numbers) -> Array:
     """`value` as a floating-point array; integers become the default float.
 
     Raises:
@@ -31,7 +32,7 @@ def float_array(name: str, value: ArrayLike | list) -> Array:
     return array
 
 
-def _from_host(name: str, value: ArrayLike | list) -> Array:
+def _from_host(name: str, value: Numbers) -> Array:
     try:
         host = np.asarray(value)
         numeric = host.dtype.kind in "biuf"

@@ -1,5 +1,10 @@
 """Aliases shared by annotations."""
 
-from jaxtyping import Array, Float, Int
+from collections.abc import Sequence
 
+from jaxtyping import Array, ArrayLike, Float, Int, Key
+
+Numbers = ArrayLike | Sequence  # from outside; `float_array` makes them an array
+Scalar = float | int | Float[Array, ""]
 Time = float | int | Float[Array, ""] | Int[Array, ""]
+PRNGKey = Key[Array, ""]

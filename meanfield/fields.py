@@ -45,7 +45,7 @@ class Affine(AbstractField):
 
     @override
     def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
-        return jnp.matmul(tokens.x, self.linear.T, precision=HIGHEST) + self.offset
+        return jnp.matmul(tokens.x, self.linear.T, precision=HIGHEST) + self.offset[None, :]
 
     @property
     @override
@@ -63,7 +63,7 @@ class Image(AbstractField):
     @override
     def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
         velocity = self.field(tokens)
-        return jnp.matmul(velocity, self.value.T, precision=HIGHEST) + self.offset
+        return jnp.matmul(velocity, self.value.T, precision=HIGHEST) + self.offset[None, :]
 
     @property
     @override

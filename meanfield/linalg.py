@@ -47,7 +47,7 @@ def psd_sqrt(S: Float[Array, "d d"]) -> Float[Array, "d d"]:
     At a singular `S` the square root has no derivative and the result is not finite.
     """
     values, U = jnp.linalg.eigh(S)
-    return (U * jnp.sqrt(jnp.maximum(values, 0))) @ U.T
+    return (U * jnp.sqrt(jnp.maximum(values, 0))[None, :]) @ U.T
 
 
 @psd_sqrt.defjvp
@@ -64,7 +64,7 @@ def sqrt_one_plus_four(M: Float[Array, "r r"]) -> Float[Array, "r r"]:
     to any order, at repeated and at zero singular values too.
     """
     U, sigma, _ = jnp.linalg.svd(M)
-    return (U * jnp.sqrt(1 + 4 * sigma**2)) @ U.T
+    return (U * jnp.sqrt(1 + 4 * sigma**2)[None, :]) @ U.T
 
 
 @sqrt_one_plus_four.defjvp

@@ -8,12 +8,14 @@ import abc
 from collections.abc import Callable
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
 from ._array import float_array, is_concrete
+from ._typing import Numbers, Scalar
 from .errors import InvalidInputError
 from .linalg import HIGHEST
 from .tokens import Tokens
@@ -69,6 +71,11 @@ class AbstractQuadraticScore(AbstractScore):
     def bilinear(self) -> "Dot":
         r"""The score $y\cdot Ax$ alone: all that a doubly normalised coupling sees."""
 
+    @property
+    def dimension(self) -> int:
+        """The dimension of the tokens it compares."""
+        return self.a.shape[-1]
+
 
 class Dot(AbstractQuadraticScore):
     r"""$s(x, y) = (Qx + q)\cdot(Ky + k)/\epsilon$, so $A = K^\top Q/\epsilon$.
@@ -92,22 +99,21 @@ class Dot(AbstractQuadraticScore):
 
     def __init__(
         self,
-        Q: Float[Array, "k d"],
-        K: Float[Array, "k d"],
-        epsilon: Float[Array, ""] | float = 1.0,
+        Q: Numbers,
+        K: Numbers,
+        epsilon: Scalar = 1.0,
         *,
-        query_bias: Float[Array, " k"] | None = None,
-        key_bias: Float[Array, " k"] | None = None,
+        query_bias: Numbers | None = None,
+        key_bias: Numbers | None = None,
     ) -> None:
         self.Q, self.K, self.epsilon = _checked(Q, K, epsilon)
-        zero = jnp.zeros(self.Q.shape[0], self.Q.dtype)
-        self.query_bias = zero if query_bias is None else query_bias
-        self.key_bias = zero if key_bias is None else key_bias
+        self.query_bias = _bias("query_bias", query_bias, self.Q)
+        self.key_bias = _bias("key_bias", key_bias, self.K)
 
     @override
     def __call__(self, queries: Tokens, keys: Tokens) -> Float[Array, "m n"]:
-        q = jnp.matmul(queries.x, self.Q.T, precision=HIGHEST) + self.query_bias
-        k = jnp.matmul(keys.x, self.K.T, precision=HIGHEST) + self.key_bias
+        q = jnp.matmul(queries.x, self.Q.T, precision=HIGHEST) + self.query_bias[None, :]
+        k = jnp.matmul(keys.x, self.K.T, precision=HIGHEST) + self.key_bias[None, :]
         return jnp.matmul(q / self.epsilon, k.T, precision=HIGHEST)
 
     @property
@@ -151,6 +157,9 @@ class SquaredDistance(AbstractQuadraticScore):
 
     So $A = 2K^\top Q/\epsilon$, $B = 2K^\top K/\epsilon$, $C = 2Q^\top Q/\epsilon$.
 
+    Attributes:
+        origin: subtracted from both $Qx$ and $Ky$, which changes rounding alone.
+
     Raises:
         InvalidInputError: if shapes do not fit or `epsilon` is not positive.
     """
@@ -158,19 +167,23 @@ class SquaredDistance(AbstractQuadraticScore):
     Q: Float[Array, "k d"]
     K: Float[Array, "k d"]
     epsilon: Float[Array, ""]
+    origin: Float[Array, " k"]
 
     def __init__(
         self,
-        Q: Float[Array, "k d"],
-        K: Float[Array, "k d"],
-        epsilon: Float[Array, ""] | float = 1.0,
+        Q: Numbers,
+        K: Numbers,
+        epsilon: Scalar = 1.0,
+        *,
+        origin: Numbers | None = None,
     ) -> None:
         self.Q, self.K, self.epsilon = _checked(Q, K, epsilon)
+        self.origin = _bias("origin", origin, self.Q)
 
     @override
     def __call__(self, queries: Tokens, keys: Tokens) -> Float[Array, "m n"]:
-        q = jnp.matmul(queries.x, self.Q.T, precision=HIGHEST)
-        k = jnp.matmul(keys.x, self.K.T, precision=HIGHEST)
+        q = jnp.matmul(queries.x, self.Q.T, precision=HIGHEST) - self.origin[None, :]
+        k = jnp.matmul(keys.x, self.K.T, precision=HIGHEST) - self.origin[None, :]
         squares = jnp.sum(q**2, axis=1)[:, None] + jnp.sum(k**2, axis=1)[None, :]
         return (2 * jnp.matmul(q, k.T, precision=HIGHEST) - squares) / self.epsilon
 
@@ -241,12 +254,64 @@ class Transposed(AbstractScore):
         return self.score(keys, queries).T
 
 
+def about(score: AbstractScore, mean: Float[Array, " d"]) -> AbstractScore:
+    r"""A score with the same row-normalised weights, computed with less rounding.
+
+    Keys are measured from `mean`, which adds to the score a function of the query alone.
+    A cloud far from the origin has scores of the size of its distance squared, and would
+    lose the digits that tell its tokens apart. Scores of other kinds come back as given.
+    """
+    centre = jax.lax.stop_gradient(mean)  # the weights do not depend on it
+    if isinstance(score, Masked):
+        return Masked(about(score.score, centre), score.mask)
+    if isinstance(score, Dot):
+        return Dot(
+            score.Q,
+            score.K,
+            score.epsilon,
+            query_bias=score.query_bias,
+            key_bias=-score.K @ centre,
+        )
+    if isinstance(score, SquaredDistance):
+        origin = score.K @ centre
+        return SquaredDistance(score.Q, score.K, score.epsilon, origin=origin)
+    return score
+
+
+def centred(score: AbstractQuadraticScore, mean: Float[Array, " d"]) -> Dot:
+    """The bilinear part of a score with queries and keys measured from `mean`.
+
+    All that a doubly normalised coupling sees, with the least rounding: what is left out
+    depends on the query alone or on the key alone.
+    """
+    centre, bilinear = jax.lax.stop_gradient(mean), score.bilinear
+    return Dot(
+        bilinear.Q,
+        bilinear.K,
+        bilinear.epsilon,
+        query_bias=-bilinear.Q @ centre,
+        key_bias=-bilinear.K @ centre,
+    )
+
+
 def _no_square(Q: Float[Array, "k d"]) -> Float[Array, "d d"]:
     return jnp.zeros((Q.shape[1], Q.shape[1]), Q.dtype)
 
 
+def _bias(name: str, bias: Numbers | None, matrix: Float[Array, "k d"]) -> Array:
+    if bias is None:
+        return jnp.zeros(matrix.shape[0], matrix.dtype)
+    vector = float_array(name, bias)
+    if vector.shape != matrix.shape[:1]:
+        raise InvalidInputError(
+            f"`{name}` must hold one number for each of the {matrix.shape[0]} rows of "
+            f"its matrix; got shape {vector.shape}."
+        )
+    return vector
+
+
 def _checked(
-    Q: Array, K: Array, epsilon: Array | float
+    Q: Numbers, K: Numbers, epsilon: Scalar
 ) -> tuple[Array, Array, Float[Array, ""]]:
     Q, K = float_array("Q", Q), float_array("K", K)
     if Q.ndim != 2 or Q.shape != K.shape:

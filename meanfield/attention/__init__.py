@@ -11,3 +11,4 @@ from .linear import Linear as Linear
 from .linear import LinearExpansion as LinearExpansion
 from .pointwise import Pointwise as Pointwise
 from .relu import Relu as Relu
+from .plan import plans as plans

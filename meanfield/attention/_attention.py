@@ -3,12 +3,12 @@
 from collections.abc import Callable
 
 import jax.numpy as jnp
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, Float
 from typing_extensions import override
 
 from meanfield._array import float_array
 from meanfield._registry import Registry
-from meanfield._typing import Time
+from meanfield._typing import Numbers, Time
 from meanfield.dynamics import AbstractDynamics
 from meanfield.errors import InvalidInputError, NotClosedError, UnsupportedError
 from meanfield.fields import AbstractField, image
@@ -40,8 +40,8 @@ class Attention(AbstractDynamics):
         self,
         score: AbstractScore,
         coupling: AbstractCoupling,
-        value: ArrayLike,
-        offset: ArrayLike | None = None,
+        value: Numbers,
+        offset: Numbers | None = None,
     ) -> None:
         self.score = score
         self.coupling = coupling
@@ -53,6 +53,12 @@ class Attention(AbstractDynamics):
             raise InvalidInputError(
                 f"`offset` must be a vector of {d} numbers; got shape "
                 f"{self.offset.shape}."
+            )
+        inner = score.dimension if isinstance(score, AbstractQuadraticScore) else d
+        if inner != d:
+            raise InvalidInputError(
+                "`Q` and `K` must act on the dimension that `V` acts on; got "
+                f"{inner} and {d}."
             )
 
     @property
@@ -123,7 +129,7 @@ def closed_on_gaussians() -> list[str]:
     return [n for n, c in makes.items() if isinstance(c, AbstractGaussianCoupling)]
 
 
-def _square(value: ArrayLike) -> Float[Array, "d d"]:
+def _square(value: Numbers) -> Float[Array, "d d"]:
     V = float_array("V", value)
     if V.ndim != 2 or V.shape[0] != V.shape[1]:
         raise InvalidInputError(

@@ -19,7 +19,7 @@ def half_step(
     score: AbstractScore, mu: Points, potential: Float[Array, " n"]
 ) -> Float[Array, " n"]:
     """Minus the log-integral of `score + potential`, at the tokens themselves."""
-    negated = -mu.log_integral(score, mu.tokens, potential)
+    negated = -mu.log_integral(score, mu.counted, potential)
     # An excluded token has no marginal to match: any finite value will do.
     return jnp.where(jnp.isneginf(mu.log_weights), 0, negated)
 
@@ -31,10 +31,23 @@ def full_step(
     return half_step(Transposed(score), mu, half_step(score, mu, g))
 
 
+def averaged_step(
+    score: AbstractScore, mu: Points, g: Float[Array, " n"]
+) -> Float[Array, " n"]:
+    """Half way to the half-step: for symmetric scores, whose potentials are equal."""
+    half = (half_step(score, mu, g) - g) / 2
+    # The constant is a mode of its own; one Newton step removes it.
+    counted = ~jnp.isneginf(mu.log_weights)
+    return g + jnp.where(counted, half + jnp.sum(mu.weights * half), 0)
+
+
 def converged_potential(
-    score: AbstractScore, mu: Points, *, tolerance: float, max_iterations: int
+    score: AbstractScore, mu: Points, *, tolerance: float | None, max_iterations: int
 ) -> tuple[Float[Array, " n"], Convergence]:
     r"""The potential $g$, to `tolerance` in the sup of |log marginal|.
+
+    `None` asks for $\epsilon^{2/3}$ of the dtype, or for the rounding of a potential as
+    large as this one, whichever is more.
 
     Derivatives go through the equation, not through the iteration. Only the bilinear
     part of a quadratic score matters and only it is used. Where that part is symmetric
@@ -42,34 +55,37 @@ def converged_potential(
     which contracts by one half whatever the bandwidth; elsewhere the alternation is.
     """
     frozen = jax.lax.stop_gradient((score, mu))
-    found = _solve(*frozen, tolerance=tolerance, max_iterations=max_iterations)
-    tol = jnp.asarray(tolerance, found[1].dtype)
-    return _with_derivative(score, mu, found[0]), Convergence(found[1], tol)
+    g, convergence = _solve(*frozen, tolerance=tolerance, limit=max_iterations)
+    return _with_derivative(score, mu, g), convergence
 
 
 def _solve(
-    score: AbstractScore, mu: Points, *, tolerance: float, max_iterations: int
-) -> tuple[Float[Array, " n"], Float[Array, ""]]:
+    score: AbstractScore, mu: Points, *, tolerance: float | None, limit: int
+) -> tuple[Float[Array, " n"], Convergence]:
     if isinstance(score, AbstractQuadraticScore):
-        guess = gaussian_potential(score.A, mu)
+        guess = gaussian_potential(score, mu)
         symmetric = _symmetric_positive(score.A)
     else:
         guess = jnp.zeros_like(mu.log_weights)
         symmetric = jnp.asarray(False)
-
-    def averaged(g: Array) -> Array:
-        half = (half_step(score, mu, g) - g) / 2
-        # The constant is a mode of its own; one Newton step removes it.
-        counted = ~jnp.isneginf(mu.log_weights)
-        return g + jnp.where(counted, half + jnp.sum(mu.weights * half), 0)
-
+    asked = _tolerance(guess) if tolerance is None else jnp.asarray(tolerance)
     step = lambda g: jax.lax.cond(
-        symmetric, averaged, lambda g: full_step(score, mu, g), g
+        symmetric,
+        lambda g: averaged_step(score, mu, g),
+        lambda g: full_step(score, mu, g),
+        g,
     )
-    # |averaged(g) - g| is half of |log marginal|; ask for half to mean the same.
-    limit = tolerance / 2
-    found = anderson(step, guess, tolerance=limit, max_evaluations=max_iterations)
-    return found.point, jnp.where(symmetric, 2, 1) * found.residual
+    # An averaged step is about half of a log-marginal: twice that is left as margin.
+    found = anderson(step, guess, tolerance=asked / 4, max_evaluations=limit)
+    change = full_step(score, mu, found.point) - found.point
+    counted = ~jnp.isneginf(mu.log_weights)
+    marginal = jnp.max(jnp.where(counted, jnp.abs(change), 0))
+    return found.point, Convergence(marginal, asked.astype(marginal.dtype))
+
+
+def _tolerance(potential: Float[Array, " n"]) -> Float[Array, ""]:
+    eps = jnp.finfo(potential.dtype).eps
+    return jnp.maximum(eps ** (2 / 3), 2 * eps * jnp.max(jnp.abs(potential)))
 
 
 def _with_derivative(
@@ -83,12 +99,14 @@ def _with_derivative(
     their mean, $I - T'$ is symmetric positive definite and conjugate gradients apply.
     """
     counted = ~jnp.isneginf(mu.log_weights)
-    root = jax.lax.stop_gradient(jnp.where(counted, jnp.sqrt(mu.weights), 1))
-    pinned = jax.lax.stop_gradient(jnp.where(counted, root, 0))
+    # Differentiable too: the operator must stay symmetric for second derivatives.
+    root = jnp.sqrt(jnp.where(counted, mu.weights, 1))
+    pinned = jnp.where(counted, root, 0)
+    solution = jax.lax.stop_gradient(root * g)
 
     def equation(h: Array) -> Array:
         residual = h - root * full_step(score, mu, h / root)
-        drift = pinned @ (h - jax.lax.stop_gradient(root * g))
+        drift = pinned @ (h - solution)
         return jnp.where(counted, residual + pinned * drift, h)
 
     def linear_solve(matvec: object, rhs: Array) -> Array:
@@ -97,7 +115,6 @@ def _with_derivative(
         )[0]
         return jax.lax.custom_linear_solve(matvec, rhs, cg, symmetric=True)
 
-    solution = jax.lax.stop_gradient(root * g)
     root_of = jax.lax.custom_root(
         equation, solution, lambda _, guess: guess, linear_solve
     )
@@ -115,17 +132,19 @@ def _symmetric_positive(A: Float[Array, "d d"]) -> Array:
     return symmetric & (jnp.linalg.eigvalsh((A + A.T) / 2)[0] >= -slack)
 
 
-def gaussian_potential(A: Float[Array, "d d"], mu: Points) -> Float[Array, " n"]:
+def gaussian_potential(
+    score: AbstractQuadraticScore, mu: Points
+) -> Float[Array, " n"]:
     r"""The potential of the Gaussian with the moments of `mu`, up to a constant.
 
-    $g(y) = -y\cdot A\alpha - \tfrac12 z\cdot (1/h) z$ with $z = Y^\top A^\top(y-\alpha)$
+    $g(y) = -y\cdot (A\alpha + a) - \tfrac12 z\cdot (1/h) z$ with $z = Y^\top A^\top(y-\alpha)$
     and $1/h$ the entropic shrinkage of $(Y^\top A Y)^\top$: the solution itself when `mu`
     is a Gaussian's quadrature.
     """
-    alpha = mu.mean
+    alpha, A = mu.mean, score.A
     values, U = jnp.linalg.eigh(mu.covariance)
-    Y = U * jnp.sqrt(jnp.maximum(values, 0))
+    Y = U * jnp.sqrt(jnp.maximum(values, 0))[None, :]
     shrinkage = entropic_shrinkage((Y.T @ A @ Y).T)
-    y = jnp.where(jnp.isneginf(mu.log_weights)[:, None], alpha, mu.tokens.x)
-    z = (y - alpha) @ A @ Y
-    return -y @ (A @ alpha) - jnp.sum((z @ shrinkage) * z, axis=1) / 2
+    y = mu.counted.x
+    z = (y - alpha[None, :]) @ A @ Y
+    return -y @ (A @ alpha + score.a) - jnp.sum((z @ shrinkage) * z, axis=1) / 2

@@ -1,7 +1,7 @@
 """L2 attention: softmax of minus squared distances."""
 
-from jaxtyping import ArrayLike
 
+from meanfield._typing import Numbers, Scalar
 from meanfield.scores import SquaredDistance
 
 from ._attention import Attention, variant
@@ -9,7 +9,7 @@ from .softmax import Softmax
 
 
 @variant("l2", "permutation", "orthogonal")
-def l2(Q: ArrayLike, K: ArrayLike, V: ArrayLike, *, epsilon: float = 1.0) -> Attention:
+def l2(Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0) -> Attention:
     r"""Softmax with scores $-|Qx - Ky|^2/\epsilon$; castin2025, section 2.3.
 
     On Gaussians the covariance follows castin2025, eq. (4.3), whose second term is

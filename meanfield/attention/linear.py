@@ -1,9 +1,10 @@
 """Linear attention, and the first-order expansion of softmax."""
 
 import jax.numpy as jnp
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, Float
 from typing_extensions import override
 
+from meanfield._typing import Numbers, Scalar
 from meanfield.fields import AbstractField, Affine, Convergence
 from meanfield.measures import Gaussian, Points
 from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot
@@ -64,8 +65,8 @@ class ExpansionField(AbstractField):
 
     @override
     def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
-        x = self.mu.tokens.x
-        origin = self.mu.mean  # a covariance does not depend on it, its rounding does
+        x = self.mu.counted.x
+        origin = self.mu.mean[None, :]  # a covariance does not depend on it, its rounding does
         values = jnp.concatenate([jnp.ones_like(x[:, :1]), x - origin], axis=1)
         zeroth = self.mu.integral(jnp.ones_like, self.score, tokens, values)
         first = self.mu.integral(_identity, self.score, tokens, values)
@@ -86,7 +87,7 @@ def _identity(scores: Array) -> Array:
 
 @variant("linear", "permutation", "orthogonal")
 def linear(
-    Q: ArrayLike, K: ArrayLike, V: ArrayLike, *, epsilon: float = 1.0
+    Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0
 ) -> Attention:
     r"""Linear attention, weights $Qx \cdot Ky/\epsilon$; castin2025, section 2.2."""
     return Attention(Dot(Q, K, epsilon), Linear(), V)
@@ -94,12 +95,14 @@ def linear(
 
 @variant("linear-expansion", "permutation", "orthogonal")
 def linear_expansion(
-    Q: ArrayLike, K: ArrayLike, V: ArrayLike, *, epsilon: float = 1.0
+    Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0
 ) -> Attention:
     r"""$\Gamma^{\mathrm{lin},\epsilon}$: scores $\epsilon\,Qx \cdot Ky$, value $V/\epsilon$.
 
     What softmax with $(\epsilon Q, K, V/\epsilon)$ tends to as $\epsilon \to 0$, with an
     error of order $\epsilon$ (castin2025, section 2.2, prints $o(\epsilon)$; ERRATA C1).
     """
-    attention = Attention(Dot(Q, K, 1 / epsilon), LinearExpansion(), V)
-    return Attention(attention.score, attention.coupling, attention.value / epsilon)
+    attention = Attention(Dot(Q, K, epsilon), LinearExpansion(), V)
+    bandwidth = attention.score.epsilon
+    score = Dot(Q, K, 1 / bandwidth)
+    return Attention(score, attention.coupling, attention.value / bandwidth)

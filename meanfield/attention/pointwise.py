@@ -2,9 +2,10 @@
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, Float
 from typing_extensions import override
 
+from meanfield._typing import Numbers, Scalar
 from meanfield.fields import AbstractField, Convergence
 from meanfield.measures import Points
 from meanfield.measures import Link
@@ -55,14 +56,14 @@ def _sigmoid(scores: Array) -> Array:
 
 
 @variant("exp", "permutation", "orthogonal")
-def exp(Q: ArrayLike, K: ArrayLike, V: ArrayLike, *, epsilon: float = 1.0) -> Attention:
+def exp(Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0) -> Attention:
     r"""Unnormalised attention, weights $e^{Qx\cdot Ky/\epsilon}$; castin2025, 2.5."""
     return Attention(Dot(Q, K, epsilon), Pointwise(_exponential), V)
 
 
 @variant("sigmoid", "permutation", "orthogonal")
 def sigmoid(
-    Q: ArrayLike, K: ArrayLike, V: ArrayLike, *, epsilon: float = 1.0
+    Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0
 ) -> Attention:
     r"""Sigmoid attention, weights $1/(1 + e^{-Qx\cdot Ky/\epsilon})$; castin2025, 2.5."""
     return Attention(Dot(Q, K, epsilon), Pointwise(_sigmoid), V)

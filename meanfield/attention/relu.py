@@ -3,9 +3,9 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import ArrayLike
 from typing_extensions import override
 
+from meanfield._typing import Numbers, Scalar
 from meanfield._array import is_concrete
 from meanfield.errors import NotClosedError
 from meanfield.fields import AbstractField, Affine
@@ -49,7 +49,7 @@ class Relu(AbstractGaussianCoupling):
 
 @variant("relu", "permutation", "orthogonal")
 def relu(
-    Q: ArrayLike, K: ArrayLike, V: ArrayLike, *, epsilon: float = 1.0
+    Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0
 ) -> Attention:
     r"""ReLU attention, weights $\max(Qx\cdot Ky, 0)/\epsilon$; castin2025, 2.5."""
     return Attention(Dot(Q, K, epsilon), Relu(), V)

@@ -2,14 +2,21 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, Float
 from typing_extensions import override
 
+from meanfield._typing import Numbers, Scalar
 from meanfield.errors import InvalidInputError, NotClosedError, UnsupportedError
 from meanfield.fields import AbstractField, Affine, Convergence
 from meanfield.linalg import entropic_shrinkage, tilt
 from meanfield.measures import Gaussian, Points
-from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot, Masked
+from meanfield.scores import (
+    AbstractQuadraticScore,
+    AbstractScore,
+    Dot,
+    Masked,
+    centred,
+)
 from meanfield.tokens import Tokens
 
 from ._attention import Attention, variant
@@ -59,11 +66,9 @@ class Sinkhorn(AbstractGaussianCoupling):
 
     def _to_tolerance(self, score: AbstractScore, mu: Points) -> AbstractField:
         if isinstance(score, AbstractQuadraticScore):
-            score = score.bilinear  # the potentials absorb all that is not
-        eps = float(jnp.finfo(mu.tokens.x.dtype).eps)
-        tolerance = eps ** (2 / 3) if self.tolerance is None else self.tolerance
+            score = centred(score, mu.mean)  # the potentials absorb the rest
         g, convergence = converged_potential(
-            score, mu, tolerance=tolerance, max_iterations=self.max_iterations
+            score, mu, tolerance=self.tolerance, max_iterations=self.max_iterations
         )
         return TiltedMean(score, mu, g, convergence)
 
@@ -142,11 +147,11 @@ class ColumnField(AbstractField):
 
 @variant("sinkhorn", "permutation", "orthogonal", "translation")
 def sinkhorn(
-    Q: ArrayLike,
-    K: ArrayLike,
-    V: ArrayLike,
+    Q: Numbers,
+    K: Numbers,
+    V: Numbers,
     *,
-    epsilon: float = 1.0,
+    epsilon: Scalar = 1.0,
     iterations: int | None = None,
 ) -> Attention:
     r"""Sinkhorn attention with value $V/\epsilon$; castin2025, section 2.4.

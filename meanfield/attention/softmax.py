@@ -1,11 +1,11 @@
 """Softmax attention: exponential weights, normalised over the keys."""
 
-from jaxtyping import ArrayLike
 from typing_extensions import override
 
+from meanfield._typing import Numbers, Scalar
 from meanfield.fields import AbstractField, Affine
 from meanfield.measures import Gaussian, Points
-from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot
+from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot, about
 
 from ._attention import Attention, variant
 from ._coupling import AbstractGaussianCoupling, TiltedMean, tilted_affine
@@ -16,7 +16,7 @@ class Softmax(AbstractGaussianCoupling):
 
     @override
     def barycentre(self, score: AbstractScore, mu: Points) -> AbstractField:
-        return TiltedMean(score, mu)
+        return TiltedMean(about(score, mu.mean), mu)
 
     @override
     def affine(self, score: AbstractQuadraticScore, mu: Gaussian) -> Affine:
@@ -26,7 +26,7 @@ class Softmax(AbstractGaussianCoupling):
 
 @variant("softmax", "permutation", "orthogonal")
 def softmax(
-    Q: ArrayLike, K: ArrayLike, V: ArrayLike, *, epsilon: float = 1.0
+    Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0
 ) -> Attention:
     r"""Softmax attention, scores $Qx \cdot Ky/\epsilon$; castin2025, eq. (2.2)."""
     return Attention(Dot(Q, K, epsilon), Softmax(), V)

@@ -41,7 +41,7 @@ def inspect(model: str, /, *, json: bool = False) -> None:
         values = dataclasses.asdict(summary)
         print_json({**values, "folder": str(values["folder"])})
         return
-    sizes = dataclasses.asdict(summary.sizes)
+    sizes = summary.sizes
     pairs = {name.replace("_", " "): value for name, value in sizes.items()}
     parameters = f"{summary.n_parameters:,}"
     print_pairs({**pairs, "epsilon": number(summary.epsilon), "parameters": parameters})

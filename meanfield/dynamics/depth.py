@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 from typing_extensions import override
 
 from meanfield._array import float_array, is_concrete
-from meanfield._typing import Time
+from meanfield._typing import Numbers, Time
 from meanfield.errors import InvalidInputError
 from meanfield.fields import AbstractField
 from meanfield.measures import AbstractMeasure
@@ -29,7 +29,7 @@ class Layers(AbstractDynamics):
     times: Float[Array, " edges"]
     stack: AbstractDynamics
 
-    def __init__(self, times: Float[Array, " edges"], stack: AbstractDynamics) -> None:
+    def __init__(self, times: Numbers, stack: AbstractDynamics) -> None:
         self.times = _increasing(times)
         self.stack = stack
         _check_length(stack, self.times.shape[0] - 1, "layers between its edges")
@@ -41,8 +41,12 @@ class Layers(AbstractDynamics):
 
     @override
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
+        return self.member(t).field(t, mu)
+
+    def member(self, t: Time) -> AbstractDynamics:
+        """The layer that acts at time `t`."""
         index = jnp.searchsorted(self.times[1:-1], t, side="right")
-        return _member(self.stack, index).field(t, mu)
+        return _member(self.stack, index)
 
 
 class Interpolated(AbstractDynamics):
@@ -56,7 +60,7 @@ class Interpolated(AbstractDynamics):
     times: Float[Array, " nodes"]
     stack: AbstractDynamics
 
-    def __init__(self, times: Float[Array, " nodes"], stack: AbstractDynamics) -> None:
+    def __init__(self, times: Numbers, stack: AbstractDynamics) -> None:
         self.times = _increasing(times)
         self.stack = stack
         _check_length(stack, self.times.shape[0], "members, one for each node")
@@ -68,20 +72,24 @@ class Interpolated(AbstractDynamics):
 
     @override
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
+        return self.member(t).field(t, mu)
+
+    def member(self, t: Time) -> AbstractDynamics:
+        """The dynamics with the parameters of time `t`."""
         last = self.times.shape[0] - 2
         left = jnp.clip(jnp.searchsorted(self.times, t, side="right") - 1, 0, last)
         span = self.times[left + 1] - self.times[left]
         weight = jnp.clip((t - self.times[left]) / span, 0, 1)
         start, end = _member(self.stack, left), _member(self.stack, left + 1)
         blend = lambda a, b: a + weight * (b - a) if eqx.is_inexact_array(a) else a
-        return jax.tree.map(blend, start, end).field(t, mu)
+        return jax.tree.map(blend, start, end)
 
 
 def _member(stack: AbstractDynamics, index: Array) -> AbstractDynamics:
     return jax.tree.map(lambda leaf: leaf[index] if eqx.is_array(leaf) else leaf, stack)
 
 
-def _increasing(times: Float[Array, " k"]) -> Float[Array, " k"]:
+def _increasing(times: Numbers) -> Float[Array, " k"]:
     array = float_array("times", times)
     if array.ndim != 1 or array.shape[0] < 2:
         raise InvalidInputError(f"`times` must hold at least two; got {array.shape}.")

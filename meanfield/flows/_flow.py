@@ -7,9 +7,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float, PyTree
+from jaxtyping import Array, Float, PyTree
 
 from meanfield._array import float_array, is_concrete
+from meanfield._typing import Numbers
 from meanfield.dynamics import AbstractDynamics
 from meanfield.errors import InvalidInputError
 from meanfield.measures import AbstractMeasure
@@ -39,7 +40,7 @@ class VectorField(eqx.Module):
 def flow(
     dynamics: AbstractDynamics,
     mu0: AbstractMeasure,
-    ts: ArrayLike,
+    ts: Numbers,
     *,
     stepping: AbstractStepping | None = None,
     stop: Stop = None,
@@ -169,7 +170,7 @@ def _frozen(tree: PyTree) -> PyTree:
     return eqx.combine(jax.lax.stop_gradient(arrays), rest)
 
 
-def _increasing(ts: ArrayLike) -> Float[Array, " times"]:
+def _increasing(ts: Numbers) -> Float[Array, " times"]:
     times = float_array("ts", ts)
     if times.ndim != 1 or times.shape[0] < 1:
         raise InvalidInputError(f"`ts` must be a vector of times; got {times.shape}.")

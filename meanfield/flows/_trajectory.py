@@ -127,6 +127,6 @@ def repeat_last(
 
     def fill(leaf: Array, end: Array) -> Array:
         real = jnp.arange(leaf.shape[0]) < n_saved
-        return jnp.where(real.reshape(-1, *[1] * end.ndim), leaf, end)
+        return jnp.where(real.reshape(-1, *[1] * end.ndim), leaf, end[None])
 
     return jax.tree.map(fill, frames, last)

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 from typing_extensions import override
 
+from meanfield._typing import Scalar
 from meanfield.dynamics import AbstractDynamics
 from meanfield.fields import Convergence
 from meanfield.measures import AbstractMeasure
@@ -54,12 +55,12 @@ class Watch(diffrax.AbstractAdaptiveStepSizeController[WatchState, None]):
     iterates: bool = eqx.field(static=True)
 
     @property
-    def rtol(self) -> float:
+    def rtol(self) -> Scalar:
         """The tolerance of the wrapped controller, which implicit solvers read."""
         return self.controller.rtol
 
     @property
-    def atol(self) -> float:
+    def atol(self) -> Scalar:
         """Likewise."""
         return self.controller.atol
 

@@ -2,10 +2,11 @@
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, Float
 from typing_extensions import override
 
 from meanfield._array import float_array, is_concrete
+from meanfield._typing import Numbers
 from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.fields import AbstractField, Affine
 from meanfield.linalg import psd_sqrt
@@ -25,7 +26,7 @@ class Gaussian(AbstractMeasure):
     factor: Float[Array, "d r"]
 
     @classmethod
-    def from_moments(cls, mean: ArrayLike, covariance: ArrayLike) -> "Gaussian":
+    def from_moments(cls, mean: Numbers, covariance: Numbers) -> "Gaussian":
         r"""The Gaussian of given moments; the factor is $\Sigma^{1/2}$.
 
         Differentiable at every positive definite covariance, the isotropic included;

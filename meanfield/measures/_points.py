@@ -3,10 +3,11 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, Float
 from typing_extensions import override
 
 from meanfield._array import float_array, is_concrete
+from meanfield._typing import Numbers
 from meanfield.errors import InvalidInputError
 from meanfield.fields import AbstractField
 from meanfield.linalg import HIGHEST
@@ -37,9 +38,9 @@ class Points(AbstractMeasure):
     @classmethod
     def uniform(
         cls,
-        x: ArrayLike,
+        x: Numbers,
         *,
-        position: ArrayLike | None = None,
+        position: Numbers | None = None,
         reduction: AbstractReduction = Dense(),
     ) -> "Points":
         """Tokens of equal weight $1/n$.
@@ -54,10 +55,10 @@ class Points(AbstractMeasure):
     @classmethod
     def weighted(
         cls,
-        x: ArrayLike,
-        weights: ArrayLike,
+        x: Numbers,
+        weights: Numbers,
         *,
-        position: ArrayLike | None = None,
+        position: Numbers | None = None,
         reduction: AbstractReduction = Dense(),
     ) -> "Points":
         """Tokens of given weights, divided by their sum. A zero excludes its token.
@@ -86,14 +87,21 @@ class Points(AbstractMeasure):
         return jnp.exp(self.log_weights)
 
     @property
+    def counted(self) -> Tokens:
+        """The tokens, the origin in place of those excluded, whatever stood there."""
+        excluded = jnp.isneginf(self.log_weights)
+        x = jnp.where(excluded[:, None], 0, self.tokens.x)
+        return Tokens(x, self.tokens.position)
+
+    @property
     def mean(self) -> Float[Array, " d"]:
         r"""$\int x\,d\mu / \mu(1)$, excluded tokens left out."""
-        return self._probabilities @ self._counted(self.tokens.x)
+        return self._probabilities @ self.counted.x
 
     @property
     def covariance(self) -> Float[Array, "d d"]:
         r"""$\int (x-\alpha)(x-\alpha)^\top d\mu / \mu(1)$."""
-        centred = self._counted(self.tokens.x - self.mean)
+        centred = self._zeroed(self.tokens.x - self.mean[None, :])
         scaled = self._probabilities[:, None] * centred
         return jnp.matmul(centred.T, scaled, precision=HIGHEST)
 
@@ -114,7 +122,7 @@ class Points(AbstractMeasure):
     @override
     def norm(self, tangent: Float[Array, "n d"]) -> Float[Array, ""]:
         """The $L^2(\\mu)$ norm, so that a tolerance means the same for every `n`."""
-        squares = jnp.sum(self._counted(tangent) ** 2, axis=1)
+        squares = jnp.sum(self._zeroed(tangent) ** 2, axis=1)
         return jnp.sqrt(self._probabilities @ squares)
 
     def log_integral(
@@ -134,7 +142,7 @@ class Points(AbstractMeasure):
         potential: Float[Array, " n"] | None = None,
     ) -> Float[Array, "m d"]:
         r"""$\int y\, e^{s + g} d\mu / \int e^{s + g} d\mu$ at the queries."""
-        keys = self._keys(potential, self.tokens.x)
+        keys = self._keys(potential, self.counted.x)
         return self.reduction.log_mean(score, queries, keys)[0]
 
     def integral(
@@ -145,7 +153,7 @@ class Points(AbstractMeasure):
         values: Float[Array, "n p"],
     ) -> Float[Array, "m p"]:
         r"""$\int \varphi(s(x, y))\, v(y)\, d\mu(y)$ at the queries."""
-        return self.reduction.integral(link, score, queries, self._keys(None, values))
+        return self.reduction.integral(link, score, queries, self._keys(None, self._zeroed(values)))
 
     def restricted(self, counted: Array) -> "Points":
         """The measure conditioned on the tokens where `counted` holds.
@@ -163,15 +171,15 @@ class Points(AbstractMeasure):
     def _probabilities(self) -> Float[Array, " n"]:
         return jax.nn.softmax(self.log_weights)
 
-    def _counted(self, values: Float[Array, "n p"]) -> Float[Array, "n p"]:
+    def _zeroed(self, values: Float[Array, "n p"]) -> Float[Array, "n p"]:
         return jnp.where(jnp.isneginf(self.log_weights)[:, None], 0, values)
 
     def _keys(self, potential: Array | None, values: Array) -> Keys:
         g = 0 if potential is None else potential
-        return Keys(self.tokens, self.log_weights + g, values)
+        return Keys(self.counted, self.log_weights + g, values)
 
 
-def _tokens(x: ArrayLike, position: ArrayLike | None) -> Tokens:
+def _tokens(x: Numbers, position: Numbers | None) -> Tokens:
     states = float_array("x", x)
     if states.ndim != 2 or 0 in states.shape:
         raise InvalidInputError(

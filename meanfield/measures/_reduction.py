@@ -2,8 +2,8 @@ r"""How a sum over tokens is executed: all at once, or block by block.
 
 Every integral against weighted tokens is one of two sums, with $w_j = e^{\log w_j}$:
 a normalised exponential sum (`log_mean`) and a linked sum (`integral`). A token with
-$\log w_j = -\infty$ and a score of $-\infty$ are excluded from both, whatever the values
-there.
+$\log w_j = -\infty$ and a score of $-\infty$ are excluded from both; what stands there
+must still be finite, or derivatives are not.
 """
 
 import abc
@@ -104,9 +104,10 @@ class Blocked(AbstractReduction):
 
     def _by_queries(self, rows: Callable, queries: Tokens) -> PyTree[Array]:
         m = queries.n
-        padded = jax.tree.map(lambda x: _pad(x, self.size, 0), queries)
+        padded = jax.tree.map(lambda x: _pad(x, self.size, 0.0), queries)
         results = jax.lax.map(jax.checkpoint(rows), _blocks(padded, self.size))
-        return jax.tree.map(lambda y: y.reshape(-1, *y.shape[2:])[:m], results)
+        joined = lambda y: y.reshape(y.shape[0] * self.size, *y.shape[2:])[:m]
+        return jax.tree.map(joined, results)
 
 
 class _Sums(eqx.Module):
@@ -125,10 +126,7 @@ def _empty(queries: Tokens, keys: Keys) -> _Sums:
 
 
 def _absorb(sums: _Sums, score: AbstractScore, queries: Tokens, keys: Keys) -> _Sums:
-    excluded = jnp.isneginf(keys.log_weights)
     S = score(queries, keys.tokens) + keys.log_weights[None, :]
-    S = jnp.where(excluded[None, :], -jnp.inf, S)
-    values = jnp.where(excluded[:, None], 0, keys.values)
     top = jax.lax.stop_gradient(jnp.maximum(sums.reference, jnp.max(S, axis=1)))
     base = jnp.where(jnp.isneginf(top), 0, top)  # nothing to subtract from -inf
     old = jnp.exp(sums.reference - base)
@@ -136,7 +134,7 @@ def _absorb(sums: _Sums, score: AbstractScore, queries: Tokens, keys: Keys) -> _
     return _Sums(
         top,
         sums.mass * old + jnp.sum(weights, axis=1),
-        sums.moment * old[:, None] + jnp.matmul(weights, values, precision=HIGHEST),
+        sums.moment * old[:, None] + jnp.matmul(weights, keys.values, precision=HIGHEST),
     )
 
 
@@ -148,13 +146,11 @@ def _finish(sums: _Sums) -> tuple[Float[Array, "m p"], Float[Array, " m"]]:
 
 
 def _linked(link: Link, score: AbstractScore, queries: Tokens, keys: Keys) -> Array:
-    excluded = jnp.isneginf(keys.log_weights)
     S = score(queries, keys.tokens)
-    out = excluded[None, :] | jnp.isneginf(S)
+    out = jnp.isneginf(S) | jnp.isneginf(keys.log_weights)[None, :]
     # The inner `where` keeps derivatives of the link at -inf out of the sum.
     linked = jnp.where(out, 0, link(jnp.where(out, 0, S)))
     weighted = jnp.exp(keys.log_weights)[:, None] * keys.values
-    weighted = jnp.where(excluded[:, None], 0, weighted)
     return jnp.matmul(linked, weighted, precision=HIGHEST)
 
 
@@ -165,10 +161,11 @@ def _pad(x: Array, size: int, fill: float) -> Array:
 
 
 def _excluding_padding(keys: Keys, size: int) -> Keys:
-    padded = jax.tree.map(lambda x: _pad(x, size, 0), keys)
+    padded = jax.tree.map(lambda x: _pad(x, size, 0.0), keys)
     log_weights = _pad(keys.log_weights, size, -jnp.inf)
     return Keys(padded.tokens, log_weights, padded.values)
 
 
 def _blocks(tree: PyTree[Array], size: int) -> PyTree[Array]:
-    return jax.tree.map(lambda x: x.reshape(-1, size, *x.shape[1:]), tree)
+    split = lambda x: x.reshape(x.shape[0] // size, size, *x.shape[1:])
+    return jax.tree.map(split, tree)

@@ -5,9 +5,10 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float
 
 from meanfield._registry import Registry
+from meanfield._typing import PRNGKey
 from meanfield.errors import InvalidInputError
 
 from ._gaussian import Gaussian
@@ -21,11 +22,11 @@ clouds: Registry[Cloud] = Registry("initial cloud")
 
 
 def gaussian_draw(
-    gaussian: Gaussian, n: int, *, reduction: AbstractReduction = Dense(), key: Key
+    gaussian: Gaussian, n: int, *, reduction: AbstractReduction = Dense(), key: PRNGKey
 ) -> Points:
     """`n` independent tokens of a Gaussian."""
     z = jax.random.normal(key, (n, gaussian.factor.shape[1]), gaussian.factor.dtype)
-    return Points.uniform(gaussian.mean + z @ gaussian.factor.T, reduction=reduction)
+    return Points.uniform(gaussian.mean[None, :] + z @ gaussian.factor.T, reduction=reduction)
 
 
 def gauss_hermite(
@@ -50,31 +51,41 @@ def gauss_hermite(
     products = np.stack(np.meshgrid(*[weights] * r, indexing="ij"), axis=-1)
     mass = np.prod(products.reshape(-1, r), axis=1)
     z = jnp.asarray(grid, gaussian.factor.dtype)
-    x = gaussian.mean + z @ gaussian.factor.T
+    x = gaussian.mean[None, :] + z @ gaussian.factor.T
     return Points.weighted(x, jnp.asarray(mass, x.dtype), reduction=reduction)
 
 
 @clouds.register("gaussian")
-def gaussian(n: int, d: int, *, key: Key) -> Float[Array, "n d"]:
+def gaussian(n: int, d: int, *, key: PRNGKey) -> Float[Array, "n d"]:
     """Independent standard normal tokens."""
     return jax.random.normal(key, (n, d))
 
 
+@clouds.register("antithetic")
+def antithetic(n: int, d: int, *, key: PRNGKey) -> Float[Array, "n d"]:
+    """Standard normal tokens in pairs `x`, `-x`: the mean is zero, and stays zero.
+
+    An odd token out sits at the origin.
+    """
+    half = jax.random.normal(key, (n // 2, d))
+    return jnp.concatenate([half, -half, jnp.zeros((n % 2, d))])
+
+
 @clouds.register("ball")
-def ball(n: int, d: int, *, key: Key) -> Float[Array, "n d"]:
+def ball(n: int, d: int, *, key: PRNGKey) -> Float[Array, "n d"]:
     """Tokens uniform in the unit ball."""
     return jax.random.ball(key, d, shape=(n,))
 
 
 @clouds.register("sphere")
-def sphere(n: int, d: int, *, key: Key) -> Float[Array, "n d"]:
+def sphere(n: int, d: int, *, key: PRNGKey) -> Float[Array, "n d"]:
     """Tokens uniform on the unit sphere."""
     x = jax.random.normal(key, (n, d))
     return x / jnp.linalg.norm(x, axis=1, keepdims=True)
 
 
 @clouds.register("ring")
-def ring(n: int, d: int, *, key: Key) -> Float[Array, "n d"]:
+def ring(n: int, d: int, *, key: PRNGKey) -> Float[Array, "n d"]:
     """Tokens on a unit circle in the first two axes, blurred by 0.05."""
     _at_least_two(d, "ring")
     angle_key, blur_key = jax.random.split(key)
@@ -85,7 +96,7 @@ def ring(n: int, d: int, *, key: Key) -> Float[Array, "n d"]:
 
 
 @clouds.register("moons")
-def moons(n: int, d: int, *, key: Key) -> Float[Array, "n d"]:
+def moons(n: int, d: int, *, key: PRNGKey) -> Float[Array, "n d"]:
     """Two interleaved half circles in the first two axes, blurred by 0.08, centred."""
     _at_least_two(d, "moons")
     angle_key, blur_key = jax.random.split(key)
@@ -98,7 +109,7 @@ def moons(n: int, d: int, *, key: Key) -> Float[Array, "n d"]:
 
 
 @clouds.register("mixture")
-def mixture(n: int, d: int, *, key: Key, components: int = 4) -> Float[Array, "n d"]:
+def mixture(n: int, d: int, *, key: PRNGKey, components: int = 4) -> Float[Array, "n d"]:
     """Equal Gaussians of deviation 0.25 with standard normal centres, 4 by default."""
     centre_key, blur_key = jax.random.split(key)
     centres = jax.random.normal(centre_key, (components, d))

@@ -9,11 +9,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from meanfield.errors import InvalidInputError
+from meanfield.spectrum import effective_rank
 
 from ._bands import BAND_NOTE, draw, spans_decades
 from ._data import LARGEST, ending, kind, values
 from ._marks import legend
-from ._observables import entropy_rank, per_run, run_moments
+from ._observables import per_run, run_moments
 from ._observables import spectrum as run_spectrum
 from ._panels import annotate, ending_note, mark_blow_up, panels, titled_figure
 from ._style import CYCLE, INK, legible, style
@@ -44,7 +45,7 @@ def spectrum(dataset: xr.Dataset) -> Figure:
     top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[1.7, 1])
     notes = _spectra(figure, top, times, spectra)
     top.set_ylabel(r"eigenvalues of $\Sigma$")
-    ranks = entropy_rank(spectra)
+    ranks = effective_rank(spectra)
     draw(bottom, times, ranks, INK)
     bottom.set(xlabel="time $t$", ylabel="effective rank", ylim=_rank_limits(ranks))
     bottom.grid(visible=True, axis="y")

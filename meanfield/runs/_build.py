@@ -171,7 +171,7 @@ def _final_time(spec: RunSpec) -> float:
         return spec.t
     if spec.model_layers is not None:
         return float(len(spec.model_layers))
-    return float(models.inspect(models.load(spec.model)).sizes.n_layers)
+    return float(models.read(models.load(spec.model)).sizes.n_layers)
 
 
 def _start(spec: RunSpec, d: int, draw: Draw) -> AbstractMeasure:

