@@ -50,7 +50,7 @@ PLANE = {
     "n": 1000,
     "init": "antithetic",  # a mean other than zero would grow like e^t
     "cov": [[1.5, 0.4], [0.4, 1.0]],
-    "t": 20.0,
+    "t": 40.0,
     "frames": 61,
     "rtol": 1e-7,
 }
@@ -164,9 +164,9 @@ def draw(data: dict[str, xr.Dataset], console: Console) -> None:
     save(panels["cone"](closure), FOLDER / "softmax-closure-cone")
     console.print("drawing the movie", highlight=False)
     animate(both, FOLDER / "softmax.gif", fps=15)
-    for panel in ("tokens", "spectrum"):
-        save(panels[panel](data["minilm"]), FOLDER / f"minilm-{panel}")
     words = relative(data["minilm"])
+    save(panels["tokens"](words), FOLDER / "minilm-tokens")
+    save(panels["spectrum"](data["minilm"]), FOLDER / "minilm-spectrum")
     save(cluster_panel(words, share=LINK), FOLDER / "minilm-clusters")
 
 

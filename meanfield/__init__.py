@@ -1,0 +1,54 @@
+"""Mean-field and Gaussian dynamics of attention.
+
+The names of everyday use, loaded when first asked for: `import meanfield` alone costs
+nothing and loads no JAX.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .attention import Attention, attentions
+    from .dynamics import Heads, Interpolated, Layers, Prefix, Sum
+    from .flows import BlowUp, Status, Steady, Trajectory, adaptive, fixed, flow
+    from .measures import Blocked, Dense, Gaussian, Points
+    from .measures.sampling import clouds, gauss_hermite
+    from .tokens import Tokens
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Attention": "attention",
+    "attentions": "attention",
+    "Heads": "dynamics",
+    "Interpolated": "dynamics",
+    "Layers": "dynamics",
+    "Prefix": "dynamics",
+    "Sum": "dynamics",
+    "BlowUp": "flows",
+    "Status": "flows",
+    "Steady": "flows",
+    "Trajectory": "flows",
+    "adaptive": "flows",
+    "fixed": "flows",
+    "flow": "flows",
+    "Blocked": "measures",
+    "Dense": "measures",
+    "Gaussian": "measures",
+    "Points": "measures",
+    "clouds": "measures.sampling",
+    "gauss_hermite": "measures.sampling",
+    "Tokens": "tokens",
+}
+
+__all__ = [*_HOMES]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_HOMES[name]}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -98,7 +98,7 @@ def _three_points(record: Record, at: tuple[int, int, int]) -> Float[Array, ""]:
         ratio = jnp.log(-jnp.expm1(-k * b)) - jnp.log(-jnp.expm1(-k * a)) - k * a
         return ratio - target
 
-    def halve(_: int, bracket: tuple[Array, Array]) -> tuple[Array, Array]:
+    def halve(_: Array, bracket: tuple[Array, Array]) -> tuple[Array, Array]:
         low, high = bracket
         middle = (low + high) / 2
         above = excess(middle) > 0

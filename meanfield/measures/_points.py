@@ -169,7 +169,9 @@ class Points(AbstractMeasure):
 
     @property
     def _probabilities(self) -> Float[Array, " n"]:
-        return jax.nn.softmax(self.log_weights)
+        top = jnp.max(self.log_weights)
+        w = jnp.exp(self.log_weights - jnp.where(jnp.isneginf(top), 0, top))
+        return w / jnp.where(jnp.isneginf(top), 1, jnp.sum(w))  # no mass: all zero
 
     def _zeroed(self, values: Float[Array, "n p"]) -> Float[Array, "n p"]:
         return jnp.where(jnp.isneginf(self.log_weights)[:, None], 0, values)
