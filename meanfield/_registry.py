@@ -13,8 +13,11 @@ T = TypeVar("T")
 
 def suggestion(name: str, known: Mapping[str, object] | list[str]) -> str:
     """The end of an error message: the nearest known name, or all of them."""
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f"did you mean `{near[0]}`?" if near else f"known: {', '.join(known)}."
+    folded = {each.casefold(): each for each in known}
+    near = difflib.get_close_matches(name.casefold(), list(folded), n=1)
+    if near:
+        return f"did you mean `{folded[near[0]]}`?"
+    return f"known: {', '.join(known)}."
 
 
 class Registry(Mapping[str, T], Generic[T]):

@@ -11,18 +11,27 @@ from jaxtyping import Array, Float
 HIGHEST = jax.lax.Precision.HIGHEST
 
 
+def length(x: Float[Array, "..."]) -> Float[Array, ""]:
+    """The Euclidean norm over all entries, which overflows only where an entry does."""
+    largest = jnp.max(jnp.abs(x), initial=0)
+    usable = (largest > 0) & jnp.isfinite(largest)
+    scaled = x / jnp.where(usable, largest, 1)
+    return jnp.where(usable, largest * jnp.sqrt(jnp.sum(scaled**2)), largest)
+
+
 def tilt(
     factor: Float[Array, "d r"], B: Float[Array, "d d"], rhs: Float[Array, "d *k"]
 ) -> Float[Array, "d *k"]:
     r"""$(\Sigma^{-1} + B)^{-1} u = Y (I + Y^\top B Y)^{-1} Y^\top u$, for any rank.
 
     `B` must be symmetric with $I + Y^\top B Y \succ 0$; otherwise the tilted Gaussian
-    has no mass and the result is NaN.
+    has no mass and the result is NaN, as where it overflows.
     """
     r = factor.shape[1]
     gram = jnp.eye(r, dtype=factor.dtype) + factor.T @ B @ factor
     inner = jax.scipy.linalg.solve(gram, factor.T @ rhs, assume_a="pos")
-    return factor @ inner
+    # An overflow would pass for an infinitely concentrated tilt, and a result of zero.
+    return factor @ jnp.where(jnp.all(jnp.isfinite(gram)), inner, jnp.nan)
 
 
 @jax.custom_jvp

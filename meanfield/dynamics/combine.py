@@ -53,7 +53,7 @@ class Heads(AbstractDynamics):
     @property
     @override
     def jumps(self) -> Float[Array, " k"]:
-        return jnp.zeros(0, _float_dtype(self.stack))
+        return jnp.sort(eqx.filter_vmap(lambda head: head.jumps)(self.stack).ravel())
 
     @override
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
@@ -98,8 +98,3 @@ def stacked(members: list[AbstractDynamics]) -> AbstractDynamics:
             "Only dynamics of one kind and one shape can be stacked; add unlike ones "
             f"with `Sum`. ({error})"
         ) from error
-
-
-def _float_dtype(tree: AbstractDynamics) -> jnp.dtype:
-    leaves = jax.tree.leaves(eqx.filter(tree, eqx.is_inexact_array))
-    return jnp.result_type(*leaves) if leaves else jnp.result_type(float)

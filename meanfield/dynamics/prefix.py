@@ -91,7 +91,9 @@ class PrefixField(AbstractField):
     def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
         if tokens.position is None:
             raise InvalidInputError("A masked field needs positions at its queries too.")
-        return jax.lax.map(jax.checkpoint(self._velocity), tokens)
+        # A bound method of a module holds arrays and has no hash; a function has.
+        velocity = lambda token: self._velocity(token)
+        return jax.lax.map(jax.checkpoint(velocity), tokens)
 
     def _velocity(self, token: Tokens) -> Float[Array, " d"]:
         seen = self._seen(token.position)

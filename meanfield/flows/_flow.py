@@ -65,13 +65,16 @@ def flow(
         InvalidInputError: if times decrease or shapes do not fit.
         NotClosedError: if a Gaussian meets an attention that does not keep it one.
     """
-    times = _increasing(ts).astype(jnp.result_type(*jax.tree.leaves(mu0.coordinates)))
+    dtype = jnp.result_type(*jax.tree.leaves(mu0.coordinates))
+    with jax.ensure_compile_time_eval():  # numbers known now stay so inside a `jit`
+        times, jumps = _increasing(ts).astype(dtype), dynamics.jumps
     # Shapes, and pairs that do not work, are refused here and not inside the solver.
-    field = eqx.filter_eval_shape(lambda: dynamics.field(times[0], mu0))
-    eqx.filter_eval_shape(lambda: mu0.transport(dynamics.field(times[0], mu0)))
+    field = lambda: dynamics.field(times[0], mu0)
+    convergence = eqx.filter_eval_shape(lambda: field().convergence)
+    eqx.filter_eval_shape(lambda: mu0.transport(field()))
     stops = stop if isinstance(stop, tuple) else (() if stop is None else (stop,))
-    ready = (stepping or adaptive()).prepare(times, dynamics.jumps)
-    problem = Problem(dynamics, mu0, ready, stops, field.convergence is not None)
+    ready = (stepping or adaptive()).prepare(times, jumps)
+    problem = Problem(dynamics, mu0, ready, stops, convergence is not None)
     return _integrate(problem, times, adjoint or diffrax.RecursiveCheckpointAdjoint())
 
 
@@ -121,9 +124,8 @@ def _verdict(solution: diffrax.Solution, rtol: float) -> _Verdict:
     """The one name for what the solver and the watch saw."""
     watched: WatchState = solution.controller_state
     too_many = solution.result == diffrax.RESULTS.max_steps_reached
-    too_small = solution.result == diffrax.RESULTS.dt_min_reached
-    code = jnp.where(too_many | too_small, int(Status.MAX_STEPS), watched.code)
-    other = ~(too_many | too_small) & (watched.code == int(Status.FINISHED))
+    code = jnp.where(too_many, int(Status.MAX_STEPS), watched.code)
+    other = ~too_many & (watched.code == int(Status.FINISHED))
     other &= solution.result != diffrax.RESULTS.successful
     code = jnp.where(other, int(Status.NOT_FINITE), code)
     # A relative error of one step shifts t_star by at most that share of the elapsed

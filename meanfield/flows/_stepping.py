@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
+from meanfield._array import is_concrete
 from meanfield._registry import Registry
 from meanfield.errors import InvalidInputError
 from meanfield.measures import AbstractMeasure
@@ -87,15 +88,12 @@ class Adaptive(AbstractStepping):
         self, mu0: AbstractMeasure, ts: Float[Array, " times"], jumps: Float[Array, " k"]
     ) -> diffrax.AbstractStepSizeController:
         rtol = self.relative_error(ts.dtype)
-        scale = jax.lax.stop_gradient(mu0.norm(mu0.coordinates))
-        tiny = jnp.finfo(ts.dtype).tiny
-        furthest = jnp.maximum(jnp.abs(ts[0]), jnp.abs(ts[-1]))
+        size = jax.lax.stop_gradient(mu0.norm(mu0.coordinates))
+        scale = jnp.where(size > 0, size, 1)  # at the origin any unit is as good
         inner = diffrax.PIDController(
             rtol=rtol,
-            atol=jnp.maximum(rtol * scale / 10, tiny),
+            atol=rtol * scale / 10,
             norm=lambda error: jax.lax.stop_gradient(mu0.norm(error)),
-            dtmin=4 * jnp.finfo(ts.dtype).eps * furthest,
-            force_dtmin=False,
         )
         # The interpolant of Dopri8 is orders worse than its steps: land on the frames.
         frames = ts if isinstance(self.method, diffrax.Dopri8) else None
@@ -131,6 +129,11 @@ class Fixed(AbstractStepping):
     def prepare(
         self, ts: Float[Array, " times"], jumps: Float[Array, " k"]
     ) -> "AbstractStepping":
+        if not (is_concrete(ts) and is_concrete(jumps)):
+            raise InvalidInputError(
+                "Fixed steps are laid out before the flow is traced: `ts` and the times "
+                "of layers must be numbers, not results of a surrounding `jit` or `vmap`."
+            )
         edges, jumped = _grid(np.asarray(ts), self.dt, np.asarray(jumps))
         return Fixed(self.method, self.dt, jnp.asarray(edges), jnp.asarray(jumped))
 
@@ -148,6 +151,16 @@ class EdgeSteps(diffrax.AbstractStepSizeController[Array, None]):
 
     edges: Float[Array, " edges"]
     jumped: Bool[Array, " edges"]
+
+    @property
+    def rtol(self) -> float:
+        """None is asked for, since no error is estimated."""
+        return 0.0
+
+    @property
+    def atol(self) -> float:
+        """Likewise."""
+        return 0.0
 
     @override
     def wrap(self, direction: Array) -> "EdgeSteps":

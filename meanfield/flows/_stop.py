@@ -18,6 +18,7 @@ class Seen(NamedTuple):
     """What a stop may look at after an accepted step."""
 
     t: Float[Array, ""]
+    changing: Bool[Array, ""]  # whether parameters will still change
     size: Float[Array, ""]
     speed: Float[Array, ""]
 
@@ -36,8 +37,8 @@ class AbstractStop(eqx.Module):
         """Whether it reads the speed, which costs one field for each step."""
 
     @abc.abstractmethod
-    def start(self, seen: Seen) -> PyTree[Array]:
-        """Its memory at the start."""
+    def start(self, seen: Seen, span: Float[Array, ""]) -> PyTree[Array]:
+        """Its memory at the start of a flow that may last `span`."""
 
     @abc.abstractmethod
     def update(
@@ -69,8 +70,8 @@ class BlowUp(AbstractStop):
         return False
 
     @override
-    def start(self, seen: Seen) -> PyTree[Array]:
-        del seen
+    def start(self, seen: Seen, span: Float[Array, ""]) -> PyTree[Array]:
+        del seen, span
         return ()
 
     @override
@@ -82,7 +83,7 @@ class BlowUp(AbstractStop):
 
 class _Settling(NamedTuple):
     scale: Array  # size at the start
-    since: Array  # time of the start
+    span: Array  # time that the flow may last
     ts: Array
     log_speeds: Array
     held: Array
@@ -93,10 +94,12 @@ class Steady(AbstractStop):
     r"""Ends where the rest of the way is negligible, and stays so.
 
     A small right-hand side is no proof of rest: clusters creep for long times. Here the
-    decay rate $\lambda$ of the speed $v$ is measured over the last steps, the way left is
-    $v/\lambda$, and it must stay below `rtol` of the initial size while the speed falls
-    by two e-folds (or is zero to rounding). A metastable state whose speed
-    decays and later grows again cannot be told from rest.
+    decay of the speed is measured over the last steps, exponential or algebraic, and the
+    way left that follows must stay below `rtol` of the initial size while the speed falls
+    by two e-folds, after the last change of parameters. A start at rest has no decay:
+    there the speed must not grow, and be too small to move anything by more than rounding
+    in all the time asked for. A metastable state whose speed decays and later grows
+    again cannot be told from rest.
 
     Attributes:
         rtol: the way left, relative to the initial size.
@@ -115,11 +118,11 @@ class Steady(AbstractStop):
         return True
 
     @override
-    def start(self, seen: Seen) -> PyTree[Array]:
+    def start(self, seen: Seen, span: Float[Array, ""]) -> PyTree[Array]:
         log_speed = jnp.log(seen.speed)
         return _Settling(
-            seen.size,
-            seen.t,
+            jnp.where(seen.size > 0, seen.size, 1),
+            span,
             jnp.full(WINDOW, seen.t),
             jnp.full(WINDOW, log_speed),
             jnp.asarray(1),
@@ -132,16 +135,31 @@ class Steady(AbstractStop):
     ) -> tuple[PyTree[Array], Bool[Array, ""]]:
         ts = jnp.append(memory.ts[1:], seen.t)
         logs = jnp.append(memory.log_speeds[1:], jnp.log(seen.speed))
-        rate = (logs[0] - logs[-1]) / (ts[-1] - ts[0])
         eps = jnp.finfo(seen.speed.dtype).eps
-        elapsed = seen.t - memory.since
-        # A speed at rounding level over all the time elapsed has no rate to measure.
-        still = seen.speed * elapsed <= 10 * eps * memory.scale
-        near = still | ((rate > 0) & (seen.speed <= self.rtol * memory.scale * rate))
-        full = memory.held + 1 >= WINDOW
+        calm = seen.speed * memory.span <= 10 * eps * memory.scale
+        still = calm & (logs[-1] <= logs[0])
+        near = still | (seen.speed * _time_left(ts, logs) <= self.rtol * memory.scale)
+        full = (memory.held + 1 >= WINDOW) & ~seen.changing
         begun = jnp.where(jnp.isposinf(memory.entered), logs[-1], memory.entered)
         entered = jnp.where(near & full, begun, jnp.inf)
         settled = near & full & (still | (entered - logs[-1] >= E_FOLDS))
         held = jnp.minimum(memory.held + 1, WINDOW)
-        state = _Settling(memory.scale, memory.since, ts, logs, held, entered)
+        state = _Settling(memory.scale, memory.span, ts, logs, held, entered)
         return state, settled
+
+
+def _time_left(ts: Float[Array, " window"], logs: Float[Array, " window"]) -> Array:
+    r"""The way left over the speed $v$, from the decay of $\log v$; inf if there is none.
+
+    With the decay time $\tau = -v/v'$ and its rate of change $q = \tau'$, both from the
+    two halves of the window, $\int v = v \tau / (1 - q)$: exact for exponential decay
+    ($q = 0$) and for a power $t^{-p}$ ($q = 1/p$).
+    """
+    half = WINDOW // 2
+    ends = ts[jnp.array([0, half])], ts[jnp.array([half - 1, WINDOW - 1])]
+    times, middles = ends[1] - ends[0], (ends[0] + ends[1]) / 2
+    falls = logs[jnp.array([0, half])] - logs[jnp.array([half - 1, WINDOW - 1])]
+    tau = times / falls
+    q = jnp.maximum((tau[1] - tau[0]) / (middles[1] - middles[0]), 0)
+    decays = (falls[0] > 0) & (falls[1] > 0) & (q < 1)
+    return jnp.where(decays, tau[1] / jnp.where(decays, 1 - q, 1), jnp.inf)

@@ -76,18 +76,20 @@ class Watch(diffrax.AbstractAdaptiveStepSizeController[WatchState, None]):
 
     @override
     def init(self, terms, t0, t1, y0, dt0, args, func, error_order):  # noqa: PLR0913
+        span = t1 - t0
         t1, inner = self.controller.init(
             terms, t0, t1, y0, dt0, args, func, error_order
         )
-        seen, residual, _ = self._look(t0, jax.lax.stop_gradient(y0))
+        seen, residual, converged = self._look(t0, jax.lax.stop_gradient(y0))
         zero = jnp.asarray(0)
+        fine, missed = int(Status.FINISHED), int(Status.UNCONVERGED)
         state = WatchState(
             inner,
             t0,
             empty_record(t0, jnp.log(seen.size)),
-            tuple(stop.start(seen) for stop in self.stops),
+            tuple(stop.start(seen, span) for stop in self.stops),
             residual,
-            jnp.asarray(int(Status.FINISHED)),
+            jnp.where(converged, fine, missed),
             zero,
             zero,
         )
@@ -102,17 +104,19 @@ class Watch(diffrax.AbstractAdaptiveStepSizeController[WatchState, None]):
             t0, t1, y0, y1_candidate, args, y_error, error_order, state.inner
         )
         y1 = jax.lax.stop_gradient(y1_candidate)
-        finite = _all_finite(y1)
+        # Moments must be finite too, or fields that divide by them vanish in silence.
+        finite = _all_finite(y1) & jnp.isfinite(self.mu0.norm(y1) ** 2)
         # A fixed step accepts anything: the last good state must survive it.
-        broken = keep & ~finite
-        keep = keep & finite
-        seen = self._after(t1 - t0, Attempt(t1, y1, keep, jump), state)
-        code = jnp.where(broken, int(Status.NOT_FINITE), seen.code)
+        taken = keep & finite & (state.code == int(Status.FINISHED))
+        vanished = ~keep & (next_t1 - next_t0 <= _shortest(next_t0))
+        seen = self._after(t1 - t0, Attempt(t1, y1, taken, jump), state)
+        stuck = jnp.where(finite, int(Status.MAX_STEPS), int(Status.NOT_FINITE))
+        code = jnp.where(vanished | (keep & ~finite), stuck, seen.code)
         state = seen._replace(inner=inner, code=code)
         ends = code != int(Status.FINISHED)
         result = diffrax.RESULTS.where(ends, diffrax.RESULTS.event_occurred, result)
-        next_t0 = jnp.where(broken, t0, next_t0)
-        return keep, next_t0, next_t1, jump, state, result
+        next_t0 = jnp.where(taken, next_t0, t0)
+        return taken, next_t0, next_t1, jump, state, result
 
     def _after(self, dt: Array, step: "Attempt", state: WatchState) -> WatchState:
         """The state after an attempted step; a rejected one only counts."""
@@ -146,18 +150,24 @@ class Watch(diffrax.AbstractAdaptiveStepSizeController[WatchState, None]):
         """Size, and what a field evaluation shows if anyone asks for one."""
         size = self.mu0.norm(y)
         nothing = jnp.zeros_like(size)
-        if not (self.iterates or any(stop.watches_speed for stop in self.stops)):
-            return Seen(t, size, nothing), nothing, jnp.asarray(True)
+        seen = Seen(t, jnp.any(self.dynamics.jumps > t), size, nothing)
+        if not (self.iterates or self._watches_speed):
+            return seen, nothing, jnp.asarray(True)
         mu = self.mu0.at(y)
         field = self.dynamics.field(t, mu)
         speed = self.mu0.norm(mu.transport(field)) if self._watches_speed else nothing
         convergence = field.convergence or Convergence(nothing, nothing)
         converged = convergence.residual <= convergence.tolerance
-        return Seen(t, size, speed), convergence.residual, converged
+        return seen._replace(speed=speed), convergence.residual, converged
 
     @property
     def _watches_speed(self) -> bool:
         return any(stop.watches_speed for stop in self.stops)
+
+
+def _shortest(t: Float[Array, ""]) -> Float[Array, ""]:
+    """A step that rounding of the time would eat."""
+    return 4 * jnp.finfo(t.dtype).eps * jnp.abs(t)
 
 
 def _all_finite(tree: PyTree[Array]) -> Bool[Array, ""]:

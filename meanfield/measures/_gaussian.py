@@ -9,7 +9,7 @@ from meanfield._array import float_array, is_concrete
 from meanfield._typing import Numbers
 from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.fields import AbstractField, Affine
-from meanfield.linalg import psd_sqrt
+from meanfield.linalg import length, psd_sqrt
 
 from ._measure import AbstractMeasure
 
@@ -78,7 +78,7 @@ class Gaussian(AbstractMeasure):
     @override
     def norm(self, tangent: tuple[Array, Array]) -> Float[Array, ""]:
         """The Frobenius norm over mean and factor."""
-        return jnp.sqrt(sum(jnp.sum(part**2) for part in tangent))
+        return length(jnp.stack([length(part) for part in tangent]))
 
 
 def _check_positive(Sigma: np.ndarray) -> None:

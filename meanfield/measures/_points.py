@@ -10,7 +10,7 @@ from meanfield._array import float_array, is_concrete
 from meanfield._typing import Numbers
 from meanfield.errors import InvalidInputError
 from meanfield.fields import AbstractField
-from meanfield.linalg import HIGHEST
+from meanfield.linalg import HIGHEST, length
 from meanfield.scores import AbstractScore
 from meanfield.tokens import Tokens
 
@@ -122,8 +122,7 @@ class Points(AbstractMeasure):
     @override
     def norm(self, tangent: Float[Array, "n d"]) -> Float[Array, ""]:
         """The $L^2(\\mu)$ norm, so that a tolerance means the same for every `n`."""
-        squares = jnp.sum(self._zeroed(tangent) ** 2, axis=1)
-        return jnp.sqrt(self._probabilities @ squares)
+        return length(jnp.sqrt(self._probabilities)[:, None] * self._zeroed(tangent))
 
     def log_integral(
         self,
