@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array
 
 from ._typing import Numbers
@@ -11,7 +12,7 @@ from .errors import InvalidInputError, PrecisionError
 
 def is_concrete(value: object) -> bool:
     """Whether the entries of `value` can be read on the host now."""
-    return not isinstance(value, jax.core.Tracer)
+    return not isinstance(value, Tracer)
 
 
 def float_array(name: str, value: Numbers) -> Array:
@@ -21,10 +22,7 @@ def float_array(name: str, value: Numbers) -> Array:
         PrecisionError: if it is double precision while JAX rounds to single.
         InvalidInputError: if it is not numeric, or has entries that are not finite.
     """
-    if isinstance(value, jax.Array):
-        array = value
-    else:
-        array = _from_host(name, value)
+    array = value if isinstance(value, jax.Array) else _from_host(name, value)
     if not jnp.issubdtype(array.dtype, jnp.floating):
         array = array.astype(jnp.result_type(float))
     if is_concrete(array) and not np.all(np.isfinite(np.asarray(array))):
@@ -35,10 +33,9 @@ def float_array(name: str, value: Numbers) -> Array:
 def _from_host(name: str, value: Numbers) -> Array:
     try:
         host = np.asarray(value)
-        numeric = host.dtype.kind in "biuf"
-    except ValueError:
-        numeric = False
-    if not numeric:
+    except ValueError:  # rows of unequal lengths
+        host = np.asarray("")
+    if host.dtype.kind not in "biuf":
         raise InvalidInputError(f"`{name}` must be numbers in a regular array.")
     explicit_double = isinstance(value, np.ndarray) and host.dtype == np.float64
     if explicit_double and not jax.config.read("jax_enable_x64"):

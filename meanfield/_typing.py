@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Int, Key
 
 Numbers = ArrayLike | Sequence  # from outside; `float_array` makes them an array
 Scalar = float | int | Float[Array, ""]
 Time = float | int | Float[Array, ""] | Int[Array, ""]
+SolverTime = bool | int | float | Array | np.ndarray  # what diffrax hands around
 PRNGKey = Key[Array, ""]

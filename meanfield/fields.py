@@ -38,14 +38,17 @@ class AbstractField(eqx.Module):
 
 
 class Affine(AbstractField):
-    """The field $x \\mapsto Lx + b$; the only kind that keeps Gaussians Gaussian."""
+    r"""The field $x \mapsto Lx + b$; the only kind that keeps Gaussians Gaussian."""
 
     linear: Float[Array, "d d"]
     offset: Float[Array, " d"]
 
     @override
     def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
-        return jnp.matmul(tokens.x, self.linear.T, precision=HIGHEST) + self.offset[None, :]
+        return (
+            jnp.matmul(tokens.x, self.linear.T, precision=HIGHEST)
+            + self.offset[None, :]
+        )
 
     @property
     @override
@@ -54,7 +57,7 @@ class Affine(AbstractField):
 
 
 class Image(AbstractField):
-    """The field $x \\mapsto V f(x) + o$."""
+    r"""The field $x \mapsto V f(x) + o$."""
 
     value: Float[Array, "d d"]
     offset: Float[Array, " d"]
@@ -63,7 +66,9 @@ class Image(AbstractField):
     @override
     def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
         velocity = self.field(tokens)
-        return jnp.matmul(velocity, self.value.T, precision=HIGHEST) + self.offset[None, :]
+        return (
+            jnp.matmul(velocity, self.value.T, precision=HIGHEST) + self.offset[None, :]
+        )
 
     @property
     @override

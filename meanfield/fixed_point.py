@@ -43,7 +43,9 @@ def anderson(
     n = x0.shape[0]
     history = jnp.zeros((DEPTH, n), x0.dtype)
     far = jnp.asarray(jnp.inf, x0.dtype)
-    start = _State(x0, history, history, jnp.asarray(0), far, FixedPoint(x0, far, jnp.asarray(0)))
+    start = _State(
+        x0, history, history, jnp.asarray(0), far, FixedPoint(x0, far, jnp.asarray(0))
+    )
 
     def unfinished(state: _State) -> Array:
         going = (state.best.residual > tolerance) & ~jnp.isnan(state.last)
@@ -79,7 +81,9 @@ def _mixing(residuals: Float[Array, "depth n"], held: Int[Array, ""]) -> Array:
     rows = jnp.where(used[:, None], residuals, 0)
     gram = rows @ rows.T
     # Rounding leaves nearly parallel residuals: a ridge at that level bounds weights.
-    ridge = 10 * jnp.finfo(gram.dtype).eps * jnp.trace(gram) + jnp.finfo(gram.dtype).tiny
+    ridge = (
+        10 * jnp.finfo(gram.dtype).eps * jnp.trace(gram) + jnp.finfo(gram.dtype).tiny
+    )
     gram = gram + jnp.diag(jnp.where(used, ridge, 1))
     weights = jnp.linalg.solve(gram, used.astype(gram.dtype))
     return weights / jnp.sum(weights)

@@ -1,7 +1,7 @@
-"""Matrix functions without inverses, with derivatives that exist where they do.
+r"""Matrix functions without inverses, with derivatives that exist where they do.
 
-Covariances come as factors, $\\Sigma = YY^\\top$ with $Y$ of any rank. Nothing here knows
-of tokens.
+Covariances come as factors, $\Sigma = YY^\top$ with $Y$ of any rank. Nothing here
+knows of tokens.
 """
 
 import jax
@@ -20,8 +20,8 @@ def length(x: Float[Array, "..."]) -> Float[Array, ""]:
 
 
 def tilt(
-    factor: Float[Array, "d r"], B: Float[Array, "d d"], rhs: Float[Array, "d *k"]
-) -> Float[Array, "d *k"]:
+    factor: Float[Array, "d r"], B: Float[Array, "d d"], rhs: Float[Array, "d ..."]
+) -> Float[Array, "d ..."]:
     r"""$(\Sigma^{-1} + B)^{-1} u = Y (I + Y^\top B Y)^{-1} Y^\top u$, for any rank.
 
     `B` must be symmetric with $I + Y^\top B Y \succ 0$; otherwise the tilted Gaussian
@@ -34,18 +34,19 @@ def tilt(
     return factor @ jnp.where(jnp.all(jnp.isfinite(gram)), inner, jnp.nan)
 
 
-@jax.custom_jvp
 def sylvester(R: Float[Array, "r r"], C: Float[Array, "r r"]) -> Float[Array, "r r"]:
-    """The symmetric $X$ with $RX + XR = C$, for symmetric positive definite $R$."""
-    values, U = jnp.linalg.eigh(R)
-    return U @ ((U.T @ C @ U) / (values[:, None] + values[None, :])) @ U.T
+    """The $X$ with $RX + XR = C$, for symmetric positive definite $R$.
 
+    Derivatives of any order, in any mode, solve the same equation again: none reaches
+    the eigenvectors, which have none where eigenvalues repeat.
+    """
+    values, U = jnp.linalg.eigh(jax.lax.stop_gradient(R))
 
-@sylvester.defjvp
-def _sylvester_jvp(primals: tuple, tangents: tuple) -> tuple:
-    (R, C), (dR, dC) = primals, tangents
-    X = sylvester(R, C)
-    return X, sylvester(R, dC - dR @ X - X @ dR)
+    def solve(_: object, rhs: Array) -> Array:
+        return U @ ((U.T @ rhs @ U) / (values[:, None] + values[None, :])) @ U.T
+
+    equation = lambda X: R @ X + X @ R
+    return jax.lax.custom_linear_solve(equation, C, solve, symmetric=True)
 
 
 @jax.custom_jvp
@@ -85,7 +86,7 @@ def _sqrt_one_plus_four_jvp(primals: tuple, tangents: tuple) -> tuple:
 
 
 def entropic_shrinkage(M: Float[Array, "r r"]) -> Float[Array, "r r"]:
-    r"""$U \operatorname{diag}(1/h) U^\top$ for $M = U \operatorname{diag}(\sigma) W^\top$.
+    r"""$U \mathrm{diag}(1/h) U^\top$ for $M = U \mathrm{diag}(\sigma) W^\top$.
 
     With $h = (1 + \sqrt{1 + 4\sigma^2})/2$: by how much entropic transport between
     Gaussians shrinks each principal direction of the scores.

@@ -30,10 +30,11 @@ class AbstractScore(eqx.Module):
 
 
 class AbstractQuadraticScore(AbstractScore):
-    r"""$s(x,y) = y\cdot(Ax + a) - \tfrac12 y\cdot By + x\cdot c - \tfrac12 x\cdot Cx + e$.
+    r"""$s(x,y) = y\cdot(Ax + a) + x\cdot c - \tfrac12(y\cdot By + x\cdot Cx) + e$.
 
     `B` and `C` are symmetric. Such scores have closed forms on Gaussians. What depends
-    on `x` alone (`c`, `C`, `constant`) drops out of every coupling that normalises rows.
+    on `x` alone (`c`, `C`, `constant`) drops out of every coupling that normalises
+    rows.
     """
 
     @property
@@ -112,7 +113,10 @@ class Dot(AbstractQuadraticScore):
 
     @override
     def __call__(self, queries: Tokens, keys: Tokens) -> Float[Array, "m n"]:
-        q = jnp.matmul(queries.x, self.Q.T, precision=HIGHEST) + self.query_bias[None, :]
+        q = (
+            jnp.matmul(queries.x, self.Q.T, precision=HIGHEST)
+            + self.query_bias[None, :]
+        )
         k = jnp.matmul(keys.x, self.K.T, precision=HIGHEST) + self.key_bias[None, :]
         return jnp.matmul(q / self.epsilon, k.T, precision=HIGHEST)
 
@@ -257,9 +261,10 @@ class Transposed(AbstractScore):
 def about(score: AbstractScore, mean: Float[Array, " d"]) -> AbstractScore:
     r"""A score with the same row-normalised weights, computed with less rounding.
 
-    Keys are measured from `mean`, which adds to the score a function of the query alone.
-    A cloud far from the origin has scores of the size of its distance squared, and would
-    lose the digits that tell its tokens apart. Scores of other kinds come back as given.
+    Keys are measured from `mean`, which adds to the score a function of the query
+    alone. A cloud far from the origin has scores of the size of its distance squared,
+    and would lose the digits that tell its tokens apart. Scores of other kinds come
+    back as given.
     """
     centre = jax.lax.stop_gradient(mean)  # the weights do not depend on it
     if isinstance(score, Masked):
@@ -281,8 +286,8 @@ def about(score: AbstractScore, mean: Float[Array, " d"]) -> AbstractScore:
 def centred(score: AbstractQuadraticScore, mean: Float[Array, " d"]) -> Dot:
     """The bilinear part of a score with queries and keys measured from `mean`.
 
-    All that a doubly normalised coupling sees, with the least rounding: what is left out
-    depends on the query alone or on the key alone.
+    All that a doubly normalised coupling sees, with the least rounding: what is left
+    out depends on the query alone or on the key alone.
     """
     centre, bilinear = jax.lax.stop_gradient(mean), score.bilinear
     return Dot(

@@ -5,11 +5,11 @@ from jaxtyping import Array, Float
 
 
 class Tokens(eqx.Module):
-    """States of tokens, with their places in the sequence when order matters.
+    r"""States of tokens, with their places in the sequence when order matters.
 
     Attributes:
         x: the states; they move.
-        position: the places $s \\in [0, 1]$; they never move. `None` where no mask asks.
+        position: the places $s \in [0, 1]$; they never move; `None` if unused.
     """
 
     x: Float[Array, "n d"]

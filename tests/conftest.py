@@ -1,9 +1,17 @@
 """Double precision, no silent broadcasting, seeded randomness; warnings are errors."""
 
+import os
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
 import jax
 import numpy as np
 import pytest
 from jaxtyping import Array, Key
+
+from meanfield.cli import main
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -17,3 +25,33 @@ def rng() -> np.random.Generator:
 @pytest.fixture
 def key() -> Key[Array, ""]:
     return jax.random.key(20250921)
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a command did: its exit code, and what it wrote."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def cli(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Callable[..., Finished]]:
+    """Runs the command line in this process and an empty folder, without a cache."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", os.devnull)
+    monkeypatch.setenv("EQX_ON_ERROR", os.environ.get("EQX_ON_ERROR", "raise"))
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
+
+    def run(*arguments: str) -> Finished:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        return Finished(int(ended.value.code or 0), out, err)
+
+    yield run
+    jax.config.update("jax_enable_x64", True)

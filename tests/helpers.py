@@ -4,16 +4,16 @@ from dataclasses import dataclass, field
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import ArrayLike
 from reference import Parameters
 
+from meanfield._typing import Numbers
 from meanfield.attention import Attention, attentions
 from meanfield.measures import AbstractReduction, Dense, Gaussian, Points
 from meanfield.tokens import Tokens
 
 
 def assert_close(
-    actual: ArrayLike, expected: ArrayLike, *, ulps: float = 100, scale: float = 0.0
+    actual: Numbers, expected: Numbers, *, ulps: float = 100, scale: float = 0.0
 ) -> None:
     """Sup-norm agreement to `ulps` rounding errors of the larger of the two.
 
@@ -22,9 +22,7 @@ def assert_close(
     """
     actual, expected = np.asarray(actual), np.asarray(expected)
     assert actual.shape == expected.shape, f"{actual.shape} != {expected.shape}"
-    eps = max(
-        np.finfo(a.dtype).eps for a in (actual, expected) if a.dtype.kind == "f"
-    )
+    eps = max(np.finfo(a.dtype).eps for a in (actual, expected) if a.dtype.kind == "f")
     size = max(float(np.max(np.abs(expected), initial=0)), scale)
     gap = float(np.max(np.abs(actual - expected), initial=0))
     assert gap <= ulps * eps * size, f"gap {gap:.3g}, allowed {ulps * eps * size:.3g}"
@@ -101,8 +99,7 @@ def _all_at_origin(rng: np.random.Generator) -> Case:
 
 
 def _rank_one_scores(rng: np.random.Generator) -> Case:
-    c = case(rng, n=6, k=1)
-    return c
+    return case(rng, n=6, k=1)
 
 
 def _zero_scores(rng: np.random.Generator) -> Case:

@@ -1,6 +1,8 @@
 """Flows: against independent integrators, closed forms, and their endings."""
 
-import equinox as eqx
+import itertools
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,12 +12,19 @@ from jaxtyping import Array
 from reference import Parameters, gaussian_linear, velocity
 from scipy.integrate import solve_ivp
 
-from meanfield.attention import Attention, Linear, Softmax, attentions, closed_on_gaussians
+from meanfield._typing import Numbers
+from meanfield.attention import (
+    Attention,
+    Softmax,
+    attentions,
+    closed_on_gaussians,
+)
 from meanfield.dynamics import Heads, Interpolated, Layers, stacked
 from meanfield.errors import InvalidInputError, NotClosedError, SimulationFailed
 from meanfield.flows import (
-    Steady,
+    AbstractStepping,
     Status,
+    Steady,
     Trajectory,
     adaptive,
     fixed,
@@ -32,10 +41,10 @@ every_closed = pytest.mark.parametrize("name", closed_on_gaussians())
 RTOL = np.finfo(np.float64).eps ** 0.6  # of one default step, in double precision
 
 
-def ensemble(fn: object, *batched: object) -> Trajectory:
+def ensemble(fn: Callable, *batched: Numbers) -> Trajectory:
     """`fn` of every member at once, compiled once."""
     arrays = [jnp.asarray(a) for a in batched]
-    return jax.jit(jax.vmap(fn))(*arrays)  # ty: ignore
+    return jax.jit(jax.vmap(fn))(*arrays)
 
 
 # Against SciPy
@@ -113,7 +122,9 @@ def test_parameters_that_change_with_time(rng: np.random.Generator):
 
     state = c.x.ravel()
     for start, end in ((0, 0.2), (0.2, 0.7), (0.7, 1.0)):
-        leg = solve_ivp(rate, (start, end), state, method="DOP853", rtol=1e-12, atol=1e-13)
+        leg = solve_ivp(
+            rate, (start, end), state, method="DOP853", rtol=1e-12, atol=1e-13
+        )
         state = leg.y[:, -1]
     allowed = 10 * RTOL * int(trajectory.n_accepted) * np.max(np.abs(state))
     assert np.max(np.abs(trajectory.last - state.reshape(c.x.shape))) <= allowed
@@ -191,7 +202,8 @@ def test_the_gap_of_random_tokens_falls_like_one_over_root_n(key: Array):
     slopes = np.polyfit(np.log(sizes), np.log(squares.mean(1)) / 2, 1)[0]
     choose = np.random.default_rng(0).integers(draws, size=(400, draws))
     resampled = [
-        np.polyfit(np.log(sizes), np.log(squares[:, c].mean(1)) / 2, 1)[0] for c in choose
+        np.polyfit(np.log(sizes), np.log(squares[:, c].mean(1)) / 2, 1)[0]
+        for c in choose
     ]
     error = np.std(resampled)
     assert error < 0.1  # enough draws to tell -1/2 from 0 and from -1
@@ -418,7 +430,7 @@ def test_a_creep_of_constant_speed_is_not_rest():
 
 @pytest.mark.parametrize("power", [2, 3])
 def test_algebraic_decay_stops_near_its_limit(power: int):
-    """The spread of softmax falls like t^(-1/2) in dimension one: its rate falls too."""
+    """The spread of softmax falls like t^(-1/2) in dimension one; so does its rate."""
     trajectory = flow(
         one_dimensional(-1.0, 1.0), spread(2.0), [0.0, 1e9], stop=Steady(10.0**-power)
     )
@@ -450,7 +462,9 @@ def test_a_pause_before_the_last_layer_is_not_rest():
 @pytest.mark.parametrize("dt", [0.1, 0.07])
 def test_fixed_steps_are_those_of_a_loop(dt: float, rng: np.random.Generator):
     c = case(rng, n=5, d=2)
-    trajectory = flow(c.attention("softmax"), c.points(), [0.0, 1.0], stepping=fixed(dt))
+    trajectory = flow(
+        c.attention("softmax"), c.points(), [0.0, 1.0], stepping=fixed(dt)
+    )
     x, t, steps = c.x, 0.0, 0
     while t < 1.0 - 1e-12:
         h = min(dt, 1.0 - t)
@@ -461,17 +475,21 @@ def test_fixed_steps_are_those_of_a_loop(dt: float, rng: np.random.Generator):
     assert np.max(np.abs(trajectory.last - x)) < 1e-13 * np.max(np.abs(x)) * steps
 
 
-@pytest.mark.parametrize("stepping", [adaptive(), fixed(0.05)], ids=["adaptive", "fixed"])
-def test_no_step_straddles_a_layer(stepping: object, rng: np.random.Generator):
+@pytest.mark.parametrize(
+    "stepping", [adaptive(), fixed(0.05)], ids=["adaptive", "fixed"]
+)
+def test_no_step_straddles_a_layer(
+    stepping: AbstractStepping, rng: np.random.Generator
+):
     """A flow through layers is the flows of its layers, one after another."""
     c, other = case(rng, n=5, d=2), parameters(rng, 2)
     make = attentions["softmax"]
     first = make(c.p.Q, c.p.K, c.p.V)
     second = make(other.Q, other.K, 3 * other.V)
     layers = Layers([0.0, 0.3, 0.6], stacked([first, second]))
-    whole = flow(layers, c.points(), [0.0, 0.6], stepping=stepping)  # ty: ignore
-    half = flow(first, c.points(), [0.0, 0.3], stepping=stepping)  # ty: ignore
-    rest = flow(second, half.final, [0.3, 0.6], stepping=stepping)  # ty: ignore
+    whole = flow(layers, c.points(), [0.0, 0.6], stepping=stepping)
+    half = flow(first, c.points(), [0.0, 0.3], stepping=stepping)
+    rest = flow(second, half.final, [0.3, 0.6], stepping=stepping)
     steps = int(whole.n_accepted)
     assert np.max(np.abs(whole.last - rest.last)) < min(1e-9, 10 * RTOL * steps)
     assert whole.status == Status.FINISHED
@@ -488,8 +506,12 @@ def test_fixed_steps_are_shortened_to_land_on_a_layer(rng: np.random.Generator):
     trajectory = flow(layers, c.points(), [0.0, 0.6], stepping=stepping)
     x = c.x
     edges = np.unique([*(0.07 * np.arange(9)), 0.31, 0.6])
-    for start, end in zip(edges[:-1], edges[1:], strict=True):
-        p = c.p if end <= 0.31 else Parameters(other.Q, other.K, 3 * other.V, other.epsilon)
+    for start, end in itertools.pairwise(edges):
+        p = (
+            c.p
+            if end <= 0.31
+            else Parameters(other.Q, other.K, 3 * other.V, other.epsilon)
+        )
         v = velocity("softmax", p, x, x, c.w)
         y = x + (end - start) * v
         x = x + (end - start) / 2 * (v + velocity("softmax", p, y, y, c.w))
@@ -562,20 +584,25 @@ def test_frames_are_states_at_their_times(rng: np.random.Generator):
     times = [0.0, 0.1, 0.1, 0.25]
     trajectory = flow(c.attention("softmax"), c.points(), times)
     assert int(trajectory.n_saved) == 4
-    assert_close(trajectory.at(0).tokens.x, c.x, ulps=0)
-    assert_close(trajectory.at(2).tokens.x, trajectory.at(1).tokens.x, ulps=0)
+    assert_close(trajectory.coordinates[0], c.x, ulps=0)
+    assert_close(trajectory.coordinates[2], trajectory.coordinates[1], ulps=0)
     short = flow(c.attention("softmax"), c.points(), [0.0, 0.1])
     # The interpolant of Tsit5 has order four: a hundred times its step error is room.
-    assert_close(trajectory.at(1).tokens.x, short.last, ulps=100 * RTOL / 2.2e-16)
-    assert_close(trajectory.at(3).tokens.x, trajectory.last)
+    assert_close(trajectory.coordinates[1], short.last, ulps=100 * RTOL / 2.2e-16)
+    assert_close(trajectory.coordinates[3], trajectory.last)
     means = trajectory.map(lambda mu: mu.mean)
     assert means.shape == (4, 2)
 
 
-@pytest.mark.parametrize("stepping", [adaptive(), fixed(0.1)], ids=["adaptive", "fixed"])
-def test_one_time_is_a_start_and_nothing_else(stepping: object):
+@pytest.mark.parametrize(
+    "stepping", [adaptive(), fixed(0.1)], ids=["adaptive", "fixed"]
+)
+def test_one_time_is_a_start_and_nothing_else(stepping: AbstractStepping):
     trajectory = flow(
-        one_dimensional(-1.0, 1.0), spread(2.0), [1.5], stepping=stepping  # ty: ignore
+        one_dimensional(-1.0, 1.0),
+        spread(2.0),
+        [1.5],
+        stepping=stepping,
     )
     assert trajectory.status == Status.FINISHED
     assert int(trajectory.n_saved) == 1
@@ -600,7 +627,10 @@ def test_one_token_in_one_dimension(name: str):
 def test_all_tokens_at_the_origin(name: str):
     """A start without size has no scale for tolerances, and must not need one."""
     attention = attentions[name](np.eye(2), np.eye(2), np.eye(2))
-    for mu in (Points.uniform(np.zeros((3, 2))), Gaussian(jnp.zeros(2), jnp.zeros((2, 2)))):
+    for mu in (
+        Points.uniform(np.zeros((3, 2))),
+        Gaussian(jnp.zeros(2), jnp.zeros((2, 2))),
+    ):
         trajectory = flow(attention, mu, [0.0, 1.0])
         assert trajectory.status == Status.FINISHED
         assert all(not np.any(leaf) for leaf in jax.tree.leaves(trajectory.last))
@@ -619,7 +649,9 @@ def test_a_stiff_flow_needs_few_implicit_steps():
     """Rates of 1 and 1e5: an explicit method needs 3e4 steps, stability alone."""
     drift = linear_drift(np.diag([-1.0, -1e5]))
     start = Points.uniform([[1.0, 1.0]])
-    trajectory = flow(drift, start, [0.0, 1.0], stepping=adaptive("kvaerno5", rtol=1e-8))
+    trajectory = flow(
+        drift, start, [0.0, 1.0], stepping=adaptive("kvaerno5", rtol=1e-8)
+    )
     assert trajectory.status == Status.FINISHED
     assert int(trajectory.n_accepted) < 500
     assert np.max(np.abs(trajectory.last - np.array([[np.exp(-1.0), 0.0]]))) < 1e-6
@@ -663,7 +695,9 @@ def test_members_of_an_ensemble_do_not_disturb_each_other():
 
 def test_an_ensemble_of_clouds(key: Array):
     attention = Attention(Dot(-jnp.eye(2), jnp.eye(2)), Softmax(), jnp.eye(2))
-    clouds = jax.random.normal(key, (3, 6, 2)) * jnp.array([0.1, 1.0, 3.0])[:, None, None]
+    clouds = (
+        jax.random.normal(key, (3, 6, 2)) * jnp.array([0.1, 1.0, 3.0])[:, None, None]
+    )
     alone = lambda x: flow(attention, Points.uniform(x), jnp.array([0.0, 1.0]))
     together = ensemble(alone, clouds)
     for i in range(3):
@@ -673,13 +707,13 @@ def test_an_ensemble_of_clouds(key: Array):
 # Derivatives
 
 
-def assert_gradient(fn: object, at: Array, *, h: float = 1e-4) -> None:
+def assert_gradient(fn: Callable, at: Array, *, h: float = 1e-4) -> None:
     """Reverse mode against a fourth-order difference, along three directions.
 
-    Truncation is h^4; the solver's error is smooth in the parameters only to RTOL, which
-    divided by h bounds the agreement.
+    Truncation is h^4; the solver's error is smooth in the parameters only to RTOL,
+    which divided by h bounds the agreement.
     """
-    both = jax.jit(jax.value_and_grad(fn))  # ty: ignore
+    both = jax.jit(jax.value_and_grad(fn))
     gradient = both(at)[1]
     assert jnp.all(jnp.isfinite(gradient))
     rng = np.random.default_rng(3)
@@ -709,7 +743,8 @@ def test_gradients_of_a_gaussian_flow(name: str, rng: np.random.Generator):
     make = lambda A: attentions[name](A, jnp.eye(2), jnp.eye(2))
     mu = Gaussian.from_moments(np.array([0.3, -0.2]), np.eye(2))
     assert_gradient(
-        lambda A: seen(flow(make(A), mu, jnp.array([0.0, 0.3])).final), score_matrix(rng)
+        lambda A: seen(flow(make(A), mu, jnp.array([0.0, 0.3])).final),
+        score_matrix(rng),
     )
 
 
@@ -761,7 +796,9 @@ def test_forward_mode_agrees_with_reverse_mode(rng: np.random.Generator):
         flow(make(A), mu, times, adjoint=diffrax.ForwardMode()).final
     )
     reverse = lambda A: seen(flow(make(A), mu, times).final)
-    assert_close(jax.jit(jax.jacfwd(forward))(A), jax.jit(jax.grad(reverse))(A), ulps=1e5)
+    assert_close(
+        jax.jit(jax.jacfwd(forward))(A), jax.jit(jax.grad(reverse))(A), ulps=1e5
+    )
 
 
 # What is refused, and how
@@ -797,7 +834,11 @@ def test_bad_starts_are_refused():
 
 
 def test_bad_steppings_are_refused():
-    for refused in (lambda: fixed(0.0), lambda: fixed(-1.0), lambda: adaptive(rtol=0.0)):
+    for refused in (
+        lambda: fixed(0.0),
+        lambda: fixed(-1.0),
+        lambda: adaptive(rtol=0.0),
+    ):
         with pytest.raises(InvalidInputError):
             refused()
     with pytest.raises(InvalidInputError, match="adaptive"):
@@ -809,7 +850,11 @@ def test_bad_steppings_are_refused():
 def test_pairs_that_do_not_work_are_refused_before_the_solver():
     one = np.eye(2)
     with pytest.raises(NotClosedError):
-        flow(attentions["exp"](one, one, one), Gaussian(jnp.zeros(2), jnp.eye(2)), [0.0, 1.0])
+        flow(
+            attentions["exp"](one, one, one),
+            Gaussian(jnp.zeros(2), jnp.eye(2)),
+            [0.0, 1.0],
+        )
     with pytest.raises(InvalidInputError, match="dimension"):
         flow(attentions["softmax"](one, one, one), spread(1.0), [0.0, 1.0])
 
@@ -819,6 +864,7 @@ def test_nothing_calls_back_to_the_host():
     code = """
 import jax, jax.numpy as jnp, numpy as np
 jax.config.update("jax_enable_x64", True)
+from meanfield._typing import Numbers
 from meanfield.attention import attentions
 from meanfield.measures import Points, Gaussian
 from meanfield.flows import Steady, adaptive, fixed, flow

@@ -1,5 +1,7 @@
 """Sinkhorn potentials: both marginals, few evaluations, honest reports, derivatives."""
 
+from collections.abc import Callable
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -9,6 +11,7 @@ import pytest
 from helpers import assert_close, case
 from jaxtyping import Array
 from reference import log_sum, plan_potentials
+from typing_extensions import override
 
 from meanfield.attention import Attention, Sinkhorn, attentions
 from meanfield.attention._coupling import TiltedMean
@@ -90,9 +93,7 @@ def test_symmetric_scores_take_at_most_thirty_evaluations(
 ):
     c = case(rng, n=120, d=d)
     A = matrix("positive", rng, d)
-    field = solved(
-        Sinkhorn(max_iterations=30), Dot(A, np.eye(d), epsilon), c.points()
-    )
+    field = solved(Sinkhorn(max_iterations=30), Dot(A, np.eye(d), epsilon), c.points())
     assert convergence(field).residual <= TOLERANCE
 
 
@@ -164,6 +165,7 @@ class Unstructured(AbstractScore):
 
     inner: Dot
 
+    @override
     def __call__(self, queries: Tokens, keys: Tokens) -> Array:
         return self.inner(queries, keys)
 
@@ -223,9 +225,9 @@ def directions(rng: np.random.Generator, at: tuple[Array, ...]) -> tuple[Array, 
     return tuple(jnp.asarray(rng.normal(size=leaf.shape)) for leaf in at)
 
 
-def central(fn: object, at: tuple, along: tuple, h: float = 3e-4) -> float:
-    """Fourth-order central difference: truncation h^4, rounding eps / h; both < 1e-11."""
-    move = lambda s: fn(*(a + s * h * b for a, b in zip(at, along, strict=True)))  # ty: ignore
+def central(fn: Callable, at: tuple, along: tuple, h: float = 3e-4) -> float:
+    """Fourth-order central difference: truncation h^4, rounding eps/h; below 1e-11."""
+    move = lambda s: fn(*(a + s * h * b for a, b in zip(at, along, strict=True)))
     return (8 * (move(1) - move(-1)) - (move(2) - move(-2))) / (12 * h)
 
 

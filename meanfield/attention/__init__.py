@@ -6,10 +6,11 @@ from ._attention import variant as variant
 from ._coupling import AbstractCoupling as AbstractCoupling
 from ._coupling import AbstractGaussianCoupling as AbstractGaussianCoupling
 from .softmax import Softmax as Softmax  # isort: split
+
 from .l2 import l2 as l2
-from .sinkhorn import Sinkhorn as Sinkhorn
 from .linear import Linear as Linear
 from .linear import LinearExpansion as LinearExpansion
+from .plan import plans as plans
 from .pointwise import Pointwise as Pointwise
 from .relu import Relu as Relu
-from .plan import plans as plans
+from .sinkhorn import Sinkhorn as Sinkhorn

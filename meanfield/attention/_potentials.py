@@ -1,8 +1,10 @@
 r"""Sinkhorn potentials: the $g$ that makes both marginals of $\kappa_\mu$ equal $\mu$.
 
-With $f(x) = -\log\int e^{s(x,y) + g(y)} d\mu(y)$ rows are normalised by construction; the
-potential solves the column equation $g(y) = -\log\int e^{s(x,y) + f(x)} d\mu(x)$.
+With $f(x) = -\log\int e^{s(x,y) + g(y)} d\mu(y)$ rows are normalised by construction;
+the potential solves the column equation $g(y) = -\log\int e^{s(x,y) + f(x)} d\mu(x)$.
 """
+
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -67,7 +69,7 @@ def _solve(
         symmetric = _symmetric_positive(score.A)
     else:
         guess = jnp.zeros_like(mu.log_weights)
-        symmetric = jnp.asarray(False)
+        symmetric = jnp.zeros((), bool)
     asked = _tolerance(guess) if tolerance is None else jnp.asarray(tolerance)
     step = lambda g: jax.lax.cond(
         symmetric,
@@ -109,7 +111,7 @@ def _with_derivative(
         drift = pinned @ (h - solution)
         return jnp.where(counted, residual + pinned * drift, h)
 
-    def linear_solve(matvec: object, rhs: Array) -> Array:
+    def linear_solve(matvec: Callable[[Array], Array], rhs: Array) -> Array:
         cg = lambda mv, b: jax.scipy.sparse.linalg.cg(
             mv, b, tol=_cg_tolerance(b), maxiter=500
         )[0]
@@ -132,14 +134,12 @@ def _symmetric_positive(A: Float[Array, "d d"]) -> Array:
     return symmetric & (jnp.linalg.eigvalsh((A + A.T) / 2)[0] >= -slack)
 
 
-def gaussian_potential(
-    score: AbstractQuadraticScore, mu: Points
-) -> Float[Array, " n"]:
+def gaussian_potential(score: AbstractQuadraticScore, mu: Points) -> Float[Array, " n"]:
     r"""The potential of the Gaussian with the moments of `mu`, up to a constant.
 
-    $g(y) = -y\cdot (A\alpha + a) - \tfrac12 z\cdot (1/h) z$ with $z = Y^\top A^\top(y-\alpha)$
-    and $1/h$ the entropic shrinkage of $(Y^\top A Y)^\top$: the solution itself when `mu`
-    is a Gaussian's quadrature.
+    $g(y) = -y\cdot (A\alpha + a) - \tfrac12 z\cdot (1/h) z$ with
+    $z = Y^\top A^\top(y-\alpha)$ and $1/h$ the entropic shrinkage of
+    $(Y^\top A Y)^\top$: the solution itself when `mu` is a Gaussian's quadrature.
     """
     alpha, A = mu.mean, score.A
     values, U = jnp.linalg.eigh(mu.covariance)

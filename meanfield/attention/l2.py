@@ -1,6 +1,5 @@
 """L2 attention: softmax of minus squared distances."""
 
-
 from meanfield._typing import Numbers, Scalar
 from meanfield.scores import SquaredDistance
 

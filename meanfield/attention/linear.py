@@ -66,7 +66,9 @@ class ExpansionField(AbstractField):
     @override
     def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
         x = self.mu.counted.x
-        origin = self.mu.mean[None, :]  # a covariance does not depend on it, its rounding does
+        origin = self.mu.mean[
+            None, :
+        ]  # a covariance does not depend on it, its rounding does
         values = jnp.concatenate([jnp.ones_like(x[:, :1]), x - origin], axis=1)
         zeroth = self.mu.integral(jnp.ones_like, self.score, tokens, values)
         first = self.mu.integral(_identity, self.score, tokens, values)
@@ -86,9 +88,7 @@ def _identity(scores: Array) -> Array:
 
 
 @variant("linear", "permutation", "orthogonal")
-def linear(
-    Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0
-) -> Attention:
+def linear(Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0) -> Attention:
     r"""Linear attention, weights $Qx \cdot Ky/\epsilon$; castin2025, section 2.2."""
     return Attention(Dot(Q, K, epsilon), Linear(), V)
 
@@ -97,12 +97,12 @@ def linear(
 def linear_expansion(
     Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0
 ) -> Attention:
-    r"""$\Gamma^{\mathrm{lin},\epsilon}$: scores $\epsilon\,Qx \cdot Ky$, value $V/\epsilon$.
+    r"""$\Gamma^{\mathrm{lin},\epsilon}$: scores times $\epsilon$, value $V/\epsilon$.
 
-    What softmax with $(\epsilon Q, K, V/\epsilon)$ tends to as $\epsilon \to 0$, with an
-    error of order $\epsilon$ (castin2025, section 2.2, prints $o(\epsilon)$; ERRATA C1).
+    What softmax with $(\epsilon Q, K, V/\epsilon)$ tends to as $\epsilon \to 0$, with
+    an error of order $\epsilon$ (castin2025, section 2.2, prints $o(\epsilon)$; ERRATA
+    C1).
     """
-    attention = Attention(Dot(Q, K, epsilon), LinearExpansion(), V)
-    bandwidth = attention.score.epsilon
-    score = Dot(Q, K, 1 / bandwidth)
-    return Attention(score, attention.coupling, attention.value / bandwidth)
+    bandwidth = Dot(Q, K, epsilon).epsilon  # refuses one that is not positive
+    attention = Attention(Dot(Q, K, 1 / bandwidth), LinearExpansion(), V)
+    return Attention(attention.score, attention.coupling, attention.value / bandwidth)

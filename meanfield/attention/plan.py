@@ -25,9 +25,7 @@ from .pointwise import LinkedMean
 from .sinkhorn import ColumnField
 
 
-def plans(
-    dynamics: AbstractDynamics, t: Time, mu: Points
-) -> Float[Array, "heads n n"]:
+def plans(dynamics: AbstractDynamics, t: Time, mu: Points) -> Float[Array, "heads n n"]:
     """The matrices by which tokens look at each other at time `t`, one for each head.
 
     Row `i` holds the weights that token `i` gives to the others; the barycentre is this
@@ -56,8 +54,9 @@ def _parts(dynamics: AbstractDynamics, t: Time) -> list[AbstractDynamics]:
 def _matrices(part: AbstractDynamics, t: Time, mu: Points) -> Float[Array, "1 n n"]:
     if isinstance(part, Attention):
         return _weights(part.coupling.barycentre(part.score, mu), mu)[None]
-    if isinstance(part, Prefix) and mu.tokens.position is not None:
-        seen = jax.vmap(lambda s: part.mask(s, mu.tokens.position))(mu.tokens.position)
+    position = mu.tokens.position
+    if isinstance(part, Prefix) and position is not None:
+        seen = jax.vmap(lambda s: part.mask(s, position))(position)
         rows = [
             _matrices(part.dynamics, t, mu.restricted(seen[i]))[0, i]
             for i in range(mu.tokens.n)

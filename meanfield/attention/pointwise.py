@@ -7,8 +7,7 @@ from typing_extensions import override
 
 from meanfield._typing import Numbers, Scalar
 from meanfield.fields import AbstractField, Convergence
-from meanfield.measures import Points
-from meanfield.measures import Link
+from meanfield.measures import Link, Points
 from meanfield.scores import AbstractScore, Dot
 from meanfield.tokens import Tokens
 
@@ -62,8 +61,6 @@ def exp(Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0) -> Attenti
 
 
 @variant("sigmoid", "permutation", "orthogonal")
-def sigmoid(
-    Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0
-) -> Attention:
-    r"""Sigmoid attention, weights $1/(1 + e^{-Qx\cdot Ky/\epsilon})$; castin2025, 2.5."""
+def sigmoid(Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0) -> Attention:
+    r"""Sigmoid attention, $1/(1 + e^{-Qx\cdot Ky/\epsilon})$; castin2025, 2.5."""
     return Attention(Dot(Q, K, epsilon), Pointwise(_sigmoid), V)

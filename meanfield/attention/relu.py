@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 from typing_extensions import override
 
-from meanfield._typing import Numbers, Scalar
 from meanfield._array import is_concrete
+from meanfield._typing import Numbers, Scalar
 from meanfield.errors import NotClosedError
 from meanfield.fields import AbstractField, Affine
 from meanfield.measures import Gaussian, Points
@@ -39,8 +39,8 @@ class Relu(AbstractGaussianCoupling):
         parts = (mu.mean, dot.query_bias, dot.key_bias)
         if any(is_concrete(part) and np.any(np.asarray(part)) for part in parts):
             raise NotClosedError(
-                "ReLU attention keeps Gaussians Gaussian only when the mean is zero and "
-                "the scores carry no bias; use points, or mean 0."
+                "ReLU attention keeps Gaussians Gaussian only when the mean is zero "
+                "and the scores carry no bias; use points, or mean 0."
             )
         linear = mu.covariance @ dot.A / 2
         zero = jnp.all(jnp.concatenate(parts) == 0)
@@ -48,10 +48,6 @@ class Relu(AbstractGaussianCoupling):
 
 
 @variant("relu", "permutation", "orthogonal")
-def relu(
-    Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0
-) -> Attention:
+def relu(Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0) -> Attention:
     r"""ReLU attention, weights $\max(Qx\cdot Ky, 0)/\epsilon$; castin2025, 2.5."""
     return Attention(Dot(Q, K, epsilon), Relu(), V)
-
-

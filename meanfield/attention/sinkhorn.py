@@ -52,8 +52,8 @@ class Sinkhorn(AbstractGaussianCoupling):
     def barycentre(self, score: AbstractScore, mu: Points) -> AbstractField:
         if isinstance(score, Masked):
             raise UnsupportedError(
-                "Sinkhorn cannot mask its scores (a causal plan with equal marginals is "
-                "the identity); wrap the attention in `Prefix` instead."
+                "Sinkhorn cannot mask its scores (a causal plan with equal marginals "
+                "is the identity); wrap the attention in `Prefix` instead."
             )
         if self.iterations is None:
             return self._to_tolerance(score, mu)
@@ -74,11 +74,11 @@ class Sinkhorn(AbstractGaussianCoupling):
 
     @override
     def affine(self, score: AbstractQuadraticScore, mu: Gaussian) -> Affine:
-        r"""$L = Y U\mathrm{diag}(1/h)U^\top Y^\top A$, $b = \alpha - L\alpha$, converged.
+        r"""$L = YU\mathrm{diag}(1/h)U^\top Y^\top A$, $b = \alpha - L\alpha$.
 
-        With $Y^\top A Y = U\mathrm{diag}(\sigma)W^\top$ and $h = (1+\sqrt{1+4\sigma^2})/2$,
-        for any rank: castin2025, Lemma 4.14, without its inverses (ERRATA N1). Prop.
-        4.15 of the same paper has $A\Sigma A^\top$ for $A^\top\Sigma A$ (ERRATA C12).
+        Converged, with $Y^\top AY = U\mathrm{diag}(\sigma)W^\top$ and
+        $h = (1+\sqrt{1+4\sigma^2})/2$, for any rank: castin2025, Lemma 4.14, without
+        its inverses (ERRATA N1). Prop. 4.15 of the same paper has $A\Sigma A^\top$ for $A^\top\Sigma A$ (ERRATA C12).
 
         Raises:
             NotClosedError: after an even number of half-steps, which does not end on
@@ -102,7 +102,7 @@ def _after_half_steps(
     r"""Softmax tilted by the quadratic potential that the half-steps build.
 
     With the potentials absorbed, a row step turns the key's part $(B, a)$ into the
-    query's $(A^\top P A,\ -A^\top(\alpha + P(a - B\alpha)))$, $P = (\Sigma^{-1}+B)^{-1}$;
+    query's $(A^\top PA,\ -A^\top(\alpha + P(a-B\alpha)))$, $P = (\Sigma^{-1}+B)^{-1}$;
     a column step is the same with $A^\top$ for $A$. From the Gaussian integral
     $\log\int e^{y\cdot u - \frac12 y\cdot By}dN = \tfrac12 u\cdot Pu + u\cdot(\alpha -
     PB\alpha) + c$ at $u = Ax + a$.
@@ -124,7 +124,8 @@ def _absorbed(
 class ColumnField(AbstractField):
     r"""The barycentre when the last half-step normalised columns, not rows.
 
-    $\int y\,e^{s + f + g}d\mu$ with $f = -\log\int e^{s + g_0}d\mu$ from the rows before.
+    $\int y\,e^{s + f + g}d\mu$ with $f = -\log\int e^{s + g_0}d\mu$ from the rows
+    before.
     """
 
     score: AbstractScore

@@ -25,8 +25,6 @@ class Softmax(AbstractGaussianCoupling):
 
 
 @variant("softmax", "permutation", "orthogonal")
-def softmax(
-    Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0
-) -> Attention:
+def softmax(Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0) -> Attention:
     r"""Softmax attention, scores $Qx \cdot Ky/\epsilon$; castin2025, eq. (2.2)."""
     return Attention(Dot(Q, K, epsilon), Softmax(), V)

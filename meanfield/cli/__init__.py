@@ -1,40 +1,51 @@
 """The command line: names and numbers in, tables and files out; no mathematics."""
 
-import signal
 import sys
+import traceback
 from collections.abc import Sequence
-from types import FrameType
+from importlib import metadata
+from types import TracebackType
 
 from cyclopts import App, CycloptsError, Parameter
-from cyclopts.exceptions import UnknownCommandError
 
 from meanfield.errors import MeanfieldError
 
+from ._signals import Terminated, leave, watched
+from ._usage import usage
+
+SIMULATE = """\
+Integrate a token flow: particles or Gaussians under attention.
+
+Keys come from a preset, a TOML file and options of the same names; the later win.
+A MATRIX is a number c (for c I), a list of rows such as [[1,0],[0,2]], @FILE.npy,
+@FILE.csv, or the law normal:SCALE, drawn from the seed."""
 COMMANDS = {
-    "simulate": "simulate:simulate",
-    "resume": "resume:resume",
-    "plot": "plot:plot",
-    "animate": "plot:animate",
-    "export": "export:export",
-    "models": "models:app",
-    "list": "catalog:list_",
-    "show": "catalog:show",
-    "info": "catalog:info",
+    "simulate": ("simulate:simulate", SIMULATE),
+    "resume": ("resume:resume", "Go on with an interrupted run."),
+    "plot": ("plot:plot", "Draw a panel of a run, as PDF and PNG."),
+    "animate": ("plot:animate", "Make a GIF of a run."),
+    "export": ("export:export", "Write the frames of a run as .npz or .csv."),
+    "models": ("models:app", "Real transformers as input: list them, inspect one."),
+    "list": ("catalog:list_", "List what can be named."),
+    "show": ("show:show", "Show a run, or anything that can be named."),
+    "info": ("catalog:info", "Show versions, device and cache."),
 }
+EPILOGUE = """\
+Try `meanfield simulate --preset collapse --out first.zarr`, then
+`meanfield plot first.zarr`. Any command takes --debug, for tracebacks of errors."""
 
 app = App(
     name="meanfield",
     help="Token flows under attention: particles, Gaussians, real transformers.",
+    help_epilogue=EPILOGUE,
     help_format="plaintext",
+    version=lambda: metadata.version("meanfield-attention"),
     default_parameter=Parameter(negative=()),
     result_action="return_value",
+    suppress_keyboard_interrupt=False,
 )
-for _name, _target in COMMANDS.items():
-    app.command(f"meanfield.cli.{_target}", name=_name)
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM, handled like an interrupt: what is committed stays."""
+for _name, (_target, _help) in COMMANDS.items():
+    app.command(f"meanfield.cli.{_target}", name=_name, help=_help)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -45,9 +56,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     tokens = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in tokens
-    sys.excepthook = sys.__excepthook__ if debug else _one_line
-    signal.signal(signal.SIGTERM, _terminate)
-    sys.exit(_run([token for token in tokens if token != "--debug"], debug=debug))
+    if not debug:
+        sys.excepthook = _one_line
+    try:
+        with watched():
+            code = _run([token for token in tokens if token != "--debug"], debug=debug)
+    except Terminated as error:
+        leave(_complain(str(error) or "terminated.", 143))
+    except KeyboardInterrupt as error:
+        leave(_complain(str(error) or "interrupted.", 130))
+    sys.exit(code)
 
 
 def _run(tokens: list[str], *, debug: bool) -> int:
@@ -55,26 +73,17 @@ def _run(tokens: list[str], *, debug: bool) -> int:
         app(tokens, exit_on_error=False, print_error=False)
         sys.stdout.flush()
     except CycloptsError as error:
-        return _complain(_usage(error), 2)
+        return _complain(usage(error), 2)
     except MeanfieldError as error:
         if debug:
-            raise
+            traceback.print_exc()
         return _complain(str(error), error.exit_code)
-    except Terminated:
-        return _complain("terminated; a run with `--out` can be resumed.", 143)
-    except KeyboardInterrupt:
-        return _complain("interrupted; a run with `--out` can be resumed.", 130)
     except BrokenPipeError:
         sys.stderr.close()  # the reader has gone; nothing is left to say
         return 0
+    except MemoryError:
+        return _complain("this machine's memory is full; ask for less.", 4)
     return 0
-
-
-def _usage(error: CycloptsError) -> str:
-    line = " ".join(str(error).split())
-    if isinstance(error, UnknownCommandError):
-        return f"{line} See `meanfield --help`."
-    return line
 
 
 def _complain(message: str, code: int) -> int:
@@ -82,15 +91,13 @@ def _complain(message: str, code: int) -> int:
     return code
 
 
-def _one_line(kind: type[BaseException], error: BaseException, trace: object) -> None:
+def _one_line(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """What an error of ours looks like: the interpreter then exits with 1."""
     del trace
     text = " ".join(str(error).split())[:300]
     sys.stderr.write(
         f"meanfield: internal error, {kind.__name__}: {text} "
         "(add --debug for a traceback, and please report it)\n"
     )
-
-
-def _terminate(number: int, frame: FrameType | None) -> None:
-    del number, frame
-    raise Terminated

@@ -3,16 +3,44 @@
 import functools
 import inspect
 import json
+import typing
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 
-from meanfield.spec import MATRICES, RunSpec, parse, presets, read_toml
+from meanfield.errors import InvalidInputError
+from meanfield.spec import (
+    MATRICES,
+    AttentionSpec,
+    RunSpec,
+    located,
+    parse,
+    presets,
+    read_toml,
+)
 
 Values = dict[str, Any]
 HIDDEN = {"source", "layers", "terms"}  # `--from`; tables, written in a file
+GROUPS = {
+    "Attention": tuple(AttentionSpec.model_fields),
+    "Start": ("measure", "n", "d", "init", "mean", "cov", "weights", "at", "draws"),
+    "Time": ("t", "frames", "times", "steady", "bound"),
+    "Transformer": ("model", "text", "model_layers", "model_heads"),
+    "Numerics": (),
+}
+# What a newer key replaces among the older ones.
+_REPLACED = {
+    "A": ("Q", "K"),
+    "Q": ("A",),
+    "K": ("A",),
+    "times": ("t", "frames"),
+    "t": ("times",),
+    "frames": ("times",),
+    "dt": ("rtol",),
+    "rtol": ("dt",),
+}
 
 
 def with_spec_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -31,7 +59,10 @@ def with_spec_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def gather(
-    file: Path | None, preset: str | None, base: Values, options: Mapping[str, str | None]
+    file: Path | None,
+    preset: str | None,
+    base: Values,
+    options: Mapping[str, str | None],
 ) -> RunSpec:
     """The spec of a command: options over the file over the preset over `base`.
 
@@ -40,45 +71,85 @@ def gather(
         InputFileError: if the file cannot be read.
         UnknownNameError: if there is no such preset.
     """
-    values = {**base, **(presets[preset] if preset else {})}
+    given = given_values(options)
+    values = override(base, presets[preset] if preset else {})
     if file is not None:
-        values = _override(values, read_toml(file))
-    given = {name: _value(text) for name, text in options.items() if text is not None}
+        values = override(values, read_toml(file))
     where = f"`{file}`" if file is not None and not given else "the options"
-    return parse(_override(values, given), where=where)
+    return parse(override(values, given), where=where)
 
 
-def _override(values: Values, newer: Mapping[str, Any]) -> Values:
-    """`values` with newer ones; one way to give the scores replaces the other."""
-    dropped: set[str] = set()
-    if "A" in newer:
-        dropped = {"Q", "K"}
-    elif "Q" in newer or "K" in newer:
-        dropped = {"A"}
+def given_values(options: Mapping[str, str | None]) -> Values:
+    """The options that were given, as values; file names are located here."""
+    given = {name: _value(name, text) for name, text in options.items() if text}
+    return located(given, Path.cwd())
+
+
+def override(values: Values, newer: Mapping[str, Any]) -> Values:
+    """`values` with newer ones; a newer way to say the same replaces the older."""
+    dropped = {old for key in newer for old in _REPLACED.get(key, ())} - set(newer)
     kept = {key: value for key, value in values.items() if key not in dropped}
     return {**kept, **newer}
 
 
-def _value(text: str) -> Any:  # noqa: ANN401
-    """A number or a list where the text is one; else the text."""
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError:
+def _value(name: str, text: str) -> Any:
+    """A number or a list where the key holds one; else the text."""
+    if text.startswith("--"):
+        raise InvalidInputError(
+            f"`{_flag(name)}` needs a value; got the option `{text}`."
+        )
+    if _is_text(name):
         return text
+    for candidate in (text, f"[{text}]" if "," in text else text):
+        try:
+            return json.loads(candidate)
+        except json.JSONDecodeError:
+            continue
+    return text
 
 
 def _parameter(name: str) -> inspect.Parameter:
-    described = RunSpec.model_fields[name].description or ""
-    if name in MATRICES:
-        described += " [number, JSON list, @FILE.npy]"
+    field = RunSpec.model_fields[name]
+    described = field.description or ""
+    if field.default not in (None, ()):
+        described += f" [default: {field.default}]"
+    group = next((g for g, names in GROUPS.items() if name in names), "Numerics")
     annotation = Annotated[
         str | None,
         Parameter(
-            name=f"--{name.replace('_', '-')}",
+            name=_flag(name),
             help=described,
+            group=Group(group, sort_key=list(GROUPS).index(group) + 1),
+            metavar=_metavar(name),
             allow_leading_hyphen=True,
             show_default=False,
         ),
     ]
     kind = inspect.Parameter.KEYWORD_ONLY
     return inspect.Parameter(name, kind, default=None, annotation=annotation)
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _metavar(name: str) -> str:
+    if name in MATRICES:
+        return "MATRIX"
+    if _is_text(name):
+        return "NAME"
+    origins = [typing.get_origin(kind) for kind in _kinds(name)]
+    return "LIST" if list in origins else "NUMBER"
+
+
+def _is_text(name: str) -> bool:
+    texts = [
+        kind in (str, type(None)) or isinstance(kind, str) for kind in _kinds(name)
+    ]
+    return all(texts)
+
+
+def _kinds(name: str) -> tuple[Any, ...]:
+    """The members of a key's type: of a union, of a `Literal`, or itself."""
+    annotation = RunSpec.model_fields[name].annotation
+    return typing.get_args(annotation) or (annotation,)

@@ -1,25 +1,33 @@
 """What a run came to, as JSON values and as lines for people."""
 
+import math
 from collections import Counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from meanfield.measures import AbstractMeasure, Gaussian, Points
-from meanfield.runs import Result
+from meanfield.measures import Points
+from meanfield.runs import Result, moments_of
 from meanfield.spectrum import effective_rank
 
-from ._console import number, print_pairs
-from ._session import compile_seconds
+from ._output import number, print_pairs
 
 LARGEST_PRINTED = 16  # dimension up to which moments are printed
+EIGENVALUES = 6  # eigenvalues printed for people
 
 
-def as_json(result: Result) -> dict[str, Any]:
+class Timing(NamedTuple):
+    """Seconds of computing, and those of tracing and compiling before it."""
+
+    seconds: float
+    compile_seconds: float
+
+
+def as_json(result: Result, timing: Timing) -> dict[str, Any]:
     """The report of a run, as `simulate --json` prints it."""
     spec, outcome, first = result.spec, result.outcome, result.measures[0]
-    n, d = _sizes(first)
-    compiling = compile_seconds()
+    moments = [moments_of(measure) for measure in result.measures]
+    mean = moments[0][0]
     report: dict[str, Any] = {
         "run": None if result.store is None else str(result.store),
         "ending": outcome.name,
@@ -29,66 +37,70 @@ def as_json(result: Result) -> dict[str, Any]:
         "t_star_error": outcome.t_star_error,
         "measure": spec.measure,
         "attention": spec.attention,
-        "n": n,
-        "d": d,
-        "dtype": str(first.mean.dtype),
+        "n": first.tokens.n if isinstance(first, Points) else None,
+        "d": mean.size,
+        "dtype": str(mean.dtype),
         "accepted": outcome.accepted,
         "rejected": outcome.rejected,
         "residual": outcome.residual,
-        "seconds": max(result.seconds - compiling, 0.0),
-        "compile_seconds": compiling,
+        **timing._asdict(),
     }
-    if d <= LARGEST_PRINTED:
-        moments = [(m.mean, m.covariance) for m in result.measures]
-        means = [np.asarray(mean).tolist() for mean, _ in moments]
-        covariances = [np.asarray(covariance).tolist() for _, covariance in moments]
-        single = spec.draws is None
-        report["mean"] = means[0] if single else means
-        report["covariance"] = covariances[0] if single else covariances
     if spec.draws is not None:
         report["endings"] = dict(Counter(o.name for o in result.outcomes))
         report["t_stars"] = [o.t_star for o in result.outcomes]
+    if mean.size <= LARGEST_PRINTED:
+        means = [mean.tolist() for mean, _ in moments]
+        covariances = [covariance.tolist() for _, covariance in moments]
+        single = spec.draws is None
+        report["mean"] = means[0] if single else means
+        report["covariance"] = covariances[0] if single else covariances
     return report
 
 
-def print_report(result: Result) -> None:
+def print_report(result: Result, timing: Timing) -> None:
     """The report of a run, for people."""
-    report = as_json(result)
-    n = f"{report['n']} tokens, " if report["n"] is not None else ""
-    eigenvalues = np.linalg.eigvalsh(_finite(result.measures[0]))[::-1]
-    shown = ", ".join(f"{value:.4g}" for value in eigenvalues[:6])
+    report, outcome = as_json(result, timing), result.outcome
     pairs = {
         "run": report["run"] or "not stored (use --out)",
-        "what": f"{report['measure']} under {report['attention']}: {n}d = "
-        f"{report['d']}, {report['dtype']}",
-        "ending": f"{report['ending']} at t = {number(report['t'])} ({report['reason']})",
-        "t_star": f"{number(report['t_star'], 10)} ± {number(report['t_star_error'], 2)}",
-        "covariance": f"eigenvalues {shown}{' …' if len(eigenvalues) > 6 else ''}",
-        "rank": f"effective {float(effective_rank(eigenvalues)):.4g}",
+        "what": _what(report),
+        "ending": f"{report['ending']} at t = {number(outcome.time)}: {outcome.reason}",
+        "t_star": f"{number(outcome.t_star, 10)} ± {number(outcome.t_star_error, 2)}",
+        "endings": ", ".join(
+            f"{k} × {v}" for k, v in report.get("endings", {}).items()
+        ),
+        **_moments(result),
         "steps": f"{report['accepted']} taken, {report['rejected']} refused",
         "residual": f"Sinkhorn |log marginal| ≤ {number(report['residual'], 2)}",
-        "endings": report.get("endings"),
-        "time": f"{report['seconds']:.2f} s, and {report['compile_seconds']:.2f} s to "
-        "compile",
+        "time": f"{timing.seconds:.2f} s computing, {timing.compile_seconds:.2f} s "
+        "compiling",
     }
-    print_pairs({key: text for key, text in pairs.items() if _worth(key, report)})
+    idle = {
+        "t_star": math.isnan(outcome.t_star),
+        "residual": report["residual"] == 0,
+        "endings": "endings" not in report,
+    }
+    print_pairs({key: text for key, text in pairs.items() if not idle.get(key, False)})
 
 
-def _worth(key: str, report: dict[str, Any]) -> bool:
-    if key == "t_star":
-        return report["t_star"] == report["t_star"]  # not NaN
-    if key == "residual":
-        return report["residual"] > 0
-    return key != "endings" or "endings" in report
+def _what(report: dict[str, Any]) -> str:
+    tokens = "" if report["n"] is None else f"{report['n']} tokens, "
+    return (
+        f"{report['measure']} under {report['attention']}: {tokens}d = {report['d']}, "
+        f"{report['dtype']}"
+    )
 
 
-def _sizes(measure: AbstractMeasure) -> tuple[int | None, int]:
-    if isinstance(measure, Points):
-        n, d = measure.tokens.x.shape
-        return n, d
-    assert isinstance(measure, Gaussian)
-    return None, measure.mean.shape[0]
-
-
-def _finite(measure: Any) -> np.ndarray:  # noqa: ANN401
-    return np.nan_to_num(np.asarray(measure.covariance))
+def _moments(result: Result) -> dict[str, str]:
+    """The final spectrum, of the first draw if there are several."""
+    covariance = moments_of(result.measures[0])[1].astype(np.float64)
+    if not np.all(np.isfinite(covariance)):
+        return {"covariance": "no longer finite"}
+    eigenvalues = np.linalg.eigvalsh(covariance)[::-1]
+    shown = ", ".join(f"{value:.4g}" for value in eigenvalues[:EIGENVALUES])
+    more = ", …" if len(eigenvalues) > EIGENVALUES else ""
+    first = "first draw: " if result.spec.draws is not None else ""
+    rank = float(effective_rank(eigenvalues))
+    return {
+        "covariance": f"{first}eigenvalues {shown}{more}",
+        "rank": f"{first}effective {rank:.4g} of {len(eigenvalues)}",
+    }

@@ -1,19 +1,16 @@
 """The one place that configures JAX: before any array, from the command line alone."""
 
+import functools
 import importlib.util
 import os
 import sys
-import time
 from pathlib import Path
 
 from meanfield.errors import InputFileError
 
-_compiling: list[tuple[float, float]] = []  # disjoint intervals, in order
-EVENTS = (
-    "/jax/core/compile/jaxpr_trace_duration",
-    "/jax/core/compile/jaxpr_to_mlir_module_duration",
-    "/jax/core/compile/backend_compile_duration",
-)
+from ._clock import CompileClock
+
+CLOCK = CompileClock()  # one for the process, as is the compiler it listens to
 
 
 def open_session(precision: str = "double") -> None:
@@ -29,16 +26,18 @@ def open_session(precision: str = "double") -> None:
         jax.config.update("jax_compilation_cache_dir", str(folder))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
-    jax.monitoring.register_event_duration_secs_listener(_listen)
+    _start_clock()
 
 
-def compile_seconds() -> float:
-    """Seconds this process has spent tracing, lowering and compiling."""
-    return sum(end - begin for begin, end in _compiling)
+@functools.cache
+def _start_clock() -> None:
+    import jax
+
+    jax.monitoring.register_event_duration_secs_listener(CLOCK.listen)
 
 
 def cache_folder() -> Path | None:
-    """Where compiled programs are kept, if that can be written; see `XDG_CACHE_HOME`."""
+    """Where compiled programs are kept, in `XDG_CACHE_HOME`, if that is writable."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     folder = Path(base) / "meanfield" / "compiled"
     try:
@@ -57,22 +56,19 @@ def load_plugins(files: list[Path] | None) -> None:
     for file in files or []:
         name = f"meanfield_plugin_{file.stem}"
         spec = importlib.util.spec_from_file_location(name, file)
-        if spec is None or spec.loader is None or not file.exists():
-            raise InputFileError(f"`{file}` is no Python file that can be loaded.")
+        if not file.exists():
+            raise InputFileError(f"There is no file `{file}`.")
+        if spec is None or spec.loader is None:
+            raise InputFileError(f"`{file}` is no Python file: plugins end in .py.")
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         try:
             spec.loader.exec_module(module)
+        except (ArithmeticError, LookupError, OSError, TypeError, ValueError) as error:
+            raise InputFileError(_broken(file, error)) from error
         except (SyntaxError, ImportError, NameError, AttributeError) as error:
-            raise InputFileError(f"`{file}` cannot be loaded: {error}") from error
+            raise InputFileError(_broken(file, error)) from error
 
 
-def _listen(event: str, seconds: float, **_: object) -> None:
-    if event not in EVENTS:
-        return
-    end = time.perf_counter()
-    begin = end - seconds
-    # An event is told at its end, after those inside it: it takes their place.
-    while _compiling and _compiling[-1][1] > begin:
-        begin = min(begin, _compiling.pop()[0])
-    _compiling.append((begin, end))
+def _broken(file: Path, error: Exception) -> str:
+    return f"The plugin `{file}` fails: {type(error).__name__}: {error}"

@@ -1,59 +1,91 @@
 """The part of `simulate` and `resume` that needs JAX."""
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
+import jax
+
 from meanfield import runs
-from meanfield.errors import SimulationFailed
+from meanfield.errors import ResourceError, SimulationFailed
 from meanfield.spec import RunSpec
 
-from ._console import RunProgress, note, print_json, print_pairs
-from ._report import as_json, print_report
+from ._console import RunProgress
+from ._output import note, print_json, print_pairs
+from ._report import Timing, as_json, print_report
+from ._session import CLOCK
+
+Job = Callable[[RunProgress], runs.Result]
 
 
 def integrate(spec: RunSpec, out: Path | None, *, in_json: bool) -> None:
     """Executes a spec, with progress, and reports."""
-    with RunProgress(f"{spec.attention} {spec.measure}") as progress:
-        result = runs.execute(spec, out=out, report=progress)
-    conclude(result, in_json=in_json)
+    what = f"{spec.attention} {spec.measure}"
+    _conclude(what, lambda p: runs.execute(spec, out=out, report=p), out, in_json)
 
 
 def go_on(path: Path, *, in_json: bool) -> None:
     """Resumes a run, with progress, and reports."""
-    with RunProgress(f"resume {path.name}") as progress:
-        result = runs.resume(path, report=progress)
-    conclude(result, in_json=in_json)
-
-
-def conclude(result: runs.Result, *, in_json: bool) -> None:
-    """Prints a result, and fails if the flow did.
-
-    Raises:
-        SimulationFailed: if the flow ended as a failure; what was computed is kept.
-    """
-    show: Callable[[runs.Result], None] = print_report
-    if in_json:
-        show = lambda result: print_json(as_json(result))
-    show(result)
-    if result.store is not None and not in_json:
-        note(f"next: meanfield plot {result.store}")
-    outcome = result.outcome
-    if outcome.status is not None and outcome.status.failed:
-        raise SimulationFailed(
-            f"the flow ended as `{outcome.name}` at t = {outcome.time:g}: "
-            f"{outcome.reason}; the frames up to then are kept."
-        )
+    job: Job = lambda progress: runs.resume(path, report=progress)
+    _conclude(f"resume {path.name}", job, path, in_json)
 
 
 def dry(spec: RunSpec, out: Path | None, *, in_json: bool) -> None:
     """Prints what a run would take."""
     run = runs.start(spec)
-    plan = runs.plan(spec, run.members[0].measure, len(run.ts))
+    plan = runs.plan(run.spec, run.members[0].measure, len(run.ts))
     if out is not None:
         runs.refuse_full_disk(plan, out)
     values = plan.as_json()
     if in_json:
         print_json(values)
         return
-    sizes = {key: runs.readable(values.pop(key)) for key in ("memory", "disk")}
-    print_pairs({**values, **sizes, "precision": spec.precision})
+    sizes = {key: runs.readable(values[key]) for key in ("memory", "disk")}
+    print_pairs({**values, **sizes, "n": values["n"] or None})
+
+
+def _conclude(what: str, job: Job, path: Path | None, in_json: bool) -> None:
+    """Does a job with progress, and prints its result; fails if the flow did."""
+    begin, compiled = time.perf_counter(), CLOCK.seconds
+    try:
+        with RunProgress(what) as progress:
+            result = job(progress)
+    except KeyboardInterrupt as error:
+        stored = path is not None and path.exists()
+        hint = (
+            f"go on with `meanfield resume {path}`." if stored else "nothing is stored."
+        )
+        raise type(error)(f"stopped; {hint}") from None
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        raise ResourceError(
+            "The device's memory is full; ask for fewer tokens."
+        ) from error
+    compiled = CLOCK.seconds - compiled
+    timing = Timing(time.perf_counter() - begin - compiled, compiled)
+    if in_json:
+        print_json(as_json(result, timing))
+    else:
+        print_report(result, timing)
+    if result.store is not None and not in_json:
+        note(f"next: meanfield plot {result.store}")
+    _fail_with(result)
+
+
+def _fail_with(result: runs.Result) -> None:
+    """Fails if the flow did; what was computed is kept.
+
+    Raises:
+        SimulationFailed: naming the ending.
+    """
+    outcome = result.outcome
+    if outcome.status is None or not outcome.status.failed:
+        return
+    kept = (
+        "" if result.store is None else f" The frames up to then are in {result.store}."
+    )
+    raise SimulationFailed(
+        f"The flow ended as `{outcome.name}` at t = {outcome.time:g}: {outcome.reason}."
+        f"{kept}"
+    )

@@ -1,65 +1,63 @@
-"""`meanfield list`, `show` and `info`: what there is."""
+"""`meanfield list` and `info`: what there is."""
 
 import inspect
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from meanfield._registry import suggestion
 from meanfield.errors import UnknownNameError
 
-from ._console import print_json, print_pairs, print_table
+from ._output import print_json, print_pairs, print_rows
 
-KINDS = ("attentions", "clouds", "masks", "models", "panels", "presets", "solvers")
+KINDS = {
+    "attentions": "what `--attention` names",
+    "clouds": "what `--init` names: where tokens start",
+    "masks": "what `--mask` names",
+    "models": "what `--model` names: real transformers",
+    "panels": "what `plot --panel` names: pictures",
+    "presets": "what `--preset` names: sets of keys",
+    "solvers": "what `--solver` names: integrators",
+}
+_SYMBOLS = {
+    r"\cdot": "·",
+    r"\epsilon": "ε",
+    r"\Gamma": "Γ",
+    r"\Sigma": "Σ",
+    r"\max": "max",
+    r"\mathrm": "",
+    r"\,": " ",
+}
 
 
 def list_(
     kind: str | None = None, /, *, json: bool = False, plugin: list[Path] | None = None
 ) -> None:
-    """List what can be named: attentions, clouds, masks, models, panels, presets, …
+    """List what can be named: attentions, clouds, masks, models, and more.
 
     Args:
         kind: one of the kinds; without it, the kinds.
         json: print JSON on stdout.
         plugin: a Python file that registers more; may be repeated.
     """
-    from ._session import load_plugins, open_session
-
     if plugin:
+        from ._session import load_plugins, open_session
+
         open_session()
         load_plugins(plugin)
-    rows = _rows(kind) if kind else [{"name": k} for k in KINDS]
+    named = [{"name": name, "what": what} for name, what in KINDS.items()]
+    found = named if kind is None else rows(kind)
     if json:
-        print_json(rows)
-    elif rows:
-        headers = list(rows[0])
-        print_table([[row[h] for h in headers] for row in rows], headers)
-
-
-def show(name: str, /, *, json: bool = False, check: bool = False) -> None:
-    """Show a run, or anything that can be named.
-
-    Args:
-        name: the folder of a run, or the name of an attention, cloud, preset, ….
-        json: print JSON on stdout.
-        check: verify every byte of a run against its digests.
-    """
-    if Path(name).exists():
-        _show_run(Path(name), in_json=json, check=check)
-        return
-    for kind in ("attentions", "clouds", "presets", "solvers", "masks"):
-        found = [row for row in _rows(kind) if row["name"] == name]
-        if found:
-            _show_row(kind, found[0], in_json=json)
-            return
-    raise UnknownNameError(
-        f"There is no run and nothing else called `{name}`; see `meanfield list`."
-    )
+        print_json(found)
+    else:
+        print_rows(found)
 
 
 def info(*, json: bool = False) -> None:
     """Show versions, the device, and where compiled programs are kept.
 
     Args:
-        json: print JSON on stdout.
+        json: print one JSON object on stdout.
     """
     from ._session import cache_folder, open_session
 
@@ -75,37 +73,43 @@ def info(*, json: bool = False) -> None:
     (print_json if json else print_pairs)(values)
 
 
-def _rows(kind: str) -> list[dict[str, Any]]:
-    rows = {
-        "attentions": _attentions,
-        "models": _models,
-        "presets": _presets,
-    }
-    if kind in rows:
-        return rows[kind]()
+def rows(kind: str) -> list[dict[str, Any]]:
+    """All of a kind, with what can be said of each.
+
+    Raises:
+        UnknownNameError: if there is no such kind.
+    """
+    special = {"attentions": _attentions, "models": _models, "presets": _presets}
+    if kind in special:
+        return special[kind]()
     if kind not in KINDS:
-        from meanfield._registry import suggestion
+        raise UnknownNameError(
+            f"Nothing is listed as `{kind}`; {suggestion(kind, KINDS)}"
+        )
+    return [{"name": n, "what": summary(o)} for n, o in registry(kind).items()]
 
-        raise UnknownNameError(f"Nothing is listed as `{kind}`; {suggestion(kind, list(KINDS))}")
-    return [{"name": n, "what": _summary(o)} for n, o in _registry(kind).items()]
 
-
-def _registry(kind: str) -> Any:  # noqa: ANN401
+def registry(kind: str) -> Mapping[str, object]:
+    """The registry of a kind that is neither model nor preset."""
     if kind == "panels":
-        from meanfield.plotting import panels
+        from meanfield.plotting import panels as found
+    elif kind == "clouds":
+        from meanfield.measures.sampling import clouds as found
+    elif kind == "masks":
+        from meanfield.dynamics import masks as found
+    elif kind == "attentions":
+        from meanfield.attention import attentions as found
+    else:
+        from meanfield.flows import solvers as found
+    return found
 
-        return panels
-    if kind == "clouds":
-        from meanfield.measures.sampling import clouds
 
-        return clouds
-    if kind == "masks":
-        from meanfield.dynamics import masks
-
-        return masks
-    from meanfield.flows import solvers
-
-    return solvers
+def summary(thing: object) -> str:
+    """The first paragraph of a docstring, its mathematics in plain letters."""
+    text = " ".join((inspect.getdoc(thing) or "").split("\n\n", 1)[0].split())
+    for symbol, letter in _SYMBOLS.items():
+        text = text.replace(symbol, letter)
+    return text.translate(str.maketrans("", "", "${}`"))
 
 
 def _attentions() -> list[dict[str, Any]]:
@@ -116,8 +120,8 @@ def _attentions() -> list[dict[str, Any]]:
         {
             "name": name,
             "gaussian": name in closed,
-            "symmetries": sorted(symmetries[name]),
-            "what": _summary(factory),
+            "symmetries": sorted(symmetries.get(name, ())),
+            "what": summary(factory),
         }
         for name, factory in attentions.items()
     ]
@@ -126,53 +130,13 @@ def _attentions() -> list[dict[str, Any]]:
 def _models() -> list[dict[str, Any]]:
     from meanfield import models
 
-    return [{"name": m.name, "installed": m.installed} for m in models.listed()]
+    return [
+        {"name": m.name, "installed": m.installed, "to_install": m.install}
+        for m in models.listed()
+    ]
 
 
 def _presets() -> list[dict[str, Any]]:
     from meanfield.spec import presets
 
     return [{"name": name, "keys": dict(keys)} for name, keys in presets.items()]
-
-
-def _summary(thing: object) -> str:
-    return (inspect.getdoc(thing) or "").split("\n", 1)[0]
-
-
-def _show_row(kind: str, row: dict[str, Any], *, in_json: bool) -> None:
-    if in_json:
-        print_json({"kind": kind, **row})
-        return
-    print_pairs({"kind": kind, **row})
-    if kind != "presets":
-        from meanfield.attention import attentions
-
-        thing = attentions[row["name"]] if kind == "attentions" else _registry(kind)[row["name"]]
-        print_pairs({"": inspect.getdoc(thing) or ""})
-
-
-def _show_run(path: Path, *, in_json: bool, check: bool) -> None:
-    from meanfield.spec import parse
-    from meanfield.storage import RunStore
-
-    store = RunStore.open(path)
-    if check:
-        store.check()
-    ending = store.ending
-    values: dict[str, Any] = {
-        "run": str(path),
-        "ending": "interrupted" if ending is None else ending.name,
-        "reason": "never finished; `meanfield resume`" if ending is None else ending.reason,
-        "frames": store.frames,
-        "t": None if ending is None else ending.stop_time,
-        "t_star": None if ending is None else ending.t_star,
-        "t_star_error": None if ending is None else ending.t_star_error,
-        **{k: v for k, v in store.attrs.items() if k not in ("spec", "versions")},
-        "versions": store.attrs["versions"],
-    }
-    if in_json:
-        print_json({**values, "spec": store.spec})
-        return
-    print_pairs({k: v for k, v in values.items() if v is not None})
-    toml = parse(store.spec, where=f"the spec of `{path}`").toml()
-    print_pairs({"": "", "spec": "\n" + toml.rstrip()})

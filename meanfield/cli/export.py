@@ -10,7 +10,10 @@ def export(run: Path, file: Path, /) -> None:
         run: the folder of the run.
         file: where to; its ending decides the format.
     """
-    from meanfield.storage import RunStore
+    from meanfield import runs
     from meanfield.storage import export as write
 
-    write(RunStore.open(run).dataset(), file)
+    from ._output import note
+
+    write(runs.dataset(run), file)
+    note(f"wrote {file}")

@@ -1,12 +1,17 @@
 """`meanfield models`: real transformers."""
 
 import dataclasses
+import sys
 
 from cyclopts import App
 
-from ._console import number, print_json, print_pairs, print_table
+from ._output import number, print_json, print_pairs, print_rows
 
-app = App(name="models", result_action="return_value", help="Real transformers as input: list them, inspect one.")
+app = App(
+    name="models",
+    result_action="return_value",
+    help="Real transformers as input: list them, inspect one.",
+)
 
 
 @app.command(name="list")
@@ -18,12 +23,14 @@ def list_(*, json: bool = False) -> None:
     """
     from meanfield import models
 
-    listed = models.listed()
+    rows = [
+        {"name": m.name, "installed": m.installed, "to_install": m.install}
+        for m in models.listed()
+    ]
     if json:
-        print_json([{"name": m.name, "installed": m.installed} for m in listed])
-        return
-    rows = [[m.name, "yes" if m.installed else "no", m.install] for m in listed]
-    print_table(rows, ["name", "installed", "to install"])
+        print_json(rows)
+    else:
+        print_rows(rows)
 
 
 @app.command
@@ -46,11 +53,13 @@ def inspect(model: str, /, *, json: bool = False) -> None:
     parameters = f"{summary.n_parameters:,}"
     print_pairs({**pairs, "epsilon": number(summary.epsilon), "parameters": parameters})
     norms = zip(summary.score_norms, summary.value_norms, strict=True)
-    rows = [
-        [layer, _range(scores), _range(values)]
-        for layer, (scores, values) in enumerate(norms)
-    ]
-    print_table(rows, ["layer", "‖A‖ over heads", "‖V‖ over heads"])
+    sys.stdout.write("\n")
+    print_rows(
+        [
+            {"layer": i, "‖A‖ over heads": _range(A), "‖V‖ over heads": _range(V)}
+            for i, (A, V) in enumerate(norms)
+        ]
+    )
 
 
 def _range(values: list[float] | tuple[float, ...]) -> str:

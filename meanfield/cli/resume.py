@@ -3,7 +3,9 @@
 from pathlib import Path
 
 
-def resume(run: Path, /, *, json: bool = False, plugin: list[Path] | None = None) -> None:
+def resume(
+    run: Path, /, *, json: bool = False, plugin: list[Path] | None = None
+) -> None:
     """Go on with an interrupted run, to the bytes it would have had.
 
     Args:

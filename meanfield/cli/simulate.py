@@ -5,7 +5,22 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from ._options import gather, with_spec_options
+from ._options import Values, gather, given_values, with_spec_options
+
+# A start from another run leaves these of its keys behind.
+START = (
+    "n",
+    "init",
+    "mean",
+    "cov",
+    "weights",
+    "text",
+    "draws",
+    "times",
+    "source",
+    "at",
+)
+PARAMETERS = ("A", "Q", "K", "V", "epsilon", "heads", "scale", "mask")
 
 
 @with_spec_options
@@ -23,19 +38,17 @@ def simulate(
 ) -> None:
     """Integrate a token flow: particles or Gaussians under attention.
 
-    Keys come from a preset, a TOML file and options of the same names; the later win.
-
     Args:
         file: a TOML file of keys.
         out: folder to store the run in; without it nothing is written.
         preset: a named set of keys; see `list presets`.
-        start_from: start from a frame of this run, at the time `--at`; its keys hold
-            unless changed.
+        start_from: a run to start from, at its end or at `--at`, with its keys.
         json: print one JSON object on stdout.
         dry_run: print what the run would take, and refuse what cannot be.
         plugin: a Python file that registers your own attention; may be repeated.
+        **options: the keys of the spec.
     """
-    base = {} if start_from is None else _keys_of(start_from)
+    base = {} if start_from is None else _keys_of(start_from, given_values(options))
     spec = gather(file, preset, base, options)
     from ._session import load_plugins, open_session
 
@@ -49,8 +62,14 @@ def simulate(
         integrate(spec, out, in_json=json)
 
 
-def _keys_of(run: Path) -> dict:
+def _keys_of(run: Path, given: Values) -> Values:
+    """The keys of a run that others are to start from; its last frame by default."""
     from meanfield.storage import RunStore
 
-    keys = RunStore.open(run).spec
-    return {**{k: v for k, v in keys.items() if k != "times"}, "source": str(run)}
+    store = RunStore.open(run)
+    dropped = set(START)
+    if not given.keys().isdisjoint(PARAMETERS):
+        dropped |= {"model", "model_layers", "model_heads"}
+    keys = {key: value for key, value in store.spec.items() if key not in dropped}
+    at = float(store.last_frame()["time"])
+    return {**keys, "source": str(run.absolute()), "at": at}

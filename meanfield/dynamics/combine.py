@@ -1,5 +1,7 @@
 """Sums of dynamics, and heads: one stacked dynamics summed over its first axis."""
 
+from collections.abc import Sequence
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -84,7 +86,7 @@ class StackedField(AbstractField):
         return None if each is None else worst(each)
 
 
-def stacked(members: list[AbstractDynamics]) -> AbstractDynamics:
+def stacked(members: Sequence[AbstractDynamics]) -> AbstractDynamics:
     """Dynamics of one structure as one, whose arrays lead with a new axis.
 
     Raises:

@@ -99,9 +99,12 @@ def _increasing(times: Numbers) -> Float[Array, " k"]:
 
 
 def _check_length(stack: AbstractDynamics, length: int, what: str) -> None:
-    lengths = {leaf.shape[:1] for leaf in jax.tree.leaves(eqx.filter(stack, eqx.is_array))}
+    lengths = {
+        leaf.shape[:1] for leaf in jax.tree.leaves(eqx.filter(stack, eqx.is_array))
+    }
     if lengths != {(length,)}:
         found = sorted(size[0] if size else 0 for size in lengths)
         raise InvalidInputError(
-            f"`times` asks for a stack of {length} {what}; its arrays lead with {found}."
+            f"`times` asks for a stack of {length} {what}; its arrays lead with "
+            f"{found}."
         )

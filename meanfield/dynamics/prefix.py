@@ -76,7 +76,7 @@ class Prefix(AbstractDynamics):
                 "A mask compares positions, and these tokens have none; build them "
                 "with `position=`."
             )
-        return PrefixField(self.dynamics, self.mask, t, mu)
+        return PrefixField(self.dynamics, self.mask, t, mu, mu.tokens.position)
 
 
 class PrefixField(AbstractField):
@@ -86,24 +86,27 @@ class PrefixField(AbstractField):
     mask: Mask
     t: Time
     mu: Points
+    position: Float[Array, " n"]
 
     @override
     def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
         if tokens.position is None:
-            raise InvalidInputError("A masked field needs positions at its queries too.")
+            raise InvalidInputError(
+                "A masked field needs positions at its queries too."
+            )
         # A bound method of a module holds arrays and has no hash; a function has.
-        velocity = lambda token: self._velocity(token)
-        return jax.lax.map(jax.checkpoint(velocity), tokens)
+        velocity = lambda token: self._velocity(*token)
+        return jax.lax.map(jax.checkpoint(velocity), (tokens.x, tokens.position))
 
-    def _velocity(self, token: Tokens) -> Float[Array, " d"]:
-        seen = self._seen(token.position)
-        one = jax.tree.map(lambda leaf: leaf[None], token)
+    def _velocity(self, x: Float[Array, " d"], s: Float[Array, ""]) -> Array:
+        seen = self._seen(s)
+        one = Tokens(x[None], s[None])
         velocity = self.dynamics.field(self.t, self.mu.restricted(seen))(one)[0]
         counted = seen & ~jnp.isneginf(self.mu.log_weights)
         return jnp.where(jnp.any(counted), velocity, 0)
 
     def _seen(self, position: Float[Array, ""]) -> Bool[Array, " n"]:
-        return self.mask(position, self.mu.tokens.position)
+        return self.mask(position, self.position)
 
     @property
     @override
@@ -112,7 +115,6 @@ class PrefixField(AbstractField):
             restricted = self.mu.restricted(self._seen(position))
             return self.dynamics.field(self.t, restricted).convergence
 
-        shapes = eqx.filter_eval_shape(prefix, self.mu.tokens.position[0])
-        if shapes is None:
+        if eqx.filter_eval_shape(prefix, self.position[0]) is None:
             return None
-        return worst(jax.lax.map(prefix, self.mu.tokens.position))
+        return worst(jax.lax.map(prefix, self.position))

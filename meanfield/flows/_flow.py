@@ -1,6 +1,6 @@
 """The flow of a measure under a dynamics, for any representation."""
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import diffrax
 import equinox as eqx
@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from meanfield._array import float_array, is_concrete
-from meanfield._typing import Numbers
+from meanfield._typing import Numbers, SolverTime
 from meanfield.dynamics import AbstractDynamics
 from meanfield.errors import InvalidInputError
 from meanfield.measures import AbstractMeasure
@@ -18,7 +18,7 @@ from meanfield.measures import AbstractMeasure
 from ._growth import BlowUpTime, blow_up_time, blows_up
 from ._stepping import AbstractStepping, adaptive
 from ._stop import AbstractStop
-from ._trajectory import Status, Trajectory, repeat_last
+from ._trajectory import M, Status, Trajectory, repeat_last
 from ._watch import Watch, WatchState
 
 Stop = AbstractStop | tuple[AbstractStop, ...] | None
@@ -30,22 +30,22 @@ class VectorField(eqx.Module):
     dynamics: AbstractDynamics
     mu0: AbstractMeasure
 
-    def __call__(self, t: Float[Array, ""], y: PyTree[Array], args: object) -> PyTree:
+    def __call__(self, t: SolverTime, y: PyTree, args: PyTree) -> PyTree:
         """`d(coordinates)/dt`."""
         del args
         mu = self.mu0.at(y)
-        return mu.transport(self.dynamics.field(t, mu))
+        return mu.transport(self.dynamics.field(jnp.asarray(t), mu))
 
 
 def flow(
     dynamics: AbstractDynamics,
-    mu0: AbstractMeasure,
+    mu0: M,
     ts: Numbers,
     *,
     stepping: AbstractStepping | None = None,
     stop: Stop = None,
     adjoint: diffrax.AbstractAdjoint | None = None,
-) -> Trajectory:
+) -> Trajectory[M]:
     r"""Integrates $\partial_t\mu + \nabla\cdot(\mu\, v[\mu]) = 0$ from `mu0`.
 
     Pure: `vmap` it over initial measures, differentiate it in reverse mode (forward
@@ -122,7 +122,7 @@ class _Verdict(NamedTuple):
 
 def _verdict(solution: diffrax.Solution, rtol: float) -> _Verdict:
     """The one name for what the solver and the watch saw."""
-    watched: WatchState = solution.controller_state
+    watched = cast(WatchState, solution.controller_state)
     too_many = solution.result == diffrax.RESULTS.max_steps_reached
     code = jnp.where(too_many, int(Status.MAX_STEPS), watched.code)
     other = ~too_many & (watched.code == int(Status.FINISHED))
@@ -143,12 +143,12 @@ def _verdict(solution: diffrax.Solution, rtol: float) -> _Verdict:
 
 
 def _trajectory(
-    mu0: AbstractMeasure,
+    mu0: M,
     ts: Float[Array, " times"],
     solution: diffrax.Solution,
     verdict: _Verdict,
-) -> Trajectory:
-    (frame_ts, end_ts), (frames, ends) = solution.ts, solution.ys
+) -> Trajectory[M]:
+    (frame_ts, end_ts), (frames, ends) = cast(tuple, (solution.ts, solution.ys))
     n_saved = jnp.sum(jnp.isfinite(frame_ts))
     last = jax.tree.map(lambda leaf: leaf[-1], ends)
     return Trajectory(

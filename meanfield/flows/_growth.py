@@ -1,9 +1,9 @@
 r"""Finite-time blow-up, told from unbounded growth by its growth law.
 
-Near a blow-up a size grows like $u \sim c\,(t_* - t)^{-\gamma}$, so the time to grow by a
-factor shrinks to zero in proportion to what is left of the time; under exponential growth
-it stays constant, under algebraic growth it rises. Only the first is a blow-up, and only
-the first has a $t_*$, which follows from three points of the record.
+Near a blow-up a size grows like $u \sim c\,(t_* - t)^{-\gamma}$, so the time to grow by
+a factor shrinks to zero in proportion to what is left of the time; under exponential
+growth it stays constant, under algebraic growth it rises. Only the first is a blow-up,
+and only the first has a $t_*$, which follows from three points of the record.
 """
 
 from typing import NamedTuple
@@ -41,7 +41,10 @@ def empty_record(t0: Float[Array, ""], log_size: Float[Array, ""]) -> Record:
 
 
 def push(
-    record: Record, t: Float[Array, ""], log_size: Float[Array, ""], dt: Float[Array, ""]
+    record: Record,
+    t: Float[Array, ""],
+    log_size: Float[Array, ""],
+    dt: Float[Array, ""],
 ) -> Record:
     """The record after a step, which enters if it is far enough from the newest."""
     changed = jnp.abs(log_size - record.log_sizes[-1]) >= SPACING
@@ -59,8 +62,9 @@ def blows_up(record: Record, t0: Float[Array, ""]) -> Bool[Array, ""]:
     r"""Whether the record shows a finite-time blow-up, about to happen.
 
     The time per e-fold over the newer half must be negligible beside the time elapsed
-    ($\epsilon^{0.4}$ of it: exponential and even doubly exponential growth overflow long
-    before), and at most three quarters of that over the older half: exponents up to 7.
+    ($\epsilon^{0.4}$ of it: exponential and even doubly exponential growth overflow
+    long before), and at most three quarters of that over the older half: exponents up
+    to 7.
     """
     ts, logs = record.ts, record.log_sizes
     middle = LENGTH // 2

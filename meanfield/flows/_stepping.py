@@ -8,12 +8,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, PyTree
 from typing_extensions import override
 
 from meanfield._array import is_concrete
 from meanfield._registry import Registry
+from meanfield._typing import SolverTime
 from meanfield.errors import InvalidInputError
+from meanfield.linalg import length
 from meanfield.measures import AbstractMeasure
 
 MAX_STEPS = 100_000
@@ -51,8 +53,11 @@ class AbstractStepping(eqx.Module):
 
     @abc.abstractmethod
     def controller(
-        self, mu0: AbstractMeasure, ts: Float[Array, " times"], jumps: Float[Array, " k"]
-    ) -> diffrax.AbstractStepSizeController:
+        self,
+        mu0: AbstractMeasure,
+        ts: Float[Array, " times"],
+        jumps: Float[Array, " k"],
+    ) -> diffrax.AbstractAdaptiveStepSizeController:
         """The step-size controller that lands on jumps and straddles none."""
 
 
@@ -85,8 +90,11 @@ class Adaptive(AbstractStepping):
 
     @override
     def controller(
-        self, mu0: AbstractMeasure, ts: Float[Array, " times"], jumps: Float[Array, " k"]
-    ) -> diffrax.AbstractStepSizeController:
+        self,
+        mu0: AbstractMeasure,
+        ts: Float[Array, " times"],
+        jumps: Float[Array, " k"],
+    ) -> diffrax.AbstractAdaptiveStepSizeController:
         rtol = self.relative_error(ts.dtype)
         size = jax.lax.stop_gradient(mu0.norm(mu0.coordinates))
         scale = jnp.where(size > 0, size, 1)  # at the origin any unit is as good
@@ -131,49 +139,82 @@ class Fixed(AbstractStepping):
     ) -> "AbstractStepping":
         if not (is_concrete(ts) and is_concrete(jumps)):
             raise InvalidInputError(
-                "Fixed steps are laid out before the flow is traced: `ts` and the times "
-                "of layers must be numbers, not results of a surrounding `jit` or `vmap`."
+                "Fixed steps are laid out before the flow is traced: `ts` and the "
+                "times of layers must be numbers, not results of a surrounding `jit` "
+                "or `vmap`."
             )
         edges, jumped = _grid(np.asarray(ts), self.dt, np.asarray(jumps))
         return Fixed(self.method, self.dt, jnp.asarray(edges), jnp.asarray(jumped))
 
     @override
     def controller(
-        self, mu0: AbstractMeasure, ts: Float[Array, " times"], jumps: Float[Array, " k"]
-    ) -> diffrax.AbstractStepSizeController:
+        self,
+        mu0: AbstractMeasure,
+        ts: Float[Array, " times"],
+        jumps: Float[Array, " k"],
+    ) -> diffrax.AbstractAdaptiveStepSizeController:
         if self.edges is None or self.jumped is None:
             raise InvalidInputError("A fixed stepping must be prepared with its times.")
-        return EdgeSteps(self.edges, self.jumped)
+        return EdgeSteps(edges=self.edges, jumped=self.jumped)
 
 
-class EdgeSteps(diffrax.AbstractStepSizeController[Array, None]):
-    """From edge to edge; before a jump, to the last number before it."""
+class EdgeSteps(diffrax.AbstractAdaptiveStepSizeController[Array, None]):
+    """From edge to edge; before a jump, to the last number before it.
+
+    Adaptive in name alone: no error is estimated, and any tolerance would do.
+    """
 
     edges: Float[Array, " edges"]
     jumped: Bool[Array, " edges"]
 
     @property
-    def rtol(self) -> float:
+    @override
+    def rtol(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
         """None is asked for, since no error is estimated."""
         return 0.0
 
     @property
-    def atol(self) -> float:
+    @override
+    def atol(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Likewise."""
         return 0.0
 
+    @property
     @override
-    def wrap(self, direction: Array) -> "EdgeSteps":
+    def norm(self) -> Callable:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Likewise."""
+        return length
+
+    @override
+    def wrap(self, direction: int | Array | np.ndarray) -> "EdgeSteps":
         return self
 
     @override
-    def init(self, terms, t0, t1, y0, dt0, args, func, error_order):  # noqa: PLR0913
+    def init(
+        self,
+        terms: PyTree[diffrax.AbstractTerm],
+        t0: SolverTime,
+        t1: SolverTime,
+        y0: PyTree,
+        dt0: SolverTime | None,
+        args: PyTree,
+        func: Callable,
+        error_order: SolverTime | None,
+    ) -> tuple[Array, Array]:
         return self._end(1), jnp.asarray(1)
 
     @override
-    def adapt_step_size(  # noqa: PLR0913
-        self, t0, t1, y0, y1_candidate, args, y_error, error_order, controller_state
-    ):
+    def adapt_step_size(
+        self,
+        t0: SolverTime,
+        t1: SolverTime,
+        y0: PyTree,
+        y1_candidate: PyTree,
+        args: PyTree,
+        y_error: PyTree | None,
+        error_order: SolverTime,
+        controller_state: Array,
+    ) -> tuple[bool, Array, Array, Array, Array, diffrax.RESULTS]:
         here = controller_state
         start = self.edges[here]
         end = self._end(jnp.minimum(here + 1, self.edges.shape[0] - 1))
@@ -194,7 +235,8 @@ def adaptive(
     r"""Adaptive steps.
 
     Args:
-        solver: `tsit5`, `dopri8`, `kvaerno5` where the flow is stiff, or any of diffrax.
+        solver: `tsit5`, `dopri8`, `kvaerno5` where the flow is stiff, or any of
+        diffrax.
         rtol: the relative error of a step in the norm of the measure; `None` is
             $\epsilon^{0.6}$ of the dtype, 4e-10 in double precision. The absolute
             tolerance is a tenth of it times the initial size.
@@ -227,7 +269,9 @@ def fixed(dt: float, solver: str | diffrax.AbstractSolver = "euler") -> Fixed:
     return Fixed(method, float(dt))
 
 
-def _grid(ts: np.ndarray, dt: float, jumps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _grid(
+    ts: np.ndarray, dt: float, jumps: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Edges every `dt` from the first time to the last, with the jumps between."""
     start, end = float(ts[0]), float(ts[-1])
     count = max(1, int(np.ceil((end - start) / dt * (1 - 1e-12))))

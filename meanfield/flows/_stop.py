@@ -94,12 +94,13 @@ class Steady(AbstractStop):
     r"""Ends where the rest of the way is negligible, and stays so.
 
     A small right-hand side is no proof of rest: clusters creep for long times. Here the
-    decay of the speed is measured over the last steps, exponential or algebraic, and the
-    way left that follows must stay below `rtol` of the initial size while the speed falls
+    decay of the speed is measured over the last steps, exponential or algebraic, and
+    the way left that follows must stay below `rtol` of the initial size while the speed
+    falls
     by two e-folds, after the last change of parameters. A start at rest has no decay:
-    there the speed must not grow, and be too small to move anything by more than rounding
-    in all the time asked for. A metastable state whose speed decays and later grows
-    again cannot be told from rest.
+    there the speed must not grow, and be too small to move anything by more than
+    rounding in all the time asked for. A metastable state whose speed decays and later
+    grows again cannot be told from rest.
 
     Attributes:
         rtol: the way left, relative to the initial size.
@@ -149,7 +150,7 @@ class Steady(AbstractStop):
 
 
 def _time_left(ts: Float[Array, " window"], logs: Float[Array, " window"]) -> Array:
-    r"""The way left over the speed $v$, from the decay of $\log v$; inf if there is none.
+    r"""The way left over the speed $v$, from the decay of $\log v$; inf if none.
 
     With the decay time $\tau = -v/v'$ and its rate of change $q = \tau'$, both from the
     two halves of the window, $\int v = v \tau / (1 - q)$: exact for exponential decay

@@ -2,6 +2,7 @@
 
 import enum
 from collections.abc import Callable
+from typing import Generic, TypeVar, cast
 
 import equinox as eqx
 import jax
@@ -11,6 +12,8 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from meanfield.errors import SimulationFailed
 from meanfield.measures import AbstractMeasure
+
+M = TypeVar("M", bound=AbstractMeasure)
 
 
 class Status(enum.IntEnum):
@@ -46,7 +49,7 @@ REASONS = {
 }
 
 
-class Trajectory(eqx.Module):
+class Trajectory(eqx.Module, Generic[M]):
     """A measure at increasing times.
 
     Frames after an early end repeat the last good state, and `n_saved` says how many
@@ -70,7 +73,7 @@ class Trajectory(eqx.Module):
 
     ts: Float[Array, " times"]
     coordinates: PyTree[Array]
-    start: AbstractMeasure
+    start: M
     last: PyTree[Array]
     code: Int[Array, ""]
     stop_time: Float[Array, ""]
@@ -87,19 +90,20 @@ class Trajectory(eqx.Module):
         return Status(int(self.code))
 
     @property
-    def final(self) -> AbstractMeasure:
+    def final(self) -> M:
         """The measure when the flow ended."""
-        return self.start.at(self.last)
+        return cast(M, self.start.at(self.last))
 
-    def at(self, index: int) -> AbstractMeasure:
+    def at(self, index: int) -> M:
         """The measure of frame `index`."""
-        return self.start.at(jax.tree.map(lambda leaf: leaf[index], self.coordinates))
+        frame = jax.tree.map(lambda leaf: leaf[index], self.coordinates)
+        return cast(M, self.start.at(frame))
 
-    def map(self, fn: Callable[[AbstractMeasure], PyTree[Array]]) -> PyTree[Array]:
+    def map(self, fn: Callable[[M], PyTree[Array]]) -> PyTree[Array]:
         """`fn` of every frame, stacked along the first axis."""
-        return jax.vmap(lambda c: fn(self.start.at(c)))(self.coordinates)
+        return jax.vmap(lambda c: fn(cast(M, self.start.at(c))))(self.coordinates)
 
-    def raise_for_status(self) -> "Trajectory":
+    def raise_for_status(self) -> "Trajectory[M]":
         """This trajectory, if it did not fail.
 
         Raises:
@@ -108,8 +112,9 @@ class Trajectory(eqx.Module):
         status = self.status
         if status.failed:
             raise SimulationFailed(
-                f"The flow ended as `{status.ending}` at t = {float(self.stop_time):g}: "
-                f"{REASONS[status]}. The last good state is in `.final`."
+                f"The flow ended as `{status.ending}` at t = "
+                f"{float(self.stop_time):g}: {REASONS[status]}. "
+                "The last good state is in `.final`."
             )
         return self
 

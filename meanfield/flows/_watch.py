@@ -4,16 +4,18 @@ It wraps another controller, so that all of it runs inside the solver's own loop
 host callback, no second pass. It never changes an accepted step.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, cast
 
 import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
 from typing_extensions import override
 
-from meanfield._typing import Scalar
+from meanfield._typing import Scalar, SolverTime
 from meanfield.dynamics import AbstractDynamics
 from meanfield.fields import Convergence
 from meanfield.measures import AbstractMeasure
@@ -42,74 +44,99 @@ class Attempt(NamedTuple):
     t: Float[Array, ""]
     y: PyTree[Array]
     keep: Bool[Array, ""]
-    jump: Bool[Array, ""] | bool
+    jump: Bool[Array, ""]
 
 
 class Watch(diffrax.AbstractAdaptiveStepSizeController[WatchState, None]):
     """Ends a flow at a blow-up, at a stop, unconverged, or not finite."""
 
-    controller: diffrax.AbstractStepSizeController
+    controller: diffrax.AbstractAdaptiveStepSizeController
     dynamics: AbstractDynamics
     mu0: AbstractMeasure
     stops: tuple[AbstractStop, ...]
     iterates: bool = eqx.field(static=True)
 
+    # diffrax declares these as fields; like its own wrappers, we pass them on.
     @property
-    def rtol(self) -> Scalar:
+    @override
+    def rtol(self) -> Scalar:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The tolerance of the wrapped controller, which implicit solvers read."""
-        return self.controller.rtol
+        return cast(Scalar, self.controller.rtol)
 
     @property
-    def atol(self) -> Scalar:
+    @override
+    def atol(self) -> Scalar:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Likewise."""
-        return self.controller.atol
+        return cast(Scalar, self.controller.atol)
 
     @property
-    def norm(self):  # noqa: ANN201
+    @override
+    def norm(self) -> Callable:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Likewise."""
         return self.controller.norm
 
     @override
-    def wrap(self, direction):
+    def wrap(self, direction: int | Array | np.ndarray) -> "Watch":
         wrapped = self.controller.wrap(direction)
         return eqx.tree_at(lambda watch: watch.controller, self, wrapped)
 
     @override
-    def init(self, terms, t0, t1, y0, dt0, args, func, error_order):  # noqa: PLR0913
-        span = t1 - t0
+    def init(
+        self,
+        terms: PyTree[diffrax.AbstractTerm],
+        t0: SolverTime,
+        t1: SolverTime,
+        y0: PyTree,
+        dt0: SolverTime | None,
+        args: PyTree,
+        func: Callable,
+        error_order: SolverTime | None,
+    ) -> tuple[Array, WatchState]:
+        start = jnp.asarray(t0)
+        span = jnp.asarray(t1) - start
         t1, inner = self.controller.init(
             terms, t0, t1, y0, dt0, args, func, error_order
         )
-        seen, residual, converged = self._look(t0, jax.lax.stop_gradient(y0))
+        seen, residual, converged = self._look(start, jax.lax.stop_gradient(y0))
         zero = jnp.asarray(0)
         fine, missed = int(Status.FINISHED), int(Status.UNCONVERGED)
         state = WatchState(
             inner,
-            t0,
-            empty_record(t0, jnp.log(seen.size)),
+            start,
+            empty_record(start, jnp.log(seen.size)),
             tuple(stop.start(seen, span) for stop in self.stops),
             residual,
             jnp.where(converged, fine, missed),
             zero,
             zero,
         )
-        return t1, state
+        return jnp.asarray(t1), state
 
     @override
-    def adapt_step_size(  # noqa: PLR0913
-        self, t0, t1, y0, y1_candidate, args, y_error, error_order, controller_state
-    ):
+    def adapt_step_size(
+        self,
+        t0: SolverTime,
+        t1: SolverTime,
+        y0: PyTree,
+        y1_candidate: PyTree,
+        args: PyTree,
+        y_error: PyTree | None,
+        error_order: SolverTime,
+        controller_state: WatchState,
+    ) -> tuple[Array, Array, Array, Array, WatchState, diffrax.RESULTS]:
         state = controller_state
-        keep, next_t0, next_t1, jump, inner, result = self.controller.adapt_step_size(
+        *proposal, inner, result = self.controller.adapt_step_size(
             t0, t1, y0, y1_candidate, args, y_error, error_order, state.inner
         )
+        keep, next_t0, next_t1, jump = (jnp.asarray(part) for part in proposal)
         y1 = jax.lax.stop_gradient(y1_candidate)
         # Moments must be finite too, or fields that divide by them vanish in silence.
         finite = _all_finite(y1) & jnp.isfinite(self.mu0.norm(y1) ** 2)
         # A fixed step accepts anything: the last good state must survive it.
         taken = keep & finite & (state.code == int(Status.FINISHED))
         vanished = ~keep & (next_t1 - next_t0 <= _shortest(next_t0))
-        seen = self._after(t1 - t0, Attempt(t1, y1, taken, jump), state)
+        end = jnp.asarray(t1)
+        seen = self._after(end - t0, Attempt(end, y1, taken, jump), state)
         stuck = jnp.where(finite, int(Status.MAX_STEPS), int(Status.NOT_FINITE))
         code = jnp.where(vanished | (keep & ~finite), stuck, seen.code)
         state = seen._replace(inner=inner, code=code)
@@ -126,7 +153,7 @@ class Watch(diffrax.AbstractAdaptiveStepSizeController[WatchState, None]):
         code = jnp.asarray(int(Status.FINISHED))
         memories = []
         for stop, memory in zip(self.stops, state.memories, strict=True):
-            memory, ends = stop.update(memory, seen)  # noqa: PLW2901
+            memory, ends = stop.update(memory, seen)
             memories.append(memory)
             code = jnp.where(ends, int(stop.status), code)
         code = jnp.where(blows_up(record, state.t0), int(Status.BLOW_UP), code)
@@ -152,7 +179,7 @@ class Watch(diffrax.AbstractAdaptiveStepSizeController[WatchState, None]):
         nothing = jnp.zeros_like(size)
         seen = Seen(t, jnp.any(self.dynamics.jumps > t), size, nothing)
         if not (self.iterates or self._watches_speed):
-            return seen, nothing, jnp.asarray(True)
+            return seen, nothing, jnp.ones((), bool)
         mu = self.mu0.at(y)
         field = self.dynamics.field(t, mu)
         speed = self.mu0.norm(mu.transport(field)) if self._watches_speed else nothing

@@ -121,7 +121,7 @@ class Points(AbstractMeasure):
 
     @override
     def norm(self, tangent: Float[Array, "n d"]) -> Float[Array, ""]:
-        """The $L^2(\\mu)$ norm, so that a tolerance means the same for every `n`."""
+        r"""The $L^2(\mu)$ norm, so that a tolerance means the same for every `n`."""
         return length(jnp.sqrt(self._probabilities)[:, None] * self._zeroed(tangent))
 
     def log_integral(
@@ -152,7 +152,9 @@ class Points(AbstractMeasure):
         values: Float[Array, "n p"],
     ) -> Float[Array, "m p"]:
         r"""$\int \varphi(s(x, y))\, v(y)\, d\mu(y)$ at the queries."""
-        return self.reduction.integral(link, score, queries, self._keys(None, self._zeroed(values)))
+        return self.reduction.integral(
+            link, score, queries, self._keys(None, self._zeroed(values))
+        )
 
     def restricted(self, counted: Array) -> "Points":
         """The measure conditioned on the tokens where `counted` holds.

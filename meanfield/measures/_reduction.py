@@ -37,9 +37,10 @@ class AbstractReduction(eqx.Module):
     def log_mean(
         self, score: AbstractScore, queries: Tokens, keys: Keys
     ) -> tuple[Float[Array, "m p"], Float[Array, " m"]]:
-        r"""$\sum_j w_j e^{s_{ij}} v_j / Z_i$ and $\log Z_i$, $Z_i = \sum_j w_j e^{s_{ij}}$.
+        r"""$\sum_j w_j e^{s_{ij}} v_j / Z_i$ and $\log Z_i$.
 
-        Where everything is excluded the mean is 0 and the log is $-\infty$.
+        With $Z_i = \sum_j w_j e^{s_{ij}}$. Where everything is excluded the mean is 0
+        and the log is $-\infty$.
         """
 
     @abc.abstractmethod
@@ -134,7 +135,8 @@ def _absorb(sums: _Sums, score: AbstractScore, queries: Tokens, keys: Keys) -> _
     return _Sums(
         top,
         sums.mass * old + jnp.sum(weights, axis=1),
-        sums.moment * old[:, None] + jnp.matmul(weights, keys.values, precision=HIGHEST),
+        sums.moment * old[:, None]
+        + jnp.matmul(weights, keys.values, precision=HIGHEST),
     )
 
 

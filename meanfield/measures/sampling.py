@@ -26,7 +26,9 @@ def gaussian_draw(
 ) -> Points:
     """`n` independent tokens of a Gaussian."""
     z = jax.random.normal(key, (n, gaussian.factor.shape[1]), gaussian.factor.dtype)
-    return Points.uniform(gaussian.mean[None, :] + z @ gaussian.factor.T, reduction=reduction)
+    return Points.uniform(
+        gaussian.mean[None, :] + z @ gaussian.factor.T, reduction=reduction
+    )
 
 
 def gauss_hermite(
@@ -109,7 +111,9 @@ def moons(n: int, d: int, *, key: PRNGKey) -> Float[Array, "n d"]:
 
 
 @clouds.register("mixture")
-def mixture(n: int, d: int, *, key: PRNGKey, components: int = 4) -> Float[Array, "n d"]:
+def mixture(
+    n: int, d: int, *, key: PRNGKey, components: int = 4
+) -> Float[Array, "n d"]:
     """Equal Gaussians of deviation 0.25 with standard normal centres, 4 by default."""
     centre_key, blur_key = jax.random.split(key)
     centres = jax.random.normal(centre_key, (components, d))

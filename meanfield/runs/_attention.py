@@ -6,7 +6,7 @@ import math
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from meanfield.attention import Attention, Softmax, attentions
+from meanfield.attention import AbstractCoupling, Attention, Softmax, attentions
 from meanfield.dynamics import (
     AbstractDynamics,
     Heads,
@@ -19,10 +19,10 @@ from meanfield.dynamics import (
     stacked,
 )
 from meanfield.errors import InvalidInputError
-from meanfield.scores import Masked
+from meanfield.scores import Dot, Masked
 from meanfield.spec import AttentionSpec, LayerSpec, RunSpec
 
-from ._parameters import Draw, matrix
+from ._parameters import Draw, matrix, square
 
 
 def dynamics(spec: RunSpec, d: int, draw: Draw) -> AbstractDynamics:
@@ -35,6 +35,25 @@ def dynamics(spec: RunSpec, d: int, draw: Draw) -> AbstractDynamics:
     main = _in_depth(spec, d, draw) if spec.layers else _attention(spec, d, draw, "")
     terms = [_attention(s, d, draw, f"terms.{i}.") for i, s in enumerate(spec.terms)]
     return Sum(main, *terms) if terms else main
+
+
+def model_coupling(spec: RunSpec) -> AbstractCoupling:
+    """The coupling that moves a model's heads, whose scores are the model's own.
+
+    Raises:
+        InvalidInputError: if the variant has scores of another kind.
+        UnknownNameError: if there is no such variant.
+    """
+    one = jnp.ones((1, 1))
+    made = {name: make(one, one, one) for name, make in attentions.items()}
+    fitting = [name for name, each in made.items() if isinstance(each.score, Dot)]
+    attention = _variant(spec, one, one, one)
+    if not isinstance(attention.score, Dot):
+        raise InvalidInputError(
+            f"The scores of a model are Qx·Ky, those of `{spec.attention}` are not; "
+            f"these fit: {', '.join(fitting)}."
+        )
+    return attention.coupling
 
 
 def _in_depth(spec: RunSpec, d: int, draw: Draw) -> AbstractDynamics:
@@ -72,12 +91,18 @@ def _attention(
 def _parameters(
     spec: AttentionSpec, d: int, draw: Draw, prefix: str
 ) -> tuple[Array, Array, Array]:
-    V = matrix(f"{prefix}V", spec.V, (d, d), draw)
+    V = square(f"{prefix}V", spec.V, d, draw)
     if spec.Q is None or spec.K is None:
-        A = matrix(f"{prefix}A", 1.0 if spec.A is None else spec.A, (d, d), draw)
+        A = square(f"{prefix}A", 1.0 if spec.A is None else spec.A, d, draw)
         return A, jnp.eye(d), V
     Q = matrix(f"{prefix}Q", spec.Q, (d, d), draw)
-    return Q, matrix(f"{prefix}K", spec.K, (d, d), draw), V
+    K = matrix(f"{prefix}K", spec.K, (d, d), draw)
+    if Q.shape != K.shape:
+        raise InvalidInputError(
+            f"`{prefix}Q` and `{prefix}K` must have as many rows as each other; got "
+            f"{Q.shape[0]} and {K.shape[0]}."
+        )
+    return Q, K, V
 
 
 def _variant(spec: AttentionSpec, Q: Array, K: Array, V: Array) -> Attention:
@@ -97,9 +122,9 @@ def _variant(spec: AttentionSpec, Q: Array, K: Array, V: Array) -> Attention:
 def _blocks(
     n_heads: int, Q: Array, K: Array, V: Array
 ) -> list[tuple[Array, Array, Array]]:
-    """Head `h`: block `h` of the rows of `Q` and `K`, and of `V` the rows kept there."""
+    """Head `h`: block `h` of the rows of `Q` and `K`, and those rows of `V`."""
     k, d = Q.shape
-    if k % n_heads or d % n_heads or K.shape[0] != k:
+    if k % n_heads or d % n_heads:
         raise InvalidInputError(
             f"`heads` must divide the {k} rows of `Q` and `K` and the {d} rows of `V`; "
             f"got {n_heads}."
@@ -129,7 +154,7 @@ def _width(text: str) -> float:
         width = math.nan
     if not width > 0:
         raise InvalidInputError(
-            f"A window is written `window:WIDTH`, a positive share of the sequence; got "
+            f"A window is `window:WIDTH`, a positive share of the sequence; got "
             f"`window:{text}`."
         )
     return width

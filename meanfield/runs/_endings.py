@@ -8,6 +8,9 @@ from typing import Any
 from meanfield.flows import REASONS, Status, Trajectory
 from meanfield.storage import Ending
 
+GROWS = "the size grows without bound in finite time"
+PASSED = "the size passed its bound"
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -39,10 +42,17 @@ class Outcome:
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Outcome":
         """An outcome as it was stored."""
-        numbers = {key: math.nan if v is None else v for key, v in values.items()}
         status = values["status"]
-        numbers["status"] = None if status is None else Status(status)
-        return cls(**numbers)
+        floats = {
+            key: math.nan if values[key] is None else values[key]
+            for key in ("time", "t_star", "t_star_error", "residual")
+        }
+        return cls(
+            None if status is None else Status(status),
+            accepted=values["accepted"],
+            rejected=values["rejected"],
+            **floats,
+        )
 
     @property
     def going(self) -> bool:
@@ -52,6 +62,8 @@ class Outcome:
     @property
     def reason(self) -> str:
         """Why it ended, in a line."""
+        if self.status is Status.BLOW_UP:
+            return PASSED if math.isnan(self.t_star) else GROWS
         return REASONS[Status.INTERRUPTED if self.status is None else self.status]
 
     @property

@@ -1,47 +1,39 @@
 """Integrating a spec, segment by segment, with or without a store."""
 
-import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import jax
-import numpy as np
-
-from meanfield.flows import REASONS, Status, flow
-from meanfield.measures import AbstractMeasure, Gaussian, Points
+from meanfield.flows import REASONS, Status
+from meanfield.measures import AbstractMeasure
 from meanfield.spec import RunSpec, parse
-from meanfield.storage import Ending, RunStore
+from meanfield.storage import RESUMABLE, Ending, RunStore
 
-from ._build import (
-    Member,
-    dimension,
-    dtype_of,
-    member,
-    stepping,
-    stops,
-    times,
-    with_frame,
-)
 from ._endings import Outcome, common
-from ._plan import plan, refuse_full_disk, refuse_too_many
+from ._measures import Arrays, largest_eigenvalue
+from ._plan import plan, refuse_full_disk
+from ._precision import dtype_of
 from ._provenance import provenance
-
-Frames = dict[str, np.ndarray]
+from ._run import Run, continued, integrate_segment, start
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run is, between two segments."""
+    """Where a run is, between two segments.
+
+    Attributes:
+        share: of its segments that are done.
+        step_size: the mean step of the last segment; NaN if it had none.
+        largest_eigenvalue: of the covariance of the first draw.
+    """
 
     t: float
     t_end: float
-    frames: int
-    n_frames: int
+    share: float
     outcome: Outcome
+    step_size: float
     largest_eigenvalue: float
-    seconds: float
 
 
 Report = Callable[[Progress], None]
@@ -55,6 +47,7 @@ class Result:
         measures: the measure of each draw when it ended.
         outcomes: how each draw ended.
         store: where the frames are, or `None`.
+        seconds: spent in integrating, compilation included.
     """
 
     spec: RunSpec
@@ -69,29 +62,8 @@ class Result:
         return common(self.outcomes)
 
 
-@dataclass
-class Run:
-    """A run under way: its members, where they are, and how those that ended did."""
-
-    spec: RunSpec
-    members: list[Member]
-    ts: np.ndarray
-    done: int
-    outcomes: list[Outcome]
-
-    @property
-    def last(self) -> int:
-        """The index of the last frame."""
-        return len(self.ts) - 1
-
-    @property
-    def over(self) -> bool:
-        """Whether nothing is left to integrate."""
-        return self.done >= self.last or not any(o.going for o in self.outcomes)
-
-
 def execute(
-    spec: RunSpec, *, out: Path | None = None, report: Report = lambda progress: None
+    spec: RunSpec, *, out: Path | None = None, report: Report | None = None
 ) -> Result:
     """Integrates a spec; with `out`, into a new store.
 
@@ -105,7 +77,7 @@ def execute(
     return _integrate(run, store, report)
 
 
-def resume(path: Path, *, report: Report = lambda progress: None) -> Result:
+def resume(path: Path, *, report: Report | None = None) -> Result:
     """Goes on with an interrupted run, to the bytes it would have had.
 
     A run that has ended is returned as it ended.
@@ -116,132 +88,78 @@ def resume(path: Path, *, report: Report = lambda progress: None) -> Result:
     """
     store = RunStore.open(path)
     store.check()
-    run = start(parse(store.spec, where=f"the spec of `{path}`"))
-    if store.frames:
-        run.done = store.frames - 1
-        run.outcomes = [Outcome.from_json(state) for state in store.state["members"]]
-        frame = store.last_frame()
-        run.members = [
-            Member(m.dynamics, with_frame(m.measure, _of_draw(frame, run.spec, i)))
-            for i, m in enumerate(run.members)
-        ]
-    ended = store.ending is not None and store.ending.name != "interrupted"
-    return _result(run, store, 0.0) if ended else _integrate(run, store.claim(), report)
-
-
-def start(spec: RunSpec) -> Run:
-    """A run before its first step; all that can be refused is refused here."""
-    if spec.model is None and spec.source is None and spec.measure == "points":
-        refuse_too_many(spec, spec.n, dimension(spec))
-    ts = times(spec)
-    members = [member(spec, i) for i in range(spec.draws or 1)]
-    outcomes = [Outcome.at_start(float(ts[0])) for _ in members]
-    return Run(spec, members, ts, 0, outcomes)
+    spec = parse(store.spec, where=f"the spec of `{path}`")
+    if not store.frames:
+        return _integrate(start(spec), store.claim(), report)
+    outcomes = [Outcome.from_json(state) for state in store.state["members"]]
+    frame = store.last_frame()
+    del frame["time"]
+    run = continued(spec, frame, store.static(), outcomes)
+    if store.ending is not None and store.ending.name != RESUMABLE:
+        return _result(run, store, 0.0)
+    run.done = store.frames - 1
+    return _integrate(run, store.claim(), report)
 
 
 def _create(run: Run, out: Path) -> RunStore:
-    refuse_full_disk(plan(run.spec, run.members[0].measure, len(run.ts)), out)
-    measures = [m.measure for m in run.members]
-    static = {}
-    if isinstance(measures[0], Points):
-        static["weight"] = np.asarray(measures[0].weights)
-        static["position"] = np.asarray(measures[0].tokens.position)
+    measure = run.members[0].measure
+    refuse_full_disk(plan(run.spec, measure, len(run.ts)), out)
     attrs = {
         "kind": run.spec.measure,
         "spec": run.spec.as_json(),
         "dtype": dtype_of(run.spec).name,
         **provenance(),
     }
-    return RunStore.create(out, attrs=attrs, static=static)
+    return RunStore.create(out, attrs=attrs, static=run.static)
 
 
-def _integrate(run: Run, store: RunStore | None, report: Report) -> Result:
-    begin = time.perf_counter()
+def _integrate(run: Run, store: RunStore | None, report: Report | None) -> Result:
+    begin, first = time.perf_counter(), run.done
     try:
         while not run.over:
-            frames = _segment(run)
+            taken, before = run.steps, run.done
+            frames = integrate_segment(run)
             if store is not None:
                 _commit(run, store, frames)
-            report(_progress(run, time.perf_counter() - begin))
+            if report is not None:
+                span = float(run.ts[run.done] - run.ts[before])
+                report(_progress(run, first, span, run.steps - taken))
     except KeyboardInterrupt:
         if store is not None and not run.over:
-            _record_interruption(run, store)
+            _record_interruption(store)
         raise
     return _result(run, store, time.perf_counter() - begin)
 
 
-def _segment(run: Run) -> Frames:
-    """Integrates one segment; its edges come from the spec, never from the clock."""
-    size = run.spec.segment
-    stop = min(run.done + size, run.last)
-    # Every segment has one shape, so that all share one compilation.
-    padding = [run.ts[stop]] * (run.done + size - stop)
-    ts = np.append(run.ts[run.done : stop + 1], padding)
-    pieces = [_advance(run, i, ts, stop - run.done) for i in range(len(run.members))]
-    keep = slice(0 if run.done == 0 else 1, stop - run.done + 1)
-    frames = {"time": run.ts[run.done : stop + 1][keep]}
-    for name in pieces[0]:
-        kept = [piece[name][keep] for piece in pieces]
-        frames[name] = kept[0] if run.spec.draws is None else np.stack(kept)
-    run.done = stop
-    return frames
-
-
-def _advance(run: Run, index: int, ts: np.ndarray, end: int) -> Frames:
-    """Moves one member to the end of the segment; one that has ended stays."""
-    m, before = run.members[index], run.outcomes[index]
-    if not before.going:
-        still = _arrays(m.measure)
-        return {name: np.stack([a] * len(ts)) for name, a in still.items()}
-    trajectory = flow(
-        m.dynamics, m.measure, ts, stepping=stepping(run.spec), stop=stops(run.spec)
-    )
-    trajectory = jax.block_until_ready(trajectory)
-    run.outcomes[index] = before.after(trajectory, float(run.ts[-1]))
-    stopped = not run.outcomes[index].going
-    # Going on starts from the stored frame, so that a resumed run has the same bits.
-    measure = trajectory.final if stopped else trajectory.at(end)
-    run.members[index] = Member(m.dynamics, measure)
-    return _arrays(trajectory.start.at(trajectory.coordinates))
-
-
-def _arrays(mu: AbstractMeasure) -> Frames:
-    if isinstance(mu, Gaussian):
-        return {"mean": np.asarray(mu.mean), "factor": np.asarray(mu.factor)}
-    return {"x": np.asarray(mu.coordinates)}
-
-
-def _commit(run: Run, store: RunStore, frames: Frames) -> None:
+def _commit(run: Run, store: RunStore, frames: Arrays) -> None:
     ending = common(run.outcomes).ending() if run.over else None
     state = {"members": [outcome.as_json() for outcome in run.outcomes]}
     store.append(frames, state, ending)
 
 
-def _record_interruption(run: Run, store: RunStore) -> None:
+def _record_interruption(store: RunStore) -> None:
     """Names the ending; what the cut segment computed is given up."""
+    store.close()
+    # A commit may have been cut after it took effect: read what holds.
+    current = RunStore.open(store.path)
+    if current.ending is not None or not current.frames:
+        return
+    known = float(current.last_frame()["time"])
     status = Status.INTERRUPTED
-    known = float(run.ts[max(store.frames - 1, 0)])
-    store.append({}, store.state, Ending(status.ending, REASONS[status], known))
+    with current.claim():
+        ending = Ending(status.ending, REASONS[status], known)
+        current.append({}, current.state, ending)
 
 
-def _of_draw(frame: Mapping[str, np.ndarray], spec: RunSpec, index: int) -> Frames:
-    if spec.draws is None:
-        return dict(frame)
-    return {name: a[index] for name, a in frame.items() if name != "time"}
-
-
-def _progress(run: Run, seconds: float) -> Progress:
-    covariance = np.asarray(run.members[0].measure.covariance)
-    finite = np.all(np.isfinite(covariance))
-    largest = float(np.linalg.eigvalsh(covariance)[-1]) if finite else math.inf
+def _progress(run: Run, first: int, span: float, steps: int) -> Progress:
+    outcome = common(run.outcomes)
     return Progress(
-        float(run.ts[run.done]),
-        float(run.ts[-1]),
-        run.done + 1,
-        len(run.ts),
-        common(run.outcomes),
-        largest,
-        seconds,
+        t=float(run.ts[run.done]) if outcome.going else outcome.time,
+        t_end=float(run.ts[-1]),
+        share=(run.done - first) / (run.last - first),
+        outcome=outcome,
+        step_size=span * len(run.members) / steps if steps else float("nan"),
+        largest_eigenvalue=largest_eigenvalue(run.members[0].measure),
     )
 
 

@@ -3,6 +3,7 @@
 import math
 import zlib
 from pathlib import Path
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +11,11 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from meanfield.errors import InputFileError, InvalidInputError
-from meanfield.spec import Matrix
+from meanfield.spec import AttentionSpec, Matrix, RunSpec
+
+S = TypeVar("S", bound=AttentionSpec)
+
+_SMALL = ("A", "Q", "K", "V", "cov", "mean")  # what a stored spec holds the numbers of
 
 
 class Draw:
@@ -29,9 +34,33 @@ class Draw:
         return jax.random.fold_in(self._root, zlib.crc32(name.encode()))
 
 
-def matrix(
-    name: str, value: Matrix, shape: tuple[int, int], draw: Draw
-) -> np.ndarray | Array:
+def embedded(spec: RunSpec) -> RunSpec:
+    """`spec` with the numbers of its matrix files, which it then no longer needs.
+
+    Tokens and weights stay in their files: a stored run has them among its arrays.
+
+    Raises:
+        InputFileError: if a file cannot be read.
+    """
+    parts = {
+        "layers": tuple(_with_numbers(layer) for layer in spec.layers),
+        "terms": tuple(_with_numbers(term) for term in spec.terms),
+    }
+    given = {name: part for name, part in parts.items() if part}
+    return _with_numbers(spec).model_copy(update=given)
+
+
+def _with_numbers(spec: S) -> S:
+    named = {name: getattr(spec, name, None) for name in _SMALL}
+    files = {
+        name: read_array(value[1:]).tolist()
+        for name, value in named.items()
+        if isinstance(value, str) and value.startswith("@")
+    }
+    return spec.model_copy(update=files)
+
+
+def matrix(name: str, value: Matrix, shape: tuple[int, int], draw: Draw) -> Array:
     """A matrix: `c I` for a number, drawn for a law, read for an `@FILE`.
 
     Raises:
@@ -40,17 +69,30 @@ def matrix(
     """
     if isinstance(value, str) and not value.startswith("@"):
         return _law(name, value, shape, draw)
-    if isinstance(value, int | float):
-        return float(value) * jnp.eye(*shape)
     array = read_array(value[1:]) if isinstance(value, str) else np.array(value, float)
     if array.ndim == 0:
         return float(array) * jnp.eye(*shape)
     if array.ndim != 2 or array.shape[1] != shape[1]:
         raise InvalidInputError(
-            f"`{name}` must be a matrix with {shape[1]} columns, one list for each row; "
+            f"`{name}` must be a matrix with {shape[1]} columns, a list for each row; "
             f"got shape {array.shape}."
         )
     return jnp.asarray(array)
+
+
+def square(name: str, value: Matrix, d: int, draw: Draw) -> Array:
+    """A matrix of as many rows as columns; see `matrix`.
+
+    Raises:
+        InvalidInputError: if it is none.
+        InputFileError: if its file cannot be read.
+    """
+    array = matrix(name, value, (d, d), draw)
+    if array.shape != (d, d):
+        raise InvalidInputError(
+            f"`{name}` must be a {d} × {d} matrix; got shape {array.shape}."
+        )
+    return array
 
 
 def vector(name: str, value: Matrix, size: int) -> Array:
@@ -60,20 +102,18 @@ def vector(name: str, value: Matrix, size: int) -> Array:
         InvalidInputError: if its size does not fit.
         InputFileError: if its file cannot be read.
     """
-    if isinstance(value, str):
-        if not value.startswith("@"):
-            raise InvalidInputError(
-                f"`{name}` must be a number, a list or @FILE.npy; got {value}."
-            )
-        value = read_array(value[1:]).tolist()
-    array = np.asarray(value, float)
+    if isinstance(value, str) and not value.startswith("@"):
+        raise InvalidInputError(
+            f"`{name}` must be a number, a list or @FILE.npy; got `{value}`."
+        )
+    array = read_array(value[1:]) if isinstance(value, str) else np.array(value, float)
     if array.ndim == 0:
         return jnp.full(size, float(array))
-    if array.shape != (size,):
-        raise InvalidInputError(
-            f"`{name}` must hold {size} numbers; got shape {array.shape}."
-        )
-    return jnp.asarray(array)
+    if array.size == size == max(array.shape):  # a row or a column of a CSV file too
+        return jnp.asarray(array.reshape(size))
+    raise InvalidInputError(
+        f"`{name}` must hold {size} numbers; got shape {array.shape}."
+    )
 
 
 def columns(value: Matrix | None) -> int | None:
@@ -90,27 +130,41 @@ def read_array(path: str | Path) -> np.ndarray:
     """The numbers in a `.npy` or `.csv` file (a header line is allowed), in double.
 
     Raises:
-        InputFileError: if it is missing, of another kind, or holds no numbers.
+        InputFileError: if it is missing, of another kind, or holds no finite numbers.
     """
     path = Path(path)
+    readers = {".npy": _npy, ".csv": _csv}
+    if path.suffix not in readers:
+        raise InputFileError(f"`{path}` must end in .npy or .csv.")
     try:
-        if path.suffix == ".npy":
-            return np.asarray(np.load(path, allow_pickle=False), float)
-        if path.suffix == ".csv":
-            return _csv(path)
+        array = readers[path.suffix](path)
     except FileNotFoundError:
         raise InputFileError(f"There is no file `{path}`.") from None
-    except (OSError, ValueError, EOFError, UnicodeDecodeError) as error:
-        reason = str(error).splitlines()[0]
+    except (OSError, ValueError, EOFError) as error:
+        reason = " ".join(str(error).split())
         raise InputFileError(f"`{path}` holds no array of numbers: {reason}") from None
-    raise InputFileError(f"`{path}` must end in .npy or .csv.")
+    if array.size == 0 or array.ndim > 2:
+        raise InputFileError(f"`{path}` holds no matrix; its shape is {array.shape}.")
+    if not np.all(np.isfinite(array)):
+        place = np.argwhere(~np.isfinite(array))[0].tolist()
+        raise InputFileError(f"`{path}` has an entry at {place} that is not finite.")
+    return array
+
+
+def _npy(path: Path) -> np.ndarray:
+    array = np.load(path, allow_pickle=False)
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiub":
+        raise ValueError("real numbers are needed.")
+    return array.astype(float)
 
 
 def _csv(path: Path) -> np.ndarray:
     with path.open(encoding="utf-8") as file:
         first = file.readline()
+    if not first.strip():
+        raise ValueError("it is empty.")
     header = 0 if all(_numeric(cell) for cell in first.split(",")) else 1
-    return np.loadtxt(path, delimiter=",", skiprows=header, ndmin=2)
+    return np.loadtxt(path, delimiter=",", skiprows=header, ndmin=2, encoding="utf-8")
 
 
 def _numeric(cell: str) -> bool:

@@ -10,10 +10,12 @@ from meanfield.errors import ResourceError
 from meanfield.measures import AbstractMeasure, Blocked, Points
 from meanfield.spec import RunSpec
 
-from ._build import dtype_of
+from ._measures import dimension_of
+from ._precision import dtype_of
 
 SHARE = 0.8  # of the machine's memory that a run may plan to use
 SCORE_BUFFERS = 4  # scores, exponentials, and what a step keeps of them
+MATRICES = 6  # of size d × d that an attention keeps or makes on its way
 STAGES = 16  # copies of the coordinates that a Runge–Kutta step holds at most
 
 
@@ -22,11 +24,13 @@ class Plan:
     """What a run will take. Sizes are in bytes.
 
     Attributes:
+        n: the number of tokens; 0 for a Gaussian.
         reduction: how sums over tokens are executed; `none` for a Gaussian.
         segments: pieces integrated, and committed, one after the other.
     """
 
     measure: str
+    attention: str
     n: int
     d: int
     dtype: str
@@ -44,55 +48,52 @@ class Plan:
 
 def plan(spec: RunSpec, measure: AbstractMeasure, frames: int) -> Plan:
     """The plan of a run that moves `measure` through so many frames."""
-    item = dtype_of(spec).itemsize
-    draws = spec.draws or 1
+    item, d = dtype_of(spec).itemsize, dimension_of(measure)
+    n, how, scores = 0, "none", SCORE_BUFFERS * d * d * item
     if isinstance(measure, Points):
-        n, d = measure.tokens.x.shape
-        state = n * d * item
-        blocked = isinstance(measure.reduction, Blocked)
+        n, blocked = measure.tokens.n, isinstance(measure.reduction, Blocked)
         side = measure.reduction.size if isinstance(measure.reduction, Blocked) else n
+        how = f"blocked:{side}" if blocked else "dense"
         scores = SCORE_BUFFERS * side * side * item
-        reduction = f"blocked:{side}" if blocked else "dense"
-    else:
-        d = dimension_of(measure)
-        n, state, scores, reduction = 0, 2 * d * d * item, SCORE_BUFFERS * d * d * item, ""
-    held = min(frames, spec.segment + 1) + STAGES
+    state, draws = (n or 2 * d) * d * item, spec.draws or 1
     return Plan(
         measure=spec.measure,
+        attention=spec.attention,
         n=n,
         d=d,
         dtype=dtype_of(spec).name,
-        reduction=reduction or "none",
+        reduction=how,
         frames=frames,
         segments=-(-(frames - 1) // spec.segment),
         draws=draws,
-        memory=state * held * draws + scores,
+        memory=state * _held(spec, frames) * draws + scores,
         disk=state * frames * draws,
     )
 
 
-def dimension_of(measure: AbstractMeasure) -> int:
-    """The dimension of the space that a measure lives in."""
-    if isinstance(measure, Points):
-        return measure.tokens.x.shape[1]
-    return measure.coordinates[0].shape[0]
-
-
-def refuse_too_many(spec: RunSpec, n: int, d: int) -> None:
-    """Refuses tokens that cannot fit, before any of them is made.
+def refuse_too_large(spec: RunSpec, n: int, d: int) -> None:
+    """Refuses what cannot fit, before any of it is made: `n` tokens, or none.
 
     Raises:
         ResourceError: naming what is needed, what there is, and what would fit.
     """
     item = 8 if spec.precision == "double" else 4
-    held = min(spec.frames, spec.segment + 1) + STAGES
-    row = d * item * held * (spec.draws or 1)
     room = int(SHARE * physical_memory())
-    if n * row > room:
+    parts = max(len(spec.layers), 1) * spec.heads + len(spec.terms)
+    fixed = MATRICES * parts * (spec.draws or 1) * d * d * item
+    if fixed > room:
+        raise ResourceError(
+            f"Matrices in dimension {d} need about {readable(fixed)} of memory and "
+            f"this machine has {readable(physical_memory())}; lower `d`."
+        )
+    if spec.times is None and spec.frames * item > room:
+        raise ResourceError(f"{spec.frames} frames do not fit; ask for fewer `frames`.")
+    row = d * item * _held(spec, spec.frames) * (spec.draws or 1)
+    if n * row > room - fixed:
         raise ResourceError(
             f"{n} tokens in dimension {d} need about {readable(n * row)} of memory and "
             f"this machine has {readable(physical_memory())}; at most "
-            f"{room // row} tokens fit."
+            f"{(room - fixed) // row} tokens fit."
         )
     if spec.reduction == "dense" and SCORE_BUFFERS * n * n * item > room:
         raise ResourceError(
@@ -108,12 +109,12 @@ def refuse_full_disk(plan: Plan, out: Path) -> None:
     Raises:
         ResourceError: naming what is needed and what there is.
     """
-    folder = next(p for p in (out, *out.resolve().parents) if p.exists())
-    free = shutil.disk_usage(folder).free
-    if plan.disk > free:
+    folder = next(p for p in (out, *out.absolute().parents) if p.exists())
+    disk = shutil.disk_usage(folder)
+    if disk.total and plan.disk > disk.free:  # folders such as /proc have no size
         raise ResourceError(
-            f"The frames need {readable(plan.disk)} and `{out}` has {readable(free)} "
-            "left; ask for fewer `frames`."
+            f"The frames need {readable(plan.disk)} and `{folder}` has "
+            f"{readable(disk.free)} left; ask for fewer `frames`, or use another disk."
         )
 
 
@@ -122,10 +123,15 @@ def physical_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def readable(size: float) -> str:
+def readable(size: int | float) -> str:
     """A size in bytes for people: `1.5 GB`."""
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000:
             return f"{size:.3g} {unit}"
         size /= 1000
     return f"{size:.3g} TB"
+
+
+def _held(spec: RunSpec, frames: int) -> int:
+    """Copies of the state that are in memory at once."""
+    return min(frames, spec.segment + 1) + STAGES

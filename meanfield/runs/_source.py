@@ -1,19 +1,30 @@
 """Starting from a frame of another run."""
 
-from collections.abc import Callable
-
-import jax.numpy as jnp
 import numpy as np
 
 from meanfield.errors import InvalidInputError
-from meanfield.measures import AbstractMeasure, AbstractReduction, Gaussian, Points
+from meanfield.measures import AbstractMeasure
 from meanfield.spec import RunSpec
 from meanfield.storage import RunStore
 
+from ._measures import VARIABLES, as_measure, restored, weighted
+from ._precision import dtype_of
 
-def source_measure(
-    spec: RunSpec, reduction: Callable[[RunSpec, int], AbstractReduction]
-) -> AbstractMeasure:
+_ROUNDINGS = 8  # between a time as it is printed and as it is stored
+
+
+def source_dimension(path: str) -> int:
+    """The dimension of a stored run.
+
+    Raises:
+        InputFileError: if there is none.
+        StoreError: if it holds no frame.
+    """
+    frame = RunStore.open(path).last_frame()
+    return frame["x" if "x" in frame else "mean"].shape[-1]
+
+
+def source_measure(spec: RunSpec) -> AbstractMeasure:
     """The frame of `spec.source` at time `spec.at`; a Gaussian of points if asked.
 
     Raises:
@@ -23,41 +34,30 @@ def source_measure(
     """
     dataset = RunStore.open(str(spec.source)).dataset()
     if "run" in dataset.dims:
-        raise InvalidInputError(f"`{spec.source}` holds several draws; give one run.")
-    frame = dataset.isel(time=_index(spec, dataset["time"].values))
-    if "factor" in dataset:
+        raise InvalidInputError(
+            f"`{spec.source}` holds {dataset.sizes['run']} draws; "
+            "start from a run of one."
+        )
+    moment = dataset.isel(time=_index(spec, dataset["time"].values))
+    names = [name for name in VARIABLES if name in moment]
+    frame = {name: moment[name].values.astype(dtype_of(spec)) for name in names}
+    if "factor" in frame:
         if spec.measure == "points":
             raise InvalidInputError(
                 f"`{spec.source}` holds a Gaussian; go on with `measure = gaussian`."
             )
-        mean, factor = frame["mean"].values, frame["factor"].values
-        return Gaussian(jnp.asarray(mean), jnp.asarray(factor))
-    x, weight = jnp.asarray(frame["x"].values), jnp.asarray(frame["weight"].values)
-    points = Points.weighted(
-        x,
-        weight,
-        position=jnp.asarray(frame["position"].values),
-        reduction=reduction(spec, x.shape[0]),
-    )
-    return points if spec.measure == "points" else moments(points)
-
-
-def moments(points: Points) -> Gaussian:
-    """The Gaussian with the moments of `points`; of low rank if they are few."""
-    n, d = points.tokens.x.shape
-    if n >= d:
-        return Gaussian.from_moments(points.mean, points.covariance)
-    mass = points.weights / jnp.sum(points.weights)
-    centred = jnp.where(mass[:, None] > 0, points.tokens.x - points.mean, 0)
-    return Gaussian(points.mean, (jnp.sqrt(mass)[:, None] * centred).T)
+        return restored(spec, frame, {})
+    points = weighted(spec, frame["x"], frame["weight"], frame["position"])
+    return as_measure(spec, points)
 
 
 def _index(spec: RunSpec, times: np.ndarray) -> int:
-    at = float(spec.at) if spec.at is not None else float(times[-1])
+    at = float(times[-1]) if spec.at is None else spec.at
     index = int(np.argmin(np.abs(times - at)))
-    if abs(times[index] - at) > 1e-9 * max(1.0, abs(at)):
+    off = _ROUNDINGS * np.finfo(times.dtype).eps * max(1.0, abs(at))
+    if abs(float(times[index]) - at) > off:
         raise InvalidInputError(
             f"`{spec.source}` has no frame at t = {at:g}; the nearest is at t = "
-            f"{times[index]:.17g}."
+            f"{times[index]!s}."
         )
     return index

@@ -1,0 +1,69 @@
+"""Results to stdout, and single lines to stderr."""
+
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+
+def print_json(values: Mapping[str, Any] | Sequence[Any]) -> None:
+    """One JSON value, and nothing else, on stdout; NaN and infinities are null."""
+    sys.stdout.write(json.dumps(_finite(values), ensure_ascii=False) + "\n")
+
+
+def print_rows(rows: Sequence[Mapping[str, Any]]) -> None:
+    """A table on stdout, a column for each key of the first row."""
+    table = Table(header_style="bold", box=None, pad_edge=False)
+    for header in rows[0]:
+        table.add_column(header.replace("_", " "), overflow="fold")
+    for row in rows:
+        table.add_row(*[plain(cell) for cell in row.values()])
+    console = Console()
+    if not console.is_terminal:
+        console.width = 200  # for other programs, one row is one line
+    console.print(table, highlight=False, markup=False)
+
+
+def print_pairs(pairs: Mapping[str, object]) -> None:
+    """Names and values, aligned, on stdout."""
+    width = max(len(name) for name in pairs)
+    for name, value in pairs.items():
+        sys.stdout.write(f"{name.replace('_', ' '):<{width}}  {plain(value)}\n")
+
+
+def note(line: str) -> None:
+    """A line on stderr."""
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()
+
+
+def number(value: float | None, digits: int = 6) -> str:
+    """A number for people; a dash where there is none."""
+    if value is None or math.isnan(value):
+        return "–"
+    return f"{value:.{digits}g}"
+
+
+def plain(value: object) -> str:
+    """A value as people write it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} = {plain(item)}" for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(plain(item) for item in value)
+    return "–" if value is None else str(value)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value

@@ -1,0 +1,55 @@
+"""Attention matrices of a stored run, to look at."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from meanfield.attention import plans
+from meanfield.errors import InvalidInputError
+from meanfield.measures import Points
+from meanfield.spec import parse
+from meanfield.storage import RunStore
+
+from ._build import moved_by
+from ._measures import restored
+from ._parameters import Draw
+
+if TYPE_CHECKING:
+    import xarray
+
+MOST_SHOWN = 1024  # tokens of which an attention matrix is worth a picture
+
+
+def with_attention(
+    path: Path, data: "xarray.Dataset", at: Sequence[float] | None
+) -> "xarray.Dataset":
+    """`data` with the attention matrices at the frames nearest to the times `at`.
+
+    By default the first, the middle and the last frame.
+
+    Raises:
+        InvalidInputError: for a Gaussian, several draws, or too many tokens.
+    """
+    if "x" not in data or "run" in data.dims:
+        raise InvalidInputError("Attention matrices are those of one run of points.")
+    if data.sizes["token"] > MOST_SHOWN:
+        raise InvalidInputError(
+            f"An attention matrix of {data.sizes['token']} tokens is too large to look "
+            f"at; up to {MOST_SHOWN} are drawn."
+        )
+    spec = parse(RunStore.open(path).spec, where=f"the spec of `{path}`")
+    moves = moved_by(spec, data.sizes["coord"], Draw(spec.seed))
+    static = {name: data[name].values for name in ("weight", "position")}
+    times, x = data["time"].values, data["x"].values
+    wanted = at or [times[0], times[len(times) // 2], times[-1]]
+    nearest = sorted({int(np.argmin(np.abs(times - t))) for t in wanted})
+    matrices = []
+    for index in nearest:
+        mu = restored(spec, {"x": x[index]}, static)
+        assert isinstance(mu, Points)
+        matrices.append(np.asarray(plans(moves, float(times[index]), mu)))
+    dims = ("snapshot", "head", "query", "token")
+    with_matrices = data.assign(attention=(dims, np.stack(matrices)))
+    return with_matrices.assign_coords(snapshot=times[nearest])

@@ -1,0 +1,157 @@
+"""A run under way: its members, segment by segment."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from meanfield.flows import AbstractStepping, AbstractStop, flow
+from meanfield.measures import AbstractMeasure
+from meanfield.spec import RunSpec
+
+from ._build import Member, dimension, member, moved_by, stepping, stops, times
+from ._endings import Outcome
+from ._measures import Arrays, frame_of, frames_of, restored, static_of
+from ._parameters import Draw, embedded
+from ._plan import refuse_too_large
+
+
+@dataclass
+class Run:
+    """A run under way: its members, where they are, and how those that ended did.
+
+    Attributes:
+        spec: with the numbers of its matrix files.
+        static: the arrays of the measures that do not move.
+        done: the index of the frame that the members are at.
+    """
+
+    spec: RunSpec
+    members: list[Member]
+    static: Mapping[str, np.ndarray]
+    outcomes: list[Outcome]
+    ts: Float[np.ndarray, " times"]
+    stepping: AbstractStepping
+    stops: tuple[AbstractStop, ...]
+    done: int = 0
+
+    @property
+    def last(self) -> int:
+        """The index of the last frame."""
+        return len(self.ts) - 1
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing is left to integrate."""
+        return self.done >= self.last or not any(o.going for o in self.outcomes)
+
+    @property
+    def steps(self) -> int:
+        """The steps taken so far, by all members."""
+        return sum(outcome.accepted for outcome in self.outcomes)
+
+
+def start(spec: RunSpec) -> Run:
+    """A run before its first step; all that can be refused is refused here.
+
+    Raises:
+        InvalidInputError: if keys do not fit together.
+        InputFileError: if a file that the spec names cannot be read.
+        NotClosedError: if a Gaussian meets an attention that does not keep it one.
+        ResourceError: if it cannot fit into memory.
+    """
+    spec = embedded(spec)
+    if spec.model is None:
+        makes_tokens = spec.source is None and not spec.init.startswith("@")
+        makes_tokens &= spec.measure == "points" or spec.init != "gaussian"
+        refuse_too_large(spec, spec.n if makes_tokens else 0, dimension(spec))
+    members = [member(spec, i) for i in range(spec.draws or 1)]
+    static = static_of(members[0].measure)
+    # A resumed run starts from stored arrays; so must the run, to have the same bits.
+    stored = [restored(spec, frame_of(m.measure), static) for m in members]
+    pairs = zip(members, stored, strict=True)
+    run = _run(spec, [Member(m.dynamics, mu) for m, mu in pairs], static)
+    _check_field(run)
+    return run
+
+
+def continued(
+    spec: RunSpec,
+    frame: Mapping[str, np.ndarray],
+    static: Mapping[str, np.ndarray],
+    outcomes: Sequence[Outcome],
+) -> Run:
+    """A run at a stored frame; files of tokens are no longer needed."""
+    d = frame["x" if "x" in frame else "mean"].shape[-1]
+    members = []
+    for i in range(spec.draws or 1):
+        own = frame if spec.draws is None else {k: a[i] for k, a in frame.items()}
+        moves = moved_by(spec, d, Draw(spec.seed, i))
+        members.append(Member(moves, restored(spec, own, static)))
+    run = _run(spec, members, static)
+    run.outcomes = list(outcomes)
+    return run
+
+
+def integrate_segment(run: Run) -> Arrays:
+    """The frames of one more segment; its edges come from the spec, not the clock.
+
+    After an early end the last of them is the state it ended with.
+    """
+    size = min(run.spec.segment, run.last)
+    stop = min(run.done + size, run.last)
+    # Every segment has one shape, so that all share one compilation.
+    padding = np.full(run.done + size - stop, run.ts[stop])
+    ts = np.append(run.ts[run.done : stop + 1], padding)
+    pieces = [_advance(run, i, ts, stop - run.done) for i in range(len(run.members))]
+    keep = slice(0 if run.done == 0 else 1, stop - run.done + 1)
+    frames = {name: np.stack([p[name][keep] for p in pieces]) for name in pieces[0]}
+    kept = run.ts[run.done : stop + 1][keep]
+    run.done = stop
+    if run.spec.draws is not None:
+        return {"time": kept, **frames}
+    frames = {"time": kept, **{name: array[0] for name, array in frames.items()}}
+    return frames if run.outcomes[0].going else _with_end(run, frames)
+
+
+def _with_end(run: Run, frames: Arrays) -> Arrays:
+    """Frames up to where a flow ended, and that state as the last."""
+    end = frames["time"].dtype.type(run.outcomes[0].time)
+    before = frames["time"] < end
+    last = {"time": np.asarray(end), **frame_of(run.members[0].measure)}
+    return {
+        name: np.concatenate([array[before], last[name][None]])
+        for name, array in frames.items()
+    }
+
+
+def _run(spec: RunSpec, members: list[Member], static: Mapping[str, np.ndarray]) -> Run:
+    ts = times(spec)
+    outcomes = [Outcome.at_start(float(ts[0])) for _ in members]
+    return Run(spec, members, static, outcomes, ts, stepping(spec, ts), stops(spec))
+
+
+def _check_field(run: Run) -> None:
+    """Lets pairs that do not work fail before anything is written."""
+    dynamics, mu = run.members[0].dynamics, run.members[0].measure
+    eqx.filter_eval_shape(lambda: mu.transport(dynamics.field(float(run.ts[0]), mu)))
+
+
+def _advance(run: Run, index: int, ts: np.ndarray, end: int) -> Arrays:
+    """Moves one member to the end of the segment; one that has ended stays."""
+    own, before = run.members[index], run.outcomes[index]
+    if not before.going:
+        still = frame_of(own.measure)
+        return {name: np.stack([a] * len(ts)) for name, a in still.items()}
+    trajectory = jax.block_until_ready(
+        flow(own.dynamics, own.measure, ts, stepping=run.stepping, stop=run.stops)
+    )
+    after = before.after(trajectory, float(run.ts[-1]))
+    # Going on starts from the stored frame, so that a resumed run has the same bits.
+    measure: AbstractMeasure = trajectory.at(end) if after.going else trajectory.final
+    run.outcomes[index] = after
+    run.members[index] = Member(own.dynamics, measure)
+    return frames_of(own.measure, trajectory.coordinates)

@@ -1,0 +1,9 @@
+from ._files import located as located
+from ._files import read_toml as read_toml
+from ._model import MATRICES as MATRICES
+from ._model import AttentionSpec as AttentionSpec
+from ._model import LayerSpec as LayerSpec
+from ._model import Matrix as Matrix
+from ._model import RunSpec as RunSpec
+from ._parsing import parse as parse
+from ._presets import presets as presets

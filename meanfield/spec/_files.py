@@ -1,0 +1,61 @@
+"""TOML files, and where the files are that a spec names."""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from meanfield.errors import InputFileError
+
+from ._model import MATRICES
+
+_NAMED_BY_AT = (*MATRICES, "init", "text")
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The values in a TOML file, unchecked, its file names located in its folder.
+
+    Raises:
+        InputFileError: if it is missing, unreadable or no TOML.
+    """
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputFileError(f"There is no file `{path}`.") from None
+    except UnicodeDecodeError:
+        raise InputFileError(f"`{path}` is no text: a spec is a TOML file.") from None
+    except OSError as error:
+        reason = error.strerror or error
+        raise InputFileError(f"`{path}` cannot be read: {reason}.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise InputFileError(f"`{path}` is no TOML: {error}.") from None
+    return located(values, path.parent)
+
+
+def located(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """`values` with absolute paths: those that are relative start from `folder`.
+
+    These are the values `@FILE` of matrices, of `init` and of `text`, the run `source`,
+    and a `model` that is a folder there.
+    """
+    found = {key: _located(key, value, folder) for key, value in values.items()}
+    for name in ("layers", "terms"):
+        if isinstance(found.get(name), list):
+            found[name] = [
+                located(item, folder) if isinstance(item, dict) else item
+                for item in found[name]
+            ]
+    return found
+
+
+def _located(key: str, value: Any, folder: Path) -> Any:
+    if not isinstance(value, str):
+        return value
+    if key in _NAMED_BY_AT and value.startswith("@"):
+        return f"@{_absolute(value[1:], folder)}"
+    is_path = key == "source" or (key == "model" and (folder / value).is_dir())
+    return _absolute(value, folder) if is_path else value
+
+
+def _absolute(name: str, folder: Path) -> str:
+    return str((folder / Path(name).expanduser()).absolute())

@@ -1,0 +1,68 @@
+"""From names and values to a spec, with one line for what is wrong."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from meanfield._registry import suggestion
+from meanfield.errors import InvalidInputError
+
+from ._model import MATRICES, LayerSpec, RunSpec
+
+_SHOWN = 60  # characters of a bad value that a message repeats
+
+
+def parse(values: Mapping[str, Any], *, where: str = "the spec") -> RunSpec:
+    """A `RunSpec` from names and values.
+
+    Args:
+        values: the keys that are given.
+        where: what is being read, for messages.
+
+    Raises:
+        InvalidInputError: naming the key, the value and what works.
+    """
+    try:
+        return RunSpec.model_validate(dict(values))
+    except ValidationError as error:
+        problem = _first(error.errors())
+        raise InvalidInputError(f"In {where}: {_explained(problem)}") from None
+
+
+def _first(problems: list[ErrorDetails]) -> ErrorDetails:
+    """The problem to tell; unknown keys first, for they may explain the others."""
+    unknown = [p for p in problems if p["type"] == "extra_forbidden"]
+    ours = [p for p in problems if p["type"] == "value_error"]
+    return (unknown or ours or problems)[0]
+
+
+def _explained(problem: ErrorDetails) -> str:
+    path = [str(part) for part in problem["loc"]]
+    if problem["type"] == "extra_forbidden":
+        model = RunSpec if len(path) == 1 else LayerSpec
+        near = suggestion(path[-1], list(model.model_fields))
+        return f"there is no key `{'.'.join(path)}`; {near}"
+    said = str(problem.get("ctx", {}).get("error", ""))
+    if not path or path[-1].isdigit():
+        return f"{said}."
+    matrix = next((i for i, part in enumerate(path) if part in MATRICES), None)
+    if matrix is not None:
+        said = said or "must be finite: a number, a list of rows, @FILE.npy or a law"
+        return f"`{'.'.join(path[: matrix + 1])}` {said}; got {_shown(problem)}."
+    key = ".".join(path)
+    if problem["type"] == "missing":
+        return f"`{key}` is missing."
+    return f"`{key}` cannot be {_shown(problem)}: {_plain(problem['msg'])}."
+
+
+def _shown(problem: ErrorDetails) -> str:
+    text = repr(problem["input"])
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def _plain(message: str) -> str:
+    """What pydantic says, as the end of a sentence."""
+    text = message.removeprefix("Input should be ")
+    return f"it must be {text}" if text != message else message.lower()

@@ -1,0 +1,79 @@
+"""Keys that do not go together: a key that would do nothing is an error."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+_ATTENTION = ("A", "Q", "K", "V", "epsilon", "heads", "scale", "mask")
+
+# What a key brings itself, and the keys that would then do nothing.
+_BROUGHT = {
+    "model": ("its own parameters", (*_ATTENTION, "layers", "terms", "depth", "d")),
+    "text": ("its own tokens", ("n", "init", "mean", "cov", "draws")),
+    "source": ("its own start", ("n", "init", "mean", "cov", "weights", "draws")),
+    "times": ("the times of all frames", ("t", "frames")),
+    "dt": ("fixed steps", ("rtol",)),
+}
+
+
+def check_attention(given: Mapping[str, Any]) -> None:
+    """Checks that the scores are given in one way.
+
+    Raises:
+        ValueError: if they are not.
+    """
+    if given["A"] is not None and (given["Q"], given["K"]) != (None, None):
+        raise ValueError("give either `A`, or `Q` and `K`")
+    if (given["Q"] is None) != (given["K"] is None):
+        raise ValueError("`Q` and `K` come together")
+
+
+def check_run(given: Mapping[str, Any]) -> None:
+    """Checks that the keys of a run, those that were given, go together.
+
+    Raises:
+        ValueError: naming the keys, and what to do.
+    """
+    given = {key: value for key, value in given.items() if value not in (None, ())}
+    for key, (what, others) in _BROUGHT.items():
+        idle = [other for other in others if key in given and other in given]
+        if idle:
+            raise ValueError(f"`{key}` brings {what}: leave out `{idle[0]}`")
+    idle = [key for key in ("n", "mean", "cov") if key in given]
+    if idle and str(given.get("init", "")).startswith("@"):
+        raise ValueError(f"tokens from a file have their `{idle[0]}`: leave it out")
+    _check_together(given)
+    _check_times(given)
+    _check_layers(given)
+
+
+def _check_together(given: Mapping[str, Any]) -> None:
+    if ("source" in given) != ("at" in given):
+        raise ValueError("`at` is the time of a frame in a run to start from")
+    if "model" in given and "text" not in given and "source" not in given:
+        raise ValueError("`model` needs `text`: the words that become its tokens")
+    for key in ("text", "model_layers", "model_heads"):
+        if key in given and "model" not in given:
+            raise ValueError(f"`{key}` needs `model`: a transformer, such as minilm")
+
+
+def _check_times(given: Mapping[str, Any]) -> None:
+    if "times" in given and not (len(given["times"]) > 1 and _increase(given["times"])):
+        raise ValueError("`times` must be at least two, increasing strictly")
+
+
+def _check_layers(given: Mapping[str, Any]) -> None:
+    layers = given.get("layers", ())
+    if not _increase([layer.t for layer in layers]):
+        raise ValueError("the times `t` of `layers` must increase strictly")
+    if given.get("depth") == "interpolated" and len(layers) < 2:
+        raise ValueError("`depth = interpolated` needs at least two `layers`")
+    for keys in (("A", "Q"), *((key,) for key in _ATTENTION[3:])):
+        idle = [key for key in keys if key in given]
+        own = [not layer.model_fields_set.isdisjoint(keys) for layer in layers]
+        if layers and idle and all(own):
+            raise ValueError(f"all `layers` have their own `{idle[0]}`: leave it out")
+
+
+def _increase(ts: Sequence[float]) -> bool:
+    return all(a < b for a, b in pairwise(ts))

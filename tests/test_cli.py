@@ -1,0 +1,219 @@
+"""Each command, as a user types it, in this process."""
+
+import json
+import math
+import time
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import Finished
+
+from meanfield import runs
+
+Command = Callable[..., Finished]
+
+GAUSSIAN = ("simulate", "--measure", "gaussian", "--V", "1", "--cov", "2", "--t", "10")
+CLOUD = ("simulate", "--n", "12", "--d", "2", "--A=-1", "--t", "1", "--frames", "6")
+KEYS = {"run", "ending", "t", "t_star", "measure", "attention", "n", "d", "dtype"} | {
+    "seconds",
+    "compile_seconds",
+    "mean",
+    "covariance",
+}
+
+
+@pytest.fixture
+def run(cli: Command) -> str:
+    assert cli(*CLOUD, "--out", "run.zarr").code == 0
+    return "run.zarr"
+
+
+@pytest.mark.parametrize("minus", [("--A", "-1"), ("--A=-1",)])
+def test_the_closed_form_comes_out_as_one_json_object(
+    cli: Command, minus: tuple[str, ...]
+) -> None:
+    done = cli(*GAUSSIAN, *minus, "--json")
+    report = json.loads(done.out)
+    assert done.code == 0
+    assert done.out.count("\n") == 1
+    assert report.keys() >= KEYS
+    assert abs(report["covariance"][0][0] - 2 / 41) < 1e-9
+    assert report["t_star"] is None
+    assert report["run"] is None
+
+
+def test_a_blow_up_is_a_result(cli: Command) -> None:
+    done = cli(*GAUSSIAN, "--A", "1", "--json")
+    report = json.loads(done.out)
+    assert (done.code, report["ending"]) == (0, "blow-up")
+    assert abs(report["t_star"] - 0.25) < 1e-6
+
+
+def test_seconds_and_compile_seconds_add_up(cli: Command) -> None:
+    begin = time.perf_counter()
+    done = cli(*CLOUD, "--json")
+    wall = time.perf_counter() - begin
+    report = json.loads(done.out)
+    assert report["compile_seconds"] > 0
+    assert report["seconds"] >= 0
+    # Options and imports, all loaded by now, are what is left.
+    assert abs(wall - report["seconds"] - report["compile_seconds"]) < 0.3
+
+
+def test_nothing_is_written_without_out(cli: Command, tmp_path: Path) -> None:
+    done = cli(*CLOUD)
+    assert done.code == 0
+    assert "not stored" in done.out
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_options_beat_the_file_and_the_file_beats_the_preset(
+    cli: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "spec.toml").write_text("t = 0.5\nn = 4\nframes = 3\n")
+    options = ("--preset", "collapse", "--n", "3", "--out", "run")
+    assert cli("simulate", "spec.toml", *options).code == 0
+    keys = tomllib.loads(cli("show", "run", "--toml").out)
+    assert keys == {"A": -1.0, "V": 1.0, "d": 2, "t": 0.5, "n": 3, "frames": 3}
+
+
+def test_q_and_k_replace_the_a_of_a_preset(cli: Command) -> None:
+    options = ("--Q", "[[1,0]]", "--K", "[[0,1]]", "--n", "3", "--t", "0.1")
+    assert cli("simulate", "--preset", "collapse", *options).code == 0
+
+
+def test_a_run_repeats_from_its_own_keys(
+    cli: Command, run: str, tmp_path: Path
+) -> None:
+    (tmp_path / "again.toml").write_text(cli("show", run, "--toml").out)
+    assert cli("simulate", "again.toml", "--out", "again").code == 0
+    first, second = (runs.dataset(tmp_path / name) for name in (run, "again"))
+    assert first["x"].values.tobytes() == second["x"].values.tobytes()
+    shown = json.loads(cli("show", run, "--json", "--check").out)
+    assert shown["spec"] == tomllib.loads((tmp_path / "again.toml").read_text())
+    assert shown["ending"] == "finished"
+    assert shown["frames"] == 6
+
+
+def test_from_goes_on_with_other_parameters(
+    cli: Command, run: str, tmp_path: Path
+) -> None:
+    args = ("--from", run, "--at", "0.4", "--A", "2", "--t", "0.6", "--out", "b")
+    assert cli("simulate", *args).code == 0
+    a, b = runs.dataset(tmp_path / run), runs.dataset(tmp_path / "b")
+    np.testing.assert_array_equal(b["x"].values[0], a["x"].values[2])
+    last = cli("simulate", "--from", run, "--t", "1.2", "--dry-run", "--json")
+    assert json.loads(last.out)["n"] == 12
+
+
+def test_resume_of_a_finished_run_says_so(cli: Command, run: str) -> None:
+    report = json.loads(cli("resume", run, "--json").out)
+    assert (report["ending"], report["t"], report["n"]) == ("finished", 1.0, 12)
+
+
+def test_every_fitting_panel_is_drawn(cli: Command, run: str, tmp_path: Path) -> None:
+    done = cli("plot", run, "--panel", "all")
+    names = ["tokens", "spectrum", "clusters", "cone", "disc", "attention"]
+    assert done.code == 0, done.err
+    drawn = {path.name for path in tmp_path.iterdir()} - {run}
+    assert drawn == {f"run-{n}.{e}" for n in names for e in ("pdf", "png")}
+    assert cli("plot", run, "--out", "one.svg").code == 0
+    assert (tmp_path / "one.svg").exists()
+
+
+def test_a_movie_and_tables_are_written(
+    cli: Command, run: str, tmp_path: Path
+) -> None:
+    assert cli("animate", run, "--fps", "5").code == 0
+    assert (tmp_path / "run.gif").read_bytes()[:3] == b"GIF"
+    assert cli("export", run, "run.npz").code == 0
+    assert np.load(tmp_path / "run.npz")["x"].shape == (6, 12, 2)
+    assert cli("export", run, "run.csv").code == 0
+    table = np.genfromtxt(tmp_path / "run.csv", delimiter=",", names=True)
+    assert len(table) == 6 * 12
+
+
+def test_draws_are_drawn_as_bands(cli: Command, tmp_path: Path) -> None:
+    small = ("--n", "6", "--d", "2", "--t", "0.3", "--frames", "4", "--A", "normal")
+    done = cli("simulate", *small, "--draws", "3", "--out", "many", "--json")
+    report = json.loads(done.out)
+    assert report["endings"] == {"finished": 3}
+    assert np.shape(report["covariance"]) == (3, 2, 2)
+    assert cli("plot", "many", "--panel", "spectrum").code == 0
+    assert (tmp_path / "many-spectrum.png").exists()
+
+
+def test_a_dry_run_writes_and_integrates_nothing(cli: Command, tmp_path: Path) -> None:
+    done = cli("simulate", "--n", "5000", "--dry-run", "--json", "--out", "run")
+    plan = json.loads(done.out)
+    assert plan["n"] == 5000
+    assert plan["reduction"].startswith("blocked")
+    assert plan["disk"] == 5000 * 8 * 101
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--precision", "single"),
+        ("--dt", "0.1"),
+        ("--dt", "0.1", "--solver", "heun"),
+        ("--attention", "linear", "--mask", "causal"),
+        ("--attention", "sinkhorn", "--iterations", "3", "--mask", "window:0.5"),
+        ("--heads", "2", "--scale", "sqrt-k"),
+        ("--init", "ring", "--weights", "[1,2,3,4,5,6,7,8,9,10,11,0]"),
+    ],
+)
+def test_variations_run(cli: Command, options: tuple[str, ...]) -> None:
+    done = cli(*CLOUD, *options, "--json")
+    assert done.code == 0, done.err
+    report = json.loads(done.out)
+    assert report["ending"] == "finished"
+    single = "single" in options
+    assert report["dtype"] == ("float32" if single else "float64")
+    assert math.isfinite(np.sum(report["covariance"]))
+
+
+def test_a_plugin_brings_its_own_attention(cli: Command, tmp_path: Path) -> None:
+    """Ours is softmax with the score `|x|` times nothing: uniform weights."""
+    (tmp_path / "mine.py").write_text(
+        "import jax.numpy as jnp\n"
+        "from meanfield.attention import Attention, Softmax, variant\n"
+        "from meanfield.scores import Dot\n"
+        "@variant('test-uniform')\n"
+        "def uniform(Q, K, V, *, epsilon=1.0):\n"
+        "    return Attention(Dot(0 * jnp.asarray(Q), K, epsilon), Softmax(), V)\n"
+    )
+    plugin = ("--plugin", "mine.py", "--attention", "test-uniform", "--json")
+    report = json.loads(cli(*CLOUD, "--V", "1", *plugin).out)
+    listed = json.loads(cli("list", "attentions", "--json").out)
+    assert "test-uniform" in [row["name"] for row in listed]
+    # Every token moves like the mean: the cloud is shifted, its mean grows like e^t.
+    start = runs.member(runs_spec()).measure
+    mean, covariance = runs.moments_of(start)
+    np.testing.assert_allclose(report["mean"], math.e * mean, rtol=1e-8)
+    np.testing.assert_allclose(report["covariance"], covariance, rtol=1e-12)
+
+
+def runs_spec():  # noqa: ANN201
+    from meanfield.spec import parse
+
+    return parse({"n": 12, "d": 2, "A": -1.0})
+
+
+@pytest.mark.parametrize("kind", ["attentions", "clouds", "masks", "models"])
+def test_lists_hold_names(cli: Command, kind: str) -> None:
+    rows = json.loads(cli("list", kind, "--json").out)
+    shown = cli("list", kind).out
+    assert rows
+    assert [row["name"] for row in rows if row["name"] not in shown] == []
+
+
+def test_models_and_names_are_shown(cli: Command) -> None:
+    assert json.loads(cli("models", "list", "--json").out)[0]["name"] == "minilm"
+    assert json.loads(cli("show", "collapse", "--json").out)["keys"]["d"] == 2
+    assert "Sinkhorn" in cli("show", "sinkhorn").out
+    assert "jax" in json.loads(cli("info", "--json").out)

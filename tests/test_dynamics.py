@@ -1,0 +1,332 @@
+"""Dynamics made of dynamics: prefixes and masks, sums, heads, layers."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers import Case, assert_close, case, gaussian, parameters
+from jaxtyping import Array
+from reference import Parameters, masked_velocity, velocity
+
+from meanfield.attention import Attention, Sinkhorn, Softmax, attentions
+from meanfield.dynamics import (
+    AbstractDynamics,
+    Heads,
+    Interpolated,
+    Layers,
+    Prefix,
+    Sum,
+    Window,
+    causal,
+    stacked,
+)
+from meanfield.dynamics.prefix import Mask
+from meanfield.errors import InvalidInputError, UnsupportedError
+from meanfield.fields import Affine
+from meanfield.flows import Status, flow
+from meanfield.measures import AbstractMeasure, Points
+from meanfield.scores import Dot, Masked
+from meanfield.tokens import Tokens
+
+every_variant = pytest.mark.parametrize("name", list(attentions))
+
+# A Sinkhorn solve stops at a marginal error of 4e-11: that, in units of eps.
+SOLVED = 3.0 * np.finfo(np.float64).eps ** (-1 / 3)
+ULPS = {"sinkhorn": SOLVED}
+
+
+@eqx.filter_jit
+def velocities(dynamics: AbstractDynamics, mu: Points, t: float = 0.0) -> Array:
+    return dynamics.field(t, mu)(mu.tokens)
+
+
+@eqx.filter_jit
+def affine(dynamics: AbstractDynamics, mu: AbstractMeasure) -> Affine:
+    field = dynamics.field(0.0, mu)
+    assert isinstance(field, Affine)
+    return field
+
+
+def before(n: int) -> np.ndarray:
+    return np.tril(np.ones((n, n), bool))
+
+
+# Masks
+
+
+@every_variant
+def test_prefix_is_the_restricted_measure(name: str, rng: np.random.Generator):
+    """Token by token, against the reference on the tokens seen and no other."""
+    c = case(rng)
+    v = velocities(Prefix(c.attention(name)), c.points())
+    expected = masked_velocity(name, c.p, c.x, c.w, before(len(c.x)))
+    assert_close(v, expected, ulps=ULPS.get(name, 300), scale=1.0)
+
+
+@every_variant
+def test_window_is_the_restricted_measure(name: str, rng: np.random.Generator):
+    c = case(rng)
+    position = np.linspace(0, 1, 7)
+    lag = position[:, None] - position[None, :]
+    sees = (lag >= 0) & (lag <= 0.4)
+    v = velocities(Prefix(c.attention(name), Window(0.4)), c.points())
+    assert_close(
+        v,
+        masked_velocity(name, c.p, c.x, c.w, sees),
+        ulps=ULPS.get(name, 300),
+        scale=1.0,
+    )
+
+
+def row_wise() -> list[str]:
+    """The variants whose weights of a query depend on its row of scores alone."""
+    one = np.eye(1)
+    made = {name: make(one, one, one) for name, make in attentions.items()}
+    kept = {n for n, a in made.items() if not isinstance(a.coupling, Sinkhorn)}
+    # Weights that no row normalises lose mass under a mask; `Prefix` restores it.
+    return sorted(kept & {"softmax", "l2", "linear-expansion"})
+
+
+@pytest.mark.parametrize("name", row_wise())
+@pytest.mark.parametrize("mask", [causal, Window(0.4)], ids=["causal", "window"])
+def test_masked_scores_are_the_fast_prefix(
+    name: str, mask: Mask, rng: np.random.Generator
+):
+    c = case(rng)
+    plain = c.attention(name)
+    masked = Attention(Masked(plain.score, mask), plain.coupling, plain.value)
+    fast = velocities(masked, c.points())
+    assert_close(fast, velocities(Prefix(plain, mask), c.points()), scale=1.0)
+
+
+@every_variant
+def test_the_future_has_no_influence(name: str, rng: np.random.Generator):
+    """The derivative of token i's velocity by token j > i is zero, exactly."""
+    c = case(rng, n=5, d=2)
+    prefix, mu = Prefix(c.attention(name)), c.points()
+    v = lambda x: prefix.field(0.0, mu.at(x))(Tokens(x, mu.tokens.position))
+    J = jax.jit(jax.jacrev(v))(mu.tokens.x)
+    assert jnp.all(jnp.isfinite(J))
+    for i in range(5):
+        assert not np.any(J[i, :, i + 1 :])
+    assert np.any(np.abs(J[4, :, :4]) > 1e-8)  # and the past has some
+
+
+def test_equal_positions_see_each_other(rng: np.random.Generator):
+    c = case(rng, n=4)
+    mu = Points.weighted(c.x, c.w, position=[0.0, 0.5, 0.5, 1.0])
+    sees = np.array([[1, 0, 0, 0], [1, 1, 1, 0], [1, 1, 1, 0], [1, 1, 1, 1]], bool)
+    v = velocities(Prefix(c.attention("softmax")), mu)
+    assert_close(v, masked_velocity("softmax", c.p, c.x, c.w, sees))
+
+
+def test_a_token_that_sees_nothing_stays(rng: np.random.Generator):
+    """The first tokens have no weight, so nothing there can be seen."""
+    c = case(rng, n=4, d=2)
+    mu = Points.weighted(c.x, [0.0, 0.0, 1.0, 3.0], position=np.linspace(0, 1, 4))
+    for name in ("softmax", "sinkhorn", "exp"):
+        prefix = Prefix(c.attention(name))
+        v = velocities(prefix, mu)
+        assert_close(v[:2], jnp.zeros((2, 2)))
+        assert np.all(np.isfinite(v))
+        assert np.any(v[2:])
+        total = lambda x, p=prefix: jnp.sum(
+            p.field(0.0, mu.at(x))(mu.at(x).tokens) ** 2
+        )
+        assert jnp.all(jnp.isfinite(jax.jit(jax.grad(total))(mu.tokens.x)))
+
+
+def test_a_nonuniform_time_marginal_is_a_choice_of_weights(rng: np.random.Generator):
+    """Repeating a token is the same as giving it the weight of its copies."""
+    c = case(rng, n=4)
+    position = np.array([0.1, 0.2, 0.6, 0.9])
+    copies = np.array([1, 3, 2, 1])
+    weighted = Points.weighted(c.x, copies, position=position)
+    repeated = Points.uniform(
+        np.repeat(c.x, copies, axis=0), position=np.repeat(position, copies)
+    )
+    for name in ("softmax", "sinkhorn", "sigmoid"):
+        prefix = Prefix(c.attention(name))
+        v = velocities(prefix, repeated)
+        once = np.cumsum(copies) - 1
+        assert_close(v[once], velocities(prefix, weighted), ulps=SOLVED)
+
+
+def test_prefix_reports_the_worst_of_its_solves(rng: np.random.Generator):
+    c = case(rng, n=6)
+    hasty = Attention(Dot(c.p.Q, c.p.K, 0.1), Sinkhorn(max_iterations=2), c.p.V)
+    solves = jax.jit(lambda mu: Prefix(hasty).field(0.0, mu).convergence)
+    found = solves(c.points())
+    assert found.residual > found.tolerance
+    first = Points.uniform(c.x[:1], position=[0.0])
+    alone = solves(first)
+    assert alone.residual <= alone.tolerance  # one token: nothing to solve
+    assert Prefix(c.attention("softmax")).field(0.0, c.points()).convergence is None
+
+
+def test_prefix_flows(rng: np.random.Generator):
+    """Token i of a causal flow moves as it does in the flow of tokens 0..i."""
+    c = case(rng, n=5, d=2)
+    for name in ("softmax", "sinkhorn"):
+        prefix = Prefix(c.attention(name))
+        whole = flow(prefix, c.points(), [0.0, 0.2])
+        position = np.linspace(0, 1, 5)[:3]
+        part = Points.weighted(c.x[:3], c.w[:3], position=position)
+        short = flow(prefix, part, [0.0, 0.2])
+        assert whole.status == Status.FINISHED
+        assert_close(whole.last[:3], short.last, ulps=1e8)  # 2e-8: solver tolerance
+
+
+def test_masks_need_positions_and_points(rng: np.random.Generator):
+    c = case(rng)
+    prefix = Prefix(c.attention("softmax"))
+    with pytest.raises(InvalidInputError, match="position"):
+        prefix.field(0.0, Points.uniform(c.x))
+    with pytest.raises(InvalidInputError, match="position"):
+        prefix.field(0.0, c.points())(c.queries())
+    with pytest.raises(UnsupportedError, match="points"):
+        prefix.field(0.0, gaussian(rng, 3))
+    masked = Attention(Masked(Dot(c.p.Q, c.p.K), causal), Softmax(), c.p.V)
+    with pytest.raises(InvalidInputError, match="position"):
+        masked.field(0.0, c.points())(c.queries())
+
+
+# Sums and heads
+
+
+def members(rng: np.random.Generator, name: str, count: int = 3) -> list[Attention]:
+    ps = [parameters(rng, 3) for _ in range(count)]
+    return [attentions[name](p.Q, p.K, p.V, epsilon=p.epsilon) for p in ps]
+
+
+@every_variant
+def test_heads_are_the_sum_of_their_members(name: str, rng: np.random.Generator):
+    c = case(rng)
+    each = members(rng, name)
+    heads = velocities(Heads(stacked(each)), c.points())
+    total = sum(np.asarray(velocities(one, c.points())) for one in each)
+    assert_close(heads, total, ulps=ULPS.get(name, 300), scale=1.0)
+    assert_close(velocities(Sum(*each), c.points()), total, ulps=ULPS.get(name, 300))
+
+
+def test_heads_built_by_vmap_are_heads_built_by_stacking(rng: np.random.Generator):
+    c = case(rng)
+    for name in attentions:
+        each = members(rng, name)
+        Q, K = (jnp.stack([getattr(one.score, m) for one in each]) for m in "QK")
+        carries = name in ("sinkhorn", "linear-expansion")  # 1 / epsilon in the value
+        V = jnp.stack([one.value for one in each]) * (0.8 if carries else 1)
+        make = lambda Q, K, V, name=name: attentions[name](Q, K, V, epsilon=0.8)
+        built = Heads(eqx.filter_vmap(make)(Q, K, V))
+        expected = velocities(Heads(stacked(each)), c.points())
+        assert_close(velocities(built, c.points()), expected, ulps=SOLVED)
+
+
+@pytest.mark.parametrize("name", ["softmax", "l2", "sinkhorn", "linear"])
+def test_heads_of_a_gaussian_are_affine(name: str, rng: np.random.Generator):
+    mu, each = gaussian(rng, 3, 2), members(rng, name)
+    heads, total = affine(Heads(stacked(each)), mu), affine(Sum(*each), mu)
+    fields = [affine(one, mu) for one in each]
+    assert_close(heads.linear, sum(np.asarray(f.linear) for f in fields))
+    assert_close(heads.offset, sum(np.asarray(f.offset) for f in fields))
+    assert_close(total.linear, heads.linear)
+    assert_close(total.offset, heads.offset)
+
+
+def test_differential_attention_is_two_heads(rng: np.random.Generator):
+    c, other = case(rng), parameters(rng, 3)
+    first = c.attention("softmax")
+    second = attentions["softmax"](other.Q, other.K, -0.4 * c.p.V)
+    v = velocities(Heads(stacked([first, second])), c.points())
+    minus = Parameters(other.Q, other.K, 0.4 * c.p.V)
+    expected = velocity("softmax", c.p, c.x, c.x, c.w)
+    assert_close(v, expected - velocity("softmax", minus, c.x, c.x, c.w))
+
+
+def test_a_sum_mixes_kinds_and_reports_the_worst(rng: np.random.Generator):
+    c = case(rng)
+    hasty = Attention(Dot(c.p.Q, c.p.K, 0.1), Sinkhorn(max_iterations=2), c.p.V)
+    mixed = Sum(c.attention("softmax"), hasty, c.attention("sinkhorn"))
+    found = eqx.filter_jit(lambda mu: mixed.field(0.0, mu).convergence)(c.points())
+    assert found is not None
+    assert found.residual > found.tolerance
+
+
+def test_heads_of_a_prefix_and_prefix_of_heads_agree(rng: np.random.Generator):
+    c, each = case(rng), members(rng, "softmax", 2)
+    inside = Prefix(Heads(stacked(each)))
+    outside = Heads(stacked([Prefix(one) for one in each]))
+    assert_close(velocities(outside, c.points()), velocities(inside, c.points()))
+
+
+def test_unlike_dynamics_do_not_stack(rng: np.random.Generator):
+    c, wide = case(rng), case(rng, d=4)
+    for others in (
+        [c.attention("softmax"), c.attention("l2")],
+        [c.attention("softmax"), wide.attention("softmax")],
+    ):
+        with pytest.raises(InvalidInputError, match="Sum"):
+            stacked(others)
+    with pytest.raises(InvalidInputError):
+        Sum()
+
+
+# Depth
+
+
+def layered(rng: np.random.Generator) -> tuple[Case, list[Attention], AbstractDynamics]:
+    each = members(rng, "softmax")
+    return case(rng), each, stacked(each)
+
+
+def test_each_layer_acts_on_its_interval(rng: np.random.Generator):
+    c, each, stack = layered(rng)
+    layers = Layers([0.0, 1.0, 1.5, 4.0], stack)
+    for t, index in [(-1, 0), (0, 0), (0.99, 0), (1, 1), (1.5, 2), (4, 2), (9, 2)]:
+        got = velocities(layers, c.points(), float(t))
+        assert_close(got, velocities(each[index], c.points()), ulps=10)
+    assert_close(layers.jumps, [1.0, 1.5])
+
+
+def test_interpolation_is_linear_in_the_parameters(rng: np.random.Generator):
+    c, each, stack = layered(rng)
+    between = Interpolated([0.0, 1.0, 3.0], stack)
+    blends = [
+        (-1, 0, 0, 0),
+        (0.25, 0, 1, 0.25),
+        (1, 1, 1, 0),
+        (2.5, 1, 2, 0.75),
+        (9, 2, 2, 0),
+    ]
+    for t, i, j, s in blends:
+        a, b = each[i], each[j]
+        mixed = jax.tree.map(lambda u, v, s=s: (1 - s) * u + s * v, a, b)
+        got = velocities(between, c.points(), float(t))
+        assert_close(got, velocities(mixed, c.points()))
+
+
+def test_depth_composes_with_everything(rng: np.random.Generator):
+    """Layers of heads, and a sum with them, keep their jumps."""
+    c, each, _ = layered(rng)
+    heads = [Heads(stacked(each[:2])), Heads(stacked(each[1:]))]
+    layers = Layers([0.0, 1.0, 2.0], stacked(heads))
+    assert_close(Sum(layers, each[0]).jumps, [1.0])
+    assert_close(Prefix(layers).jumps, [1.0])
+    assert_close(Heads(stacked([layers, layers])).jumps, [1.0, 1.0])
+    expected = velocities(each[1], c.points()) + velocities(each[2], c.points())
+    assert_close(velocities(layers, c.points(), 1.2), expected)
+
+
+def test_depths_that_do_not_fit_are_refused(rng: np.random.Generator):
+    _, _, stack = layered(rng)
+    for refused in (
+        lambda: Layers([0.0, 1.0], stack),
+        lambda: Layers([0.0, 2.0, 1.0, 3.0], stack),
+        lambda: Layers([0.0], stack),
+        lambda: Interpolated([0.0, 1.0], stack),
+        lambda: Interpolated([0.0, 0.0, 1.0], stack),
+    ):
+        with pytest.raises(InvalidInputError, match="times") as refusal:
+            refused()
+        assert "\n" not in str(refusal.value)

@@ -1,0 +1,102 @@
+"""A run that was stopped anywhere, and resumed, has the bytes of one that was not."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from meanfield import runs
+from meanfield.errors import InvalidInputError, StoreError
+from meanfield.spec import parse
+from meanfield.storage import RunStore
+
+CASES = {
+    "masked points": {"n": 7, "d": 2, "A": -1.0, "mask": "causal", "weights": "w"},
+    "sinkhorn": {"n": 7, "d": 2, "attention": "sinkhorn"},
+    "blocked": {"n": 9, "d": 2, "A": -1.0, "reduction": "blocked:4"},
+    "gaussian": {"measure": "gaussian", "A": [[-1.0, 0.2], [0.0, 0.5]]},
+    "draws": {"n": 5, "d": 2, "A": "normal", "draws": 2},
+    "blow-up": {"measure": "gaussian", "A": 1.0, "cov": 2.0},
+}
+TIMES = {"t": 0.6, "frames": 8, "segment": 2}
+
+
+def stop_after(segments: int) -> Callable[[runs.Progress], None]:
+    seen: list[float] = []
+
+    def report(progress: runs.Progress) -> None:
+        seen.append(progress.t)
+        if len(seen) == segments:
+            raise KeyboardInterrupt
+
+    return report
+
+
+def interrupted(spec: dict, path: Path, segments: int) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        runs.execute(parse(spec), out=path, report=stop_after(segments))
+
+
+def stored(path: Path) -> dict[str, bytes]:
+    data = runs.dataset(path)
+    return {str(name): data[name].values.tobytes() for name in data.variables}
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_a_resumed_run_has_the_same_bytes(name: str, tmp_path: Path) -> None:
+    spec = {**CASES[name], **TIMES}
+    if spec.get("weights"):
+        spec["weights"] = [0.1, 0.5, 0.0, 1.3, 0.7, 0.2, 0.4]
+    whole = runs.execute(parse(spec), out=tmp_path / "whole")
+    interrupted(spec, tmp_path / "cut", 1)
+    assert RunStore.open(tmp_path / "cut").ending.name == "interrupted"
+    resumed = runs.resume(tmp_path / "cut")
+    assert resumed.outcome == whole.outcome or name == "draws"
+    assert stored(tmp_path / "cut") == stored(tmp_path / "whole")
+
+
+def test_a_resumed_run_needs_no_file_of_tokens(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("0.5,1.0\n-0.3,0.2\n0.1,-0.7\n")
+    spec = {**TIMES, "init": f"@{tmp_path}/x.csv", "A": -1.0}
+    runs.execute(parse(spec), out=tmp_path / "whole")
+    interrupted(spec, tmp_path / "cut", 2)
+    (tmp_path / "x.csv").unlink()
+    runs.resume(tmp_path / "cut")
+    assert stored(tmp_path / "cut") == stored(tmp_path / "whole")
+
+
+def test_a_finished_run_is_returned_as_it_ended(tmp_path: Path) -> None:
+    spec = parse({**CASES["gaussian"], **TIMES})
+    first = runs.execute(spec, out=tmp_path / "run")
+    before = stored(tmp_path / "run")
+    assert runs.resume(tmp_path / "run").outcome == first.outcome
+    assert stored(tmp_path / "run") == before
+    with pytest.raises(InvalidInputError, match="already holds a run"):
+        runs.execute(spec, out=tmp_path / "run")
+
+
+def test_a_store_without_frames_starts_anew(tmp_path: Path) -> None:
+    spec = parse({**CASES["gaussian"], **TIMES})
+    attrs = {"spec": spec.as_json(), "kind": "gaussian"}
+    RunStore.create(tmp_path / "cut", attrs=attrs, static={}).close()
+    runs.resume(tmp_path / "cut")
+    runs.execute(spec, out=tmp_path / "whole")
+    assert stored(tmp_path / "cut") == stored(tmp_path / "whole")
+
+
+def test_there_is_one_writer(tmp_path: Path) -> None:
+    spec = {**CASES["gaussian"], **TIMES}
+    interrupted(spec, tmp_path / "run", 1)
+    with RunStore.open(tmp_path / "run").claim():
+        with pytest.raises(StoreError, match="another process"):
+            runs.resume(tmp_path / "run")
+    assert runs.resume(tmp_path / "run").outcome.name == "finished"
+
+
+def test_a_damaged_run_is_not_resumed(tmp_path: Path) -> None:
+    interrupted({**CASES["gaussian"], **TIMES}, tmp_path / "run", 1)
+    chunk = max((tmp_path / "run" / "data" / "segments").rglob("c/*"))
+    files = [chunk] if chunk.is_file() else [p for p in chunk.rglob("*") if p.is_file()]
+    files[0].write_bytes(b"\0" + files[0].read_bytes()[1:] + b"\1")
+    with pytest.raises(StoreError, match="damaged"):
+        runs.resume(tmp_path / "run")

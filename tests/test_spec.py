@@ -1,0 +1,156 @@
+"""A spec is strict, and says the same in TOML, JSON and memory."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from meanfield.errors import InputFileError, InvalidInputError
+from meanfield.spec import RunSpec, located, parse, presets, read_toml
+
+EVERYTHING = {
+    "attention": "l2",
+    "A": [[1.0, 0.5], [0.1, -2e-7]],
+    "V": -1.0,
+    "epsilon": 0.3,
+    "d": 2,
+    "times": [0.0, 0.1, 0.30000000000000004],
+    "text": 'a "quote", a \\, a tab\t, a line\n, é, 日本, 🂡 and \x7f\x01',
+    "model": None,
+    "terms": [{"attention": "softmax"}, {"V": [[0.0, 1.0], [1.0, 0.0]]}],
+    "layers": [{"t": 0.0, "attention": "softmax"}, {"t": 1.5, "epsilon": 1.0}],
+}
+WITHOUT_TEXT = {key: value for key, value in EVERYTHING.items() if key != "text"}
+
+
+def message(values: dict) -> str:
+    with pytest.raises(InvalidInputError) as caught:
+        parse(values)
+    return str(caught.value)
+
+
+def test_a_spec_survives_toml() -> None:
+    spec = parse(WITHOUT_TEXT)
+    again = parse(tomllib.loads(spec.toml()))
+    assert again == spec
+    assert again.as_json() == spec.as_json()
+
+
+def test_any_text_survives_toml() -> None:
+    spec = parse({"model": "minilm", "text": EVERYTHING["text"]})
+    assert parse(tomllib.loads(spec.toml())).text == EVERYTHING["text"]
+
+
+def test_a_default_that_was_given_stays_given() -> None:
+    """A layer's explicit `softmax` must not become the `l2` of the run."""
+    spec = parse(tomllib.loads(parse(WITHOUT_TEXT).toml()))
+    assert spec.layers[0].model_fields_set == {"t", "attention"}
+    assert spec.layers[1].model_fields_set == {"t", "epsilon"}
+
+
+@pytest.mark.parametrize("name", list(presets))
+def test_presets_are_specs(name: str) -> None:
+    assert isinstance(parse(presets[name]), RunSpec)
+
+
+def test_a_spec_is_frozen() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        parse({}).n = 3  # pyright: ignore[reportAttributeAccessIssue]
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"atention": "l2"}, ["`atention`", "did you mean `attention`?"]),
+        ({"a": 1.0}, ["`a`", "did you mean `A`?"]),
+        ({"layers": [{"t": 0.0, "epsilo": 1.0}]}, ["`layers.0.epsilo`", "`epsilon`"]),
+        ({"layers": [{"A": 1.0}]}, ["`layers.0.t` is missing"]),
+        ({"n": 1.5}, ["`n`", "1.5", "integer"]),
+        ({"n": 0}, ["`n`", "greater than 0"]),
+        ({"epsilon": 0}, ["`epsilon`", "greater than 0"]),
+        ({"epsilon": -1}, ["`epsilon`", "-1"]),
+        ({"frames": 1}, ["`frames`", "2"]),
+        ({"measure": "grid"}, ["`measure`", "'points' or 'gaussian'"]),
+        ({"A": float("nan")}, ["`A`", "finite"]),
+        ({"A": [[1.0, float("inf")]]}, ["`A`", "finite"]),
+        ({"A": [[1.0, 2.0], [3.0]]}, ["`A`", "different lengths"]),
+        ({"cov": []}, ["`cov`", "empty"]),
+        ({"terms": [{"Q": [[1.0], []], "K": 1.0}]}, ["`terms.0.Q`", "different"]),
+        ({"A": 1, "Q": 1, "K": 1}, ["either `A`, or `Q` and `K`"]),
+        ({"Q": 1}, ["`Q` and `K` come together"]),
+        ({"times": [0.0, 2.0, 1.0]}, ["`times`", "increasing"]),
+        ({"times": [0.0]}, ["`times`", "two"]),
+        ({"layers": [{"t": 1.0}, {"t": 1.0}]}, ["`layers`", "increase"]),
+        ({"depth": "interpolated"}, ["`layers`"]),
+        ({"source": "run"}, ["`at`"]),
+        ({"text": "words"}, ["`text` needs `model`"]),
+        ({"model": "minilm"}, ["`model` needs `text`"]),
+    ],
+)
+def test_what_is_wrong_is_named(values: dict, words: list[str]) -> None:
+    text = message(values)
+    assert "\n" not in text
+    assert [word for word in words if word not in text] == [], text
+
+
+@pytest.mark.parametrize(
+    ("values", "idle"),
+    [
+        ({"times": [0.0, 1.0], "t": 1.0}, "t"),
+        ({"dt": 0.1, "rtol": 1e-3}, "rtol"),
+        ({"init": "@x.npy", "n": 3}, "n"),
+        ({"model": "minilm", "text": "words", "epsilon": 2.0}, "epsilon"),
+        ({"model": "minilm", "text": "words", "n": 5}, "n"),
+        ({"source": "run", "at": 0.0, "cov": 2.0}, "cov"),
+        ({"A": 1.0, "layers": [{"t": 0.0, "A": 2.0}]}, "A"),
+        ({"V": 1.0, "layers": [{"t": 0.0, "V": 2.0}]}, "V"),
+    ],
+)
+def test_a_key_that_would_do_nothing_is_refused(values: dict, idle: str) -> None:
+    text = message(values)
+    assert f"`{idle}`" in text
+    assert "leave" in text
+
+
+def test_files_are_found_from_the_folder_of_the_toml(tmp_path: Path) -> None:
+    folder = tmp_path / "specs"
+    folder.mkdir()
+    (folder / "spec.toml").write_text(
+        'A = "@A.npy"\nV = "normal"\ninit = "@/data/x.csv"\n[[terms]]\nV = "@../V.npy"'
+    )
+    values = read_toml(folder / "spec.toml")
+    assert values["A"] == f"@{folder}/A.npy"
+    assert values["init"] == "@/data/x.csv"
+    assert values["V"] == "normal"
+    assert values["terms"][0]["V"] == f"@{folder}/../V.npy"
+
+
+def test_a_known_model_is_not_a_path(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    assert located({"model": "minilm"}, tmp_path) == {"model": "minilm"}
+    assert located({"model": "mine"}, tmp_path) == {"model": str(tmp_path / "mine")}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("none.toml", None, "no file"),
+        ("bad.toml", b"n = = 3", "no TOML"),
+        ("binary.toml", b"\xff\xfe\x00", "no text"),
+    ],
+)
+def test_a_file_that_is_no_spec_is_an_input_error(
+    tmp_path: Path, name: str, content: bytes | None, words: str
+) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputFileError, match=words) as caught:
+        read_toml(tmp_path / name)
+    assert name in str(caught.value)
+
+
+def test_specs_load_no_jax() -> None:
+    code = "import sys, meanfield.spec; sys.exit('jax' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
