@@ -212,12 +212,10 @@ def test_jit_is_eager(name: str, rng: np.random.Generator):
     assert_close(velocities(attention, mu, c.queries()), v, ulps=ulps(name))
 
 
-@every_variant
+@pytest.mark.parametrize("name", ["softmax", "l2", "sinkhorn"])
 def test_scores_of_thousands_stay_finite_where_rows_are_normalised(
     name: str, rng: np.random.Generator
 ):
-    if name in ("linear", "linear-expansion", "relu", "exp", "sigmoid"):
-        pytest.skip("its weights grow with the scores, by definition")
     c = case(rng, epsilon=1e-3)
     c = Case(Parameters(c.p.Q, c.p.Q, c.p.V, c.p.epsilon), c.x, c.w, c.probes)
     v = velocities(c.attention(name), c.points(), c.queries())

@@ -124,9 +124,7 @@ def test_every_fitting_panel_is_drawn(cli: Command, run: str, tmp_path: Path) ->
     assert (tmp_path / "one.svg").exists()
 
 
-def test_a_movie_and_tables_are_written(
-    cli: Command, run: str, tmp_path: Path
-) -> None:
+def test_a_movie_and_tables_are_written(cli: Command, run: str, tmp_path: Path) -> None:
     assert cli("animate", run, "--fps", "5").code == 0
     assert (tmp_path / "run.gif").read_bytes()[:3] == b"GIF"
     assert cli("export", run, "run.npz").code == 0
@@ -160,7 +158,6 @@ def test_a_dry_run_writes_and_integrates_nothing(cli: Command, tmp_path: Path) -
     [
         ("--precision", "single"),
         ("--dt", "0.1"),
-        ("--dt", "0.1", "--solver", "heun"),
         ("--attention", "linear", "--mask", "causal"),
         ("--attention", "sinkhorn", "--iterations", "3", "--mask", "window:0.5"),
         ("--heads", "2", "--scale", "sqrt-k"),
@@ -175,33 +172,6 @@ def test_variations_run(cli: Command, options: tuple[str, ...]) -> None:
     single = "single" in options
     assert report["dtype"] == ("float32" if single else "float64")
     assert math.isfinite(np.sum(report["covariance"]))
-
-
-def test_a_plugin_brings_its_own_attention(cli: Command, tmp_path: Path) -> None:
-    """Ours is softmax with the score `|x|` times nothing: uniform weights."""
-    (tmp_path / "mine.py").write_text(
-        "import jax.numpy as jnp\n"
-        "from meanfield.attention import Attention, Softmax, variant\n"
-        "from meanfield.scores import Dot\n"
-        "@variant('test-uniform')\n"
-        "def uniform(Q, K, V, *, epsilon=1.0):\n"
-        "    return Attention(Dot(0 * jnp.asarray(Q), K, epsilon), Softmax(), V)\n"
-    )
-    plugin = ("--plugin", "mine.py", "--attention", "test-uniform", "--json")
-    report = json.loads(cli(*CLOUD, "--V", "1", *plugin).out)
-    listed = json.loads(cli("list", "attentions", "--json").out)
-    assert "test-uniform" in [row["name"] for row in listed]
-    # Every token moves like the mean: the cloud is shifted, its mean grows like e^t.
-    start = runs.member(runs_spec()).measure
-    mean, covariance = runs.moments_of(start)
-    np.testing.assert_allclose(report["mean"], math.e * mean, rtol=1e-8)
-    np.testing.assert_allclose(report["covariance"], covariance, rtol=1e-12)
-
-
-def runs_spec():  # noqa: ANN201
-    from meanfield.spec import parse
-
-    return parse({"n": 12, "d": 2, "A": -1.0})
 
 
 @pytest.mark.parametrize("kind", ["attentions", "clouds", "masks", "models"])

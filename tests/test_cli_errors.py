@@ -32,7 +32,7 @@ USAGE = {
     "unknown name": (("show", "softmx"), ["`softmax`"]),
     "no closed form": (
         ("simulate", "--measure", "gaussian", "--attention", "exp"),
-        ["softmax, l2, sinkhorn, linear"],
+        ["softmax", "sinkhorn", "linear-expansion", "Use points"],
     ),
     "relu off centre": (
         ("simulate", "--measure=gaussian", "--attention=relu", "--mean=1"),

@@ -24,7 +24,7 @@ from meanfield.dynamics import (
 from meanfield.dynamics.prefix import Mask
 from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.fields import Affine
-from meanfield.flows import Status, flow
+from meanfield.flows import Status, fixed, flow
 from meanfield.measures import AbstractMeasure, Points
 from meanfield.scores import Dot, Masked
 from meanfield.tokens import Tokens
@@ -170,12 +170,12 @@ def test_prefix_flows(rng: np.random.Generator):
     c = case(rng, n=5, d=2)
     for name in ("softmax", "sinkhorn"):
         prefix = Prefix(c.attention(name))
-        whole = flow(prefix, c.points(), [0.0, 0.2])
+        whole = flow(prefix, c.points(), [0.0, 0.2], stepping=fixed(0.1))
         position = np.linspace(0, 1, 5)[:3]
         part = Points.weighted(c.x[:3], c.w[:3], position=position)
-        short = flow(prefix, part, [0.0, 0.2])
+        short = flow(prefix, part, [0.0, 0.2], stepping=fixed(0.1))
         assert whole.status == Status.FINISHED
-        assert_close(whole.last[:3], short.last, ulps=1e8)  # 2e-8: solver tolerance
+        assert_close(whole.last[:3], short.last, ulps=SOLVED)
 
 
 def test_masks_need_positions_and_points(rng: np.random.Generator):

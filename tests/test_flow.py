@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from diffrax import ForwardMode
 from helpers import Case, assert_close, case, gaussian, parameters, small_scores
 from jaxtyping import Array
 from reference import Parameters, gaussian_linear, velocity
@@ -155,10 +156,10 @@ def test_nodes_follow_their_gaussian(name: str, rng: np.random.Generator):
     p = small_scores(rng, 2, np.asarray(mu.factor))
     attention = attentions[name](p.Q, p.K, p.V / 4, epsilon=p.epsilon)
     nodes = gauss_hermite(mu, order=16)
-    times = np.linspace(0.0, 0.5, 3)
+    times = [0.0, 0.5]
     exact, sampled = flow(attention, mu, times), flow(attention, nodes, times)
     steps = int(exact.n_accepted) + int(sampled.n_accepted)
-    for i in range(3):
+    for i in range(2):
         a, b = exact.at(i), sampled.at(i)
         assert np.max(np.abs(a.mean - b.mean)) <= 10 * RTOL * steps
         assert np.max(np.abs(a.covariance - b.covariance)) <= 10 * RTOL * steps
@@ -326,6 +327,8 @@ def test_a_hundred_commuting_cases_end_as_they_must(
     assert np.array_equal(found.code, expected)
     error = np.abs(np.asarray(found.t_star) - t_star)[blows_up]
     assert np.all(error <= digits * t_star[blows_up])
+    # The law tells t_star from the last time seen, which is near it too.
+    assert np.median(error / t_star[blows_up]) <= digits / 100
     assert np.all(error <= np.asarray(found.t_star_error)[blows_up])
     assert np.all(np.isnan(np.asarray(found.t_star)[~blows_up]))
 
@@ -388,7 +391,7 @@ def linear_drift(V: object) -> Attention:
     return Attention(Dot(zero, zero), Softmax(), V)
 
 
-@pytest.mark.parametrize("rtol", [1e-3, 1e-6, 1e-9])
+@pytest.mark.parametrize("rtol", [1e-3, 1e-8])
 def test_steady_stops_within_its_tolerance(rtol: float):
     start = Points.uniform([[3.0, -4.0]])
     drift = linear_drift([[-1.0, 0.0], [0.0, -3.0]])
@@ -440,7 +443,7 @@ def test_algebraic_decay_stops_near_its_limit(power: int):
     assert 0.1 * 10.0**-power * np.sqrt(2) < left <= 10.0**-power * np.sqrt(2)
 
 
-@pytest.mark.parametrize("x", [[[0.0, 0.0]], [[2.0, 0.0], [2.0, 0.0]]])
+@pytest.mark.parametrize("x", [[[0.0, 0.0], [0.0, 0.0]], [[2.0, 0.0], [2.0, 0.0]]])
 def test_a_start_at_rest_is_steady(x: list):
     drift = linear_drift([[0.0, 0.0], [0.0, -1.0]])
     trajectory = flow(drift, Points.uniform(x), [0.0, 1e6], stop=Steady())
@@ -449,11 +452,12 @@ def test_a_start_at_rest_is_steady(x: list):
 
 
 def test_a_pause_before_the_last_layer_is_not_rest():
-    members = [linear_drift([[v]]) for v in (0.0, -1.0)]
-    layers = Layers([0.0, 50.0, 51.0], stacked(members))
-    trajectory = flow(layers, Points.uniform([[1.0]]), [0.0, 51.0], stop=Steady())
+    """Decay by 30 e-folds, then growth by 20: rest in the first layer is no rest."""
+    members = [linear_drift([[v]]) for v in (-1.0, 20.0)]
+    layers = Layers([0.0, 30.0, 31.0], stacked(members))
+    trajectory = flow(layers, Points.uniform([[1.0]]), [0.0, 31.0], stop=Steady())
     assert trajectory.status == Status.FINISHED
-    assert_close(trajectory.last, [[np.exp(-1.0)]], ulps=1e8)
+    assert float(trajectory.stop_time) == 31.0
 
 
 # Fixed steps
@@ -540,7 +544,7 @@ def test_a_fixed_step_that_explodes_keeps_the_last_good_state():
     times = np.linspace(0.0, 5.0, 11)
     trajectory = flow(attention, cloud, times, stepping=fixed(0.1))
     assert trajectory.status == Status.NOT_FINITE
-    assert jnp.all(jnp.isfinite(trajectory.last))
+    assert jnp.all(jnp.isfinite(trajectory.final.covariance))
     assert jnp.all(jnp.isfinite(trajectory.coordinates))
     saved = int(trajectory.n_saved)
     assert 1 <= saved < len(times)
@@ -611,7 +615,7 @@ def test_one_time_is_a_start_and_nothing_else(stepping: AbstractStepping):
     assert float(trajectory.stop_time) == 1.5
 
 
-@every_variant
+@pytest.mark.parametrize("name", ["softmax", "sinkhorn", "sigmoid"])
 def test_one_token_in_one_dimension(name: str):
     attention = attentions[name]([[0.5]], [[1.0]], [[-1.0]])
     trajectory = flow(attention, Points.uniform([[0.7]]), [0.0, 0.5])
@@ -737,28 +741,17 @@ def score_matrix(rng: np.random.Generator) -> Array:
     return jnp.asarray(rng.normal(size=(2, 2)) / 2)
 
 
-@pytest.mark.parametrize("name", ["softmax", "l2", "sinkhorn", "linear"])
+@pytest.mark.parametrize("name", ["softmax", "l2", "sinkhorn"])
 def test_gradients_of_a_gaussian_flow(name: str, rng: np.random.Generator):
-    """With respect to A, at an isotropic start made from its moments."""
-    make = lambda A: attentions[name](A, jnp.eye(2), jnp.eye(2))
-    mu = Gaussian.from_moments(np.array([0.3, -0.2]), np.eye(2))
-    assert_gradient(
-        lambda A: seen(flow(make(A), mu, jnp.array([0.0, 0.3])).final),
-        score_matrix(rng),
-    )
+    """With respect to A and to the start, at an isotropic one made from its moments."""
 
-
-@pytest.mark.parametrize("name", ["softmax", "sinkhorn"])
-def test_gradients_with_respect_to_an_isotropic_covariance(
-    name: str, rng: np.random.Generator
-):
-    attention = attentions[name](score_matrix(rng), jnp.eye(2), jnp.eye(2))
-
-    def end(Sigma: Array) -> Array:
-        mu = Gaussian.from_moments(jnp.array([0.3, -0.2]), (Sigma + Sigma.T) / 2)
+    def end(both: Array) -> Array:
+        attention = attentions[name](both[:2], jnp.eye(2), jnp.eye(2))
+        Sigma = (both[2:] + both[2:].T) / 2
+        mu = Gaussian.from_moments(jnp.array([0.3, -0.2]), Sigma)
         return seen(flow(attention, mu, jnp.array([0.0, 0.3])).final)
 
-    assert_gradient(end, jnp.eye(2))
+    assert_gradient(end, jnp.concatenate([score_matrix(rng), jnp.eye(2)]))
 
 
 @pytest.mark.parametrize("name", ["softmax", "sinkhorn"])
@@ -773,7 +766,7 @@ def test_gradients_at_a_singular_covariance(name: str, rng: np.random.Generator)
     assert_gradient(end, jnp.array([[1.0, 0.0], [0.5, 0.0]]))
 
 
-@pytest.mark.parametrize("name", ["softmax", "sinkhorn", "sigmoid"])
+@pytest.mark.parametrize("name", ["softmax", "sinkhorn"])
 def test_gradients_of_a_flow_of_points(name: str, rng: np.random.Generator):
     A, x = score_matrix(rng), jnp.asarray(rng.normal(size=(6, 2)))
 
@@ -786,19 +779,17 @@ def test_gradients_of_a_flow_of_points(name: str, rng: np.random.Generator):
 
 
 def test_forward_mode_agrees_with_reverse_mode(rng: np.random.Generator):
-    import diffrax
-
     A = score_matrix(rng)
     mu = Gaussian(jnp.array([0.3, -0.2]), jnp.eye(2))
     make = lambda A: attentions["softmax"](A, jnp.eye(2), jnp.eye(2))
     times = jnp.array([0.0, 0.3])
-    forward = lambda A: seen(
-        flow(make(A), mu, times, adjoint=diffrax.ForwardMode()).final
+    along = jnp.ones((2, 2))
+    end = lambda adjoint: (
+        lambda A: seen(flow(make(A), mu, times, adjoint=adjoint).final)
     )
-    reverse = lambda A: seen(flow(make(A), mu, times).final)
-    assert_close(
-        jax.jit(jax.jacfwd(forward))(A), jax.jit(jax.grad(reverse))(A), ulps=1e5
-    )
+    forward = jax.jit(lambda A: jax.jvp(end(ForwardMode()), (A,), (along,))[1])
+    reverse = jax.jit(jax.grad(end(None)))
+    assert_close(forward(A), jnp.sum(along * reverse(A)), ulps=1e5)
 
 
 # What is refused, and how
@@ -873,15 +864,19 @@ import equinox as eqx
 seen = []
 inner = _flow._integrate
 def spy(*args):
-    text = inner.lower(*args).as_text()
-    seen.append("callback" in text)
-    return inner(*args)
+    seen.append("callback" in inner.lower(*args).as_text())
+    raise InterruptedError
 _flow._integrate = spy
+def lower(*args, **options):
+    try:
+        flow(*args, [0.0, 1.0], **options)
+    except InterruptedError:
+        pass
 one = jnp.eye(2)
 for name in ("softmax", "sinkhorn"):
     attention = attentions[name](one, one, -one)
-    flow(attention, Points.uniform(np.ones((3, 2))), [0.0, 1.0], stop=Steady())
-flow(attention, Gaussian(jnp.zeros(2), one), [0.0, 1.0], stepping=fixed(0.5))
+    lower(attention, Points.uniform(np.ones((3, 2))), stop=Steady())
+lower(attention, Gaussian(jnp.zeros(2), one), stepping=fixed(0.5))
 assert seen == [False] * 3, seen
 """
     import os

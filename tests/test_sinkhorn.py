@@ -192,6 +192,19 @@ def test_a_flow_that_misses_the_tolerance_ends_unconverged(rng: np.random.Genera
     trajectory = flow(attention, c.points(), np.linspace(0.0, 1.0, 3))
     assert trajectory.status == Status.UNCONVERGED
     assert trajectory.residual > TOLERANCE
+    assert int(trajectory.n_accepted) == 0  # it was so from the start
+    assert_close(trajectory.last, c.x, ulps=0)
+
+
+def test_a_flow_may_lose_its_tolerance_on_the_way(rng: np.random.Generator):
+    """Tokens that spread make harder plans: ten evaluations do at first."""
+    c = case(rng, n=9)
+    mu = Points.uniform(c.x / 20)
+    A = matrix("not symmetric", rng, 3)
+    attention = Attention(Dot(A, np.eye(3)), Sinkhorn(max_iterations=10), 3 * np.eye(3))
+    trajectory = flow(attention, mu, np.linspace(0.0, 50.0, 3))
+    assert trajectory.status == Status.UNCONVERGED
+    assert 0 < trajectory.stop_time < 50
     assert jnp.all(jnp.isfinite(trajectory.last))
 
 

@@ -57,7 +57,7 @@ def test_presets_are_specs(name: str) -> None:
 
 def test_a_spec_is_frozen() -> None:
     with pytest.raises(ValueError, match="frozen"):
-        parse({}).n = 3  # pyright: ignore[reportAttributeAccessIssue]
+        parse({}).n = 3
 
 
 @pytest.mark.parametrize(

@@ -72,14 +72,15 @@ def _weights(field: AbstractField, mu: Points) -> Float[Array, "n n"]:
     if isinstance(field, TiltedMean):
         g = 0 if field.potential is None else field.potential
         scores = field.score(mu.tokens, mu.tokens)
-        return jax.nn.softmax(scores + mu.log_weights + g, axis=1)
+        return jax.nn.softmax(scores + (mu.log_weights + g)[None, :], axis=1)
     if isinstance(field, LinkedMean):
-        return field.link(field.score(mu.tokens, mu.tokens)) * mu.weights
+        return field.link(field.score(mu.tokens, mu.tokens)) * mu.weights[None, :]
     if isinstance(field, ExpansionField):
         scores = field.score(mu.tokens, mu.tokens)
-        return (1 + scores - scores @ mu.weights[:, None]) * mu.weights
+        return (1 + scores - scores @ mu.weights[:, None]) * mu.weights[None, :]
     if isinstance(field, ColumnField):
         scores = field.score(mu.tokens, mu.tokens)
         rows = mu.log_integral(field.score, mu.tokens, field.earlier)
-        return jnp.exp(scores + field.potential - rows[:, None] + mu.log_weights)
+        columns = field.potential + mu.log_weights
+        return jnp.exp(scores + columns[None, :] - rows[:, None])
     raise UnsupportedError(f"`{type(field).__name__}` has no attention matrix.")

@@ -78,7 +78,8 @@ class Sinkhorn(AbstractGaussianCoupling):
 
         Converged, with $Y^\top AY = U\mathrm{diag}(\sigma)W^\top$ and
         $h = (1+\sqrt{1+4\sigma^2})/2$, for any rank: castin2025, Lemma 4.14, without
-        its inverses (ERRATA N1). Prop. 4.15 of the same paper has $A\Sigma A^\top$ for $A^\top\Sigma A$ (ERRATA C12).
+        its inverses (ERRATA N1). Prop. 4.15 of the same paper has $A\Sigma A^\top$
+        for $A^\top\Sigma A$ (ERRATA C12).
 
         Raises:
             NotClosedError: after an even number of half-steps, which does not end on

@@ -18,7 +18,7 @@ class CompileClock:
     @property
     def seconds(self) -> float:
         """Seconds of tracing, lowering and compiling heard so far."""
-        return sum(end - begin for begin, end in self._intervals)
+        return sum((end - begin for begin, end in self._intervals), 0.0)
 
     def listen(self, event: str, duration_secs: float, **_: object) -> None:
         """Hears of an event at its end, after those inside it: it takes their place."""

@@ -97,6 +97,6 @@ class FrameProgress:
 def _status(step: "meanfield.runs.Progress") -> str:
     taken, refused = step.outcome.accepted, step.outcome.rejected
     return (
-        f"t {step.t:.3g}/{step.t_end:.3g}  dt {number(step.step_size, 2)}  {taken} steps, "
-        f"{refused} refused  λ {number(step.largest_eigenvalue, 3)}"
+        f"t {step.t:.3g}/{step.t_end:.3g}  dt {number(step.step_size, 2)}  "
+        f"{taken} steps, {refused} refused  λ {number(step.largest_eigenvalue, 3)}"
     )

@@ -94,8 +94,14 @@ def _integrate(
 ) -> Trajectory:
     dynamics, mu0, stepping = problem.dynamics, problem.mu0, problem.stepping
     steps = stepping.controller(mu0, ts, jax.lax.stop_gradient(dynamics.jumps))
-    frozen_dynamics, frozen_mu0 = _frozen(dynamics), _frozen(mu0)
-    watch = Watch(steps, frozen_dynamics, frozen_mu0, problem.stops, problem.iterates)
+    # Abstract fields of diffrax look like arguments to a type checker.
+    watch = Watch(  # pyright: ignore[reportCallIssue]
+        controller=steps,
+        dynamics=_frozen(dynamics),
+        mu0=_frozen(mu0),
+        stops=problem.stops,
+        iterates=problem.iterates,
+    )
     frames, end = diffrax.SubSaveAt(ts=ts), diffrax.SubSaveAt(t1=True)
     solution = diffrax.diffeqsolve(
         diffrax.ODETerm(VectorField(dynamics, mu0)),

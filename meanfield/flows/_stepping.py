@@ -155,7 +155,8 @@ class Fixed(AbstractStepping):
     ) -> diffrax.AbstractAdaptiveStepSizeController:
         if self.edges is None or self.jumped is None:
             raise InvalidInputError("A fixed stepping must be prepared with its times.")
-        return EdgeSteps(edges=self.edges, jumped=self.jumped)
+        # Abstract fields of diffrax look like arguments to a type checker.
+        return EdgeSteps(edges=self.edges, jumped=self.jumped)  # pyright: ignore[reportCallIssue]
 
 
 class EdgeSteps(diffrax.AbstractAdaptiveStepSizeController[Array, None]):

@@ -24,6 +24,8 @@ from meanfield.spec import AttentionSpec, LayerSpec, RunSpec
 
 from ._parameters import Draw, matrix, square
 
+_SHARED = ("attention", "heads", "mask", "iterations")  # by all layers of a run
+
 
 def dynamics(spec: RunSpec, d: int, draw: Draw) -> AbstractDynamics:
     """The dynamics that the keys of a spec describe, in dimension `d`.
@@ -57,9 +59,12 @@ def model_coupling(spec: RunSpec) -> AbstractCoupling:
 
 
 def _in_depth(spec: RunSpec, d: int, draw: Draw) -> AbstractDynamics:
+    specs = [_inherit(spec, layer) for layer in spec.layers]
+    for key in _SHARED:
+        if len({getattr(each, key) for each in specs}) > 1:
+            raise InvalidInputError(f"All `layers` must have the same `{key}`.")
     members = [
-        _attention(_inherit(spec, layer), d, draw, f"layers.{i}.")
-        for i, layer in enumerate(spec.layers)
+        _attention(each, d, draw, f"layers.{i}.") for i, each in enumerate(specs)
     ]
     starts = [layer.t for layer in spec.layers]
     if spec.depth == "interpolated":

@@ -1,0 +1,146 @@
+"""What only a process of its own can show: imports, caches, signals, plugins."""
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from meanfield import runs
+from meanfield.cli import COMMANDS
+from meanfield.spec import RunSpec, parse
+
+LONG = {"n": 100, "d": 2, "A": -1.0, "t": 8.0, "frames": 201, "segment": 2}
+
+MAIN = "from meanfield.cli import main; main()"
+HELP = f"""
+import sys
+from meanfield.cli import main
+for command in {[[], *([name] for name in COMMANDS), ["models", "inspect"]]!r}:
+    try:
+        main([*command, "--help"])
+    except SystemExit as ended:
+        assert not ended.code
+sys.exit(", ".join({{"jax", "matplotlib", "xarray", "zarr"}} & set(sys.modules)) or 0)
+"""
+COUNTED = """
+import collections, json, sys
+import jax
+from meanfield.cli import main
+counts = collections.Counter()
+jax.monitoring.register_event_listener(lambda event, **_: counts.update([event]))
+try:
+    main(sys.argv[1:])
+except SystemExit:
+    heavy = [name for name in ("xarray", "matplotlib", "ot") if name in sys.modules]
+    print(json.dumps({"counts": counts, "heavy": heavy}))
+"""
+
+
+def python(code: str, *arguments: str, cache: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cache.parent,
+        env={**os.environ, "XDG_CACHE_HOME": str(cache)},
+    )
+
+
+def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
+    done = python(HELP, cache=tmp_path / "cache")
+    assert done.returncode == 0, done.stderr
+
+
+def test_help_shows_every_key(tmp_path: Path) -> None:
+    text = python(MAIN, "simulate", "--help", cache=tmp_path / "cache").stdout
+    hidden = {"source", "layers", "terms"}
+    keys = [name for name in RunSpec.model_fields if name not in hidden]
+    assert [k for k in keys if f"--{k.replace('_', '-')} " not in text] == []
+
+
+def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
+    """A host callback anywhere would keep the program out of the cache."""
+    cache, arguments = tmp_path / "cache", ("--n", "30", "--d", "2", "--t", "0.2")
+    simulate = ("simulate", *arguments, "--attention", "sinkhorn", "--steady", "1e-6")
+    seen = []
+    for _ in range(2):
+        done = python(COUNTED, *simulate, cache=cache)
+        assert done.stderr == "" or "compiling" in done.stderr
+        last = json.loads(done.stdout.splitlines()[-1])
+        assert last["heavy"] == []
+        entries = {p.name for p in (cache / "meanfield" / "compiled").glob("*-cache")}
+        seen.append((last["counts"], entries))
+    (_, first), (counts, second) = seen
+    assert first
+    assert second == first
+    assert counts["/jax/compilation_cache/cache_hits"] > 0
+    assert "/jax/compilation_cache/cache_misses" not in counts
+
+
+def test_a_plugin_brings_its_own_attention(tmp_path: Path) -> None:
+    """Scores of zero move every token like the mean, which grows like $e^t$."""
+    (tmp_path / "mine.py").write_text(
+        "import jax.numpy as jnp\n"
+        "from meanfield.attention import Attention, Softmax, variant\n"
+        "from meanfield.scores import Dot\n"
+        "@variant('uniform', 'permutation')\n"
+        "def uniform(Q, K, V, *, epsilon=1.0):\n"
+        "    return Attention(Dot(0 * jnp.asarray(Q), K, epsilon), Softmax(), V)\n"
+    )
+    options = ("--attention", "uniform", "--n", "9", "--d", "2", "--t", "1", "--json")
+    plugin = ("--plugin", "mine.py")
+    done = python(MAIN, "simulate", *options, *plugin, cache=tmp_path / "cache")
+    report = json.loads(done.stdout)
+    start = runs.member(parse({"n": 9, "d": 2})).measure
+    mean, covariance = runs.moments_of(start)
+    np.testing.assert_allclose(report["mean"], math.e * mean, rtol=1e-8)
+    np.testing.assert_allclose(report["covariance"], covariance, rtol=1e-12)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    out = tmp_path_factory.mktemp("whole") / "run"
+    runs.execute(parse(LONG), out=out)
+    return runs.dataset(out)["x"].values.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)],
+)
+def test_a_signal_leaves_a_run_that_can_be_resumed(
+    tmp_path: Path, whole: bytes, number: signal.Signals, code: int
+) -> None:
+    (tmp_path / "spec.toml").write_text(parse(LONG).toml())
+    process = subprocess.Popen(
+        [sys.executable, "-c", MAIN, "simulate", "spec.toml", "--out", "run"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")},
+    )
+    record, patience = tmp_path / "run" / "commit.json", time.monotonic() + 60
+    while time.monotonic() < patience and process.poll() is None:
+        if record.exists() and json.loads(record.read_text())["frames"] > 4:
+            break
+        time.sleep(0.01)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == code, err
+    assert "Traceback" not in err
+    frames = json.loads(record.read_text())["frames"]
+    assert 4 < frames < LONG["frames"]
+    if code > 0:
+        assert "meanfield resume run" in err.splitlines()[-1]
+    if number is not signal.SIGKILL:
+        return  # resuming after an interrupt is tested in one process
+    assert runs.resume(tmp_path / "run").outcome.name == "finished"
+    assert runs.dataset(tmp_path / "run")["x"].values.tobytes() == whole
