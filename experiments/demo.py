@@ -10,18 +10,14 @@ import tempfile
 import time
 from pathlib import Path
 
-from meanfield.cli._session import open_session
+import numpy as np
+import xarray as xr
+from rich.console import Console
+from rich.table import Table
 
-open_session()
-
-import numpy as np  # noqa: E402
-import xarray as xr  # noqa: E402
-from rich.console import Console  # noqa: E402
-from rich.table import Table  # noqa: E402
-
-from meanfield import runs  # noqa: E402
-from meanfield.cli._console import RunProgress  # noqa: E402
-from meanfield.plotting import (  # noqa: E402
+from meanfield import runs
+from meanfield.cli import RunProgress, open_session
+from meanfield.plotting import (
     animate,
     cluster_counts,
     covariances,
@@ -29,8 +25,8 @@ from meanfield.plotting import (  # noqa: E402
     panels,
     save,
 )
-from meanfield.plotting.clusters import clusters as cluster_panel  # noqa: E402
-from meanfield.spec import parse  # noqa: E402
+from meanfield.plotting.clusters import clusters as cluster_panel
+from meanfield.spec import parse
 
 LINK = 0.5  # tokens nearer than this share of the RMS radius are of one cluster
 FOLDER = Path(__file__).resolve().parent.parent / "figures" / "demo"
@@ -76,8 +72,22 @@ RUNS = {
 }
 
 
+HEADERS = (
+    "run",
+    "ending",
+    "t",
+    "effective rank",
+    "largest eigenvalue",
+    "clusters",
+    "steps",
+    "seconds",
+)
+VARIANTS = ("l2", "sinkhorn", "two-heads")
+
+
 def main() -> None:
     """Runs everything, draws it, and prints the table."""
+    open_session()
     console, begin = Console(stderr=True), time.perf_counter()
     FOLDER.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
@@ -94,18 +104,6 @@ def main() -> None:
         table.add_row(*cells)
     Console(width=max(Console().width, 108)).print(table)
     console.print(f"{time.perf_counter() - begin:.0f} s; pictures in figures/demo/")
-
-
-HEADERS = (
-    "run",
-    "ending",
-    "t",
-    "effective rank",
-    "largest eigenvalue",
-    "clusters",
-    "steps",
-    "seconds",
-)
 
 
 def run(scratch: Path, name: str, values: dict) -> tuple[runs.Result, xr.Dataset]:
@@ -169,8 +167,6 @@ def draw(data: dict[str, xr.Dataset], console: Console) -> None:
     save(panels["spectrum"](data["minilm"]), FOLDER / "minilm-spectrum")
     save(cluster_panel(words, share=LINK), FOLDER / "minilm-clusters")
 
-
-VARIANTS = ("l2", "sinkhorn", "two-heads")
 
 if __name__ == "__main__":
     main()

@@ -41,7 +41,29 @@ _HOMES = {
     "Tokens": "tokens",
 }
 
-__all__ = [*_HOMES]
+__all__ = [
+    "Attention",
+    "Blocked",
+    "BlowUp",
+    "Dense",
+    "Gaussian",
+    "Heads",
+    "Interpolated",
+    "Layers",
+    "Points",
+    "Prefix",
+    "Status",
+    "Steady",
+    "Sum",
+    "Tokens",
+    "Trajectory",
+    "adaptive",
+    "attentions",
+    "clouds",
+    "fixed",
+    "flow",
+    "gauss_hermite",
+]
 
 
 def __getattr__(name: str) -> object:

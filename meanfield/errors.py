@@ -53,7 +53,7 @@ class ResourceError(MeanfieldError, RuntimeError):
     exit_code = 4
 
 
-class SimulationFailed(MeanfieldError, RuntimeError):  # noqa: N818
+class SimulationFailed(MeanfieldError, RuntimeError):
     """A flow that ended badly: `max-steps`, `not-finite` or `unconverged`."""
 
     exit_code = 5

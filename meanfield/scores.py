@@ -8,7 +8,6 @@ import abc
 from collections.abc import Callable
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
@@ -258,47 +257,6 @@ class Transposed(AbstractScore):
         return self.score(keys, queries).T
 
 
-def about(score: AbstractScore, mean: Float[Array, " d"]) -> AbstractScore:
-    r"""A score with the same row-normalised weights, computed with less rounding.
-
-    Keys are measured from `mean`, which adds to the score a function of the query
-    alone. A cloud far from the origin has scores of the size of its distance squared,
-    and would lose the digits that tell its tokens apart. Scores of other kinds come
-    back as given.
-    """
-    centre = jax.lax.stop_gradient(mean)  # the weights do not depend on it
-    if isinstance(score, Masked):
-        return Masked(about(score.score, centre), score.mask)
-    if isinstance(score, Dot):
-        return Dot(
-            score.Q,
-            score.K,
-            score.epsilon,
-            query_bias=score.query_bias,
-            key_bias=-score.K @ centre,
-        )
-    if isinstance(score, SquaredDistance):
-        origin = score.K @ centre
-        return SquaredDistance(score.Q, score.K, score.epsilon, origin=origin)
-    return score
-
-
-def centred(score: AbstractQuadraticScore, mean: Float[Array, " d"]) -> Dot:
-    """The bilinear part of a score with queries and keys measured from `mean`.
-
-    All that a doubly normalised coupling sees, with the least rounding: what is left
-    out depends on the query alone or on the key alone.
-    """
-    centre, bilinear = jax.lax.stop_gradient(mean), score.bilinear
-    return Dot(
-        bilinear.Q,
-        bilinear.K,
-        bilinear.epsilon,
-        query_bias=-bilinear.Q @ centre,
-        key_bias=-bilinear.K @ centre,
-    )
-
-
 def _no_square(Q: Float[Array, "k d"]) -> Float[Array, "d d"]:
     return jnp.zeros((Q.shape[1], Q.shape[1]), Q.dtype)
 
@@ -325,6 +283,12 @@ def _checked(
             f"columns: token dimension); got {Q.shape} and {K.shape}."
         )
     bandwidth = jnp.asarray(epsilon, Q.dtype)
-    if is_concrete(bandwidth) and not np.all(np.asarray(bandwidth) > 0):
-        raise InvalidInputError(f"`epsilon` must be positive; got {epsilon}.")
+    if is_concrete(bandwidth) and not _positive(np.asarray(bandwidth)):
+        raise InvalidInputError(
+            f"`epsilon` must be positive and finite; got {epsilon}."
+        )
     return Q, K, bandwidth
+
+
+def _positive(values: np.ndarray) -> bool:
+    return bool(np.all(values > 0) and np.all(np.isfinite(values)))

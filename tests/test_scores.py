@@ -6,6 +6,7 @@ import pytest
 from helpers import assert_close, case
 from reference import Parameters, dot, squared_distance, table
 
+from meanfield.attention._centring import about, centred
 from meanfield.dynamics import Window, causal
 from meanfield.errors import InvalidInputError
 from meanfield.scores import (
@@ -14,8 +15,6 @@ from meanfield.scores import (
     Masked,
     SquaredDistance,
     Transposed,
-    about,
-    centred,
 )
 from meanfield.tokens import Tokens
 

@@ -40,7 +40,7 @@ def averaged_step(
     half = (half_step(score, mu, g) - g) / 2
     # The constant is a mode of its own; one Newton step removes it.
     counted = ~jnp.isneginf(mu.log_weights)
-    return g + jnp.where(counted, half + jnp.sum(mu.weights * half), 0)
+    return g + jnp.where(counted, half + mu.probabilities @ half, 0)
 
 
 def converged_potential(
@@ -51,10 +51,11 @@ def converged_potential(
     `None` asks for $\epsilon^{2/3}$ of the dtype, or for the rounding of a potential as
     large as this one, whichever is more.
 
-    Derivatives go through the equation, not through the iteration. Only the bilinear
-    part of a quadratic score matters and only it is used. Where that part is symmetric
-    positive semidefinite the averaging map $g \mapsto (g + c(g))/2$ is accelerated,
-    which contracts by one half whatever the bandwidth; elsewhere the alternation is.
+    Derivatives go through the equation, not through the iteration. A quadratic score
+    comes centred, bilinear in deviations from the mean: the rest does not matter. Where
+    `A` is symmetric positive semidefinite the averaging map $g \mapsto (g + c(g))/2$ is
+    accelerated, which contracts by one half whatever the bandwidth; elsewhere the
+    alternation is.
     """
     frozen = jax.lax.stop_gradient((score, mu))
     g, convergence = _solve(*frozen, tolerance=tolerance, limit=max_iterations)
@@ -112,10 +113,7 @@ def _with_derivative(
         return jnp.where(counted, residual + pinned * drift, h)
 
     def linear_solve(matvec: Callable[[Array], Array], rhs: Array) -> Array:
-        cg = lambda mv, b: jax.scipy.sparse.linalg.cg(
-            mv, b, tol=_cg_tolerance(b), maxiter=500
-        )[0]
-        return jax.lax.custom_linear_solve(matvec, rhs, cg, symmetric=True)
+        return jax.lax.custom_linear_solve(matvec, rhs, _checked_cg, symmetric=True)
 
     root_of = jax.lax.custom_root(
         equation, solution, lambda _, guess: guess, linear_solve
@@ -123,8 +121,12 @@ def _with_derivative(
     return root_of / root
 
 
-def _cg_tolerance(b: Array) -> float:
-    return float(jnp.finfo(b.dtype).eps) ** 0.75
+def _checked_cg(matvec: Callable[[Array], Array], b: Array) -> Array:
+    """Conjugate gradients; NaN, and so a derivative that shows it, where they fail."""
+    asked = float(jnp.finfo(b.dtype).eps) ** 0.75
+    x, _ = jax.scipy.sparse.linalg.cg(matvec, b, tol=asked, maxiter=500)
+    missed = jnp.linalg.norm(matvec(x) - b) > asked**0.5 * jnp.linalg.norm(b)
+    return jnp.where(missed, jnp.nan, x)
 
 
 def _symmetric_positive(A: Float[Array, "d d"]) -> Array:

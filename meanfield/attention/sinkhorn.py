@@ -15,11 +15,11 @@ from meanfield.scores import (
     AbstractScore,
     Dot,
     Masked,
-    centred,
 )
 from meanfield.tokens import Tokens
 
 from ._attention import Attention, variant
+from ._centring import centred
 from ._coupling import AbstractGaussianCoupling, TiltedMean, tilted_affine
 from ._potentials import converged_potential, full_step
 

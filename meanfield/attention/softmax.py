@@ -5,9 +5,10 @@ from typing_extensions import override
 from meanfield._typing import Numbers, Scalar
 from meanfield.fields import AbstractField, Affine
 from meanfield.measures import Gaussian, Points
-from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot, about
+from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot
 
 from ._attention import Attention, variant
+from ._centring import about
 from ._coupling import AbstractGaussianCoupling, TiltedMean, tilted_affine
 
 

@@ -10,6 +10,8 @@ from cyclopts import App, CycloptsError, Parameter
 
 from meanfield.errors import MeanfieldError
 
+from ._console import RunProgress as RunProgress
+from ._session import open_session as open_session
 from ._signals import Terminated, leave, watched
 from ._usage import usage
 

@@ -58,22 +58,32 @@ def push(
     return jax.tree.map(lambda a, b: jnp.where(enters, a, b), longer, record)
 
 
-def blows_up(record: Record, t0: Float[Array, ""]) -> Bool[Array, ""]:
-    r"""Whether the record shows a finite-time blow-up, about to happen.
+def accelerates(record: Record) -> Bool[Array, ""]:
+    """Whether growth over the record gains speed like that towards a finite time.
 
-    The time per e-fold over the newer half must be negligible beside the time elapsed
-    ($\epsilon^{0.4}$ of it: exponential and even doubly exponential growth overflow
-    long before), and at most three quarters of that over the older half: exponents up
-    to 7.
+    The time per e-fold over the newer half is at most three quarters of that over the
+    older half: exponents up to 7.
     """
     ts, logs = record.ts, record.log_sizes
     middle = LENGTH // 2
     older, newer = logs[middle] - logs[0], logs[-1] - logs[middle]
     time_older, time_newer = ts[middle] - ts[0], ts[-1] - ts[middle]
-    negligible = jnp.finfo(ts.dtype).eps ** 0.4 * (ts[-1] - t0)
-    soon = time_newer < newer * negligible
     faster = time_newer * older < 0.75 * time_older * newer
-    return (record.held == LENGTH) & (older > 0) & (newer > 0) & soon & faster
+    return (record.held == LENGTH) & (older > 0) & (newer > 0) & faster
+
+
+def blows_up(record: Record, t0: Float[Array, ""]) -> Bool[Array, ""]:
+    r"""Whether the record shows a finite-time blow-up, about to happen.
+
+    Growth accelerates, and the time per e-fold over the newer half is negligible beside
+    the time elapsed since `t0`: $\epsilon^{0.4}$ of it. Exponential and even doubly
+    exponential growth overflow long before.
+    """
+    ts, logs = record.ts, record.log_sizes
+    middle = LENGTH // 2
+    negligible = jnp.finfo(ts.dtype).eps ** 0.4 * (ts[-1] - t0)
+    soon = ts[-1] - ts[middle] < (logs[-1] - logs[middle]) * negligible
+    return accelerates(record) & soon
 
 
 def blow_up_time(record: Record, drift: Float[Array, ""]) -> BlowUpTime:

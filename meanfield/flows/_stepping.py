@@ -101,7 +101,7 @@ class Adaptive(AbstractStepping):
         inner = diffrax.PIDController(
             rtol=rtol,
             atol=rtol * scale / 10,
-            norm=lambda error: jax.lax.stop_gradient(mu0.norm(error)),
+            norm=lambda error: _step_error(mu0, error),
         )
         # The interpolant of Dopri8 is orders worse than its steps: land on the frames.
         frames = ts if isinstance(self.method, diffrax.Dopri8) else None
@@ -157,6 +157,15 @@ class Fixed(AbstractStepping):
             raise InvalidInputError("A fixed stepping must be prepared with its times.")
         # Abstract fields of diffrax look like arguments to a type checker.
         return EdgeSteps(edges=self.edges, jumped=self.jumped)  # pyright: ignore[reportCallIssue]
+
+
+def _step_error(mu0: AbstractMeasure, error: PyTree[Array]) -> Float[Array, ""]:
+    """The size of a scaled error; infinite where a trial step overflowed.
+
+    Such a step has `inf / inf` for an error, and a NaN would become the next step.
+    """
+    size = jax.lax.stop_gradient(mu0.error_norm(error))
+    return jnp.where(jnp.isnan(size), jnp.inf, size)
 
 
 class EdgeSteps(diffrax.AbstractAdaptiveStepSizeController[Array, None]):

@@ -20,7 +20,7 @@ from meanfield.dynamics import AbstractDynamics
 from meanfield.fields import Convergence
 from meanfield.measures import AbstractMeasure
 
-from ._growth import Record, blows_up, empty_record, push
+from ._growth import Record, accelerates, blows_up, empty_record, push
 from ._stop import AbstractStop, Seen
 from ._trajectory import Status
 
@@ -34,6 +34,7 @@ class WatchState(NamedTuple):
     memories: tuple[PyTree[Array], ...]
     residual: Float[Array, ""]
     code: Int[Array, ""]
+    by_growth: Bool[Array, ""]  # whether the growth law ended it
     n_accepted: Int[Array, ""]
     n_rejected: Int[Array, ""]
 
@@ -53,6 +54,7 @@ class Watch(diffrax.AbstractAdaptiveStepSizeController[WatchState, None]):
     controller: diffrax.AbstractAdaptiveStepSizeController
     dynamics: AbstractDynamics
     mu0: AbstractMeasure
+    since: Float[Array, ""]
     stops: tuple[AbstractStop, ...]
     iterates: bool = eqx.field(static=True)
 
@@ -102,11 +104,12 @@ class Watch(diffrax.AbstractAdaptiveStepSizeController[WatchState, None]):
         fine, missed = int(Status.FINISHED), int(Status.UNCONVERGED)
         state = WatchState(
             inner,
-            start,
+            self.since,
             empty_record(start, jnp.log(seen.size)),
             tuple(stop.start(seen, span) for stop in self.stops),
             residual,
             jnp.where(converged, fine, missed),
+            jnp.zeros((), bool),
             zero,
             zero,
         )
@@ -134,12 +137,16 @@ class Watch(diffrax.AbstractAdaptiveStepSizeController[WatchState, None]):
         finite = _all_finite(y1) & jnp.isfinite(self.mu0.norm(y1) ** 2)
         # A fixed step accepts anything: the last good state must survive it.
         taken = keep & finite & (state.code == int(Status.FINISHED))
-        vanished = ~keep & (next_t1 - next_t0 <= _shortest(next_t0))
+        vanished = ~keep & ~(next_t1 - next_t0 > _shortest(next_t0))
         end = jnp.asarray(t1)
         seen = self._after(end - t0, Attempt(end, y1, taken, jump), state)
+        # Steps that vanish while growth accelerates: its time is resolved no further.
+        escapes = vanished & accelerates(seen.record)
         stuck = jnp.where(finite, int(Status.MAX_STEPS), int(Status.NOT_FINITE))
+        stuck = jnp.where(escapes, int(Status.BLOW_UP), stuck)
         code = jnp.where(vanished | (keep & ~finite), stuck, seen.code)
-        state = seen._replace(inner=inner, code=code)
+        by_growth = seen.by_growth | escapes
+        state = seen._replace(inner=inner, code=code, by_growth=by_growth)
         ends = code != int(Status.FINISHED)
         result = diffrax.RESULTS.where(ends, diffrax.RESULTS.event_occurred, result)
         next_t0 = jnp.where(taken, next_t0, t0)
@@ -156,7 +163,8 @@ class Watch(diffrax.AbstractAdaptiveStepSizeController[WatchState, None]):
             memory, ends = stop.update(memory, seen)
             memories.append(memory)
             code = jnp.where(ends, int(stop.status), code)
-        code = jnp.where(blows_up(record, state.t0), int(Status.BLOW_UP), code)
+        by_growth = blows_up(record, state.t0)
+        code = jnp.where(by_growth, int(Status.BLOW_UP), code)
         code = jnp.where(converged, code, int(Status.UNCONVERGED))
         # Growth on two sides of a jump follows two laws.
         fresh = empty_record(step.t, log_size)
@@ -166,6 +174,7 @@ class Watch(diffrax.AbstractAdaptiveStepSizeController[WatchState, None]):
             memories=tuple(memories),
             residual=jnp.maximum(state.residual, residual),
             code=code,
+            by_growth=by_growth,
             n_accepted=state.n_accepted + 1,
         )
         rejected = state._replace(n_rejected=state.n_rejected + 1)

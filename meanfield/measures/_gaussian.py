@@ -80,6 +80,11 @@ class Gaussian(AbstractMeasure):
         """The Frobenius norm over mean and factor."""
         return length(jnp.stack([length(part) for part in tangent]))
 
+    @override
+    def error_norm(self, error: tuple[Array, Array]) -> Float[Array, ""]:
+        """The same norm: all of a Gaussian counts."""
+        return self.norm(error)
+
 
 def _check_positive(Sigma: np.ndarray) -> None:
     scale = float(np.max(np.abs(Sigma), initial=0))

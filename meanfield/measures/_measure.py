@@ -26,4 +26,8 @@ class AbstractMeasure(eqx.Module):
 
     @abc.abstractmethod
     def norm(self, tangent: PyTree[Array]) -> Float[Array, ""]:
-        """The size of a displacement: the error norm of adaptive steps."""
+        """The size of a displacement, as the measure sees it."""
+
+    @abc.abstractmethod
+    def error_norm(self, error: PyTree[Array]) -> Float[Array, ""]:
+        """The size of an integration error, which nothing that moves may escape."""

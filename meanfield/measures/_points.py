@@ -96,13 +96,13 @@ class Points(AbstractMeasure):
     @property
     def mean(self) -> Float[Array, " d"]:
         r"""$\int x\,d\mu / \mu(1)$, excluded tokens left out."""
-        return self._probabilities @ self.counted.x
+        return self.probabilities @ self.counted.x
 
     @property
     def covariance(self) -> Float[Array, "d d"]:
         r"""$\int (x-\alpha)(x-\alpha)^\top d\mu / \mu(1)$."""
         centred = self._zeroed(self.tokens.x - self.mean[None, :])
-        scaled = self._probabilities[:, None] * centred
+        scaled = self.probabilities[:, None] * centred
         return jnp.matmul(centred.T, scaled, precision=HIGHEST)
 
     @property
@@ -121,8 +121,18 @@ class Points(AbstractMeasure):
 
     @override
     def norm(self, tangent: Float[Array, "n d"]) -> Float[Array, ""]:
-        r"""The $L^2(\mu)$ norm, so that a tolerance means the same for every `n`."""
-        return length(jnp.sqrt(self._probabilities)[:, None] * self._zeroed(tangent))
+        r"""The $L^2(\mu)$ norm."""
+        return length(jnp.sqrt(self.probabilities)[:, None] * self._zeroed(tangent))
+
+    @override
+    def error_norm(self, error: Float[Array, "n d"]) -> Float[Array, ""]:
+        r"""The $L^2$ norm for the weights $(w_j + 1/n)/2$.
+
+        A tolerance means the same for every `n`, and a token of little weight, or
+        excluded, is still moved as exactly as the others.
+        """
+        shares = (self.probabilities + 1 / self.tokens.n) / 2
+        return length(jnp.sqrt(shares)[:, None] * error)
 
     def log_integral(
         self,
@@ -169,7 +179,8 @@ class Points(AbstractMeasure):
         return Points(self.tokens, kept + shift, self.reduction)
 
     @property
-    def _probabilities(self) -> Float[Array, " n"]:
+    def probabilities(self) -> Float[Array, " n"]:
+        """The weights divided by the total mass."""
         top = jnp.max(self.log_weights)
         w = jnp.exp(self.log_weights - jnp.where(jnp.isneginf(top), 0, top))
         return w / jnp.where(jnp.isneginf(top), 1, jnp.sum(w))  # no mass: all zero

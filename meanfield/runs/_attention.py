@@ -6,7 +6,14 @@ import math
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from meanfield.attention import AbstractCoupling, Attention, Softmax, attentions
+from meanfield.attention import (
+    AbstractCoupling,
+    Attention,
+    LinearExpansion,
+    Sinkhorn,
+    Softmax,
+    attentions,
+)
 from meanfield.dynamics import (
     AbstractDynamics,
     Heads,
@@ -48,14 +55,22 @@ def model_coupling(spec: RunSpec) -> AbstractCoupling:
     """
     one = jnp.ones((1, 1))
     made = {name: make(one, one, one) for name, make in attentions.items()}
-    fitting = [name for name, each in made.items() if isinstance(each.score, Dot)]
+    fitting = [name for name, each in made.items() if _fits_a_model(each)]
     attention = _variant(spec, one, one, one)
-    if not isinstance(attention.score, Dot):
+    if not _fits_a_model(attention):
         raise InvalidInputError(
-            f"The scores of a model are Qx·Ky, those of `{spec.attention}` are not; "
-            f"these fit: {', '.join(fitting)}."
+            "The heads of a model have scores Qx·Ky, weights that sum to one and value "
+            f"biases that rely on it, which `{spec.attention}` has not; these fit: "
+            f"{', '.join(fitting)} (Sinkhorn after an odd number of half-steps)."
         )
     return attention.coupling
+
+
+def _fits_a_model(attention: Attention) -> bool:
+    coupling = attention.coupling
+    even = isinstance(coupling, Sinkhorn) and (coupling.iterations or 1) % 2 == 0
+    rows = isinstance(coupling, Softmax | Sinkhorn | LinearExpansion) and not even
+    return rows and isinstance(attention.score, Dot)
 
 
 def _in_depth(spec: RunSpec, d: int, draw: Draw) -> AbstractDynamics:
@@ -112,16 +127,18 @@ def _parameters(
 
 def _variant(spec: AttentionSpec, Q: Array, K: Array, V: Array) -> Attention:
     factory = attentions[spec.attention]
-    epsilon = spec.epsilon
     if spec.scale == "sqrt-k":
-        epsilon *= math.sqrt(Q.shape[0])
+        # On both sides, so that dot products and squared distances are divided alike,
+        # and values, which may carry epsilon, are not.
+        share = Q.shape[0] ** -0.25
+        Q, K = share * Q, share * K
     if spec.iterations is None:
-        return factory(Q, K, V, epsilon=epsilon)
+        return factory(Q, K, V, epsilon=spec.epsilon)
     if "iterations" not in inspect.signature(factory).parameters:
         raise InvalidInputError(
             f"`iterations` counts Sinkhorn half-steps; `{spec.attention}` has none."
         )
-    return factory(Q, K, V, epsilon=epsilon, iterations=spec.iterations)
+    return factory(Q, K, V, epsilon=spec.epsilon, iterations=spec.iterations)
 
 
 def _blocks(

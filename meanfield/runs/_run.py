@@ -1,5 +1,6 @@
 """A run under way: its members, segment by segment."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -110,16 +111,22 @@ def integrate_segment(run: Run) -> Arrays:
     keep = slice(0 if run.done == 0 else 1, stop - run.done + 1)
     frames = {name: np.stack([p[name][keep] for p in pieces]) for name in pieces[0]}
     kept = run.ts[run.done : stop + 1][keep]
+    begun = -math.inf if run.done == 0 else float(run.ts[run.done])
     run.done = stop
     if run.spec.draws is not None:
         return {"time": kept, **frames}
     frames = {"time": kept, **{name: array[0] for name, array in frames.items()}}
-    return frames if run.outcomes[0].going else _with_end(run, frames)
+    return frames if run.outcomes[0].going else _with_end(run, frames, begun)
 
 
-def _with_end(run: Run, frames: Arrays) -> Arrays:
-    """Frames up to where a flow ended, and that state as the last."""
+def _with_end(run: Run, frames: Arrays, begun: float) -> Arrays:
+    """Frames up to where a flow ended, and that state as the last.
+
+    None at all if it ended where the segment begun: that frame is stored.
+    """
     end = frames["time"].dtype.type(run.outcomes[0].time)
+    if end <= begun:
+        return {}
     before = frames["time"] < end
     last = {"time": np.asarray(end), **frame_of(run.members[0].measure)}
     return {
@@ -147,7 +154,14 @@ def _advance(run: Run, index: int, ts: np.ndarray, end: int) -> Arrays:
         still = frame_of(own.measure)
         return {name: np.stack([a] * len(ts)) for name, a in still.items()}
     trajectory = jax.block_until_ready(
-        flow(own.dynamics, own.measure, ts, stepping=run.stepping, stop=run.stops)
+        flow(
+            own.dynamics,
+            own.measure,
+            ts,
+            stepping=run.stepping,
+            stop=run.stops,
+            since=float(run.ts[0]),
+        )
     )
     after = before.after(trajectory, float(run.ts[-1]))
     # Going on starts from the stored frame, so that a resumed run has the same bits.
