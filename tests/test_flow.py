@@ -691,7 +691,7 @@ def test_members_of_an_ensemble_do_not_disturb_each_other():
         assert int(one.code) == int(together.code[i])
         assert int(one.n_saved) == int(together.n_saved[i])
         assert int(one.n_accepted) == int(together.n_accepted[i])
-        # Near a blow-up y^2 grows like 1 / (t* - t), and so does a rounding of the time.
+        # Near a blow-up y^2 grows like 1 / (t* - t), and so does rounding of the time.
         growth = float(jnp.max(jnp.abs(one.coordinates[1]))) ** 2 / 2.0
         for a, b in zip(one.coordinates, together.coordinates, strict=True):
             assert_close(b[i], a, ulps=max(1e4, 10 * growth))
