@@ -576,7 +576,6 @@ def run_python(code: str) -> None:
 def test_score_of_one_pair_is_the_definition(rng: np.random.Generator):
     c = case(rng, n=1)
     _, p = biased(rng, c.p)
-    score, _ = biased(np.random.default_rng(0), c.p)
     score = Dot(
         p.Q, p.K, p.epsilon, query_bias=jnp.asarray(p.q), key_bias=jnp.asarray(p.k)
     )
