@@ -9,6 +9,33 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 HIGHEST = jax.lax.Precision.HIGHEST
+UNROLLED = 4  # up to this size a call of LAPACK costs more than the arithmetic
+
+
+def solve_positive(
+    G: Float[Array, "r r"], rhs: Float[Array, "r ..."]
+) -> Float[Array, "r ..."]:
+    r"""$G^{-1} u$ for symmetric positive definite $G$; NaN if it is not.
+
+    Small systems are eliminated row by row in plain arithmetic, which fuses with what
+    is around it and vectorises under `vmap`. No pivoting: none is needed for positive
+    definite matrices (Higham, Accuracy and Stability, section 10.1).
+    """
+    r = G.shape[0]
+    if r > UNROLLED:
+        return jax.scipy.linalg.solve(G, rhs, assume_a="pos")
+    rows, right = list(G), list(rhs)
+    for k in range(r):
+        pivot = jnp.where(rows[k][k] > 0, rows[k][k], jnp.nan)
+        for i in range(k + 1, r):
+            share = rows[i][k] / pivot
+            rows[i] = rows[i] - share * rows[k]
+            right[i] = right[i] - share * right[k]
+    for k in reversed(range(r)):
+        for i in range(k + 1, r):
+            right[k] = right[k] - rows[k][i] * right[i]
+        right[k] = right[k] / jnp.where(rows[k][k] > 0, rows[k][k], jnp.nan)
+    return jnp.stack(right)
 
 
 def length(x: Float[Array, "..."]) -> Float[Array, ""]:
@@ -29,7 +56,7 @@ def tilt(
     """
     r = factor.shape[1]
     gram = jnp.eye(r, dtype=factor.dtype) + factor.T @ B @ factor
-    inner = jax.scipy.linalg.solve(gram, factor.T @ rhs, assume_a="pos")
+    inner = solve_positive(gram, factor.T @ rhs)
     # An overflow would pass for an infinitely concentrated tilt, and a result of zero.
     return factor @ jnp.where(jnp.all(jnp.isfinite(gram)), inner, jnp.nan)
 
@@ -70,9 +97,16 @@ def _psd_sqrt_jvp(primals: tuple, tangents: tuple) -> tuple:
 def sqrt_one_plus_four(M: Float[Array, "r r"]) -> Float[Array, "r r"]:
     r"""$(I + 4 M M^\top)^{1/2}$ from the singular values of `M`.
 
-    Never forms $MM^\top$, so small singular values keep their digits. Differentiable
-    to any order, at repeated and at zero singular values too.
+    Never squares a singular value, so that small ones keep their digits; in the plane
+    by $S^{1/2} = (S + \sqrt{\det S}\,I)/\sqrt{\mathrm{tr}\,S + 2\sqrt{\det S}}$
+    (Cayley and Hamilton), as exact there. Differentiable to any order, at repeated and
+    at zero singular values too.
     """
+    if M.shape[0] == 2:
+        size, det = jnp.sum(M**2), M[0, 0] * M[1, 1] - M[0, 1] * M[1, 0]
+        root_det = jnp.hypot(jnp.sqrt(1 + 4 * size), 4 * det)
+        S = jnp.eye(2, dtype=M.dtype) * (1 + root_det) + 4 * M @ M.T
+        return S / jnp.sqrt(2 + 4 * size + 2 * root_det)
     U, sigma, _ = jnp.linalg.svd(M)
     return (U * jnp.sqrt(1 + 4 * sigma**2)[None, :]) @ U.T
 
@@ -93,4 +127,4 @@ def entropic_shrinkage(M: Float[Array, "r r"]) -> Float[Array, "r r"]:
     """
     identity = jnp.eye(M.shape[0], dtype=M.dtype)
     root = sqrt_one_plus_four(M)
-    return jax.scipy.linalg.solve(identity + root, 2 * identity, assume_a="pos")
+    return solve_positive(identity + root, 2 * identity)
