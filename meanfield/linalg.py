@@ -61,6 +61,20 @@ def tilt(
     return factor @ jnp.where(jnp.all(jnp.isfinite(gram)), inner, jnp.nan)
 
 
+def eigh(S: Float[Array, "r r"]) -> tuple[Float[Array, " r"], Float[Array, "r r"]]:
+    """Eigenvalues, not decreasing, and eigenvectors of a symmetric matrix.
+
+    In the plane by one rotation, in plain arithmetic; not to be differentiated.
+    """
+    if S.shape[0] != 2:
+        return jnp.linalg.eigh(S)
+    centre, half, off = (S[0, 0] + S[1, 1]) / 2, (S[0, 0] - S[1, 1]) / 2, S[1, 0]
+    radius, angle = jnp.hypot(half, off), jnp.arctan2(off, half) / 2
+    cos, sin = jnp.cos(angle), jnp.sin(angle)
+    vectors = jnp.array([[-sin, cos], [cos, sin]])
+    return jnp.stack([centre - radius, centre + radius]), vectors
+
+
 def sylvester(R: Float[Array, "r r"], C: Float[Array, "r r"]) -> Float[Array, "r r"]:
     """The $X$ with $RX + XR = C$, for symmetric positive definite $R$.
 

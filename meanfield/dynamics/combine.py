@@ -1,6 +1,7 @@
 """Sums of dynamics, and heads: one stacked dynamics summed over its first axis."""
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import equinox as eqx
 import jax
@@ -15,6 +16,9 @@ from meanfield.measures import AbstractMeasure
 from meanfield.tokens import Tokens
 
 from ._dynamics import AbstractDynamics
+
+
+T = TypeVar("T", bound=eqx.Module)
 
 
 class Sum(AbstractDynamics):
@@ -86,8 +90,8 @@ class StackedField(AbstractField):
         return None if each is None else worst(each)
 
 
-def stacked(members: Sequence[AbstractDynamics]) -> AbstractDynamics:
-    """Dynamics of one structure as one, whose arrays lead with a new axis.
+def stacked(members: Sequence[T]) -> T:
+    """Dynamics, or measures, of one structure as one; arrays lead with a new axis.
 
     Raises:
         InvalidInputError: if the members differ in kind or in shape.
@@ -97,6 +101,6 @@ def stacked(members: Sequence[AbstractDynamics]) -> AbstractDynamics:
         return jax.tree.map(stack, *members)
     except (ValueError, TypeError, IndexError) as error:
         raise InvalidInputError(
-            "Only dynamics of one kind and one shape can be stacked; add unlike ones "
+            "Only parts of one kind and one shape can be stacked; add unlike dynamics "
             f"with `Sum`. ({error})"
         ) from error

@@ -1,4 +1,8 @@
+from ._ensemble import ensemble as ensemble
 from ._flow import flow as flow
+from ._published import ClippedEuler as ClippedEuler
+from ._published import Rule as Rule
+from ._published import clipped_euler as clipped_euler
 from ._stepping import AbstractStepping as AbstractStepping
 from ._stepping import adaptive as adaptive
 from ._stepping import fixed as fixed

@@ -68,17 +68,9 @@ def flow(
         InvalidInputError: if times decrease or shapes do not fit.
         NotClosedError: if a Gaussian meets an attention that does not keep it one.
     """
-    dtype = jnp.result_type(*jax.tree.leaves(mu0.coordinates))
-    with jax.ensure_compile_time_eval():  # numbers known now stay so inside a `jit`
-        times, jumps = _increasing(ts).astype(dtype), dynamics.jumps
-    # Shapes, and pairs that do not work, are refused here and not inside the solver.
-    field = lambda: dynamics.field(times[0], mu0)
-    convergence = eqx.filter_eval_shape(lambda: field().convergence)
-    eqx.filter_eval_shape(lambda: mu0.transport(field()))
-    stops = stop if isinstance(stop, tuple) else (() if stop is None else (stop,))
-    ready = (stepping or adaptive()).prepare(times, jumps)
-    begun = times[0] if since is None else jnp.asarray(since, dtype)
-    problem = Problem(dynamics, mu0, ready, stops, begun, convergence is not None)
+    problem, times = prepared(
+        dynamics, mu0, ts, stepping=stepping, stop=stop, since=since
+    )
     return _integrate(problem, times, adjoint or diffrax.RecursiveCheckpointAdjoint())
 
 
@@ -93,10 +85,36 @@ class Problem(eqx.Module):
     iterates: bool = eqx.field(static=True)
 
 
-@eqx.filter_jit
-def _integrate(
+def prepared(
+    dynamics: AbstractDynamics,
+    mu0: AbstractMeasure,
+    ts: Numbers,
+    *,
+    stepping: AbstractStepping | None,
+    stop: Stop,
+    since: float | None,
+) -> tuple[Problem, Float[Array, " times"]]:
+    """A flow ready to be integrated, and the times of its frames; see `flow`.
+
+    Shapes, and pairs that do not work, are refused here and not inside the solver.
+    """
+    dtype = jnp.result_type(*jax.tree.leaves(mu0.coordinates))
+    with jax.ensure_compile_time_eval():  # numbers known now stay so inside a `jit`
+        times, jumps = _increasing(ts).astype(dtype), dynamics.jumps
+    field = lambda: dynamics.field(times[0], mu0)
+    convergence = eqx.filter_eval_shape(lambda: field().convergence)
+    eqx.filter_eval_shape(lambda: mu0.transport(field()))
+    stops = stop if isinstance(stop, tuple) else (() if stop is None else (stop,))
+    ready = (stepping or adaptive()).prepare(times, jumps)
+    begun = times[0] if since is None else jnp.asarray(since, dtype)
+    iterates = convergence is not None
+    return Problem(dynamics, mu0, ready, stops, begun, iterates), times
+
+
+def integrated(
     problem: Problem, ts: Float[Array, " times"], adjoint: diffrax.AbstractAdjoint
 ) -> Trajectory:
+    """The trajectory of a prepared flow, to be called inside `jit`."""
     dynamics, mu0, stepping = problem.dynamics, problem.mu0, problem.stepping
     steps = stepping.controller(mu0, ts, jax.lax.stop_gradient(dynamics.jumps))
     # Abstract fields of diffrax look like arguments to a type checker.
@@ -124,6 +142,9 @@ def _integrate(
     )
     rtol = stepping.relative_error(ts.dtype)
     return _trajectory(mu0, ts, solution, _verdict(solution, rtol))
+
+
+_integrate = eqx.filter_jit(integrated)
 
 
 class _Verdict(NamedTuple):

@@ -1,0 +1,126 @@
+"""Many flows in one call, each with its own steps and its own ending."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PyTree
+
+from meanfield._typing import Numbers
+from meanfield.dynamics import AbstractDynamics
+from meanfield.errors import InvalidInputError
+from meanfield.measures import AbstractMeasure, Gaussian
+
+from ._flow import Problem, Stop, integrated, prepared
+from ._stepping import AbstractStepping
+from ._trajectory import M, Trajectory
+
+# Gaussians that step side by side: enough to hide what a step costs besides its
+# arithmetic, few enough not to wait long for the slowest among them.
+TOGETHER = 64
+
+Axes = tuple[int | None, int | None]
+
+
+def ensemble(
+    dynamics: AbstractDynamics,
+    mu0: M,
+    ts: Numbers,
+    *,
+    in_axes: Axes = (None, 0),
+    together: int | None = None,
+    stepping: AbstractStepping | None = None,
+    stop: Stop = None,
+    since: float | None = None,
+) -> Trajectory[M]:
+    """The flows of many members, compiled once: each as `flow` would give it.
+
+    Members advance in blocks, as many at a time as there are cores. Inside a block
+    each member has its own step sizes and its own ending, and waits for the slowest of
+    the block; a block ends when all its members have. Blocks of one shape share one
+    compilation, over calls too. For use outside `jit`.
+
+    Args:
+        dynamics: one for all, or a stack of them; see `dynamics.stacked`.
+        mu0: the initial measures, stacked: every array leads with the axis of members.
+        ts: times of the frames, not decreasing, the same for all members.
+        in_axes: as in `jax.vmap`, 0 or `None` for `dynamics` and for `mu0`: whether
+            their arrays lead with the axis of members.
+        together: members in a block; by default 64 Gaussians, or one cloud of points,
+            whose sums over tokens fill the machine alone.
+        stepping: as in `flow`.
+        stop: likewise.
+        since: likewise.
+
+    Returns:
+        A trajectory whose arrays lead with the axis of members.
+
+    Raises:
+        InvalidInputError: if neither leads with an axis of members, or lengths differ.
+        NotClosedError: if a Gaussian meets an attention that does not keep it one.
+    """
+    n = _members((dynamics, mu0), in_axes)
+    size = min(n, together or (TOGETHER if isinstance(mu0, Gaussian) else 1))
+    first = _taken((dynamics, mu0), in_axes, np.asarray(0))
+    problem, times = prepared(*first, ts, stepping=stepping, stop=stop, since=since)
+    # The last member fills the last block: blocks of one shape share one compilation.
+    order = np.minimum(np.arange(-(-n // size) * size), n - 1).reshape(-1, size)
+
+    def block(indices: np.ndarray) -> Trajectory:
+        own = _taken((dynamics, mu0), in_axes, indices)
+        return jax.block_until_ready(_block(problem, own, in_axes, times))
+
+    first_block = block(order[0])  # compiles, so that the others need not wait to
+    with ThreadPoolExecutor(os.cpu_count()) as cores:
+        blocks = [first_block, *cores.map(block, order[1:])]
+    join = lambda *leaves: jnp.concatenate(leaves)[:n]
+    return jax.tree.map(join, *blocks)
+
+
+@eqx.filter_jit
+def _block(
+    problem: Problem,
+    members: tuple[AbstractDynamics, AbstractMeasure],
+    in_axes: Axes,
+    ts: Float[Array, " times"],
+) -> Trajectory:
+    """The flows of `members`, side by side; all else is as in `problem`."""
+    adjoint = diffrax.RecursiveCheckpointAdjoint()
+
+    def one(dynamics: AbstractDynamics, mu0: AbstractMeasure) -> Trajectory:
+        own = eqx.tree_at(lambda p: (p.dynamics, p.mu0), problem, (dynamics, mu0))
+        return integrated(own, ts, adjoint)
+
+    axes = tuple(None if axis is None else eqx.if_array(axis) for axis in in_axes)
+    return eqx.filter_vmap(one, in_axes=axes)(*members)
+
+
+def _taken(
+    trees: tuple[AbstractDynamics, AbstractMeasure], in_axes: Axes, index: np.ndarray
+) -> tuple[AbstractDynamics, AbstractMeasure]:
+    """Members of stacks, or what all share."""
+    (dynamics, mu0), (a, b) = trees, in_axes
+    take = lambda leaf: leaf[index] if eqx.is_array(leaf) else leaf
+    return (
+        dynamics if a is None else jax.tree.map(take, dynamics),
+        mu0 if b is None else jax.tree.map(take, mu0),
+    )
+
+
+def _members(trees: tuple[PyTree, PyTree], in_axes: Axes) -> int:
+    lengths = {
+        leaf.shape[0] if leaf.ndim else 0
+        for tree, axis in zip(trees, in_axes, strict=True)
+        if axis is not None
+        for leaf in jax.tree.leaves(eqx.filter(tree, eqx.is_array))
+    }
+    if len(lengths) != 1 or 0 in lengths:
+        raise InvalidInputError(
+            "The arrays of `mu0`, and of `dynamics` if `in_axes` says so, must lead "
+            f"with the same axis of members; their first sizes are {sorted(lengths)}."
+        )
+    return lengths.pop()

@@ -1,0 +1,88 @@
+"""Many flows at once are the flows one by one."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from meanfield import Gaussian, Points, attentions, flow
+from meanfield.dynamics import stacked
+from meanfield.errors import InvalidInputError
+from meanfield.flows import Status, Steady, ensemble, status_counts
+from tests.helpers import assert_close
+
+TS = np.linspace(0.0, 1.0, 5)
+
+
+def _starts(n):
+    rng = np.random.default_rng(3)
+    G = rng.standard_normal((n, 2, 2))
+    covariances = jnp.asarray(G @ G.transpose(0, 2, 1)) / 5
+    make = lambda S: Gaussian.from_moments(jnp.zeros(2), S)
+    return jax.vmap(make)(covariances), covariances
+
+
+@pytest.mark.parametrize("together", [1, 4, 7, 20])
+def test_each_member_ends_as_it_would_alone(together):
+    """Commuting softmax, A = V = I: `t* = 1 / (2 largest eigenvalue)`."""
+    attention = attentions["softmax"](np.eye(2), np.eye(2), np.eye(2))
+    starts, covariances = _starts(10)
+    found = ensemble(attention, starts, TS, together=together)
+    exact = 1 / (2 * np.linalg.eigvalsh(covariances)[:, -1])
+    blows_up = exact < TS[-1]
+    assert 0 < blows_up.sum() < len(exact)  # both fates
+    codes = np.where(blows_up, int(Status.BLOW_UP), int(Status.FINISHED))
+    np.testing.assert_array_equal(found.code, codes)
+    np.testing.assert_allclose(found.t_star[blows_up], exact[blows_up], rtol=1e-8)
+    assert np.all(np.isnan(found.t_star[~blows_up]))
+    assert status_counts(found.code)["blow-up"] == blows_up.sum()
+
+
+def test_frames_follow_the_closed_form():
+    """castin2025, Prop. 4.4: the inverse covariance moves on a line."""
+    attention = attentions["softmax"](np.eye(2), -np.eye(2), np.eye(2))
+    starts, covariances = _starts(9)
+    found = ensemble(attention, starts, TS, together=4)
+    Y = found.coordinates[1]
+    inverse = np.linalg.inv(covariances)[:, None] + 2 * TS[:, None, None] * np.eye(2)
+    assert_close(Y @ jnp.swapaxes(Y, -1, -2), jnp.asarray(np.linalg.inv(inverse)), ulps=1e7)
+
+
+def test_members_may_have_their_own_dynamics():
+    starts, _ = _starts(3)
+    each = [attentions["l2"](q * np.eye(2), np.eye(2), -np.eye(2)) for q in (1, 2, 3)]
+    found = ensemble(stacked(each), starts, TS, in_axes=(0, 0), together=2)
+    for i, attention in enumerate(each):
+        one = flow(attention, jax.tree.map(lambda leaf, i=i: leaf[i], starts), TS)
+        assert_close(found.last[1][i], one.last[1], ulps=1e6)
+
+
+def test_one_start_under_many_dynamics():
+    start = Gaussian.from_moments(jnp.zeros(2), jnp.eye(2))
+    each = [attentions["softmax"](-a * np.eye(2), np.eye(2), np.eye(2)) for a in (1, 2)]
+    found = ensemble(stacked(each), start, TS, in_axes=(0, None))
+    exact = 1 / (1 + 2 * np.array([1.0, 2.0]))
+    np.testing.assert_allclose(found.last[1][:, 0, 0] ** 2, exact, rtol=1e-8)
+
+
+def test_clouds_and_stops():
+    x = jnp.asarray(np.random.default_rng(0).standard_normal((3, 20, 2)))
+    clouds = stacked([Points.uniform(cloud) for cloud in x])
+    attention = attentions["softmax"](np.zeros((2, 2)), np.eye(2), -np.eye(2))
+    long = np.array([0.0, 1000.0])
+    found = ensemble(attention, clouds, long, stop=Steady(1e-6))
+    np.testing.assert_array_equal(found.code, int(Status.STEADY))
+    alone = flow(
+        attention, jax.tree.map(lambda leaf: leaf[1], clouds), long, stop=Steady(1e-6)
+    )
+    assert_close(found.last[1], alone.last, ulps=1e6)
+
+
+def test_members_must_agree_on_their_number():
+    attention = attentions["softmax"](np.eye(2), np.eye(2), np.eye(2))
+    two = stacked([attention, attention])
+    starts, _ = _starts(3)
+    with pytest.raises(InvalidInputError, match=r"first sizes are \[2, 3\]"):
+        ensemble(two, starts, TS, in_axes=(0, 0))
+    with pytest.raises(InvalidInputError, match="axis of members"):
+        ensemble(attention, starts, TS, in_axes=(None, None))
