@@ -24,7 +24,7 @@ demo: setup
 	$(BIN)/python -m experiments.demo
 
 test: setup
-	$(BIN)/python -m pytest -n 2 --durations=10
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --durations=10
 
 test-slow: setup
 	$(BIN)/python -m pytest -m slow --durations=10

@@ -14,7 +14,7 @@ from tests.helpers import assert_close
 TS = np.linspace(0.0, 1.0, 5)
 
 
-def _starts(n):
+def _starts(n: int):
     rng = np.random.default_rng(3)
     G = rng.standard_normal((n, 2, 2))
     covariances = jnp.asarray(G @ G.transpose(0, 2, 1)) / 5
@@ -23,7 +23,7 @@ def _starts(n):
 
 
 @pytest.mark.parametrize("together", [1, 4, 7, 20])
-def test_each_member_ends_as_it_would_alone(together):
+def test_each_member_ends_as_it_would_alone(together: int):
     """Commuting softmax, A = V = I: `t* = 1 / (2 largest eigenvalue)`."""
     attention = attentions["softmax"](np.eye(2), np.eye(2), np.eye(2))
     starts, covariances = _starts(10)
@@ -45,7 +45,7 @@ def test_frames_follow_the_closed_form():
     found = ensemble(attention, starts, TS, together=4)
     Y = found.coordinates[1]
     inverse = np.linalg.inv(covariances)[:, None] + 2 * TS[:, None, None] * np.eye(2)
-    assert_close(Y @ jnp.swapaxes(Y, -1, -2), jnp.asarray(np.linalg.inv(inverse)), ulps=1e7)
+    assert_close(Y @ jnp.swapaxes(Y, -1, -2), np.linalg.inv(inverse), ulps=1e7)
 
 
 def test_members_may_have_their_own_dynamics():

@@ -24,9 +24,17 @@ A MATRIX is a number c (for c I), a list of rows such as [[1,0],[0,2]], @FILE.np
 COMMANDS = {
     "simulate": ("simulate:simulate", SIMULATE),
     "resume": ("resume:resume", "Go on with an interrupted run."),
+    "sweep": (
+        "sweep:sweep",
+        "Integrate a flow for every combination of values: a phase diagram.",
+    ),
     "plot": ("plot:plot", "Draw a panel of a run, as PDF and PNG."),
     "animate": ("plot:animate", "Make a GIF of a run."),
     "export": ("export:export", "Write the frames of a run as .npz or .csv."),
+    "reproduce": (
+        "reproduce:reproduce",
+        "Rebuild figures of the literature; `reproduce list` lists them.",
+    ),
     "models": ("models:app", "Real transformers as input: list them, inspect one."),
     "list": ("catalog:list_", "List what can be named."),
     "show": ("show:show", "Show a run, or anything that can be named."),

@@ -53,9 +53,12 @@ class RunProgress:
 
     def __call__(self, step: "meanfield.runs.Progress") -> None:
         """Shows the run after a segment."""
-        status = f"{_status(step)}  {self._left(step.share)}"
-        self._bar.update(self._task, completed=step.share, status=status)
-        if self._console.is_terminal or self._timer.is_alive() or step.share >= 1:
+        self.show(step.share, f"{_status(step)}  {self._left(step.share)}")
+
+    def show(self, share: float, status: str) -> None:
+        """Shows how much is done, and a line about it."""
+        self._bar.update(self._task, completed=share, status=status)
+        if self._console.is_terminal or self._timer.is_alive() or share >= 1:
             return
         if time.perf_counter() - self._shown > QUIET_SECONDS:
             self._shown = time.perf_counter()

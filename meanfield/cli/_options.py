@@ -25,8 +25,11 @@ Values = dict[str, Any]
 HIDDEN = {"source", "layers", "terms"}  # `--from`; tables, written in a file
 GROUPS = {
     "Attention": tuple(AttentionSpec.model_fields),
-    "Start": ("measure", "n", "d", "init", "mean", "cov", "weights", "at", "draws"),
-    "Time": ("t", "frames", "times", "steady", "bound"),
+    "Start": (
+        *("measure", "n", "d", "init", "mean", "cov", "weights", "at"),
+        *("draws", "starts"),
+    ),
+    "Time": ("t", "frames", "spacing", "times", "steady", "bound"),
     "Transformer": ("model", "text", "model_layers", "model_heads"),
     "Numerics": (),
 }
@@ -35,9 +38,10 @@ _REPLACED = {
     "A": ("Q", "K"),
     "Q": ("A",),
     "K": ("A",),
-    "times": ("t", "frames"),
+    "times": ("t", "frames", "spacing"),
     "t": ("times",),
     "frames": ("times",),
+    "spacing": ("times",),
     "dt": ("rtol",),
     "rtol": ("dt",),
 }

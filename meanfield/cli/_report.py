@@ -45,13 +45,13 @@ def as_json(result: Result, timing: Timing) -> dict[str, Any]:
         "residual": outcome.residual,
         **timing._asdict(),
     }
-    if spec.draws is not None:
+    if spec.is_family:
         report["endings"] = dict(Counter(o.name for o in result.outcomes))
         report["t_stars"] = [o.t_star for o in result.outcomes]
     if mean.size <= LARGEST_PRINTED:
         means = [mean.tolist() for mean, _ in moments]
         covariances = [covariance.tolist() for _, covariance in moments]
-        single = spec.draws is None
+        single = not spec.is_family
         report["mean"] = means[0] if single else means
         report["covariance"] = covariances[0] if single else covariances
     return report
@@ -91,14 +91,14 @@ def _what(report: dict[str, Any]) -> str:
 
 
 def _moments(result: Result) -> dict[str, str]:
-    """The final spectrum, of the first draw if there are several."""
+    """The final spectrum, of the first member of a family."""
     covariance = moments_of(result.measures[0])[1].astype(np.float64)
     if not np.all(np.isfinite(covariance)):
         return {"covariance": "no longer finite"}
     eigenvalues = np.linalg.eigvalsh(covariance)[::-1]
     shown = ", ".join(f"{value:.4g}" for value in eigenvalues[:EIGENVALUES])
     more = ", …" if len(eigenvalues) > EIGENVALUES else ""
-    first = "first draw: " if result.spec.draws is not None else ""
+    first = "first member: " if result.spec.is_family else ""
     rank = float(effective_rank(eigenvalues))
     return {
         "covariance": f"{first}eigenvalues {shown}{more}",

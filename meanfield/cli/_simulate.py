@@ -33,7 +33,8 @@ def go_on(path: Path, *, in_json: bool) -> None:
 def dry(spec: RunSpec, out: Path | None, *, in_json: bool) -> None:
     """Prints what a run would take."""
     run = runs.start(spec)
-    plan = runs.plan(run.spec, run.members[0].measure, len(run.ts))
+    members = run.members
+    plan = runs.plan(run.spec, members[0].measure, len(run.ts), len(members))
     if out is not None:
         runs.refuse_full_disk(plan, out)
     values = plan.as_json()

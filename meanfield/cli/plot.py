@@ -21,23 +21,34 @@ def plot(
     out: Path | None = None,
     at: list[float] | None = None,
     plugin: list[Path] | None = None,
+    html: bool = False,
+    colour: str | None = None,
 ) -> None:
-    """Draw a panel of a run, as PDF and PNG.
+    """Draw a panel of a run, as PDF and PNG, or as a page to turn in a browser.
 
     Args:
         run: the folder of the run.
-        panel: a name from `list panels`, or `all` that fit; by default tokens, or the
-            cone for a Gaussian in the plane.
+        panel: a name from `list panels`, or `all` that fit; by default tokens, the
+            cone for a Gaussian in the plane, or phase for a sweep.
         out: file to write, with or without ending; by default RUN-PANEL beside the run.
             With `--panel all` the panel is added to its name.
         at: times of the attention matrices (panel `attention`); repeat for several.
         plugin: a Python file that registers your own attention, for that panel.
+        html: write the panel `cone` as one HTML file that needs no network.
+        colour: the number of a sweep that colours its cells (panel `phase`), such as
+            t_star, effective_rank, trace or steps; `ending` for none.
     """
     from meanfield import runs
     from meanfield.plotting import panels, save
 
-    dataset = runs.dataset(run)
-    for name in _chosen(panel, dataset):
+    dataset = _sweep(run, colour) if runs.is_sweep(run) else runs.dataset(run)
+    if colour is not None and not runs.is_sweep(run):
+        raise InvalidInputError(f"`--colour` is for sweeps; `{run}` is a run.")
+    names = _chosen(panel, dataset)
+    if html:
+        _write_page(dataset, names, out or run.parent / f"{_stem(run)}-cone.html")
+        return
+    for name in names:
         draw = panels[name]
         data = (
             _with_attention(run, dataset, at, plugin)
@@ -69,6 +80,23 @@ def animate(run: Path, /, *, out: Path | None = None, fps: int = 20) -> None:
     note(f"wrote {target}")
 
 
+def _write_page(data: "xarray.Dataset", names: list[str], target: Path) -> None:
+    from meanfield.plotting import save_page
+
+    if names != ["cone"]:
+        raise InvalidInputError(
+            "Only the panel `cone` is written as a page: "
+            "use `--panel cone`, or leave out `--html`."
+        )
+    note(f"wrote {save_page(data, target)}")
+
+
+def _sweep(path: Path, colour: str | None) -> "xarray.Dataset":
+    from meanfield import runs
+
+    return runs.sweep_dataset(path).assign_attrs(colour=colour)
+
+
 def _stem(run: Path) -> str:
     return run.absolute().name.removesuffix(".zarr")
 
@@ -77,6 +105,8 @@ def _chosen(panel: str | None, data: "xarray.Dataset") -> list[str]:
     """The panels to draw: the one asked for, all that fit, or the most telling."""
     if panel not in (None, "all"):
         return [panel]
+    if data.attrs.get("kind") == "sweep":
+        return ["phase"]
     plane = ["cone", "disc"] if data.sizes["coord"] == 2 else []
     if "run" in data.dims:
         fitting = ["spectrum", *plane]

@@ -16,6 +16,7 @@ START = (
     "weights",
     "text",
     "draws",
+    "starts",
     "times",
     "source",
     "at",

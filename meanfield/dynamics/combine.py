@@ -1,14 +1,16 @@
 """Sums of dynamics, and heads: one stacked dynamics summed over its first axis."""
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 from typing_extensions import override
 
+from meanfield._array import is_concrete
 from meanfield._typing import Time
 from meanfield.errors import InvalidInputError
 from meanfield.fields import AbstractField, Affine, Convergence, total, worst
@@ -16,7 +18,6 @@ from meanfield.measures import AbstractMeasure
 from meanfield.tokens import Tokens
 
 from ._dynamics import AbstractDynamics
-
 
 T = TypeVar("T", bound=eqx.Module)
 
@@ -96,11 +97,18 @@ def stacked(members: Sequence[T]) -> T:
     Raises:
         InvalidInputError: if the members differ in kind or in shape.
     """
-    stack = lambda *leaves: jnp.stack(leaves) if eqx.is_array(leaves[0]) else leaves[0]
     try:
-        return jax.tree.map(stack, *members)
+        return jax.tree.map(_stack, *members)
     except (ValueError, TypeError, IndexError) as error:
         raise InvalidInputError(
             "Only parts of one kind and one shape can be stacked; add unlike dynamics "
             f"with `Sum`. ({error})"
         ) from error
+
+
+def _stack(*leaves: Any) -> Any:
+    if not eqx.is_array(leaves[0]):
+        return leaves[0]
+    if all(is_concrete(leaf) for leaf in leaves):  # JAX would compile for each number
+        return jnp.asarray(np.stack(leaves))
+    return jnp.stack(leaves)

@@ -2,6 +2,7 @@
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import diffrax
 import equinox as eqx
@@ -77,7 +78,7 @@ def ensemble(
     first_block = block(order[0])  # compiles, so that the others need not wait to
     with ThreadPoolExecutor(os.cpu_count()) as cores:
         blocks = [first_block, *cores.map(block, order[1:])]
-    join = lambda *leaves: jnp.concatenate(leaves)[:n]
+    join = lambda *leaves: jnp.asarray(np.concatenate(leaves)[:n])
     return jax.tree.map(join, *blocks)
 
 
@@ -104,7 +105,10 @@ def _taken(
 ) -> tuple[AbstractDynamics, AbstractMeasure]:
     """Members of stacks, or what all share."""
     (dynamics, mu0), (a, b) = trees, in_axes
-    take = lambda leaf: leaf[index] if eqx.is_array(leaf) else leaf
+
+    def take(leaf: Any) -> Any:  # JAX would compile a gather for each number of members
+        return jnp.asarray(np.asarray(leaf)[index]) if eqx.is_array(leaf) else leaf
+
     return (
         dynamics if a is None else jax.tree.map(take, dynamics),
         mu0 if b is None else jax.tree.map(take, mu0),

@@ -7,6 +7,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ._cone_paths import cone_coordinates
+    from ._escapes import EscapeDirections, escape_directions
     from ._observables import (
         ClusterCounts,
         cluster_counts,
@@ -17,29 +19,46 @@ if TYPE_CHECKING:
     from ._output import save
     from ._style import style
     from .animation import animate
+    from .covariance_cone import draw_cone
     from .gallery import panels
+    from .pages import cone_page, save_page
+    from .trace_one_disc import draw_disc
 
 __all__ = [
     "ClusterCounts",
+    "EscapeDirections",
     "animate",
     "cluster_counts",
     "cluster_radius",
+    "cone_coordinates",
+    "cone_page",
     "covariances",
+    "draw_cone",
+    "draw_disc",
     "effective_rank",
+    "escape_directions",
     "panels",
     "save",
+    "save_page",
     "style",
 ]
 
 _HOMES = {
     "ClusterCounts": "._observables",
+    "EscapeDirections": "._escapes",
     "animate": ".animation",
     "cluster_counts": "._observables",
     "cluster_radius": "._observables",
+    "cone_coordinates": "._cone_paths",
+    "cone_page": ".pages",
     "covariances": "._observables",
+    "draw_cone": ".covariance_cone",
+    "draw_disc": ".trace_one_disc",
     "effective_rank": "._observables",
+    "escape_directions": "._escapes",
     "panels": ".gallery",
     "save": "._output",
+    "save_page": ".pages",
     "style": "._style",
 }
 

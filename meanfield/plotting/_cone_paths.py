@@ -1,29 +1,39 @@
 """Covariances of order two as points of the cone, sorted by how their runs end."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import xarray as xr
-from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
 from meanfield.errors import InvalidInputError
 
-from ._data import ending, runs
+from ._data import Ending, ending, runs, values
 from ._observables import covariance, run_moments
-from ._style import ENDING_COLOURS, GREY
+from ._style import ENDING_COLOURS
+from ._thinning import thinned
 
-# Paths that blow up leave the cone's picture at this many times the largest first
-# trace; it grows to hold the others, up to the second number.
-_CROP_ESCAPE, _CROP = 4.0, 50.0
+# Paths leave the cone's picture at this many times the largest first trace, unless it
+# can hold this share of those that do not blow up, by growing to the third number.
+_CROP_ESCAPE, _HELD, _CROP = 4.0, 0.95, 50.0
 _ESCAPES = ("blow-up", "not-finite")
+# Paths are drawn to this share of the height of the picture: under half a pixel.
+DETAIL = 1e-3
 
 
 @dataclass(frozen=True)
 class ConePath:
-    """A path in the cone: points $(a - b, 2c, a + b)$, of shape (time, 3)."""
+    """One run: rows $(x, y, z, t)$ of finite frames, how it ended, its index."""
 
-    points: np.ndarray
-    ending: str
+    rows: np.ndarray
+    ending: Ending
+    run: int
+
+    @property
+    def points(self) -> np.ndarray:
+        """The rows without their times."""
+        return self.rows[:, :-1]
 
 
 def cone_coordinates(covariances: np.ndarray) -> np.ndarray:
@@ -43,86 +53,86 @@ def cone_paths(dataset: xr.Dataset, panel: str) -> list[ConePath]:
         InvalidInputError: if the dimension is not two, or no frame is finite.
     """
     paths = []
-    for run in runs(dataset):
+    for index, run in enumerate(runs(dataset)):
         Sigma = covariance(run_moments(run).factor)
         if Sigma.shape[-1] != 2:
             raise InvalidInputError(
                 f"The panel `{panel}` draws covariances of dimension 2; "
                 f"this run has dimension {Sigma.shape[-1]}: use `spectrum` instead."
             )
-        points = cone_coordinates(Sigma)
-        points = points[np.isfinite(points).all(axis=-1)]
-        if len(points):
-            paths.append(ConePath(points, ending(run).name))
+        rows = np.column_stack([cone_coordinates(Sigma), _times(run, len(Sigma))])
+        rows = rows[np.isfinite(rows).all(axis=-1)]
+        if len(rows):
+            paths.append(ConePath(rows, ending(run), index))
     if not paths:
         raise InvalidInputError("No frame of this dataset is finite: nothing to draw.")
     return paths
 
 
-def cone_height(paths: list[ConePath]) -> float:
+def _times(run: xr.Dataset, frames: int) -> np.ndarray:
+    """The times of the frames; their indices where the dataset has none."""
+    if "time" in run.variables:
+        return values(run, "time", ("time",))
+    return np.arange(frames, dtype=np.float64)
+
+
+def cone_height(paths: Sequence[ConePath]) -> float:
     """The trace at which the picture ends: all of it, unless some paths escape."""
     first = max(path.points[0, 2] for path in paths)
-    calm = [p.points[:, 2].max() for p in paths if p.ending not in _ESCAPES]
+    calm = [p.points[:, 2].max() for p in paths if p.ending.name not in _ESCAPES]
     tallest = max(path.points[:, 2].max() for path in paths)
-    kept = min(max(calm, default=0.0), _CROP * first)
+    most = np.quantile(calm, _HELD, method="higher") if calm else 0.0
+    kept = float(most) if most <= _CROP * first else 0.0
     height = min(tallest, max(kept, _CROP_ESCAPE * first))
     return float(1.05 * height) if height > 0 else 1.0
 
 
-def below(points: np.ndarray, height: float) -> np.ndarray:
-    """A path up to where it first crosses `height`, ending on the crossing."""
-    above = np.flatnonzero(points[:, 2] > height)
+def ring_heights(height: float) -> list[float]:
+    """Round traces at which the surface has rings, none close to its rim."""
+    ticks = MaxNLocator(4).tick_values(0, height)
+    return [float(z) for z in ticks if 0 < z < 0.93 * height]
+
+
+def below(rows: np.ndarray, height: float) -> np.ndarray:
+    """A path up to where its third column first crosses `height`, ending there."""
+    above = np.flatnonzero(rows[:, 2] > height)
     if above.size == 0 or above[0] == 0:
-        return points
-    inside, outside = points[above[0] - 1], points[above[0]]
+        return rows
+    inside, outside = rows[above[0] - 1], rows[above[0]]
     share = (height - inside[2]) / (outside[2] - inside[2])
     crossing = inside + share * (outside - inside)
-    return np.concatenate([points[: above[0]], crossing[None]])
+    return np.concatenate([rows[: above[0]], crossing[None]])
 
 
-def shapes_of_trace_one(
-    groups: dict[str, list[np.ndarray]],
-) -> tuple[dict[str, list[np.ndarray]], str]:
-    r"""$(x, y) / z$ along the paths where $z > 0$, and a note on frames left out.
+def drawn_paths(paths: Sequence[ConePath], height: float) -> list[ConePath]:
+    """The paths below `height`, thinned to `DETAIL` of it."""
+    few = thinned([below(path.rows, height) for path in paths], DETAIL * height)
+    return [replace(path, rows=rows) for path, rows in zip(paths, few, strict=True)]
+
+
+def shapes_of_trace_one(paths: Sequence[ConePath]) -> tuple[list[ConePath], str]:
+    r"""Rows $(x / z, y / z, t)$ where $z > 0$, and a note on frames left out.
 
     Raises:
         InvalidInputError: if $z = 0$ everywhere.
     """
-    everything = [points for found in groups.values() for points in found]
-    left_out = sum(int((points[:, 2] <= 0).sum()) for points in everything)
-    shapes = {
-        name: [p[p[:, 2] > 0, :2] / p[p[:, 2] > 0, 2:] for p in found]
-        for name, found in groups.items()
-    }
-    shapes = {name: [s for s in found if len(s)] for name, found in shapes.items()}
-    shapes = {name: found for name, found in shapes.items() if found}
+    left_out = sum(int((path.points[:, 2] <= 0).sum()) for path in paths)
+    shapes = [replace(path, rows=_shapes(path.rows)) for path in paths]
+    shapes = [shape for shape in shapes if len(shape.rows)]
     if not shapes:
         raise InvalidInputError("Every covariance is zero: it has no shape to draw.")
     return shapes, f"{left_out} frames of zero covariance left out" if left_out else ""
 
 
-def by_ending(paths: list[ConePath]) -> dict[str, list[np.ndarray]]:
-    """The points of the paths under each ending, in the order of the palette."""
+def _shapes(rows: np.ndarray) -> np.ndarray:
+    x, y, z, t = rows[rows[:, 2] > 0].T
+    return np.column_stack([x / z, y / z, t])
+
+
+def by_ending(paths: Sequence[ConePath]) -> dict[str, list[ConePath]]:
+    """The paths under each ending, in the order of the palette."""
     sorted_paths = {
-        name: [path.points for path in paths if path.ending == name]
+        name: [path for path in paths if path.ending.name == name]
         for name in ENDING_COLOURS
     }
     return {name: found for name, found in sorted_paths.items() if found}
-
-
-def ending_handles(groups: dict[str, list[np.ndarray]]) -> list[Line2D]:
-    """Legend entries: each ending with its count, then the mark of a start."""
-    handles = [
-        Line2D(
-            [],
-            [],
-            color=ENDING_COLOURS[name],
-            marker="o",
-            markersize=5,
-            label=f"{name} ({len(found)})",
-        )
-        for name, found in groups.items()
-    ]
-    start = Line2D([], [], color=GREY, marker="o", markersize=3, linestyle="")
-    start.set_label("start")
-    return [*handles, start]

@@ -6,6 +6,7 @@ from matplotlib.figure import Figure
 
 from meanfield.errors import InvalidInputError, ResourceError
 
+from ._png import paletted
 from ._style import style
 
 _SUFFIXES = (".pdf", ".png", ".svg")
@@ -16,7 +17,8 @@ def save(figure: Figure, path: str | Path) -> tuple[Path, ...]:
     """Write a figure: to `path`, or to `path.pdf` and `path.png` if it has no suffix.
 
     Returns:
-        The files written. Vector files carry no date: same figure, same bytes.
+        The files written. Vector files carry no date: same figure, same bytes. A PNG
+        has 256 colours.
 
     Raises:
         InvalidInputError: if the suffix is not one of .pdf, .png and .svg.
@@ -32,7 +34,7 @@ def save(figure: Figure, path: str | Path) -> tuple[Path, ...]:
     files = tuple(target.with_suffix(suffix) for suffix in suffixes)
     for file in files:
         try:
-            figure.savefig(file, metadata=_metadata(file))
+            _write(figure, file)
         except OSError as error:
             raise unwritable(file, error) from error
     return files
@@ -44,6 +46,13 @@ def unwritable(path: Path, error: OSError) -> ResourceError:
     return ResourceError(
         f"Cannot write `{path}`: {reason}; choose an existing, writable folder."
     )
+
+
+def _write(figure: Figure, file: Path) -> None:
+    if file.suffix.lower() != ".png":
+        figure.savefig(file, metadata=_metadata(file))
+        return
+    paletted(figure).save(file, optimize=True)
 
 
 def _metadata(file: Path) -> dict[str, str | None]:

@@ -23,6 +23,18 @@ ENDING_COLOURS = {
     "interrupted": "#56B4E9",
 }
 
+# So that endings are told apart in grey, too.
+ENDING_MARKERS = {
+    "finished": "o",
+    "steady": "s",
+    "blow-up": "^",
+    "max-steps": "D",
+    "not-finite": "X",
+    "unconverged": "v",
+    "interrupted": "P",
+}
+
+LIMIT_COLOUR = "#B08D00"
 CLOSURE_COLOUR = "#D55E00"
 
 

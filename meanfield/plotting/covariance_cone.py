@@ -1,28 +1,38 @@
-"""Covariances of order two: their paths in the cone, and in the disc of trace one."""
+"""Covariances of order two: their paths in the cone of semidefinite matrices."""
+
+from collections.abc import Sequence
 
 import numpy as np
 import xarray as xr
-from matplotlib.collections import LineCollection
+from matplotlib.artist import Artist
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Circle
+from matplotlib.patches import Patch
 from mpl_toolkits.mplot3d.art3d import Line3DCollection
 from mpl_toolkits.mplot3d.axes3d import Axes3D
 
-from ._cone_paths import (
-    below,
-    by_ending,
-    cone_height,
-    cone_paths,
-    ending_handles,
-    shapes_of_trace_one,
+from ._cone_paths import ConePath, by_ending, cone_height, cone_paths, drawn_paths
+from ._cone_surface import (
+    BEHIND,
+    INSIDE,
+    TIPS,
+    draw_limit,
+    draw_surface,
+    view_direction,
 )
-from ._data import ending
-from ._marks import legend
-from ._panels import annotate, ending_note, panels, titled_figure
-from ._paths import opacity
-from ._space import bare_space
-from ._style import ENDING_COLOURS, GREY, INK, PALE, style
+from ._fates import (
+    RASTERISED,
+    ending_handles,
+    opacity,
+    single_ending,
+    tips,
+    width,
+)
+from ._limits import limit_outline
+from ._marks import Key, legend
+from ._panels import annotate, panels, titled_figure
+from ._style import ENDING_COLOURS, ENDING_MARKERS, GREY, INK, LIMIT_COLOUR, style
 
 _AXIS = Line2D([], [], color=INK, linestyle="--", linewidth=0.9, label="isotropic")
 
@@ -36,118 +46,114 @@ def cone(dataset: xr.Dataset) -> Figure:
     drawn by their weighted covariance. Paths that blow up leave through the top.
 
     Raises:
-        InvalidInputError: if the dimension is not two.
+        InvalidInputError: if the dimension is not two, or `limit` makes no sense.
+    """
+    figure = titled_figure(dataset, (6.6, 5.8))
+    axes = figure.add_subplot(projection="3d")
+    key = draw_cone(axes, dataset)
+    legend(axes, key.handles, min(len(key.handles), 5))
+    annotate(figure, *key.notes, single_ending(dataset))
+    return figure
+
+
+@style()
+def draw_cone(axes: Axes3D, dataset: xr.Dataset) -> Key:
+    """The cone and its paths on the given axes, whose view and limits it sets.
+
+    What lies behind the limit plane, or behind the front of the cone, is drawn below
+    it; to turn the axes afterwards would undo that. Paths are thinned to a thousandth
+    of the height, less than half a pixel, and in a vector file many are an image.
+
+    Returns:
+        The entries of a legend, `handles`, and small print, `notes`.
+
+    Raises:
+        InvalidInputError: if the dimension is not two, or `limit` makes no sense.
     """
     paths = cone_paths(dataset, "cone")
     height = cone_height(paths)
-    figure = titled_figure(dataset, (6.6, 6.2))
-    axes = figure.add_subplot(projection="3d")
-    _surface(axes, height)
-    groups = by_ending(paths)
-    for name, found in groups.items():
-        kept = [below(points, height) for points in found]
-        _cone_group(axes, kept, ENDING_COLOURS[name], len(paths))
-    handles = [*ending_handles(groups), _AXIS]
-    legend(axes, handles, min(len(handles), 4))
+    outline = limit_outline(dataset, height)
+    drawn = drawn_paths(paths, height)
+    draw_surface(axes, height)
+    if outline is not None:
+        draw_limit(axes, outline)
+    many = sum(len(path.rows) for path in drawn) > RASTERISED
+    for part, layer in _layers(drawn, outline):
+        _threads(axes, part, layer, len(paths)).set_rasterized(many)
+    _tips(axes, drawn)
     tallest = max(path.points[:, 2].max() for path in paths)
     cut = f"cut at trace {height:.3g}; traces go on to {tallest:.2g}"
-    annotate(figure, cut if tallest > height else "", _single_ending(dataset))
-    return figure
+    handles = [*ending_handles(paths), _AXIS, *_limit_handles(outline)]
+    return Key(handles, None, "", [cut] if tallest > height else [])
 
 
-@panels.register("disc")
-@style()
-def disc(dataset: xr.Dataset) -> Figure:
-    r"""Paths of $\Sigma / \operatorname{tr}\Sigma$ in a disc, coloured by ending.
-
-    The coordinates are $(a - b, 2c) / (a + b)$: the centre is isotropic, the rim has
-    rank one. Frames in which $\Sigma$ vanishes have no place in it.
-
-    Raises:
-        InvalidInputError: if the dimension is not two, or $\Sigma$ always vanishes.
-    """
-    groups, note = shapes_of_trace_one(by_ending(cone_paths(dataset, "disc")))
-    figure = titled_figure(dataset, (5.6, 6.2))
-    axes = figure.add_subplot()
-    axes.add_patch(Circle((0, 0), 1.0, facecolor="#f7f7f7", edgecolor=GREY))
-    axes.plot(0, 0, "+", color=GREY, markersize=9)
-    n_paths = sum(len(found) for found in groups.values())
-    for name, found in groups.items():
-        colour = ENDING_COLOURS[name]
-        lines = LineCollection(found, colors=colour, alpha=_opacity(n_paths))
-        lines.set_linewidth(_width(n_paths))
-        axes.add_collection(lines)
-        starts, ends = _tips(found)
-        axes.scatter(*starts.T, s=7, c=GREY, linewidths=0, zorder=3)
-        sizes = 20 * _width(n_paths)
-        axes.scatter(*ends.T, s=sizes, c=colour, edgecolors="white", lw=0.4, zorder=4)
-    ticks = [-1.0, -0.5, 0.0, 0.5, 1.0]
-    axes.set(xlim=(-1.06, 1.06), ylim=(-1.06, 1.06), xticks=ticks, yticks=ticks)
-    axes.set_aspect("equal")
-    axes.set_xlabel(r"$(a - b)\,/\,\mathrm{tr}\,\Sigma$")
-    axes.set_ylabel(r"$2c\,/\,\mathrm{tr}\,\Sigma$")
-    handles = ending_handles(groups)
-    legend(axes, handles, min(len(handles), 4))
-    rim = "centre: isotropic; rim: rank one"
-    annotate(figure, rim, note, _single_ending(dataset))
-    return figure
+def _layers(
+    paths: Sequence[ConePath], outline: np.ndarray | None
+) -> list[tuple[list[ConePath], int]]:
+    """The paths behind a limit plane and before it, each from far to near."""
+    viewer = view_direction()
+    depths = np.array([path.points.mean(axis=0) @ viewer for path in paths])
+    ordered = [paths[index] for index in np.argsort(depths)]
+    if outline is None or len(outline) == 2:
+        return [(ordered, INSIDE)]
+    normal = np.cross(outline[1], outline[2])
+    normal = normal * np.sign(normal @ viewer)
+    near = [bool(path.points.mean(axis=0) @ normal >= 0) for path in ordered]
+    return [
+        ([p for p, is_near in zip(ordered, near, strict=True) if not is_near], BEHIND),
+        ([p for p, is_near in zip(ordered, near, strict=True) if is_near], INSIDE),
+    ]
 
 
-def _opacity(n_paths: int) -> float:
-    """The opacity of a path among others."""
-    return max(opacity(n_paths), 0.4)
-
-
-def _width(n_paths: int) -> float:
-    """The width of a path among others, in points."""
-    return float(np.clip(4 / np.sqrt(n_paths), 0.5, 1.4))
-
-
-def _single_ending(dataset: xr.Dataset) -> str:
-    return "" if "run" in dataset.dims else ending_note(ending(dataset))
-
-
-def _tips(paths: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """The first and the last points of paths."""
-    return np.array([p[0] for p in paths]), np.array([p[-1] for p in paths])
-
-
-def _cone_group(
-    axes: Axes3D, paths: list[np.ndarray], colour: str, n_paths: int
-) -> None:
-    """Paths of one ending, with their starts and ends, drawn over the surface."""
-    lines = [path for path in paths if len(path) > 1]
-    if lines:
-        threads = Line3DCollection(lines, colors=colour, zorder=3)
-        threads.set(linewidths=_width(n_paths), alpha=_opacity(n_paths))
-        axes.add_collection3d(threads, autolim=False)
-    starts, ends = _tips(paths)
-    axes.scatter(*starts.T, s=5, c=GREY, depthshade=False, zorder=4)
-    axes.scatter(
-        *ends.T,
-        s=12 * _width(n_paths),  # pyright: ignore[reportArgumentType]
-        c=colour,
-        depthshade=False,
-        zorder=5,
+def _threads(
+    axes: Axes3D, paths: Sequence[ConePath], layer: int, n_paths: int
+) -> Line3DCollection:
+    """The paths as lines, added in the order in which they are given."""
+    moving = [path for path in paths if len(path.rows) > 1]
+    threads = Line3DCollection(
+        [path.points for path in moving],
+        colors=[
+            to_rgba(ENDING_COLOURS[path.ending.name], opacity(n_paths))
+            for path in moving
+        ],
+        linewidths=width(n_paths),
+        zorder=layer,
     )
+    axes.add_collection3d(threads, autolim=False)
+    return threads
 
 
-def _surface(axes: Axes3D, height: float) -> None:
-    """The cone up to `height`, with its rim, some generators and the isotropic axis."""
-    angle = np.linspace(0.0, 2 * np.pi, 121)
-    circle = np.stack([np.cos(angle), np.sin(angle), np.ones_like(angle)])
-    x, y, z = height * circle[..., None] * np.array([0.0, 1.0])
-    axes.plot_surface(
-        x, y, z, color="#9db8d2", alpha=0.13, linewidth=0, shade=False, rasterized=True
-    )
-    for share in (0.25, 0.5, 0.75, 1.0):
-        x, y, z = share * height * circle
-        axes.plot(x, y, z, color=PALE, linewidth=0.9)
-    for ray in circle.T[:-1:15]:
-        x, y, z = np.outer(ray, [0.0, height])
-        axes.plot(x, y, z, color=PALE, linewidth=0.7)
-    axes.plot([0, 0], [0, 0], [0, height], color=INK, linestyle="--", linewidth=0.9)
-    bare_space(axes)
-    axes.set(xlim=(-height, height), ylim=(-height, height), zlim=(0, height))
-    axes.set(xlabel="$a - b$", ylabel="$2c$", zlabel=r"$a + b = \mathrm{tr}\,\Sigma$")
-    axes.computed_zorder = False
+def _tips(axes: Axes3D, paths: Sequence[ConePath]) -> None:
+    """Small grey starts, and ends in the shape and colour of their ending."""
+    thin = width(len(paths))
+    for name, found in by_ending(paths).items():
+        starts, ends = tips(found)
+        axes.scatter(
+            *starts.T,
+            s=5 * thin,  # pyright: ignore[reportArgumentType]
+            c=GREY,
+            linewidths=0,
+            depthshade=False,
+            zorder=TIPS,
+        )
+        axes.scatter(
+            *ends.T,
+            s=18 * thin,  # pyright: ignore[reportArgumentType]
+            c=ENDING_COLOURS[name],
+            marker=ENDING_MARKERS[name],
+            edgecolors="white",
+            linewidths=0.3 * thin,
+            depthshade=False,
+            zorder=TIPS,
+        )
+
+
+def _limit_handles(outline: np.ndarray | None) -> list[Artist]:
+    """The legend entry of a limit ray or plane, if there is one."""
+    if outline is None:
+        return []
+    if len(outline) == 2:
+        return [Line2D([], [], color=LIMIT_COLOUR, linewidth=2.4, label="limits")]
+    patch = Patch(facecolor=LIMIT_COLOUR, edgecolor=LIMIT_COLOUR, alpha=0.4)
+    patch.set_label("limits")
+    return [patch]

@@ -3,6 +3,8 @@
 from . import attention_maps as attention_maps
 from . import clusters as clusters
 from . import covariance_cone as covariance_cone
+from . import phase as phase
 from . import spectrum as spectrum
 from . import tokens as tokens
+from . import trace_one_disc as trace_one_disc
 from ._panels import panels as panels

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from ._plan import Plan, physical_memory, plan, readable, refuse_full_disk
     from ._provenance import device, versions
     from ._run import Run, start
+    from ._sweep import SweepProgress, SweepResult, begin_sweep, join_sweep, sweep
+    from ._sweep_store import SweepStore, is_sweep, sweep_dataset
 
 __all__ = [
     "Member",
@@ -24,9 +26,15 @@ __all__ = [
     "Progress",
     "Result",
     "Run",
+    "SweepProgress",
+    "SweepResult",
+    "SweepStore",
+    "begin_sweep",
     "dataset",
     "device",
     "execute",
+    "is_sweep",
+    "join_sweep",
     "member",
     "moments_of",
     "physical_memory",
@@ -35,6 +43,8 @@ __all__ = [
     "refuse_full_disk",
     "resume",
     "start",
+    "sweep",
+    "sweep_dataset",
     "title",
     "versions",
     "with_attention",
@@ -47,9 +57,15 @@ _HOMES = {
     "Progress": "._execute",
     "Result": "._execute",
     "Run": "._run",
+    "SweepProgress": "._sweep",
+    "SweepResult": "._sweep",
+    "SweepStore": "._sweep_store",
+    "begin_sweep": "._sweep",
     "dataset": "._dataset",
     "device": "._provenance",
     "execute": "._execute",
+    "is_sweep": "._sweep_store",
+    "join_sweep": "._sweep",
     "moments_of": "._measures",
     "member": "._build",
     "physical_memory": "._plan",
@@ -58,6 +74,8 @@ _HOMES = {
     "refuse_full_disk": "._plan",
     "resume": "._execute",
     "start": "._run",
+    "sweep": "._sweep",
+    "sweep_dataset": "._sweep_store",
     "title": "._dataset",
     "versions": "._provenance",
     "with_attention": "._maps",

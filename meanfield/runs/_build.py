@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -18,7 +19,9 @@ from meanfield.flows import (
     adaptive,
     fixed,
 )
+from meanfield.linalg import psd_sqrt
 from meanfield.measures import AbstractMeasure, Gaussian
+from meanfield.measures.families import family
 from meanfield.measures.sampling import clouds
 from meanfield.spec import RunSpec
 
@@ -27,6 +30,8 @@ from ._measures import as_measure, weighted
 from ._parameters import Draw, columns, read_array, square, vector
 from ._precision import dtype_of, typed
 from ._source import source_dimension, source_measure
+
+_FIRST = 1e-4  # of the time, where `spacing = log` has its first frame after the start
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,8 @@ class Member:
 
 def dimension(spec: RunSpec) -> int:
     """The dimension that the keys fix; a number alone is a 1 × 1 matrix.
+
+    A grid of starts lies in the plane.
 
     Raises:
         InvalidInputError: if two keys disagree.
@@ -56,7 +63,8 @@ def dimension(spec: RunSpec) -> int:
     if len(set(found.values())) > 1:
         listing = ", ".join(f"{name}: {size}" for name, size in found.items())
         raise InvalidInputError(f"The keys disagree on the dimension ({listing}).")
-    return next(iter(found.values()), 1)
+    plane = spec.starts is not None and spec.starts.startswith("grid")
+    return next(iter(found.values()), 2 if plane else 1)
 
 
 def member(spec: RunSpec, index: int = 0) -> Member:
@@ -75,6 +83,22 @@ def member(spec: RunSpec, index: int = 0) -> Member:
     else:
         measure = _start(spec, d, draw)
     return Member(moved_by(spec, d, draw), typed(spec, measure))
+
+
+def members(spec: RunSpec) -> list[Member]:
+    """All flows of a spec: one, or one for each draw or start.
+
+    Raises:
+        InvalidInputError: if keys do not fit together.
+        InputFileError: if a file it names cannot be read.
+    """
+    if spec.starts is None:
+        return [member(spec, i) for i in range(spec.draws or 1)]
+    draw, d = Draw(spec.seed), dimension(spec)
+    moves = moved_by(spec, d, draw)
+    covariances = family(spec.starts, d, key=draw.key("starts"))
+    factors, zero = jax.vmap(psd_sqrt)(covariances), jnp.zeros(d)
+    return [Member(moves, typed(spec, Gaussian(zero, Y))) for Y in factors]
 
 
 def moved_by(spec: RunSpec, d: int, draw: Draw) -> AbstractDynamics:
@@ -119,11 +143,28 @@ def _times(spec: RunSpec) -> Float[np.ndarray, " times"]:
             f"The final time `t` must pass the start, t = {start:g}; got {end:g}."
         )
     if spec.dt is None:
-        return np.linspace(start, end, spec.frames)
+        return start + (end - start) * _SPACINGS[spec.spacing](spec.frames)
     steps = max(1, round((end - start) / spec.dt))
     stride = max(1, -(-steps // (spec.frames - 1)))
     kept = np.unique(np.append(np.arange(0, steps + 1, stride), steps))
     return start + spec.dt * kept
+
+
+def _even(frames: int) -> Float[np.ndarray, " times"]:
+    return np.linspace(0, 1, frames)
+
+
+def _log(frames: int) -> Float[np.ndarray, " times"]:
+    return np.append(0.0, np.geomspace(1, _FIRST, frames - 1)[::-1])
+
+
+def _both(frames: int) -> Float[np.ndarray, " times"]:
+    """As fine as either of half as many, so that neither end of time looks coarse."""
+    half = max(2, (frames + 1) // 2)  # they share their first and their last
+    return np.unique(np.append(_even(frames - half + 2), _log(half)))
+
+
+_SPACINGS = {"even": _even, "log": _log, "both": _both}
 
 
 def stepping(spec: RunSpec, ts: Float[np.ndarray, " times"]) -> AbstractStepping:

@@ -103,7 +103,7 @@ def resume(path: Path, *, report: Report | None = None) -> Result:
 
 def _create(run: Run, out: Path) -> RunStore:
     measure = run.members[0].measure
-    refuse_full_disk(plan(run.spec, measure, len(run.ts)), out)
+    refuse_full_disk(plan(run.spec, measure, len(run.ts), len(run.members)), out)
     attrs = {
         "kind": run.spec.measure,
         "spec": run.spec.as_json(),

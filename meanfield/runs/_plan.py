@@ -27,6 +27,7 @@ class Plan:
         n: the number of tokens; 0 for a Gaussian.
         reduction: how sums over tokens are executed; `none` for a Gaussian.
         segments: pieces integrated, and committed, one after the other.
+        members: flows: one, or one for each draw or start.
     """
 
     measure: str
@@ -37,7 +38,7 @@ class Plan:
     reduction: str
     frames: int
     segments: int
-    draws: int
+    members: int
     memory: int
     disk: int
 
@@ -46,8 +47,8 @@ class Plan:
         return asdict(self)
 
 
-def plan(spec: RunSpec, measure: AbstractMeasure, frames: int) -> Plan:
-    """The plan of a run that moves `measure` through so many frames."""
+def plan(spec: RunSpec, measure: AbstractMeasure, frames: int, members: int) -> Plan:
+    """The plan of a run that moves `members` like `measure` through so many frames."""
     item, d = dtype_of(spec).itemsize, dimension_of(measure)
     n, how, scores = 0, "none", SCORE_BUFFERS * d * d * item
     if isinstance(measure, Points):
@@ -55,7 +56,7 @@ def plan(spec: RunSpec, measure: AbstractMeasure, frames: int) -> Plan:
         side = measure.reduction.size if isinstance(measure.reduction, Blocked) else n
         how = f"blocked:{side}" if blocked else "dense"
         scores = SCORE_BUFFERS * side * side * item
-    state, draws = (n or 2 * d) * d * item, spec.draws or 1
+    state = (n or 2 * d) * d * item
     return Plan(
         measure=spec.measure,
         attention=spec.attention,
@@ -65,9 +66,9 @@ def plan(spec: RunSpec, measure: AbstractMeasure, frames: int) -> Plan:
         reduction=how,
         frames=frames,
         segments=-(-(frames - 1) // spec.segment),
-        draws=draws,
-        memory=state * _held(spec, frames) * draws + scores,
-        disk=state * frames * draws,
+        members=members,
+        memory=state * _held(spec, frames) * members + scores,
+        disk=state * frames * members,
     )
 
 

@@ -6,14 +6,16 @@ from dataclasses import dataclass
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from meanfield.flows import AbstractStepping, AbstractStop, flow
+from meanfield.dynamics import stacked
+from meanfield.flows import AbstractStepping, AbstractStop, Trajectory, ensemble, flow
 from meanfield.measures import AbstractMeasure
 from meanfield.spec import RunSpec
 
-from ._build import Member, dimension, member, moved_by, stepping, stops, times
+from ._build import Member, dimension, members, moved_by, stepping, stops, times
 from ._endings import Outcome
 from ._measures import Arrays, frame_of, frames_of, restored, static_of
 from ._parameters import Draw, embedded
@@ -69,11 +71,11 @@ def start(spec: RunSpec) -> Run:
         makes_tokens = spec.source is None and not spec.init.startswith("@")
         makes_tokens &= spec.measure == "points" or spec.init != "gaussian"
         refuse_too_large(spec, spec.n if makes_tokens else 0, dimension(spec))
-    members = [member(spec, i) for i in range(spec.draws or 1)]
-    static = static_of(members[0].measure)
+    found = members(spec)
+    static = static_of(found[0].measure)
     # A resumed run starts from stored arrays; so must the run, to have the same bits.
-    stored = [restored(spec, frame_of(m.measure), static) for m in members]
-    pairs = zip(members, stored, strict=True)
+    stored = [restored(spec, frame_of(m.measure), static) for m in found]
+    pairs = zip(found, stored, strict=True)
     run = _run(spec, [Member(m.dynamics, mu) for m, mu in pairs], static)
     _check_field(run)
     return run
@@ -87,12 +89,12 @@ def continued(
 ) -> Run:
     """A run at a stored frame; files of tokens are no longer needed."""
     d = frame["x" if "x" in frame else "mean"].shape[-1]
-    members = []
-    for i in range(spec.draws or 1):
-        own = frame if spec.draws is None else {k: a[i] for k, a in frame.items()}
-        moves = moved_by(spec, d, Draw(spec.seed, i))
-        members.append(Member(moves, restored(spec, own, static)))
-    run = _run(spec, members, static)
+    found, same = [], moved_by(spec, d, Draw(spec.seed))
+    for i in range(len(outcomes)):
+        own = {k: a[i] for k, a in frame.items()} if spec.is_family else frame
+        moves = same if spec.draws is None else moved_by(spec, d, Draw(spec.seed, i))
+        found.append(Member(moves, restored(spec, own, static)))
+    run = _run(spec, found, static)
     run.outcomes = list(outcomes)
     return run
 
@@ -107,13 +109,14 @@ def integrate_segment(run: Run) -> Arrays:
     # Every segment has one shape, so that all share one compilation.
     padding = np.full(run.done + size - stop, run.ts[stop])
     ts = np.append(run.ts[run.done : stop + 1], padding)
-    pieces = [_advance(run, i, ts, stop - run.done) for i in range(len(run.members))]
+    advance = _advance_each if run.spec.starts is None else _advance_together
+    pieces = advance(run, ts, stop - run.done)
     keep = slice(0 if run.done == 0 else 1, stop - run.done + 1)
     frames = {name: np.stack([p[name][keep] for p in pieces]) for name in pieces[0]}
     kept = run.ts[run.done : stop + 1][keep]
     begun = -math.inf if run.done == 0 else float(run.ts[run.done])
     run.done = stop
-    if run.spec.draws is not None:
+    if run.spec.is_family:
         return {"time": kept, **frames}
     frames = {"time": kept, **{name: array[0] for name, array in frames.items()}}
     return frames if run.outcomes[0].going else _with_end(run, frames, begun)
@@ -147,25 +150,58 @@ def _check_field(run: Run) -> None:
     eqx.filter_eval_shape(lambda: mu.transport(dynamics.field(float(run.ts[0]), mu)))
 
 
+def _advance_each(run: Run, ts: np.ndarray, end: int) -> list[Arrays]:
+    """Moves members, each under its own dynamics, to the end of the segment."""
+    return [
+        _advance(run, i, ts, end) if outcome.going else _still(run, i, len(ts))
+        for i, outcome in enumerate(run.outcomes)
+    ]
+
+
 def _advance(run: Run, index: int, ts: np.ndarray, end: int) -> Arrays:
-    """Moves one member to the end of the segment; one that has ended stays."""
-    own, before = run.members[index], run.outcomes[index]
-    if not before.going:
-        still = frame_of(own.measure)
-        return {name: np.stack([a] * len(ts)) for name, a in still.items()}
-    trajectory = jax.block_until_ready(
-        flow(
-            own.dynamics,
-            own.measure,
-            ts,
-            stepping=run.stepping,
-            stop=run.stops,
-            since=float(run.ts[0]),
-        )
+    own = run.members[index]
+    trajectory = flow(
+        own.dynamics,
+        own.measure,
+        ts,
+        stepping=run.stepping,
+        stop=run.stops,
+        since=float(run.ts[0]),
     )
+    return _arrived(run, index, jax.block_until_ready(trajectory), end)
+
+
+def _advance_together(run: Run, ts: np.ndarray, end: int) -> list[Arrays]:
+    """Moves members that share their dynamics; those that have ended cost nothing."""
+    pieces = [_still(run, i, len(ts)) for i in range(len(run.members))]
+    going = [i for i, outcome in enumerate(run.outcomes) if outcome.going]
+    trajectories = ensemble(
+        run.members[0].dynamics,
+        stacked([run.members[i].measure for i in going]),
+        ts,
+        stepping=run.stepping,
+        stop=run.stops,
+        since=float(run.ts[0]),
+    )
+    on_host = jax.tree.map(np.asarray, trajectories)
+    for row, index in enumerate(going):
+        own = jax.tree.map(lambda array, row=row: jnp.asarray(array[row]), on_host)
+        pieces[index] = _arrived(run, index, own, end)
+    return pieces
+
+
+def _arrived(run: Run, index: int, trajectory: Trajectory, end: int) -> Arrays:
+    """The frames of a member, which is then where the segment ends."""
+    own, before = run.members[index], run.outcomes[index]
     after = before.after(trajectory, float(run.ts[-1]))
     # Going on starts from the stored frame, so that a resumed run has the same bits.
     measure: AbstractMeasure = trajectory.at(end) if after.going else trajectory.final
     run.outcomes[index] = after
     run.members[index] = Member(own.dynamics, measure)
     return frames_of(own.measure, trajectory.coordinates)
+
+
+def _still(run: Run, index: int, frames: int) -> Arrays:
+    """The frames of a member that has ended: where it was."""
+    still = frame_of(run.members[index].measure)
+    return {name: np.stack([a] * frames) for name, a in still.items()}

@@ -1,3 +1,7 @@
+from ._axes import Axis as Axis
+from ._axes import cell_name as cell_name
+from ._axes import parse_axes as parse_axes
+from ._axes import with_values as with_values
 from ._files import located as located
 from ._files import read_toml as read_toml
 from ._model import MATRICES as MATRICES

@@ -108,6 +108,10 @@ class RunSpec(AttentionSpec):
     weights: Annotated[
         _Numbers | None, Field(description="weights of the tokens: a list or a file")
     ] = None
+    starts: Annotated[
+        str | None,
+        Field(description="many Gaussians at once: `grid:20` or `random:100`"),
+    ] = None
     source: Annotated[
         str | None, Field(description="a run to start from, at the time `at`")
     ] = None
@@ -115,7 +119,11 @@ class RunSpec(AttentionSpec):
         float | None, Field(description="time of the frame to start from; with --from")
     ] = None
     t: Annotated[PositiveFloat, Field(description="final time")] = 10.0
-    frames: Annotated[int, Field(ge=2, description="frames, evenly spaced")] = 101
+    frames: Annotated[int, Field(ge=2, description="number of frames")] = 101
+    spacing: Annotated[
+        Literal["even", "log", "both"],
+        Field(description="of the frames: `even`, `log` over four decades, or `both`"),
+    ] = "even"
     times: Annotated[
         list[float] | None, Field(description="times of the frames, instead")
     ] = None
@@ -183,6 +191,11 @@ class RunSpec(AttentionSpec):
     def _consistent(self) -> "RunSpec":
         check_run({name: getattr(self, name) for name in self.model_fields_set})
         return self
+
+    @property
+    def is_family(self) -> bool:
+        """Whether it asks for several flows: `draws` or `starts`."""
+        return self.draws is not None or self.starts is not None
 
     def as_json(self) -> dict[str, Any]:
         """The spec as JSON values: the keys that were given."""

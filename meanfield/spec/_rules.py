@@ -10,9 +10,13 @@ _ATTENTION = ("A", "Q", "K", "V", "epsilon", "heads", "scale", "mask")
 _BROUGHT = {
     "model": ("its own parameters", (*_ATTENTION, "layers", "terms", "depth", "d")),
     "text": ("its own tokens", ("n", "init", "mean", "cov", "draws")),
-    "source": ("its own start", ("n", "init", "mean", "cov", "weights", "draws")),
-    "times": ("the times of all frames", ("t", "frames")),
-    "dt": ("fixed steps", ("rtol",)),
+    "source": (
+        "its own start",
+        ("n", "init", "mean", "cov", "weights", "draws", "starts"),
+    ),
+    "starts": ("many starts", ("n", "init", "mean", "cov", "weights", "draws", "text")),
+    "times": ("the times of all frames", ("t", "frames", "spacing")),
+    "dt": ("fixed steps", ("rtol", "spacing")),
 }
 
 
@@ -52,6 +56,8 @@ def _check_together(given: Mapping[str, Any]) -> None:
         raise ValueError("`at` is the time of a frame in a run to start from")
     if "model" in given and "text" not in given and "source" not in given:
         raise ValueError("`model` needs `text`: the words that become its tokens")
+    if "starts" in given and given.get("measure") != "gaussian":
+        raise ValueError("`starts` are Gaussians: add `measure = gaussian`")
     for key in ("text", "model_layers", "model_heads"):
         if key in given and "model" not in given:
             raise ValueError(f"`{key}` needs `model`: a transformer, such as minilm")

@@ -1,7 +1,22 @@
 """Runs on disk: what was committed comes back bit for bit, whatever was killed."""
 
 from ._export import export
+from ._files import replace_file
 from ._schema import DIMS, ENDINGS, RESUMABLE, SCHEMA, Ending
 from ._store import RunStore
+from ._tasks import TaskFolder, create_tasks, read_tasks, refuse_other
 
-__all__ = ["DIMS", "ENDINGS", "RESUMABLE", "SCHEMA", "Ending", "RunStore", "export"]
+__all__ = [
+    "DIMS",
+    "ENDINGS",
+    "RESUMABLE",
+    "SCHEMA",
+    "Ending",
+    "RunStore",
+    "TaskFolder",
+    "create_tasks",
+    "export",
+    "read_tasks",
+    "refuse_other",
+    "replace_file",
+]

@@ -1,0 +1,114 @@
+"""The part of `sweep` that needs JAX: progress, further workers, the report."""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from meanfield import runs
+from meanfield.spec import Axis, RunSpec
+
+from ._console import RunProgress
+from ._output import note, print_json, print_pairs, print_rows
+from ._session import CLOCK
+from ._workers import Workers
+
+
+class Work(NamedTuple):
+    """A sweep to begin."""
+
+    spec: RunSpec
+    axes: Sequence[Axis]
+    out: Path
+    chunk: int | None
+
+
+def conclude(
+    folder: Path,
+    begins: Work | None,
+    n_workers: int,
+    plugins: Sequence[Path],
+    *,
+    in_json: bool,
+) -> None:
+    """Works on a sweep until it is done, with progress, and reports.
+
+    Raises:
+        KeyboardInterrupt: saying how to go on.
+    """
+    try:
+        with (
+            RunProgress(f"sweep {folder.name}") as progress,
+            Workers(folder, plugins) as workers,
+        ):
+            if begins is not None:
+                spec, axes, out, chunk = begins
+                runs.begin_sweep(spec, axes, out=out, chunk=chunk)
+            workers.start(n_workers - 1)
+            result = runs.join_sweep(folder, report=_Pace(progress, workers))
+    except KeyboardInterrupt as error:
+        next_ = f"go on with `meanfield sweep {folder}`."
+        hint = next_ if runs.is_sweep(folder) else "nothing is stored."
+        raise type(error)(f"stopped; {hint}") from None
+    if in_json:
+        print_json(_as_json(result))
+    else:
+        _print(result)
+
+
+class _Pace:
+    """Shows where a sweep is, and the time left at the pace so far."""
+
+    def __init__(self, progress: RunProgress, workers: Workers) -> None:
+        self._progress = progress
+        self._workers = workers
+        self._first: tuple[float, int] | None = None
+
+    def __call__(self, step: runs.SweepProgress) -> None:
+        self._workers.check()
+        # Seconds of compiling are not the pace.
+        now = time.perf_counter() - CLOCK.seconds
+        begin, done = self._first = self._first or (now, step.done)
+        if step.done == done:
+            return
+        left = (now - begin) / (step.done - done) * (step.cells - step.done)
+        endings = ", ".join(f"{name} {count}" for name, count in step.endings.items())
+        status = f"{step.done} of {step.cells} cells  {endings}  {left:.0f} s left"
+        self._progress.show(step.done / step.cells, status)
+
+
+def _as_json(result: runs.SweepResult) -> dict[str, object]:
+    return {
+        "sweep": str(result.store),
+        "cells": result.cells,
+        "endings": result.endings,
+        "axes": [
+            {"name": axis.name, "scale": axis.scale, "values": list(axis.values)}
+            for axis in result.axes
+        ],
+        "compilations": result.compilations,
+        "seconds": result.seconds,
+    }
+
+
+def _print(result: runs.SweepResult) -> None:
+    print_rows(
+        [
+            {"ending": name, "cells": count, "share": f"{count / result.cells:.1%}"}
+            for name, count in result.endings.items()
+        ]
+    )
+    print_pairs(
+        {
+            "cells": f"{result.cells}: {' × '.join(map(_axis, result.axes))}",
+            "compilations": result.compilations,
+            "seconds": f"{result.seconds:.2f}",
+            "table": result.store / "table.csv",
+        }
+    )
+    if len(result.axes) <= 3:
+        note(f"next: meanfield plot {result.store} --panel phase")
+
+
+def _axis(axis: Axis) -> str:
+    return f"{len(axis.values)} {axis.name}"

@@ -1,0 +1,84 @@
+"""`meanfield reproduce`: the figures of the literature, rebuilt."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from meanfield.errors import InvalidInputError
+
+from ._output import note, print_json, print_rows
+
+if TYPE_CHECKING:
+    from meanfield.reproduce import Reproduced
+
+
+def reproduce(
+    *names: str,
+    size: Literal["quick", "paper"] = "paper",
+    reading: Annotated[Literal["text", "code"] | None, Parameter(name="--as")] = None,
+    out: Path | None = None,
+    json: bool = False,
+) -> None:
+    """Rebuild figures of the literature: NAME.pdf, .png, and .json with the numbers.
+
+    Args:
+        *names: names of figures, `all`, or `list`.
+        size: `paper` as published; `quick` the same with less of everything.
+        reading: `text`, what the paper says, solved to tolerance; `code`, the procedure
+            published with it, written as NAME-code. Without it, each figure's first.
+        out: folder to write to; by default `figures/` of the checkout, and
+            `figures/quick/` for that size.
+        json: print JSON on stdout.
+    """
+    if not names:
+        raise InvalidInputError("Name a figure, or `all`; `reproduce list` lists them.")
+    from ._session import open_session
+
+    open_session()
+    from meanfield.reproduce import Bench, Case, chosen, reproduce, root
+
+    if names == ("list",):
+        _list(in_json=json)
+        return
+    figures = chosen(names, reading)
+    folder = out or root() / "figures" / ("quick" if size == "quick" else "")
+    bench, begin, made = Bench(), time.perf_counter(), []
+    for number, (name, experiment) in enumerate(figures.items(), 1):
+        note(f"[{number}/{len(figures)}] {name}")
+        case = Case(size, reading or experiment.readings[0])
+        made.append(reproduce(name, experiment, case, folder, bench))
+    if json:
+        print_json([_row(each) for each in made])
+        return
+    shown = ("name", "computing", "drawing", "caption")
+    print_rows([{key: _row(each)[key] for key in shown} for each in made])
+    note(f"{time.perf_counter() - begin:.0f} s; the figures are in {folder}")
+
+
+def _list(*, in_json: bool) -> None:
+    from meanfield.reproduce import load, names
+
+    found = {name: load(name) for name in names()}
+    rows = [
+        {
+            "name": name,
+            "source": each.source,
+            "readings": list(each.readings),
+            "claim": each.claim,
+        }
+        for name, each in found.items()
+    ]
+    (print_json if in_json else print_rows)(rows)
+
+
+def _row(made: "Reproduced") -> dict[str, Any]:
+    computing, drawing = made.seconds
+    return {
+        "name": made.name,
+        "computing": round(computing, 2),
+        "drawing": round(drawing, 2),
+        "files": [str(file) for file in made.files],
+        "caption": made.caption,
+    }

@@ -1,0 +1,88 @@
+"""Families of starts: many covariances from one short name."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from meanfield._registry import Registry
+from meanfield._typing import PRNGKey
+from meanfield.errors import InvalidInputError
+
+MAX_MEMBERS = 100_000
+
+
+class Sizes(NamedTuple):
+    """What a family is asked for: `grid:20:0.5` is `Sizes(20, 0.5)`."""
+
+    members: int
+    width: float = 1.0
+
+
+Family = Callable[..., Float[Array, "members d d"]]
+families: Registry[Family] = Registry("family of starts")
+
+
+def family(name: str, d: int, *, key: PRNGKey) -> Float[Array, "members d d"]:
+    """The covariances of the family called `NAME:COUNT` or `NAME:COUNT:WIDTH`.
+
+    Raises:
+        InvalidInputError: if the numbers do not read, or the dimension does not fit.
+        UnknownNameError: if there is no such family.
+    """
+    kind, *numbers = name.split(":")
+    make = families[kind]
+    try:
+        sizes = Sizes(int(numbers[0]), *map(float, numbers[1:2]))
+    except (ValueError, IndexError):
+        sizes = Sizes(0)
+    if len(numbers) > 2 or not (1 <= sizes.members <= MAX_MEMBERS and sizes.width > 0):
+        raise InvalidInputError(
+            "A family of starts is `grid:COUNT[:WIDTH]` or `random:COUNT[:TRACE]`, "
+            f"such as grid:20; got `{name}`."
+        )
+    return make(sizes, d, key=key)
+
+
+@families.register("grid")
+def grid(sizes: Sizes, d: int, *, key: PRNGKey) -> Float[Array, "members d d"]:
+    r"""Covariances of trace one in the plane, on a square grid of the disc they fill.
+
+    With $\Sigma = \begin{pmatrix} a & c \\ c & b \end{pmatrix}$, `members` values of
+    $a - b$ and of $2c$ from `-width` to `width`, kept where $\Sigma \succ 0$: the
+    starts of the covariance cones of castin2025.
+
+    Raises:
+        InvalidInputError: if the dimension is not two, or none is positive definite.
+    """
+    del key
+    if d != 2:
+        raise InvalidInputError(
+            f"A `grid` of starts lies in the plane; in dimension {d} use "
+            "`random:COUNT`."
+        )
+    line = jnp.linspace(-sizes.width, sizes.width, sizes.members)
+    x, y = (axis.ravel() for axis in jnp.meshgrid(line, line, indexing="ij"))
+    inside = x**2 + y**2 < 1
+    x, y = x[inside], y[inside]
+    if x.size == 0:
+        raise InvalidInputError(
+            "No covariance of this grid is positive definite; ask for more, or for a "
+            "`WIDTH` below 0.7."
+        )
+    rows = [jnp.stack([1 + x, y], axis=-1), jnp.stack([y, 1 - x], axis=-1)]
+    return jnp.stack(rows, axis=-2) / 2
+
+
+@families.register("random")
+def random(sizes: Sizes, d: int, *, key: PRNGKey) -> Float[Array, "members d d"]:
+    r"""$GG^\top$ with i.i.d. normal entries of $G \in \mathbb R^{d \times d}$.
+
+    Scaled to trace `width`.
+    """
+    G = jax.random.normal(key, (sizes.members, d, d))
+    Sigma = G @ jnp.swapaxes(G, -1, -2)
+    trace = jnp.trace(Sigma, axis1=-2, axis2=-1)
+    return sizes.width * Sigma / trace[:, None, None]

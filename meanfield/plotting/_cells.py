@@ -1,0 +1,157 @@
+"""The cells of a sweep: their endings, their numbers, and where they lie."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.ticker import LogFormatter
+from typing_extensions import override
+
+from meanfield._registry import suggestion
+from meanfield.errors import InvalidInputError
+
+from ._style import ENDING_COLOURS
+
+_LABELS = 12  # ticks on an axis of words
+_KEYS = {
+    "epsilon": r"bandwidth $\varepsilon$",
+    "cov": r"initial covariance $\Sigma_0$",
+    "mean": r"initial mean $\alpha_0$",
+    "t": "final time $t$",
+    "n": "number of tokens $n$",
+    "d": "dimension $d$",
+}
+_NUMBERS = {
+    "t_star": "blow-up time $t^*$",
+    "t_star_error": "error bar of $t^*$",
+    "stop_time": "time of the ending",
+    "steps": "steps taken",
+    "trace": r"final $\mathrm{tr}\,\Sigma$",
+    "largest_eigenvalue": r"final $\lambda_{\max}(\Sigma)$",
+    "smallest_eigenvalue": r"final $\lambda_{\min}(\Sigma)$",
+    "effective_rank": r"final effective rank of $\Sigma$",
+}
+SIZES = ("trace", "largest", "smallest", "mean", "cov")  # infinite at a blow-up
+
+
+class Scale(NamedTuple):
+    """Where the cells of an axis lie, and how it is drawn."""
+
+    name: str
+    kind: str
+    centres: np.ndarray
+    edges: np.ndarray
+    labels: Sequence[str]
+
+
+class _Plain(LogFormatter):
+    """Ticks `0.1`, `0.2`, `1`, without powers of ten."""
+
+    @override
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        return f"{x:g}" if super().__call__(x, pos) else ""
+
+
+def number_shown(dataset: xr.Dataset) -> str:
+    """The number that the attribute `colour` names, or the most telling one.
+
+    Raises:
+        InvalidInputError: if the sweep has no such number.
+    """
+    known = [str(name) for name in dataset.data_vars]
+    name = dataset.attrs.get("colour")
+    if name is None:
+        varied = [
+            n for n in ("t_star", "effective_rank", "trace") if _varies(dataset, n)
+        ]
+        return varied[0] if varied else "ending"
+    if name not in known:
+        near = suggestion(str(name), known)
+        raise InvalidInputError(f"The sweep has no number `{name}`; {near}")
+    return str(name)
+
+
+def _varies(dataset: xr.Dataset, name: str) -> bool:
+    shown = numbers_of(dataset, name) if name in dataset else np.empty(0)
+    shown = shown[np.isfinite(shown)]
+    return shown.size > 0 and bool(np.ptp(shown) > 1e-9 * np.abs(shown).max())
+
+
+def numbers_of(dataset: xr.Dataset, name: str) -> np.ndarray:
+    """The number of each cell; NaN where there is none, or no size at a blow-up."""
+    if name == "ending":
+        return np.full(dataset["ending"].shape, np.nan)
+    numbers = np.asarray(dataset[name].values, dtype=np.float64)
+    if not name.startswith(SIZES):
+        return numbers
+    return np.where(endings_of(dataset) == "blow-up", np.nan, numbers)
+
+
+def endings_of(dataset: xr.Dataset) -> np.ndarray:
+    """The name of the ending of each cell."""
+    ending = dataset["ending"]
+    names = np.array(str(ending.attrs["flag_meanings"]).split())
+    return names[np.asarray(ending.values, dtype=int)]
+
+
+def counts_of(endings: np.ndarray) -> dict[str, int]:
+    """How many cells ended in each way."""
+    counts = {name: int(np.sum(endings == name)) for name in ENDING_COLOURS}
+    return {name: count for name, count in counts.items() if count}
+
+
+def scale_of(dataset: xr.Dataset, name: str) -> Scale:
+    """Where the cells along an axis lie; words stand in the order given."""
+    values = dataset[name].values
+    kind = str(dataset[name].attrs.get("scale", "list"))
+    if kind == "list":
+        places = np.arange(len(values), dtype=float)
+        labels = [short(value) for value in values.tolist()]
+        return Scale(name, kind, places, np.arange(len(values) + 1) - 0.5, labels)
+    centres = values.astype(np.float64)
+    along = np.log(centres) if kind == "log" else centres
+    middles = (along[1:] + along[:-1]) / 2
+    first, last = 2 * along[0] - middles[0], 2 * along[-1] - middles[-1]
+    edges = np.concatenate([[first], middles, [last]])
+    return Scale(name, kind, centres, np.exp(edges) if kind == "log" else edges, ())
+
+
+def set_axis(axes: Axes, which: str, scale: Scale) -> None:
+    """Names and limits the `x` or the `y` axis of a picture, and sets its ticks."""
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    if scale.kind == "log":
+        axes.set(**{f"{which}scale": "log"})
+        if scale.edges.min() > 1e-4 and scale.edges.max() < 1e5:
+            axis.set_major_formatter(_Plain())
+            axis.set_minor_formatter(_Plain(minor_thresholds=(1, 0.5)))
+    ends = (float(scale.edges.min()), float(scale.edges.max()))
+    axes.set(**{f"{which}label": key_label(scale.name), f"{which}lim": ends})
+    if scale.kind == "list":
+        step = math.ceil(len(scale.labels) / _LABELS)
+        axis.set_ticks(scale.centres[::step], list(scale.labels[::step]))
+
+
+def key_label(name: str) -> str:
+    """The name of an axis for people."""
+    head, bracket, rest = name.partition("[")
+    if bracket:
+        row, column = rest.rstrip("]").split(",")
+        return f"${head}_{{{int(row) + 1}{int(column) + 1}}}$"
+    return f"${name}$" if len(name) == 1 and name.isupper() else _KEYS.get(name, name)
+
+
+def number_label(name: str) -> str:
+    """The name of a reported number for people."""
+    for head, symbol in (("mean", r"\alpha"), ("cov", r"\Sigma")):
+        digits = name.removeprefix(head)
+        if digits != name:
+            return f"final ${symbol}_{{{''.join(str(int(i) + 1) for i in digits)}}}$"
+    return _NUMBERS.get(name, name)
+
+
+def short(value: object) -> str:
+    """A value of an axis as a title or a tick shows it."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,55 @@
+"""How runs of each ending look in the cone and in the disc, and what explains it."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import xarray as xr
+from matplotlib.artist import Artist
+from matplotlib.lines import Line2D
+
+from ._cone_paths import ConePath, by_ending
+from ._data import ending
+from ._panels import ending_note
+from ._style import ENDING_COLOURS, ENDING_MARKERS, GREY
+
+# Beyond this many points of paths a vector file holds them as an image.
+RASTERISED = 30_000
+
+
+def width(n_paths: int) -> float:
+    """The width of a path among others, in points."""
+    return float(np.clip(5 / np.sqrt(n_paths), 0.4, 1.5))
+
+
+def opacity(n_paths: int) -> float:
+    """The opacity at which paths let one another through, yet keep their colours."""
+    return float(np.clip(8 / np.sqrt(n_paths), 0.3, 0.9))
+
+
+def tips(paths: Sequence[ConePath]) -> tuple[np.ndarray, np.ndarray]:
+    """The first and the last points of paths."""
+    first = np.array([path.points[0] for path in paths])
+    return first, np.array([path.points[-1] for path in paths])
+
+
+def ending_handles(paths: Sequence[ConePath]) -> list[Artist]:
+    """Legend entries: each ending with its count, then the mark of a start."""
+    handles: list[Artist] = [
+        Line2D(
+            [],
+            [],
+            color=ENDING_COLOURS[name],
+            marker=ENDING_MARKERS[name],
+            markersize=5.5,
+            label=f"{name} ({len(found)})",
+        )
+        for name, found in by_ending(paths).items()
+    ]
+    start = Line2D([], [], color=GREY, marker="o", markersize=3, linestyle="")
+    start.set_label("start")
+    return [*handles, start]
+
+
+def single_ending(dataset: xr.Dataset) -> str:
+    """How the run ended; nothing for many runs, whose legend says it."""
+    return "" if "run" in dataset.dims else ending_note(ending(dataset))

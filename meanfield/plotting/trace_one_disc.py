@@ -1,0 +1,164 @@
+"""Covariances of order two by their shape alone: the disc of trace one."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import xarray as xr
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Circle
+
+from ._cone_paths import (
+    DETAIL,
+    ConePath,
+    by_ending,
+    cone_paths,
+    shapes_of_trace_one,
+)
+from ._escapes import EscapeDirections, escapes
+from ._fates import (
+    RASTERISED,
+    ending_handles,
+    opacity,
+    single_ending,
+    tips,
+    width,
+)
+from ._limits import limit_outline
+from ._marks import Key, legend
+from ._panels import annotate, panels, titled_figure
+from ._style import ENDING_COLOURS, ENDING_MARKERS, GREY, INK, LIMIT_COLOUR, style
+from ._thinning import thinned
+
+# Escapes get rings if at most four directions, of at least three runs each that end
+# this close to it, take nine in ten of them.
+_N_RINGS, _SHARED, _CLOSE, _TAKEN = 4, 3, 0.05, 0.9
+_RING = Line2D(
+    [],
+    [],
+    color=INK,
+    marker="o",
+    markersize=11,
+    markerfacecolor="none",
+    linestyle="",
+    label="shared escape",
+)
+
+
+@panels.register("disc")
+@style()
+def disc(dataset: xr.Dataset) -> Figure:
+    r"""Paths of $\Sigma / \operatorname{tr}\Sigma$ in a disc, coloured by ending.
+
+    The coordinates are $(a - b, 2c) / (a + b)$: the centre is isotropic, the rim has
+    rank one. Frames in which $\Sigma$ vanishes have no place in it. Where runs that
+    blow up share their last shape, it has a ring and their number.
+
+    Raises:
+        InvalidInputError: if the dimension is not two, if $\Sigma$ always vanishes, or
+            if `limit` makes no sense.
+    """
+    figure = titled_figure(dataset, (5.6, 6.2))
+    axes = figure.add_subplot()
+    key = draw_disc(axes, dataset)
+    legend(axes, key.handles, min(len(key.handles), 4))
+    annotate(figure, *key.notes, single_ending(dataset))
+    return figure
+
+
+@style()
+def draw_disc(axes: Axes, dataset: xr.Dataset) -> Key:
+    r"""The disc of trace one and its paths on the given axes, whose limits it sets.
+
+    Returns:
+        The entries of a legend, `handles`, and small print, `notes`.
+
+    Raises:
+        InvalidInputError: if the dimension is not two, if $\Sigma$ always vanishes, or
+            if `limit` makes no sense.
+    """
+    paths, note = shapes_of_trace_one(cone_paths(dataset, "disc"))
+    outline = limit_outline(dataset, 1.0)
+    shared = _shared(escapes(paths))
+    _frame(axes)
+    limits = [] if outline is None else [_limit(axes, outline)]
+    _paths(axes, paths)
+    for direction, count in zip(shared.directions, shared.counts, strict=True):
+        _ring(axes, direction, int(count))
+    rings = [_RING] if len(shared.counts) else []
+    handles = [*ending_handles(paths), *limits, *rings]
+    notes = ["centre: isotropic; rim: rank one", note]
+    return Key(handles, None, "", [line for line in notes if line])
+
+
+def _frame(axes: Axes) -> None:
+    """The disc, its centre, and coordinates."""
+    axes.add_patch(Circle((0, 0), 1.0, facecolor="#f6f8fa", edgecolor=GREY))
+    axes.plot(0, 0, "+", color=GREY, markersize=9)
+    ticks = [-1.0, -0.5, 0.0, 0.5, 1.0]
+    axes.set(xlim=(-1.16, 1.16), ylim=(-1.16, 1.16), xticks=ticks, yticks=ticks)
+    axes.set_aspect("equal")
+    axes.set_xlabel(r"$(a - b)\,/\,\mathrm{tr}\,\Sigma$")
+    axes.set_ylabel(r"$2c\,/\,\mathrm{tr}\,\Sigma$")
+
+
+def _paths(axes: Axes, paths: Sequence[ConePath]) -> None:
+    """Lines, grey starts, and ends in the shape and colour of their ending."""
+    n = width(len(paths))
+    lines = [rows[:, :2] for rows in thinned([path.rows for path in paths], DETAIL)]
+    many = sum(len(line) for line in lines) > RASTERISED
+    colours = [
+        to_rgba(ENDING_COLOURS[path.ending.name], opacity(len(paths))) for path in paths
+    ]
+    threads = LineCollection(lines, colors=colours, linewidths=n, rasterized=many)
+    axes.add_collection(threads)
+    for name, found in by_ending(paths).items():
+        starts, ends = tips(found)
+        axes.scatter(*starts.T, s=7 * n, c=GREY, lw=0, zorder=3)
+        axes.scatter(
+            *ends.T,
+            s=24 * n,
+            c=ENDING_COLOURS[name],
+            marker=ENDING_MARKERS[name],
+            edgecolors="white",
+            linewidths=0.4 * n,
+            zorder=4,
+        )
+
+
+def _limit(axes: Axes, outline: np.ndarray) -> Artist:
+    """The point in which a limit ray meets the disc, or the chord of a plane."""
+    marker, line = ("D", "none") if len(outline) == 2 else ("none", "-")
+    (mark,) = axes.plot(*outline[1:, :2].T, marker=marker, linestyle=line, zorder=2)
+    mark.set(color=LIMIT_COLOUR, linewidth=2.4, label="limits")
+    return mark
+
+
+def _shared(found: EscapeDirections) -> EscapeDirections:
+    """The directions that many escapes share, if they are few; else none."""
+    tight = (found.counts >= _SHARED) & (found.spreads <= _CLOSE)
+    common = np.flatnonzero(tight)[:_N_RINGS]
+    if found.counts[common].sum() < _TAKEN * found.counts.sum():
+        common = common[:0]
+    return EscapeDirections(*(values[common] for values in found))
+
+
+def _ring(axes: Axes, direction: np.ndarray, count: int) -> None:
+    """A ring around a direction, and beside it, away from the centre, its count."""
+    axes.plot(*direction, "o", ms=13, mfc="none", mec=INK, mew=1.2, zorder=5)
+    length = np.linalg.norm(direction)
+    outward = direction / length if length > 0.1 else np.array([0.0, 1.0])
+    axes.annotate(
+        f"{count}",
+        (direction[0], direction[1]),
+        xytext=tuple(17 * outward),
+        textcoords="offset points",
+        ha="center",
+        va="center",
+        fontsize=9.5,
+        zorder=6,
+    )

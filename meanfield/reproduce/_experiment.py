@@ -1,0 +1,62 @@
+"""What an experiment is: something computed, a picture of it, a claim in a sentence."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import xarray as xr
+from matplotlib.figure import Figure
+
+Size = Literal["quick", "paper"]
+Reading = Literal["text", "code"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is asked of an experiment.
+
+    Attributes:
+        size: `paper` as published, `quick` the same with less of everything.
+        reading: `text` what the paper says, solved to tolerance; `code` the procedure
+            that was published with it.
+    """
+
+    size: Size = "paper"
+    reading: Reading = "text"
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What an experiment found.
+
+    Attributes:
+        spec: JSON values that it can be repeated from, its seed among them.
+        numbers: JSON values that were measured; captions hold these and no others.
+        data: what is drawn, by name.
+    """
+
+    spec: Mapping[str, Any]
+    numbers: Mapping[str, Any]
+    data: Mapping[str, xr.Dataset]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A figure of the literature.
+
+    Attributes:
+        source: key and number of the figure: `castin2025, Figure 1(a)`.
+        claim: what the figure shows, in a sentence.
+        caption: a template whose fields are entries of `Findings.numbers`, formatted
+            as by `str.format`: `{starts} starts, {endings[steady]} at rest`.
+        compute: finds.
+        draw: the figure of what was found.
+        readings: those that differ; the first is the default.
+    """
+
+    source: str
+    claim: str
+    caption: str
+    compute: Callable[[Case], Findings]
+    draw: Callable[[Findings], Figure]
+    readings: tuple[Reading, ...] = ("text",)

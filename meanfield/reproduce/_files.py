@@ -1,0 +1,74 @@
+"""Experiments by name: one file each in the folder `experiments` of a checkout."""
+
+import importlib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import meanfield
+from meanfield._registry import suggestion
+from meanfield.errors import InputFileError, InvalidInputError, UnknownNameError
+
+from ._experiment import Experiment, Reading
+
+FOLDER = "experiments"
+
+
+def root() -> Path:
+    """The checkout that holds the experiments: the package's own, or this folder.
+
+    Raises:
+        InputFileError: if neither holds any.
+    """
+    for folder in (Path(meanfield.__file__).resolve().parent.parent, Path.cwd()):
+        if any((folder / FOLDER).glob("*_fig*.py")):
+            return folder
+    raise InputFileError(
+        "The figures are made by the files in `experiments/`, which are not installed "
+        "with the package: run this in a checkout of meanfield."
+    )
+
+
+def names() -> list[str]:
+    """The names of all experiments, in order."""
+    files = (root() / FOLDER).glob("*_fig*.py")
+    return sorted(file.stem.replace("_", "-") for file in files)
+
+
+def chosen(asked: Sequence[str], reading: Reading | None) -> dict[str, Experiment]:
+    """The experiments that are asked for, by name; of `all`, those with that reading.
+
+    Raises:
+        UnknownNameError: if there is none of a name.
+        InvalidInputError: if one that is named has no such reading.
+    """
+    found = {name: load(name) for name in (names() if "all" in asked else asked)}
+    without = [
+        name for name, each in found.items() if reading not in (None, *each.readings)
+    ]
+    if "all" not in asked and without:
+        raise InvalidInputError(
+            f"`{without[0]}` has no reading `{reading}`, only "
+            f"`{found[without[0]].readings[0]}`: leave out --as."
+        )
+    return {name: each for name, each in found.items() if name not in without}
+
+
+def load(name: str) -> Experiment:
+    """The experiment of that name.
+
+    Raises:
+        UnknownNameError: if there is none.
+        InputFileError: outside a checkout, or if its file defines no `EXPERIMENT`.
+    """
+    if name not in names():
+        near = suggestion(name, names())
+        raise UnknownNameError(f"There is no figure `{name}`; {near}")
+    folder = str(root())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    module = importlib.import_module(f"{FOLDER}.{name.replace('-', '_')}")
+    experiment = getattr(module, "EXPERIMENT", None)
+    if not isinstance(experiment, Experiment):
+        raise InputFileError(f"`{module.__file__}` defines no `EXPERIMENT`.")
+    return experiment

@@ -1,0 +1,165 @@
+"""A sweep on disk: its record, its table, its dataset; without JAX."""
+
+import functools
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from meanfield.errors import StoreError
+from meanfield.spec import Axis, parse
+from meanfield.storage import (
+    ENDINGS,
+    RESUMABLE,
+    SCHEMA,
+    TaskFolder,
+    read_tasks,
+    replace_file,
+)
+
+from ._dataset import title
+from ._sweep_cells import Cells
+
+if TYPE_CHECKING:
+    import xarray
+
+RECORD = "sweep.json"
+TABLE = "table.csv"
+_ABOUT = ("spec", "versions", "device", "dtype", "created", "compilations")
+_MEANINGS = " ".join(ENDINGS)
+
+
+@dataclass(frozen=True)
+class SweepStore:
+    """A sweep on disk.
+
+    Attributes:
+        record: spec, axes, chunk, compilations, versions, device, dtype, created.
+    """
+
+    path: Path
+    record: Mapping[str, Any]
+
+    @classmethod
+    def open(cls, path: Path) -> "SweepStore":
+        """The sweep at `path`.
+
+        Raises:
+            InputFileError: if there is none.
+            StoreError: if its record is damaged or of another schema.
+        """
+        record = read_tasks(path, RECORD)
+        if record.get("schema") != SCHEMA:
+            raise StoreError(
+                f"`{path}` has schema {record.get('schema')} and this version of "
+                f"meanfield reads {SCHEMA}; read it with the version that wrote it."
+            )
+        return cls(path, record)
+
+    @functools.cached_property
+    def cells(self) -> Cells:
+        """What is computed."""
+        spec = parse(self.record["spec"], where=f"the spec of `{self.path}`")
+        return Cells(spec, tuple(Axis.from_json(axis) for axis in self.record["axes"]))
+
+    @functools.cached_property
+    def chunks(self) -> list[list[int]]:
+        """The cells of each task."""
+        return self.cells.chunks(self.record["chunk"])
+
+    @functools.cached_property
+    def tasks(self) -> TaskFolder:
+        """The chunks that are to do, claimed, or done."""
+        return TaskFolder(self.path, len(self.chunks))
+
+    def rows(self) -> dict[str, list[Any]]:
+        """The reported numbers of all cells that are done, chunk after chunk."""
+        parts = [self.tasks.result(task) for task in sorted(self.tasks.done())]
+        names = list(dict.fromkeys(name for part in parts for name in part))
+        # Where the dimension varies, some cells have more moments than others.
+        names.sort(key=lambda name: (name.startswith("cov"), name.startswith("mean")))
+        none = lambda part: [None] * len(part["cell"])
+        return {
+            name: [v for part in parts for v in part.get(name, none(part))]
+            for name in names
+        }
+
+    def write_table(self) -> None:
+        """Writes `table.csv`: the values and the numbers of each cell, in order.
+
+        Raises:
+            ResourceError: if it cannot be written.
+        """
+        text = io.StringIO()
+        columns = self.rows()
+        names = [name for name in columns if name != "cell"]
+        heads = [axis.name for axis in self.cells.axes]
+        text.write(",".join(map(_quoted, [*heads, *names])) + "\n")
+        for row in np.argsort(columns["cell"]):
+            values = [value for _, value in self.cells.values(columns["cell"][row])]
+            numbers = [columns[name][row] for name in names]
+            text.write(",".join(map(_quoted, [*values, *numbers])) + "\n")
+        content = text.getvalue().encode()
+        replace_file(self.path / TABLE, lambda stream: stream.write(content))
+
+
+def is_sweep(path: Path) -> bool:
+    """Whether a folder holds a sweep, begun or done."""
+    return (path / RECORD).exists()
+
+
+def sweep_dataset(path: Path) -> "xarray.Dataset":
+    """The cells of a sweep: a dimension for each axis, a variable for each number.
+
+    Cells that are not done have the ending `interrupted` and no numbers.
+
+    Raises:
+        InputFileError: if there is no sweep at `path`.
+        StoreError: if it is damaged.
+    """
+    import xarray
+
+    store = SweepStore.open(path)
+    axes, columns = store.cells.axes, store.rows()
+    dims = [axis.name for axis in axes]
+    at = np.array(columns.pop("cell", []), int)
+    codes = np.full(store.cells.count, ENDINGS.index(RESUMABLE), np.int8)
+    codes[at] = [ENDINGS.index(name) for name in columns.pop("ending", [])]
+    flags = {"flag_values": list(range(len(ENDINGS))), "flag_meanings": _MEANINGS}
+    variables: dict[str, Any] = {
+        "ending": (dims, codes.reshape(store.cells.shape), flags)
+    }
+    for name, column in columns.items():
+        numbers = np.full(store.cells.count, np.nan)
+        numbers[at] = [np.nan if value is None else value for value in column]
+        variables[name] = (dims, numbers.reshape(store.cells.shape))
+    coords = {a.name: (a.name, _coordinates(a), {"scale": a.scale}) for a in axes}
+    about = {key: store.record[key] for key in _ABOUT}
+    attrs = {"kind": "sweep", "title": _title(store.cells), **about}
+    return xarray.Dataset(variables, coords=coords, attrs=attrs)
+
+
+def _coordinates(axis: Axis) -> np.ndarray:
+    """The values if they are numbers, else as people write them."""
+    return np.array(axis.values if axis.is_numeric else axis.labels)
+
+
+def _title(cells: Cells) -> str:
+    """The run in a few words; what varies is not named."""
+    varied = {axis.key for axis in cells.axes}
+    if varied.isdisjoint({"attention", "measure", "heads", "mask", "model"}):
+        return title(cells.spec)
+    return f"{cells.spec.measure} under attention" if "measure" not in varied else ""
+
+
+def _quoted(value: Any) -> str:
+    """A cell of a CSV file."""
+    if value is None:
+        return "nan"
+    if isinstance(value, float | int) and not isinstance(value, bool):
+        return repr(value)
+    text = value if isinstance(value, str) else str(value)
+    return '"' + text.replace('"', '""') + '"' if set(text) & set(',"\n') else text

@@ -1,0 +1,221 @@
+"""Axes of a sweep: the keys that vary, and their values."""
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from meanfield._registry import suggestion
+from meanfield.errors import InvalidInputError
+
+from ._model import MATRICES, RunSpec
+from ._parsing import parse
+
+GRAMMAR = "write KEY=START:STOP:COUNT, KEY=START:STOP:COUNT:log or KEY=VALUE|VALUE"
+_MOST = 1_000_000  # values on one axis: more are a slip of the pen
+_NAME = r"\w+(?:\[\d+,\d+\])?"
+_BETWEEN = re.compile(rf",(?=\s*{_NAME}=)")
+_AXIS = re.compile(r"\s*(\w+)(?:\[(\d+),(\d+)\])?=(.*)", re.DOTALL)
+
+# Keys that are no axis, and why.
+_REFUSED = {
+    "draws": "a family belongs to `simulate`; sweep over `seed`",
+    "starts": "a family belongs to `simulate`; sweep over `cov`",
+    "layers": "it is a table",
+    "terms": "it is a table",
+    "frames": "a sweep keeps only where its flows end",
+    "spacing": "a sweep keeps only where its flows end",
+    "segment": "a sweep integrates its flows in one piece",
+}
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One key of a spec, or one entry of a matrix, and the values it takes.
+
+    Attributes:
+        key: a key of `RunSpec`.
+        values: JSON values, no two of them equal.
+        scale: `linear` and `log` are evenly spaced so; a `list` has no order.
+        entry: row and column, if only one entry of a matrix varies.
+    """
+
+    key: str
+    values: tuple[Any, ...]
+    scale: Literal["linear", "log", "list"] = "list"
+    entry: tuple[int, int] | None = None
+
+    @property
+    def name(self) -> str:
+        """How people write it: `A`, or `A[0,1]`."""
+        return self.key if self.entry is None else f"{self.key}[{_indices(self)}]"
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The values as people write them."""
+        return tuple(_label(value) for value in self.values)
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether all values are numbers."""
+        return all(_is_number(value) for value in self.values)
+
+    def as_json(self) -> dict[str, Any]:
+        """The axis as JSON values."""
+        return json.loads(json.dumps(asdict(self)))
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "Axis":
+        """An axis as it was stored."""
+        entry = values["entry"]
+        return cls(
+            values["key"],
+            tuple(values["values"]),
+            values["scale"],
+            None if entry is None else (entry[0], entry[1]),
+        )
+
+
+def parse_axes(*texts: str) -> tuple[Axis, ...]:
+    """Axes from text: `A=-2:2:41,epsilon=0.1:10:41:log`, or one text for each.
+
+    Raises:
+        InvalidInputError: if a key is unknown, or no axis, or given twice; or if its
+            values are none, not numbers, or repeat themselves.
+    """
+    axes = [_axis(part) for text in texts for part in _BETWEEN.split(text)]
+    if not axes:
+        raise InvalidInputError(f"A sweep needs an axis; {GRAMMAR}.")
+    seen: set[str] = set()
+    for axis in axes:
+        whole = axis.entry is None and any(n.startswith(f"{axis.key}[") for n in seen)
+        if axis.name in seen or axis.key in seen or whole:
+            raise InvalidInputError(f"`{axis.key}` is given twice among the axes.")
+        seen.add(axis.name)
+    return tuple(axes)
+
+
+def with_values(spec: RunSpec, values: Sequence[tuple[Axis, Any]]) -> RunSpec:
+    """`spec` with one value of each axis.
+
+    Raises:
+        InvalidInputError: if a value does not work, naming the cell.
+    """
+    keys = spec.as_json()
+    for axis, value in values:
+        old = keys.get(axis.key)
+        keys[axis.key] = value if axis.entry is None else _replaced(old, axis, value)
+    return parse(keys, where=f"the cell {cell_name(values)}")
+
+
+def cell_name(values: Sequence[tuple[Axis, Any]]) -> str:
+    """A cell as people write it: `A = 1, epsilon = 0.5`."""
+    return ", ".join(f"{axis.name} = {_label(value)}" for axis, value in values)
+
+
+def _axis(text: str) -> Axis:
+    found = _AXIS.fullmatch(text)
+    if found is None:
+        raise InvalidInputError(f"`{text}` is no axis; {GRAMMAR}.")
+    key, row, column, rest = found.groups()
+    entry = None if row is None else (int(row), int(column))
+    _check_key(key, entry)
+    name = text.partition("=")[0].strip()
+    if "|" in rest:
+        values = tuple(_value(part.strip(), name) for part in rest.split("|"))
+        return _distinct(Axis(key, values, "list", entry))
+    parts = rest.split(":")
+    if len(parts) not in (3, 4) or (len(parts) == 4 and parts[3].strip() != "log"):
+        raise InvalidInputError(f"`{text}` is no axis; {GRAMMAR}.")
+    start, stop = (_number(part, text) for part in parts[:2])
+    count = _count(parts[2], text)
+    if start == stop:
+        raise InvalidInputError(f"In `{text}`: START and STOP are the same.")
+    if len(parts) == 3:
+        return Axis(
+            key, tuple(np.linspace(start, stop, count).tolist()), "linear", entry
+        )
+    if start <= 0 or stop <= 0:
+        raise InvalidInputError(f"In `{text}`: START and STOP of a `log` axis are > 0.")
+    return Axis(key, tuple(np.geomspace(start, stop, count).tolist()), "log", entry)
+
+
+def _check_key(key: str, entry: tuple[int, int] | None) -> None:
+    if key not in RunSpec.model_fields:
+        near = suggestion(key, list(RunSpec.model_fields))
+        raise InvalidInputError(f"There is no key `{key}` to sweep over; {near}")
+    if key in _REFUSED:
+        raise InvalidInputError(f"`{key}` cannot be an axis: {_REFUSED[key]}.")
+    if entry is not None and key not in MATRICES:
+        raise InvalidInputError(f"`{key}` is no matrix: it has no entry to sweep over.")
+
+
+def _distinct(axis: Axis) -> Axis:
+    for i, value in enumerate(axis.values):
+        if value in axis.values[:i]:
+            raise InvalidInputError(
+                f"The axis `{axis.name}` has the value {_label(value)} twice."
+            )
+    return axis
+
+
+def _number(text: str, whole: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise InvalidInputError(f"In `{whole}`: `{text}` is no number; {GRAMMAR}.")
+    return value
+
+
+def _count(text: str, whole: str) -> int:
+    count = int(text) if text.strip().isdecimal() else 0
+    if not 2 <= count <= _MOST:
+        raise InvalidInputError(
+            f"In `{whole}`: COUNT must be a whole number from 2 to {_MOST}; got "
+            f"`{text}`."
+        )
+    return count
+
+
+def _value(text: str, name: str) -> Any:
+    """A JSON value, or a word."""
+    if not text:
+        raise InvalidInputError(f"The axis `{name}` has an empty value; {GRAMMAR}.")
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text
+
+
+def _replaced(matrix: Any, axis: Axis, value: Any) -> list[list[Any]]:
+    """`matrix` with another entry."""
+    row, column = axis.entry or (0, 0)
+    rows = isinstance(matrix, list) and all(isinstance(r, list) for r in matrix)
+    if not rows or row >= len(matrix) or column >= len(matrix[row]):
+        raise InvalidInputError(
+            f"To sweep over `{axis.name}`, give `{axis.key}` as a matrix that has this "
+            f"entry, a list of rows such as [[1,0],[0,1]]; got {_label(matrix)}."
+        )
+    new = [list(r) for r in matrix]
+    new[row][column] = value
+    return new
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _label(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return f"{value:.6g}" if isinstance(value, float) else json.dumps(value)
+
+
+def _indices(axis: Axis) -> str:
+    return ",".join(map(str, axis.entry or ()))

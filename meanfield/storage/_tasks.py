@@ -1,0 +1,225 @@
+"""A folder of numbered tasks that any number of processes work off together."""
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import socket
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from meanfield.errors import InputFileError, InvalidInputError, StoreError
+
+from ._files import draft_prefix, flush, replace_file, writing
+
+SILENT = 600.0  # seconds without a sign of life after which a worker counts as lost
+_TODO, _CLAIMED, _DONE = "todo", "claimed", "done"
+
+
+class TaskFolder:
+    """Tasks `0, 1, …` that are to do, claimed by a worker, or done, on any disk.
+
+    A task moves by renames, of which one alone succeeds, so that two workers do not
+    take the same; should they, because one was taken for lost, both write the same
+    bytes. `done` holds whole files only, and what is there is done, whatever else lies
+    around. Works on network folders: no locks.
+
+    Attributes:
+        path: a folder with a record and the folders `todo`, `claimed` and `done`.
+        n_tasks: how many there are.
+    """
+
+    def __init__(self, path: Path, n_tasks: int) -> None:
+        self.path = path
+        self.n_tasks = n_tasks
+        self._host = socket.gethostname()
+        self._queue: deque[str] = deque()
+
+    def claim(self) -> int | None:
+        """A task that is now this process's own; `None` if none is left to take."""
+        with writing(self.path):
+            if not self._queue:
+                self._queue.extend(_name(task) for task in sorted(self._in(_TODO)))
+            while self._queue:
+                name = self._queue.popleft()
+                if self._take(name):
+                    return int(name)
+        return None
+
+    def touch(self, task: int) -> None:
+        """Says that this process still works on a task."""
+        with contextlib.suppress(FileNotFoundError):
+            os.utime(self._claim(task))
+
+    def release(self, task: int) -> None:
+        """Puts a task that this process has claimed back, unless it is done."""
+        self._return(self._claim(task))
+
+    def finish(self, task: int, result: Mapping[str, Any]) -> None:
+        """Stores the result of a task: JSON values.
+
+        Raises:
+            ResourceError: if it cannot be written.
+        """
+        text = json.dumps(result, allow_nan=False)
+        target = self.path / _DONE / f"{_name(task)}.json"
+        replace_file(target, lambda stream: stream.write(text.encode()))
+        self._claim(task).unlink(missing_ok=True)
+
+    def done(self) -> set[int]:
+        """The tasks that are done."""
+        return self._in(_DONE)
+
+    def result(self, task: int) -> dict[str, Any]:
+        """What `finish` stored.
+
+        Raises:
+            StoreError: if the file is damaged.
+        """
+        return _read(self.path / _DONE / f"{_name(task)}.json")
+
+    def recover(self) -> None:
+        """Puts back what lost workers have claimed, and what was deleted.
+
+        A worker of this machine is lost if its process is gone; any other if it has
+        given no sign of life for ten minutes, by the clock of the disk.
+        """
+        with writing(self.path):
+            clock = self.path / ".clock"
+            clock.touch()
+            now = clock.stat().st_mtime
+            for claim in (self.path / _CLAIMED).glob("[0-9]*"):
+                with contextlib.suppress(FileNotFoundError):
+                    if self._is_lost(claim.name, now - claim.stat().st_mtime):
+                        self._return(claim)
+            # In the order in which tasks move, so that none is missed on its way.
+            known = self._in(_TODO) | self._in(_CLAIMED) | self._in(_DONE)
+            for task in set(range(self.n_tasks)) - known:
+                (self.path / _TODO / _name(task)).touch()
+
+    def _in(self, state: str) -> set[int]:
+        """The tasks in a state; hidden files belong to editors and file systems."""
+        names = (path.name for path in (self.path / state).glob("[0-9]*"))
+        return {int(name.partition(".")[0]) for name in names}
+
+    def _take(self, name: str) -> bool:
+        source = self.path / _TODO / name
+        try:
+            if (self.path / _DONE / f"{name}.json").exists():
+                source.unlink()
+                return False
+            os.utime(source)  # a claim begins with a sign of life
+            source.rename(self._claim(int(name)))
+        except FileNotFoundError:  # another was faster
+            return False
+        return True
+
+    def _return(self, claim: Path) -> None:
+        name = claim.name.partition(".")[0]
+        with contextlib.suppress(FileNotFoundError):
+            if (self.path / _DONE / f"{name}.json").exists():
+                claim.unlink()
+            else:
+                claim.rename(self.path / _TODO / name)
+
+    def _claim(self, task: int) -> Path:
+        return self.path / _CLAIMED / f"{_name(task)}.{self._host}.{os.getpid()}"
+
+    def _is_lost(self, name: str, silence: float) -> bool:
+        host, _, process = name.partition(".")[2].rpartition(".")
+        return silence > SILENT or (host == self._host and not _is_alive(int(process)))
+
+
+def create_tasks(
+    path: Path, record: Mapping[str, Any], name: str, n_tasks: int
+) -> None:
+    """Makes a folder of tasks, all to do; it appears whole or not at all.
+
+    Args:
+        path: a folder that does not exist or is empty; its parents are made.
+        record: JSON values about all tasks.
+        name: of the file that holds them.
+        n_tasks: the number of tasks.
+
+    Raises:
+        InvalidInputError: if something else is there.
+        ResourceError: if it cannot be written.
+    """
+    refuse_other(path, name)
+    text = json.dumps(record, indent=1, allow_nan=False)
+    with writing(path):
+        target = Path(os.path.realpath(path))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        draft = target.with_name(f"{draft_prefix(target)}{secrets.token_hex(4)}")
+        draft.mkdir()
+        try:
+            for state in (_TODO, _CLAIMED, _DONE):
+                (draft / state).mkdir()
+            for task in range(n_tasks):
+                (draft / _TODO / _name(task)).touch()
+            replace_file(draft / name, lambda stream: stream.write(text.encode()))
+            flush(draft / _TODO)
+            draft.replace(target)
+            flush(target.parent)
+        except OSError:
+            if not (target / name).exists():  # else another process was faster
+                raise
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+
+
+def read_tasks(path: Path, name: str) -> dict[str, Any]:
+    """The record of a folder of tasks.
+
+    Raises:
+        InputFileError: if there is none.
+        StoreError: if it is damaged.
+    """
+    if not (path / name).exists():
+        raise InputFileError(f"There is no sweep at `{path}`: no `{name}` is there.")
+    return _read(path / name)
+
+
+def refuse_other(path: Path, name: str) -> None:
+    """Refuses a place that holds anything but a folder of tasks.
+
+    Raises:
+        InvalidInputError: naming it.
+    """
+    taken = any(path.iterdir()) if path.is_dir() else path.exists()
+    if taken and not (path / name).exists():
+        raise InvalidInputError(
+            f"`{path}` holds something else; choose a folder that is empty or new."
+        )
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        values = json.loads(file.read_bytes())
+    except ValueError:
+        values = None
+    except OSError as error:
+        raise InputFileError(f"`{file}` cannot be read: {error.strerror}.") from error
+    if not isinstance(values, dict):
+        raise StoreError(
+            f"`{file}` is damaged: it is not what was written. Delete it to have it "
+            "computed again, or restore it from a copy."
+        )
+    return values
+
+
+def _name(task: int) -> str:
+    return f"{task:05d}"
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,118 @@
+"""Many starts from one short name, and the runs they make."""
+
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from jaxtyping import Array
+
+from meanfield import runs
+from meanfield.errors import InvalidInputError, UnknownNameError
+from meanfield.measures.families import family
+from meanfield.spec import parse
+from tests.helpers import assert_close
+
+GRID = {"measure": "gaussian", "A": 1.0, "V": 1.0, "starts": "grid:6", "t": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [("grid:10:0.5", 100), ("grid:20", 276), ("grid:30", 648), ("grid:40", 1184)],
+)
+def test_grids_hold_the_published_numbers_of_starts(name: str, count: int, key: Array):
+    Sigma = np.asarray(family(name, 2, key=key))
+    assert Sigma.shape == (count, 2, 2)
+    np.testing.assert_allclose(np.trace(Sigma, axis1=1, axis2=2), 1)
+    assert np.linalg.eigvalsh(Sigma).min() > 0
+
+
+def test_random_starts_have_their_trace_and_any_dimension(key: Array):
+    Sigma = np.asarray(family("random:50:3", 4, key=key))
+    assert Sigma.shape == (50, 4, 4)
+    np.testing.assert_allclose(np.trace(Sigma, axis1=1, axis2=2), 3)
+    assert np.linalg.eigvalsh(Sigma).min() > 0
+    # E[GGᵀ] / trace is isotropic: off-diagonal means within four standard errors of 0
+    off = Sigma[:, 0, 1]
+    assert abs(off.mean()) < 4 * off.std(ddof=1) / np.sqrt(50)
+
+
+@pytest.mark.parametrize(
+    ("name", "d", "message"),
+    [
+        ("grid", 2, r"grid:COUNT\[:WIDTH\]"),
+        ("grid:x", 2, r"grid:COUNT"),
+        ("grid:0", 2, r"grid:COUNT"),
+        ("grid:3:-1", 2, r"grid:COUNT"),
+        ("grid:3:1:1", 2, r"grid:COUNT"),
+        ("grid:9", 3, "lies in the plane"),
+        ("grid:2:0.9", 2, "positive definite"),
+    ],
+)
+def test_bad_families_are_explained(name: str, d: int, message: str, key: Array):
+    with pytest.raises(InvalidInputError, match=message):
+        family(name, d, key=key)
+
+
+def test_an_unknown_family_is_named(key: Array):
+    with pytest.raises(UnknownNameError, match="did you mean `grid`"):
+        family("gird:3", 2, key=key)
+
+
+def test_each_start_has_its_own_ending(tmp_path: Path):
+    """`t* = 1 / (2 largest eigenvalue)` where that is before the end."""
+    result = runs.execute(parse({**GRID, "t": 0.7}), out=tmp_path / "r.zarr")
+    Sigma = np.asarray(family("grid:6", 2, key=jax.random.key(0)))
+    exact = 1 / (2 * np.linalg.eigvalsh(Sigma)[:, -1])
+    named = np.where(exact < 0.7, "blow-up", "finished").tolist()
+    assert [outcome.name for outcome in result.outcomes] == named
+    assert len(set(named)) == 2
+    data = runs.dataset(tmp_path / "r.zarr")
+    assert data.sizes["run"] == len(exact)
+    stars = data["t_star"].values
+    np.testing.assert_allclose(stars[exact < 0.7], exact[exact < 0.7], rtol=1e-8)
+    assert np.all(np.isnan(stars[exact >= 0.7]))
+
+
+def test_an_interrupted_family_resumes_to_the_same_bytes(tmp_path: Path):
+    spec = parse({**GRID, "frames": 21, "segment": 5})
+
+    def stop(progress: runs.Progress) -> None:
+        if progress.share > 0.4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        runs.execute(spec, out=tmp_path / "cut.zarr", report=stop)
+    runs.resume(tmp_path / "cut.zarr")
+    runs.execute(spec, out=tmp_path / "whole.zarr")
+    cut, whole = (runs.dataset(tmp_path / f"{n}.zarr") for n in ("cut", "whole"))
+    for name in ("factor", "time", "status", "t_star", "stop_time"):
+        np.testing.assert_array_equal(cut[name], whole[name])
+
+
+@pytest.mark.parametrize("spacing", ["even", "log", "both"])
+@pytest.mark.parametrize("frames", [2, 3, 4, 5, 100, 101])
+def test_frames_are_as_many_as_asked_for(spacing: str, frames: int):
+    result = runs.start(parse({"t": 3.0, "frames": frames, "spacing": spacing}))
+    assert len(result.ts) == frames
+    assert (result.ts[0], result.ts[-1]) == (0, 3)
+
+
+def test_log_frames_are_geometric():
+    ts = runs.start(parse({"t": 2.0, "frames": 50, "spacing": "log"})).ts
+    ratios = ts[2:] / ts[1:-1]
+    assert_close(ratios, np.full_like(ratios, ratios[0]))
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"starts": "grid:5"}, "add `measure = gaussian`"),
+        ({**GRID, "draws": 2}, "brings many starts: leave out `draws`"),
+        ({**GRID, "cov": 2.0}, "brings many starts: leave out `cov`"),
+        ({"dt": 0.1, "spacing": "log"}, "leave out `spacing`"),
+    ],
+)
+def test_keys_that_would_do_nothing_are_refused(keys: dict, message: str):
+    with pytest.raises(InvalidInputError, match=message):
+        parse(keys)

@@ -1,0 +1,91 @@
+"""Many processes on one sweep: killed, interrupted, side by side; the same bytes."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+MAIN = "from meanfield.cli import main; main()"
+# Chunks of one flow each: time enough to be killed in the middle.
+CHUNKS = 20
+SWEEP = ("--measure", "gaussian", "--d", "1", "--t", "0.5", "--chunk", "1")
+AXES = ("--over", "A=-1:2:5,cov=1:2:4")
+PATIENCE = 60.0
+
+
+def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    """The command in a process of its own, with a cache for all tests."""
+    return subprocess.Popen(
+        [sys.executable, "-c", MAIN, "sweep", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+        env={**os.environ, "XDG_CACHE_HOME": str(folder / "cache")},
+    )
+
+
+def begin(folder: Path, name: str, *more: str) -> subprocess.Popen[str]:
+    return start(folder, *SWEEP, *AXES, "--out", name, *more)
+
+
+def finish(process: subprocess.Popen[str], code: int = 0) -> str:
+    """What it said on stderr, once it has ended with `code`."""
+    _, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == code, err
+    return err
+
+
+def wait_for_chunks(sweep: Path, count: int) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while len(list(sweep.glob("done/*.json"))) < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def claims(sweep: Path) -> list[str]:
+    return [path.name for path in (sweep / "claimed").iterdir()]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("workers")
+
+
+@pytest.fixture(scope="module")
+def table(folder: Path) -> bytes:
+    """The table of a sweep that nobody disturbed."""
+    finish(begin(folder, "calm"))
+    return (folder / "calm" / "table.csv").read_bytes()
+
+
+def test_a_killed_worker_loses_nothing(folder: Path, table: bytes) -> None:
+    process, sweep = begin(folder, "killed"), folder / "killed"
+    wait_for_chunks(sweep, 3)
+    process.kill()
+    process.communicate()
+    assert len(list((sweep / "done").glob("*.json"))) < CHUNKS
+    assert not (sweep / "table.csv").exists()
+    finish(start(folder, "killed"))
+    assert (sweep / "table.csv").read_bytes() == table
+    assert claims(sweep) == []
+
+
+def test_an_interrupted_sweep_goes_on_by_many_workers(
+    folder: Path, table: bytes
+) -> None:
+    process, sweep = begin(folder, "shared"), folder / "shared"
+    wait_for_chunks(sweep, 2)
+    process.send_signal(signal.SIGINT)
+    said = finish(process, 130)
+    assert "stopped; go on with `meanfield sweep shared`." in said
+    assert claims(sweep) == []
+    assert "ended early" not in finish(begin(folder, "shared", "--workers", "2"))
+    assert (sweep / "table.csv").read_bytes() == table
+    done = sorted(path.name for path in (sweep / "done").iterdir())
+    assert done == [f"{i:05d}.json" for i in range(CHUNKS)]
+    assert claims(sweep) == list((sweep / "todo").iterdir()) == []
