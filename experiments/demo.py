@@ -15,6 +15,7 @@ import xarray as xr
 from rich.console import Console
 from rich.table import Table
 
+from experiments._passage import PASSAGE
 from meanfield import runs
 from meanfield.cli import RunProgress, open_session
 from meanfield.plotting import (
@@ -30,14 +31,6 @@ from meanfield.spec import parse
 
 LINK = 0.5  # tokens nearer than this share of the RMS radius are of one cluster
 FOLDER = Path(__file__).resolve().parent.parent / "figures" / "demo"
-TEXT = """\
-Alice was beginning to get very tired of sitting by her sister on the bank, and of
-having nothing to do: once or twice she had peeped into the book her sister was reading,
-but it had no pictures or conversations in it, "and what is the use of a book," thought
-Alice, "without pictures or conversations?" So she was considering in her own mind (as
-well as she could, for the hot day made her feel very sleepy and stupid), whether the
-pleasure of making a daisy-chain would be worth the trouble of getting up and picking
-the daisies, when suddenly a White Rabbit with pink eyes ran close by her."""
 
 # One row: A = KᵀQ is negative of rank one, and the limit keeps d - 1 = 1 direction.
 PLANE = {
@@ -63,7 +56,7 @@ RUNS = {
     },
     "minilm": {
         "model": "minilm",
-        "text": " ".join(TEXT.split()),
+        "text": PASSAGE,
         "frames": 25,
         "precision": "single",
         "rtol": 1e-3,

@@ -1,0 +1,90 @@
+"""Panels on what tokens receive: column sums of attention matrices."""
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+
+_TRAINED, _RANDOM, _SINKHORN, _FIRST = "C0", "#8a8a8a", "C2", "C1"
+
+
+def draw_columns(axes: Axes, sums: xr.Dataset) -> None:
+    """Column sums of all heads of a layer, largest first; a dot where a text begins."""
+    rank = np.arange(1, sums.sizes["token"] + 1)
+    ordered = {
+        name: np.sort(sums[name].values, axis=-1)[:, ::-1]
+        for name in ("trained", "random", "sinkhorn")
+    }
+    random = ordered["random"]
+    axes.fill_between(
+        *(rank, random.min(0), random.max(0)),
+        color=_RANDOM,
+        alpha=0.45,
+        linewidth=0,
+        label="random scores, range of the heads",
+    )
+    lines = axes.loglog(
+        rank, ordered["trained"].T, color=_TRAINED, linewidth=0.8, alpha=0.75
+    )
+    lines[0].set_label("trained, one line for each head")
+    line = axes.loglog(rank, ordered["sinkhorn"].T, color=_SINKHORN, linewidth=1.6)
+    line[0].set_label("Sinkhorn, all heads")
+    first = sums["trained"].values[:, 0]
+    axes.loglog(
+        *((sums["trained"].values > first[:, None]).sum(axis=1) + 1, first),
+        *(".",),
+        color=_FIRST,
+        label=f"the column of {sums['token'].values[0]}",
+    )
+    axes.grid(visible=True)
+
+
+def draw_share(axes: Axes, sums: xr.Dataset) -> None:
+    """The share of a head's attention that the first token receives, by head."""
+    n = sums.sizes["token"]
+    percent = 100 * sums["trained"].values[..., 0] / n
+    axes.imshow(percent, cmap="Oranges", vmin=0, vmax=1.25 * percent.max())
+    for (layer, head), value in np.ndenumerate(percent):
+        axes.text(head, layer, f"{value:.0f}", ha="center", va="center", fontsize=9)
+    n_layers, n_heads = percent.shape
+    axes.set(
+        xlabel="head",
+        ylabel="layer",
+        xticks=np.arange(n_heads),
+        xticklabels=np.arange(1, n_heads + 1),
+        yticks=np.arange(n_layers),
+        yticklabels=np.arange(1, n_layers + 1),
+        title=f"{sums['token'].values[0]} receives, in % (equal share {100 / n:.1f})",
+    )
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+
+
+def draw_kinds(axes: Axes, kinds: xr.Dataset) -> None:
+    """Bars by layer: what each kind of token receives; last, how many there are."""
+    shares = np.vstack([kinds["received"].values, kinds["tokens"].values])
+    places = np.append(np.arange(len(shares) - 1), len(shares) - 0.6)
+    left = np.zeros(len(shares))
+    colours = (_FIRST, "C4", "C3", "C5")
+    for kind, share, colour in zip(
+        kinds["kind"].values, shares.T, colours, strict=True
+    ):
+        axes.barh(places, share, 0.75, left=left, color=colour, label=kind)
+        left += share
+    labels = [*(f"{layer + 1}" for layer in range(len(shares) - 1)), "tokens"]
+    axes.set(
+        xlim=(0, 1),
+        xlabel="share of all attention, mean of the heads",
+        ylabel="layer",
+        yticks=places,
+        yticklabels=labels,
+        title="who receives; below, how many there are",
+    )
+    axes.invert_yaxis()
+    axes.legend(
+        loc="upper center",
+        bbox_to_anchor=(0.5, -0.17),
+        ncols=4,
+        columnspacing=1.0,
+        handlelength=1.0,
+        handletextpad=0.4,
+    )

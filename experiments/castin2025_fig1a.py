@@ -1,0 +1,21 @@
+"""castin2025, Figure 1(a): softmax."""
+
+from experiments._covariances import figure_of
+from experiments._families import Recipe
+from experiments._parameters import P1, gaussian_entries
+from meanfield.flows import Rule
+
+EXPERIMENT = figure_of(
+    "cone",
+    "castin2025, Figure 1(a)",
+    title="Figure 1(a), softmax",
+    claim=(
+        "Where A + Aᵀ is negative definite, softmax covariances go to zero, whatever "
+        "V. As printed; false for V with Gaussian entries."
+    ),
+    recipe=Recipe(
+        text={**gaussian_entries(), "starts": "grid:10:0.5"},
+        rule=Rule(dt=0.3, rest=1e-05, bound=1000.0),
+        code={**P1, "epsilon": 2**0.5},
+    ),
+)

