@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from experiments._parameters import SEED
 from meanfield import runs
 from meanfield.flows import ClippedEuler, Rule, Status, clipped_euler
 from meanfield.reproduce import Case, Findings
@@ -82,7 +83,11 @@ def found(recipe: Recipe, case: Case) -> Findings:
     ends["code_ending"] = "run", names(steps)
     drawn = data if case.reading == "text" else as_dataset(steps, recipe.rule.dt)
     return Findings(
-        spec={"text": spec, "code": {**code, "euler": recipe.rule._asdict()}},
+        spec={
+            "seed": SEED,
+            "text": spec,
+            "code": {**code, "euler": recipe.rule._asdict()},
+        },
         numbers=numbers,
         data={"family": drawn, "ends": ends},
     )

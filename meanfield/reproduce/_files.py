@@ -38,11 +38,15 @@ def names() -> list[str]:
 def chosen(asked: Sequence[str], reading: Reading | None) -> dict[str, Experiment]:
     """The experiments that are asked for, by name; of `all`, those with that reading.
 
+    The name of a figure stands for all its panels.
+
     Raises:
         UnknownNameError: if there is none of a name.
         InvalidInputError: if one that is named has no such reading.
     """
-    found = {name: load(name) for name in (names() if "all" in asked else asked)}
+    every = names()
+    listed = [name for each in asked for name in _panels(each, every)]
+    found = {name: load(name) for name in (every if "all" in asked else listed)}
     without = [
         name for name, each in found.items() if reading not in (None, *each.readings)
     ]
@@ -52,6 +56,12 @@ def chosen(asked: Sequence[str], reading: Reading | None) -> dict[str, Experimen
             f"`{found[without[0]].readings[0]}`: leave out --as."
         )
     return {name: each for name, each in found.items() if name not in without}
+
+
+def _panels(name: str, every: Sequence[str]) -> list[str]:
+    """The panels of a figure; a name that is none stands for itself."""
+    panels = [each for each in every if each[:-1] == name and each[-1].isalpha()]
+    return panels or [name]
 
 
 def load(name: str) -> Experiment:

@@ -60,26 +60,22 @@ def reproduce(
         ResourceError: if the folder cannot be written.
     """
     findings, computing = bench.findings(experiment, case)
-    caption = caption_of(experiment, findings)
     begin = time.perf_counter()
     figure = experiment.draw(findings)
     default = case.reading == experiment.readings[0]
     stem = name if default else f"{name}-{case.reading}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        pictures = (
-            save(figure, folder / f"{stem}.png"),
-            save(figure, folder / f"{stem}.pdf"),
-        )
+        pictures = save(figure, folder / stem)
         record = folder / f"{stem}.json"
-        record.write_text(_json(name, experiment, case, findings, caption))
+        record.write_text(_json(name, experiment, case, findings), encoding="utf-8")
     except OSError as error:
         raise ResourceError(
             f"`{folder}` cannot be written: {error.strerror or error}."
         ) from error
     drawing = time.perf_counter() - begin
-    files = (*(file for group in pictures for file in group), record)
-    return Reproduced(name, files, caption, (computing, drawing))
+    caption = caption_of(experiment, findings)
+    return Reproduced(name, (*pictures, record), caption, (computing, drawing))
 
 
 def caption_of(experiment: Experiment, findings: Findings) -> str:
@@ -87,20 +83,19 @@ def caption_of(experiment: Experiment, findings: Findings) -> str:
     return experiment.caption.format_map(findings.numbers)
 
 
-def _json(
-    name: str, experiment: Experiment, case: Case, findings: Findings, caption: str
-) -> str:
+def _json(name: str, experiment: Experiment, case: Case, findings: Findings) -> str:
     body: dict[str, Any] = {
         "name": name,
         "source": experiment.source,
         "claim": experiment.claim,
         "size": case.size,
         "reading": case.reading,
-        "caption": caption,
+        "caption": caption_of(experiment, findings),
         "numbers": findings.numbers,
         "spec": findings.spec,
         "versions": runs.versions(),
         "device": runs.device(),
         "dtype": "float64",
     }
-    return json.dumps(body, indent=1, ensure_ascii=False) + "\n"
+    # A number that is not finite is a mistake of the experiment, and no JSON.
+    return json.dumps(body, indent=1, ensure_ascii=False, allow_nan=False) + "\n"

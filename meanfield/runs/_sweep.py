@@ -10,14 +10,14 @@ from pathlib import Path
 
 from meanfield.errors import InvalidInputError
 from meanfield.spec import Axis, RunSpec
-from meanfield.storage import ENDINGS, SCHEMA, create_tasks, refuse_other
+from meanfield.storage import ENDINGS, SCHEMA, SWEEP, create_tasks, refuse_other
 
 from ._parameters import embedded
 from ._precision import dtype_of
 from ._provenance import provenance
 from ._sweep_cells import Cells
 from ._sweep_compute import Computer, checked
-from ._sweep_store import RECORD, SweepStore, is_sweep
+from ._sweep_store import SweepStore, is_sweep
 
 BEAT = 0.5  # seconds between two signs of life, and two looks at the folder
 
@@ -97,7 +97,7 @@ def begin_sweep(
         MeanfieldError: the library's own, if a cell is refused, or `out` holds another
             sweep or something else.
     """
-    refuse_other(out, RECORD)
+    refuse_other(out, SWEEP)
     spec = embedded(spec)
     if spec.is_family:
         raise InvalidInputError(
@@ -119,7 +119,7 @@ def begin_sweep(
         **provenance(),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    create_tasks(out, record, RECORD, len(cells.chunks(size)))
+    create_tasks(out, record, SWEEP, len(cells.chunks(size)))
     _check_same(SweepStore.open(out), what, chunk)  # another may have been faster
 
 

@@ -15,6 +15,7 @@ from meanfield.storage import (
     ENDINGS,
     RESUMABLE,
     SCHEMA,
+    SWEEP,
     TaskFolder,
     read_tasks,
     replace_file,
@@ -26,7 +27,6 @@ from ._sweep_cells import Cells
 if TYPE_CHECKING:
     import xarray
 
-RECORD = "sweep.json"
 TABLE = "table.csv"
 _ABOUT = ("spec", "versions", "device", "dtype", "created", "compilations")
 _MEANINGS = " ".join(ENDINGS)
@@ -51,7 +51,7 @@ class SweepStore:
             InputFileError: if there is none.
             StoreError: if its record is damaged or of another schema.
         """
-        record = read_tasks(path, RECORD)
+        record = read_tasks(path, SWEEP)
         if record.get("schema") != SCHEMA:
             raise StoreError(
                 f"`{path}` has schema {record.get('schema')} and this version of "
@@ -108,7 +108,7 @@ class SweepStore:
 
 def is_sweep(path: Path) -> bool:
     """Whether a folder holds a sweep, begun or done."""
-    return (path / RECORD).exists()
+    return (path / SWEEP).exists()
 
 
 def sweep_dataset(path: Path) -> "xarray.Dataset":

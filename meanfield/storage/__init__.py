@@ -2,7 +2,7 @@
 
 from ._export import export
 from ._files import replace_file
-from ._schema import DIMS, ENDINGS, RESUMABLE, SCHEMA, Ending
+from ._schema import DIMS, ENDINGS, RESUMABLE, SCHEMA, SWEEP, Ending
 from ._store import RunStore
 from ._tasks import TaskFolder, create_tasks, read_tasks, refuse_other
 
@@ -11,6 +11,7 @@ __all__ = [
     "ENDINGS",
     "RESUMABLE",
     "SCHEMA",
+    "SWEEP",
     "Ending",
     "RunStore",
     "TaskFolder",

@@ -10,7 +10,7 @@ from typing import Any
 from meanfield.errors import InputFileError, InvalidInputError, StoreError
 
 from ._files import replace_file
-from ._schema import SCHEMA, TIME, Ending
+from ._schema import SCHEMA, SWEEP, TIME, Ending
 
 RECORD = "commit.json"
 
@@ -112,6 +112,11 @@ def _read_body(folder: Path) -> dict[str, Any]:
     except FileNotFoundError as error:
         if not folder.exists():
             raise InputFileError(f"There is no run at `{folder}`.") from error
+        if (folder / SWEEP).exists():
+            raise InputFileError(
+                f"`{folder}` is a sweep of many runs: draw it with `meanfield plot "
+                f"{folder}`; its numbers are in `{folder / 'table.csv'}`."
+            ) from error
         raise StoreError(f"`{folder}` is no run: it has no `{RECORD}`.") from error
     except NotADirectoryError as error:
         raise StoreError(f"`{folder}` is no run: runs are folders.") from error

@@ -24,6 +24,9 @@ RESUMABLE = "interrupted"
 
 TIME, RUN = "time", "run"
 
+SWEEP = "sweep.json"
+"""The record in the folder of a sweep, which holds no run of its own."""
+
 RESERVED = ("status", "stop_time", "t_star", "t_star_error", "attrs")
 """Names that a dataset or an exported file uses itself."""
 
