@@ -6,12 +6,18 @@ import numpy as np
 
 from experiments._covariances import with_numbers
 from experiments._families import in_words, solved, spread
-from meanfield import Gaussian, Heads, attentions
+from experiments._parameters import gaussian_entries
+from meanfield import Gaussian, Heads, attentions, runs
 from meanfield.dynamics import AbstractDynamics, stacked
 from meanfield.fields import Affine
+from meanfield.flows import adaptive, ensemble, status_counts
 from meanfield.linalg import psd_sqrt
 from meanfield.plotting import cone_coordinates
 from meanfield.reproduce import Findings
+from meanfield.spec import parse
+
+DRAWS = 100
+ALONE = {"measure": "gaussian", "cov": 0.5, "t": 10.0}  # one start of trace one
 
 
 def on_the_line(findings: Findings, q: np.ndarray) -> Findings:
@@ -64,6 +70,32 @@ def against_one_head(findings: Findings) -> Findings:
     one = solved({**findings.spec["text"], "heads": 1})
     numbers = {"gap": float(np.max(np.abs(gap))), "endings": in_words(one.endings)}
     return with_numbers(findings, {"one_head": numbers})
+
+
+def over_random_values(findings: Findings) -> Findings:
+    """How many of other draws of Q and V send one isotropic start to zero."""
+    spec = findings.spec["text"]
+    shared = {key: spec[key] for key in ("attention", "heads") if key in spec}
+    each = [
+        runs.member(parse({**shared, **gaussian_entries(draw), **ALONE}))
+        for draw in range(1, DRAWS + 1)
+    ]
+    found = ensemble(
+        stacked([member.dynamics for member in each]),
+        each[0].measure,
+        np.array([0.0, ALONE["t"]]),
+        in_axes=(0, None),
+        stepping=adaptive(max_steps=2000),
+    )
+    traces = np.sum(np.asarray(found.last[1]) ** 2, axis=(1, 2))
+    numbers = {
+        "draws": DRAWS,
+        "t": ALONE["t"],
+        "endings": status_counts(found.code),
+        "shrink": int(np.sum(traces < 1)),
+        "grow": int(np.sum(traces > 1)),
+    }
+    return with_numbers(findings, {"random": numbers})
 
 
 def rates(dynamics: AbstractDynamics, covariances: np.ndarray) -> np.ndarray:

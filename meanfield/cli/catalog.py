@@ -13,6 +13,7 @@ from ._output import print_json, print_pairs, print_rows
 KINDS = {
     "attentions": "what `--attention` names",
     "clouds": "what `--init` names: where tokens start",
+    "families": "what `--starts` names: many Gaussians at once",
     "masks": "what `--mask` names",
     "models": "what `--model` names: real transformers",
     "panels": "what `plot --panel` names: pictures",
@@ -95,6 +96,8 @@ def registry(kind: str) -> Mapping[str, object]:
         from meanfield.plotting import panels as found
     elif kind == "clouds":
         from meanfield.measures.sampling import clouds as found
+    elif kind == "families":
+        from meanfield.measures.families import families as found
     elif kind == "masks":
         from meanfield.dynamics import masks as found
     elif kind == "attentions":

@@ -11,7 +11,16 @@ from ._output import print_json, print_pairs
 from .catalog import rows
 
 # Those that need no JAX come first.
-KINDS = ("presets", "models", "panels", "attentions", "clouds", "masks", "solvers")
+KINDS = (
+    "presets",
+    "models",
+    "panels",
+    "attentions",
+    "clouds",
+    "families",
+    "masks",
+    "solvers",
+)
 
 
 def show(
@@ -34,7 +43,8 @@ def show(
     for kind in KINDS:
         found = {row["name"]: row for row in rows(kind)}
         if name in found:
-            (print_json if json else print_pairs)({"kind": kind[:-1], **found[name]})
+            one = kind.removesuffix("s") if kind != "families" else "family"
+            (print_json if json else print_pairs)({"kind": one, **found[name]})
             return
         names += found
     near = suggestion(name, names)

@@ -78,9 +78,9 @@ def grid(sizes: Sizes, d: int, *, key: PRNGKey) -> Float[Array, "members d d"]:
 
 @families.register("random")
 def random(sizes: Sizes, d: int, *, key: PRNGKey) -> Float[Array, "members d d"]:
-    r"""$GG^\top$ with i.i.d. normal entries of $G \in \mathbb R^{d \times d}$.
+    """Random covariances of trace one, GGᵀ with i.i.d. normal entries of a square G.
 
-    Scaled to trace `width`.
+    Scaled to the trace `width`, if it is given.
     """
     G = jax.random.normal(key, (sizes.members, d, d))
     Sigma = G @ jnp.swapaxes(G, -1, -2)

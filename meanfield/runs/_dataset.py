@@ -50,7 +50,8 @@ def title(spec: RunSpec) -> str:
     mask = f", {spec.mask}" if spec.mask else ""
     source = f" of {Path(spec.model).name}" if spec.model else ""
     what = f"{spec.attention} attention{terms}{source}{layers}{heads}{mask}"
-    return f"{what}: {spec.measure}"
+    family = f" from {spec.starts}" if spec.starts else ""
+    return f"{what}: {spec.measure}{family}"
 
 
 def _code(member: Mapping[str, Any]) -> int:
