@@ -174,7 +174,10 @@ def test_variations_run(cli: Command, options: tuple[str, ...]) -> None:
     assert math.isfinite(np.sum(report["covariance"]))
 
 
-@pytest.mark.parametrize("kind", ["attentions", "clouds", "families", "masks", "models"])
+KINDS = ["attentions", "clouds", "families", "masks", "models"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_lists_hold_names(cli: Command, kind: str) -> None:
     rows = json.loads(cli("list", kind, "--json").out)
     shown = cli("list", kind).out

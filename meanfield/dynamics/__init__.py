@@ -1,4 +1,5 @@
 from ._dynamics import AbstractDynamics as AbstractDynamics
+from .clock import LogTime as LogTime
 from .combine import Heads as Heads
 from .combine import Sum as Sum
 from .combine import stacked as stacked

@@ -5,6 +5,7 @@ are as long as they are. `flow` and `ensemble` solve the same equations to toler
 """
 
 from functools import partial
+from itertools import pairwise
 from typing import NamedTuple
 
 import equinox as eqx
@@ -59,11 +60,17 @@ class Rule(NamedTuple):
 
 
 class _State(NamedTuple):
-    step: Int[Array, ""]
     covariance: Float[Array, "members d d"]
     factor: Float[Array, "members d d"]
     code: Int[Array, " members"]
     n_steps: Int[Array, " members"]
+
+
+class _Family(NamedTuple):
+    dynamics: AbstractDynamics
+    rule: Rule
+    floor: Float[Array, ""]
+    axis: int | None  # of the members in `dynamics`
 
 
 def clipped_euler(
@@ -71,6 +78,8 @@ def clipped_euler(
     covariances: Float[Array, "members d d"],
     rule: Rule,
     frames: int = 200,
+    *,
+    axis: int | None = None,
 ) -> ClippedEuler:
     """Steps covariances of centred Gaussians as the published scripts do.
 
@@ -79,54 +88,80 @@ def clipped_euler(
     `rule.bound`; after 50 000 steps it gives up.
 
     Args:
-        dynamics: must keep Gaussians Gaussian and centred.
+        dynamics: must keep Gaussians Gaussian and centred; one for all, or a stack of
+            them.
         covariances: the starts.
         rule: step length and thresholds.
         frames: covariances kept on the way, at geometrically spaced steps.
+        axis: 0 if `dynamics` is a stack, whose arrays lead with the axis of members.
 
     Raises:
         UnsupportedError: if the field of a Gaussian is not affine.
     """
     edges = np.unique(np.geomspace(1, MAX_STEPS, frames).astype(int))
-    floor = jnp.asarray(FLOOR, covariances.dtype)
-    final, kept = _stepped(dynamics, covariances, rule, floor, jnp.asarray(edges))
-    code = jnp.where(final.code == _GOING, int(Status.MAX_STEPS), final.code)
-    whole = jnp.concatenate([covariances[None], kept]).swapaxes(0, 1)
-    steps = np.append(0, edges)
-    return ClippedEuler(steps, whole, final.covariance, final.n_steps, code)
+    # Arrays, so that one compilation serves all rules.
+    rule = jax.tree.map(jnp.asarray, rule)
+    family = _Family(dynamics, rule, jnp.asarray(FLOOR, covariances.dtype), axis)
+    state = jax.tree.map(np.array, _started(covariances))
+    kept = [state.covariance.copy()]
+    for begin, end in pairwise([0, *edges.tolist()]):
+        _advance(family, state, begin, end)
+        kept.append(state.covariance.copy())
+    code = np.where(state.code == _GOING, int(Status.MAX_STEPS), state.code)
+    whole = jnp.asarray(np.stack(kept, axis=1))
+    final, n_steps = jnp.asarray(state.covariance), jnp.asarray(state.n_steps)
+    return ClippedEuler(np.append(0, edges), whole, final, n_steps, jnp.asarray(code))
 
 
 _GOING = -1
 
 
+@jax.jit
+def _started(covariances: Float[Array, "members d d"]) -> _State:
+    nothing = jnp.zeros(covariances.shape[0], int)
+    factors = jax.vmap(partial(_clipped, 0.0))(covariances)[1]
+    return _State(covariances, factors, nothing + _GOING, nothing)
+
+
+def _advance(family: _Family, state: _State, begin: int, end: int) -> None:
+    """Moves those in `state` that have not ended from one step to another, in place.
+
+    Blocks of few sizes, so that stragglers cost little and few programs are compiled.
+    """
+    going = np.flatnonzero(state.code == _GOING)
+    if going.size == 0:
+        return
+    size = len(state.code)
+    while size >= 4 * going.size:
+        size = -(-size // 4)
+    block = going[np.minimum(np.arange(size), going.size - 1)]
+    take = lambda leaf: np.asarray(leaf)[block] if eqx.is_array(leaf) else leaf
+    if family.axis is not None:
+        family = family._replace(dynamics=jax.tree.map(take, family.dynamics))
+    part = jax.tree.map(take, state)
+    moved = _stepped(family, part, jnp.asarray(begin), jnp.asarray(end))
+    for whole, leaf in zip(state, moved, strict=True):
+        whole[block] = leaf
+
+
 @eqx.filter_jit
 def _stepped(
-    dynamics: AbstractDynamics,
-    covariances: Float[Array, "members d d"],
-    rule: Rule,
-    floor: Float[Array, ""],
-    edges: Int[Array, " frames"],
-) -> tuple[_State, Float[Array, "frames members d d"]]:
-    n = covariances.shape[0]
-    nothing = jnp.zeros(n, int)
-    factors = jax.vmap(partial(_clipped, 0.0))(covariances)[1]
-    start = _State(jnp.asarray(0), covariances, factors, nothing + _GOING, nothing)
-    one = partial(_step, dynamics, rule, floor)
-
-    def to(state: _State, edge: Array) -> tuple[_State, Array]:
-        goes_on = lambda s: (s.step < edge) & jnp.any(s.code == _GOING)
-        state = jax.lax.while_loop(goes_on, one, state)
-        return state, state.covariance
-
-    return jax.lax.scan(to, start, edges)
-
-
-def _step(
-    dynamics: AbstractDynamics, rule: Rule, floor: Array, state: _State
+    family: _Family, state: _State, begin: Int[Array, ""], end: Int[Array, ""]
 ) -> _State:
-    rate = jax.vmap(partial(_rate, dynamics))(state.covariance, state.factor)
+    def goes_on(loop: tuple[Array, _State]) -> Bool[Array, ""]:
+        return (loop[0] < end) & jnp.any(loop[1].code == _GOING)
+
+    advance = lambda loop: (loop[0] + 1, _step(family, loop[1]))
+    return jax.lax.while_loop(goes_on, advance, (begin, state))[1]
+
+
+def _step(family: _Family, state: _State) -> _State:
+    dynamics, rule, floor, axis = family
+    of_each = None if axis is None else eqx.if_array(axis)
+    rates = eqx.filter_vmap(_rate, in_axes=(of_each, 0, 0))
+    rate = rates(dynamics, state.covariance, state.factor)
     moved = state.covariance + rule.dt * rate
-    after, factor = jax.vmap(partial(_clipped, floor))(moved)
+    after, factor = _all_clipped(floor, moved)
     code = jnp.full_like(state.code, _GOING)
     trace = jnp.trace(after, axis1=1, axis2=2)
     code = jnp.where(trace > rule.bound, int(Status.BLOW_UP), code)
@@ -134,7 +169,6 @@ def _step(
     code = jnp.where(jnp.isfinite(trace), code, int(Status.NOT_FINITE))
     going: Bool[Array, " members"] = state.code == _GOING
     return _State(
-        state.step + 1,
         jnp.where(going[:, None, None], after, state.covariance),
         jnp.where(going[:, None, None], factor, state.factor),
         jnp.where(going, code, state.code),
@@ -152,6 +186,23 @@ def _rate(dynamics: AbstractDynamics, Sigma: Array, factor: Array) -> Array:
         )
     half = field.linear @ Sigma
     return half + half.T
+
+
+def _all_clipped(floor: Array, covariances: Array) -> tuple[Array, Array]:
+    """`_clipped` of each, whose eigenvalues are computed only if any may be too low.
+
+    Half the floor, so that those just clipped do not count as too low by rounding.
+    """
+    if covariances.shape[-1] == 2:  # where eigenvalues cost no more than the question
+        return jax.vmap(partial(_clipped, floor))(covariances)
+    shift = floor / 2 * jnp.eye(covariances.shape[-1], dtype=covariances.dtype)
+    above = jnp.linalg.cholesky(covariances - shift[None])
+    return jax.lax.cond(
+        jnp.all(jnp.isfinite(above)),
+        lambda S: (S, jnp.linalg.cholesky(S)),
+        jax.vmap(partial(_clipped, floor)),
+        covariances,
+    )
 
 
 def _clipped(floor: Array | float, Sigma: Array) -> tuple[Array, Array]:

@@ -1,0 +1,65 @@
+"""Dynamics seen by another clock."""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+from typing_extensions import override
+
+from meanfield._typing import Time
+from meanfield.fields import AbstractField, Affine, Convergence
+from meanfield.measures import AbstractMeasure
+from meanfield.tokens import Tokens
+
+from ._dynamics import AbstractDynamics
+
+
+class LogTime(AbstractDynamics):
+    r"""`dynamics` in the time $s = \log(1 + t)$: $e^s\, v_{e^s - 1}[\mu]$.
+
+    What decays like a power of $t$ decays exponentially in $s$, in steps of one length:
+    $t = 10^{12}$ is as far as $s = 28$. A flow's times, stops and blow-up times are
+    then in $s$.
+
+    Attributes:
+        dynamics: in the time $t \geq 0$.
+    """
+
+    dynamics: AbstractDynamics
+
+    @property
+    @override
+    def jumps(self) -> Float[Array, " k"]:
+        return jnp.log1p(jnp.maximum(self.dynamics.jumps, -1))
+
+    @override
+    def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
+        return _scaled(jnp.exp(t), self.dynamics.field(self._original(t), mu))
+
+    def _original(self, s: Time) -> Float[Array, ""]:
+        """$e^s - 1$, which rounding does not carry across a jump."""
+        t, jumps = jnp.expm1(s), self.dynamics.jumps
+        past = s >= self.jumps
+        t = jnp.max(jnp.append(jnp.where(past, jumps, t), t))
+        before = jnp.nextafter(jumps, -jnp.inf)
+        return jnp.min(jnp.append(jnp.where(past, t, before), t))
+
+
+class Scaled(AbstractField):
+    """A field times a number."""
+
+    factor: Float[Array, ""]
+    field: AbstractField
+
+    @override
+    def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
+        return self.factor * self.field(tokens)
+
+    @property
+    @override
+    def convergence(self) -> Convergence | None:
+        return self.field.convergence
+
+
+def _scaled(factor: Float[Array, ""], field: AbstractField) -> AbstractField:
+    if isinstance(field, Affine):
+        return Affine(factor * field.linear, factor * field.offset)
+    return Scaled(factor, field)

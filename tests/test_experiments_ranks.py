@@ -1,0 +1,201 @@
+"""Figures of ranks: against SciPy, a plain loop, and closed forms."""
+
+import importlib
+import json
+import string
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+from scipy.stats import beta
+
+from experiments import _rank_flows, _ranks
+from meanfield.flows import Rule, Status
+from meanfield.reproduce import Case, Experiment, Findings
+
+both = pytest.mark.parametrize("attention", ["softmax", "l2"])
+
+
+def rate(attention: str, Q: np.ndarray, V: np.ndarray, S: np.ndarray) -> np.ndarray:
+    """castin2025, (4.1) and (4.3) as corrected, with K = -Q and no scale."""
+    A = -Q.T @ Q
+    if attention == "l2":
+        A = 2 * np.linalg.solve(np.eye(len(S)) + 2 * S @ Q.T @ Q, S @ A)
+        half = V @ A @ S
+    else:
+        half = V @ S @ A @ S
+    return half + half.T
+
+
+def integrated(
+    attention: str, Q: np.ndarray, V: np.ndarray, S0: np.ndarray, t: float
+) -> np.ndarray:
+    """The covariance itself, in logarithmic time, by SciPy."""
+    shape = S0.shape
+    moved = solve_ivp(
+        lambda s, y: np.exp(s) * rate(attention, Q, V, y.reshape(shape)).ravel(),
+        (0.0, np.log1p(t)),
+        S0.ravel(),
+        method="DOP853",
+        rtol=1e-11,
+        atol=1e-13,
+    )
+    assert moved.success
+    return moved.y[:, -1].reshape(shape)
+
+
+def is_calm(draw: _rank_flows.Draw) -> np.ndarray:
+    """Samples that an explicit method can follow."""
+    return np.flatnonzero(np.linalg.cond(draw.values) < 30)
+
+
+@both
+@pytest.mark.parametrize("d", [3, 4])
+def test_limit_is_where_scipy_goes(attention: str, d: int):
+    """The way left falls like 1 / t: four times the time, a quarter of the way."""
+    draw = _rank_flows.drawn(d, 3)
+    wanted = _rank_flows.limits(draw)
+    for i in range(3):
+        S0, N = draw.covariances[i], np.linalg.svd(draw.Q[i])[2][d // 2 :].T
+        middle = np.linalg.inv(N.T @ np.linalg.inv(S0) @ N)
+        left = [
+            np.linalg.norm(integrated(attention, draw.Q[i], np.eye(d), S0, t) - limit)
+            for limit in [N @ middle @ N.T]
+            for t in (1e3, 4e3)
+        ]
+        assert left[1] / left[0] == pytest.approx(0.25, rel=0.02)
+        exact = np.linalg.eigvalsh(middle)[::-1]
+        np.testing.assert_allclose(wanted[i][: len(exact)], exact, rtol=1e-9)
+        assert np.all(wanted[i][len(exact) :] == 0)
+
+
+@both
+def test_solved_is_what_scipy_finds_and_keeps_the_inverse(
+    attention: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(_rank_flows, "LAST", 100.0)
+    draw = _rank_flows.drawn(4, 40)
+    calm = is_calm(draw)[:2]
+    assert len(calm) == 2
+    draw = _rank_flows.Draw(*(matrix[calm] for matrix in draw))
+    found = _rank_flows.solved(attention, draw, draw.values)
+    assert found.endings == ["finished", "finished"]
+    for i in range(2):
+        V, S0 = draw.values[i], draw.covariances[i]
+        S = integrated(attention, draw.Q[i], V, S0, 100.0)
+        Y = found.factors[i, -1]
+        np.testing.assert_allclose(Y @ Y.T, S, atol=1e-6)  # steps to 1e-8, stretched
+        N = np.linalg.svd(draw.Q[i])[2][2:].T
+        inverse = lambda M, N=N: N.T @ np.linalg.inv(M) @ N
+        np.testing.assert_allclose(inverse(S), inverse(S0), rtol=1e-5)
+
+
+@both
+def test_published_steps_are_a_plain_loop(attention: str):
+    d, n, rule = 3, 4, Rule(dt=0.09, rest=5e-3, bound=1e3)
+    draw = _rank_flows.drawn(d, n)
+    found = _rank_flows.published(attention, draw, draw.values, rule)
+    for i in range(n):
+        S, status, steps = draw.covariances[i], None, 0
+        while status is None:
+            R = rate(attention, draw.Q[i], draw.values[i], S) / np.sqrt(d)
+            values, U = np.linalg.eigh(S + rule.dt * R)
+            S, steps = (U * np.maximum(values, 1e-14)) @ U.T, steps + 1
+            if np.linalg.norm(R) < rule.rest:
+                status = Status.STEADY
+            elif np.trace(S) > rule.bound:
+                status = Status.BLOW_UP
+        assert Status(int(found.code[i])) is status
+        assert int(found.n_steps[i]) == steps
+        gap = np.linalg.norm(np.asarray(found.final[i]) - S)
+        assert gap < 1e-10 * np.linalg.norm(S)
+
+
+def test_stragglers_step_as_they_would_alone():
+    draw, rule = _rank_flows.drawn(3, 20), Rule(dt=0.09, rest=1e-3, bound=1e3)
+    whole = _rank_flows.published("softmax", draw, draw.values, rule)
+    last = int(np.argmax(whole.n_steps))
+    one = _rank_flows.Draw(*(matrix[last : last + 1] for matrix in draw))
+    alone = _rank_flows.published("softmax", one, one.values, rule)
+    assert int(alone.n_steps[0]) == int(whole.n_steps[last])
+    np.testing.assert_allclose(alone.final[0], whole.final[last], rtol=1e-9)
+
+
+@both
+def test_trace_against_the_value_falls(attention: str):
+    draw = _rank_flows.drawn(3, 10)
+    for i in range(10):
+        V, S = draw.values[i], draw.covariances[i]
+        falls = np.trace(np.linalg.solve(V, rate(attention, draw.Q[i], V, S)))
+        M = S @ draw.Q[i].T
+        middle = np.eye(1) + 2 * draw.Q[i] @ M
+        exact = -2 * np.sum(M**2)
+        if attention == "l2":
+            exact = -4 * np.trace(M.T @ M @ np.linalg.inv(middle))
+        assert falls == pytest.approx(exact, rel=1e-6)
+
+
+@pytest.mark.parametrize(("count", "n"), [(0, 20), (7, 20), (20, 20), (99, 100)])
+def test_intervals_are_quantiles_of_beta(count: int, n: int):
+    low, high = _ranks.interval(count, n)
+    wanted_low = beta.ppf(0.025, count, n - count + 1) if count else 0.0
+    wanted_high = beta.ppf(0.975, count + 1, n - count) if count < n else 1.0
+    assert (low, high) == pytest.approx((wanted_low, wanted_high), rel=1e-9)
+
+
+def test_draws_are_prefixes_and_independent():
+    few, many = _rank_flows.drawn(4, 5), _rank_flows.drawn(4, 9)
+    for a, b in zip(few, many, strict=True):
+        np.testing.assert_array_equal(a, b[:5])
+    assert not np.any(np.isin(few.G, few.W))
+
+
+@pytest.fixture(scope="module", params=["castin2025_fig3", "castin2025_fig8"])
+def found(request: pytest.FixtureRequest) -> tuple[Experiment, Findings]:
+    experiment = importlib.import_module(f"experiments.{request.param}").EXPERIMENT
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(_ranks.SIZES, "quick", ((3,), 6))
+        return experiment, experiment.compute(Case("quick"))
+
+
+def test_every_limit_has_the_rank_of_the_kernel(found: tuple[Experiment, Findings]):
+    for value in ("identity", "random"):
+        numbers = found[1].numbers[value]
+        assert numbers["at_bound"] == numbers["samples"] == 6
+        assert numbers["blow_ups"] == numbers["diverged_and_real"] == 0
+        assert numbers["rise"] <= 1e-8  # the tolerance of a step
+        assert numbers["kept"] + numbers["dropped"] == numbers["samples"]
+        parts = numbers["below_by_cut"] + numbers["below_by_steps"]
+        assert parts == numbers["below"]
+
+
+def test_histograms_count_every_sample(found: tuple[Experiment, Findings]):
+    ranks = found[1].data["ranks"]
+    assert np.all(ranks["exact"].sum("rank") == ranks["samples"])
+    theirs = ranks["kept"].sum("rank") + ranks["over"].sum("rank") + ranks["diverged"]
+    assert np.all(theirs == ranks["samples"])
+
+
+def test_caption_holds_no_digits_but_in_fields_and_numbers_are_json(
+    found: tuple[Experiment, Findings],
+):
+    experiment, findings = found
+    parts = [literal for literal, *_ in string.Formatter().parse(experiment.caption)]
+    assert not any(c.isdigit() for part in parts for c in part)
+    assert json.loads(json.dumps(findings.numbers)) == findings.numbers
+    assert json.loads(json.dumps(findings.spec)) == findings.spec
+    assert "seed" in findings.spec
+    assert "nan" not in experiment.caption.format(**findings.numbers)
+
+
+@pytest.mark.parametrize(("reading", "panels"), [("text", 3), ("code", 2)])
+def test_panels_have_titles_and_labels(
+    found: tuple[Experiment, Findings], reading: str, panels: int
+):
+    experiment, findings = found
+    numbers = {**findings.numbers, "reading": reading}
+    figure = experiment.draw(Findings(findings.spec, numbers, findings.data))
+    assert len(figure.axes) == panels
+    assert all(axes.get_title(loc="left") for axes in figure.axes)
+    assert all(axes.get_xlabel() for axes in figure.axes)
+    assert figure.legends

@@ -1,0 +1,172 @@
+"""Figures from their files: names, captions, what is written, what is refused."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+from matplotlib.figure import Figure
+
+import meanfield
+from meanfield.errors import InvalidInputError, ResourceError, UnknownNameError
+from meanfield.reproduce import (
+    Bench,
+    Case,
+    Experiment,
+    Findings,
+    chosen,
+    load,
+    names,
+    reproduce,
+)
+
+FIELD = re.compile(r"\{[^{}]*\}")
+NUMBER = re.compile(r"(?<![A-Za-z])\d")  # the 2 of L2 is none
+OUTSIDE = "import meanfield.cli as c; c.main(['reproduce', 'all'])"
+
+
+def experiment(calls: list[Case], *readings: str) -> Experiment:
+    """One that counts how often it computes."""
+
+    def compute(case: Case) -> Findings:
+        calls.append(case)
+        data = xr.Dataset({"y": ("x", np.arange(3.0))})
+        return Findings({"seed": 4}, {"value": 2.5}, {"line": data})
+
+    def draw(findings: Findings) -> Figure:
+        figure = Figure()
+        figure.subplots().plot(findings.data["line"]["y"])
+        return figure
+
+    return Experiment("nobody, Figure 0", "a claim", "{value:.1f}", compute, draw)
+
+
+def test_the_figures_of_the_literature_are_there():
+    expected = {f"castin2025-fig{n}" for n in ("3", "8")}
+    panels = {"1": "abcd", "2": "abcd", "4": "abc", "5": "abc", "6": "abc", "7": "ab"}
+    expected |= {f"castin2025-fig{n}{p}" for n, ps in panels.items() for p in ps}
+    expected |= {"sander2022-fig1", "sander2022-fig2", "shahbazi2025-fig2"}
+    assert set(names()) == expected
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_number_of_a_caption_is_a_field(name: str):
+    assert not NUMBER.search(FIELD.sub("", load(name).caption))
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_figure_says_what_it_shows(name: str):
+    figure = load(name)
+    assert figure.source.startswith(name.split("-")[0])
+    assert figure.claim.endswith(".")
+    assert figure.readings[0] == "text"
+
+
+def test_a_figure_is_written_with_its_numbers(tmp_path: Path):
+    calls: list[Case] = []
+    made = reproduce("nobody-fig0", experiment(calls), Case("quick"), tmp_path, Bench())
+    assert {file.name for file in made.files} == {
+        "nobody-fig0.pdf",
+        "nobody-fig0.png",
+        "nobody-fig0.json",
+    }
+    record = json.loads((tmp_path / "nobody-fig0.json").read_text())
+    assert record["caption"] == made.caption == "2.5"
+    assert record["numbers"] == {"value": 2.5}
+    assert record["spec"] == {"seed": 4}
+    assert (record["size"], record["reading"]) == ("quick", "text")
+    assert record["versions"]["jax"]
+    assert record["dtype"] == "float64"
+
+
+def test_the_other_reading_has_a_name_of_its_own(tmp_path: Path):
+    made = reproduce("a-fig1", experiment([]), Case("quick", "code"), tmp_path, Bench())
+    assert {file.stem for file in made.files} == {"a-fig1-code"}
+
+
+def test_what_is_printed_twice_is_computed_once(tmp_path: Path):
+    calls: list[Case] = []
+    one, bench = experiment(calls), Bench()
+    for name in ("a-fig1", "a-fig2"):
+        reproduce(name, one, Case("quick"), tmp_path, bench)
+    assert len(calls) == 1
+
+
+def test_a_number_that_is_not_finite_is_no_result(tmp_path: Path):
+    one = experiment([])
+    broken = Experiment(
+        one.source,
+        one.claim,
+        one.caption,
+        lambda case: Findings({}, {"value": float("nan")}, one.compute(case).data),
+        one.draw,
+    )
+    with pytest.raises(ValueError, match="JSON compliant"):
+        reproduce("a-fig1", broken, Case("quick"), tmp_path, Bench())
+
+
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ResourceError, match="cannot be written"):
+        reproduce("a-fig1", experiment([]), Case("quick"), tmp_path / "file", Bench())
+
+
+def test_unknown_names_and_readings_are_explained():
+    with pytest.raises(UnknownNameError, match="did you mean `castin2025-fig3`"):
+        chosen(["castin2025-figure3"], None)
+    with pytest.raises(InvalidInputError, match="has no reading `code`, only `text`"):
+        chosen(["sander2022-fig1"], "code")
+    assert "sander2022-fig1" not in chosen(["all"], "code")
+    panels = [f"castin2025-fig1{panel}" for panel in "abcd"]
+    assert list(chosen(["castin2025-fig1"], None)) == panels
+    assert set(chosen(["all"], None)) == set(names())
+
+
+def test_the_command_lists_figures_and_makes_one(tmp_path: Path, cli: Callable):
+    listed = json.loads(cli("reproduce", "list", "--json").out)
+    assert [row["name"] for row in listed] == names()
+    assert all(row["claim"] and row["source"] for row in listed)
+    done = cli(
+        *("reproduce", "castin2025-fig1c", "--size", "quick"),
+        *("--as", "code", "--out", str(tmp_path), "--json"),
+    )
+    (row,) = json.loads(done.out)
+    assert all(Path(file).stat().st_size > 0 for file in row["files"])
+    record = json.loads((tmp_path / "castin2025-fig1c-code.json").read_text())
+    assert record["caption"] == row["caption"]
+    assert record["numbers"]["code"]["endings_in_words"] in row["caption"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ([], "Name a figure, or `all`"),
+        (["nosuch"], "There is no figure `nosuch`"),
+        (["sander2022-fig1", "--as", "code"], "has no reading `code`"),
+    ],
+)
+def test_the_command_explains_itself(arguments: list[str], line: str, cli: Callable):
+    done = cli("reproduce", *arguments)
+    assert done.code == 2
+    assert line in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_outside_a_checkout_the_command_says_so(tmp_path: Path):
+    package = Path(meanfield.__file__).parent
+    shutil.copytree(package, tmp_path / "meanfield", symlinks=True)
+    done = subprocess.run(
+        [sys.executable, "-c", OUTSIDE],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 3, done.stderr
+    assert "run this in a checkout" in done.stderr
