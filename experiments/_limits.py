@@ -43,11 +43,12 @@ def on_the_plane(findings: Findings, q: np.ndarray) -> Findings:
         "flatness": float(sizes[-1] / sizes[0]),
         "angle": float(np.arccos(min(1.0, abs(float(axes[-1] @ normal))))),
     }
-    empty = np.zeros((0, 2))
-    A = empty.T @ empty
+    # Two heads are two blocks of rows of Q and K; one row leaves the second empty.
+    rows = np.array_split(np.atleast_2d(q), 2)[1]
+    A = -rows.T @ rows
     second = attentions["softmax"](A, np.eye(2), np.diag([0.0, 1.0]))
     rate = rates(second, findings.data["ends"]["start"].values)
-    head = {"rows": len(empty), "rate": float(np.max(np.abs(rate)))}
+    head = {"rows": len(rows), "rate": float(np.max(np.abs(rate)))}
     basis = np.linalg.svd(normal[None])[2][1:]
     return with_numbers(findings, {"plane": plane, "second_head": head}, basis)
 

@@ -22,7 +22,7 @@ def solve_positive(
     definite matrices (Higham, Accuracy and Stability, section 10.1).
     """
     r = G.shape[0]
-    if r > UNROLLED:
+    if not 0 < r <= UNROLLED:
         return jax.scipy.linalg.solve(G, rhs, assume_a="pos")
     rows, right = list(G), list(rhs)
     for k in range(r):
@@ -109,12 +109,12 @@ def _psd_sqrt_jvp(primals: tuple, tangents: tuple) -> tuple:
 
 @jax.custom_jvp
 def sqrt_one_plus_four(M: Float[Array, "r r"]) -> Float[Array, "r r"]:
-    r"""$(I + 4 M M^\top)^{1/2}$ from the singular values of `M`.
+    r"""$S^{1/2}$ for $S = I + 4 M M^\top$, to the rounding of its largest entry.
 
-    Never squares a singular value, so that small ones keep their digits; in the plane
-    by $S^{1/2} = (S + \sqrt{\det S}\,I)/\sqrt{\mathrm{tr}\,S + 2\sqrt{\det S}}$
-    (Cayley and Hamilton), as exact there. Differentiable to any order, at repeated and
-    at zero singular values too.
+    From the singular values of `M`; in the plane, in plain arithmetic, from Cayley and
+    Hamilton, $(S + \delta I)/\sqrt{\mathrm{tr}\,S + 2\delta}$ with $\delta =
+    \sqrt{\det S}$. Differentiable to any order, at repeated and at zero singular values
+    too.
     """
     if M.shape[0] == 2:
         size, det = jnp.sum(M**2), M[0, 0] * M[1, 1] - M[0, 1] * M[1, 0]

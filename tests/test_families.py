@@ -9,6 +9,7 @@ from jaxtyping import Array
 
 from meanfield import runs
 from meanfield.errors import InvalidInputError, UnknownNameError
+from meanfield.flows._ensemble import _block  # pyright: ignore[reportPrivateUsage]
 from meanfield.measures.families import family
 from meanfield.spec import parse
 from tests.helpers import assert_close
@@ -25,6 +26,15 @@ def test_grids_hold_the_published_numbers_of_starts(name: str, count: int, key: 
     assert Sigma.shape == (count, 2, 2)
     np.testing.assert_allclose(np.trace(Sigma, axis1=1, axis2=2), 1)
     assert np.linalg.eigvalsh(Sigma).min() > 0
+
+
+@pytest.mark.parametrize(("side", "count"), [(11, 69), (21, 305), (41, 1245)])
+def test_what_lies_on_the_rim_is_not_inside(side: int, count: int, key: Array):
+    """Integers decide: a point of the grid is inside if `i² + j² < n²`."""
+    half = (side - 1) // 2
+    i = np.arange(-half, half + 1)
+    assert np.sum(i[:, None] ** 2 + i[None, :] ** 2 < half**2) == count
+    assert family(f"grid:{side}", 2, key=key).shape[0] == count
 
 
 def test_random_starts_have_their_trace_and_any_dimension(key: Array):
@@ -47,6 +57,11 @@ def test_random_starts_have_their_trace_and_any_dimension(key: Array):
         ("grid:3:1:1", 2, r"grid:COUNT"),
         ("grid:9", 3, "lies in the plane"),
         ("grid:2:0.9", 2, "positive definite"),
+        ("grid:1500", 2, "at most 100000 starts"),
+        ("grid:400", 2, "at most 100000 starts"),
+        ("random:100001", 3, "at most 100000 starts"),
+        ("random:3:inf", 3, r"grid:COUNT"),
+        ("random:3", 1, "set `d`"),
     ],
 )
 def test_bad_families_are_explained(name: str, d: int, message: str, key: Array):
@@ -116,3 +131,13 @@ def test_log_frames_are_geometric():
 def test_keys_that_would_do_nothing_are_refused(keys: dict, message: str):
     with pytest.raises(InvalidInputError, match=message):
         parse(keys)
+
+
+def test_a_family_is_compiled_once_however_few_go_on():
+    """Members end in different segments; all segments share one program."""
+    before = _block._cached._cache_size()  # pyright: ignore[reportFunctionMemberAccess]
+    spec = parse({**GRID, "starts": "grid:7", "frames": 21, "segment": 4, "t": 1.0})
+    result = runs.execute(spec)
+    assert len({outcome.time for outcome in result.outcomes}) > 3
+    after = _block._cached._cache_size()  # pyright: ignore[reportFunctionMemberAccess]
+    assert after == before + 1

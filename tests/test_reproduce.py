@@ -14,7 +14,13 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 import meanfield
-from meanfield.errors import InvalidInputError, ResourceError, UnknownNameError
+from experiments.gallery import FOLDER, page
+from meanfield.errors import (
+    InvalidInputError,
+    ResourceError,
+    SimulationFailed,
+    UnknownNameError,
+)
 from meanfield.reproduce import (
     Bench,
     Case,
@@ -107,19 +113,25 @@ def test_a_number_that_is_not_finite_is_no_result(tmp_path: Path):
         lambda case: Findings({}, {"value": float("nan")}, one.compute(case).data),
         one.draw,
     )
-    with pytest.raises(ValueError, match="JSON compliant"):
+    with pytest.raises(SimulationFailed, match="not finite"):
         reproduce("a-fig1", broken, Case("quick"), tmp_path, Bench())
 
 
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path):
     (tmp_path / "file").write_text("")
+    calls: list[Case] = []
     with pytest.raises(ResourceError, match="cannot be written"):
-        reproduce("a-fig1", experiment([]), Case("quick"), tmp_path / "file", Bench())
+        reproduce(
+            "a-fig1", experiment(calls), Case("quick"), tmp_path / "file", Bench()
+        )
+    assert not calls  # refused before the work
 
 
 def test_unknown_names_and_readings_are_explained():
     with pytest.raises(UnknownNameError, match="did you mean `castin2025-fig3`"):
         chosen(["castin2025-figure3"], None)
+    with pytest.raises(UnknownNameError, match="no figure `nosuch`"):
+        chosen(["all", "nosuch"], None)
     with pytest.raises(InvalidInputError, match="has no reading `code`, only `text`"):
         chosen(["sander2022-fig1"], "code")
     assert "sander2022-fig1" not in chosen(["all"], "code")
@@ -170,3 +182,17 @@ def test_outside_a_checkout_the_command_says_so(tmp_path: Path):
     )
     assert done.returncode == 3, done.stderr
     assert "run this in a checkout" in done.stderr
+
+
+def test_the_gallery_holds_every_figure_and_its_caption(tmp_path: Path):
+    one, bench = experiment([]), Bench()
+    reproduce("a-fig1", one, Case("quick"), tmp_path, bench)
+    reproduce("a-fig1", one, Case("quick", "code"), tmp_path, bench)
+    written = page(tmp_path)
+    for part in ("## a-fig1", "a claim", "![a-fig1](a-fig1.png)", "\n2.5\n"):
+        assert written.count(part) == 1
+    assert "published steps: [PNG](a-fig1-code.png)" in written
+
+
+def test_the_committed_gallery_is_that_of_the_committed_numbers():
+    assert (FOLDER / "README.md").read_text(encoding="utf-8") == page(FOLDER)

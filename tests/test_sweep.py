@@ -425,3 +425,54 @@ def test_a_damaged_record_is_named(tmp_path: Path) -> None:
     (tmp_path / "sweep.json").write_text("[]")
     with pytest.raises(StoreError, match="damaged"):
         runs.sweep_dataset(tmp_path)
+
+
+def test_a_cell_that_a_field_refuses_refuses_the_sweep(cli: Run, tmp_path: Path):
+    """ReLU keeps centred Gaussians only: one line, and nothing is written."""
+    done = cli(
+        *("sweep", "--measure", "gaussian", "--attention", "relu", "--A=1"),
+        *("--over", "mean=0|1|2", "--t", "1", "--out", "relu"),
+    )
+    assert done.code == 2
+    assert "In the cell mean = 1" in done.err
+    assert not Path("relu").exists()
+
+
+def test_a_cell_has_the_steps_that_simulate_has(cli: Run):
+    """`max_steps` counts in each segment, in both."""
+    keys = ("--measure", "gaussian", "--A=-1", "--t", "40", "--frames", "41")
+    keys += ("--segment", "2", "--max-steps", "60", "--rtol", "1e-10")
+    alone = json.loads(cli("simulate", *keys, "--cov", "1", "--json").out)
+    done = json.loads(
+        cli("sweep", *keys, "--over", "cov=1|2", "--out", "s", "--json").out
+    )
+    assert alone["ending"] == "finished"
+    assert done["endings"] == {"finished": 2}
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("done/00000.json", "{}", "is damaged"),
+        ("done/00000.json", '{"cell": [0], "ending": []}', "is damaged"),
+        ("sweep.json", '{"schema": 1}', "is damaged: it has no"),
+    ],
+)
+def test_damage_is_told_in_a_line(cli: Run, file: str, text: str, message: str):
+    over = ("--measure", "gaussian", "--t", "1", "--over", "cov=1|2", "--out", "s")
+    assert cli("sweep", *over).code == 0
+    Path("s", file).write_text(text)
+    for command in (("sweep", "s"), ("plot", "s")):
+        done = cli(*command)
+        assert done.code == 7
+        assert message in done.err
+        assert done.err.count("\n") == 1
+
+
+def test_strange_files_in_a_sweep_are_left_alone(cli: Run):
+    over = ("--measure", "gaussian", "--t", "1", "--over", "cov=1|2", "--out", "s")
+    assert cli("sweep", *over).code == 0
+    for name in ("done/00001 2.json", "todo/7.tmp", "claimed/copy of 00000"):
+        Path("s", name).touch()
+    assert cli("sweep", "s").code == 0
+    assert cli("plot", "s").code == 0

@@ -45,6 +45,8 @@ def plot(
     if colour is not None and not runs.is_sweep(run):
         raise InvalidInputError(f"`--colour` is for sweeps; `{run}` is a run.")
     names = _chosen(panel, dataset)
+    if at is not None and "attention" not in names:
+        raise InvalidInputError("`--at` is for the panel `attention`: leave it out.")
     if html:
         _write_page(dataset, names, out or run.parent / f"{_stem(run)}-cone.html")
         return

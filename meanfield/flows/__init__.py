@@ -1,3 +1,4 @@
+from ._ensemble import TOGETHER as TOGETHER
 from ._ensemble import ensemble as ensemble
 from ._flow import flow as flow
 from ._published import ClippedEuler as ClippedEuler

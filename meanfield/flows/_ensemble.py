@@ -43,7 +43,9 @@ def ensemble(
     Members advance in blocks, as many at a time as there are cores. Inside a block
     each member has its own step sizes and its own ending, and waits for the slowest of
     the block; a block ends when all its members have. Blocks of one shape share one
-    compilation, over calls too. For use outside `jit`.
+    compilation, over calls too; the last is filled up. For use outside `jit`, where
+    a field can refuse numbers: here a member that has none (ReLU at a mean other than
+    zero) ends as `not-finite`.
 
     Args:
         dynamics: one for all, or a stack of them; see `dynamics.stacked`.
@@ -65,7 +67,7 @@ def ensemble(
         NotClosedError: if a Gaussian meets an attention that does not keep it one.
     """
     n = _members((dynamics, mu0), in_axes)
-    size = min(n, together or (TOGETHER if isinstance(mu0, Gaussian) else 1))
+    size = together or (min(n, TOGETHER) if isinstance(mu0, Gaussian) else 1)
     first = _taken((dynamics, mu0), in_axes, np.asarray(0))
     problem, times = prepared(*first, ts, stepping=stepping, stop=stop, since=since)
     # The last member fills the last block: blocks of one shape share one compilation.

@@ -102,11 +102,11 @@ def clipped_euler(
     # Arrays, so that one compilation serves all rules.
     rule = jax.tree.map(jnp.asarray, rule)
     family = _Family(dynamics, rule, jnp.asarray(FLOOR, covariances.dtype), axis)
-    state = jax.tree.map(np.array, _started(covariances))
-    kept = [state.covariance.copy()]
+    state = jax.tree.map(np.asarray, _started(covariances))
+    kept = [state.covariance]
     for begin, end in pairwise([0, *edges.tolist()]):
-        _advance(family, state, begin, end)
-        kept.append(state.covariance.copy())
+        state = _advanced(family, state, begin, end)
+        kept.append(state.covariance)
     code = np.where(state.code == _GOING, int(Status.MAX_STEPS), state.code)
     whole = jnp.asarray(np.stack(kept, axis=1))
     final, n_steps = jnp.asarray(state.covariance), jnp.asarray(state.n_steps)
@@ -123,14 +123,14 @@ def _started(covariances: Float[Array, "members d d"]) -> _State:
     return _State(covariances, factors, nothing + _GOING, nothing)
 
 
-def _advance(family: _Family, state: _State, begin: int, end: int) -> None:
-    """Moves those in `state` that have not ended from one step to another, in place.
+def _advanced(family: _Family, state: _State, begin: int, end: int) -> _State:
+    """`state` after more steps of those members that have not ended.
 
     Blocks of few sizes, so that stragglers cost little and few programs are compiled.
     """
     going = np.flatnonzero(state.code == _GOING)
     if going.size == 0:
-        return
+        return state
     size = len(state.code)
     while size >= 4 * going.size:
         size = -(-size // 4)
@@ -140,8 +140,13 @@ def _advance(family: _Family, state: _State, begin: int, end: int) -> None:
         family = family._replace(dynamics=jax.tree.map(take, family.dynamics))
     part = jax.tree.map(take, state)
     moved = _stepped(family, part, jnp.asarray(begin), jnp.asarray(end))
-    for whole, leaf in zip(state, moved, strict=True):
-        whole[block] = leaf
+
+    def put(whole: np.ndarray, leaf: Array) -> np.ndarray:
+        new = whole.copy()
+        new[block] = leaf
+        return new
+
+    return jax.tree.map(put, state, moved)
 
 
 @eqx.filter_jit

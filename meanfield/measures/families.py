@@ -1,10 +1,12 @@
 """Families of starts: many covariances from one short name."""
 
+import math
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from meanfield._registry import Registry
@@ -12,12 +14,14 @@ from meanfield._typing import PRNGKey
 from meanfield.errors import InvalidInputError
 
 MAX_MEMBERS = 100_000
+_ROUNDING = 1e-12  # what lies on the rim but for rounding is not inside
 
 
-class Sizes(NamedTuple):
+@dataclass(frozen=True)
+class Sizes:
     """What a family is asked for: `grid:20:0.5` is `Sizes(20, 0.5)`."""
 
-    members: int
+    count: int
     width: float = 1.0
 
 
@@ -38,7 +42,8 @@ def family(name: str, d: int, *, key: PRNGKey) -> Float[Array, "members d d"]:
         sizes = Sizes(int(numbers[0]), *map(float, numbers[1:2]))
     except (ValueError, IndexError):
         sizes = Sizes(0)
-    if len(numbers) > 2 or not (1 <= sizes.members <= MAX_MEMBERS and sizes.width > 0):
+    good = sizes.count >= 1 and 0 < sizes.width < math.inf
+    if len(numbers) > 2 or not good:
         raise InvalidInputError(
             "A family of starts is `grid:COUNT[:WIDTH]` or `random:COUNT[:TRACE]`, "
             f"such as grid:20; got `{name}`."
@@ -50,7 +55,7 @@ def family(name: str, d: int, *, key: PRNGKey) -> Float[Array, "members d d"]:
 def grid(sizes: Sizes, d: int, *, key: PRNGKey) -> Float[Array, "members d d"]:
     r"""Covariances of trace one in the plane, on a square grid of the disc they fill.
 
-    With $\Sigma = \begin{pmatrix} a & c \\ c & b \end{pmatrix}$, `members` values of
+    With $\Sigma = \begin{pmatrix} a & c \\ c & b \end{pmatrix}$, `count` values of
     $a - b$ and of $2c$ from `-width` to `width`, kept where $\Sigma \succ 0$: the
     starts of the covariance cones of castin2025.
 
@@ -63,17 +68,20 @@ def grid(sizes: Sizes, d: int, *, key: PRNGKey) -> Float[Array, "members d d"]:
             f"A `grid` of starts lies in the plane; in dimension {d} use "
             "`random:COUNT`."
         )
-    line = jnp.linspace(-sizes.width, sizes.width, sizes.members)
-    x, y = (axis.ravel() for axis in jnp.meshgrid(line, line, indexing="ij"))
-    inside = x**2 + y**2 < 1
+    # On the host, in double: the same members in every precision.
+    line = np.linspace(-sizes.width, sizes.width, sizes.count)
+    _refuse_many(int(np.count_nonzero(np.abs(line) < 0.7)) ** 2)  # a square in the disc
+    x, y = (axis.ravel() for axis in np.meshgrid(line, line, indexing="ij"))
+    inside = x**2 + y**2 < 1 - _ROUNDING
     x, y = x[inside], y[inside]
+    _refuse_many(x.size)
     if x.size == 0:
         raise InvalidInputError(
             "No covariance of this grid is positive definite; ask for more, or for a "
             "`WIDTH` below 0.7."
         )
-    rows = [jnp.stack([1 + x, y], axis=-1), jnp.stack([y, 1 - x], axis=-1)]
-    return jnp.stack(rows, axis=-2) / 2
+    rows = [np.stack([1 + x, y], axis=-1), np.stack([y, 1 - x], axis=-1)]
+    return jnp.asarray(np.stack(rows, axis=-2) / 2)
 
 
 @families.register("random")
@@ -81,8 +89,23 @@ def random(sizes: Sizes, d: int, *, key: PRNGKey) -> Float[Array, "members d d"]
     """Random covariances of trace one, GGᵀ with i.i.d. normal entries of a square G.
 
     Scaled to the trace `width`, if it is given.
+
+    Raises:
+        InvalidInputError: in dimension one, or if they are too many.
     """
-    G = jax.random.normal(key, (sizes.members, d, d))
+    if d == 1:
+        raise InvalidInputError(
+            "In dimension 1 there is one covariance of trace one; set `d`."
+        )
+    _refuse_many(sizes.count)
+    G = jax.random.normal(key, (sizes.count, d, d))
     Sigma = G @ jnp.swapaxes(G, -1, -2)
     trace = jnp.trace(Sigma, axis1=-2, axis2=-1)
     return sizes.width * Sigma / trace[:, None, None]
+
+
+def _refuse_many(count: int) -> None:
+    if count > MAX_MEMBERS:
+        raise InvalidInputError(
+            f"A family holds at most {MAX_MEMBERS} starts; ask for fewer than {count}."
+        )

@@ -98,8 +98,10 @@ def kind(dataset: xr.Dataset) -> str:
     """
     name = dataset.attrs.get("kind")
     if name not in _VARIABLES:
+        hint = " A sweep is drawn by the panel `phase`." if name == "sweep" else ""
         raise InvalidInputError(
-            f"A panel draws a dataset of kind `points` or `gaussian`; got {name!r}."
+            "This panel draws a dataset of kind `points` or `gaussian`; got "
+            f"{name!r}.{hint}"
         )
     missing = [key for key in _VARIABLES[name] if key not in dataset]
     if missing:

@@ -4,10 +4,16 @@ import importlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 
 import meanfield
 from meanfield._registry import suggestion
-from meanfield.errors import InputFileError, InvalidInputError, UnknownNameError
+from meanfield.errors import (
+    InputFileError,
+    InvalidInputError,
+    MeanfieldError,
+    UnknownNameError,
+)
 
 from ._experiment import Experiment, Reading
 
@@ -45,7 +51,8 @@ def chosen(asked: Sequence[str], reading: Reading | None) -> dict[str, Experimen
         InvalidInputError: if one that is named has no such reading.
     """
     every = names()
-    listed = [name for each in asked for name in _panels(each, every)]
+    named = [each for each in asked if each != "all"]
+    listed = [_known(name, every) for each in named for name in _panels(each, every)]
     found = {name: load(name) for name in (every if "all" in asked else listed)}
     without = [
         name for name, each in found.items() if reading not in (None, *each.readings)
@@ -71,14 +78,32 @@ def load(name: str) -> Experiment:
         UnknownNameError: if there is none.
         InputFileError: outside a checkout, or if its file defines no `EXPERIMENT`.
     """
-    if name not in names():
-        near = suggestion(name, names())
-        raise UnknownNameError(f"There is no figure `{name}`; {near}")
+    _known(name, names())
     folder = str(root())
     if folder not in sys.path:
         sys.path.insert(0, folder)
-    module = importlib.import_module(f"{FOLDER}.{name.replace('-', '_')}")
+    module = _imported(f"{FOLDER}.{name.replace('-', '_')}")
     experiment = getattr(module, "EXPERIMENT", None)
     if not isinstance(experiment, Experiment):
         raise InputFileError(f"`{module.__file__}` defines no `EXPERIMENT`.")
     return experiment
+
+
+def _known(name: str, every: Sequence[str]) -> str:
+    if name not in every:
+        near = suggestion(name, list(every))
+        raise UnknownNameError(f"There is no figure `{name}`; {near}")
+    return name
+
+
+def _imported(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except MeanfieldError:
+        raise
+    except (SyntaxError, ImportError, NameError, AttributeError, TypeError) as error:
+        place = f"{name.replace('.', '/')}.py"
+        raise InputFileError(
+            f"The experiment `{place}` cannot be imported: {type(error).__name__}: "
+            f"{error}."
+        ) from error

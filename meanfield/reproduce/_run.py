@@ -1,15 +1,19 @@
 """Running experiments: figures and a JSON beside them, each from the same numbers."""
 
 import json
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
+
 from meanfield import runs
-from meanfield.errors import ResourceError
+from meanfield.errors import ResourceError, SimulationFailed
 from meanfield.plotting import save
+from meanfield.storage import replace_file
 
 from ._experiment import Case, Experiment, Findings
 
@@ -58,24 +62,37 @@ def reproduce(
 
     Raises:
         ResourceError: if the folder cannot be written.
+        SimulationFailed: if a number that was measured is not finite.
     """
+    begin_in(folder)
     findings, computing = bench.findings(experiment, case)
     begin = time.perf_counter()
-    figure = experiment.draw(findings)
+    text = _json(name, experiment, case, findings)
     default = case.reading == experiment.readings[0]
     stem = name if default else f"{name}-{case.reading}"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        pictures = save(figure, folder / stem)
-        record = folder / f"{stem}.json"
-        record.write_text(_json(name, experiment, case, findings), encoding="utf-8")
-    except OSError as error:
-        raise ResourceError(
-            f"`{folder}` cannot be written: {error.strerror or error}."
-        ) from error
+    pictures = save(experiment.draw(findings), folder / stem)
+    record = folder / f"{stem}.json"
+    replace_file(record, lambda stream: stream.write(text.encode()))
     drawing = time.perf_counter() - begin
     caption = caption_of(experiment, findings)
     return Reproduced(name, (*pictures, record), caption, (computing, drawing))
+
+
+def begin_in(folder: Path) -> None:
+    """Makes a folder, and makes sure that it can be written, before the work.
+
+    Raises:
+        ResourceError: if it cannot.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise ResourceError(
+            f"`{folder}` cannot be written: {error.strerror or error}; choose another "
+            "folder by --out."
+        ) from error
 
 
 def caption_of(experiment: Experiment, findings: Findings) -> str:
@@ -95,7 +112,11 @@ def _json(name: str, experiment: Experiment, case: Case, findings: Findings) -> 
         "spec": findings.spec,
         "versions": runs.versions(),
         "device": runs.device(),
-        "dtype": "float64",
+        "dtype": jnp.result_type(float).name,
     }
-    # A number that is not finite is a mistake of the experiment, and no JSON.
-    return json.dumps(body, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    try:
+        return json.dumps(body, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    except ValueError as error:
+        raise SimulationFailed(
+            f"`{name}` found a number that is not finite: its numbers are no result."
+        ) from error

@@ -11,7 +11,14 @@ import numpy as np
 from jaxtyping import Float
 
 from meanfield.dynamics import stacked
-from meanfield.flows import AbstractStepping, AbstractStop, Trajectory, ensemble, flow
+from meanfield.flows import (
+    TOGETHER,
+    AbstractStepping,
+    AbstractStop,
+    Trajectory,
+    ensemble,
+    flow,
+)
 from meanfield.measures import AbstractMeasure
 from meanfield.spec import RunSpec
 
@@ -172,13 +179,14 @@ def _advance(run: Run, index: int, ts: np.ndarray, end: int) -> Arrays:
 
 
 def _advance_together(run: Run, ts: np.ndarray, end: int) -> list[Arrays]:
-    """Moves members that share their dynamics; those that have ended cost nothing."""
+    """Moves members that share their dynamics; those that have ended stay."""
     pieces = [_still(run, i, len(ts)) for i in range(len(run.members))]
     going = [i for i, outcome in enumerate(run.outcomes) if outcome.going]
     trajectories = ensemble(
         run.members[0].dynamics,
         stacked([run.members[i].measure for i in going]),
         ts,
+        together=min(TOGETHER, len(run.members)),  # one shape, however few go on
         stepping=run.stepping,
         stop=run.stops,
         since=float(run.ts[0]),

@@ -46,7 +46,8 @@ class SweepResult:
 
     Attributes:
         endings: how many cells ended in each way.
-        compilations: programs that each worker has compiled, or found compiled.
+        compilations: programs that a worker compiles, or finds compiled: one for each
+            structure among the cells.
         seconds: spent by this call.
     """
 
@@ -136,13 +137,16 @@ def join_sweep(path: Path, *, report: Report | None = None) -> SweepResult:
     watch = _Watch(store, report)
     computer = Computer(store.cells, store.record["chunk"])
     store.tasks.recover()
-    while not watch.over():
+    while True:
         task = store.tasks.claim()
-        if task is None:  # the rest is claimed by others
+        if task is not None:
+            _work(store, task, computer, watch)
+            watch.glance()
+        elif watch.over():
+            break
+        else:  # the rest is claimed by others
             time.sleep(BEAT)
             store.tasks.recover()
-        else:
-            _work(store, task, computer, watch)
     store.write_table()
     return SweepResult(
         store=path,
@@ -161,6 +165,7 @@ class _Watch:
         self._store = store
         self._report = report
         self._seen: set[int] = set()
+        self._looked = time.monotonic()
         self._counts: Counter[str] = Counter()
 
     @property
@@ -168,10 +173,16 @@ class _Watch:
         """How many cells have ended in each way."""
         return {name: self._counts[name] for name in ENDINGS if self._counts[name]}
 
+    def glance(self) -> None:
+        """Looks at the folder, if the last look is not of this moment."""
+        if time.monotonic() - self._looked >= BEAT:
+            self.over()
+
     def over(self) -> bool:
         """Whether all is done, after a look at the folder."""
+        self._looked = time.monotonic()
         for task in self._store.tasks.done() - self._seen:
-            self._counts.update(self._store.tasks.result(task)["ending"])
+            self._counts.update(self._store.part(task)["ending"])
             self._seen.add(task)
         if self._report is not None:
             done, count = self._counts.total(), self._store.cells.count

@@ -25,6 +25,7 @@ from ._sweep_cells import Cells, is_array
 
 LARGEST_SHOWN = 4  # dimension up to which entries of moments are reported
 TOGETHER = 64  # Gaussians in a chunk, if the sweep is large and they are small
+TRIED = 200  # values of an axis that are tried before a sweep begins
 NUMBERS = 2**16  # entries of covariances in a chunk, at most
 CHUNKS = 8  # into which a small sweep is cut, for progress and workers to share
 
@@ -70,12 +71,25 @@ def _try_values(cells: Cells, size: int) -> None:
     """Makes a member for each value of each axis, the others at their first."""
     for axis in cells.axes:
         side_by_side = []
-        for index in cells.varied([axis]):
+        for index in _some(cells.varied([axis])):
             _named(cells, index, functools.partial(times, cells.run_spec(index)))
             made = _member(cells, index)
+            _named(cells, index, functools.partial(_check_field, made, cells, index))
             if is_array(axis) and size > 1:
                 side_by_side.append(made)
         _check_alike(side_by_side)
+
+
+def _some(indices: Sequence[int]) -> list[int]:
+    """All of few; of many, those at the ends and some between."""
+    few = np.unique(np.linspace(0, len(indices) - 1, TRIED).round().astype(int))
+    return [indices[i] for i in few]
+
+
+def _check_field(made: Member, cells: Cells, index: int) -> None:
+    """Lets a field refuse the numbers of a cell."""
+    t = float(times(cells.run_spec(index))[0])
+    eqx.filter_eval_shape(lambda: made.dynamics.field(t, made.measure))
 
 
 class Computer:
@@ -101,7 +115,10 @@ class Computer:
         members += members[-1:] * (len(indices) - len(own))
         _check_alike(members)
         spec = self._cells.run_spec(own[0])
-        ts = times(spec)[[0, -1]]
+        ts = times(spec)
+        segments = -(-(len(ts) - 1) // spec.segment)  # `max_steps` counts in each
+        spec = spec.model_copy(update={"max_steps": segments * spec.max_steps})
+        ts = ts[[0, -1]]
         found = ensemble(
             stacked([each.dynamics for each in members]),
             stacked([each.measure for each in members]),

@@ -52,6 +52,12 @@ class SweepStore:
             StoreError: if its record is damaged or of another schema.
         """
         record = read_tasks(path, SWEEP)
+        missing = {"spec", "axes", "chunk", *_ABOUT} - record.keys()
+        if record.get("schema") == SCHEMA and missing:
+            raise StoreError(
+                f"`{path / SWEEP}` is damaged: it has no `{min(missing)}`. Restore it "
+                "from a copy, or sweep again into another folder."
+            )
         if record.get("schema") != SCHEMA:
             raise StoreError(
                 f"`{path}` has schema {record.get('schema')} and this version of "
@@ -75,9 +81,24 @@ class SweepStore:
         """The chunks that are to do, claimed, or done."""
         return TaskFolder(self.path, len(self.chunks))
 
+    def part(self, task: int) -> dict[str, list[Any]]:
+        """The reported numbers of a chunk that is done.
+
+        Raises:
+            StoreError: if they are damaged.
+        """
+        part = self.tasks.result(task)
+        lengths = {len(v) if isinstance(v, list) else -1 for v in part.values()}
+        if not {"cell", "ending"} <= part.keys() or len(lengths) > 1:
+            raise StoreError(
+                f"The chunk {task} of `{self.path}` is damaged: it is not what was "
+                "written. Delete its file in `done` to have it computed again."
+            )
+        return part
+
     def rows(self) -> dict[str, list[Any]]:
         """The reported numbers of all cells that are done, chunk after chunk."""
-        parts = [self.tasks.result(task) for task in sorted(self.tasks.done())]
+        parts = [self.part(task) for task in sorted(self.tasks.done())]
         names = list(dict.fromkeys(name for part in parts for name in part))
         # Where the dimension varies, some cells have more moments than others.
         names.sort(key=lambda name: (name.startswith("cov"), name.startswith("mean")))

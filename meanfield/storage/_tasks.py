@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import secrets
 import shutil
 import socket
@@ -17,6 +18,12 @@ from ._files import draft_prefix, flush, replace_file, writing
 
 SILENT = 600.0  # seconds without a sign of life after which a worker counts as lost
 _TODO, _CLAIMED, _DONE = "todo", "claimed", "done"
+# Names of ours; others were put there by editors, file systems and clouds.
+_OURS = {
+    _TODO: re.compile(r"\d+"),
+    _CLAIMED: re.compile(r"\d+\..+\.\d+\.[0-9a-f]+"),
+    _DONE: re.compile(r"\d+\.json"),
+}
 
 
 class TaskFolder:
@@ -36,6 +43,7 @@ class TaskFolder:
         self.path = path
         self.n_tasks = n_tasks
         self._host = socket.gethostname()
+        self._life = secrets.token_hex(4)
         self._queue: deque[str] = deque()
 
     def claim(self) -> int | None:
@@ -91,7 +99,9 @@ class TaskFolder:
             clock = self.path / ".clock"
             clock.touch()
             now = clock.stat().st_mtime
-            for claim in (self.path / _CLAIMED).glob("[0-9]*"):
+            for claim in (self.path / _CLAIMED).iterdir():
+                if not _OURS[_CLAIMED].fullmatch(claim.name):
+                    continue
                 with contextlib.suppress(FileNotFoundError):
                     if self._is_lost(claim.name, now - claim.stat().st_mtime):
                         self._return(claim)
@@ -101,9 +111,10 @@ class TaskFolder:
                 (self.path / _TODO / _name(task)).touch()
 
     def _in(self, state: str) -> set[int]:
-        """The tasks in a state; hidden files belong to editors and file systems."""
-        names = (path.name for path in (self.path / state).glob("[0-9]*"))
-        return {int(name.partition(".")[0]) for name in names}
+        """The tasks in a state."""
+        names = (path.name for path in (self.path / state).iterdir())
+        ours = (name for name in names if _OURS[state].fullmatch(name))
+        return {int(name.partition(".")[0]) for name in ours}
 
     def _take(self, name: str) -> bool:
         source = self.path / _TODO / name
@@ -126,11 +137,17 @@ class TaskFolder:
                 claim.rename(self.path / _TODO / name)
 
     def _claim(self, task: int) -> Path:
-        return self.path / _CLAIMED / f"{_name(task)}.{self._host}.{os.getpid()}"
+        owner = f"{self._host}.{os.getpid()}.{self._life}"
+        return self.path / _CLAIMED / f"{_name(task)}.{owner}"
 
     def _is_lost(self, name: str, silence: float) -> bool:
-        host, _, process = name.partition(".")[2].rpartition(".")
-        return silence > SILENT or (host == self._host and not _is_alive(int(process)))
+        owner, _, life = name.partition(".")[2].rpartition(".")
+        host, _, process = owner.rpartition(".")
+        if host != self._host or silence > SILENT:
+            return silence > SILENT
+        # The number of this process, but another life: that one is over.
+        reborn = int(process) == os.getpid() and life != self._life
+        return reborn or not _is_alive(int(process))
 
 
 def create_tasks(
