@@ -268,20 +268,19 @@ def test_each_task_is_claimed_once(tasks: TaskFolder) -> None:
 def test_lost_claims_go_back_and_live_ones_stay(tasks: TaskFolder) -> None:
     host = os.uname().nodename
     old, todo, claimed = time.time() - 3600, tasks.path / "todo", tasks.path / "claimed"
-    dead = 4_194_305  # above the largest process id
-    for i, name in enumerate((f"{host}.{dead}", "far.away.1", "far.away.2")):
+    dead = f"{host}.4194305.0a"  # above the largest process id
+    reborn = f"{host}.{os.getpid()}.0b"  # this process's number, in an earlier life
+    for i, name in enumerate((dead, "far.away.1.0c", "far.away.2.0d", reborn)):
         (todo / f"{i:05d}").rename(claimed / f"{i:05d}.{name}")
-    os.utime(claimed / "00001.far.away.1", (old, old))
+    os.utime(claimed / "00001.far.away.1.0c", (old, old))
     own = tasks.claim()
-    assert own == 3
+    assert own == 4
     tasks.recover()
-    assert {p.name for p in claimed.iterdir()} == {
-        "00002.far.away.2",
-        f"00003.{host}.{os.getpid()}",
-    }
-    assert {"00000", "00001"} <= {p.name for p in todo.iterdir()}
+    kept = {p.name.rpartition(".")[0] for p in claimed.iterdir()}
+    assert kept == {"00002.far.away.2", f"00004.{host}.{os.getpid()}"}
+    assert {"00000", "00001", "00003"} <= {p.name for p in todo.iterdir()}
     tasks.release(own)
-    assert (todo / "00003").exists()
+    assert (todo / "00004").exists()
 
 
 def test_done_is_done_whatever_else_lies_around(tasks: TaskFolder) -> None:
@@ -289,7 +288,7 @@ def test_done_is_done_whatever_else_lies_around(tasks: TaskFolder) -> None:
     assert task == 0
     tasks.finish(task, {"x": [1.0]})
     (tasks.path / "todo" / "00000").touch()
-    (tasks.path / "claimed" / "00000.far.away.3").touch()
+    (tasks.path / "claimed" / "00000.far.away.3.0e").touch()
     (tasks.path / "todo" / "00007").unlink()  # by whatever hand
     again = TaskFolder(tasks.path, tasks.n_tasks)
     again.recover()
@@ -366,6 +365,7 @@ def test_what_cannot_be_drawn_is_refused(swept: Swept) -> None:
 
 def test_the_command_sweeps_draws_and_goes_on(cli: Run, tmp_path: Path) -> None:
     keys = ("--measure", "gaussian", "--d", "1", "--t", "0.1", "--max-steps", "12")
+    keys += ("--segment", "100")
     axes = ("--over", "A=0:2:3,cov=1:2:2:log")
     done = cli("sweep", *keys, *axes, "--out", "s", "--json")
     assert done.code == 0, done.err
