@@ -2,7 +2,6 @@
 
 from experiments._covariances import figure_of
 from experiments._families import Recipe
-from experiments._limits import over_random_values
 from experiments._parameters import P1, P1_Q, gaussian_entries, scaled
 from meanfield.flows import Rule
 
@@ -18,11 +17,5 @@ EXPERIMENT = figure_of(
         text={**gaussian_entries(), "starts": "grid:10:0.5", "attention": "l2"},
         rule=Rule(dt=0.3, rest=1e-05, bound=1000.0),
         code={**P1, "Q": scaled(P1_Q, 2**-0.5)},
-    ),
-    extra=over_random_values,
-    caption=(
-        "The text draws Q and V at random, these only once: of {random[draws]} other "
-        "draws {random[grow]} let an isotropic start of trace one grow by "
-        "t = {random[t]:.3g}, against the claim, and {random[shrink]} let it shrink."
     ),
 )

@@ -22,7 +22,6 @@ from meanfield.errors import (
     UnknownNameError,
 )
 from meanfield.reproduce import (
-    Bench,
     Case,
     Experiment,
     Findings,
@@ -76,7 +75,7 @@ def test_every_figure_says_what_it_shows(name: str):
 
 def test_a_figure_is_written_with_its_numbers(tmp_path: Path):
     calls: list[Case] = []
-    made = reproduce("nobody-fig0", experiment(calls), Case("quick"), tmp_path, Bench())
+    (made,) = reproduce({"nobody-fig0": experiment(calls)}, "quick", None, tmp_path)
     assert {file.name for file in made.files} == {
         "nobody-fig0.pdf",
         "nobody-fig0.png",
@@ -92,15 +91,15 @@ def test_a_figure_is_written_with_its_numbers(tmp_path: Path):
 
 
 def test_the_other_reading_has_a_name_of_its_own(tmp_path: Path):
-    made = reproduce("a-fig1", experiment([]), Case("quick", "code"), tmp_path, Bench())
+    (made,) = reproduce({"a-fig1": experiment([])}, "quick", "code", tmp_path)
     assert {file.stem for file in made.files} == {"a-fig1-code"}
 
 
 def test_what_is_printed_twice_is_computed_once(tmp_path: Path):
     calls: list[Case] = []
-    one, bench = experiment(calls), Bench()
-    for name in ("a-fig1", "a-fig2"):
-        reproduce(name, one, Case("quick"), tmp_path, bench)
+    one = experiment(calls)
+    both = reproduce({"a-fig1": one, "a-fig2": one}, "quick", None, tmp_path)
+    assert [made.name for made in both] == ["a-fig1", "a-fig2"]
     assert len(calls) == 1
 
 
@@ -114,16 +113,14 @@ def test_a_number_that_is_not_finite_is_no_result(tmp_path: Path):
         one.draw,
     )
     with pytest.raises(SimulationFailed, match="not finite"):
-        reproduce("a-fig1", broken, Case("quick"), tmp_path, Bench())
+        reproduce({"a-fig1": broken}, "quick", None, tmp_path)
 
 
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path):
     (tmp_path / "file").write_text("")
     calls: list[Case] = []
     with pytest.raises(ResourceError, match="cannot be written"):
-        reproduce(
-            "a-fig1", experiment(calls), Case("quick"), tmp_path / "file", Bench()
-        )
+        reproduce({"a-fig1": experiment(calls)}, "quick", None, tmp_path / "file")
     assert not calls  # refused before the work
 
 
@@ -185,9 +182,8 @@ def test_outside_a_checkout_the_command_says_so(tmp_path: Path):
 
 
 def test_the_gallery_holds_every_figure_and_its_caption(tmp_path: Path):
-    one, bench = experiment([]), Bench()
-    reproduce("a-fig1", one, Case("quick"), tmp_path, bench)
-    reproduce("a-fig1", one, Case("quick", "code"), tmp_path, bench)
+    for reading in ("text", "code"):
+        reproduce({"a-fig1": experiment([])}, "quick", reading, tmp_path)
     written = page(tmp_path)
     for part in ("## a-fig1", "a claim", "![a-fig1](a-fig1.png)", "\n2.5\n"):
         assert written.count(part) == 1

@@ -37,18 +37,16 @@ def reproduce(
     from ._session import open_session
 
     open_session()
-    from meanfield.reproduce import Bench, Case, chosen, reproduce, root
+    from meanfield.reproduce import chosen, reproduce, root
 
     if names == ("list",):
         _list(in_json=json)
         return
     figures = chosen(names, reading)
     folder = out or root() / "figures" / ("quick" if size == "quick" else "")
-    bench, begin, made = Bench(), time.perf_counter(), []
-    for number, (name, experiment) in enumerate(figures.items(), 1):
-        note(f"[{number}/{len(figures)}] {name}")
-        case = Case(size, reading or experiment.readings[0])
-        made.append(reproduce(name, experiment, case, folder, bench))
+    begin = time.perf_counter()
+    told = lambda number, name: note(f"[{number}/{len(figures)}] {name}")
+    made = reproduce(figures, size, reading, folder, report=told)
     if json:
         print_json([_row(each) for each in made])
         return

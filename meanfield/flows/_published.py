@@ -24,6 +24,7 @@ from ._trajectory import Status
 
 FLOOR = 1e-14  # eigenvalues are clipped here after every step
 MAX_STEPS = 50_000
+SMALL = 32  # members that step as fast as one
 
 
 class ClippedEuler(NamedTuple):
@@ -132,7 +133,7 @@ def _advanced(family: _Family, state: _State, begin: int, end: int) -> _State:
     if going.size == 0:
         return state
     size = len(state.code)
-    while size >= 4 * going.size:
+    while size >= 4 * going.size and size > SMALL:
         size = -(-size // 4)
     block = going[np.minimum(np.arange(size), going.size - 1)]
     take = lambda leaf: np.asarray(leaf)[block] if eqx.is_array(leaf) else leaf

@@ -7,7 +7,6 @@ from ._files import chosen as chosen
 from ._files import load as load
 from ._files import names as names
 from ._files import root as root
-from ._run import Bench as Bench
 from ._run import Reproduced as Reproduced
 from ._run import caption_of as caption_of
 from ._run import reproduce as reproduce

@@ -1,12 +1,14 @@
 """Running experiments: figures and a JSON beside them, each from the same numbers."""
 
 import json
+import os
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
@@ -15,9 +17,10 @@ from meanfield.errors import ResourceError, SimulationFailed
 from meanfield.plotting import save
 from meanfield.storage import replace_file
 
-from ._experiment import Case, Experiment, Findings
+from ._experiment import Case, Experiment, Findings, Reading, Size
 
 Compute = Callable[[Case], Findings]
+Report = Callable[[int, str], None]
 
 
 @dataclass(frozen=True)
@@ -36,46 +39,76 @@ class Reproduced:
     seconds: tuple[float, float]
 
 
-@dataclass
-class Bench:
-    """Findings by what computed them: figures printed twice are computed once."""
-
-    found: dict[tuple[Compute, Case], tuple[Findings, float]] = field(
-        default_factory=dict
-    )
-
-    def findings(self, experiment: Experiment, case: Case) -> tuple[Findings, float]:
-        """What the experiment finds, and the seconds it took."""
-        key = (experiment.compute, case)
-        if key not in self.found:
-            begin = time.perf_counter()
-            self.found[key] = experiment.compute(case), time.perf_counter() - begin
-        return self.found[key]
-
-
 def reproduce(
-    name: str, experiment: Experiment, case: Case, folder: Path, bench: Bench
-) -> Reproduced:
-    """Computes and draws an experiment into `NAME.pdf`, `.png` and `.json`.
+    figures: Mapping[str, Experiment],
+    size: Size,
+    reading: Reading | None,
+    folder: Path,
+    *,
+    report: Report | None = None,
+) -> list[Reproduced]:
+    """Computes and draws experiments into `NAME.pdf`, `.png` and `.json`.
 
-    A reading other than the experiment's first is written as `NAME-READING.*`.
+    A reading other than an experiment's first is written as `NAME-READING.*`. Figures
+    that one function computes are computed once; the cores compute one each, and
+    compile meanwhile, and figures are drawn in their order.
+
+    Args:
+        figures: experiments by name.
+        size: of all of them.
+        reading: of all of them; each one's first if `None`.
+        folder: where to; made if it is not there.
+        report: told the number of a figure, from 1, and its name, before it is waited
+            for.
 
     Raises:
-        ResourceError: if the folder cannot be written.
+        ResourceError: if the folder cannot be written; before the work.
         SimulationFailed: if a number that was measured is not finite.
     """
     begin_in(folder)
-    findings, computing = bench.findings(experiment, case)
+    cases = {name: Case(size, reading or e.readings[0]) for name, e in figures.items()}
+    made, found = [], {}
+    with ThreadPoolExecutor(os.cpu_count()) as computers:
+        for name, experiment in figures.items():
+            key = (experiment.compute, cases[name])
+            if key not in found:
+                found[key] = computers.submit(_timed, *key)
+        try:
+            for number, (name, experiment) in enumerate(figures.items(), 1):
+                if report is not None:
+                    report(number, name)
+                result = found[experiment.compute, cases[name]].result()
+                made.append(_draw(name, experiment, cases[name], result, folder))
+        finally:
+            computers.shutdown(wait=False, cancel_futures=True)
+    return made
+
+
+class Timed(NamedTuple):
+    """What was found, and the seconds it took."""
+
+    findings: Findings
+    seconds: float
+
+
+def _timed(compute: Compute, case: Case) -> Timed:
     begin = time.perf_counter()
-    text = _json(name, experiment, case, findings)
+    return Timed(compute(case), time.perf_counter() - begin)
+
+
+def _draw(
+    name: str, experiment: Experiment, case: Case, found: Timed, folder: Path
+) -> Reproduced:
+    begin = time.perf_counter()
+    text = _json(name, experiment, case, found.findings)
     default = case.reading == experiment.readings[0]
     stem = name if default else f"{name}-{case.reading}"
-    pictures = save(experiment.draw(findings), folder / stem)
+    pictures = save(experiment.draw(found.findings), folder / stem)
     record = folder / f"{stem}.json"
     replace_file(record, lambda stream: stream.write(text.encode()))
     drawing = time.perf_counter() - begin
-    caption = caption_of(experiment, findings)
-    return Reproduced(name, (*pictures, record), caption, (computing, drawing))
+    caption = caption_of(experiment, found.findings)
+    return Reproduced(name, (*pictures, record), caption, (found.seconds, drawing))
 
 
 def begin_in(folder: Path) -> None:
