@@ -32,7 +32,7 @@ test: setup
 	$(BIN)/python -m pytest -n 2 --dist loadgroup --durations=10
 
 test-slow: setup
-	$(BIN)/python -m pytest -m slow --durations=10
+	$(BIN)/python -m pytest -m slow -n 2 --dist loadgroup --durations=10
 
 lint: setup
 	$(BIN)/ruff check .
