@@ -212,7 +212,11 @@ def _all_clipped(floor: Array, covariances: Array) -> tuple[Array, Array]:
 
 
 def _clipped(floor: Array | float, Sigma: Array) -> tuple[Array, Array]:
-    """A covariance with its eigenvalues no lower than `floor`, and its factor."""
+    """A covariance with its eigenvalues no lower than `floor`, and its factor.
+
+    Put together again only where it must be, so that no rounding is added elsewhere.
+    """
     values, U = eigh(Sigma)
-    values = jnp.maximum(values, floor)[None, :]
-    return (U * values) @ U.T, U * jnp.sqrt(values)
+    raised = jnp.maximum(values, floor)[None, :]
+    whole = jnp.where(values[0] < floor, (U * raised) @ U.T, Sigma)
+    return whole, U * jnp.sqrt(raised)
