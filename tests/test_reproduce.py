@@ -192,3 +192,17 @@ def test_the_gallery_holds_every_figure_and_its_caption(tmp_path: Path):
 
 def test_the_committed_gallery_is_that_of_the_committed_numbers():
     assert (FOLDER / "README.md").read_text(encoding="utf-8") == page(FOLDER)
+
+
+def test_a_broken_experiment_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Callable
+):
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments" / "broken_fig1.py").write_text("def (")
+    monkeypatch.setattr("meanfield.reproduce._files.root", lambda: tmp_path)
+    monkeypatch.delitem(sys.modules, "experiments", raising=False)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    done = cli("reproduce", "broken-fig1")
+    assert done.code == 3
+    assert "cannot be imported: SyntaxError" in done.err
+    assert done.err.count("\n") == 1
