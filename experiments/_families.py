@@ -16,7 +16,7 @@ from meanfield import runs
 from meanfield.flows import ClippedEuler, Rule, Status, clipped_euler
 from meanfield.reproduce import Case, Findings
 from meanfield.spec import parse
-from meanfield.storage import ENDINGS
+from meanfield.storage import ENDING_FLAGS
 
 FRAMES = {"paper": 321, "quick": 121}
 RTOL = 1e-10
@@ -131,17 +131,13 @@ def as_dataset(steps: ClippedEuler, dt: float) -> xr.Dataset:
     values, U = np.linalg.eigh(np.asarray(steps.covariances))
     factor = U * np.sqrt(np.maximum(values, 0))[..., None, :]
     n, frames, d, _ = factor.shape
-    about = {
-        "flag_values": list(range(len(ENDINGS))),
-        "flag_meanings": " ".join(ENDINGS),
-    }
     nan = np.full(n, np.nan)
     return xr.Dataset(
         {
             "time": ("time", dt * steps.steps),
             "mean": (("run", "time", "coord"), np.zeros((n, frames, d))),
             "factor": (("run", "time", "coord", "rank"), factor),
-            "status": ("run", np.asarray(steps.code, np.int8), about),
+            "status": ("run", np.asarray(steps.code, np.int8), dict(ENDING_FLAGS)),
             "stop_time": ("run", dt * np.asarray(steps.n_steps)),
             "t_star": ("run", nan),
             "t_star_error": ("run", nan),

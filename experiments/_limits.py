@@ -106,6 +106,6 @@ def rates(dynamics: AbstractDynamics, covariances: np.ndarray) -> np.ndarray:
         mu = Gaussian(jnp.zeros(Sigma.shape[0]), psd_sqrt(Sigma))
         field = dynamics.field(jnp.zeros(()), mu)
         assert isinstance(field, Affine)
-        return field.linear @ Sigma + Sigma @ field.linear.T
+        return field.covariance_rate(Sigma)
 
     return np.asarray(jax.vmap(rate)(jnp.asarray(covariances)))

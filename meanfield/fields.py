@@ -55,6 +55,11 @@ class Affine(AbstractField):
     def convergence(self) -> Convergence | None:
         return None
 
+    def covariance_rate(self, covariance: Float[Array, "d d"]) -> Float[Array, "d d"]:
+        r"""$L\Sigma + \Sigma L^\top$: how it changes a covariance that it moves."""
+        half = self.linear @ covariance
+        return half + half.T
+
 
 class Image(AbstractField):
     r"""The field $x \mapsto V f(x) + o$."""

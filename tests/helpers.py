@@ -1,5 +1,7 @@
 """Generators of cases, and a comparison whose tolerance follows the dtype."""
 
+import json
+import string
 from dataclasses import dataclass, field
 
 import jax.numpy as jnp
@@ -9,6 +11,7 @@ from reference import Parameters
 from meanfield._typing import Numbers
 from meanfield.attention import Attention, attentions
 from meanfield.measures import AbstractReduction, Dense, Gaussian, Points
+from meanfield.reproduce import Experiment, Findings, caption_of
 from meanfield.tokens import Tokens
 
 
@@ -153,3 +156,14 @@ def small_scores(
     sizes = [np.linalg.norm(M @ factor, 2) ** 2 for M in (p.Q, p.K)]
     shrink = [np.sqrt(0.125 * p.epsilon / size) for size in sizes]
     return Parameters(p.Q * shrink[0], p.K * shrink[1], p.V, p.epsilon)
+
+
+def assert_reportable(experiment: Experiment, findings: Findings) -> None:
+    """What is reported is JSON and repeatable; captions hold its numbers alone."""
+    literals = [text for text, *_ in string.Formatter().parse(experiment.caption)]
+    words = " ".join(literals).replace("L2", "")  # a name, not a number
+    assert not any(character.isdigit() for character in words)
+    assert json.loads(json.dumps(findings.numbers)) == findings.numbers
+    assert json.loads(json.dumps(findings.spec)) == findings.spec
+    assert "seed" in findings.spec
+    assert "nan" not in caption_of(experiment, findings)

@@ -7,6 +7,7 @@ import functools
 
 import numpy as np
 import pytest
+from helpers import assert_reportable
 
 from meanfield.reproduce import Case, Findings, Size, load
 from tests.covariance_reference import integrated, linear_of, stepped
@@ -89,6 +90,11 @@ def check_steps(findings: Findings, members: range, longest: int) -> int:
         assert ending == str(ends["code_ending"].values[i])
         checked += 1
     return checked
+
+
+@of(*PANELS)
+def test_what_is_reported_is_json(panel: str):
+    assert_reportable(load(f"castin2025-{panel}"), found(panel, "quick"))
 
 
 @of(*PANELS)

@@ -61,7 +61,7 @@ def test_random_starts_have_their_trace_and_any_dimension(key: Array):
         ("grid:400", 2, "at most 100000 starts"),
         ("random:100001", 3, "at most 100000 starts"),
         ("random:3:inf", 3, r"grid:COUNT"),
-        ("random:3", 1, "set `d`"),
+        ("random:3", 1, "set `d` to 2 or more"),
     ],
 )
 def test_bad_families_are_explained(name: str, d: int, message: str, key: Array):

@@ -190,8 +190,7 @@ def _rate(dynamics: AbstractDynamics, Sigma: Array, factor: Array) -> Array:
         raise UnsupportedError(
             f"The procedure needs an affine field; got a {type(field).__name__}."
         )
-    half = field.linear @ Sigma
-    return half + half.T
+    return field.covariance_rate(Sigma)
 
 
 def _all_clipped(floor: Array, covariances: Array) -> tuple[Array, Array]:

@@ -95,7 +95,7 @@ def random(sizes: Sizes, d: int, *, key: PRNGKey) -> Float[Array, "members d d"]
     """
     if d == 1:
         raise InvalidInputError(
-            "In dimension 1 there is one covariance of trace one; set `d`."
+            "In dimension 1 there is one covariance of trace one; set `d` to 2 or more."
         )
     _refuse_many(sizes.count)
     G = jax.random.normal(key, (sizes.count, d, d))

@@ -12,6 +12,7 @@ import numpy as np
 from meanfield.errors import StoreError
 from meanfield.spec import Axis, parse
 from meanfield.storage import (
+    ENDING_FLAGS,
     ENDINGS,
     RESUMABLE,
     SCHEMA,
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 TABLE = "table.csv"
 _ABOUT = ("spec", "versions", "device", "dtype", "created", "compilations")
-_MEANINGS = " ".join(ENDINGS)
 
 
 @dataclass(frozen=True)
@@ -149,9 +149,8 @@ def sweep_dataset(path: Path) -> "xarray.Dataset":
     at = np.array(columns.pop("cell", []), int)
     codes = np.full(store.cells.count, ENDINGS.index(RESUMABLE), np.int8)
     codes[at] = [ENDINGS.index(name) for name in columns.pop("ending", [])]
-    flags = {"flag_values": list(range(len(ENDINGS))), "flag_meanings": _MEANINGS}
     variables: dict[str, Any] = {
-        "ending": (dims, codes.reshape(store.cells.shape), flags)
+        "ending": (dims, codes.reshape(store.cells.shape), dict(ENDING_FLAGS))
     }
     for name, column in columns.items():
         numbers = np.full(store.cells.count, np.nan)

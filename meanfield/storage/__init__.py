@@ -2,13 +2,22 @@
 
 from ._export import export
 from ._files import replace_file
-from ._schema import DIMS, ENDINGS, RESUMABLE, SCHEMA, SWEEP, Ending
+from ._schema import (
+    DIMS,
+    ENDING_FLAGS,
+    ENDINGS,
+    RESUMABLE,
+    SCHEMA,
+    SWEEP,
+    Ending,
+)
 from ._store import RunStore
 from ._tasks import TaskFolder, create_tasks, read_tasks, refuse_other
 
 __all__ = [
     "DIMS",
     "ENDINGS",
+    "ENDING_FLAGS",
     "RESUMABLE",
     "SCHEMA",
     "SWEEP",

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from ._record import Record
-from ._schema import ENDINGS, RESUMABLE, SCHEMA, TIME, Ending, dims_of
+from ._schema import ENDING_FLAGS, RESUMABLE, SCHEMA, TIME, Ending, dims_of
 
 
 def assemble(
@@ -30,8 +30,7 @@ def assemble(
 def _ending(record: Record, frames: Mapping[str, np.ndarray]) -> dict[str, xr.Variable]:
     ending = record.ending or _cut_short(frames)
     about = {
-        "flag_values": list(range(len(ENDINGS))),
-        "flag_meanings": " ".join(ENDINGS),
+        **ENDING_FLAGS,
         "reason": ending.reason,
     }
     return {

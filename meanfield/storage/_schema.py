@@ -19,6 +19,11 @@ ENDINGS = (
 )
 """Every way a run can end; the place in this tuple is the stored `status`."""
 
+ENDING_FLAGS = MappingProxyType(
+    {"flag_values": list(range(len(ENDINGS))), "flag_meanings": " ".join(ENDINGS)}
+)
+"""Attributes of a variable of endings, by the CF conventions."""
+
 RESUMABLE = "interrupted"
 """The one ending after which a run goes on; also the status of a run without one."""
 

@@ -1,0 +1,105 @@
+"""The folder of a sweep: claims, lost workers, damage, strange files."""
+
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from meanfield import runs
+from meanfield.errors import InputFileError, StoreError
+from meanfield.storage import TaskFolder, create_tasks
+from tests.conftest import Finished
+
+Run = Callable[..., Finished]
+
+BASE = {"measure": "gaussian", "d": 1, "V": 1.0}
+
+
+@pytest.fixture
+def tasks(tmp_path: Path) -> TaskFolder:
+    create_tasks(tmp_path / "t", {"schema": 1}, "sweep.json", 20)
+    return TaskFolder(tmp_path / "t", 20)
+
+
+def test_each_task_is_claimed_once(tasks: TaskFolder) -> None:
+    def work(_: int) -> list[int]:
+        own = TaskFolder(tasks.path, tasks.n_tasks)
+        return list(iter(own.claim, None))
+
+    with ThreadPoolExecutor(8) as pool:
+        claimed = [task for found in pool.map(work, range(8)) for task in found]
+    assert sorted(claimed) == list(range(20))
+
+
+def test_lost_claims_go_back_and_live_ones_stay(tasks: TaskFolder) -> None:
+    host = os.uname().nodename
+    old, todo, claimed = time.time() - 3600, tasks.path / "todo", tasks.path / "claimed"
+    dead = f"{host}.4194305.0a"  # above the largest process id
+    reborn = f"{host}.{os.getpid()}.0b"  # this process's number, in an earlier life
+    for i, name in enumerate((dead, "far.away.1.0c", "far.away.2.0d", reborn)):
+        (todo / f"{i:05d}").rename(claimed / f"{i:05d}.{name}")
+    os.utime(claimed / "00001.far.away.1.0c", (old, old))
+    own = tasks.claim()
+    assert own == 4
+    tasks.recover()
+    kept = {p.name.rpartition(".")[0] for p in claimed.iterdir()}
+    assert kept == {"00002.far.away.2", f"00004.{host}.{os.getpid()}"}
+    assert {"00000", "00001", "00003"} <= {p.name for p in todo.iterdir()}
+    tasks.release(own)
+    assert (todo / "00004").exists()
+
+
+def test_done_is_done_whatever_else_lies_around(tasks: TaskFolder) -> None:
+    task = tasks.claim()
+    assert task == 0
+    tasks.finish(task, {"x": [1.0]})
+    (tasks.path / "todo" / "00000").touch()
+    (tasks.path / "claimed" / "00000.far.away.3.0e").touch()
+    (tasks.path / "todo" / "00007").unlink()  # by whatever hand
+    again = TaskFolder(tasks.path, tasks.n_tasks)
+    again.recover()
+    assert list(iter(again.claim, None)) == list(range(1, 20))
+    assert again.done() == {0}
+    assert again.result(0) == {"x": [1.0]}
+    (tasks.path / "done" / "00000.json").write_text("{")
+    with pytest.raises(StoreError, match="damaged"):
+        again.result(0)
+
+
+def test_a_damaged_record_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputFileError, match="no sweep at"):
+        runs.sweep_dataset(tmp_path)
+    (tmp_path / "sweep.json").write_text("[]")
+    with pytest.raises(StoreError, match="damaged"):
+        runs.sweep_dataset(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("done/00000.json", "{}", "is damaged"),
+        ("done/00000.json", '{"cell": [0], "ending": []}', "is damaged"),
+        ("sweep.json", '{"schema": 1}', "is damaged: it has no"),
+    ],
+)
+def test_damage_is_told_in_a_line(cli: Run, file: str, text: str, message: str):
+    over = ("--measure", "gaussian", "--t", "1", "--over", "cov=1|2", "--out", "s")
+    assert cli("sweep", *over).code == 0
+    Path("s", file).write_text(text)
+    for command in (("sweep", "s"), ("plot", "s")):
+        done = cli(*command)
+        assert done.code == 7
+        assert message in done.err
+        assert done.err.count("\n") == 1
+
+
+def test_strange_files_in_a_sweep_are_left_alone(cli: Run):
+    over = ("--measure", "gaussian", "--t", "1", "--over", "cov=1|2", "--out", "s")
+    assert cli("sweep", *over).code == 0
+    for name in ("done/00001 2.json", "todo/7.tmp", "claimed/copy of 00000"):
+        Path("s", name).touch()
+    assert cli("sweep", "s").code == 0
+    assert cli("plot", "s").code == 0
