@@ -9,7 +9,7 @@ from helpers import Case, assert_close, case, gaussian, parameters
 from jaxtyping import Array
 from reference import Parameters, masked_velocity, velocity
 
-from meanfield.attention import Attention, Sinkhorn, Softmax, attentions
+from meanfield.attention import Attention, Sinkhorn, Softmax, attentions, plans
 from meanfield.dynamics import (
     AbstractDynamics,
     Heads,
@@ -135,6 +135,19 @@ def test_a_token_that_sees_nothing_stays(rng: np.random.Generator):
             p.field(0.0, mu.at(x))(mu.at(x).tokens) ** 2
         )
         assert jnp.all(jnp.isfinite(jax.jit(jax.grad(total))(mu.tokens.x)))
+
+
+def test_a_token_that_sees_nothing_gives_no_weight(rng: np.random.Generator):
+    """The first token sees itself alone, and is excluded: its row of the plan is 0."""
+    c = case(rng, n=4)
+    weights = np.array([0.0, 0.5, 0.3, 0.2])
+    mu = Points.weighted(c.x, weights, position=np.linspace(0, 1, 4))
+    attention = c.attention("softmax")
+    masked = Attention(Masked(attention.score, causal), Softmax(), attention.value)
+    for dynamics in (masked, Prefix(attention)):
+        matrix = np.asarray(plans(dynamics, 0.0, mu)[0])
+        assert_close(matrix.sum(1), np.array([0.0, 1.0, 1.0, 1.0]))
+        assert_close(np.triu(matrix, 1), np.zeros((4, 4)))
 
 
 def test_a_nonuniform_time_marginal_is_a_choice_of_weights(rng: np.random.Generator):

@@ -53,6 +53,7 @@ def test_panels_have_their_names_and_suggest_them() -> None:
         "clusters",
         "cone",
         "disc",
+        "energy",
         "phase",
         "spectrum",
         "tokens",

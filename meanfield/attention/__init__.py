@@ -13,4 +13,6 @@ from .linear import LinearExpansion as LinearExpansion
 from .plan import plans as plans
 from .pointwise import Pointwise as Pointwise
 from .relu import Relu as Relu
+from .scalings import Scalings as Scalings
+from .scalings import scalings as scalings
 from .sinkhorn import Sinkhorn as Sinkhorn

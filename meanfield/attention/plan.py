@@ -71,8 +71,9 @@ def _weights(field: AbstractField, mu: Points) -> Float[Array, "n n"]:
     """The matrix of a barycentre at the tokens themselves."""
     if isinstance(field, TiltedMean):
         g = 0 if field.potential is None else field.potential
-        scores = field.score(mu.tokens, mu.tokens)
-        return jax.nn.softmax(scores + (mu.log_weights + g)[None, :], axis=1)
+        logs = field.score(mu.tokens, mu.tokens) + (mu.log_weights + g)[None, :]
+        blind = jnp.all(jnp.isneginf(logs), axis=1)  # sees nothing: gives no weight
+        return jnp.where(blind[:, None], 0, jax.nn.softmax(logs, axis=1))
     if isinstance(field, LinkedMean):
         return field.link(field.score(mu.tokens, mu.tokens)) * mu.weights[None, :]
     if isinstance(field, ExpansionField):

@@ -6,7 +6,7 @@ from jaxtyping import Array, Float
 from typing_extensions import override
 
 from meanfield._typing import Numbers, Scalar
-from meanfield.errors import InvalidInputError, NotClosedError, UnsupportedError
+from meanfield.errors import InvalidInputError, NotClosedError
 from meanfield.fields import AbstractField, Affine, Convergence
 from meanfield.linalg import entropic_shrinkage, tilt
 from meanfield.measures import Gaussian, Points
@@ -14,14 +14,13 @@ from meanfield.scores import (
     AbstractQuadraticScore,
     AbstractScore,
     Dot,
-    Masked,
 )
 from meanfield.tokens import Tokens
 
 from ._attention import Attention, variant
-from ._centring import centred
 from ._coupling import AbstractGaussianCoupling, TiltedMean, tilted_affine
-from ._potentials import converged_potential, full_step
+from ._potentials import full_step
+from .scalings import refuse_masked, scalings
 
 
 class Sinkhorn(AbstractGaussianCoupling):
@@ -50,11 +49,7 @@ class Sinkhorn(AbstractGaussianCoupling):
 
     @override
     def barycentre(self, score: AbstractScore, mu: Points) -> AbstractField:
-        if isinstance(score, Masked):
-            raise UnsupportedError(
-                "Sinkhorn cannot mask its scores (a causal plan with equal marginals "
-                "is the identity); wrap the attention in `Prefix` instead."
-            )
+        refuse_masked(score)
         if self.iterations is None:
             return self._to_tolerance(score, mu)
         g = jnp.zeros_like(mu.log_weights)
@@ -65,12 +60,10 @@ class Sinkhorn(AbstractGaussianCoupling):
         return ColumnField(score, mu, g, full_step(score, mu, g))
 
     def _to_tolerance(self, score: AbstractScore, mu: Points) -> AbstractField:
-        if isinstance(score, AbstractQuadraticScore):
-            score = centred(score, mu.mean)  # the potentials absorb the rest
-        g, convergence = converged_potential(
+        found = scalings(
             score, mu, tolerance=self.tolerance, max_iterations=self.max_iterations
         )
-        return TiltedMean(score, mu, g, convergence)
+        return TiltedMean(found.score, mu, found.g, found.convergence)
 
     @override
     def affine(self, score: AbstractQuadraticScore, mu: Gaussian) -> Affine:

@@ -48,6 +48,7 @@ def as_json(result: Result, timing: Timing) -> dict[str, Any]:
     if spec.is_family:
         report["endings"] = dict(Counter(o.name for o in result.outcomes))
         report["t_stars"] = [o.t_star for o in result.outcomes]
+    report |= {name: value.tolist() for name, value in result.observed.items()}
     if mean.size <= LARGEST_PRINTED:
         means = [mean.tolist() for mean, _ in moments]
         covariances = [covariance.tolist() for _, covariance in moments]
@@ -69,6 +70,7 @@ def print_report(result: Result, timing: Timing) -> None:
             f"{k} × {v}" for k, v in report.get("endings", {}).items()
         ),
         **_moments(result),
+        **_observed(result),
         "steps": f"{report['accepted']} taken, {report['rejected']} refused",
         "residual": f"Sinkhorn |log marginal| ≤ {number(report['residual'], 2)}",
         "time": f"{timing.seconds:.2f} s computing, {timing.compile_seconds:.2f} s "
@@ -88,6 +90,15 @@ def _what(report: dict[str, Any]) -> str:
         f"{report['measure']} under {report['attention']}: {tokens}d = {report['d']}, "
         f"{report['dtype']}"
     )
+
+
+def _observed(result: Result) -> dict[str, str]:
+    """Final energies and their rates of change, of the first member of a family."""
+    first = "first member: " if result.spec.is_family else ""
+    return {
+        name: f"{first}{number(float(np.ravel(value)[0]))}"
+        for name, value in result.observed.items()
+    }
 
 
 def _moments(result: Result) -> dict[str, str]:

@@ -13,11 +13,13 @@ from ._output import print_json, print_pairs, print_rows
 KINDS = {
     "attentions": "what `--attention` names",
     "clouds": "what `--init` names: where tokens start",
+    "energies": "what `--observe` names, besides `energy`: numbers of a measure",
     "families": "what `--starts` names: many Gaussians at once",
     "masks": "what `--mask` names",
     "models": "what `--model` names: real transformers",
     "panels": "what `plot --panel` names: pictures",
     "presets": "what `--preset` names: sets of keys",
+    "statements": "what `verify` measures: claims of five papers",
     "solvers": "what `--solver` names: integrators",
 }
 _SYMBOLS = {
@@ -51,7 +53,7 @@ def list_(
     if json:
         print_json(found)
     else:
-        print_rows(found)
+        print_rows(_short(found) if kind == "statements" else found)
 
 
 def info(*, json: bool = False) -> None:
@@ -81,6 +83,7 @@ def rows(kind: str) -> list[dict[str, Any]]:
         UnknownNameError: if there is no such kind.
     """
     special = {"attentions": _attentions, "models": _models, "presets": _presets}
+    special["statements"] = _statements
     if kind in special:
         return special[kind]()
     if kind not in KINDS:
@@ -102,6 +105,8 @@ def registry(kind: str) -> Mapping[str, object]:
         from meanfield.dynamics import masks as found
     elif kind == "attentions":
         from meanfield.attention import attentions as found
+    elif kind == "energies":
+        from meanfield.energies import energies as found
     else:
         from meanfield.flows import solvers as found
     return found
@@ -137,6 +142,28 @@ def _models() -> list[dict[str, Any]]:
         {"name": m.name, "installed": m.installed, "to_install": m.install}
         for m in models.listed()
     ]
+
+
+def _short(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What fits a terminal of the rows of statements."""
+    columns = ("name", "group", "source", "claim")
+    return [{name: each[name] for name in columns} for each in found]
+
+
+def _statements() -> list[dict[str, Any]]:
+    from ._session import open_session
+
+    open_session()
+    from meanfield.theorems import described, statements
+
+    found = []
+    for made in statements.values():
+        about = {"name": made.id, **described(made)}
+        found.append(about)
+        if made.printed is not None:
+            claim = {"claim": made.printed.printed}
+            found.append({**about, "name": f"{made.id}:printed", **claim})
+    return found
 
 
 def _presets() -> list[dict[str, Any]]:

@@ -114,6 +114,8 @@ def _chosen(panel: str | None, data: "xarray.Dataset") -> list[str]:
         fitting = ["spectrum", *plane]
     else:
         fitting = ["tokens", "spectrum", *plane]
+    if "energy" in data:
+        fitting.append("energy")
     if "x" in data:
         few = data.sizes["token"] <= MANY and "run" not in data.dims
         fitting += ["clusters", *(["attention"] if few else [])]

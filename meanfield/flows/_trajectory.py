@@ -42,7 +42,8 @@ REASONS = {
     Status.FINISHED: "the last time was reached",
     Status.STEADY: "what is left of the way is below the tolerance",
     Status.BLOW_UP: "the size grows without bound in finite time, or passed its bound",
-    Status.MAX_STEPS: "the steps allowed are spent, or shrank to rounding",
+    Status.MAX_STEPS: "the steps allowed are spent, or shrank to rounding; where a "
+    "flow is stiff, `kvaerno5` takes fewer",
     Status.NOT_FINITE: "the velocity or the state is no longer finite",
     Status.UNCONVERGED: "an iteration behind the field missed its tolerance",
     Status.INTERRUPTED: "the run was interrupted and can be resumed",

@@ -3,6 +3,7 @@
 from . import attention_maps as attention_maps
 from . import clusters as clusters
 from . import covariance_cone as covariance_cone
+from . import energy as energy
 from . import phase as phase
 from . import spectrum as spectrum
 from . import tokens as tokens

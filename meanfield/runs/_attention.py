@@ -101,16 +101,21 @@ def _inherit(spec: RunSpec, layer: LayerSpec) -> AttentionSpec:
 def _attention(
     spec: AttentionSpec, d: int, draw: Draw, prefix: str
 ) -> AbstractDynamics:
-    Q, K, V = _parameters(spec, d, draw, prefix)
+    Q, K, V = parameters(spec, d, draw, prefix)
     if spec.heads == 1:
         return _masked(spec, _variant(spec, Q, K, V))
     heads = [_variant(spec, *block) for block in _blocks(spec.heads, Q, K, V)]
     return Heads(stacked([_masked(spec, head) for head in heads]))
 
 
-def _parameters(
-    spec: AttentionSpec, d: int, draw: Draw, prefix: str
+def parameters(
+    spec: AttentionSpec, d: int, draw: Draw, prefix: str = ""
 ) -> tuple[Array, Array, Array]:
+    """`Q`, `K` and `V`, before `scale` and before heads are taken apart.
+
+    Raises:
+        InvalidInputError: if they do not fit.
+    """
     V = square(f"{prefix}V", spec.V, d, draw)
     if spec.Q is None or spec.K is None:
         A = square(f"{prefix}A", 1.0 if spec.A is None else spec.A, d, draw)
@@ -127,11 +132,7 @@ def _parameters(
 
 def _variant(spec: AttentionSpec, Q: Array, K: Array, V: Array) -> Attention:
     factory = attentions[spec.attention]
-    if spec.scale == "sqrt-k":
-        # On both sides, so that dot products and squared distances are divided alike,
-        # and values, which may carry epsilon, are not.
-        share = Q.shape[0] ** -0.25
-        Q, K = share * Q, share * K
+    Q, K = scaled(spec, Q, K)
     if spec.iterations is None:
         return factory(Q, K, V, epsilon=spec.epsilon)
     if "iterations" not in inspect.signature(factory).parameters:
@@ -139,6 +140,16 @@ def _variant(spec: AttentionSpec, Q: Array, K: Array, V: Array) -> Attention:
             f"`iterations` counts Sinkhorn half-steps; `{spec.attention}` has none."
         )
     return factory(Q, K, V, epsilon=spec.epsilon, iterations=spec.iterations)
+
+
+def scaled(spec: AttentionSpec, Q: Array, K: Array) -> tuple[Array, Array]:
+    """`Q` and `K` with the `scale` of a spec in them."""
+    if spec.scale == "none":
+        return Q, K
+    # On both sides, so that dot products and squared distances are divided alike,
+    # and values, which may carry epsilon, are not.
+    share = Q.shape[0] ** -0.25
+    return share * Q, share * K
 
 
 def _blocks(

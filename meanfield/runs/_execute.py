@@ -48,6 +48,8 @@ class Result:
         outcomes: how each draw ended.
         store: where the frames are, or `None`.
         seconds: spent in integrating, compilation included.
+        observed: what was observed at the last frame, by variable; of several draws
+            one number for each.
     """
 
     spec: RunSpec
@@ -55,6 +57,7 @@ class Result:
     outcomes: tuple[Outcome, ...]
     store: Path | None
     seconds: float
+    observed: Arrays
 
     @property
     def outcome(self) -> Outcome:
@@ -166,4 +169,5 @@ def _progress(run: Run, first: int, span: float, steps: int) -> Progress:
 def _result(run: Run, store: RunStore | None, seconds: float) -> Result:
     measures = tuple(m.measure for m in run.members)
     path = None if store is None else store.path
-    return Result(run.spec, measures, tuple(run.outcomes), path, seconds)
+    outcomes = tuple(run.outcomes)
+    return Result(run.spec, measures, outcomes, path, seconds, run.observed)

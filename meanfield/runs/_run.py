@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import equinox as eqx
 import jax
@@ -24,7 +24,21 @@ from meanfield.spec import RunSpec
 
 from ._build import Member, dimension, members, moved_by, stepping, stops, times
 from ._endings import Outcome
-from ._measures import Arrays, frame_of, frames_of, restored, static_of
+from ._measures import (
+    Arrays,
+    dimension_of,
+    frame_of,
+    frames_of,
+    restored,
+    static_of,
+)
+from ._observe import (
+    Energies,
+    check_observable,
+    observables,
+    observed,
+    variables,
+)
 from ._parameters import Draw, embedded
 from ._plan import refuse_too_large
 
@@ -36,7 +50,9 @@ class Run:
     Attributes:
         spec: with the numbers of its matrix files.
         static: the arrays of the measures that do not move.
+        energies: what is observed of each member.
         done: the index of the frame that the members are at.
+        observed: what was observed at the last frame.
     """
 
     spec: RunSpec
@@ -46,7 +62,9 @@ class Run:
     ts: Float[np.ndarray, " times"]
     stepping: AbstractStepping
     stops: tuple[AbstractStop, ...]
+    energies: list[Energies]
     done: int = 0
+    observed: Arrays = field(default_factory=dict)
 
     @property
     def last(self) -> int:
@@ -85,6 +103,7 @@ def start(spec: RunSpec) -> Run:
     pairs = zip(found, stored, strict=True)
     run = _run(spec, [Member(m.dynamics, mu) for m, mu in pairs], static)
     _check_field(run)
+    check_observable(run.members[0], run.energies[0])
     return run
 
 
@@ -103,14 +122,43 @@ def continued(
         found.append(Member(moves, restored(spec, own, static)))
     run = _run(spec, found, static)
     run.outcomes = list(outcomes)
+    run.observed = {name: frame[name] for name in variables(spec)}
     return run
 
 
 def integrate_segment(run: Run) -> Arrays:
-    """The frames of one more segment; its edges come from the spec, not the clock.
+    """The frames of one more segment, with what is observed at them.
 
-    After an early end the last of them is the state it ended with.
+    Its edges come from the spec, not the clock. After an early end the last frame is
+    the state it ended with.
     """
+    return _with_observables(run, _moved(run))
+
+
+def _with_observables(run: Run, frames: Arrays) -> Arrays:
+    if not frames or not run.energies[0]:
+        return frames
+    length = min(run.spec.segment, run.last) + 1
+    both = zip(run.members, run.energies, strict=True)
+    if run.spec.is_family:
+        kept = {name: a for name, a in frames.items() if name != "time"}
+        each = [
+            observables(*pair, {**_own(kept, i), "time": frames["time"]}, length)
+            for i, pair in enumerate(both)
+        ]
+        found = {name: np.stack([one[name] for one in each]) for name in each[0]}
+    else:
+        found = observables(*next(both), frames, length)
+    run.observed = {name: array[..., -1] for name, array in found.items()}
+    return {**frames, **found}
+
+
+def _own(frames: Arrays, index: int) -> Arrays:
+    return {name: array[index] for name, array in frames.items()}
+
+
+def _moved(run: Run) -> Arrays:
+    """The frames of one more segment."""
     size = min(run.spec.segment, run.last)
     stop = min(run.done + size, run.last)
     # Every segment has one shape, so that all share one compilation.
@@ -148,7 +196,19 @@ def _with_end(run: Run, frames: Arrays, begun: float) -> Arrays:
 def _run(spec: RunSpec, members: list[Member], static: Mapping[str, np.ndarray]) -> Run:
     ts = times(spec)
     outcomes = [Outcome.at_start(float(ts[0])) for _ in members]
-    return Run(spec, members, static, outcomes, ts, stepping(spec, ts), stops(spec))
+    d = dimension_of(members[0].measure)
+    draws = 1 if spec.draws is None else len(members)
+    found = [observed(spec, d, Draw(spec.seed, i)) for i in range(draws)]
+    return Run(
+        spec,
+        members,
+        static,
+        outcomes,
+        ts,
+        stepping(spec, ts),
+        stops(spec),
+        found * (len(members) // draws),
+    )
 
 
 def _check_field(run: Run) -> None:

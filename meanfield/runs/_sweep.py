@@ -100,6 +100,11 @@ def begin_sweep(
     """
     refuse_other(out, SWEEP)
     spec = embedded(spec)
+    if spec.observe is not None:
+        raise InvalidInputError(
+            "A sweep keeps only where its flows end, so it observes nothing on the "
+            "way: leave out `observe`."
+        )
     if spec.is_family:
         raise InvalidInputError(
             "A cell of a sweep is one flow: leave out `draws` and `starts`, and sweep "

@@ -29,6 +29,7 @@ _REFUSED = {
     "terms": "it is a table",
     "frames": "a sweep keeps only where its flows end",
     "spacing": "a sweep keeps only where its flows end",
+    "observe": "a sweep keeps only where its flows end",
     "segment": "a sweep integrates its flows in one piece",
 }
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     PositiveFloat,
@@ -28,6 +29,17 @@ def _rectangular(value: Matrix) -> Matrix:
     if len({len(row) for row in rows}) > 1:
         raise ValueError("has rows of different lengths")
     return value
+
+
+def _names(value: Any) -> Any:
+    """Names in a list; as text they are separated by commas."""
+    return value.split(",") if isinstance(value, str) else value
+
+
+def _distinct(names: list[str]) -> list[str]:
+    if len(set(names)) < len(names):
+        raise ValueError("has a name twice")
+    return names
 
 
 _Numbers = Annotated[Matrix, AfterValidator(_rectangular)]
@@ -160,6 +172,15 @@ class RunSpec(AttentionSpec):
     precision: Annotated[
         Literal["double", "single"], Field(description="`double` or `single`")
     ] = "double"
+    observe: Annotated[
+        list[str] | None,
+        BeforeValidator(_names),
+        AfterValidator(lambda names: names and _distinct(names)),
+        Field(
+            min_length=1,
+            description="recorded at each frame: `energy`, or names of `list energies`",
+        ),
+    ] = None
     segment: Annotated[
         PositiveInt, Field(description="frames integrated and committed at once")
     ] = 20

@@ -54,6 +54,8 @@ def _explained(problem: ErrorDetails) -> str:
     key = ".".join(path)
     if problem["type"] == "missing":
         return f"`{key}` is missing."
+    if said:
+        return f"`{key}` {said}; got {_shown(problem)}."
     return f"`{key}` cannot be {_shown(problem)}: {_plain(problem['msg'])}."
 
 

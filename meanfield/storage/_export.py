@@ -12,7 +12,7 @@ import numpy as np
 from meanfield.errors import InvalidInputError
 
 from ._files import replace_file
-from ._schema import RUN, TIME
+from ._schema import RESERVED, RUN, TIME
 
 if TYPE_CHECKING:
     import xarray
@@ -29,7 +29,8 @@ def export(dataset: "xarray.Dataset", path: str | os.PathLike[str]) -> None:
     `.npz` holds all variables, and as JSON text `attrs` the dataset's attributes, with
     those and the dimensions of each variable under `variables`. `.csv` is one long
     table: a row for each token of each frame (`time`, `token`, `weight`, `position`,
-    `x0`, …), or for each frame of a Gaussian (`time`, `mean0`, …, `cov00`, …).
+    `x0`, …), or for each frame of a Gaussian (`time`, `mean0`, …, `cov00`, …); then a
+    column for each diagnostic, such as `energy`.
 
     Raises:
         InvalidInputError: if the suffix is unknown, or a table cannot show the dataset.
@@ -81,7 +82,13 @@ def _blocks(dataset: "xarray.Dataset", rows: Rows) -> Iterator[dict[str, np.ndar
         one = dataset.isel({RUN: run}, missing_dims="ignore")
         for index in range(dataset.sizes[TIME]):
             frame = one.isel({TIME: index})
-            yield {**label, TIME: frame[TIME].values, **rows(frame)}
+            yield {**label, TIME: frame[TIME].values, **rows(frame), **_numbers(frame)}
+
+
+def _numbers(frame: "xarray.Dataset") -> dict[str, np.ndarray]:
+    """What a frame has one number of: energies and other diagnostics."""
+    own = (name for name, each in frame.data_vars.items() if not each.dims)
+    return {str(name): frame[name].values for name in own if name not in RESERVED}
 
 
 def _point_rows(frame: "xarray.Dataset") -> dict[str, np.ndarray]:

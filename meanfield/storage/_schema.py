@@ -43,6 +43,8 @@ DIMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "factor": (TIME, "coord", "rank"),
         "weight": ("token",),
         "position": ("token",),
+        "energy": (TIME,),
+        "dissipation": (TIME,),
     }
 )
 """Dimensions of the variables a run may hold; all but `time` may lead with `run`."""

@@ -1,0 +1,233 @@
+"""Energies: numbers that a measure has, with their variations; and their registry."""
+
+import abc
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+from typing_extensions import override
+
+from meanfield._registry import Registry
+from meanfield._typing import Scalar
+from meanfield.errors import InvalidInputError, UnsupportedError
+from meanfield.fields import Convergence, worst
+from meanfield.measures import AbstractMeasure, Gaussian, Points
+from meanfield.tokens import Tokens
+
+
+class AbstractVariation(eqx.Module):
+    r"""$\delta E(\mu)$, frozen at one $\mu$: a function of a token; call it on any."""
+
+    @abc.abstractmethod
+    def __call__(self, tokens: Tokens) -> Float[Array, " n"]:
+        """The values at `tokens`."""
+
+    @property
+    @abc.abstractmethod
+    def convergence(self) -> Convergence | None:
+        """Error of the iteration behind it; `None` if there was none."""
+
+    def gradient(self, tokens: Tokens) -> Float[Array, "n d"]:
+        r"""$\nabla \delta E(\mu)$ at `tokens`."""
+        total = lambda x: jnp.sum(self(Tokens(x, tokens.position)))
+        return jax.grad(total)(tokens.x)  # a value depends on its own token alone
+
+
+class AbstractEnergy(eqx.Module):
+    r"""A function $E$ of a measure, $+\infty$ where its integrals diverge.
+
+    To write one, say what it is on points, on the moments of a Gaussian (smooth in
+    $\Sigma$ at singular ones too, where that makes sense), and its first variation.
+    Energies add up, and multiply by numbers.
+    """
+
+    @abc.abstractmethod
+    def on_points(self, mu: Points) -> Float[Array, ""]:
+        """The energy of weighted tokens."""
+
+    @abc.abstractmethod
+    def on_gaussian(
+        self, mean: Float[Array, " d"], covariance: Float[Array, "d d"]
+    ) -> Float[Array, ""]:
+        """The energy of the Gaussian of these moments."""
+
+    @abc.abstractmethod
+    def variation(self, mu: AbstractMeasure) -> AbstractVariation:
+        """The first variation, which works once and then answers for any tokens."""
+
+    def __call__(self, mu: AbstractMeasure) -> Float[Array, ""]:
+        """The energy of a measure.
+
+        Raises:
+            UnsupportedError: if this energy has no meaning on such a measure.
+            NotClosedError: if it has no closed form on a Gaussian.
+        """
+        if isinstance(mu, Points):
+            return self.on_points(mu)
+        gaussian = as_gaussian(mu)
+        return self.on_gaussian(gaussian.mean, gaussian.covariance)
+
+    def first_variation(
+        self, mu: AbstractMeasure, tokens: Tokens
+    ) -> Float[Array, " n"]:
+        r"""$\delta E(\mu)$ at `tokens`.
+
+        $E(\mu + h\nu) = E(\mu) + h\int \delta E(\mu)\,d\nu + o(h)$ for every $\nu$ of
+        total mass zero, so up to a constant; which one, the classes say. Source:
+        castin2025, section 5.1, which prints $d\mu$ (ERRATA C15).
+        """
+        return self.variation(mu)(tokens)
+
+    def gradient(self, mu: AbstractMeasure, tokens: Tokens) -> Float[Array, "n d"]:
+        r"""The Wasserstein gradient $\nabla_x \delta E(\mu)(x)$ at `tokens`."""
+        return self.variation(mu).gradient(tokens)
+
+    def slopes(self, mu: Gaussian) -> tuple[Float[Array, " d"], Float[Array, "d d"]]:
+        r"""$\partial_\alpha E$ and the symmetric $\partial_\Sigma E$ of a Gaussian.
+
+        With $dE = \partial_\alpha E\cdot d\alpha + \mathrm{tr}(\partial_\Sigma E\,
+        d\Sigma)$; at a singular $\Sigma$ too.
+        """
+        by_mean, by_covariance = jax.grad(self.on_gaussian, argnums=(0, 1))(
+            mu.mean, mu.covariance
+        )
+        return by_mean, (by_covariance + by_covariance.T) / 2
+
+    def __add__(self, other: "AbstractEnergy") -> "Combination":
+        """The sum of two energies."""
+        return Combination((1.0, 1.0), (self, other))
+
+    def __sub__(self, other: "AbstractEnergy") -> "Combination":
+        """The difference of two energies."""
+        return Combination((1.0, -1.0), (self, other))
+
+    def __mul__(self, factor: Scalar) -> "Combination":
+        """The energy times a number."""
+        return Combination((factor,), (self,))
+
+    def __rmul__(self, factor: Scalar) -> "Combination":
+        """The energy times a number."""
+        return self * factor
+
+    def __neg__(self) -> "Combination":
+        """Minus the energy."""
+        return self * -1.0
+
+
+class Combination(AbstractEnergy):
+    r"""$\sum_i c_i E_i$; its variation has the constants of its terms.
+
+    Attributes:
+        factors: $c_i$.
+        terms: $E_i$.
+    """
+
+    factors: tuple[Scalar, ...]
+    terms: tuple[AbstractEnergy, ...]
+
+    def __check_init__(self) -> None:
+        if not 0 < len(self.factors) == len(self.terms):
+            raise InvalidInputError(
+                "A combination needs one factor for each of its energies, at least "
+                f"one; got {len(self.factors)} and {len(self.terms)}."
+            )
+
+    @override
+    def on_points(self, mu: Points) -> Float[Array, ""]:
+        return _combined(self.factors, [term.on_points(mu) for term in self.terms])
+
+    @override
+    def on_gaussian(
+        self, mean: Float[Array, " d"], covariance: Float[Array, "d d"]
+    ) -> Float[Array, ""]:
+        values = [term.on_gaussian(mean, covariance) for term in self.terms]
+        return _combined(self.factors, values)
+
+    @override
+    def variation(self, mu: AbstractMeasure) -> AbstractVariation:
+        terms = tuple(term.variation(mu) for term in self.terms)
+        return CombinedVariation(self.factors, terms)
+
+
+class CombinedVariation(AbstractVariation):
+    """The same combination of variations."""
+
+    factors: tuple[Scalar, ...]
+    terms: tuple[AbstractVariation, ...]
+
+    @override
+    def __call__(self, tokens: Tokens) -> Float[Array, " n"]:
+        return _combined(self.factors, [term(tokens) for term in self.terms])
+
+    @property
+    @override
+    def convergence(self) -> Convergence | None:
+        known = [c for c in (term.convergence for term in self.terms) if c is not None]
+        if not known:
+            return None
+        return worst(
+            Convergence(*(jnp.stack(part) for part in zip(*known, strict=True)))
+        )
+
+
+class QuadraticVariation(AbstractVariation):
+    r"""$x \mapsto \tfrac12 (x-c)\cdot H(x-c) + \ell\cdot x$.
+
+    Attributes:
+        matrix: $H$, symmetric.
+        centre: $c$.
+        linear: $\ell$.
+    """
+
+    matrix: Float[Array, "d d"]
+    centre: Float[Array, " d"]
+    linear: Float[Array, " d"]
+
+    @override
+    def __call__(self, tokens: Tokens) -> Float[Array, " n"]:
+        z = tokens.x - self.centre[None, :]
+        return jnp.sum((z @ self.matrix) * z, axis=1) / 2 + tokens.x @ self.linear
+
+    @property
+    @override
+    def convergence(self) -> Convergence | None:
+        return None
+
+
+def as_gaussian(mu: AbstractMeasure) -> Gaussian:
+    """`mu`, if it is a Gaussian.
+
+    Raises:
+        UnsupportedError: if it is not.
+    """
+    if not isinstance(mu, Gaussian):
+        raise UnsupportedError(
+            f"Energies read points and Gaussians; got a {type(mu).__name__}."
+        )
+    return mu
+
+
+Factory = Callable[..., AbstractEnergy]
+
+energies: Registry[Factory] = Registry("energy")
+
+NATURAL: Mapping[str, str] = MappingProxyType(
+    {
+        "softmax": "interaction",
+        "exp": "interaction",
+        "l2": "interaction-l2",
+        "sinkhorn": "sinkhorn",
+    }
+)
+"""The energy whose slope an attention follows, where its matrices are symmetric."""
+
+FREE = ("entropy", "second-moment")
+"""Energies of the measure alone: of an attention only its dimension enters."""
+
+
+def _combined(factors: tuple[Scalar, ...], values: list[Array]) -> Array:
+    first, *others = [c * value for c, value in zip(factors, values, strict=True)]
+    return sum(others, first)

@@ -1,0 +1,185 @@
+r"""The interaction energy $\tfrac12\iint e^{s(x,y)}\,d\mu(x)\,d\mu(y)$."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+from typing_extensions import override
+
+from meanfield._typing import Numbers, Scalar
+from meanfield.errors import NotClosedError
+from meanfield.fields import Convergence
+from meanfield.linalg import psd_sqrt
+from meanfield.measures import AbstractMeasure, Gaussian, Points
+from meanfield.scores import (
+    AbstractQuadraticScore,
+    AbstractScore,
+    Dot,
+    SquaredDistance,
+    Transposed,
+)
+from meanfield.tokens import Tokens
+
+from ._energy import AbstractEnergy, AbstractVariation, as_gaussian, energies
+
+
+class Interaction(AbstractEnergy):
+    r"""$E(\mu) = \tfrac12\iint e^{s(x,y)}\,d\mu(x)\,d\mu(y)$, for any score.
+
+    The first variation is $\tfrac12\int (e^{s(x,y)} + e^{s(y,x)})\,d\mu(y)$, with no
+    constant added. Its flow is unnormalised attention; softmax attention is its flow
+    for the metric `Twisted`, where $A$ is symmetric.
+
+    Source: castin2025, section 5.4; sander2022, section 4, $\mathcal F^0$.
+
+    Attributes:
+        score: $s$, symmetric or not.
+    """
+
+    score: AbstractScore
+
+    @override
+    def on_points(self, mu: Points) -> Float[Array, ""]:
+        rows = mu.log_integral(self.score, mu.counted)
+        return jnp.exp(jax.nn.logsumexp(rows + mu.log_weights)) / 2
+
+    @override
+    def on_gaussian(
+        self, mean: Float[Array, " d"], covariance: Float[Array, "d d"]
+    ) -> Float[Array, ""]:
+        r"""In closed form for quadratic scores, $+\infty$ where the integral diverges.
+
+        For a `Dot` score without biases this is $\tfrac12\det(I - A\Sigma A^\top
+        \Sigma)^{-1/2} \exp(\tfrac12\alpha\cdot[(A + \Sigma^{-1})^\top(\Sigma^{-1} -
+        A\Sigma A^\top)^{-1}(A + \Sigma^{-1}) - \Sigma^{-1}]\alpha)$ of castin2025,
+        section 5.4, finite where $\Sigma^{-1} \succ A\Sigma A^\top$, without the
+        printed absolute value of the determinant (ERRATA C21).
+
+        Raises:
+            NotClosedError: if the score is not quadratic.
+        """
+        return jnp.exp(_log_double(_quadratic(self.score), mean, covariance)) / 2
+
+    @override
+    def variation(self, mu: AbstractMeasure) -> AbstractVariation:
+        if isinstance(mu, Points):
+            return PointsVariation(self.score, mu)
+        return GaussianVariation(_quadratic(self.score), as_gaussian(mu))
+
+
+class PointsVariation(AbstractVariation):
+    """The first variation at weighted tokens."""
+
+    score: AbstractScore
+    mu: Points
+
+    @override
+    def __call__(self, tokens: Tokens) -> Float[Array, " n"]:
+        seen = self.mu.log_integral(self.score, tokens)
+        seeing = self.mu.log_integral(Transposed(self.score), tokens)
+        return (jnp.exp(seen) + jnp.exp(seeing)) / 2
+
+    @property
+    @override
+    def convergence(self) -> Convergence | None:
+        return None
+
+
+class GaussianVariation(AbstractVariation):
+    """The first variation at a Gaussian, for a quadratic score."""
+
+    score: AbstractQuadraticScore
+    mu: Gaussian
+
+    @override
+    def __call__(self, tokens: Tokens) -> Float[Array, " n"]:
+        s, x = self.score, tokens.x
+        seen = _log_single(self.mu, s.B, x @ s.A.T + s.a[None, :])
+        seeing = _log_single(self.mu, s.C, x @ s.A + s.c[None, :])
+        by_query = x @ s.c - jnp.sum((x @ s.C) * x, axis=1) / 2 + s.constant
+        by_key = x @ s.a - jnp.sum((x @ s.B) * x, axis=1) / 2 + s.constant
+        return (jnp.exp(seen + by_query) + jnp.exp(seeing + by_key)) / 2
+
+    @property
+    @override
+    def convergence(self) -> Convergence | None:
+        return None
+
+
+def _log_single(
+    mu: Gaussian, B: Float[Array, "d d"], slopes: Float[Array, "n d"]
+) -> Float[Array, " n"]:
+    r"""$\log\int e^{y\cdot u - \frac12 y\cdot By}\,d\mu(y)$ for each slope $u$.
+
+    With $y = \alpha + Yw$, $G = I + Y^\top BY$ and $p = Y^\top(u - B\alpha)$ it is
+    $u\cdot\alpha - \tfrac12\alpha\cdot B\alpha - \tfrac12\log\det G +
+    \tfrac12 p\cdot G^{-1}p$, and $+\infty$ unless $G \succ 0$.
+    """
+    alpha, Y = mu.mean, mu.factor
+    gram = jnp.eye(Y.shape[1], dtype=Y.dtype) + Y.T @ B @ Y
+    p = (slopes - (B @ alpha)[None, :]) @ Y
+    root = jnp.linalg.cholesky(gram)
+    half = jax.scipy.linalg.solve_triangular(root, p.T, lower=True)
+    log_det = 2 * jnp.sum(jnp.log(jnp.diagonal(root)))
+    value = slopes @ alpha - alpha @ B @ alpha / 2
+    value = value + (jnp.sum(half**2, axis=0) - log_det) / 2
+    return jnp.where(jnp.isnan(log_det), jnp.inf, value)
+
+
+def _log_double(
+    score: AbstractQuadraticScore,
+    mean: Float[Array, " d"],
+    covariance: Float[Array, "d d"],
+) -> Float[Array, ""]:
+    r"""$\log\iint e^{s}\,dN\,dN$, smooth in $\Sigma$ at singular ones too.
+
+    On pairs $z = (x, y)$ of mean $m = (\alpha, \alpha)$ and covariance $D =
+    \mathrm{diag}(\Sigma, \Sigma)$ the score is $e + p\cdot z - \tfrac12 z\cdot Nz$
+    with $N = ((C, -A^\top), (-A, B))$ and $p = (c, a)$. Its Gaussian integral is
+    $e^{s(m)}\det(I + DN)^{-1/2}\exp(\tfrac12 q\cdot(I + DN)^{-1}Dq)$ with $q = p -
+    Nm$, finite where $I + D^{1/2}ND^{1/2} \succ 0$.
+    """
+    N = jnp.block([[score.C, -score.A.T], [-score.A, score.B]])
+    D = jax.scipy.linalg.block_diag(covariance, covariance)
+    m = jnp.concatenate([mean, mean])
+    p = jnp.concatenate([score.c, score.a])
+    system = jnp.eye(len(m), dtype=m.dtype) + D @ N
+    q = p - N @ m
+    at_mean = score.constant + p @ m - m @ N @ m / 2
+    log_det = jnp.linalg.slogdet(system)[1]
+    value = at_mean + (q @ jnp.linalg.solve(system, D @ q) - log_det) / 2
+    return jnp.where(_integrable(N, covariance), value, jnp.inf)
+
+
+def _integrable(N: Float[Array, "p p"], covariance: Float[Array, "d d"]) -> Array:
+    root = psd_sqrt(jax.lax.stop_gradient(covariance))
+    both = jax.scipy.linalg.block_diag(root, root)
+    inner = both @ jax.lax.stop_gradient(N) @ both
+    return jnp.linalg.eigvalsh(inner)[0] > -1
+
+
+def _quadratic(score: AbstractScore) -> AbstractQuadraticScore:
+    if not isinstance(score, AbstractQuadraticScore):
+        raise NotClosedError(
+            f"An interaction by a `{type(score).__name__}` score has no closed form on "
+            "a Gaussian; by a quadratic one it has (`Dot`, `SquaredDistance`). Use "
+            "points."
+        )
+    return score
+
+
+@energies.register("interaction")
+def interaction(
+    Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0
+) -> Interaction:
+    r"""Half the mean of the exponential of $Qx \cdot Ky/\epsilon$ over pairs."""
+    del V
+    return Interaction(Dot(Q, K, epsilon))
+
+
+@energies.register("interaction-l2")
+def interaction_l2(
+    Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0
+) -> Interaction:
+    r"""Half the mean of the exponential of $-|Qx - Ky|^2/\epsilon$ over pairs."""
+    del V
+    return Interaction(SquaredDistance(Q, K, epsilon))

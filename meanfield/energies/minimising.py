@@ -1,0 +1,119 @@
+"""Minimising movements: the distance of Gaussians, and implicit steps of a flow."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from scipy.optimize import minimize
+
+from meanfield._array import float_array
+from meanfield._typing import Numbers
+from meanfield.errors import InvalidInputError, SimulationFailed
+from meanfield.linalg import psd_sqrt
+from meanfield.measures import Gaussian
+
+from ._energy import AbstractEnergy
+
+
+def bures_squared(Sigma0: Numbers, Sigma1: Numbers) -> Float[Array, ""]:
+    r"""The squared Wasserstein distance of centred Gaussians, of any rank.
+
+    $\mathrm{tr}(\Sigma_0 + \Sigma_1 - 2(\Sigma_0^{1/2}\Sigma_1\Sigma_0^{1/2})^{1/2})$,
+    as $\min_R |\Sigma_0^{1/2} - \Sigma_1^{1/2}R|^2$ over rotations, which does not
+    cancel for close covariances. It has first derivatives, at positive definite
+    covariances, and no second ones.
+
+    Raises:
+        InvalidInputError: if they are not square matrices of one shape.
+    """
+    S0, S1 = float_array("Sigma0", Sigma0), float_array("Sigma1", Sigma1)
+    if S0.ndim != 2 or S0.shape != S1.shape or S0.shape[0] != S0.shape[1]:
+        raise InvalidInputError(
+            "`Sigma0` and `Sigma1` must be square matrices of one shape; got "
+            f"{S0.shape} and {S1.shape}."
+        )
+    Y0, Y1 = psd_sqrt(S0), psd_sqrt(S1)
+    U, _, Wt = jnp.linalg.svd(jax.lax.stop_gradient(Y1.T @ Y0))
+    return jnp.sum((Y0 - Y1 @ (U @ Wt)) ** 2)
+
+
+def jko_step(energy: AbstractEnergy, gaussian: Gaussian, tau: float) -> Gaussian:
+    r"""$\arg\min_\nu E(\nu) + W_2^2(\mu, \nu)/2\tau$ over Gaussians $\nu$.
+
+    One implicit step of the energy's flow, of first order in `tau`; castin2025, eq.
+    (5.1). The search is over symmetric maps $T$ of $\Sigma$ and means, so the rank of a
+    Gaussian does not grow: a singular one stays on its support.
+
+    Raises:
+        InvalidInputError: if `tau` is not positive.
+        SimulationFailed: if no minimum is found, as for an energy without lower bound
+            and a large `tau`.
+    """
+    if not tau > 0:
+        raise InvalidInputError(f"`tau` must be a positive step; got {tau}.")
+    problem = _Step(energy, gaussian, jnp.asarray(tau, gaussian.mean.dtype))
+    found = _minimiser(problem)
+    return problem.moved(found)
+
+
+class _Step(eqx.Module):
+    """The function that an implicit step minimises, times `tau`."""
+
+    energy: AbstractEnergy
+    start: Gaussian
+    tau: Float[Array, ""]
+
+    def __call__(self, change: Float[Array, " p"]) -> Float[Array, ""]:
+        shift, stretch = self._split(change)
+        moved = self.moved(change)
+        work = jnp.sum(shift**2) + jnp.sum((stretch @ self.start.factor) ** 2)
+        return self.tau * self.energy(moved) + work / 2
+
+    def moved(self, change: Float[Array, " p"]) -> Gaussian:
+        """The start, shifted and stretched."""
+        shift, stretch = self._split(change)
+        factor = self.start.factor + stretch @ self.start.factor
+        return Gaussian(self.start.mean + shift, factor)
+
+    def _split(self, change: Array) -> tuple[Array, Array]:
+        d = self.start.mean.shape[0]
+        rows, columns = np.tril_indices(d)
+        lower = jnp.zeros((d, d), change.dtype).at[rows, columns].set(change[d:])
+        return change[:d], (lower + lower.T) / 2
+
+
+def _minimiser(problem: _Step) -> Float[Array, " p"]:
+    """Trust regions down to where values are rounding, then Newton on the slope."""
+    d, dtype = problem.start.mean.shape[0], problem.start.mean.dtype
+    value = lambda x: _value(problem, jnp.asarray(x, dtype))
+    slope = lambda x: np.asarray(_slope(problem, jnp.asarray(x, dtype)), float)
+    curvature = lambda x: np.asarray(_curvature(problem, jnp.asarray(x, dtype)), float)
+    origin = np.zeros(d + d * (d + 1) // 2)
+    steepness = np.linalg.norm(slope(origin))
+    found = minimize(
+        lambda x: _or_infinite(float(value(x))),
+        origin,
+        jac=slope,
+        hess=curvature,
+        method="trust-exact",
+        options={"gtol": float(jnp.finfo(dtype).eps ** 0.5 * (1 + steepness))},
+    )
+    if not (found.success and np.isfinite(steepness)):
+        raise SimulationFailed(
+            "The implicit step found no minimum near the start; try a smaller `tau` "
+            f"({found.message.rstrip('.')})."
+        )
+    newton = np.linalg.solve(curvature(found.x), slope(found.x))
+    return jnp.asarray(found.x - newton, dtype)
+
+
+# Compiled once for all steps of an energy.
+_value = eqx.filter_jit(lambda problem, x: problem(x))
+_slope = eqx.filter_jit(lambda problem, x: jax.grad(problem)(x))
+_curvature = eqx.filter_jit(lambda problem, x: jax.hessian(problem)(x))
+
+
+def _or_infinite(value: float) -> float:
+    """What no step may accept, where the energy is not finite."""
+    return value if np.isfinite(value) else np.inf

@@ -1,0 +1,139 @@
+r"""Potential energies $\int U\,d\mu$."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from typing_extensions import override
+
+from meanfield._array import float_array, is_concrete
+from meanfield._typing import Numbers, Scalar
+from meanfield.errors import InvalidInputError, NotClosedError
+from meanfield.fields import Convergence
+from meanfield.measures import AbstractMeasure, Points
+from meanfield.tokens import Tokens
+
+from ._energy import (
+    AbstractEnergy,
+    AbstractVariation,
+    QuadraticVariation,
+    as_gaussian,
+    energies,
+)
+
+
+class Potential(AbstractEnergy):
+    r"""$E(\mu) = \int U\,d\mu$ on points; the first variation is $U$ itself.
+
+    Attributes:
+        function: $U$, of one state, in terms of `jax.numpy`.
+    """
+
+    function: Callable[[Float[Array, " d"]], Float[Array, ""]]
+
+    @override
+    def on_points(self, mu: Points) -> Float[Array, ""]:
+        # $U$ need not be finite at the origin, where excluded tokens are counted.
+        heaviest = mu.tokens.x[jnp.argmax(mu.log_weights)]
+        excluded = jnp.isneginf(mu.log_weights)[:, None]
+        x = jnp.where(excluded, heaviest[None, :], mu.tokens.x)
+        return mu.weights @ jax.vmap(self.function)(x)
+
+    @override
+    def on_gaussian(
+        self, mean: Float[Array, " d"], covariance: Float[Array, "d d"]
+    ) -> Float[Array, ""]:
+        raise NotClosedError(
+            "A potential of any shape has no closed form on a Gaussian; a "
+            "`QuadraticPotential` has. Use points."
+        )
+
+    @override
+    def variation(self, mu: AbstractMeasure) -> AbstractVariation:
+        if not isinstance(mu, Points):
+            as_gaussian(mu)
+        return PotentialVariation(self.function)
+
+
+class PotentialVariation(AbstractVariation):
+    """$U$ at tokens."""
+
+    function: Callable[[Float[Array, " d"]], Float[Array, ""]]
+
+    @override
+    def __call__(self, tokens: Tokens) -> Float[Array, " n"]:
+        return jax.vmap(self.function)(tokens.x)
+
+    @property
+    @override
+    def convergence(self) -> Convergence | None:
+        return None
+
+
+class QuadraticPotential(AbstractEnergy):
+    r"""$E(\mu) = \tfrac12\int (x - c)\cdot H(x - c)\,d\mu(x)$.
+
+    The first variation is $\tfrac12(x - c)\cdot H(x - c)$, with no constant added.
+
+    Args:
+        matrix: $H$, symmetric.
+        centre: $c$, zero if `None`.
+
+    Raises:
+        InvalidInputError: if `matrix` is not symmetric or `centre` does not fit it.
+    """
+
+    matrix: Float[Array, "d d"]
+    centre: Float[Array, " d"]
+
+    def __init__(self, matrix: Numbers, centre: Numbers | None = None) -> None:
+        H = float_array("matrix", matrix)
+        if H.ndim != 2 or H.shape[0] != H.shape[1]:
+            raise InvalidInputError(f"`matrix` must be square; got shape {H.shape}.")
+        if is_concrete(H) and not _symmetric(np.asarray(H)):
+            raise InvalidInputError("`matrix` must be symmetric, as a Hessian is.")
+        c = (
+            jnp.zeros(len(H), H.dtype)
+            if centre is None
+            else float_array("centre", centre)
+        )
+        if c.shape != H.shape[:1]:
+            raise InvalidInputError(
+                f"`centre` must be a vector of {len(H)} numbers; got shape {c.shape}."
+            )
+        self.matrix, self.centre = H, c
+
+    @override
+    def on_points(self, mu: Points) -> Float[Array, ""]:
+        values = self.variation(mu)(mu.counted)
+        return jnp.sum(jnp.where(jnp.isneginf(mu.log_weights), 0, mu.weights * values))
+
+    @override
+    def on_gaussian(
+        self, mean: Float[Array, " d"], covariance: Float[Array, "d d"]
+    ) -> Float[Array, ""]:
+        z = mean - self.centre
+        return (z @ self.matrix @ z + jnp.sum(self.matrix * covariance)) / 2
+
+    @override
+    def variation(self, mu: AbstractMeasure) -> AbstractVariation:
+        if not isinstance(mu, Points):
+            as_gaussian(mu)
+        return QuadraticVariation(self.matrix, self.centre, jnp.zeros_like(self.centre))
+
+
+def _symmetric(H: np.ndarray) -> bool:
+    slack = 10 * len(H) * np.finfo(H.dtype).eps * np.max(np.abs(H), initial=0)
+    return bool(np.all(np.abs(H - H.T) <= slack))
+
+
+@energies.register("second-moment")
+def second_moment(
+    Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0
+) -> QuadraticPotential:
+    """Half the second moment about the origin; of `V` the dimension alone enters."""
+    del Q, K, epsilon
+    value = float_array("V", V)
+    return QuadraticPotential(jnp.eye(value.shape[-1], dtype=value.dtype))

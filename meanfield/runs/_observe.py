@@ -1,0 +1,133 @@
+"""Energies along a run: at each frame their values, and the rates they change at."""
+
+from collections.abc import Mapping
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PyTree
+
+from meanfield.dynamics import AbstractDynamics
+from meanfield.energies import FREE, NATURAL, AbstractEnergy, dissipation, energies
+from meanfield.errors import InvalidInputError
+from meanfield.measures import AbstractMeasure
+from meanfield.spec import RunSpec
+
+from ._attention import parameters, scaled
+from ._build import Member
+from ._measures import Arrays
+from ._parameters import Draw
+from ._precision import typed
+
+Energies = dict[str, AbstractEnergy]  # by the suffix of their variables
+
+
+def observed(spec: RunSpec, d: int, draw: Draw) -> Energies:
+    """The energies that a spec asks to observe.
+
+    Raises:
+        InvalidInputError: if one depends on parameters that the run has not one of.
+        UnknownNameError: if a name is not registered.
+    """
+    found: Energies = {}
+    for name in spec.observe or ():
+        chosen = _natural(spec) if name == "energy" else name
+        make = energies[chosen]
+        given = (jnp.eye(d),) * 3
+        if chosen not in FREE:
+            _check_single(spec, name)
+            Q, K, V = parameters(spec, d, draw)
+            given = (*scaled(spec, Q, K), V)
+        suffix = "" if name == "energy" else f"_{name.replace('-', '_')}"
+        found[suffix] = typed(spec, make(*given, epsilon=spec.epsilon))
+    return found
+
+
+def variables(spec: RunSpec) -> list[str]:
+    """The names of the variables that observing adds."""
+    names = [name.replace("-", "_") for name in spec.observe or ()]
+    suffixes = ["" if name == "energy" else f"_{name}" for name in names]
+    return [f"{what}{s}" for s in suffixes for what in ("energy", "dissipation")]
+
+
+def check_observable(own: Member, found: Energies) -> None:
+    """Lets an energy that has no meaning here fail before anything is written.
+
+    Raises:
+        UnsupportedError: if a measure has no such energy.
+    """
+    t = jnp.zeros(())
+    eqx.filter_eval_shape(lambda: _at(found, own.dynamics, own.measure, t))
+
+
+def observables(
+    own: Member, found: Energies, frames: Mapping[str, np.ndarray], length: int
+) -> Arrays:
+    """What is observed of one member at its frames.
+
+    Frames are filled up to `length`, the same for every segment: all then share one
+    compilation, and a resumed run has the same bits.
+    """
+    kept = len(frames["time"])
+    pick = np.minimum(np.arange(length), kept - 1)
+    ts, *arrays = (
+        jnp.asarray(frames[name][pick])
+        for name in (("time", "x") if "x" in frames else ("time", "mean", "factor"))
+    )
+    coordinates = tuple(arrays) if len(arrays) > 1 else arrays[0]
+    along = _along(found, own.dynamics, own.measure, ts, coordinates)
+    names = [f"{what}{s}" for s in found for what in ("energy", "dissipation")]
+    return {name: np.asarray(along[name])[:kept] for name in names}
+
+
+@eqx.filter_jit
+def _along(
+    found: Energies,
+    dynamics: AbstractDynamics,
+    mu: AbstractMeasure,
+    ts: Float[Array, " times"],
+    coordinates: PyTree[Array],
+) -> dict[str, Float[Array, " times"]]:
+    """One frame after the other, to hold the memory of one."""
+    at = lambda frame: _at(found, dynamics, mu.at(frame[1]), frame[0])
+    return jax.lax.map(at, (ts, coordinates))
+
+
+def _at(
+    found: Energies,
+    dynamics: AbstractDynamics,
+    mu: AbstractMeasure,
+    t: Float[Array, ""],
+) -> dict[str, Float[Array, ""]]:
+    field = dynamics.field(t, mu)
+    values = {f"energy{suffix}": energy(mu) for suffix, energy in found.items()}
+    rates = {f"dissipation{s}": dissipation(e, mu, field) for s, e in found.items()}
+    return values | rates
+
+
+def _natural(spec: RunSpec) -> str:
+    if spec.attention in NATURAL and spec.iterations is None:
+        return NATURAL[spec.attention]
+    after = "" if spec.iterations is None else " after finitely many iterations"
+    raise InvalidInputError(
+        f"`{spec.attention}` attention{after} follows no energy that is known; "
+        f"observe one of {', '.join(energies)}."
+    )
+
+
+def _check_single(spec: RunSpec, name: str) -> None:
+    """An energy of scores is one of a single attention, the same at all times."""
+    several = {
+        "heads": spec.heads > 1,
+        "layers": bool(spec.layers),
+        "terms": bool(spec.terms),
+        "mask": spec.mask is not None,
+        "model": spec.model is not None,
+    }
+    found = next((key for key, there in several.items() if there), None)
+    if found is not None:
+        raise InvalidInputError(
+            f"`observe = {name}` needs one unmasked attention that does not change in "
+            f"time, and this run has `{found}`; these need none: {', '.join(FREE)}."
+        )
