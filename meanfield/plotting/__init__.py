@@ -1,4 +1,4 @@
-"""Pictures of runs: an xarray `Dataset` in, a matplotlib `Figure` out; never JAX.
+"""Pictures of runs, pages of reports: plain data in, a figure or HTML out; never JAX.
 
 Names are loaded at first use, so importing this package costs next to nothing.
 """
@@ -21,7 +21,13 @@ if TYPE_CHECKING:
     from .animation import animate
     from .covariance_cone import draw_cone
     from .gallery import panels
-    from .pages import cone_page, save_page
+    from .pages import (
+        cone_page,
+        save_page,
+        save_statements_page,
+        statements_page,
+        typeset,
+    )
     from .trace_one_disc import draw_disc
 
 __all__ = [
@@ -40,7 +46,10 @@ __all__ = [
     "panels",
     "save",
     "save_page",
+    "save_statements_page",
+    "statements_page",
     "style",
+    "typeset",
 ]
 
 _HOMES = {
@@ -59,7 +68,10 @@ _HOMES = {
     "panels": ".gallery",
     "save": "._output",
     "save_page": ".pages",
+    "save_statements_page": ".pages",
+    "statements_page": ".pages",
     "style": "._style",
+    "typeset": ".pages",
 }
 
 

@@ -4,10 +4,11 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from meanfield.errors import InvalidInputError, ResourceError
+from meanfield.errors import InvalidInputError
 
 from ._png import paletted
 from ._style import style
+from ._unwritable import unwritable
 
 _SUFFIXES = (".pdf", ".png", ".svg")
 
@@ -38,14 +39,6 @@ def save(figure: Figure, path: str | Path) -> tuple[Path, ...]:
         except OSError as error:
             raise unwritable(file, error) from error
     return files
-
-
-def unwritable(path: Path, error: OSError) -> ResourceError:
-    """The error for a file that the system refuses to write."""
-    reason = error.strerror or str(error)
-    return ResourceError(
-        f"Cannot write `{path}`: {reason}; choose an existing, writable folder."
-    )
 
 
 def _write(figure: Figure, file: Path) -> None:

@@ -15,11 +15,11 @@ from meanfield.errors import InvalidInputError, ResourceError
 
 from ._data import cloud
 from ._observables import even_frames
-from ._output import unwritable
 from ._panels import annotate, titled_figure
 from ._plane import frame_plane
 from ._scenes import AbstractScene, LineScene, PlaneScene
 from ._style import CYCLE, PALE, style
+from ._unwritable import unwritable
 from ._views import Projection, projection, rms_radii, robust_windows, window
 
 # Frames of the file; a longer run is thinned evenly.

@@ -2,19 +2,15 @@
 
 import html
 import json
-import re
 from pathlib import Path
 
 import xarray as xr
 
-from meanfield.errors import InvalidInputError
-from meanfield.plotting._output import unwritable
-
 from ._payload import payload
+from ._writing import filled, page_file, source, written
 
 _SCRIPTS = ("data.js", "camera.js", "painter.js", "controls.js")
 _UNTITLED = "Covariances in the cone"
-_SUFFIX = ".html"
 
 
 def save_page(dataset: xr.Dataset, path: str | Path) -> Path:
@@ -24,18 +20,8 @@ def save_page(dataset: xr.Dataset, path: str | Path) -> Path:
         InvalidInputError: if the suffix is another one, or as `cone_page` does.
         ResourceError: if the file cannot be written.
     """
-    target = Path(path)
-    if target.suffix.lower() not in ("", _SUFFIX):
-        raise InvalidInputError(
-            f"A page cannot be written as `{target.suffix}`; use `{_SUFFIX}`."
-        )
-    file = target if target.suffix else target.with_suffix(_SUFFIX)
-    page = cone_page(dataset)
-    try:
-        file.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise unwritable(file, error) from error
-    return file
+    file = page_file(path)
+    return written(file, cone_page(dataset))
 
 
 def cone_page(dataset: xr.Dataset) -> str:
@@ -52,16 +38,11 @@ def cone_page(dataset: xr.Dataset) -> str:
     data = payload(dataset)
     parts = {
         "title": html.escape(title),
-        "style": _source("cone.css"),
-        "script": "\n".join(_source(name) for name in _SCRIPTS),
+        "style": source("palette.css", "cone.css"),
+        "script": source(*_SCRIPTS),
         "data": _inert(json.dumps(data, allow_nan=False, separators=(",", ":"))),
     }
-    # One pass: what is filled in is not searched for further fields.
-    return re.sub(r"\{\{(\w+)\}\}", lambda field: parts[field[1]], _source("cone.html"))
-
-
-def _source(name: str) -> str:
-    return Path(__file__).with_name(name).read_text(encoding="utf-8")
+    return filled(source("cone.html"), parts)
 
 
 def _inert(text: str) -> str:

@@ -1,0 +1,168 @@
+"""Evidence as small pictures: SVG in the colours of the page around it."""
+
+import html
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ._axes import Axis, Tick, even_ticks, log_ticks, spanning
+from ._mathml import typeset
+from ._numerals import finite, plain
+
+_WIDTH, _HEIGHT = 244, 150
+_LEFT, _RIGHT, _TOP, _BOTTOM = 42.0, 236.0, 22.0, 116.0
+_KEPT = 120  # points of a history
+_HALF_A_DECADE, _FIVE_PERCENT = 0.5, 0.02
+_FARTHEST = 300.0  # decades from one: beyond, doubles end
+
+Record = Mapping[str, Any]
+Point = tuple[float, float]
+
+
+def plot(check: Record) -> str:
+    """The figure of a check's evidence; nothing if it has none that can be drawn."""
+    evidence = check["evidence"] or {}
+    drawing = _DRAWINGS.get(evidence.get("kind", ""))
+    return "" if drawing is None else drawing(check, evidence)
+
+
+def _fit(check: Record, evidence: Record) -> str:
+    """Points in logarithmic axes, the fitted line, and the wedge of its interval."""
+    pairs = list(zip(evidence["x"], evidence["y"], strict=True))
+    points = [(math.log10(x), math.log10(y)) for x, y in pairs if _positive(x, y)]
+    slope, half = evidence["slope"], evidence["half_width"]
+    words = f"slope {_number(slope)} ± {_number(half, 2)}"
+    if len(points) < len(pairs):
+        words += f"; {len(pairs) - len(points)} of {len(pairs)} points cannot be drawn"
+    names = (evidence["x_name"], evidence["y_name"])
+    if not points:
+        return _figure("", check["label"], words)
+    x_axis = spanning([x for x, _ in points], _LEFT, _RIGHT, least=_HALF_A_DECADE)
+    y_axis = spanning([y for _, y in points], _BOTTOM, _TOP, least=_HALF_A_DECADE)
+    marks = "".join(
+        f'<circle class="dot" cx="{x_axis.at(x):.1f}" cy="{y_axis.at(y):.1f}" r="2.6"/>'
+        for x, y in points
+    )
+    line = (
+        _line(points, (float(slope), half), (x_axis, y_axis)) if finite(slope) else ""
+    )
+    frame = _frame((x_axis, log_ticks(x_axis)), (y_axis, log_ticks(y_axis)), names)
+    says = f"{names[1]} against {names[0]}, logarithmic: {words}"
+    return _figure(_svg(frame + line + marks, says), check["label"], words)
+
+
+def _line(
+    points: Sequence[Point], slope: tuple[float, Any], axes: tuple[Axis, Axis]
+) -> str:
+    """The least-squares line, and the wedge of the slopes in the interval."""
+    x_axis, y_axis = axes
+    x0 = sum(x for x, _ in points) / len(points)
+    y0 = sum(y for _, y in points) / len(points)
+    ends = (x_axis.low, x_axis.high)
+    along = lambda s: [(x_axis.at(x), y_axis.at(y0 + s * (x - x0))) for x in ends]
+    half = slope[1] if finite(slope[1]) else 0.0
+    (a, b), (c, d) = along(slope[0] - half), along(slope[0] + half)
+    wedge = f'<path class="wedge" d="M{_joined([a, b, d, c])}Z"/>'
+    return _clipped(f'{wedge}<path class="fit" d="M{_joined(along(slope[0]))}"/>')
+
+
+def _ascent(check: Record, evidence: Record) -> str:
+    """The largest ratio found by each step, against the bound; logarithmic."""
+    history, bound = evidence["history"], check["bound"]
+    points = [
+        (float(step), value / math.log(10))
+        for step, value in enumerate(history, 1)
+        if finite(value) and abs(value) < _FARTHEST * math.log(10)
+    ]
+    words = f"{_number(check['observed'])} found, bound {_number(bound)}"
+    if len(points) < len(history):
+        words += (
+            f"; {len(history) - len(points)} of {len(history)} steps cannot be drawn"
+        )
+    if not points:
+        return _figure("", check["label"], words)
+    level = [math.log10(bound)] if _positive(bound) else []
+    heights = [*(y for _, y in points), *level]
+    x_axis = spanning([x for x, _ in points], _LEFT, _RIGHT, least=1.0)
+    y_axis = spanning(heights, _BOTTOM, _TOP, least=_FIVE_PERCENT)
+    trace = [(x_axis.at(x), y_axis.at(y)) for x, y in thinned(points)]
+    lines = "".join(
+        f'<path class="bound" d="M{_LEFT} {y_axis.at(y):.1f}H{_RIGHT}"/>' for y in level
+    )
+    lines += f'<path class="fit" d="M{_joined(trace)}"/>'
+    x, y = trace[-1]
+    lines += f'<circle class="end" cx="{x:.1f}" cy="{y:.1f}" r="2.6"/>'
+    frame = _frame(
+        (x_axis, even_ticks(x_axis)), (y_axis, log_ticks(y_axis)), ("step", "ratio")
+    )
+    return _figure(_svg(frame + lines, f"ascent: {words}"), check["label"], words)
+
+
+def thinned(points: Sequence[Point]) -> list[Point]:
+    """At most 120 of the points: evenly, with both ends and the highest."""
+    last = len(points) - 1
+    if last < _KEPT:
+        return list(points)
+    kept = {round(i * last / (_KEPT - 2)) for i in range(_KEPT - 1)}
+    top = max(range(len(points)), key=lambda i: points[i][1])
+    return [points[i] for i in sorted(kept | {top})]
+
+
+_DRAWINGS = {"fit": _fit, "ascent": _ascent}
+
+
+def _frame(
+    across: tuple[Axis, list[Tick]], up: tuple[Axis, list[Tick]], names: Sequence[str]
+) -> str:
+    (x_axis, x_ticks), (y_axis, y_ticks) = across, up
+    marks = [f'<path class="axis" d="M{_LEFT} {_TOP}V{_BOTTOM}H{_RIGHT}"/>']
+    for tick, label in x_ticks:
+        x = x_axis.at(tick)
+        marks.append(f'<path class="axis" d="M{x:.1f} {_BOTTOM}v3"/>')
+        marks.append(_text(label, x, _BOTTOM + 13, "middle"))
+    for tick, label in y_ticks:
+        y = y_axis.at(tick)
+        marks.append(f'<path class="axis" d="M{_LEFT} {y:.1f}h-3"/>')
+        marks.append(_text(label, _LEFT - 5, y + 3, "end"))
+    marks.append(_text(names[0], (_LEFT + _RIGHT) / 2, 144.0, "middle"))
+    marks.append(_text(names[1], 4.0, 11.0, "start"))
+    return "".join(marks)
+
+
+def _text(words: str, x: float, y: float, anchor: str) -> str:
+    place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
+    return f"<text {place}>{html.escape(words)}</text>"
+
+
+def _clipped(marks: str) -> str:
+    """What of the marks lies within the axes: a nested picture clips."""
+    box = f"{_LEFT} {_TOP} {_RIGHT - _LEFT} {_BOTTOM - _TOP}"
+    x, y, width, height = box.split()
+    place = f'x="{x}" y="{y}" width="{width}" height="{height}"'
+    return f'<svg {place} viewBox="{box}">{marks}</svg>'
+
+
+def _svg(marks: str, says: str) -> str:
+    box = f'width="{_WIDTH}" height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}"'
+    return f'<svg {box} role="img" aria-label="{html.escape(says)}">{marks}</svg>'
+
+
+def _figure(picture: str, label: str, words: str) -> str:
+    caption = f"<figcaption>{typeset(label)}: {html.escape(words)}</figcaption>"
+    return f'<figure class="plot">{picture}{caption}</figure>'
+
+
+def _joined(points: Sequence[Point]) -> str:
+    return "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
+
+
+def _positive(*numbers: Any) -> bool:
+    """Whether all have a logarithm that a picture can show."""
+    return all(
+        finite(number) and number > 0 and abs(math.log10(number)) < _FARTHEST
+        for number in numbers
+    )
+
+
+def _number(value: Any, digits: int = 4) -> str:
+    return plain(float(value), digits) if finite(value) else "not finite"

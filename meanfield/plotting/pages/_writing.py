@@ -1,0 +1,51 @@
+"""Pages as files, and the sources they are filled from."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from meanfield.errors import InvalidInputError
+from meanfield.plotting._unwritable import unwritable
+
+_SUFFIX = ".html"
+
+
+def page_file(path: str | Path) -> Path:
+    """The file of a page: `path`, to which `.html` is added if it has no suffix.
+
+    Raises:
+        InvalidInputError: if the suffix is another one.
+    """
+    target = Path(path)
+    if target.suffix.lower() not in ("", _SUFFIX):
+        raise InvalidInputError(
+            f"A page cannot be written as `{target.suffix}`; use `{_SUFFIX}`."
+        )
+    return target if target.suffix else target.with_suffix(_SUFFIX)
+
+
+def written(file: Path, page: str) -> Path:
+    """The file, once the page is in it.
+
+    Raises:
+        ResourceError: if the file cannot be written.
+    """
+    try:
+        file.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise unwritable(file, error) from error
+    return file
+
+
+def source(*names: str) -> str:
+    """The text of files beside this one, one after the other."""
+    folder = Path(__file__).parent
+    return "\n".join((folder / name).read_text(encoding="utf-8") for name in names)
+
+
+def filled(template: str, parts: Mapping[str, str]) -> str:
+    """The template with each `{{name}}` replaced by the part of that name.
+
+    In one pass: what is filled in is not searched for further fields.
+    """
+    return re.sub(r"\{\{(\w+)\}\}", lambda field: parts[field[1]], template)

@@ -1,0 +1,180 @@
+"""Reports of made-up verifications, with every case that a page must show."""
+
+import math
+from typing import Any
+
+Record = dict[str, Any]
+
+CLAIM = (
+    r"$\Gamma^{SM}_{N(\alpha,\Sigma)}(x) = V(\alpha + \Sigma A x)$ and "
+    r"$\|\Gamma_\mu(x) - \Gamma_\nu(x)\| \le 2\,\|V\|\,\|A\|\,R^2\,W_1(\mu, \nu)$."
+)
+
+
+def fit(slope: float = 2.0, points: int = 4) -> Record:
+    x = [0.01 / 2**i for i in range(points)]
+    return {
+        "kind": "fit",
+        "x": x,
+        "y": [3.0 * value**slope for value in x],
+        "slope": slope,
+        "half_width": 0.02,
+        "x_name": "ε",
+        "y_name": "error",
+    }
+
+
+def ascent(steps: int = 150, top: float = 0.98) -> Record:
+    rise = [math.log(top) - 4.0 * math.exp(-6.0 * i / steps) for i in range(steps)]
+    atoms = [[0.123456789, -1.0], [2.0, 1e-12]]
+    return {"kind": "ascent", "history": rise, "witness": {"z": atoms, "scale": 0.5}}
+
+
+def check(label: str, observed: float | None, **changes: Any) -> Record:
+    """A check of an identity that holds if it is below its tolerance."""
+    made = {
+        "label": label,
+        "observed": observed,
+        "relation": "<=",
+        "bound": 0.0,
+        "tolerance": 1e-11,
+        "why": "rounding of 1e4 operations, $10^4 u$",
+        "tightness": None,
+        "evidence": None,
+    }
+    made |= changes
+    number = observed if observed is not None else math.nan
+    excess = {
+        "<=": number - made["bound"],
+        ">=": made["bound"] - number,
+        "=": abs(number - made["bound"]),
+    }[made["relation"]]
+    return {
+        "holds": excess <= made["tolerance"],
+        "violated": excess >= 10 * made["tolerance"] and excess > 0,
+    } | made
+
+
+def trial(role: str, *checks: Record, error: str = "") -> Record:
+    name = "holds" if role in ("statement", "corrected") else "violated"
+    good = bool(checks) and all(each[name] for each in checks)
+    return {"role": role, "passed": good, "error": error, "checks": list(checks)}
+
+
+def statement(id: str, *trials: Record, **changes: Any) -> Record:  # noqa: A002
+    made = {
+        "id": id,
+        "aliases": [],
+        "paper": id.split(":")[0],
+        "group": "Gaussians under softmax attention",
+        "source": "Lemma 4.1, §4.1",
+        "claim": CLAIM,
+        "hypotheses": r"any $\Sigma \succeq 0$, $A = K^\top Q$",
+        "protocol": "The closed form against softmax over Gauss–Hermite nodes.",
+        "remark": "",
+        "control": "the velocity is taken half as large",
+        "errata": [],
+        "printed": "",
+        "corrected": "",
+        "counterexample": "",
+        "seconds": 1.25,
+        "trials": list(trials),
+        "passed": bool(trials) and all(each["passed"] for each in trials),
+    }
+    return made | changes
+
+
+def report(*statements: Record, **changes: Any) -> Record:
+    return {
+        "format": "meanfield-verification-1",
+        "size": "quick",
+        "seed": 0,
+        "dtype": "float64",
+        "passed": all(each["passed"] for each in statements),
+        "statements": list(statements),
+    } | changes
+
+
+def identity(id: str = "castin2025:lemma-4.1", **changes: Any) -> Record:  # noqa: A002
+    return statement(
+        id,
+        trial(
+            "statement", *(check(f"velocity, $d = {d}$", 2.13e-13) for d in (1, 2, 3))
+        ),
+        trial("control", check("velocity, $d = 1$", 0.4871234)),
+        aliases=[f"{id}-alias"],
+        **changes,
+    )
+
+
+def order(id: str = "castin2025:sec-2.2-expansion", **changes: Any) -> Record:  # noqa: A002
+    what: Record = {"relation": "=", "tolerance": 0.095, "why": "95 % interval"}
+    return statement(
+        id,
+        trial(
+            "statement",
+            check("order in ε", 2.0, bound=2.0, evidence=fit(2.0), **what),
+        ),
+        trial(
+            "control",
+            check("order in ε", 0.998, bound=2.0, evidence=fit(0.998), **what),
+        ),
+        **changes,
+    )
+
+
+def inequality(id: str = "castin2025:lemma-b.7", **changes: Any) -> Record:  # noqa: A002
+    what: Record = {"bound": 1.0, "tolerance": 1e-9, "why": "rounding of the ratio"}
+    return statement(
+        id,
+        trial(
+            "statement",
+            check("largest ratio", 0.98, tightness=0.98, evidence=ascent(), **what),
+        ),
+        trial(
+            "control",
+            check(
+                "largest ratio",
+                1.62,
+                tightness=1.62,
+                evidence=ascent(400, 1.62),
+                **what,
+            ),
+        ),
+        **changes,
+    )
+
+
+def erratum(id: str = "castin2025:prop-4.15", **changes: Any) -> Record:  # noqa: A002
+    return statement(
+        id,
+        trial("statement", check("covariance", 6e-16)),
+        trial("control", check("covariance", 0.2)),
+        trial("printed", check("covariance as printed", 0.3771234)),
+        trial("corrected", check("covariance as corrected", 6e-16)),
+        errata=["C12"],
+        printed=r"$C = (\Sigma^{1/2} A \Sigma A^\top \Sigma^{1/2}"
+        r" + \tfrac{\varepsilon^2}{4} I)^{1/2}$",
+        corrected=r"$C = (\Sigma^{1/2} A^\top \Sigma A \Sigma^{1/2}"
+        r" + \tfrac{\varepsilon^2}{4} I)^{1/2}$",
+        counterexample=r"$A = \begin{pmatrix} 0.6 & -0.5 \\ 0.2 & 0.4 \end{pmatrix}$,"
+        r" $\varepsilon = 1$, $V = I$",
+        remark="The proof has a slip; `lemma-4.14` is right.",
+        group="Sinkhorn attention",
+        **changes,
+    )
+
+
+def broken(id: str = "sander2022:thm-1", **changes: Any) -> Record:  # noqa: A002
+    """The trial of the claim raised, and the control is not finite."""
+    return statement(
+        id,
+        trial("statement", error="ValueError: shapes <2> & $3 do not agree"),
+        trial("control", check("norm", None), check("norm", math.nan)),
+        group="Limits of small ε",
+        **changes,
+    )
+
+
+def whole() -> Record:
+    return report(identity(), order(), inequality(), erratum(), broken())

@@ -1,0 +1,383 @@
+"""The page of statements: one file, no network, every number of the report."""
+
+import copy
+import json
+import math
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+import statements_report as made
+from statements_report import Record
+from typing_extensions import override
+
+from meanfield.errors import InvalidInputError, ResourceError
+from meanfield.plotting import save_statements_page, statements_page, typeset
+
+HOSTILE = "</code><script>alert(1)</script> {{style}} & <b> 'x' \"y\""
+
+
+class Outline(HTMLParser):
+    """Tags with their attributes, each with the text directly behind it."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[tuple[str, str]] = []
+        self.feed(page)
+
+    @override
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    @override
+    def handle_data(self, data: str) -> None:
+        self.texts.append((self.tags[-1][0] if self.tags else "", data))
+
+    def values(self, name: str) -> list[str]:
+        """Of an attribute, wherever it stands."""
+        return [attrs[name] or "" for _, attrs in self.tags if name in attrs]
+
+    def text(self, *tags: str) -> str:
+        """All of it, or what follows these tags."""
+        return "".join(data for tag, data in self.texts if not tags or tag in tags)
+
+
+def page_of(*statements: Record, **changes: Any) -> str:
+    return statements_page(made.report(*statements, **changes))
+
+
+def counts(page: str) -> list[tuple[int, int]]:
+    """How many of how many, by role."""
+    listed = re.search(r'<ul class="counts">(.*?)</ul>', page, re.DOTALL)
+    assert listed is not None
+    found = re.findall(r"<b[^>]*>(\d+)</b> of (\d+)", listed[1])
+    return [(int(good), int(all_)) for good, all_ in found]
+
+
+def test_a_page_fetches_nothing() -> None:
+    page = statements_page(made.whole())
+    outline = Outline(page)
+    for tag, attributes in outline.tags:
+        assert tag not in {"link", "img", "iframe", "object", "embed", "base"}
+        assert not {"src", "srcset", "action"} & set(attributes)
+    assert all(link.startswith("#") for link in outline.values("href"))
+    code = outline.text("script", "style")
+    for word in ("http:", "https:", "//www", "fetch(", "import ", "url(", "XMLHttp"):
+        assert word not in code
+    assert "http" not in page.replace("http-equiv", "")
+    policies = [attrs["content"] for _, attrs in outline.tags if "http-equiv" in attrs]
+    assert policies[0] is not None
+    assert policies[0].startswith("default-src 'none'")
+
+
+def test_every_statement_is_anchored_once_and_every_link_arrives() -> None:
+    report = made.whole()
+    outline = Outline(statements_page(report))
+    anchors = outline.values("id")
+    assert len(anchors) == len(set(anchors))
+    for each in report["statements"]:
+        assert {each["id"], *each["aliases"]} <= set(anchors)
+    links = [link.removeprefix("#") for link in outline.values("href")]
+    assert set(links) <= set(anchors)
+    entries = [link for link in links if ":" in link]
+    assert {each["id"] for each in report["statements"]} <= set(entries)
+
+
+def test_the_markup_is_balanced() -> None:
+    page = statements_page(made.whole())
+    for tag in ("article", "section", "table", "div", "svg", "math", "details", "ul"):
+        opened = re.findall(rf"<{tag}[\s>]", page)
+        assert len(opened) == page.count(f"</{tag}>"), tag
+
+
+def test_every_role_is_shown_with_its_numbers() -> None:
+    page = page_of(made.erratum())
+    text = Outline(page).text()
+    titles = ("The claim", "The control", "As printed", "As corrected")
+    assert all(title in text for title in titles)
+    assert "The velocity is taken half as large." in text
+    assert 'data-kinds="errata"' in page
+    assert "erratum C12" in text
+    assert "Counterexample." in text
+    assert 'title="0.3771234"' in page
+    assert page.count("<math ") >= 6
+    assert counts(page) == [(1, 1)] * 4
+
+
+def test_tables_have_captions_and_heads() -> None:
+    report = made.whole()
+    outline = Outline(statements_page(report))
+    names = [tag for tag, _ in outline.tags]
+    trials = [trial for each in report["statements"] for trial in each["trials"]]
+    checks = [check for trial in trials for check in trial["checks"]]
+    measured = [trial for trial in trials if trial["checks"]]
+    assert names.count("table") == names.count("caption") == len(measured)
+    assert outline.values("scope").count("row") == len(checks)
+    headings = [int(name[1]) for name in names if re.fullmatch(r"h[1-6]", name)]
+    assert headings.count(1) == 1
+
+
+def test_text_is_text_whatever_it_holds() -> None:
+    words = [
+        *("source", "claim", "hypotheses", "protocol", "remark", "group"),
+        *("control", "printed", "corrected", "counterexample"),
+    ]
+    hostile: Record = {**made.erratum(), **dict.fromkeys(words, HOSTILE)}
+    hostile["errata"] = [HOSTILE]
+    for trial in hostile["trials"]:
+        trial["error"] = HOSTILE
+        for check in trial["checks"]:
+            check |= {"label": HOSTILE, "why": HOSTILE}
+    outline = Outline(page_of(hostile, size=HOSTILE, dtype=HOSTILE))
+    names = [tag for tag, _ in outline.tags]
+    assert names.count("script") == 1
+    assert names.count("b") == len(counts(page_of(hostile)))
+    assert outline.text().count("<script>alert(1)</script> {{style}}") > len(words)
+
+
+def test_labels_and_witnesses_of_plots_are_text_too() -> None:
+    hostile = made.inequality()
+    hostile["trials"][0]["checks"][0]["label"] = HOSTILE
+    hostile["trials"][0]["checks"][0]["evidence"]["witness"] = {HOSTILE: [HOSTILE]}
+    fitted = made.order()
+    fitted["trials"][0]["checks"][0]["evidence"]["x_name"] = HOSTILE
+    names = [tag for tag, _ in Outline(page_of(hostile, fitted)).tags]
+    assert names.count("script") == 1
+    assert names.count("b") == 2
+
+
+@pytest.mark.parametrize("points", [3, 4, 11])
+def test_a_fit_has_one_mark_for_each_point(points: int) -> None:
+    each = made.order()
+    for trial in each["trials"]:
+        trial["checks"][0]["evidence"] = made.fit(1.5, points)
+    page = page_of(each)
+    assert page.count('class="dot"') == 2 * points
+    assert page.count('class="wedge"') == 2
+    assert "slope 1.5 ± 0.02" in page
+
+
+def test_the_line_of_a_fit_passes_through_points_on_a_line() -> None:
+    page = page_of(made.order())
+    picture = page[page.index("<svg") :]
+    dots = re.findall(r'class="dot" cx="([\d.]+)" cy="([\d.]+)"', picture)[:4]
+    ends = re.search(r'class="fit" d="M([\d.]+) ([\d.]+)L([\d.]+) ([\d.]+)"', picture)
+    assert ends is not None
+    x0, y0, x1, y1 = map(float, ends.groups())
+    for x, y in dots:
+        on_line = y0 + (float(x) - x0) / (x1 - x0) * (y1 - y0)
+        assert abs(float(y) - on_line) < 0.2  # two roundings to a tenth of a pixel
+
+
+def test_points_without_a_logarithm_are_counted_not_drawn() -> None:
+    each = made.order()
+    each["trials"][0]["checks"][0]["evidence"]["y"][:2] = [0.0, math.nan]
+    page = page_of(each)
+    assert page.count('class="dot"') == 2 + 4
+    assert "2 of 4 points cannot be drawn" in page
+
+
+def test_an_ascent_is_thinned_and_keeps_its_highest_point() -> None:
+    each = made.inequality()
+    history = [-3.0] * 5000
+    history[1234] = 1.0
+    each["trials"][0]["checks"][0]["evidence"]["history"] = history
+    page = page_of(each)
+    found = re.search(r'class="fit" d="M([^"]*)"', page)
+    assert found is not None
+    heights = [float(point.split()[1]) for point in found[1].split("L")]
+    assert len(heights) <= 120
+    assert min(heights) < 0.5 * max(heights)
+    assert page.count('class="bound"') == 2
+
+
+@pytest.mark.parametrize(
+    "history", [[0.0], [-math.inf, math.nan, -1.0], [900.0], [-800.0, 0.0], []]
+)
+def test_any_history_has_a_picture_or_says_why_not(history: list[float]) -> None:
+    each = made.inequality()
+    each["trials"][0]["checks"][0]["evidence"]["history"] = history
+    page = page_of(each)
+    lost = [h for h in history if not math.isfinite(h) or abs(h) > 700]
+    assert ("cannot be drawn" in page) == bool(lost)
+    assert "nan" not in re.sub(r"[^<]*</", "", page[page.index("<article") :]).lower()
+
+
+@pytest.mark.parametrize("value", [None, math.nan, math.inf, -math.inf])
+def test_a_number_that_is_not_finite_fails_whatever_is_said_of_it(
+    value: float | None,
+) -> None:
+    each = made.identity()
+    spoilt = copy.deepcopy(each)
+    spoilt["trials"][0]["checks"][1] |= {"observed": value}
+    page = page_of(spoilt)
+    assert "not finite" in Outline(page).text("span")
+    assert counts(page)[0] == (0, 1)
+    assert 'data-kinds="failed"' in page
+    assert "1 of 1 not as they must be" in page
+    assert "not as they must be" not in page_of(each)
+
+
+def test_a_null_of_json_fails_too() -> None:
+    report = json.loads(json.dumps(made.whole()).replace("NaN", "null"))
+    assert counts(statements_page(report))[:2] == [(4, 5), (4, 5)]
+
+
+def test_an_error_is_shown_and_fails() -> None:
+    page = page_of(made.broken())
+    assert "ValueError: shapes <2> & $3 do not agree" in Outline(page).text()
+    assert counts(page) == [(0, 1), (0, 1)]
+
+
+@pytest.mark.parametrize("trials", [[], [made.trial("statement")]])
+def test_nothing_measured_is_a_failure(trials: list[Record]) -> None:
+    each = made.identity() | {"trials": trials, "passed": True}
+    page = page_of(each)
+    assert 'data-kinds="failed"' in page
+    assert "not measured" in page or "nothing was measured" in page
+
+
+def test_filters_tell_errata_inequalities_and_failures_apart() -> None:
+    found = {
+        attrs["id"]: (attrs["data-kinds"] or "").split()
+        for tag, attrs in Outline(statements_page(made.whole())).tags
+        if tag == "article"
+    }
+    assert list(found.values()) == [[], [], ["inequalities"], ["errata"], ["failed"]]
+
+
+def test_digits_tell_a_violation_from_its_bound() -> None:
+    each = made.inequality()
+    each["trials"][0]["checks"][0] |= {"observed": 1 + 1e-7, "tolerance": 1e-9}
+    assert ">1.0000001<" in page_of(each)
+
+
+def test_circumstances_and_how_to_repeat_are_told() -> None:
+    page = page_of(made.identity(), size="full", seed=7)
+    assert "meanfield verify castin2025:lemma-4.1 --size full --seed 7" in page
+    assert "meanfield verify castin2025:lemma-4.1</code>" in page_of(made.identity())
+    assert "--replay" in page
+
+
+def test_a_large_verification_is_modest(tmp_path: Path) -> None:
+    makers: list[Callable[..., Record]] = [
+        *(made.identity, made.order, made.inequality, made.erratum)
+    ]
+    many = [makers[i % 4](f"castin2025:lemma-{i}") for i in range(130)]
+    file = save_statements_page(made.report(*many), tmp_path / "many")
+    assert file == tmp_path / "many.html"
+    assert file.stat().st_size < 2_000_000
+
+
+def test_an_empty_report_has_a_page_that_says_so() -> None:
+    assert "Nothing was measured." in page_of()
+
+
+def test_what_has_no_page_is_refused_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match="verify --json"):
+        statements_page({})
+    with pytest.raises(InvalidInputError, match=r"`\.pdf`; use `\.html`"):
+        save_statements_page(made.whole(), tmp_path / "a.pdf")
+    with pytest.raises(ResourceError, match="writable folder"):
+        save_statements_page(made.whole(), tmp_path / "missing" / "a")
+    with pytest.raises(ValueError, match=r"`castin2025:lemma-4.1`.*\\nonsense"):
+        page_of(made.identity(claim=r"$\nonsense{x}$"))
+    assert list(tmp_path.iterdir()) == []
+
+
+HARD = [
+    r"\Gamma^{SM}_{N(\alpha,\Sigma)}(x) = V(\alpha + \Sigma A x)",
+    r"\partial_t \mu + \nabla \cdot (\mu\, \Gamma_\mu) = 0",
+    r"M = \Sigma^{1/2}\bigl[(\Sigma A\Sigma A^\top)^{1/2} + \tfrac12 I\bigr]^{-1}",
+    r"\begin{pmatrix} 1 & \frac12 \\ \tfrac12 & 1 \end{pmatrix}",
+    r"f(x) = \begin{cases} 1 & x > 0 \\ 0 & \text{otherwise} \end{cases}",
+    r"\left\| \int_0^t e^{-\lambda s}\,\mathrm{d}s \right\|_{L^2(\mu)} \le 1",
+    r"\lim_{\varepsilon \to 0} \sup_{x \in B_R} |Qx - Ky|^2 = +\infty",
+    r"\operatorname{tr} \Sigma, \quad \det \Sigma, \quad \log\det(I + \Sigma B)",
+    r"\mathbb{R}^{d \times d}, \mathcal{P}_2(\mathbb{R}^d), \mathbf{1}, \ell \ge 1",
+    r"\Sigma \succ 0 \iff \lambda_{\min}(\Sigma) > 0, \; A \preceq B",
+    r"\langle x, y \rangle \neq \lfloor d/2 \rfloor, \; \lceil d/2 \rceil",
+    r"\widehat{\kappa}, \bar\mu, \tilde T^\ell, \dot\Sigma, \Sigma', \Sigma^*",
+    r"\sum_{i \ne j} w_i w_j \underbrace{x_i x_j^\top}_{\text{rank 1}}",
+]
+
+
+@pytest.mark.parametrize("latex", HARD)
+def test_formulas_of_the_literature_are_typeset(latex: str) -> None:
+    shown = typeset(f"If ${latex}$, so.")
+    assert re.search(
+        r'<span class="m"><math alttext="[^"]*">.*</math>,</span> so', shown
+    )
+    outline = Outline(shown)
+    assert outline.values("alttext") == [latex]
+    assert "\\" not in outline.text()
+
+
+def test_text_around_formulas_is_escaped_and_code_is_code() -> None:
+    assert typeset("a < b & `x<y` c") == "a &lt; b &amp; <code>x&lt;y</code> c"
+    assert "<b>" not in typeset(r"$\text{<b>}$ and <b>")
+    assert typeset("") == ""
+    assert typeset("$a$$b$").count("<math") == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("half $x", "no partner"),
+        ("$$", "typeset"),
+        (r"$\unknown x$", r"`\\unknown` is unknown"),
+        (r"$\frac{a}$", "argument"),
+        (r"$\frac{a}{b$", "braces"),
+        (r"$\left( x$", "ExtraLeft"),
+        ("$x^2^3$", "DoubleSuper"),
+        ("$a & b$", "stray `&`"),
+        ("$\frac ab$", "raw string"),
+        ("$\top$", "raw string"),
+        (r"$\href{javascript:alert(1)}{x}$", "`href`"),
+    ],
+)
+def test_what_cannot_be_typeset_raises(text: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        typeset(text)
+
+
+def test_spaces_are_those_of_tex() -> None:
+    def space(latex: str) -> dict[str, str | None]:
+        tags = Outline(typeset(f"${latex}$")).tags
+        return next(attrs for tag, attrs in tags if tag == "mo")
+
+    assert space(r"\log x")["rspace"] == "0.167em"
+    assert space(r"\log(x)")["rspace"] == "0"
+    assert "form" not in space("a - b")
+    assert "normal" in Outline(typeset(r"$\Sigma$")).values("mathvariant")
+    assert Outline(typeset(r"$a = -b$")).values("form") == ["prefix"]
+
+
+@pytest.mark.parametrize("latex", ["x'", r"x^{\prime}", "x'_t", "x_t'", "x'^2"])
+def test_a_prime_stands_beside_its_base(latex: str) -> None:
+    shown = typeset(f"${latex}$")
+    assert '<mrow><mi>x</mi><mo lspace="0" rspace="0">′</mo></mrow>' in shown
+    assert shown.count("′") == 1
+
+
+def test_infinity_is_no_operator() -> None:
+    outline = Outline(typeset(r"$t \to \infty$"))
+    assert [tag for tag, _ in outline.tags if tag in ("mi", "mo")] == ["mi", "mo", "mi"]
+
+
+def test_the_page_loads_neither_jax_nor_matplotlib() -> None:
+    program = (
+        "import sys; from meanfield.plotting import statements_page; "
+        "print(*{'jax', 'matplotlib', 'xarray', 'numpy', 'meanfield.theorems'}"
+        " & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == ""
