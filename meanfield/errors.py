@@ -63,3 +63,9 @@ class StoreError(MeanfieldError, RuntimeError):
     """A run store that is damaged, unfinished or not the run's own."""
 
     exit_code = 7
+
+
+class VerificationFailed(MeanfieldError, RuntimeError):
+    """A statement that does not hold, a control that passes, a print that is true."""
+
+    exit_code = 6

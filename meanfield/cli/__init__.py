@@ -35,6 +35,10 @@ COMMANDS = {
         "reproduce:reproduce",
         "Rebuild figures of the literature; `reproduce list` lists them.",
     ),
+    "verify": (
+        "verify:verify",
+        "Measure the statements of five papers, each with a control that must fail.",
+    ),
     "models": ("models:app", "Real transformers as input: list them, inspect one."),
     "list": ("catalog:list_", "List what can be named."),
     "show": ("show:show", "Show a run, or anything that can be named."),
@@ -61,8 +65,8 @@ for _name, (_target, _help) in COMMANDS.items():
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line and exits with a code that says how it went.
 
-    0 fine, 1 internal, 2 usage, 3 input file, 4 resources, 5 numerical failure, 7 store
-    damaged, 130 and 143 interrupted.
+    0 fine, 1 internal, 2 usage, 3 input file, 4 resources, 5 numerical failure, 6
+    verification failed, 7 store damaged, 130 and 143 interrupted.
     """
     tokens = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in tokens

@@ -1,0 +1,186 @@
+"""What `verify` does between choosing statements and writing pages."""
+
+import signal
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from itertools import groupby
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+
+from meanfield.errors import ResourceError
+from meanfield.theorems import Outcome, Size, measured
+
+from ._console import RunProgress
+from ._output import number
+from ._session import load_plugins, open_session
+
+SIGNS = {"<=": "≤≰", ">=": "≥≱", "=": "=≠"}  # as claimed, and where it fails
+
+
+class Work(NamedTuple):
+    """What is to be measured.
+
+    Attributes:
+        ids: of the statements.
+        size: of each measurement.
+        seed: of every draw.
+        jobs: processes at work.
+        witnesses: by statement and role, of a report that is replayed.
+    """
+
+    ids: tuple[str, ...]
+    size: Size
+    seed: int
+    jobs: int
+    witnesses: Mapping[str, Any]
+
+
+def outcomes(work: Work, plugins: Sequence[Path]) -> list[Outcome]:
+    """Every statement measured, with progress.
+
+    Raises:
+        ResourceError: if a process dies.
+    """
+    found: list[Outcome] = []
+    alone = work.jobs == 1 or len(work.ids) == 1
+    source = _here(work) if alone else _elsewhere(work, plugins)
+    with RunProgress("verify") as progress:
+        for outcome in source:
+            found.append(outcome)
+            bad = sum(not each.passed for each in found)
+            wrong = f", {bad} not as they must be" if bad else ""
+            status = f"{len(found)} of {len(work.ids)} statements{wrong}  {outcome.id}"
+            progress.show(len(found) / len(work.ids), status)
+    return found
+
+
+def _here(work: Work) -> Iterator[Outcome]:
+    for name in work.ids:
+        yield measured(name, work.size, work.seed, work.witnesses.get(name))
+
+
+def _elsewhere(work: Work, plugins: Sequence[Path]) -> Iterator[Outcome]:
+    pool = ProcessPoolExecutor(
+        work.jobs, get_context("spawn"), initializer=_ready, initargs=(list(plugins),)
+    )
+    begun: list[Future[Outcome]] = [
+        pool.submit(measured, name, work.size, work.seed, work.witnesses.get(name))
+        for name in work.ids
+    ]
+    try:
+        for future in as_completed(begun):
+            yield future.result()
+    except BrokenProcessPool as error:
+        raise ResourceError(
+            "A process that measured statements was killed, for memory as a rule; "
+            "use fewer `--jobs`."
+        ) from error
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _ready(plugins: list[Path]) -> None:
+    """What a process does first; the one that started it answers to interrupts."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    open_session()
+    load_plugins(plugins)
+
+
+def table(report: Mapping[str, Any]) -> None:
+    """The statements by paper and group, on stdout."""
+    console = Console()
+    if not console.is_terminal:
+        console.width = 200
+    key = lambda each: (each["paper"], each["group"])
+    ranked = sorted(report["statements"], key=lambda each: each["paper"])
+    for (paper, group), rows in groupby(ranked, key):
+        shown = Table(
+            box=None, pad_edge=False, header_style="bold", title_justify="left"
+        )
+        shown.title = f"{paper} · {group}"
+        for name in ("statement", "verdict", "observed", "tightness", "control", "s"):
+            shown.add_column(name, overflow="fold")
+        for each in rows:
+            shown.add_row(*_row(each))
+        console.print(shown, highlight=False, markup=False)
+        console.print()
+    console.print(_summary(report), highlight=False, markup=False)
+
+
+def _row(each: Mapping[str, Any]) -> tuple[str, ...]:
+    trials = {trial["role"]: trial for trial in each["trials"]}
+    best = _telling(trials["statement"])
+    tight = "" if best is None else number(best["tightness"], 4)
+    erratum = ", ".join(each["errata"])
+    verdict = each["verdict"] + (f", print false ({erratum})" if erratum else "")
+    control = _telling(trials["control"])
+    return (
+        each["id"],
+        verdict,
+        trials["statement"]["error"] or _compared(best),
+        tight,
+        trials["control"]["error"] or _compared(control),
+        f"{each['seconds']:.1f}",
+    )
+
+
+def _telling(trial: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The check nearest to its bound: the tightest inequality, or the largest error."""
+    checks = trial["checks"]
+    tight = [check for check in checks if check["tightness"] is not None]
+    if tight:
+        return max(tight, key=lambda check: check["tightness"])
+    share = lambda check: (
+        abs(check["observed"] - check["bound"]) / (check["tolerance"] or 1)
+    )
+    return max(checks, key=share, default=None)
+
+
+def _compared(check: Mapping[str, Any] | None) -> str:
+    if check is None:
+        return ""
+    sign = SIGNS[check["relation"]][not check["holds"]]
+    bound, slack = check["bound"], check["tolerance"]
+    against = number(bound, 4) + (f" ± {number(slack, 2)}" if slack else "")
+    if bound == 0 and slack:
+        against = number(slack, 2)
+    return f"{check['label']}: {number(check['observed'], 4)} {sign} {against}"
+
+
+def _summary(report: Mapping[str, Any]) -> str:
+    found = report["statements"]
+    good = sum(each["passed"] for each in found)
+    printed = [each for each in found if each["errata"]]
+    return (
+        f"{good} of {len(found)} statements hold and their controls fail; "
+        f"{len(printed)} are false as printed, with a counterexample each; "
+        f"size {report['size']}, seed {report['seed']}, {report['dtype']}"
+    )
+
+
+def explain(each: Mapping[str, Any]) -> None:
+    """All about one statement, on stdout."""
+    out = sys.stdout.write
+    names = ", ".join([each["id"], *each["aliases"]])
+    out(f"{names}\n{each['paper']}, {each['source']} · {each['group']}\n")
+    for title in ("claim", "hypotheses", "protocol", "remark"):
+        if each[title]:
+            out(f"\n{title}\n  {each[title]}\n")
+    if each["errata"]:
+        out(f"\nerratum {', '.join(each['errata'])}\n  printed: {each['printed']}\n")
+        out(f"  true: {each['corrected']}\n")
+        out(f"  counterexample: {each['counterexample']}\n")
+    out(f"\ncontrol\n  {each['control']}\n")
+    for trial in each["trials"]:
+        went = "as it must" if trial["passed"] else "NOT as it must"
+        out(f"\n{trial['role']}: {went} {trial['error']}".rstrip() + "\n")
+        for why, checks in groupby(trial["checks"], lambda check: check["why"]):
+            out("".join(f"  {_compared(check)}\n" for check in checks))
+            out(f"    tolerance: {why}\n")
+    out(f"\nverdict: {each['verdict']}, in {each['seconds']} s\n")

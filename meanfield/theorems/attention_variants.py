@@ -1,0 +1,213 @@
+"""Attention variants on points."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from meanfield.attention import Attention, Softmax
+from meanfield.measures import Blocked, Points
+from meanfield.scores import Dot
+
+from . import _attentions as att
+from . import _references as ref
+from . import _sinkhorn as sk
+from ._attentions import EXACT, FORMULAS, ROUNDING, Cloud, Parameters
+from ._case import Case
+from ._check import Check
+from ._protocols import bounded, gap
+from ._statement import Counterexample, statement
+
+BLOCKS = Blocked(3)
+Change = Callable[[Parameters], Parameters]
+
+
+def same(p: Parameters) -> Parameters:
+    """The parameters as they are."""
+    return p
+
+
+def _close(label: str, actual: object, expected: object) -> Check:
+    return gap(label, actual, expected, tolerance=ROUNDING, why=EXACT)
+
+
+def _softmax(case: Case, change: Change) -> tuple[Check, ...]:
+    rng = case.rng("softmax")
+    p, at = att.generic(rng, 2, 3), att.cloud(rng, 8, 3)
+    probes = att.bare(rng.normal(size=(5, 3)))
+    expected, q = att.softmax(p, at, probes.x), change(p)
+    made = q.attention("softmax")
+    one = change(p).reduced
+    reduced = one.attention("softmax")
+    blocks = att.velocity(made, at, probes, BLOCKS)
+    linked, sigmoid = q.attention("sigmoid"), FORMULAS["sigmoid"](p, at, probes.x)
+    matrix = ref.row_softmax(att.scores_of(p, at.x, at.x), at.share)
+    return (
+        _close("(Q, K), k < d", att.velocity(made, at, probes), expected),
+        _close(
+            "(A, I) in place of (Q, K)", att.velocity(reduced, at, probes), expected
+        ),
+        _close("in blocks of three", blocks, expected),
+        _close("sigmoid in blocks", att.velocity(linked, at, probes, BLOCKS), sigmoid),
+        _close("its matrix P", att.matrices(made, at)[0], matrix),
+        _biased(case, change),
+        _excluding(case, change),
+    )
+
+
+def _biased(case: Case, change: Change) -> Check:
+    """Biases of queries and keys as real models have them, and an offset."""
+    rng = case.rng("biases")
+    p, at = att.generic(rng, 2, 3), att.cloud(rng, 8, 3)
+    q, k, o = (rng.normal(size=size) for size in (2, 2, 3))
+    probes = att.bare(rng.normal(size=(5, 3)))
+    r = change(p)
+    score = Dot(r.Q, r.K, float(r.epsilon), query_bias=q, key_bias=k)
+    actual = att.velocity(Attention(score, Softmax(), r.V, o), at, probes)
+    scores = (probes.x @ p.Q.T + q) @ (at.x @ p.K.T + k).T / p.epsilon
+    expected = ref.normalised_velocity(scores, at.share, p.V, at.x) + o
+    return _close("with biases and an offset", actual, expected)
+
+
+def _excluding(case: Case, change: Change) -> Check:
+    """A weight of zero, in blocks and not, against the tokens without that one."""
+    rng = case.rng("excluded")
+    p, at = att.generic(rng, 2, 3), att.cloud(rng, 8, 3)
+    at.w[3] = 0.0
+    rest = Cloud(np.delete(at.x, 3, axis=0), np.delete(at.w, 3))
+    actual = att.variants(("softmax", "sigmoid"), change(p), at)
+    both = [actual["softmax"], actual["sigmoid"]]
+    expected = [FORMULAS[name](p, rest, at.x) for name in ("softmax", "sigmoid")]
+    return _close("a token of weight zero", np.stack(both), np.stack(expected))
+
+
+@statement(
+    "castin2025:eq-2.2",
+    source="(2.2), (2.3), §2.1",
+    claim=r"$f^{SM}(X)_i = V\sum_j P_{ij}x_j = \Gamma_\mu(x_i)$ with "
+    r"$P_{ij} = w_j e^{s_{ij}}/\sum_l w_l e^{s_{il}}$, $s_{ij} = Qx_i\cdot Kx_j/"
+    r"\epsilon$, which depends on $Q$, $K$ through $A = K^\top Q$ alone.",
+    hypotheses=r"any $n$, $d$, $k$, any weights $w$; equal weights in the paper",
+)
+def softmax(case: Case) -> tuple[Check, ...]:
+    """The library's velocities and matrix, dense and in blocks, against NumPy loops.
+
+    Weights differ, queries are not tokens, k < d; then $(A, I)$ for $(Q, K)$; biases;
+    and a token of weight zero against the cloud without it.
+    """
+    return _softmax(case, same)
+
+
+@softmax.refuted_by(r"$A^\top$ in place of $A$: queries and keys are exchanged")
+def _(case: Case) -> tuple[Check, ...]:
+    return _softmax(case, lambda p: p.exchanged)
+
+
+def _variants(case: Case, measure: Callable[[Cloud], Points]) -> tuple[Check, ...]:
+    rng = case.rng("variants")
+    p, at = att.generic(rng, 2, 3), att.cloud(rng, 7, 3)
+    actual = att.variants(tuple(FORMULAS), p, at, measure)
+    solved = sk.converged(sk.scores_of(p, at), at.share)
+    accuracy = {"sinkhorn": (solved.error, solved.why)}
+    checks = []
+    for name, formula in FORMULAS.items():
+        tolerance, why = accuracy.get(name, (ROUNDING, EXACT))
+        told = {"tolerance": tolerance, "why": why}
+        checks.append(gap(name, actual[name], formula(p, at, at.x), **told))
+    return tuple(checks)
+
+
+SOME = ("softmax", "sigmoid")
+
+
+@statement(
+    "castin2025:eq-1.1",
+    source="(1.1), (1.2), §1 and §2",
+    claim=r"With $\mu = \frac1n\sum_j\delta_{x_j}$ the equation "
+    r"$\partial_t\mu + \mathrm{div}(\mu\Gamma_\mu) = 0$ is the system "
+    r"$\dot x_i = \Gamma_X(x_i)$ of the tokens, and likewise with weights "
+    r"$\sum_j w_j\delta_{x_j}$, for every variant of attention.",
+)
+def particles(case: Case) -> tuple[Check, ...]:
+    """The measure's velocity at its atoms against the system's loops, in NumPy.
+
+    All eight variants with unequal weights that do not sum to one as given; softmax and
+    sigmoid with equal weights.
+    """
+    rng = case.rng("uniform")
+    p, at = att.generic(rng, 2, 3), att.cloud(rng, 4, 3)
+    actual, equal = att.variants(SOME, p, at, att.uniform), at._replace(w=np.ones(4))
+    checks = [
+        _close(f"{name}, equal weights", actual[name], FORMULAS[name](p, equal, at.x))
+        for name in SOME
+    ]
+    return (*_variants(case, att.points), *checks)
+
+
+@particles.refuted_by("the weights are forgotten: equal ones in place of unequal ones")
+def _(case: Case) -> tuple[Check, ...]:
+    return _variants(case, att.uniform)
+
+
+@particles.misprinted(
+    "C2",
+    printed=r"The empirical measure is $\sum_i\delta_{x_i}$; the sum in the "
+    r"denominator of softmax runs to $d$.",
+    corrected=r"It is $\frac1n\sum_i\delta_{x_i}$; the sum runs to $n$.",
+    counterexample="four random tokens in three dimensions",
+)
+def _(case: Case) -> Counterexample:
+    rng = case.rng("uniform")
+    p, at = att.generic(rng, 2, 3), att.cloud(rng, 4, 3)._replace(w=np.ones(4))
+    mass = att.variants(("sigmoid",), p, at, att.unit_masses)["sigmoid"]
+    right = att.variants(SOME, p, at, att.uniform)
+    kernel = np.exp(att.scores_of(p, at.x, at.x))
+    to_d = kernel / kernel[:, :3].sum(axis=1, keepdims=True) @ at.x @ p.V.T
+    sigmoid, exact = FORMULAS["sigmoid"](p, at, at.x), att.softmax(p, at, at.x)
+    return Counterexample(
+        printed=(
+            _close("sigmoid with unit masses", mass, sigmoid),
+            _close("softmax with the sum to d", to_d, right["softmax"]),
+        ),
+        corrected=(
+            _close("sigmoid with masses 1/n", right["sigmoid"], sigmoid),
+            _close("softmax with the sum to n", exact, right["softmax"]),
+        ),
+    )
+
+
+def _against_l2(case: Case, name: str) -> tuple[Check, ...]:
+    """Each pair of (Q, K) of one A against L2 in NumPy, and how far they are apart."""
+    rng = case.rng("l2")
+    p, at = att.generic(rng, 3, 3), att.cloud(rng, 8, 3)
+    R = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    turned = p._replace(Q=R @ p.Q, K=R @ p.K)
+    found = [np.asarray(att.variants((name,), q, at)[name]) for q in (p, p.reduced)]
+    rotated = att.variants((name,), turned, at)[name]
+    expected = att.l2(p, at, at.x)
+    apart = np.max(np.abs(found[0] - found[1])) / np.max(np.abs(expected))
+    return (
+        _close("(Q, K)", found[0], expected),
+        _close("(A, I)", found[1], att.l2(p.reduced, at, at.x)),
+        _close("(RQ, RK) with R orthogonal", rotated, expected),
+        bounded("relative distance of (Q, K) and (A, I)", apart, ">=", 1e-3),
+    )
+
+
+@statement(
+    "castin2025:sec-2.3",
+    source="§2.3",
+    claim=r"L2 attention, $\kappa_\mu(x, y) \propto e^{-|Qx - Ky|^2/\epsilon}$ "
+    r"normalised over $y$, depends on $Q$ and $K$ and not only on $A = K^\top Q$.",
+)
+def l2(case: Case) -> tuple[Check, ...]:
+    r"""The library's velocities with (Q, K), (A, I) and (RQ, RK) against NumPy loops.
+
+    The first two have one $A$ and must differ by more than 1e-3, a billion roundings;
+    the third also has one $K^\top K$ with the first, and must not differ.
+    """
+    return _against_l2(case, "l2")
+
+
+@l2.refuted_by("softmax in place of L2, which does depend on A alone")
+def _(case: Case) -> tuple[Check, ...]:
+    return _against_l2(case, "softmax")
