@@ -34,7 +34,7 @@ test: setup
 test-slow: setup
 	$(BIN)/python -m pytest -m slow -n 2 --dist loadgroup --durations=10
 
-# Every one-line mistake of tests/mutants against every statement: an hour on two cores.
+# Every one-line mistake of tests/mutants against the statements that are to catch it.
 mutants: setup
 	$(BIN)/python tests/mutation.py
 

@@ -1,7 +1,8 @@
 """Mutants: one-line mistakes in a copy of the library, each to be noticed by `verify`.
 
-`python tests/mutation.py` tries every mutant against every statement and writes the
-table of which statement catches which; `make mutants` does that.
+`python tests/mutation.py` (`make mutants`) tries every mutant against the statements
+that are to catch it, and writes the table of which catches which. With names of mutants
+it tries those against every statement instead, and prints what they find.
 """
 
 import json
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,8 +25,8 @@ HEAD = """\
 # Which statement catches which mistake
 
 Written by `make mutants`. Each row is one line of the library changed for the worse
-(`tests/mutants/mutants.toml`), and the statements that `meanfield verify --size quick`
-then finds not as they must be.
+(`tests/mutants/mutants.toml`), and statements that `meanfield verify --size quick` then
+finds not as they must be. Others may, too; `python tests/mutation.py NAME` tries all.
 
 | mistake | where | caught by |
 |---|---|---|
@@ -90,32 +92,58 @@ def catchers(mutant: Mutant, patterns: tuple[str, ...] = ()) -> list[str]:
     return [each["id"] for each in found if not each["passed"]]
 
 
-def main() -> int:
-    """Tries all, writes the table, and tells how many got away."""
+def main(names: list[str]) -> int:
+    """Tries mutants, and tells how many got away."""
+    return _searched(names) if names else _confirmed()
+
+
+def _searched(names: list[str]) -> int:
+    known = {mutant.name: mutant for mutant in mutants()}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        sys.stderr.write(f"no mutant is called {', '.join(unknown)}\n")
+        return 2
+    every = [known[name] for name in names]
+    found = _tried(every, lambda mutant: catchers(mutant))
+    return _told(every, [bool(ids) for ids in found])
+
+
+def _confirmed() -> int:
     every = mutants()
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        found = list(pool.map(_tried, every))
+    found = _tried(every, lambda mutant: catchers(mutant, mutant.caught_by))
     rows = [
         f"| {m.what} | `{m.file}` | {_listed(ids)} |"
         for m, ids in zip(every, found, strict=True)
     ]
     TABLE.write_text(HEAD + "\n".join(rows) + "\n", encoding="utf-8")
-    missed = [m.name for m, ids in zip(every, found, strict=True) if not ids]
-    sys.stdout.write(f"{len(every) - len(missed)} of {len(every)} mutants caught\n")
-    sys.stdout.write("".join(f"got away: {name}\n" for name in missed))
-    return bool(missed)
+    caught = zip(every, found, strict=True)
+    return _told(
+        every, [bool(ids) and set(m.caught_by) <= set(ids) for m, ids in caught]
+    )
 
 
-def _tried(mutant: Mutant) -> list[str]:
-    found = catchers(mutant)
-    sys.stderr.write(f"{mutant.name}: {len(found)} statements\n")
-    return found
+def _tried(
+    every: list[Mutant], attempt: Callable[[Mutant], list[str]]
+) -> list[list[str]]:
+    def one(mutant: Mutant) -> list[str]:
+        found = attempt(mutant)
+        sys.stderr.write(f"{mutant.name}: {', '.join(found) or 'GOT AWAY'}\n")
+        return found
+
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        return list(pool.map(one, every))
+
+
+def _told(every: list[Mutant], caught: list[bool]) -> int:
+    sys.stdout.write(f"{sum(caught)} of {len(every)} mutants caught\n")
+    missed = [m.name for m, good in zip(every, caught, strict=True) if not good]
+    sys.stdout.write("".join(f"not as listed: {name}\n" for name in missed))
+    return int(bool(missed))
 
 
 def _listed(ids: list[str]) -> str:
-    shown = ", ".join(f"`{name}`" for name in ids[:4])
-    return shown + (f" and {len(ids) - 4} more" if len(ids) > 4 else "")
+    return ", ".join(f"`{name}`" for name in ids)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -1,7 +1,10 @@
-"""Reports of made-up verifications, with every case that a page must show."""
+"""Reports of made-up verifications with every case a page must show, and a reader."""
 
 import math
+from html.parser import HTMLParser
 from typing import Any
+
+from typing_extensions import override
 
 Record = dict[str, Any]
 
@@ -178,3 +181,29 @@ def broken(id: str = "sander2022:thm-1", **changes: Any) -> Record:  # noqa: A00
 
 def whole() -> Record:
     return report(identity(), order(), inequality(), erratum(), broken())
+
+
+class Outline(HTMLParser):
+    """Tags with their attributes, each with the text directly behind it."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[tuple[str, str]] = []
+        self.feed(page)
+
+    @override
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    @override
+    def handle_data(self, data: str) -> None:
+        self.texts.append((self.tags[-1][0] if self.tags else "", data))
+
+    def values(self, name: str) -> list[str]:
+        """Of an attribute, wherever it stands."""
+        return [attrs[name] or "" for _, attrs in self.tags if name in attrs]
+
+    def text(self, *tags: str) -> str:
+        """All of it, or what follows these tags."""
+        return "".join(data for tag, data in self.texts if not tags or tag in tags)

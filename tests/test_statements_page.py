@@ -7,45 +7,17 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
 import statements_report as made
-from statements_report import Record
-from typing_extensions import override
+from statements_report import Outline, Record
 
 from meanfield.errors import InvalidInputError, ResourceError
-from meanfield.plotting import save_statements_page, statements_page, typeset
+from meanfield.plotting import save_statements_page, statements_page
 
 HOSTILE = "</code><script>alert(1)</script> {{style}} & <b> 'x' \"y\""
-
-
-class Outline(HTMLParser):
-    """Tags with their attributes, each with the text directly behind it."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.texts: list[tuple[str, str]] = []
-        self.feed(page)
-
-    @override
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-    @override
-    def handle_data(self, data: str) -> None:
-        self.texts.append((self.tags[-1][0] if self.tags else "", data))
-
-    def values(self, name: str) -> list[str]:
-        """Of an attribute, wherever it stands."""
-        return [attrs[name] or "" for _, attrs in self.tags if name in attrs]
-
-    def text(self, *tags: str) -> str:
-        """All of it, or what follows these tags."""
-        return "".join(data for tag, data in self.texts if not tags or tag in tags)
 
 
 def page_of(*statements: Record, **changes: Any) -> str:
@@ -289,86 +261,6 @@ def test_what_has_no_page_is_refused_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"`castin2025:lemma-4.1`.*\\nonsense"):
         page_of(made.identity(claim=r"$\nonsense{x}$"))
     assert list(tmp_path.iterdir()) == []
-
-
-HARD = [
-    r"\Gamma^{SM}_{N(\alpha,\Sigma)}(x) = V(\alpha + \Sigma A x)",
-    r"\partial_t \mu + \nabla \cdot (\mu\, \Gamma_\mu) = 0",
-    r"M = \Sigma^{1/2}\bigl[(\Sigma A\Sigma A^\top)^{1/2} + \tfrac12 I\bigr]^{-1}",
-    r"\begin{pmatrix} 1 & \frac12 \\ \tfrac12 & 1 \end{pmatrix}",
-    r"f(x) = \begin{cases} 1 & x > 0 \\ 0 & \text{otherwise} \end{cases}",
-    r"\left\| \int_0^t e^{-\lambda s}\,\mathrm{d}s \right\|_{L^2(\mu)} \le 1",
-    r"\lim_{\varepsilon \to 0} \sup_{x \in B_R} |Qx - Ky|^2 = +\infty",
-    r"\operatorname{tr} \Sigma, \quad \det \Sigma, \quad \log\det(I + \Sigma B)",
-    r"\mathbb{R}^{d \times d}, \mathcal{P}_2(\mathbb{R}^d), \mathbf{1}, \ell \ge 1",
-    r"\Sigma \succ 0 \iff \lambda_{\min}(\Sigma) > 0, \; A \preceq B",
-    r"\langle x, y \rangle \neq \lfloor d/2 \rfloor, \; \lceil d/2 \rceil",
-    r"\widehat{\kappa}, \bar\mu, \tilde T^\ell, \dot\Sigma, \Sigma', \Sigma^*",
-    r"\sum_{i \ne j} w_i w_j \underbrace{x_i x_j^\top}_{\text{rank 1}}",
-]
-
-
-@pytest.mark.parametrize("latex", HARD)
-def test_formulas_of_the_literature_are_typeset(latex: str) -> None:
-    shown = typeset(f"If ${latex}$, so.")
-    assert re.search(
-        r'<span class="m"><math alttext="[^"]*">.*</math>,</span> so', shown
-    )
-    outline = Outline(shown)
-    assert outline.values("alttext") == [latex]
-    assert "\\" not in outline.text()
-
-
-def test_text_around_formulas_is_escaped_and_code_is_code() -> None:
-    assert typeset("a < b & `x<y` c") == "a &lt; b &amp; <code>x&lt;y</code> c"
-    assert "<b>" not in typeset(r"$\text{<b>}$ and <b>")
-    assert typeset("") == ""
-    assert typeset("$a$$b$").count("<math") == 2
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("half $x", "no partner"),
-        ("$$", "typeset"),
-        (r"$\unknown x$", r"`\\unknown` is unknown"),
-        (r"$\frac{a}$", "argument"),
-        (r"$\frac{a}{b$", "braces"),
-        (r"$\left( x$", "ExtraLeft"),
-        ("$x^2^3$", "DoubleSuper"),
-        ("$a & b$", "stray `&`"),
-        ("$\frac ab$", "raw string"),
-        ("$\top$", "raw string"),
-        (r"$\href{javascript:alert(1)}{x}$", "`href`"),
-    ],
-)
-def test_what_cannot_be_typeset_raises(text: str, reason: str) -> None:
-    with pytest.raises(ValueError, match=reason):
-        typeset(text)
-
-
-def test_spaces_are_those_of_tex() -> None:
-    def space(latex: str) -> dict[str, str | None]:
-        tags = Outline(typeset(f"${latex}$")).tags
-        return next(attrs for tag, attrs in tags if tag == "mo")
-
-    assert space(r"\log x")["rspace"] == "0.167em"
-    assert space(r"\log(x)")["rspace"] == "0"
-    assert "form" not in space("a - b")
-    assert "normal" in Outline(typeset(r"$\Sigma$")).values("mathvariant")
-    assert Outline(typeset(r"$a = -b$")).values("form") == ["prefix"]
-
-
-@pytest.mark.parametrize("latex", ["x'", r"x^{\prime}", "x'_t", "x_t'", "x'^2"])
-def test_a_prime_stands_beside_its_base(latex: str) -> None:
-    shown = typeset(f"${latex}$")
-    assert '<mrow><mi>x</mi><mo lspace="0" rspace="0">′</mo></mrow>' in shown
-    assert shown.count("′") == 1
-
-
-def test_infinity_is_no_operator() -> None:
-    outline = Outline(typeset(r"$t \to \infty$"))
-    assert [tag for tag, _ in outline.tags if tag in ("mi", "mo")] == ["mi", "mo", "mi"]
 
 
 def test_the_page_loads_neither_jax_nor_matplotlib() -> None:

@@ -37,7 +37,7 @@ COMMANDS = {
     ),
     "verify": (
         "verify:verify",
-        "Measure the statements of five papers, each with a control that must fail.",
+        "Measure the statements of the papers, each with a control that must fail.",
     ),
     "models": ("models:app", "Real transformers as input: list them, inspect one."),
     "list": ("catalog:list_", "List what can be named."),

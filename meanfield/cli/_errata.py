@@ -8,7 +8,7 @@ from typing import Any
 from meanfield.errors import ResourceError
 
 from ._output import number
-from ._verify import SIGNS
+from ._verify import SIGNS, against
 
 HEAD = """\
 # What is false as printed
@@ -63,8 +63,8 @@ def _entry(each: Mapping[str, Any]) -> str:
             f"Printed: {each['printed']}\n",
             f"True: {each['corrected']}\n",
             f"Counterexample: {each['counterexample']}\n",
-            "| reading | measured | observed | claimed | tolerance |",
-            "|---|---|---|---|---|",
+            "| reading | measured | observed | claimed |",
+            "|---|---|---|---|",
             *rows,
             "",
         ]
@@ -73,9 +73,9 @@ def _entry(each: Mapping[str, Any]) -> str:
 
 def _row(role: str, check: Mapping[str, Any]) -> str:
     label = check["label"].replace("|", "\\|")
-    claimed = f"{SIGNS[check['relation']][0]} {number(check['bound'], 4)}"
+    sign = SIGNS[check["relation"]][0]
     observed = number(check["observed"], 3)
-    return f"| {role} | {label} | {observed} | {claimed} | {check['tolerance']:.1g} |"
+    return f"| {role} | {label} | {observed} | {sign} {against(check)} |"
 
 
 def _place(each: Mapping[str, Any]) -> tuple[str, int]:

@@ -2,12 +2,16 @@
 
 import json
 import math
+import os
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+
+from meanfield.errors import ResourceError
 
 
 def print_json(values: Mapping[str, Any] | Sequence[Any]) -> None:
@@ -33,6 +37,19 @@ def print_pairs(pairs: Mapping[str, object]) -> None:
     width = max(len(name) for name in pairs)
     for name, value in pairs.items():
         sys.stdout.write(f"{name.replace('_', ' '):<{width}}  {plain(value)}\n")
+
+
+def check_writable(file: Path) -> None:
+    """Lets a file that cannot be written fail before minutes of work, not after.
+
+    Raises:
+        ResourceError: if it cannot.
+    """
+    target = file if file.exists() else file.parent
+    if file.is_dir() or not (file.parent.is_dir() and os.access(target, os.W_OK)):
+        raise ResourceError(
+            f"Cannot write `{file}`: name a file in an existing, writable folder."
+        )
 
 
 def note(line: str) -> None:

@@ -29,6 +29,14 @@ def open_session(precision: str = "double") -> None:
     _start_clock()
 
 
+def compile_fast() -> None:
+    """Has the compiler optimise little, for commands that compile more than they run.
+
+    Processes started later inherit it; flags of the user's own stay as they are.
+    """
+    os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+
+
 @functools.cache
 def _start_clock() -> None:
     import jax

@@ -1,95 +1,16 @@
-"""What `verify` does between choosing statements and writing pages."""
+"""What `verify` shows: a table of statements, or all about one."""
 
-import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Mapping
 from itertools import groupby
-from multiprocessing import get_context
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from meanfield.errors import ResourceError
-from meanfield.theorems import Outcome, Size, measured
-
-from ._console import RunProgress
 from ._output import number
-from ._session import load_plugins, open_session
 
 SIGNS = {"<=": "≤≰", ">=": "≥≱", "=": "=≠"}  # as claimed, and where it fails
-
-
-class Work(NamedTuple):
-    """What is to be measured.
-
-    Attributes:
-        ids: of the statements.
-        size: of each measurement.
-        seed: of every draw.
-        jobs: processes at work.
-        witnesses: by statement and role, of a report that is replayed.
-    """
-
-    ids: tuple[str, ...]
-    size: Size
-    seed: int
-    jobs: int
-    witnesses: Mapping[str, Any]
-
-
-def outcomes(work: Work, plugins: Sequence[Path]) -> list[Outcome]:
-    """Every statement measured, with progress.
-
-    Raises:
-        ResourceError: if a process dies.
-    """
-    found: list[Outcome] = []
-    alone = work.jobs == 1 or len(work.ids) == 1
-    source = _here(work) if alone else _elsewhere(work, plugins)
-    with RunProgress("verify") as progress:
-        for outcome in source:
-            found.append(outcome)
-            bad = sum(not each.passed for each in found)
-            wrong = f", {bad} not as they must be" if bad else ""
-            status = f"{len(found)} of {len(work.ids)} statements{wrong}  {outcome.id}"
-            progress.show(len(found) / len(work.ids), status)
-    return found
-
-
-def _here(work: Work) -> Iterator[Outcome]:
-    for name in work.ids:
-        yield measured(name, work.size, work.seed, work.witnesses.get(name))
-
-
-def _elsewhere(work: Work, plugins: Sequence[Path]) -> Iterator[Outcome]:
-    pool = ProcessPoolExecutor(
-        work.jobs, get_context("spawn"), initializer=_ready, initargs=(list(plugins),)
-    )
-    begun: list[Future[Outcome]] = [
-        pool.submit(measured, name, work.size, work.seed, work.witnesses.get(name))
-        for name in work.ids
-    ]
-    try:
-        for future in as_completed(begun):
-            yield future.result()
-    except BrokenProcessPool as error:
-        raise ResourceError(
-            "A process that measured statements was killed, for memory as a rule; "
-            "use fewer `--jobs`."
-        ) from error
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _ready(plugins: list[Path]) -> None:
-    """What a process does first; the one that started it answers to interrupts."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    open_session()
-    load_plugins(plugins)
 
 
 def table(report: Mapping[str, Any]) -> None:
@@ -146,11 +67,15 @@ def _compared(check: Mapping[str, Any] | None) -> str:
     if check is None:
         return ""
     sign = SIGNS[check["relation"]][not check["holds"]]
+    return f"{check['label']}: {number(check['observed'], 4)} {sign} {against(check)}"
+
+
+def against(check: Mapping[str, Any]) -> str:
+    """What an observation is held against: an error against its tolerance alone."""
     bound, slack = check["bound"], check["tolerance"]
-    against = number(bound, 4) + (f" ± {number(slack, 2)}" if slack else "")
-    if bound == 0 and slack:
-        against = number(slack, 2)
-    return f"{check['label']}: {number(check['observed'], 4)} {sign} {against}"
+    if check["relation"] == "<=" and bound == 0 and slack:
+        return number(slack, 2)
+    return number(bound, 4) + (f" ± {number(slack, 2)}" if slack else "")
 
 
 def _summary(report: Mapping[str, Any]) -> str:

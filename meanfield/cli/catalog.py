@@ -19,7 +19,7 @@ KINDS = {
     "models": "what `--model` names: real transformers",
     "panels": "what `plot --panel` names: pictures",
     "presets": "what `--preset` names: sets of keys",
-    "statements": "what `verify` measures: claims of five papers",
+    "statements": "what `verify` measures: claims of the papers",
     "solvers": "what `--solver` names: integrators",
 }
 _SYMBOLS = {

@@ -26,8 +26,8 @@ class Interaction(AbstractEnergy):
     r"""$E(\mu) = \tfrac12\iint e^{s(x,y)}\,d\mu(x)\,d\mu(y)$, for any score.
 
     The first variation is $\tfrac12\int (e^{s(x,y)} + e^{s(y,x)})\,d\mu(y)$, with no
-    constant added. Its flow is unnormalised attention; softmax attention is its flow
-    for the metric `Twisted`, where $A$ is symmetric.
+    constant added. For a `Dot` score of symmetric $A$ its flow is unnormalised
+    attention with $V = -A$, and softmax attention its flow for the metric `Twisted`.
 
     Source: castin2025, section 5.4; sander2022, section 4, $\mathcal F^0$.
 

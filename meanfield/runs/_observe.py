@@ -1,6 +1,6 @@
 """Energies along a run: at each frame their values, and the rates they change at."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import equinox as eqx
 import jax
@@ -39,16 +39,13 @@ def observed(spec: RunSpec, d: int, draw: Draw) -> Energies:
             _check_single(spec, name)
             Q, K, V = parameters(spec, d, draw)
             given = (*scaled(spec, Q, K), V)
-        suffix = "" if name == "energy" else f"_{name.replace('-', '_')}"
-        found[suffix] = typed(spec, make(*given, epsilon=spec.epsilon))
+        found[_suffix(name)] = typed(spec, make(*given, epsilon=spec.epsilon))
     return found
 
 
 def variables(spec: RunSpec) -> list[str]:
     """The names of the variables that observing adds."""
-    names = [name.replace("-", "_") for name in spec.observe or ()]
-    suffixes = ["" if name == "energy" else f"_{name}" for name in names]
-    return [f"{what}{s}" for s in suffixes for what in ("energy", "dissipation")]
+    return _both(_suffix(name) for name in spec.observe or ())
 
 
 def check_observable(own: Member, found: Energies) -> None:
@@ -77,8 +74,7 @@ def observables(
     )
     coordinates = tuple(arrays) if len(arrays) > 1 else arrays[0]
     along = _along(found, own.dynamics, own.measure, ts, coordinates)
-    names = [f"{what}{s}" for s in found for what in ("energy", "dissipation")]
-    return {name: np.asarray(along[name])[:kept] for name in names}
+    return {name: np.asarray(along[name])[:kept] for name in _both(found)}
 
 
 @eqx.filter_jit
@@ -104,6 +100,15 @@ def _at(
     values = {f"energy{suffix}": energy(mu) for suffix, energy in found.items()}
     rates = {f"dissipation{s}": dissipation(e, mu, field) for s, e in found.items()}
     return values | rates
+
+
+def _suffix(name: str) -> str:
+    """Of the variables of an energy: none for the one that belongs to the run."""
+    return "" if name == "energy" else f"_{name.replace('-', '_')}"
+
+
+def _both(suffixes: Iterable[str]) -> list[str]:
+    return [f"{what}{s}" for s in suffixes for what in ("energy", "dissipation")]
 
 
 def _natural(spec: RunSpec) -> str:

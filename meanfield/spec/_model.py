@@ -33,7 +33,9 @@ def _rectangular(value: Matrix) -> Matrix:
 
 def _names(value: Any) -> Any:
     """Names in a list; as text they are separated by commas."""
-    return value.split(",") if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    return [name.strip() for name in value.split(",")]
 
 
 def _distinct(names: list[str]) -> list[str]:

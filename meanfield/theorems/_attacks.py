@@ -26,6 +26,11 @@ N, D, RANK = 4, 2, 3
 FAR = 40.0  # `in_ball` puts an atom exactly on the sphere: tanh(40) is 1
 LIMIT = 30  # evaluations: on four atoms, what needs more is left out of the ascent
 NEAR = 1e-3  # two measures nearer than this differ by the tolerance of the solver
+ON_BALL = r"$\mathrm{Supp}\,\mu \subset B_R$"
+TWO_ON_BALL = r"$\mathrm{Supp}\,\mu, \mathrm{Supp}\,\nu \subset B_R$"
+BANDWIDTH = (
+    r"; $\epsilon = 1$, or $Q/\sqrt\epsilon$, $K/\sqrt\epsilon$ stand for $Q$, $K$"
+)
 ATTAINED = "rounding: 1e3 operations on numbers of the size of the bound"
 
 Parameters = Mapping[str, Array]

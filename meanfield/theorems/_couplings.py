@@ -17,7 +17,16 @@ from scipy.special import logsumexp
 from meanfield.attention import plans
 from meanfield.measures.sampling import gauss_hermite
 
-from ._ensembles import Member, attention, ensemble, gaussian, members, on_device, rates
+from ._ensembles import (
+    Member,
+    attention,
+    ensemble,
+    gaussian,
+    members,
+    on_device,
+    rates,
+    within,
+)
 from ._protocols import hermite_nodes
 
 
@@ -48,17 +57,21 @@ class Pair(NamedTuple):
 def pairs(
     rng: np.random.Generator, d: int, k: int, count: int, *, reach: float = np.inf
 ) -> Pair:
-    """Generic covariances and parameters, `A` away from singular matrices."""
+    r"""Generic covariances and parameters, `A` away from singular matrices.
+
+    $\|QY\|^2$ and $\|KZ\|^2$, and those of the means, are at most `reach` ε.
+    """
     first = ensemble(rng, (d, k, d), count, reach=reach)
     second = ensemble(rng, (d, k, d), count, reach=reach)
-    tame = np.eye(k, d) * np.minimum(1, np.sqrt(reach))
+    second = second._replace(epsilon=first.epsilon)
+    tame = np.eye(k, d) * np.minimum(1, np.sqrt(reach)) / 2
     return Pair(
         first.mean,
         second.mean,
         first.covariance,
         second.covariance,
-        first.Q + tame / 2,
-        second.K + tame / 2,
+        within(first.Q + tame, first, reach),
+        within(second.K + tame, second, reach),
         first.epsilon,
     )
 

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
@@ -150,7 +151,9 @@ def _sinkhorn(s: Setting, epsilon: Array) -> tuple[Array, ...]:
     mu, probes = Points.weighted(s.x, s.w), Tokens(jnp.asarray(s.probes))
     attention = attentions["sinkhorn"](s.Q, s.K, s.V, epsilon=epsilon)
     energy = energies["sinkhorn"](s.Q, s.K, s.V, epsilon=epsilon)
-    return _said(energy, mu, probes, attention.field(0.0, mu))
+    said = _said(energy, mu, probes, attention.field(0.0, mu))
+    moved = lambda x: attention.field(0.0, Points.weighted(x, s.w))(probes)
+    return (*said, jax.jvp(moved, (jnp.asarray(s.x),), (probes.x,))[1])
 
 
 @eqx.filter_jit
@@ -177,8 +180,13 @@ def interaction_of(s: Setting) -> tuple[Said, np.ndarray]:
 
 def sinkhorn_of(s: Setting) -> Said:
     """The Sinkhorn energy and Sinkhorn attention."""
-    said = _sinkhorn(arrays_of(s), jnp.asarray(s.epsilon))
+    *said, _ = _sinkhorn(arrays_of(s), jnp.asarray(s.epsilon))
     return Said(*map(np.asarray, said))
+
+
+def sinkhorn_push(s: Setting) -> np.ndarray:
+    """The derivative of Sinkhorn attention at the probes, atoms moving along these."""
+    return np.asarray(_sinkhorn(arrays_of(s), jnp.asarray(s.epsilon))[-1])
 
 
 def twisted_of(s: Setting, B: np.ndarray) -> Said:

@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ._protocols import hermite_nodes
+
 Array = np.ndarray
 Scores = Callable[[Array, Array], Array]
 STEP = 1e-30
@@ -123,11 +125,7 @@ def interaction_gaussian(z: tuple, mean: Array, factor: Array, A: Array) -> Arra
 
 def standard_nodes(d: int, n: int) -> tuple[Array, Array]:
     """Gauss–Hermite nodes of the standard Gaussian and their weights."""
-    line, weights = np.polynomial.hermite_e.hermegauss(n)
-    z = np.stack(np.meshgrid(*[line] * d, indexing="ij"), -1).reshape(-1, d)
-    w = np.stack(np.meshgrid(*[weights] * d, indexing="ij"), -1).reshape(-1, d)
-    mass = np.prod(w, axis=1)
-    return z, mass / mass.sum()
+    return hermite_nodes(np.zeros(d), np.eye(d), n)
 
 
 def slope(function: Callable[[Array], Array], x: Array) -> Array:

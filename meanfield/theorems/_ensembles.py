@@ -67,14 +67,15 @@ def ensemble(
     made = Member(
         mean, full if r == d else thin, Q, K, V, rng.uniform(0.5, 1.6, size=count)
     )
-    shrink = lambda M: np.minimum(1, np.sqrt(reach * made.epsilon) / _size(M, made))
-    return made._replace(Q=Q * shrink(Q)[:, None, None], K=K * shrink(K)[:, None, None])
+    return made._replace(Q=within(Q, made, reach), K=within(K, made, reach))
 
 
-def _size(M: np.ndarray, made: Member) -> np.ndarray:
+def within(M: np.ndarray, made: Member, reach: float) -> np.ndarray:
+    r"""Matrices scaled until $\|MY\|^2$ and $|M\alpha|^2$ are at most `reach` ε."""
     spread = np.linalg.norm(M @ made.factor, 2, axis=(1, 2))
     shift = np.linalg.norm((M @ made.mean[:, :, None])[:, :, 0], axis=1)
-    return np.maximum(spread, shift)
+    size = np.maximum(spread, shift)
+    return M * np.minimum(1, np.sqrt(reach * made.epsilon) / size)[:, None, None]
 
 
 def line(rng: np.random.Generator) -> Member:
@@ -161,7 +162,7 @@ class Paths(NamedTuple):
     t_star_error: np.ndarray
     steps: np.ndarray
 
-    def tolerance(self, amplification: float) -> float:
+    def tolerance(self, amplification: float | int) -> float:
         """Of what the flows end with: the steps' errors, added up and amplified."""
         return float(STEP * np.max(self.steps) * amplification)
 

@@ -14,13 +14,13 @@ from meanfield.measures import Gaussian
 from . import _references as ref
 from ._case import Case
 from ._check import Check
+from ._ensembles import STEP
 from ._protocols import bounded
 
-RTOL = adaptive().relative_error(jnp.dtype(np.float64))
 TOGETHER = 8  # members in a block: any number of them shares a compilation
 TINY = 1e-12  # eigenvalues below are rounding
 WHY_FLOW = "rtol 4e-10 of a step, at most 200 steps, whose errors grow tenfold at most"
-TOLERANCE = 200 * 10 * RTOL
+TOLERANCE = 200 * 10 * STEP
 
 
 class Paths(NamedTuple):
@@ -55,6 +55,7 @@ def paths(
     ts: np.ndarray,
     *,
     stop: AbstractStop | None = None,
+    rtol: float | None = None,
 ) -> Paths:
     """The library's flows of a stack of dynamics from stacked means and factors."""
     mean, factor = (jnp.asarray(part) for part in start)
@@ -63,6 +64,7 @@ def paths(
         Gaussian(mean, factor),
         ts,
         in_axes=(0, 0),
+        stepping=adaptive(rtol=rtol),
         stop=stop,
         together=TOGETHER,
     )
@@ -202,11 +204,19 @@ def compared(
 
 
 def of_blow_ups(run: Paths, times: np.ndarray, label: str) -> tuple[Check, ...]:
-    """Members with a finite time end in a blow-up then, within the error they state."""
+    """Members with a finite time end in a blow-up then, within the error they state.
+
+    They stop there, and frames that they do not reach repeat the last. And what they
+    state is no more than the steps may have added up to.
+    """
     finite = np.isfinite(times)
     wrong = int(np.sum((run.code == int(Status.BLOW_UP)) != finite))
-    off = np.abs(run.t_star - times)[finite] / run.t_star_error[finite]
+    wrong += int(np.sum(np.abs(run.stop_time / times - 1)[finite] > 1e-3))
+    wrong += int(np.sum(~np.isfinite(run.covariances)))
+    stated = run.t_star_error[finite]
+    off = np.abs(run.t_star - times)[finite] / stated
     none = "the time lies within the error that the flow itself reports"
+    size = np.max(stated / (1 + times[finite]))
     return (
         bounded(f"wrong endings, {label}", wrong, "<=", 0, why="a count"),
         bounded(
@@ -215,6 +225,14 @@ def of_blow_ups(run: Paths, times: np.ndarray, label: str) -> tuple[Check, ...]:
             "<=",
             1,
             why=none,
+        ),
+        bounded(
+            f"error stated over 1 + the blow-up time, {label}",
+            size,
+            "<=",
+            0,
+            tolerance=TOLERANCE,
+            why=f"{WHY_FLOW}; the clock may be log(1 + t)",
         ),
     )
 

@@ -29,6 +29,7 @@ LARGEST_LOG = 700.0  # its exponential is finite
 SIGMAS = 4.5  # a normal variable is further out once in 150 000 times
 
 Parameters = Mapping[str, Any]
+Number = float | int
 
 
 def gap(
@@ -36,9 +37,9 @@ def gap(
     actual: Any,
     expected: Any,
     *,
-    tolerance: float,
+    tolerance: Number,
     why: str,
-    scale: float | None = None,
+    scale: Number | None = None,
 ) -> Check:
     """The largest difference of two arrays, relative to the second's largest entry.
 
@@ -65,9 +66,9 @@ def bounded(
     label: str,
     observed: Any,
     relation: Relation,
-    bound: float,
+    bound: Number,
     *,
-    tolerance: float = 0.0,
+    tolerance: Number = 0.0,
     why: str = "a strict margin is claimed: nothing is added",
 ) -> Check:
     """A number against a bound."""
@@ -78,7 +79,7 @@ def order(
     label: str,
     x: Sequence[float] | np.ndarray,
     errors: Sequence[float] | np.ndarray,
-    expected: float,
+    expected: Number,
     *,
     names: tuple[str, str] = ("ε", "error"),
 ) -> Check:
@@ -122,7 +123,7 @@ def ascend(
     *,
     given: tuple[Any, ...] = (),
     steps: int | None = None,
-    bound: float = 1.0,
+    bound: Number = 1.0,
 ) -> Check:
     """The largest lhs / rhs that Adam finds from random starts, against 1.
 
@@ -264,7 +265,7 @@ def hermite_nodes(
 
 
 def wasserstein(
-    x: np.ndarray, y: np.ndarray, p: float | int = 2, *, weights: tuple | None = None
+    x: np.ndarray, y: np.ndarray, p: Number = 2, *, weights: tuple | None = None
 ) -> float:
     """The exact $W_p$ of two clouds of atoms, by POT's linear programme."""
     first, second = weights or (

@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from meanfield.errors import InputFileError
 
-from ._case import Size
+from ._case import Case, Size
 from ._check import Ascent, Check, Fit
 from ._statement import Statement, statements
 from ._verify import Outcome, Trial, Witnesses
@@ -67,7 +68,7 @@ def read_report(file: Path) -> Record:
     """A report, read from the JSON that was printed.
 
     Raises:
-        InputFileError: if the file is missing or holds something else.
+        InputFileError: if the file is missing, damaged, or holds something else.
     """
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
@@ -77,6 +78,13 @@ def read_report(file: Path) -> Record:
         raise InputFileError(
             f"`{file}` is no report of `meanfield verify --json` ({FORMAT})."
         )
+    try:
+        Case("", *itemgetter("size", "seed")(found)).rng("a draw")
+        witnesses(found)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise InputFileError(
+            f"`{file}` is damaged: {type(error).__name__}: {error}; measure anew."
+        ) from error
     return found
 
 

@@ -70,22 +70,26 @@ class Outcome:
 def chosen(patterns: Sequence[str] = ()) -> list[Statement]:
     """The statements that match any of the patterns, all if there are none.
 
-    A pattern is an id, an alias, a paper, a part of an id, or has wildcards.
+    A pattern is an id, an alias or a paper, and then means that alone; or a part of an
+    id, or has wildcards.
 
     Raises:
         UnknownNameError: if a pattern matches nothing.
     """
-    for pattern in patterns:
-        if not any(_matches(pattern, each) for each in statements.values()):
-            raise UnknownNameError(
-                f"No statement matches `{pattern}`; {_hint(pattern)} "
-                "(`meanfield list statements` has all.)"
-            )
-    return [
-        each
-        for each in statements.values()
-        if not patterns or any(_matches(pattern, each) for pattern in patterns)
-    ]
+    wanted = {each.id for pattern in patterns for each in _matching(pattern)}
+    return [each for each in statements.values() if not patterns or each.id in wanted]
+
+
+def _matching(pattern: str) -> list[Statement]:
+    every = list(statements.values())
+    exact = [e for e in every if pattern in (*_names(e), e.paper)]
+    found = exact or [each for each in every if _matches(pattern, each)]
+    if not found:
+        raise UnknownNameError(
+            f"No statement matches `{pattern}`; {_hint(pattern)} "
+            "(`meanfield list statements` has all.)"
+        )
+    return found
 
 
 def measured(
@@ -104,7 +108,8 @@ def measured(
     else:
         control = made.control.measure
         trials.append(_trial("control", lambda: control(case("control"))))
-    trials.extend(_comparison(made, case("printed")))
+    both = {**known.get("corrected", {}), **known.get("printed", {})}
+    trials.extend(_comparison(made, Case(id, size, seed, both)))
     return Outcome(id, tuple(trials), time.perf_counter() - begin)
 
 
@@ -115,9 +120,10 @@ def _comparison(made: Statement, case: Case) -> list[Trial]:
         both = made.printed.measure(case)
     except BROKEN as error:
         return [Trial("printed", (), passed=False, error=_said(error))]
-    printed = _trial("printed", lambda: both.printed)
-    corrected = _trial("corrected", lambda: both.corrected)
-    return [printed, corrected] if both.corrected else [printed]
+    return [
+        _trial("printed", lambda: both.printed),
+        _trial("corrected", lambda: both.corrected),
+    ]
 
 
 def _trial(role: Role, measure: Callable[[], tuple[Check, ...]]) -> Trial:
@@ -134,13 +140,15 @@ def _said(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 
-def _matches(pattern: str, made: Statement) -> bool:
+def _names(made: Statement) -> tuple[str, ...]:
     twin = () if made.printed is None else (f"{made.id}:printed",)
-    names = (made.id, *made.aliases, *twin)
-    exact = pattern in names or pattern == made.paper
-    inside = any(pattern in name for name in names)
-    wild = any(fnmatch.fnmatchcase(name, pattern) for name in names)
-    return exact or inside or wild
+    return (made.id, *made.aliases, *twin)
+
+
+def _matches(pattern: str, made: Statement) -> bool:
+    return any(
+        pattern in name or fnmatch.fnmatchcase(name, pattern) for name in _names(made)
+    )
 
 
 def _hint(pattern: str) -> str:

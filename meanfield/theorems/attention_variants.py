@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 
+import jax.numpy as jnp
 import numpy as np
 
-from meanfield.attention import Attention, Softmax
+from meanfield.attention import Attention, Pointwise, Softmax
 from meanfield.measures import Blocked, Points
-from meanfield.scores import Dot
+from meanfield.scores import Dot, SquaredDistance
 
 from . import _attentions as att
 from . import _references as ref
@@ -18,6 +19,7 @@ from ._protocols import bounded, gap
 from ._statement import Counterexample, statement
 
 BLOCKS = Blocked(3)
+SOME = ("softmax", "sigmoid")
 Change = Callable[[Parameters], Parameters]
 
 
@@ -69,14 +71,14 @@ def _biased(case: Case, change: Change) -> Check:
 
 
 def _excluding(case: Case, change: Change) -> Check:
-    """A weight of zero, in blocks and not, against the tokens without that one."""
+    """A weight of zero at infinity, against the tokens without that one, elsewhere."""
     rng = case.rng("excluded")
     p, at = att.generic(rng, 2, 3), att.cloud(rng, 8, 3)
-    at.w[3] = 0.0
+    at.w[3], at.x[3] = 0.0, np.inf
     rest = Cloud(np.delete(at.x, 3, axis=0), np.delete(at.w, 3))
-    actual = att.variants(("softmax", "sigmoid"), change(p), at)
-    both = [actual["softmax"], actual["sigmoid"]]
-    expected = [FORMULAS[name](p, rest, at.x) for name in ("softmax", "sigmoid")]
+    actual = att.variants(SOME, change(p), at)
+    both = [np.delete(actual[name], 3, axis=0) for name in SOME]
+    expected = [FORMULAS[name](p, rest, rest.x) for name in SOME]
     return _close("a token of weight zero", np.stack(both), np.stack(expected))
 
 
@@ -114,9 +116,6 @@ def _variants(case: Case, measure: Callable[[Cloud], Points]) -> tuple[Check, ..
         told = {"tolerance": tolerance, "why": why}
         checks.append(gap(name, actual[name], formula(p, at, at.x), **told))
     return tuple(checks)
-
-
-SOME = ("softmax", "sigmoid")
 
 
 @statement(
@@ -193,6 +192,17 @@ def _against_l2(case: Case, name: str) -> tuple[Check, ...]:
     )
 
 
+def _not_normalised(case: Case) -> Check:
+    """The weights themselves, of which rows hide what depends on the query alone."""
+    rng = case.rng("l2")
+    p, at = att.generic(rng, 3, 3), att.cloud(rng, 8, 3)
+    score = SquaredDistance(p.Q, p.K, float(p.epsilon))
+    made = Attention(score, Pointwise(jnp.exp), p.V)
+    scores = ref.distance_scores(p.Q, p.K, at.x, at.x) / p.epsilon
+    expected = ref.pointwise_velocity(np.exp, scores, at.share, p.V, at.x)
+    return _close("weights not normalised", att.velocity(made, at, at), expected)
+
+
 @statement(
     "castin2025:sec-2.3",
     source="§2.3",
@@ -203,9 +213,10 @@ def l2(case: Case) -> tuple[Check, ...]:
     r"""The library's velocities with (Q, K), (A, I) and (RQ, RK) against NumPy loops.
 
     The first two have one $A$ and must differ by more than 1e-3, a billion roundings;
-    the third also has one $K^\top K$ with the first, and must not differ.
+    the third also has one $K^\top K$ with the first, and must not differ. Then the
+    exponentials of the same distances, not normalised.
     """
-    return _against_l2(case, "l2")
+    return (*_against_l2(case, "l2"), _not_normalised(case))
 
 
 @l2.refuted_by("softmax in place of L2, which does depend on A alone")

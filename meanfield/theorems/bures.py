@@ -22,6 +22,7 @@ from . import _energy_references as ref
 from ._case import Case
 from ._check import Check
 from ._energy_library import spd
+from ._measures import of_gaussian, roots
 from ._protocols import bounded, gap, order, wasserstein
 from ._references import sqrtm_psd
 from ._statement import Counterexample, statement
@@ -121,9 +122,11 @@ def minimising_movement(case: Case) -> tuple[Check, ...]:
     Of a quadratic potential with four rates: the resolvent, and, with $1/\tau$ steps,
     the order at which $e^{-1}$ is reached. Of the Sinkhorn energy: its Euler–Lagrange
     equation with complex-step slopes. The library's distance over $\tau$ against the
-    action of the straight path in NumPy and of fifty others.
+    action of the straight path in NumPy and of fifty others. The size of a motion of
+    mean and factor against nodes; the roots that all this rests on, with derivatives.
     """
-    return (*_steps(case, penalty=1), *_implicit(case), *_action(case))
+    movements = (*_steps(case, penalty=1), *_implicit(case), *_action(case))
+    return (*movements, *of_gaussian(case), *roots(case))
 
 
 @minimising_movement.refuted_by(r"the penalty is $D^2/\tau$, without its factor 1/2")

@@ -17,7 +17,7 @@ from . import _energy_references as ref
 from ._case import Case
 from ._check import Check
 from ._energy_library import on_gaussian, spd
-from ._protocols import gap, order
+from ._protocols import EPS, gap, order
 from ._references import sqrtm_psd
 from ._statement import Counterexample, statement
 
@@ -96,6 +96,12 @@ def _cloud_energy(mean: np.ndarray, Y: np.ndarray, A: np.ndarray) -> np.ndarray:
     return -(w @ (f + g)) / 2
 
 
+@eqx.filter_jit
+def _by_bandwidth(Q: Array, K: Array, mean: Array, Sigma: Array) -> Array:
+    energy = lambda epsilon: SinkhornEnergy(Q, K, epsilon).on_gaussian(mean, Sigma)
+    return jax.grad(energy)(jnp.asarray(EPSILON))
+
+
 def _brute_force(case: Case) -> tuple[Check, ...]:
     """The library's flow on a singular Gaussian against slopes of a cloud's energy."""
     Q, K, mean, Y = small(case, "cloud")
@@ -109,12 +115,16 @@ def _brute_force(case: Case) -> tuple[Check, ...]:
     level = ref.sinkhorn_variation(probes, mean + z @ Y.T, w, ref.bilinear(A))
     said = on_gaussian(SinkhornEnergy(Q, K, EPSILON), mean, Y, probes=probes)
     variation = said.variation - said.variation[0]
+    sharper = _by_bandwidth(*map(jnp.asarray, (Q, K, mean, Y @ Y.T)))
+    sharp = lambda epsilon: _cloud_energy(mean, Y, K.T @ Q / epsilon)
+    bandwidth = ref.slope(sharp, np.array(EPSILON))
     known = {"tolerance": 1e-9, "why": CLOUD}
     return (
         gap("α', singular Σ", said.mean_rate, -by_mean, **known),
         gap("Σ', singular Σ", said.covariance_rate, -(half + half.T), **known),
         gap("first variation, singular Σ", variation, level - level[0], **known),
         gap("energy, singular Σ", said.energy, _cloud_energy(mean, Y, A), **known),
+        gap("its slope in ε, singular Σ", sharper, bandwidth, **known),
     )
 
 
@@ -194,20 +204,20 @@ def _metric(case: Case, length: Callable[..., float]) -> tuple[Check, ...]:
     rng = case.rng("metric")
     Sigma, C = spd(rng, 3), rng.normal(size=(3, 3))
     H = (C + C.T) / 4
-    h = 0.04 / np.array([1.0, 2.0, 4.0, 8.0])
-    quotients = _quotients(Sigma, H, np.concatenate([h, -h]))
-    even = (quotients[:4] + quotients[4:]) / 2
+    h = 0.04 / 2.0 ** np.arange(6)
+    right, left = _quotients(Sigma, H, np.concatenate([h, -h])).reshape(2, -1)
+    even = (right[:4] + left[:4]) / 2
     once = (4 * even[1:] - even[:-1]) / 3
     twice = (16 * once[1:] - once[:-1]) / 15
     expected = length(Sigma, H)
     error = max(2 * abs(twice[1] / twice[0] - 1), 1e-10)
     why = (
         f"Richardson extrapolation twice, its last change {error / 2:.1g} taken twice; "
-        "rounding 1e-16/h² = 4e-12"
+        "rounding 1e-16/h = 2e-14, extrapolated"
     )
     return (
         gap("limit", twice[-1], expected, tolerance=error, why=why),
-        order("quotient", h, np.abs(quotients[:4] - expected), 1, names=("h", "error")),
+        order("quotient", h[2:], np.abs(right[2:] - expected), 1, names=("h", "error")),
     )
 
 
@@ -216,12 +226,14 @@ def _closed_distance(case: Case) -> Check:
     rng = case.rng("closed form")
     S, Y = spd(rng, 3), rng.normal(size=(3, 2))
     root = sqrtm_psd(S)
-    cross = np.trace(sqrtm_psd(root @ Y @ Y.T @ root))
+    cross = np.sum(np.linalg.svd(root @ Y, compute_uv=False))
     expected = np.trace(S) + np.sum(Y * Y) - 2 * cross
     found = _squares(jnp.asarray(S), jnp.asarray((Y @ Y.T)[None]))[0]
     # An eigenvalue that should vanish is 1e-16, its square root 1e-8.
-    why = "the square root of a rounding error of 1e-16 in a vanishing eigenvalue"
-    return gap("distance to a singular Σ", found, expected, tolerance=1e-7, why=why)
+    lost = np.sqrt(3 * EPS) * np.linalg.norm(Y, 2)
+    error = float(2 * lost * np.sqrt(np.trace(S)) / expected)
+    why = "2|Σ^½| times the root of the rounding of an eigenvalue that vanishes"
+    return gap("distance to a singular Σ", found, expected, tolerance=error, why=why)
 
 
 @statement(

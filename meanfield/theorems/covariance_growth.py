@@ -79,6 +79,13 @@ def _l2_rising(case: Case) -> tuple[Check, ...]:
             why="half of the bound squared, for one direction of two",
         ),
         bounded(
+            "L2: greatest size when stopped",
+            np.max(last),
+            "<=",
+            1e7,
+            why="the bound squared, and what one step grows",
+        ),
+        bounded(
             "L2: runs with a finite blow-up time",
             np.sum(np.isfinite(run.t_star)),
             "<=",
@@ -120,7 +127,7 @@ def _(case: Case) -> tuple[Check, ...]:
 
 def _similar(case: Case, *, scale: float) -> tuple[Check, ...]:
     """Relative distance of L2 from softmax with `scale` times A, from δΣ₀, V/δ."""
-    rng, T = case.rng("similar"), np.linspace(0, 1, 9)
+    rng, T = case.rng("similar"), np.linspace(0, 0.6, 9)
     deltas, checks = 0.02 * 0.5 ** np.arange(8), []
     for i in range(case.pick(1, 4)):
         Q, K, V = (M / np.linalg.norm(M, 2) for M in rng.normal(size=(3, 2, 2)))
@@ -145,7 +152,8 @@ def _similar(case: Case, *, scale: float) -> tuple[Check, ...]:
         r"For small $\Sigma$ L2 follows softmax with $2A$, to a relative distance of "
         r"order $\|K^\top K\Sigma\|$."
     ),
-    hypotheses=r"centred; a time $1/\|\Sigma_0\|$ in which softmax does not blow up",
+    hypotheses=r"centred; times below $1/(4\|V\|\|A\|\|\Sigma_0\|)$, when softmax with "
+    r"$2A$ cannot blow up yet",
 )
 def similar(case: Case) -> tuple[Check, ...]:
     """L2 flows from δΣ₀ with V/δ, which take a time of order one.

@@ -15,7 +15,7 @@ from . import _energy_references as ref
 from ._case import Case
 from ._check import Check
 from ._energy_library import ROUNDING, on_gaussian, potential_of, setting, spd
-from ._protocols import gap
+from ._protocols import bounded, gap
 from ._statement import Counterexample, statement
 
 GRID = (
@@ -82,7 +82,7 @@ def _mccann(case: Case, *, odd: float) -> tuple[Check, ...]:
 @eqx.filter_jit
 def _fokker_planck(H: Array, c: Array, mean: Array, factor: Array, x: Array) -> Array:
     V = QuadraticPotential(H, c)
-    energy = 2.0 * (Entropy() + V) - Entropy() - V
+    energy = 2.0 * (Entropy() + V) + -Entropy() - V
     return GradientFlow(energy).field(0.0, Gaussian(mean, factor))(Tokens(x))
 
 
@@ -226,6 +226,14 @@ def _heat(case: Case, *, diffusion: float) -> tuple[Check, ...]:
     return tuple(checks)
 
 
+def _singular(case: Case) -> Check:
+    """The entropy of a Gaussian of rank one in the plane, which has no density."""
+    mean, y = case.rng("singular").normal(size=(2, 2))
+    flat = on_gaussian(Entropy(), mean, np.outer(y, y), probes=np.zeros((4, 2)))
+    finite = np.sum(flat.energy < np.inf)
+    return bounded("finite entropies without a density", finite, "<=", 0)
+
+
 @statement(
     "uw2023:heat-flow",
     source="Wasserstein gradient flows",
@@ -236,9 +244,9 @@ def heat_flow(case: Case) -> tuple[Check, ...]:
     r"""The library's flow of the entropy on Gaussians of one to three dimensions.
 
     Against $\Sigma' = 2I$; entropy, its first variation $\log\rho$ and its dissipation
-    $-\mathrm{tr}\,\Sigma^{-1}$ against closed forms in NumPy.
+    $-\mathrm{tr}\,\Sigma^{-1}$ against closed forms in NumPy; and a singular Gaussian.
     """
-    return _heat(case, diffusion=1)
+    return (*_heat(case, diffusion=1), _singular(case))
 
 
 @heat_flow.refuted_by(r"the heat equation is that of probability, $\frac12\Delta\rho$")

@@ -175,7 +175,7 @@ def unique(case: Case) -> tuple[Check, ...]:
     values = np.linalg.svd(linear, compute_uv=False)
     return (
         *_unique(case, None),
-        bounded("smallest singular value", values[-1], "<=", 0.0, tolerance=1e-12),
+        bounded("smallest singular value", values[-1], "<=", 0.0, **SOLVED),
         bounded("second smallest", values[-2], ">=", 1e-6),
     )
 

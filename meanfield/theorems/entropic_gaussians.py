@@ -26,7 +26,7 @@ from ._statement import statement
 REACH = 0.25
 ORDER = 16
 QUADRATURE = (
-    "Gauss–Hermite error of couplings with |QY|², |KY|² ≤ ε, 16 nodes an axis: below "
+    "Gauss–Hermite error of couplings with |QY|², |KZ|² ≤ ε/4, 16 nodes an axis: below "
     "1e-12 by self-convergence; Sinkhorn to 1e-14"
 )
 NEAR = {"tolerance": 1e-9, "why": QUADRATURE}
@@ -186,9 +186,9 @@ def _closed(case: Case, half: float) -> tuple[Check, ...]:
     hypotheses=r"$\Sigma, \Omega \succ 0$",
 )
 def closed(case: Case) -> tuple[Check, ...]:
-    """C_F and C_G from the library's slopes of E[x | y] and E[y | x].
+    """$C_F$ and $C_G$ from the library's slopes of E[x | y] and E[y | x].
 
-    Against the closed forms by SciPy's root, and in the quadratic equations; and C_F
+    Against the closed forms by SciPy's root, and in the quadratic equations; and $C_F$
     from the recursion in NumPy.
     """
     return _closed(case, 0.5)

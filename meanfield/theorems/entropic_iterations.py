@@ -209,11 +209,11 @@ def _means(case: Case) -> tuple[Check, ...]:
 @statement(
     "castin2025:eq-A.9",
     source="Eq. (A.9), appendix A",
-    claim=r"Sinkhorn's potentials stay quadratic, with $F_{n+1} = "
-    r"\epsilon\Sigma^{-1} + A^\top G_n^{-1}A$ and then $G_{n+1} = "
-    r"\epsilon\Omega^{-1} + AF_{n+1}^{-1}A^\top$: each line uses the newest "
-    r"of the other.",
-    hypotheses=r"$\Sigma, \Omega \succ 0$; $G_0 = \epsilon\Omega^{-1}$, or any",
+    claim=r"Sinkhorn's potentials stay quadratic, with $G_{n+1} = "
+    r"\epsilon\Omega^{-1} + AF_n^{-1}A^\top$ and then $F_{n+1} = "
+    r"\epsilon\Sigma^{-1} + A^\top G_{n+1}^{-1}A$: each uses the newest of the other.",
+    hypotheses=r"$\Sigma, \Omega \succ 0$; from $g = 0$ and a half-step of rows, "
+    r"$G_0 = \epsilon\Omega^{-1}$ and $F_0 = \epsilon\Sigma^{-1} + A^\top G_0^{-1}A$",
 )
 def halves(case: Case) -> tuple[Check, ...]:
     """Slopes of E[y | x] after 3, 5, … half-steps are $G_n^{-1}A$, G by the recursion.
@@ -227,17 +227,18 @@ def halves(case: Case) -> tuple[Check, ...]:
     return by_slopes + _means(case)
 
 
-@halves.refuted_by("A stands for its transpose in the second line")
+@halves.refuted_by("A stands for its transpose in the line of G")
 def _(case: Case) -> tuple[Check, ...]:
     return _by_library(case, _mistaken) + _by_clouds(case, _mistaken)
 
 
 @halves.misprinted(
     "C25",
-    printed=r"$F_{n+1} = \epsilon\Sigma^{-1} + A^\top G_n^{-1}A$ and $G_{n+1} = "
-    r"\epsilon\Omega^{-1} + AF_n^{-1}A^\top$, from the old of the other",
-    corrected=r"the second line uses the newest of the first, as (A.7) does",
-    counterexample="generic Gaussians in the plane, three and five half-steps",
+    printed=r"read as $F_{n+1} = \epsilon\Sigma^{-1} + A^\top G_n^{-1}A$ and $G_{n+1} "
+    r"= \epsilon\Omega^{-1} + AF_n^{-1}A^\top$, each from the old of the other",
+    corrected=r"the line of $F_{n+1}$ has $G_{n+1}^{-1}$, as (A.7) does",
+    counterexample=r"generic Gaussians in the plane, three and five half-steps; the "
+    r"print from $f = g = 0$, so $F_0 = \epsilon\Sigma^{-1}$",
 )
 def _(case: Case) -> Counterexample:
     """Slopes after half-steps, by both rules."""

@@ -93,8 +93,9 @@ def _derivative(p: Pair, M: np.ndarray) -> np.ndarray:
 
 @limits.misprinted(
     "C25",
-    printed=r"$|D_M\varphi| \leq 1 / (1 + \epsilon^2 / (|A|^2|\Sigma||\Omega|)) < 1$ "
-    r"on all iterates $M$",
+    printed=r"a full step $\varphi$ of (A.9) contracts in the operator norm, the bound "
+    r"being read as $|D_M\varphi| \leq 1 / (1 + \epsilon^2 / (|A|^2|\Sigma||\Omega|)) "
+    r"< 1$ on all iterates $M$",
     corrected=r"the spectral radius of $D_M\varphi$ is below one, and the iterates "
     r"converge in the Thompson metric",
     counterexample="Q = diag(3, .1), K = diag(1/3, 10), Σ = I, Ω⁻¹ = [[1, −.99], "

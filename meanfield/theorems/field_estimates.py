@@ -7,6 +7,9 @@ from jaxtyping import Array
 from meanfield.attention import attentions
 
 from ._attacks import (
+    BANDWIDTH,
+    ON_BALL,
+    TWO_ON_BALL,
     Parameters,
     Scene,
     aligned,
@@ -20,6 +23,7 @@ from ._attacks import (
 )
 from ._case import Case
 from ._check import Check
+from ._measures import of_points
 from ._protocols import ascend, bounded, log_ratio_at
 from ._statement import Counterexample, statement
 
@@ -29,7 +33,6 @@ LIMIT = (
     "reached as the share of the first atom tends to zero: at 1e-12 it is missed by "
     "1e-12 exp(2‖A‖R|x|) ≤ 1e-10, and rounding"
 )
-ON_BALL = r"$\mathrm{Supp}\,\mu \subset B_R$"
 
 
 def softmax(p: Parameters, which: Array, factor: Array) -> Array:
@@ -73,7 +76,7 @@ def _three(name: str, p: Parameters, s: Scene, constants: tuple[float, Array]) -
         r"\|V\| \|A\| R^2$; (iii) $|\Gamma_\mu(x) - \Gamma_\nu(x)| \leq \|V\| "
         r"(1 + 2\|A\|R|x|) e^{2\|A\|R|x|} W_p(\mu, \nu)$, for all $x$. All are sharp."
     ),
-    hypotheses=ON_BALL + r", $\mathrm{Supp}\,\nu \subset B_R$, $p \geq 1$",
+    hypotheses=TWO_ON_BALL + ", $p \\geq 1$" + BANDWIDTH,
 )
 def softmax_estimates(case: Case) -> tuple[Check, ...]:
     """Gradient ascent of each log-ratio through the library's field and derivatives.
@@ -123,7 +126,7 @@ def _(case: Case) -> tuple[Check, ...]:
         r"|x| + \|K\|^2 R)) e^{(\|Q\||x| + \|K\|R)^2} W_p(\mu, \nu)$, for all $x$. "
         r"The first two are sharp."
     ),
-    hypotheses=ON_BALL + r", $\mathrm{Supp}\,\nu \subset B_R$, $p \geq 1$",
+    hypotheses=TWO_ON_BALL + ", $p \\geq 1$" + BANDWIDTH,
 )
 def l2_estimates(case: Case) -> tuple[Check, ...]:
     """As for Lemma B.2: ascents, then equality at a Dirac and at opposite points."""
@@ -172,7 +175,7 @@ l2_estimates.misprinted("C26", **L2_MISPRINT)(printed_l2_slope)
         r"\|V\| \|A\| R^2 / 4$; (iii) $|\Gamma_\mu(x) - \Gamma_\nu(x)| \leq \|V\| "
         r"(1 + \|A\|R|x|/4) W_1(\mu, \nu)$, for all $x$. The first two are sharp."
     ),
-    hypotheses=ON_BALL + r", $\mathrm{Supp}\,\nu \subset B_R$",
+    hypotheses=TWO_ON_BALL + BANDWIDTH,
 )
 def sigmoid_estimates(case: Case) -> tuple[Check, ...]:
     """As for Lemma B.2; equality at a Dirac, far from the probe and orthogonal to it.
@@ -198,8 +201,8 @@ def _(case: Case) -> tuple[Check, ...]:
 @sigmoid_estimates.misprinted(
     "C27",
     printed=(
-        r"$|\Gamma_\mu(x) - \Gamma_\nu(x)| \leq \|V\| (1 + \|A\| R^2) W_p(\mu, \nu)$ "
-        r"for all $x$."
+        r"(iii) for all $x$ with a constant free of it, read as $|\Gamma_\mu(x) - "
+        r"\Gamma_\nu(x)| \leq \|V\| (1 + \|A\| R^2) W_p(\mu, \nu)$."
     ),
     corrected=(
         r"$\|V\| (1 + \|A\| R |x| / 4) W_1(\mu, \nu)$: what is printed follows for "
@@ -231,12 +234,16 @@ def variance(p: Parameters) -> Array:
     hypotheses=ON_BALL,
 )
 def variance_in_a_ball(case: Case) -> tuple[Check, ...]:
-    """Ascent of the log-ratio over weights and atoms, then the case of equality."""
+    """Ascent of the log-ratio over weights and atoms, then the case of equality.
+
+    And the library's moments, norms and restrictions of a weighted cloud in NumPy.
+    """
     data = aligned(case.rng("equality"))
     ratio = np.exp(log_ratio_at(case, variance, data.pair()))
     return (
         ascend(case, "variance", variance, start),
         bounded("reached", ratio, "=", 1.0, tolerance=1e-12, why="rounding"),
+        *of_points(case),
     )
 
 

@@ -72,7 +72,8 @@ def _log_spread(s: Scene, factor: Array) -> Array:
         r"Sinkhorn: (i) $|\Gamma_\mu(x)| \leq \|V\| R$; (ii) $\|D_x\Gamma_\mu\| \leq "
         r"\|V\| \|A\| R^2$; (iii) $|\Gamma_\mu(x) - \Gamma_\nu(x)| \leq \|V\| "
         r"(1 + cR + 2(\|Q\| + \|K\|)^2R|x|) e^{(\|Q\| + \|K\|)^2R|x|} "
-        r"W_2(\mu, \nu)$ for some $c$. It follows from $\|V\| (\frac{2aR^2 e^{4aR^2}}"
+        r"W_2(\mu, \nu)$ for some $c$ free of $\mu$, $\nu$, $x$. It follows from "
+        r"$|\Gamma_\mu(x) - \Gamma_\nu(x)| \leq \|V\| (\frac{2aR^2 e^{4aR^2}}"
         r"{1 - \tanh(aR^2)} + (1 + r) e^r) W_1(\mu, \nu)$ with $a = \|A\|$, "
         r"$r = 2aR(|x| + R)$, measured here."
     ),

@@ -1,5 +1,7 @@
 """Estimates of fields: multi-head and unnormalised attention, and all together."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +15,9 @@ from meanfield.tokens import Tokens
 
 from ._attacks import (
     ATTAINED,
+    BANDWIDTH,
+    ON_BALL,
+    TWO_ON_BALL,
     D,
     Parameters,
     aligned,
@@ -59,7 +64,7 @@ def unnormalised(p: Parameters, which: Array, factor: Array) -> Array:
         r"$e^s$, and $\leq \|V\| \|A\| R^3$ for weights $s$ and $\max(s, 0)$. A Dirac "
         r"reaches each."
     ),
-    hypotheses=r"$\mathrm{Supp}\,\mu \subset B_R$",
+    hypotheses=ON_BALL + BANDWIDTH,
     aliases=("castin2025:unnormalised-lin", "castin2025:unnormalised-relu"),
 )
 def unnormalised_sizes(case: Case) -> tuple[Check, ...]:
@@ -124,7 +129,7 @@ def start_heads(key: PRNGKey) -> dict[str, Array]:
         r"in $W_p$ are at most the sums over heads of the bounds of Lemma B.2, with "
         r"$\|W^{(h)}V^{(h)}\|$ for $\|V\|$ and $A^{(h)}$ for $A$."
     ),
-    hypotheses=r"$\mathrm{Supp}\,\mu, \mathrm{Supp}\,\nu \subset B_R$, $p \geq 1$",
+    hypotheses=TWO_ON_BALL + ", $p \\geq 1$" + BANDWIDTH,
 )
 def heads_estimates(case: Case) -> tuple[Check, ...]:
     """Gradient ascent through the library's sum of two heads, all matrices free.
@@ -173,7 +178,7 @@ VARIANTS = (  # with the bounds of the control, and where ascents start
         r"\Gamma_\nu(x)| \leq c(x, R) W_p(\mu, \nu)$, with $c(x, R)$ of Lemmas B.2 to "
         r"B.7."
     ),
-    hypotheses=r"$\mathrm{Supp}\,\mu, \mathrm{Supp}\,\nu \subset B_R$",
+    hypotheses=TWO_ON_BALL + BANDWIDTH + r"; Sinkhorn then with $V/\epsilon$",
     aliases=("castin2025:thm-3.1-estimates",),
     remark="C26 corrects (ii) for L2. C6: for Sinkhorn (iii) holds with W₁, Lemma B.6.",
 )
@@ -247,10 +252,9 @@ TWO = ("difference of fields", "weight")
     claim=(
         r"Softmax: $|\Gamma_{A_1}(x) - \Gamma_{A_2}(x)| \leq 2\|V\| \|A_1 - A_2\| "
         r"R^2|x| e^{(\|A_1\| + \|A_2\|)R|x|}$, since $e^{x \cdot A^\top y} \geq "
-        r"e^{-\|A\|R|x|}$ for $|y| \leq R$. The second is sharp; of the first "
-        r"half is reached."
+        r"e^{-\|A\|R|x|}$ for $|y| \leq R$: sharp; of the first half is reached."
     ),
-    hypotheses=r"$\mathrm{Supp}\,\mu \subset B_R$",
+    hypotheses=ON_BALL + BANDWIDTH,
 )
 def continuity_in_parameters(case: Case) -> tuple[Check, ...]:
     """Gradient ascent over measure, probe and both matrices, in the library's fields.
@@ -291,10 +295,5 @@ def _(case: Case) -> Counterexample:
     p = unit([(1, 0)] * 4, x=e, y=-40 * e)
     p["other_Q"] = p["Q"]
     weight = np.exp(-1 - log_ratio_at(case, parameters, p, given=(1,)))
-    why = ATTAINED
-    return Counterexample(
-        printed=(bounded("weight", weight, ">=", np.e, tolerance=1e-12, why=why),),
-        corrected=(
-            bounded("weight", weight, ">=", 1 / np.e, tolerance=1e-12, why=why),
-        ),
-    )
+    check = partial(bounded, "weight", weight, ">=", tolerance=1e-12, why=ATTAINED)
+    return Counterexample(printed=(check(np.e),), corrected=(check(1 / np.e),))

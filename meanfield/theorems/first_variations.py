@@ -7,8 +7,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from meanfield.energies import GradientFlow, Potential, energies
+from meanfield.energies import (
+    AbstractEnergy,
+    GradientFlow,
+    Interaction,
+    Potential,
+    QuadraticPotential,
+    energies,
+)
 from meanfield.measures import Points
+from meanfield.scores import Dot
 
 from . import _energy_references as ref
 from ._case import Case
@@ -92,8 +100,8 @@ def first_variation(case: Case) -> tuple[Check, ...]:
     """The library's variations, paired with a change of weights.
 
     Of an interaction with non-symmetric scores, of the Sinkhorn energy and of a
-    quadratic potential, against complex steps of NumPy's energies in the weights; of an
-    L2 interaction of a Gaussian, against a Gauss–Hermite cloud.
+    quadratic potential, against complex steps of NumPy's energies in the weights; of
+    interactions of a Gaussian, by L2 and with biases, against a Gauss–Hermite cloud.
     """
     return (
         *_variations(case, keys=0.5),
@@ -109,34 +117,53 @@ def _(case: Case) -> tuple[Check, ...]:
 
 
 def _of_gaussian(case: Case) -> tuple[Check, ...]:
-    r"""An interaction by $-|Qx - Ky|^2/\epsilon$ of a Gaussian, and of a cloud."""
+    r"""Interactions of a Gaussian and of a cloud.
+
+    By $-|Qx - Ky|^2/\epsilon$, and by $(Qx + q)\cdot(Ky + k)/\epsilon$.
+    """
     rng = case.rng("Gaussian")
     mean, Y = rng.normal(size=2) / 2, np.linalg.cholesky(spd(rng, 2))
     Q, K = rng.normal(size=(2, 3, 2))
     Q, K = (M / (4 * np.linalg.norm(M @ Y, 2)) for M in (Q, K))
-    probes, (z, w) = rng.normal(size=(4, 2)), ref.standard_nodes(2, 16)
-    scores = ref.distance(Q, K, 0.7)
+    q, k = case.rng("biases").normal(size=(2, 3)) / 4
+    measure = (mean, Y, rng.normal(size=(4, 2)))
+    by_distance = energies["interaction-l2"](Q, K, np.eye(2), epsilon=0.7)
+    by_product = Interaction(Dot(Q, K, 0.7, query_bias=q, key_bias=k))
+    product = lambda x, y: (x @ Q.T + q) @ (y @ K.T + k).T / 0.7
+    return (
+        *_against_cloud("L2", by_distance, ref.distance(Q, K, 0.7), measure),
+        *_against_cloud("dot", by_product, product, measure),
+    )
+
+
+def _against_cloud(
+    name: str,
+    energy: AbstractEnergy,
+    scores: ref.Scores,
+    measure: tuple[np.ndarray, np.ndarray, np.ndarray],
+) -> tuple[Check, ...]:
+    (mean, Y, probes), (z, w) = measure, ref.standard_nodes(2, 16)
     cloud = lambda m, factor: ref.interaction(m + z @ factor.T, w, scores)
     level = ref.interaction_variation(probes, mean + z @ Y.T, w, scores)
     turn = ref.slope(lambda factor: cloud(mean, factor), Y) @ Y.T
     down = -ref.slope(lambda m: cloud(m, Y), mean)
-    energy = energies["interaction-l2"](Q, K, np.eye(2), epsilon=0.7)
     said = on_gaussian(energy, mean, Y, probes=probes)
     why = "16 Gauss–Hermite nodes of tilts with |QY|, |KY| ≤ 1/4: 1e-12 and rounding"
     known = {"tolerance": 1e-10, "why": why}
     return (
-        gap("Gaussian, δF", said.variation, level, **known),
-        gap("Gaussian, F", said.energy, cloud(mean, Y), **known),
-        gap("Gaussian, α'", said.mean_rate, down, **known),
-        gap("Gaussian, Σ'", said.covariance_rate, -(turn + turn.T), **known),
+        gap(f"Gaussian, {name}, δF", said.variation, level, **known),
+        gap(f"Gaussian, {name}, F", said.energy, cloud(mean, Y), **known),
+        gap(f"Gaussian, {name}, α'", said.mean_rate, down, **known),
+        gap(f"Gaussian, {name}, Σ'", said.covariance_rate, -(turn + turn.T), **known),
     )
 
 
 def _any_potential(case: Case) -> tuple[Check, Check]:
-    r"""$\int U d\mu$ for a potential that is not quadratic: its flow's velocity."""
+    r"""$\int U d\mu$ of waves less a quadratic potential: its flow's velocity."""
     s = setting(case.rng("any potential"))
     value, down = _of_any(jnp.asarray(s.x), jnp.asarray(s.w))
-    energy = lambda x: s.w @ np.sum(np.sin(x) * x[:, ::-1] ** 2, axis=1)
+    height = lambda x: 1.5 * np.sin(x) * x[:, ::-1] ** 2 - x * x / 2
+    energy = lambda x: s.w @ np.sum(height(x), axis=1)
     expected = -ref.slope(energy, s.x) / s.w[:, None]
     known = {"tolerance": 1e-12, "why": ROUNDING}
     return (
@@ -148,7 +175,8 @@ def _any_potential(case: Case) -> tuple[Check, Check]:
 @jax.jit
 def _of_any(x: Array, w: Array) -> tuple[Array, Array]:
     mu = Points.weighted(x, w)
-    energy = Potential(lambda y: jnp.sum(jnp.sin(y) * y[::-1] ** 2))
+    waves = Potential(lambda y: jnp.sum(jnp.sin(y) * y[::-1] ** 2))
+    energy = 1.5 * waves - QuadraticPotential(jnp.eye(2))
     return energy(mu), GradientFlow(energy).field(0.0, mu)(mu.tokens)
 
 

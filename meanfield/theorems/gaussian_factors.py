@@ -80,7 +80,7 @@ def _rank_one(
         r"From $\Sigma_0 = u_0u_0^\top$, $\Sigma(t) = u(t)u(t)^\top$ with "
         r"$u' = (u^\top A u)\,Vu$."
     ),
-    hypotheses=r"$u_0 \neq 0$",
+    hypotheses=r"$u_0 \neq 0$, softmax",
 )
 def rank_one(case: Case) -> tuple[Check, ...]:
     """Flows in d = 4 from square factors of rank one against DOP853 on u.
@@ -157,10 +157,12 @@ def _softmax_factor(
     "new:N3",
     source="This project",
     claim=(
-        r"$Y' = LY$ gives $\Sigma = YY^\top$ at its rank, and $\alpha' = L\alpha + b$; "
-        r"for L2, $L = 2VY(I + 2Y^\top K^\top KY)^{-1}Y^\top A$."
+        r"Under a field $Lx + b$ that depends on the Gaussian, $Y' = LY$ gives "
+        r"$\Sigma = YY^\top$, of the rank of $\Sigma_0$ at all times, and "
+        r"$\alpha' = L\alpha + b$; softmax: $L = V\Sigma A$; L2: "
+        r"$L = 2VY(I + 2Y^\top K^\top KY)^{-1}Y^\top A$."
     ),
-    hypotheses=r"$\Sigma_0 \succeq 0$ of any rank",
+    hypotheses=r"$\Sigma_0 = Y_0Y_0^\top$ of any rank; no inverse of $\Sigma$ is used",
 )
 def factors(case: Case) -> tuple[Check, ...]:
     """Flows in d = 4 of rank two, with means.

@@ -121,8 +121,8 @@ def _field(draws: _Draws, values: np.ndarray) -> Check:
     "castin2025:prop-4.9",
     source="Proposition 4.9, §4.3",
     claim=(
-        r"With heads, $\Sigma' = \sum_h V^{(h)}\Sigma A^{(h)}\Sigma + "
-        r"\Sigma A^{(h)\top}\Sigma V^{(h)\top}$ and "
+        r"With heads, $\Sigma' = \sum_h (V^{(h)}\Sigma A^{(h)}\Sigma + "
+        r"\Sigma A^{(h)\top}\Sigma V^{(h)\top})$ and "
         r"$\alpha' = \sum_h V^{(h)}(I + \Sigma A^{(h)})\alpha$."
     ),
     hypotheses=r"$\Sigma_0 \succeq 0$; $V^{(h)}$ has absorbed $W^{(h)}$",
@@ -146,8 +146,8 @@ def _(case: Case) -> tuple[Check, ...]:
 @heads.misprinted(
     "C31",
     printed=(
-        r"$\Sigma' = \sum_h W^{(h)}V\Sigma A^{(h)}\Sigma + \ldots$ with one $V$, and "
-        r"with $W^{(h)}$ that §2.7 had absorbed."
+        r"One $V$ for all heads, and $W^{(h)}$, which §2.7 had absorbed, once more; "
+        r"read as $\Sigma' = \sum_h (W^{(h)}V\Sigma A^{(h)}\Sigma + \ldots)$."
     ),
     corrected=r"$V^{(h)}$ for each head, $W^{(h)}$ absorbed.",
     counterexample="two random heads in d = 2: one V for both; W applied a second time",

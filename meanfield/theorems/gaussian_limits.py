@@ -67,7 +67,7 @@ def _kernel(A: np.ndarray) -> np.ndarray:
     "castin2025:text-before-4.8",
     source="Text before Proposition 4.8, §4.2",
     claim=r"The limits have $\mathrm{rk}\,\Sigma_* = d - \mathrm{rk}\,A$.",
-    hypotheses=r"$V = I$, $A = A^\top \preceq 0$, $\Sigma_0 \succ 0$",
+    hypotheses=r"softmax, $V = I$, $A = A^\top \preceq 0$, $\Sigma_0 \succ 0$",
 )
 def flattened(case: Case) -> tuple[Check, ...]:
     r"""Flows in d = 3 to t = 1e9, A of rank one and two: their ranks there.
@@ -123,7 +123,7 @@ def _rising(case: Case) -> list[Problem]:
     source="Text after Proposition 4.8, §4.2",
     claim=(
         r"If $A + A^\top$ has a positive eigenvalue the covariance blows up in finite "
-        r"time, from any $\Sigma_0 \succ 0$."
+        r"time under softmax, from any $\Sigma_0 \succ 0$."
     ),
     hypotheses=r"$V = I$",
 )
@@ -141,7 +141,7 @@ def rising(case: Case) -> tuple[Check, ...]:
     )
 
 
-@rising.refuted_by("Σ₀ is singular, and misses the positive eigenvectors")
+@rising.refuted_by("Σ₀ is singular, and misses the one positive eigenvector")
 def _(case: Case) -> tuple[Check, ...]:
     problems = []
     for each in _rising(case):
@@ -185,7 +185,7 @@ def _halves(ranks: dict[int, np.ndarray]) -> tuple[Check, ...]:
         r"For $A = -Q^\top Q$ of rank $\lfloor d/2 \rfloor$ the limits have rank "
         r"$\lceil d/2 \rceil$ exactly."
     ),
-    hypotheses=r"$V = I$, $\Sigma_0 \succ 0$",
+    hypotheses=r"softmax, $V = I$, $\Sigma_0 \succ 0$",
 )
 def half_rank(case: Case) -> tuple[Check, ...]:
     """Ranks at t = 1e9 of eight flows for d = 3 and d = 4; d = 5 at full size."""

@@ -203,7 +203,7 @@ def bound(case: Case) -> tuple[Check, ...]:
 
     From matrices of sizes about e and bandwidths down to 0.01. The library's flows of
     four Gaussians to time three are held against Grönwall's exponential, and their
-    endings counted; softmax with the same data blows up.
+    endings counted.
     """
     stack, ts = ensemble(case.rng("flow"), (2, 2, 2), 4), np.linspace(0, 3, 6)
     run = paths("sinkhorn", stack._replace(Q=3 * stack.Q), ts)

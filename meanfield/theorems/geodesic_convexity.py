@@ -82,8 +82,8 @@ def _formula(case: Case, *, last: float) -> tuple[Check, ...]:
     r"\frac14 \int (\nabla\psi \cdot \Gamma)^2 / g + \frac18 \iint [|\nabla\psi|_B^2 / "
     r"g^2 (x) + |\nabla\psi|_B^2 / g^2 (y)] \Gamma(x) \cdot B^{-1} V y \, G$.",
     hypotheses=r"$A$ symmetric, $B$ symmetric positive definite, $V = -BA$",
-    remark="The six integrals are arranged by the authors of this check; what the "
-    "erratum concerns, the factor G(x, y) of the last, is unaffected.",
+    remark=r"The six integrals are in an arrangement of our own; what the erratum "
+    r"concerns, the factor $G(x, y)$ of the last, does not depend on it.",
 )
 def second_variation(case: Case) -> tuple[Check, ...]:
     """The six integrals, with the library's softmax attention, on weighted atoms.
@@ -133,8 +133,10 @@ def _true_slope(m: Motion, z: np.ndarray) -> np.ndarray:
 
 @second_variation.misprinted(
     "C23",
-    printed=r"The last double integral is without $G(x, y)$.",
-    corrected=r"The last double integral is with $G(x, y)$.",
+    printed=r"The factor $G(x, y)$ is missing from the last double integral, here read "
+    r"as $\frac18 \iint [|\nabla\psi|_B^2 / g^2 (x) + |\nabla\psi|_B^2 / g^2 (y)] "
+    r"\Gamma(x) \cdot B^{-1} V y$.",
+    corrected=r"The same times $G(x, y)$.",
     counterexample="five random atoms of random weights in the plane",
 )
 def _(case: Case) -> Counterexample:
@@ -216,7 +218,8 @@ def _concave(case: Case, *, sign: float) -> tuple[Check, ...]:
     "castin2025:prop-5.4",
     source="Proposition 5.4",
     claim=r"$E = \frac12 \iint G$ is not geodesically convex.",
-    hypotheses=r"$V \succ 0$ commutes with $B \succ 0$",
+    hypotheses=r"$V \succ 0$ commutes with $B \succ 0$, $A = -B^{-1}V$",
+    remark=r"C32: the text says so for any parameters; its proof covers these.",
 )
 def not_convex(case: Case) -> tuple[Check, ...]:
     """Second derivatives at Diracs and at clusters of six atoms near the origin.

@@ -89,7 +89,7 @@ def _(case: Case) -> tuple[Check, ...]:
     "S1",
     printed=r"$\partial_t\rho = \Delta\rho$: the variance grows by 2.",
     corrected=r"$\partial_t\rho = \frac12\Delta\rho$: it grows by 1.",
-    counterexample="a Gaussian on the line, W_Q = 0.8, W_K = 1.3, W_V = -1.04",
+    counterexample="a Gaussian on the line, $W_Q = 0.8$, $W_K = 1.3$, $W_V = -1.04$",
 )
 def _(case: Case) -> Counterexample:
     return Counterexample(

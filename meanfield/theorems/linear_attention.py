@@ -88,14 +88,16 @@ def _linear(case: Case, power: float) -> tuple[Check, ...]:
 
 
 def _with_biases(case: Case, gain: float) -> Check:
-    """Linear attention of a Gaussian with biases, of the query's times `gain`."""
+    """An offset too, on a Gaussian and its nodes; the query's bias times `gain`."""
     at = _problem(case.rng("biases"), SHAPES[1])
     x, w = hermite_nodes(at.mean, at.factor, 3)
-    expected = ref.pointwise_velocity(lambda s: s, at.scores(x), w, at.p.V, x)
+    expected = ref.pointwise_velocity(lambda s: s, at.scores(x), w, at.p.V, x) + at.mean
     told = at._replace(query_bias=gain * at.query_bias)
-    made = Attention(told.score, Linear(), at.p.V)
+    made = Attention(told.score, Linear(), at.p.V, at.mean)
     closed = att.on_gaussian(made, at.gaussian, at.where)
-    return _close("Gaussian, with biases", closed, expected)
+    on_nodes = att.velocity(made, Cloud(x, w), at.where)
+    found, twice = np.stack([closed, on_nodes]), np.stack([expected, expected])
+    return _close("Gaussian and points, with biases", found, twice)
 
 
 @statement(
@@ -225,9 +227,7 @@ def _(case: Case) -> Counterexample:
     return Counterexample(
         printed=(
             bounded("lim |R|/ε", size, "=", 0.0, tolerance=error, why=why),
-            _last_factor(
-                case, lambda at, Ax: np.full(6, at.share @ (at.x * Ax).sum(1))
-            ),
+            _last_factor(case, _of_keys),
         ),
         corrected=(
             gap("lim R/ε", limit, expected, tolerance=error, why=why, scale=1.0),
@@ -264,7 +264,7 @@ def _biased(case: Case, power: float) -> Check:
 
 
 def _as_softmax(case: Case, power: float) -> Check:
-    r"""Softmax of $(\epsilon A, V/\epsilon)$, biases included, over sixteen nodes."""
+    r"""Softmax of $(\epsilon A, V/\epsilon)$, biases included, over twenty nodes."""
     rng = case.rng("softmax")
     (draw,) = small_draws(rng, 2, 1)
     Q, K, V, q, k = draw.Q, draw.K, draw.V, *(0.2 * rng.normal(size=(2, 2)))

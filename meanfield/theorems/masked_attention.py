@@ -137,6 +137,7 @@ def _plans(case: Case, sees: Sees) -> tuple[Check, ...]:
     rng = case.rng("matrices")
     p, at = att.generic(rng, 2, 3), _sequence(rng, 4)
     s = _places(at)
+    at.w[np.argmin(s)] = 0.0  # the first of all sees nothing, and looks at nothing
     allowed = np.array([[sees(a, b) for b in s] for a in s])
     kernel = np.exp(sk.scores_of(p, at)) * at.w * allowed
     expected = kernel / np.maximum(kernel.sum(axis=1, keepdims=True), 1e-300)

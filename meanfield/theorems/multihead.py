@@ -5,7 +5,7 @@ import numpy as np
 from jaxtyping import Array
 
 from meanfield.attention import plans
-from meanfield.dynamics import Heads, Interpolated, Layers, Sum, stacked
+from meanfield.dynamics import Heads, Interpolated, Layers, LogTime, Sum, stacked
 
 from . import _attentions as att
 from . import _references as ref
@@ -14,6 +14,7 @@ from ._attentions import EXACT, FORMULAS, ROUNDING, Cloud, Parameters
 from ._case import Case
 from ._check import Check
 from ._draws import small_draws
+from ._measures import furthest
 from ._protocols import gap, hermite_nodes
 from ._statement import statement
 
@@ -46,7 +47,22 @@ def _library(heads: list[Parameters], at: Cloud) -> dict[str, Array]:
         "heads and a term": Sum(several, minus.attention("softmax")),
     }
     mu = att.points(at)
-    return {label: each.field(0.0, mu)(mu.tokens) for label, each in made.items()}
+    found = {label: each.field(0.0, mu)(mu.tokens) for label, each in made.items()}
+    sigmoids = stacked([p.attention("sigmoid") for p in heads[:2]])
+    clock = LogTime(Layers([0.0, 1.0, 2.0], sigmoids))
+    for label, s in (("first layer", 0.4), ("second layer", clock.jumps[0])):
+        found[f"{label}, log time"] = clock.field(s, mu)(mu.tokens)
+    between = LogTime(Interpolated([0.0, 4.0], sigmoids)).field(0.4, mu)
+    return found | {"between nodes, log time": between(mu.tokens)}
+
+
+def _between(one: Parameters, two: Parameters, share: float) -> Parameters:
+    """Parameters so far on the way from one to the other."""
+    Q, K, V = (
+        (1 - share) * np.asarray(a) + share * np.asarray(b)
+        for a, b in ((one.Q, two.Q), (one.K, two.K), (one.V, two.V))
+    )
+    return one._replace(Q=Q, K=K, V=V)
 
 
 def _expected(heads: list[Parameters], at: Cloud) -> dict[str, np.ndarray]:
@@ -55,11 +71,15 @@ def _expected(heads: list[Parameters], at: Cloud) -> dict[str, np.ndarray]:
     l2, sigmoid = FORMULAS["l2"], FORMULAS["sigmoid"]
     first, second, third = heads
     softmax = np.asarray(total("softmax"))
+    between = _between(first, second, np.expm1(0.4) / 4)
     return {
         "heads": softmax,
         "heads of linear": np.asarray(total("linear")),
         "unlike terms": l2(first, at, at.x) + sigmoid(third, at, at.x),
         "heads and a term": softmax - 0.4 * att.softmax(second, at, at.x),
+        "between nodes, log time": np.exp(0.4) * sigmoid(between, at, at.x),
+        "first layer, log time": np.exp(0.4) * sigmoid(first, at, at.x),
+        "second layer, log time": 2 * sigmoid(second, at, at.x),
     }
 
 
@@ -77,12 +97,13 @@ def _points(case: Case, heads: list[Parameters]) -> list[Check]:
 
 @eqx.filter_jit
 def _matrices(heads: list[Parameters], at: Cloud) -> Array:
-    """The library's matrices of heads and of four terms besides, at time one."""
+    """The library's matrices of heads and of five terms besides, at time one."""
     several = Heads(stacked([p.attention("softmax") for p in heads]))
     sigmoids = [p.attention("sigmoid") for p in heads[:2]]
     terms = (
         Layers([0.0, 1.0, 2.0], stacked(sigmoids)),
         Interpolated([0.0, 4.0], stacked(sigmoids)),
+        Interpolated([-1.0, 0.5], stacked(sigmoids)),
         heads[0].attention("linear-expansion"),
         heads[2].attention("l2"),
     )
@@ -95,13 +116,13 @@ def _plans(case: Case, heads: list[Parameters]) -> Check:
     _, right = _sliced(rng)
     at, (one, two, three) = att.cloud(rng, 7, D), heads
     w, kernel = at.share, one.epsilon**2 * sk.scores_of(one, at)
-    Q, K = (0.75 * a + 0.25 * b for a, b in ((one.Q, two.Q), (one.K, two.K)))
-    between = one._replace(Q=Q, K=K)
+    between = _between(one, two, 0.25)
     distances = ref.distance_scores(three.Q, three.K, at.x, at.x) / three.epsilon
     expected = [
         *(ref.row_softmax(sk.scores_of(p, at), w) for p in heads),
         ref.sigmoid(sk.scores_of(two, at)) * w,
         ref.sigmoid(sk.scores_of(between, at)) * w,
+        ref.sigmoid(sk.scores_of(two, at)) * w,
         (1 + kernel - (kernel @ w)[:, None]) * w,
         ref.row_softmax(distances, w),
     ]
@@ -148,10 +169,12 @@ def heads(case: Case) -> tuple[Check, ...]:
 
     Three slices of square Q and K with weighted tokens; sums of unlike terms and of
     heads with a term; a matrix for each, of layers and of parameters between two nodes
-    too; and the closed form on a Gaussian.
+    and after them too; layers in logarithmic time; and the closed form on a Gaussian.
+    Of the errors of several iterations the one that is told.
     """
     _, right = _sliced(case.rng("points"))
-    return (*_points(case, right), _plans(case, right), _on_gaussian(case, 1.0))
+    of_points = (*_points(case, right), _plans(case, right))
+    return (*of_points, _on_gaussian(case, 1.0), furthest())
 
 
 @heads.refuted_by("each head takes all the rows of Q and K; a head counts half")

@@ -138,7 +138,7 @@ def proposition_3(case: Case) -> tuple[Check, ...]:
     return not_a_gradient(case)
 
 
-@proposition_3.refuted_by("softmax gives way to Sinkhorn, and to no normalisation")
+@proposition_3.refuted_by("softmax is replaced by Sinkhorn, and by no normalisation")
 def _(case: Case) -> tuple[Check, ...]:
     return gradients_instead(case)
 
@@ -154,6 +154,6 @@ def proposition_3_of_slides(case: Case) -> tuple[Check, ...]:
     return not_a_gradient(case)
 
 
-@proposition_3_of_slides.refuted_by("softmax gives way to Sinkhorn, or to exp alone")
+@proposition_3_of_slides.refuted_by("softmax is replaced by Sinkhorn, or by exp alone")
 def _(case: Case) -> tuple[Check, ...]:
     return gradients_instead(case)

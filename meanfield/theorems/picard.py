@@ -190,7 +190,11 @@ def _contraction(
         r"$f = \frac{C_1}{C_2R^2}(e^{C_2R^2T} - 1)$, which tends to 0 with $T$; "
         r"masked, for $p = 2$, with $2C_1$ for $C_1$."
     ),
-    hypotheses=r"$\mu, \nu$ in $B_{R(t)}$, softmax; $R = R(T)$",
+    hypotheses=(
+        r"$F$ of Lemma B.8; $D_{p,T}$ is the largest $W_p(\mu(t),\nu(t))$ for "
+        r"$t \le T$, masked $d_p$ for $W_p$; $\mu, \nu$ in $B_{R(t)}$, softmax, $C_1$ "
+        r"and $C_2$ of Theorem 3.1 at $R = R(T)$"
+    ),
     aliases=("castin2025:lemma-B.13",),
     remark=(
         "C5: for masked attention the pointwise estimate of the proof fails; Hardy's "
@@ -261,7 +265,11 @@ def _gronwall(case: Case, which: tuple[int, ...], *, one: float) -> tuple[Check,
         r"$\|\phi_t(\mu)-\phi_t(\nu)\|_\infty \le C_1\int_0^t e^{C_2R^2(t-s)} "
         r"W_p(\mu(s),\nu(s))\,ds$."
     ),
-    hypotheses=r"$\mu, \nu$ in $B_{R(t)}$, softmax; $C_1$ and $R$ at the last time",
+    hypotheses=(
+        r"$\phi_t(\mu)$ carries points by the fields of $\mu(s)$, $s \le t$; the "
+        r"norm is over $B_{R_0}$; $\mu, \nu$ in $B_{R(t)}$, softmax, $p \geq 1$; "
+        r"$C_1$ and $C_2$ of Theorem 3.1, with $R$ at the last time"
+    ),
 )
 def flows_apart(case: Case) -> tuple[Check, ...]:
     """Tokens carried by two curves of four atoms that turn and move outwards.

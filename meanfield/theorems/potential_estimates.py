@@ -151,8 +151,8 @@ def _(case: Case) -> tuple[Check, ...]:
 @density.misprinted(
     "C29",
     printed=(
-        r"In the proof: $|D_y\kappa^\infty| \leq (S + S^{3/2}) R e^{S^2R^2}$ with "
-        r"$S = \|Q\| + \|K\|$, by the Lipschitz constant of Lemma A.1."
+        r"In the proof, with $S = \|Q\| + \|K\|$, a constant $S + S^{3/2}$ from "
+        r"Lemma A.1, read as $|D_y\kappa^\infty| \leq (S + S^{3/2}) R e^{S^2R^2}$."
     ),
     corrected=(
         r"$2S^2R e^{S^2R^2}$: only this is homogeneous. The exponent of "
@@ -247,7 +247,10 @@ def _(case: Case) -> Counterexample:
         r"and $W_1 \leq W_2$ one may take $C = 2aR e^{4aR^2} (1 + "
         r"\frac{2}{1 - \tanh(aR^2)})$, measured here."
     ),
-    hypotheses=r"$\mathrm{Supp}\,\mu, \mathrm{Supp}\,\nu \subset B_R$",
+    hypotheses=(
+        r"$\mathrm{Supp}\,\mu, \mathrm{Supp}\,\nu \subset B_R$; $f$, $g$ as in "
+        r"Lemma A.1"
+    ),
     remark=r"The paper claims that $C$ exists; this one, from a contraction, is ours.",
 )
 def stability(case: Case) -> tuple[Check, ...]:

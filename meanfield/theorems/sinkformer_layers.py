@@ -5,6 +5,7 @@ from collections.abc import Callable
 import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float
+from scipy.special import logsumexp
 
 from meanfield.attention import Attention, Sinkhorn, plans
 from meanfield.energies import Interaction
@@ -31,15 +32,16 @@ def _tokens(case: Case, name: str, k: int) -> tuple[Parameters, Cloud]:
     """Small parameters, so that layers do not grow, and six tokens."""
     rng = case.rng(name)
     p = att.generic(rng, k, 2)
-    return p._replace(V=p.V / 2), att.bare(rng.normal(size=(6, 2)) + 0.3)
+    half = p.V / (2 * np.linalg.norm(p.V, 2))
+    return p._replace(V=half), att.bare(rng.normal(size=(6, 2)) + 0.3)
 
 
 def _rate(p: Parameters, x: np.ndarray) -> np.ndarray:
     r"""$T_\mu(x_i) = \sum_j K^3_{ij}W_Vx_j$, in NumPy."""
-    K = np.exp((x @ p.Q.T) @ (x @ p.K.T).T / p.epsilon)
+    logs = (x @ p.Q.T) @ (x @ p.K.T).T / p.epsilon
     for axis in (1, 0, 1):
-        K = K / K.sum(axis=axis, keepdims=True)
-    return K @ x @ p.V.T
+        logs = logs - np.asarray(logsumexp(logs, axis=axis, keepdims=True))
+    return np.exp(logs) @ x @ p.V.T
 
 
 def _network(p: Parameters, at: Cloud, value: np.ndarray) -> np.ndarray:
@@ -177,7 +179,8 @@ def _double(case: Case, share: float) -> tuple[Check, ...]:
     """
     rng = case.rng("double")
     p, at = att.generic(rng, 2, 3), att.cloud(rng, 6, 3)
-    q, k = rng.normal(size=(2, 2))
+    p = p._replace(Q=p.Q / 2)  # so that no pair outweighs the rest
+    q, k = rng.normal(size=(2, 2)) / 2
     probes, w, step = rng.normal(size=(4, 3)), at.share, 0.1
     h = lambda x, y: np.exp((p.Q @ x + q) @ (p.K @ y + k) / p.epsilon)
 

@@ -1,6 +1,7 @@
 """Sinkformers: attention with both marginals normalised."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -90,6 +91,7 @@ def _sums(case: Case) -> tuple[Check, ...]:
     r"their sums, converges to a doubly stochastic matrix at a linear rate, at most "
     r"$\tanh(\Delta/4)^2$ a full step; odd iterates have rows that sum to one, and "
     r"$K^1 = \mathrm{SoftMax}(C)$.",
+    hypotheses=r"Hilbert's metric; $\Delta = \max(C_{ik} - C_{il} - C_{jk} + C_{jl})$",
 )
 def alternation(case: Case) -> tuple[Check, ...]:
     """The library's matrices after one to six half-steps against NumPy's.
@@ -196,8 +198,18 @@ def _divergences(case: Case, K: np.ndarray) -> tuple[np.ndarray, float, np.ndarr
     C, w = sk.scores_of(p, at), np.ones(7)
     best = sk.converged(C, at.share).kappa / 7
     others = sk.competitors(best, w, case.rng("others"), case.pick(500, 2000))
-    far, own = sk.divergence(others, np.exp(C)), float(sk.divergence(K, np.exp(C)))
+    E = np.exp(C - np.max(C))  # adds one number to both, and keeps them small
+    far, own = sk.divergence(others, E), float(sk.divergence(K, E))
     return far, own, sk.divergence(others, K)
+
+
+def _told(p: Parameters, at: Cloud) -> dict[str, Any]:
+    r"""What an error in $K$ leaves in $\sum(P - K)(f \oplus g)$, masses being 7."""
+    C = sk.scores_of(p, at)
+    solved = sk.converged(C, at.share)
+    most = 14 * float(np.max(np.abs(np.log(solved.kappa / 7) - C)))
+    why = f"{solved.why}, times Σ|P − K| max|f + g| ≤ {most:.0f}"
+    return {"tolerance": most * solved.error, "why": why}
 
 
 def _smallest(
@@ -205,11 +217,7 @@ def _smallest(
 ) -> tuple[Check, ...]:
     p, at = _problem(case, "divergence")
     far, own, apart = _divergences(case, _matrix(change(p), at))
-    solved = sk.converged(sk.scores_of(p, at), at.share)
-    told = {
-        "tolerance": 140 * solved.error,
-        "why": f"{solved.why}, times Σ|f + g| < 140",
-    }
+    told = _told(p, at)
     excess = far - own - apart
     return (
         bounded("smallest KL above K's", float(np.min(far - own)), ">=", 0.0, **told),
@@ -245,11 +253,7 @@ def _extreme(case: Case, count: int | None) -> tuple[Check, ...]:
     score = Dot(p.Q, p.K, float(p.epsilon), query_bias=q, key_bias=k)
     found = att.matrices(Attention(score, Sinkhorn(count), p.V), at)[0]
     far, own, apart = _divergences(case, np.asarray(found))
-    solved = sk.converged(sk.scores_of(p, at), at.share)
-    told = {
-        "tolerance": 140 * solved.error,
-        "why": f"{solved.why}, times Σ|f + g| < 140",
-    }
+    told = _told(p, at)
     excess = far - own - apart
     return (
         bounded(
@@ -287,11 +291,7 @@ def _(case: Case) -> tuple[Check, ...]:
 def _(case: Case) -> Counterexample:
     p, at = _problem(case, "divergence")
     far, own, _ = _divergences(case, _matrix(p, at))
-    solved = sk.converged(sk.scores_of(p, at), at.share)
-    told = {
-        "tolerance": 140 * solved.error,
-        "why": f"{solved.why}, times Σ|f + g| < 140",
-    }
+    told = _told(p, at)
     most, least = float(np.max(far - own)), float(np.min(far - own))
     return Counterexample(
         printed=(bounded("largest KL above K's", most, "<=", 0.0, **told),),

@@ -65,12 +65,17 @@ def _iterates(made: Iterates, weigh: Weigh) -> list[Check]:
 
 
 def _problems(case: Case) -> dict[str, tuple[Parameters, Cloud]]:
-    """A general and a symmetric positive semidefinite A, at two bandwidths."""
+    """A general and a symmetric positive semidefinite A, at two bandwidths.
+
+    And one whose symmetric part alone is positive semidefinite.
+    """
     rng = case.rng("limits")
     p, at = att.generic(rng, 2, 3), att.cloud(rng, 7, 3)
     even = p._replace(K=1.5 * p.Q)
+    turn = np.array([[0.8, -0.6], [0.6, 0.8]])
     return {
         "general A": (p, at),
+        "A + Aᵀ ⪰ 0": (p._replace(K=turn @ p.Q), at),
         "A ⪰ 0": (even, at),
         "general A, small ε": (sk.sharpened(p, at), at),
         "A ⪰ 0, small ε": (sk.sharpened(even, at), at),
@@ -114,7 +119,9 @@ def _rate(made: Iterates) -> Check:
     source="(2.4), §2.4",
     claim=r"From $\kappa^0 = e^{Qx\cdot Ky/\epsilon}$, dividing by $\int\kappa(x, y)"
     r"d\mu(y)$ and by $\int\kappa(x, y)d\mu(x)$ in turn converges to $\kappa^\infty$, "
-    r"both integrals one, at a rate of at most $\tanh(\Delta/4)^2$ a full step.",
+    r"both integrals one; in Hilbert's metric a full step leaves at most "
+    r"$\tanh(\Delta/4)^2$ of the distance, $\Delta$ the largest "
+    r"$(x - x')\cdot A^\top(y - y')/\epsilon$ on the support.",
     hypotheses=r"$\epsilon > 0$; $\mu$ of compact support",
 )
 def iterates(case: Case) -> tuple[Check, ...]:

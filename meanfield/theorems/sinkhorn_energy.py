@@ -8,16 +8,23 @@ import numpy as np
 from jaxtyping import Array
 from scipy.optimize import minimize
 
-from meanfield.attention import Attention, Sinkhorn
+from meanfield.attention import Attention, Sinkhorn, plans
 from meanfield.energies import SinkhornEnergy
 from meanfield.measures import Points
-from meanfield.scores import SquaredDistance
+from meanfield.scores import Dot, SquaredDistance
 from meanfield.tokens import Tokens
 
 from . import _energy_references as ref
 from ._case import Case
 from ._check import Check
-from ._energy_library import POTENTIALS, Setting, arrays_of, setting, sinkhorn_of
+from ._energy_library import (
+    POTENTIALS,
+    Setting,
+    arrays_of,
+    setting,
+    sinkhorn_of,
+    sinkhorn_push,
+)
 from ._protocols import asymmetry, bounded, gap
 from ._statement import statement
 from .not_gradients import DIFFERENCE, jacobian
@@ -37,21 +44,38 @@ def _flow(s: Setting) -> tuple[Check, ...]:
     return (*fields, *slopes, curl)
 
 
+def _pushed(s: Setting) -> Check:
+    """The derivative of the field at the probes while atoms move along the probes."""
+    scores = ref.bilinear(s.scaled_A)
+
+    def velocity(x: np.ndarray) -> np.ndarray:
+        _, g = ref.scaled(x, s.w, scores)
+        seen = np.exp(scores(s.probes, x) + g[None, :]) * s.w[None, :]
+        return (seen / seen.sum(axis=1, keepdims=True)) @ x @ s.V.T / s.epsilon
+
+    expected = ref.along(velocity, s.x, s.probes)
+    why = POTENTIALS + ", and ten times that in one derivative more"
+    label = "derivative along moving atoms"
+    return gap(label, sinkhorn_push(s), expected, tolerance=1e-8, why=why)
+
+
 @statement(
     "castin2025:eq-5.11",
     source="eq. (5.11), §5.3",
     claim=r"Sinkhorn attention is the Wasserstein flow of $F_\epsilon = -\frac12 "
     r"\int \kappa^\infty \log(\kappa^\infty / \kappa^0) + \frac{1}{4\epsilon} "
-    r"\int (|Qx|^2 + |Kx|^2) d\mu$.",
-    hypotheses=SYMMETRIC,
+    r"\int (|Qx|^2 + |Kx|^2) d\mu$, $\kappa^0 = e^{-|Qx - Ky|^2/2\epsilon}$.",
+    hypotheses=SYMMETRIC + r", $A = K^\top Q$",
 )
 def sinkformer(case: Case) -> tuple[Check, ...]:
     r"""The library's attention, flow and energy on weighted tokens, $\epsilon \neq 1$.
 
     Against complex steps through 500 Sinkhorn iterations in NumPy; and the asymmetry of
-    the Jacobian of the field.
+    the Jacobian of the field. How the field changes as the atoms move, by the library's
+    own derivative, against such steps too, here for any parameters.
     """
-    return _flow(symmetric(setting(case.rng("tokens"))))
+    pushed = _pushed(general(setting(case.rng("tokens"))))
+    return (*_flow(symmetric(setting(case.rng("tokens")))), pushed)
 
 
 @sinkformer.refuted_by(r"$A$ is not symmetric; still $V = -A$")
@@ -68,6 +92,32 @@ def _by_distance(s: Setting, epsilon: Array) -> tuple[Array, Array]:
     field = Attention(score, Sinkhorn(), s.V / epsilon).field(0.0, mu)
     return field(Tokens(jnp.asarray(s.probes))), SinkhornEnergy(s.Q, s.K, epsilon).dual(
         mu
+    )
+
+
+@eqx.filter_jit
+def _unfinished(s: Setting, epsilon: Array) -> tuple[Array, Array, Array]:
+    """After one pass: the plan, the log-marginal that it reports, and `primal`."""
+    mu = Points.weighted(s.x, s.w)
+    attention = Attention(Dot(s.Q, s.K, epsilon), Sinkhorn(max_iterations=1), s.V)
+    energy = SinkhornEnergy(s.Q, s.K, epsilon, max_iterations=1)
+    convergence = attention.field(0.0, mu).convergence
+    assert convergence is not None
+    return plans(attention, 0.0, mu)[0], convergence.residual, energy.primal(mu)
+
+
+def _of_one_pass(case: Case) -> tuple[Check, ...]:
+    r"""$-\frac12\int\kappa\log(\kappa/\kappa^0)$ of a plan that has not converged."""
+    s = setting(case.rng("tokens"))
+    found = _unfinished(arrays_of(s), jnp.asarray(s.epsilon))
+    rows, reported, primal = (np.asarray(each) for each in found)
+    logs = np.log(rows / s.w[None, :]) - ref.bilinear(s.scaled_A)(s.x, s.x)
+    left = np.max(np.abs(np.log(s.w @ rows / s.w)))
+    known = {"tolerance": 1e-12, "why": "rounding of 36 terms, nothing is iterated"}
+    return (
+        gap("energy after one pass", primal, -(s.w @ (rows * logs)).sum() / 2, **known),
+        gap("log-marginal reported then", reported, left, scale=1.0, **known),
+        bounded("the same", reported, ">=", 1e-6, why="one pass does not solve it"),
     )
 
 
@@ -111,9 +161,9 @@ def two_kernels(case: Case) -> tuple[Check, ...]:
     """The library's energy against relative entropies to both kernels, in NumPy.
 
     And its Sinkhorn attention with both scores against one plan; parameters are not
-    symmetric.
+    symmetric. Of a plan after one pass, the energy and the marginal it reports.
     """
-    return _two_kernels(case, quadratic=0.25)
+    return (*_two_kernels(case, quadratic=0.25), *_of_one_pass(case))
 
 
 @two_kernels.refuted_by(r"the quadratic term has the factor $1/2\epsilon$")
@@ -160,7 +210,8 @@ def _semi_dual(case: Case, prepare: Callable[[Setting], Setting]) -> tuple[Check
     source="eq. (8), §4",
     claim=r"$2F^\infty = -\max_f \int (f + f^c) d\mu$, with optimum $f = f^c$ and "
     r"$k^\infty = e^{c + f \oplus f}$.",
-    hypotheses=r"$c$ symmetric",
+    hypotheses=r"$c$ symmetric, $1/\epsilon$ in it; $f^c(x) = -\log\int "
+    r"e^{c(x, x') + f(x')} d\mu(x')$",
 )
 def semi_dual(case: Case) -> tuple[Check, ...]:
     """The library's energy and potential against a maximum found by SciPy's BFGS.
@@ -203,7 +254,7 @@ def _identity(case: Case, prepare: Callable[[Setting], Setting]) -> tuple[Check,
     "sander2022:dual-identity",
     source="§4, proof of Proposition 2",
     claim=r"$F^\infty = -\int f d\mu$ where $f = f^c$.",
-    hypotheses=r"$c$ symmetric",
+    hypotheses=r"$c$ symmetric; $f^c$ as in eq. (8)",
 )
 def dual_identity(case: Case) -> tuple[Check, ...]:
     """The library's energy, its dual and the integral of its first variation.

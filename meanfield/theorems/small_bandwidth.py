@@ -72,9 +72,10 @@ def _leading(case: Case, *, antisymmetric: float) -> tuple[Check, ...]:
 def leading(case: Case) -> tuple[Check, ...]:
     """Closed forms of a Gaussian in d = 3, and Sinkhorn on a grid.
 
-    Bandwidths that halve four times: the extrapolated limit against W_V, W_V unrelated
-    to W_Q and W_K, and the order of the error in L²(μ); on a grid of weighted tokens
-    of (1 - x²)⁴(1 + 0.6 sin 3x), the order of the largest error where |x| < 0.6.
+    Four bandwidths, each half of the last: the extrapolated limit against $W_V$, which
+    is unrelated to $W_Q$ and $W_K$, and the order of the error in L²(μ); on a grid of
+    weighted tokens of (1 - x²)⁴(1 + 0.6 sin 3x), the order of the largest error where
+    |x| < 0.6.
     """
     x, _, _ = density(240)
     inside = np.abs(x) < INNER
@@ -86,7 +87,7 @@ def leading(case: Case) -> tuple[Check, ...]:
     )
 
 
-@leading.refuted_by("W_KᵀW_Q with an antisymmetric part")
+@leading.refuted_by(r"$W_K^\top W_Q$ has an antisymmetric part")
 def _(case: Case) -> tuple[Check, ...]:
     return _leading(case, antisymmetric=0.5)[:1]
 
@@ -192,7 +193,8 @@ def _singular(case: Case, *, second: float) -> Check:
         r"$\bar T \to -\frac12\nabla\rho/\rho$ where $W_K^\top W_Q \succ 0$; a "
         r"coordinate that the scores do not see is at rest."
     ),
-    counterexample="a Gaussian in d = 3; and one with W_KᵀW_Q = diag(1, 0, 0.7)",
+    counterexample=r"a Gaussian in $d = 3$; and one with $W_K^\top W_Q = "
+    r"\mathrm{diag}(1, 0, 0.7)$",
 )
 def _(case: Case) -> Counterexample:
     weights = _tied(_weights(case, antisymmetric=0.0))
@@ -218,9 +220,9 @@ def _(case: Case) -> Counterexample:
     hypotheses=r"$W_K^\top W_Q$ symmetric positive definite, any $W_V$",
 )
 def general(case: Case) -> tuple[Check, ...]:
-    """As for Theorem 1, with W_V unrelated to W_Q and W_K.
+    """As for Theorem 1, with $W_V$ unrelated to $W_Q$ and $W_K$.
 
-    On the line W_V = 0.6 W_Q W_K.
+    On the line $W_V = 0.6 W_Q W_K$.
     """
     return (
         *_gaussian_limit(case, _weights(case, antisymmetric=0.0), half=0.5),
@@ -228,7 +230,7 @@ def general(case: Case) -> tuple[Check, ...]:
     )
 
 
-@general.refuted_by("W_V taken for -W_KᵀW_Q in the limit alone")
+@general.refuted_by(r"$W_V$ is taken for $-W_K^\top W_Q$ in the limit alone")
 def _(case: Case) -> tuple[Check, ...]:
     weights = _weights(case, antisymmetric=0.0)
     mu = _normal(case)
@@ -241,7 +243,7 @@ def _(case: Case) -> tuple[Check, ...]:
     "S1",
     printed=r"$\bar T \to W_V(W_Q^\top W_K)^{-1}\nabla\rho/\rho$.",
     corrected=r"$\bar T \to \frac12W_V(W_Q^\top W_K)^{-1}\nabla\rho/\rho$.",
-    counterexample="a Gaussian in d = 3, W_V unrelated to W_Q and W_K",
+    counterexample="a Gaussian in $d = 3$, $W_V$ unrelated to $W_Q$ and $W_K$",
 )
 def _(case: Case) -> Counterexample:
     weights = _weights(case, antisymmetric=0.0)

@@ -66,7 +66,7 @@ class Mixture(NamedTuple):
 def _mixture(rng: np.random.Generator) -> Mixture:
     parts = []
     for centre in ((-0.7, 0.2), (0.8, -0.3)):
-        factor = 0.55 * np.eye(2) + 0.12 * rng.uniform(-1, 1, size=(2, 2))
+        factor = 0.62 * np.eye(2) + 0.12 * rng.uniform(-1, 1, size=(2, 2))
         parts.append(Normal(np.array(centre) + 0.1 * rng.normal(size=2), factor))
     return Mixture((0.6, 0.4), (parts[0], parts[1]))
 
@@ -146,14 +146,14 @@ def _leading(probed: Probed, matrix: Array) -> tuple[Check, ...]:
 def leading(case: Case) -> tuple[Check, ...]:
     """L2 attention of 90 000 weighted tokens, at bandwidths that halve.
 
-    They are a grid in the plane that holds a mixture of two Gaussians; W_Q and W_K are
-    not symmetric. The extrapolated limit at six points, and the order of the error.
+    They are a grid in the plane that holds a mixture of two Gaussians; $W_Q$ and $W_K$
+    are not symmetric. The extrapolated limit at six points, and the order of the error.
     """
     probed = _probed(case)
     return _leading(probed, -probed.weights.Q.T @ probed.weights.Q)
 
 
-@leading.refuted_by("W_K⁻¹ without W_Q: the limit W_V W_K⁻¹ x")
+@leading.refuted_by("$W_Q$ is left out of the limit: $W_V W_K^{-1} x$")
 def _(case: Case) -> tuple[Check, ...]:
     probed = _probed(case)
     return _leading(probed, -probed.weights.Q.T)[:1]
@@ -163,7 +163,8 @@ def _(case: Case) -> tuple[Check, ...]:
     "S3",
     printed=r"$\epsilon T^1_\epsilon(x) \to -W_Q^\top W_Kx$.",
     corrected=r"$\epsilon T^1_\epsilon(x) \to -W_Q^\top W_Qx$.",
-    counterexample="a mixture of two Gaussians in the plane, W_Q and W_K not symmetric",
+    counterexample="a mixture of two Gaussians in the plane, $W_Q$ and $W_K$ not "
+    "symmetric",
 )
 def _(case: Case) -> Counterexample:
     probed = _probed(case)
@@ -201,7 +202,7 @@ def _remainder(probed: Probed, *, matrix: Array, y: Array) -> tuple[Check, ...]:
 def _gaussian(case: Case) -> tuple[Check, ...]:
     """The same in d = 3, of a Gaussian in closed form."""
     rng = case.rng("gaussian")
-    Q, K = rng.normal(size=(2, 3, 3)) / 2 + 2 * np.eye(3)
+    Q, K = rng.normal(size=(2, 3, 3)) / 4 + 2 * np.eye(3)
     mu = Normal(rng.normal(size=3), 0.6 * np.eye(3) + 0.1 * rng.normal(size=(3, 3)))
     gaussian = Gaussian(jnp.asarray(mu.mean), jnp.asarray(mu.factor))
     field = _affine(Weights(Q, K, -Q.T @ K), gaussian, jnp.asarray(BANDWIDTHS))
@@ -241,14 +242,14 @@ def remainder(case: Case) -> tuple[Check, ...]:
 
     The extrapolated limit at six points and the order of the error, for 90 000 weighted
     tokens in the plane; and the same for the affine field of a Gaussian in d = 3, the
-    leading term taken away by a linear drift. W_Q and W_K are not symmetric.
+    leading term taken away by a linear drift. $W_Q$ and $W_K$ are not symmetric.
     """
     probed = _probed(case)
     mixture = _remainder(probed, matrix=_corrected(probed), y=probed.y)
     return (*mixture, *_gaussian(case))
 
 
-@remainder.refuted_by("the density is read at x and not at W_K⁻¹W_Qx")
+@remainder.refuted_by(r"the density is read at $x$ and not at $W_K^{-1} W_Q x$")
 def _(case: Case) -> tuple[Check, ...]:
     probed = _probed(case)
     return _remainder(probed, matrix=_corrected(probed), y=probed.x)[:1]
@@ -261,7 +262,7 @@ def _(case: Case) -> tuple[Check, ...]:
         r"\frac{\nabla\rho}{\rho}(W_K^{-1}W_Qx)$."
     ),
     corrected=r"$W_K^{-\top}$ for $W_K^{-1}$.",
-    counterexample="a mixture of two Gaussians in the plane, W_K not symmetric",
+    counterexample="a mixture of two Gaussians in the plane, $W_K$ not symmetric",
 )
 def _(case: Case) -> Counterexample:
     probed = _probed(case)

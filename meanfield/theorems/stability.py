@@ -10,6 +10,7 @@ from jaxtyping import Array as JaxArray
 from meanfield._typing import PRNGKey
 from meanfield.attention import attentions
 
+from ._attacks import BANDWIDTH
 from ._case import Case
 from ._check import Check
 from ._members import (
@@ -45,16 +46,17 @@ PAIRS = ((SLOW, SLOW_MOVED), (STILL, TRANSLATED))
 def _rates(name: str, runs: Members, m: int, R: float) -> tuple[float, float]:
     r"""The largest $C_1(R)$ and $C_2R^2$ of a run up to t = 1, summed over heads.
 
-    castin2025, Lemmas B.2, B.3, B.4 and B.7, with the corrected constants of ERRATA
-    C26 and C27.
+    castin2025, Lemmas B.2, B.3, B.4, B.6 and B.7, with the corrected constants of
+    ERRATA C26 and C27, and for Sinkhorn with ours.
     """
     Q, K, V = (at_times(name, getattr(runs, part)[m], TIMES) for part in "QKV")
-    v = operator_norm(V)
+    v = operator_norm(KINDS[name].value_scale * V)
     a = operator_norm(np.swapaxes(K, -1, -2) @ Q) / EPSILON * R**2
     q, k = (operator_norm(part) * R / np.sqrt(EPSILON) for part in (Q, K))
     first, second = {
         "softmax": (v * (1 + 2 * a) * np.exp(2 * a), v * a),
         "L2": (v * (1 + 4 * (a + k**2)) * np.exp((q + k) ** 2), 2 * v * a),
+        "Sinkhorn": (v * (1 + 4 * a + 2 * a / (1 - np.tanh(a))) * np.exp(4 * a), v * a),
         "sigmoid": (v * (1 + a / 4), v * a / 4),
     }["softmax" if name == "multi-head" else name]
     return float(np.max(first.sum(1))), float(np.max(second.sum(1)))
@@ -111,14 +113,15 @@ def _proportional(name: str, runs: Members, paths: Array) -> Check:
         r"$C_1 = \|V\|(1 + 2\|A\|R^2)e^{2\|A\|R^2}$ and $C_2 = \|V\|\|A\|$."
     ),
     hypotheses=(
-        r"supports in $B_{R_0}$; norms are largest values over time, sums over heads; "
-        r"$2\|V\|\|A\|$ for $C_2$ with L2 (C26)"
+        r"$p \geq 1$, supports in $B_{R_0}$; norms are largest values over time, sums "
+        r"over heads; for the other variants $C_1$ is the constant of Lemmas B.3 to "
+        r"B.7 at $|x| = R$, and $C_2$ that of $D_x\Gamma$, $2\|V\|\|A\|$ for L2 (C26)"
+        + BANDWIDTH
     ),
     remark=(
-        "C6: the estimate of the field behind it is one in the distance of order 2 for "
-        "Sinkhorn, where the proof covers p ≥ 2 only; with no explicit constant there, "
-        "what is measured for Sinkhorn is that the distance at t = 1 is proportional "
-        "to the one at t = 0."
+        r"C6: for Sinkhorn the proof rests on an estimate in $W_2$, and covers $p \geq "
+        r"2$ alone. Ours in $W_1$ (Lemma B.6) covers all $p$, with $C_1 = \|V\|(1 + 4u "
+        r"+ \frac{2u}{1 - \tanh u})e^{4u}$, $u = \|A\|R^2$, for $\epsilon = 1$."
     ),
 )
 def stability(case: Case) -> tuple[Check, ...]:
@@ -133,9 +136,8 @@ def stability(case: Case) -> tuple[Check, ...]:
     checks = []
     for name in KINDS:
         checks.append(_proportional(name, runs, paths[name]))
-        if name != "Sinkhorn":
-            for p in (1.0, 2.0):
-                checks += _growth(name, runs, paths[name], first=1.0, p=p)
+        for p in (1.0, 2.0):
+            checks += _growth(name, runs, paths[name], first=1.0, p=p)
     rate = _log_growth(paths["softmax"], runs, PAIRS[-1], 2.0)
     why = f"{ADAPTIVE}, over a distance of 0.5, over t = 0.2"
     reached = bounded(
@@ -149,8 +151,7 @@ def _(case: Case) -> tuple[Check, ...]:
     runs = members(case)
     paths = trajectories(runs)
     return tuple(
-        _growth(name, runs, paths[name], first=0.0, p=2.0)[-1]
-        for name in ("softmax", "L2", "multi-head")
+        _growth(name, runs, paths[name], first=0.0, p=2.0)[-1] for name in KINDS
     )
 
 
@@ -196,7 +197,8 @@ def _initial_growth(*, first: float) -> Callable[[dict[str, JaxArray]], JaxArray
         r"$W_p(\mu(t),\nu(t)) \le e^{(C_1 + C_2R(T)^2)t} W_p(\mu_0,\nu_0)$ for "
         r"$t \le T$, and so the rate of growth at $t = 0$ is at most $C_1 + C_2R_0^2$."
     ),
-    hypotheses=r"supports in $B_{R_0}$, softmax",
+    hypotheses=r"supports in $B_{R_0}$, softmax; $C_1$ and $C_2$ of Theorem 3.1, "
+    r"$C_1$ at $R(T)$",
 )
 def growth(case: Case) -> tuple[Check, ...]:
     """The rate at t = 0, by an ascent over parameters, atoms, weights and directions.

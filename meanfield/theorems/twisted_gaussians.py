@@ -33,7 +33,7 @@ def _half(rng: np.random.Generator, d: int) -> tuple[np.ndarray, ...]:
     Q, K = rng.normal(size=(2, d + 1, d))
     Y = np.linalg.cholesky(spd(rng, d))
     size = np.linalg.norm(Y.T @ K.T @ Q @ Y, 2) / 0.7
-    return Q, K / (2 * size), rng.normal(size=d) / 2, Y
+    return Q, K / (2 * size), rng.uniform(0.4, 0.9, size=d), Y
 
 
 def _printed_energy(
@@ -106,7 +106,7 @@ def _truncated(product: float, radius: float) -> float:
     printed=r"The formula with $|\det(I - A\Sigma A^\top\Sigma)|$, unconditionally.",
     corrected=r"$F = +\infty$ unless $\Sigma^{-1} \succ A\Sigma A^\top$: the truncated "
     "integrals grow without bound.",
-    counterexample=r"$d = 1$, $a\sigma = 1.2$: truncated to $|x| \leq 5, 10, 15$",
+    counterexample=r"$d = 1$, $s = 1$, $a = 1.2$: truncated to $|x| \leq 5, 10, 15$",
 )
 def _(case: Case) -> Counterexample:
     del case

@@ -7,9 +7,11 @@ if TYPE_CHECKING:
     from ._cone_page import cone_page, save_page
     from ._mathml import typeset
     from ._statements_page import save_statements_page, statements_page
+    from ._writing import page_file
 
 __all__ = [
     "cone_page",
+    "page_file",
     "save_page",
     "save_statements_page",
     "statements_page",
@@ -18,6 +20,7 @@ __all__ = [
 
 _HOMES = {
     "cone_page": "._cone_page",
+    "page_file": "._writing",
     "save_page": "._cone_page",
     "save_statements_page": "._statements_page",
     "statements_page": "._statements_page",

@@ -1,0 +1,75 @@
+"""Measuring statements, by this process or by several, with progress."""
+
+from collections.abc import Generator, Mapping, Sequence
+from concurrent.futures import as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from meanfield.errors import ResourceError
+from meanfield.theorems import Outcome, Size, measured
+
+from ._console import RunProgress
+from ._processes import begin, processes
+
+
+class Work(NamedTuple):
+    """What is to be measured.
+
+    Attributes:
+        ids: of the statements.
+        size: of each measurement.
+        seed: of every draw.
+        jobs: processes at work.
+        witnesses: by statement and role, of a report that is replayed.
+    """
+
+    ids: tuple[str, ...]
+    size: Size
+    seed: int
+    jobs: int
+    witnesses: Mapping[str, Any]
+
+    @property
+    def calls(self) -> list[tuple]:
+        """The arguments of `measured` for each statement."""
+        return [
+            (name, self.size, self.seed, self.witnesses.get(name)) for name in self.ids
+        ]
+
+
+def outcomes(work: Work, plugins: Sequence[Path]) -> list[Outcome]:
+    """Every statement measured, with progress.
+
+    Raises:
+        ResourceError: if a process dies.
+    """
+    found: list[Outcome] = []
+    alone = work.jobs == 1 or len(work.ids) == 1
+    source = _here(work) if alone else _elsewhere(work, plugins)
+    with closing(source), RunProgress("verify") as progress:
+        for outcome in source:
+            found.append(outcome)
+            bad = sum(not each.passed for each in found)
+            wrong = f", {bad} not as they must be" if bad else ""
+            status = f"{len(found)} of {len(work.ids)} statements{wrong}  {outcome.id}"
+            progress.show(len(found) / len(work.ids), status)
+    return found
+
+
+def _here(work: Work) -> Generator[Outcome]:
+    for arguments in work.calls:
+        yield measured(*arguments)
+
+
+def _elsewhere(work: Work, plugins: Sequence[Path]) -> Generator[Outcome]:
+    with processes(min(work.jobs, len(work.ids)), plugins) as pool:
+        try:
+            for future in as_completed(begin(pool, measured, work.calls)):
+                yield future.result()
+        except BrokenProcessPool as error:
+            raise ResourceError(
+                "A process that measured statements was killed, for memory as a rule; "
+                "use fewer `--jobs`."
+            ) from error

@@ -1,0 +1,232 @@
+"""`meanfield verify` as a command: codes, messages, replays, processes, interrupts."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from conftest import Finished
+
+from meanfield.theorems import statements, witnesses
+
+MAIN = "from meanfield.cli import main; main()"
+PLUGIN = '''
+from meanfield.theorems import Check, Counterexample, statement
+
+def check(observed):
+    return (Check("a number", observed, "<=", 1.0, 0.01, "chosen"),)
+
+@statement("mine:one", source="here", claim="$a \\\\le 1$")
+def one(case):
+    """Looks at a number."""
+    return check({observed})
+
+@one.refuted_by("a larger number")
+def _(case):
+    return check({control})
+
+@one.misprinted("X", printed="$a<2$", corrected="$a<1$", counterexample="3")
+def _(case):
+    return Counterexample(printed=check({printed}), corrected=check({observed}))
+'''
+ENDLESS = '''
+import os, pathlib, time
+from meanfield.theorems import statement
+
+def endless(case):
+    """Waits."""
+    pathlib.Path(f"begun.{os.getpid()}").touch()
+    time.sleep(600)
+    return ()
+
+for name in ("mine:endless", "mine:endless-too"):
+    statement(name, source="here", claim="")(endless)
+'''
+
+
+def plugin(tmp_path: Path, **values: float) -> Path:
+    """A file of statements whose id no other test has."""
+    text = PLUGIN
+    for name, value in {
+        "observed": 0.5,
+        "control": 9.0,
+        "printed": 3.0,
+        **values,
+    }.items():
+        text = text.replace("{" + name + "}", str(value))
+    unique = f"mine:{abs(hash(tmp_path.name))}"
+    file = tmp_path / f"plugin_{abs(hash(tmp_path.name))}.py"
+    file.write_text(text.replace("mine:one", unique))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("values", "verdict"),
+    [
+        ({}, "holds"),
+        ({"observed": 1.5}, "fails"),
+        ({"control": 1.02}, "holds, and so does its control"),
+        ({"control": "float('nan')"}, "holds, and so does its control"),
+        ({"printed": 1.0}, "holds, and so does the print"),
+    ],
+)
+def test_the_exit_code_is_six_unless_all_went_as_it_must(
+    cli: Callable[..., Finished], tmp_path: Path, values: dict, verdict: str
+) -> None:
+    file = plugin(tmp_path, **values)
+    done = cli("verify", "mine:", "--plugin", file, "--json")
+    found = json.loads(done.out)
+    mine = [s for s in found["statements"] if s["id"].endswith(file.stem[7:])]
+    statements._items.pop(mine[0]["id"])  # pyright: ignore[reportPrivateUsage]
+    assert mine[0]["verdict"] == verdict
+    assert done.code == (0 if verdict == "holds" else 6)
+    if done.code:
+        assert mine[0]["id"] in done.err
+        assert done.err.count("\n") == 1
+
+
+def test_bad_requests_are_one_line_each(
+    cli: Callable[..., Finished], tmp_path: Path
+) -> None:
+    other, damaged, full = (tmp_path / name for name in ("other", "damaged", "full"))
+    other.write_text('{"format": "something"}')
+    whole = {"format": "meanfield-verification-1", "size": "full", "seed": 3}
+    full.write_text(json.dumps({**whole, "statements": []}))
+    damaged.write_text(json.dumps({**whole, "statements": [{"id": "a:b"}]}))
+    nowhere = tmp_path / "nowhere" / "page"
+    for arguments, words, code in [
+        (("verify", "--seed", "-1"), "at least 0", 2),
+        (("verify", "--html", "page.pdf"), "use `.html`", 2),
+        (("verify", "--html", nowhere), "page.html`: name a file in", 4),
+        (("verify", "--errata", nowhere), "existing, writable folder", 4),
+        (("verify", "--errata", tmp_path), "name a file", 4),
+        (("verify", "lemma-4.1", "--replay", damaged), "is damaged: KeyError", 3),
+        (("verify", "--seed", "4", "--replay", full), "measured with `--seed 3`", 2),
+        (("verify", "castin2025:lemma-99"), "No statement matches", 2),
+        (("verify", "--jobs", "0"), "at least 1", 2),
+        (("verify", "--size", "huge"), "quick", 2),
+        (("verify", "lemma-4.1", "--replay", "none.json"), "none.json", 3),
+        (("verify", "lemma-4.1", "--replay", other), "is no report", 3),
+        (("verify", "explain"), "Name one", 2),
+        (("verify", "explain", "castin2025"), "could be any of", 2),
+    ]:
+        done = cli(*arguments)
+        assert (done.code, done.err.count("\n")) == (code, 1), done.err
+        assert words in done.err
+        assert not done.out
+
+
+def test_explain_says_all_about_one_statement(cli: Callable[..., Finished]) -> None:
+    done = cli("verify", "explain", "castin2025:lemma-4.1")
+    assert done.code == 0
+    for word in ("claim", "hypotheses", "protocol", "control", "tolerance", "holds"):
+        assert word in done.out
+    assert "Lemma 4.1" in done.out
+
+
+def test_two_processes_find_the_numbers_of_one(cli: Callable[..., Finished]) -> None:
+    ids = ("castin2025:lemma-4.1", "new:N1-global")
+    one = json.loads(cli("verify", *ids, "--json").out)
+    two = json.loads(cli("verify", *ids, "--json", "--jobs", "2").out)
+    for each in (*one["statements"], *two["statements"]):
+        each.pop("seconds")
+    assert one == two
+
+
+def test_a_report_is_replayed_at_its_witnesses(
+    cli: Callable[..., Finished], tmp_path: Path
+) -> None:
+    first = cli("verify", "new:N1-global", "--json")
+    file = tmp_path / "report.json"
+    file.write_text(first.out)
+    known = witnesses(json.loads(first.out))["new:N1-global"]["statement"]
+    again = cli("verify", "--json", "--replay", file)  # and no other statement
+    assert len(json.loads(again.out)["statements"]) == 1
+    numbers = lambda done: {
+        c["label"]: c["observed"]
+        for c in json.loads(done.out)["statements"][0]["trials"][0]["checks"]
+        if c["label"] in known
+    }
+    assert known
+    assert numbers(again) == pytest.approx(numbers(first), rel=1e-12)
+    history = json.loads(again.out)["statements"][0]["trials"][0]["checks"][0]
+    assert len(history["evidence"]["history"]) == 1
+
+
+@pytest.fixture
+def at_work(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """The command with two processes, which are at statements that take for ever."""
+    file = tmp_path / "endless.py"
+    file.write_text(ENDLESS)
+    options = ("mine:", "--jobs", "2", "--plugin", str(file))
+    with subprocess.Popen(
+        [sys.executable, "-c", MAIN, "verify", *options],
+        cwd=tmp_path,
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        patience = time.monotonic() + 120
+        while len(pids(tmp_path)) < 2:
+            assert time.monotonic() < patience
+            assert process.poll() is None
+            time.sleep(0.05)
+        yield process
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def pids(folder: Path) -> list[int]:
+    """Of the processes that have begun to measure."""
+    return [int(file.suffix[1:]) for file in folder.glob("begun.*")]
+
+
+def gone(pid: int) -> bool:
+    """Whether a process has ended, within a while."""
+    patience = time.monotonic() + 10
+    while time.monotonic() < patience:
+        done = subprocess.run(
+            ["ps", "-o", "stat=", "-p", str(pid)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.stdout.strip()[:1] in ("", "Z"):
+            return True
+        time.sleep(0.1)
+    return False
+
+
+@pytest.mark.parametrize(("number", "code"), [("SIGINT", 130), ("SIGKILL", -9)])
+def test_processes_end_with_the_command_at_once(
+    at_work: subprocess.Popen[str], tmp_path: Path, number: str, code: int
+) -> None:
+    begin = time.monotonic()
+    if number == "SIGINT":
+        os.killpg(at_work.pid, signal.SIGINT)  # as a terminal does
+    else:
+        at_work.kill()
+    assert at_work.wait(timeout=60) == code
+    assert time.monotonic() - begin < 5
+    assert all(gone(pid) for pid in pids(tmp_path))
+    _, err = at_work.communicate()
+    assert "Traceback" not in err
+    assert code < 0 or err.endswith("meanfield: interrupted.\n")
+
+
+def test_a_process_that_is_killed_ends_the_command_in_a_line(
+    at_work: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    os.kill(pids(tmp_path)[0], signal.SIGKILL)
+    _, err = at_work.communicate(timeout=60)
+    assert at_work.returncode == 4
+    assert "use fewer `--jobs`" in err.splitlines()[-1]
+    assert "Traceback" not in err
+    assert all(gone(pid) for pid in pids(tmp_path)[1:])
