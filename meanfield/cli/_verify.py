@@ -89,8 +89,9 @@ def _summary(report: Mapping[str, Any]) -> str:
     )
 
 
-def explain(each: Mapping[str, Any]) -> None:
-    """All about one statement, on stdout."""
+def explain(report: Mapping[str, Any]) -> None:
+    """All about the one statement of a report, on stdout."""
+    (each,) = report["statements"]
     out = sys.stdout.write
     names = ", ".join([each["id"], *each["aliases"]])
     out(f"{names}\n{each['paper']}, {each['source']} · {each['group']}\n")

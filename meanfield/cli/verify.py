@@ -67,12 +67,8 @@ def verify(
         known,
     )
     found = report(outcomes(work, plugin or []), work.size, work.seed)
-    if json:
-        print_json(found)
-    elif explaining:
-        present.explain(found["statements"][0])
-    else:
-        present.table(found)
+    show = present.explain if explaining else present.table
+    (print_json if json else show)(found)
     _write(found, page, errata)
     _conclude(found)
 

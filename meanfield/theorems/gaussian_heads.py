@@ -167,8 +167,10 @@ def _cone_points(covariances: np.ndarray) -> np.ndarray:
     return np.stack([a - b, 2 * c, a + b], axis=-1)
 
 
-def _plane(case: Case, *, values: tuple[np.ndarray, np.ndarray]) -> tuple[Check, ...]:
-    """Limits of starts of trace one: how flat, how wide, and where their plane is."""
+def _at_rest(
+    case: Case, values: tuple[np.ndarray, np.ndarray]
+) -> tuple[Paths, np.ndarray]:
+    """Flows of two heads, the second empty, from starts of trace one; and `q`."""
     rng, n = case.rng("plane"), case.pick(32, 96)
     r, angle = rng.uniform(0, 0.8, size=n), rng.uniform(0, 2 * np.pi, size=n)
     x, y = r * np.cos(angle), r * np.sin(angle)
@@ -177,35 +179,27 @@ def _plane(case: Case, *, values: tuple[np.ndarray, np.ndarray]) -> tuple[Check,
     q, nothing = np.array([[0.4, 0.9], [0.0, 0.0]]) * 1.5, np.zeros((2, 2))
     members = [[(q, -q, values[0]), (nothing, nothing, values[1])]] * n
     ts = np.array([0.0, 1.0, 5.0, 20.0, 50.0, 100.0, 300.0, 600.0, 1e3])
-    run = two_heads(members, centred(factor), ts)
+    return two_heads(members, centred(factor), ts), q[0]
+
+
+def _plane(case: Case, *, values: tuple[np.ndarray, np.ndarray]) -> tuple[Check, ...]:
+    """Limits of starts of trace one: how flat, how wide, and where their plane is."""
+    run, q = _at_rest(case, values)
     final = run.covariances[:, -1]
     sizes = np.linalg.svd(_cone_points(final), compute_uv=False)
-    off = np.max(np.abs(final[:, 0] @ q[0]))
-    why = "`Steady` leaves 1e-4 of the way, ten times where two ways add up"
+    _, wide, flat = sizes / sizes[0]
+    off = np.max(np.abs(final[:, 0] @ q))
+    moving = run.ended_otherwise(Status.STEADY)
+    left = {
+        "tolerance": 1e-3,
+        "why": "`Steady` leaves 1e-4 of the way, ten times where two ways add up",
+    }
+    line = "a plane, not a line"
     return (
-        bounded(
-            "third singular value over the first",
-            sizes[2] / sizes[0],
-            "<=",
-            0,
-            tolerance=1e-3,
-            why=why,
-        ),
-        bounded("qᵀΣe₁", off, "<=", 0, tolerance=1e-3, why=why),
-        bounded(
-            "second singular value over the first",
-            sizes[1] / sizes[0],
-            ">=",
-            0.1,
-            why="a plane, not a line",
-        ),
-        bounded(
-            "runs that do not come to rest",
-            run.ended_otherwise(Status.STEADY),
-            "<=",
-            0,
-            why="a count",
-        ),
+        bounded("third singular value over the first", flat, "<=", 0, **left),
+        bounded("qᵀΣe₁", off, "<=", 0, **left),
+        bounded("second singular value over the first", wide, ">=", 0.1, why=line),
+        bounded("runs that do not come to rest", moving, "<=", 0, why="a count"),
     )
 
 

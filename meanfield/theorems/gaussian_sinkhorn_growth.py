@@ -113,33 +113,37 @@ def _scalars(case: Case, four: float) -> tuple[Check, ...]:
     u = root * s
     integral = np.arcsinh(u) - (1 + np.sqrt(1 + u**2)) / u
     elapsed = (integral - integral[:, :1]) / (root * v / a)
-    speed = np.diff(np.log(s[:2, -2:]), axis=1) / np.diff(_TS[-2:])
-    limit = root[:2] * np.abs(v / a)[:2]
     gentle = 4 * np.abs(a * v)[2:, 0] / (eps[2:, 0] ** 2 * (2 + u[2:, 0]))
     decay = 1 + gentle * _TS[-1] * s[2:, 0]
-    bound = s[2:, 0] / s[2:, -1] / decay
-    steps = {
-        "tolerance": run.tolerance(100),
-        "why": "steps of 4e-10, amplified by 1/s and the growth of log s, below 100",
-    }
+    least = np.min(s[2:, 0] / s[2:, -1] / decay)
     early = np.count_nonzero(run.code != Status.FINISHED)
     full = np.broadcast_to(_TS, elapsed.shape)
+    steps = run.tolerance(100)
+    amplified = "steps of 4e-10, amplified by 1/s and the growth of log s, below 100"
+    falling = "decay to zero: s₀/s(T) over 1 + 4|av|Ts₀/ε²(2 + u₀)"
     return (
-        gap("time from its first integral", elapsed, full, **steps),
         gap(
-            "growth rate over the last half, 2|v|/ε",
-            speed / limit,
-            np.ones_like(speed),
-            tolerance=float(np.max(1 / u[:2, -2])),
-            why="the rate lies below its limit by at most 1/u, largest at mid-time",
+            "time from its first integral",
+            elapsed,
+            full,
+            tolerance=steps,
+            why=amplified,
         ),
-        bounded(
-            "decay to zero: s₀/s(T) over 1 + 4|av|Ts₀/ε²(2 + u₀)",
-            np.min(bound),
-            ">=",
-            1,
-        ),
+        _late_growth(s[:2], u[:2], (root * np.abs(v / a))[:2]),
+        bounded(falling, least, ">=", 1),
         bounded("flows that end early", early, "<=", 0, why=ENDING),
+    )
+
+
+def _late_growth(s: np.ndarray, u: np.ndarray, limit: np.ndarray) -> Check:
+    """The rate of log s over the last half of the time, over its limit."""
+    speed = np.diff(np.log(s[:, -2:]), axis=1) / np.diff(_TS[-2:])
+    return gap(
+        "growth rate over the last half, 2|v|/ε",
+        speed / limit,
+        np.ones_like(speed),
+        tolerance=float(np.max(1 / u[:, -2])),
+        why="the rate lies below its limit by at most 1/u, largest at mid-time",
     )
 
 
