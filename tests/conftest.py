@@ -20,6 +20,17 @@ jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _few_programs() -> Iterator[None]:
+    """Forgets compiled programs after each file.
+
+    Each holds some memory maps, of which Linux allows a process 65 530: two thousand
+    tests compile more than that, and the next one would end the process.
+    """
+    yield
+    jax.clear_caches()
+
+
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(20250921)

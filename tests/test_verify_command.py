@@ -131,7 +131,7 @@ def test_explain_says_all_about_one_statement(cli: Callable[..., Finished]) -> N
 
 
 def test_two_processes_find_the_numbers_of_one(cli: Callable[..., Finished]) -> None:
-    ids = ("castin2025:lemma-4.1", "new:N1-global")
+    ids = ("castin2025:lemma-B.1", "uw2023:softmax-row")
     one = json.loads(cli("verify", *ids, "--json").out)
     two = json.loads(cli("verify", *ids, "--json", "--jobs", "2").out)
     for each in (*one["statements"], *two["statements"]):
@@ -142,10 +142,10 @@ def test_two_processes_find_the_numbers_of_one(cli: Callable[..., Finished]) -> 
 def test_a_report_is_replayed_at_its_witnesses(
     cli: Callable[..., Finished], tmp_path: Path
 ) -> None:
-    first = cli("verify", "new:N1-global", "--json")
+    first = cli("verify", "castin2025:lemma-B.1", "--json")
     file = tmp_path / "report.json"
     file.write_text(first.out)
-    known = witnesses(json.loads(first.out))["new:N1-global"]["statement"]
+    known = witnesses(json.loads(first.out))["castin2025:lemma-B.1"]["statement"]
     again = cli("verify", "--json", "--replay", file)  # and no other statement
     assert len(json.loads(again.out)["statements"]) == 1
     numbers = lambda done: {

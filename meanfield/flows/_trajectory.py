@@ -65,7 +65,9 @@ class Trajectory(eqx.Module, Generic[M]):
         stop_time: when the flow ended.
         n_saved: how many frames are real.
         t_star: the time of a finite-time blow-up, NaN if none was found.
-        t_star_error: how far off it may be.
+        t_star_error: how far off it may be. Errors of the steps count by the time they
+            shift, not by what an unstable blow-up makes of them: where two eigenvalues
+            escape together while `V` turns one into the other, halve the tolerance.
         n_accepted: steps taken.
         n_rejected: steps tried and refused.
         residual: the worst error of an iteration behind the field, seen after any step;
