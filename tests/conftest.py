@@ -15,6 +15,7 @@ import pytest
 from jaxtyping import Array, Key
 
 from meanfield.cli import main
+from meanfield.cli._session import forget_programs
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -22,13 +23,14 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 
 @pytest.fixture(scope="module", autouse=True)
 def _few_programs() -> Iterator[None]:
-    """Forgets compiled programs after each file.
-
-    Each holds some memory maps, of which Linux allows a process 65 530: two thousand
-    tests compile more than that, and the next one would end the process.
-    """
+    """Two thousand tests compile more programs than a process can hold."""
     yield
-    jax.clear_caches()
+    forget_programs()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The one long wait comes first, beside all else."""
+    items.sort(key=lambda item: item.path.name != "test_theorems.py")
 
 
 @pytest.fixture

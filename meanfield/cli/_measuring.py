@@ -12,6 +12,7 @@ from meanfield.theorems import Outcome, Size, measured
 
 from ._console import RunProgress
 from ._processes import begin, processes
+from ._session import forget_programs
 
 
 class Work(NamedTuple):
@@ -60,13 +61,18 @@ def outcomes(work: Work, plugins: Sequence[Path]) -> list[Outcome]:
 
 def _here(work: Work) -> Generator[Outcome]:
     for arguments in work.calls:
-        yield measured(*arguments)
+        yield _measured(*arguments)
+
+
+def _measured(*arguments: Any) -> Outcome:
+    forget_programs()
+    return measured(*arguments)
 
 
 def _elsewhere(work: Work, plugins: Sequence[Path]) -> Generator[Outcome]:
     with processes(min(work.jobs, len(work.ids)), plugins) as pool:
         try:
-            for future in as_completed(begin(pool, measured, work.calls)):
+            for future in as_completed(begin(pool, _measured, work.calls)):
                 yield future.result()
         except BrokenProcessPool as error:
             raise ResourceError(

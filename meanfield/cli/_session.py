@@ -10,6 +10,8 @@ from meanfield.errors import InputFileError
 
 from ._clock import CompileClock
 
+MAPS = Path("/proc/self/maps")
+MANY_MAPS = 20_000
 CLOCK = CompileClock()  # one for the process, as is the compiler it listens to
 
 
@@ -35,6 +37,22 @@ def compile_fast() -> None:
     Processes started later inherit it; flags of the user's own stay as they are.
     """
     os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+
+
+def forget_programs() -> None:
+    """Drops compiled programs once they hold a third of the maps a process may have.
+
+    Each program holds some memory maps, and the compiler ends the process with a
+    segmentation fault where Linux, by default, gives no more than 65 530.
+    """
+    import jax
+
+    try:
+        held = MAPS.read_bytes().count(b"\n")
+    except OSError:
+        return  # not Linux: no such table, no such limit
+    if held > MANY_MAPS:
+        jax.clear_caches()
 
 
 @functools.cache

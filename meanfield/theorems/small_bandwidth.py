@@ -68,6 +68,8 @@ def _leading(case: Case, *, antisymmetric: float) -> tuple[Check, ...]:
     source="§5",
     claim=r"$\epsilon T^\infty_{\mu,\epsilon}(x) \to W_Vx$.",
     hypotheses=r"$W_K^\top W_Q$ symmetric positive definite",
+    remark="S2: positive definite alone does not do; a skew part changes the limit, "
+    "which the control measures.",
 )
 def leading(case: Case) -> tuple[Check, ...]:
     """Closed forms of a Gaussian in d = 3, and Sinkhorn on a grid.
@@ -152,6 +154,9 @@ def _density_limit(
         r"$W_K^\top W_Q$ symmetric positive definite, $W_V = -W_K^\top W_Q$, kernel "
         r"$e^{c/\epsilon}$"
     ),
+    remark=r"Where a density vanishes at the ends of its support layers of width "
+    r"$\sqrt\epsilon$ slow the limit in $L^2(\mu)$: for $(1-x^2)^4$ the error falls "
+    r"like $\epsilon^{3/4}$, and like $\epsilon$ only inside.",
 )
 def heat(case: Case) -> tuple[Check, ...]:
     """Closed forms of a Gaussian in d = 3, and Sinkhorn on a grid.
