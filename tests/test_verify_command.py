@@ -14,7 +14,7 @@ import jax
 import pytest
 from conftest import Finished
 
-from meanfield.cli import _session
+from meanfield.cli._session import forget_programs
 from meanfield.theorems import statements, witnesses
 
 MAIN = "from meanfield.cli import main; main()"
@@ -245,8 +245,8 @@ def test_programs_are_forgotten_before_a_process_has_too_many(
         return x + 1
 
     def runs_after(limit: int) -> int:
-        monkeypatch.setattr(_session, "MANY_MAPS", limit)
-        _session.forget_programs()
+        monkeypatch.setattr("meanfield.cli._session.MANY_MAPS", limit)
+        forget_programs()
         program(jax.numpy.ones(3))
         return len(traced)
 
