@@ -15,7 +15,6 @@ import pytest
 from jaxtyping import Array, Key
 
 from meanfield.cli import main
-from meanfield.cli._session import forget_programs
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -23,9 +22,9 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 
 @pytest.fixture(scope="module", autouse=True)
 def _few_programs() -> Iterator[None]:
-    """Two thousand tests compile more programs than a process can hold."""
+    """Two thousand tests compile more programs than a process has memory maps for."""
     yield
-    forget_programs()
+    jax.clear_caches()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
