@@ -239,6 +239,26 @@ def test_the_interaction_is_infinite_where_its_integral_is() -> None:
     assert at(1.0 / a) == np.inf
 
 
+@pytest.mark.parametrize("s", [1e-6, 1.0, 1e6, 1e15])
+def test_a_wide_gaussian_keeps_its_digits(s: float) -> None:
+    r"""$x - y \sim N(0, 2s)$, so $E e^{-|x-y|^2/\epsilon} = (1+4s/\epsilon)^{-1/2}$."""
+    energy = energies["interaction-l2"]([[1.0]], [[1.0]], [[-1.0]])
+    wide = Gaussian.from_moments([0.0], [[s]])
+    assert abs(float(energy(wide)) * 2 * np.sqrt(1 + 4 * s) - 1) < 1e-14
+    x = np.array([0.0, 1.5]) * np.sqrt(s)
+    seen = np.exp(-(x**2) / (1 + 2 * s)) / np.sqrt(1 + 2 * s)
+    found = energy.first_variation(wide, Tokens(jnp.asarray(x)[:, None]))
+    np.testing.assert_allclose(found, seen, rtol=1e-13)
+
+
+def test_an_infinite_energy_has_no_slope() -> None:
+    energy = Interaction(Dot([[0.6]], [[1.0]]))
+    for s, known in ((1.0, True), (2.0, False)):
+        by_mean, by_covariance = energy.slopes(Gaussian.from_moments([0.3], [[s]]))
+        assert bool(jnp.all(jnp.isfinite(by_mean))) is known
+        assert bool(jnp.all(jnp.isnan(by_covariance))) is not known
+
+
 @pytest.mark.parametrize("kind", PAIRS)
 @pytest.mark.parametrize("shape", ["generic", "isotropic", "singular"])
 def test_slopes_on_gaussians_are_derivatives_in_the_moments(

@@ -43,9 +43,17 @@ def begin(
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        return [pool.submit(function, *arguments) for arguments in calls]
+        begun = [pool.submit(function, *arguments) for arguments in calls]
+        # The pool wakes its watcher of processes before it starts one: without another
+        # call the watcher would not see the last one die.
+        pool.submit(_nothing)
+        return begun
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _nothing() -> None:
+    """A call for its wake-up alone."""
 
 
 def _ready(plugins: list[Path]) -> None:

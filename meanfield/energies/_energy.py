@@ -89,12 +89,15 @@ class AbstractEnergy(eqx.Module):
         r"""$\partial_\alpha E$ and the symmetric $\partial_\Sigma E$ of a Gaussian.
 
         With $dE = \partial_\alpha E\cdot d\alpha + \mathrm{tr}(\partial_\Sigma E\,
-        d\Sigma)$; at a singular $\Sigma$ too.
+        d\Sigma)$; at a singular $\Sigma$ too. Both are NaN where the energy is not
+        finite: there it has no slope, and not one of zero.
         """
-        by_mean, by_covariance = jax.grad(self.on_gaussian, argnums=(0, 1))(
-            mu.mean, mu.covariance
-        )
-        return by_mean, (by_covariance + by_covariance.T) / 2
+        value, (by_mean, by_covariance) = jax.value_and_grad(
+            self.on_gaussian, argnums=(0, 1)
+        )(mu.mean, mu.covariance)
+        known = jnp.isfinite(value)
+        symmetric = (by_covariance + by_covariance.T) / 2
+        return jnp.where(known, by_mean, jnp.nan), jnp.where(known, symmetric, jnp.nan)
 
     def __add__(self, other: "AbstractEnergy") -> "Combination":
         """The sum of two energies."""

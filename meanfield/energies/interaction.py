@@ -57,12 +57,19 @@ class Interaction(AbstractEnergy):
         Raises:
             NotClosedError: if the score is not quadratic.
         """
-        return jnp.exp(_log_double(_quadratic(self.score), mean, covariance)) / 2
+        score = _quadratic(self.score)
+        if isinstance(score, SquaredDistance):
+            Q, K = score.Q, score.K
+            spread = Q @ covariance @ Q.T + K @ covariance @ K.T
+            return jnp.exp(_log_near(((Q - K) @ mean)[None], spread, score)[0]) / 2
+        return jnp.exp(_log_double(score, mean, covariance)) / 2
 
     @override
     def variation(self, mu: AbstractMeasure) -> AbstractVariation:
         if isinstance(mu, Points):
             return PointsVariation(self.score, mu)
+        if isinstance(self.score, SquaredDistance):
+            return DistanceVariation(self.score, as_gaussian(mu))
         return GaussianVariation(_quadratic(self.score), as_gaussian(mu))
 
 
@@ -77,6 +84,26 @@ class PointsVariation(AbstractVariation):
         seen = self.mu.log_integral(self.score, tokens)
         seeing = self.mu.log_integral(Transposed(self.score), tokens)
         return (jnp.exp(seen) + jnp.exp(seeing)) / 2
+
+    @property
+    @override
+    def convergence(self) -> Convergence | None:
+        return None
+
+
+class DistanceVariation(AbstractVariation):
+    """The first variation at a Gaussian, for a squared distance."""
+
+    score: SquaredDistance
+    mu: Gaussian
+
+    @override
+    def __call__(self, tokens: Tokens) -> Float[Array, " n"]:
+        Q, K, Y = self.score.Q, self.score.K, self.mu.factor
+        near = lambda x, y: _log_near(
+            tokens.x @ x.T - (y @ self.mu.mean)[None, :], y @ Y @ (y @ Y).T, self.score
+        )
+        return (jnp.exp(near(Q, K)) + jnp.exp(near(K, Q))) / 2
 
     @property
     @override
@@ -103,6 +130,20 @@ class GaussianVariation(AbstractVariation):
     @override
     def convergence(self) -> Convergence | None:
         return None
+
+
+def _log_near(
+    means: Float[Array, "n k"], spread: Float[Array, "k k"], score: SquaredDistance
+) -> Float[Array, " n"]:
+    r"""$\log\int e^{-|u|^2/\epsilon}\,dN(m, S)(u)$ for each mean $m$.
+
+    $-\tfrac12\log\det G - \tfrac1\epsilon m\cdot G^{-1}m$ with $G = I + 2S/\epsilon$.
+    The general formula takes this from differences of numbers of the size of
+    $|S|/\epsilon$, and loses as many digits as that has.
+    """
+    G = jnp.eye(spread.shape[0], dtype=spread.dtype) + 2 * spread / score.epsilon
+    far = jnp.sum(means * jnp.linalg.solve(G, means.T).T, axis=1)
+    return -far / score.epsilon - jnp.linalg.slogdet(G)[1] / 2
 
 
 def _log_single(
