@@ -37,11 +37,31 @@ class AbstractField(eqx.Module):
         """Error of the iteration that defined the field; `None` if there was none."""
 
 
-class Affine(AbstractField):
+class AbstractAveragedField(AbstractField):
+    """A field that can move a Gaussian, for it knows its averages over one."""
+
+    @abc.abstractmethod
+    def averages(
+        self, mean: Float[Array, " d"], factor: Float[Array, "d r"]
+    ) -> tuple[Float[Array, " d"], Float[Array, "d r"]]:
+        r"""$E\,v(\alpha + Yz)$ and $E[v(\alpha + Yz)\,z^\top]$ for normal $z$.
+
+        The rates $\alpha'$ and $Y'$ of the Gaussian motion that is closest to $v$ in
+        $L^2$, which is $v$ itself where it is affine.
+        """
+
+
+class Affine(AbstractAveragedField):
     r"""The field $x \mapsto Lx + b$; the only kind that keeps Gaussians Gaussian."""
 
     linear: Float[Array, "d d"]
     offset: Float[Array, " d"]
+
+    @override
+    def averages(
+        self, mean: Float[Array, " d"], factor: Float[Array, "d r"]
+    ) -> tuple[Float[Array, " d"], Float[Array, "d r"]]:
+        return self.linear @ mean + self.offset, self.linear @ factor
 
     @override
     def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:

@@ -112,10 +112,8 @@ class Dot(AbstractQuadraticScore):
 
     @override
     def __call__(self, queries: Tokens, keys: Tokens) -> Float[Array, "m n"]:
-        q = (
-            jnp.matmul(queries.x, self.Q.T, precision=HIGHEST)
-            + self.query_bias[None, :]
-        )
+        q = jnp.matmul(queries.x, self.Q.T, precision=HIGHEST)
+        q = q + self.query_bias[None, :]
         k = jnp.matmul(keys.x, self.K.T, precision=HIGHEST) + self.key_bias[None, :]
         return jnp.matmul(q / self.epsilon, k.T, precision=HIGHEST)
 
@@ -127,12 +125,12 @@ class Dot(AbstractQuadraticScore):
     @property
     @override
     def B(self) -> Float[Array, "d d"]:
-        return _no_square(self.Q)
+        return jnp.zeros_like(self.A)
 
     @property
     @override
     def C(self) -> Float[Array, "d d"]:
-        return _no_square(self.Q)
+        return self.B
 
     @property
     @override
@@ -257,8 +255,14 @@ class Transposed(AbstractScore):
         return self.score(keys, queries).T
 
 
-def _no_square(Q: Float[Array, "k d"]) -> Float[Array, "d d"]:
-    return jnp.zeros((Q.shape[1], Q.shape[1]), Q.dtype)
+def transposed(score: AbstractScore) -> AbstractScore:
+    """`score` with queries and keys exchanged, of its own kind where that is known."""
+    if isinstance(score, Dot):
+        biases = {"query_bias": score.key_bias, "key_bias": score.query_bias}
+        return Dot(score.K, score.Q, score.epsilon, **biases)
+    if isinstance(score, SquaredDistance):
+        return SquaredDistance(score.K, score.Q, score.epsilon, origin=score.origin)
+    return Transposed(score)
 
 
 def _bias(name: str, bias: Numbers | None, matrix: Float[Array, "k d"]) -> Array:

@@ -50,8 +50,10 @@ def heights(line: Line2D) -> np.ndarray:
 def test_panels_have_their_names_and_suggest_them() -> None:
     assert set(panels) == {
         "attention",
+        "balance",
         "clusters",
         "cone",
+        "density",
         "disc",
         "energy",
         "phase",
@@ -222,7 +224,7 @@ def test_clusters_of_tokens_that_meet_go_from_all_to_one(rng: Generator) -> None
 
 
 def test_clusters_refuses_a_gaussian(rng: Generator) -> None:
-    with pytest.raises(InvalidInputError, match="a Gaussian has none"):
+    with pytest.raises(InvalidInputError, match="a Gaussian and a density have none"):
         panels["clusters"](moving_gaussian(rng))
 
 
@@ -271,7 +273,8 @@ def test_edge_cases_are_drawn_or_refused_in_one_line(
 def test_broken_datasets_are_refused_in_one_line(rng: Generator, panel: str) -> None:
     whole = shrinking(rng)
     broken = {
-        "kind `points` or `gaussian`": whole.assign_attrs(kind="grid"),
+        "`points`, `gaussian` or `grid`": whole.assign_attrs(kind="mesh"),
+        "`mass` is missing": whole.assign_attrs(kind="grid"),
         "`weight` is missing": whole.drop_vars("weight"),
         "sum > 0": whole.assign(weight=0 * whole["weight"]),
         "must have dimensions": whole.assign(x=whole["x"].isel(coord=0)),

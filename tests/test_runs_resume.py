@@ -16,6 +16,8 @@ CASES = {
     "blocked": {"n": 9, "d": 2, "A": -1.0, "reduction": "blocked:4"},
     "gaussian": {"measure": "gaussian", "A": [[-1.0, 0.2], [0.0, 0.5]]},
     "draws": {"n": 5, "d": 2, "A": "normal", "draws": 2},
+    "masked grid": {"measure": "grid", "cells": 32, "positions": 2, "mask": "causal"},
+    "plane": {"measure": "grid", "cells": 32, "A": -0.5, "d": 2},
     "blow-up": {"measure": "gaussian", "A": 1.0, "cov": 2.0},
 }
 TIMES = {"t": 0.6, "frames": 8, "segment": 2}

@@ -1,5 +1,6 @@
 """Attention: a score, a coupling, a value; and the registry of its variants."""
 
+import contextlib
 from collections.abc import Callable
 
 import jax.numpy as jnp
@@ -12,10 +13,14 @@ from meanfield._typing import Numbers, Time
 from meanfield.dynamics import AbstractDynamics
 from meanfield.errors import InvalidInputError, NotClosedError, UnsupportedError
 from meanfield.fields import AbstractField, image
-from meanfield.measures import AbstractMeasure, Gaussian, Points
-from meanfield.scores import AbstractQuadraticScore, AbstractScore
+from meanfield.measures import AbstractMeasure, Gaussian, Grid, Points, Quadrature
+from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot, Masked
 
-from ._coupling import AbstractCoupling, AbstractGaussianCoupling
+from ._coupling import (
+    AbstractCoupling,
+    AbstractGaussianCoupling,
+    AbstractSmearedCoupling,
+)
 
 
 class Attention(AbstractDynamics):
@@ -74,11 +79,16 @@ class Attention(AbstractDynamics):
 
     def _barycentre(self, mu: AbstractMeasure) -> AbstractField:
         """The one place that asks which measure this is."""
+        if isinstance(mu, Grid):
+            mu = mu.points()
         if isinstance(mu, Points):
             return self.coupling.barycentre(self.score, mu)
+        if isinstance(mu, Quadrature):
+            return self._smeared(mu)
         if not isinstance(mu, Gaussian):
             raise UnsupportedError(
-                f"Attention reads points and Gaussians; got a {type(mu).__name__}."
+                f"Attention reads points, Gaussians and grids; got a "
+                f"{type(mu).__name__}."
             )
         if not isinstance(self.score, AbstractQuadraticScore):
             raise NotClosedError(
@@ -88,14 +98,34 @@ class Attention(AbstractDynamics):
         if not isinstance(self.coupling, AbstractGaussianCoupling):
             raise NotClosedError(
                 f"`{type(self.coupling).__name__}` attention does not keep Gaussians "
-                f"Gaussian; these do: {', '.join(closed_on_gaussians())}. Use points."
+                f"Gaussian; these do: {', '.join(closed_on_gaussians())}. Use points, "
+                "or `projected`."
             )
         return self.coupling.affine(self.score, mu)
+
+    def _smeared(self, mu: Quadrature) -> AbstractField:
+        """Of the Gaussian itself where the coupling knows it; else of its nodes."""
+        coupling, score = self.coupling, self.score
+        if isinstance(score, Masked):
+            raise NotClosedError(
+                "A mask compares positions, and a Gaussian has none, projected or not. "
+                "Use points."
+            )
+        quadratic = isinstance(score, AbstractQuadraticScore)
+        # A refusal, as after an even number of half-steps, leaves the nodes.
+        with contextlib.suppress(NotClosedError, UnsupportedError):
+            if isinstance(coupling, AbstractSmearedCoupling) and isinstance(score, Dot):
+                return coupling.smeared(score, mu.gaussian)
+            if isinstance(coupling, AbstractGaussianCoupling) and quadratic:
+                return coupling.affine(score, mu.gaussian)
+        return coupling.barycentre(score, mu.points)
 
     def _check_dimension(self, mu: AbstractMeasure) -> None:
         d = self.value.shape[0]
         given = mu.tokens.x.shape[1] if isinstance(mu, Points) else None
         given = mu.mean.shape[0] if isinstance(mu, Gaussian) else given
+        given = mu.dimension if isinstance(mu, Grid) else given
+        given = mu.gaussian.mean.shape[0] if isinstance(mu, Quadrature) else given
         if given is not None and given != d:
             raise InvalidInputError(
                 f"The attention acts in dimension {d} and the measure lives in "

@@ -30,6 +30,18 @@ class AbstractGaussianCoupling(AbstractCoupling):
         """The barycentre of a Gaussian, in closed form."""
 
 
+class AbstractSmearedCoupling(AbstractCoupling):
+    """A coupling whose barycentre of a Gaussian is known, though not affine."""
+
+    @abc.abstractmethod
+    def smeared(self, score: Dot, mu: Gaussian) -> AbstractField:
+        """The barycentre of a Gaussian, without nodes for the keys.
+
+        Raises:
+            NotClosedError: if this one is not known.
+        """
+
+
 class TiltedMean(AbstractField):
     r"""$x \mapsto \int y\, e^{s(x,y) + g(y)} d\mu(y) / \int e^{s(x,y) + g(y)} d\mu(y)$.
 

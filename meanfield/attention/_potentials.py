@@ -14,7 +14,7 @@ from meanfield.fields import Convergence
 from meanfield.fixed_point import anderson
 from meanfield.linalg import entropic_shrinkage
 from meanfield.measures import Points
-from meanfield.scores import AbstractQuadraticScore, AbstractScore, Transposed
+from meanfield.scores import AbstractQuadraticScore, AbstractScore, transposed
 
 
 def half_step(
@@ -30,7 +30,7 @@ def full_step(
     score: AbstractScore, mu: Points, g: Float[Array, " n"]
 ) -> Float[Array, " n"]:
     """One alternation: rows, then columns."""
-    return half_step(Transposed(score), mu, half_step(score, mu, g))
+    return half_step(transposed(score), mu, half_step(score, mu, g))
 
 
 def averaged_step(

@@ -6,27 +6,37 @@ from jaxtyping import Array, Float
 from typing_extensions import override
 
 from meanfield._typing import Numbers, Scalar
+from meanfield.errors import NotClosedError
 from meanfield.fields import AbstractField, Convergence
-from meanfield.measures import Link, Points
+from meanfield.measures import Gaussian, Link, Points
 from meanfield.scores import AbstractScore, Dot
 from meanfield.tokens import Tokens
 
 from ._attention import Attention, variant
-from ._coupling import AbstractCoupling
+from ._coupling import AbstractSmearedCoupling
+from ._smeared import Averages, LinkedGaussianMean, exp_averages, sigmoid_averages
 
 
-class Pointwise(AbstractCoupling):
+class Pointwise(AbstractSmearedCoupling):
     r"""$\kappa_\mu(x, y) = \varphi(s(x, y))$; not closed on Gaussians in general.
 
     Attributes:
         link: $\varphi$, applied entrywise.
+        averages: $E\varphi$ and $E\varphi'$ of normal scores; `None` if not known.
     """
 
     link: Link
+    averages: Averages | None = None
 
     @override
     def barycentre(self, score: AbstractScore, mu: Points) -> AbstractField:
         return LinkedMean(self.link, score, mu)
+
+    @override
+    def smeared(self, score: Dot, mu: Gaussian) -> AbstractField:
+        if self.averages is None:
+            raise NotClosedError("The averages of this link are not known.")
+        return LinkedGaussianMean(self.averages, score, mu)
 
 
 class LinkedMean(AbstractField):
@@ -57,10 +67,11 @@ def _sigmoid(scores: Array) -> Array:
 @variant("exp", "permutation", "orthogonal")
 def exp(Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0) -> Attention:
     r"""Unnormalised attention, weights $e^{Qx\cdot Ky/\epsilon}$; castin2025, 2.5."""
-    return Attention(Dot(Q, K, epsilon), Pointwise(_exponential), V)
+    return Attention(Dot(Q, K, epsilon), Pointwise(_exponential, exp_averages), V)
 
 
 @variant("sigmoid", "permutation", "orthogonal")
 def sigmoid(Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0) -> Attention:
     r"""Sigmoid attention, $1/(1 + e^{-Qx\cdot Ky/\epsilon})$; castin2025, 2.5."""
-    return Attention(Dot(Q, K, epsilon), Pointwise(_sigmoid), V)
+    coupling = Pointwise(_sigmoid, sigmoid_averages)
+    return Attention(Dot(Q, K, epsilon), coupling, V)

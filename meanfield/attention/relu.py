@@ -13,16 +13,25 @@ from meanfield.measures import Gaussian, Points
 from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot
 
 from ._attention import Attention, variant
-from ._coupling import AbstractGaussianCoupling, require_dot
+from ._coupling import (
+    AbstractGaussianCoupling,
+    AbstractSmearedCoupling,
+    require_dot,
+)
+from ._smeared import LinkedGaussianMean, relu_averages
 from .pointwise import LinkedMean
 
 
-class Relu(AbstractGaussianCoupling):
+class Relu(AbstractGaussianCoupling, AbstractSmearedCoupling):
     r"""$\kappa_\mu(x, y) = \max(s(x, y), 0)$."""
 
     @override
     def barycentre(self, score: AbstractScore, mu: Points) -> AbstractField:
         return LinkedMean(jax.nn.relu, score, mu)
+
+    @override
+    def smeared(self, score: Dot, mu: Gaussian) -> AbstractField:
+        return LinkedGaussianMean(relu_averages, score, mu)
 
     @override
     def affine(self, score: AbstractQuadraticScore, mu: Gaussian) -> Affine:
@@ -40,7 +49,7 @@ class Relu(AbstractGaussianCoupling):
         if any(is_concrete(part) and np.any(np.asarray(part)) for part in parts):
             raise NotClosedError(
                 "ReLU attention keeps Gaussians Gaussian only when the mean is zero "
-                "and the scores carry no bias; use points, or mean 0."
+                "and the scores carry no bias; use points, `projected`, or mean 0."
             )
         linear = mu.covariance @ dot.A / 2
         zero = jnp.all(jnp.concatenate(parts) == 0)

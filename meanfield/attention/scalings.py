@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 from meanfield.errors import UnsupportedError
 from meanfield.fields import Convergence
 from meanfield.measures import Points
-from meanfield.scores import AbstractQuadraticScore, AbstractScore, Masked, Transposed
+from meanfield.scores import AbstractQuadraticScore, AbstractScore, Masked, transposed
 from meanfield.tokens import Tokens
 
 from ._centring import centred
@@ -47,7 +47,7 @@ class Scalings(eqx.Module):
 
     def columns(self, tokens: Tokens) -> Float[Array, " n"]:
         r"""$g(y) = -\log\int e^{s(x, y) + f(x)}\,d\mu(x)$ at any tokens."""
-        g = -self.mu.log_integral(Transposed(self.score), tokens, self.f)
+        g = -self.mu.log_integral(transposed(self.score), tokens, self.f)
         return g - self.key_part(tokens)
 
     def query_part(self, tokens: Tokens) -> Float[Array, " n"]:

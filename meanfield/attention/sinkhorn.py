@@ -85,7 +85,8 @@ class Sinkhorn(AbstractGaussianCoupling):
         if self.iterations % 2 == 0:
             raise NotClosedError(
                 "Sinkhorn attention keeps Gaussians Gaussian after an odd number of "
-                f"half-steps or converged; got iterations={self.iterations}."
+                f"half-steps or converged; got iterations={self.iterations}. Use "
+                "points, or `projected`."
             )
         return _after_half_steps(score, mu, self.iterations)
 

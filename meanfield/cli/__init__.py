@@ -23,6 +23,10 @@ A MATRIX is a number c (for c I), a list of rows such as [[1,0],[0,2]], @FILE.np
 @FILE.csv, or the law normal:SCALE, drawn from the seed."""
 COMMANDS = {
     "simulate": ("simulate:simulate", SIMULATE),
+    "compare": (
+        "compare:compare",
+        "Run a spec as tokens, Gaussian and density, and say when and why they part.",
+    ),
     "resume": ("resume:resume", "Go on with an interrupted run."),
     "sweep": (
         "sweep:sweep",

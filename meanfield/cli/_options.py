@@ -6,12 +6,13 @@ import json
 import typing
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 
 from meanfield.errors import InvalidInputError
 from meanfield.spec import (
+    GRID_KEYS,
     MATRICES,
     AttentionSpec,
     RunSpec,
@@ -26,9 +27,10 @@ HIDDEN = {"source", "layers", "terms"}  # `--from`; tables, written in a file
 GROUPS = {
     "Attention": tuple(AttentionSpec.model_fields),
     "Start": (
-        *("measure", "n", "d", "init", "mean", "cov", "weights", "at"),
+        *("measure", "projected", "n", "d", "init", "mean", "cov", "weights", "at"),
         *("draws", "starts"),
     ),
+    "Grid": GRID_KEYS,
     "Time": ("t", "frames", "spacing", "times", "steady", "bound"),
     "Transformer": ("model", "text", "model_layers", "model_heads"),
     "Numerics": (),
@@ -66,7 +68,7 @@ def gather(
     file: Path | None,
     preset: str | None,
     base: Values,
-    options: Mapping[str, str | None],
+    options: Mapping[str, str | bool | None],
 ) -> RunSpec:
     """The spec of a command: options over the file over the preset over `base`.
 
@@ -83,9 +85,13 @@ def gather(
     return parse(override(values, given), where=where)
 
 
-def given_values(options: Mapping[str, str | None]) -> Values:
+def given_values(options: Mapping[str, str | bool | None]) -> Values:
     """The options that were given, as values; file names are located here."""
-    given = {name: _value(name, text) for name, text in options.items() if text}
+    given = {
+        name: text if text is True else _value(name, text)
+        for name, text in options.items()
+        if text
+    }
     return located(given, Path.cwd())
 
 
@@ -115,16 +121,17 @@ def _value(name: str, text: str) -> Any:
 def _parameter(name: str) -> inspect.Parameter:
     field = RunSpec.model_fields[name]
     described = field.description or ""
-    if field.default not in (None, ()):
+    if field.default not in (None, (), False):
         described += f" [default: {field.default}]"
     group = next((g for g, names in GROUPS.items() if name in names), "Numerics")
     annotation = Annotated[
-        str | None,
+        (bool if _is_flag(name) else str) | None,
         Parameter(
             name=_flag(name),
             help=described,
             group=Group(group, sort_key=list(GROUPS).index(group) + 1),
-            metavar=_metavar(name),
+            metavar=None if _is_flag(name) else _metavar(name),
+            negative="",
             allow_leading_hyphen=True,
             show_default=False,
         ),
@@ -146,6 +153,10 @@ def _metavar(name: str) -> str:
     return "LIST" if list in origins else "NUMBER"
 
 
+def _is_flag(name: str) -> bool:
+    return bool in _kinds(name)
+
+
 def _is_text(name: str) -> bool:
     texts = [
         kind in (str, type(None)) or isinstance(kind, str) for kind in _kinds(name)
@@ -156,4 +167,6 @@ def _is_text(name: str) -> bool:
 def _kinds(name: str) -> tuple[Any, ...]:
     """The members of a key's type: of a union, of a `Literal`, or itself."""
     annotation = RunSpec.model_fields[name].annotation
-    return typing.get_args(annotation) or (annotation,)
+    kinds = typing.get_args(annotation) or (annotation,)
+    words = [typing.get_args(k) for k in kinds if typing.get_origin(k) is Literal]
+    return sum(words, tuple(k for k in kinds if typing.get_origin(k) is not Literal))

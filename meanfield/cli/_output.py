@@ -16,7 +16,7 @@ from meanfield.errors import ResourceError
 
 def print_json(values: Mapping[str, Any] | Sequence[Any]) -> None:
     """One JSON value, and nothing else, on stdout; NaN and infinities are null."""
-    sys.stdout.write(json.dumps(_finite(values), ensure_ascii=False) + "\n")
+    sys.stdout.write(json.dumps(finite(values), ensure_ascii=False) + "\n")
 
 
 def print_rows(rows: Sequence[Mapping[str, Any]]) -> None:
@@ -76,11 +76,12 @@ def plain(value: object) -> str:
     return "–" if value is None else str(value)
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """JSON values in which NaN and infinities are null."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
+        return [finite(item) for item in value]
     return value

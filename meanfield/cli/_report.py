@@ -6,14 +6,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from meanfield.measures import Points
+from meanfield.measures import Grid, Points
 from meanfield.runs import Result, moments_of
+from meanfield.spec import RunSpec
 from meanfield.spectrum import effective_rank
 
 from ._output import number, print_pairs
 
 LARGEST_PRINTED = 16  # dimension up to which moments are printed
 EIGENVALUES = 6  # eigenvalues printed for people
+APPROXIMATION = (
+    "the flow is projected on Gaussians at every instant; where it is not affine, mean "
+    "and covariance part from the tokens' like t²"
+)
 
 
 class Timing(NamedTuple):
@@ -36,6 +41,8 @@ def as_json(result: Result, timing: Timing) -> dict[str, Any]:
         "t_star": outcome.t_star,
         "t_star_error": outcome.t_star_error,
         "measure": spec.measure,
+        "projected": spec.projected,
+        "approximation": APPROXIMATION if spec.projected else None,
         "attention": spec.attention,
         "n": first.tokens.n if isinstance(first, Points) else None,
         "d": mean.size,
@@ -45,6 +52,8 @@ def as_json(result: Result, timing: Timing) -> dict[str, Any]:
         "residual": outcome.residual,
         **timing._asdict(),
     }
+    if isinstance(first, Grid):
+        report |= _on_grid(result, first)
     if spec.is_family:
         report["endings"] = dict(Counter(o.name for o in result.outcomes))
         report["t_stars"] = [o.t_star for o in result.outcomes]
@@ -58,38 +67,79 @@ def as_json(result: Result, timing: Timing) -> dict[str, Any]:
     return report
 
 
+def _on_grid(result: Result, first: Grid) -> dict[str, Any]:
+    """The mass on a grid and what has left it, of each member of a family."""
+    grids = [measure for measure in result.measures if isinstance(measure, Grid)]
+    masses = [float(grid.mass) for grid in grids]
+    outflows = [float(grid.outflow) for grid in grids]
+    single = not result.spec.is_family
+    return {
+        "cells": [edges.shape[0] - 1 for edges in first.edges],
+        "positions": None if first.position is None else first.position.shape[0],
+        "box": result.spec.box,
+        "bandwidth": result.spec.bandwidth,
+        "mass": masses[0] if single else masses,
+        "outflow": outflows[0] if single else outflows,
+    }
+
+
 def print_report(result: Result, timing: Timing) -> None:
     """The report of a run, for people."""
     report, outcome = as_json(result, timing), result.outcome
     pairs = {
         "run": report["run"] or "not stored (use --out)",
-        "what": _what(report),
+        "what": _what(result.spec, report),
+        "approximation": report["approximation"] or "",
         "ending": f"{report['ending']} at t = {number(outcome.time)}: {outcome.reason}",
         "t_star": f"{number(outcome.t_star, 10)} ± {number(outcome.t_star_error, 2)}",
         "endings": ", ".join(
             f"{k} × {v}" for k, v in report.get("endings", {}).items()
         ),
+        **_mass(report),
         **_moments(result),
         **_observed(result),
         "steps": f"{report['accepted']} taken, {report['rejected']} refused",
-        "residual": f"Sinkhorn |log marginal| ≤ {number(report['residual'], 2)}",
+        "residual": f"{_residual(result.spec)} ≤ {number(report['residual'], 2)}",
         "time": f"{timing.seconds:.2f} s computing, {timing.compile_seconds:.2f} s "
         "compiling",
     }
     idle = {
         "t_star": math.isnan(outcome.t_star),
+        "approximation": not result.spec.projected,
         "residual": report["residual"] == 0,
         "endings": "endings" not in report,
     }
     print_pairs({key: text for key, text in pairs.items() if not idle.get(key, False)})
 
 
-def _what(report: dict[str, Any]) -> str:
-    tokens = "" if report["n"] is None else f"{report['n']} tokens, "
+def _residual(spec: RunSpec) -> str:
+    if spec.projected:
+        return "quadrature of the rates, relative,"
+    return "Sinkhorn |log marginal|"
+
+
+def _what(spec: RunSpec, report: dict[str, Any]) -> str:
+    counted = "" if report["n"] is None else f"{report['n']} tokens, "
+    if "cells" in report:
+        counted = f"{_cells(report)}, box {report['box']}, "
     return (
-        f"{report['measure']} under {report['attention']}: {tokens}d = {report['d']}, "
+        f"{spec.moved} under {report['attention']}: {counted}d = {report['d']}, "
         f"{report['dtype']}"
     )
+
+
+def _cells(report: dict[str, Any]) -> str:
+    cells = f"{' × '.join(map(str, report['cells']))} cells"
+    layers = report["positions"]
+    return cells if layers is None else f"{cells} at each of {layers} positions"
+
+
+def _mass(report: dict[str, Any]) -> dict[str, str]:
+    """Mass and outflow of a grid, of the first member of a family."""
+    if "mass" not in report:
+        return {}
+    mass, outflow = (np.ravel(report[key])[0] for key in ("mass", "outflow"))
+    return {"mass": f"{mass:.10g} on the grid, {outflow:.3g} left it"}
 
 
 def _observed(result: Result) -> dict[str, str]:

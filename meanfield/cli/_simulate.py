@@ -20,7 +20,7 @@ Job = Callable[[RunProgress], runs.Result]
 
 def integrate(spec: RunSpec, out: Path | None, *, in_json: bool) -> None:
     """Executes a spec, with progress, and reports."""
-    what = f"{spec.attention} {spec.measure}"
+    what = f"{spec.attention} {spec.moved}"
     _conclude(what, lambda p: runs.execute(spec, out=out, report=p), out, in_json)
 
 
@@ -42,7 +42,9 @@ def dry(spec: RunSpec, out: Path | None, *, in_json: bool) -> None:
         print_json(values)
         return
     sizes = {key: runs.readable(values[key]) for key in ("memory", "disk")}
-    print_pairs({**values, **sizes, "n": values["n"] or None})
+    counts = {key: values[key] for key in ("n", "cells") if values[key]}
+    shown = {key: value for key, value in values.items() if key not in ("n", "cells")}
+    print_pairs({**shown, **sizes, **counts})
 
 
 def _conclude(what: str, job: Job, path: Path | None, in_json: bool) -> None:

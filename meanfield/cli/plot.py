@@ -29,7 +29,7 @@ def plot(
     Args:
         run: the folder of the run.
         panel: a name from `list panels`, or `all` that fit; by default tokens, the
-            cone for a Gaussian in the plane, or phase for a sweep.
+            cone for a Gaussian in the plane, density for a grid, or phase for a sweep.
         out: file to write, with or without ending; by default RUN-PANEL beside the run.
             With `--panel all` the panel is added to its name.
         at: times of the attention matrices (panel `attention`); repeat for several.
@@ -110,16 +110,18 @@ def _chosen(panel: str | None, data: "xarray.Dataset") -> list[str]:
     if data.attrs.get("kind") == "sweep":
         return ["phase"]
     plane = ["cone", "disc"] if data.sizes["coord"] == 2 else []
-    if "run" in data.dims:
+    if data.attrs.get("kind") == "grid":
+        fitting = ["density", "balance", "spectrum", *plane]
+    elif "run" in data.dims:
         fitting = ["spectrum", *plane]
     else:
         fitting = ["tokens", "spectrum", *plane]
     if "energy" in data:
         fitting.append("energy")
-    if "x" in data:
+    if data.attrs.get("kind") == "points":
         few = data.sizes["token"] <= MANY and "run" not in data.dims
         fitting += ["clusters", *(["attention"] if few else [])]
-    elif plane:
+    elif plane and data.attrs.get("kind") == "gaussian":
         fitting = ["cone", *(name for name in fitting if name != "cone")]
     return fitting if panel == "all" else fitting[:1]
 

@@ -5,6 +5,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from meanfield.spec import GRID_KEYS, NOT_ON_GRIDS
+
 from ._options import Values, gather, given_values, with_spec_options
 
 # A start from another run leaves these of its keys behind.
@@ -20,7 +22,19 @@ START = (
     "times",
     "source",
     "at",
+    "cells",
+    "half_width",
+    "domain",
+    "grading",
+    "positions",
+    "bandwidth",
 )
+# Another measure has no use for these.
+OF_OTHERS = {
+    "points": (*GRID_KEYS, "projected"),
+    "gaussian": GRID_KEYS,
+    "grid": (*(key for key in NOT_ON_GRIDS if key != "model"), "projected"),
+}
 PARAMETERS = ("A", "Q", "K", "V", "epsilon", "heads", "scale", "mask")
 
 
@@ -35,9 +49,9 @@ def simulate(
     json: bool = False,
     dry_run: bool = False,
     plugin: list[Path] | None = None,
-    **options: str | None,
+    **options: str | bool | None,
 ) -> None:
-    """Integrate a token flow: particles or Gaussians under attention.
+    """Integrate a token flow: particles, Gaussians or densities under attention.
 
     Args:
         file: a TOML file of keys.
@@ -72,5 +86,8 @@ def _keys_of(run: Path, given: Values) -> Values:
     if not given.keys().isdisjoint(PARAMETERS):
         dropped |= {"model", "model_layers", "model_heads"}
     keys = {key: value for key, value in store.spec.items() if key not in dropped}
+    measure = given.get("measure", keys.get("measure", "points"))
+    others = OF_OTHERS.get(measure, ())
+    keys = {key: value for key, value in keys.items() if key not in others}
     at = float(store.last_frame()["time"])
     return {**keys, "source": str(run.absolute()), "at": at}

@@ -22,7 +22,7 @@ def sweep(
     chunk: int | None = None,
     json: bool = False,
     plugin: list[Path] | None = None,
-    **options: str | None,
+    **options: str | bool | None,
 ) -> None:
     """Integrate a flow for every combination of values: a phase diagram.
 
@@ -80,7 +80,9 @@ def _begun(folder: Path, given: Sequence[str]) -> tuple[RunSpec, tuple[Axis, ...
     return cells.spec, cells.axes
 
 
-def _heads(axes: Sequence[Axis], options: Mapping[str, str | None]) -> dict[str, str]:
+def _heads(
+    axes: Sequence[Axis], options: Mapping[str, str | bool | None]
+) -> dict[str, str]:
     """The first value of each axis, as an option: keys it replaces then give way.
 
     Raises:

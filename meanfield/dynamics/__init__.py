@@ -5,7 +5,10 @@ from .combine import Sum as Sum
 from .combine import stacked as stacked
 from .depth import Interpolated as Interpolated
 from .depth import Layers as Layers
+from .drift import Drift as Drift
 from .prefix import Prefix as Prefix
 from .prefix import Window as Window
 from .prefix import causal as causal
 from .prefix import masks as masks
+from .projected import Projected as Projected
+from .projected import ProjectedField as ProjectedField

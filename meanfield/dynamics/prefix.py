@@ -12,7 +12,7 @@ from meanfield._registry import Registry
 from meanfield._typing import Time
 from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.fields import AbstractField, Convergence, worst
-from meanfield.measures import AbstractMeasure, Points
+from meanfield.measures import AbstractMeasure, Grid, Points
 from meanfield.tokens import Tokens
 
 from ._dynamics import AbstractDynamics
@@ -66,6 +66,8 @@ class Prefix(AbstractDynamics):
 
     @override
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
+        if isinstance(mu, Grid):
+            mu = mu.points()
         if not isinstance(mu, Points):
             raise UnsupportedError(
                 f"A mask compares positions of tokens; a {type(mu).__name__} has none. "

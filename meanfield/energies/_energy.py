@@ -14,7 +14,7 @@ from meanfield._registry import Registry
 from meanfield._typing import Scalar
 from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.fields import Convergence, worst
-from meanfield.measures import AbstractMeasure, Gaussian, Points
+from meanfield.measures import AbstractMeasure, Gaussian, Grid, Points, Quadrature
 from meanfield.tokens import Tokens
 
 
@@ -39,14 +39,18 @@ class AbstractVariation(eqx.Module):
 class AbstractEnergy(eqx.Module):
     r"""A function $E$ of a measure, $+\infty$ where its integrals diverge.
 
-    To write one, say what it is on points, on the moments of a Gaussian (smooth in
-    $\Sigma$ at singular ones too, where that makes sense), and its first variation.
-    Energies add up, and multiply by numbers.
+    To write one, say what it is on points, on a density, on the moments of a Gaussian
+    (smooth in $\Sigma$ at singular ones too, where that makes sense), and its first
+    variation. Energies add up, and multiply by numbers.
     """
 
     @abc.abstractmethod
     def on_points(self, mu: Points) -> Float[Array, ""]:
         """The energy of weighted tokens."""
+
+    @abc.abstractmethod
+    def on_grid(self, mu: Grid) -> Float[Array, ""]:
+        """The energy of a density; often that of its `points()`."""
 
     @abc.abstractmethod
     def on_gaussian(
@@ -67,6 +71,8 @@ class AbstractEnergy(eqx.Module):
         """
         if isinstance(mu, Points):
             return self.on_points(mu)
+        if isinstance(mu, Grid):
+            return self.on_grid(mu)
         gaussian = as_gaussian(mu)
         return self.on_gaussian(gaussian.mean, gaussian.covariance)
 
@@ -143,6 +149,10 @@ class Combination(AbstractEnergy):
         return _combined(self.factors, [term.on_points(mu) for term in self.terms])
 
     @override
+    def on_grid(self, mu: Grid) -> Float[Array, ""]:
+        return _combined(self.factors, [term.on_grid(mu) for term in self.terms])
+
+    @override
     def on_gaussian(
         self, mean: Float[Array, " d"], covariance: Float[Array, "d d"]
     ) -> Float[Array, ""]:
@@ -200,15 +210,22 @@ class QuadraticVariation(AbstractVariation):
         return None
 
 
+def discretised(mu: AbstractMeasure) -> AbstractMeasure:
+    """`mu` itself, or the weighted tokens that integrate against a density."""
+    return mu.points() if isinstance(mu, Grid) else mu
+
+
 def as_gaussian(mu: AbstractMeasure) -> Gaussian:
-    """`mu`, if it is a Gaussian.
+    """`mu`, if it is a Gaussian, or the one that it integrates against.
 
     Raises:
         UnsupportedError: if it is not.
     """
+    if isinstance(mu, Quadrature):
+        return mu.gaussian
     if not isinstance(mu, Gaussian):
         raise UnsupportedError(
-            f"Energies read points and Gaussians; got a {type(mu).__name__}."
+            f"Energies read points, Gaussians and grids; got a {type(mu).__name__}."
         )
     return mu
 

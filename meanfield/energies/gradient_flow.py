@@ -3,6 +3,7 @@ r"""Gradient flows: the dynamics $-\nabla\delta E/\delta\mu$, in a metric."""
 import abc
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 from typing_extensions import override
@@ -10,14 +11,21 @@ from typing_extensions import override
 from meanfield._array import float_array
 from meanfield._typing import Numbers, Time
 from meanfield.dynamics import AbstractDynamics
-from meanfield.errors import InvalidInputError, NotClosedError
+from meanfield.errors import InvalidInputError, NotClosedError, UnsupportedError
 from meanfield.fields import AbstractField, Affine, Convergence
 from meanfield.linalg import HIGHEST
 from meanfield.measures import AbstractMeasure, Points
 from meanfield.scores import AbstractScore
 from meanfield.tokens import Tokens
 
-from ._energy import AbstractEnergy, AbstractVariation, as_gaussian
+from ._energy import (
+    AbstractEnergy,
+    AbstractVariation,
+    CombinedVariation,
+    as_gaussian,
+    discretised,
+)
+from .entropy import LogCellDensity
 
 
 class AbstractMetric(eqx.Module):
@@ -40,8 +48,8 @@ class Wasserstein(AbstractMetric):
 
     @override
     def descent(self, energy: AbstractEnergy, mu: AbstractMeasure) -> AbstractField:
-        if isinstance(mu, Points):
-            return Descent(energy.variation(mu))
+        if isinstance(discretised(mu), Points):
+            return Descent(_followed(energy.variation(mu)))
         by_mean, by_covariance = energy.slopes(as_gaussian(mu))
         linear = -2 * by_covariance
         return Affine(linear, -by_mean - linear @ as_gaussian(mu).mean)
@@ -76,13 +84,15 @@ class Twisted(AbstractMetric):
 
     @override
     def descent(self, energy: AbstractEnergy, mu: AbstractMeasure) -> AbstractField:
-        if not isinstance(mu, Points):
+        points = discretised(mu)
+        if not isinstance(points, Points):
             as_gaussian(mu)
             raise NotClosedError(
                 "The twisted metric has no closed form on a Gaussian. Use points; or, "
                 "for an interaction of symmetric `A`, softmax attention with V = -B A."
             )
-        return TwistedDescent(energy.variation(mu), self.score, self.matrix, mu)
+        variation = _followed(energy.variation(mu))
+        return TwistedDescent(variation, self.score, self.matrix, points)
 
 
 class Descent(AbstractField):
@@ -151,16 +161,60 @@ def dissipation(
     r"""$\int\nabla\delta E\cdot v\,d\mu$: $dE/dt$ where `field` moves the measure.
 
     Negative where energy is lost, and in the clock of the field. On a Gaussian by
-    the chain rule through its moments.
+    the chain rule through its moments; on a grid as on its `points()`, mass that leaves
+    through the ends of the box not counted.
 
     Raises:
         UnsupportedError: if a Gaussian meets a field that is not affine.
     """
-    if isinstance(mu, Points):
-        power = jnp.sum(energy.gradient(mu, mu.tokens) * field(mu.tokens), axis=1)
-        return jnp.sum(jnp.where(jnp.isneginf(mu.log_weights), 0, mu.weights * power))
+    points = discretised(mu)
+    if isinstance(points, Points):
+        return _power(energy.variation(mu), points, field)
     gaussian = as_gaussian(mu)
     mean_rate, factor_rate = gaussian.transport(field)
     by_mean, by_covariance = energy.slopes(gaussian)
     half = factor_rate @ gaussian.factor.T
     return by_mean @ mean_rate + 2 * jnp.sum(by_covariance * half)
+
+
+def _power(
+    variation: AbstractVariation, mu: Points, field: AbstractField
+) -> Float[Array, ""]:
+    r"""$\int\nabla\delta E\cdot v\,d\mu$; of an entropy $-\int\nabla\cdot v\,d\mu$."""
+    if isinstance(variation, CombinedVariation):
+        powers = [_power(term, mu, field) for term in variation.terms]
+        return jnp.asarray(variation.factors) @ jnp.stack(powers)
+    if isinstance(variation, LogCellDensity):  # by parts: a density may have jumps
+        power = -divergence(field, mu.tokens)
+    else:
+        power = jnp.sum(variation.gradient(mu.tokens) * field(mu.tokens), axis=1)
+    return jnp.sum(jnp.where(jnp.isneginf(mu.log_weights), 0, mu.weights * power))
+
+
+def divergence(field: AbstractField, tokens: Tokens) -> Float[Array, " n"]:
+    r"""$\nabla\cdot v$ at `tokens`."""
+    at = lambda x: field(Tokens(x, tokens.position))
+    total = jnp.zeros(tokens.n, tokens.x.dtype)
+    for k in range(tokens.x.shape[1]):  # a velocity depends on its own token alone
+        along = jnp.zeros_like(tokens.x).at[:, k].set(1)
+        total = total + jax.jvp(at, (tokens.x,), (along,))[1][:, k]
+    return total
+
+
+def _followed(variation: AbstractVariation) -> AbstractVariation:
+    """A variation whose slope moves a measure by a velocity, in stable steps.
+
+    Raises:
+        UnsupportedError: if it holds the entropy of a density: explicit steps, as long
+            as a velocity allows, would make its cells oscillate.
+    """
+    if isinstance(variation, CombinedVariation):
+        return CombinedVariation(
+            variation.factors, tuple(_followed(term) for term in variation.terms)
+        )
+    if isinstance(variation, LogCellDensity):
+        raise UnsupportedError(
+            "On a grid the flow of the entropy is diffusion: leave the entropy out of "
+            "the energy, and give the flow `noise=Isotropic(kappa)` instead."
+        )
+    return variation

@@ -9,17 +9,23 @@ from meanfield._typing import Numbers, Scalar
 from meanfield.errors import NotClosedError
 from meanfield.fields import Convergence
 from meanfield.linalg import psd_sqrt
-from meanfield.measures import AbstractMeasure, Gaussian, Points
+from meanfield.measures import AbstractMeasure, Gaussian, Grid, Points
 from meanfield.scores import (
     AbstractQuadraticScore,
     AbstractScore,
     Dot,
     SquaredDistance,
-    Transposed,
+    transposed,
 )
 from meanfield.tokens import Tokens
 
-from ._energy import AbstractEnergy, AbstractVariation, as_gaussian, energies
+from ._energy import (
+    AbstractEnergy,
+    AbstractVariation,
+    as_gaussian,
+    discretised,
+    energies,
+)
 
 
 class Interaction(AbstractEnergy):
@@ -41,6 +47,10 @@ class Interaction(AbstractEnergy):
     def on_points(self, mu: Points) -> Float[Array, ""]:
         rows = mu.log_integral(self.score, mu.counted)
         return jnp.exp(jax.nn.logsumexp(rows + mu.log_weights)) / 2
+
+    @override
+    def on_grid(self, mu: Grid) -> Float[Array, ""]:
+        return self.on_points(mu.points())
 
     @override
     def on_gaussian(
@@ -66,6 +76,7 @@ class Interaction(AbstractEnergy):
 
     @override
     def variation(self, mu: AbstractMeasure) -> AbstractVariation:
+        mu = discretised(mu)
         if isinstance(mu, Points):
             return PointsVariation(self.score, mu)
         if isinstance(self.score, SquaredDistance):
@@ -82,7 +93,7 @@ class PointsVariation(AbstractVariation):
     @override
     def __call__(self, tokens: Tokens) -> Float[Array, " n"]:
         seen = self.mu.log_integral(self.score, tokens)
-        seeing = self.mu.log_integral(Transposed(self.score), tokens)
+        seeing = self.mu.log_integral(transposed(self.score), tokens)
         return (jnp.exp(seen) + jnp.exp(seeing)) / 2
 
     @property

@@ -12,7 +12,7 @@ from meanfield._array import float_array, is_concrete
 from meanfield._typing import Numbers, Scalar
 from meanfield.errors import InvalidInputError, NotClosedError
 from meanfield.fields import Convergence
-from meanfield.measures import AbstractMeasure, Points
+from meanfield.measures import AbstractMeasure, Grid, Points
 from meanfield.tokens import Tokens
 
 from ._energy import (
@@ -20,12 +20,13 @@ from ._energy import (
     AbstractVariation,
     QuadraticVariation,
     as_gaussian,
+    discretised,
     energies,
 )
 
 
 class Potential(AbstractEnergy):
-    r"""$E(\mu) = \int U\,d\mu$ on points; the first variation is $U$ itself.
+    r"""$E(\mu) = \int U\,d\mu$ on points and grids; the first variation is $U$ itself.
 
     Attributes:
         function: $U$, of one state, in terms of `jax.numpy`.
@@ -42,17 +43,21 @@ class Potential(AbstractEnergy):
         return mu.weights @ jax.vmap(self.function)(x)
 
     @override
+    def on_grid(self, mu: Grid) -> Float[Array, ""]:
+        return self.on_points(mu.points())
+
+    @override
     def on_gaussian(
         self, mean: Float[Array, " d"], covariance: Float[Array, "d d"]
     ) -> Float[Array, ""]:
         raise NotClosedError(
             "A potential of any shape has no closed form on a Gaussian; a "
-            "`QuadraticPotential` has. Use points."
+            "`QuadraticPotential` has. Use points or a grid."
         )
 
     @override
     def variation(self, mu: AbstractMeasure) -> AbstractVariation:
-        if not isinstance(mu, Points):
+        if not isinstance(discretised(mu), Points):
             as_gaussian(mu)
         return PotentialVariation(self.function)
 
@@ -111,6 +116,10 @@ class QuadraticPotential(AbstractEnergy):
         return jnp.sum(jnp.where(jnp.isneginf(mu.log_weights), 0, mu.weights * values))
 
     @override
+    def on_grid(self, mu: Grid) -> Float[Array, ""]:
+        return self.on_points(mu.points())
+
+    @override
     def on_gaussian(
         self, mean: Float[Array, " d"], covariance: Float[Array, "d d"]
     ) -> Float[Array, ""]:
@@ -119,7 +128,7 @@ class QuadraticPotential(AbstractEnergy):
 
     @override
     def variation(self, mu: AbstractMeasure) -> AbstractVariation:
-        if not isinstance(mu, Points):
+        if not isinstance(discretised(mu), Points):
             as_gaussian(mu)
         return QuadraticVariation(self.matrix, self.centre, jnp.zeros_like(self.centre))
 

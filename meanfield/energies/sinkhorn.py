@@ -10,7 +10,7 @@ from meanfield._typing import Numbers, Scalar
 from meanfield.attention import Scalings, scalings
 from meanfield.fields import Convergence
 from meanfield.linalg import entropic_shrinkage, psd_sqrt
-from meanfield.measures import AbstractMeasure, Points
+from meanfield.measures import AbstractMeasure, Grid, Points
 from meanfield.scores import Dot
 from meanfield.tokens import Tokens
 
@@ -19,6 +19,7 @@ from ._energy import (
     AbstractVariation,
     QuadraticVariation,
     as_gaussian,
+    discretised,
     energies,
 )
 
@@ -63,6 +64,10 @@ class SinkhornEnergy(AbstractEnergy):
     @override
     def on_points(self, mu: Points) -> Float[Array, ""]:
         return self.dual(mu)
+
+    @override
+    def on_grid(self, mu: Grid) -> Float[Array, ""]:
+        return self.on_points(mu.points())
 
     def dual(self, mu: Points) -> Float[Array, ""]:
         r"""$-\tfrac12(\int f\,d\mu + \int g\,d\mu)$, minus half the dual maximum.
@@ -109,6 +114,7 @@ class SinkhornEnergy(AbstractEnergy):
 
     @override
     def variation(self, mu: AbstractMeasure) -> AbstractVariation:
+        mu = discretised(mu)
         if isinstance(mu, Points):
             return PotentialsVariation(self.potentials(mu))
         gaussian, A = as_gaussian(mu), self.score.A

@@ -1,6 +1,12 @@
+from ._courant import SAFETY as SAFETY
+from ._courant import cfl as cfl
+from ._doubt import Doubt as Doubt
+from ._doubt import doubt as doubt
 from ._ensemble import TOGETHER as TOGETHER
 from ._ensemble import ensemble as ensemble
 from ._flow import flow as flow
+from ._flow import prepared as prepared
+from ._noise import Isotropic as Isotropic
 from ._published import ClippedEuler as ClippedEuler
 from ._published import Rule as Rule
 from ._published import clipped_euler as clipped_euler

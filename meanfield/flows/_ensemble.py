@@ -2,21 +2,23 @@
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, cast
 
 import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float, Key, PyTree
 
-from meanfield._typing import Numbers
+from meanfield._array import float_array
+from meanfield._typing import Numbers, PRNGKey
 from meanfield.dynamics import AbstractDynamics
 from meanfield.errors import InvalidInputError
-from meanfield.measures import AbstractMeasure, Gaussian
+from meanfield.measures import AbstractMeasure, EveryFace, Gaussian, Grid
 
 from ._flow import Problem, Stop, integrated, prepared
+from ._noise import Noise, ready
 from ._stepping import AbstractStepping
 from ._trajectory import M, Trajectory
 
@@ -24,10 +26,11 @@ from ._trajectory import M, Trajectory
 # arithmetic, few enough not to wait long for the slowest among them.
 TOGETHER = 64
 
-Axes = tuple[int | None, int | None]
+Axes = tuple[int | None, ...]
+Members = tuple[AbstractDynamics, AbstractMeasure, Noise, PRNGKey | None]
 
 
-def ensemble(
+def ensemble(  # noqa: PLR0913 (as `flow`)
     dynamics: AbstractDynamics,
     mu0: M,
     ts: Numbers,
@@ -37,6 +40,8 @@ def ensemble(
     stepping: AbstractStepping | None = None,
     stop: Stop = None,
     since: float | None = None,
+    noise: Noise = None,
+    key: Key[Array, "..."] | None = None,
 ) -> Trajectory[M]:
     """The flows of many members, compiled once: each as `flow` would give it.
 
@@ -58,6 +63,8 @@ def ensemble(
         stepping: as in `flow`.
         stop: likewise.
         since: likewise.
+        noise: likewise; its `kappa` may lead with the axis of members.
+        key: likewise; a stack of keys, one for each member, if tokens are many clouds.
 
     Returns:
         A trajectory whose arrays lead with the axis of members.
@@ -66,16 +73,32 @@ def ensemble(
         InvalidInputError: if neither leads with an axis of members, or lengths differ.
         NotClosedError: if a Gaussian meets an attention that does not keep it one.
     """
-    n = _members((dynamics, mu0), in_axes)
+    given = float_array("ts", ts)
+    mu0 = cast(M, ready(noise, mu0, given))
+    trees: Members = (dynamics, mu0, noise, key)
+    axes = (*in_axes, _leads(noise and noise.kappa), _leads(key))
+    n = _members(trees, axes)
     size = together or (min(n, TOGETHER) if isinstance(mu0, Gaussian) else 1)
-    first = _taken((dynamics, mu0), in_axes, np.asarray(0))
-    problem, times = prepared(*first, ts, stepping=stepping, stop=stop, since=since)
+    moves, mu, noisy, own = _taken(trees, axes, np.asarray(0))
+    problem, times = prepared(
+        moves,
+        mu,
+        given,
+        stepping=stepping,
+        stop=stop,
+        since=since,
+        noise=noisy,
+        key=own,
+    )
+    if isinstance(mu0, Grid) and isinstance(problem.mu0, Grid):
+        asking = mu0.asking(problem.mu0.probe or EveryFace())  # as the first one needs
+        trees = (dynamics, asking, noise, key)
     # The last member fills the last block: blocks of one shape share one compilation.
     order = np.minimum(np.arange(-(-n // size) * size), n - 1).reshape(-1, size)
 
     def block(indices: np.ndarray) -> Trajectory:
-        own = _taken((dynamics, mu0), in_axes, indices)
-        return jax.block_until_ready(_block(problem, own, in_axes, times))
+        own = _taken(trees, axes, indices)
+        return jax.block_until_ready(_block(problem, own, axes, times))
 
     first_block = block(order[0])  # compiles, so that the others need not wait to
     with ThreadPoolExecutor(os.cpu_count()) as cores:
@@ -87,37 +110,45 @@ def ensemble(
 @eqx.filter_jit
 def _block(
     problem: Problem,
-    members: tuple[AbstractDynamics, AbstractMeasure],
+    members: Members,
     in_axes: Axes,
     ts: Float[Array, " times"],
 ) -> Trajectory:
     """The flows of `members`, side by side; all else is as in `problem`."""
     adjoint = diffrax.RecursiveCheckpointAdjoint()
 
-    def one(dynamics: AbstractDynamics, mu0: AbstractMeasure) -> Trajectory:
-        own = eqx.tree_at(lambda p: (p.dynamics, p.mu0), problem, (dynamics, mu0))
+    def one(*own_parts: Any) -> Trajectory:
+        parts = lambda p: (p.dynamics, p.mu0, p.noise, p.key)
+        own = eqx.tree_at(parts, problem, own_parts, is_leaf=lambda x: x is None)
         return integrated(own, ts, adjoint)
 
     axes = tuple(None if axis is None else eqx.if_array(axis) for axis in in_axes)
     return eqx.filter_vmap(one, in_axes=axes)(*members)
 
 
-def _taken(
-    trees: tuple[AbstractDynamics, AbstractMeasure], in_axes: Axes, index: np.ndarray
-) -> tuple[AbstractDynamics, AbstractMeasure]:
+def _taken(trees: Members, in_axes: Axes, index: np.ndarray) -> Members:
     """Members of stacks, or what all share."""
-    (dynamics, mu0), (a, b) = trees, in_axes
 
     def take(leaf: Any) -> Any:  # JAX would compile a gather for each number of members
-        return jnp.asarray(np.asarray(leaf)[index]) if eqx.is_array(leaf) else leaf
+        if not eqx.is_array(leaf):
+            return leaf
+        if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            return leaf[index]  # keys have no numbers to be read on the host
+        return jnp.asarray(np.asarray(leaf)[index])
 
-    return (
-        dynamics if a is None else jax.tree.map(take, dynamics),
-        mu0 if b is None else jax.tree.map(take, mu0),
+    taken = (
+        tree if axis is None else jax.tree.map(take, tree)
+        for tree, axis in zip(trees, in_axes, strict=True)
     )
+    return cast(Members, tuple(taken))
 
 
-def _members(trees: tuple[PyTree, PyTree], in_axes: Axes) -> int:
+def _leads(stack: Array | None) -> int | None:
+    """The axis of members of an array that may have one."""
+    return 0 if stack is not None and stack.ndim else None
+
+
+def _members(trees: tuple[PyTree, ...], in_axes: Axes) -> int:
     lengths = {
         leaf.shape[0] if leaf.ndim else 0
         for tree, axis in zip(trees, in_axes, strict=True)

@@ -10,12 +10,16 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from meanfield._array import float_array, is_concrete
-from meanfield._typing import Numbers, SolverTime
+from meanfield._typing import Numbers, PRNGKey, SolverTime
 from meanfield.dynamics import AbstractDynamics
 from meanfield.errors import InvalidInputError
-from meanfield.measures import AbstractMeasure
+from meanfield.measures import AbstractMeasure, Grid, Points
 
+from ._courant import cfl, check_stepping
 from ._growth import BlowUpTime, blow_up_time
+from ._noise import Noise, check_noise, drift, driven, ready, typed
+from ._noise_steps import landing
+from ._probing import probed
 from ._stepping import AbstractStepping, adaptive
 from ._stop import AbstractStop
 from ._trajectory import M, Status, Trajectory, repeat_last
@@ -29,15 +33,16 @@ class VectorField(eqx.Module):
 
     dynamics: AbstractDynamics
     mu0: AbstractMeasure
+    noise: Noise = None
 
     def __call__(self, t: SolverTime, y: PyTree, args: PyTree) -> PyTree:
         """`d(coordinates)/dt`."""
         del args
         mu = self.mu0.at(y)
-        return mu.transport(self.dynamics.field(jnp.asarray(t), mu))
+        return drift(self.noise, mu, self.dynamics.field(jnp.asarray(t), mu))
 
 
-def flow(
+def flow(  # noqa: PLR0913 (all that defines a flow, and no more)
     dynamics: AbstractDynamics,
     mu0: M,
     ts: Numbers,
@@ -46,8 +51,12 @@ def flow(
     stop: Stop = None,
     since: float | None = None,
     adjoint: diffrax.AbstractAdjoint | None = None,
+    noise: Noise = None,
+    key: PRNGKey | None = None,
 ) -> Trajectory[M]:
-    r"""Integrates $\partial_t\mu + \nabla\cdot(\mu\, v[\mu]) = 0$ from `mu0`.
+    r"""Integrates $\partial_t\mu + \nabla\cdot(\mu\, v[\mu]) = \kappa\Delta\mu$.
+
+    From `mu0`, with $\kappa = 0$ unless there is noise.
 
     Pure: `vmap` it over initial measures, differentiate it in reverse mode (forward
     mode with `adjoint=diffrax.ForwardMode()`). A finite-time blow-up always ends it,
@@ -58,20 +67,40 @@ def flow(
         dynamics: gives the field of a measure.
         mu0: the measure at `ts[0]`.
         ts: times of the frames, not decreasing; the first is the start.
-        stepping: `adaptive()` if `None`, or `fixed(dt)`.
+        stepping: `adaptive()` if `None`, or `fixed(dt)`; for a `Grid`, `cfl()`.
         since: when the run began, if `ts` continues one; a blow-up is judged against
             the time elapsed since. `ts[0]` if `None`.
         stop: ends the flow early: `Steady()`, `BlowUp(bound)`, or a tuple of them.
         adjoint: how derivatives are taken; reverse mode with checkpoints if `None`.
+        noise: `Isotropic(kappa)`; none if `None`. Tokens then take steps of `shark`,
+            adaptive to 1e-3 unless told otherwise, onto frames and integer times.
+        key: what the Brownian paths of tokens are drawn from: that of token `i` is a
+            function of `key`, `i` and the time alone. Nothing else draws.
 
     Raises:
-        InvalidInputError: if times decrease or shapes do not fit.
+        InvalidInputError: if times decrease or shapes do not fit; or noise lacks a key.
+        UnsupportedError: if noise meets a plane grid in a box that shears.
         NotClosedError: if a Gaussian meets an attention that does not keep it one.
     """
     problem, times = prepared(
-        dynamics, mu0, ts, stepping=stepping, stop=stop, since=since
+        dynamics,
+        mu0,
+        ts,
+        stepping=stepping,
+        stop=stop,
+        since=since,
+        noise=None if noise is None or noise.absent else noise,
+        key=key,
     )
     return _integrate(problem, times, adjoint or diffrax.RecursiveCheckpointAdjoint())
+
+
+def default_stepping(mu0: AbstractMeasure, noise: Noise) -> AbstractStepping:
+    """How a measure is stepped unless told otherwise."""
+    if isinstance(mu0, Grid):
+        return cfl()
+    noisy = noise is not None and isinstance(mu0, Points)
+    return adaptive("shark") if noisy else adaptive()
 
 
 class Problem(eqx.Module):
@@ -82,6 +111,8 @@ class Problem(eqx.Module):
     stepping: AbstractStepping
     stops: tuple[AbstractStop, ...]
     since: Float[Array, ""]
+    noise: Noise
+    key: PRNGKey | None
     iterates: bool = eqx.field(static=True)
 
 
@@ -93,6 +124,8 @@ def prepared(
     stepping: AbstractStepping | None,
     stop: Stop,
     since: float | None,
+    noise: Noise = None,
+    key: PRNGKey | None = None,
 ) -> tuple[Problem, Float[Array, " times"]]:
     """A flow ready to be integrated, and the times of its frames; see `flow`.
 
@@ -101,14 +134,22 @@ def prepared(
     dtype = jnp.result_type(*jax.tree.leaves(mu0.coordinates))
     with jax.ensure_compile_time_eval():  # numbers known now stay so inside a `jit`
         times, jumps = _increasing(ts).astype(dtype), dynamics.jumps
+        mu0 = ready(noise, mu0, times)
+    stops = stop if isinstance(stop, tuple) else (() if stop is None else (stop,))
+    steps = stepping or default_stepping(mu0, noise)
+    check_stepping(steps, mu0)
+    check_noise(noise, mu0, key, steps, stops)
+    if isinstance(mu0, Grid):
+        mu0 = probed(dynamics, mu0, times[0])
     field = lambda: dynamics.field(times[0], mu0)
     convergence = eqx.filter_eval_shape(lambda: field().convergence)
-    eqx.filter_eval_shape(lambda: mu0.transport(field()))
-    stops = stop if isinstance(stop, tuple) else (() if stop is None else (stop,))
-    ready = (stepping or adaptive()).prepare(times, jumps)
+    eqx.filter_eval_shape(lambda: drift(noise, mu0, field()))
+    noisy = noise is not None and isinstance(mu0, Points)
+    laid = landing(steps, times, jumps) if noisy else steps.prepare(times, jumps)
     begun = times[0] if since is None else jnp.asarray(since, dtype)
     iterates = convergence is not None
-    return Problem(dynamics, mu0, ready, stops, begun, iterates), times
+    problem = Problem(dynamics, mu0, laid, stops, begun, noise, key, iterates)
+    return problem, times
 
 
 def integrated(
@@ -116,20 +157,24 @@ def integrated(
 ) -> Trajectory:
     """The trajectory of a prepared flow, to be called inside `jit`."""
     dynamics, mu0, stepping = problem.dynamics, problem.mu0, problem.stepping
+    noise = typed(problem.noise, ts.dtype)
     steps = stepping.controller(mu0, ts, jax.lax.stop_gradient(dynamics.jumps))
     # Abstract fields of diffrax look like arguments to a type checker.
     watch = Watch(  # pyright: ignore[reportCallIssue]
         controller=steps,
         dynamics=_frozen(dynamics),
         mu0=_frozen(mu0),
+        noise=_frozen(noise),
         since=problem.since,
         stops=problem.stops,
         iterates=problem.iterates,
     )
+    motion = diffrax.ODETerm(VectorField(dynamics, mu0, noise))
+    terms, solver = driven(noise, mu0, motion, stepping.solver, problem.key)
     frames, end = diffrax.SubSaveAt(ts=ts), diffrax.SubSaveAt(t1=True)
     solution = diffrax.diffeqsolve(
-        diffrax.ODETerm(VectorField(dynamics, mu0)),
-        stepping.solver,
+        terms,
+        solver,
         t0=ts[0],
         t1=ts[-1],
         dt0=None,

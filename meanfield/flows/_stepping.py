@@ -19,6 +19,7 @@ from meanfield.linalg import length
 from meanfield.measures import AbstractMeasure
 
 MAX_STEPS = 100_000
+NOISY_RTOL = 1e-3  # of a step under noise: beyond, tokens err by their number
 
 solvers: Registry[Callable[[], diffrax.AbstractSolver]] = Registry("solver")
 solvers.register("tsit5")(diffrax.Tsit5)
@@ -26,6 +27,7 @@ solvers.register("dopri8")(diffrax.Dopri8)
 solvers.register("kvaerno5")(diffrax.Kvaerno5)
 solvers.register("euler")(diffrax.Euler)
 solvers.register("heun")(diffrax.Heun)
+solvers.register("shark")(diffrax.ShARK)  # for tokens under noise
 
 
 class AbstractStepping(eqx.Module):
@@ -80,7 +82,10 @@ class Adaptive(AbstractStepping):
 
     @override
     def relative_error(self, dtype: jnp.dtype) -> float:
-        return float(jnp.finfo(dtype).eps ** 0.6) if self.rtol is None else self.rtol
+        if self.rtol is not None:
+            return self.rtol
+        noisy = isinstance(self.method, diffrax.AbstractSRK)
+        return NOISY_RTOL if noisy else float(jnp.finfo(dtype).eps ** 0.6)
 
     @override
     def prepare(
@@ -245,11 +250,11 @@ def adaptive(
     r"""Adaptive steps.
 
     Args:
-        solver: `tsit5`, `dopri8`, `kvaerno5` where the flow is stiff, or any of
-        diffrax.
+        solver: `tsit5`, `dopri8`, `kvaerno5` where the flow is stiff, `shark` for
+            tokens under noise, or any of diffrax.
         rtol: the relative error of a step in the norm of the measure; `None` is
-            $\epsilon^{0.6}$ of the dtype, 4e-10 in double precision. The absolute
-            tolerance is a tenth of it times the initial size.
+            $\epsilon^{0.6}$ of the dtype, 4e-10 in double precision, and 1e-3 for
+            `shark`. The absolute tolerance is a tenth of it times the initial size.
         max_steps: accepted and rejected steps before the flow ends as `max-steps`.
 
     Raises:

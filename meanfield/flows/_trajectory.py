@@ -17,7 +17,7 @@ M = TypeVar("M", bound=AbstractMeasure)
 
 
 class Status(enum.IntEnum):
-    """How a flow ended. The last three are failures; the rest are results."""
+    """How a flow ended; see `failed` for those that are no result."""
 
     FINISHED = 0
     STEADY = 1
@@ -26,6 +26,8 @@ class Status(enum.IntEnum):
     NOT_FINITE = 4
     UNCONVERGED = 5
     INTERRUPTED = 6
+    COLLAPSE = 7
+    ESCAPE = 8
 
     @property
     def ending(self) -> str:
@@ -45,8 +47,13 @@ REASONS = {
     Status.MAX_STEPS: "the steps allowed are spent, or shrank to rounding; where a "
     "flow is stiff, `kvaerno5` takes fewer",
     Status.NOT_FINITE: "the velocity or the state is no longer finite",
-    Status.UNCONVERGED: "an iteration behind the field missed its tolerance",
+    Status.UNCONVERGED: "an iteration, interpolation or quadrature behind the field "
+    "missed its tolerance",
     Status.INTERRUPTED: "the run was interrupted and can be resumed",
+    Status.COLLAPSE: "the density is as narrow as a cell of its grid: a Dirac, as far "
+    "as that can tell",
+    Status.ESCAPE: "a thousandth of the mass or of its second moment has left the "
+    "grid, or velocities hang on what lies at its edges and beyond; widen it",
 }
 
 

@@ -20,7 +20,9 @@ from meanfield.dynamics import AbstractDynamics
 from meanfield.fields import Convergence
 from meanfield.measures import AbstractMeasure
 
+from ._grid_endings import grid_ending
 from ._growth import Record, accelerates, blows_up, empty_record, push
+from ._noise import Noise, rate
 from ._stop import AbstractStop, Seen
 from ._trajectory import Status
 
@@ -54,6 +56,7 @@ class Watch(diffrax.AbstractAdaptiveStepSizeController[WatchState, None]):
     controller: diffrax.AbstractAdaptiveStepSizeController
     dynamics: AbstractDynamics
     mu0: AbstractMeasure
+    noise: Noise
     since: Float[Array, ""]
     stops: tuple[AbstractStop, ...]
     iterates: bool = eqx.field(static=True)
@@ -134,7 +137,7 @@ class Watch(diffrax.AbstractAdaptiveStepSizeController[WatchState, None]):
         keep, next_t0, next_t1, jump = (jnp.asarray(part) for part in proposal)
         y1 = jax.lax.stop_gradient(y1_candidate)
         # Moments must be finite too, or fields that divide by them vanish in silence.
-        finite = _all_finite(y1) & jnp.isfinite(self.mu0.norm(y1) ** 2)
+        finite = _all_finite(y1) & jnp.isfinite(self.mu0.at(y1).size ** 2)
         # A fixed step accepts anything: the last good state must survive it.
         taken = keep & finite & (state.code == int(Status.FINISHED))
         vanished = ~keep & ~(next_t1 - next_t0 > _shortest(next_t0))
@@ -163,6 +166,10 @@ class Watch(diffrax.AbstractAdaptiveStepSizeController[WatchState, None]):
             memory, ends = stop.update(memory, seen)
             memories.append(memory)
             code = jnp.where(ends, int(stop.status), code)
+        finished = code == int(Status.FINISHED)
+        mu = self.mu0.at(step.y)
+        ended = grid_ending(self.dynamics, step.t, mu, state.n_accepted)
+        code = jnp.where(finished, ended, code)
         by_growth = blows_up(record, state.t0)
         code = jnp.where(by_growth, int(Status.BLOW_UP), code)
         code = jnp.where(converged, code, int(Status.UNCONVERGED))
@@ -184,14 +191,16 @@ class Watch(diffrax.AbstractAdaptiveStepSizeController[WatchState, None]):
         self, t: Array, y: PyTree[Array]
     ) -> tuple[Seen, Float[Array, ""], Bool[Array, ""]]:
         """Size, and what a field evaluation shows if anyone asks for one."""
-        size = self.mu0.norm(y)
+        size = self.mu0.at(y).size
         nothing = jnp.zeros_like(size)
         seen = Seen(t, jnp.any(self.dynamics.jumps > t), size, nothing)
         if not (self.iterates or self._watches_speed):
             return seen, nothing, jnp.ones((), bool)
         mu = self.mu0.at(y)
         field = self.dynamics.field(t, mu)
-        speed = self.mu0.norm(mu.transport(field)) if self._watches_speed else nothing
+        speed = nothing
+        if self._watches_speed:
+            speed = self.mu0.norm(rate(self.noise, mu, field))
         convergence = field.convergence or Convergence(nothing, nothing)
         converged = convergence.residual <= convergence.tolerance
         return seen._replace(speed=speed), convergence.residual, converged

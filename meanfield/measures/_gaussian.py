@@ -8,7 +8,7 @@ from typing_extensions import override
 from meanfield._array import float_array, is_concrete
 from meanfield._typing import Numbers
 from meanfield.errors import InvalidInputError, UnsupportedError
-from meanfield.fields import AbstractField, Affine
+from meanfield.fields import AbstractAveragedField, AbstractField
 from meanfield.linalg import length, psd_sqrt
 
 from ._measure import AbstractMeasure
@@ -66,19 +66,24 @@ class Gaussian(AbstractMeasure):
         r"""$\alpha' = L\alpha + b$, $Y' = LY$, whatever the attention.
 
         Raises:
-            UnsupportedError: if the field is not affine.
+            UnsupportedError: if the field is neither affine nor averaged.
         """
-        if not isinstance(field, Affine):
+        if not isinstance(field, AbstractAveragedField):
             raise UnsupportedError(
                 f"A Gaussian stays one only under an affine field; got a "
-                f"{type(field).__name__}. Use points instead."
+                f"{type(field).__name__}. Use points, or `Projected`."
             )
-        return field.linear @ self.mean + field.offset, field.linear @ self.factor
+        return field.averages(self.mean, self.factor)
 
     @override
     def norm(self, tangent: tuple[Array, Array]) -> Float[Array, ""]:
         """The Frobenius norm over mean and factor."""
         return length(jnp.stack([length(part) for part in tangent]))
+
+    @property
+    @override
+    def size(self) -> Float[Array, ""]:
+        return self.norm(self.coordinates)
 
     @override
     def error_norm(self, error: tuple[Array, Array]) -> Float[Array, ""]:

@@ -28,6 +28,11 @@ class AbstractMeasure(eqx.Module):
     def norm(self, tangent: PyTree[Array]) -> Float[Array, ""]:
         """The size of a displacement, as the measure sees it."""
 
+    @property
+    @abc.abstractmethod
+    def size(self) -> Float[Array, ""]:
+        r"""$(\int |x|^2 d\mu/\mu(1))^{1/2}$: infinite in finite time at a blow-up."""
+
     @abc.abstractmethod
     def error_norm(self, error: PyTree[Array]) -> Float[Array, ""]:
         """The size of an integration error, which nothing that moves may escape."""

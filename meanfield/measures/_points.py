@@ -124,6 +124,11 @@ class Points(AbstractMeasure):
         r"""The $L^2(\mu)$ norm."""
         return length(jnp.sqrt(self.probabilities)[:, None] * self._zeroed(tangent))
 
+    @property
+    @override
+    def size(self) -> Float[Array, ""]:
+        return self.norm(self.tokens.x)
+
     @override
     def error_norm(self, error: Float[Array, "n d"]) -> Float[Array, ""]:
         r"""The $L^2$ norm for the weights $(w_j + 1/n)/2$.

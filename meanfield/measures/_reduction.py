@@ -88,7 +88,7 @@ class Blocked(AbstractReduction):
             step = lambda carry, block: (_absorb(carry, score, some, block), None)
             return _finish(jax.lax.scan(jax.checkpoint(step), start, blocks)[0])
 
-        return self._by_queries(rows, queries)
+        return in_blocks(rows, queries, self.size)
 
     @override
     def integral(
@@ -101,14 +101,17 @@ class Blocked(AbstractReduction):
             step = lambda sums, block: (sums + _linked(link, score, some, block), None)
             return jax.lax.scan(jax.checkpoint(step), start, blocks)[0]
 
-        return self._by_queries(rows, queries)
+        return in_blocks(rows, queries, self.size)
 
-    def _by_queries(self, rows: Callable, queries: Tokens) -> PyTree[Array]:
-        m = queries.n
-        padded = jax.tree.map(lambda x: _pad(x, self.size, 0.0), queries)
-        results = jax.lax.map(jax.checkpoint(rows), _blocks(padded, self.size))
-        joined = lambda y: y.reshape(y.shape[0] * self.size, *y.shape[2:])[:m]
-        return jax.tree.map(joined, results)
+
+def in_blocks(
+    rows: Callable[[Tokens], PyTree[Array]], queries: Tokens, size: int
+) -> PyTree[Array]:
+    """`rows` of the queries, so many at once: arrays that lead with the queries."""
+    padded = jax.tree.map(lambda x: _pad(x, size, 0.0), queries)
+    results = jax.lax.map(jax.checkpoint(rows), _blocks(padded, size))
+    joined = lambda y: y.reshape(y.shape[0] * size, *y.shape[2:])[: queries.n]
+    return jax.tree.map(joined, results)
 
 
 class _Sums(eqx.Module):

@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
 from meanfield._registry import Registry
@@ -13,9 +12,11 @@ from meanfield.errors import InvalidInputError
 
 from ._gaussian import Gaussian
 from ._points import Points
+from ._quadrature import Tensor
 from ._reduction import AbstractReduction, Dense
 
-MAX_NODES = 2_000_000
+BLUR_RING, BLUR_MOONS = 0.05, 0.08  # deviations of what is added to curves
+DEVIATION = 0.25  # of the components of a mixture
 
 Cloud = Callable[..., Float[Array, "n d"]]
 clouds: Registry[Cloud] = Registry("initial cloud")
@@ -42,19 +43,11 @@ def gauss_hermite(
     Raises:
         InvalidInputError: if `order < 1` or the grid passes two million nodes.
     """
-    r = gaussian.factor.shape[1]
-    if order < 1 or order**r > MAX_NODES:
-        raise InvalidInputError(
-            f"`order` must be at least 1 and `order ** rank` at most {MAX_NODES}; got "
-            f"{order} ** {r}."
-        )
-    nodes, weights = np.polynomial.hermite_e.hermegauss(order)
-    grid = np.stack(np.meshgrid(*[nodes] * r, indexing="ij"), axis=-1).reshape(-1, r)
-    products = np.stack(np.meshgrid(*[weights] * r, indexing="ij"), axis=-1)
-    mass = np.prod(products.reshape(-1, r), axis=1)
-    z = jnp.asarray(grid, gaussian.factor.dtype)
-    x = gaussian.mean[None, :] + z @ gaussian.factor.T
-    return Points.weighted(x, jnp.asarray(mass, x.dtype), reduction=reduction)
+    z, weights = Tensor(order).nodes(gaussian.factor.shape[1])
+    x = gaussian.mean[None, :] + jnp.asarray(z, gaussian.factor.dtype) @ (
+        gaussian.factor.T
+    )
+    return Points.weighted(x, jnp.asarray(weights, x.dtype), reduction=reduction)
 
 
 @clouds.register("gaussian")
@@ -94,7 +87,7 @@ def ring(n: int, d: int, *, key: PRNGKey) -> Float[Array, "n d"]:
     angle = 2 * jnp.pi * jax.random.uniform(angle_key, (n,))
     circle = jnp.stack([jnp.cos(angle), jnp.sin(angle)], axis=1)
     x = jnp.zeros((n, d)).at[:, :2].set(circle)
-    return x + 0.05 * jax.random.normal(blur_key, (n, d))
+    return x + BLUR_RING * jax.random.normal(blur_key, (n, d))
 
 
 @clouds.register("moons")
@@ -107,7 +100,7 @@ def moons(n: int, d: int, *, key: PRNGKey) -> Float[Array, "n d"]:
     first = jnp.where(upper, jnp.cos(angle), 1 - jnp.cos(angle)) - 0.5
     second = jnp.where(upper, jnp.sin(angle), 0.5 - jnp.sin(angle)) - 0.25
     x = jnp.zeros((n, d)).at[:, :2].set(jnp.stack([first, second], axis=1))
-    return x + 0.08 * jax.random.normal(blur_key, (n, d))
+    return x + BLUR_MOONS * jax.random.normal(blur_key, (n, d))
 
 
 @clouds.register("mixture")
@@ -116,9 +109,16 @@ def mixture(
 ) -> Float[Array, "n d"]:
     """Equal Gaussians of deviation 0.25 with standard normal centres, 4 by default."""
     centre_key, blur_key = jax.random.split(key)
-    centres = jax.random.normal(centre_key, (components, d))
-    blur = 0.25 * jax.random.normal(blur_key, (n, d))
+    centres = mixture_centres(d, components, key=centre_key)
+    blur = DEVIATION * jax.random.normal(blur_key, (n, d))
     return centres[jnp.arange(n) % components] + blur
+
+
+def mixture_centres(
+    d: int, components: int = 4, *, key: PRNGKey
+) -> Float[Array, "components d"]:
+    """Where the Gaussians of a mixture are: standard normal."""
+    return jax.random.normal(key, (components, d))
 
 
 def _at_least_two(d: int, name: str) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ._output import save
     from ._style import style
     from .animation import animate
+    from .comparison import draw_comparison
     from .covariance_cone import draw_cone
     from .gallery import panels
     from .pages import (
@@ -39,6 +40,7 @@ __all__ = [
     "cone_coordinates",
     "cone_page",
     "covariances",
+    "draw_comparison",
     "draw_cone",
     "draw_disc",
     "effective_rank",
@@ -61,6 +63,7 @@ _HOMES = {
     "cone_coordinates": "._cone_paths",
     "cone_page": ".pages",
     "covariances": "._observables",
+    "draw_comparison": ".comparison",
     "draw_cone": ".covariance_cone",
     "draw_disc": ".trace_one_disc",
     "effective_rank": "._observables",

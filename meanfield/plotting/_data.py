@@ -9,7 +9,11 @@ import xarray as xr
 
 from meanfield.errors import InvalidInputError
 
-_VARIABLES = {"points": ("x", "weight"), "gaussian": ("mean", "factor")}
+_VARIABLES = {
+    "points": ("x", "weight"),
+    "gaussian": ("mean", "factor"),
+    "grid": ("mass", "outflow", "origin", "axes", "edges_x"),
+}
 
 # The square of a larger number may overflow: a frame that holds one has no state.
 LARGEST = 1e100
@@ -91,16 +95,16 @@ def _state_at(state: Swarm | Track, frames: np.ndarray) -> Swarm | Track:
 
 
 def kind(dataset: xr.Dataset) -> str:
-    """`points` or `gaussian`, checked against the variables that are there.
+    """`points`, `gaussian` or `grid`, checked against the variables that are there.
 
     Raises:
-        InvalidInputError: if it is neither, or a variable is missing.
+        InvalidInputError: if it is none of them, or a variable is missing.
     """
     name = dataset.attrs.get("kind")
     if name not in _VARIABLES:
         hint = " A sweep is drawn by the panel `phase`." if name == "sweep" else ""
         raise InvalidInputError(
-            "This panel draws a dataset of kind `points` or `gaussian`; got "
+            "This panel draws a dataset of kind `points`, `gaussian` or `grid`; got "
             f"{name!r}.{hint}"
         )
     missing = [key for key in _VARIABLES[name] if key not in dataset]
@@ -183,8 +187,13 @@ def cloud(run: xr.Dataset) -> Cloud:
     """One run as tokens or as a Gaussian, without frames that hold no finite state.
 
     Raises:
-        InvalidInputError: if no frame does.
+        InvalidInputError: if no frame does, or the run is that of a density.
     """
+    if kind(run) == "grid":
+        raise InvalidInputError(
+            "This panel draws tokens, or a Gaussian; this run moved a density: use "
+            "`density`, `balance` or `spectrum`."
+        )
     state = swarm(run) if kind(run) == "points" else track(run)
     times = values(run, "time", ("time",))
     arrays = [state.x] if isinstance(state, Swarm) else list(state)

@@ -15,6 +15,7 @@ from meanfield.spectrum import effective_rank as spectral_rank
 
 from ._components import component_labels
 from ._data import LARGEST, Cloud, Swarm, Track, kind, runs, swarm, track
+from ._density import density_moments, every_frame
 
 # The default radius of clusters, as a share of the initial RMS radius.
 RADIUS_SHARE = 0.05
@@ -43,7 +44,7 @@ def covariances(dataset: xr.Dataset) -> np.ndarray:
     r"""The covariances $\Sigma(t)$, of shape (time, d, d), or (run, time, d, d).
 
     For points it is the weighted covariance of the tokens (weights of sum one, no
-    Bessel correction), for a Gaussian $YY^T$.
+    Bessel correction), for a Gaussian $YY^T$, for a grid that of the density.
 
     Raises:
         InvalidInputError: if the dataset holds neither.
@@ -65,6 +66,8 @@ def finite(matrices: np.ndarray) -> np.ndarray:
 
 def run_moments(run: xr.Dataset) -> Track:
     """The mean and a covariance factor of one run at all its times."""
+    if kind(run) == "grid":
+        return density_moments(every_frame(run))
     return moments(swarm(run) if kind(run) == "points" else track(run))
 
 

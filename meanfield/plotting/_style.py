@@ -21,6 +21,8 @@ ENDING_COLOURS = {
     "not-finite": "#222222",
     "unconverged": "#CC79A7",
     "interrupted": "#56B4E9",
+    "collapse": "#5E3C99",
+    "escape": "#8C510A",
 }
 
 # So that endings are told apart in grey, too.
@@ -32,6 +34,8 @@ ENDING_MARKERS = {
     "not-finite": "X",
     "unconverged": "v",
     "interrupted": "P",
+    "collapse": "*",
+    "escape": ">",
 }
 
 LIMIT_COLOUR = "#B08D00"

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -13,7 +14,9 @@ from matplotlib.lines import Line2D
 
 from meanfield.errors import InvalidInputError, ResourceError
 
-from ._data import cloud
+from ._data import cloud, kind
+from ._density import density_moments, density_run
+from ._density_scenes import density_scene
 from ._observables import even_frames
 from ._panels import annotate, titled_figure
 from ._plane import frame_plane
@@ -43,10 +46,11 @@ def animate(
 
     In one dimension paths grow with time; above two, the main plane is shown. The view
     holds 98 % of the tokens at all times; if the cloud grows beyond thirty initial
-    radii it follows the cloud instead, and says so.
+    radii it follows the cloud instead, and says so. A density is a curve with marks at
+    its quantiles, or a map; with tokens, if the dataset carries them.
 
     Args:
-        dataset: one run, of tokens or of a Gaussian.
+        dataset: one run, of tokens, of a Gaussian or of a density.
         path: a file name that ends in `.gif`.
         fps: frames per second.
         progress: called with the frames done and their number, after each.
@@ -60,13 +64,11 @@ def animate(
     """
     target = Path(path)
     _check(dataset, target, fps)
-    run = cloud(dataset)
-    frames = even_frames(run.times.size, _FRAMES)
-    seen = projection(run.at(frames), 2)
-    figure, show = _stage(dataset, seen, rms_radii(run.at(frames)))
+    play = (_density_play if kind(dataset) == "grid" else _token_play)(dataset)
+    figure, show = _stage(dataset, play)
     writer = PillowWriter(fps=fps)
     writer.setup(figure, target, dpi=_DPI)
-    total = seen.cloud.times.size
+    total = play.times.size
     for frame in range(total):
         show(frame)
         writer.grab_frame()
@@ -94,15 +96,35 @@ def _check(dataset: xr.Dataset, target: Path, fps: int) -> None:
         )
 
 
-def _stage(
-    dataset: xr.Dataset, seen: Projection, sizes: np.ndarray
-) -> tuple[Figure, Callable[[int], None]]:
+class _Play(NamedTuple):
+    """The frames to show: their times, RMS radii, and what sets the scene."""
+
+    times: np.ndarray
+    sizes: np.ndarray
+    set_scene: Callable[[Axes], tuple[AbstractScene, list[str]]]
+
+
+def _token_play(dataset: xr.Dataset) -> _Play:
+    run = cloud(dataset)
+    run = run.at(even_frames(run.times.size, _FRAMES))
+    seen = projection(run, 2)
+    return _Play(run.times, rms_radii(run), lambda axes: _scene(axes, seen))
+
+
+def _density_play(dataset: xr.Dataset) -> _Play:
+    run = density_run(dataset)
+    run = run.at(even_frames(run.times.size, _FRAMES))
+    sizes = np.sqrt((density_moments(run).factor ** 2).sum(axis=(-2, -1)))
+    return _Play(run.times, sizes, lambda axes: density_scene(axes, run))
+
+
+def _stage(dataset: xr.Dataset, play: _Play) -> tuple[Figure, Callable[[int], None]]:
     """The figure, laid out once for all frames, and what shows a frame on it."""
     figure = titled_figure(dataset, _INCHES)
     axes = figure.add_subplot()
-    scene, notes = _scene(axes, seen)
-    annotate(figure, seen.note, *notes)
-    times = seen.cloud.times
+    scene, notes = play.set_scene(axes)
+    annotate(figure, *notes)
+    times, sizes = play.times, play.sizes
     bar = _progress_bar(figure)
 
     def show(frame: int) -> None:
@@ -121,12 +143,12 @@ def _scene(axes: Axes, seen: Projection) -> tuple[AbstractScene, list[str]]:
         view = window(seen.cloud)
         axes.set_ylabel(seen.labels[0])
         scene = LineScene(axes, seen.cloud, view)
-        return scene, [scene.note, view.note]
+        return scene, [seen.note, scene.note, view.note]
     views, note = robust_windows(seen.cloud)
     frame_plane(axes, views[0])
     axes.set(xlabel=seen.labels[0], ylabel=seen.labels[1])
     scene = PlaneScene(axes, seen.cloud, views)
-    return scene, [scene.note, note]
+    return scene, [seen.note, scene.note, note]
 
 
 def _progress_bar(figure: Figure) -> Line2D:

@@ -41,7 +41,8 @@ def clusters(dataset: xr.Dataset, *, share: float = RADIUS_SHARE) -> Figure:
     """
     if kind(dataset) != "points":
         raise InvalidInputError(
-            "The panel `clusters` counts tokens; a Gaussian has none: use `spectrum`."
+            "The panel `clusters` counts tokens; a Gaussian and a density have none: "
+            "use `spectrum`, or `density`."
         )
     if not (np.isfinite(share) and share > 0):
         raise InvalidInputError(f"`share` must be a positive number; got {share}.")

@@ -35,7 +35,7 @@ def spectrum(dataset: xr.Dataset) -> Figure:
     its 10–90 % band, each over the runs that still have a state.
 
     Raises:
-        InvalidInputError: if the dataset holds no tokens and no Gaussian.
+        InvalidInputError: if the dataset holds no tokens, Gaussian or density.
     """
     spectra = per_run(dataset, _rounded_spectrum)
     if not np.isfinite(spectra).any():
@@ -60,7 +60,7 @@ def spectrum(dataset: xr.Dataset) -> Figure:
 
 def _rounded_spectrum(run: xr.Dataset) -> np.ndarray:
     """The spectra of one run, (time, d), with zeros where only rounding is left."""
-    state = run[{"points": "x", "gaussian": "factor"}[kind(run)]]
+    state = run[{"points": "x", "gaussian": "factor", "grid": "axes"}[kind(run)]]
     entries = np.abs(state.transpose("time", ...).values).reshape(
         state["time"].size, -1
     )

@@ -18,6 +18,7 @@ from meanfield.errors import (
 from ._experiment import Experiment, Reading
 
 FOLDER = "experiments"
+PATTERNS = "*_fig*.py", "[!_]*_limit.py"  # figures of papers, and limits of theirs
 
 
 def root() -> Path:
@@ -37,7 +38,7 @@ def root() -> Path:
 
 def names() -> list[str]:
     """The names of all experiments, in order."""
-    files = (root() / FOLDER).glob("*_fig*.py")
+    files = [each for p in PATTERNS for each in (root() / FOLDER).glob(p)]
     return sorted(file.stem.replace("_", "-") for file in files)
 
 

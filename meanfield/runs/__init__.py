@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ._build import Member, member
-    from ._dataset import dataset, title
+    from ._compare import sides
+    from ._comparison import Comparison, compare
+    from ._dataset import dataset, subject, title
     from ._endings import Outcome
     from ._execute import Progress, Result, execute, resume
+    from ._gaps import Gap
     from ._maps import with_attention
     from ._measures import moments_of
     from ._plan import Plan, physical_memory, plan, readable, refuse_full_disk
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
     from ._sweep_store import SweepStore, is_sweep, sweep_dataset
 
 __all__ = [
+    "Comparison",
+    "Gap",
     "Member",
     "Outcome",
     "Plan",
@@ -30,6 +35,7 @@ __all__ = [
     "SweepResult",
     "SweepStore",
     "begin_sweep",
+    "compare",
     "dataset",
     "device",
     "execute",
@@ -42,7 +48,9 @@ __all__ = [
     "readable",
     "refuse_full_disk",
     "resume",
+    "sides",
     "start",
+    "subject",
     "sweep",
     "sweep_dataset",
     "title",
@@ -51,6 +59,8 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Comparison": "._comparison",
+    "Gap": "._gaps",
     "Member": "._build",
     "Outcome": "._endings",
     "Plan": "._plan",
@@ -61,6 +71,7 @@ _HOMES = {
     "SweepResult": "._sweep",
     "SweepStore": "._sweep_store",
     "begin_sweep": "._sweep",
+    "compare": "._comparison",
     "dataset": "._dataset",
     "device": "._provenance",
     "execute": "._execute",
@@ -73,7 +84,9 @@ _HOMES = {
     "readable": "._plan",
     "refuse_full_disk": "._plan",
     "resume": "._execute",
+    "sides": "._compare",
     "start": "._run",
+    "subject": "._dataset",
     "sweep": "._sweep",
     "sweep_dataset": "._sweep_store",
     "title": "._dataset",

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -9,27 +10,32 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from meanfield import models
-from meanfield.dynamics import AbstractDynamics
+from meanfield.dynamics import AbstractDynamics, Projected
 from meanfield.errors import InputFileError, InvalidInputError
 from meanfield.flows import (
+    SAFETY,
     AbstractStepping,
     AbstractStop,
     BlowUp,
+    Isotropic,
     Steady,
     adaptive,
+    cfl,
     fixed,
 )
 from meanfield.linalg import psd_sqrt
-from meanfield.measures import AbstractMeasure, Gaussian
+from meanfield.measures import AbstractMeasure, Gaussian, Grid, Points
 from meanfield.measures.families import family
+from meanfield.measures.laws import law
 from meanfield.measures.sampling import clouds
 from meanfield.spec import RunSpec
 
 from ._attention import dynamics, model_coupling
+from ._grids import box_in, box_name, law_on_grid, scott
 from ._measures import as_measure, weighted
 from ._parameters import Draw, columns, read_array, square, vector
 from ._precision import dtype_of, typed
-from ._source import source_dimension, source_measure
+from ._source import source_dimension, source_measure, stored_measure
 
 _FIRST = 1e-4  # of the time, where `spacing = log` has its first frame after the start
 
@@ -107,6 +113,11 @@ def moved_by(spec: RunSpec, d: int, draw: Draw) -> AbstractDynamics:
     Raises:
         InvalidInputError: if keys do not fit together.
     """
+    moves = _attends(spec, d, draw)
+    return Projected(moves) if spec.projected else moves
+
+
+def _attends(spec: RunSpec, d: int, draw: Draw) -> AbstractDynamics:
     if spec.model is None:
         return typed(spec, dynamics(spec, d, draw))
     return models.layers(
@@ -174,8 +185,13 @@ def stepping(spec: RunSpec, ts: Float[np.ndarray, " times"]) -> AbstractStepping
         InvalidInputError: if a fixed step needs more steps than are allowed.
         UnknownNameError: if there is no such solver.
     """
+    if spec.measure == "grid":
+        return cfl(spec.cfl or SAFETY, max_steps=spec.max_steps)
+    noisy = bool(spec.noise) and spec.measure == "points"
+    named = "solver" in spec.model_fields_set
     if spec.dt is None:
-        return adaptive(spec.solver, rtol=spec.rtol, max_steps=spec.max_steps)
+        solver = spec.solver if named or not noisy else "shark"
+        return adaptive(solver, rtol=spec.rtol, max_steps=spec.max_steps)
     edges = np.append(ts[:: spec.segment], ts[-1])
     steps = float(np.max(np.diff(edges))) / spec.dt
     if steps > spec.max_steps:
@@ -183,8 +199,12 @@ def stepping(spec: RunSpec, ts: Float[np.ndarray, " times"]) -> AbstractStepping
             f"Steps of {spec.dt:g} are {steps:.3g} in a segment and `max_steps` is "
             f"{spec.max_steps}; choose a longer `dt`, or more `frames`."
         )
-    solver = spec.solver if "solver" in spec.model_fields_set else "euler"
-    return fixed(spec.dt, solver)
+    return fixed(spec.dt, spec.solver if named else "shark" if noisy else "euler")
+
+
+def noise(spec: RunSpec) -> Isotropic | None:
+    """The noise of a spec; none if it is zero."""
+    return Isotropic(spec.noise) if spec.noise else None
 
 
 def stops(spec: RunSpec) -> tuple[AbstractStop, ...]:
@@ -201,36 +221,57 @@ def _final_time(spec: RunSpec) -> float:
     return float(models.read(models.load(spec.model)).sizes.n_layers)
 
 
+def in_full(spec: RunSpec) -> RunSpec:
+    """A spec with what its grid has by default, for all that goes on from it."""
+    if spec.measure != "grid":
+        return spec
+    stored = None if spec.source is None else stored_measure(spec)
+    if isinstance(stored, Grid):
+        return spec.model_copy(update={"box": box_in(stored)})
+    tokens = stored if isinstance(stored, Points) else _tokens_of_file(spec)
+    found: dict[str, Any] = {"box": box_name(spec)}
+    if tokens is not None:
+        found["bandwidth"] = spec.bandwidth or scott(tokens)
+    return spec.model_copy(update=found)
+
+
+def _tokens_of_file(spec: RunSpec) -> Points | None:
+    """Tokens that a file brings, if one does."""
+    if not spec.init.startswith("@"):
+        return None
+    return _points(spec, jnp.asarray(_tokens_from(spec.init[1:])))
+
+
 def _start(spec: RunSpec, d: int, draw: Draw) -> AbstractMeasure:
+    tokens = _tokens_of_file(spec)
+    if tokens is not None:
+        return as_measure(spec, tokens)
     mean, cov = vector("mean", spec.mean, d), square("cov", spec.cov, d, draw)
     frame = Gaussian.from_moments(mean, cov)
+    if spec.measure == "grid":
+        return law_on_grid(spec, law(spec.init, d, key=draw.key("init")), frame)
     if spec.measure == "gaussian" and spec.init == "gaussian":
         return frame
-    if spec.init.startswith("@"):
-        x = jnp.asarray(_tokens_from(spec.init[1:]))
-    else:
-        cloud = clouds[spec.init](spec.n, d, key=draw.key("init"))
-        x = frame.mean[None, :] + cloud @ frame.factor.T
-    return _measure(spec, x)
+    cloud = clouds[spec.init](spec.n, d, key=draw.key("init"))
+    return as_measure(spec, _points(spec, frame.mean[None, :] + cloud @ frame.factor.T))
 
 
 def _words(spec: RunSpec) -> AbstractMeasure:
     text = str(spec.text)
     words = _read_text(text[1:]) if text.startswith("@") else text
     checkpoint = models.load(str(spec.model))
-    return _measure(
-        spec, models.embed(checkpoint, words, dtype=dtype_of(spec)).tokens.x
-    )
+    x = models.embed(checkpoint, words, dtype=dtype_of(spec)).tokens.x
+    return as_measure(spec, _points(spec, x))
 
 
-def _measure(spec: RunSpec, x: Array) -> AbstractMeasure:
-    """Tokens as points, or as the Gaussian of their moments."""
+def _points(spec: RunSpec, x: Array) -> Points:
+    """Tokens with the weights of a spec, their positions in order."""
     n = x.shape[0]
     weights = (
         jnp.ones(n) if spec.weights is None else vector("weights", spec.weights, n)
     )
     position = jnp.arange(1, n + 1) / n
-    return as_measure(spec, weighted(spec, x, weights, position))
+    return weighted(spec, x, weights, position)
 
 
 def _tokens_from(path: str) -> np.ndarray:

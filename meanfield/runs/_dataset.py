@@ -29,6 +29,8 @@ def dataset(path: Path) -> "xarray.Dataset":
         )
     data = store.dataset()
     data.attrs["title"] = title(parse(store.spec, where=f"the spec of `{path}`"))
+    if "mass" in data:
+        data = data.assign(density=_density(data))
     if "run" not in data.dims:
         return data
     members = store.state["members"]
@@ -42,16 +44,34 @@ def dataset(path: Path) -> "xarray.Dataset":
     return data.assign({name: ("run", a, old[name]) for name, a in each.items()})
 
 
+def _density(data: "xarray.Dataset") -> "xarray.DataArray":
+    r"""Averages of the density over cells: masses over widths and $|\det D|$."""
+    import xarray
+
+    axes, mass = data["axes"], data["mass"]
+    determinant = np.abs(np.linalg.det(axes.values))
+    volume = xarray.DataArray(determinant, dims=axes.dims[:-2])
+    for cell, edges in (("cell_x", "edges_x"), ("cell_y", "edges_y")):
+        if edges in data:
+            widths = np.diff(data[edges].values)
+            volume = volume * xarray.DataArray(widths, dims=(cell,))
+    return (mass / volume).transpose(*mass.dims)
+
+
 def title(spec: RunSpec) -> str:
     """A run in a few words."""
+    family = f" from {spec.starts}" if spec.starts else ""
+    return f"{subject(spec)}: {spec.moved}{family}"
+
+
+def subject(spec: RunSpec) -> str:
+    """The attention of a run, in a few words."""
     terms = f" + {len(spec.terms)} more" if spec.terms else ""
     layers = f", {len(spec.layers)} layers" if spec.layers else ""
     heads = f", {spec.heads} heads" if spec.heads > 1 else ""
     mask = f", {spec.mask}" if spec.mask else ""
     source = f" of {Path(spec.model).name}" if spec.model else ""
-    what = f"{spec.attention} attention{terms}{source}{layers}{heads}{mask}"
-    family = f" from {spec.starts}" if spec.starts else ""
-    return f"{what}: {spec.measure}{family}"
+    return f"{spec.attention} attention{terms}{source}{layers}{heads}{mask}"
 
 
 def _code(member: Mapping[str, Any]) -> int:

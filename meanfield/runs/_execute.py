@@ -11,7 +11,7 @@ from meanfield.spec import RunSpec, parse
 from meanfield.storage import RESUMABLE, Ending, RunStore
 
 from ._endings import Outcome, common
-from ._measures import Arrays, largest_eigenvalue
+from ._measures import Arrays, dims_of, largest_eigenvalue
 from ._plan import plan, refuse_full_disk
 from ._precision import dtype_of
 from ._provenance import provenance
@@ -113,7 +113,7 @@ def _create(run: Run, out: Path) -> RunStore:
         "dtype": dtype_of(run.spec).name,
         **provenance(),
     }
-    return RunStore.create(out, attrs=attrs, static=run.static)
+    return RunStore.create(out, attrs=attrs, static=run.static, dims=dims_of(measure))
 
 
 def _integrate(run: Run, store: RunStore | None, report: Report | None) -> Result:

@@ -1,8 +1,9 @@
 """Measures out of arrays, and back: what a run starts from, stores and goes on from."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
@@ -15,13 +16,25 @@ from meanfield.measures import (
     Blocked,
     Dense,
     Gaussian,
+    Grid,
+    GridState,
     Points,
 )
 from meanfield.spec import RunSpec
 
+from ._grids import BOXES, box_name, tokens_on_grid
+
 Arrays = dict[str, np.ndarray]
 
-VARIABLES = ("x", "weight", "position", "mean", "factor")  # as stores call them
+# As stores call them: what moves of each kind of measure, and what does not.
+MOVING = {
+    "points": ("x",),
+    "gaussian": ("mean", "factor"),
+    "grid": ("mass", "outflow", "origin", "axes", "courant", "blur"),
+}
+EDGES = ("edges_x", "edges_y")
+STATIC = ("weight", "position", *EDGES)
+CELLS = ("cell_x", "cell_y")
 DENSE_UP_TO = 512  # tokens: beyond, fresh n × n buffers cost more than a scan
 BLOCK = 512
 
@@ -33,27 +46,81 @@ def frame_of(mu: AbstractMeasure) -> Arrays:
 
 def frames_of(mu: AbstractMeasure, coordinates: PyTree[Array]) -> Arrays:
     """Coordinates of a measure of the kind of `mu`, or a stack of them, named."""
-    if isinstance(mu, Gaussian):
-        mean, factor = coordinates
-        return {"mean": np.asarray(mean), "factor": np.asarray(factor)}
-    return {"x": np.asarray(coordinates)}
+    parts = jax.tree.leaves(coordinates)
+    named = dict(zip(MOVING[kind_of(mu)], map(np.asarray, parts), strict=True))
+    if isinstance(mu, Grid) and mu.position is None:
+        named["mass"] = np.squeeze(named["mass"], -1 - mu.dimension)  # its one layer
+    return named
+
+
+def coordinates_of(
+    mu: AbstractMeasure, frames: Mapping[str, np.ndarray]
+) -> PyTree[Array]:
+    """What `frames_of` named, as coordinates of a measure of the kind of `mu`."""
+    parts = [jnp.asarray(frames[name]) for name in MOVING[kind_of(mu)]]
+    if isinstance(mu, Grid) and mu.position is None:
+        parts[0] = jnp.expand_dims(parts[0], -1 - mu.dimension)
+    return jax.tree.unflatten(jax.tree.structure(mu.coordinates), parts)
+
+
+def kind_of(mu: AbstractMeasure) -> str:
+    """How a spec calls measures of this kind."""
+    kinds = {"points": Points, "gaussian": Gaussian, "grid": Grid}
+    return next(name for name, kind in kinds.items() if isinstance(mu, kind))
+
+
+def kind_in(frame: Iterable[object]) -> str:
+    """The kind of measure whose variables are among these."""
+    names = set(frame)
+    return next(kind for kind, moving in MOVING.items() if names.issuperset(moving))
 
 
 def static_of(mu: AbstractMeasure) -> Arrays:
     """What does not move."""
-    if not isinstance(mu, Points):
+    if isinstance(mu, Points):
+        position = np.asarray(mu.tokens.position)
+        return {"weight": np.asarray(mu.weights), "position": position}
+    if not isinstance(mu, Grid):
         return {}
-    position = np.asarray(mu.tokens.position)
-    return {"weight": np.asarray(mu.weights), "position": position}
+    edges: Arrays = {
+        name: np.asarray(own) for name, own in zip(EDGES, mu.edges, strict=False)
+    }
+    if mu.position is None:
+        return edges
+    return {**edges, "position": np.asarray(mu.position)}
+
+
+def dims_of(mu: AbstractMeasure) -> dict[str, tuple[str, ...]]:
+    """The dimensions of variables that depend on more than their name."""
+    if not isinstance(mu, Grid):
+        return {}
+    cells = CELLS[: mu.dimension]
+    if mu.position is None:
+        return {"mass": ("time", *cells)}
+    return {"mass": ("time", "layer", *cells), "position": ("layer",)}
 
 
 def restored(
     spec: RunSpec, frame: Mapping[str, np.ndarray], static: Mapping[str, np.ndarray]
 ) -> AbstractMeasure:
     """The measure of a stored frame; the same arrays give the same bits."""
-    if "factor" in frame:
+    kind = kind_in(frame)
+    if kind == "gaussian":
         return Gaussian(jnp.asarray(frame["mean"]), jnp.asarray(frame["factor"]))
+    if kind == "grid":
+        return _restored_grid(spec, frame, static)
     return weighted(spec, frame["x"], static["weight"], static["position"])
+
+
+def _restored_grid(
+    spec: RunSpec, frame: Mapping[str, np.ndarray], static: Mapping[str, np.ndarray]
+) -> Grid:
+    edges = tuple(jnp.asarray(static[n]) for n in EDGES if n in static)
+    parts = {name: jnp.asarray(frame[name]) for name in MOVING["grid"]}
+    position = jnp.asarray(static["position"]) if "position" in static else None
+    masses = parts.pop("mass")
+    state = GridState(masses if position is not None else masses[None], **parts)
+    return Grid(state, edges, position, BOXES[box_name(spec)])
 
 
 def weighted(spec: RunSpec, x: Numbers, weights: Numbers, position: Numbers) -> Points:
@@ -67,7 +134,13 @@ def weighted(spec: RunSpec, x: Numbers, weights: Numbers, position: Numbers) -> 
 
 
 def as_measure(spec: RunSpec, points: Points) -> AbstractMeasure:
-    """Points, or the Gaussian with their moments if the spec asks for one."""
+    """Points, the Gaussian with their moments, or a density of the same, as asked.
+
+    Raises:
+        InvalidInputError: if a grid cannot hold them.
+    """
+    if spec.measure == "grid":
+        return tokens_on_grid(spec, points)
     return points if spec.measure == "points" else moments(points)
 
 
@@ -81,12 +154,18 @@ def moments(points: Points) -> Gaussian:
     return Gaussian(points.mean, (jnp.sqrt(mass)[:, None] * centred).T)
 
 
+def dimension_in(frame: Mapping[str, np.ndarray]) -> int:
+    """The dimension of the space that a stored frame lives in."""
+    axis = {"points": "x", "gaussian": "mean", "grid": "origin"}[kind_in(frame)]
+    return frame[axis].shape[-1]
+
+
 def dimension_of(mu: AbstractMeasure) -> int:
     """The dimension of the space that a measure lives in."""
     if isinstance(mu, Points):
         return mu.tokens.x.shape[1]
-    assert isinstance(mu, Gaussian)
-    return mu.mean.shape[0]
+    assert isinstance(mu, Gaussian | Grid)
+    return mu.mean.shape[0] if isinstance(mu, Gaussian) else mu.dimension
 
 
 def reduction(spec: RunSpec, n: int) -> AbstractReduction:
@@ -110,7 +189,7 @@ def reduction(spec: RunSpec, n: int) -> AbstractReduction:
 
 def moments_of(mu: AbstractMeasure) -> tuple[np.ndarray, np.ndarray]:
     """Mean and covariance."""
-    assert isinstance(mu, Gaussian | Points)
+    assert isinstance(mu, Gaussian | Points | Grid)
     return np.asarray(mu.mean), np.asarray(mu.covariance)
 
 

@@ -16,7 +16,7 @@ from meanfield.spec import RunSpec
 
 from ._attention import parameters, scaled
 from ._build import Member
-from ._measures import Arrays
+from ._measures import Arrays, coordinates_of
 from ._parameters import Draw
 from ._precision import typed
 
@@ -68,11 +68,9 @@ def observables(
     """
     kept = len(frames["time"])
     pick = np.minimum(np.arange(length), kept - 1)
-    ts, *arrays = (
-        jnp.asarray(frames[name][pick])
-        for name in (("time", "x") if "x" in frames else ("time", "mean", "factor"))
-    )
-    coordinates = tuple(arrays) if len(arrays) > 1 else arrays[0]
+    picked = {name: array[pick] for name, array in frames.items()}
+    coordinates = coordinates_of(own.measure, picked)
+    ts = jnp.asarray(picked["time"])
     along = _along(found, own.dynamics, own.measure, ts, coordinates)
     return {name: np.asarray(along[name])[:kept] for name in _both(found)}
 

@@ -1,5 +1,6 @@
 """What a run will take, said before it starts; the impossible is refused."""
 
+import math
 import os
 import shutil
 from dataclasses import asdict, dataclass
@@ -7,7 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from meanfield.errors import ResourceError
-from meanfield.measures import AbstractMeasure, Blocked, Points
+from meanfield.measures import (
+    AbstractMeasure,
+    AbstractReduction,
+    Blocked,
+    Dense,
+    Grid,
+    Points,
+)
 from meanfield.spec import RunSpec
 
 from ._measures import dimension_of
@@ -16,6 +24,8 @@ from ._precision import dtype_of
 SHARE = 0.8  # of the machine's memory that a run may plan to use
 SCORE_BUFFERS = 4  # scores, exponentials, and what a step keeps of them
 MATRICES = 6  # of size d × d that an attention keeps or makes on its way
+QUERIES = 2048  # of a grid at once
+FACES = 12  # velocities, face values and fluxes of a grid, in copies of its masses
 STAGES = 16  # copies of the coordinates that a Runge–Kutta step holds at most
 
 
@@ -24,8 +34,9 @@ class Plan:
     """What a run will take. Sizes are in bytes.
 
     Attributes:
-        n: the number of tokens; 0 for a Gaussian.
-        reduction: how sums over tokens are executed; `none` for a Gaussian.
+        n: the number of tokens; 0 without any.
+        cells: the number of cells of a grid; 0 without one.
+        reduction: how sums over tokens or cells are executed; `none` for a Gaussian.
         segments: pieces integrated, and committed, one after the other.
         members: flows: one, or one for each draw or start.
     """
@@ -33,6 +44,7 @@ class Plan:
     measure: str
     attention: str
     n: int
+    cells: int
     d: int
     dtype: str
     reduction: str
@@ -50,26 +62,40 @@ class Plan:
 def plan(spec: RunSpec, measure: AbstractMeasure, frames: int, members: int) -> Plan:
     """The plan of a run that moves `members` like `measure` through so many frames."""
     item, d = dtype_of(spec).itemsize, dimension_of(measure)
-    n, how, scores = 0, "none", SCORE_BUFFERS * d * d * item
+    n, cells, how, sums = 0, 0, "none", SCORE_BUFFERS * d * d * item
+    state = 2 * d * d * item
     if isinstance(measure, Points):
-        n, blocked = measure.tokens.n, isinstance(measure.reduction, Blocked)
-        side = measure.reduction.size if isinstance(measure.reduction, Blocked) else n
-        how = f"blocked:{side}" if blocked else "dense"
-        scores = SCORE_BUFFERS * side * side * item
-    state = (n or 2 * d) * d * item
+        n, state = measure.tokens.n, measure.tokens.n * d * item
+        how, sums = _sums(measure.reduction, n, n, item)
+    elif isinstance(measure, Grid):
+        cells, state = measure.masses.size, measure.masses.size * item
+        faces = measure.dimension * cells
+        how, sums = _sums(measure.points().reduction, faces, cells, item)
+        sums += FACES * cells * item
     return Plan(
         measure=spec.measure,
         attention=spec.attention,
         n=n,
+        cells=cells,
         d=d,
         dtype=dtype_of(spec).name,
         reduction=how,
         frames=frames,
         segments=-(-(frames - 1) // spec.segment),
         members=members,
-        memory=state * _held(spec, frames) * members + scores,
+        memory=state * _held(spec, frames) * members + sums,
         disk=state * frames * members,
     )
+
+
+def _sums(how: AbstractReduction, m: int, n: int, item: int) -> tuple[str, int]:
+    """How sums over `n` tokens or cells are executed for `m` queries, and in what."""
+    if isinstance(how, Blocked):
+        side = min(how.size, max(m, n))
+        return f"blocked:{how.size}", SCORE_BUFFERS * side * side * item
+    if isinstance(how, Dense):
+        return "dense", SCORE_BUFFERS * m * n * item
+    return "separable", SCORE_BUFFERS * min(m, QUERIES) * math.isqrt(n) * item
 
 
 def refuse_too_large(spec: RunSpec, n: int, d: int) -> None:
@@ -101,6 +127,23 @@ def refuse_too_large(spec: RunSpec, n: int, d: int) -> None:
             f"Dense sums over {n} tokens need {readable(SCORE_BUFFERS * n * n * item)} "
             f"of memory and this machine has {readable(physical_memory())}; use "
             "`reduction = blocked`."
+        )
+
+
+def refuse_large_grid(spec: RunSpec, cells: int) -> None:
+    """Refuses a grid that cannot fit, before any of it is made.
+
+    Raises:
+        ResourceError: naming what is needed, what there is, and what would fit.
+    """
+    item = 8 if spec.precision == "double" else 4
+    each = (_held(spec, spec.frames) + FACES) * item * (spec.draws or 1)
+    room = int(SHARE * physical_memory())
+    if cells * each > room:
+        raise ResourceError(
+            f"A grid of {cells} cells needs about {readable(cells * each)} of memory "
+            f"and this machine has {readable(physical_memory())}; at most "
+            f"{room // each} cells fit."
         )
 
 

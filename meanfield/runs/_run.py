@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,14 +17,26 @@ from meanfield.flows import (
     Trajectory,
     ensemble,
     flow,
+    prepared,
 )
-from meanfield.measures import AbstractMeasure
 from meanfield.spec import RunSpec
 
-from ._build import Member, dimension, members, moved_by, stepping, stops, times
+from ._build import (
+    Member,
+    dimension,
+    in_full,
+    members,
+    moved_by,
+    noise,
+    stepping,
+    stops,
+    times,
+)
 from ._endings import Outcome
+from ._grids import cells_of, layers_of
 from ._measures import (
     Arrays,
+    dimension_in,
     dimension_of,
     frame_of,
     frames_of,
@@ -40,7 +51,7 @@ from ._observe import (
     variables,
 )
 from ._parameters import Draw, embedded
-from ._plan import refuse_too_large
+from ._plan import refuse_large_grid, refuse_too_large
 
 
 @dataclass
@@ -94,8 +105,14 @@ def start(spec: RunSpec) -> Run:
     spec = embedded(spec)
     if spec.model is None:
         makes_tokens = spec.source is None and not spec.init.startswith("@")
-        makes_tokens &= spec.measure == "points" or spec.init != "gaussian"
-        refuse_too_large(spec, spec.n if makes_tokens else 0, dimension(spec))
+        makes_tokens &= spec.measure == "points" or (
+            spec.measure == "gaussian" and spec.init != "gaussian"
+        )
+        d = dimension(spec)
+        refuse_too_large(spec, spec.n if makes_tokens else 0, d)
+        if spec.measure == "grid":
+            refuse_large_grid(spec, layers_of(spec) * math.prod(cells_of(spec, d)))
+    spec = in_full(spec)
     found = members(spec)
     static = static_of(found[0].measure)
     # A resumed run starts from stored arrays; so must the run, to have the same bits.
@@ -114,7 +131,7 @@ def continued(
     outcomes: Sequence[Outcome],
 ) -> Run:
     """A run at a stored frame; files of tokens are no longer needed."""
-    d = frame["x" if "x" in frame else "mean"].shape[-1]
+    d = dimension_in(frame)
     found, same = [], moved_by(spec, d, Draw(spec.seed))
     for i in range(len(outcomes)):
         own = {k: a[i] for k, a in frame.items()} if spec.is_family else frame
@@ -213,8 +230,16 @@ def _run(spec: RunSpec, members: list[Member], static: Mapping[str, np.ndarray])
 
 def _check_field(run: Run) -> None:
     """Lets pairs that do not work fail before anything is written."""
-    dynamics, mu = run.members[0].dynamics, run.members[0].measure
-    eqx.filter_eval_shape(lambda: mu.transport(dynamics.field(float(run.ts[0]), mu)))
+    prepared(
+        run.members[0].dynamics,
+        run.members[0].measure,
+        run.ts[:2],
+        stepping=run.stepping,
+        stop=run.stops,
+        since=None,
+        noise=noise(run.spec),
+        key=Draw(run.spec.seed).key("noise"),
+    )
 
 
 def _advance_each(run: Run, ts: np.ndarray, end: int) -> list[Arrays]:
@@ -234,6 +259,8 @@ def _advance(run: Run, index: int, ts: np.ndarray, end: int) -> Arrays:
         stepping=run.stepping,
         stop=run.stops,
         since=float(run.ts[0]),
+        noise=noise(run.spec),
+        key=Draw(run.spec.seed, index).key("noise"),
     )
     return _arrived(run, index, jax.block_until_ready(trajectory), end)
 
@@ -250,6 +277,7 @@ def _advance_together(run: Run, ts: np.ndarray, end: int) -> list[Arrays]:
         stepping=run.stepping,
         stop=run.stops,
         since=float(run.ts[0]),
+        noise=noise(run.spec),
     )
     on_host = jax.tree.map(np.asarray, trajectories)
     for row, index in enumerate(going):
@@ -262,8 +290,10 @@ def _arrived(run: Run, index: int, trajectory: Trajectory, end: int) -> Arrays:
     """The frames of a member, which is then where the segment ends."""
     own, before = run.members[index], run.outcomes[index]
     after = before.after(trajectory, float(run.ts[-1]))
-    # Going on starts from the stored frame, so that a resumed run has the same bits.
-    measure: AbstractMeasure = trajectory.at(end) if after.going else trajectory.final
+    # Going on starts from the stored frame, and from nothing that the flow chose for
+    # itself on the way, so that a resumed run has the same bits.
+    arrived = trajectory.at(end) if after.going else trajectory.final
+    measure = own.measure.at(arrived.coordinates)
     run.outcomes[index] = after
     run.members[index] = Member(own.dynamics, measure)
     return frames_of(own.measure, trajectory.coordinates)

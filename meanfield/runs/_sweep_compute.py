@@ -18,8 +18,9 @@ from meanfield.spec import cell_name
 from meanfield.spectrum import effective_rank
 from meanfield.storage import ENDINGS
 
-from ._build import Member, member, stepping, stops, times
+from ._build import Member, member, noise, stepping, stops, times
 from ._measures import dimension_of, moments_of
+from ._parameters import Draw
 from ._run import start
 from ._sweep_cells import Cells, is_array
 
@@ -50,19 +51,19 @@ def checked(cells: Cells, chunk: int | None) -> tuple[int, int]:
         MeanfieldError: the library's own, naming the cell that it refuses.
     """
     programs: set[Hashable] = set()
-    numbers, points = 1, False
+    numbers, alone = 1, False  # tokens and grids fill the machine one by one
     for index in cells.heads:
         spec = cells.run_spec(index)
         run = _named(cells, index, functools.partial(start, spec))
         mu = run.members[0].measure
         numbers = max(numbers, dimension_of(mu) ** 2)
-        points |= spec.measure == "points"
+        alone |= spec.measure != "gaussian"
         steps = None if spec.dt is None else float(run.ts[-1] - run.ts[0])
         tree = (run.members[0].dynamics, mu, run.stepping, run.stops)
         programs.add((*_static(tree), *_shapes(tree), steps))
     share = -(-cells.count // CHUNKS)
     fits = min(TOGETHER, NUMBERS // numbers, share, cells.longest_chunk)
-    size = chunk or (1 if points else max(1, fits))
+    size = chunk or (1 if alone else max(1, fits))
     _try_values(cells, size)
     return len(programs), size
 
@@ -127,6 +128,8 @@ class Computer:
             together=len(members),
             stepping=stepping(spec, ts),
             stop=stops(spec),
+            noise=noise(spec),
+            key=Draw(spec.seed).key("noise"),
         )
         rows = _numbers(found, [each.measure for each in members])
         return {"cell": own, **{name: rows[name][: len(own)] for name in rows}}

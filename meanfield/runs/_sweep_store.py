@@ -172,7 +172,7 @@ def _title(cells: Cells) -> str:
     varied = {axis.key for axis in cells.axes}
     if varied.isdisjoint({"attention", "measure", "heads", "mask", "model"}):
         return title(cells.spec)
-    return f"{cells.spec.measure} under attention" if "measure" not in varied else ""
+    return f"{cells.spec.moved} under attention" if "measure" not in varied else ""
 
 
 def _quoted(value: Any) -> str:

@@ -4,6 +4,8 @@ from ._axes import parse_axes as parse_axes
 from ._axes import with_values as with_values
 from ._files import located as located
 from ._files import read_toml as read_toml
+from ._grid import GRID_KEYS as GRID_KEYS
+from ._grid import GridSpec as GridSpec
 from ._model import MATRICES as MATRICES
 from ._model import AttentionSpec as AttentionSpec
 from ._model import LayerSpec as LayerSpec
@@ -11,3 +13,4 @@ from ._model import Matrix as Matrix
 from ._model import RunSpec as RunSpec
 from ._parsing import parse as parse
 from ._presets import presets as presets
+from ._rules import NOT_ON_GRIDS as NOT_ON_GRIDS

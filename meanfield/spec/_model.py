@@ -5,15 +5,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     PositiveFloat,
     PositiveInt,
     model_validator,
 )
 
+from ._grid import GridSpec, Strict
 from ._rules import check_attention, check_run
 
 Matrix = float | list[float] | list[list[float]] | str
@@ -47,11 +46,7 @@ def _distinct(names: list[str]) -> list[str]:
 _Numbers = Annotated[Matrix, AfterValidator(_rectangular)]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class AttentionSpec(_Strict):
+class AttentionSpec(Strict):
     """One attention: its variant and its parameters.
 
     A number `c` stands for `c I`; a string is a law, `normal` or `normal:SCALE` (i.i.d.
@@ -98,13 +93,20 @@ class LayerSpec(AttentionSpec):
     t: float
 
 
-class RunSpec(AttentionSpec):
+class RunSpec(AttentionSpec, GridSpec):
     """Everything that defines a run."""
 
     measure: Annotated[
-        Literal["points", "gaussian"],
-        Field(description="what is moved: `points` or `gaussian`"),
+        Literal["points", "gaussian", "grid"],
+        Field(description="what is moved: `points`, `gaussian` or `grid`, a density"),
     ] = "points"
+    projected: Annotated[
+        bool,
+        Field(
+            description="move a Gaussian under any attention: an approximation, the "
+            "projection of its flow on Gaussians"
+        ),
+    ] = False
     n: Annotated[PositiveInt, Field(description="number of tokens")] = 1000
     d: Annotated[
         PositiveInt | None,
@@ -121,6 +123,12 @@ class RunSpec(AttentionSpec):
     ] = 1.0
     weights: Annotated[
         _Numbers | None, Field(description="weights of the tokens: a list or a file")
+    ] = None
+    noise: Annotated[
+        float | None,
+        Field(
+            ge=0, description="diffusivity: adds so much Laplacian of the law"
+        ),
     ] = None
     starts: Annotated[
         str | None,
@@ -216,9 +224,25 @@ class RunSpec(AttentionSpec):
         return self
 
     @property
+    def is_masked(self) -> bool:
+        """Whether some attention of it sees positions."""
+        parts = (self, *self.layers, *self.terms)
+        return any(part.mask is not None for part in parts)
+
+    @property
     def is_family(self) -> bool:
         """Whether it asks for several flows: `draws` or `starts`."""
         return self.draws is not None or self.starts is not None
+
+    @property
+    def moved(self) -> str:
+        """What is moved, in words that say where that is an approximation."""
+        if self.projected:
+            return f"{self.measure}, projected (approximation)"
+        if self.bandwidth is not None:
+            blur = f"{self.bandwidth:.3g} standard deviations"
+            return f"{self.measure} of tokens blurred by {blur}"
+        return self.measure
 
     def as_json(self) -> dict[str, Any]:
         """The spec as JSON values: the keys that were given."""

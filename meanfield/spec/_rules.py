@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from ._grid import GRID_KEYS
+
 _ATTENTION = ("A", "Q", "K", "V", "epsilon", "heads", "scale", "mask")
 
 # What a key brings itself, and the keys that would then do nothing.
@@ -18,6 +20,15 @@ _BROUGHT = {
     "times": ("the times of all frames", ("t", "frames", "spacing")),
     "dt": ("fixed steps", ("rtol", "spacing")),
 }
+
+NOT_ON_GRIDS = {
+    "model": "has at most two dimensions, and the tokens of a model have hundreds",
+    "dt": "steps as its fluxes allow, by a share `cfl` of the longest stable step",
+    "rtol": "steps as its fluxes allow, by a share `cfl` of the longest stable step",
+    "solver": "steps as its fluxes allow, by a share `cfl` of the longest stable step",
+    "reduction": "sums over its cells as they allow",
+}
+"""Keys that would do nothing for a density, and why."""
 
 
 def check_attention(given: Mapping[str, Any]) -> None:
@@ -47,6 +58,8 @@ def check_run(given: Mapping[str, Any]) -> None:
     if idle and str(given.get("init", "")).startswith("@"):
         raise ValueError(f"tokens from a file have their `{idle[0]}`: leave it out")
     _check_together(given)
+    _check_grid(given)
+    _check_projected(given)
     _check_times(given)
     _check_layers(given)
 
@@ -61,6 +74,47 @@ def _check_together(given: Mapping[str, Any]) -> None:
     for key in ("text", "model_layers", "model_heads"):
         if key in given and "model" not in given:
             raise ValueError(f"`{key}` needs `model`: a transformer, such as minilm")
+
+
+def _check_grid(given: Mapping[str, Any]) -> None:
+    own = [key for key in GRID_KEYS if key in given]
+    if given.get("measure") == "grid":
+        _check_on_grid(given)
+    elif own:
+        raise ValueError(f"`{own[0]}` is a key of grids: add `measure = grid`")
+
+
+def _check_on_grid(given: Mapping[str, Any]) -> None:
+    for key, why in NOT_ON_GRIDS.items():
+        if key in given:
+            raise ValueError(f"a grid {why}: leave out `{key}`")
+    if "domain" in given and "half_width" in given:
+        raise ValueError("give either `domain` or `half_width`")
+    of_file = str(given.get("init", "")).startswith("@")
+    idle = {
+        "positions": (_is_masked(given), "are seen by a `mask` alone"),
+        "weights": (of_file, "are those of tokens from a file"),
+        "bandwidth": (of_file or "source" in given, "blurs tokens of a file or a run"),
+    }
+    for key, (used, what) in idle.items():
+        if key in given and not used:
+            raise ValueError(f"`{key}` {what}: leave it out")
+
+
+def _is_masked(given: Mapping[str, Any]) -> bool:
+    parts = (*given.get("layers", ()), *given.get("terms", ()))
+    return "mask" in given or any(part.mask is not None for part in parts)
+
+
+def _check_projected(given: Mapping[str, Any]) -> None:
+    if not given.get("projected"):
+        return
+    if given.get("measure") != "gaussian":
+        raise ValueError("`projected` moves a Gaussian: add `measure = gaussian`")
+    if _is_masked(given):
+        raise ValueError(
+            "`projected` has no `mask`: a Gaussian has no positions; use points"
+        )
 
 
 def _check_times(given: Mapping[str, Any]) -> None:

@@ -29,8 +29,10 @@ def export(dataset: "xarray.Dataset", path: str | os.PathLike[str]) -> None:
     `.npz` holds all variables, and as JSON text `attrs` the dataset's attributes, with
     those and the dimensions of each variable under `variables`. `.csv` is one long
     table: a row for each token of each frame (`time`, `token`, `weight`, `position`,
-    `x0`, …), or for each frame of a Gaussian (`time`, `mean0`, …, `cov00`, …); then a
-    column for each diagnostic, such as `energy`.
+    `x0`, …), for each frame of a Gaussian (`time`, `mean0`, …, `cov00`, …), or for each
+    cell of each frame of a grid (`time`, `position`, `x0`, …, the middle of the cell,
+    `density`, `mass`); then a column for each diagnostic, such as `energy`. The middles
+    of a grid's cells are the variable `centre` of an `.npz`.
 
     Raises:
         InvalidInputError: if the suffix is unknown, or a table cannot show the dataset.
@@ -47,6 +49,8 @@ def export(dataset: "xarray.Dataset", path: str | os.PathLike[str]) -> None:
 
 
 def _write_npz(dataset: "xarray.Dataset", stream: IO[bytes]) -> None:
+    if "mass" in dataset:
+        dataset = dataset.assign(centre=(_centre_dims(dataset), cell_centres(dataset)))
     variables = {str(name): v for name, v in dataset.variables.items()}
     about = {name: {"dims": v.dims, **v.attrs} for name, v in variables.items()}
     attrs = json.dumps({**dataset.attrs, "variables": about})
@@ -69,8 +73,10 @@ def _rows(dataset: "xarray.Dataset") -> Rows:
         return _point_rows
     if "mean" in dataset and "factor" in dataset:
         return _gaussian_rows
+    if "mass" in dataset and "density" in dataset:
+        return _grid_rows
     raise InvalidInputError(
-        "A table shows `x`, or `mean` and `factor`; this dataset has "
+        "A table shows `x`, `mean` and `factor`, or a `density`; this dataset has "
         f"{', '.join(map(str, dataset))}. Export it as `.npz`."
     )
 
@@ -108,6 +114,36 @@ def _gaussian_rows(frame: "xarray.Dataset") -> dict[str, np.ndarray]:
         f"cov{i}{between}{j}": np.asarray(entry)
         for (i, j), entry in np.ndenumerate(Y @ Y.T)
     }
+
+
+def _grid_rows(frame: "xarray.Dataset") -> dict[str, np.ndarray]:
+    mass, centres = frame["mass"].values, cell_centres(frame)
+    layers = mass.reshape(-1, centres[..., 0].size)
+    x = np.tile(centres.reshape(-1, centres.shape[-1]), (len(layers), 1))
+    known = {}
+    if "position" in frame:
+        known["position"] = np.repeat(frame["position"].values, layers.shape[1])
+    return (
+        known
+        | {f"x{i}": coord for i, coord in enumerate(x.T)}
+        | {"density": frame["density"].values.ravel(), "mass": mass.ravel()}
+    )
+
+
+def cell_centres(dataset: "xarray.Dataset") -> np.ndarray:
+    r"""The middles $c + D\xi$ of a grid's cells (…, cell_x[, cell_y], coord)."""
+    edges = [dataset[e].values for e in ("edges_x", "edges_y") if e in dataset]
+    middles = [(e[1:] + e[:-1]) / 2 for e in edges]
+    xi = np.stack(np.meshgrid(*middles, indexing="ij"), axis=-1)
+    places = xi.reshape(-1, len(edges))
+    moved = places @ np.swapaxes(dataset["axes"].values, -1, -2)
+    x = dataset["origin"].values[..., None, :] + moved
+    return x.reshape(*x.shape[:-2], *xi.shape)
+
+
+def _centre_dims(dataset: "xarray.Dataset") -> tuple[str, ...]:
+    cells = (dim for dim in ("cell_x", "cell_y") if dim in dataset.dims)
+    return (*map(str, dataset["origin"].dims[:-1]), *cells, "coord")
 
 
 def _column(values: np.ndarray) -> np.ndarray:

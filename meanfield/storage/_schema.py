@@ -16,6 +16,8 @@ ENDINGS = (
     "not-finite",
     "unconverged",
     "interrupted",
+    "collapse",
+    "escape",
 )
 """Every way a run can end; the place in this tuple is the stored `status`."""
 
@@ -43,6 +45,13 @@ DIMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "factor": (TIME, "coord", "rank"),
         "weight": ("token",),
         "position": ("token",),
+        "outflow": (TIME,),
+        "origin": (TIME, "coord"),
+        "axes": (TIME, "coord", "axis"),
+        "courant": (TIME,),
+        "blur": (TIME,),
+        "edges_x": ("face_x",),
+        "edges_y": ("face_y",),
         "energy": (TIME,),
         "dissipation": (TIME,),
     }

@@ -7,14 +7,11 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array as JaxArray
-from jaxtyping import Float
-from typing_extensions import override
 
-from meanfield._typing import Time
 from meanfield.attention import attentions
-from meanfield.dynamics import AbstractDynamics, Sum
-from meanfield.fields import AbstractField, Affine
-from meanfield.measures import AbstractMeasure, Gaussian, Points
+from meanfield.dynamics import Drift, Sum
+from meanfield.fields import Affine
+from meanfield.measures import Gaussian, Points
 
 from ._check import Check
 from ._protocols import gap
@@ -39,21 +36,6 @@ def extrapolated(label: str, values: Array, expected: Array, *, floor: float) ->
     change = float(np.max(np.abs(rows[-1] - previous))) / size
     why = f"twice the last change of the extrapolation, {change:.2g}, and rounding"
     return gap(label, rows[-1], expected, tolerance=2 * change + floor, why=why)
-
-
-class Drift(AbstractDynamics):
-    """The velocity $Mx$, whatever the measure."""
-
-    matrix: Float[JaxArray, "d d"]
-
-    @property
-    @override
-    def jumps(self) -> Float[JaxArray, " k"]:
-        return jnp.zeros(0, self.matrix.dtype)
-
-    @override
-    def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
-        return Affine(self.matrix, jnp.zeros_like(self.matrix[0]))
 
 
 class Weights(NamedTuple):

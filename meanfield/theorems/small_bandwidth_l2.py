@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array as JaxArray
 
 from meanfield.attention import attentions
-from meanfield.dynamics import Sum
+from meanfield.dynamics import Drift, Sum
 from meanfield.fields import Affine
 from meanfield.measures import Gaussian, Points
 from meanfield.tokens import Tokens
@@ -16,7 +16,6 @@ from meanfield.tokens import Tokens
 from ._bandwidths import (
     BANDWIDTHS,
     Array,
-    Drift,
     Normal,
     Weights,
     extrapolated,

@@ -53,13 +53,26 @@ def _rates(name: str, runs: Members, m: int, R: float) -> tuple[float, float]:
     v = operator_norm(KINDS[name].value_scale * V)
     a = operator_norm(np.swapaxes(K, -1, -2) @ Q) / EPSILON * R**2
     q, k = (operator_norm(part) * R / np.sqrt(EPSILON) for part in (Q, K))
-    first, second = {
+    first, second = constants("softmax" if name == "multi-head" else name, v, a, q, k)
+    return float(np.max(first.sum(1))), float(np.max(second.sum(1)))
+
+
+def constants(name: str, v: Array, a: Array, q: Array, k: Array) -> tuple[Array, Array]:
+    r"""$C_1(R)$ and $C_2R^2$ of one head of softmax, L2, Sinkhorn or sigmoid.
+
+    Args:
+        name: which of them.
+        v: $\|V\|$.
+        a: $\|A\|R^2$, here and below for $\epsilon = 1$.
+        q: $\|Q\|R$.
+        k: $\|K\|R$.
+    """
+    return {
         "softmax": (v * (1 + 2 * a) * np.exp(2 * a), v * a),
         "L2": (v * (1 + 4 * (a + k**2)) * np.exp((q + k) ** 2), 2 * v * a),
         "Sinkhorn": (v * (1 + 4 * a + 2 * a / (1 - np.tanh(a))) * np.exp(4 * a), v * a),
         "sigmoid": (v * (1 + a / 4), v * a / 4),
-    }["softmax" if name == "multi-head" else name]
-    return float(np.max(first.sum(1))), float(np.max(second.sum(1)))
+    }[name]
 
 
 def _log_growth(paths: Array, runs: Members, pair: tuple[int, int], p: float) -> float:

@@ -1,0 +1,128 @@
+"""The part of `compare` that needs JAX."""
+
+import json
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from meanfield import runs
+from meanfield.errors import ResourceError
+from meanfield.plotting import draw_comparison, save
+from meanfield.spec import RunSpec
+
+from ._console import RunProgress
+from ._output import finite, note, number, print_json, print_rows
+
+SHOWN = 6  # times of each pair in the table
+
+
+def conclude(spec: RunSpec, measures: str, out: Path | None, *, in_json: bool) -> None:
+    """Compares, prints, and with `out` writes runs, numbers and a picture."""
+    names = [name.strip() for name in measures.split(",")]
+    with _folder(out) as folder, _Progress() as progress:
+        found = runs.compare(spec, names, folder, report=progress)
+        progress.close()
+        files = [] if out is None else _written(found, folder, spec)
+    if in_json:
+        print_json({"out": None if out is None else str(out), **found.as_json()})
+    else:
+        _print(found)
+    for file in files:
+        note(f"wrote {file}")
+    if out is None and not in_json:
+        note("add --out FOLDER for the picture, the numbers and the runs")
+
+
+class _Progress:
+    """The progress of one side after another."""
+
+    def __init__(self) -> None:
+        self._open: RunProgress | None = None
+
+    def __enter__(self) -> "_Progress":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __call__(self, measure: str) -> RunProgress:
+        self.close()
+        self._open = RunProgress(measure).__enter__()
+        return self._open
+
+    def close(self) -> None:
+        """Takes the last bar away."""
+        if self._open is not None:
+            self._open.__exit__(None, None, None)
+        self._open = None
+
+
+@contextmanager
+def _folder(out: Path | None) -> Iterator[Path]:
+    """Where runs are stored: in `out`, or for as long as they are needed.
+
+    Raises:
+        ResourceError: if it cannot be made.
+    """
+    if out is None:
+        with tempfile.TemporaryDirectory() as scratch:
+            yield Path(scratch)
+        return
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ResourceError(
+            f"`{out}` cannot be made: {error.strerror or error}; choose another folder."
+        ) from error
+    yield out
+
+
+def _written(found: runs.Comparison, folder: Path, spec: RunSpec) -> list[Path]:
+    record = folder / "comparison.json"
+    text = json.dumps(finite(found.as_json()), indent=1, ensure_ascii=False)
+    record.write_text(text + "\n", encoding="utf-8")
+    states = {m: runs.dataset(folder / f"{m}.zarr") for m in found.paths}
+    labels = {m: path.side.label for m, path in found.paths.items()}
+    gaps = found.dataset().assign_attrs(title=runs.subject(spec))
+    figure = draw_comparison(gaps, states, labels)
+    return [record, *save(figure, folder / "comparison")]
+
+
+def _print(found: runs.Comparison) -> None:
+    """Notes on each side, a table of gaps, and a line for each pair."""
+    for line in found.sides.left_out:
+        note(line)
+    for path in found.paths.values():
+        for text in path.side.notes:
+            note(f"{path.side.measure}: {text}")
+    print_rows([row for each in found.gaps for row in _rows(found, each)])
+    sys.stdout.write("\n")
+    for gap in found.gaps:
+        sys.stdout.write(f"{gap.verdict} Distance: {gap.how}.\n")
+
+
+def _rows(found: runs.Comparison, gap: runs.Gap) -> list[dict[str, str]]:
+    """Some times of a pair; gaps are relative to the spread of the second."""
+    lost = found.outflow_of(gap.pair)
+    some = np.unique(np.linspace(0, len(gap.times) - 1, SHOWN).astype(int)).tolist()
+    return [
+        {
+            "pair": " – ".join(gap.pair),
+            "t": number(float(gap.times[i]), 4),
+            "mean": number(float(gap.mean[i]), 3),
+            "covariance": number(float(gap.covariance[i]), 3),
+            "distance": _with_error(gap, i),
+            "outflow": number(lost.get(float(gap.times[i])), 2),
+        }
+        for i in some
+    ]
+
+
+def _with_error(gap: runs.Gap, i: int) -> str:
+    value = number(float(gap.distance[i]), 3)
+    error = float(gap.distance_error[i])
+    return f"{value} ± {number(error, 1)}" if error > 0 else value

@@ -1,0 +1,50 @@
+"""`meanfield compare`: one spec in several representations, and how far they part."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from meanfield.spec import GRID_KEYS, read_toml
+
+from ._options import Values, gather, given_values, with_spec_options
+
+
+@with_spec_options
+def compare(
+    file: Path | None = None,
+    /,
+    *,
+    measures: Annotated[str, Parameter(metavar="LIST")] = "points,gaussian,grid",
+    out: Path | None = None,
+    preset: str | None = None,
+    json: bool = False,
+    plugin: list[Path] | None = None,
+    **options: str | bool | None,
+) -> None:
+    """Run a spec as tokens, Gaussian and density, and say when and why they part.
+
+    Args:
+        file: a TOML file of keys.
+        measures: two or three of points, gaussian, grid.
+        out: folder for the runs, `comparison.json` and the picture; without it nothing
+            is written.
+        preset: a named set of keys; see `list presets`.
+        json: print one JSON object on stdout.
+        plugin: a Python file that registers your own attention; may be repeated.
+        **options: the keys of the spec; `measure` is set by `measures`.
+    """
+    spec = gather(file, preset, _base(file, given_values(options)), options)
+    from ._session import load_plugins, open_session
+
+    open_session(spec.precision)
+    load_plugins(plugin)
+    from ._compare import conclude
+
+    conclude(spec, measures, out, in_json=json)
+
+
+def _base(file: Path | None, given: Values) -> Values:
+    """Keys of grids are read as such though no measure is named."""
+    values = {**({} if file is None else read_toml(file)), **given}
+    return {"measure": "grid"} if not values.keys().isdisjoint(GRID_KEYS) else {}

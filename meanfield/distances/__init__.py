@@ -1,0 +1,9 @@
+from ._atoms import Atoms as Atoms
+from ._atoms import quantised as quantised
+from ._conditional import conditional as conditional
+from ._distance import Distance as Distance
+from ._distance import nearest as nearest
+from ._distance import sliced as sliced
+from ._distance import wasserstein as wasserstein
+from ._quantiles import Quantiles as Quantiles
+from ._quantiles import lines as lines

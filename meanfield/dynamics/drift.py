@@ -1,0 +1,41 @@
+"""A linear velocity that no token has a part in."""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+from typing_extensions import override
+
+from meanfield._array import float_array
+from meanfield._typing import Numbers, Time
+from meanfield.errors import InvalidInputError
+from meanfield.fields import AbstractField, Affine
+from meanfield.measures import AbstractMeasure
+
+from ._dynamics import AbstractDynamics
+
+
+class Drift(AbstractDynamics):
+    """The velocity $Mx$, whatever the measure; add it to others with `Sum`.
+
+    Attributes:
+        matrix: $M$.
+
+    Raises:
+        InvalidInputError: if `matrix` is not square.
+    """
+
+    matrix: Float[Array, "d d"]
+
+    def __init__(self, matrix: Numbers) -> None:
+        self.matrix = float_array("matrix", matrix)
+        shape = self.matrix.shape
+        if len(shape) != 2 or shape[0] != shape[1]:
+            raise InvalidInputError(f"`matrix` must be square; got shape {shape}.")
+
+    @property
+    @override
+    def jumps(self) -> Float[Array, " k"]:
+        return jnp.zeros(0, self.matrix.dtype)
+
+    @override
+    def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
+        return Affine(self.matrix, jnp.zeros_like(self.matrix[0]))

@@ -1,0 +1,57 @@
+"""How a flow on a grid ends where the grid can follow it no further."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from meanfield.dynamics import AbstractDynamics
+from meanfield.measures import COARSE, AbstractMeasure, Grid, roughness
+
+from ._rim import rim_influence
+from ._trajectory import Status
+
+ESCAPED = 1e-3  # of mass or second moment, beyond which the rest is another measure
+RIM_FELT = 5e-4  # of the velocity, that may be owed to what lies at the edges
+EVERY = 8  # accepted steps between two looks at the rim
+BLURRED = 1e-3  # of the spread, that interpolated velocities may have been off by
+ROUNDED = 1e3  # units of rounding of a place that a box must be wider than
+
+
+def grid_ending(
+    dynamics: AbstractDynamics,
+    t: Float[Array, ""],
+    mu: AbstractMeasure,
+    n_accepted: Int[Array, ""],
+) -> Int[Array, ""]:
+    """The ending of a flow whose state is `mu`; `finished` if it may go on.
+
+    Args:
+        dynamics: what moves it.
+        t: the time.
+        mu: the state.
+        n_accepted: steps before the last one.
+    """
+    none = jnp.asarray(int(Status.FINISHED))
+    if not isinstance(mu, Grid):
+        return none
+    width = _narrowest(mu)
+    far = mu.outflow * (1 + (width / 2 / mu.spread) ** 2)
+    escaped = far > ESCAPED * (mu.mass + mu.outflow)
+    felt = jax.lax.cond(
+        n_accepted % EVERY == 0,
+        lambda: rim_influence(dynamics, t, mu) > RIM_FELT,
+        lambda: jnp.zeros((), bool),
+    )
+    code = jnp.where(escaped | felt, int(Status.ESCAPE), none)
+    blurred = mu.state.blur > BLURRED * mu.spread
+    code = jnp.where(blurred, int(Status.UNCONVERGED), code)
+    eps = jnp.finfo(mu.state.axes.dtype).eps
+    rounded = width <= ROUNDED * eps * mu.size
+    collapsed = rounded | (roughness(mu.state.masses, mu.edges) > COARSE)
+    return jnp.where(collapsed, int(Status.COLLAPSE), code)
+
+
+def _narrowest(mu: Grid) -> Float[Array, ""]:
+    """The width of the box where it is narrowest."""
+    scales = jnp.linalg.svd(mu.state.axes, compute_uv=False)
+    return scales[-1] * mu.reference_width

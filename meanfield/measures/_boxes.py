@@ -1,0 +1,78 @@
+r"""How the box of a grid moves: $x = c + D\xi$ over cells that stay where they are.
+
+A measure that spreads, escapes or collapses leaves any box that stands still. One that
+moves with it sees the density relative to itself, with the velocity
+$u - u_0 - R\xi$, $u = D^{-1}v$, where $c' = Du_0$ and $D' = DR$. Any $u_0$ and $R$ are
+right; a box chooses those of the flow that keep what it follows.
+"""
+
+import abc
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+from typing_extensions import override
+
+
+class AbstractBox(eqx.Module):
+    """A rule for the motion of a grid's box."""
+
+    @abc.abstractmethod
+    def motion(
+        self,
+        places: Float[Array, "n d"],
+        velocities: Float[Array, "n d"],
+        weights: Float[Array, " n"],
+    ) -> tuple[Float[Array, " d"], Float[Array, "d d"]]:
+        r"""$u_0$ and $R$ from cells' places $\xi$, velocities $u$ and masses."""
+
+
+class FixedBox(AbstractBox):
+    """Stands still; what leaves it is outflow."""
+
+    @override
+    def motion(
+        self,
+        places: Float[Array, "n d"],
+        velocities: Float[Array, "n d"],
+        weights: Float[Array, " n"],
+    ) -> tuple[Float[Array, " d"], Float[Array, "d d"]]:
+        d = places.shape[1]
+        return jnp.zeros(d, places.dtype), jnp.zeros((d, d), places.dtype)
+
+
+class ScaledBox(AbstractBox):
+    """Moves with the mean and stretches with the spread along each axis."""
+
+    @override
+    def motion(
+        self,
+        places: Float[Array, "n d"],
+        velocities: Float[Array, "n d"],
+        weights: Float[Array, " n"],
+    ) -> tuple[Float[Array, " d"], Float[Array, "d d"]]:
+        mean, drift = weights @ places, weights @ velocities
+        z = places - mean[None]
+        rates = weights @ (z * velocities) / (weights @ z**2)
+        return drift - rates * mean, jnp.diag(rates)
+
+
+class AffineBox(AbstractBox):
+    r"""Moves with mean and covariance: $R$ fits $u$ best in $L^2(\mu)$.
+
+    The relative flow leaves both as they are. Under an affine field it stands still, so
+    that a Gaussian is moved without any error of the grid.
+    """
+
+    @override
+    def motion(
+        self,
+        places: Float[Array, "n d"],
+        velocities: Float[Array, "n d"],
+        weights: Float[Array, " n"],
+    ) -> tuple[Float[Array, " d"], Float[Array, "d d"]]:
+        mean, drift = weights @ places, weights @ velocities
+        z = places - mean[None]
+        moved = (weights[:, None] * z).T @ velocities
+        R = jnp.linalg.solve((weights[:, None] * z).T @ z, moved).T
+        return drift - R @ mean, R

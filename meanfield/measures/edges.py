@@ -1,0 +1,73 @@
+"""Edges of cells along an axis, and averages of functions over cells."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from jaxtyping import Float
+
+from meanfield.errors import InvalidInputError
+
+GAUSS = 5  # nodes in a cell and along an axis: exact to degree nine
+
+
+def even(
+    low: float | int, high: float | int, cells: int
+) -> Float[np.ndarray, " faces"]:
+    """Edges of cells of one width.
+
+    Raises:
+        InvalidInputError: if `low` is not below `high`, or there is no cell.
+    """
+    _check(low, high, cells)
+    return np.linspace(low, high, cells + 1)
+
+
+def graded(
+    low: float | int, high: float | int, cells: int, *, ratio: float | int = 10.0
+) -> Float[np.ndarray, " faces"]:
+    r"""Edges that lie `ratio` times closer in the middle than at the ends.
+
+    $\sinh$-stretched, so that neighbouring widths differ by little.
+
+    Raises:
+        InvalidInputError: as for `even`, or if `ratio` is below one.
+    """
+    _check(low, high, cells)
+    if not (np.isfinite(ratio) and ratio >= 1):
+        raise InvalidInputError(f"`ratio` must be at least 1; got {ratio}.")
+    steepness = np.arccosh(ratio)  # the slope of sinh(a s) grows by cosh(a)
+    s = np.linspace(-1, 1, cells + 1)
+    stretched = s if steepness == 0 else np.sinh(steepness * s) / np.sinh(steepness)
+    return (low + high) / 2 + (high - low) / 2 * stretched
+
+
+def averages(
+    density: Callable[[np.ndarray], np.ndarray],
+    edges: Sequence[Float[np.ndarray, "..."]],
+) -> Float[np.ndarray, "*cells"]:
+    """Averages of a function over the cells, by Gauss quadrature in each.
+
+    Args:
+        density: of points (m, d), to m values.
+        edges: of the cells along each axis.
+    """
+    u, w = np.polynomial.legendre.leggauss(GAUSS)
+    nodes = [
+        ((e[1:] + e[:-1])[:, None] + np.diff(e)[:, None] * u).ravel() / 2 for e in edges
+    ]
+    x = np.stack(np.meshgrid(*nodes, indexing="ij"), axis=-1)
+    values = np.asarray(density(x.reshape(-1, len(nodes)))).reshape(x.shape[:-1])
+    for axis in range(len(nodes)):
+        folded = np.moveaxis(values, axis, -1)
+        folded = folded.reshape(*folded.shape[:-1], -1, GAUSS) @ (w / 2)
+        values = np.moveaxis(folded, -1, axis)
+    return values
+
+
+def _check(low: float | int, high: float | int, cells: int) -> None:
+    if not (np.isfinite(low) and np.isfinite(high) and low < high):
+        raise InvalidInputError(
+            f"A grid reaches from a number to a larger one; got {low} and {high}."
+        )
+    if cells < 1:
+        raise InvalidInputError(f"A grid needs cells; got {cells}.")

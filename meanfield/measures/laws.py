@@ -1,0 +1,139 @@
+"""The densities that named initial clouds are drawn from."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Float
+from scipy.special import gammaln, ive
+
+from meanfield._registry import Registry
+from meanfield._typing import PRNGKey
+from meanfield.errors import InvalidInputError
+
+from .sampling import BLUR_MOONS, BLUR_RING, DEVIATION, clouds, mixture_centres
+
+Values = Float[np.ndarray, " m"]
+TAILS = 8.0  # standard deviations beyond which a Gaussian has a mass of 1e-15
+ARC = 96  # nodes along half a circle: the blurred one is met to 1e-13
+
+
+class Law(NamedTuple):
+    """A probability density with its first moments.
+
+    Attributes:
+        density: of points (m, d).
+        half_width: of a box about the mean, in standard deviations along an axis, that
+            holds the density and leaves it room to change its shape.
+    """
+
+    density: Callable[[Float[np.ndarray, "m d"]], Values]
+    mean: Float[np.ndarray, " d"]
+    covariance: Float[np.ndarray, "d d"]
+    half_width: float
+
+
+laws: Registry[Callable[..., Law]] = Registry("initial density")
+
+
+@laws.register("gaussian")
+@laws.register("antithetic")
+def gaussian(d: int, *, key: PRNGKey) -> Law:
+    """The standard normal density."""
+    del key
+    return normal(d)
+
+
+@laws.register("ball")
+def ball(d: int, *, key: PRNGKey) -> Law:
+    """The uniform density on the unit ball."""
+    del key
+    volume = np.exp(d / 2 * np.log(np.pi) - gammaln(d / 2 + 1))
+    density = lambda x: (np.sum(x**2, axis=1) < 1) / volume
+    return Law(density, np.zeros(d), np.eye(d) / (d + 2), 2 * np.sqrt(d + 2))
+
+
+@laws.register("ring")
+def ring(d: int, *, key: PRNGKey) -> Law:
+    r"""A unit circle blurred by a Gaussian: $(2\pi b^2)^{-1}e^{-(r^2+1)/2b^2}I_0$."""
+    del key
+    _plane(d, "ring")
+
+    def density(x: np.ndarray) -> np.ndarray:
+        r = np.hypot(x[:, 0], x[:, 1])
+        bell = np.exp(-((r - 1) ** 2) / (2 * BLUR_RING**2))
+        return bell * ive(0, r / BLUR_RING**2) / (2 * np.pi * BLUR_RING**2)
+
+    covariance = (0.5 + BLUR_RING**2) * np.eye(2)
+    return Law(density, np.zeros(2), covariance, 2.5)
+
+
+@laws.register("moons")
+def moons(d: int, *, key: PRNGKey) -> Law:
+    """Two half circles, blurred: a mixture of Gaussians at nodes along them."""
+    del key
+    _plane(d, "moons")
+    nodes, weights = np.polynomial.legendre.leggauss(ARC)
+    angle = np.pi * (nodes + 1) / 2
+    arc = np.stack([np.cos(angle) - 0.5, np.sin(angle) - 0.25], axis=1)
+    return _mixed(np.concatenate([arc, -arc]), np.tile(weights, 2), BLUR_MOONS, 3.5)
+
+
+@laws.register("mixture")
+def mixture(d: int, *, key: PRNGKey) -> Law:
+    """Equal Gaussians about the centres that the cloud of the same key has."""
+    centre_key, _ = jax.random.split(key)
+    centres = np.asarray(mixture_centres(d, key=centre_key), float)
+    return _mixed(centres, np.ones(len(centres)), DEVIATION, 6.0)
+
+
+def normal(d: int) -> Law:
+    """The standard normal law."""
+    return Law(lambda x: _normal(x, 1.0), np.zeros(d), np.eye(d), TAILS)
+
+
+def law(name: str, d: int, *, key: PRNGKey) -> Law:
+    """The law of the cloud called `name`, drawn with the same key.
+
+    Raises:
+        InvalidInputError: if this cloud has no density.
+        UnknownNameError: if there is no such cloud.
+    """
+    if name not in laws:
+        clouds[name]  # which has its own line for a name that is not known
+        raise InvalidInputError(
+            f"The cloud `{name}` has no density on a grid; these have one: "
+            f"{', '.join(laws)}."
+        )
+    return laws[name](d, key=key)
+
+
+def _mixed(
+    centres: Float[np.ndarray, "k d"], weights: np.ndarray, blur: float, width: float
+) -> Law:
+    """Gaussians of one deviation about weighted centres."""
+    shares = weights / np.sum(weights)
+    mean = shares @ centres
+    z = centres - mean
+    covariance = (shares[:, None] * z).T @ z + blur**2 * np.eye(len(mean))
+
+    def density(x: np.ndarray) -> np.ndarray:
+        total = np.zeros(len(x))
+        for share, centre in zip(shares, centres, strict=True):
+            total += share * _normal(x - centre, blur)
+        return total
+
+    return Law(density, mean, covariance, width)
+
+
+def _normal(x: Float[np.ndarray, "m d"], deviation: float) -> Values:
+    norm = (2 * np.pi * deviation**2) ** (x.shape[1] / 2)
+    return np.exp(-np.sum(x**2, axis=1) / (2 * deviation**2)) / norm
+
+
+def _plane(d: int, name: str) -> None:
+    if d != 2:
+        raise InvalidInputError(
+            f"The cloud `{name}` has a density in the plane; got d = {d}."
+        )

@@ -1,0 +1,85 @@
+"""Representations of one flow beside each other: their gaps, and their states."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from ._overlay import draw_states
+from ._panels import annotate, titled_figure
+from ._style import CYCLE, GREY, style
+
+_PANELS = {
+    "mean_gap": r"mean: $|\alpha - \beta| / (\mathrm{tr}\,S)^{1/2}$",
+    "covariance_gap": r"covariance: $|\Sigma - S| / |S|$",
+    "distance_gap": r"distance $/ (\mathrm{tr}\,S)^{1/2}$",
+}
+_DECADES = 1e-12  # of the largest gap: what lies below is rounding
+
+
+@style()
+def draw_comparison(
+    gaps: xr.Dataset,
+    states: Mapping[str, xr.Dataset],
+    labels: Mapping[str, str] | None = None,
+) -> Figure:
+    """Gaps of every two representations over time, and their states over each other.
+
+    Args:
+        gaps: `mean_gap`, `covariance_gap`, `distance_gap` by pair and time, the first
+            two with what is `…_allowed`, and the time of `parting` of each pair.
+        states: the run of each representation, by name.
+        labels: what they are called; their names if `None`.
+    """
+    figure = titled_figure(gaps, (11.0, 7.6))
+    rows = figure.add_gridspec(2, 1, height_ratios=[1.0, 1.25])
+    top, bottom = (figure.add_subfigure(rows[i]) for i in range(2))
+    for axes, (name, label) in zip(top.subplots(1, 3), _PANELS.items(), strict=True):
+        _gap(axes, gaps, name)
+        axes.set(xlabel="time $t$")
+        axes.set_title(label, fontsize=10)
+    _key(top.axes[0], gaps)
+    note = draw_states(bottom, states, labels or {name: name for name in states})
+    annotate(figure, *_notes(gaps), note)
+    return figure
+
+
+def _gap(axes: Axes, gaps: xr.Dataset, name: str) -> None:
+    """One gap of every pair over time, with what is allowed and the partings."""
+    times = gaps["time"].values
+    values = gaps[name].transpose("pair", "time").values
+    with np.errstate(invalid="ignore"):
+        shown = np.where(values > _DECADES * np.nanmax(values), values, np.nan)
+    if np.isfinite(shown).any():
+        axes.set_yscale("log")
+    allowed = name.replace("_gap", "_allowed")
+    for row, colour in zip(range(len(shown)), CYCLE, strict=False):
+        axes.plot(times, shown[row], color=colour, marker="o", markersize=2.5)
+        if allowed in gaps:
+            limit = gaps[allowed].transpose("pair", "time").values[row]
+            axes.plot(times, limit, color=colour, dashes=(4, 3), linewidth=0.9)
+        parting = float(gaps["parting"].values[row])
+        if np.isfinite(parting):
+            axes.axvline(parting, color=colour, linestyle=":", linewidth=1.0)
+    axes.grid(visible=True, axis="y")
+
+
+def _key(axes: Axes, gaps: xr.Dataset) -> None:
+    pairs = [str(pair) for pair in gaps["pair"].values]
+    handles = [
+        Line2D([], [], color=colour, marker="o", markersize=2.5, label=pair)
+        for pair, colour in zip(pairs, CYCLE, strict=False)
+    ]
+    handles.append(Line2D([], [], color=GREY, dashes=(4, 3), label="allowed"))
+    if np.isfinite(gaps["parting"].values).any():
+        handles.append(Line2D([], [], color=GREY, linestyle=":", label="parting"))
+    axes.legend(handles=handles, fontsize=8)
+
+
+def _notes(gaps: xr.Dataset) -> list[str]:
+    how = list(dict.fromkeys(np.atleast_1d(gaps.attrs.get("how", ())).tolist()))
+    named = [f"distance: {', '.join(how)}"] if how else []
+    return [*map(str, np.atleast_1d(gaps.attrs.get("verdicts", ())).tolist()), *named]

@@ -1,0 +1,195 @@
+"""One spec in several representations, run beside each other."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from meanfield.errors import InvalidInputError, MeanfieldError, NotClosedError
+from meanfield.measures import Gaussian
+from meanfield.measures.laws import law
+from meanfield.spec import GRID_KEYS, NOT_ON_GRIDS, RunSpec, parse
+
+from ._build import dimension
+from ._execute import Progress, Result, execute
+from ._parameters import Draw, square, vector
+from ._run import start
+
+MEASURES = ("points", "gaussian", "grid")
+FRAMES = 21  # unless the spec says how many
+RTOL = 1e-6  # unless the spec says so: far below the gaps that are told apart
+RTOL_OF_MODELS = 1e-3  # hundreds of dimensions: a step takes a second
+GAUSSIAN = ("gaussian", "antithetic")  # clouds that are drawn from a Gaussian
+_ONLY = {"gaussian": ("projected",), "grid": GRID_KEYS}  # keys of one measure alone
+
+Report = Callable[[str], Callable[[Progress], None]]
+
+
+@dataclass(frozen=True)
+class Side:
+    """A spec in one representation.
+
+    Attributes:
+        measure: `points`, `gaussian` or `grid`.
+        spec: what is run.
+        notes: what was changed for it, in a line each.
+        from_law: whether it starts from the law of the start, or from `n` tokens.
+        is_exact: whether this representation can follow the flow exactly: not a
+            Gaussian that is projected, or stands for a start that is none.
+    """
+
+    measure: str
+    spec: RunSpec
+    notes: tuple[str, ...] = ()
+    from_law: bool = True
+    is_exact: bool = True
+
+    @property
+    def label(self) -> str:
+        """What it is, in words that say where it is an approximation."""
+        return self.spec.moved
+
+
+@dataclass(frozen=True)
+class Sides:
+    """The representations that can take a spec, and a line for each that cannot."""
+
+    taken: tuple[Side, ...]
+    left_out: tuple[str, ...]
+
+
+def sides(spec: RunSpec, measures: Sequence[str]) -> Sides:
+    """What a spec is in each representation; refused where fewer than two are left.
+
+    A Gaussian whose attention does not keep it one is projected. Starts are the same
+    law for all, unless it has no moments in closed form: then the Gaussian has those of
+    the tokens.
+
+    Raises:
+        InvalidInputError: if measures are unknown, or fewer than two of them can take
+            the spec.
+    """
+    _check(spec, measures)
+    taken, left = [], []
+    for measure in measures:
+        try:
+            taken.append(_side(spec, measure))
+        except MeanfieldError as error:
+            left.append(f"{measure} is left out: {error}")
+    if len(taken) < 2:
+        raise InvalidInputError(
+            f"A comparison needs two measures that can take the spec. {' '.join(left)}"
+        )
+    return Sides(tuple(taken), tuple(left))
+
+
+def run_sides(
+    found: Sides, folder: Path, report: Report | None = None
+) -> dict[str, Result]:
+    """Runs each side into `folder/MEASURE.zarr`.
+
+    Raises:
+        InvalidInputError: if one of them is taken.
+        ResourceError: if memory, disk or folder will not do.
+    """
+    results = {}
+    for side in found.taken:
+        told = None if report is None else report(side.measure)
+        out = folder / f"{side.measure}.zarr"
+        results[side.measure] = execute(side.spec, out=out, report=told)
+    return results
+
+
+def _check(spec: RunSpec, measures: Sequence[str]) -> None:
+    unknown = [m for m in measures if m not in MEASURES]
+    if unknown or len(set(measures)) < max(2, len(measures)):
+        raise InvalidInputError(
+            "`measures` must be two or three of points, gaussian and grid, such as "
+            f"`points,gaussian`; got `{','.join(measures)}`."
+        )
+    if spec.is_family:
+        raise InvalidInputError(
+            "A comparison follows one flow: leave out `draws` and `starts`."
+        )
+
+
+def _side(spec: RunSpec, measure: str) -> Side:
+    """A spec for one measure, tried.
+
+    Raises:
+        MeanfieldError: if that measure cannot take it.
+    """
+    side = _with_start(_for_measure(spec, measure))
+    try:
+        start(side.spec)
+    except NotClosedError:
+        own = parse({**side.spec.as_json(), "projected": True})
+        start(own)
+        note = "the attention does not keep Gaussians: its projection is moved instead"
+        return replace(side, spec=own, notes=(*side.notes, note), is_exact=False)
+    return side
+
+
+def _for_measure(spec: RunSpec, measure: str) -> Side:
+    """The keys that a measure takes, with a note for each that it has no use for."""
+    values = {**spec.as_json(), "measure": measure}
+    values.pop("observe", None)
+    if not {"frames", "times", "dt"} & values.keys():
+        values["frames"] = FRAMES
+    if measure != "grid" and not {"rtol", "dt"} & values.keys():
+        values["rtol"] = RTOL if spec.model is None else RTOL_OF_MODELS
+    for only, keys in _ONLY.items():
+        for key in keys if measure != only else ():
+            values.pop(key, None)
+    idle = [k for k in NOT_ON_GRIDS if k != "model" and k in values]
+    if measure != "grid" or not idle:
+        return Side(measure, parse(values))
+    kept = {key: value for key, value in values.items() if key not in idle}
+    return Side(measure, parse(kept), (f"steps by its own rule: no {', '.join(idle)}",))
+
+
+def _with_start(side: Side) -> Side:
+    """A side that starts from the law of the start where it can."""
+    spec = side.spec
+    given = spec.model is not None or spec.source is not None
+    given |= spec.init.startswith("@")
+    if side.measure == "points":
+        return side
+    if given:
+        note = {"gaussian": "starts with the moments of the tokens"}
+        notes = (*side.notes, note.get(side.measure, "starts as the tokens, blurred"))
+        exact = side.is_exact and side.measure != "gaussian"
+        return replace(side, notes=notes, from_law=False, is_exact=exact)
+    if side.measure == "grid":
+        return side
+    return _gaussian_start(side)
+
+
+def _gaussian_start(side: Side) -> Side:
+    """A Gaussian with the moments of the law of a cloud, or else of its tokens."""
+    spec, d = side.spec, dimension(side.spec)
+    exact = spec.init in GAUSSIAN
+    draw = Draw(spec.seed)
+    try:
+        found = law(spec.init, d, key=draw.key("init"))
+    except InvalidInputError:
+        note = f"starts with the moments of the {spec.n} tokens"
+        notes = (*side.notes, note)
+        return replace(side, notes=notes, from_law=False, is_exact=False)
+    frame = Gaussian.from_moments(
+        vector("mean", spec.mean, d), square("cov", spec.cov, d, draw)
+    )
+    F = np.asarray(frame.factor, float)
+    mean = np.asarray(frame.mean, float) + F @ found.mean
+    covariance = F @ found.covariance @ F.T
+    values: dict[str, Any] = {
+        **spec.as_json(),
+        "init": "gaussian",
+        "mean": mean.tolist(),
+        "cov": covariance.tolist(),
+    }
+    notes = () if exact else (f"starts with the mean and covariance of `{spec.init}`",)
+    own = parse(values)
+    return replace(side, spec=own, notes=(*side.notes, *notes), is_exact=exact)

@@ -1,0 +1,96 @@
+"""What a spec says of a grid: its cells, their box, and its steps."""
+
+import math
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PositiveFloat,
+    PositiveInt,
+)
+
+
+class Strict(BaseModel):
+    """A frozen model that refuses keys it does not know, and what is not finite."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+def _cell_count(value: Any) -> Any:
+    """One number of cells, or one for each of two axes."""
+    each = value if isinstance(value, list) else [value]
+    whole = all(type(n) is int and n > 0 for n in each)
+    if value is not None and not (whole and 0 < len(each) <= 2):
+        raise ValueError("must be a whole number of cells, or a list of two")
+    return value
+
+
+def _intervals(value: Any) -> Any:
+    """The ends of an interval, or of one for each of two axes."""
+    rows = value if isinstance(value, list) else [value]
+    pairs = [row if isinstance(row, list) else rows for row in rows]
+    good = all(len(p) == 2 and all(map(_is_finite, p)) for p in pairs)
+    if value is not None and not (rows and good and all(p[0] < p[1] for p in pairs)):
+        raise ValueError("must be LOW,HIGH, increasing, or a list of two such pairs")
+    return value
+
+
+def _is_finite(x: object) -> bool:
+    if isinstance(x, bool) or not isinstance(x, int | float):
+        return False
+    return math.isfinite(x)
+
+
+class GridSpec(Strict):
+    """The keys that only a density on a grid has."""
+
+    cells: Annotated[
+        int | list[int] | None,
+        BeforeValidator(_cell_count),
+        Field(description="cells of a grid, along all axes or each; 400, or 128 × 128"),
+    ] = None
+    half_width: Annotated[
+        PositiveFloat | None,
+        Field(
+            description="of its box, in standard deviations of the start; 8 if normal"
+        ),
+    ] = None
+    domain: Annotated[
+        list[float] | list[list[float]] | None,
+        BeforeValidator(_intervals),
+        Field(description="its box instead, as -6,6 or [[-6,6],[-4,4]]; then `fixed`"),
+    ] = None
+    grading: Annotated[
+        float,
+        Field(ge=1, description="how many times wider its outer cells are than inner"),
+    ] = 1.0
+    box: Annotated[
+        Literal["affine", "scaled", "fixed"] | None,
+        Field(
+            description="how the box moves: with the covariance (`affine`), the spread "
+            "along each axis (`scaled`), or not at all (`fixed`)"
+        ),
+    ] = None
+    bandwidth: Annotated[
+        PositiveFloat | None,
+        Field(
+            description="of the kernels that blur given tokens into a density, in "
+            "standard deviations; by Scott's rule"
+        ),
+    ] = None
+    positions: Annotated[
+        PositiveInt | None,
+        Field(description="layers of a masked grid, one for each position; 16"),
+    ] = None
+    cfl: Annotated[
+        float | None,
+        Field(
+            gt=0, le=1, description="steps of a grid, of the longest stable one; 0.8"
+        ),
+    ] = None
+
+
+GRID_KEYS = tuple(GridSpec.model_fields)

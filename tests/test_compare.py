@@ -1,0 +1,152 @@
+"""Comparisons of representations: who takes part, how far apart, when and why."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+from matplotlib.figure import Figure
+
+from meanfield import runs
+from meanfield.plotting import draw_comparison, save
+from meanfield.spec import parse
+from tests.conftest import Finished
+
+Run = Callable[..., Finished]
+BASE = {"A": -1.0, "V": 1.0, "t": 0.5, "n": 200, "frames": 3, "rtol": 1e-5}
+
+
+@pytest.fixture(scope="module")
+def softmax(tmp_path_factory: pytest.TempPathFactory) -> runs.Comparison:
+    """Three representations of what all three follow."""
+    folder = tmp_path_factory.mktemp("softmax")
+    spec = parse({**BASE, "mean": 0.5, "measure": "gaussian"})
+    return runs.compare(spec, ("points", "gaussian", "grid"), folder)
+
+
+def test_gaussian_and_grid_follow_the_closed_form(softmax: runs.Comparison) -> None:
+    """Σ' = -2Σ² and α' = α - Σα, so Σ = 1/(1 + 2t) and α = ½ eᵗ (1 + 2t)^-½."""
+    t = softmax.paths["grid"].times
+    for measure, tolerance in (("gaussian", 1e-4), ("grid", 1e-4)):
+        moments = [runs.moments_of(mu) for mu in softmax.paths[measure].measures]
+        means, variances = (np.array([np.ravel(m)[0] for m in part])
+                            for part in zip(*moments, strict=True))  # fmt: skip
+        np.testing.assert_allclose(variances, 1 / (1 + 2 * t), rtol=tolerance)
+        exact = 0.5 * np.exp(t) / np.sqrt(1 + 2 * t)
+        np.testing.assert_allclose(means, exact, rtol=tolerance)
+    last = softmax.gaps[-1]
+    assert last.pair == ("gaussian", "grid")
+    assert last.parting is None
+    assert last.how == "quantiles"
+
+
+def test_gaps_are_what_numpy_makes_of_the_states(softmax: runs.Comparison) -> None:
+    gap = softmax.gaps[0]
+    x = np.asarray(softmax.paths["points"].measures[-1].coordinates)[:, 0]
+    mean, factor = map(np.asarray, softmax.paths["gaussian"].measures[-1].coordinates)
+    s = float(factor[0, 0] ** 2)
+    assert gap.mean[-1] == pytest.approx(abs(x.mean() - mean[0]) / s**0.5)
+    assert gap.covariance[-1] == pytest.approx(abs(x.var() - s) / s)
+    assert gap.allowed[0] == pytest.approx(3 / 200**0.5)
+    assert gap.allowed[1] == pytest.approx(3 * (2 / 200) ** 0.5)
+    assert "200 tokens have a sampling error" in gap.verdict
+
+
+def test_the_picture_draws_every_pair(softmax: runs.Comparison, tmp_path: Path) -> None:
+    t = np.array([0.0, 1.0])
+    x = np.random.default_rng(0).normal(size=(2, 50, 2))
+    tokens = xr.Dataset(
+        {"x": (("time", "token", "coord"), x),
+         "weight": ("token", np.full(50, 0.02))},
+        {"time": t}, {"kind": "points"},
+    )  # fmt: skip
+    gaussian = xr.Dataset(
+        {"mean": (("time", "coord"), np.zeros((2, 2))),
+         "factor": (("time", "coord", "rank"), np.stack([np.eye(2), 2 * np.eye(2)]))},
+        {"time": t}, {"kind": "gaussian"},
+    )  # fmt: skip
+    figure = draw_comparison(
+        softmax.dataset(), {"points": tokens, "gaussian": gaussian}
+    )
+    assert isinstance(figure, Figure)
+    assert [len(axes.lines) > 0 for axes in figure.axes[:3]] == [True] * 3
+    assert all(path.stat().st_size > 5_000 for path in save(figure, tmp_path / "both"))
+
+
+def test_from_the_command_line_a_closure_parts_from_the_density(
+    cli: Run, tmp_path: Path
+) -> None:
+    """Sigmoid attention: the Gaussian is projected, and says so; all else goes on."""
+    done = cli(
+        "compare", "--attention", "sigmoid", "--A=-1", "--V", "1", "--t", "1",
+        "--n", "100", "--frames", "3", "--cells", "100", "--out", "both", "--json",
+        "--measures", "gaussian,grid",
+    )  # fmt: skip
+    assert done.code == 0
+    found = json.loads(done.out)
+    assert "approximation" in found["measures"]["gaussian"]["label"]
+    pair = found["pairs"][0]
+    assert pair["parting"]["time"] > 0
+    assert "the closure is an approximation" in pair["verdict"]
+    assert found["measures"]["grid"]["outflow"] < 1e-6
+    record = json.loads((tmp_path / "both" / "comparison.json").read_text())
+    assert record["pairs"] == found["pairs"]
+    assert (tmp_path / "both" / "comparison.png").stat().st_size > 10_000
+    assert (tmp_path / "both" / "gaussian.zarr" / "commit.json").exists()
+
+
+def test_what_cannot_take_the_spec_is_left_out_with_a_line(cli: Run) -> None:
+    done = cli(
+        "compare", "--A=-1", "--V", "1", "--d", "3", "--t", "0.1", "--n", "40",
+        "--frames", "2", "--rtol", "1e-3",
+    )  # fmt: skip
+    assert done.code == 0
+    assert "grid is left out: A grid has one or two dimensions" in done.err
+    assert "points and gaussian stay together" in done.out
+    assert "linear programme" in done.out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--measures", "points"), "two or three of points, gaussian and grid"),
+        (("--measures", "points,densities"), "points,densities"),
+        (("--measures", "points,gaussian", "--draws", "3"), "leave out `draws`"),
+        (("--d", "3", "--measures", "gaussian,grid"), "needs two measures"),
+        (("--mask", "causal", "--measures", "points,gaussian"), "gaussian is left out"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_in_a_line(
+    cli: Run, options: tuple[str, ...], message: str
+) -> None:
+    done = cli("compare", "--A=-1", *options)
+    assert done.code == 2
+    assert message in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_starts_share_a_law_or_else_say_what_they_share() -> None:
+    """A ball of variance 1/3 on the line, scaled by 4; tokens on a circle."""
+    found = runs.sides(
+        parse({**BASE, "init": "ball", "cov": 4.0}), ("points", "gaussian")
+    )
+    own = next(side for side in found.taken if side.measure == "gaussian")
+    assert np.ravel(own.spec.cov)[0] == pytest.approx(4 / 3)
+    assert own.from_law
+    assert not own.is_exact
+    circle = parse({**BASE, "init": "sphere", "d": 2})
+    own = runs.sides(circle, ("points", "gaussian")).taken[1]
+    assert not own.from_law
+    assert "moments of the 200 tokens" in own.notes[0]
+
+
+def test_masked_tokens_and_layers_keep_their_positions(tmp_path: Path) -> None:
+    spec = parse(
+        {**BASE, "mask": "causal", "measure": "grid", "cells": 60, "positions": 4,
+         "rtol": None, "t": 0.2, "frames": 2}
+    )  # fmt: skip
+    found = runs.compare(spec, ("points", "grid"), tmp_path)
+    assert found.gaps[0].how == "conditional, quantiles"
+    assert np.all(found.gaps[0].distance < 0.5)

@@ -1,0 +1,278 @@
+"""Distances against linear programmes, closed forms and quadrature."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.linalg import sqrtm
+from scipy.optimize import linprog
+from scipy.stats import norm
+
+from meanfield.distances import conditional, nearest, quantised, sliced, wasserstein
+from meanfield.errors import InvalidInputError, UnsupportedError
+from meanfield.measures import AbstractMeasure, Gaussian, Grid, Points
+from meanfield.measures.edges import even, graded
+
+SQUARE = np.array([[1.3, 0.4], [0.4, 0.6]])
+
+
+def programme(x: np.ndarray, v: np.ndarray, y: np.ndarray, w: np.ndarray) -> float:
+    """W₂ by brute force: the linear programme over all plans, by SciPy."""
+    cost = np.sum((x[:, None] - y[None]) ** 2, axis=-1)
+    rows = np.kron(np.eye(len(x)), np.ones(len(y)))
+    columns = np.kron(np.ones(len(x)), np.eye(len(y)))
+    solved = linprog(
+        cost.ravel(),
+        A_eq=np.vstack([rows, columns]),
+        b_eq=np.concatenate([v, w]),
+        method="highs",
+    )
+    return float(np.sqrt(solved.fun))
+
+
+def tokens(rng: np.random.Generator, n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
+    w = rng.uniform(0.1, 1, n)
+    return rng.normal(size=(n, d)), w / w.sum()
+
+
+def gaussian(mean: float, variance: float) -> Gaussian:
+    return Gaussian.from_moments([mean], [[variance]])
+
+
+def grid(mean: float, deviation: float, cells: int = 200) -> Grid:
+    pdf = lambda x: norm.pdf(x[:, 0], mean, deviation)
+    reach = 8 * deviation
+    return Grid.from_function([even(mean - reach, mean + reach, cells)], pdf)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_tokens_are_as_far_as_the_linear_programme_says(
+    rng: np.random.Generator, d: int
+) -> None:
+    (x, v), (y, w) = tokens(rng, 7, d), tokens(rng, 5, d)
+    found = wasserstein(Points.weighted(x, v), Points.weighted(y, w))
+    assert found.value == pytest.approx(programme(x, v, y, w), rel=1e-7)
+    assert found.error == 0
+
+
+def test_excluded_tokens_do_not_count(rng: np.random.Generator) -> None:
+    for d in (1, 2):
+        (x, v), (y, w) = tokens(rng, 6, d), tokens(rng, 5, d)
+        far, none = np.vstack([x, 1e3 * np.ones((1, d))]), np.append(v, 0)
+        found = wasserstein(Points.weighted(far, none), Points.weighted(y, w))
+        assert found.value == pytest.approx(programme(x, v, y, w), rel=1e-7)
+
+
+def test_far_from_the_origin_no_digits_are_lost(rng: np.random.Generator) -> None:
+    (x, v), (y, w) = tokens(rng, 7, 2), tokens(rng, 5, 2)
+    near = wasserstein(Points.weighted(x, v), Points.weighted(y, w))
+    far = wasserstein(Points.weighted(x + 1e6, v), Points.weighted(y + 1e6, w))
+    assert far.value == pytest.approx(near.value, rel=1e-8)  # x itself: 1e-10
+
+
+def test_a_gaussian_and_tokens_on_the_line(rng: np.random.Generator) -> None:
+    """Against SciPy's quadrature between the quantiles that part the tokens."""
+    x, w = tokens(rng, 9, 1)
+    order = np.argsort(x[:, 0])
+    z = norm.ppf(np.append(0, np.cumsum(w[order])).clip(0, 1)).clip(-12, 12)
+    parts = [
+        quad(lambda t, a=a: (a - 0.3 - t * 1.7**0.5) ** 2 * norm.pdf(t), low, high)[0]
+        for a, low, high in zip(x[order, 0], z, z[1:], strict=True)
+    ]
+    found = wasserstein(Points.weighted(x, w), gaussian(0.3, 1.7))
+    assert found.value == pytest.approx(np.sqrt(np.sum(parts)), rel=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [("gaussian", "gaussian"), ("grid", "gaussian"), ("grid", "grid")],
+)
+def test_normal_laws_on_the_line(left: str, right: str) -> None:
+    """|α - β|² + (σ - τ)², to what 200 cells leave of it."""
+    make = {
+        "gaussian": lambda m, s: gaussian(m, s**2),
+        "grid": lambda m, s: grid(m, s),
+    }
+    found = wasserstein(make[left](0.2, 1.1), make[right](-0.1, 0.6))
+    assert found.value == pytest.approx(np.hypot(0.3, 0.5), rel=2e-5)
+
+
+def test_a_density_is_near_its_own_gaussian() -> None:
+    """Cells cost h²/24 in deviation; interpolated masses 1/64 of that and less."""
+    gaps = [
+        wasserstein(grid(0.4, 1.3, n), gaussian(0.4, 1.69)).value for n in (100, 200)
+    ]
+    assert gaps[1] < 1e-4
+    assert gaps[0] / gaps[1] > 3.5  # second order at least
+
+
+def test_graded_cells_and_axes_that_point_backwards() -> None:
+    pdf = lambda x: norm.pdf(x[:, 0]) * (1 + 0.5 * np.sin(x[:, 0]))
+    one = Grid.from_function([graded(-8.0, 8.0, 300)], pdf)
+    flipped = lambda x: pdf(-x)
+    other = Grid.from_function([even(-8.0, 8.0, 400)], flipped)
+    back = one.at(one.state._replace(axes=-one.state.axes))
+    assert wasserstein(one, other).value > 0.3
+    assert wasserstein(back, other).value < 3e-4
+
+
+def test_gaussians_in_the_plane(rng: np.random.Generator) -> None:
+    mean, other = rng.normal(size=2), np.diag([0.3, 2.0])
+    root = np.real(sqrtm(SQUARE))
+    cross = np.real(sqrtm(root @ other @ root))
+    expected = np.sqrt(mean @ mean + np.trace(SQUARE + other - 2 * cross))
+    found = wasserstein(
+        Gaussian.from_moments(mean, SQUARE), Gaussian.from_moments([0, 0], other)
+    )
+    assert found.value == pytest.approx(expected, rel=1e-10)
+
+
+def plane(mean: np.ndarray, cells: int) -> Grid:
+    precision = np.linalg.inv(SQUARE)
+    density = lambda x: np.exp(
+        -np.einsum("ni,ij,nj->n", x - mean, precision, x - mean) / 2
+    )
+    values = [even(-7.0, 7.0, cells)] * 2
+    x = np.stack(
+        np.meshgrid(*[(e[1:] + e[:-1]) / 2 for e in values], indexing="ij"), -1
+    )
+    return Grid.from_density(values, density(x.reshape(-1, 2)).reshape(cells, cells))
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "grid"])
+def test_a_density_in_the_plane_is_a_known_way_from_translated_tokens(
+    kind: str,
+) -> None:
+    """A translate is |a| away, to within the error that is reported."""
+    zero, away = np.zeros(2), np.array([0.9, -0.7])
+    own = {"gaussian": Gaussian.from_moments(zero, SQUARE), "grid": plane(zero, 96)}
+    atoms = quantised(Gaussian.from_moments(zero, SQUARE), 900)
+    moved = Points.weighted(atoms.x + away, atoms.w)
+    found = wasserstein(own[kind], moved)
+    assert found.how == "linear programme"
+    assert abs(found.value - np.hypot(*away)) <= found.error + atoms.error
+    assert found.error < 0.2
+    rays = sliced(own[kind], moved)
+    assert abs(rays.value - np.hypot(*away)) <= 4 * rays.error + 2 * atoms.error
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_atoms_have_the_moments_that_their_error_says(rank: int) -> None:
+    factor = np.random.default_rng(rank).normal(size=(3, rank))
+    mu = Gaussian(jnp.asarray([0.2, 0.1, -1.0]), jnp.asarray(factor))
+    atoms = quantised(mu, 1000)
+    centred = atoms.x - atoms.w @ atoms.x
+    np.testing.assert_allclose(atoms.w @ atoms.x, mu.mean, atol=1e-12)
+    left = np.trace(factor @ factor.T) - np.sum(atoms.w @ centred**2)
+    assert left == pytest.approx(atoms.error**2, rel=1e-9)
+    assert len(atoms.x) <= 1000
+
+
+def test_atoms_of_a_grid_keep_its_variance() -> None:
+    mu = plane(np.array([0.3, 0.0]), 64)
+    atoms = quantised(mu, 300)
+    centred = atoms.x - atoms.w @ atoms.x
+    total = np.sum(atoms.w @ centred**2) + atoms.error**2
+    h = 14 / 64
+    own = np.trace(SQUARE) + 2 * h**2 / 12  # of values at middles, flat in each cell
+    assert total == pytest.approx(own, rel=1e-6)
+
+
+def test_slices_of_a_translate_and_their_standard_error(
+    rng: np.random.Generator,
+) -> None:
+    x, w = tokens(rng, 50, 5)
+    away = rng.normal(size=5)
+    mu, nu = Points.weighted(x, w), Points.weighted(x + away, w)
+    length = float(np.linalg.norm(away))
+    found = [sliced(mu, nu, seed=s) for s in range(20)]
+    values = np.array([f.value for f in found])
+    assert abs(values.mean() - length) < 4 * values.std() / np.sqrt(20) + 0.02 * length
+    errors = np.mean([f.error for f in found])
+    assert errors == pytest.approx(values.std(), rel=0.5)  # 20 draws: ± 16 %
+    x2, v = tokens(rng, 60, 5)
+    other = Points.weighted(x2, v)
+    below = sliced(mu, other)
+    assert below.value - 4 * below.error <= wasserstein(mu, other).value
+
+
+def test_slices_of_gaussians_in_closed_form() -> None:
+    r"""d E(√(θ·Σθ) - √(θ·Tθ))² by quadrature over the circle."""
+    other = np.diag([0.3, 2.0])
+    angle = (np.arange(4000) + 0.5) * np.pi / 4000
+    rays = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    deviations = [
+        np.sqrt(np.einsum("ni,ij,nj->n", rays, S, rays)) for S in (SQUARE, other)
+    ]
+    expected = np.sqrt(2 * np.mean((deviations[0] - deviations[1]) ** 2))
+    found = sliced(
+        Gaussian.from_moments([0, 0], SQUARE),
+        Gaussian.from_moments([0, 0], other),
+        directions=2000,
+    )
+    assert abs(found.value - expected) < 4 * found.error
+    assert found.error < 0.03 * expected
+
+
+def test_positions_are_kept_by_the_conditional_distance(
+    rng: np.random.Generator,
+) -> None:
+    """One token for each position: its own way; two: a plan inside each position."""
+    x, y, s = rng.normal(size=(6, 2)), rng.normal(size=(6, 2)), np.arange(6) / 6
+    own = conditional(Points.uniform(x, position=s), Points.uniform(y, position=s))
+    assert own.value == pytest.approx(np.sqrt(np.mean(np.sum((x - y) ** 2, 1))))
+    pairs = np.repeat([0.2, 0.8], 3)
+    both = [Points.uniform(z, position=pairs) for z in (x, y)]
+    third = np.full(3, 1 / 3)
+    parts = [programme(x[i : i + 3], third, y[i : i + 3], third) for i in (0, 3)]
+    expected = np.sqrt(np.mean(np.square(parts)))
+    assert conditional(*both).value == pytest.approx(expected, rel=1e-7)
+    assert conditional(*both).value >= wasserstein(*both).value
+
+
+def test_layers_of_a_grid_meet_the_tokens_nearest_to_them() -> None:
+    """Normal layers with means s against tokens at the quantiles of N(s + a, 1)."""
+    places = np.array([0.25, 0.75])
+    edges = even(-7.0, 8.0, 300)
+    middles = (edges[1:] + edges[:-1]) / 2
+    mu = Grid.from_density(
+        [edges], np.stack([norm.pdf(middles - s) for s in places]), position=places
+    )
+    s = (np.arange(400) + 0.5) / 400
+    nearest_place = np.where(s < 0.5, 0.25, 0.75)
+    u = np.tile((np.arange(200) + 0.5) / 200, 2)
+    x = norm.ppf(u) + nearest_place + 0.4
+    found = conditional(mu, Points.uniform(x[:, None], position=s))
+    assert found.value == pytest.approx(0.4, rel=2e-2)  # 200 quantiles: tails
+
+
+@pytest.mark.parametrize(
+    ("mu", "nu", "message"),
+    [
+        (gaussian(0, 1), Points.uniform(np.ones((3, 2))), "dimensions"),
+        (Points.uniform(np.ones((2001, 2))), Points.uniform(np.ones((3, 2))), "2001"),
+        (
+            Gaussian.from_moments(np.zeros(5), np.eye(5)),
+            Points.uniform(np.ones((3, 5))),
+            "rank 5",
+        ),
+    ],
+)
+def test_what_has_no_distance_says_so_in_a_line(
+    mu: AbstractMeasure, nu: AbstractMeasure, message: str
+) -> None:
+    with pytest.raises((InvalidInputError, UnsupportedError), match=message) as raised:
+        wasserstein(mu, nu)
+    assert "\n" not in str(raised.value)
+    if message != "dimensions":
+        assert nearest(mu, nu).how == "sliced"
+
+
+def test_positions_must_be_shared(rng: np.random.Generator) -> None:
+    x = rng.normal(size=(10, 1))
+    with pytest.raises(InvalidInputError, match="positions"):
+        conditional(Points.uniform(x), Points.uniform(x))
+    early = Points.uniform(x, position=np.linspace(0, 0.3, 10))
+    late = Points.uniform(x[:2], position=np.array([0.2, 0.9]))
+    with pytest.raises(InvalidInputError, match="law of positions"):
+        conditional(early, late)

@@ -1,0 +1,126 @@
+"""Flows on a line against closed forms, characteristics and their own doubts."""
+
+import functools
+
+import numpy as np
+import pytest
+from grid_reference import (
+    characteristics,
+    line,
+    masses_of,
+    normal,
+    physical_edges,
+    two_bumps,
+)
+from scipy.integrate import solve_ivp
+
+import meanfield
+from meanfield.flows import Status, Trajectory, doubt, flow
+from meanfield.measures import AbstractBox, AffineBox, FixedBox, Grid
+from meanfield.measures.edges import even
+
+RATES = {  # of the variance of a centred Gaussian: 2Ls, with L of each closed form
+    "softmax": lambda s, A: 2 * A * s**2,
+    "contracting": lambda s, A: -2 * A * s**2,  # softmax with V = -1
+    "l2": lambda s, A: 2 * (2 * A * s**2) / (1 + 2 * s),
+    "sinkhorn": lambda s, A: 4 * A * s**2 / (1 + np.sqrt(1 + 4 * A**2 * s**2)),
+}
+
+VARIANT = {"contracting": "softmax"}
+
+
+def variance(name: str, A: float, t: float) -> float:
+    run = solve_ivp(
+        lambda _, s: RATES[name](s, A), (0, t), [1.0], rtol=1e-11, atol=1e-14
+    )
+    return float(run.y[0, -1])
+
+
+@functools.cache
+def run(
+    name: str, A: float, box: AbstractBox, reach: float, t: float
+) -> Trajectory[Grid]:
+    """N(0, 1) on 400 cells; runs of one attention and box share a compilation."""
+    one = np.eye(1)
+    V = -one if name == "contracting" else one
+    attention = meanfield.attentions[VARIANT.get(name, name)](A * one, one, V)
+    start = line(normal(), even(-reach, reach, 400), box=box)
+    return flow(attention, start, np.array([0, t / 2, t]))
+
+
+FIXED, MOVING = FixedBox(), AffineBox()
+CASES = [
+    ("softmax", -1.0, FIXED, 6.0, 1.0, 1e-4),
+    ("softmax", -1.0, MOVING, 6.0, 1.0, 1e-4),
+    ("contracting", 1.0, MOVING, 8.0, 1e3, 1e-3),  # σ falls to a fiftieth
+    ("softmax", 1.0, FIXED, 20.0, 0.2, 1e-3),
+    ("softmax", 1.0, MOVING, 20.0, 0.2, 1e-3),
+    ("l2", -1.0, FIXED, 6.0, 1.0, 1e-4),
+    ("l2", 1.0, FIXED, 12.0, 1.0, 1e-3),
+    ("sinkhorn", -1.0, MOVING, 6.0, 1.0, 1e-4),
+    ("sinkhorn", 1.0, MOVING, 6.0, 1.0, 1e-3),
+]
+
+
+@pytest.mark.parametrize(("name", "A", "box", "reach", "t", "tolerance"), CASES)
+def test_the_variance_is_that_of_the_closed_form(
+    name: str, A: float, box: AbstractBox, reach: float, t: float, tolerance: float
+) -> None:
+    found = run(name, A, box, reach, t)
+    assert found.status is Status.FINISHED
+    exact = variance(name, A, t)
+    assert abs(float(found.final.covariance[0, 0]) / exact - 1) < tolerance
+    law, edges = normal(np.sqrt(exact)), physical_edges(found.final)
+    gap = np.asarray(found.final.masses) - masses_of(law, edges)
+    assert np.sum(np.abs(gap)) < tolerance
+
+
+ENDINGS = [
+    # The tilted mean looks beyond the box before a thousandth of anything has left.
+    ("softmax", 1.0, FIXED, 6.0, 0.6, Status.ESCAPE),
+    ("softmax", 1.0, MOVING, 6.0, 0.6, Status.ESCAPE),
+    ("l2", 1.0, FIXED, 6.0, 2.0, Status.ESCAPE),
+    ("contracting", 1.0, FIXED, 6.0, 1e3, Status.COLLAPSE),  # a Dirac, to its cells
+]
+
+
+@pytest.mark.parametrize(("name", "A", "box", "reach", "t", "status"), ENDINGS)
+def test_an_end_of_the_grid_has_a_name(
+    name: str, A: float, box: AbstractBox, reach: float, t: float, status: Status
+) -> None:
+    found = run(name, A, box, reach, t)
+    assert found.status is status
+    assert not status.failed
+    end = float(found.stop_time)
+    error = float(found.final.covariance[0, 0]) / variance(name, A, end) - 1
+    if status is Status.ESCAPE:  # it ended before the numbers were wrong
+        assert abs(error) < 5e-3
+
+
+def test_two_bumps_follow_the_characteristics_to_second_order() -> None:
+    t, A, gaps = 0.4, 0.5, []
+    law = characteristics(two_bumps, A, t)
+    one = np.eye(1)
+    attention = meanfield.attentions["softmax"](A * one, one, one)
+    for n in (200, 400):
+        end = flow(attention, line(two_bumps, even(-7, 7, n)), np.array([0, t])).final
+        exact = masses_of(law, physical_edges(end))
+        gaps.append(np.sum(np.abs(np.asarray(end.masses) - exact)))
+    assert gaps[1] < 1e-4
+    assert np.log2(gaps[0] / gaps[1]) > 1.9
+
+
+def test_doubts_show_a_tail_that_no_velocity_felt() -> None:
+    one = np.eye(1)
+    attention = meanfield.attentions["softmax"](one, one, one)
+    cut = run("softmax", 1.0, MOVING, 10.0, 0.3)
+    error = abs(float(cut.final.covariance[0, 0]) / variance("softmax", 1.0, 0.3) - 1)
+    assert cut.status is Status.FINISHED
+    assert error > 1e-3
+    found = doubt(attention, cut)
+    assert found.box[-1] > error / 5
+    assert found.box[0] < 1e-4
+    fine = run("softmax", -1.0, MOVING, 8.0, 1.0)
+    calm = doubt(meanfield.attentions["softmax"](-one, one, one), fine)
+    assert calm.box[-1] < 1e-3
+    assert calm.cells[-1] < 1e-3

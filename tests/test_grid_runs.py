@@ -1,0 +1,315 @@
+"""Densities from the command line and from specs: starts, stores, endings, refusals."""
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import Finished
+from scipy.integrate import solve_ivp
+from scipy.special import ndtr
+from scipy.stats import gaussian_kde
+
+from meanfield import runs
+from meanfield.errors import InvalidInputError, ResourceError
+from meanfield.measures import Grid
+from meanfield.spec import parse
+from meanfield.storage import RunStore, export
+
+Command = Callable[..., Finished]
+GRID = {"measure": "grid", "A": -1.0, "V": 1.0, "cells": 80}
+LINE = {**GRID, "t": 1.0, "frames": 5, "segment": 2}
+
+# Variances in one dimension with A = a, V = 1, epsilon = 1, from the closed forms.
+RATES = {
+    "softmax": lambda s, a: 2 * a * s**2,
+    "l2": lambda s, a: 2 * a * s**2 / (s + 0.5),
+    "sinkhorn": lambda s, a: 4 * a * s**2 / (1 + math.sqrt(1 + 4 * (a * s) ** 2)),
+}
+
+
+def variance(attention: str, a: float, t: float) -> float:
+    rate = RATES[attention]
+    solved = solve_ivp(lambda _, s: rate(s[0], a), (0, t), [1.0], rtol=1e-10)
+    return solved.y[0, -1]
+
+
+def grid_of(result: runs.Result) -> Grid:
+    grid = result.measures[0]
+    assert isinstance(grid, Grid)
+    return grid
+
+
+def covariance(result: runs.Result) -> np.ndarray:
+    return np.asarray(grid_of(result).covariance)
+
+
+@pytest.fixture(scope="module")
+def line(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("grids") / "line"
+    runs.execute(parse(LINE), out=path)
+    return path
+
+
+@pytest.mark.parametrize("attention", list(RATES))
+def test_variances_follow_their_closed_forms(cli: Command, attention: str) -> None:
+    args = ("--measure", "grid", "--attention", attention, "--A=-1", "--V", "1")
+    done = cli("simulate", *args, "--cov", "1", "--t", "1", "--frames", "2", "--json")
+    report = json.loads(done.out)
+    assert (done.code, report["ending"], report["cells"]) == (0, "finished", [400])
+    assert abs(report["covariance"][0][0] - variance(attention, -1, 1)) < 1e-4
+    assert abs(report["mass"] + report["outflow"] - 1) < 1e-13
+    assert report["n"] is None
+
+
+def test_a_growing_density_takes_its_box_along() -> None:
+    spec = {"measure": "grid", "attention": "l2", "A": 1.0, "t": 2.0, "frames": 2}
+    assert covariance(runs.execute(parse(spec)))[0, 0] == pytest.approx(
+        variance("l2", 1, 2), rel=1e-5
+    )
+
+
+def test_a_correlated_gaussian_in_the_plane_follows_its_closed_form() -> None:
+    r"""Softmax keeps it Gaussian: $\Sigma' = V\Sigma A\Sigma + (V\Sigma A\Sigma)^T$."""
+    A = np.array([[-1.0, 0.5], [-0.3, -0.8]])
+    start = np.array([[1.0, 0.6], [0.6, 0.8]])
+
+    def rate(_: float, flat: np.ndarray) -> np.ndarray:
+        S = flat.reshape(2, 2)
+        return (S @ A @ S + (S @ A @ S).T).ravel()
+
+    exact = solve_ivp(rate, (0, 0.5), start.ravel(), rtol=1e-10).y[:, -1]
+    spec = {**GRID, "A": A.tolist(), "cov": start.tolist(), "cells": 48, "t": 0.5}
+    found = covariance(runs.execute(parse({**spec, "frames": 2})))
+    np.testing.assert_allclose(found.ravel(), exact, atol=1e-4)
+
+
+def test_a_start_has_the_masses_of_its_law_in_every_cell() -> None:
+    spec = {**GRID, "mean": 0.5, "cov": 2.0, "domain": [-12, 14], "grading": 5}
+    grid = runs.start(parse(spec)).members[0].measure
+    assert isinstance(grid, Grid)
+    edges = np.asarray(grid.edges[0])
+    exact = np.diff(ndtr((edges - 0.5) / np.sqrt(2)))
+    np.testing.assert_allclose(np.asarray(grid.masses), exact, atol=1e-8)
+    assert np.max(np.diff(edges)) == pytest.approx(5 * np.min(np.diff(edges)), rel=0.05)
+    assert edges[[0, -1]].tolist() == [-12, 14]
+
+
+def test_masked_layers_that_start_alike_stay_alike() -> None:
+    """Each prefix then has one law, which moves as it does without a mask."""
+    spec = {**GRID, "mask": "causal", "positions": 3, "t": 0.5, "frames": 2}
+    grid = grid_of(runs.execute(parse({**spec, "cells": 40})))
+    assert grid.position is not None
+    np.testing.assert_allclose(np.asarray(grid.position), [1 / 6, 1 / 2, 5 / 6])
+    masses = np.asarray(grid.masses)
+    np.testing.assert_allclose(masses.sum(axis=1), 1 / 3, rtol=1e-12)
+    np.testing.assert_allclose(masses[1:], masses[:1].repeat(2, axis=0), atol=1e-12)
+    assert covariance_of(grid) == pytest.approx(1 / 2, abs=1e-3)
+
+
+def test_what_is_stored_reads_as_a_density(line: Path) -> None:
+    data = runs.dataset(line)
+    assert data["mass"].dims == data["density"].dims == ("time", "cell_x")
+    assert data.attrs["kind"] == "grid"
+    assert data.attrs["title"] == "softmax attention: grid"
+    h = np.diff(data["edges_x"].values) * data["axes"].values[:, 0, 0, None]
+    total = np.sum(data["density"].values * h, axis=1)
+    np.testing.assert_allclose(total + data["outflow"].values, 1, rtol=1e-13)
+    assert RunStore.open(line).spec["box"] == "affine"
+
+
+def test_exports_have_the_places_of_cells(line: Path, tmp_path: Path) -> None:
+    data = runs.dataset(line)
+    export(data, tmp_path / "a.npz")
+    export(data, tmp_path / "a.csv")
+    arrays = np.load(tmp_path / "a.npz")
+    x, w = arrays["centre"][..., 0], arrays["mass"]
+    h = np.diff(x, axis=1)[:, 0]
+    moment = np.sum(w * x**2, axis=1) / np.sum(w, axis=1) - h**2 / 12
+    times = data["time"].values
+    np.testing.assert_allclose(moment, 1 / (1 + 2 * times), rtol=1e-3)
+    table = np.genfromtxt(tmp_path / "a.csv", delimiter=",", names=True)
+    assert table.dtype.names[:4] == ("time", "x0", "density", "mass")
+    np.testing.assert_array_equal(table["density"], data["density"].values.ravel())
+    np.testing.assert_array_equal(table["x0"], x.ravel())
+
+
+def test_a_grid_goes_on_from_where_another_ended(line: Path) -> None:
+    """With its cells; as a Gaussian with its moments; but not as points."""
+    keys = {"A": -1.0, "source": str(line), "at": 1.0, "t": 2.0}
+    keys |= {"frames": 5, "segment": 2}
+    on = runs.execute(parse({**keys, "measure": "grid"}))
+    closed = runs.execute(parse({**keys, "measure": "gaussian"}))
+    assert covariance(on)[0, 0] == pytest.approx(1 / 5, abs=1e-4)
+    assert runs.moments_of(closed.measures[0])[1][0, 0] == pytest.approx(0.2, abs=1e-4)
+    assert on.spec.box == "affine"
+    for wrong, words in [
+        ({"measure": "points"}, "go on with `measure = grid`"),
+        ({"measure": "grid", "cells": 50}, "brings its own cells: leave out `cells`"),
+        ({"measure": "grid", "mask": "causal"}, "`mask` must be as it was"),
+    ]:
+        with pytest.raises(InvalidInputError, match=words):
+            runs.start(parse({**keys, **wrong}))
+
+
+def test_from_keeps_the_keys_that_the_new_measure_has(cli: Command, line: Path) -> None:
+    start = ("simulate", "--from", str(line), "--t", "1.1", "--json")
+    assert json.loads(cli(*start).out)["measure"] == "grid"
+    assert json.loads(cli(*start, "--measure", "gaussian").out)["ending"] == "finished"
+    gaussian = ("--measure", "gaussian", "--A=-1", "--t", "1", "--rtol", "1e-6")
+    assert cli("simulate", *gaussian, "--out", "g").code == 0
+    args = ("--measure", "grid", "--cells", "80", "--t", "2")
+    args += ("--frames", "5", "--segment", "2")
+    report = json.loads(cli("simulate", "--from", "g", *args, "--json").out)
+    assert report["covariance"][0][0] == pytest.approx(0.2, abs=1e-4)
+
+
+def test_tokens_of_a_file_become_a_density_and_it_is_said(
+    cli: Command, tmp_path: Path, rng: np.random.Generator
+) -> None:
+    x = rng.normal(size=300)
+    np.save(tmp_path / "x.npy", x)
+    args = ("--measure=grid", "--init=@x.npy", "--A=-1", "--cells=80", "--t=1e-9")
+    times = ("--frames", "5", "--segment", "2", "--json", "--out", "run")
+    report = json.loads(cli("simulate", *args, *times).out)
+    assert report["bandwidth"] == pytest.approx(300 ** (-1 / 5))  # Scott's rule
+    assert report["mean"][0] == pytest.approx(np.mean(x), abs=1e-4)
+    assert report["covariance"][0][0] == pytest.approx(np.var(x), rel=1e-4)
+    title = runs.dataset(tmp_path / "run").attrs["title"]
+    assert "of tokens blurred by 0.32 standard deviations" in title
+
+
+def test_tokens_are_blurred_as_by_scipy(
+    tmp_path: Path, rng: np.random.Generator
+) -> None:
+    """Its kernel density of the tokens, drawn in so that moments are kept."""
+    x = rng.normal(size=(300, 2)) @ [[1.0, 0.4], [0.0, 0.5]]
+    weights = rng.uniform(size=300)
+    np.save(tmp_path / "x.npy", x)
+    tokens = {"init": f"@{tmp_path}/x.npy", "weights": weights.tolist()}
+    spec = {**GRID, **tokens, "bandwidth": 0.3, "cells": 64}
+    grid = runs.start(parse(spec)).members[0].measure
+    assert isinstance(grid, Grid)
+    mean = np.average(x, axis=0, weights=weights)
+    own = np.cov(x.T, aweights=weights, bias=True)
+    np.testing.assert_allclose(np.asarray(grid.covariance), own, atol=1e-4)
+    drawn = mean + (x - mean) / np.sqrt(1 + 0.3**2)
+    ratio = np.linalg.det(own) / np.linalg.det(np.cov(x.T, aweights=weights))
+    kernel = gaussian_kde(drawn.T, 0.3 * ratio**0.25, weights)
+    middles = [(np.asarray(e)[1:] + np.asarray(e)[:-1]) / 2 for e in grid.edges]
+    xi = np.stack(np.meshgrid(*middles, indexing="ij"), axis=-1).reshape(-1, 2)
+    places = np.asarray(grid.state.origin) + xi @ np.asarray(grid.state.axes).T
+    found, exact = np.asarray(grid.density).ravel(), kernel(places.T)
+    # An average over a cell is the value at its middle to second order.
+    assert np.max(np.abs(found - exact)) < 0.2 * np.max(exact)
+    assert np.sum(np.abs(found - exact)) < 0.05 * np.sum(exact)
+
+
+ENDINGS = {
+    "collapse": ("--A=-1", "--domain=-16,16", "--t", "5"),
+    "escape": ("--A=1", "--domain=-6,6", "--t", "1"),
+}
+
+
+@pytest.mark.parametrize("name", list(ENDINGS))
+def test_collapse_and_escape_are_results_with_a_reason(cli: Command, name: str) -> None:
+    args = ("--measure=grid", "--cells=80", "--frames=5", "--segment=2", "--out=run")
+    done = cli("simulate", *args, *ENDINGS[name], "--json")
+    report = json.loads(done.out)
+    assert (done.code, report["ending"]) == (0, name)
+    assert report["t"] < 5
+    stored = json.loads(cli("show", "run", "--json").out)
+    assert (stored["ending"], stored["t"]) == (name, report["t"])
+    assert stored["spec"]["box"] == "fixed"
+
+
+BAD = {
+    "few cells": (("--cells", "5"), ["at least 8 cells"]),
+    "no cells": (("--cells=-3",), ["`cells`", "whole number"]),
+    "cells of two axes": (("--cells", "[10,20]"), ["`cells`", "1 axes"]),
+    "mass outside": (("--domain=-1,1",), ["0.682689", "`domain`"]),
+    "narrow box": (("--half-width", "0.5"), ["0.382925", "`half_width`"]),
+    "narrow density": (("--half-width", "300"), ["narrow as a cell"]),
+    "upside down": (("--domain=1,-1",), ["`domain`", "increasing"]),
+    "no domain": (("--domain=abc",), ["`domain`", "'abc'"]),
+    "infinite domain": (("--domain=[-Infinity,6]",), ["`domain`"]),
+    "both": (("--domain=-6,6", "--half-width", "3"), ["either"]),
+    "no width": (("--cov", "0"), ["without width", "Use points"]),
+    "three dimensions": (("--d", "3"), ["one or two dimensions", "d = 3"]),
+    "grading": (("--grading", "0.5"), ["`grading`"]),
+    "cfl": (("--cfl", "2"), ["`cfl`"]),
+    "box": (("--box", "afine"), ["`box`", "'affine'"]),
+    "solver": (("--solver", "tsit5"), ["`solver`", "`cfl`"]),
+    "dt": (("--dt", "0.1"), ["`dt`", "`cfl`"]),
+    "rtol": (("--rtol", "1e-3"), ["`rtol`"]),
+    "reduction": (("--reduction", "dense"), ["`reduction`"]),
+    "positions": (("--positions", "4"), ["`mask`"]),
+    "weights": (("--weights", "[1,2]"), ["`weights`", "file"]),
+    "bandwidth": (("--bandwidth", "0.1"), ["`bandwidth`"]),
+    "starts": (("--starts", "grid:20"), ["Gaussians"]),
+    "no density": (("--init", "sphere"), ["`sphere` has no density", "ball"]),
+    "unknown cloud": (("--init", "rings"), ["`ring`"]),
+    "not a grid": (("--cells", "9", "--measure=points"), ["specified multiple times"]),
+}
+
+
+@pytest.mark.parametrize("name", list(BAD))
+def test_bad_grids_get_one_clear_line(cli: Command, name: str) -> None:
+    arguments, words = BAD[name]
+    done = cli("simulate", "--measure", "grid", "--A=-1", *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.count("\n") == 1
+    assert [word for word in words if word not in done.err] == [], done.err
+
+
+def test_other_refusals_are_one_line_too(cli: Command) -> None:
+    done = cli("simulate", "--cells", "9")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert "add `measure = grid`" in done.err
+    model = ("--measure=grid", "--model", "minilm", "--text", "a")
+    assert "two dimensions" in cli("simulate", *model).err
+    done = cli("simulate", "--measure=grid", "--cells", "1000000000")
+    assert (done.code, done.err.count("\n")) == (4, 1)
+    assert "cells fit" in done.err
+
+
+def test_a_plan_is_printed_without_a_step(cli: Command) -> None:
+    args = ("simulate", "--measure", "grid", "--d", "2", "--dry-run", "--json")
+    plan = json.loads(cli(*args).out)
+    assert (plan["cells"], plan["n"], plan["d"]) == (128 * 128, 0, 2)
+    assert plan["reduction"] == "separable"
+    assert plan["disk"] >= 101 * 128 * 128 * 8
+    with pytest.raises(ResourceError, match="cells fit"):
+        runs.start(parse({"measure": "grid", "cells": 10**9}))
+
+
+def test_draws_share_their_cells_and_differ_in_their_laws(tmp_path: Path) -> None:
+    spec = {**LINE, "init": "mixture", "draws": 2, "A": "normal"}
+    result = runs.execute(parse(spec), out=tmp_path / "run")
+    data = runs.dataset(tmp_path / "run")
+    assert data["density"].dims == ("run", "time", "cell_x")
+    first, second = (covariance_of(mu) for mu in result.measures)
+    assert abs(first - second) > 1e-3
+    assert data["edges_x"].shape == (81,)
+
+
+def covariance_of(mu: object) -> float:
+    assert isinstance(mu, Grid)
+    return float(mu.covariance[0, 0])
+
+
+def test_a_sweep_of_densities_tells_endings_and_variances(
+    cli: Command, tmp_path: Path
+) -> None:
+    args = ("--measure=grid", "--cells=80", "--t=1", "--frames=5", "--domain=-6,6")
+    done = cli("sweep", *args, "--over", "A=-1|-0.5|1", "--out", "sweep", "--json")
+    assert done.code == 0, done.err
+    table = (tmp_path / "sweep" / "table.csv").read_text().splitlines()
+    rows = [
+        dict(zip(table[0].split(","), r.split(","), strict=True)) for r in table[1:]
+    ]
+    assert [row["ending"] for row in rows] == ["finished", "finished", "escape"]
+    assert float(rows[0]["cov00"]) == pytest.approx(1 / 3, abs=2e-3)
+    assert float(rows[1]["cov00"]) == pytest.approx(1 / 2, abs=2e-3)

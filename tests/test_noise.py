@@ -1,0 +1,248 @@
+"""Noise on tokens and on Gaussians, against closed forms and on fixed paths."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jaxtyping import Array, Float
+from scipy.linalg import expm, solve_continuous_lyapunov
+from typing_extensions import override
+
+from meanfield.attention import Attention, attentions
+from meanfield.dynamics import AbstractDynamics, stacked
+from meanfield.errors import InvalidInputError
+from meanfield.fields import AbstractField, Affine
+from meanfield.flows import Isotropic, Steady, adaptive, ensemble, fixed, flow
+from meanfield.measures import Gaussian, Points
+
+KAPPA = 0.3
+L = np.array([[-1.0, 0.8], [-0.3, -0.5]])
+
+
+class Drift(AbstractDynamics):
+    """A given linear field."""
+
+    linear: Float[Array, "d d"]
+
+    @property
+    @override
+    def jumps(self) -> Float[Array, " k"]:
+        return jnp.zeros(0)
+
+    @override
+    def field(self, t, mu) -> AbstractField:
+        return Affine(self.linear, jnp.zeros(self.linear.shape[0]))
+
+
+def lyapunov(Sigma: np.ndarray, t: float) -> np.ndarray:
+    """The covariance at `t` of a linear drift with noise."""
+    rest, E = solve_continuous_lyapunov(L, -2 * KAPPA * np.eye(2)), expm(L * t)
+    return rest + E @ (Sigma - rest) @ E.T
+
+
+def line(name: str, A: float, V: float) -> Attention:
+    one = jnp.eye(1)
+    return attentions[name](A * one, one, V * one)
+
+
+@pytest.mark.parametrize(
+    "factor",
+    [
+        np.array([[1.0, 0.2], [0.0, 0.5]]),
+        np.array([[1.0], [2.0]]),
+        np.array([[1.0, 0.3, 0.1], [0.0, 0.5, 2.0]]),
+        np.zeros((2, 2)),
+    ],
+    ids=["full", "rank one", "wide", "Dirac"],
+)
+def test_a_gaussian_of_any_rank_follows_ornstein_and_uhlenbeck(factor):
+    mu = Gaussian(jnp.array([1.0, -2.0]), jnp.asarray(factor))
+    ts = [0.0, 0.01, 1.0]
+    path = flow(Drift(jnp.asarray(L)), mu, ts, noise=Isotropic(KAPPA))
+    path.raise_for_status()
+    for i, t in enumerate(ts):
+        want = lyapunov(factor @ factor.T, t)
+        # Steps of 4e-10 of what has grown so far, some hundred of them.
+        np.testing.assert_allclose(path.at(i).covariance, want, rtol=1e-7, atol=1e-12)
+        np.testing.assert_allclose(
+            path.at(i).mean, expm(L * t) @ [1.0, -2.0], rtol=1e-7
+        )
+
+
+RESTS = {  # -2 s L(s) = 2 kappa in one dimension, solved by hand
+    "softmax": (-1.0, 1.0, np.sqrt(KAPPA)),
+    "l2": (1.0, -1.0, (KAPPA + np.sqrt(KAPPA**2 + 2 * KAPPA)) / 2),
+    "sinkhorn": (-1.0, 1.0, np.sqrt(KAPPA * (1 + KAPPA))),
+}
+
+
+@pytest.mark.parametrize("name", list(RESTS))
+def test_a_gaussian_rests_where_noise_and_attention_balance(name):
+    A, V, want = RESTS[name]
+    start = Gaussian(jnp.zeros(1), jnp.full((1, 1), 2.0))
+    path = flow(
+        line(name, A, V), start, [0.0, 200.0], stop=Steady(), noise=Isotropic(KAPPA)
+    )
+    assert path.status.ending == "steady"
+    assert float(path.final.covariance[0, 0]) == pytest.approx(want, rel=1e-5)
+
+
+def test_an_ensemble_of_diracs_is_each_of_them():
+    none = jnp.zeros((1, 1))
+    mu0s = stacked([Gaussian(jnp.full(1, mean), none) for mean in (0.0, 1.0, 2.0)])
+    attention = line("softmax", -1.0, 1.0)
+    together = ensemble(attention, mu0s, [0.0, 1.0], noise=Isotropic(KAPPA))
+    s = np.sqrt(KAPPA) * np.tanh(2 * np.sqrt(KAPPA))  # s' = 2 kappa - 2 s^2
+    np.testing.assert_allclose(together.last[1][:, 0, 0] ** 2, s, rtol=1e-7)
+
+
+def test_without_diffusivity_the_flow_is_the_one_without_noise():
+    mu, attention = Gaussian(jnp.zeros(1), jnp.ones((1, 1))), line("softmax", -1.0, 1.0)
+    quiet, plain = (
+        flow(attention, mu, [0.0, 1.0], noise=noise) for noise in (Isotropic(0), None)
+    )
+    assert np.array_equal(quiet.last[1], plain.last[1])
+
+
+@pytest.fixture(scope="module")
+def free():
+    """Free tokens by the number of them, and their steps."""
+
+    def run(n: int, ts: list[float], dt: float = 0.25, start: float = 0.0) -> Array:
+        still, x = Drift(jnp.zeros((2, 2))), jnp.full((n, 2), start)
+        noise, key = Isotropic(0.5), jax.random.key(7)  # so that tokens are W itself
+        stepping = fixed(dt, "shark")
+        path = flow(
+            still, Points.uniform(x), ts, stepping=stepping, noise=noise, key=key
+        )
+        return path.coordinates
+
+    return run
+
+
+def test_the_path_of_a_token_knows_no_other_token_no_frame_and_no_step(free):
+    few = free(3, [0.0, 0.7, 2.0])
+    np.testing.assert_array_equal(few, free(5, [0.0, 0.7, 2.0])[:, :3])
+    # Sums over other steps round otherwise.
+    np.testing.assert_allclose(few[-1], free(3, [0.0, 2.0], 0.2)[-1], atol=1e-14)
+    later = free(3, [0.7, 2.0])[-1]
+    np.testing.assert_allclose(later, few[2] - few[1], atol=1e-14)
+
+
+def test_paths_are_brownian(free):
+    n = 20_000
+    W = np.asarray(free(n, [0.0, 0.3, 1.0, 1.5]))
+    steps = np.diff(W, axis=0) / np.sqrt([0.3, 0.7, 0.5])[:, None, None]
+    columns = steps.transpose(0, 2, 1).reshape(6, n)
+    z = (columns @ columns.T / n - np.eye(6)) * np.sqrt(n / (1 + np.eye(6)))
+    assert np.max(np.abs(z)) < 4.5  # 21 of them, normal
+    assert np.max(np.abs(columns.mean(1))) * np.sqrt(n) < 4
+    kurtosis = (columns**4).mean(1) - 3
+    assert np.max(np.abs(kurtosis)) < 4.5 * np.sqrt(96 / n)
+
+
+@pytest.fixture(scope="module")
+def attending():
+    """Attention among few tokens, on one path, by the length of the steps."""
+    x = 1.5 * jax.random.normal(jax.random.key(1), (16, 1))
+
+    def run(dt: float, ts: tuple[float, ...] = (0.0, 1.0), start: Array = x) -> Array:
+        path = flow(
+            line("softmax", -2.0, 1.0),
+            Points.uniform(start),
+            jnp.asarray(ts),
+            stepping=fixed(dt, "shark"),
+            noise=Isotropic(KAPPA),
+            key=jax.random.key(5),
+        )
+        return path.last
+
+    return run
+
+
+def test_shark_converges_on_a_path_faster_than_a_first_order_method(attending):
+    exact = attending(1 / 256)
+    errors = [float(jnp.linalg.norm(attending(dt) - exact)) for dt in (1 / 8, 1 / 32)]
+    assert np.log(errors[0] / errors[1]) / np.log(4) > 1.3  # 1.5 in the mean
+
+
+def test_a_run_that_is_cut_has_the_same_bits(attending):
+    whole = attending(0.05, (0.0, 0.35, 0.9))
+    half = attending(0.05, (0.0, 0.35, 0.35))
+    np.testing.assert_array_equal(attending(0.05, (0.35, 0.9, 0.9), half), whole)
+
+
+def test_a_batch_may_be_permuted():
+    keys = jax.random.split(jax.random.key(2), 3)
+    x = jax.random.normal(jax.random.key(3), (3, 8, 1))
+
+    @eqx.filter_jit
+    def last(x, keys):
+        one = lambda x, key: (
+            flow(
+                line("softmax", -1.0, 1.0),
+                Points.uniform(x),
+                np.array([0.0, 0.5]),
+                stepping=fixed(0.1, "shark"),
+                noise=Isotropic(KAPPA),
+                key=key,
+            ).last
+        )
+        return jax.vmap(one)(x, keys)
+
+    order = np.array([2, 0, 1])
+    np.testing.assert_array_equal(last(x, keys)[order], last(x[order], keys[order]))
+
+
+def test_many_tokens_have_the_law_of_the_gaussian():
+    n, x = 20_000, jax.random.normal(jax.random.key(4), (20_000, 2))
+    path = flow(
+        Drift(jnp.asarray(L)),
+        Points.uniform(x),
+        [0.0, 1.5],
+        stepping=fixed(1 / 8, "shark"),
+        noise=Isotropic(KAPPA),
+        key=jax.random.key(6),
+    )
+    Sigma = lyapunov(np.eye(2), 1.5)
+    spread = np.sqrt((np.outer(np.diag(Sigma), np.diag(Sigma)) + Sigma**2) / n)
+    assert np.max(np.abs(path.final.covariance - Sigma) / spread) < 4
+    assert np.max(np.abs(path.final.mean) / np.sqrt(np.diag(Sigma) / n)) < 4
+
+
+def test_attending_tokens_have_the_law_of_the_gaussian():
+    n, s0 = 1500, 1.0
+    x = jax.random.normal(jax.random.key(8), (n, 1))
+    path = flow(
+        line("softmax", -1.0, 1.0),
+        Points.uniform(x),
+        [0.0, 1.0],
+        stepping=adaptive("shark", rtol=1e-2),
+        noise=Isotropic(KAPPA),
+        key=jax.random.key(9),
+    )
+    root = np.sqrt(KAPPA)  # s' = 2 kappa - 2 s^2 from s0
+    s = root * np.tanh(2 * root + np.arctanh(root / s0)) ** -1
+    z = (float(path.final.covariance[0, 0]) / s - 1) * np.sqrt(n / 2)
+    assert abs(z) < 4
+
+
+def test_what_noise_does_not_go_with_is_refused_in_one_line():
+    still, key = Drift(jnp.zeros((1, 1))), jax.random.key(0)
+    cloud, noise = Points.uniform(jnp.ones((3, 1))), Isotropic(1.0)
+    frame = Gaussian(jnp.zeros(1), jnp.ones((1, 1)))
+
+    def refused(match: str, *args, **more):
+        with pytest.raises(InvalidInputError, match=match) as caught:
+            flow(still, *args, [0.0, 1.0], **more)
+        assert "\n" not in str(caught.value)
+
+    refused("`key`", cloud, noise=noise)
+    refused("never come to rest", cloud, noise=noise, key=key, stop=Steady())
+    refused("Tsit5 does not", cloud, noise=noise, key=key, stepping=adaptive())
+    refused("Euler does not", cloud, noise=noise, key=key, stepping=fixed(0.1))
+    refused("`shark` is a solver for", frame, stepping=adaptive("shark"))
+    for bad in (-1.0, np.nan, [1.0, 2.0]):
+        with pytest.raises(InvalidInputError, match="kappa"):
+            Isotropic(bad)

@@ -1,0 +1,127 @@
+"""Noise on densities, against closed forms, quadrature and fixed points."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.special import ndtr
+from test_noise import KAPPA, Drift, L, line, lyapunov
+
+from meanfield.errors import UnsupportedError
+from meanfield.flows import Isotropic, Steady, Trajectory, flow
+from meanfield.measures import FixedBox, Grid, ScaledBox
+from meanfield.measures.edges import even, graded
+
+
+def normal(s: float):
+    return lambda x: np.exp(-np.sum(x**2, 1) / (2 * s)) / np.sqrt(2 * np.pi * s)
+
+
+def gap(path: Trajectory, s: float) -> float:
+    """The L1 distance of masses to those of a centred normal law."""
+    grid = path.final
+    edges = np.asarray(grid.edges[0]) * float(grid.state.axes[0, 0])
+    return float(np.abs(np.diff(ndtr(edges / np.sqrt(s))) - grid.masses).sum())
+
+
+def sound(path: Trajectory) -> None:
+    """No mass is negative, none is lost; what was symmetric is so."""
+    masses, grid = np.asarray(path.final.masses), path.final
+    assert masses.min() >= 0
+    assert abs(float(grid.mass + grid.outflow) - 1) < 1e-13
+    np.testing.assert_allclose(masses, np.flip(masses), atol=1e-14)
+
+
+@pytest.mark.parametrize("spaced", [even, graded])
+def test_free_densities_follow_the_heat_equation(spaced):
+    errors = []
+    for cells in (100, 200):
+        grid = Grid.from_function([spaced(-8, 8, cells)], normal(1.0), box=FixedBox())
+        still = Drift(jnp.zeros((1, 1)))
+        path = flow(still, grid, [0.0, 0.5], noise=Isotropic(KAPPA))
+        sound(path)
+        errors.append(gap(path, 1 + 2 * KAPPA * 0.5))
+    assert np.log2(errors[0] / errors[1]) > 1.9
+    assert errors[1] < 1e-3
+
+
+def test_steps_may_be_a_thousand_times_longer_than_an_explicit_one():
+    cells, kappa = 2000, 40.0
+    grid = Grid.from_function([even(-24, 24, cells)], normal(9.0), box=FixedBox())
+    path = flow(Drift(jnp.zeros((1, 1))), grid, [0.0, 0.01], noise=Isotropic(kappa))
+    assert kappa * 0.01 / int(path.n_accepted) / (48 / cells) ** 2 > 200
+    sound(path)
+    assert gap(path, 9 + 2 * kappa * 0.01) < 1e-5
+
+
+def test_what_reaches_the_ends_is_outflow():
+    wave = lambda x: np.pi / 4 * np.cos(np.pi * x[:, 0] / 2)
+    grid = Grid.from_function([even(-1, 1, 200)], wave, box=FixedBox())
+    t = 2.5e-4 / KAPPA  # an eigenfunction decays by its eigenvalue, (pi/2)^2
+    path = flow(Drift(jnp.zeros((1, 1))), grid, [0.0, t], noise=Isotropic(KAPPA))
+    lost = -np.expm1(-KAPPA * t * (np.pi / 2) ** 2)
+    assert float(path.final.outflow) == pytest.approx(lost, rel=1e-3)
+    sound(path)
+
+
+@pytest.mark.parametrize("box", [FixedBox(), ScaledBox()])
+def test_noisy_attention_is_of_second_order_in_any_box(box):
+    root, errors = np.sqrt(KAPPA), []
+    s = root / np.tanh(2 * root + np.arctanh(root))  # s' = 2 kappa - 2 s^2 from 1
+    for cells in (100, 200):
+        grid = Grid.from_function([even(-9, 9, cells)], normal(1.0), box=box)
+        path = flow(
+            line("softmax", -1.0, 1.0), grid, [0.0, 1.0], noise=Isotropic(KAPPA)
+        )
+        sound(path)
+        errors.append(gap(path, s))
+    assert np.log2(errors[0] / errors[1]) > 1.9
+    assert float(path.final.covariance[0, 0]) == pytest.approx(s, rel=1e-3)
+
+
+def test_a_plane_density_follows_ornstein_and_uhlenbeck():
+    density = lambda x: normal(1.0)(x) / np.sqrt(2 * np.pi)
+    edges = [even(-6, 6, 64)] * 2
+    grid = Grid.from_function(edges, density, box=ScaledBox())
+    path = flow(Drift(jnp.asarray(L)), grid, [0.0, 0.3], noise=Isotropic(KAPPA))
+    sound(path)
+    want = lyapunov(np.eye(2), 0.3)
+    np.testing.assert_allclose(path.final.covariance, want, atol=2e-3)
+
+
+def test_a_density_comes_to_rest_at_the_fixed_point():
+    grid = Grid.from_function([even(-9, 9, 100)], normal(1.0), box=ScaledBox())
+    path = flow(
+        line("softmax", -1.0, 1.0),
+        grid,
+        [0.0, 40.0],
+        stop=Steady(1e-3),
+        noise=Isotropic(KAPPA),
+    )
+    assert path.status.ending == "steady"
+    want = np.sqrt(KAPPA)
+    assert float(path.final.covariance[0, 0]) == pytest.approx(want, rel=5e-3)
+
+
+def gibbs(x: np.ndarray, kappa: float) -> np.ndarray:
+    r"""Masses with $\rho \propto \exp(-\kappa^{-1}\int e^{xy}\rho(y)\,dy)$."""
+    K, m = np.exp(np.outer(x, x)), np.exp(-(x**2))
+    for _ in range(400):
+        new = np.exp(-(K @ (m / m.sum())) / kappa)
+        m = m / m.sum() / 2 + new / new.sum() / 2
+    return m
+
+
+def test_a_gradient_flow_rests_at_the_gibbs_measure_of_its_own_energy():
+    edges = even(-4, 4, 160)
+    grid = Grid.from_function([edges], normal(0.25), box=FixedBox())
+    path = flow(line("exp", 1.0, -1.0), grid, [0.0, 4.0], noise=Isotropic(KAPPA))
+    path.raise_for_status()
+    want = gibbs((edges[1:] + edges[:-1]) / 2, KAPPA)
+    assert np.abs(np.asarray(path.final.masses) - want).sum() < 3e-3
+
+
+def test_a_plane_box_that_shears_is_refused():
+    density = lambda x: normal(1.0)(x) / np.sqrt(2 * np.pi)
+    grid = Grid.from_function([even(-6, 6, 24)] * 2, density)
+    with pytest.raises(UnsupportedError, match="does not shear: use `ScaledBox`"):
+        flow(Drift(jnp.zeros((2, 2))), grid, [0.0, 1.0], noise=Isotropic(1.0))

@@ -1,0 +1,267 @@
+"""Pictures and movies of densities: what is drawn, where, and what is refused."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+from conftest import Finished
+from matplotlib.collections import LineCollection, QuadMesh
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from PIL import Image, ImageSequence
+from plotting_data import with_ending
+from scipy.special import erf
+from scipy.stats import norm
+
+from meanfield.errors import InvalidInputError
+from meanfield.plotting import animate, covariances, panels, save
+
+Command = Callable[..., Finished]
+TIMES = np.linspace(0.0, 2.0, 7)
+
+
+def line(spread: np.ndarray, mean: np.ndarray | float = 0.0, half: float = 6.0):
+    """A Gaussian of these deviations in a box of `half` deviations that follows it."""
+    edges = half * np.linspace(-1, 1, 81)
+    cdf = erf(edges / np.sqrt(2)) / 2
+    n = len(spread)
+    origin = np.broadcast_to(np.asarray(mean, float), (n,))[:, None]
+    return dataset(np.tile(np.diff(cdf), (n, 1)), origin, spread[:, None, None], edges)
+
+
+def dataset(mass: np.ndarray, origin: np.ndarray, axes: np.ndarray, *edges: np.ndarray):
+    """A run as a store holds it; a leading axis of layers if there is one more."""
+    d = len(edges)
+    cells = ("cell_x", "cell_y")[:d]
+    layers = ("layer",) if mass.ndim == d + 2 else ()
+    found = xr.Dataset(
+        {
+            "mass": (("time", *layers, *cells), mass),
+            "outflow": ("time", np.zeros(len(mass))),
+            "origin": (("time", "coord"), origin),
+            "axes": (("time", "coord", "axis"), axes),
+            **{
+                f"edges_{k}": (f"face_{k}", e)
+                for k, e in zip("xy", edges, strict=False)
+            },
+        },
+        coords={"time": np.linspace(0.0, 2.0, len(mass))},
+        attrs={"kind": "grid", "dtype": "float64", "title": "cost: $5"},
+    )
+    return with_ending(found)
+
+
+def plane(frames: int = 7) -> xr.Dataset:
+    """A standard Gaussian in a box that is sheared, turned and shrunk."""
+    edges = np.linspace(-5, 5, 41)
+    cells = np.diff(erf(edges / np.sqrt(2)) / 2)
+    mass = np.tile(np.outer(cells, cells), (frames, 1, 1))
+    axes = np.stack([(1 - 0.1 * i) * SHEAR for i in range(frames)])
+    return dataset(mass, np.full((frames, 2), 0.3), axes, edges, edges)
+
+
+SHEAR = np.array([[1.0, 0.8], [0.0, 0.6]])
+
+
+def masked(frames: int = 4) -> xr.Dataset:
+    """Layers of unequal mass, each shifted by its position."""
+    edges = np.linspace(-5, 5, 61)
+    position = np.array([0.1, 0.5, 0.9])
+    laws = np.diff(norm.cdf(edges[None, :] - position[:, None]), axis=1)
+    mass = np.tile(np.array([[0.2], [0.5], [0.3]]) * laws, (frames, 1, 1))
+    found = dataset(mass, np.zeros((frames, 1)), np.ones((frames, 1, 1)), edges)
+    return found.assign(position=("layer", position))
+
+
+def with_tokens(found: xr.Dataset, d: int) -> xr.Dataset:
+    x = np.random.default_rng(2).normal(size=(found.sizes["time"], 50, d))
+    return found.assign(
+        x=(("time", "token", "coord"), x), weight=("token", np.full(50, 0.02))
+    )
+
+
+def heights(line: Line2D) -> np.ndarray:
+    return np.asarray(line.get_ydata(), dtype=float)
+
+
+def colours(mesh: QuadMesh) -> np.ndarray:
+    return np.asarray(np.ma.filled(mesh.get_array(), np.nan), dtype=float)
+
+
+def corners_of(mesh: QuadMesh) -> np.ndarray:
+    return np.asarray(mesh.get_coordinates(), dtype=float)
+
+
+def drawn(figure: Figure, tmp_path: Path) -> Figure:
+    save(figure, tmp_path / "figure.png")
+    return figure
+
+
+def meshes(figure: Figure) -> list[QuadMesh]:
+    """The maps of a figure, without its colour bars."""
+    maps = [axes for axes in figure.axes if "density" not in axes.get_ylabel()]
+    found = [c for axes in maps for c in axes.collections]
+    return [c for c in found if isinstance(c, QuadMesh)]
+
+
+def test_space_time_shows_heights_quantiles_and_the_box(tmp_path: Path) -> None:
+    spread = np.exp(-TIMES / 2)
+    figure = drawn(panels["density"](line(spread, mean=TIMES)), tmp_path)
+    axes = figure.axes[0]
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("time $t$", "$x$")
+    mesh = axes.collections[0]
+    assert isinstance(mesh, QuadMesh)
+    peak = colours(mesh).reshape(len(TIMES), -1).max(axis=1)
+    # averages over cells of 0.15 deviations: h²/24 below the top, and half off it
+    np.testing.assert_allclose(peak, 1 / (spread * np.sqrt(2 * np.pi)), rtol=5e-3)
+    assert not isinstance(mesh.norm, LogNorm)
+    curves = [heights(c) for c in axes.lines]
+    for level in (0.025, 0.25, 0.5, 0.75, 0.975):
+        expected = TIMES + spread * norm.ppf(level)
+        assert any(np.allclose(c, expected, atol=2e-3) for c in curves)
+    for end in (-6, 6):
+        assert any(np.allclose(c, TIMES + end * spread) for c in curves)
+
+
+def test_a_collapse_is_drawn_on_a_logarithmic_scale(tmp_path: Path) -> None:
+    figure = drawn(panels["density"](line(np.exp(-4 * TIMES))), tmp_path)
+    mesh = figure.axes[0].collections[0]
+    assert isinstance(mesh, QuadMesh)
+    assert isinstance(mesh.norm, LogNorm)
+    assert "logarithmic" in figure.axes[1].get_ylabel()
+
+
+def test_the_plane_is_shown_where_its_sheared_cells_are(tmp_path: Path) -> None:
+    figure = drawn(panels["density"](with_tokens(plane(), 2)), tmp_path)
+    found = meshes(figure)
+    assert len(found) == 6
+    corners = corners_of(found[0]).reshape(-1, 2)
+    box = 0.3 + np.array([[a, b] for a in (-5, 5) for b in (-5, 5)]) @ SHEAR.T
+    np.testing.assert_allclose(corners.min(axis=0), box.min(axis=0))
+    np.testing.assert_allclose(corners.max(axis=0), box.max(axis=0))
+    heights = colours(found[0]).reshape(40, 40)
+    top = (norm.cdf(0.25) - 0.5) ** 2 / 0.25**2 / np.linalg.det(SHEAR)
+    np.testing.assert_allclose(heights.max(), top)  # of the cell at the centre
+    legend = figure.axes[0].get_legend()
+    assert legend is not None
+    names = [text.get_text() for text in legend.get_texts()]
+    assert names[0] == "hold 50, 90, 99 % of the mass"
+    assert "tokens" in names
+
+
+def test_contours_hold_their_share_of_the_mass() -> None:
+    axes = panels["density"](plane(1)).axes[1]
+    contours = next(c for c in axes.collections if len(c.get_paths()) == 3)
+    y = np.linalg.solve(SHEAR, (np.asarray(contours.get_paths()[0].vertices) - 0.3).T)
+    outer = np.sqrt(-2 * np.log(1 - 0.99))  # of a standard Gaussian in the plane
+    np.testing.assert_allclose(np.linalg.norm(y, axis=0), outer, atol=0.1)  # cells
+
+
+def test_layers_are_drawn_as_laws_against_their_positions(tmp_path: Path) -> None:
+    figure = drawn(panels["density"](masked()), tmp_path)
+    mesh = meshes(figure)[0]
+    heights = colours(mesh).reshape(60, 3)
+    np.testing.assert_allclose(heights.sum(axis=0) / 6, 1, rtol=1e-5)
+    columns = np.unique(corners_of(mesh)[..., 0])
+    np.testing.assert_allclose(columns, [0, 0.3, 0.7, 1])
+    assert figure.axes[4].get_xlabel() == "position $s$"
+
+
+def test_moments_are_those_of_the_density() -> None:
+    sigma = covariances(plane())
+    expected = [(1 - 0.1 * i) ** 2 * SHEAR @ SHEAR.T for i in range(7)]
+    np.testing.assert_allclose(sigma, expected, rtol=2e-4)  # tails beyond 5, h⁴
+    mixed = covariances(masked())
+    s, w = np.array([0.1, 0.5, 0.9]), np.array([0.2, 0.5, 0.3])
+    between = w @ (s - w @ s) ** 2
+    np.testing.assert_allclose(mixed[:, 0, 0], 1 + between, rtol=2e-4)
+
+
+@pytest.mark.parametrize("name", ["balance", "spectrum", "cone", "disc"])
+def test_panels_of_covariances_take_densities(name: str, tmp_path: Path) -> None:
+    drawn(panels[name](plane()), tmp_path)
+
+
+def test_balance_draws_the_entropy_and_what_has_left(tmp_path: Path) -> None:
+    spread = np.exp(-TIMES / 2)
+    found = line(spread)
+    gone = 1e-3 * TIMES
+    found["mass"] = found["mass"] * xr.DataArray(1 - gone, dims="time")
+    found["outflow"] = ("time", gone)
+    mass, entropy, sizes = drawn(panels["balance"](found), tmp_path).axes[:3]
+    np.testing.assert_allclose(heights(mass.lines[0])[1:], gone[1:])
+    # of ρ = (1 - m) ρ₁: (1 - m)(E₁ + log(1 - m)), mass within six deviations, h⁴
+    own = -np.log(2 * np.pi * np.e * spread**2) / 2
+    expected = (1 - gone) * (own + np.log(1 - gone))
+    np.testing.assert_allclose(heights(entropy.lines[0]), expected, atol=1e-5)
+    np.testing.assert_allclose(heights(sizes.lines[0]), spread**2, rtol=1e-5)
+
+
+def test_frames_without_a_state_are_left_out(tmp_path: Path) -> None:
+    found = line(np.exp(-TIMES / 2))
+    found["mass"] = found["mass"].where(found["time"] < 1.5)
+    figure = drawn(panels["density"](found), tmp_path)
+    assert figure.axes[0].get_xlim()[1] < 1.5
+    drawn(panels["balance"](found), tmp_path)
+    found["mass"] = found["mass"] * np.nan
+    for name in ("density", "balance"):
+        with pytest.raises(InvalidInputError, match="finite"):
+            panels[name](found)
+
+
+@pytest.mark.parametrize("name", ["tokens", "clusters"])
+def test_panels_of_tokens_name_what_draws_a_density(name: str) -> None:
+    with pytest.raises(InvalidInputError, match="`density`"):
+        panels[name](plane())
+
+
+def test_other_runs_are_refused_by_the_panel_of_densities() -> None:
+    other = xr.Dataset(
+        {
+            "x": (("time", "token", "coord"), np.ones((1, 2, 1))),
+            "weight": ("token", [0.5, 0.5]),
+        },
+        coords={"time": [0.0]},
+        attrs={"kind": "points"},
+    )
+    for name in ("density", "balance"):
+        with pytest.raises(InvalidInputError, match="measure = grid"):
+            panels[name](other)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: with_tokens(line(np.exp(TIMES[:3])), 1),
+        lambda: with_tokens(plane(3), 2),
+        lambda: masked(3),
+    ],
+)
+def test_movies_have_a_frame_for_each_time(
+    make: Callable[[], xr.Dataset], tmp_path: Path
+) -> None:
+    found = make()
+    with Image.open(animate(found, tmp_path / "movie.gif")) as movie:
+        frames = sum(1 for _ in ImageSequence.Iterator(movie))
+    assert frames == found.sizes["time"]
+
+
+def test_the_command_line_draws_a_density(cli: Command, tmp_path: Path) -> None:
+    options = ["--measure", "grid", "--cells", "60", "--A=-1", "--t", "0.2"]
+    observed = ["--frames", "3", "--observe", "energy", "--out", "run"]
+    assert cli("simulate", *options, *observed).code == 0
+    assert cli("plot", "run").code == 0
+    assert (tmp_path / "run-density.pdf").exists()
+    assert cli("plot", "run", "--panel", "energy", "--out", "e.png").code == 0
+    refused = cli("plot", "run", "--panel", "attention")
+    assert refused.code == 2
+    assert refused.err.strip().count("\n") == 0
+
+
+def test_a_token_path_is_drawn_over_the_density() -> None:
+    axes = panels["density"](with_tokens(line(np.exp(-TIMES / 2)), 1)).axes[0]
+    paths = next(c for c in axes.collections if isinstance(c, LineCollection))
+    assert len(paths.get_segments()) == 40

@@ -1,0 +1,42 @@
+"""Runs of the Gaussian closure: refused where it cannot be, labelled where it is."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from meanfield import runs
+from meanfield.errors import InvalidInputError
+from meanfield.spec import parse
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"attention": "sigmoid"}, "add `measure = gaussian`"),
+        ({"measure": "gaussian", "mask": "causal"}, "no `mask`"),
+        ({"measure": "gaussian", "terms": [{"mask": "causal"}]}, "no `mask`"),
+    ],
+)
+def test_specs_that_cannot_be_projected_say_why(values: dict, words: str) -> None:
+    with pytest.raises(InvalidInputError, match=words) as caught:
+        parse({"projected": True, **values})
+    assert "\n" not in str(caught.value)
+
+
+def test_the_command_says_that_it_approximates(
+    cli: Callable[..., Any],
+) -> None:
+    options = ["--attention", "sigmoid", "--measure", "gaussian", "--frames", "2"]
+    refused = cli("simulate", *options)
+    assert refused.code == 2
+    assert "or `projected`" in refused.err
+    done = cli("simulate", *options, "--projected", "--t=0.1", "--json", "--out=run")
+    report = json.loads(done.out)
+    assert report["projected"] is True
+    assert "projected on Gaussians" in report["approximation"]
+    assert 0 < report["residual"] < 1e-6  # between 96 and 128 nodes: 4e-9
+    assert runs.dataset(Path("run")).attrs["title"].endswith("(approximation)")
+    assert "(approximation)" in cli("simulate", *options, "--projected").out
