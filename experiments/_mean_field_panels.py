@@ -28,11 +28,9 @@ def draw(found: Findings) -> Figure:
     errors = found.data["errors"]
     for one, name in zip(axes, TITLES, strict=False):
         _gaps(one, errors, name)
-    axes[2].plot(
-        errors["n"], found.data["theory"]["start"], color="black", dashes=(4, 2),
-        label="at t = 0, exactly",
-    )  # fmt: skip
-    axes[2].legend(fontsize=8)
+    n, start = errors["n"], found.data["theory"]["start"]
+    (exact,) = axes[2].plot(n, start, color="black", dashes=(4, 2))
+    axes[2].legend([exact], ["at t = 0, exactly"], fontsize=8)
     axes[0].legend(fontsize=8, ncols=2)
     _growth(axes[3], found.data["growth"])
     return figure

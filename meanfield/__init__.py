@@ -10,8 +10,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .attention import Attention, attentions
     from .dynamics import Heads, Interpolated, Layers, Prefix, Sum
-    from .flows import BlowUp, Status, Steady, Trajectory, adaptive, fixed, flow
-    from .measures import Blocked, Dense, Gaussian, Points
+    from .flows import (
+        BlowUp,
+        Isotropic,
+        Status,
+        Steady,
+        Trajectory,
+        adaptive,
+        cfl,
+        fixed,
+        flow,
+    )
+    from .measures import Blocked, Dense, Gaussian, Grid, Points
     from .measures.sampling import clouds, gauss_hermite
     from .tokens import Tokens
 
@@ -26,15 +36,18 @@ _HOMES = {
     "Prefix": "dynamics",
     "Sum": "dynamics",
     "BlowUp": "flows",
+    "Isotropic": "flows",
     "Status": "flows",
     "Steady": "flows",
     "Trajectory": "flows",
     "adaptive": "flows",
+    "cfl": "flows",
     "fixed": "flows",
     "flow": "flows",
     "Blocked": "measures",
     "Dense": "measures",
     "Gaussian": "measures",
+    "Grid": "measures",
     "Points": "measures",
     "clouds": "measures.sampling",
     "gauss_hermite": "measures.sampling",
@@ -47,8 +60,10 @@ __all__ = [
     "BlowUp",
     "Dense",
     "Gaussian",
+    "Grid",
     "Heads",
     "Interpolated",
+    "Isotropic",
     "Layers",
     "Points",
     "Prefix",
@@ -59,6 +74,7 @@ __all__ = [
     "Trajectory",
     "adaptive",
     "attentions",
+    "cfl",
     "clouds",
     "fixed",
     "flow",

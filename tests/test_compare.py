@@ -97,15 +97,12 @@ def test_from_the_command_line_a_closure_parts_from_the_density(
     assert (tmp_path / "both" / "gaussian.zarr" / "commit.json").exists()
 
 
-def test_what_cannot_take_the_spec_is_left_out_with_a_line(cli: Run) -> None:
-    done = cli(
-        "compare", "--A=-1", "--V", "1", "--d", "3", "--t", "0.1", "--n", "40",
-        "--frames", "2", "--rtol", "1e-3",
-    )  # fmt: skip
-    assert done.code == 0
-    assert "grid is left out: A grid has one or two dimensions" in done.err
-    assert "points and gaussian stay together" in done.out
-    assert "linear programme" in done.out
+def test_what_cannot_take_the_spec_is_left_out_with_a_line() -> None:
+    spec = parse({**BASE, "d": 3})
+    found = runs.sides(spec, ("points", "gaussian", "grid"))
+    assert [side.measure for side in found.taken] == ["points", "gaussian"]
+    assert len(found.left_out) == 1
+    assert "grid is left out: A grid has one or two dimensions" in found.left_out[0]
 
 
 @pytest.mark.parametrize(

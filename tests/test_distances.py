@@ -77,7 +77,7 @@ def test_a_gaussian_and_tokens_on_the_line(rng: np.random.Generator) -> None:
     z = norm.ppf(np.append(0, np.cumsum(w[order])).clip(0, 1)).clip(-12, 12)
     parts = [
         quad(lambda t, a=a: (a - 0.3 - t * 1.7**0.5) ** 2 * norm.pdf(t), low, high)[0]
-        for a, low, high in zip(x[order, 0], z, z[1:], strict=True)
+        for a, low, high in zip(x[order, 0], z[:-1], z[1:], strict=True)
     ]
     found = wasserstein(Points.weighted(x, w), gaussian(0.3, 1.7))
     assert found.value == pytest.approx(np.sqrt(np.sum(parts)), rel=1e-10)

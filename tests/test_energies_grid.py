@@ -26,7 +26,7 @@ from meanfield.energies import (
     dissipation,
     energies,
 )
-from meanfield.errors import UnsupportedError
+from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.fields import Affine
 from meanfield.flows import Trajectory, flow
 from meanfield.measures import FixedBox, Grid, edges
@@ -278,6 +278,8 @@ def test_runs_observe_the_energies_of_a_density() -> None:
             "observe": ["energy", "entropy", "second-moment"],
         }
     )
+    with pytest.raises(InvalidInputError, match="`noise` adds"):
+        runs.execute(spec.model_copy(update={"noise": 0.1}))
     result = runs.execute(spec)
     s = 1 / (1 + 2 * 0.25 * 0.5)  # s' = 2VA s²
     found = {name: float(v) for name, v in result.observed.items()}

@@ -131,7 +131,7 @@ def test_parameters_that_change_with_time(rng: np.random.Generator):
     assert np.max(np.abs(trajectory.last - state.reshape(c.x.shape))) <= allowed
 
 
-@pytest.mark.parametrize("solver", list(solvers))
+@pytest.mark.parametrize("solver", sorted(set(solvers) - {"shark"}))  # it needs noise
 def test_solvers_agree(solver: str, rng: np.random.Generator):
     c = case(rng, n=5, d=2)
     # Order one and two would need millions of steps for the default tolerance.

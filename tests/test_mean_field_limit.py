@@ -12,7 +12,7 @@ from experiments._mean_field import (
     growth_of,
 )
 
-SMALL = Sizes(numbers=(20, 80, 320), draws=12, pairs=4)
+SMALL = Sizes(numbers=(16, 64, 256), draws=12, pairs=4)
 
 
 @pytest.mark.parametrize("name", ["softmax", "sigmoid"])

@@ -1,5 +1,7 @@
 """Noise on densities, against closed forms, quadrature and fixed points."""
 
+from collections.abc import Callable
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -8,7 +10,8 @@ from test_noise import KAPPA, Drift, L, line, lyapunov
 
 from meanfield.errors import UnsupportedError
 from meanfield.flows import Isotropic, Steady, Trajectory, flow
-from meanfield.measures import FixedBox, Grid, ScaledBox
+from meanfield.flows._noise_grid import warmed
+from meanfield.measures import AbstractBox, FixedBox, Grid, ScaledBox
 from meanfield.measures.edges import even, graded
 
 
@@ -32,7 +35,7 @@ def sound(path: Trajectory) -> None:
 
 
 @pytest.mark.parametrize("spaced", [even, graded])
-def test_free_densities_follow_the_heat_equation(spaced):
+def test_free_densities_follow_the_heat_equation(spaced: Callable):
     errors = []
     for cells in (100, 200):
         grid = Grid.from_function([spaced(-8, 8, cells)], normal(1.0), box=FixedBox())
@@ -44,7 +47,7 @@ def test_free_densities_follow_the_heat_equation(spaced):
     assert errors[1] < 1e-3
 
 
-def test_steps_may_be_a_thousand_times_longer_than_an_explicit_one():
+def test_steps_may_be_hundreds_of_times_longer_than_explicit_ones():
     cells, kappa = 2000, 40.0
     grid = Grid.from_function([even(-24, 24, cells)], normal(9.0), box=FixedBox())
     path = flow(Drift(jnp.zeros((1, 1))), grid, [0.0, 0.01], noise=Isotropic(kappa))
@@ -64,7 +67,7 @@ def test_what_reaches_the_ends_is_outflow():
 
 
 @pytest.mark.parametrize("box", [FixedBox(), ScaledBox()])
-def test_noisy_attention_is_of_second_order_in_any_box(box):
+def test_noisy_attention_is_of_second_order_in_any_box(box: AbstractBox):
     root, errors = np.sqrt(KAPPA), []
     s = root / np.tanh(2 * root + np.arctanh(root))  # s' = 2 kappa - 2 s^2 from 1
     for cells in (100, 200):
@@ -89,17 +92,19 @@ def test_a_plane_density_follows_ornstein_and_uhlenbeck():
 
 
 def test_a_density_comes_to_rest_at_the_fixed_point():
-    grid = Grid.from_function([even(-9, 9, 100)], normal(1.0), box=ScaledBox())
+    grid = Grid.from_function([even(-9, 9, 100)], normal(1.0), box=FixedBox())
     path = flow(
         line("softmax", -1.0, 1.0),
         grid,
         [0.0, 40.0],
-        stop=Steady(1e-3),
+        stop=Steady(1e-4),
         noise=Isotropic(KAPPA),
     )
     assert path.status.ending == "steady"
     want = np.sqrt(KAPPA)
-    assert float(path.final.covariance[0, 0]) == pytest.approx(want, rel=5e-3)
+    assert float(path.final.covariance[0, 0]) == pytest.approx(
+        want, rel=2e-3
+    )  # 4 cells a radius
 
 
 def gibbs(x: np.ndarray, kappa: float) -> np.ndarray:
@@ -125,3 +130,11 @@ def test_a_plane_box_that_shears_is_refused():
     grid = Grid.from_function([even(-6, 6, 24)] * 2, density)
     with pytest.raises(UnsupportedError, match="does not shear: use `ScaledBox`"):
         flow(Drift(jnp.zeros((2, 2))), grid, [0.0, 1.0], noise=Isotropic(1.0))
+
+
+def test_mass_is_kept_where_only_one_end_is_reached():
+    half = lambda x: 2 * normal(1.0)(x)
+    grid = Grid.from_function([even(0, 8, 60)], half, box=FixedBox())
+    after = warmed(grid.state, grid.edges, jnp.asarray(0.1))
+    assert float(after.outflow) > 0.1
+    assert abs(float(jnp.sum(after.masses) + after.outflow) - 1) < 1e-13

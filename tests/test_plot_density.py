@@ -7,80 +7,18 @@ import numpy as np
 import pytest
 import xarray as xr
 from conftest import Finished
+from density_data import SHEAR, TIMES, line, masked, plane, swarm, swarmed
 from matplotlib.collections import LineCollection, QuadMesh
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from PIL import Image, ImageSequence
-from plotting_data import with_ending
-from scipy.special import erf
 from scipy.stats import norm
 
 from meanfield.errors import InvalidInputError
-from meanfield.plotting import animate, covariances, panels, save
+from meanfield.plotting import animate, covariances, panels, save, with_tokens
 
 Command = Callable[..., Finished]
-TIMES = np.linspace(0.0, 2.0, 7)
-
-
-def line(spread: np.ndarray, mean: np.ndarray | float = 0.0, half: float = 6.0):
-    """A Gaussian of these deviations in a box of `half` deviations that follows it."""
-    edges = half * np.linspace(-1, 1, 81)
-    cdf = erf(edges / np.sqrt(2)) / 2
-    n = len(spread)
-    origin = np.broadcast_to(np.asarray(mean, float), (n,))[:, None]
-    return dataset(np.tile(np.diff(cdf), (n, 1)), origin, spread[:, None, None], edges)
-
-
-def dataset(mass: np.ndarray, origin: np.ndarray, axes: np.ndarray, *edges: np.ndarray):
-    """A run as a store holds it; a leading axis of layers if there is one more."""
-    d = len(edges)
-    cells = ("cell_x", "cell_y")[:d]
-    layers = ("layer",) if mass.ndim == d + 2 else ()
-    found = xr.Dataset(
-        {
-            "mass": (("time", *layers, *cells), mass),
-            "outflow": ("time", np.zeros(len(mass))),
-            "origin": (("time", "coord"), origin),
-            "axes": (("time", "coord", "axis"), axes),
-            **{
-                f"edges_{k}": (f"face_{k}", e)
-                for k, e in zip("xy", edges, strict=False)
-            },
-        },
-        coords={"time": np.linspace(0.0, 2.0, len(mass))},
-        attrs={"kind": "grid", "dtype": "float64", "title": "cost: $5"},
-    )
-    return with_ending(found)
-
-
-def plane(frames: int = 7) -> xr.Dataset:
-    """A standard Gaussian in a box that is sheared, turned and shrunk."""
-    edges = np.linspace(-5, 5, 41)
-    cells = np.diff(erf(edges / np.sqrt(2)) / 2)
-    mass = np.tile(np.outer(cells, cells), (frames, 1, 1))
-    axes = np.stack([(1 - 0.1 * i) * SHEAR for i in range(frames)])
-    return dataset(mass, np.full((frames, 2), 0.3), axes, edges, edges)
-
-
-SHEAR = np.array([[1.0, 0.8], [0.0, 0.6]])
-
-
-def masked(frames: int = 4) -> xr.Dataset:
-    """Layers of unequal mass, each shifted by its position."""
-    edges = np.linspace(-5, 5, 61)
-    position = np.array([0.1, 0.5, 0.9])
-    laws = np.diff(norm.cdf(edges[None, :] - position[:, None]), axis=1)
-    mass = np.tile(np.array([[0.2], [0.5], [0.3]]) * laws, (frames, 1, 1))
-    found = dataset(mass, np.zeros((frames, 1)), np.ones((frames, 1, 1)), edges)
-    return found.assign(position=("layer", position))
-
-
-def with_tokens(found: xr.Dataset, d: int) -> xr.Dataset:
-    x = np.random.default_rng(2).normal(size=(found.sizes["time"], 50, d))
-    return found.assign(
-        x=(("time", "token", "coord"), x), weight=("token", np.full(50, 0.02))
-    )
 
 
 def heights(line: Line2D) -> np.ndarray:
@@ -88,7 +26,9 @@ def heights(line: Line2D) -> np.ndarray:
 
 
 def colours(mesh: QuadMesh) -> np.ndarray:
-    return np.asarray(np.ma.filled(mesh.get_array(), np.nan), dtype=float)
+    array = mesh.get_array()
+    assert array is not None
+    return np.ma.filled(np.ma.asarray(array), np.nan)
 
 
 def corners_of(mesh: QuadMesh) -> np.ndarray:
@@ -135,7 +75,7 @@ def test_a_collapse_is_drawn_on_a_logarithmic_scale(tmp_path: Path) -> None:
 
 
 def test_the_plane_is_shown_where_its_sheared_cells_are(tmp_path: Path) -> None:
-    figure = drawn(panels["density"](with_tokens(plane(), 2)), tmp_path)
+    figure = drawn(panels["density"](swarmed(plane())), tmp_path)
     found = meshes(figure)
     assert len(found) == 6
     corners = corners_of(found[0]).reshape(-1, 2)
@@ -235,9 +175,9 @@ def test_other_runs_are_refused_by_the_panel_of_densities() -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: with_tokens(line(np.exp(TIMES[:3])), 1),
-        lambda: with_tokens(plane(3), 2),
-        lambda: masked(3),
+        lambda: swarmed(line(np.exp(TIMES[:3]))),
+        lambda: swarmed(plane(3)),
+        lambda: swarmed(masked(3)),
     ],
 )
 def test_movies_have_a_frame_for_each_time(
@@ -262,6 +202,36 @@ def test_the_command_line_draws_a_density(cli: Command, tmp_path: Path) -> None:
 
 
 def test_a_token_path_is_drawn_over_the_density() -> None:
-    axes = panels["density"](with_tokens(line(np.exp(-TIMES / 2)), 1)).axes[0]
+    axes = panels["density"](swarmed(line(np.exp(-TIMES / 2)))).axes[0]
     paths = next(c for c in axes.collections if isinstance(c, LineCollection))
     assert len(paths.get_segments()) == 40
+
+
+def test_tokens_stand_at_their_own_positions_over_layers(tmp_path: Path) -> None:
+    found = swarmed(masked())
+    axes = panels["density"](found).axes
+    dots = [c for a in axes for c in a.lines if c.get_marker() == "."]
+    x = swarm(found["time"].values, 1)["x"].values
+    np.testing.assert_array_equal(
+        np.asarray(dots[0].get_xdata()), np.linspace(0, 1, 50)
+    )
+    np.testing.assert_array_equal(heights(dots[-1]), x[-1, :, 0])
+
+
+def test_tokens_that_ended_early_leave_the_picture() -> None:
+    found = line(np.ones(4))
+    few = swarm(found["time"].values[:2], 1)
+    carried = with_tokens(found, few)["x"].values
+    np.testing.assert_array_equal(carried[:2], few["x"].values)
+    assert np.isnan(carried[2:]).all()
+
+
+def test_tokens_of_another_flow_are_refused() -> None:
+    found = line(np.ones(4))
+    times = found["time"].values
+    with pytest.raises(InvalidInputError, match=r"no frame at t = 0\.6"):
+        with_tokens(found, swarm(times * 1.5, 1))
+    with pytest.raises(InvalidInputError, match="d = 2, the density has d = 1"):
+        with_tokens(found, swarm(times, 2))
+    with pytest.raises(InvalidInputError, match="grid over grid"):
+        with_tokens(found, found)

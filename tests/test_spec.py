@@ -72,7 +72,7 @@ def test_a_spec_is_frozen() -> None:
         ({"epsilon": 0}, ["`epsilon`", "greater than 0"]),
         ({"epsilon": -1}, ["`epsilon`", "-1"]),
         ({"frames": 1}, ["`frames`", "2"]),
-        ({"measure": "grid"}, ["`measure`", "'points' or 'gaussian'"]),
+        ({"measure": "gird"}, ["`measure`", "'points', 'gaussian' or 'grid'"]),
         ({"A": float("nan")}, ["`A`", "finite"]),
         ({"A": [[1.0, float("inf")]]}, ["`A`", "finite"]),
         ({"A": [[1.0, 2.0], [3.0]]}, ["`A`", "different lengths"]),

@@ -16,7 +16,7 @@ from ._signals import Terminated, leave, watched
 from ._usage import usage
 
 SIMULATE = """\
-Integrate a token flow: particles or Gaussians under attention.
+Integrate a token flow: tokens, Gaussians or densities under attention.
 
 Keys come from a preset, a TOML file and options of the same names; the later win.
 A MATRIX is a number c (for c I), a list of rows such as [[1,0],[0,2]], @FILE.npy,

@@ -15,6 +15,7 @@ from ._output import number, print_pairs
 
 LARGEST_PRINTED = 16  # dimension up to which moments are printed
 EIGENVALUES = 6  # eigenvalues printed for people
+DOUBTFUL = 1e-3  # of the covariance, that a smaller box may change it by
 APPROXIMATION = (
     "the flow is projected on Gaussians at every instant; where it is not affine, mean "
     "and covariance part from the tokens' like t²"
@@ -80,6 +81,7 @@ def _on_grid(result: Result, first: Grid) -> dict[str, Any]:
         "bandwidth": result.spec.bandwidth,
         "mass": masses[0] if single else masses,
         "outflow": outflows[0] if single else outflows,
+        "doubt": None if result.doubt is None else result.doubt._asdict(),
     }
 
 
@@ -96,6 +98,7 @@ def print_report(result: Result, timing: Timing) -> None:
             f"{k} × {v}" for k, v in report.get("endings", {}).items()
         ),
         **_mass(report),
+        "doubt": _doubt(report),
         **_moments(result),
         **_observed(result),
         "steps": f"{report['accepted']} taken, {report['rejected']} refused",
@@ -108,6 +111,7 @@ def print_report(result: Result, timing: Timing) -> None:
         "approximation": not result.spec.projected,
         "residual": report["residual"] == 0,
         "endings": "endings" not in report,
+        "doubt": not report.get("doubt"),
     }
     print_pairs({key: text for key, text in pairs.items() if not idle.get(key, False)})
 
@@ -132,6 +136,17 @@ def _cells(report: dict[str, Any]) -> str:
     cells = f"{' × '.join(map(str, report['cells']))} cells"
     layers = report["positions"]
     return cells if layers is None else f"{cells} at each of {layers} positions"
+
+
+def _doubt(report: dict[str, Any]) -> str:
+    """What a smaller box or fewer cells would have changed, where that was asked."""
+    known = report.get("doubt")
+    if not known:
+        return ""
+    box, cells = number(known["box"], 2), number(known["cells"], 2)
+    text = f"the covariance changes by {box} in a box a quarter smaller, by {cells} on "
+    wide = "; widen it with `--half-width`" if known["box"] > DOUBTFUL else ""
+    return f"{text}half the cells{wide}"
 
 
 def _mass(report: dict[str, Any]) -> dict[str, str]:

@@ -23,6 +23,7 @@ def plot(
     plugin: list[Path] | None = None,
     html: bool = False,
     colour: str | None = None,
+    tokens: Path | None = None,
 ) -> None:
     """Draw a panel of a run, as PDF and PNG, or as a page to turn in a browser.
 
@@ -37,6 +38,7 @@ def plot(
         html: write the panel `cone` as one HTML file that needs no network.
         colour: the number of a sweep that colours its cells (panel `phase`), such as
             t_star, effective_rank, trace or steps; `ending` for none.
+        tokens: a run of tokens, to draw over a density.
     """
     from meanfield import runs
     from meanfield.plotting import panels, save
@@ -44,6 +46,7 @@ def plot(
     dataset = _sweep(run, colour) if runs.is_sweep(run) else runs.dataset(run)
     if colour is not None and not runs.is_sweep(run):
         raise InvalidInputError(f"`--colour` is for sweeps; `{run}` is a run.")
+    dataset = _carrying(dataset, tokens)
     names = _chosen(panel, dataset)
     if at is not None and "attention" not in names:
         raise InvalidInputError("`--at` is for the panel `attention`: leave it out.")
@@ -64,13 +67,21 @@ def plot(
             note(f"wrote {path}")
 
 
-def animate(run: Path, /, *, out: Path | None = None, fps: int = 20) -> None:
+def animate(
+    run: Path,
+    /,
+    *,
+    out: Path | None = None,
+    fps: int = 20,
+    tokens: Path | None = None,
+) -> None:
     """Make a GIF of a run.
 
     Args:
         run: the folder of the run.
         out: file to write; by default RUN.gif beside the run.
         fps: frames of the run shown in a second.
+        tokens: a run of tokens, to draw over a density.
     """
     from meanfield import runs
     from meanfield.plotting import animate as write
@@ -78,8 +89,19 @@ def animate(run: Path, /, *, out: Path | None = None, fps: int = 20) -> None:
     from ._console import FrameProgress
 
     target = out or run.parent / f"{_stem(run)}.gif"
-    write(runs.dataset(run), target, fps=fps, progress=FrameProgress("drawing"))
+    data = _carrying(runs.dataset(run), tokens)
+    write(data, target, fps=fps, progress=FrameProgress("drawing"))
     note(f"wrote {target}")
+
+
+def _carrying(data: "xarray.Dataset", tokens: Path | None) -> "xarray.Dataset":
+    """The dataset itself, or with the tokens of another run."""
+    if tokens is None:
+        return data
+    from meanfield import runs
+    from meanfield.plotting import with_tokens
+
+    return with_tokens(data, runs.dataset(tokens))
 
 
 def _write_page(data: "xarray.Dataset", names: list[str], target: Path) -> None:

@@ -8,53 +8,62 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
 
 from meanfield.dynamics import AbstractDynamics
 from meanfield.errors import InvalidInputError
 from meanfield.measures import FEWEST, Grid
 
 from ._flow import flow
+from ._noise import Isotropic
 from ._rim import without_rim
-from ._trajectory import Trajectory
+from ._trajectory import Status
 
 CUT = 1 / 8  # of the width of the box, emptied at each end for comparison
 
 
 class Doubt(NamedTuple):
-    r"""Changes of the covariance, relative to its trace, at each frame.
+    r"""Changes of the final covariance, relative to its trace.
 
     Attributes:
         box: had the box been a quarter smaller.
         cells: had the cells been twice as wide.
     """
 
-    box: Float[np.ndarray, " frames"]
-    cells: Float[np.ndarray, " frames"]
+    box: float
+    cells: float
 
 
-def doubt(dynamics: AbstractDynamics, run: Trajectory[Grid]) -> Doubt:
-    """The doubts about a run, from two shorter ones on half the cells along each axis.
+def doubt(
+    dynamics: AbstractDynamics,
+    start: Grid,
+    end: Grid,
+    *,
+    span: tuple[float, float],
+    noise: Isotropic | None = None,
+) -> Doubt:
+    """The doubts about a flow, from two others on half the cells along each axis.
 
-    Infinite at frames that one of the runs did not reach.
+    Infinite where one of them does not reach the end of the span.
+
+    Args:
+        dynamics: what moved the grid.
+        start: the grid when the flow began.
+        end: the grid when it ended.
+        span: when that was.
+        noise: that of the flow.
 
     Raises:
         InvalidInputError: if the number of cells along an axis is odd or below 16.
     """
-    coarse = _coarsened(run.start)
-    others = [flow(dynamics, mu, run.ts) for mu in (coarse, without_rim(coarse, CUT))]
-    fine, whole, cut = (_covariances(some) for some in (run, *others))
-    sizes = np.trace(fine, axis1=1, axis2=2)
-    gap = lambda a, b: np.linalg.norm(a - b, axis=(1, 2)) / sizes
-    unknown = lambda values: np.where(np.isnan(values), np.inf, values)
-    return Doubt(unknown(gap(whole, cut)), unknown(gap(whole, fine)))
-
-
-def _covariances(run: Trajectory[Grid]) -> Float[np.ndarray, "frames d d"]:
-    """Of each frame; NaN for those that were not reached."""
-    values = np.array(run.map(lambda mu: mu.covariance))
-    values[int(run.n_saved) :] = np.nan
-    return values
+    coarse = _coarsened(start)
+    both = coarse, without_rim(coarse, CUT)
+    ends = [flow(dynamics, mu, np.array(span), noise=noise) for mu in both]
+    whole, cut = (np.asarray(some.final.covariance) for some in ends)
+    if not all(some.status is Status.FINISHED for some in ends):
+        return Doubt(np.inf, np.inf)
+    fine = np.asarray(end.covariance)
+    gap = lambda other: float(np.linalg.norm(whole - other) / np.trace(fine))
+    return Doubt(gap(cut), gap(fine))
 
 
 def _coarsened(mu: Grid) -> Grid:

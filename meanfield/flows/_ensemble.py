@@ -132,7 +132,7 @@ def _taken(trees: Members, in_axes: Axes, index: np.ndarray) -> Members:
     def take(leaf: Any) -> Any:  # JAX would compile a gather for each number of members
         if not eqx.is_array(leaf):
             return leaf
-        if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
             return leaf[index]  # keys have no numbers to be read on the host
         return jnp.asarray(np.asarray(leaf)[index])
 

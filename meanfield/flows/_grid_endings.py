@@ -2,12 +2,12 @@
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from meanfield.dynamics import AbstractDynamics
 from meanfield.measures import COARSE, AbstractMeasure, Grid, roughness
 
-from ._rim import rim_influence
+from ._rim import rim_influence, rim_masses
 from ._trajectory import Status
 
 ESCAPED = 1e-3  # of mass or second moment, beyond which the rest is another measure
@@ -17,19 +17,32 @@ BLURRED = 1e-3  # of the spread, that interpolated velocities may have been off 
 ROUNDED = 1e3  # units of rounding of a place that a box must be wider than
 
 
-def grid_ending(
+def rim_of(mu: AbstractMeasure) -> Float[Array, " d"] | None:
+    """The mass in the rim of a grid at the start; `None` of other measures."""
+    return rim_masses(mu) if isinstance(mu, Grid) else None
+
+
+def feels_rim(
     dynamics: AbstractDynamics,
     t: Float[Array, ""],
     mu: AbstractMeasure,
+    rim: Float[Array, " d"] | None,
     n_accepted: Int[Array, ""],
-) -> Int[Array, ""]:
+) -> Bool[Array, ""]:
+    """Whether velocities hang on what lies at the edges, at every eighth step."""
+    no = jnp.zeros((), bool)
+    if rim is None or not isinstance(mu, Grid):
+        return no
+    look = lambda: rim_influence(dynamics, t, mu, rim) > RIM_FELT
+    return jax.lax.cond(n_accepted % EVERY == 0, look, lambda: no)
+
+
+def grid_ending(mu: AbstractMeasure, felt: Bool[Array, ""]) -> Int[Array, ""]:
     """The ending of a flow whose state is `mu`; `finished` if it may go on.
 
     Args:
-        dynamics: what moves it.
-        t: the time.
         mu: the state.
-        n_accepted: steps before the last one.
+        felt: whether what lies at the edges is felt.
     """
     none = jnp.asarray(int(Status.FINISHED))
     if not isinstance(mu, Grid):
@@ -37,16 +50,12 @@ def grid_ending(
     width = _narrowest(mu)
     far = mu.outflow * (1 + (width / 2 / mu.spread) ** 2)
     escaped = far > ESCAPED * (mu.mass + mu.outflow)
-    felt = jax.lax.cond(
-        n_accepted % EVERY == 0,
-        lambda: rim_influence(dynamics, t, mu) > RIM_FELT,
-        lambda: jnp.zeros((), bool),
-    )
     code = jnp.where(escaped | felt, int(Status.ESCAPE), none)
     blurred = mu.state.blur > BLURRED * mu.spread
     code = jnp.where(blurred, int(Status.UNCONVERGED), code)
-    eps = jnp.finfo(mu.state.axes.dtype).eps
-    rounded = width <= ROUNDED * eps * mu.size
+    limits = jnp.finfo(mu.state.axes.dtype)
+    least = jnp.sqrt(limits.tiny) / limits.eps  # whose square is still a number
+    rounded = width <= jnp.maximum(ROUNDED * limits.eps * mu.size, least)
     collapsed = rounded | (roughness(mu.state.masses, mu.edges) > COARSE)
     return jnp.where(collapsed, int(Status.COLLAPSE), code)
 

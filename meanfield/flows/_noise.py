@@ -5,7 +5,7 @@ the representation is: tokens follow Brownian paths, a Gaussian's factor is driv
 a density on a grid takes half a step of the heat flow on either side of each step.
 """
 
-from typing import Any, cast
+from typing import Any
 
 import diffrax
 import equinox as eqx
@@ -19,10 +19,10 @@ from meanfield._array import float_array, is_concrete
 from meanfield._typing import Numbers, PRNGKey, SolverTime
 from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.fields import AbstractField
-from meanfield.measures import AbstractMeasure, Gaussian, Grid, GridState, Points
+from meanfield.measures import AbstractMeasure, Gaussian, Grid, Points
 
 from ._noise_gaussian import squared, widening
-from ._noise_grid import Strang, check_box, heat, resolving, spread_with
+from ._noise_grid import Strang, check_box, resolving, spread_with
 from ._noise_paths import TokenPaths
 from ._noise_steps import knows_noise, needs_noise
 from ._stepping import AbstractStepping
@@ -85,8 +85,8 @@ def check_noise(
         raise InvalidInputError("Noise on tokens is drawn from a `key`: give one.")
     if not knows_noise(stepping.solver):
         raise InvalidInputError(
-            f"{type(stepping.solver).__name__} does not step tokens under noise; use the "
-            "solver `shark`, or `heun`."
+            f"{type(stepping.solver).__name__} does not step tokens under noise; use "
+            "the solver `shark`, or `heun`."
         )
     if any(stop.watches_speed for stop in stops):
         raise InvalidInputError(
@@ -121,12 +121,9 @@ def drift(noise: Noise, mu: AbstractMeasure, field: AbstractField) -> PyTree[Arr
     return k._replace(courant=jnp.maximum(k.courant, resolving(mu, noise.kappa)))
 
 
-def rate(noise: Noise, mu: AbstractMeasure, field: AbstractField) -> PyTree[Array]:
-    """All of `d(coordinates)/dt` that is no chance."""
-    k = drift(noise, mu, field)
-    if noise is None or not isinstance(mu, Grid):
-        return k
-    return cast(GridState, k)._replace(masses=k.masses + heat(mu, noise.kappa))
+def splits(noise: Noise, mu: AbstractMeasure) -> bool:
+    """Whether steps alternate between parts, which rest together and not apart."""
+    return noise is not None and isinstance(mu, Grid)
 
 
 def driven(

@@ -161,19 +161,6 @@ def warmed(y: GridState, edges: Edges, area: Float[Array, ""]) -> GridState:
     return y._replace(masses=masses, outflow=outflow)
 
 
-def heat(mu: Grid, kappa: Float[Array, ""]) -> Float[Array, "..."]:
-    r"""$\kappa\Delta$ of the masses: what noise alone changes them by, per time."""
-    total = jnp.zeros_like(mu.state.masses)
-    for axis, own in enumerate(mu.edges):
-        stencil = _stencil(own)
-        speed = stencil.fastest * kappa / _lengths(mu.state.axes)[axis] ** 2
-        ends = [(0, 0)] * (total.ndim - 1) + [(1, 1)]
-        u = jnp.pad(jnp.moveaxis(mu.state.masses, axis + 1, -1), ends)
-        change = speed * (stencil.applied(u) - u)[..., 1:-1]
-        total = total + jnp.moveaxis(change, -1, axis + 1)
-    return total
-
-
 class _Stencil(NamedTuple):
     r"""$N = I + T/q$ on one axis, between two cells that keep what they absorb.
 

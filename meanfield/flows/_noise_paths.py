@@ -62,15 +62,16 @@ class TokenPaths(diffrax.AbstractBrownianPath):
     def of(cls, key: PRNGKey, x: Float[Array, "n d"]) -> "TokenPaths":
         """The paths of tokens `x`: token `i` has the `i`-th key folded from `key`."""
         keys = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(x.shape[0]))
-        # Abstract fields of diffrax look like arguments to a type checker.
-        return cls(keys=keys, like=jax.ShapeDtypeStruct(x.shape, x.dtype))  # pyright: ignore
+        return cls(keys=keys, like=jax.ShapeDtypeStruct(x.shape, x.dtype))
 
     @property
+    @override
     def t0(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
         """There is no first time."""
         return -jnp.inf
 
     @property
+    @override
     def t1(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
         """There is no last time."""
         return jnp.inf

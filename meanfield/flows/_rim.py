@@ -3,12 +3,13 @@ r"""Whether what a grid feels depends on what lies at its edges, or beyond them.
 A tilted mean may look far out: under $e^{xy}$ a normal density looks from $x$ at
 $y \approx \sigma^2 x$. A box that ends there cuts off what is looked at, while hardly
 any mass is missing. What is beyond the box is not known; but a velocity that changes
-when the outermost cells are emptied would change as much by what is not there.
+when the outermost mass is left out would change as much by what is not there. Mass
+that was outermost at the start stays so, wherever the flow carries it.
 """
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from meanfield._typing import Time
 from meanfield.dynamics import AbstractDynamics
@@ -19,17 +20,25 @@ ASKED = 32  # places along each axis where velocities are compared
 STILL = 1e-4  # of the largest velocity, below which the deviations of one are none
 
 
-def rim_influence(dynamics: AbstractDynamics, t: Time, mu: Grid) -> Float[Array, ""]:
-    r"""How much of the velocity is owed to the rim of the box.
+def rim_influence(
+    dynamics: AbstractDynamics, t: Time, mu: Grid, rim: Float[Array, " d"]
+) -> Float[Array, ""]:
+    r"""How much of the velocity is owed to the rim of the box, or to what was there.
 
     $\int |\delta v|\,|x - \alpha|\,d\mu$ over the deviations of $v$ and $x$ in
     $L^2(\mu)$: for a change $\delta v$, a bound on the relative error that it makes of
     the rate of the covariance.
+
+    Args:
+        dynamics: gives the velocity.
+        t: the time.
+        mu: the density.
+        rim: the mass that counts as outermost, at either end of each axis.
     """
     seen = _sampled(mu)
     velocity = lambda y: dynamics.field(t, mu.at(y))(seen.tokens)
     both = jax.tree.map(
-        lambda *parts: jnp.stack(parts), mu.state, without_rim(mu, RIM).state
+        lambda *parts: jnp.stack(parts), mu.state, without_outermost(mu, rim).state
     )
     v, other = jax.lax.map(velocity, both)  # compiled once
     return _share(seen, v, v - other)
@@ -40,11 +49,10 @@ def _share(
 ) -> Float[Array, ""]:
     p = seen.probabilities
     z, u = seen.tokens.x - (p @ seen.tokens.x)[None], v - (p @ v)[None]
-    sizes = lambda a: jnp.sqrt(jnp.sum(a**2, axis=1))
-    moved = jnp.sqrt(jnp.sum(p * sizes(u) ** 2))
-    moved = jnp.maximum(moved, STILL * jnp.max(sizes(v)))
-    whole = moved * jnp.sqrt(jnp.sum(p * sizes(z) ** 2))
-    part = jnp.sum(p * sizes(change) * sizes(z))
+    moved = jnp.sqrt(jnp.sum(p * _lengths(u) ** 2))
+    moved = jnp.maximum(moved, STILL * jnp.max(_lengths(v)))
+    whole = moved * jnp.sqrt(jnp.sum(p * _lengths(z) ** 2))
+    part = jnp.sum(p * _lengths(change) * _lengths(z))
     return part / jnp.where(whole > 0, whole, 1)
 
 
@@ -52,12 +60,51 @@ def without_rim(mu: Grid, share: float) -> Grid:
     """The grid, emptied for a share of its width at each end."""
     masses = mu.state.masses
     for axis, edges in enumerate(mu.edges):
-        rim = share * (edges[-1] - edges[0])
-        outer = (edges[1:] <= edges[0] + rim) | (edges[:-1] >= edges[-1] - rim)
-        outer = outer.at[jnp.array([0, -1])].set(True)
-        shape = (1,) * (axis + 1) + (-1,) + (1,) * (mu.dimension - axis - 1)
-        masses = jnp.where(outer.reshape(shape), 0, masses)
+        outer = _outer(edges, share).reshape(_shape(mu, axis))
+        masses = jnp.where(outer, 0, masses)
     return mu.at(mu.state._replace(masses=masses))
+
+
+def rim_masses(mu: Grid) -> Float[Array, " d"]:
+    """The mass in the rim of the box, at either end of each axis: the larger one."""
+    found = []
+    for axis, edges in enumerate(mu.edges):
+        outer = _outer(edges, RIM)
+        along = jnp.where(outer, _along(mu, axis), 0)
+        middle = edges.shape[0] // 2
+        found.append(jnp.maximum(jnp.sum(along[:middle]), jnp.sum(along[middle:])))
+    return jnp.stack(found)
+
+
+def without_outermost(mu: Grid, rim: Float[Array, " d"]) -> Grid:
+    """The grid without its rim, and without the outermost masses of each axis."""
+    masses = mu.state.masses
+    for axis, edges in enumerate(mu.edges):
+        along = _along(mu, axis)
+        low, high = jnp.cumsum(along), jnp.cumsum(along[::-1])[::-1]
+        outer = (jnp.minimum(low, high) <= rim[axis]) | _outer(edges, RIM)
+        masses = jnp.where(outer.reshape(_shape(mu, axis)), 0, masses)
+    return mu.at(mu.state._replace(masses=masses))
+
+
+def _along(mu: Grid, axis: int) -> Float[Array, " n"]:
+    """The masses of slices across an axis."""
+    others = tuple(k for k in range(mu.dimension + 1) if k != axis + 1)
+    return jnp.sum(mu.state.masses, axis=others)
+
+
+def _outer(edges: Float[Array, " faces"], share: float) -> Bool[Array, " n"]:
+    rim = share * (edges[-1] - edges[0])
+    outer = (edges[1:] <= edges[0] + rim) | (edges[:-1] >= edges[-1] - rim)
+    return outer.at[jnp.array([0, -1])].set(True)
+
+
+def _shape(mu: Grid, axis: int) -> tuple[int, ...]:
+    return (1,) * (axis + 1) + (-1,) + (1,) * (mu.dimension - axis - 1)
+
+
+def _lengths(vectors: Float[Array, "n d"]) -> Float[Array, " n"]:
+    return jnp.sqrt(jnp.sum(vectors**2, axis=1))
 
 
 def _sampled(mu: Grid) -> Points:

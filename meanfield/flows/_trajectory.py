@@ -45,15 +45,15 @@ REASONS = {
     Status.STEADY: "what is left of the way is below the tolerance",
     Status.BLOW_UP: "the size grows without bound in finite time, or passed its bound",
     Status.MAX_STEPS: "the steps allowed are spent, or shrank to rounding; where a "
-    "flow is stiff, `kvaerno5` takes fewer",
+    "flow of tokens or a Gaussian is stiff, `kvaerno5` takes fewer",
     Status.NOT_FINITE: "the velocity or the state is no longer finite",
     Status.UNCONVERGED: "an iteration, interpolation or quadrature behind the field "
     "missed its tolerance",
     Status.INTERRUPTED: "the run was interrupted and can be resumed",
     Status.COLLAPSE: "the density is as narrow as a cell of its grid: a Dirac, as far "
     "as that can tell",
-    Status.ESCAPE: "a thousandth of the mass or of its second moment has left the "
-    "grid, or velocities hang on what lies at its edges and beyond; widen it",
+    Status.ESCAPE: "the grid is too narrow: a thousandth of the mass or of its second "
+    "moment has left it, or velocities hang on tails at its edges and beyond",
 }
 
 

@@ -20,9 +20,9 @@ from meanfield.dynamics import AbstractDynamics
 from meanfield.fields import Convergence
 from meanfield.measures import AbstractMeasure
 
-from ._grid_endings import grid_ending
+from ._grid_endings import feels_rim, grid_ending, rim_of
 from ._growth import Record, accelerates, blows_up, empty_record, push
-from ._noise import Noise, rate
+from ._noise import Noise, drift, splits
 from ._stop import AbstractStop, Seen
 from ._trajectory import Status
 
@@ -35,6 +35,7 @@ class WatchState(NamedTuple):
     record: Record
     memories: tuple[PyTree[Array], ...]
     residual: Float[Array, ""]
+    rim: Float[Array, " d"] | None  # of a grid, the mass at its edges at the start
     code: Int[Array, ""]
     by_growth: Bool[Array, ""]  # whether the growth law ended it
     n_accepted: Int[Array, ""]
@@ -46,6 +47,7 @@ class Attempt(NamedTuple):
 
     t: Float[Array, ""]
     y: PyTree[Array]
+    way: PyTree[Array]
     keep: Bool[Array, ""]
     jump: Bool[Array, ""]
 
@@ -111,6 +113,7 @@ class Watch(diffrax.AbstractAdaptiveStepSizeController[WatchState, None]):
             empty_record(start, jnp.log(seen.size)),
             tuple(stop.start(seen, span) for stop in self.stops),
             residual,
+            rim_of(self.mu0),
             jnp.where(converged, fine, missed),
             jnp.zeros((), bool),
             zero,
@@ -142,7 +145,8 @@ class Watch(diffrax.AbstractAdaptiveStepSizeController[WatchState, None]):
         taken = keep & finite & (state.code == int(Status.FINISHED))
         vanished = ~keep & ~(next_t1 - next_t0 > _shortest(next_t0))
         end = jnp.asarray(t1)
-        seen = self._after(end - t0, Attempt(end, y1, taken, jump), state)
+        way = jax.tree.map(jnp.subtract, y1, jax.lax.stop_gradient(y0))
+        seen = self._after(end - t0, Attempt(end, y1, way, taken, jump), state)
         # Steps that vanish while growth accelerates: its time is resolved no further.
         escapes = vanished & accelerates(seen.record)
         stuck = jnp.where(finite, int(Status.MAX_STEPS), int(Status.NOT_FINITE))
@@ -158,6 +162,9 @@ class Watch(diffrax.AbstractAdaptiveStepSizeController[WatchState, None]):
     def _after(self, dt: Array, step: "Attempt", state: WatchState) -> WatchState:
         """The state after an attempted step; a rejected one only counts."""
         seen, residual, converged = self._look(step.t, step.y)
+        if self._watches_speed and splits(self.noise, self.mu0):
+            # No part of such a step is zero at rest, only the whole.
+            seen = seen._replace(speed=self.mu0.norm(step.way) / dt)
         log_size = jnp.log(seen.size)
         record = push(state.record, step.t, log_size, dt)
         code = jnp.asarray(int(Status.FINISHED))
@@ -168,7 +175,8 @@ class Watch(diffrax.AbstractAdaptiveStepSizeController[WatchState, None]):
             code = jnp.where(ends, int(stop.status), code)
         finished = code == int(Status.FINISHED)
         mu = self.mu0.at(step.y)
-        ended = grid_ending(self.dynamics, step.t, mu, state.n_accepted)
+        felt = feels_rim(self.dynamics, step.t, mu, state.rim, state.n_accepted)
+        ended = grid_ending(mu, felt)
         code = jnp.where(finished, ended, code)
         by_growth = blows_up(record, state.t0)
         code = jnp.where(by_growth, int(Status.BLOW_UP), code)
@@ -200,7 +208,7 @@ class Watch(diffrax.AbstractAdaptiveStepSizeController[WatchState, None]):
         field = self.dynamics.field(t, mu)
         speed = nothing
         if self._watches_speed:
-            speed = self.mu0.norm(rate(self.noise, mu, field))
+            speed = self.mu0.norm(drift(self.noise, mu, field))
         convergence = field.convergence or Convergence(nothing, nothing)
         converged = convergence.residual <= convergence.tolerance
         return seen._replace(speed=speed), convergence.residual, converged

@@ -9,6 +9,7 @@ from ._grid import GridState as GridState
 from ._grid_checks import COARSE as COARSE
 from ._grid_checks import FEWEST as FEWEST
 from ._grid_checks import MISSING as MISSING
+from ._grid_checks import check_edges as check_edges
 from ._grid_checks import roughness as roughness
 from ._measure import AbstractMeasure as AbstractMeasure
 from ._points import Points as Points

@@ -19,6 +19,7 @@ from ._axis import along
 # How far beyond its cell a face value may lie, in steps to the cell behind: one such
 # that steps up to 1/(1 + STEEPNESS) of a cell are monotone, what `SAFETY` allows.
 STEEPNESS = 1.5
+ROUNDING = 16  # units that what leaves a cell may be rounded up by, in all
 
 
 Pair = tuple[Array, Array]
@@ -50,7 +51,8 @@ def fluxes(
     through = ahead * _padded(right, 1, 0) + back * _padded(left, 0, 1)
     leaving = ahead[..., 1:] - back[..., :-1]
     home = lambda array: jnp.moveaxis(array, -1, axis)
-    return Fluxes(home(through), home(2 * leaving / h))
+    share = 2 * (1 + ROUNDING * jnp.finfo(h.dtype).eps)
+    return Fluxes(home(through), home(share * leaving / h))
 
 
 def _face_values(

@@ -15,6 +15,7 @@ from meanfield.errors import InvalidInputError
 from .sampling import BLUR_MOONS, BLUR_RING, DEVIATION, clouds, mixture_centres
 
 Values = Float[np.ndarray, " m"]
+FAR = 12.0  # standard deviations: softmax looks beyond the tails that hold mass
 TAILS = 8.0  # standard deviations beyond which a Gaussian has a mass of 1e-15
 ARC = 96  # nodes along half a circle: the blurred one is met to 1e-13
 
@@ -90,7 +91,8 @@ def mixture(d: int, *, key: PRNGKey) -> Law:
 
 def normal(d: int) -> Law:
     """The standard normal law."""
-    return Law(lambda x: _normal(x, 1.0), np.zeros(d), np.eye(d), TAILS)
+    reach = FAR if d == 1 else TAILS
+    return Law(lambda x: _normal(x, 1.0), np.zeros(d), np.eye(d), reach)
 
 
 def law(name: str, d: int, *, key: PRNGKey) -> Law:

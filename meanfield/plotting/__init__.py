@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ._output import save
     from ._style import style
     from .animation import animate
+    from .carried import with_tokens
     from .comparison import draw_comparison
     from .covariance_cone import draw_cone
     from .gallery import panels
@@ -52,6 +53,7 @@ __all__ = [
     "statements_page",
     "style",
     "typeset",
+    "with_tokens",
 ]
 
 _HOMES = {
@@ -75,6 +77,7 @@ _HOMES = {
     "statements_page": ".pages",
     "style": "._style",
     "typeset": ".pages",
+    "with_tokens": ".carried",
 }
 
 

@@ -139,9 +139,17 @@ def every_frame(run: xr.Dataset) -> Density:
         axes=values(run, "axes", ("time", "coord", "axis")),
         edges=tuple(values(run, n, (f"face{n[-2:]}",)) for n in _EDGES[:d]),
         position=values(run, "position", ("layer",)) if layered else None,
-        tokens=swarm(run) if "x" in run else None,
+        tokens=_carried(run) if "x" in run else None,
         ending=ending(run),
     )
+
+
+def _carried(run: xr.Dataset) -> Swarm:
+    """The tokens over a density; `position` is that of its layers, not of theirs."""
+    own = run.drop_vars("position", errors="ignore")
+    if "token_position" in run:
+        own = own.rename(token_position="position")
+    return swarm(own)
 
 
 def _finite(density: Density) -> np.ndarray:

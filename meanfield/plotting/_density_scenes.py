@@ -136,7 +136,7 @@ class MapScene(AbstractScene):
 
 
 class LayerScene(AbstractScene):
-    """A map of states against positions.
+    """A map of states against positions, and tokens over it.
 
     Args:
         axes: where to draw.
@@ -160,6 +160,7 @@ class LayerScene(AbstractScene):
         self._ends: list[Line2D] = [
             axes.axhline(0, color=_BOX, linewidth=1.2) for _ in range(2)
         ]
+        (self._tokens,) = axes.plot([], [], ".", color=INK, markersize=2.4)
 
     @override
     def show(self, frame: int) -> None:
@@ -172,6 +173,11 @@ class LayerScene(AbstractScene):
         self._mesh.set_array(self._heights[frame].T)
         for end, place in zip(self._ends, box_corners(run, frame)[:, 0], strict=True):
             end.set_ydata([place, place])
+        if run.tokens is not None and run.tokens.position is not None:
+            some = even_frames(run.tokens.x.shape[1], TOKENS)
+            self._tokens.set_data(
+                run.tokens.position[some], run.tokens.x[frame, some, 0]
+            )
 
 
 def _bar(axes: Axes, mesh: QuadMesh, run: Density) -> None:

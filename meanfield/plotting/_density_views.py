@@ -37,7 +37,7 @@ class Extent(NamedTuple):
 
 
 def colours() -> Colormap:
-    """From white, where there is nothing, to dark; perceptually uniform."""
+    """From pale, where there is nothing, to dark; perceptually uniform."""
     return mpl.colormaps["magma_r"].with_extremes(under="#fcfdbf")
 
 

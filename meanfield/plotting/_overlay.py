@@ -11,14 +11,15 @@ from matplotlib.figure import SubFigure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from ._data import Track, cloud, kind
-from ._observables import principal_axes
+from ._data import Track, cloud, kind, swarm, track
+from ._density import Density, density_run, holding_levels
+from ._observables import covariance, principal_axes, run_moments
 from ._style import CLOSURE_COLOUR, CYCLE, GREY, INK, PALE
 from ._views import ellipses
 
 COLOURS = {"points": INK, "gaussian": CLOSURE_COLOUR, "grid": CYCLE[0]}
 BINS = 60
-INSIDE = (0.8647, 0.3935)  # the mass of a plane Gaussian within two and one deviations
+INSIDE = [0.8647, 0.3935]  # the mass of a plane Gaussian within two and one deviations
 REACH = 4.0  # deviations about the mean that a picture on the line shows
 _SHOWN = 4000  # tokens of a scatter
 
@@ -74,7 +75,7 @@ def _view(states: Mapping[str, xr.Dataset]) -> View:
     axes = np.stack([first, second / np.linalg.norm(second)], axis=1)
     names = ("where the covariances differ most", f"main axis of the {kind(run)}")
     note = f"2 of {d} dimensions: {names[0]} at the end, and the {names[1]}"
-    return View(_mean(run.isel(time=0)), axes, names, note)
+    return View(run_moments(run.isel(time=[0])).mean[0], axes, names, note)
 
 
 def _parting_axis(states: Mapping[str, xr.Dataset]) -> np.ndarray:
@@ -86,47 +87,29 @@ def _parting_axis(states: Mapping[str, xr.Dataset]) -> np.ndarray:
 
 
 def _covariance(now: xr.Dataset) -> np.ndarray:
-    if "factor" in now:
-        factor = np.asarray(now["factor"].values, float)
-        return factor @ factor.T
-    w = np.asarray(now["weight"].values, float)
-    away = np.asarray(now["x"].values, float) - _mean(now)
-    return (w[:, None] * away).T @ away / np.sum(w)
+    return covariance(run_moments(now).factor)[0]
 
 
 def _at(run: xr.Dataset, t: float) -> xr.Dataset:
-    return run.isel(time=int(np.argmin(np.abs(run["time"].values - t))))
-
-
-def _mean(now: xr.Dataset) -> np.ndarray:
-    if "mean" in now:
-        return np.asarray(now["mean"].values, float)
-    w = np.asarray(now["weight"].values, float)
-    return w @ np.asarray(now["x"].values, float) / np.sum(w)
+    """The run at the one frame that is nearest."""
+    return run.isel(time=[int(np.argmin(np.abs(run["time"].values - t)))])
 
 
 def _tokens(now: xr.Dataset, view: View) -> tuple[np.ndarray, np.ndarray]:
     """Tokens on the page, and their weights."""
-    x = np.asarray(now["x"].values, float)
-    w = np.asarray(now["weight"].values, float)
-    return (x - view.origin) @ view.axes, w / np.sum(w)
+    tokens = swarm(now)
+    return (tokens.x[0] - view.origin) @ view.axes, tokens.weights
 
 
 def _gaussian(now: xr.Dataset, view: View) -> Track:
     """A Gaussian on the page."""
-    mean, factor = (np.asarray(now[name].values, float) for name in ("mean", "factor"))
-    return Track(((mean - view.origin) @ view.axes)[None], (view.axes.T @ factor)[None])
+    mean, factor = track(now)
+    return Track((mean - view.origin) @ view.axes, view.axes.T @ factor)
 
 
-def _cells(now: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
-    """The middles of cells, (*cells, d), and densities there, positions summed over."""
-    edges = [now[n].values for n in ("edges_x", "edges_y") if n in now]
-    middles = [(e[1:] + e[:-1]) / 2 for e in edges]
-    xi = np.stack(np.meshgrid(*middles, indexing="ij"), axis=-1)
-    x = now["origin"].values + xi @ now["axes"].values.T
-    density = now["density"].values
-    extra = density.ndim - len(edges)
-    return x, density.sum(axis=0) if extra else density
+def _state(now: xr.Dataset) -> Density:
+    """A density, positions summed over."""
+    return density_run(now).of_state()
 
 
 def _on_line(axes: Axes, now: Mapping[str, xr.Dataset], view: View) -> None:
@@ -136,8 +119,9 @@ def _on_line(axes: Axes, now: Mapping[str, xr.Dataset], view: View) -> None:
         shares, faces = np.histogram(x[:, 0], BINS, (low, high), weights=w)
         axes.stairs(shares * BINS / (high - low), faces, color=PALE, fill=True)
     if "grid" in now:
-        x, density = _cells(now["grid"])
-        axes.plot(x[:, 0], density, color=COLOURS["grid"])
+        law = _state(now["grid"])
+        x = law.box(0).places(*law.middles)
+        axes.plot(x[:, 0], law.density[0, 0], color=COLOURS["grid"])
     if "gaussian" in now:
         mean, factor = _gaussian(now["gaussian"], view)
         s = max(float(np.linalg.norm(factor)), np.finfo(float).tiny)
@@ -150,16 +134,11 @@ def _on_line(axes: Axes, now: Mapping[str, xr.Dataset], view: View) -> None:
 def _interval(now: Mapping[str, xr.Dataset], view: View) -> tuple[float, float]:
     """Four deviations about the mean, of all that are there."""
     ends = []
-    for name, run in now.items():
-        if name == "gaussian":
-            track = _gaussian(run, view)
-            mean, s = float(track.mean[0, 0]), float(np.linalg.norm(track.factor))
-        else:
-            x, w = _tokens(run, view) if name == "points" else _cells(run)
-            w = w / np.sum(w)
-            mean = float(w @ x[:, 0])
-            s = float(np.sqrt(w @ (x[:, 0] - mean) ** 2))
-        ends += [mean - REACH * s, mean + REACH * s]
+    for run in now.values():
+        mean, factor = (part[0] for part in run_moments(run))
+        middle = float(((mean - view.origin) @ view.axes)[0])
+        s = float(np.linalg.norm(view.axes.T @ factor))
+        ends += [middle - REACH * s, middle + REACH * s]
     low, high = min(ends), max(ends)
     return (low, high) if high > low else (low - 0.5, high + 0.5)
 
@@ -170,11 +149,7 @@ def _in_plane(axes: Axes, now: Mapping[str, xr.Dataset], view: View) -> None:
         some = x[:: max(1, len(x) // _SHOWN)]
         axes.scatter(some[:, 0], some[:, 1], 5, GREY, linewidths=0, alpha=0.6)
     if "grid" in now:
-        x, density = _cells(now["grid"])
-        levels = _levels(density, now["grid"])
-        if len(levels) > 1:
-            colour = COLOURS["grid"]
-            axes.contour(x[..., 0], x[..., 1], density, levels=levels, colors=colour)
+        _contours(axes, _state(now["grid"]))
     if "gaussian" in now:
         track = _gaussian(now["gaussian"], view)
         for share in (1.0, 0.5):
@@ -184,17 +159,13 @@ def _in_plane(axes: Axes, now: Mapping[str, xr.Dataset], view: View) -> None:
     axes.set_aspect("equal", adjustable="datalim")
 
 
-def _levels(density: np.ndarray, now: xr.Dataset) -> list[float]:
-    """The densities above which the regions hold their share of the mass."""
-    masses = now["mass"].values
-    masses = masses.sum(axis=0) if masses.ndim > density.ndim else masses
-    order = np.argsort(density, axis=None)[::-1]
-    held = np.cumsum(masses.ravel()[order]) / np.sum(masses)
-    last = order.size - 1
-    found = [
-        density.ravel()[order[min(np.searchsorted(held, m), last)]] for m in INSIDE
-    ]
-    return sorted({float(level) for level in found})
+def _contours(axes: Axes, law: Density) -> None:
+    """Lines around the regions that hold their share of the mass."""
+    heights = law.density[0, 0]
+    levels = np.unique(holding_levels(heights, law.mass[0, 0], INSIDE))
+    if len(levels) > 1:
+        x, y = np.moveaxis(law.box(0).places(*law.middles), -1, 0)
+        axes.contour(x, y, heights, levels=levels, colors=COLOURS["grid"])
 
 
 def _key(labels: Mapping[str, str], d: int) -> list[Line2D | Patch]:

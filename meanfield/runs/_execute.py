@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from meanfield.flows import REASONS, Status
+from meanfield.flows import REASONS, Doubt, Status
 from meanfield.measures import AbstractMeasure
 from meanfield.spec import RunSpec, parse
 from meanfield.storage import RESUMABLE, Ending, RunStore
@@ -50,6 +50,7 @@ class Result:
         seconds: spent in integrating, compilation included.
         observed: what was observed at the last frame, by variable; of several draws
             one number for each.
+        doubt: how far a density on a grid can be trusted; `None` until `examined`.
     """
 
     spec: RunSpec
@@ -58,6 +59,7 @@ class Result:
     store: Path | None
     seconds: float
     observed: Arrays
+    doubt: Doubt | None = None
 
     @property
     def outcome(self) -> Outcome:

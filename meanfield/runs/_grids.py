@@ -18,6 +18,7 @@ from meanfield.measures import (
     Grid,
     Points,
     ScaledBox,
+    check_edges,
 )
 from meanfield.measures.edges import averages, graded
 from meanfield.measures.laws import TAILS, Law, normal
@@ -153,6 +154,7 @@ def _frame(
     low, high = _intervals(spec, half_width, d)
     each = zip(low, high, cells, strict=True)
     edges = tuple(graded(a, b, n, ratio=spec.grading) for a, b, n in each)
+    check_edges(tuple(map(jnp.asarray, edges)))
     if spec.domain is not None:
         return Frame(edges, np.zeros(d), np.eye(d))
     values, vectors = np.linalg.eigh(covariance)
@@ -204,7 +206,12 @@ def _grid(spec: RunSpec, frame: Frame, density: np.ndarray) -> Grid:
 
 
 def _check_inside(mass: float) -> None:
-    if abs(mass - 1) > MISSING:
+    if mass > 1 + MISSING:
+        raise InvalidInputError(
+            f"On these cells the start has a mass of {mass:.6g} where 1 belongs: they "
+            "are too wide; use more `cells`."
+        )
+    if mass < 1 - MISSING:
         raise InvalidInputError(
             f"The box of the grid holds a mass of {mass:.6g} of the start, where 1 "
             "belongs; widen it by `half_width` or `domain`, or use more `cells`."

@@ -27,10 +27,16 @@ def observed(spec: RunSpec, d: int, draw: Draw) -> Energies:
     """The energies that a spec asks to observe.
 
     Raises:
-        InvalidInputError: if one depends on parameters that the run has not one of.
+        InvalidInputError: if one depends on parameters that the run has not one of, or
+            the run has noise, whose share of `dE/dt` is not known here.
         UnknownNameError: if a name is not registered.
     """
     found: Energies = {}
+    if spec.observe and spec.noise:
+        raise InvalidInputError(
+            "`observe` records an energy and its rate under the velocities alone, to "
+            "which `noise` adds: leave out one of them."
+        )
     for name in spec.observe or ():
         chosen = _natural(spec) if name == "energy" else name
         make = energies[chosen]

@@ -55,7 +55,8 @@ class GridSpec(Strict):
     half_width: Annotated[
         PositiveFloat | None,
         Field(
-            description="of its box, in standard deviations of the start; 8 if normal"
+            description="of its box, in standard deviations of the start; of a normal "
+            "one 12, in the plane 8"
         ),
     ] = None
     domain: Annotated[

@@ -126,9 +126,7 @@ class RunSpec(AttentionSpec, GridSpec):
     ] = None
     noise: Annotated[
         float | None,
-        Field(
-            ge=0, description="diffusivity: adds so much Laplacian of the law"
-        ),
+        Field(ge=0, description="diffusivity: adds so much Laplacian of the law"),
     ] = None
     starts: Annotated[
         str | None,

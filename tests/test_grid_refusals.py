@@ -1,0 +1,57 @@
+"""What cannot be put on a grid is refused in one clear line."""
+
+from collections.abc import Callable
+
+import pytest
+from conftest import Finished
+
+Command = Callable[..., Finished]
+
+BAD = {
+    "few cells": (("--cells", "5"), ["at least 8 cells"]),
+    "no cells": (("--cells=-3",), ["`cells`", "whole number"]),
+    "cells of two axes": (("--cells", "[10,20]"), ["`cells`", "1 axes"]),
+    "mass outside": (("--domain=-1,1",), ["0.682689", "`domain`"]),
+    "narrow box": (("--half-width", "0.5"), ["0.382925", "`half_width`"]),
+    "narrow density": (("--half-width", "300"), ["narrow as a cell"]),
+    "upside down": (("--domain=1,-1",), ["`domain`", "increasing"]),
+    "no domain": (("--domain=abc",), ["`domain`", "'abc'"]),
+    "infinite domain": (("--domain=[-Infinity,6]",), ["`domain`"]),
+    "both": (("--domain=-6,6", "--half-width", "3"), ["either"]),
+    "no width": (("--cov", "0"), ["without width", "Use points"]),
+    "three dimensions": (("--d", "3"), ["one or two dimensions", "d = 3"]),
+    "grading": (("--grading", "0.5"), ["`grading`"]),
+    "cfl": (("--cfl", "2"), ["`cfl`"]),
+    "box": (("--box", "afine"), ["`box`", "'affine'"]),
+    "solver": (("--solver", "tsit5"), ["`solver`", "`cfl`"]),
+    "dt": (("--dt", "0.1"), ["`dt`", "`cfl`"]),
+    "rtol": (("--rtol", "1e-3"), ["`rtol`"]),
+    "reduction": (("--reduction", "dense"), ["`reduction`"]),
+    "positions": (("--positions", "4"), ["`mask`"]),
+    "weights": (("--weights", "[1,2]"), ["`weights`", "file"]),
+    "bandwidth": (("--bandwidth", "0.1"), ["`bandwidth`"]),
+    "starts": (("--starts", "grid:20"), ["Gaussians"]),
+    "no density": (("--init", "sphere"), ["`sphere` has no density", "ball"]),
+    "unknown cloud": (("--init", "rings"), ["`ring`"]),
+    "not a grid": (("--cells", "9", "--measure=points"), ["specified multiple times"]),
+}
+
+
+@pytest.mark.parametrize("name", list(BAD))
+def test_bad_grids_get_one_clear_line(cli: Command, name: str) -> None:
+    arguments, words = BAD[name]
+    done = cli("simulate", "--measure", "grid", "--A=-1", *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.count("\n") == 1
+    assert [word for word in words if word not in done.err] == [], done.err
+
+
+def test_other_refusals_are_one_line_too(cli: Command) -> None:
+    done = cli("simulate", "--cells", "9")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert "add `measure = grid`" in done.err
+    model = ("--measure=grid", "--model", "minilm", "--text", "a")
+    assert "two dimensions" in cli("simulate", *model).err
+    done = cli("simulate", "--measure=grid", "--cells", "1000000000")
+    assert (done.code, done.err.count("\n")) == (4, 1)
+    assert "cells fit" in done.err
