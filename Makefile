@@ -29,10 +29,10 @@ figures: setup
 	$(BIN)/python -m experiments.gallery
 
 test: setup
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --durations=10
+	$(BIN)/python -m pytest -n 2 --dist loadfile --durations=10
 
 test-slow: setup
-	$(BIN)/python -m pytest -m slow -n 2 --dist loadgroup --durations=10
+	$(BIN)/python -m pytest -m slow -n 2 --dist loadfile --durations=10
 
 # Every one-line mistake of tests/mutants against the statements that are to catch it.
 mutants: setup

@@ -271,6 +271,7 @@ def test_runs_observe_the_energies_of_a_density() -> None:
         {
             "measure": "grid",
             "cells": 120,
+            "half_width": 8,
             "A": -0.5,
             "V": 0.5,
             "t": 0.5,

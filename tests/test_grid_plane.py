@@ -79,6 +79,7 @@ def plane_normal(cells: int) -> Grid:
     return Grid.from_function(edges, density)
 
 
+@pytest.mark.slow
 def test_a_plane_gaussian_keeps_to_its_closed_form() -> None:
     A, V = np.array([[-1.0, 0.5], [-0.3, -0.6]]), np.array([[1.0, 0.2], [0.0, 0.8]])
 
@@ -144,6 +145,7 @@ def test_a_layer_sees_itself_and_those_before_it(name: str) -> None:
     assert_close(found[:, 0], brute, ulps=1000)
 
 
+@pytest.mark.slow
 def test_layers_keep_their_masses() -> None:
     mu = layers()
     run = flow(MASKED["masked"], mu, np.array([0, 0.3]))

@@ -16,6 +16,7 @@ SMALL = Sizes(numbers=(16, 64, 256), draws=12, pairs=4)
 
 
 @pytest.mark.parametrize("name", ["softmax", "sigmoid"])
+@pytest.mark.slow
 def test_gaps_fall_like_the_root_of_the_number_of_tokens(name: str) -> None:
     """In closed form and on a grid: within four standard errors, which exclude -1."""
     found = errors_of(name, SMALL, seed=1)

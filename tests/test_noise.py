@@ -165,6 +165,7 @@ def attending():
     return run
 
 
+@pytest.mark.slow
 def test_shark_converges_on_a_path_faster_than_a_first_order_method(
     attending: Callable,
 ):
@@ -217,6 +218,7 @@ def test_many_tokens_have_the_law_of_the_gaussian():
     assert np.max(np.abs(path.final.mean) / np.sqrt(np.diag(Sigma) / n)) < 4
 
 
+@pytest.mark.slow
 def test_attending_tokens_have_the_law_of_the_gaussian():
     n, s0 = 1500, 1.0
     x = jax.random.normal(jax.random.key(8), (n, 1))

@@ -81,6 +81,7 @@ def test_noisy_attention_is_of_second_order_in_any_box(box: AbstractBox):
     assert float(path.final.covariance[0, 0]) == pytest.approx(s, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_a_plane_density_follows_ornstein_and_uhlenbeck():
     density = lambda x: normal(1.0)(x) / np.sqrt(2 * np.pi)
     edges = [even(-6, 6, 64)] * 2
@@ -116,6 +117,7 @@ def gibbs(x: np.ndarray, kappa: float) -> np.ndarray:
     return m
 
 
+@pytest.mark.slow
 def test_a_gradient_flow_rests_at_the_gibbs_measure_of_its_own_energy():
     edges = even(-4, 4, 160)
     grid = Grid.from_function([edges], normal(0.25), box=FixedBox())

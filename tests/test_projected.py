@@ -259,12 +259,14 @@ def parting() -> np.ndarray:
     )
 
 
+@pytest.mark.slow
 def test_the_closure_parts_like_the_square_of_time(parting: np.ndarray) -> None:
     assert_close(parting[0], np.zeros(2), scale=1.0)
     order = np.log2(parting[2] / parting[1])
     np.testing.assert_allclose(order, 2, atol=0.1)
 
 
+@pytest.mark.slow
 def test_the_closure_parts_by_what_was_measured(parting: np.ndarray) -> None:
     """As 20 000 antithetic tokens did, too: -0.0037, -0.030 and -0.50 of the variance,
     to their noise; with 300 to 1200 tokens on the line these digits are the same.

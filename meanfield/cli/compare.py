@@ -5,6 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from meanfield.errors import InvalidInputError
 from meanfield.spec import GRID_KEYS, read_toml
 
 from ._options import Values, gather, given_values, with_spec_options
@@ -32,8 +33,16 @@ def compare(
         preset: a named set of keys; see `list presets`.
         json: print one JSON object on stdout.
         plugin: a Python file that registers your own attention; may be repeated.
-        **options: the keys of the spec; `measure` is set by `measures`.
+        **options: the keys of the spec, all but `measure`.
+
+    Raises:
+        InvalidInputError: if a single measure is named.
     """
+    if "measure" in given_values(options):
+        raise InvalidInputError(
+            "`compare` runs several measures: name them with `--measures`, as in "
+            "`--measures points,grid`."
+        )
     spec = gather(file, preset, _base(file, given_values(options)), options)
     from ._session import load_plugins, open_session
 

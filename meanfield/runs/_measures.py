@@ -75,6 +75,11 @@ def kind_in(frame: Iterable[object]) -> str:
     return next(kind for kind, moving in MOVING.items() if names.issuperset(moving))
 
 
+def still(mu: AbstractMeasure, frames: int) -> Arrays:
+    """The frames of a measure that has ended: where it was."""
+    return {name: np.stack([a] * frames) for name, a in frame_of(mu).items()}
+
+
 def static_of(mu: AbstractMeasure) -> Arrays:
     """What does not move."""
     if isinstance(mu, Points):

@@ -42,6 +42,7 @@ from ._measures import (
     frames_of,
     restored,
     static_of,
+    still,
 )
 from ._observe import (
     Energies,
@@ -244,10 +245,11 @@ def _check_field(run: Run) -> None:
 
 def _advance_each(run: Run, ts: np.ndarray, end: int) -> list[Arrays]:
     """Moves members, each under its own dynamics, to the end of the segment."""
-    return [
-        _advance(run, i, ts, end) if outcome.going else _still(run, i, len(ts))
-        for i, outcome in enumerate(run.outcomes)
-    ]
+    pieces = [still(own.measure, len(ts)) for own in run.members]
+    for i, outcome in enumerate(run.outcomes):
+        if outcome.going:
+            pieces[i] = _advance(run, i, ts, end)
+    return pieces
 
 
 def _advance(run: Run, index: int, ts: np.ndarray, end: int) -> Arrays:
@@ -267,7 +269,7 @@ def _advance(run: Run, index: int, ts: np.ndarray, end: int) -> Arrays:
 
 def _advance_together(run: Run, ts: np.ndarray, end: int) -> list[Arrays]:
     """Moves members that share their dynamics; those that have ended stay."""
-    pieces = [_still(run, i, len(ts)) for i in range(len(run.members))]
+    pieces = [still(own.measure, len(ts)) for own in run.members]
     going = [i for i, outcome in enumerate(run.outcomes) if outcome.going]
     trajectories = ensemble(
         run.members[0].dynamics,
@@ -297,9 +299,3 @@ def _arrived(run: Run, index: int, trajectory: Trajectory, end: int) -> Arrays:
     run.outcomes[index] = after
     run.members[index] = Member(own.dynamics, measure)
     return frames_of(own.measure, trajectory.coordinates)
-
-
-def _still(run: Run, index: int, frames: int) -> Arrays:
-    """The frames of a member that has ended: where it was."""
-    still = frame_of(run.members[index].measure)
-    return {name: np.stack([a] * frames) for name, a in still.items()}
