@@ -57,7 +57,7 @@ def test_a_collapse_to_the_origin_ends_when_its_box_is_rounding() -> None:
 
 
 @pytest.mark.slow
-def test_a_model_meets_its_closure_with_the_same_moments(cli: Run, tmp_path: Path) -> None:
+def test_a_model_and_its_closure_start_alike(cli: Run, tmp_path: Path) -> None:
     folder = write(tmp_path / "tiny")
     done = cli(
         "compare", "--model", str(folder), "--text", TEXT, "--model-layers", "[0]",
