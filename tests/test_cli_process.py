@@ -105,6 +105,31 @@ def test_a_plugin_brings_its_own_attention(tmp_path: Path) -> None:
     np.testing.assert_allclose(report["covariance"], covariance, rtol=1e-12)
 
 
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_an_interrupt_inside_the_collector_is_not_lost(
+    tmp_path: Path, name: str
+) -> None:
+    """Python prints what a callback of its collector raises, and goes on."""
+    code = (
+        "import gc, signal, sys, time\n"
+        "from meanfield.cli._signals import watched\n"
+        "def struck(phase, _):\n"
+        "    gc.callbacks.remove(struck)\n"
+        f"    signal.raise_signal(signal.{name})\n"
+        "try:\n"
+        "    with watched():\n"
+        "        gc.callbacks.append(struck)\n"
+        "        gc.collect()\n"
+        "        time.sleep(0.9)\n"
+        "except KeyboardInterrupt as error:\n"
+        "    print(type(error).__name__)\n"
+    )
+    done = python(code, cache=tmp_path / "cache")
+    expected = {"SIGINT": "KeyboardInterrupt", "SIGTERM": "Terminated"}
+    assert done.stdout.split() == [expected[name]]
+    assert done.stderr == ""
+
+
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     out = tmp_path_factory.mktemp("whole") / "run"

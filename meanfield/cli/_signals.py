@@ -1,5 +1,6 @@
 """Ctrl-C and SIGTERM: at once, whatever compiled code is running."""
 
+import _thread
 import os
 import signal
 import sys
@@ -10,6 +11,7 @@ from types import FrameType
 from typing import NoReturn
 
 GRACE = 1.0  # seconds that Python has to stop by itself
+AGAIN = 0.01  # seconds until an interrupt that went astray is sent again
 RESTORE = "\x1b[?25h"  # shows the cursor that a progress bar has hidden
 
 
@@ -30,6 +32,7 @@ def watched() -> Iterator[None]:
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     before = signal.signal(signal.SIGTERM, _terminate)
+    unraisable, sys.unraisablehook = sys.unraisablehook, _send_again
     wakeup = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     done = threading.Event()
     threading.Thread(target=_watch, args=(reader, done), daemon=True).start()
@@ -39,6 +42,7 @@ def watched() -> Iterator[None]:
         done.set()
         signal.set_wakeup_fd(wakeup)
         signal.signal(signal.SIGTERM, before)
+        sys.unraisablehook = unraisable
         os.close(writer)  # ends the thread, which closes its own end
 
 
@@ -64,3 +68,16 @@ def _watch(reader: int, done: threading.Event) -> None:
 def _terminate(number: int, frame: FrameType | None) -> None:
     del number, frame
     raise Terminated
+
+
+def _send_again(lost: "sys.UnraisableHookArgs") -> None:
+    """An interrupt inside a collector's callback or a finaliser is not to be lost.
+
+    Python prints such exceptions and goes on; the signal comes again when it is out.
+    """
+    if not isinstance(lost.exc_value, KeyboardInterrupt):
+        sys.__unraisablehook__(lost)
+        return
+    ended = isinstance(lost.exc_value, Terminated)
+    number = signal.SIGTERM if ended else signal.SIGINT
+    threading.Timer(AGAIN, _thread.interrupt_main, (number,)).start()
