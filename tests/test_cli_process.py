@@ -106,9 +106,7 @@ def test_a_plugin_brings_its_own_attention(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
-def test_an_interrupt_in_the_collector_is_not_lost(
-    tmp_path: Path, name: str
-) -> None:
+def test_an_interrupt_in_the_collector_is_not_lost(tmp_path: Path, name: str) -> None:
     """Python prints what a callback of its collector raises, and goes on."""
     code = (
         "import gc, signal, sys, time\n"
