@@ -28,6 +28,22 @@ class AbstractScore(eqx.Module):
         """All scores of `m` queries against `n` keys."""
 
 
+class Factors(eqx.Module):
+    r"""Scores as inner products, $s_{ij} = q_i\cdot k_j + r_i + c_j$.
+
+    Attributes:
+        query: $q$.
+        key: $k$.
+        of_query: $r$, what depends on the query alone.
+        of_key: $c$, what depends on the key alone.
+    """
+
+    query: Float[Array, "m k"]
+    key: Float[Array, "n k"]
+    of_query: Float[Array, " m"]
+    of_key: Float[Array, " n"]
+
+
 class AbstractQuadraticScore(AbstractScore):
     r"""$s(x,y) = y\cdot(Ax + a) + x\cdot c - \tfrac12(y\cdot By + x\cdot Cx) + e$.
 
@@ -35,6 +51,16 @@ class AbstractQuadraticScore(AbstractScore):
     on `x` alone (`c`, `C`, `constant`) drops out of every coupling that normalises
     rows.
     """
+
+    @abc.abstractmethod
+    def factors(self, queries: Tokens, keys: Tokens) -> Factors:
+        """The scores as inner products, with the least rounding."""
+
+    @override
+    def __call__(self, queries: Tokens, keys: Tokens) -> Float[Array, "m n"]:
+        own = self.factors(queries, keys)
+        products = jnp.matmul(own.query, own.key.T, precision=HIGHEST)
+        return products + (own.of_query[:, None] + own.of_key[None, :])
 
     @property
     @abc.abstractmethod
@@ -111,11 +137,11 @@ class Dot(AbstractQuadraticScore):
         self.key_bias = _bias("key_bias", key_bias, self.K)
 
     @override
-    def __call__(self, queries: Tokens, keys: Tokens) -> Float[Array, "m n"]:
+    def factors(self, queries: Tokens, keys: Tokens) -> Factors:
         q = jnp.matmul(queries.x, self.Q.T, precision=HIGHEST)
-        q = q + self.query_bias[None, :]
+        q = (q + self.query_bias[None, :]) / self.epsilon
         k = jnp.matmul(keys.x, self.K.T, precision=HIGHEST) + self.key_bias[None, :]
-        return jnp.matmul(q / self.epsilon, k.T, precision=HIGHEST)
+        return Factors(q, k, jnp.zeros_like(q[:, 0]), jnp.zeros_like(k[:, 0]))
 
     @property
     @override
@@ -182,11 +208,11 @@ class SquaredDistance(AbstractQuadraticScore):
         self.origin = _bias("origin", origin, self.Q)
 
     @override
-    def __call__(self, queries: Tokens, keys: Tokens) -> Float[Array, "m n"]:
+    def factors(self, queries: Tokens, keys: Tokens) -> Factors:
         q = jnp.matmul(queries.x, self.Q.T, precision=HIGHEST) - self.origin[None, :]
         k = jnp.matmul(keys.x, self.K.T, precision=HIGHEST) - self.origin[None, :]
-        squares = jnp.sum(q**2, axis=1)[:, None] + jnp.sum(k**2, axis=1)[None, :]
-        return (2 * jnp.matmul(q, k.T, precision=HIGHEST) - squares) / self.epsilon
+        squares = [-jnp.sum(z**2, axis=1) / self.epsilon for z in (q, k)]
+        return Factors(2 * q / self.epsilon, k, *squares)
 
     @property
     @override
@@ -236,13 +262,17 @@ class Masked(AbstractScore):
 
     @override
     def __call__(self, queries: Tokens, keys: Tokens) -> Float[Array, "m n"]:
+        allowed = self.allowed(queries, keys)
+        return jnp.where(allowed, self.score(queries, keys), -jnp.inf)
+
+    def allowed(self, queries: Tokens, keys: Tokens) -> Bool[Array, "m n"]:
+        """Where the mask holds."""
         if queries.position is None or keys.position is None:
             raise InvalidInputError(
                 "A mask compares positions, and these tokens have none; build them as "
                 "`Tokens(x, position)` with positions in [0, 1]."
             )
-        allowed = self.mask(queries.position[:, None], keys.position[None, :])
-        return jnp.where(allowed, self.score(queries, keys), -jnp.inf)
+        return self.mask(queries.position[:, None], keys.position[None, :])
 
 
 class Transposed(AbstractScore):

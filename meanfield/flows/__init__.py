@@ -7,6 +7,8 @@ from ._ensemble import ensemble as ensemble
 from ._flow import flow as flow
 from ._flow import prepared as prepared
 from ._noise import Isotropic as Isotropic
+from ._planning import DIMENSIONS as DIMENSIONS
+from ._planning import planned as planned
 from ._published import ClippedEuler as ClippedEuler
 from ._published import Rule as Rule
 from ._published import clipped_euler as clipped_euler

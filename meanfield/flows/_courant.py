@@ -5,15 +5,14 @@ from collections.abc import Callable
 import diffrax
 import equinox as eqx
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, PyTree
 from typing_extensions import override
 
 from meanfield._typing import SolverTime
 from meanfield.errors import InvalidInputError
-from meanfield.linalg import length
 from meanfield.measures import TURN, AbstractMeasure, Grid
 
+from ._ruled import AbstractRuledSteps
 from ._ssp import SSPRK3
 from ._stepping import MAX_STEPS, AbstractStepping
 
@@ -59,32 +58,10 @@ class Courant(AbstractStepping):
         return diffrax.ClipStepSizeController(inner, ts, jump_ts)
 
 
-class CourantSteps(diffrax.AbstractAdaptiveStepSizeController[None, None]):
+class CourantSteps(AbstractRuledSteps[None]):
     """Keeps steps that were stable at each stage; adaptive, but not to an error."""
 
     share: float = eqx.field(static=True)
-
-    @property
-    @override
-    def rtol(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """None is asked for, since no error is estimated."""
-        return 0.0
-
-    @property
-    @override
-    def atol(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Likewise."""
-        return 0.0
-
-    @property
-    @override
-    def norm(self) -> Callable:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Likewise."""
-        return length
-
-    @override
-    def wrap(self, direction: int | Array | np.ndarray) -> "CourantSteps":
-        return self
 
     @override
     def init(

@@ -19,6 +19,7 @@ from ._courant import cfl, check_stepping
 from ._growth import BlowUpTime, blow_up_time
 from ._noise import Noise, check_noise, drift, driven, ready, typed
 from ._noise_steps import landing
+from ._planning import interpolation_error, planned, roomier
 from ._probing import probed
 from ._stepping import AbstractStepping, adaptive
 from ._stop import AbstractStop
@@ -92,7 +93,20 @@ def flow(  # noqa: PLR0913 (all that defines a flow, and no more)
         noise=None if noise is None or noise.absent else noise,
         key=key,
     )
-    return _integrate(problem, times, adjoint or diffrax.RecursiveCheckpointAdjoint())
+    how = adjoint or diffrax.RecursiveCheckpointAdjoint()
+    trajectory = _integrate(problem, times, how)
+    while (more := _with_room(problem, trajectory)) is not None:
+        problem = more
+        trajectory = _integrate(problem, times, how)
+    return trajectory
+
+
+def _with_room(problem: "Problem", trajectory: Trajectory) -> "Problem | None":
+    """The problem with more nodes, if it was lost for want of them."""
+    if not is_concrete(trajectory.code) or trajectory.status != Status.UNCONVERGED:
+        return None
+    more = roomier(problem.mu0)
+    return None if more is None else eqx.tree_at(lambda p: p.mu0, problem, more)
 
 
 def default_stepping(mu0: AbstractMeasure, noise: Noise) -> AbstractStepping:
@@ -141,13 +155,15 @@ def prepared(
     check_noise(noise, mu0, key, steps, stops)
     if isinstance(mu0, Grid):
         mu0 = probed(dynamics, mu0, times[0])
+    mu0 = planned(dynamics, mu0, times[0])
     field = lambda: dynamics.field(times[0], mu0)
     convergence = eqx.filter_eval_shape(lambda: field().convergence)
     eqx.filter_eval_shape(lambda: drift(noise, mu0, field()))
     noisy = noise is not None and isinstance(mu0, Points)
     laid = landing(steps, times, jumps) if noisy else steps.prepare(times, jumps)
     begun = times[0] if since is None else jnp.asarray(since, dtype)
-    iterates = convergence is not None
+    watched = eqx.filter_eval_shape(lambda: interpolation_error(field(), mu0))
+    iterates = convergence is not None or watched is not None
     problem = Problem(dynamics, mu0, laid, stops, begun, noise, key, iterates)
     return problem, times
 

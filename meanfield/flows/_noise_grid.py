@@ -12,8 +12,7 @@ Source: Strang 1968, section 3; uniformisation is Jensen 1953 (see Moler and Van
 2003 for its standing among exponentials).
 """
 
-from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import diffrax
 import jax
@@ -28,11 +27,13 @@ from meanfield.errors import UnsupportedError
 from meanfield.linalg import eigh
 from meanfield.measures import TURN, AbstractBox, AffineBox, Grid, GridState
 
+from ._ssp import AbstractGridSolver
+
 CHUNK = 64.0  # changes of cell in one sum: its first weight, e^-64, is still a number
 Edges = tuple[Float[Array, "..."], ...]
 
 
-class Strang(diffrax.AbstractSolver[None]):
+class Strang(AbstractGridSolver):
     """A step of transport between two half steps of heat.
 
     Attributes:
@@ -45,23 +46,9 @@ class Strang(diffrax.AbstractSolver[None]):
     kappa: Float[Array, ""]
     edges: Edges
 
-    term_structure: ClassVar[Any] = diffrax.AbstractTerm
-    interpolation_cls: ClassVar[Callable] = diffrax.LocalLinearInterpolation
-
     @override
     def order(self, terms: PyTree) -> int:
         return 2
-
-    @override
-    def init(
-        self,
-        terms: PyTree,
-        t0: SolverTime,
-        t1: SolverTime,
-        y0: PyTree,
-        args: PyTree,
-    ) -> None:
-        return None
 
     @override
     def step(
@@ -81,12 +68,6 @@ class Strang(diffrax.AbstractSolver[None]):
         )
         y1 = warmed(moved, self.edges, half)
         return y1, error, {"y0": y0, "y1": y1}, None, result
-
-    @override
-    def func(
-        self, terms: Any, t0: SolverTime, y0: GridState, args: PyTree
-    ) -> GridState:
-        return terms.vf(t0, y0, args)
 
 
 class Spreading(AbstractBox):

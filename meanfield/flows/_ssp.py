@@ -20,19 +20,11 @@ SHARES = (1.0, 1 / 4, 2 / 3)  # of an Euler step from the last stage; y0 has the
 TIMES = (0.0, 1.0, 1 / 2)
 
 
-class SSPRK3(diffrax.AbstractSolver[None]):
-    r"""Three stages, of third order; Shu and Osher 1988, eq. (2.18).
-
-    In place of an error its steps report the largest rate of any stage: the inverse of
-    the longest Euler step that is stable there.
-    """
+class AbstractGridSolver(diffrax.AbstractSolver[None]):
+    """Single steps of a grid: nothing is kept between them, straight lines within."""
 
     term_structure: ClassVar[Any] = diffrax.AbstractTerm
     interpolation_cls: ClassVar[Callable] = diffrax.LocalLinearInterpolation
-
-    @override
-    def order(self, terms: PyTree) -> int:
-        return 3
 
     @override
     def init(
@@ -44,6 +36,24 @@ class SSPRK3(diffrax.AbstractSolver[None]):
         args: PyTree,
     ) -> None:
         return None
+
+    @override
+    def func(
+        self, terms: Any, t0: SolverTime, y0: GridState, args: PyTree
+    ) -> GridState:
+        return terms.vf(t0, y0, args)
+
+
+class SSPRK3(AbstractGridSolver):
+    r"""Three stages, of third order; Shu and Osher 1988, eq. (2.18).
+
+    In place of an error its steps report the largest rate of any stage: the inverse of
+    the longest Euler step that is stable there.
+    """
+
+    @override
+    def order(self, terms: PyTree) -> int:
+        return 3
 
     @override
     def step(
@@ -69,9 +79,3 @@ class SSPRK3(diffrax.AbstractSolver[None]):
         y1, rates = jax.lax.scan(stage, y0, stages)
         dense = {"y0": y0, "y1": y1}
         return y1, jnp.max(rates), dense, None, diffrax.RESULTS.successful
-
-    @override
-    def func(
-        self, terms: Any, t0: SolverTime, y0: GridState, args: PyTree
-    ) -> GridState:
-        return terms.vf(t0, y0, args)

@@ -15,8 +15,9 @@ from meanfield._array import is_concrete
 from meanfield._registry import Registry
 from meanfield._typing import SolverTime
 from meanfield.errors import InvalidInputError
-from meanfield.linalg import length
 from meanfield.measures import AbstractMeasure
+
+from ._ruled import AbstractRuledSteps
 
 MAX_STEPS = 100_000
 NOISY_RTOL = 1e-3  # of a step under noise: beyond, tokens err by their number
@@ -173,36 +174,11 @@ def _step_error(mu0: AbstractMeasure, error: PyTree[Array]) -> Float[Array, ""]:
     return jnp.where(jnp.isnan(size), jnp.inf, size)
 
 
-class EdgeSteps(diffrax.AbstractAdaptiveStepSizeController[Array, None]):
-    """From edge to edge; before a jump, to the last number before it.
-
-    Adaptive in name alone: no error is estimated, and any tolerance would do.
-    """
+class EdgeSteps(AbstractRuledSteps[Array]):
+    """From edge to edge; before a jump, to the last number before it."""
 
     edges: Float[Array, " edges"]
     jumped: Bool[Array, " edges"]
-
-    @property
-    @override
-    def rtol(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """None is asked for, since no error is estimated."""
-        return 0.0
-
-    @property
-    @override
-    def atol(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Likewise."""
-        return 0.0
-
-    @property
-    @override
-    def norm(self) -> Callable:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Likewise."""
-        return length
-
-    @override
-    def wrap(self, direction: int | Array | np.ndarray) -> "EdgeSteps":
-        return self
 
     @override
     def init(

@@ -23,6 +23,7 @@ from meanfield.measures import AbstractMeasure
 from ._grid_endings import feels_rim, grid_ending, rim_of
 from ._growth import Record, accelerates, blows_up, empty_record, push
 from ._noise import Noise, drift, splits
+from ._planning import interpolation_error
 from ._stop import AbstractStop, Seen
 from ._trajectory import Status
 
@@ -211,6 +212,8 @@ class Watch(diffrax.AbstractAdaptiveStepSizeController[WatchState, None]):
             speed = self.mu0.norm(drift(self.noise, mu, field))
         convergence = field.convergence or Convergence(nothing, nothing)
         converged = convergence.residual <= convergence.tolerance
+        missed = interpolation_error(field, mu) or Convergence(nothing, nothing)
+        converged &= missed.residual <= missed.tolerance
         return seen._replace(speed=speed), convergence.residual, converged
 
     @property

@@ -2,6 +2,9 @@ from ._boxes import AbstractBox as AbstractBox
 from ._boxes import AffineBox as AffineBox
 from ._boxes import FixedBox as FixedBox
 from ._boxes import ScaledBox as ScaledBox
+from ._chebyshev import LARGEST as LARGEST
+from ._chebyshev import Chebyshev as Chebyshev
+from ._chebyshev import exactly as exactly
 from ._gaussian import Gaussian as Gaussian
 from ._grid import TURN as TURN
 from ._grid import Grid as Grid
@@ -24,4 +27,5 @@ from ._quadrature import rule_for as rule_for
 from ._reduction import AbstractReduction as AbstractReduction
 from ._reduction import Blocked as Blocked
 from ._reduction import Dense as Dense
+from ._reduction import Keys as Keys
 from ._reduction import Link as Link

@@ -15,7 +15,7 @@ from meanfield.scores import AbstractScore
 from meanfield.tokens import Tokens
 
 from ._measure import AbstractMeasure
-from ._reduction import AbstractReduction, Dense, Keys, Link
+from ._reduction import AbstractReduction, Blocked, Keys, Link
 
 
 class Points(AbstractMeasure):
@@ -33,7 +33,7 @@ class Points(AbstractMeasure):
 
     tokens: Tokens
     log_weights: Float[Array, " n"]
-    reduction: AbstractReduction = Dense()
+    reduction: AbstractReduction = Blocked()
 
     @classmethod
     def uniform(
@@ -41,7 +41,7 @@ class Points(AbstractMeasure):
         x: Numbers,
         *,
         position: Numbers | None = None,
-        reduction: AbstractReduction = Dense(),
+        reduction: AbstractReduction = Blocked(),
     ) -> "Points":
         """Tokens of equal weight $1/n$.
 
@@ -59,7 +59,7 @@ class Points(AbstractMeasure):
         weights: Numbers,
         *,
         position: Numbers | None = None,
-        reduction: AbstractReduction = Dense(),
+        reduction: AbstractReduction = Blocked(),
     ) -> "Points":
         """Tokens of given weights, divided by their sum. A zero excludes its token.
 

@@ -13,7 +13,7 @@ from meanfield.errors import InvalidInputError
 from ._gaussian import Gaussian
 from ._points import Points
 from ._quadrature import Tensor
-from ._reduction import AbstractReduction, Dense
+from ._reduction import AbstractReduction, Blocked
 
 BLUR_RING, BLUR_MOONS = 0.05, 0.08  # deviations of what is added to curves
 DEVIATION = 0.25  # of the components of a mixture
@@ -23,7 +23,11 @@ clouds: Registry[Cloud] = Registry("initial cloud")
 
 
 def gaussian_draw(
-    gaussian: Gaussian, n: int, *, reduction: AbstractReduction = Dense(), key: PRNGKey
+    gaussian: Gaussian,
+    n: int,
+    *,
+    reduction: AbstractReduction = Blocked(),
+    key: PRNGKey,
 ) -> Points:
     """`n` independent tokens of a Gaussian."""
     z = jax.random.normal(key, (n, gaussian.factor.shape[1]), gaussian.factor.dtype)
@@ -33,7 +37,7 @@ def gaussian_draw(
 
 
 def gauss_hermite(
-    gaussian: Gaussian, *, order: int, reduction: AbstractReduction = Dense()
+    gaussian: Gaussian, *, order: int, reduction: AbstractReduction = Blocked()
 ) -> Points:
     """Weighted tokens that integrate polynomials against `gaussian` exactly.
 

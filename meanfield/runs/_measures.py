@@ -10,10 +10,12 @@ from jaxtyping import Array, PyTree
 
 from meanfield._typing import Numbers
 from meanfield.errors import InvalidInputError
+from meanfield.flows import DIMENSIONS
 from meanfield.measures import (
     AbstractMeasure,
     AbstractReduction,
     Blocked,
+    Chebyshev,
     Dense,
     Gaussian,
     Grid,
@@ -23,6 +25,7 @@ from meanfield.measures import (
 from meanfield.spec import RunSpec
 
 from ._grids import BOXES, box_name, tokens_on_grid
+from ._precision import dtype_of
 
 Arrays = dict[str, np.ndarray]
 
@@ -35,8 +38,7 @@ MOVING = {
 EDGES = ("edges_x", "edges_y")
 STATIC = ("weight", "position", *EDGES)
 CELLS = ("cell_x", "cell_y")
-DENSE_UP_TO = 512  # tokens: beyond, fresh n × n buffers cost more than a scan
-BLOCK = 512
+INTERPOLATED_FROM = 20_000  # tokens: below, exact sums take no longer than a plan
 
 
 def frame_of(mu: AbstractMeasure) -> Arrays:
@@ -134,7 +136,7 @@ def weighted(spec: RunSpec, x: Numbers, weights: Numbers, position: Numbers) -> 
     Raises:
         InvalidInputError: if a weight is negative, or `reduction` is not known.
     """
-    how = reduction(spec, np.shape(x)[0])
+    how = reduction(spec, *np.shape(x))
     return Points.weighted(x, weights, position=position, reduction=how)
 
 
@@ -173,23 +175,45 @@ def dimension_of(mu: AbstractMeasure) -> int:
     return mu.mean.shape[0] if isinstance(mu, Gaussian) else mu.dimension
 
 
-def reduction(spec: RunSpec, n: int) -> AbstractReduction:
-    """How sums over `n` tokens are executed.
+def reduction(spec: RunSpec, n: int, d: int) -> AbstractReduction:
+    """How sums over `n` tokens in dimension `d` are executed.
+
+    Interpolation is only asked for here: the flow plans it, or finds that exact sums
+    cost less.
 
     Raises:
-        InvalidInputError: if `reduction` is none of `auto`, `dense`, `blocked[:SIZE]`.
+        InvalidInputError: if `reduction` is none of `auto`, `dense`, `blocked[:SIZE]`,
+            `chebyshev[:TOLERANCE]`.
     """
-    kind, _, size = spec.reduction.partition(":")
-    if kind == "auto" and not size:
-        return Dense() if n <= DENSE_UP_TO else Blocked(BLOCK)
-    if kind == "dense" and not size:
+    kind, _, given = spec.reduction.partition(":")
+    number = _positive(given)
+    if kind == "auto" and not given:
+        pays = n >= INTERPOLATED_FROM and d <= DIMENSIONS
+        return Chebyshev(_tolerance(spec)) if pays else Blocked()
+    if kind == "dense" and not given:
         return Dense()
-    if kind == "blocked" and (not size or (size.isdecimal() and int(size) > 0)):
-        return Blocked(int(size) if size else BLOCK)
+    if kind == "blocked" and (not given or (number and number.is_integer())):
+        return Blocked(int(number) if number else None)
+    if kind == "chebyshev" and (not given or number):
+        return Chebyshev(number or _tolerance(spec))
     raise InvalidInputError(
-        "`reduction` must be `auto`, `dense`, `blocked` or `blocked:SIZE`; got "
-        f"`{spec.reduction}`."
+        "`reduction` must be `auto`, `dense`, `blocked`, `blocked:SIZE`, `chebyshev` "
+        f"or `chebyshev:TOLERANCE`; got `{spec.reduction}`."
     )
+
+
+def _tolerance(spec: RunSpec) -> float:
+    """An error of velocities that steps do not notice."""
+    return spec.rtol or float(np.finfo(dtype_of(spec)).eps) ** 0.6
+
+
+def _positive(text: str) -> float | None:
+    """A finite positive number; `None` if it is none."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if 0 < number < math.inf else None
 
 
 def moments_of(mu: AbstractMeasure) -> tuple[np.ndarray, np.ndarray]:

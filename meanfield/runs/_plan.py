@@ -7,11 +7,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from meanfield.errors import ResourceError
 from meanfield.measures import (
+    LARGEST,
     AbstractMeasure,
     AbstractReduction,
     Blocked,
+    Chebyshev,
     Dense,
     Grid,
     Points,
@@ -91,10 +95,18 @@ def plan(spec: RunSpec, measure: AbstractMeasure, frames: int, members: int) -> 
 def _sums(how: AbstractReduction, m: int, n: int, item: int) -> tuple[str, int]:
     """How sums over `n` tokens or cells are executed for `m` queries, and in what."""
     if isinstance(how, Blocked):
-        side = min(how.size, max(m, n))
-        return f"blocked:{how.size}", SCORE_BUFFERS * side * side * item
+        shape = how.shape(np.dtype(f"float{8 * item}"))
+        block = min(shape.queries, m) * min(shape.keys, n)
+        name = "blocked" if how.size is None else f"blocked:{how.size}"
+        return name, SCORE_BUFFERS * block * item
     if isinstance(how, Dense):
         return "dense", SCORE_BUFFERS * m * n * item
+    if isinstance(how, Chebyshev):
+        name, block = _sums(how.otherwise, m, n, item)
+        if how.counts is None:
+            return name, block
+        nodes = " × ".join(map(str, how.counts))
+        return f"chebyshev, {nodes} nodes", SCORE_BUFFERS * LARGEST * item
     return "separable", SCORE_BUFFERS * min(m, QUERIES) * math.isqrt(n) * item
 
 

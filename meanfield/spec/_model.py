@@ -175,7 +175,10 @@ class RunSpec(AttentionSpec, GridSpec):
         PositiveFloat | None, Field(description="stop when the size passes this")
     ] = None
     reduction: Annotated[
-        str, Field(description="`auto`, `dense`, `blocked` or `blocked:SIZE`")
+        str,
+        Field(
+            description="`auto`, `dense`, `blocked[:SIZE]` or `chebyshev[:TOLERANCE]`"
+        ),
     ] = "auto"
     precision: Annotated[
         Literal["double", "single"], Field(description="`double` or `single`")

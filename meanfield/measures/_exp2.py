@@ -1,0 +1,59 @@
+r"""$2^x$ by a polynomial: what most of the time of a sum over tokens is spent on.
+
+With $x = k + f$, $k$ an integer and $|f| \le \tfrac12$, a polynomial gives $2^f$ and
+$k$ is added to the exponent bits. Nothing branches, so that a compiler makes full
+vectors of it, faster than of its own `exp` on a CPU.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+LOG2E = 1.4426950408889634  # exponents in units of log 2: e^s = 2^(s LOG2E)
+LN2 = 0.6931471805599453
+
+# The Chebyshev series of 2^f on [-1/2, 1/2], cut at degrees 6 and 11: 3e-9 and 4e-18
+# of relative error.
+_SINGLE = (
+    0.9999999999595482, 0.6931472067106199, 0.2402265121359523, 0.05550327214209201,
+    0.009618025602955837, 0.0013400432165385696, 0.00015469731977475548,
+)  # fmt: skip
+_DOUBLE = (
+    1.0, 0.6931471805599453, 0.24022650695910158, 0.0555041086648217,
+    0.009618129107587253, 0.001333355814639035, 0.00015403530463727982,
+    1.5252733856295574e-05, 1.3215432534254118e-06, 1.0178051192117847e-07,
+    7.074194562613105e-09, 4.456675463639861e-10,
+)  # fmt: skip
+
+
+@jax.custom_jvp
+def exp2(x: Float[Array, "..."]) -> Float[Array, "..."]:
+    r"""$2^x$, to a few units in the last place.
+
+    Below the smallest normal number it stays there, $-\\infty$ included, and is never
+    zero: what is to count for nothing needs a weight of zero besides. Above the largest
+    number it is meaningless: bound `x` first.
+    """
+    single = x.dtype == jnp.float32
+    bits = np.int32 if single else np.int64
+    info = jnp.finfo(x.dtype)
+    x = jnp.maximum(x, jnp.asarray(info.minexp, x.dtype))
+    # Not by adding and subtracting 1.5 * 2^nmant, which compilers may simplify away.
+    whole = jnp.round(x)
+    f = x - whole
+    *lower, top = _SINGLE if single else _DOUBLE
+    power = jnp.full_like(f, top)
+    for coefficient in reversed(lower):
+        power = power * f + jnp.asarray(coefficient, x.dtype)
+    exponent = whole.astype(bits) << info.nmant
+    sum_of_bits = jax.lax.bitcast_convert_type(power, bits) + exponent
+    return jax.lax.bitcast_convert_type(sum_of_bits, x.dtype)
+
+
+@exp2.defjvp
+def _(primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
+    power = exp2(*primals)
+    return power, power * (LN2 * tangents[0])

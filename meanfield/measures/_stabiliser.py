@@ -1,0 +1,51 @@
+"""What exponents are measured from, so that no sum over- or underflows.
+
+Any number within the range of the exponent of the largest score will do. A few keys
+far out give one from below, the box around all keys one from above: where these are
+near enough to each other the largest scores need not be known.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ._streaming import Pairs, Shape, largest
+
+# How far apart both bounds may be, in powers of 2: half of it above, half below, and
+# room for sums and for what is small beside the largest.
+SINGLE, DOUBLE = 100.0, 900.0
+
+
+def stabiliser(pairs: Pairs, shape: Shape) -> Float[Array, " m"]:
+    """For each query a number near its largest exponent; 0 where it has none.
+
+    Constant for derivatives: sums do not depend on it.
+    """
+    arrays, rest = eqx.partition(pairs, eqx.is_array)
+    pairs = eqx.combine(jax.lax.stop_gradient(arrays), rest)
+    if not pairs.exact or pairs.fit(shape):
+        return _finite(largest(pairs, shape))
+    low, high = _bounds(pairs)
+    room = SINGLE if low.dtype == jnp.float32 else DOUBLE
+    near = jnp.all(high - low < room)  # false for what is not finite
+    return jax.lax.cond(
+        near, lambda: (low + high) / 2, lambda: _finite(largest(pairs, shape))
+    )
+
+
+def _bounds(pairs: Pairs) -> tuple[Float[Array, " m"], Float[Array, " m"]]:
+    """The largest score of each query, from below and from above."""
+    q, k, offset = pairs.queries.vectors, pairs.keys.vectors, pairs.keys.offset
+    assert q is not None
+    assert k is not None
+    extremes = [jnp.argmax(k, axis=0), jnp.argmin(k, axis=0), jnp.argmax(offset)[None]]
+    pilots = jnp.concatenate(extremes)
+    low = jnp.max(k[pilots] @ q + offset[pilots][:, None], axis=0)
+    corners = [jnp.max(k, axis=0)[:, None] * q, jnp.min(k, axis=0)[:, None] * q]
+    high = jnp.sum(jnp.maximum(*corners), axis=0) + jnp.max(offset)
+    return low, high
+
+
+def _finite(tops: Array) -> Array:
+    return jnp.where(jnp.isfinite(tops), tops, 0)

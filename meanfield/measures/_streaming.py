@@ -1,0 +1,227 @@
+r"""Sums over keys, a block of scores at a time: the inner loop of everything.
+
+$$N_{pi} = \sum_j v_{pj}\, \varphi(s_{ij})$$
+
+for queries $i$, with $O(m + n)$ memory. Blocks are transposed, keys by queries: what is
+long lies along rows, a sum over keys is a matrix product with rows of values, and the
+normaliser of a mean is one more row. Derivatives, of any order and in both modes,
+compute blocks again and keep the same memory.
+"""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from meanfield.linalg import HIGHEST
+from meanfield.scores import AbstractQuadraticScore, AbstractScore, Masked
+from meanfield.tokens import Tokens
+
+Link = Callable[[Array], Array]
+
+# Inner products of so few terms are cheaper inside the loop that takes exponentials.
+FUSED = 4
+LANES = 16  # blocks are cut to multiples of a vector
+
+
+class Shape(NamedTuple):
+    """The largest block: how many keys by how many queries."""
+
+    keys: int
+    queries: int
+
+
+class QuerySide(eqx.Module):
+    """Queries: $q$, one column each; what is added to all their scores; the tokens."""
+
+    vectors: Float[Array, "k m"] | None
+    offset: Float[Array, " m"]
+    tokens: Tokens
+
+
+class KeySide(eqx.Module):
+    """Keys: $k$, one row each; what is added to all their scores; the tokens."""
+
+    vectors: Float[Array, "n k"] | None
+    offset: Float[Array, " n"]
+    tokens: Tokens
+
+
+Side = TypeVar("Side", QuerySide, KeySide)
+
+
+class Pairs(eqx.Module):
+    """The scores of all pairs, to be had block by block; `-inf` excludes.
+
+    Attributes:
+        score: asked where vectors do not say all.
+        units: what a score of one is in; vectors and offsets are in these.
+        queries: one side.
+        keys: the other.
+    """
+
+    score: AbstractScore
+    units: float = eqx.field(static=True)
+    queries: QuerySide
+    keys: KeySide
+
+    @property
+    def exact(self) -> bool:
+        """Whether vectors and offsets are all there is to a score."""
+        return self.queries.vectors is not None and not self.masks
+
+    @property
+    def masks(self) -> bool:
+        """Whether scores of pairs are excluded by a mask on top of vectors."""
+        return isinstance(self.score, Masked) and self.queries.vectors is not None
+
+    def fit(self, shape: Shape) -> bool:
+        """Whether all of them are one block."""
+        sizes = self.keys.offset.shape[0], self.queries.offset.shape[0]
+        return sizes[0] <= shape.keys and sizes[1] <= shape.queries
+
+    def offset_by(self, logs: Float[Array, " n"]) -> "Pairs":
+        """With so much more in each score of a key."""
+        keys = self.keys
+        keys = KeySide(keys.vectors, keys.offset + logs, keys.tokens)
+        return Pairs(self.score, self.units, self.queries, keys)
+
+    def below(self, tops: Float[Array, " m"]) -> "Pairs":
+        """With so much less in each score of a query."""
+        queries = self.queries
+        queries = QuerySide(queries.vectors, queries.offset - tops, queries.tokens)
+        return Pairs(self.score, self.units, queries, self.keys)
+
+    def scores(self, some: QuerySide, few: KeySide) -> Float[Array, "keys queries"]:
+        """The scores of a block, keys by queries."""
+        offsets = few.offset[:, None] + some.offset[None, :]
+        if some.vectors is None or few.vectors is None:
+            return self.units * self.score(some.tokens, few.tokens).T + offsets
+        return _products(few.vectors, some.vectors) + offsets
+
+    def linked(self, link: Link, some: QuerySide, few: KeySide, values: Array) -> Array:
+        """`values` times the linked scores of a block; 0 where excluded."""
+        if self.exact:
+            return _product(values, link(self.scores(some, few)))
+        if not self.masks:
+            scores = self.scores(some, few)
+            return _product(values, _without(link, scores, ~jnp.isneginf(scores)))
+        assert isinstance(self.score, Masked)
+        allowed = self.score.allowed(some.tokens, few.tokens).T
+        sums = lambda: _product(values, _without(link, self.scores(some, few), allowed))
+        none = jnp.zeros((values.shape[0], allowed.shape[1]), values.dtype)
+        return jax.lax.cond(jnp.any(allowed), sums, lambda: none)
+
+    def largest(self, some: QuerySide, few: KeySide) -> Float[Array, " queries"]:
+        """The largest score of each query in a block."""
+        scores = self.scores(some, few)
+        if isinstance(self.score, Masked) and self.masks:
+            allowed = self.score.allowed(some.tokens, few.tokens).T
+            scores = jnp.where(allowed, scores, -jnp.inf)
+        return jnp.max(scores, axis=0)
+
+
+def paired(
+    score: AbstractScore, queries: Tokens, keys: Tokens, units: float = 1.0
+) -> tuple[Pairs, Float[Array, " m"]]:
+    """Scores of pairs, and what was left out of them that depends on queries alone."""
+    known = score.score if isinstance(score, Masked) else score
+    if isinstance(known, AbstractQuadraticScore):
+        own = known.factors(queries, keys)
+        some = QuerySide(units * own.query.T, jnp.zeros_like(own.of_query), queries)
+        few = KeySide(own.key, units * own.of_key, keys)
+        return Pairs(score, units, some, few), own.of_query
+    dtype = jnp.result_type(queries.x, keys.x)
+    some = QuerySide(None, jnp.zeros(queries.n, dtype), queries)
+    few = KeySide(None, jnp.zeros(keys.n, dtype), keys)
+    return Pairs(score, units, some, few), some.offset
+
+
+def total(
+    pairs: Pairs, link: Link, values: Float[Array, "p n"], shape: Shape
+) -> Float[Array, "p m"]:
+    """The linked sums of all queries."""
+    linked = jax.checkpoint(
+        lambda *block: pairs.linked(link, *block), prevent_cse=False
+    )
+    dtype = jnp.result_type(values, pairs.queries.offset)
+    start = lambda m: jnp.zeros((values.shape[0], m), dtype)
+    add = lambda sums, *block: sums + linked(*block)
+    return _over_blocks(pairs, values, shape, start, add)
+
+
+def largest(pairs: Pairs, shape: Shape) -> Float[Array, " m"]:
+    """The largest score of each query; `-inf` where all are excluded."""
+    values = jnp.zeros((0, pairs.keys.offset.shape[0]), pairs.keys.offset.dtype)
+    start = lambda m: jnp.full((1, m), -jnp.inf, pairs.queries.offset.dtype)
+    more = lambda top, some, few, _: jnp.maximum(top, pairs.largest(some, few)[None])
+    return _over_blocks(pairs, values, shape, start, more)[0]
+
+
+def _over_blocks(
+    pairs: Pairs,
+    values: Float[Array, "v n"],
+    shape: Shape,
+    start: Callable[[int], Array],
+    fold: Callable[..., Array],
+) -> Float[Array, "p m"]:
+    """`fold` over blocks of keys for each block of queries."""
+    m, n = pairs.queries.offset.shape[0], pairs.keys.offset.shape[0]
+    if pairs.fit(shape):
+        return fold(start(m), pairs.queries, pairs.keys, values)
+    rows, columns = _cut(n, shape.keys), _cut(m, shape.queries)
+    few = _split(pairs.keys, rows, vectors=0)
+    blocks = few, _blocks(values, rows, 1)
+
+    def of(some: QuerySide) -> Array:
+        step = lambda sums, block: (fold(sums, some, *block), None)
+        return jax.lax.scan(step, start(columns), blocks)[0]
+
+    found = jax.lax.map(of, _split(pairs.queries, columns, vectors=1))
+    return jnp.moveaxis(found, 0, 1).reshape(found.shape[1], -1)[:, :m]
+
+
+def _products(k: Float[Array, "n k"], q: Float[Array, "k m"]) -> Float[Array, "n m"]:
+    if k.shape[1] > FUSED:
+        return _product(k, q)
+    return sum(
+        (k[:, i, None] * q[None, i] for i in range(1, k.shape[1])),
+        k[:, 0, None] * q[None, 0],
+    )
+
+
+def _product(a: Array, b: Array) -> Array:
+    return jnp.matmul(a, b, precision=HIGHEST)
+
+
+def _without(link: Link, scores: Array, allowed: Array) -> Array:
+    # The inner `where` keeps derivatives of the link at -inf out of the sum.
+    return jnp.where(allowed, link(jnp.where(allowed, scores, 0)), 0)
+
+
+def _cut(count: int, most: int) -> int:
+    """The size of blocks, all as large as each other, of at most `most`."""
+    size = math.ceil(count / math.ceil(count / most))
+    return size if size == count else min(most, -(-size // LANES) * LANES)
+
+
+def _split(side: Side, size: int, *, vectors: int) -> Side:
+    """Blocks of one side, led by an axis of blocks.
+
+    Padded with the last token again, which changes no largest score; sums give it the
+    value 0.
+    """
+    axis = lambda x: vectors if x is side.vectors else 0
+    return jax.tree.map(lambda x: _blocks(x, size, axis(x), mode="edge"), side)
+
+
+def _blocks(x: Array, size: int, axis: int, mode: str = "constant") -> Array:
+    count = -(-x.shape[axis] // size)
+    widths = [(0, 0)] * x.ndim
+    widths[axis] = (0, count * size - x.shape[axis])
+    shape = (*x.shape[:axis], count, size, *x.shape[axis + 1 :])
+    return jnp.moveaxis(jnp.pad(x, widths, mode).reshape(shape), axis, 0)

@@ -1,0 +1,161 @@
+"""Sums block by block, and the power of two behind them, against NumPy."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jaxtyping import Array
+
+from meanfield.dynamics import Window, causal
+from meanfield.measures import Blocked, Link, Points
+from meanfield.measures._exp2 import exp2
+from meanfield.scores import AbstractScore, Dot, Masked, SquaredDistance
+from meanfield.tokens import Tokens
+
+BLOCKS = (Blocked(), Blocked(64))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_powers_of_two_are_accurate(dtype: type, rng: np.random.Generator):
+    """One unit in the last place at most, over all that a number can hold."""
+    info = np.finfo(dtype)
+    x = rng.uniform(info.minexp, info.maxexp - 1, 100_000).astype(dtype)
+    exact = np.exp2(x.astype(np.longdouble))
+    found = np.asarray(jax.jit(exp2)(x)).astype(np.longdouble)
+    assert np.max(np.abs(found - exact) / exact) <= info.eps
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_powers_of_two_end_at_the_smallest_number(dtype: type):
+    below = np.array([-np.inf, -1e30, np.finfo(dtype).minexp], dtype)
+    assert np.all(np.asarray(exp2(jnp.asarray(below))) == np.finfo(dtype).tiny)
+    whole = np.arange(-20, 20).astype(dtype)
+    assert np.all(np.asarray(exp2(jnp.asarray(whole))) == np.exp2(whole))
+
+
+def test_powers_of_two_have_derivatives_of_any_order():
+    for order in range(1, 4):
+        derivative = exp2
+        for _ in range(order):
+            derivative = jax.grad(derivative)
+        expected = np.log(2) ** order * 2**0.3
+        assert abs(float(derivative(jnp.asarray(0.3))) / expected - 1) < 1e-14
+
+
+def brute(S: np.ndarray, w: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Means and logarithms of exponential sums in extended precision."""
+    S = S.astype(np.longdouble)
+    counted = w > 0
+    S = np.where(counted[None], S, -np.inf)
+    top = np.max(S, axis=1, keepdims=True)
+    top = np.where(np.isfinite(top), top, 0)
+    P = np.exp(S - top) * np.where(counted, w, 0)[None]
+    mass = P.sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        means = np.where(mass[:, None] > 0, P @ values / mass[:, None], 0)
+        return means.astype(float), (top[:, 0] + np.log(mass)).astype(float)
+
+
+def scores_of(kind: str, size: float, rng: np.random.Generator) -> AbstractScore:
+    Q, K = size * rng.normal(size=(2, 3, 3))
+    if kind == "distance":
+        return SquaredDistance(Q, K)
+    biases = {"query_bias": rng.normal(size=3), "key_bias": rng.normal(size=3)}
+    dot = Dot(Q, K, **biases)  # pyright: ignore[reportArgumentType]
+    masks = {"dot": None, "causal": causal, "window": Window(0.1)}
+    mask = masks[kind]
+    return dot if mask is None else Masked(dot, mask)
+
+
+@pytest.mark.parametrize("blocks", BLOCKS, ids=str)
+@pytest.mark.parametrize("size", [0.3, 3.0, 30.0])
+@pytest.mark.parametrize("kind", ["dot", "distance", "causal", "window"])
+def test_exponential_sums_are_those_of_numpy(
+    kind: str, size: float, blocks: Blocked, rng: np.random.Generator
+):
+    """Also where exponents span ten thousand and no stabiliser is known."""
+    n = 130
+    x, w = rng.normal(size=(n, 3)), rng.uniform(size=n)
+    w[[0, 7, n - 1]] = 0
+    mu = Points.weighted(x, w, position=np.linspace(0, 1, n), reduction=blocks)
+    score, tokens = scores_of(kind, size, rng), mu.tokens
+    means = np.asarray(eqx.filter_jit(mu.tilted_mean)(score, tokens))
+    logs = np.asarray(eqx.filter_jit(mu.log_integral)(score, tokens))
+    exact = brute(np.asarray(score(tokens, tokens)), w / w.sum(), x)
+    # Scores are as large as size², and their rounding counts.
+    rounding = 1e-14 * (1 + 10 * size**2)
+    np.testing.assert_allclose(means, exact[0], atol=rounding)
+    np.testing.assert_allclose(logs, exact[1], rtol=1e-14, atol=rounding)
+
+
+@pytest.mark.parametrize("kind", ["dot", "causal"])
+@pytest.mark.parametrize("link", [jax.nn.sigmoid, jax.nn.relu, lambda s: s])
+def test_linked_sums_are_those_of_numpy(
+    kind: str, link: Link, rng: np.random.Generator
+):
+    n = 130
+    x, w = rng.normal(size=(n, 3)), rng.uniform(size=n)
+    w[[0, 7, n - 1]] = 0
+    score = scores_of(kind, 1.0, rng)
+    tokens = Tokens(jnp.asarray(x), jnp.linspace(0, 1, n))
+    S = np.asarray(score(tokens, tokens))
+    out = np.isneginf(S)
+    linked = np.where(out, 0, np.asarray(link(jnp.where(out, 0, S))))
+    expected = linked @ (w[:, None] / w.sum() * x)
+    for blocks in BLOCKS:
+        mu = Points.weighted(x, w, position=tokens.position, reduction=blocks)
+        found = eqx.filter_jit(mu.integral)(link, score, tokens, mu.tokens.x)
+        np.testing.assert_allclose(np.asarray(found), expected, atol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sums_far_apart_neither_over_nor_underflow(
+    dtype: type, rng: np.random.Generator
+):
+    """Two tokens a million apart: one sum is all, or nothing."""
+    x = np.array([[-1e3], [0.0], [1e3]], dtype)
+    mu = Points.uniform(x, reduction=Blocked(2))
+    score = Dot(np.eye(1, dtype=dtype), np.eye(1, dtype=dtype))
+    means = np.asarray(mu.tilted_mean(score, mu.tokens))[:, 0]
+    np.testing.assert_array_equal(means, np.array([-1e3, 0, 1e3], dtype))
+
+
+def peak(fn: Callable[[Array], Array], argument: Array) -> int:
+    """The bytes that a compiled function holds besides its arguments and results."""
+    used = jax.jit(fn).lower(argument).compile().memory_analysis()
+    assert used is not None
+    return used.temp_size_in_bytes
+
+
+@pytest.mark.parametrize("kind", ["dot", "causal"])
+def test_memory_grows_like_the_number_of_tokens(kind: str, rng: np.random.Generator):
+    """Of sums, and of their derivatives in both modes; one score matrix is 3.2 GB."""
+    n = 20_000
+    x = jnp.asarray(rng.normal(size=(n, 2)))
+    dot = Dot(np.eye(2), np.eye(2))
+    score = Masked(dot, causal) if kind == "causal" else dot
+    place = jnp.linspace(0, 1, n)
+
+    def velocities(x: Array) -> Array:
+        mu = Points.uniform(x, position=place)
+        return mu.tilted_mean(score, mu.tokens)
+
+    tangent = lambda x: jax.jvp(velocities, (x,), (x,))[1]
+    gradient = jax.grad(lambda x: jnp.sum(velocities(x) ** 2))
+    for fn in (velocities, tangent, gradient):
+        assert peak(fn, x) < 100e6
+
+
+def test_single_precision_keeps_its_digits(rng: np.random.Generator):
+    """1e-6 of the largest velocity, for sums of many terms."""
+    n, some = 30_000, slice(0, None, 200)
+    x = rng.normal(size=(n, 2)).astype(np.float32)
+    mu = Points.uniform(x)
+    score = Dot(np.eye(2, dtype=np.float32), np.eye(2, dtype=np.float32))
+    found = np.asarray(eqx.filter_jit(mu.tilted_mean)(score, Tokens(mu.tokens.x[some])))
+    S = x[some].astype(float) @ x.T.astype(float)
+    exact = brute(S, np.full(n, 1 / n), x.astype(float))[0]
+    assert np.max(np.abs(found - exact)) <= 1e-6 * np.max(np.abs(exact))
