@@ -25,6 +25,8 @@ class _State(NamedTuple):
     residuals: Array  # [DEPTH, n]
     held: Array  # how many rows of the history count
     last: Array  # sup norm of the last residual
+    mark: Array  # the residual when it last had fallen tenfold
+    since: Array  # the evaluations spent then
     best: FixedPoint
 
 
@@ -33,23 +35,26 @@ def anderson(
     x0: Float[Array, " n"],
     *,
     tolerance: Float[Array, ""] | float,
-    max_evaluations: int,
+    max_evaluations: int | Int[Array, ""],
+    patience: int | None = None,
 ) -> FixedPoint:
     """A fixed point of `fn`, to `tolerance` in the sup norm of `fn(x) - x`.
 
     Type-II Anderson mixing. Returns the best point seen when the tolerance is not
-    reached; a residual that is not finite ends the iteration.
+    reached; a residual that is not finite ends the iteration, and so does one that has
+    not fallen tenfold in `patience` evaluations.
     """
     n = x0.shape[0]
     history = jnp.zeros((DEPTH, n), x0.dtype)
-    far = jnp.asarray(jnp.inf, x0.dtype)
-    start = _State(
-        x0, history, history, jnp.asarray(0), far, FixedPoint(x0, far, jnp.asarray(0))
-    )
+    far, none = jnp.asarray(jnp.inf, x0.dtype), jnp.asarray(0)
+    begin = FixedPoint(x0, far, none)
+    start = _State(x0, history, history, none, far, far, none, begin)
 
     def unfinished(state: _State) -> Array:
+        spent = state.best.evaluations
         going = (state.best.residual > tolerance) & ~jnp.isnan(state.last)
-        return going & (state.best.evaluations < max_evaluations)
+        going &= spent < max_evaluations
+        return going if patience is None else going & (spent - state.since < patience)
 
     return jax.lax.while_loop(unfinished, lambda s: _step(fn, s), start).best
 
@@ -71,7 +76,10 @@ def _step(fn: Callable[[Array], Array], state: _State) -> _State:
         jnp.where(better | jnp.isnan(size), size, state.best.residual),
         evaluations,
     )
-    return _State(weights @ points, points, residuals, held, size, best)
+    fell = best.residual < state.mark / 10
+    mark = jnp.where(fell, best.residual, state.mark)
+    since = jnp.where(fell, evaluations, state.since)
+    return _State(weights @ points, points, residuals, held, size, mark, since, best)
 
 
 def _mixing(residuals: Float[Array, "depth n"], held: Int[Array, ""]) -> Array:

@@ -90,3 +90,16 @@ def test_members_of_a_batch_stop_on_their_own():
         alone = jax.jit(run)(rates[i])
         assert int(alone.evaluations) == int(together.evaluations[i])
         assert np.max(np.abs(alone.point - together.point[i])) < 1e-11
+
+
+def test_a_residual_that_stops_falling_ends_the_iteration(rng: np.random.Generator):
+    """It creeps: tenfold in none of so many evaluations in a row."""
+    M, b = linear(rng, np.concatenate([np.linspace(0.99, 0.9999, 40)]))
+    fn = lambda x: jnp.asarray(M) @ x + jnp.asarray(b)
+    run = lambda patience: anderson(
+        fn, jnp.zeros(40), tolerance=1e-14, max_evaluations=500, patience=patience
+    )
+    stalled = jax.jit(lambda: run(10))()
+    assert 10 < int(stalled.evaluations) < 500
+    assert stalled.residual > 1e-14
+    assert int(jax.jit(lambda: run(None))().evaluations) > int(stalled.evaluations)

@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Callable
 
+import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 from typing_extensions import override
@@ -97,7 +98,7 @@ class Attention(AbstractDynamics):
             )
         if not isinstance(self.coupling, AbstractGaussianCoupling):
             raise NotClosedError(
-                f"`{type(self.coupling).__name__}` attention does not keep Gaussians "
+                f"`{_called(self.coupling)}` attention does not keep Gaussians "
                 f"Gaussian; these do: {', '.join(closed_on_gaussians())}. Use points, "
                 "or `projected`."
             )
@@ -154,9 +155,21 @@ def variant(name: str, *declared: Symmetry) -> Callable[[Factory], Factory]:
 
 def closed_on_gaussians() -> list[str]:
     """The registered variants that map Gaussians to Gaussians."""
+    each = _couplings().items()
+    return [n for n, c in each if isinstance(c, AbstractGaussianCoupling)]
+
+
+def _couplings() -> dict[str, AbstractCoupling]:
+    """The couplings of the registered variants."""
     one = jnp.ones((1, 1))
-    makes = {name: make(one, one, one).coupling for name, make in attentions.items()}
-    return [n for n, c in makes.items() if isinstance(c, AbstractGaussianCoupling)]
+    return {name: make(one, one, one).coupling for name, make in attentions.items()}
+
+
+def _called(coupling: AbstractCoupling) -> str:
+    """The variant with this coupling; the name of its class if none is registered."""
+    each = _couplings().items()
+    same = [name for name, own in each if eqx.tree_equal(own, coupling) is True]
+    return same[0] if same else type(coupling).__name__
 
 
 def _square(value: Numbers) -> Float[Array, "d d"]:

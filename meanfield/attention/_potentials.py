@@ -11,36 +11,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from meanfield.fields import Convergence
-from meanfield.fixed_point import anderson
 from meanfield.linalg import entropic_shrinkage
-from meanfield.measures import Points
-from meanfield.scores import AbstractQuadraticScore, AbstractScore, transposed
+from meanfield.measures import Chebyshev, Points
+from meanfield.scores import AbstractQuadraticScore, AbstractScore
 
-
-def half_step(
-    score: AbstractScore, mu: Points, potential: Float[Array, " n"]
-) -> Float[Array, " n"]:
-    """Minus the log-integral of `score + potential`, at the tokens themselves."""
-    negated = -mu.log_integral(score, mu.counted, potential)
-    # An excluded token has no marginal to match: any finite value will do.
-    return jnp.where(jnp.isneginf(mu.log_weights), 0, negated)
-
-
-def full_step(
-    score: AbstractScore, mu: Points, g: Float[Array, " n"]
-) -> Float[Array, " n"]:
-    """One alternation: rows, then columns."""
-    return half_step(transposed(score), mu, half_step(score, mu, g))
-
-
-def averaged_step(
-    score: AbstractScore, mu: Points, g: Float[Array, " n"]
-) -> Float[Array, " n"]:
-    """Half way to the half-step: for symmetric scores, whose potentials are equal."""
-    half = (half_step(score, mu, g) - g) / 2
-    # The constant is a mode of its own; one Newton step removes it.
-    counted = ~jnp.isneginf(mu.log_weights)
-    return g + jnp.where(counted, half + mu.probabilities @ half, 0)
+from ._annealing import alternated
+from ._newton import newton
+from ._steps import counts, full_step, interpolation_error
 
 
 def converged_potential(
@@ -49,13 +26,15 @@ def converged_potential(
     r"""The potential $g$, to `tolerance` in the sup of |log marginal|.
 
     `None` asks for $\epsilon^{2/3}$ of the dtype, or for the rounding of a potential as
-    large as this one, whichever is more.
+    large as this one, whichever is more; and no more than interpolated sums can give.
 
     Derivatives go through the equation, not through the iteration. A quadratic score
     comes centred, bilinear in deviations from the mean: the rest does not matter. Where
     `A` is symmetric positive semidefinite the averaging map $g \mapsto (g + c(g))/2$ is
     accelerated, which contracts by one half whatever the bandwidth; elsewhere the
-    alternation is.
+    alternation is. Where that stalls, the bandwidth is annealed and Newton's method
+    ends it. A pass over rows and columns counts once in `max_iterations`, whatever it
+    serves; one more may measure what was reached.
     """
     frozen = jax.lax.stop_gradient((score, mu))
     g, convergence = _solve(*frozen, tolerance=tolerance, limit=max_iterations)
@@ -71,24 +50,30 @@ def _solve(
     else:
         guess = jnp.zeros_like(mu.log_weights)
         symmetric = jnp.zeros((), bool)
-    asked = _tolerance(guess) if tolerance is None else jnp.asarray(tolerance)
-    step = lambda g: jax.lax.cond(
-        symmetric,
-        lambda g: averaged_step(score, mu, g),
-        lambda g: full_step(score, mu, g),
-        g,
-    )
+    asked = _tolerance(guess, mu) if tolerance is None else jnp.asarray(tolerance)
     # An averaged step is about half of a log-marginal: twice that is left as margin.
-    found = anderson(step, guess, tolerance=asked / 4, max_evaluations=limit)
-    change = full_step(score, mu, found.point) - found.point
-    counted = ~jnp.isneginf(mu.log_weights)
-    marginal = jnp.max(jnp.where(counted, jnp.abs(change), 0))
-    return found.point, Convergence(marginal, asked.astype(marginal.dtype))
+    start = alternated(
+        score, mu, guess, symmetric=symmetric, tolerance=asked / 4, limit=limit
+    )
+    # A residual of averaging is none of the marginals yet: Newton's first pass has it.
+    known = jnp.where(symmetric, jnp.inf, start.residual)
+    found = newton(
+        score,
+        mu,
+        start._replace(residual=known),
+        tolerance=asked,
+        limit=jnp.maximum(limit, start.evaluations + 1),
+    )
+    missed = interpolation_error(score, mu, found.point)
+    residual = jnp.maximum(found.residual, missed)
+    return found.point, Convergence(residual, asked.astype(residual.dtype))
 
 
-def _tolerance(potential: Float[Array, " n"]) -> Float[Array, ""]:
+def _tolerance(potential: Float[Array, " n"], mu: Points) -> Float[Array, ""]:
     eps = jnp.finfo(potential.dtype).eps
-    return jnp.maximum(eps ** (2 / 3), 2 * eps * jnp.max(jnp.abs(potential)))
+    asked = jnp.maximum(eps ** (2 / 3), 2 * eps * jnp.max(jnp.abs(potential)))
+    how = mu.reduction
+    return jnp.maximum(asked, how.tolerance) if isinstance(how, Chebyshev) else asked
 
 
 def _with_derivative(
@@ -101,7 +86,7 @@ def _with_derivative(
     fixed vectors. In the variable $\sqrt{w} g$, and with the constants pinned by
     their mean, $I - T'$ is symmetric positive definite and conjugate gradients apply.
     """
-    counted = ~jnp.isneginf(mu.log_weights)
+    counted = counts(mu)
     # Differentiable too: the operator must stay symmetric for second derivatives.
     root = jnp.sqrt(jnp.where(counted, mu.weights, 1))
     pinned = jnp.where(counted, root, 0)

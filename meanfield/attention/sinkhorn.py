@@ -19,7 +19,7 @@ from meanfield.tokens import Tokens
 
 from ._attention import Attention, variant
 from ._coupling import AbstractGaussianCoupling, TiltedMean, tilted_affine
-from ._potentials import full_step
+from ._steps import full_step
 from .scalings import refuse_masked, scalings
 
 

@@ -1,6 +1,6 @@
 """Sums of dynamics, and heads: one stacked dynamics summed over its first axis."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import equinox as eqx
@@ -14,7 +14,7 @@ from meanfield._array import is_concrete
 from meanfield._typing import Time
 from meanfield.errors import InvalidInputError
 from meanfield.fields import AbstractField, Affine, Convergence, total, worst
-from meanfield.measures import AbstractMeasure
+from meanfield.measures import AbstractMeasure, Gaussian
 from meanfield.tokens import Tokens
 
 from ._dynamics import AbstractDynamics
@@ -64,7 +64,10 @@ class Heads(AbstractDynamics):
 
     @override
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
-        fields = eqx.filter_vmap(lambda head: head.field(t, mu))(self.stack)
+        of = lambda head: head.field(t, mu)
+        if not isinstance(mu, Gaussian):  # sums over tokens lose much side by side
+            return StackedField(_one_by_one(of, self.stack))
+        fields = eqx.filter_vmap(of)(self.stack)
         if isinstance(fields, Affine):
             return Affine(jnp.sum(fields.linear, 0), jnp.sum(fields.offset, 0))
         return StackedField(fields)
@@ -89,6 +92,19 @@ class StackedField(AbstractField):
     def convergence(self) -> Convergence | None:
         each = self.stack.convergence
         return None if each is None else worst(each)
+
+
+def _one_by_one(fn: Callable[[Any], Any], stack: Any) -> Any:
+    """`fn` of each in a stack, stacked."""
+    arrays, rest = eqx.partition(stack, eqx.is_array)
+    static = []
+
+    def one(own: Any) -> Any:
+        found, kept = eqx.partition(fn(eqx.combine(own, rest)), eqx.is_array)
+        static.append(kept)  # the same for all
+        return found
+
+    return eqx.combine(jax.lax.map(one, arrays), static[0])
 
 
 def stacked(members: Sequence[T]) -> T:

@@ -1,3 +1,4 @@
+from ._compiled import compiled as compiled
 from ._courant import SAFETY as SAFETY
 from ._courant import cfl as cfl
 from ._doubt import Doubt as Doubt

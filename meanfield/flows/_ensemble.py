@@ -17,6 +17,7 @@ from meanfield.dynamics import AbstractDynamics
 from meanfield.errors import InvalidInputError
 from meanfield.measures import AbstractMeasure, EveryFace, Gaussian, Grid
 
+from ._compiled import compiled
 from ._flow import Problem, Stop, integrated, prepared
 from ._noise import Noise, ready
 from ._stepping import AbstractStepping
@@ -107,7 +108,7 @@ def ensemble(  # noqa: PLR0913 (as `flow`)
     return jax.tree.map(join, *blocks)
 
 
-@eqx.filter_jit
+@compiled
 def _block(
     problem: Problem,
     members: Members,

@@ -15,6 +15,7 @@ from meanfield.dynamics import AbstractDynamics
 from meanfield.errors import InvalidInputError
 from meanfield.measures import AbstractMeasure, Grid, Points
 
+from ._compiled import compiled
 from ._courant import cfl, check_stepping
 from ._growth import BlowUpTime, blow_up_time
 from ._noise import Noise, check_noise, drift, driven, ready, typed
@@ -205,7 +206,7 @@ def integrated(
     return _trajectory(mu0, ts, solution, _verdict(solution, rtol))
 
 
-_integrate = eqx.filter_jit(integrated)
+_integrate = compiled(integrated)
 
 
 class _Verdict(NamedTuple):

@@ -21,6 +21,8 @@ from meanfield.dynamics import AbstractDynamics
 from meanfield.fields import AbstractField, Convergence
 from meanfield.measures import AbstractMeasure, Chebyshev, Points, exactly
 
+from ._compiled import compiled
+
 DIMENSIONS = 3  # beyond, nodes are too many
 RUNGS = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384)
 PROBES = 96  # half of them farthest out
@@ -135,7 +137,7 @@ class _Search(NamedTuple):
         return counts
 
 
-@eqx.filter_jit
+@compiled
 def _trial(dynamics: AbstractDynamics, mu: Points, t: Time) -> Float[Array, ""]:
     """The error of a field over its tolerance; infinite if it is not a number."""
     field = dynamics.field(jnp.asarray(t), mu)

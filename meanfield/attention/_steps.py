@@ -1,0 +1,80 @@
+r"""The maps whose fixed points are Sinkhorn potentials, at the tokens themselves."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from meanfield.measures import Chebyshev, Keys, Points, exactly
+from meanfield.scores import AbstractScore, transposed
+
+
+def half_step(
+    score: AbstractScore, mu: Points, potential: Float[Array, " n"]
+) -> Float[Array, " n"]:
+    """Minus the log-integral of `score + potential`, at the tokens themselves."""
+    negated = -mu.log_integral(score, mu.counted, potential)
+    # An excluded token has no marginal to match: any finite value will do.
+    return jnp.where(counts(mu), negated, 0)
+
+
+def full_step(
+    score: AbstractScore, mu: Points, g: Float[Array, " n"]
+) -> Float[Array, " n"]:
+    """One alternation: rows, then columns."""
+    return half_step(transposed(score), mu, half_step(score, mu, g))
+
+
+def interpolation_error(
+    score: AbstractScore, mu: Points, g: Float[Array, " n"]
+) -> Float[Array, ""]:
+    """The largest |log marginal|, rows and columns, at the probes of interpolated sums.
+
+    There sums are taken exactly; 0 if they are anyway.
+    """
+    how = mu.reduction
+    if not isinstance(how, Chebyshev) or how.counts is None or how.probes is None:
+        return jnp.zeros((), g.dtype)
+    f, exact = half_step(score, mu, g), exactly(mu)
+    some = jax.tree.map(lambda leaf: leaf[how.probes], mu.counted)
+    rows = f[how.probes] + exact.log_integral(score, some, g)
+    columns = g[how.probes] + exact.log_integral(transposed(score), some, f)
+    worst = jnp.maximum(jnp.abs(rows), jnp.abs(columns))
+    return jnp.max(jnp.where(counts(mu)[how.probes], worst, 0))
+
+
+def averaged(
+    mu: Points, g: Float[Array, " n"], half: Float[Array, " n"]
+) -> Float[Array, " n"]:
+    """Half way from `g` to its half-step: for symmetric scores, where `f = g`."""
+    change = (half - g) / 2
+    # The constant is a mode of its own; one Newton step removes it.
+    return g + jnp.where(counts(mu), change + mu.probabilities @ change, 0)
+
+
+def full_step_along(
+    score: AbstractScore, mu: Points, g: Float[Array, " n"], h: Float[Array, " n"]
+) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
+    r"""The alternation $T(g)$ and its derivative $T'(g)h$, for the price of $T(g)$.
+
+    $T'(g) = \frac1m P^*P$ with $(Ph)(x) = \int h\,\kappa(x, \cdot)\,d\mu$, the rows of
+    $\kappa$ being normalised and $m$ its column masses: $Ph$ and $\frac1m P^*(Ph)$ are
+    means under the very weights that the two half-steps sum.
+    """
+    f, Ph = _half_step_along(score, mu, g, h)
+    return _half_step_along(transposed(score), mu, f, Ph)
+
+
+def counts(mu: Points) -> Bool[Array, " n"]:
+    """Which tokens have weight."""
+    return ~jnp.isneginf(mu.log_weights)
+
+
+def _half_step_along(
+    score: AbstractScore,
+    mu: Points,
+    potential: Float[Array, " n"],
+    h: Float[Array, " n"],
+) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
+    keys = Keys(mu.counted, mu.log_weights + potential, h[:, None])
+    mean, log_mass = mu.reduction.log_mean(score, mu.counted, keys)
+    return jnp.where(counts(mu), -log_mass, 0), jnp.where(counts(mu), mean[:, 0], 0)

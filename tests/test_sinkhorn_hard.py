@@ -1,0 +1,272 @@
+"""Plans that alternation does not find: annealing, Newton's method, derivatives."""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jaxtyping import Array, ArrayLike
+from reference import log_sum
+
+from meanfield.attention import Attention, Sinkhorn, attentions, scalings
+from meanfield.attention._annealing import scaled
+from meanfield.attention._newton import newton
+from meanfield.attention._steps import full_step_along
+from meanfield.dynamics import Heads, stacked
+from meanfield.fields import Convergence
+from meanfield.fixed_point import FixedPoint
+from meanfield.measures import AbstractReduction, Blocked, Dense, Points
+from meanfield.scores import AbstractScore, Dot, SquaredDistance, Transposed
+from meanfield.tokens import Tokens
+
+TOLERANCE = np.finfo(np.float64).eps ** (2 / 3)  # the default, on log marginals
+SIZE, DIMENSION = 60, 3
+SOME_VALUE = np.array([[1.0, 0.3, 0.0], [-0.2, 0.8, 0.1], [0.0, 0.5, 1.2]])
+
+
+class Solved(NamedTuple):
+    g: Array
+    f: Array
+    residual: Array
+    scores: Array  # what was solved for
+
+
+@jax.jit
+def solved(A: ArrayLike, x: ArrayLike, log_w: ArrayLike, epsilon: ArrayLike) -> Solved:
+    A, x, log_w, bandwidth = (jnp.asarray(a) for a in (A, x, log_w, epsilon))
+    mu = Points(Tokens(x), log_w)
+    found = scalings(Dot(A, jnp.eye(x.shape[1], dtype=x.dtype), bandwidth), mu)
+    scores = found.score(mu.tokens, mu.tokens)
+    return Solved(found.g, found.f, found.convergence.residual, scores)
+
+
+def problem(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A matrix that is not symmetric, tokens, and weights that differ."""
+    rng = np.random.default_rng(seed)
+    A = rng.normal(size=(DIMENSION, DIMENSION)) / np.sqrt(DIMENSION)
+    w = rng.uniform(0.2, 1.8, size=SIZE)
+    return A, rng.normal(size=(SIZE, DIMENSION)), w / w.sum()
+
+
+def plain_alternation(S: np.ndarray, w: np.ndarray, passes: int) -> np.ndarray:
+    g = np.zeros(len(w))
+    for _ in range(passes):
+        f = -log_sum(S + g[None, :], w)
+        g = -log_sum(S.T + f[None, :], w)
+    return g
+
+
+def log_columns(S: np.ndarray, w: np.ndarray, g: np.ndarray) -> np.ndarray:
+    """Log column masses of the plan whose rows are normalised, less those of `w`."""
+    f = -log_sum(S + g[None, :], w)
+    return g + log_sum(S.T + f[None, :], w)
+
+
+def dense_potential(S: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """Newton's method with all of the matrix: 1 - m = (diag m - P*P) step."""
+    g = plain_alternation(S, w, 500)
+    for _ in range(60):
+        f = -log_sum(S + g[None, :], w)
+        P = np.exp(S + f[:, None] + g[None, :]) * w[None, :]
+        m = (w @ P) / w
+        adjoint = P.T * w[None, :] / w[:, None]
+        step = np.linalg.lstsq(np.diag(m) - adjoint @ P, 1 - m)[0]
+        g = g + step / max(1.0, np.max(np.abs(step)))
+        if np.max(np.abs(step)) < 1e-13:
+            return g - w @ g
+    assert np.max(np.abs(log_columns(S, w, g))) < 1e-12
+    return g - w @ g
+
+
+def barycentres(
+    S: np.ndarray, w: np.ndarray, g: np.ndarray, x: np.ndarray
+) -> np.ndarray:
+    rows = S + g[None, :]
+    return (np.exp(rows - log_sum(rows, w)[:, None]) * w[None, :]) @ x
+
+
+@pytest.mark.parametrize("seed", [2, 3, 5, 6])
+def test_plans_out_of_reach_of_alternation_are_found(seed: int):
+    A, x, w = problem(seed)
+    found = solved(A, x, np.log(w), 0.05)
+    S = np.asarray(found.scores)
+    after = log_columns(S, w, plain_alternation(S, w, 1000))  # as many passes
+    assert np.max(np.abs(after)) > 1e3 * TOLERANCE
+    error = np.max(np.abs(log_columns(S, w, np.asarray(found.g))))
+    rounding = 4 * np.finfo(float).eps * np.max(np.abs(S))
+    assert error <= TOLERANCE + rounding
+    assert abs(float(found.residual) - error) <= rounding
+
+
+def test_the_potential_is_that_of_dense_newton():
+    A, x, w = problem(0)
+    found = solved(A, x, np.log(w), 0.05)
+    g = np.asarray(found.g)
+    exact = dense_potential(np.asarray(found.scores), w)
+    # The gap of I - P*P, about 1e-3, divides the marginals left over.
+    assert np.max(np.abs(g - w @ g - exact)) < 1e4 * TOLERANCE
+
+
+def test_a_tiny_bandwidth_is_not_reached_and_says_so():
+    A, x, w = problem(1)
+    found = solved(A, x, np.log(w), 1e-4)
+    error = np.max(
+        np.abs(log_columns(np.asarray(found.scores), w, np.asarray(found.g)))
+    )
+    assert error > TOLERANCE
+    rounding = 4 * np.finfo(float).eps * np.max(np.abs(found.scores))
+    assert abs(float(found.residual) - error) <= rounding + 0.01 * error
+
+
+def test_excluded_tokens_do_not_count():
+    """Far away: the same barycentres for the others, which are weakly bound."""
+    A, x, w = problem(2)
+    far = np.concatenate([x[:-5], np.full((5, DIMENSION), 1e3)])
+    kept = w[:-5] / w[:-5].sum()
+    with np.errstate(divide="ignore"):
+        among = solved(A, far, np.log(np.append(kept, np.zeros(5))), 0.05)
+    assert among.residual <= TOLERANCE
+    S = np.asarray(among.scores)[:-5, :-5]
+    reached = barycentres(S, kept, np.asarray(among.g)[:-5], x[:-5])
+    exact = barycentres(S, kept, dense_potential(S, kept), x[:-5])
+    assert np.max(np.abs(reached - exact)) < 100 * TOLERANCE
+
+
+def test_single_precision_ends_at_its_own_tolerance():
+    A, x, w = (np.asarray(a, np.float32) for a in problem(0))
+    found = solved(jnp.asarray(A), jnp.asarray(x), jnp.log(w), jnp.float32(0.05))
+    assert found.g.dtype == jnp.float32
+    eps = np.finfo(np.float32).eps
+    size = np.max(np.abs(found.g))
+    assert found.residual <= max(eps ** (2 / 3), 4 * eps * size)
+
+
+# The pieces
+
+
+def test_a_pass_gives_the_derivative_as_well(rng: np.random.Generator):
+    """Against central differences of the alternation, written out in NumPy."""
+    A, x, w = problem(0)
+    S = x @ A.T @ x.T / 0.3
+    g, h = rng.normal(size=(2, SIZE))
+    alternation = lambda g: g - log_columns(S, w, g)
+    t = 1e-4
+    move = lambda s: alternation(g + s * t * h)
+    slope = (8 * (move(1) - move(-1)) - (move(2) - move(-2))) / (12 * t)
+    score = Dot(A, np.eye(DIMENSION), 0.3)
+    mu = Points.weighted(x, w)
+    image, along = full_step_along(score, mu, jnp.asarray(g), jnp.asarray(h))
+    assert np.max(np.abs(image - alternation(g))) < 1e-12
+    assert np.max(np.abs(along - slope)) < 1e-9
+
+
+def test_newton_finds_the_potential_alone():
+    """From far off, at a bandwidth where steps have to be shortened."""
+    A, x, w = problem(3)
+    score, mu = Dot(A, np.eye(DIMENSION), 0.3), Points.weighted(x, w)
+    unknown = FixedPoint(jnp.zeros(SIZE), jnp.asarray(jnp.inf), jnp.asarray(0))
+    find = lambda limit: newton(
+        score, mu, unknown, tolerance=jnp.asarray(1e-12), limit=limit
+    )
+    found = jax.jit(lambda: find(400))()
+    S = x @ A.T @ x.T / 0.3
+    exact = dense_potential(S, w)
+    g = np.asarray(found.point)
+    assert found.residual <= 1e-12
+    assert np.max(np.abs(g - w @ g - exact)) < 1e-9
+
+
+@pytest.mark.parametrize("limit", [1, 2, 7])
+def test_newton_keeps_to_its_budget_and_reports_what_it_reached(limit: int):
+    A, x, w = problem(3)
+    score, mu = Dot(A, np.eye(DIMENSION), 0.3), Points.weighted(x, w)
+    unknown = FixedPoint(jnp.zeros(SIZE), jnp.asarray(jnp.inf), jnp.asarray(0))
+    found = newton(score, mu, unknown, tolerance=jnp.asarray(1e-12), limit=limit)
+    assert int(found.evaluations) == limit
+    S = x @ A.T @ x.T / 0.3
+    error = np.max(np.abs(log_columns(S, w, np.asarray(found.point))))
+    assert abs(float(found.residual) - error) < 1e-12
+    start = np.max(np.abs(log_columns(S, w, np.zeros(SIZE))))
+    assert error < start if limit == 7 else error <= start
+
+
+@pytest.mark.parametrize("kind", [Dot, SquaredDistance, Transposed])
+def test_a_fraction_of_a_score(kind: type, rng: np.random.Generator):
+    Q, K = rng.normal(size=(2, 2, 3))
+    inner = Dot(Q, K, 0.7, query_bias=np.ones(2), key_bias=Q[:, 0])
+    made: dict[type, AbstractScore] = {
+        Dot: inner,
+        SquaredDistance: SquaredDistance(Q, K, 0.7),
+        Transposed: Transposed(inner),
+    }
+    some, others = (Tokens(jnp.asarray(rng.normal(size=(n, 3)))) for n in (4, 5))
+    part = scaled(made[kind], jnp.asarray(0.25))(some, others)
+    assert np.max(np.abs(part - 0.25 * made[kind](some, others))) < 1e-13
+
+
+# Composition and derivatives
+
+
+def test_a_hard_head_is_solved_beside_an_easy_one():
+    """Under `vmap`, blocked: one is done long before the other."""
+    A, x, w = problem(5)
+    mu = Points(Tokens(jnp.asarray(x)), jnp.log(w), Blocked(32))
+    heads = [(A @ A.T, 1.0), (A, 0.05)]
+    value = np.eye(DIMENSION)
+    made = [attentions["sinkhorn"](M, value, value, epsilon=e) for M, e in heads]
+
+    @eqx.filter_jit
+    def velocities(dynamics: Heads) -> tuple[Array, Convergence | None]:
+        field = dynamics.field(0.0, mu)
+        return field(mu.tokens), field.convergence
+
+    v, convergence = velocities(Heads(stacked(made)))
+    assert convergence is not None
+    assert convergence.residual <= TOLERANCE
+    expected = np.zeros_like(x)
+    for M, epsilon in heads:
+        S = (x - w @ x) @ M.T @ (x - w @ x).T / epsilon
+        expected += barycentres(S, w, dense_potential(S, w), x) / epsilon
+    gap = np.max(np.abs(v - expected))
+    assert gap < 100 * TOLERANCE * np.max(np.abs(expected))
+
+
+def objective(A: Array, x: Array, log_w: Array, reduction: AbstractReduction) -> Array:
+    mu = Points(Tokens(x), log_w, reduction)
+    attention = Attention(Dot(A, jnp.eye(DIMENSION), 0.1), Sinkhorn(), SOME_VALUE)
+    return jnp.sum(attention.field(0.0, mu)(mu.tokens) ** 2)
+
+
+def reference_objective(A: np.ndarray, x: np.ndarray, w: np.ndarray) -> float:
+    S = (x - w @ x) @ A.T @ (x - w @ x).T / 0.1
+    return float(
+        np.sum(barycentres(S, w, dense_potential(S, w), x @ SOME_VALUE.T) ** 2)
+    )
+
+
+def test_derivatives_are_those_of_a_dense_reference(rng: np.random.Generator):
+    """Not symmetric and at a small bandwidth; forward and reverse."""
+    A, x, w = problem(5)
+    dA, dx = rng.normal(size=A.shape), rng.normal(size=x.shape)
+    t = 1e-4
+    move = lambda s: reference_objective(A + s * t * dA, x + s * t * dx, w)
+    expected = (8 * (move(1) - move(-1)) - (move(2) - move(-2))) / (12 * t)
+    fn = lambda A, x: objective(A, x, jnp.log(w), Dense())
+    forward = jax.jit(lambda a, b: jax.jvp(fn, a, b)[1])((A, x), (dA, dx))
+    gA, gx = jax.jit(jax.grad(fn, argnums=(0, 1)))(A, x)
+    reverse = float(np.sum(gA * dA) + np.sum(gx * dx))
+    assert abs(float(forward) - expected) < 1e-6 * abs(expected)
+    assert abs(reverse - expected) < 1e-6 * abs(expected)
+
+
+def test_gradients_keep_no_matrix_of_scores():
+    """Compiled, not run: what 4 000 tokens in blocks would need beside the arrays."""
+    n = 4000
+    fn = lambda A, x: objective(A, x, jnp.full(n, -np.log(n)), Blocked())
+    gradient = jax.jit(jax.grad(fn, argnums=(0, 1)))
+    A, x = jnp.eye(DIMENSION), jnp.zeros((n, DIMENSION))
+    memory = gradient.lower(A, x).compile().memory_analysis()
+    assert memory is not None
+    assert memory.temp_size_in_bytes < 8 * n**2 / 4
