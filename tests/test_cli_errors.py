@@ -32,8 +32,9 @@ USAGE = {
     "unknown name": (("show", "softmx"), ["`softmax`"]),
     "no closed form": (
         ("simulate", "--measure", "gaussian", "--attention", "exp"),
-        ["softmax", "sinkhorn", "linear-expansion", "Use points"],
+        ["`exp` attention", "softmax", "sinkhorn", "linear-expansion", "Use points"],
     ),
+    "tokens of a density": (("simulate", "--measure=grid", "--n=50"), ["`n` counts"]),
     "relu off centre": (
         ("simulate", "--measure=gaussian", "--attention=relu", "--mean=1"),
         ["mean"],

@@ -1,28 +1,18 @@
-"""Energies and their variations, against sums, plans and quadrature in NumPy."""
-
-from collections.abc import Callable
+"""Energies of points and their variations, against sums and plans in NumPy; sums."""
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from energy_reference import interaction, nodes, on_nodes, sinkhorn, sinkhorn_dual
-from helpers import CASES, Case, assert_close, case, gaussian, small_scores
-from reference import (
-    Parameters,
-    dot,
-    plan_potentials,
-    square_root,
-    squared_distance,
-    table,
-)
-from scipy.integrate import dblquad
+from energy_cases import PAIRS, POTENTIALS, gradient, made, reference, value, variation
+from energy_reference import nodes, sinkhorn
+from helpers import CASES, Case, assert_close, case, gaussian
+from reference import Parameters, dot, plan_potentials, squared_distance, table
 from scipy.stats import multivariate_normal
 
 from meanfield.dynamics import causal
 from meanfield.energies import (
-    AbstractEnergy,
     Entropy,
     Interaction,
     Potential,
@@ -39,42 +29,6 @@ from meanfield.errors import (
 from meanfield.measures import Blocked, Gaussian, Points
 from meanfield.scores import Dot, Masked
 from meanfield.tokens import Tokens
-
-PAIRS = ["interaction", "interaction-l2", "sinkhorn"]
-POTENTIALS = 1e-9  # log marginals to eps^(2/3) = 4e-11, as sup norms of this size
-
-
-def made(kind: str, p: Parameters) -> AbstractEnergy:
-    Q, K, V = (jnp.asarray(M) for M in (p.Q, p.K, p.V))
-    return energies[kind](Q, K, V, epsilon=p.epsilon)
-
-
-def reference(kind: str, p: Parameters) -> Callable[[np.ndarray, np.ndarray], float]:
-    return {
-        "interaction": interaction(dot, p),
-        "interaction-l2": interaction(squared_distance, p),
-        "sinkhorn": sinkhorn_dual(p),
-    }[kind]
-
-
-@eqx.filter_jit
-def value(energy: AbstractEnergy, mu: Points | Gaussian) -> jax.Array:
-    return energy(mu)
-
-
-@eqx.filter_jit
-def gradient(energy: AbstractEnergy, mu: Points | Gaussian, at: Tokens) -> jax.Array:
-    return energy.gradient(mu, at)
-
-
-@eqx.filter_jit
-def variation(energy: AbstractEnergy, mu: Points | Gaussian, at: Tokens) -> jax.Array:
-    return energy.first_variation(mu, at)
-
-
-@eqx.filter_jit
-def slopes(energy: AbstractEnergy, mu: Gaussian) -> tuple[jax.Array, jax.Array]:
-    return energy.slopes(mu)
 
 
 def with_excluded(c: Case) -> tuple[Points, np.ndarray]:
@@ -174,143 +128,6 @@ def test_energies_are_differentiable_through_their_potentials(
     through = eqx.filter_jit(jax.grad(lambda x: energy(mu.at(x))))(jnp.asarray(c.x))
     got = gradient(energy, mu, Tokens(jnp.asarray(c.x)))
     np.testing.assert_allclose(through / c.w[:, None], got, atol=POTENTIALS)
-
-
-RANKS = [(1, 1), (2, 2), (2, 1), (3, 2)]
-
-
-@pytest.mark.parametrize(("d", "r"), RANKS)
-@pytest.mark.parametrize("kind", PAIRS)
-def test_closed_forms_on_gaussians_are_their_quadrature(
-    kind: str, d: int, r: int, rng: np.random.Generator
-) -> None:
-    mu = gaussian(rng, d, r)
-    factor, mean = np.asarray(mu.factor), np.asarray(mu.mean) / 2
-    mu = Gaussian(jnp.asarray(mean), mu.factor)
-    p = small_scores(rng, d, factor, k=d + 1)
-    x, w = nodes(mean, factor, 20)
-    assert abs(float(made(kind, p)(mu)) - on_nodes(kind, p, x, w)) < 1e-12
-
-
-@pytest.mark.parametrize("kind", PAIRS)
-def test_variations_on_gaussians_are_those_on_their_nodes(
-    kind: str, rng: np.random.Generator
-) -> None:
-    mu = gaussian(rng, 2)
-    p = small_scores(rng, 2, np.asarray(mu.factor), k=3)
-    x, w = nodes(np.asarray(mu.mean), np.asarray(mu.factor), 20)
-    cloud = Points.weighted(jnp.asarray(x), jnp.asarray(w))
-    probes = Tokens(mu.mean[None, :] + jnp.asarray(rng.normal(size=(4, 2))) / 2)
-    energy = made(kind, p)
-    got, expected = (variation(energy, m, probes) for m in (mu, cloud))
-    free = got[0] - expected[0] if kind == "sinkhorn" else 0.0
-    np.testing.assert_allclose(got - free, expected, atol=1e-9)
-    np.testing.assert_allclose(
-        gradient(energy, mu, probes), gradient(energy, cloud, probes), atol=1e-9
-    )
-
-
-def test_biases_and_a_constant_have_their_part(rng: np.random.Generator) -> None:
-    mu = gaussian(rng, 2)
-    p = small_scores(rng, 2, np.asarray(mu.factor), k=3)
-    q, k = rng.normal(size=(2, 3)) / 4
-    energy = Interaction(Dot(p.Q, p.K, p.epsilon, query_bias=q, key_bias=k))
-    x, w = nodes(np.asarray(mu.mean), np.asarray(mu.factor), 24)
-    biased = Parameters(p.Q, p.K, p.V, p.epsilon, q, k)
-    expected = on_nodes("interaction", biased, x, w)
-    assert abs(float(energy(mu)) / expected - 1) < 1e-12
-
-
-def test_the_interaction_is_infinite_where_its_integral_is() -> None:
-    r"""Where not $\Sigma^{-1} \succ A\Sigma A^\top$; finite as printed (ERRATA C21)."""
-    a = 0.6
-    energy = Interaction(Dot([[a]], [[1.0]]))
-
-    def at(s: float) -> float:
-        return float(energy(Gaussian.from_moments([0.3], [[s]])))
-
-    s = 0.9 / a
-    integrand = lambda y, x: np.exp(
-        a * x * y - ((x - 0.3) ** 2 + (y - 0.3) ** 2) / (2 * s)
-    )
-    integral = dblquad(integrand, -60, 60, -60, 60, epsabs=1e-10)[0]
-    assert abs(at(s) / (integral / (2 * np.pi * s) / 2) - 1) < 1e-8
-    assert at(1.2 / a) == np.inf
-    assert at(1.0 / a) == np.inf
-
-
-@pytest.mark.parametrize("s", [1e-6, 1.0, 1e6, 1e15])
-def test_a_wide_gaussian_keeps_its_digits(s: float) -> None:
-    r"""$x - y \sim N(0, 2s)$, so $E e^{-|x-y|^2/\epsilon} = (1+4s/\epsilon)^{-1/2}$."""
-    energy = energies["interaction-l2"]([[1.0]], [[1.0]], [[-1.0]])
-    wide = Gaussian.from_moments([0.0], [[s]])
-    assert abs(float(energy(wide)) * 2 * np.sqrt(1 + 4 * s) - 1) < 1e-14
-    x = np.array([0.0, 1.5]) * np.sqrt(s)
-    seen = np.exp(-(x**2) / (1 + 2 * s)) / np.sqrt(1 + 2 * s)
-    found = energy.first_variation(wide, Tokens(jnp.asarray(x)[:, None]))
-    np.testing.assert_allclose(found, seen, rtol=1e-13)
-
-
-def test_an_infinite_energy_has_no_slope() -> None:
-    energy = Interaction(Dot([[0.6]], [[1.0]]))
-    for s, known in ((1.0, True), (2.0, False)):
-        by_mean, by_covariance = energy.slopes(Gaussian.from_moments([0.3], [[s]]))
-        assert bool(jnp.all(jnp.isfinite(by_mean))) is known
-        assert bool(jnp.all(jnp.isnan(by_covariance))) is not known
-
-
-@pytest.mark.parametrize("kind", PAIRS)
-@pytest.mark.parametrize("shape", ["generic", "isotropic", "singular"])
-def test_slopes_on_gaussians_are_derivatives_in_the_moments(
-    kind: str, shape: str, rng: np.random.Generator
-) -> None:
-    """One-sided, into the positive semidefinite matrices."""
-    mu = gaussian(rng, 2, 1 if shape == "singular" else 2)
-    Y = np.eye(2) / 2 if shape == "isotropic" else np.asarray(mu.factor)
-    alpha = np.asarray(mu.mean) / 2
-    p = small_scores(rng, 2, np.asarray(Y), k=3)
-    by_mean, by_covariance = slopes(
-        made(kind, p), Gaussian(jnp.asarray(alpha), jnp.asarray(Y))
-    )
-    h = 1e-3
-    Z, direction = rng.normal(size=(2, 2)) / 4, rng.normal(size=2)
-
-    def along(t: float) -> float:
-        moved = square_root(Y @ Y.T + t * Z @ Z.T)
-        return on_nodes(kind, p, *nodes(alpha + t * direction, moved, 16))
-
-    # The third-order one-sided difference of a function of t ≥ 0.
-    difference = -11 * along(0.0) + 18 * along(h) - 9 * along(2 * h) + 2 * along(3 * h)
-    expected = np.sum(by_covariance * (Z @ Z.T)) + by_mean @ direction
-    assert abs(float(expected) - difference / (6 * h)) < 1e-8  # h³, and 1e-15/h
-    assert bool(jnp.all(by_covariance == by_covariance.T))
-
-
-def test_the_mean_enters_the_sinkhorn_energy_as_errata_c19_says(
-    rng: np.random.Generator,
-) -> None:
-    r"""$-B^2 + \mathrm{tr}(Q\Sigma Q^\top + K\Sigma K^\top) + 2\alpha A\alpha$.
-
-    With $B^2 = 2\epsilon OT_\epsilon - |(Q-K)\alpha|^2$ of the squared distance.
-    """
-    mu = gaussian(rng, 1)
-    p = small_scores(rng, 1, np.asarray(mu.factor))
-    x, w = nodes(np.asarray(mu.mean), np.asarray(mu.factor), 20)
-    cost = (x @ p.Q.T - (x @ p.K.T).T) ** 2 / 2
-    plan = ot_plan(w, cost, p.epsilon)
-    transport = np.sum(plan * cost) / p.epsilon
-    transport += np.sum(plan * np.log(plan / np.outer(w, w)))
-    alpha, s = float(mu.mean[0]), float(mu.covariance[0, 0])
-    q, k = float(p.Q[0, 0]), float(p.K[0, 0])
-    bures = 2 * p.epsilon * transport - ((q - k) * alpha) ** 2
-    expected = (-bures + q * q * s + k * k * s + 2 * q * k * alpha**2) / (4 * p.epsilon)
-    energy = SinkhornEnergy(p.Q, p.K, p.epsilon)
-    assert abs(float(energy(mu)) - expected) < 1e-12
-
-
-def ot_plan(w: np.ndarray, cost: np.ndarray, epsilon: float) -> np.ndarray:
-    f, g = plan_potentials(-cost / epsilon, w)
-    return np.outer(w, w) * np.exp(f[:, None] + g[None, :] - cost / epsilon)
 
 
 def test_the_entropy_is_minus_scipys(rng: np.random.Generator) -> None:

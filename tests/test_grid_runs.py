@@ -53,15 +53,23 @@ def line(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("attention", list(RATES))
-def test_variances_follow_their_closed_forms(cli: Command, attention: str) -> None:
-    args = ("--measure", "grid", "--attention", attention, "--A=-1", "--V", "1")
+def test_a_report_has_the_variance_of_the_closed_form(cli: Command) -> None:
+    args = ("--measure", "grid", "--attention", "softmax", "--A=-1", "--V", "1")
     done = cli("simulate", *args, "--cov", "1", "--t", "1", "--frames", "2", "--json")
     report = json.loads(done.out)
     assert (done.code, report["ending"], report["cells"]) == (0, "finished", [400])
-    assert abs(report["covariance"][0][0] - variance(attention, -1, 1)) < 1e-4
+    assert abs(report["covariance"][0][0] - variance("softmax", -1, 1)) < 1e-4
     assert abs(report["mass"] + report["outflow"] - 1) < 1e-13
     assert report["n"] is None
+
+
+@pytest.mark.parametrize("attention", ["l2", "sinkhorn"])
+def test_variances_follow_their_closed_forms(attention: str) -> None:
+    result = runs.execute(parse({**LINE, "attention": attention, "cells": 120}))
+    grid = grid_of(result)
+    assert result.outcome.name == "finished"
+    assert abs(covariance_of(grid) - variance(attention, -1, 1)) < 1e-4
+    assert abs(float(grid.mass + grid.outflow) - 1) < 1e-13
 
 
 def test_a_growing_density_takes_its_box_along() -> None:
@@ -156,7 +164,7 @@ def test_a_grid_goes_on_from_where_another_ended(line: Path) -> None:
 
 def test_from_keeps_the_keys_that_the_new_measure_has(cli: Command, line: Path) -> None:
     start = ("simulate", "--from", str(line), "--t", "1.1", "--json")
-    assert json.loads(cli(*start).out)["measure"] == "grid"
+    assert json.loads(cli(*start, "--dry-run").out)["cells"] == 80
     assert json.loads(cli(*start, "--measure", "gaussian").out)["ending"] == "finished"
     gaussian = ("--measure", "gaussian", "--A=-1", "--t", "1", "--rtol", "1e-6")
     assert cli("simulate", *gaussian, "--out", "g").code == 0
@@ -254,6 +262,7 @@ def test_a_sweep_of_densities_tells_endings_and_variances(
     cli: Command, tmp_path: Path
 ) -> None:
     args = ("--measure=grid", "--cells=80", "--t=1", "--frames=5", "--domain=-6,6")
+    args += ("--segment=2",)
     done = cli("sweep", *args, "--over", "A=-1|-0.5|1", "--out", "sweep", "--json")
     assert done.code == 0, done.err
     table = (tmp_path / "sweep" / "table.csv").read_text().splitlines()

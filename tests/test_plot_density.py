@@ -15,8 +15,10 @@ from matplotlib.lines import Line2D
 from PIL import Image, ImageSequence
 from scipy.stats import norm
 
+from meanfield import runs
 from meanfield.errors import InvalidInputError
 from meanfield.plotting import animate, covariances, panels, save, with_tokens
+from meanfield.spec import parse
 
 Command = Callable[..., Finished]
 
@@ -207,9 +209,8 @@ def test_movies_have_a_frame_for_each_time(
 
 
 def test_the_command_line_draws_a_density(cli: Command, tmp_path: Path) -> None:
-    options = ["--measure", "grid", "--cells", "60", "--A=-1", "--t", "0.2"]
-    observed = ["--frames", "3", "--observe", "energy", "--out", "run"]
-    assert cli("simulate", *options, *observed).code == 0
+    grid = {"measure": "grid", "cells": 60, "A": -1.0, "t": 0.2, "frames": 3}
+    runs.execute(parse({**grid, "observe": ["energy"]}), out=tmp_path / "run")
     assert cli("plot", "run").code == 0
     assert (tmp_path / "run-density.pdf").exists()
     assert cli("plot", "run", "--panel", "energy", "--out", "e.png").code == 0

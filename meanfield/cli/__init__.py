@@ -43,6 +43,10 @@ COMMANDS = {
         "verify:verify",
         "Measure the statements of the papers, each with a control that must fail.",
     ),
+    "bench": (
+        "bench:bench",
+        "Measure time, memory and error against what one would use instead.",
+    ),
     "models": ("models:app", "Real transformers as input: list them, inspect one."),
     "list": ("catalog:list_", "List what can be named."),
     "show": ("show:show", "Show a run, or anything that can be named."),

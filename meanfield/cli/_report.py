@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from meanfield.measures import Grid, Points
-from meanfield.runs import Result, moments_of
+from meanfield.runs import Result, moments_of, reason
 from meanfield.spec import RunSpec
 from meanfield.spectrum import effective_rank
 
@@ -37,7 +37,7 @@ def as_json(result: Result, timing: Timing) -> dict[str, Any]:
     report: dict[str, Any] = {
         "run": None if result.store is None else str(result.store),
         "ending": outcome.name,
-        "reason": outcome.reason,
+        "reason": reason(result),
         "t": outcome.time,
         "t_star": outcome.t_star,
         "t_star_error": outcome.t_star_error,
@@ -88,17 +88,18 @@ def _on_grid(result: Result, first: Grid) -> dict[str, Any]:
 def print_report(result: Result, timing: Timing) -> None:
     """The report of a run, for people."""
     report, outcome = as_json(result, timing), result.outcome
+    why = report["reason"]
     pairs = {
         "run": report["run"] or "not stored (use --out)",
         "what": _what(result.spec, report),
         "approximation": report["approximation"] or "",
-        "ending": f"{report['ending']} at t = {number(outcome.time)}: {outcome.reason}",
+        "ending": f"{report['ending']} at t = {number(outcome.time)}: {why}",
         "t_star": f"{number(outcome.t_star, 10)} ± {number(outcome.t_star_error, 2)}",
         "endings": ", ".join(
             f"{k} × {v}" for k, v in report.get("endings", {}).items()
         ),
         **_mass(report),
-        "doubt": _doubt(report),
+        "doubt": doubt_in_words(report),
         **_moments(result),
         **_observed(result),
         "steps": f"{report['accepted']} taken, {report['rejected']} refused",
@@ -138,7 +139,7 @@ def _cells(report: dict[str, Any]) -> str:
     return cells if layers is None else f"{cells} at each of {layers} positions"
 
 
-def _doubt(report: dict[str, Any]) -> str:
+def doubt_in_words(report: dict[str, Any]) -> str:
     """What a smaller box or fewer cells would have changed, where that was asked."""
     known = report.get("doubt")
     if not known:

@@ -97,6 +97,6 @@ def _fail_with(result: runs.Result) -> None:
         "" if result.store is None else f" The frames up to then are in {result.store}."
     )
     raise SimulationFailed(
-        f"The flow ended as `{outcome.name}` at t = {outcome.time:g}: {outcome.reason}."
-        f"{kept}"
+        f"The flow ended as `{outcome.name}` at t = {outcome.time:g}: "
+        f"{runs.reason(result)}.{kept}"
     )

@@ -8,6 +8,7 @@ from typing import Any
 from meanfield._registry import suggestion
 from meanfield.errors import UnknownNameError
 
+from ._mathematics import in_letters
 from ._output import print_json, print_pairs, print_rows
 
 KINDS = {
@@ -21,15 +22,6 @@ KINDS = {
     "presets": "what `--preset` names: sets of keys",
     "statements": "what `verify` measures: claims of the papers",
     "solvers": "what `--solver` names: integrators",
-}
-_SYMBOLS = {
-    r"\cdot": "·",
-    r"\epsilon": "ε",
-    r"\Gamma": "Γ",
-    r"\Sigma": "Σ",
-    r"\max": "max",
-    r"\mathrm": "",
-    r"\,": " ",
 }
 
 
@@ -83,7 +75,7 @@ def rows(kind: str) -> list[dict[str, Any]]:
         UnknownNameError: if there is no such kind.
     """
     special = {"attentions": _attentions, "models": _models, "presets": _presets}
-    special["statements"] = _statements
+    special |= {"masks": _masks, "statements": _statements}
     if kind in special:
         return special[kind]()
     if kind not in KINDS:
@@ -115,9 +107,7 @@ def registry(kind: str) -> Mapping[str, object]:
 def summary(thing: object) -> str:
     """The first paragraph of a docstring, its mathematics in plain letters."""
     text = " ".join((inspect.getdoc(thing) or "").split("\n\n", 1)[0].split())
-    for symbol, letter in _SYMBOLS.items():
-        text = text.replace(symbol, letter)
-    return text.translate(str.maketrans("", "", "${}`"))
+    return in_letters(text)
 
 
 def _attentions() -> list[dict[str, Any]]:
@@ -135,6 +125,14 @@ def _attentions() -> list[dict[str, Any]]:
     ]
 
 
+def _masks() -> list[dict[str, Any]]:
+    """The registered masks, and the one that takes a number."""
+    from meanfield.dynamics import Window
+
+    known = [{"name": n, "what": summary(o)} for n, o in registry("masks").items()]
+    return [*known, {"name": "window:WIDTH", "what": summary(Window)}]
+
+
 def _models() -> list[dict[str, Any]]:
     from meanfield import models
 
@@ -147,7 +145,7 @@ def _models() -> list[dict[str, Any]]:
 def _short(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What fits a terminal of the rows of statements."""
     columns = ("name", "group", "source", "claim")
-    return [{name: each[name] for name in columns} for each in found]
+    return [{name: in_letters(each[name]) for name in columns} for each in found]
 
 
 def _statements() -> list[dict[str, Any]]:

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+LARGE = 100_000_000  # bytes of a table, above which its size is said beforehand
+
 
 def export(run: Path, file: Path, /) -> None:
     """Write the frames of a run as .npz (all arrays) or .csv (a long table).
@@ -12,8 +14,12 @@ def export(run: Path, file: Path, /) -> None:
     """
     from meanfield import runs
     from meanfield.storage import export as write
+    from meanfield.storage import table_bytes
 
     from ._output import note
 
-    write(runs.dataset(run), file)
+    dataset = runs.dataset(run)
+    if file.suffix.lower() == ".csv" and (size := table_bytes(dataset)) > LARGE:
+        note(f"`{file}` will hold about {runs.readable(size)}; an .npz is smaller")
+    write(dataset, file)
     note(f"wrote {file}")

@@ -108,7 +108,8 @@ class _Search(NamedTuple):
     @property
     def interpolates(self) -> bool:
         """Whether nodes change anything about the field; sums of links have none."""
-        both = _with(self.mu, (RUNGS[0],) * self.mu.tokens.x.shape[1]), exactly(self.mu)
+        counts = (RUNGS[0],) * self.mu.tokens.x.shape[1]
+        both = _with(self.mu, counts), _with(self.mu, None)
         field = lambda mu: self.dynamics.field(jnp.asarray(self.t), mu)(mu.tokens)
         programs = (str(eqx.filter_make_jaxpr(field)(mu)[0]) for mu in both)
         return len({ADDRESS.sub("", program) for program in programs}) > 1
@@ -168,7 +169,7 @@ def _grown(counts: tuple[int, ...], factor: float) -> tuple[int, ...] | None:
     return grown if len(grown) == len(counts) else None
 
 
-def _with(mu: Points, counts: tuple[int, ...]) -> Points:
+def _with(mu: Points, counts: tuple[int, ...] | None) -> Points:
     assert isinstance(mu.reduction, Chebyshev)
     own = mu.reduction
     reduction = Chebyshev(own.tolerance, counts, own.probes, own.otherwise)

@@ -59,11 +59,15 @@ class Chebyshev(AbstractReduction):
         counts = counts[: own.query.shape[1]]
         box = Box.around(own.query, len(counts))
         logs = keys.log_weights + own.of_key + own.key @ box.beside
-        top = _finite(jnp.max(jax.lax.stop_gradient(logs)))
-        counted = jnp.where(jnp.isneginf(logs), 0, exp2(LOG2E * (logs - top)))
+        heaviest = jnp.argmax(logs)
+        top = _finite(jax.lax.stop_gradient(logs[heaviest]))
+        # What is excluded must not widen the range of exponents.
+        out = jnp.isneginf(logs)
+        k = jnp.where(out[:, None], own.key[heaviest][None], own.key)
+        counted = jnp.where(out, 0, exp2(LOG2E * (logs - top)))
         ones = jnp.ones((1, keys.tokens.n), counted.dtype)
         rows = jnp.concatenate([keys.values.T, ones]) * counted[None]
-        sums, tops = _node_sums(box, own.key @ box.axes, rows, counts)
+        sums, tops = _node_sums(box, k @ box.axes, rows, counts)
         mass = sums[-1]
         at = box.coordinates(own.query)
         means = _interpolated(sums[:-1] / mass[None], at)
@@ -218,7 +222,7 @@ def _block(tokens: int, width: int) -> int:
 def _outer_sum(parts: list[Array]) -> Array:
     total = parts[0]
     for part in parts[1:]:
-        total = total[..., None] + part
+        total = total[..., None] + part.reshape(*[1] * total.ndim, -1)
     return total
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ._build import Member, member
+    from ._causes import reason
     from ._compare import sides
     from ._comparison import Comparison, compare
     from ._dataset import dataset, subject, title
@@ -48,6 +49,7 @@ __all__ = [
     "physical_memory",
     "plan",
     "readable",
+    "reason",
     "refuse_full_disk",
     "resume",
     "sides",
@@ -85,6 +87,7 @@ _HOMES = {
     "physical_memory": "._plan",
     "plan": "._plan",
     "readable": "._plan",
+    "reason": "._causes",
     "refuse_full_disk": "._plan",
     "resume": "._execute",
     "sides": "._compare",

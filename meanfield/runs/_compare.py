@@ -136,6 +136,8 @@ def _for_measure(spec: RunSpec, measure: str) -> Side:
     """The keys that a measure takes, with a note for each that it has no use for."""
     values = {**spec.as_json(), "measure": measure}
     values.pop("observe", None)
+    if measure == "grid":
+        values.pop("n", None)  # of the tokens beside it
     if not {"frames", "times", "dt"} & values.keys():
         values["frames"] = FRAMES
     if measure != "grid" and not {"rtol", "dt"} & values.keys():

@@ -15,7 +15,8 @@ from ._measures import Arrays, dims_of, largest_eigenvalue
 from ._plan import plan, refuse_full_disk
 from ._precision import dtype_of
 from ._provenance import provenance
-from ._run import Run, continued, integrate_segment, start
+from ._run import Run, continued, start
+from ._segment import integrate_segment
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Runs on disk: what was committed comes back bit for bit, whatever was killed."""
 
-from ._export import export
+from ._export import export, table_bytes
 from ._files import replace_file
 from ._schema import (
     DIMS,
@@ -29,4 +29,5 @@ __all__ = [
     "read_tasks",
     "refuse_other",
     "replace_file",
+    "table_bytes",
 ]

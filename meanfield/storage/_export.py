@@ -1,5 +1,6 @@
 """A dataset as a file that other programs read: NumPy's `.npz`, or a plain `.csv`."""
 
+import io
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import xarray
 
 _DIGITS = "%.17g"  # enough for a float64 to come back the same
+_SAMPLE = 1000  # rows whose length tells that of all
 _ONE_DIGIT = 10  # in more dimensions, `cov111` would be two entries
 
 Rows = Callable[["xarray.Dataset"], dict[str, np.ndarray]]
@@ -46,6 +48,23 @@ def export(dataset: "xarray.Dataset", path: str | os.PathLike[str]) -> None:
         )
     write = FORMATS[suffix]
     replace_file(target, lambda stream: write(dataset, stream))
+
+
+def table_bytes(dataset: "xarray.Dataset") -> int:
+    """About how much a `.csv` of a dataset will hold, from rows of its middle frame.
+
+    Raises:
+        InvalidInputError: if a table cannot show the dataset.
+    """
+    frames = dataset.sizes[TIME]  # the first is often short: zeros and ones
+    middle = dataset.isel({TIME: [frames // 2]})
+    columns = next(_blocks(middle, _rows(middle)))
+    table = np.column_stack(np.broadcast_arrays(*map(_column, columns.values())))
+    some = table[:: -(-len(table) // _SAMPLE)]
+    text = io.StringIO()
+    np.savetxt(text, some, fmt=_DIGITS, delimiter=",")
+    rows = dataset.sizes.get(RUN, 1) * frames * len(table)
+    return rows * len(text.getvalue()) // len(some)
 
 
 def _write_npz(dataset: "xarray.Dataset", stream: IO[bytes]) -> None:

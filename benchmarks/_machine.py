@@ -1,0 +1,70 @@
+"""The machine that is measured, and the versions of what computes on it."""
+
+import os
+import platform
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+PACKAGES = (
+    *("meanfield-attention", "jax", "jaxlib", "equinox", "diffrax", "numpy", "scipy"),
+    *("torch", "pykeops", "ott-jax", "geomloss", "POT"),
+)
+DEVICE = "from meanfield.runs import device; print(device())"
+
+
+def version(package: str) -> str | None:
+    """The version of a distribution, `None` if it is not installed."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def device() -> str:
+    """Where JAX puts arrays; asked of another process, which lets it go again."""
+    command = [sys.executable, "-c", DEVICE]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return done.stdout.strip().splitlines()[-1]
+
+
+def physical_memory() -> int:
+    """Bytes."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def cores() -> int:
+    """Processors that this process may use."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def described(where: str) -> dict[str, Any]:
+    """The machine, its load now, and versions, for a report."""
+    return {
+        "device": where,
+        "processor": _processor(),
+        "cores": cores(),
+        "memory_gb": round(physical_memory() / 1e9, 1),
+        "load": round(os.getloadavg()[0], 2),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "versions": {name: version(name) or "not installed" for name in PACKAGES},
+        "XLA_FLAGS": os.environ.get("XLA_FLAGS", ""),
+    }
+
+
+def _processor() -> str:
+    """Its model, family and number included: many share a name."""
+    file = Path("/proc/cpuinfo")
+    if not file.exists():
+        return platform.processor() or platform.machine()
+    lines = [line.split(":", 1) for line in file.read_text().splitlines()]
+    pairs = {line[0].strip(): line[1].strip() for line in lines if len(line) == 2}
+    name = pairs.get("model name", platform.machine())
+    if "cpu family" not in pairs:
+        return name
+    return f"{name} (family {pairs['cpu family']}, model {pairs.get('model', '?')})"

@@ -1,0 +1,64 @@
+"""Timing a job, in the process that does it alone."""
+
+import statistics
+import time
+from typing import Any, NamedTuple
+
+from ._trial import Job
+from ._usage import Usage, forget_peak
+
+FEWEST = 3
+LONG_ENOUGH = 1.0  # seconds of repeats, where one is short
+TOO_LONG = 60.0  # after which no further repeat is begun
+
+
+class Spent(NamedTuple):
+    """What one run took, in seconds, and what it gave."""
+
+    wall: float
+    cpu: float
+    result: Any
+
+
+def measured(job: Job, scale: float = 1.0) -> dict[str, Any]:
+    """Times, memory and facts of a job.
+
+    Seconds are medians, multiplied by `scale`; `compile_seconds` is what the first run
+    takes longer, `memory` the growth of the peak over all runs, in MB.
+    """
+    forget_peak()
+    before = job.usage.peak()
+    first = [_once(job, job.usage) for _ in range(job.warmups)]
+    runs = _repeated(job)
+    memory = job.usage.peak() - before
+    typical = statistics.median(run.wall for run in runs)
+    found = {
+        "seconds": scale * typical,
+        "best_seconds": scale * min(run.wall for run in runs),
+        "cpu_seconds": scale * statistics.median(run.cpu for run in runs),
+        "compile_seconds": max(0.0, first[0].wall - typical) if first else None,
+        "repeats": len(runs),
+        "memory": memory,
+    }
+    return {**found, **job.facts(runs[-1].result)}
+
+
+def _repeated(job: Job) -> list[Spent]:
+    runs: list[Spent] = []
+    while _goes_on([run.wall for run in runs], job.most):
+        runs.append(_once(job, job.usage))
+    return runs
+
+
+def _goes_on(times: list[float], most: int) -> bool:
+    """Whether another repeat is worth its time."""
+    if not times:
+        return True
+    spent, enough = sum(times), len(times) >= FEWEST
+    return len(times) < most and spent < (LONG_ENOUGH if enough else TOO_LONG)
+
+
+def _once(job: Job, usage: Usage) -> Spent:
+    cpu, begun = usage.cpu(), time.perf_counter()
+    result = job.run()
+    return Spent(time.perf_counter() - begun, usage.cpu() - cpu, result)

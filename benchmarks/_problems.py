@@ -1,0 +1,111 @@
+"""What velocities are asked of, and what they are: NumPy, in double precision."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ._trial import Trial
+
+SAMPLE = 256  # queries at which velocities are compared
+SCORES = 2**24  # computed at once, so that they stay small beside any method
+
+
+class Sums(NamedTuple):
+    """Softmax velocities and the logarithms of their denominators, at some queries."""
+
+    velocities: np.ndarray
+    logs: np.ndarray
+
+
+def tokens(trial: Trial) -> np.ndarray:
+    """Standard normal tokens, `(n, d)`; the same for every method."""
+    drawn = np.random.default_rng(0).standard_normal((trial.n, trial.d))
+    return drawn.astype(trial.dtype)
+
+
+def directions(trial: Trial) -> np.ndarray:
+    r"""Directions $u_i$, `(n, d)`, of the cost $\sum_i u_i \cdot v(x_i)$."""
+    drawn = np.random.default_rng(1).standard_normal((trial.n, trial.d))
+    return drawn.astype(trial.dtype)
+
+
+def sampled(count: int) -> np.ndarray:
+    """Indices at which results are compared: all, or evenly spaced ones."""
+    return np.unique(np.linspace(0, count - 1, min(count, SAMPLE)).astype(int))
+
+
+def dense_sums(x: np.ndarray, queries: np.ndarray, epsilon: float) -> Sums:
+    r"""$\sum_j e^{q \cdot x_j/\epsilon} x_j / Z$ and $\log Z$, some rows at a time."""
+    parts = [_sums(x, queries[rows], epsilon) for rows in _rows(len(x), len(queries))]
+    return Sums(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+
+
+def _sums(x: np.ndarray, queries: np.ndarray, epsilon: float) -> Sums:
+    scores = queries @ x.T / epsilon
+    top = scores.max(axis=1, keepdims=True)
+    weights = np.exp(scores - top)
+    mass = weights.sum(axis=1, keepdims=True)
+    return Sums(weights @ x / mass, (top + np.log(mass))[:, 0])
+
+
+def cost_gradient(
+    x: np.ndarray, u: np.ndarray, epsilon: float, at: np.ndarray
+) -> np.ndarray:
+    r"""The gradient of $\sum_i u_i \cdot v(x_i)$ with respect to the tokens `at`.
+
+    With $P_{ij} = e^{x_i \cdot x_j/\epsilon}/Z_i$, $v_i = \sum_j P_{ij} x_j$ and
+    $D_{ij} = P_{ij}\, u_i \cdot (x_j - v_i)/\epsilon$ it is
+    $\sum_i P_{ik} u_i + \sum_j D_{kj} x_j + \sum_i D_{ik} x_i$ at the token $k$.
+    """
+    v, logs = dense_sums(x, x, epsilon)
+    fixed = np.sum(u * v, axis=1)
+    P = np.exp(x @ x[at].T / epsilon - logs[:, None])  # columns of the sampled tokens
+    D = P * (u @ x[at].T - fixed[:, None]) / epsilon
+    rows = np.exp(x[at] @ x.T / epsilon - logs[at, None])
+    own = rows * (u[at] @ x.T - fixed[at, None]) / epsilon
+    return P.T @ u + own @ x + D.T @ x
+
+
+def relative_gap(found: np.ndarray, exact: np.ndarray) -> float:
+    """The largest difference, in units of the largest entry."""
+    return float(np.max(np.abs(found - exact)) / np.max(np.abs(exact)))
+
+
+def velocity_facts(trial: Trial, found: np.ndarray) -> dict[str, Any]:
+    """The error of velocities at the first queries, and what they cost at least."""
+    x = tokens(trial).astype(np.float64)
+    at = sampled(trial.asked)
+    exact = dense_sums(x, x[at], trial.settings["epsilon"]).velocities
+    error = relative_gap(np.asarray(found, np.float64)[at], exact)
+    return {"error": error, **pair_costs(trial)}
+
+
+def gradient_facts(trial: Trial, found: np.ndarray) -> dict[str, Any]:
+    """The error of a gradient."""
+    x, u = (part.astype(np.float64) for part in (tokens(trial), directions(trial)))
+    at = sampled(trial.n)
+    exact = cost_gradient(x, u, trial.settings["epsilon"], at)
+    return {"error": relative_gap(np.asarray(found, np.float64)[at], exact)}
+
+
+def cost_facts(trial: Trial, found: float) -> dict[str, Any]:
+    """The error of the cost, relative to the sum of the sizes of its terms."""
+    x, u = (part.astype(np.float64) for part in (tokens(trial), directions(trial)))
+    terms = np.sum(u * dense_sums(x, x, trial.settings["epsilon"]).velocities, axis=1)
+    error = abs(float(found) - terms.sum()) / np.abs(terms).sum()
+    return {"error": float(error), **pair_costs(trial)}
+
+
+def pair_costs(trial: Trial) -> dict[str, float]:
+    """Operations in matrix products, and exponentials, of all pairs: SPEED, section 2.
+
+    A score takes $2d$ operations, its share of the mean $2d$ and of the denominator 2.
+    """
+    pairs = trial.n**2
+    return {"products": pairs * (4 * trial.d + 2), "exponentials": pairs}
+
+
+def _rows(n: int, count: int) -> Iterator[slice]:
+    height = max(1, SCORES // n)
+    return (slice(begin, begin + height) for begin in range(0, count, height))

@@ -1,0 +1,36 @@
+"""The table that the command ends with, on stdout."""
+
+from collections.abc import Mapping
+from itertools import groupby
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from ._cells import HEADS, cells
+from ._page import growth_line, machine_line, peaks_line
+
+WIDTH = 180  # for other programs
+
+
+def show(report: Mapping[str, Any]) -> None:
+    """A table for each case and problem, then the floor and how times grow."""
+    console = Console()
+    if not console.is_terminal:
+        console.width = WIDTH
+    print_ = lambda what: console.print(what, highlight=False, markup=False)
+    key = lambda row: (row["case"], row["problem"])
+    for (case, problem), rows in groupby(report["rows"], key):
+        title = f"{case} · {problem}" if problem else case
+        shown = Table(box=None, pad_edge=False, header_style="bold", title=title)
+        shown.title_justify = "left"
+        for name in HEADS:
+            shown.add_column(name, overflow="fold")
+        for row in rows:
+            shown.add_row(*cells(row))
+        print_(shown)
+        print_("")
+    for line in [growth_line(each) for each in report["growth"]]:
+        print_(line)
+    print_(peaks_line(report["peaks"]))
+    print_(machine_line(report))

@@ -1,0 +1,56 @@
+"""Processor time and peak memory, of this process or of those that it has ended."""
+
+import contextlib
+import resource
+import sys
+import time
+from pathlib import Path
+from typing import Protocol
+
+STATUS = Path("/proc/self/status")
+FORGET_PEAK = "5"  # written to `clear_refs`, see proc(5)
+MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes
+
+
+class Usage(Protocol):
+    """What is counted."""
+
+    def cpu(self) -> float:
+        """Seconds of processor time so far."""
+        ...
+
+    def peak(self) -> float:
+        """The largest memory so far, in MB (10⁶ bytes)."""
+        ...
+
+
+class _Own:
+    def cpu(self) -> float:
+        return time.process_time()
+
+    def peak(self) -> float:
+        with contextlib.suppress(OSError):
+            for line in STATUS.read_text().splitlines():
+                if line.startswith("VmHWM:"):
+                    return int(line.split()[1]) * 1024 / 1e6
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * MAXRSS_UNIT / 1e6
+
+
+class _Children:
+    def cpu(self) -> float:
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return used.ru_utime + used.ru_stime
+
+    def peak(self) -> float:
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return used.ru_maxrss * MAXRSS_UNIT / 1e6
+
+
+def forget_peak() -> None:
+    """Lets this process's peak be what it holds now, where the system can."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text(FORGET_PEAK)
+
+
+OWN: Usage = _Own()
+CHILDREN: Usage = _Children()

@@ -1,0 +1,49 @@
+"""Families of Gaussians to their blow-up, against the steps published with them."""
+
+from ._trial import OURS, Case, Size, Trial
+
+METHODS = (
+    ("ours, ensemble, to the bound", "covariances:bounded", OURS),
+    ("ours, ensemble, to the blow-up", "covariances:blown", OURS),
+    ("NumPy, published Euler steps", "euler:published", "numpy"),
+)
+FIGURE, CLOUD = "Figure 2(a)", "eight dimensions"
+FULL = ((FIGURE, "grid:40", 1184, 2), (CLOUD, "random:256", 256, 8))
+QUICK = ((FIGURE, "grid:5", 9, 2),)
+
+
+def _trials(size: Size) -> list[Trial]:
+    problems = QUICK if size == "quick" else FULL
+    return [_trial(way, *problem) for problem in problems for way in METHODS]
+
+
+def _trial(
+    way: tuple[str, str, str], problem: str, starts: str, n: int, d: int
+) -> Trial:
+    method, maker, package = way
+    return Trial(
+        "gaussians",
+        method,
+        maker,
+        package,
+        "float64",
+        n,
+        d,
+        problem=problem,
+        settings={"starts": starts, "rtol": 1e-6, "dt": 0.01, "bound": 1000.0},
+    )
+
+
+CASE = Case(
+    says=(
+        "`n` covariances under softmax attention with `V = I`, `A + Aᵀ` positive "
+        "definite: the starts and parameters of Figure 2(a) of castin2025 as its "
+        "script has them, and random ones of trace one in eight dimensions. *To the "
+        "bound* ends where the trace passes 1000, as the script does; *to the blow-up* "
+        "finds its time, too. Euler steps have length 0.01. With "
+        "`Σ(t)⁻¹ = Σ(0)⁻¹ − t(A + Aᵀ)` known, the error is the time by which a "
+        "member's last trace is early or late, relative to its blow-up time: the "
+        "largest over the members."
+    ),
+    trials=_trials,
+)

@@ -1,0 +1,82 @@
+"""Whole runs of the command line, each in a process of its own."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks._trial import Job, Trial
+from benchmarks._usage import CHILDREN
+
+MAIN = "from meanfield.cli import main; main()"
+IMPORTS = "import jax, equinox, diffrax"
+TOLD = ("ending", "compile_seconds", "seconds")
+
+
+def again(trial: Trial) -> Job:
+    """A run whose programs an earlier process has compiled."""
+    cache = tempfile.TemporaryDirectory()
+    run = lambda: _simulated(trial, cache.name)
+    return Job(run, _told, usage=CHILDREN)
+
+
+def anew(trial: Trial) -> Job:
+    """A run in an empty cache."""
+    return Job(
+        _in_empty_cache(lambda cache: _simulated(trial, cache)), _told, 0, 50, CHILDREN
+    )
+
+
+def stored(trial: Trial) -> Job:
+    """A run in an empty cache that stores its frames; once."""
+
+    def run(cache: str) -> dict[str, Any]:
+        return _simulated(trial, cache, "--out", str(Path(cache) / "run.zarr"))
+
+    return Job(_in_empty_cache(run), _told, 0, 1, CHILDREN)
+
+
+def imports(trial: Trial) -> Job:
+    """What a run cannot be faster than."""
+    del trial
+    run = lambda: subprocess.run([sys.executable, "-c", IMPORTS], check=True)
+    return Job(run, lambda _: {}, usage=CHILDREN)
+
+
+def _in_empty_cache(run: Callable[[str], dict[str, Any]]) -> Callable[[], dict]:
+    def whole() -> dict[str, Any]:
+        cache = tempfile.mkdtemp()
+        try:
+            return run(cache)
+        finally:
+            shutil.rmtree(cache)
+
+    return whole
+
+
+def _simulated(trial: Trial, cache: str, *more: str) -> dict[str, Any]:
+    """What `simulate --json` prints."""
+    options = {"n": trial.n, "d": trial.d, **trial.settings["options"]}
+    given = [f"--{name}={value}" for name, value in options.items()]
+    done = subprocess.run(
+        [sys.executable, "-c", MAIN, "simulate", *given, *more, "--json"],
+        env={**os.environ, "XDG_CACHE_HOME": cache},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+def _told(found: Mapping[str, Any]) -> dict[str, Any]:
+    ending, compiling, integrating = (found[name] for name in TOLD)
+    return {
+        "ending": ending,
+        "compile_seconds": compiling,
+        "integrating_seconds": round(integrating, 3),
+    }

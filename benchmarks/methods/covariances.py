@@ -1,0 +1,92 @@
+r"""Covariances under softmax attention with $V = I$, and where they must be.
+
+There $\Sigma' = \Sigma (A + A^\top) \Sigma$, so that $\Sigma^{-1}$ is linear in time.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import meanfield
+from benchmarks._trial import Job, Trial
+from experiments._parameters import P4
+from meanfield.flows import AbstractStop, BlowUp, Trajectory, adaptive, ensemble
+from meanfield.measures import Gaussian
+from meanfield.measures.families import family
+
+PAST = 1.5  # of the last blow-up, for how long is integrated
+HALVINGS = 60
+
+
+def starts(trial: Trial) -> np.ndarray:
+    """The covariances, of trace one."""
+    covariances = family(trial.settings["starts"], trial.d, key=jax.random.key(0))
+    return np.asarray(covariances)
+
+
+def score_matrix(trial: Trial) -> np.ndarray:
+    """$A$: of the figure in the plane, else random; its symmetric part is positive."""
+    if trial.d == 2:
+        return np.array(P4["K"]).T @ np.array(P4["Q"]) / 2**0.5
+    G, H = np.random.default_rng(0).standard_normal((2, trial.d, trial.d))
+    return G @ G.T / trial.d + (H - H.T) / trial.d**0.5
+
+
+def bounded(trial: Trial) -> Job:
+    """An ensemble whose members end at the published bound on the trace."""
+    stop = BlowUp(trial.settings["bound"] ** 0.5)
+
+    def facts(found: Trajectory) -> dict[str, Any]:
+        factors = np.asarray(found.last[1])
+        return time_facts(
+            trial, np.asarray(found.stop_time), np.sum(factors**2, (1, 2))
+        )
+
+    return Job(_run(trial, stop), facts)
+
+
+def blown(trial: Trial) -> Job:
+    """An ensemble whose members end at their blow-up."""
+
+    def facts(found: Trajectory) -> dict[str, Any]:
+        return time_facts(trial, np.asarray(found.t_star), np.full(trial.n, np.inf))
+
+    return Job(_run(trial, None), facts)
+
+
+def _run(trial: Trial, stop: AbstractStop | None) -> Any:
+    Sigma, A, one = starts(trial), score_matrix(trial), np.eye(trial.d)
+    attention = meanfield.attentions["softmax"](A, one, one)
+    each = [Gaussian.from_moments(np.zeros(trial.d), S) for S in Sigma]
+    stack = jax.tree.map(lambda *leaves: jnp.stack(leaves), *each)
+    ts = np.array([0.0, PAST * blow_up_times(Sigma, A).max()])
+    stepping = adaptive(rtol=trial.settings["rtol"])
+    return lambda: jax.block_until_ready(
+        ensemble(attention, stack, ts, stepping=stepping, stop=stop)
+    )
+
+
+def time_facts(trial: Trial, times: np.ndarray, traces: np.ndarray) -> dict[str, Any]:
+    """How far in time members with these traces are from where they must be."""
+    Sigma, A = starts(trial), score_matrix(trial)
+    exact, last = times_of_traces(Sigma, A, traces), blow_up_times(Sigma, A)
+    return {"error": float(np.max(np.abs(times - exact) / last))}
+
+
+def blow_up_times(Sigma: np.ndarray, A: np.ndarray) -> np.ndarray:
+    r"""$1/\lambda_{\max}(\Sigma^{1/2} (A + A^\top) \Sigma^{1/2})$."""
+    return 1 / np.linalg.eigvals(Sigma @ (A + A.T)).real.max(axis=1)
+
+
+def times_of_traces(Sigma: np.ndarray, A: np.ndarray, traces: np.ndarray) -> np.ndarray:
+    """When the solution has these traces, by bisection: they grow with time."""
+    inverse, S = np.linalg.inv(Sigma), A + A.T
+    low, high = np.zeros(len(Sigma)), blow_up_times(Sigma, A)
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        there = np.linalg.inv(inverse - middle[:, None, None] * S)
+        above = np.trace(there, axis1=1, axis2=2) > traces
+        low, high = np.where(above, low, middle), np.where(above, middle, high)
+    return low

@@ -1,0 +1,43 @@
+"""Flows of densities in the plane."""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+import meanfield
+from benchmarks._trial import Job, Trial
+from meanfield.flows import Trajectory, cfl, flow
+from meanfield.measures import Grid, Nodes
+from meanfield.measures.edges import even
+
+A = np.array([[-1.0, 0.5], [-0.3, -0.6]])
+STAGES, SUMS = 3, 6  # of a step; operations for each query and cell, of three sums
+
+
+def steps(trial: Trial) -> Job:
+    """So many steps of a normal density."""
+    attention = meanfield.attentions[trial.settings["attention"]](
+        A, np.eye(2), np.eye(2)
+    )
+    mu, ts = _normal(trial.n), np.array([0.0, 1e3])
+    stepping = cfl(max_steps=trial.settings["steps"])
+
+    def run() -> Trajectory:
+        return jax.block_until_ready(flow(attention, mu, ts, stepping=stepping))
+
+    return Job(run, lambda found: _facts(trial, found))
+
+
+def _normal(cells: int) -> Grid:
+    density = lambda x: np.exp(-np.sum(x**2, axis=1) / 2) / (2 * np.pi)
+    return Grid.from_function([even(-6, 6, cells)] * 2, density)
+
+
+def _facts(trial: Trial, found: Trajectory) -> dict[str, Any]:
+    taken = int(found.n_accepted + found.n_rejected)
+    probe = found.start.probe
+    nodes = probe.count if isinstance(probe, Nodes) else 0
+    queries = nodes**2 if nodes else 2 * trial.n * (trial.n + 1)
+    products = STAGES * SUMS * queries * trial.n**2 * taken
+    return {"products": products, "exponentials": 0, "nodes": nodes, "steps": taken}

@@ -1,0 +1,55 @@
+"""The procedure published with castin2025, in NumPy: one member after the other."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks._trial import Job, Trial
+
+from .covariances import score_matrix, starts, time_facts
+
+FLOOR = 1e-14  # eigenvalues are clipped here after every step
+REST = 1e-4  # the norm of the right-hand side that ends a member
+MAX_STEPS = 50_000
+
+
+class Family(NamedTuple):
+    """When members ended, their traces then, and the steps of all."""
+
+    times: np.ndarray
+    traces: np.ndarray
+    steps: int
+
+
+def published(trial: Trial) -> Job:
+    """Explicit Euler steps, clipped, to a bound on the trace."""
+    Sigma, A, one = starts(trial), score_matrix(trial), np.eye(trial.d)
+    dt, bound = trial.settings["dt"], trial.settings["bound"]
+
+    def run() -> Family:
+        ends = [_stepped(S, (A, one), dt, bound) for S in Sigma]
+        counts = np.array([count for count, _ in ends])
+        traces = np.array([trace for _, trace in ends])
+        return Family(dt * counts, traces, int(counts.sum()))
+
+    def facts(found: Family) -> dict[str, Any]:
+        return {**time_facts(trial, found.times, found.traces), "steps": found.steps}
+
+    return Job(run, facts, warmups=0)
+
+
+def _stepped(
+    Sigma: np.ndarray, matrices: tuple[np.ndarray, np.ndarray], dt: float, bound: float
+) -> tuple[int, float]:
+    """The number of steps of a member, and its last trace."""
+    A, V = matrices
+    count = 0
+    while count < MAX_STEPS:
+        L = V @ Sigma @ A
+        rate = L @ Sigma + Sigma @ L.T
+        values, U = np.linalg.eigh(Sigma + dt * rate)
+        Sigma = (U * np.maximum(values, FLOOR)) @ U.T
+        count += 1
+        if np.linalg.norm(rate) < REST or np.trace(Sigma) > bound:
+            break
+    return count, float(np.trace(Sigma))

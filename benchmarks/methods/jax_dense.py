@@ -1,0 +1,78 @@
+"""Softmax velocities in JAX without `meanfield`: written out, and as the library's."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from benchmarks._problems import (
+    cost_facts,
+    directions,
+    gradient_facts,
+    tokens,
+    velocity_facts,
+)
+from benchmarks._trial import Job, Trial
+
+HIGHEST = jax.lax.Precision.HIGHEST
+
+
+def dense(trial: Trial) -> Job:
+    """As one writes it first."""
+    return _velocity(trial, _written_out)
+
+
+def dot_product_attention(trial: Trial) -> Job:
+    """`jax.nn.dot_product_attention`."""
+    return _velocity(trial, _library)
+
+
+def cost(trial: Trial) -> Job:
+    """A scalar of the velocities of all tokens."""
+    run = _of_cost(trial, _cost)
+    return Job(run, lambda found: cost_facts(trial, found))
+
+
+def gradient(trial: Trial) -> Job:
+    """The same scalar with its gradient with respect to the tokens."""
+    run = _of_cost(trial, jax.value_and_grad(_cost))
+    return Job(run, lambda found: gradient_facts(trial, found[1]))
+
+
+def _written_out(queries: jax.Array, x: jax.Array, epsilon: float) -> jax.Array:
+    scores = jnp.matmul(queries, x.T, precision=HIGHEST) / epsilon
+    return jnp.matmul(jax.nn.softmax(scores, axis=1), x, precision=HIGHEST)
+
+
+def _library(queries: jax.Array, x: jax.Array, epsilon: float) -> jax.Array:
+    one_head = lambda a: a[None, :, None, :]
+    keys = one_head(x)
+    with jax.default_matmul_precision("highest"):
+        out = jax.nn.dot_product_attention(
+            one_head(queries), keys, keys, scale=1 / epsilon
+        )
+    return out[0, :, 0]
+
+
+def _velocity(trial: Trial, function: Callable[..., jax.Array]) -> Job:
+    x, epsilon = jnp.asarray(tokens(trial)), trial.settings["epsilon"]
+    queries = x[: trial.asked]
+    velocity = jax.jit(lambda queries, x: function(queries, x, epsilon))
+    run = lambda: _ready(velocity(queries, x))
+    return Job(run, lambda found: velocity_facts(trial, found))
+
+
+def _cost(x: jax.Array, u: jax.Array, epsilon: float) -> jax.Array:
+    return jnp.sum(u * _written_out(x, x, epsilon))
+
+
+def _of_cost(trial: Trial, function: Callable[..., Any]) -> Callable[[], Any]:
+    x, u = jnp.asarray(tokens(trial)), jnp.asarray(directions(trial))
+    of = jax.jit(lambda x, u: function(x, u, trial.settings["epsilon"]))
+    return lambda: _ready(of(x, u))
+
+
+def _ready(result: Any) -> Any:
+    return jax.tree.map(np.asarray, jax.block_until_ready(result))

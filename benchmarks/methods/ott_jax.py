@@ -1,0 +1,50 @@
+"""Sinkhorn potentials by OTT."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from ott.geometry import pointcloud
+from ott.problems.linear import linear_problem
+from ott.solvers.linear import acceleration
+from ott.solvers.linear import sinkhorn as ott_sinkhorn
+
+from benchmarks._marginals import cloud, facts
+from benchmarks._trial import Job, Trial
+
+
+def plain(trial: Trial) -> Job:
+    """As it comes."""
+    return _solved(trial)
+
+
+def anderson(trial: Trial) -> Job:
+    """With Anderson acceleration over five iterates."""
+    return _solved(trial, anderson=acceleration.AndersonAcceleration(memory=5))
+
+
+def momentum(trial: Trial) -> Job:
+    """With momentum, that adapts itself after some iterations."""
+    return _solved(trial, momentum=acceleration.Momentum(start=20))
+
+
+def _solved(trial: Trial, **options: Any) -> Job:
+    """It stops on the L¹ norm of a marginal's error, relative to the mass."""
+    reg = 2 * trial.settings["epsilon"]  # of the cost |x - y|², without a half
+    solver = ott_sinkhorn.Sinkhorn(
+        threshold=trial.settings["tolerance"], max_iterations=10_000, **options
+    )
+    x = jnp.asarray(cloud(trial))
+
+    @jax.jit
+    def solved(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        geometry = pointcloud.PointCloud(x, epsilon=reg)
+        found = solver(linear_problem.LinearProblem(geometry))
+        return found.f, found.g
+
+    def measured(found: tuple[jax.Array, jax.Array]) -> dict[str, Any]:
+        f, g = (np.asarray(each) / reg for each in found)
+        return facts(trial, f, g)
+
+    return Job(lambda: jax.block_until_ready(solved(x)), measured)

@@ -1,0 +1,125 @@
+"""Velocities, their gradients and Sinkhorn potentials by `meanfield`."""
+
+import functools
+import importlib
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import meanfield
+from benchmarks import _marginals
+from benchmarks._problems import (
+    cost_facts,
+    directions,
+    gradient_facts,
+    tokens,
+    velocity_facts,
+)
+from benchmarks._trial import Job, Trial
+from meanfield.attention import Attention, Scalings, scalings
+from meanfield.measures import AbstractReduction, Blocked, Dense, Points
+from meanfield.scores import Dot
+from meanfield.tokens import Tokens
+
+from ._compiled import compiled
+
+
+def blocked(trial: Trial) -> Job:
+    """A velocity by the default reduction."""
+    return _velocity(trial, Blocked())
+
+
+def dense(trial: Trial) -> Job:
+    """A velocity from all scores at once."""
+    return _velocity(trial, Dense())
+
+
+def chebyshev(trial: Trial) -> Job:
+    """A velocity from Chebyshev nodes, planned once, at the first run."""
+    measures = importlib.import_module("meanfield.measures")
+    flows = importlib.import_module("meanfield.flows")
+    attention = _attention(trial)
+    asked = measures.Chebyshev(trial.settings["tolerance"])
+    mu = Points.uniform(tokens(trial), reduction=asked)
+
+    @functools.cache
+    def plan() -> tuple[Points, float]:
+        begun = time.perf_counter()
+        return flows.planned(attention, mu, 0.0), time.perf_counter() - begun
+
+    def facts(found: np.ndarray) -> dict[str, Any]:
+        ready, seconds = plan()
+        reduction: Any = ready.reduction
+        nodes = "none, exact sums"
+        if isinstance(reduction, measures.Chebyshev):
+            nodes = "×".join(map(str, reduction.counts))
+        error = velocity_facts(trial, found)["error"]
+        return {"error": error, "nodes": nodes, "planning_seconds": seconds}
+
+    velocity = compiled(lambda attention, mu: attention.field(0.0, mu)(mu.tokens))
+    return Job(lambda: _ready(velocity(attention, plan()[0])), facts)
+
+
+def _attention(trial: Trial) -> Attention:
+    one = np.eye(trial.d, dtype=trial.dtype)
+    return meanfield.attentions["softmax"](
+        one, one, one, epsilon=trial.settings["epsilon"]
+    )
+
+
+def _velocity(trial: Trial, reduction: AbstractReduction) -> Job:
+    attention = _attention(trial)
+    mu = Points.uniform(tokens(trial), reduction=reduction)
+    queries = Tokens(mu.tokens.x[: trial.asked])
+    velocity = compiled(lambda attention, mu, at: attention.field(0.0, mu)(at))
+    run = lambda: _ready(velocity(attention, mu, queries))
+    return Job(run, lambda found: velocity_facts(trial, found))
+
+
+def cost(trial: Trial) -> Job:
+    """A scalar of the velocities of all tokens."""
+    return Job(_of_cost(trial, compiled(_cost)), lambda found: cost_facts(trial, found))
+
+
+def gradient(trial: Trial) -> Job:
+    """The same scalar with its gradient with respect to the tokens."""
+    run = _of_cost(trial, compiled(jax.value_and_grad(_cost)))
+    return Job(run, lambda found: gradient_facts(trial, found[1]))
+
+
+def _cost(x: jax.Array, u: jax.Array, attention: Attention) -> jax.Array:
+    mu = Points.uniform(x, reduction=Blocked())
+    return jnp.sum(u * attention.field(0.0, mu)(mu.tokens))
+
+
+def _of_cost(trial: Trial, of: Callable[..., Any]) -> Callable[[], Any]:
+    given = (jnp.asarray(tokens(trial)), jnp.asarray(directions(trial)))
+    attention = _attention(trial)
+    return lambda: _ready(of(*given, attention))
+
+
+def sinkhorn(trial: Trial) -> Job:
+    """Sinkhorn potentials to a tolerance on the marginals."""
+    one, epsilon = np.eye(trial.d), trial.settings["epsilon"]
+    score, mu = Dot(one, one, epsilon), Points.uniform(tokens(trial))
+    solved = compiled(
+        lambda score, mu: scalings(score, mu, tolerance=trial.settings["tolerance"])
+    )
+
+    def facts(found: Scalings) -> dict[str, Any]:
+        at = mu.tokens
+        half = np.sum(np.asarray(at.x) ** 2, axis=1) / (2 * epsilon)
+        log_n = np.log(trial.n)
+        u = np.asarray(found.rows(at)) + half - log_n
+        v = np.asarray(found.columns(at)) + half - log_n
+        return _marginals.facts(trial, u, v)
+
+    return Job(lambda: jax.block_until_ready(solved(score, mu)), facts)
+
+
+def _ready(result: Any) -> Any:
+    return jax.tree.map(np.asarray, jax.block_until_ready(result))

@@ -1,0 +1,33 @@
+"""Sinkhorn potentials by POT."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+import ot
+
+from benchmarks._marginals import cloud, facts, half_squares
+from benchmarks._trial import Job, Trial
+
+
+def log_domain(trial: Trial) -> Job:
+    """`sinkhorn_log`; it stops on the L² norm of a marginal's error."""
+    C, n = half_squares(cloud(trial)), trial.n
+    w = np.full(n, 1 / n)
+    # The L² norm of an error of this sup relative to 1/n, if it is the same everywhere.
+    threshold = trial.settings["tolerance"] / np.sqrt(n)
+
+    def run() -> dict[str, Any]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what it did not reach: it is measured
+            return ot.bregman.sinkhorn_log(
+                w,
+                w,
+                C,
+                trial.settings["epsilon"],
+                numItermax=10_000,
+                stopThr=threshold,
+                log=True,
+            )[1]
+
+    return Job(run, lambda log: facts(trial, log["log_u"], log["log_v"]), warmups=0)

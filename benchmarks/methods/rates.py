@@ -1,0 +1,48 @@
+"""Matrix products and exponentials by XLA, and by the exponential of ours."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from benchmarks._trial import Job, Trial
+from meanfield.measures._exp2 import exp2
+
+FULL_VECTORS = {
+    "xla_cpu_prefer_vector_width": 512
+}  # bits, where the processor has them
+
+
+def product(trial: Trial) -> Job:
+    """A matrix product."""
+    a = jnp.asarray(_numbers(trial, (trial.n, trial.n)))
+    of = jax.jit(lambda a: jnp.matmul(a, a, precision=jax.lax.Precision.HIGHEST))
+    facts = lambda _: {"products": 2 * trial.n**3}
+    return Job(lambda: jax.block_until_ready(of(a)), facts)
+
+
+def library_exp(trial: Trial) -> Job:
+    """The library's exponential."""
+    return _exponentials(trial, jnp.exp)
+
+
+def own_exp2(trial: Trial) -> Job:
+    """The polynomial that sums over tokens use."""
+    return _exponentials(trial, exp2)
+
+
+def _exponentials(trial: Trial, exponential: Callable[[Any], Any]) -> Job:
+    x, repeats = jnp.asarray(_numbers(trial, (trial.n,))), trial.settings["repeats"]
+    # It depends on the sum so far, or it would be computed once.
+    again = lambda _, total: total + exponential(x - 1e-30 * total)
+    many = lambda x: jax.lax.fori_loop(0, repeats, again, jnp.zeros_like(x))
+    options: Any = FULL_VECTORS if trial.device == "cpu" else None
+    of = jax.jit(many, compiler_options=options)
+    facts = lambda _: {"exponentials": repeats * trial.n}
+    return Job(lambda: jax.block_until_ready(of(x)), facts)
+
+
+def _numbers(trial: Trial, shape: tuple[int, ...]) -> np.ndarray:
+    return np.random.default_rng(0).uniform(-30, 0, shape).astype(trial.dtype)

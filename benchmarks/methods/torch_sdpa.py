@@ -1,0 +1,67 @@
+"""Softmax velocities by `scaled_dot_product_attention` of PyTorch."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+
+from benchmarks._problems import (
+    cost_facts,
+    directions,
+    gradient_facts,
+    tokens,
+    velocity_facts,
+)
+from benchmarks._trial import Job, Trial
+
+
+def velocity(trial: Trial) -> Job:
+    """One velocity, without a tape."""
+    x = _placed(trial, tokens(trial))
+    queries = x[: trial.asked]
+
+    def run() -> np.ndarray:
+        with torch.no_grad():
+            return _attended(trial, queries, x).cpu().numpy()
+
+    return Job(run, lambda found: velocity_facts(trial, found))
+
+
+def cost(trial: Trial) -> Job:
+    """A scalar of the velocities of all tokens."""
+    of = _cost(trial)
+
+    def run() -> float:
+        with torch.no_grad():
+            return of(_placed(trial, tokens(trial))).item()
+
+    return Job(run, lambda found: cost_facts(trial, found))
+
+
+def gradient(trial: Trial) -> Job:
+    """The same scalar with its gradient with respect to the tokens."""
+    of = _cost(trial)
+
+    def run() -> Any:
+        x = _placed(trial, tokens(trial)).requires_grad_()
+        return torch.autograd.grad(of(x), x)[0].cpu().numpy()
+
+    return Job(run, lambda found: gradient_facts(trial, found))
+
+
+def _placed(trial: Trial, array: np.ndarray) -> torch.Tensor:
+    return torch.from_numpy(array).to("cpu" if trial.device == "cpu" else "cuda")
+
+
+def _attended(trial: Trial, queries: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    one_head = lambda a: a[None, None]
+    keys, scale = one_head(x), 1 / trial.settings["epsilon"]
+    out = scaled_dot_product_attention(one_head(queries), keys, keys, scale=scale)
+    return out[0, 0]
+
+
+def _cost(trial: Trial) -> Callable[[torch.Tensor], torch.Tensor]:
+    u = _placed(trial, directions(trial))
+    return lambda x: torch.sum(u * _attended(trial, x, x))

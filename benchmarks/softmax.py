@@ -1,0 +1,60 @@
+"""One softmax velocity, by everything that computes one."""
+
+from ._trial import OURS, Case, Size, Trial
+
+METHODS = (  # name, maker, distribution, n × n matrices held at once
+    ("ours, blocked", "ours:blocked", OURS, 0),
+    ("ours, dense", "ours:dense", OURS, 3),
+    ("NumPy, dense", "numpy_dense:velocity", "numpy", 1),
+    ("JAX, dense", "jax_dense:dense", "jax", 2),
+    ("jax.nn.dot_product_attention", "jax_dense:dot_product_attention", "jax", 2),
+    ("torch SDPA", "torch_sdpa:velocity", "torch", 0),
+    ("PyKeOps", "keops:velocity", "pykeops", 0),
+)
+PLANE, WIDE, WIDEST = 2, 8, 64
+PROBLEMS = tuple(
+    (dtype, n, d)
+    for dtype in ("float32", "float64")
+    for d in (PLANE, WIDE)
+    for n in (30_720, 10_000, 1000)
+)
+MANY = 100_000  # where the error of single precision is asked for
+
+
+def _trials(size: Size) -> list[Trial]:
+    if size == "quick":
+        return [_trial(way, "float32", 256, PLANE) for way in METHODS]
+    problems = [*PROBLEMS, ("float32", 15_360, WIDEST)]
+    every = [_trial(way, *problem) for problem in problems for way in METHODS]
+    streaming = [
+        way for way in METHODS if way[1] in ("ours:blocked", "torch_sdpa:velocity")
+    ]
+    return every + [_trial(way, "float32", MANY, PLANE) for way in streaming]
+
+
+def _trial(way: tuple[str, str, str, int], dtype: str, n: int, d: int) -> Trial:
+    method, maker, package, buffers = way
+    epsilon = 1.0 if d < WIDEST else d**0.5
+    return Trial(
+        "softmax",
+        method,
+        maker,
+        package,
+        dtype,
+        n,
+        d,
+        buffers=buffers,
+        settings={"epsilon": epsilon},
+    )
+
+
+CASE = Case(
+    says=(
+        "One softmax velocity of `n` standard normal tokens at all of them, with "
+        "`Q = K = V = I` and `ε = 1`, at `d = 64` `ε = √d`. Peers are handed queries, "
+        "keys and values ready-made. The error is the largest difference from dense "
+        "sums in float64 of the same tokens, at 256 of them, relative to the largest "
+        "velocity. Dense methods are left out where their matrices do not fit."
+    ),
+    trials=_trials,
+)

@@ -1,0 +1,147 @@
+"""`meanfield bench`: ours against what a user would pick instead."""
+
+import importlib
+import json as json_module
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal
+
+import meanfield
+from meanfield.errors import InputFileError, InvalidInputError, VerificationFailed
+
+from ._output import check_writable, finite, note, print_json
+
+FOLDER = "benchmarks"
+
+
+def bench(
+    *,
+    case: list[str] | None = None,
+    method: list[str] | None = None,
+    quick: bool = False,
+    long: bool = False,
+    out: Path | None = None,
+    docs: Path | None = None,
+    results: Path | None = None,
+    json: bool = False,
+) -> None:
+    """Measure time, memory and error against what one would use instead.
+
+    Each row is measured in a process of its own; packages that are not installed are
+    left out by name. Ends with 6 if a measurement of ours fails.
+
+    Args:
+        case: a case, all by default; may be repeated.
+        method: of which methods, such as 'ours*'; may be repeated.
+        quick: small sizes, which tell nothing but that all works.
+        long: whole flows of a million tokens, too.
+        out: a JSON file for the results; by default, those of all cases go into
+            benchmarks/results/.
+        docs: a Markdown file to write from the results.
+        results: a JSON file of results; nothing is measured again.
+        json: print the results as one JSON object on stdout.
+    """
+    _checked([case, method, quick, long, out], out, docs, results)
+    _find()
+    if results is not None:
+        found = _read(results)
+    else:
+        size: Literal["quick", "full", "long"] = "long" if long else "full"
+        found = _measured(case or [], "quick" if quick else size, method or [])
+        whole = not (case or method or quick)
+        _keep(found, out, whole=whole)
+    if docs is not None:
+        docs.write_text(_module("_page").page(found), encoding="utf-8")
+        note(f"docs: {docs}")
+    if json:
+        print_json(found)
+    else:
+        _module("_table").show(found)
+    _conclude(found)
+
+
+def _checked(
+    measuring: list[Any], out: Path | None, docs: Path | None, results: Path | None
+) -> None:
+    """Refuses what does not go together, or cannot be written, before minutes of work.
+
+    Raises:
+        InvalidInputError: for results that are read and measured.
+    """
+    if results is not None and any(measuring):
+        raise InvalidInputError(
+            "`--results` shows what was measured before: leave out `--case`, "
+            "`--method`, `--quick`, `--long` and `--out`."
+        )
+    if measuring[2] and measuring[3]:
+        raise InvalidInputError("Choose one of `--quick` and `--long`.")
+    for file in (out, docs):
+        if file is not None:
+            check_writable(file)
+
+
+def _find() -> None:
+    """Lets the folder of a checkout be imported.
+
+    Raises:
+        InputFileError: outside a checkout.
+    """
+    for folder in (Path(meanfield.__file__).resolve().parent.parent, Path.cwd()):
+        if (folder / FOLDER / "_report.py").exists():
+            if str(folder) not in sys.path:
+                sys.path.insert(0, str(folder))
+            return
+    raise InputFileError(
+        f"What is measured stands in `{FOLDER}/`, which is not installed with the "
+        "package: run this in a checkout of meanfield."
+    )
+
+
+def _module(name: str) -> ModuleType:
+    return importlib.import_module(f"{FOLDER}.{name}")
+
+
+def _measured(case: list[str], size: str, method: list[str]) -> dict[str, Any]:
+    report = _module("_report")
+    told = lambda number, total, trial: note(f"[{number}/{total}] {trial.words}")
+    return report.report(report.chosen(case, size), size, method, told)
+
+
+def _keep(found: dict[str, Any], out: Path | None, *, whole: bool) -> None:
+    """Writes results: where one says, or where those of a whole run belong."""
+    if out is None and not whole:
+        return
+    file = out or _module("_report").file_of(found)
+    file.parent.mkdir(exist_ok=True)
+    text = json_module.dumps(finite(found), indent=1, ensure_ascii=False)
+    file.write_text(text + "\n", encoding="utf-8")
+    note(f"results: {file}")
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """The results of an earlier run.
+
+    Raises:
+        InputFileError: if the file holds none.
+    """
+    try:
+        found = json_module.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputFileError(f"Cannot read results from `{file}`: {error}.") from error
+    if not isinstance(found, dict) or "rows" not in found:
+        raise InputFileError(f"`{file}` holds no results of `meanfield bench`.")
+    return found
+
+
+def _conclude(found: dict[str, Any]) -> None:
+    """Raises if something of ours did not run; what peers cannot do is in the table.
+
+    Raises:
+        VerificationFailed: naming the first.
+    """
+    failed = _module("_report").ours_failed(found)
+    if failed:
+        raise VerificationFailed(
+            f"{len(failed)} of ours could not be measured; the first is {failed[0]}"
+        )

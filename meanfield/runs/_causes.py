@@ -1,0 +1,59 @@
+r"""Why a flow failed, where its spec tells: a clause for people.
+
+Under weights $e^{x\cdot Ay}$ a Gaussian $N(\alpha, YY^\top)$ has at $x = \alpha + Yz$
+the velocity $V\,(\alpha + \Sigma Ax)\,e^{x\cdot A^\top\alpha + \frac12|Y^\top Ax|^2}$:
+its average over $z$ is finite if and only if $|Y^\top AY| < 1$.
+"""
+
+import jax.numpy as jnp
+import numpy as np
+
+from meanfield.flows import Status
+from meanfield.linalg import psd_sqrt
+from meanfield.measures import Grid
+from meanfield.spec import RunSpec
+
+from ._attention import parameters, scaled
+from ._execute import Result
+from ._measures import moments_of
+from ._parameters import Draw
+
+ENDINGS = (Status.MAX_STEPS, Status.UNCONVERGED)
+NEAR = 0.99  # of 1: a covariance on cells is that of its law to less
+
+
+def reason(result: Result) -> str:
+    """Why a run ended, in a line, with the cause where the spec tells it."""
+    plain = result.outcome.reason
+    if result.outcome.status not in ENDINGS or not _has_normal_tails(result):
+        return plain
+    norm = _norm(result)
+    if norm < NEAR:
+        return plain
+    return (
+        f"{plain}; a velocity under `exp` has no finite average over a Gaussian unless "
+        f"|Σ^½ A Σ^½| < 1, and here that is {norm:.3g}: lower `cov`, or raise `epsilon`"
+    )
+
+
+def _has_normal_tails(result: Result) -> bool:
+    """Whether a Gaussian moved under one attention `exp`, itself or as a density."""
+    spec = result.spec
+    one = spec.attention == "exp" and spec.heads == 1 and spec.model is None
+    one &= not (spec.layers or spec.terms or spec.is_family or spec.is_masked)
+    if isinstance(result.measures[0], Grid):
+        return one and spec.init == "gaussian" and spec.source is None
+    return one and spec.projected
+
+
+def _norm(result: Result) -> float:
+    r"""$|Y^\top AY|$ where the flow ended."""
+    spec, covariance = result.spec, moments_of(result.measures[0])[1]
+    Y = np.asarray(psd_sqrt(jnp.asarray(covariance)))
+    return float(np.linalg.norm(Y @ _score_matrix(spec, len(Y)) @ Y, 2))
+
+
+def _score_matrix(spec: RunSpec, d: int) -> np.ndarray:
+    Q, K, _ = parameters(spec, d, Draw(spec.seed))
+    Q, K = scaled(spec, Q, K)
+    return np.asarray(K.T @ Q) / spec.epsilon

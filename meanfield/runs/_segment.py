@@ -1,0 +1,141 @@
+"""One segment of a run: its members move, and what is asked for is observed."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from meanfield.dynamics import stacked
+from meanfield.flows import TOGETHER, Trajectory, ensemble, flow
+
+from ._build import Member, noise
+from ._measures import Arrays, frame_of, frames_of, still
+from ._observe import observables
+from ._parameters import Draw
+from ._run import Run
+
+
+def integrate_segment(run: Run) -> Arrays:
+    """The frames of one more segment, with what is observed at them.
+
+    Its edges come from the spec, not the clock. After an early end the last frame is
+    the state it ended with.
+    """
+    return _with_observables(run, _moved(run))
+
+
+def _with_observables(run: Run, frames: Arrays) -> Arrays:
+    if not frames or not run.energies[0]:
+        return frames
+    length = min(run.spec.segment, run.last) + 1
+    both = zip(run.members, run.energies, strict=True)
+    if run.spec.is_family:
+        kept = {name: a for name, a in frames.items() if name != "time"}
+        each = [
+            observables(*pair, {**_own(kept, i), "time": frames["time"]}, length)
+            for i, pair in enumerate(both)
+        ]
+        found = {name: np.stack([one[name] for one in each]) for name in each[0]}
+    else:
+        found = observables(*next(both), frames, length)
+    run.observed = {name: array[..., -1] for name, array in found.items()}
+    return {**frames, **found}
+
+
+def _own(frames: Arrays, index: int) -> Arrays:
+    return {name: array[index] for name, array in frames.items()}
+
+
+def _moved(run: Run) -> Arrays:
+    """The frames of one more segment."""
+    size = min(run.spec.segment, run.last)
+    stop = min(run.done + size, run.last)
+    # Every segment has one shape, so that all share one compilation.
+    padding = np.full(run.done + size - stop, run.ts[stop])
+    ts = np.append(run.ts[run.done : stop + 1], padding)
+    advance = _advance_each if run.spec.starts is None else _advance_together
+    pieces = advance(run, ts, stop - run.done)
+    keep = slice(0 if run.done == 0 else 1, stop - run.done + 1)
+    frames = {name: np.stack([p[name][keep] for p in pieces]) for name in pieces[0]}
+    kept = run.ts[run.done : stop + 1][keep]
+    begun = -math.inf if run.done == 0 else float(run.ts[run.done])
+    run.done = stop
+    if run.spec.is_family:
+        return {"time": kept, **frames}
+    frames = {"time": kept, **{name: array[0] for name, array in frames.items()}}
+    return frames if run.outcomes[0].going else _with_end(run, frames, begun)
+
+
+def _with_end(run: Run, frames: Arrays, begun: float) -> Arrays:
+    """Frames up to where a flow ended, and that state as the last.
+
+    None at all if it ended where the segment begun: that frame is stored.
+    """
+    end = frames["time"].dtype.type(run.outcomes[0].time)
+    if end <= begun:
+        return {}
+    before = frames["time"] < end
+    last = {"time": np.asarray(end), **frame_of(run.members[0].measure)}
+    return {
+        name: np.concatenate([array[before], last[name][None]])
+        for name, array in frames.items()
+    }
+
+
+def _advance_each(run: Run, ts: np.ndarray, end: int) -> list[Arrays]:
+    """Moves members, each under its own dynamics, to the end of the segment."""
+    pieces = [still(own.measure, len(ts)) for own in run.members]
+    for i, outcome in enumerate(run.outcomes):
+        if outcome.going:
+            pieces[i] = _advance(run, i, ts, end)
+    return pieces
+
+
+def _advance(run: Run, index: int, ts: np.ndarray, end: int) -> Arrays:
+    own = run.members[index]
+    trajectory = flow(
+        own.dynamics,
+        own.measure,
+        ts,
+        stepping=run.stepping,
+        stop=run.stops,
+        since=float(run.ts[0]),
+        noise=noise(run.spec),
+        key=Draw(run.spec.seed, index).key("noise"),
+    )
+    return _arrived(run, index, jax.block_until_ready(trajectory), end)
+
+
+def _advance_together(run: Run, ts: np.ndarray, end: int) -> list[Arrays]:
+    """Moves members that share their dynamics; those that have ended stay."""
+    pieces = [still(own.measure, len(ts)) for own in run.members]
+    going = [i for i, outcome in enumerate(run.outcomes) if outcome.going]
+    trajectories = ensemble(
+        run.members[0].dynamics,
+        stacked([run.members[i].measure for i in going]),
+        ts,
+        together=min(TOGETHER, len(run.members)),  # one shape, however few go on
+        stepping=run.stepping,
+        stop=run.stops,
+        since=float(run.ts[0]),
+        noise=noise(run.spec),
+    )
+    on_host = jax.tree.map(np.asarray, trajectories)
+    for row, index in enumerate(going):
+        own = jax.tree.map(lambda array, row=row: jnp.asarray(array[row]), on_host)
+        pieces[index] = _arrived(run, index, own, end)
+    return pieces
+
+
+def _arrived(run: Run, index: int, trajectory: Trajectory, end: int) -> Arrays:
+    """The frames of a member, which is then where the segment ends."""
+    own, before = run.members[index], run.outcomes[index]
+    after = before.after(trajectory, float(run.ts[-1]))
+    # Going on starts from the stored frame, and from nothing that the flow chose for
+    # itself on the way, so that a resumed run has the same bits.
+    arrived = trajectory.at(end) if after.going else trajectory.final
+    measure = own.measure.at(arrived.coordinates)
+    run.outcomes[index] = after
+    run.members[index] = Member(own.dynamics, measure)
+    return frames_of(own.measure, trajectory.coordinates)

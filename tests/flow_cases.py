@@ -1,0 +1,32 @@
+"""Flows that several files of tests share."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from meanfield._typing import Numbers
+from meanfield.attention import Attention, attentions
+from meanfield.flows import Trajectory
+from meanfield.measures import Gaussian
+
+RTOL = np.finfo(np.float64).eps ** 0.6  # of one default step, in double precision
+
+
+def ensemble(fn: Callable, *batched: Numbers) -> Trajectory:
+    """`fn` of every member at once, compiled once."""
+    arrays = [jnp.asarray(a) for a in batched]
+    return jax.jit(jax.vmap(fn))(*arrays)
+
+
+def one_dimensional(A: object, V: object, *, name: str = "softmax") -> Attention:
+    cast = lambda a: jnp.reshape(jnp.asarray(a), (1, 1))
+    one = jnp.ones((1, 1), cast(A).dtype)
+    return attentions[name](cast(A), one, cast(V))
+
+
+def spread(s0: float | Array, dtype: type = np.float64) -> Gaussian:
+    factor = jnp.sqrt(jnp.asarray(s0, dtype)).reshape(1, 1)
+    return Gaussian(jnp.zeros(1, dtype), factor)

@@ -1,0 +1,267 @@
+"""The table of `meanfield bench`: what it measures, leaves out, derives and writes."""
+
+import ast
+import json
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import ot
+import pytest
+from conftest import Finished
+from helpers import assert_close
+from scipy.integrate import solve_ivp
+from scipy.optimize import approx_fprime
+from scipy.special import softmax as scipy_softmax
+
+import meanfield
+from benchmarks import _derived, _marginals, _problems, _running
+from benchmarks._measure import measured
+from benchmarks._page import page
+from benchmarks._report import load, names
+from benchmarks._trial import Job, Trial
+from benchmarks.methods.covariances import blow_up_times, times_of_traces
+
+METHODS = Path(_running.ROOT) / "benchmarks" / "methods"
+CLI = Callable[..., Finished]
+TRIAL = Trial("softmax", "m", "numpy_dense:velocity", "numpy", "float64", 30, 2)
+TRIAL = replace(TRIAL, settings={"epsilon": 0.7})
+SLEEPERS = """
+import subprocess, time
+from pathlib import Path
+Path({!r}).write_text(str(subprocess.Popen(["sleep", "60"]).pid))
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_trial_names_a_function_that_is_there(name: str):
+    case = load(name)
+    for trial in [t for size in ("quick", "full", "long") for t in case.trials(size)]:
+        file, function = trial.maker.split(":")
+        tree = ast.parse((METHODS / f"{file}.py").read_text())
+        defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+        assert function in defined
+        assert trial.case == name
+        assert Trial(**json.loads(json.dumps(trial.as_json()))) == trial
+
+
+def test_a_package_that_is_not_installed_is_named():
+    missing = replace(TRIAL, package="no-such-package")
+    assert _running.outcome(missing) == {
+        "status": "skipped",
+        "reason": "no-such-package: not installed",
+    }
+
+
+def test_matrices_that_do_not_fit_are_not_tried():
+    huge = replace(TRIAL, n=10_000_000, buffers=1)
+    assert "would hold 800000 GB" in _running.outcome(huge)["reason"]
+
+
+def test_a_failure_is_a_row_that_says_why():
+    broken = replace(TRIAL, settings={})  # its maker asks for epsilon
+    found = _running.outcome(broken)
+    assert found == {"status": "failed", "reason": "KeyError: 'epsilon'"}
+
+
+def test_what_takes_too_long_ends_with_what_it_started(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setattr(_running, "PATIENCE", 2.0)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    (tmp_path / "sitecustomize.py").write_text(SLEEPERS.format(str(tmp_path / "pid")))
+    assert _running.outcome(TRIAL)["reason"] == "took more than 2 s"
+    pid = (tmp_path / "pid").read_text()
+    state = Path(f"/proc/{pid}/stat")
+    assert not state.exists() or ") Z " in state.read_text()
+
+
+def test_times_are_medians_and_the_first_run_stands_apart():
+    pauses: Iterator[float] = iter([0.2, 0.01, 0.05, 0.02, *[0.02] * 50])
+    job = Job(lambda: time.sleep(next(pauses)), lambda _: {"error": 0.5}, most=3)
+    found = measured(job, scale=10.0)
+    assert found["repeats"] == 3
+    assert 0.2 <= found["seconds"] < 0.45
+    assert 0.1 <= found["best_seconds"] < 0.2
+    assert 0.14 < found["compile_seconds"] < 0.25
+    assert found["cpu_seconds"] < 0.1
+    assert found["error"] == 0.5
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="not Linux")
+def test_memory_is_that_of_the_job_alone():
+    np.ones(20_000_000)  # 160 MB, held and let go before
+    job = Job(lambda: np.ones(10_000_000).sum(), lambda _: {}, most=1)
+    assert 75 < measured(job)["memory"] < 120
+
+
+def test_velocities_are_held_against_dense_sums():
+    x = _problems.tokens(TRIAL)
+    exact = scipy_softmax(x @ x.T / 0.7, axis=1) @ x
+    assert_close(_problems.dense_sums(x, x, 0.7).velocities, exact)
+    facts = _problems.velocity_facts(TRIAL, exact * 1.01)
+    assert facts["error"] == pytest.approx(0.01)
+    assert (facts["products"], facts["exponentials"]) == (9000, 900)
+    assert (
+        _problems.velocity_facts(replace(TRIAL, queries=4), exact[:4])["error"] < 1e-12
+    )
+
+
+def test_gradients_are_held_against_the_derivative_of_the_cost():
+    trial = replace(TRIAL, n=6)
+    x, u = _problems.tokens(trial), _problems.directions(trial)
+
+    def cost(flat: np.ndarray) -> float:
+        y = flat.reshape(x.shape)
+        return float(np.sum(u * (scipy_softmax(y @ y.T / 0.7, axis=1) @ y)))
+
+    exact = np.asarray(approx_fprime(x.ravel(), cost, 1e-7)).reshape(x.shape)
+    found = _problems.cost_gradient(x, u, 0.7, np.arange(6))
+    assert np.max(np.abs(found - exact)) < 1e-5  # of forward differences
+
+
+def test_marginals_of_a_plan_are_measured_at_both_sides():
+    x = _marginals.cloud(TRIAL)
+    w, C = np.full(30, 1 / 30), ot.dist(x, x) / 2
+    log = ot.bregman.sinkhorn_log(w, w, C, 0.7, stopThr=1e-14, log=True)[1]
+    u, v = np.asarray(log["log_u"]), np.asarray(log["log_v"])
+    assert _marginals.facts(TRIAL, u, v)["error"] < 1e-10
+    for wrong in ((u + np.log(1.1), v), (u + np.log(1.1) * (np.arange(30) == 4), v)):
+        assert _marginals.facts(TRIAL, *wrong)["error"] == pytest.approx(0.1)
+
+
+def test_traces_of_covariances_come_when_the_equation_says(rng: np.random.Generator):
+    Sigma, A = (
+        np.array([[0.6, 0.1], [0.1, 0.4]]),
+        np.eye(2) + rng.normal(size=(2, 2)) / 4,
+    )
+
+    def rate(_: float, flat: np.ndarray) -> np.ndarray:
+        S = flat.reshape(2, 2)
+        return (S @ A @ S + (S @ A @ S).T).ravel()
+
+    t = 0.8 * blow_up_times(Sigma[None], A)[0]
+    last = solve_ivp(rate, (0, t), Sigma.ravel(), rtol=1e-11, atol=1e-13).y[:, -1]
+    found = times_of_traces(Sigma[None], A, np.array([last[0] + last[3]]))
+    assert found[0] == pytest.approx(t, rel=1e-8)
+
+
+def row(**values: Any) -> dict[str, Any]:
+    """A row as it is measured."""
+    found = {"status": "measured", "best_seconds": 1.0, "cpu_seconds": 1.0}
+    spent = {"seconds": 1.0, "compile_seconds": None, "memory": 1.0, "repeats": 3}
+    return {**TRIAL.as_json(), "scaled": False, **found, **spent, **values}
+
+
+def test_ratios_and_floors_follow_from_times():
+    flops = row(case="floor", problem="matrix product", products=8e9, best_seconds=2.0)
+    exps = row(case="floor", problem="exponentials in cache", exponentials=1e9)
+    best = _derived.peaks([flops, exps], cores=2)
+    assert best == {"products": {"float64": 4e9}, "exponentials": {"float64": 2e9}}
+    first = row(seconds=5.0, products=4e9, exponentials=2e9)
+    skipped = {**TRIAL.as_json(), "status": "skipped", "reason": "torch: not installed"}
+    found = _derived.with_ratios([first, row(seconds=20.0), skipped], best)
+    assert [each["ratio"] for each in found] == [1.0, 4.0, None]
+    assert [each["floor_share"] for each in found] == [0.4, None, None]
+
+
+def test_growth_is_the_slope_of_the_logarithms():
+    rows = [row(n=n, seconds=3e-6 * n**1.5) for n in (10, 100, 1000)]
+    (found,) = _derived.growth([*rows, row(method="once", n=10)])
+    assert found["slope"] == pytest.approx(1.5)
+    assert found["n"] == [10, 100, 1000]
+
+
+@pytest.fixture
+def quick(cli: CLI, tmp_path: Path) -> tuple[Finished, dict[str, Any]]:
+    """One small case in two ways, ours and NumPy's."""
+    only = ("--case", "softmax", "--method", "ours, b*", "--method", "NumPy*")
+    done = cli("bench", "--quick", *only, "--json", "--out", tmp_path / "r.json")
+    return done, json.loads(done.out)
+
+
+def test_a_case_is_measured_shown_and_written(
+    quick: tuple[Finished, dict[str, Any]], cli: CLI, tmp_path: Path
+):
+    done, report = quick
+    assert done.code == 0
+    assert "[2/2] softmax: n = 256, d = 2, float32, NumPy, dense" in done.err
+    ours, theirs = report["rows"]
+    assert theirs["ratio"] == theirs["seconds"] / ours["seconds"]
+    assert all(0 < each["error"] < 1e-5 for each in (ours, theirs))
+    assert ours["compile_seconds"] > 0
+    assert report["machine"]["versions"]["numpy"] == np.__version__
+    assert json.loads((tmp_path / "r.json").read_text()) == report
+    again = cli("bench", "--results", tmp_path / "r.json", "--docs", tmp_path / "s.md")
+    assert re.search(r"NumPy, dense .*×", again.out)
+    text = (tmp_path / "s.md").read_text()
+    assert text == page(report)
+    assert f"| {theirs['error']:.1e} |" in text
+
+
+def as_report(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """A report of these rows, of no machine."""
+    machine = {"processor": "p", "cores": 2, "memory_gb": 1, "device": "cpu", "load": 0}
+    return {
+        "date": "today",
+        "size": "full",
+        "machine": {**machine, "versions": {}, "XLA_FLAGS": ""},
+        "peaks": _derived.peaks(rows, 2),
+        "cases": {"softmax": "said."},
+        "rows": _derived.with_ratios(rows, {}),
+        "growth": _derived.growth(rows),
+    }
+
+
+def test_the_page_has_methods_by_problems_with_what_is_missing():
+    missing = {**TRIAL.as_json(), "d": 8, "status": "skipped", "reason": "m: absent"}
+    text = page(as_report([row(n=10), row(), {**missing, "scaled": False}]))
+    assert "| method | float64, n = 30, d = 2 | float64, n = 30, d = 8 |" in text
+    assert "| m | 1 s (1×) | – |" in text
+    assert "skipped: m: absent" in text
+    assert "| softmax |  | float64 | 2 | m | 10, 30 | 0.00 |" in text
+
+
+def test_a_failure_of_ours_ends_with_six(cli: CLI, tmp_path: Path):
+    failed = {**TRIAL.as_json(), "status": "failed", "reason": "no", "scaled": False}
+    file = tmp_path / "r.json"
+    report = as_report([{**failed, "package": "meanfield-attention"}, failed])
+    file.write_text(json.dumps(report))
+    done = cli("bench", "--results", file)
+    assert done.code == 6
+    assert "1 of ours could not be measured; the first is softmax, m: no" in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("--quick", "--case", "sofmax"), 2, "did you mean `softmax`?"),
+        (("--quick", "--case", "softmax", "--method", "x"), 2, "No method fits `x`"),
+        (("--quick", "--long"), 2, "Choose one of"),
+        (("--quick", "--results", "r.json"), 2, "leave out `--case`"),
+        (("--results", "r.json"), 3, "Cannot read results from `r.json`"),
+        (("--docs", "no/folder/speed.md"), 4, "Cannot write"),
+    ],
+)
+def test_what_cannot_work_is_one_line(
+    cli: CLI, arguments: tuple[str, ...], code: int, said: str
+):
+    done = cli("bench", *arguments)
+    assert (done.code, done.err.count("\n")) == (code, 1)
+    assert said in done.err
+
+
+def test_outside_a_checkout_it_says_so(
+    cli: CLI, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    installed = tmp_path / "site" / "meanfield" / "__init__.py"
+    monkeypatch.setattr(meanfield, "__file__", str(installed))
+    done = cli("bench")
+    assert done.code == 3
+    assert done.err.count("\n") == 1
+    assert "run this in a checkout of meanfield" in done.err

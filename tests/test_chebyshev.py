@@ -1,0 +1,202 @@
+"""Interpolated sums: what they are, what they miss, and who notices."""
+
+from pathlib import Path
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from meanfield import attentions, runs
+from meanfield.attention import Attention
+from meanfield.dynamics import Heads, stacked
+from meanfield.errors import InvalidInputError
+from meanfield.flows import Status, flow, planned
+from meanfield.measures import Blocked, Chebyshev, Points, exactly
+from meanfield.scores import Dot, SquaredDistance
+from meanfield.spec import parse
+
+TOLERANCE = 1e-6
+
+
+def brute(
+    S: np.ndarray, logs: np.ndarray, values: np.ndarray
+) -> tuple[np.ndarray, ...]:
+    """Means and logarithms of sums of $e^{S + logs}$, in NumPy."""
+    S = S + logs[None]
+    top = S.max(axis=1, keepdims=True)
+    P = np.exp(S - top)
+    mass = P.sum(axis=1)
+    return P @ values / mass[:, None], top[:, 0] + np.log(mass)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+@pytest.mark.parametrize("kind", ["dot", "distance"])
+def test_interpolated_sums_are_those_of_numpy(
+    kind: str, d: int, rng: np.random.Generator
+):
+    """Weights, excluded tokens, biases and potentials included, to rounding."""
+    n, counts = 40_000 // 2 ** (3 - d), (40, 32, 30)[:d]
+    x, w = rng.uniform(-1, 1, (n, d)), rng.uniform(size=n)
+    w[::7] = 0
+    Q, K = rng.normal(size=(2, d, d)) / d
+    score = Dot(Q, K, query_bias=np.ones(d)) if kind == "dot" else SquaredDistance(Q, K)
+    mu = Points.weighted(x, w, reduction=Chebyshev(counts=counts))
+    g = jnp.asarray(np.sin(3 * x[:, 0]))
+    means = eqx.filter_jit(mu.tilted_mean)(score, mu.tokens, g)
+    logs = eqx.filter_jit(mu.log_integral)(score, mu.tokens, g)
+    some = slice(0, None, n // 50)
+    S = np.asarray(score(Points.uniform(x[some]).tokens, mu.tokens))
+    with np.errstate(divide="ignore"):
+        exact = brute(S, np.log(w / w.sum()) + np.asarray(g), x)
+    np.testing.assert_allclose(np.asarray(means)[some], exact[0], atol=1e-11)
+    np.testing.assert_allclose(np.asarray(logs)[some], exact[1], atol=1e-11)
+
+
+def test_fewer_axes_serve_queries_in_a_plane(rng: np.random.Generator):
+    """Keys fill space, queries a plane beside the origin: two axes are enough."""
+    n = 3000
+    x = rng.uniform(-1, 1, (n, 3))
+    Q = np.outer([0.6, 0.0, 0.8], [1.0, 0, 0]) + np.outer([0, 1.0, 0], [0, 1.0, 0])
+    score = Dot(Q, np.eye(3), query_bias=[0.5, -0.3, 0.7])
+    mu = Points.uniform(x, reduction=Chebyshev(counts=(24, 24)))
+    means = np.asarray(mu.tilted_mean(score, mu.tokens))
+    exact = brute(np.asarray(score(mu.tokens, mu.tokens)), np.zeros(n), x)[0]
+    np.testing.assert_allclose(means, exact, atol=1e-12)
+
+
+def cloud(kind: str, d: int, rng: np.random.Generator) -> np.ndarray:
+    n = 4000
+    if kind == "clusters":
+        centres = 1.5 * rng.normal(size=(6, d))
+        return centres[rng.integers(0, 6, n)] + 0.1 * rng.normal(size=(n, d))
+    if kind == "heavy-tailed":
+        return 0.7 * rng.standard_t(4, (n, d))
+    if kind == "far":
+        return 0.5 * rng.normal(size=(n, d)) + 100
+    return rng.normal(size=(n, d))
+
+
+def velocities(attention: Attention | Heads, mu: Points) -> np.ndarray:
+    """The field at the tokens, compiled."""
+    field = eqx.filter_jit(lambda moves, mu: moves.field(0.0, mu)(mu.tokens))
+    return np.asarray(field(attention, mu))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "d"),
+    [
+        ("normal", "softmax", 2),
+        ("clusters", "l2", 2),
+        ("heavy-tailed", "softmax", 1),
+        ("far", "l2", 2),
+        ("normal", "sinkhorn", 2),
+    ],
+)
+def test_a_plan_holds_the_tolerance(
+    kind: str, name: str, d: int, rng: np.random.Generator
+):
+    """At all tokens, those of no weight too, against exact sums."""
+    x, w = cloud(kind, d, rng), rng.uniform(size=4000)
+    w[:5] = 0
+    A = rng.normal(size=(d, d))
+    attention = attentions[name](A / np.linalg.norm(A, 2), np.eye(d), np.eye(d))
+    mu = Points.weighted(x, w, reduction=Chebyshev(TOLERANCE))
+    plan = planned(attention, mu, 0.0)
+    assert isinstance(plan, Points)
+    assert isinstance(plan.reduction, Chebyshev)
+    exact = velocities(attention, exactly(plan))
+    error = np.max(np.abs(velocities(attention, plan) - exact))
+    # Potentials may miss as much again.
+    allowed = TOLERANCE * (3 if name == "sinkhorn" else 1)
+    assert error <= allowed * np.max(np.abs(exact))
+
+
+def test_exact_sums_where_a_plan_loses(rng: np.random.Generator):
+    few = Points.uniform(rng.normal(size=(100, 2)), reduction=Chebyshev(TOLERANCE))
+    sharp = Points.uniform(
+        20 * rng.normal(size=(1000, 2)), reduction=Chebyshev(TOLERANCE)
+    )
+    many = Points.uniform(rng.normal(size=(1000, 4)), reduction=Chebyshev(TOLERANCE))
+    for mu, name in ((few, "softmax"), (sharp, "softmax"), (many, "softmax")):
+        d = mu.tokens.x.shape[1]
+        attention = attentions[name](np.eye(d), np.eye(d), np.eye(d))
+        plan = planned(attention, mu, 0.0)
+        assert isinstance(plan, Points)
+        assert isinstance(plan.reduction, Blocked)
+
+
+def test_sums_of_links_are_not_interpolated(rng: np.random.Generator):
+    mu = Points.uniform(rng.normal(size=(1000, 2)), reduction=Chebyshev(TOLERANCE))
+    sigmoid = attentions["sigmoid"](np.eye(2), np.eye(2), np.eye(2))
+    plan = planned(sigmoid, mu, 0.0)
+    assert isinstance(plan, Points)
+    assert isinstance(plan.reduction, Blocked)
+
+
+def test_a_flow_that_outgrows_its_nodes_gets_more(rng: np.random.Generator):
+    """Tokens that spread need more nodes than at the start; exact sums agree."""
+    x = rng.uniform(-1, 1, (1500, 1))
+    attention = attentions["softmax"](np.eye(1), np.eye(1), np.eye(1))
+    ts = np.array([0.0, 1.0, 2.0])
+    mu = Points.uniform(x, reduction=Chebyshev(1e-8))
+    start = planned(attention, mu, 0.0)
+    assert isinstance(start, Points)
+    interpolated = flow(attention, mu, ts)
+    exact = flow(attention, exactly(mu), ts)
+    assert interpolated.status == Status.FINISHED
+    how = interpolated.start.reduction
+    assert isinstance(how, Chebyshev)
+    assert isinstance(start.reduction, Chebyshev)
+    assert how.counts is not None
+    assert start.reduction.counts is not None
+    assert how.counts > start.reduction.counts
+    scale = np.max(np.abs(np.asarray(exact.last)))
+    difference = np.max(np.abs(np.asarray(interpolated.last - exact.last)))
+    # Errors of positions grow at most like e^{|V|t}(1 + |A| R² t) with R = e² here.
+    assert difference <= 1e-8 * np.exp(2) * (1 + 2 * np.exp(4)) * scale
+
+
+def test_heads_share_their_nodes(rng: np.random.Generator):
+    each = [
+        attentions["softmax"](rng.normal(size=(2, 2)), np.eye(2), np.eye(2) * s)
+        for s in (1, -0.5)
+    ]
+    heads = Heads(stacked(each))
+    mu = Points.uniform(
+        0.5 * rng.normal(size=(3000, 2)), reduction=Chebyshev(TOLERANCE)
+    )
+    plan = planned(heads, mu, 0.0)
+    assert isinstance(plan, Points)
+    assert isinstance(plan.reduction, Chebyshev)
+    exact = velocities(heads, exactly(plan))
+    error = np.max(np.abs(velocities(heads, plan) - exact))
+    assert error <= TOLERANCE * np.max(np.abs(exact))
+
+
+SPEC = {"n": 1200, "d": 1, "A": -1.0, "t": 1.0, "frames": 5, "segment": 2}
+
+
+def test_a_run_with_nodes_is_the_run_without(tmp_path: Path):
+    """And one cut in half has the same bytes as one that was not."""
+    spec = parse({**SPEC, "reduction": "chebyshev:1e-8"})
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    runs.execute(spec, out=whole)
+
+    def interrupt(progress: runs.Progress) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        runs.execute(spec, out=cut, report=interrupt)
+    runs.resume(cut)
+    x = runs.dataset(whole)["x"].values
+    assert runs.dataset(cut)["x"].values.tobytes() == x.tobytes()
+    exact = runs.execute(parse({**SPEC, "reduction": "blocked"}))
+    final = exact.measures[0].coordinates
+    np.testing.assert_allclose(x[-1], np.asarray(final), atol=1e-7)
+
+
+@pytest.mark.parametrize("text", ["chebyshev:0", "chebyshev:x", "blocked:1.5", "nodes"])
+def test_reductions_are_refused_by_name(text: str):
+    with pytest.raises(InvalidInputError, match="chebyshev:TOLERANCE"):
+        runs.execute(parse({**SPEC, "reduction": text}))

@@ -1,0 +1,91 @@
+"""What commands say: lists in plain letters, causes of failures, sizes beforehand."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import Finished
+
+from meanfield import runs
+from meanfield.cli._mathematics import in_letters
+from meanfield.cli.catalog import KINDS
+from meanfield.storage import table_bytes
+
+Command = Callable[..., Finished]
+
+LETTERS = {
+    r"weights $e^{Qx\cdot Ky/\epsilon}$": "weights e^(Qx·Ky/ε)",
+    r"a cone $z \ge \sqrt{x^2 + y^2}$": "a cone z ≥ √(x² + y²)",
+    r"$\Sigma / \operatorname{tr}\Sigma$": "Σ / tr Σ",
+    r"$\int\rho\log\rho$, $\max(s, 0)$": "∫ρlog ρ, max(s, 0)",
+    r"$\tfrac{1}{2\epsilon}V(A + A^\top)$": "(1/(2ε))V(A + Aᵀ)",
+    r"$\bar x_{ij} \to \{0\}$ -- `all`": "x\u0304_(ij) → {0} – all",
+    r"$(1 + 2t)^{-1}$ and $\frac12$.": "(1 + 2t)⁻¹ and 1/2.",
+}
+
+
+@pytest.mark.parametrize("text", list(LETTERS))
+def test_formulas_are_shown_in_letters(text: str) -> None:
+    assert in_letters(text) == LETTERS[text]
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_no_list_shows_tex(cli: Command, kind: str) -> None:
+    done = cli("list", kind)
+    assert done.code == 0
+    assert not {"$", "\\"} & set(done.out)
+
+
+def test_every_mask_is_listed(cli: Command) -> None:
+    names = {row["name"] for row in json.loads(cli("list", "masks", "--json").out)}
+    assert names == {"causal", "window:WIDTH"}
+    assert "before it" in cli("show", "window:WIDTH").out
+
+
+A, COVARIANCE = [[0.3, 1.4], [-0.6, 0.5]], [[1.0, 0.5], [0.5, 0.9]]
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.5])
+def test_exp_says_when_its_velocity_has_no_average(cli: Command, scale: float) -> None:
+    r"""By $|\Sigma^{1/2}A\Sigma^{1/2}|^2$, an eigenvalue of $\Sigma A\Sigma A^\top$."""
+    S, B = np.array(COVARIANCE), np.array(A)
+    norm = scale * np.sqrt(np.max(np.linalg.eigvals(S @ B @ S @ B.T).real))
+    cov = json.dumps((scale * S).tolist())
+    gaussian = ("--measure=gaussian", "--projected", "--attention=exp", f"--cov={cov}")
+    done = cli("simulate", *gaussian, f"--A={A}", "--max-steps=1", "--json")
+    report = json.loads(done.out)
+    assert done.code == 5
+    assert report["ending"] in ("unconverged", "max-steps")
+    clause = f"unless |Σ^½ A Σ^½| < 1, and here that is {norm:.3g}"
+    for text in (report["reason"], done.err):
+        assert (clause in text) == (norm > 1)
+
+
+def test_exp_on_a_grid_says_so_too(cli: Command) -> None:
+    grid = ("--measure=grid", "--attention=exp", "--cells=40", "--max-steps=20")
+    done = cli("simulate", *grid, "--frames=2", "--json")
+    assert json.loads(done.out)["ending"] == "max-steps"
+    assert "here that is 1: lower `cov`, or raise `epsilon`" in done.err
+
+
+def test_draws_of_a_density_that_are_all_the_same_are_refused(cli: Command) -> None:
+    done = cli("simulate", "--measure=grid", "--cells=40", "--draws=3")
+    assert done.code == 2
+    assert "All 3 `draws` are the same density" in done.err
+
+
+@pytest.mark.parametrize("measure", ["points", "gaussian"])
+def test_a_large_table_says_its_size_beforehand(
+    cli: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measure: str
+) -> None:
+    spec = ("--measure", measure, "--d=1", "--A=-1", "--t=0.1", "--frames=21")
+    assert cli("simulate", *spec, "--n=1500", "--out=run").code == 0
+    expected = table_bytes(runs.dataset(tmp_path / "run"))
+    assert cli("export", "run", "run.csv").err == "wrote run.csv\n"
+    assert expected == pytest.approx((tmp_path / "run.csv").stat().st_size, rel=0.1)
+    monkeypatch.setattr("meanfield.cli.export.LARGE", expected - 1)
+    first, last = cli("export", "run", "run.csv").err.splitlines()
+    assert first.startswith(f"`run.csv` will hold about {runs.readable(expected)}")
+    assert last == "wrote run.csv"

@@ -1,0 +1,167 @@
+"""Flows in one dimension and finite-time blow-up: closed forms and their times."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flow_cases import ensemble, one_dimensional, spread
+from jaxtyping import Array
+
+from meanfield.attention import Attention, Softmax, attentions
+from meanfield.dynamics import Layers, stacked
+from meanfield.errors import SimulationFailed
+from meanfield.flows import Status, Trajectory, flow
+from meanfield.measures import Gaussian, Points
+from meanfield.scores import Dot
+
+
+def test_the_variance_of_softmax_in_dimension_one():
+    """castin2025, Prop. 4.3: s = 1 / (1/s0 - 2avt), so 2/41 here."""
+    trajectory = flow(one_dimensional(-1.0, 1.0), spread(2.0), [0.0, 10.0])
+    assert abs(trajectory.final.covariance[0, 0] - 2 / 41) < 1e-9
+
+
+def test_the_blow_up_of_softmax_in_dimension_one():
+    trajectory = flow(one_dimensional(1.0, 1.0), spread(2.0), [0.0, 10.0])
+    assert trajectory.status == Status.BLOW_UP
+    assert abs(trajectory.t_star - 0.25) < 1e-6
+    assert abs(trajectory.t_star - 0.25) <= trajectory.t_star_error
+    assert trajectory.t_star_error < 1e-6
+    assert trajectory.stop_time < 0.25
+    trajectory.raise_for_status()  # a blow-up is a result
+
+
+@pytest.mark.parametrize("name", ["l2", "sinkhorn"])
+def test_l2_and_sinkhorn_never_blow_up_in_dimension_one(
+    name: str, rng: np.random.Generator
+):
+    """castin2025, Prop. 4.13 and after 4.15: they grow at most exponentially."""
+    A, V = rng.normal(size=(2, 40)) * 2
+    A[0], V[0] = 1.0, 1.0
+    fate = lambda a, v: flow(one_dimensional(a, v, name=name), spread(2.0), [0.0, 10.0])
+    codes = ensemble(fate, A, V).code
+    assert not np.any(codes == int(Status.BLOW_UP))
+    assert codes[0] == int(Status.FINISHED)
+
+
+def test_growth_to_overflow_is_not_a_blow_up():
+    """L2 in dimension one grows like e^{2t}: past 1e154 by t = 355, 1e308 by 710."""
+    attention = one_dimensional(1.0, 1.0, name="l2")
+    long = flow(attention, spread(2.0), jnp.linspace(0.0, 1000.0, 5))
+    assert long.status == Status.NOT_FINITE
+    assert jnp.isnan(long.t_star)
+    assert jnp.all(jnp.isfinite(long.last[1]))
+    assert long.last[1] > 1e150  # where its square, the variance, overflows
+    with pytest.raises(SimulationFailed, match="not-finite"):
+        long.raise_for_status()
+
+
+def test_particles_of_linear_attention_blow_up_on_time():
+    """In dimension one x' = a v m x with m = E x^2, so m = 1 / (1/m0 - 2avt)."""
+    x = np.array([[-1.0], [0.5], [2.0]])
+    w = np.array([0.5, 0.3, 0.2])
+    m0 = float(w @ x[:, 0] ** 2)
+    attention = one_dimensional(0.7, 1.5, name="linear")
+    trajectory = flow(attention, Points.weighted(x, w), [0.0, 10.0])
+    expected = 1 / (2 * 0.7 * 1.5 * m0)
+    assert trajectory.status == Status.BLOW_UP
+    assert abs(trajectory.t_star - expected) <= 1e-6 * expected
+    assert abs(trajectory.t_star - expected) <= trajectory.t_star_error
+
+
+def commuting_case(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+    """V commutes with Sigma_0 and H: scalar on two blocks, A generic within each."""
+    U = np.linalg.qr(rng.normal(size=(4, 4)))[0]
+    A, V, Sigma = np.zeros((3, 4, 4))
+    for block in (slice(0, 2), slice(2, 4)):
+        v = rng.uniform(0.3, 2) * rng.choice([-1, 1])
+        Y, M = rng.normal(size=(2, 2, 2))
+        negative = np.array([[0, 1], [-1, 0]]) - v * (M @ M.T + 0.1 * np.eye(2))
+        A[block, block] = negative if rng.uniform() < 0.7 else M
+        V[block, block] = v * np.eye(2)
+        Sigma[block, block] = Y @ Y.T + 0.05 * np.eye(2)
+    return tuple(U @ M @ U.T for M in (A, V, Sigma))
+
+
+def largest_growth(A: np.ndarray, V: np.ndarray, Sigma: np.ndarray) -> float:
+    """castin2025, Prop. 4.4 with its interval corrected (ERRATA C7): this is 1/t*."""
+    H = V @ A + A.T @ V.T
+    Y = np.linalg.cholesky(Sigma)
+    return float(np.linalg.eigvalsh(Y.T @ H @ Y)[-1])
+
+
+# Time resolution at a blow-up: 5.5e-7 of the time elapsed at the end in double
+# precision, of which three points of the growth law recover all but the step errors.
+@pytest.mark.parametrize(("dtype", "digits"), [(np.float64, 1e-6), (np.float32, 1e-3)])
+def test_a_hundred_commuting_cases_end_as_they_must(
+    dtype: type, digits: float, rng: np.random.Generator
+):
+    cases = [commuting_case(rng) for _ in range(100)]
+    growth = np.array([largest_growth(*c) for c in cases])
+    blows_up = growth > 0
+    assert 20 < blows_up.sum() < 80
+    t_star = 1 / np.where(blows_up, growth, 1)
+    ends = np.where(blows_up, 2 * t_star, 10.0)
+    times = np.stack([0 * ends, ends], axis=1)
+    A, V, Sigma = (np.array(leaf) for leaf in zip(*cases, strict=True))
+
+    def fate(A: Array, V: Array, Sigma: Array, ts: Array) -> Trajectory:
+        attention = Attention(Dot(A, jnp.eye(4, dtype=dtype)), Softmax(), V)
+        return flow(attention, Gaussian.from_moments(jnp.zeros(4, dtype), Sigma), ts)
+
+    found = ensemble(fate, *(a.astype(dtype) for a in (A, V, Sigma, times)))
+    expected = np.where(blows_up, int(Status.BLOW_UP), int(Status.FINISHED))
+    assert np.array_equal(found.code, expected)
+    error = np.abs(np.asarray(found.t_star) - t_star)[blows_up]
+    assert np.all(error <= digits * t_star[blows_up])
+    # The law tells t_star from the last time seen, which is near it too.
+    assert np.median(error / t_star[blows_up]) <= digits / 100
+    assert np.all(error <= np.asarray(found.t_star_error)[blows_up])
+    assert np.all(np.isnan(np.asarray(found.t_star)[~blows_up]))
+
+
+@pytest.mark.parametrize("gap", [0.0, 1e-6, 1e-3, 0.1])
+def test_blow_ups_that_nearly_coincide(gap: float):
+    Sigma = np.diag([1.0, 1.0 - gap, 0.9])
+    attention = Attention(Dot(np.eye(3), np.eye(3)), Softmax(), np.eye(3))
+    trajectory = flow(attention, Gaussian.from_moments(np.zeros(3), Sigma), [0.0, 2.0])
+    assert trajectory.status == Status.BLOW_UP
+    assert abs(trajectory.t_star - 0.5) <= min(1e-6, float(trajectory.t_star_error))
+
+
+def test_l2_with_a_singular_key_matrix_blows_up_at_three():
+    """ERRATA C11: against Lemma 4.12, and with growth that is no power at first."""
+    K, Q = np.diag([1.0, 0.0]), np.array([[0.0, 1.0], [0.0, 0.0]])
+    attention = attentions["l2"](Q, K, np.diag([0.0, 1.0]))
+    Sigma = np.array([[1.0, 0.5], [0.5, 1.0]])
+    mu = Gaussian.from_moments(np.zeros(2), Sigma)
+    trajectory = flow(attention, mu, [0.0, 1.5, 2.7, 10.0])
+    assert trajectory.status == Status.BLOW_UP
+    assert abs(trajectory.t_star - 3) <= min(3e-6, float(trajectory.t_star_error))
+    for i, t in ((1, 1.5), (2, 2.7)):
+        covariance = trajectory.at(i).covariance
+        assert abs(covariance[0, 1] - 1 / (2 - 2 * t / 3)) < 1e-6
+
+
+def test_a_jump_to_fast_layers_is_not_a_blow_up():
+    """Rates that jump by 1e6, on their own layers, grow exponentially and no faster."""
+    token = Points.uniform([[1.0, 0.5]])
+    still = jnp.zeros((2, 2))
+    rates = [1.0, 1e6, 1.0]
+    members = [Attention(Dot(still, still), Softmax(), r * jnp.eye(2)) for r in rates]
+    layers = Layers([0.0, 1.0, 1.0 + 2e-5, 2.0], stacked(members))
+    trajectory = flow(layers, token, [0.0, 2.0])
+    assert trajectory.status == Status.FINISHED
+    expected = np.exp(1 + 20 + (1 - 2e-5))
+    # The layer is 2e-5 long to within rounding of its edges: 1e6 * 2e-16 relative.
+    assert abs(trajectory.last[0, 0] / expected - 1) < 1e-6
+
+
+def test_ever_faster_layers_are_not_a_blow_up():
+    """Each layer ten times as fast for a tenth as long: a blow-up but for the jumps."""
+    token = Points.uniform([[1.0]])
+    zero = jnp.zeros((1, 1))
+    rates = 10.0 ** jnp.arange(8)
+    members = [Attention(Dot(zero, zero), Softmax(), r * jnp.eye(1)) for r in rates]
+    edges = np.concatenate([[0.0], np.cumsum(1.0 / np.asarray(rates))])
+    trajectory = flow(Layers(edges, stacked(members)), token, [0.0, float(edges[-1])])
+    assert trajectory.status == Status.FINISHED

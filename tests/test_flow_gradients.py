@@ -1,0 +1,97 @@
+"""Derivatives through flows, against central differences."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from diffrax import ForwardMode
+from flow_cases import RTOL
+from helpers import assert_close
+from jaxtyping import Array
+
+from meanfield.attention import attentions
+from meanfield.flows import flow
+from meanfield.measures import Gaussian, Points
+
+
+def assert_gradient(fn: Callable, at: Array, *, h: float = 1e-4) -> None:
+    """Reverse mode against a fourth-order difference, along three directions.
+
+    Truncation is h^4; the solver's error is smooth in the parameters only to RTOL,
+    which divided by h bounds the agreement.
+    """
+    both = jax.jit(jax.value_and_grad(fn))
+    gradient = both(at)[1]
+    assert jnp.all(jnp.isfinite(gradient))
+    rng = np.random.default_rng(3)
+    for _ in range(3):
+        along = jnp.asarray(rng.normal(size=at.shape))
+        f = lambda s, along=along: float(both(at + s * h * along)[0])
+        slope = (8 * (f(1) - f(-1)) - (f(2) - f(-2))) / (12 * h)
+        got = float(jnp.sum(gradient * along))
+        assert abs(got - slope) <= 10 * RTOL / h * max(1, abs(slope))
+
+
+WEIGHTS = jnp.array([[0.3, -1.0], [0.7, 0.2]])
+
+
+def seen(mu: Points | Gaussian) -> Array:
+    """A number that sees mean and covariance."""
+    return jnp.sum(WEIGHTS * mu.covariance) + mu.mean[0] - 2 * mu.mean[1]
+
+
+def score_matrix(rng: np.random.Generator) -> Array:
+    return jnp.asarray(rng.normal(size=(2, 2)) / 2)
+
+
+@pytest.mark.parametrize("name", ["softmax", "l2", "sinkhorn"])
+def test_gradients_of_a_gaussian_flow(name: str, rng: np.random.Generator):
+    """With respect to A and to the start, at an isotropic one made from its moments."""
+
+    def end(both: Array) -> Array:
+        attention = attentions[name](both[:2], jnp.eye(2), jnp.eye(2))
+        Sigma = (both[2:] + both[2:].T) / 2
+        mu = Gaussian.from_moments(jnp.array([0.3, -0.2]), Sigma)
+        return seen(flow(attention, mu, jnp.array([0.0, 0.3])).final)
+
+    assert_gradient(end, jnp.concatenate([score_matrix(rng), jnp.eye(2)]))
+
+
+@pytest.mark.parametrize("name", ["softmax", "sinkhorn"])
+def test_gradients_at_a_singular_covariance(name: str, rng: np.random.Generator):
+    """With respect to the factor: the covariance itself has an edge there."""
+    attention = attentions[name](score_matrix(rng), jnp.eye(2), jnp.eye(2))
+
+    def end(Y: Array) -> Array:
+        mu = Gaussian(jnp.array([0.3, -0.2]), Y)
+        return seen(flow(attention, mu, jnp.array([0.0, 0.3])).final)
+
+    assert_gradient(end, jnp.array([[1.0, 0.0], [0.5, 0.0]]))
+
+
+@pytest.mark.parametrize("name", ["softmax", "sinkhorn"])
+def test_gradients_of_a_flow_of_points(name: str, rng: np.random.Generator):
+    A, x = score_matrix(rng), jnp.asarray(rng.normal(size=(6, 2)))
+
+    def end(both: Array) -> Array:
+        attention = attentions[name](both[:2], jnp.eye(2), jnp.eye(2))
+        cloud = Points.uniform(both[2:])
+        return seen(flow(attention, cloud, jnp.array([0.0, 0.3])).final)
+
+    assert_gradient(end, jnp.concatenate([A, x]))
+
+
+def test_forward_mode_agrees_with_reverse_mode(rng: np.random.Generator):
+    A = score_matrix(rng)
+    mu = Gaussian(jnp.array([0.3, -0.2]), jnp.eye(2))
+    make = lambda A: attentions["softmax"](A, jnp.eye(2), jnp.eye(2))
+    times = jnp.array([0.0, 0.3])
+    along = jnp.ones((2, 2))
+    end = lambda adjoint: (
+        lambda A: seen(flow(make(A), mu, times, adjoint=adjoint).final)
+    )
+    forward = jax.jit(lambda A: jax.jvp(end(ForwardMode()), (A,), (along,))[1])
+    reverse = jax.jit(jax.grad(end(None)))
+    assert_close(forward(A), jnp.sum(along * reverse(A)), ulps=1e5)

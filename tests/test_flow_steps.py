@@ -1,0 +1,183 @@
+"""Fixed steps and layers; and what is refused before a flow begins."""
+
+import itertools
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flow_cases import RTOL, one_dimensional, spread
+from helpers import assert_close, case, parameters
+from reference import Parameters, velocity
+
+from meanfield.attention import attentions
+from meanfield.dynamics import Layers, stacked
+from meanfield.errors import InvalidInputError, NotClosedError
+from meanfield.flows import AbstractStepping, Status, adaptive, fixed, flow
+from meanfield.measures import Gaussian, Points
+
+
+@pytest.mark.parametrize("dt", [0.1, 0.07])
+def test_fixed_steps_are_those_of_a_loop(dt: float, rng: np.random.Generator):
+    c = case(rng, n=5, d=2)
+    trajectory = flow(
+        c.attention("softmax"), c.points(), [0.0, 1.0], stepping=fixed(dt)
+    )
+    x, t, steps = c.x, 0.0, 0
+    while t < 1.0 - 1e-12:
+        h = min(dt, 1.0 - t)
+        x = x + h * velocity("softmax", c.p, x, x, c.w)
+        t, steps = t + h, steps + 1
+    assert int(trajectory.n_accepted) == steps
+    assert int(trajectory.n_rejected) == 0
+    assert np.max(np.abs(trajectory.last - x)) < 1e-13 * np.max(np.abs(x)) * steps
+
+
+@pytest.mark.parametrize(
+    "stepping", [adaptive(), fixed(0.05)], ids=["adaptive", "fixed"]
+)
+def test_no_step_straddles_a_layer(
+    stepping: AbstractStepping, rng: np.random.Generator
+):
+    """A flow through layers is the flows of its layers, one after another."""
+    c, other = case(rng, n=5, d=2), parameters(rng, 2)
+    make = attentions["softmax"]
+    first = make(c.p.Q, c.p.K, c.p.V)
+    second = make(other.Q, other.K, 3 * other.V)
+    layers = Layers([0.0, 0.3, 0.6], stacked([first, second]))
+    whole = flow(layers, c.points(), [0.0, 0.6], stepping=stepping)
+    half = flow(first, c.points(), [0.0, 0.3], stepping=stepping)
+    rest = flow(second, half.final, [0.3, 0.6], stepping=stepping)
+    steps = int(whole.n_accepted)
+    assert np.max(np.abs(whole.last - rest.last)) < min(1e-9, 10 * RTOL * steps)
+    assert whole.status == Status.FINISHED
+
+
+def test_fixed_steps_are_shortened_to_land_on_a_layer(rng: np.random.Generator):
+    """Edges every 0.07 and at 0.31; no stage reads the layer of the next step."""
+    c, other = case(rng, n=5, d=2), parameters(rng, 2)
+    make = attentions["softmax"]
+    first = make(c.p.Q, c.p.K, c.p.V, epsilon=c.p.epsilon)
+    second = make(other.Q, other.K, 3 * other.V, epsilon=other.epsilon)
+    layers = Layers([0.0, 0.31, 0.6], stacked([first, second]))
+    stepping = fixed(0.07, "heun")
+    trajectory = flow(layers, c.points(), [0.0, 0.6], stepping=stepping)
+    x = c.x
+    edges = np.unique([*(0.07 * np.arange(9)), 0.31, 0.6])
+    for start, end in itertools.pairwise(edges):
+        p = (
+            c.p
+            if end <= 0.31
+            else Parameters(other.Q, other.K, 3 * other.V, other.epsilon)
+        )
+        v = velocity("softmax", p, x, x, c.w)
+        y = x + (end - start) * v
+        x = x + (end - start) / 2 * (v + velocity("softmax", p, y, y, c.w))
+    assert np.max(np.abs(trajectory.last - x)) < 1e-12 * np.max(np.abs(x))
+    assert int(trajectory.n_accepted) == len(edges) - 1
+
+
+def test_jumps_outside_the_times_do_not_matter(rng: np.random.Generator):
+    c = case(rng, n=5, d=2)
+    one = c.attention("softmax")
+    layers = Layers([-2.0, -1.0, 5.0, 6.0], stacked([one, one, one]))
+    for stepping in (fixed(0.1), adaptive()):
+        plain = flow(one, c.points(), [0.0, 1.0], stepping=stepping)
+        layered = flow(layers, c.points(), [0.0, 1.0], stepping=stepping)
+        assert layered.status == Status.FINISHED
+        assert_close(layered.last, plain.last, ulps=1e4)
+        assert int(layered.n_accepted) == int(plain.n_accepted)
+
+
+def test_bad_times_are_refused():
+    attention, mu = one_dimensional(-1.0, 1.0), spread(2.0)
+    for bad in ([0.0, 1.0, 0.5], [], [[0.0, 1.0]], [0.0, np.nan], [0.0, np.inf]):
+        with pytest.raises(InvalidInputError) as refusal:
+            flow(attention, mu, bad)
+        assert "\n" not in str(refusal.value)
+
+
+def test_bad_starts_are_refused():
+    one = np.eye(2)
+    refusals = [
+        lambda: Points.uniform([[0.0, np.nan]]),
+        lambda: Points.uniform(np.zeros((0, 2))),
+        lambda: Points.uniform([1.0, 2.0]),
+        lambda: Points.weighted(one, [-1.0, 2.0]),
+        lambda: Points.weighted(one, [0.0, 0.0]),
+        lambda: Points.weighted(one, [1.0, 1.0, 1.0]),
+        lambda: Points.uniform(one, position=[0.0]),
+        lambda: Gaussian.from_moments(np.zeros(2), np.diag([1.0, -0.1])),
+        lambda: Gaussian.from_moments(np.zeros(2), [[1.0, 0.5], [0.0, 1.0]]),
+        lambda: Gaussian.from_moments(np.zeros(3), one),
+        lambda: Gaussian.from_moments([0.0, np.inf], one),
+    ]
+    for refused in refusals:
+        with pytest.raises(InvalidInputError) as refusal:
+            refused()
+        assert "\n" not in str(refusal.value)
+
+
+def test_bad_steppings_are_refused():
+    for refused in (
+        lambda: fixed(0.0),
+        lambda: fixed(-1.0),
+        lambda: adaptive(rtol=0.0),
+    ):
+        with pytest.raises(InvalidInputError):
+            refused()
+    with pytest.raises(InvalidInputError, match="adaptive"):
+        fixed(0.1, "kvaerno5")
+    with pytest.raises(KeyError, match="tsit5"):
+        adaptive("tsit")
+
+
+def test_pairs_that_do_not_work_are_refused_before_the_solver():
+    one = np.eye(2)
+    with pytest.raises(NotClosedError):
+        flow(
+            attentions["exp"](one, one, one),
+            Gaussian(jnp.zeros(2), jnp.eye(2)),
+            [0.0, 1.0],
+        )
+    with pytest.raises(InvalidInputError, match="dimension"):
+        flow(attentions["softmax"](one, one, one), spread(1.0), [0.0, 1.0])
+
+
+def test_nothing_calls_back_to_the_host():
+    """A callback would keep the persistent compilation cache from working."""
+    code = """
+import jax, jax.numpy as jnp, numpy as np
+jax.config.update("jax_enable_x64", True)
+from meanfield._typing import Numbers
+from meanfield.attention import attentions
+from meanfield.measures import Points, Gaussian
+from meanfield.flows import Steady, adaptive, fixed, flow
+from meanfield.flows import _flow
+import equinox as eqx
+seen = []
+inner = _flow._integrate
+def spy(*args):
+    seen.append("callback" in inner.lower(*args).as_text())
+    raise InterruptedError
+_flow._integrate = spy
+def lower(*args, **options):
+    try:
+        flow(*args, [0.0, 1.0], **options)
+    except InterruptedError:
+        pass
+one = jnp.eye(2)
+for name in ("softmax", "sinkhorn"):
+    attention = attentions[name](one, one, -one)
+    lower(attention, Points.uniform(np.ones((3, 2))), stop=Steady())
+lower(attention, Gaussian(jnp.zeros(2), one), stepping=fixed(0.5))
+assert seen == [False] * 3, seen
+"""
+    import os
+    import subprocess
+    import sys
+
+    environment = os.environ | {"EQX_ON_ERROR": "off"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

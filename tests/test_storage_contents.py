@@ -1,0 +1,211 @@
+"""What is stored of a run: every bit, frames, endings, its specification."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+from storage_run import (
+    ATTRS,
+    LENGTH,
+    SEGMENTS,
+    D,
+    Frames,
+    N,
+    data_files,
+    initial_frame,
+    new_store,
+    same_bytes,
+    segment_after,
+    write,
+)
+
+from meanfield.errors import InvalidInputError, StoreError
+from meanfield.storage import ENDINGS, Ending, RunStore
+
+
+@pytest.fixture(scope="module")
+def truth(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run that nobody interrupted."""
+    path = tmp_path_factory.mktemp("truth") / "run"
+    write(path)
+    return path
+
+
+SPECIAL = np.array([np.nan, np.inf, -np.inf, -0.0, 5e-324, 1 / 3])
+DTYPES = {
+    "float32": SPECIAL.astype(np.float32),
+    "float64": SPECIAL,
+    "big-endian": SPECIAL.astype(">f8"),
+    "int8": np.arange(-3, 3, dtype=np.int8),
+    "uint64": np.arange(2**64 - 6, 2**64, dtype=np.uint64),
+}
+
+
+@pytest.mark.parametrize("values", DTYPES.values(), ids=DTYPES.keys())
+def test_every_bit_comes_back(tmp_path: Path, values: np.ndarray) -> None:
+    times, zeros = np.arange(6, dtype=np.float32), np.full(6, -0.0)
+    store = RunStore.create(tmp_path / "run", attrs={}, static={"weight": values[:1]})
+    frames = {"time": times, "x": values.reshape(6, 1, 1), "zeros": zeros}
+    store.append(frames, {})
+    dataset = store.dataset()
+    native = values.astype(values.dtype.newbyteorder("="))
+    assert same_bytes(dataset["x"].values.ravel(), native)
+    assert same_bytes(dataset["weight"].values, native[:1])
+    assert same_bytes(dataset["zeros"].values, zeros)
+    assert same_bytes(dataset["time"].values, times)
+    assert same_bytes(store.last_frame()["x"], native[-1:].reshape(1, 1))
+
+
+def test_segments_of_any_length_join_to_one_run(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(2, 9, N, D)).astype(np.float32)
+    times = np.arange(9.0)
+    with RunStore.create(tmp_path / "run", attrs={}, static={}) as store:
+        for piece in (slice(0, 1), slice(1, 6), slice(6, 6), slice(6, 9)):
+            store.append({"time": times[piece], "x": x[:, piece]}, {})
+    dataset = RunStore.open(tmp_path / "run").dataset()
+    assert dataset["x"].dims == ("run", "time", "token", "coord")
+    assert same_bytes(dataset["x"].values, x)
+    assert same_bytes(dataset["time"].values, times)
+
+
+def test_a_factor_of_rank_zero_is_kept(tmp_path: Path) -> None:
+    frames = {"mean": np.ones((2, D)), "factor": np.ones((2, D, 0))}
+    store = RunStore.create(tmp_path / "run", attrs={}, static={})
+    store.append({"time": np.arange(2.0), **frames}, {})
+    assert store.dataset()["factor"].shape == (2, D, 0)
+    store.check()
+
+
+def test_large_segments_are_cut_into_chunks_of_whole_frames(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("meanfield.storage._segments._CHUNK", 2 * 8 * N * D)
+    store = new_store(tmp_path / "run")
+    store.append(segment_after(initial_frame()), {})
+    assert (tmp_path / "run/data/segments/00000/x/c/1/0/0").stat().st_size == 240
+    assert same_bytes(store.dataset()["x"].values, segment_after(initial_frame())["x"])
+
+
+def test_an_early_ending_keeps_only_the_frames_it_reached(tmp_path: Path) -> None:
+    times = np.arange(1, 9, dtype=np.float32) / 10
+    x = np.arange(8.0)[:, None, None] * np.ones((N, D))
+    ending = Ending("blow-up", "grows like 1/(t* - t)", 0.3, 0.35, 1e-3)
+    store = RunStore.create(tmp_path / "run", attrs={}, static={})
+    store.append({"time": times, "x": x}, {}, ending)
+    dataset = RunStore.open(tmp_path / "run").dataset()
+    assert same_bytes(dataset["time"].values, times[:3])
+    assert same_bytes(dataset["x"].values, x[:3])
+    assert same_bytes(store.last_frame()["x"], x[2])
+
+
+def test_an_ending_without_frames_is_kept(tmp_path: Path) -> None:
+    store = new_store(tmp_path / "run")
+    store.append(segment_after(initial_frame()), {})
+    ending = Ending("max-steps", "4096 steps were not enough.", 4.5)
+    store.append({}, {"dt": 0.1}, ending)
+    again = RunStore.open(tmp_path / "run")
+    assert (again.ending, again.state, again.frames) == (ending, {"dt": 0.1}, LENGTH)
+
+
+def test_only_an_interrupted_run_goes_on(tmp_path: Path) -> None:
+    store = new_store(tmp_path / "run")
+    store.append(segment_after(initial_frame()), {}, Ending("interrupted", "^C", 4.0))
+    store.append(segment_after(store.last_frame()), {}, Ending("steady", "rest", 8.0))
+    with pytest.raises(StoreError, match="has ended: steady"):
+        store.append(segment_after(store.last_frame()), {})
+
+
+@pytest.mark.parametrize("name", ENDINGS)
+def test_status_is_the_place_of_the_ending(tmp_path: Path, name: str) -> None:
+    store = new_store(tmp_path / "run")
+    store.append({}, {}, Ending(name, "why", 1.5, t_star=2.5))
+    dataset = RunStore.open(tmp_path / "run").dataset()
+    status = dataset["status"]
+    assert status.dtype == np.int8
+    assert status.attrs["flag_meanings"].split()[int(status)] == name
+    assert status.attrs["flag_values"] == list(range(9))
+    assert (float(dataset["stop_time"]), float(dataset["t_star"])) == (1.5, 2.5)
+    assert np.isnan(dataset["t_star_error"])
+
+
+def test_a_run_without_ending_counts_as_interrupted(tmp_path: Path) -> None:
+    store = new_store(tmp_path / "run")
+    store.append(segment_after(initial_frame()), {})
+    dataset = store.dataset()
+    assert ENDINGS[int(dataset["status"])] == "interrupted"
+    assert float(dataset["stop_time"]) == LENGTH
+
+
+def test_an_unknown_ending_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match="known: finished, steady, blow-up"):
+        Ending("exploded", "", 0.0)
+
+
+def test_a_run_knows_its_specification(truth: Path) -> None:
+    store = RunStore.open(truth)
+    attrs = store.dataset().attrs
+    assert store.spec == attrs["spec"] == ATTRS["spec"]
+    assert attrs["schema"] == 1
+    assert store.attrs == ATTRS
+
+
+UNFIT: dict[str, Frames] = {
+    "no time": {"x": np.ones((1, N, D))},
+    "unequal frames": {"time": np.ones(2), "x": np.ones((1, N, D))},
+    "unequal tokens": {"time": np.ones(1), "x": np.ones((1, N + 1, D))},
+    "missing axis": {"time": np.ones(1), "x": np.ones((1, N))},
+    "static": {"time": np.ones(1), "position": np.ones(N)},
+    "text": {"time": np.array(["now"])},
+    "path": {"time": np.ones(1), "../x": np.ones(1)},
+    "reserved": {"time": np.ones(1), "status": np.ones(1)},
+}
+
+
+@pytest.mark.parametrize("frames", UNFIT.values(), ids=UNFIT.keys())
+def test_unfit_frames_are_refused_and_leave_nothing(
+    tmp_path: Path, frames: Frames
+) -> None:
+    store = new_store(tmp_path / "run")
+    before = data_files(tmp_path / "run")
+    with pytest.raises(InvalidInputError):
+        store.append(frames, {})
+    assert data_files(tmp_path / "run") == before
+
+
+FOREIGN: dict[str, Frames] = {
+    "dtype": {"time": np.ones(1), "x": np.ones((1, N, D), np.float32)},
+    "name": {"time": np.ones(1), "y": np.ones(1)},
+    "fewer": {"time": np.ones(1)},
+}
+
+
+@pytest.mark.parametrize("frames", FOREIGN.values(), ids=FOREIGN.keys())
+def test_frames_of_another_run_are_refused(tmp_path: Path, frames: Frames) -> None:
+    store = new_store(tmp_path / "run")
+    store.append(segment_after(initial_frame()), {})
+    with pytest.raises(StoreError, match=r"holds time \(<f8\), x \(<f8\); got time"):
+        store.append(frames, {})
+
+
+def test_what_json_cannot_hold_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match="JSON"):
+        RunStore.create(tmp_path / "run", attrs={"spec": object()}, static={})
+    with pytest.raises(InvalidInputError, match="JSON"):
+        new_store(tmp_path / "run").append({}, {"key": np.arange(2)})
+
+
+def test_plain_zarr_reads_every_segment(truth: Path) -> None:
+    group = zarr.open_group(truth / "data", mode="r", zarr_format=3)
+    parts = [group[f"segments/{k:05d}/x"] for k in range(SEGMENTS)]
+    x = np.concatenate([part[...] for part in parts if isinstance(part, zarr.Array)])
+    assert same_bytes(x, RunStore.open(truth).dataset()["x"].values)
+
+
+def test_storage_loads_neither_jax_nor_xarray() -> None:
+    code = "import sys, meanfield.storage; print({'jax', 'xarray'} & set(sys.modules))"
+    root = Path(__file__).parent.parent
+    told = subprocess.check_output([sys.executable, "-c", code], cwd=root, text=True)
+    assert told == "set()\n"

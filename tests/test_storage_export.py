@@ -1,0 +1,119 @@
+"""Runs as files for other programs."""
+
+import csv
+import json
+import resource
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from storage_run import ATTRS, D, N, new_store, same_bytes, write
+
+from meanfield.errors import InvalidInputError, ResourceError
+from meanfield.storage import RunStore, export
+
+
+@pytest.fixture(scope="module")
+def truth(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run that nobody interrupted."""
+    path = tmp_path_factory.mktemp("truth") / "run"
+    write(path)
+    return path
+
+
+@pytest.fixture
+def run(truth: Path, tmp_path: Path) -> Path:
+    """A copy of the run, to be damaged."""
+    return Path(shutil.copytree(truth, tmp_path / "run"))
+
+
+@pytest.fixture
+def gaussian(tmp_path: Path) -> RunStore:
+    rng = np.random.default_rng(1)
+    frames = {"mean": rng.normal(size=(4, D)), "factor": rng.normal(size=(4, D, 2))}
+    store = RunStore.create(tmp_path / "gaussian", attrs=ATTRS, static={})
+    store.append({"time": np.arange(4.0) / 3, **frames}, {})
+    return store
+
+
+def table(path: Path) -> dict[str, np.ndarray]:
+    with path.open(newline="") as stream:
+        header, *rows = csv.reader(stream)
+    return dict(zip(header, np.array(rows, dtype=float).T, strict=True))
+
+
+def test_npz_holds_the_whole_dataset(run: Path, tmp_path: Path) -> None:
+    dataset = RunStore.open(run).dataset()
+    export(dataset, tmp_path / "run.npz")
+    with np.load(tmp_path / "run.npz") as file:
+        attrs = json.loads(str(file["attrs"]))
+        for name, variable in dataset.variables.items():
+            assert same_bytes(file[str(name)], variable.values)
+            assert tuple(attrs["variables"][name]["dims"]) == variable.dims
+        assert set(file) == {*map(str, dataset.variables), "attrs"}
+    assert attrs["spec"] == ATTRS["spec"]
+
+
+def test_csv_of_points_has_a_row_for_each_token_of_each_frame(
+    run: Path, tmp_path: Path
+) -> None:
+    dataset = RunStore.open(run).dataset()
+    export(dataset, tmp_path / "run.csv")
+    columns = table(tmp_path / "run.csv")
+    assert list(columns) == ["time", "token", "weight", "x0", "x1", "x2"]
+    x = np.stack([columns[f"x{i}"] for i in range(D)], axis=-1)
+    assert same_bytes(x.reshape(-1, N, D), dataset["x"].values)
+    assert same_bytes(columns["time"][::N], dataset["time"].values)
+    assert same_bytes(columns["weight"][:N], dataset["weight"].values)
+
+
+def test_csv_of_a_gaussian_has_a_row_for_each_frame(
+    gaussian: RunStore, tmp_path: Path
+) -> None:
+    dataset = gaussian.dataset()
+    export(dataset, tmp_path / "run.csv")
+    columns = table(tmp_path / "run.csv")
+    names = [f"cov{i}{j}" for i in range(D) for j in range(D)]
+    assert list(columns) == ["time", "mean0", "mean1", "mean2", *names]
+    mean = np.stack([columns[f"mean{i}"] for i in range(D)], axis=-1)
+    assert same_bytes(mean, dataset["mean"].values)
+    Y = dataset["factor"].values
+    cov = np.stack([columns[name] for name in names], axis=-1).reshape(-1, D, D)
+    np.testing.assert_allclose(cov, Y @ Y.swapaxes(1, 2), rtol=1e-14, atol=1e-14)
+
+
+def test_csv_of_many_runs_names_the_run(tmp_path: Path) -> None:
+    x = np.random.default_rng(2).normal(size=(2, 3, N, D)).astype(np.float32)
+    store = RunStore.create(tmp_path / "run", attrs={}, static={})
+    store.append({"time": np.arange(3.0), "x": x}, {})
+    export(store.dataset(), tmp_path / "run.csv")
+    columns = table(tmp_path / "run.csv")
+    assert list(columns) == ["run", "time", "token", "x0", "x1", "x2"]
+    assert same_bytes(columns["x1"].astype(np.float32), x[..., 1].ravel())
+
+
+def test_an_unknown_suffix_is_refused(gaussian: RunStore, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match=r"\.npz, \.csv; got `\.xls`"):
+        export(gaussian.dataset(), tmp_path / "run.xls")
+
+
+def test_a_dataset_that_is_no_table_is_refused(tmp_path: Path) -> None:
+    dataset = new_store(tmp_path / "run").dataset()
+    with pytest.raises(InvalidInputError, match=r"Export it as `\.npz`"):
+        export(dataset, tmp_path / "run.csv")
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_an_export_that_fails_keeps_the_old_file(
+    gaussian: RunStore, tmp_path: Path, files_end_at: Callable[[int], None]
+) -> None:
+    target, dataset = tmp_path / "run.csv", gaussian.dataset()
+    target.write_text("old")
+    files_end_at(64)
+    with pytest.raises(ResourceError):
+        export(dataset, target)
+    files_end_at(resource.RLIM_INFINITY)
+    assert target.read_text() == "old"
+    assert {path.name for path in tmp_path.iterdir()} == {"run.csv", "gaussian"}
