@@ -79,7 +79,8 @@ def kind_in(frame: Iterable[object]) -> str:
 
 def still(mu: AbstractMeasure, frames: int) -> Arrays:
     """The frames of a measure that has ended: where it was."""
-    return {name: np.stack([a] * frames) for name, a in frame_of(mu).items()}
+    here = frame_of(mu).items()
+    return {name: np.broadcast_to(a, (frames, *a.shape)) for name, a in here}
 
 
 def static_of(mu: AbstractMeasure) -> Arrays:

@@ -57,13 +57,13 @@ def _moved(run: Run) -> Arrays:
     advance = _advance_each if run.spec.starts is None else _advance_together
     pieces = advance(run, ts, stop - run.done)
     keep = slice(0 if run.done == 0 else 1, stop - run.done + 1)
-    frames = {name: np.stack([p[name][keep] for p in pieces]) for name in pieces[0]}
     kept = run.ts[run.done : stop + 1][keep]
     begun = -math.inf if run.done == 0 else float(run.ts[run.done])
     run.done = stop
     if run.spec.is_family:
-        return {"time": kept, **frames}
-    frames = {"time": kept, **{name: array[0] for name, array in frames.items()}}
+        stacks = {n: np.stack([p[n][keep] for p in pieces]) for n in pieces[0]}
+        return {"time": kept, **stacks}
+    frames = {"time": kept, **{name: a[keep] for name, a in pieces[0].items()}}
     return frames if run.outcomes[0].going else _with_end(run, frames, begun)
 
 
