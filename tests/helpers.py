@@ -1,6 +1,7 @@
 """Generators of cases, and a comparison whose tolerance follows the dtype."""
 
 import json
+import os
 import string
 from dataclasses import dataclass, field
 
@@ -10,9 +11,13 @@ from reference import Parameters
 
 from meanfield._typing import Numbers
 from meanfield.attention import Attention, attentions
-from meanfield.measures import AbstractReduction, Dense, Gaussian, Points
+from meanfield.measures import AbstractReduction, Blocked, Dense, Gaussian, Points
 from meanfield.reproduce import Experiment, Findings, caption_of
 from meanfield.tokens import Tokens
+
+# How sums are executed where a test does not care: `make test-reductions` has each.
+REDUCTIONS = {"dense": Dense(), "blocked": Blocked(), "blocked:3": Blocked(3)}
+REDUCTION = REDUCTIONS[os.environ.get("MEANFIELD_TEST_REDUCTION", "dense")]
 
 
 def assert_close(
@@ -51,7 +56,7 @@ class Case:
         make = attentions[name]
         return make(cast(p.Q), cast(p.K), cast(p.V), epsilon=p.epsilon, **options)
 
-    def points(self, reduction: AbstractReduction = Dense()) -> Points:
+    def points(self, reduction: AbstractReduction = REDUCTION) -> Points:
         x, w = jnp.asarray(self.x, self.dtype), jnp.asarray(self.w, self.dtype)
         position = jnp.linspace(0, 1, len(self.x), dtype=self.dtype)
         return Points.weighted(x, w, position=position, reduction=reduction)

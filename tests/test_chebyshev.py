@@ -12,7 +12,7 @@ from meanfield.attention import Attention
 from meanfield.dynamics import Heads, stacked
 from meanfield.errors import InvalidInputError
 from meanfield.flows import Status, flow, planned
-from meanfield.measures import Blocked, Chebyshev, Points, exactly
+from meanfield.measures import Blocked, Chebyshev, Dense, Points, exactly
 from meanfield.scores import Dot, SquaredDistance
 from meanfield.spec import parse
 
@@ -112,6 +112,20 @@ def test_a_plan_holds_the_tolerance(
     assert error <= allowed * np.max(np.abs(exact))
 
 
+@pytest.mark.parametrize("name", list(attentions))
+def test_every_attention_is_the_same_between_nodes(name: str, rng: np.random.Generator):
+    """Interpolated where it can be, exact where not; one tolerance for all."""
+    n = 500
+    x, w = rng.uniform(-1, 1, (n, 2)), rng.uniform(size=n)
+    w[3] = 0
+    attention = attentions[name](*rng.normal(size=(3, 2, 2)) / 2)
+    dense = Points.weighted(x, w, reduction=Dense())
+    nodes = Points.weighted(x, w, reduction=Chebyshev(1e-12, counts=(22, 22)))
+    exact = velocities(attention, dense)
+    error = np.max(np.abs(velocities(attention, nodes) - exact))
+    assert error <= 1e-9 * np.max(np.abs(exact))
+
+
 def test_exact_sums_where_a_plan_loses(rng: np.random.Generator):
     few = Points.uniform(rng.normal(size=(100, 2)), reduction=Chebyshev(TOLERANCE))
     sharp = Points.uniform(
@@ -200,3 +214,14 @@ def test_a_run_with_nodes_is_the_run_without(tmp_path: Path):
 def test_reductions_are_refused_by_name(text: str):
     with pytest.raises(InvalidInputError, match="chebyshev:TOLERANCE"):
         runs.execute(parse({**SPEC, "reduction": text}))
+
+
+def test_a_result_says_how_it_was_summed():
+    sums = {
+        text: runs.execute(parse({**SPEC, "t": 0.1, "reduction": text})).sums
+        for text in ("auto", "dense", "blocked:64", "chebyshev")
+    }
+    assert sums["auto"] == "blocked"  # few tokens
+    assert sums["dense"] == "dense"
+    assert sums["blocked:64"] == "blocked:64"
+    assert sums["chebyshev"].startswith("chebyshev, ")

@@ -13,7 +13,7 @@ from meanfield.flows import Status
 
 def step(share: float) -> runs.Progress:
     outcome = runs.Outcome(Status.FINISHED, 2.0, accepted=7, rejected=3)
-    return runs.Progress(2.0, 4.0, share, outcome, 0.125, 1.5)
+    return runs.Progress(2.0, 4.0, share, outcome, 0.125, 1.5, "blocked")
 
 
 def test_a_short_run_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,7 +1,6 @@
 """Velocities, their gradients and Sinkhorn potentials by `meanfield`."""
 
 import functools
-import importlib
 import time
 from collections.abc import Callable
 from typing import Any
@@ -21,11 +20,10 @@ from benchmarks._problems import (
 )
 from benchmarks._trial import Job, Trial
 from meanfield.attention import Attention, Scalings, scalings
-from meanfield.measures import AbstractReduction, Blocked, Dense, Points
+from meanfield.flows import compiled, planned
+from meanfield.measures import AbstractReduction, Blocked, Chebyshev, Dense, Points
 from meanfield.scores import Dot
 from meanfield.tokens import Tokens
-
-from ._compiled import compiled
 
 
 def blocked(trial: Trial) -> Job:
@@ -40,23 +38,22 @@ def dense(trial: Trial) -> Job:
 
 def chebyshev(trial: Trial) -> Job:
     """A velocity from Chebyshev nodes, planned once, at the first run."""
-    measures = importlib.import_module("meanfield.measures")
-    flows = importlib.import_module("meanfield.flows")
     attention = _attention(trial)
-    asked = measures.Chebyshev(trial.settings["tolerance"])
+    asked = Chebyshev(trial.settings["tolerance"])
     mu = Points.uniform(tokens(trial), reduction=asked)
 
     @functools.cache
     def plan() -> tuple[Points, float]:
         begun = time.perf_counter()
-        return flows.planned(attention, mu, 0.0), time.perf_counter() - begun
+        ready = planned(attention, mu, 0.0)
+        assert isinstance(ready, Points)
+        return ready, time.perf_counter() - begun
 
     def facts(found: np.ndarray) -> dict[str, Any]:
         ready, seconds = plan()
-        reduction: Any = ready.reduction
-        nodes = "none, exact sums"
-        if isinstance(reduction, measures.Chebyshev):
-            nodes = "×".join(map(str, reduction.counts))
+        how = ready.reduction
+        counts = how.counts if isinstance(how, Chebyshev) else None
+        nodes = "×".join(map(str, counts)) if counts else "none, exact sums"
         error = velocity_facts(trial, found)["error"]
         return {"error": error, "nodes": nodes, "planning_seconds": seconds}
 

@@ -99,7 +99,9 @@ class FrameProgress:
 
 def _status(step: "meanfield.runs.Progress") -> str:
     taken, refused = step.outcome.accepted, step.outcome.rejected
+    nodes = f"  {step.sums}" if step.sums.startswith("chebyshev") else ""
     return (
         f"t {step.t:.3g}/{step.t_end:.3g}  dt {number(step.step_size, 2)}  "
         f"{taken} steps, {refused} refused  λ {number(step.largest_eigenvalue, 3)}"
+        f"{nodes}"
     )

@@ -48,6 +48,7 @@ def as_json(result: Result, timing: Timing) -> dict[str, Any]:
         "n": first.tokens.n if isinstance(first, Points) else None,
         "d": mean.size,
         "dtype": str(mean.dtype),
+        "reduction": result.sums,
         "accepted": outcome.accepted,
         "rejected": outcome.rejected,
         "residual": outcome.residual,
@@ -102,6 +103,7 @@ def print_report(result: Result, timing: Timing) -> None:
         "doubt": doubt_in_words(report),
         **_moments(result),
         **_observed(result),
+        "sums": report["reduction"],
         "steps": f"{report['accepted']} taken, {report['rejected']} refused",
         "residual": f"{_residual(result.spec)} ≤ {number(report['residual'], 2)}",
         "time": f"{timing.seconds:.2f} s computing, {timing.compile_seconds:.2f} s "
@@ -111,6 +113,7 @@ def print_report(result: Result, timing: Timing) -> None:
         "t_star": math.isnan(outcome.t_star),
         "approximation": not result.spec.projected,
         "residual": report["residual"] == 0,
+        "sums": report["reduction"] == "none",
         "endings": "endings" not in report,
         "doubt": not report.get("doubt"),
     }

@@ -10,6 +10,7 @@ from ._flow import prepared as prepared
 from ._noise import Isotropic as Isotropic
 from ._planning import DIMENSIONS as DIMENSIONS
 from ._planning import planned as planned
+from ._planning import unplanned as unplanned
 from ._published import ClippedEuler as ClippedEuler
 from ._published import Rule as Rule
 from ._published import clipped_euler as clipped_euler

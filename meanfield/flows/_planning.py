@@ -61,6 +61,15 @@ def planned(
     return exactly(mu) if counts is None else _with(_probed(mu), counts)
 
 
+def unplanned(mu: AbstractMeasure) -> AbstractMeasure:
+    """The measure before it was planned: what moves is to be looked at anew."""
+    if not isinstance(mu, Points) or not isinstance(mu.reduction, Chebyshev):
+        return mu
+    own = mu.reduction
+    reduction = Chebyshev(own.tolerance, otherwise=own.otherwise)
+    return Points(mu.tokens, mu.log_weights, reduction)
+
+
 def roomier(mu: AbstractMeasure) -> AbstractMeasure | None:
     """A planned measure with more nodes, or exact sums instead of too many.
 

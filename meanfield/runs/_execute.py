@@ -27,6 +27,7 @@ class Progress:
         share: of its segments that are done.
         step_size: the mean step of the last segment; NaN if it had none.
         largest_eigenvalue: of the covariance of the first draw.
+        sums: how sums over its tokens are executed.
     """
 
     t: float
@@ -35,6 +36,7 @@ class Progress:
     outcome: Outcome
     step_size: float
     largest_eigenvalue: float
+    sums: str
 
 
 Report = Callable[[Progress], None]
@@ -51,6 +53,7 @@ class Result:
         seconds: spent in integrating, compilation included.
         observed: what was observed at the last frame, by variable; of several draws
             one number for each.
+        sums: how sums over the tokens of the first member were executed last.
         doubt: how far a density on a grid can be trusted; `None` until `examined`.
     """
 
@@ -60,6 +63,7 @@ class Result:
     store: Path | None
     seconds: float
     observed: Arrays
+    sums: str = "none"
     doubt: Doubt | None = None
 
     @property
@@ -166,6 +170,7 @@ def _progress(run: Run, first: int, span: float, steps: int) -> Progress:
         outcome=outcome,
         step_size=span * len(run.members) / steps if steps else float("nan"),
         largest_eigenvalue=largest_eigenvalue(run.members[0].measure),
+        sums=run.sums,
     )
 
 
@@ -173,4 +178,5 @@ def _result(run: Run, store: RunStore | None, seconds: float) -> Result:
     measures = tuple(m.measure for m in run.members)
     path = None if store is None else store.path
     outcomes = tuple(run.outcomes)
-    return Result(run.spec, measures, outcomes, path, seconds, run.observed)
+    observed, sums = run.observed, run.sums
+    return Result(run.spec, measures, outcomes, path, seconds, observed, sums)

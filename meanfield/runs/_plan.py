@@ -66,15 +66,15 @@ class Plan:
 def plan(spec: RunSpec, measure: AbstractMeasure, frames: int, members: int) -> Plan:
     """The plan of a run that moves `members` like `measure` through so many frames."""
     item, d = dtype_of(spec).itemsize, dimension_of(measure)
-    n, cells, how, sums = 0, 0, "none", SCORE_BUFFERS * d * d * item
+    n, cells, sums = 0, 0, SCORE_BUFFERS * d * d * item
     state = 2 * d * d * item
     if isinstance(measure, Points):
         n, state = measure.tokens.n, measure.tokens.n * d * item
-        how, sums = _sums(measure.reduction, n, n, item)
+        sums = _memory(measure.reduction, n, n, item)
     elif isinstance(measure, Grid):
         cells, state = measure.masses.size, measure.masses.size * item
         faces = measure.dimension * cells
-        how, sums = _sums(measure.points().reduction, faces, cells, item)
+        sums = _memory(measure.points().reduction, faces, cells, item)
         sums += FACES * cells * item
     return Plan(
         measure=spec.measure,
@@ -83,7 +83,7 @@ def plan(spec: RunSpec, measure: AbstractMeasure, frames: int, members: int) -> 
         cells=cells,
         d=d,
         dtype=dtype_of(spec).name,
-        reduction=how,
+        reduction=sums_of(measure),
         frames=frames,
         segments=-(-(frames - 1) // spec.segment),
         members=members,
@@ -92,22 +92,34 @@ def plan(spec: RunSpec, measure: AbstractMeasure, frames: int, members: int) -> 
     )
 
 
-def _sums(how: AbstractReduction, m: int, n: int, item: int) -> tuple[str, int]:
-    """How sums over `n` tokens or cells are executed for `m` queries, and in what."""
+def sums_of(measure: AbstractMeasure) -> str:
+    """How sums over the tokens or cells of a measure are executed; `none` if not."""
+    if isinstance(measure, Points):
+        how = measure.reduction
+    elif isinstance(measure, Grid):
+        how = measure.points().reduction
+    else:
+        return "none"
+    if isinstance(how, Chebyshev) and how.counts is not None:
+        return f"chebyshev, {' × '.join(map(str, how.counts))} nodes"
+    how = how.otherwise if isinstance(how, Chebyshev) else how
+    if isinstance(how, Blocked):
+        return "blocked" if how.size is None else f"blocked:{how.size}"
+    return "dense" if isinstance(how, Dense) else "separable"
+
+
+def _memory(how: AbstractReduction, m: int, n: int, item: int) -> int:
+    """What sums over `n` tokens or cells take for `m` queries."""
+    if isinstance(how, Chebyshev):
+        if how.counts is not None:
+            return SCORE_BUFFERS * LARGEST * item
+        how = how.otherwise
     if isinstance(how, Blocked):
         shape = how.shape(np.dtype(f"float{8 * item}"))
-        block = min(shape.queries, m) * min(shape.keys, n)
-        name = "blocked" if how.size is None else f"blocked:{how.size}"
-        return name, SCORE_BUFFERS * block * item
+        return SCORE_BUFFERS * min(shape.queries, m) * min(shape.keys, n) * item
     if isinstance(how, Dense):
-        return "dense", SCORE_BUFFERS * m * n * item
-    if isinstance(how, Chebyshev):
-        name, block = _sums(how.otherwise, m, n, item)
-        if how.counts is None:
-            return name, block
-        nodes = " × ".join(map(str, how.counts))
-        return f"chebyshev, {nodes} nodes", SCORE_BUFFERS * LARGEST * item
-    return "separable", SCORE_BUFFERS * min(m, QUERIES) * math.isqrt(n) * item
+        return SCORE_BUFFERS * m * n * item
+    return SCORE_BUFFERS * min(m, QUERIES) * math.isqrt(n) * item
 
 
 def refuse_too_large(spec: RunSpec, n: int, d: int) -> None:

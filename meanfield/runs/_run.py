@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from meanfield.flows import AbstractStepping, AbstractStop, prepared
+from meanfield.measures import AbstractMeasure, Points
 from meanfield.spec import RunSpec
 
 from ._build import (
@@ -39,7 +40,7 @@ from ._observe import (
     variables,
 )
 from ._parameters import Draw, embedded
-from ._plan import refuse_large_grid, refuse_too_large
+from ._plan import refuse_large_grid, refuse_too_large, sums_of
 
 
 @dataclass
@@ -52,6 +53,7 @@ class Run:
         energies: what is observed of each member.
         done: the index of the frame that the members are at.
         observed: what was observed at the last frame.
+        sums: how sums over the tokens of the first member were executed last.
     """
 
     spec: RunSpec
@@ -64,6 +66,7 @@ class Run:
     energies: list[Energies]
     done: int = 0
     observed: Arrays = field(default_factory=dict)
+    sums: str = "none"
 
     @property
     def last(self) -> int:
@@ -109,7 +112,11 @@ def start(spec: RunSpec) -> Run:
     stored = [restored(spec, frame_of(m.measure), static) for m in found]
     pairs = zip(found, stored, strict=True)
     run = _run(spec, [Member(m.dynamics, mu) for m, mu in pairs], static)
-    _check_field(run)
+    first = _prepared(run)
+    run.sums = sums_of(first)
+    if isinstance(first, Points) and not spec.is_family:
+        # Planned already; later segments plan for themselves.
+        run.members[0] = Member(run.members[0].dynamics, first)
     check_observable(run.members[0], run.energies[0])
     return run
 
@@ -151,9 +158,12 @@ def _run(spec: RunSpec, members: list[Member], static: Mapping[str, np.ndarray])
     )
 
 
-def _check_field(run: Run) -> None:
-    """Lets pairs that do not work fail before anything is written."""
-    prepared(
+def _prepared(run: Run) -> AbstractMeasure:
+    """The first measure as a flow would take it.
+
+    Pairs that do not work fail here, before anything is written.
+    """
+    problem, _ = prepared(
         run.members[0].dynamics,
         run.members[0].measure,
         run.ts[:2],
@@ -163,3 +173,4 @@ def _check_field(run: Run) -> None:
         noise=noise(run.spec),
         key=Draw(run.spec.seed).key("noise"),
     )
+    return problem.mu0

@@ -7,12 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from meanfield.dynamics import stacked
-from meanfield.flows import TOGETHER, Trajectory, ensemble, flow
+from meanfield.flows import TOGETHER, Trajectory, ensemble, flow, unplanned
 
 from ._build import Member, noise
 from ._measures import Arrays, frame_of, frames_of, still
 from ._observe import observables
 from ._parameters import Draw
+from ._plan import sums_of
 from ._run import Run
 
 
@@ -135,7 +136,9 @@ def _arrived(run: Run, index: int, trajectory: Trajectory, end: int) -> Arrays:
     # Going on starts from the stored frame, and from nothing that the flow chose for
     # itself on the way, so that a resumed run has the same bits.
     arrived = trajectory.at(end) if after.going else trajectory.final
-    measure = own.measure.at(arrived.coordinates)
+    measure = unplanned(own.measure).at(arrived.coordinates)
+    if index == 0:
+        run.sums = sums_of(trajectory.start)
     run.outcomes[index] = after
     run.members[index] = Member(own.dynamics, measure)
     return frames_of(own.measure, trajectory.coordinates)
