@@ -135,9 +135,9 @@ def test_keys_that_would_do_nothing_are_refused(keys: dict, message: str):
 
 def test_a_family_is_compiled_once_however_few_go_on():
     """Members end in different segments; all segments share one program."""
-    before = _block._cached._cache_size()  # pyright: ignore[reportFunctionMemberAccess]
+    before = _block.programs
     spec = parse({**GRID, "starts": "grid:7", "frames": 21, "segment": 4, "t": 1.0})
     result = runs.execute(spec)
     assert len({outcome.time for outcome in result.outcomes}) > 3
-    after = _block._cached._cache_size()  # pyright: ignore[reportFunctionMemberAccess]
+    after = _block.programs
     assert after == before + 1

@@ -34,7 +34,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> tuple[runs.SweepResult, i
 
 def _compiled() -> int:
     block = _ensemble._block  # pyright: ignore[reportPrivateUsage]
-    return block._cached._cache_size()  # pyright: ignore[reportFunctionMemberAccess]
+    return block.programs
 
 
 Swept = tuple[runs.SweepResult, int]

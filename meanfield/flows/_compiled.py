@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 import equinox as eqx
 import jax
@@ -18,21 +18,41 @@ R = TypeVar("R")
 WIDE = {"xla_cpu_prefer_vector_width": 512}
 
 
-def compiled(fn: Callable[P, R]) -> Callable[P, R]:
+class Compiled(Generic[P, R]):
+    """A function compiled for arrays, all else static; see `compiled`."""
+
+    def __init__(self, fn: Callable[P, R]) -> None:
+        compiler: Any = eqx.filter_jit
+        self._part = compiler(fn)
+        self._whole = compiler(fn, compiler_options=WIDE)
+        functools.update_wrapper(self, fn)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """What the function gives."""
+        return self._for((args, kwargs))(*args, **kwargs)
+
+    def lower(self, *args: P.args, **kwargs: P.kwargs) -> Any:
+        """The program for arguments like these, before it is compiled."""
+        return self._for((args, kwargs)).lower(*args, **kwargs)
+
+    @property
+    def programs(self) -> int:
+        """How many programs there are by now."""
+        both = self._part, self._whole
+        return sum(each._cached._cache_size() for each in both)
+
+    def _for(self, arguments: object) -> Any:
+        alone = jax.default_backend() == "cpu" and not _traced(arguments)
+        return self._whole if alone else self._part
+
+
+def compiled(fn: Callable[P, R]) -> Compiled[P, R]:
     """`fn` compiled for arrays, all else static, as by `equinox.filter_jit`.
 
     Options of the compiler hold for whole programs: inside another `jit`, and under a
     derivative or a `vmap`, this is part of a program that others compile.
     """
-    compiler: Any = eqx.filter_jit
-    part, whole = compiler(fn), compiler(fn, compiler_options=WIDE)
-
-    @functools.wraps(fn)
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        alone = jax.default_backend() == "cpu" and not _traced((args, kwargs))
-        return (whole if alone else part)(*args, **kwargs)
-
-    return call
+    return Compiled(fn)
 
 
 def _traced(tree: object) -> bool:
