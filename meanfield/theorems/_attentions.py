@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from meanfield.attention import Attention, attentions, plans
 from meanfield.dynamics import AbstractDynamics
-from meanfield.measures import AbstractReduction, Dense, Gaussian, Points
+from meanfield.measures import AbstractReduction, Blocked, Gaussian, Points
 from meanfield.tokens import Tokens
 
 from . import _references as ref
@@ -20,7 +20,7 @@ EXACT = (
     "below 20 lose at most 1e3 × 20 × 2e-16 of the largest entry"
 )
 ROUNDING = 4e-12
-DENSE = Dense()
+DEFAULT = Blocked()
 
 
 class Parameters(NamedTuple):
@@ -92,7 +92,7 @@ def gaussian(mean: np.ndarray, factor: np.ndarray) -> Gaussian:
     return Gaussian(jnp.asarray(mean), jnp.asarray(factor))
 
 
-def points(at: Cloud, reduction: AbstractReduction = DENSE) -> Points:
+def points(at: Cloud, reduction: AbstractReduction = DEFAULT) -> Points:
     """The library's measure of a cloud."""
     return Points.weighted(at.x, at.w, position=at.position, reduction=reduction)
 
@@ -102,7 +102,7 @@ def velocity(
     dynamics: AbstractDynamics,
     at: Cloud,
     probes: Cloud,
-    reduction: AbstractReduction = DENSE,
+    reduction: AbstractReduction = DEFAULT,
 ) -> Float[Array, "m d"]:
     """The library's velocities at `probes`, whose weights do not count."""
     return dynamics.field(0.0, points(at, reduction))(tokens(probes))
