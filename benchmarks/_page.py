@@ -69,8 +69,13 @@ def _machine(report: Report) -> str:
     said = f"; XLA_FLAGS={flags}" if flags else ""
     return (
         f"## The machine\n\n{machine_line(report)}{said}.\n\n{versions}.\n\n"
-        f"{peaks_line(report['peaks'])}.\n"
+        f"{peaks_line(report['peaks'])}.\n{_remark(report)}"
     )
+
+
+def _remark(report: Report) -> str:
+    """What a person has added to the results by hand."""
+    return f"\n*{report['remark']}*\n" if "remark" in report else ""
 
 
 def _section(report: Report, case: str) -> str:

@@ -86,7 +86,9 @@ def times_of_traces(Sigma: np.ndarray, A: np.ndarray, traces: np.ndarray) -> np.
     low, high = np.zeros(len(Sigma)), blow_up_times(Sigma, A)
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        there = np.linalg.inv(inverse - middle[:, None, None] * S)
+        # At a time found to the last bit nothing has an inverse any more.
+        left = inverse - middle[:, None, None] * S
+        there = np.linalg.pinv(left, rcond=0.0, hermitian=True)
         above = np.trace(there, axis1=1, axis2=2) > traces
         low, high = np.where(above, low, middle), np.where(above, middle, high)
     return low

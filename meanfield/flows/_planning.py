@@ -29,7 +29,7 @@ PROBES = 96  # half of them farthest out
 SAMPLE = 20_000  # tokens that nodes are tried on before all
 FLOPS, PAIRS = 4e10, 3e9  # per second, on two cores: products, and pairs of tokens
 WORTH = 0.8  # of the time of exact sums that interpolation may take
-MARGIN = 0.5  # of the tolerance that a plan may use
+MARGIN = 0.25  # of the tolerance that probes may show: between them it may be more
 ADDRESS = re.compile(r"0x[0-9a-f]+")  # of functions, in a program's text
 
 
