@@ -159,3 +159,28 @@ def test_single_precision_keeps_its_digits(rng: np.random.Generator):
     S = x[some].astype(float) @ x.T.astype(float)
     exact = brute(S, np.full(n, 1 / n), x.astype(float))[0]
     assert np.max(np.abs(found - exact)) <= 1e-6 * np.max(np.abs(exact))
+
+
+@pytest.mark.parametrize("kind", ["dot", "distance"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("d", [1, 2, 6])
+def test_scores_of_any_size_have_one_winner(
+    d: int, dtype: type, kind: str, rng: np.random.Generator
+):
+    """Where rounding of scores is far above one, the largest of them has all."""
+    one = np.eye(d, dtype=dtype)
+    score = Dot(one, one) if kind == "dot" else SquaredDistance(one, one)
+    for radius in (1e6, 1e9, 3e9, 1e12, 1e15):
+        x = (radius * rng.normal(size=(130, d))).astype(dtype)
+        S = np.asarray(score(Tokens(jnp.asarray(x)), Tokens(jnp.asarray(x)))).astype(
+            float
+        )
+        second, first = np.sort(S, axis=1)[:, -2:].T
+        clear = first - second > 1e-3 * np.abs(S).max()
+        assert clear.any()
+        for blocks in BLOCKS:
+            mu = Points.uniform(x, reduction=blocks)
+            means = np.asarray(eqx.filter_jit(mu.tilted_mean)(score, mu.tokens))
+            np.testing.assert_allclose(
+                means[clear], x[np.argmax(S, axis=1)][clear], rtol=1e-5
+            )

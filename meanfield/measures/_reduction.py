@@ -20,7 +20,7 @@ from meanfield.scores import AbstractScore
 from meanfield.tokens import Tokens
 
 from ._exp2 import LN2, LOG2E, exp2
-from ._stabiliser import stabiliser
+from ._stabiliser import stabilised
 from ._streaming import Link, Shape, paired, total
 
 
@@ -107,11 +107,11 @@ class Blocked(AbstractReduction):
         pairs, rest = paired(score, queries, keys.tokens, LOG2E)
         pairs = pairs.offset_by(LOG2E * keys.log_weights)
         shape = self.shape(rest.dtype)
-        top = stabiliser(pairs, shape)
         ones = jnp.ones((1, keys.tokens.n), rest.dtype)
         # Powers are never zero: what is excluded needs values that are.
         rows = _counted(keys, jnp.concatenate([keys.values.T, ones]))
-        sums = total(pairs.below(top), exp2, rows, shape)
+        powers = lambda shifted: total(shifted, exp2, rows, shape)
+        sums, top = stabilised(pairs, shape, powers)
         none = sums[-1] == 0
         mass = jnp.where(none, 1, sums[-1])
         logs = LN2 * top + jnp.log(mass) + rest

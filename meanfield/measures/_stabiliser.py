@@ -5,6 +5,8 @@ far out give one from below, the box around all keys one from above: where these
 near enough to each other the largest scores need not be known.
 """
 
+from collections.abc import Callable
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -17,21 +19,31 @@ from ._streaming import Pairs, Shape, largest
 SINGLE, DOUBLE = 100.0, 900.0
 
 
-def stabiliser(pairs: Pairs, shape: Shape) -> Float[Array, " m"]:
-    """For each query a number near its largest exponent; 0 where it has none.
+def stabilised(
+    pairs: Pairs, shape: Shape, sums: Callable[[Pairs], Array]
+) -> tuple[Array, Float[Array, " m"]]:
+    """Sums of exponents below a stabiliser, and that: a number for each query.
 
-    Constant for derivatives: sums do not depend on it.
+    Near its largest exponent; 0 where it has none. Constant for derivatives: means and
+    logarithms do not depend on it.
     """
     arrays, rest = eqx.partition(pairs, eqx.is_array)
-    pairs = eqx.combine(jax.lax.stop_gradient(arrays), rest)
+    frozen = eqx.combine(jax.lax.stop_gradient(arrays), rest)
+
+    def exact() -> tuple[Array, Array]:
+        top = _finite(largest(frozen.rounded, shape))
+        return sums(pairs.rounded.below(top)), top
+
     if not pairs.exact or pairs.fit(shape):
-        return _finite(largest(pairs, shape))
-    low, high = _bounds(pairs)
-    room = SINGLE if low.dtype == jnp.float32 else DOUBLE
-    near = jnp.all(high - low < room)  # false for what is not finite
-    return jax.lax.cond(
-        near, lambda: (low + high) / 2, lambda: _finite(largest(pairs, shape))
-    )
+        return exact()
+    low, high = _bounds(frozen)
+    single = low.dtype == jnp.float32
+    size = jnp.maximum(jnp.max(jnp.abs(low)), jnp.max(jnp.abs(high)))
+    # Bounds of scores that rounding alone moves by more than 1 say nothing.
+    near = jnp.all(high - low < (SINGLE if single else DOUBLE))
+    near &= size * jnp.finfo(low.dtype).eps < 1  # false for what is not finite
+    middle = (low + high) / 2
+    return jax.lax.cond(near, lambda: (sums(pairs.below(middle)), middle), exact)
 
 
 def _bounds(pairs: Pairs) -> tuple[Float[Array, " m"], Float[Array, " m"]]:

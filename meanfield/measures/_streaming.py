@@ -60,6 +60,8 @@ class Pairs(eqx.Module):
     Attributes:
         score: asked where vectors do not say all.
         units: what a score of one is in; vectors and offsets are in these.
+        fused: whether inner products of few terms may be taken inside other loops,
+            each time with another rounding.
         queries: one side.
         keys: the other.
     """
@@ -68,6 +70,7 @@ class Pairs(eqx.Module):
     units: float = eqx.field(static=True)
     queries: QuerySide
     keys: KeySide
+    fused: bool = eqx.field(static=True, default=True)
 
     @property
     def exact(self) -> bool:
@@ -88,20 +91,29 @@ class Pairs(eqx.Module):
         """With so much more in each score of a key."""
         keys = self.keys
         keys = KeySide(keys.vectors, keys.offset + logs, keys.tokens)
-        return Pairs(self.score, self.units, self.queries, keys)
+        return Pairs(self.score, self.units, self.queries, keys, self.fused)
 
     def below(self, tops: Float[Array, " m"]) -> "Pairs":
         """With so much less in each score of a query."""
         queries = self.queries
         queries = QuerySide(queries.vectors, queries.offset - tops, queries.tokens)
-        return Pairs(self.score, self.units, queries, self.keys)
+        return Pairs(self.score, self.units, queries, self.keys, self.fused)
+
+    @property
+    def rounded(self) -> "Pairs":
+        """With each score rounded the same way wherever it is used."""
+        return Pairs(self.score, self.units, self.queries, self.keys, fused=False)
 
     def scores(self, some: QuerySide, few: KeySide) -> Float[Array, "keys queries"]:
         """The scores of a block, keys by queries."""
-        offsets = few.offset[:, None] + some.offset[None, :]
         if some.vectors is None or few.vectors is None:
-            return self.units * self.score(some.tokens, few.tokens).T + offsets
-        return _products(few.vectors, some.vectors) + offsets
+            own = self.units * self.score(some.tokens, few.tokens).T
+        else:
+            products = _products if self.fused else _rounded_products
+            own = products(few.vectors, some.vectors)
+        # In this order: a stabiliser is subtracted from a score that is rounded as it
+        # was when the largest was looked for, and leaves 0 of that one at any size.
+        return (own + few.offset[:, None]) + some.offset[None, :]
 
     def linked(self, link: Link, some: QuerySide, few: KeySide, values: Array) -> Array:
         """`values` times the linked scores of a block; 0 where excluded."""
@@ -192,6 +204,13 @@ def _products(k: Float[Array, "n k"], q: Float[Array, "k m"]) -> Float[Array, "n
         (k[:, i, None] * q[None, i] for i in range(1, k.shape[1])),
         k[:, 0, None] * q[None, 0],
     )
+
+
+def _rounded_products(k: Array, q: Array) -> Array:
+    # A product of one term would be taken inside other loops: two are not.
+    k = jnp.pad(k, [(0, 0), (0, max(0, 2 - k.shape[1]))])
+    q = jnp.pad(q, [(0, max(0, 2 - q.shape[0])), (0, 0)])
+    return _product(k, q)
 
 
 def _product(a: Array, b: Array) -> Array:
