@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 from typing_extensions import override
 
-from .linalg import HIGHEST
+from .linalg import HIGHEST, product
 from .tokens import Tokens
 
 
@@ -61,7 +61,8 @@ class Affine(AbstractAveragedField):
     def averages(
         self, mean: Float[Array, " d"], factor: Float[Array, "d r"]
     ) -> tuple[Float[Array, " d"], Float[Array, "d r"]]:
-        return self.linear @ mean + self.offset, self.linear @ factor
+        moved = product(self.linear, mean) + self.offset
+        return moved, product(self.linear, factor)
 
     @override
     def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
@@ -135,7 +136,8 @@ def image(
 ) -> AbstractField:
     """`value` after `field`, plus `offset`; affine if `field` is."""
     if isinstance(field, Affine):
-        return Affine(value @ field.linear, value @ field.offset + offset)
+        moved = product(value, field.offset) + offset
+        return Affine(product(value, field.linear), moved)
     return Image(value, offset, field)
 
 

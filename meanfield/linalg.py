@@ -38,6 +38,16 @@ def solve_positive(
     return jnp.stack(right)
 
 
+def product(a: Float[Array, "m k"], b: Float[Array, "k ..."]) -> Float[Array, "m ..."]:
+    """`a @ b`; of small matrices in plain arithmetic, for the same reasons."""
+    if not 0 < max(*a.shape, *b.shape) <= UNROLLED:
+        return jnp.matmul(a, b, precision=HIGHEST)
+    if b.ndim == 1:
+        return product(a, b[:, None])[:, 0]
+    terms = [a[:, k, None] * b[None, k] for k in range(a.shape[1])]
+    return sum(terms[1:], terms[0])
+
+
 def length(x: Float[Array, "..."]) -> Float[Array, ""]:
     """The Euclidean norm over all entries, which overflows only where an entry does."""
     largest = jnp.max(jnp.abs(x), initial=0)
@@ -47,18 +57,23 @@ def length(x: Float[Array, "..."]) -> Float[Array, ""]:
 
 
 def tilt(
-    factor: Float[Array, "d r"], B: Float[Array, "d d"], rhs: Float[Array, "d ..."]
+    factor: Float[Array, "d r"],
+    B: Float[Array, "d d"] | None,
+    rhs: Float[Array, "d ..."],
 ) -> Float[Array, "d ..."]:
     r"""$(\Sigma^{-1} + B)^{-1} u = Y (I + Y^\top B Y)^{-1} Y^\top u$, for any rank.
 
     `B` must be symmetric with $I + Y^\top B Y \succ 0$; otherwise the tilted Gaussian
-    has no mass and the result is NaN, as where it overflows.
+    has no mass and the result is NaN, as where it overflows. `None` is zero.
     """
+    if B is None:
+        return product(factor, product(factor.T, rhs))
     r = factor.shape[1]
-    gram = jnp.eye(r, dtype=factor.dtype) + factor.T @ B @ factor
-    inner = solve_positive(gram, factor.T @ rhs)
+    gram = product(product(factor.T, B), factor)
+    gram = gram + jnp.eye(r, dtype=factor.dtype)
+    inner = solve_positive(gram, product(factor.T, rhs))
     # An overflow would pass for an infinitely concentrated tilt, and a result of zero.
-    return factor @ jnp.where(jnp.all(jnp.isfinite(gram)), inner, jnp.nan)
+    return product(factor, jnp.where(jnp.all(jnp.isfinite(gram)), inner, jnp.nan))
 
 
 def eigh(S: Float[Array, "r r"]) -> tuple[Float[Array, " r"], Float[Array, "r r"]]:

@@ -113,8 +113,8 @@ def test_a_hundred_commuting_cases_end_as_they_must(
     assert np.array_equal(found.code, expected)
     error = np.abs(np.asarray(found.t_star) - t_star)[blows_up]
     assert np.all(error <= digits * t_star[blows_up])
-    # The law tells t_star from the last time seen, which is near it too.
-    assert np.median(error / t_star[blows_up]) <= digits / 100
+    # The law is as good as the steps: eps^0.6 is what one of them may miss.
+    assert np.median(error / t_star[blows_up]) <= np.finfo(dtype).eps ** 0.6 / 4
     assert np.all(error <= np.asarray(found.t_star_error)[blows_up])
     assert np.all(np.isnan(np.asarray(found.t_star)[~blows_up]))
 

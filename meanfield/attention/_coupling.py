@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from meanfield.errors import UnsupportedError
 from meanfield.fields import AbstractField, Affine, Convergence
-from meanfield.linalg import tilt
+from meanfield.linalg import product, tilt
 from meanfield.measures import Gaussian, Points
 from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot
 from meanfield.tokens import Tokens
@@ -70,17 +70,18 @@ class TiltedMean(AbstractField):
 def tilted_affine(
     mu: Gaussian,
     A: Float[Array, "d d"],
-    B: Float[Array, "d d"],
+    B: Float[Array, "d d"] | None,
     a: Float[Array, " d"],
 ) -> Affine:
     r"""The mean of a Gaussian tilted by $e^{y\cdot(Ax + a) - \frac12 y\cdot By}$.
 
     $L = P A$ and $b = \alpha + P(a - B\alpha)$ with $P = (\Sigma^{-1} + B)^{-1}$ taken
-    without inverses, so any rank of $\Sigma$, $A$ and $B$ will do.
+    without inverses, so any rank of $\Sigma$, $A$ and $B$ will do; `None` is $B = 0$.
 
     Source: castin2025, Lemmas 4.1 and 4.10; ERRATA C10 for what follows from them.
     """
-    shift = tilt(mu.factor, B, a - B @ mu.mean)
+    pull = a if B is None else a - product(B, mu.mean)
+    shift = tilt(mu.factor, B, pull)
     return Affine(tilt(mu.factor, B, A), mu.mean + shift)
 
 

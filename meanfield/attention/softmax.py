@@ -22,7 +22,8 @@ class Softmax(AbstractGaussianCoupling):
     @override
     def affine(self, score: AbstractQuadraticScore, mu: Gaussian) -> Affine:
         r"""$L = (I + \Sigma B)^{-1}\Sigma A$; castin2025, Lemmas 4.1 and 4.10."""
-        return tilted_affine(mu, score.A, score.B, score.a)
+        B = None if isinstance(score, Dot) else score.B
+        return tilted_affine(mu, score.A, B, score.a)
 
 
 @variant("softmax", "permutation", "orthogonal")

@@ -3,7 +3,7 @@ from ._courant import SAFETY as SAFETY
 from ._courant import cfl as cfl
 from ._doubt import Doubt as Doubt
 from ._doubt import doubt as doubt
-from ._ensemble import TOGETHER as TOGETHER
+from ._ensemble import abreast as abreast
 from ._ensemble import ensemble as ensemble
 from ._flow import flow as flow
 from ._flow import prepared as prepared

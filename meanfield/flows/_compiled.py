@@ -1,8 +1,8 @@
 """Compilation with the widest vectors of the machine, where it may be asked for."""
 
 import functools
-from collections.abc import Callable
-from typing import Any, Generic, ParamSpec, TypeVar
+from collections.abc import Callable, Hashable
+from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 import equinox as eqx
 import jax
@@ -53,6 +53,31 @@ def compiled(fn: Callable[P, R]) -> Compiled[P, R]:
     derivative or a `vmap`, this is part of a program that others compile.
     """
     return Compiled(fn)
+
+
+def outlined(fn: Callable[P, R]) -> Callable[P, R]:
+    """The shapes of what `fn` gives, traced once for arguments of the same shapes."""
+
+    @functools.partial(jax.jit, static_argnums=1)
+    def whole(arrays: Any, rest: tuple[Any, ...]) -> R:
+        leaves, structure = rest
+        args, kwargs = eqx.combine(arrays, jax.tree.unflatten(structure, leaves))
+        return cast(Any, fn)(*args, **kwargs)
+
+    @functools.wraps(fn)
+    def outline(*args: P.args, **kwargs: P.kwargs) -> R:
+        arrays, rest = eqx.partition((args, kwargs), eqx.is_array)
+        leaves, structure = jax.tree.flatten(rest)
+        return cast(R, whole.eval_shape(arrays, (tuple(leaves), structure)))
+
+    return outline
+
+
+def signature(tree: object) -> Hashable:
+    """What programs are compiled for: shapes of arrays, and all else."""
+    leaves, structure = jax.tree.flatten(tree)
+    shape = lambda leaf: (leaf.shape, leaf.dtype) if eqx.is_array(leaf) else leaf
+    return structure, tuple(map(shape, leaves))
 
 
 def _traced(tree: object) -> bool:

@@ -1,6 +1,7 @@
 """Many flows in one call, each with its own steps and its own ending."""
 
 import os
+from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
@@ -17,15 +18,17 @@ from meanfield.dynamics import AbstractDynamics
 from meanfield.errors import InvalidInputError
 from meanfield.measures import AbstractMeasure, EveryFace, Gaussian, Grid
 
-from ._compiled import compiled
+from ._compiled import compiled, signature
 from ._flow import Problem, Stop, integrated, prepared
 from ._noise import Noise, ready
 from ._stepping import AbstractStepping
 from ._trajectory import M, Trajectory
 
 # Gaussians that step side by side: enough to hide what a step costs besides its
-# arithmetic, few enough not to wait long for the slowest among them.
+# arithmetic, few enough not to wait long for the slowest among them. Measured: 256 in
+# the plane, 64 in eight dimensions.
 TOGETHER = 64
+NUMBERS = 1024  # in all their factors, if that allows more of them
 
 Axes = tuple[int | None, ...]
 Members = tuple[AbstractDynamics, AbstractMeasure, Noise, PRNGKey | None]
@@ -59,8 +62,8 @@ def ensemble(  # noqa: PLR0913 (as `flow`)
         ts: times of the frames, not decreasing, the same for all members.
         in_axes: as in `jax.vmap`, 0 or `None` for `dynamics` and for `mu0`: whether
             their arrays lead with the axis of members.
-        together: members in a block; by default 64 Gaussians, or one cloud of points,
-            whose sums over tokens fill the machine alone.
+        together: members in a block; by default 64 Gaussians, or more of few
+            dimensions, and one cloud of points, whose sums fill the machine alone.
         stepping: as in `flow`.
         stop: likewise.
         since: likewise.
@@ -79,7 +82,7 @@ def ensemble(  # noqa: PLR0913 (as `flow`)
     trees: Members = (dynamics, mu0, noise, key)
     axes = (*in_axes, _leads(noise and noise.kappa), _leads(key))
     n = _members(trees, axes)
-    size = together or (min(n, TOGETHER) if isinstance(mu0, Gaussian) else 1)
+    size = together or min(n, abreast(mu0))
     moves, mu, noisy, own = _taken(trees, axes, np.asarray(0))
     problem, times = prepared(
         moves,
@@ -101,11 +104,33 @@ def ensemble(  # noqa: PLR0913 (as `flow`)
         own = _taken(trees, axes, indices)
         return jax.block_until_ready(_block(problem, own, axes, times))
 
-    first_block = block(order[0])  # compiles, so that the others need not wait to
     with ThreadPoolExecutor(os.cpu_count()) as cores:
-        blocks = [first_block, *cores.map(block, order[1:])]
+        blocks = _first_alone(block, order, signature((problem, trees, size)), cores)
     join = lambda *leaves: jnp.asarray(np.concatenate(leaves)[:n])
     return jax.tree.map(join, *blocks)
+
+
+def abreast(mu0: AbstractMeasure) -> int:
+    """How many members like this one, or like those of a stack, step side by side."""
+    if not isinstance(mu0, Gaussian):
+        return 1
+    d, r = mu0.factor.shape[-2:]
+    return max(TOGETHER, NUMBERS // max(d * r, 1))
+
+
+_known: set[Hashable] = set()  # what blocks have been compiled for
+
+
+def _first_alone(
+    block: Callable[[np.ndarray], Trajectory],
+    order: np.ndarray,
+    program: Hashable,
+    cores: ThreadPoolExecutor,
+) -> list[Trajectory]:
+    """All blocks, on all cores; if none was compiled yet, the first compiles."""
+    first = [] if program in _known else [block(order[0])]
+    _known.add(program)
+    return [*first, *cores.map(block, order[len(first) :])]
 
 
 @compiled

@@ -10,12 +10,13 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from meanfield._array import float_array, is_concrete
-from meanfield._typing import Numbers, PRNGKey, SolverTime
+from meanfield._typing import Numbers, PRNGKey, SolverTime, Time
 from meanfield.dynamics import AbstractDynamics
 from meanfield.errors import InvalidInputError
+from meanfield.fields import Convergence
 from meanfield.measures import AbstractMeasure, Grid, Points
 
-from ._compiled import compiled
+from ._compiled import compiled, outlined
 from ._courant import cfl, check_stepping
 from ._growth import BlowUpTime, blow_up_time
 from ._noise import Noise, check_noise, drift, driven, ready, typed
@@ -157,16 +158,23 @@ def prepared(
     if isinstance(mu0, Grid):
         mu0 = probed(dynamics, mu0, times[0])
     mu0 = planned(dynamics, mu0, times[0])
-    field = lambda: dynamics.field(times[0], mu0)
-    convergence = eqx.filter_eval_shape(lambda: field().convergence)
-    eqx.filter_eval_shape(lambda: drift(noise, mu0, field()))
+    solved = _errors(dynamics, mu0, times[0], noise)
     noisy = noise is not None and isinstance(mu0, Points)
     laid = landing(steps, times, jumps) if noisy else steps.prepare(times, jumps)
     begun = times[0] if since is None else jnp.asarray(since, dtype)
-    watched = eqx.filter_eval_shape(lambda: interpolation_error(field(), mu0))
-    iterates = convergence is not None or watched is not None
+    iterates = any(error is not None for error in solved)
     problem = Problem(dynamics, mu0, laid, stops, begun, noise, key, iterates)
     return problem, times
+
+
+@outlined
+def _errors(
+    dynamics: AbstractDynamics, mu: AbstractMeasure, t: Time, noise: Noise
+) -> tuple[Convergence | None, Convergence | None]:
+    """How well a field is solved for and interpolated; refuses what does not fit."""
+    field = dynamics.field(t, mu)
+    drift(noise, mu, field)
+    return field.convergence, interpolation_error(field, mu)
 
 
 def integrated(

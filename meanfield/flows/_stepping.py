@@ -17,6 +17,7 @@ from meanfield._typing import SolverTime
 from meanfield.errors import InvalidInputError
 from meanfield.measures import AbstractMeasure
 
+from ._predictive import Predictive
 from ._ruled import AbstractRuledSteps
 
 MAX_STEPS = 100_000
@@ -104,10 +105,13 @@ class Adaptive(AbstractStepping):
         rtol = self.relative_error(ts.dtype)
         size = jax.lax.stop_gradient(mu0.norm(mu0.coordinates))
         scale = jnp.where(size > 0, size, 1)  # at the origin any unit is as good
-        inner = diffrax.PIDController(
-            rtol=rtol,
-            atol=rtol * scale / 10,
-            norm=lambda error: _step_error(mu0, error),
+        # Abstract fields of diffrax look like arguments to a type checker.
+        inner = Predictive(  # pyright: ignore[reportCallIssue]
+            controller=diffrax.PIDController(
+                rtol=rtol,
+                atol=rtol * scale / 10,
+                norm=lambda error: _step_error(mu0, error),
+            )
         )
         # The interpolant of Dopri8 is orders worse than its steps: land on the frames.
         frames = ts if isinstance(self.method, diffrax.Dopri8) else None

@@ -5,17 +5,16 @@ host callback, no second pass. It never changes an accepted step.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
 from typing_extensions import override
 
-from meanfield._typing import Scalar, SolverTime
+from meanfield._typing import SolverTime
 from meanfield.dynamics import AbstractDynamics
 from meanfield.fields import Convergence
 from meanfield.measures import AbstractMeasure
@@ -26,6 +25,7 @@ from ._noise import Noise, drift, splits
 from ._planning import interpolation_error
 from ._stop import AbstractStop, Seen
 from ._trajectory import Status
+from ._wrapping import AbstractWrapping
 
 
 class WatchState(NamedTuple):
@@ -53,7 +53,7 @@ class Attempt(NamedTuple):
     jump: Bool[Array, ""]
 
 
-class Watch(diffrax.AbstractAdaptiveStepSizeController[WatchState, None]):
+class Watch(AbstractWrapping[WatchState]):
     """Ends a flow at a blow-up, at a stop, unconverged, or not finite."""
 
     controller: diffrax.AbstractAdaptiveStepSizeController
@@ -63,30 +63,6 @@ class Watch(diffrax.AbstractAdaptiveStepSizeController[WatchState, None]):
     since: Float[Array, ""]
     stops: tuple[AbstractStop, ...]
     iterates: bool = eqx.field(static=True)
-
-    # diffrax declares these as fields; like its own wrappers, we pass them on.
-    @property
-    @override
-    def rtol(self) -> Scalar:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The tolerance of the wrapped controller, which implicit solvers read."""
-        return cast(Scalar, self.controller.rtol)
-
-    @property
-    @override
-    def atol(self) -> Scalar:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Likewise."""
-        return cast(Scalar, self.controller.atol)
-
-    @property
-    @override
-    def norm(self) -> Callable:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Likewise."""
-        return self.controller.norm
-
-    @override
-    def wrap(self, direction: int | Array | np.ndarray) -> "Watch":
-        wrapped = self.controller.wrap(direction)
-        return eqx.tree_at(lambda watch: watch.controller, self, wrapped)
 
     @override
     def init(

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from meanfield.dynamics import stacked
-from meanfield.flows import TOGETHER, Trajectory, ensemble, flow, unplanned
+from meanfield.flows import Trajectory, abreast, ensemble, flow, unplanned
 
 from ._build import Member, noise
 from ._measures import Arrays, frame_of, frames_of, still
@@ -112,11 +112,12 @@ def _advance_together(run: Run, ts: np.ndarray, end: int) -> list[Arrays]:
     """Moves members that share their dynamics; those that have ended stay."""
     pieces = [still(own.measure, len(ts)) for own in run.members]
     going = [i for i, outcome in enumerate(run.outcomes) if outcome.going]
+    measures = stacked([run.members[i].measure for i in going])
     trajectories = ensemble(
         run.members[0].dynamics,
-        stacked([run.members[i].measure for i in going]),
+        measures,
         ts,
-        together=min(TOGETHER, len(run.members)),  # one shape, however few go on
+        together=min(abreast(measures), len(run.members)),  # however few go on
         stepping=run.stepping,
         stop=run.stops,
         since=float(run.ts[0]),
