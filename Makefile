@@ -36,7 +36,7 @@ test-slow: setup
 
 # What does not depend on how sums are executed, for every way to execute them.
 test-reductions: setup
-	for how in dense blocked blocked:3; do \
+	for how in dense blocked blocked:3 chebyshev; do \
 	  MEANFIELD_TEST_REDUCTION=$$how $(BIN)/python -m pytest -n 2 --dist loadfile \
 	    tests/test_attention.py tests/test_clock.py tests/test_dynamics.py \
 	    tests/test_energies.py tests/test_energies_flows.py tests/test_flow.py \

@@ -1,5 +1,6 @@
 """Timing a job, in the process that does it alone."""
 
+import gc
 import statistics
 import time
 from typing import Any, NamedTuple
@@ -26,6 +27,7 @@ def measured(job: Job, scale: float = 1.0) -> dict[str, Any]:
     Seconds are medians, multiplied by `scale`; `compile_seconds` is what the first run
     takes longer, `memory` the growth of the peak over all runs, in MB.
     """
+    gc.collect()  # what it frees on the way would hide what the job takes
     forget_peak()
     before = job.usage.peak()
     first = [_once(job, job.usage) for _ in range(job.warmups)]

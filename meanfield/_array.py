@@ -43,4 +43,4 @@ def _from_host(name: str, value: Numbers) -> Array:
             f"`{name}` is float64 but JAX would round it to float32; write "
             '`jax.config.update("jax_enable_x64", True)` before making any array.'
         )
-    return jnp.asarray(host)
+    return jax.device_put(host)  # `asarray` would compile a program for each shape

@@ -8,6 +8,7 @@ import abc
 from collections.abc import Callable
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
@@ -100,7 +101,7 @@ class AbstractQuadraticScore(AbstractScore):
     @property
     def dimension(self) -> int:
         """The dimension of the tokens it compares."""
-        return self.a.shape[-1]
+        return jax.eval_shape(lambda: self.a).shape[-1]
 
 
 class Dot(AbstractQuadraticScore):
@@ -250,11 +251,16 @@ class SquaredDistance(AbstractQuadraticScore):
         return Dot(self.Q, self.K, self.epsilon / 2)
 
 
+def causal(query: Float[Array, "..."], key: Float[Array, "..."]) -> Bool[Array, "..."]:
+    """A token sees those at its own position and before."""
+    return key <= query
+
+
 class Masked(AbstractScore):
     r"""`score` where `mask(s_query, s_key)` holds, $-\infty$ elsewhere.
 
     The mask is a predicate on positions, broadcast over its arguments; see
-    `meanfield.dynamics.causal`. Both sides must carry positions.
+    `causal`. Both sides must carry positions.
     """
 
     score: AbstractScore
@@ -267,12 +273,22 @@ class Masked(AbstractScore):
 
     def allowed(self, queries: Tokens, keys: Tokens) -> Bool[Array, "m n"]:
         """Where the mask holds."""
-        if queries.position is None or keys.position is None:
-            raise InvalidInputError(
-                "A mask compares positions, and these tokens have none; build them as "
-                "`Tokens(x, position)` with positions in [0, 1]."
-            )
-        return self.mask(queries.position[:, None], keys.position[None, :])
+        query, key = positions(queries), positions(keys)
+        return self.mask(query[:, None], key[None, :])
+
+
+def positions(tokens: Tokens) -> Float[Array, " n"]:
+    """The positions that a mask compares.
+
+    Raises:
+        InvalidInputError: if there are none.
+    """
+    if tokens.position is None:
+        raise InvalidInputError(
+            "A mask compares positions, and these tokens have none; build them as "
+            "`Tokens(x, position)` with positions in [0, 1]."
+        )
+    return tokens.position
 
 
 class Transposed(AbstractScore):

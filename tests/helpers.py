@@ -11,12 +11,24 @@ from reference import Parameters
 
 from meanfield._typing import Numbers
 from meanfield.attention import Attention, attentions
-from meanfield.measures import AbstractReduction, Blocked, Dense, Gaussian, Points
+from meanfield.measures import (
+    AbstractReduction,
+    Blocked,
+    Chebyshev,
+    Dense,
+    Gaussian,
+    Points,
+)
 from meanfield.reproduce import Experiment, Findings, caption_of
 from meanfield.tokens import Tokens
 
 # How sums are executed where a test does not care: `make test-reductions` has each.
-REDUCTIONS = {"dense": Dense(), "blocked": Blocked(), "blocked:3": Blocked(3)}
+REDUCTIONS = {
+    "dense": Dense(),
+    "blocked": Blocked(),
+    "blocked:3": Blocked(3),
+    "chebyshev": Chebyshev(),
+}
 REDUCTION = REDUCTIONS[os.environ.get("MEANFIELD_TEST_REDUCTION", "dense")]
 
 

@@ -85,6 +85,15 @@ def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
     assert "/jax/compilation_cache/cache_misses" not in counts
 
 
+def test_a_small_run_compiles_few_programs(tmp_path: Path) -> None:
+    """Each costs a fiftieth of a second, which is most of what a small run takes."""
+    cache = tmp_path / "cache"
+    done = python(MAIN, "simulate", "--n", "30", "--d", "2", "--t", "0.2", cache=cache)
+    assert done.returncode == 0
+    compiled = (cache / "meanfield" / "compiled").glob("*-cache")
+    assert len(list(compiled)) <= 20
+
+
 def test_a_plugin_brings_its_own_attention(tmp_path: Path) -> None:
     """Scores of zero move every token like the mean, which grows like $e^t$."""
     (tmp_path / "mine.py").write_text(

@@ -9,7 +9,7 @@ from jaxtyping import Array
 from meanfield.attention import Attention, Softmax, attentions
 from meanfield.dynamics import Layers, stacked
 from meanfield.errors import SimulationFailed
-from meanfield.flows import Status, Trajectory, flow
+from meanfield.flows import Status, Trajectory, adaptive, flow
 from meanfield.measures import Gaussian, Points
 from meanfield.scores import Dot
 
@@ -140,6 +140,22 @@ def test_l2_with_a_singular_key_matrix_blows_up_at_three():
     for i, t in ((1, 1.5), (2, 2.7)):
         covariance = trajectory.at(i).covariance
         assert abs(covariance[0, 1] - 1 / (2 - 2 * t / 3)) < 1e-6
+
+
+@pytest.mark.parametrize("rtol", [1e-6, None])
+def test_few_steps_before_a_blow_up_are_rejected(rtol: float | None):
+    """Errors alone reject one step for each that is kept; their trend does not."""
+    steps = adaptive(rtol=rtol)
+    flown = flow(one_dimensional(1.0, 1.0), spread(2.0), [0.0, 10.0], stepping=steps)
+    assert flown.status == Status.BLOW_UP
+    assert flown.n_rejected <= 0.15 * flown.n_accepted
+
+
+def test_a_token_at_rest_takes_ever_longer_steps():
+    """Where errors are zero there is no trend."""
+    flown = flow(one_dimensional(1.0, 1.0), Points.uniform([[0.0]]), [0.0, 1e9])
+    assert flown.status == Status.FINISHED
+    assert flown.n_accepted <= 30
 
 
 def test_a_jump_to_fast_layers_is_not_a_blow_up():

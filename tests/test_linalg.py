@@ -11,6 +11,7 @@ from scipy.linalg import solve_sylvester
 from meanfield.linalg import (
     entropic_shrinkage,
     length,
+    product,
     psd_sqrt,
     sqrt_one_plus_four,
     sylvester,
@@ -34,6 +35,19 @@ def test_length_is_the_norm_and_does_not_overflow():
     assert float(length(jnp.zeros(0))) == 0
     assert np.isinf(length(jnp.array([1.0, -np.inf])))
     assert np.isnan(length(jnp.array([1.0, np.nan])))
+
+
+@pytest.mark.parametrize(
+    "shape", [(1, 1, 1), (2, 3, 4), (4, 4, 4), (2, 5, 2), (0, 2, 3)]
+)
+def test_products_are_those_of_numpy(
+    shape: tuple[int, int, int], rng: np.random.Generator
+):
+    """Written out up to four rows, a call beyond; of vectors too."""
+    m, k, n = shape
+    a, b = rng.normal(size=(m, k)), rng.normal(size=(k, n))
+    assert_close(product(jnp.asarray(a), jnp.asarray(b)), a @ b)
+    assert_close(product(jnp.asarray(a), jnp.asarray(b[:, 0])), a @ b[:, 0])
 
 
 @pytest.mark.parametrize("r", [1, 2, 3, 5])

@@ -4,7 +4,9 @@ import contextlib
 from collections.abc import Callable
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 from typing_extensions import override
 
@@ -53,7 +55,7 @@ class Attention(AbstractDynamics):
         self.coupling = coupling
         self.value = _square(value)
         d = self.value.shape[0]
-        zero = jnp.zeros(d, self.value.dtype)
+        zero = jax.device_put(np.zeros(d, self.value.dtype))
         self.offset = zero if offset is None else float_array("offset", offset)
         if self.offset.shape != (d,):
             raise InvalidInputError(
@@ -70,7 +72,7 @@ class Attention(AbstractDynamics):
     @property
     @override
     def jumps(self) -> Float[Array, " k"]:
-        return jnp.zeros(0, self.value.dtype)
+        return jax.device_put(np.zeros(0, self.value.dtype))
 
     @override
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:

@@ -1,5 +1,7 @@
 """The command line: names and numbers in, tables and files out; no mathematics."""
 
+import atexit
+import gc
 import sys
 import traceback
 from collections.abc import Sequence
@@ -70,6 +72,10 @@ for _name, (_target, _help) in COMMANDS.items():
     app.command(f"meanfield.cli.{_target}", name=_name, help=_help)
 
 
+# Objects between two collections: tracing makes many, and next to no garbage.
+SELDOM = 100_000
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line and exits with a code that says how it went.
 
@@ -77,6 +83,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     verification failed, 7 store damaged, 130 and 143 interrupted.
     """
     tokens = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments is None:  # the process is ours, and short
+        gc.set_threshold(SELDOM)
+        atexit.register(gc.freeze)  # else the interpreter looks at all once more
     debug = "--debug" in tokens
     if not debug:
         sys.excepthook = _one_line

@@ -1,3 +1,5 @@
+from meanfield.scores import causal as causal
+
 from ._dynamics import AbstractDynamics as AbstractDynamics
 from .clock import LogTime as LogTime
 from .combine import Heads as Heads
@@ -8,7 +10,6 @@ from .depth import Layers as Layers
 from .drift import Drift as Drift
 from .prefix import Prefix as Prefix
 from .prefix import Window as Window
-from .prefix import causal as causal
 from .prefix import masks as masks
 from .projected import Projected as Projected
 from .projected import ProjectedField as ProjectedField

@@ -13,6 +13,7 @@ from meanfield._typing import Time
 from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.fields import AbstractField, Convergence, worst
 from meanfield.measures import AbstractMeasure, Grid, Points
+from meanfield.scores import causal
 from meanfield.tokens import Tokens
 
 from ._dynamics import AbstractDynamics
@@ -21,10 +22,7 @@ Mask = Callable[[Array, Array], Bool[Array, "..."]]
 masks: Registry[Mask] = Registry("mask")
 
 
-@masks.register("causal")
-def causal(query: Float[Array, "..."], key: Float[Array, "..."]) -> Bool[Array, "..."]:
-    """A token sees those at its own position and before."""
-    return key <= query
+masks.register("causal")(causal)
 
 
 class Window(eqx.Module):

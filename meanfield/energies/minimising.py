@@ -5,7 +5,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from scipy.optimize import minimize
 
 from meanfield._array import float_array
 from meanfield._typing import Numbers
@@ -85,6 +84,8 @@ class _Step(eqx.Module):
 
 def _minimiser(problem: _Step) -> Float[Array, " p"]:
     """Trust regions down to where values are rounding, then Newton on the slope."""
+    from scipy.optimize import minimize  # slow to load, and seldom needed
+
     d, dtype = problem.start.mean.shape[0], problem.start.mean.dtype
     value = lambda x: _value(problem, jnp.asarray(x, dtype))
     slope = lambda x: np.asarray(_slope(problem, jnp.asarray(x, dtype)), float)

@@ -6,7 +6,6 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 
 from meanfield._array import is_concrete
 
@@ -82,4 +81,4 @@ def signature(tree: object) -> Hashable:
 
 def _traced(tree: object) -> bool:
     leaves = (leaf for leaf in jax.tree.leaves(tree) if isinstance(leaf, jax.Array))
-    return not all(map(is_concrete, leaves)) or not is_concrete(jnp.zeros(()))
+    return not all(map(is_concrete, leaves)) or not is_concrete(jax.device_put(0.0))

@@ -151,17 +151,18 @@ def prepared(
     with jax.ensure_compile_time_eval():  # numbers known now stay so inside a `jit`
         times, jumps = _increasing(ts).astype(dtype), dynamics.jumps
         mu0 = ready(noise, mu0, times)
+    start = jax.device_put(np.asarray(times)[0]) if is_concrete(times) else times[0]
     stops = stop if isinstance(stop, tuple) else (() if stop is None else (stop,))
     steps = stepping or default_stepping(mu0, noise)
     check_stepping(steps, mu0)
     check_noise(noise, mu0, key, steps, stops)
     if isinstance(mu0, Grid):
-        mu0 = probed(dynamics, mu0, times[0])
-    mu0 = planned(dynamics, mu0, times[0])
-    solved = _errors(dynamics, mu0, times[0], noise)
+        mu0 = probed(dynamics, mu0, start)
+    mu0 = planned(dynamics, mu0, start)
+    solved = _errors(dynamics, mu0, start, noise)
     noisy = noise is not None and isinstance(mu0, Points)
     laid = landing(steps, times, jumps) if noisy else steps.prepare(times, jumps)
-    begun = times[0] if since is None else jnp.asarray(since, dtype)
+    begun = start if since is None else jnp.asarray(since, dtype)
     iterates = any(error is not None for error in solved)
     problem = Problem(dynamics, mu0, laid, stops, begun, noise, key, iterates)
     return problem, times

@@ -137,8 +137,8 @@ class _Search(NamedTuple):
         return None
 
     def narrowed(self, counts: tuple[int, ...]) -> tuple[int, ...]:
-        """The same with fewer nodes along the narrower axes, where those do."""
-        for axis in range(1, len(counts)):
+        """The same with fewer nodes along each axis, where those do."""
+        for axis in range(len(counts)):
             for rung in reversed([r for r in RUNGS if r < counts[axis]]):
                 fewer = (*counts[:axis], rung, *counts[axis + 1 :])
                 if self.error(fewer) > 1:
@@ -165,7 +165,7 @@ def _factor(error: float, mu: Points) -> float:
     assert isinstance(mu.reduction, Chebyshev)
     asked = math.log(mu.reduction.tolerance * MARGIN)
     reached = asked + math.log(error) if math.isfinite(error) else 0.0
-    return min(asked / min(reached, math.log(0.5)), 3.0)
+    return min(asked / min(reached, math.log(0.5)), 2.0)
 
 
 def _grown(counts: tuple[int, ...], factor: float) -> tuple[int, ...] | None:
@@ -188,22 +188,28 @@ def _with(mu: Points, counts: tuple[int, ...] | None) -> Points:
 def _probed(mu: Points) -> Points:
     """The measure with the tokens to look at: the farthest out, and some evenly."""
     assert isinstance(mu.reduction, Chebyshev)
-    probes = jnp.asarray(_farthest_and_even(mu, PROBES))
+    probes = jnp.asarray(np.concatenate(_farthest_and_even(mu, PROBES)))
     own = mu.reduction
     reduction = Chebyshev(own.tolerance, own.counts, probes, own.otherwise)
     return Points(mu.tokens, mu.log_weights, reduction)
 
 
 def _sampled(mu: Points) -> Points:
-    """At most `SAMPLE` tokens, those farthest out among them."""
+    """At most `SAMPLE` tokens: the farthest out, and some that stand for the rest."""
     if mu.tokens.n <= SAMPLE:
         return _probed(mu)
-    kept = _farthest_and_even(mu, SAMPLE)
+    far, even = _farthest_and_even(mu, SAMPLE)
+    kept = np.concatenate([far, even])
+    shares = np.ones(len(kept))
+    shares[len(far) :] = (mu.tokens.n - len(far)) / len(even)
     tokens, logs = jax.tree.map(lambda leaf: leaf[kept], (mu.tokens, mu.log_weights))
+    logs = logs + jnp.asarray(np.log(shares), logs.dtype)
     return _probed(Points(tokens, logs, mu.reduction))
 
 
-def _farthest_and_even(mu: Points, count: int) -> Int[np.ndarray, " p"]:
+def _farthest_and_even(
+    mu: Points, count: int
+) -> tuple[Int[np.ndarray, " f"], Int[np.ndarray, " e"]]:
     """Half of them the farthest from the mean, in standard deviations along axes."""
     x = np.asarray(mu.tokens.x)
     centred = x - np.mean(x, axis=0)
@@ -213,4 +219,4 @@ def _farthest_and_even(mu: Points, count: int) -> Int[np.ndarray, " p"]:
     half = min(count // 2, len(x))
     far = np.argpartition(-radius, half - 1)[:half] if half else np.zeros(0, int)
     even = np.linspace(0, len(x) - 1, count - half).astype(int)
-    return np.unique(np.concatenate([far, even]))
+    return np.sort(far), np.setdiff1d(even, far)

@@ -2,7 +2,6 @@ from ._boxes import AbstractBox as AbstractBox
 from ._boxes import AffineBox as AffineBox
 from ._boxes import FixedBox as FixedBox
 from ._boxes import ScaledBox as ScaledBox
-from ._chebyshev import LARGEST as LARGEST
 from ._chebyshev import Chebyshev as Chebyshev
 from ._chebyshev import exactly as exactly
 from ._gaussian import Gaussian as Gaussian
@@ -15,6 +14,7 @@ from ._grid_checks import MISSING as MISSING
 from ._grid_checks import check_edges as check_edges
 from ._grid_checks import roughness as roughness
 from ._measure import AbstractMeasure as AbstractMeasure
+from ._nodes import LARGEST as LARGEST
 from ._points import Points as Points
 from ._probes import AbstractProbe as AbstractProbe
 from ._probes import EveryFace as EveryFace

@@ -1,5 +1,6 @@
 """A Gaussian, carried by its mean and a factor of its covariance."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -45,7 +46,7 @@ class Gaussian(AbstractMeasure):
             )
         if is_concrete(Sigma):
             _check_positive(np.asarray(Sigma))
-        return cls(alpha, psd_sqrt((Sigma + Sigma.T) / 2))
+        return cls(alpha, _root(Sigma))
 
     @property
     def covariance(self) -> Float[Array, "d d"]:
@@ -89,6 +90,11 @@ class Gaussian(AbstractMeasure):
     def error_norm(self, error: tuple[Array, Array]) -> Float[Array, ""]:
         """The same norm: all of a Gaussian counts."""
         return self.norm(error)
+
+
+@jax.jit
+def _root(Sigma: Float[Array, "d d"]) -> Float[Array, "d d"]:
+    return psd_sqrt((Sigma + Sigma.T) / 2)
 
 
 def _check_positive(Sigma: np.ndarray) -> None:

@@ -79,7 +79,7 @@ class Points(AbstractMeasure):
                 "`weights` must be non-negative and not all zero; the smallest is "
                 f"{host.min():g}."
             )
-        return cls(tokens, jnp.log(w) - jnp.log(jnp.sum(w)), reduction)
+        return cls(tokens, _log_shares(w), reduction)
 
     @property
     def weights(self) -> Float[Array, " n"]:
@@ -196,6 +196,11 @@ class Points(AbstractMeasure):
     def _keys(self, potential: Array | None, values: Array) -> Keys:
         g = 0 if potential is None else potential
         return Keys(self.counted, self.log_weights + g, values)
+
+
+@jax.jit
+def _log_shares(weights: Float[Array, " n"]) -> Float[Array, " n"]:
+    return jnp.log(weights) - jnp.log(jnp.sum(weights))
 
 
 def _tokens(x: Numbers, position: Numbers | None) -> Tokens:

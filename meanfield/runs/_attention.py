@@ -3,7 +3,9 @@
 import inspect
 import math
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from meanfield.attention import (
@@ -119,7 +121,7 @@ def parameters(
     V = square(f"{prefix}V", spec.V, d, draw)
     if spec.Q is None or spec.K is None:
         A = square(f"{prefix}A", 1.0 if spec.A is None else spec.A, d, draw)
-        return A, jnp.eye(d), V
+        return A, jax.device_put(np.eye(d)), V
     Q = matrix(f"{prefix}Q", spec.Q, (d, d), draw)
     K = matrix(f"{prefix}K", spec.K, (d, d), draw)
     if Q.shape != K.shape:

@@ -239,7 +239,7 @@ def _tokens_of_file(spec: RunSpec) -> Points | None:
     """Tokens that a file brings, if one does."""
     if not spec.init.startswith("@"):
         return None
-    return _points(spec, jnp.asarray(_tokens_from(spec.init[1:])))
+    return _points(spec, jax.device_put(_tokens_from(spec.init[1:])))
 
 
 def _start(spec: RunSpec, d: int, draw: Draw) -> AbstractMeasure:
@@ -253,7 +253,12 @@ def _start(spec: RunSpec, d: int, draw: Draw) -> AbstractMeasure:
     if spec.measure == "gaussian" and spec.init == "gaussian":
         return frame
     cloud = clouds[spec.init](spec.n, d, key=draw.key("init"))
-    return as_measure(spec, _points(spec, frame.mean[None, :] + cloud @ frame.factor.T))
+    return as_measure(spec, _points(spec, _spread(frame, cloud)))
+
+
+@jax.jit
+def _spread(frame: Gaussian, cloud: Float[Array, "n d"]) -> Float[Array, "n d"]:
+    return frame.mean[None, :] + cloud @ frame.factor.T
 
 
 def _words(spec: RunSpec) -> AbstractMeasure:
@@ -267,11 +272,9 @@ def _words(spec: RunSpec) -> AbstractMeasure:
 def _points(spec: RunSpec, x: Array) -> Points:
     """Tokens with the weights of a spec, their positions in order."""
     n = x.shape[0]
-    weights = (
-        jnp.ones(n) if spec.weights is None else vector("weights", spec.weights, n)
-    )
-    position = jnp.arange(1, n + 1) / n
-    return weighted(spec, x, weights, position)
+    weights = np.ones(n) if spec.weights is None else vector("weights", spec.weights, n)
+    position = np.arange(1, n + 1) / n
+    return weighted(spec, x, *jax.device_put((weights, position)))
 
 
 def _tokens_from(path: str) -> np.ndarray:

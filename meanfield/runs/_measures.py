@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -59,10 +60,11 @@ def coordinates_of(
     mu: AbstractMeasure, frames: Mapping[str, np.ndarray]
 ) -> PyTree[Array]:
     """What `frames_of` named, as coordinates of a measure of the kind of `mu`."""
-    parts = [jnp.asarray(frames[name]) for name in MOVING[kind_of(mu)]]
+    parts = [frames[name] for name in MOVING[kind_of(mu)]]
     if isinstance(mu, Grid) and mu.position is None:
-        parts[0] = jnp.expand_dims(parts[0], -1 - mu.dimension)
-    return jax.tree.unflatten(jax.tree.structure(mu.coordinates), parts)
+        parts[0] = np.expand_dims(parts[0], -1 - mu.dimension)
+    where = jax.tree.structure(mu.coordinates)
+    return jax.tree.unflatten(where, jax.device_put(parts))
 
 
 def kind_of(mu: AbstractMeasure) -> str:
@@ -87,7 +89,8 @@ def static_of(mu: AbstractMeasure) -> Arrays:
     """What does not move."""
     if isinstance(mu, Points):
         position = np.asarray(mu.tokens.position)
-        return {"weight": np.asarray(mu.weights), "position": position}
+        weights = np.exp(np.asarray(mu.log_weights))
+        return {"weight": weights, "position": position}
     if not isinstance(mu, Grid):
         return {}
     edges: Arrays = {
@@ -114,7 +117,7 @@ def restored(
     """The measure of a stored frame; the same arrays give the same bits."""
     kind = kind_in(frame)
     if kind == "gaussian":
-        return Gaussian(jnp.asarray(frame["mean"]), jnp.asarray(frame["factor"]))
+        return Gaussian(*jax.device_put((frame["mean"], frame["factor"])))
     if kind == "grid":
         return _restored_grid(spec, frame, static)
     return weighted(spec, frame["x"], static["weight"], static["position"])
@@ -220,7 +223,13 @@ def _positive(text: str) -> float | None:
 def moments_of(mu: AbstractMeasure) -> tuple[np.ndarray, np.ndarray]:
     """Mean and covariance."""
     assert isinstance(mu, Gaussian | Points | Grid)
-    return np.asarray(mu.mean), np.asarray(mu.covariance)
+    mean, covariance = _moments(mu)
+    return np.asarray(mean), np.asarray(covariance)
+
+
+@eqx.filter_jit
+def _moments(mu: Gaussian | Points | Grid) -> tuple[Array, Array]:
+    return mu.mean, mu.covariance
 
 
 def largest_eigenvalue(mu: AbstractMeasure) -> float:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TypeVar
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
@@ -27,11 +26,15 @@ class Draw:
     """
 
     def __init__(self, seed: int, index: int = 0) -> None:
-        self._root = jax.random.fold_in(jax.random.key(seed), index)
+        self._root = _folded(jax.random.key(seed), index)
 
     def key(self, name: str) -> Key[Array, ""]:
         """The key of the draw called `name`."""
-        return jax.random.fold_in(self._root, zlib.crc32(name.encode()))
+        return _folded(self._root, zlib.crc32(name.encode()))
+
+
+# One program for all draws.
+_folded = jax.jit(jax.random.fold_in)
 
 
 def embedded(spec: RunSpec) -> RunSpec:
@@ -71,13 +74,13 @@ def matrix(name: str, value: Matrix, shape: tuple[int, int], draw: Draw) -> Arra
         return _law(name, value, shape, draw)
     array = read_array(value[1:]) if isinstance(value, str) else np.array(value, float)
     if array.ndim == 0:
-        return float(array) * jnp.eye(*shape)
+        array = float(array) * np.eye(*shape)
     if array.ndim != 2 or array.shape[1] != shape[1]:
         raise InvalidInputError(
             f"`{name}` must be a matrix with {shape[1]} columns, a list for each row; "
             f"got shape {array.shape}."
         )
-    return jnp.asarray(array)
+    return jax.device_put(array)
 
 
 def square(name: str, value: Matrix, d: int, draw: Draw) -> Array:
@@ -108,9 +111,9 @@ def vector(name: str, value: Matrix, size: int) -> Array:
         )
     array = read_array(value[1:]) if isinstance(value, str) else np.array(value, float)
     if array.ndim == 0:
-        return jnp.full(size, float(array))
+        array = np.full(size, float(array))
     if array.size == size == max(array.shape):  # a row or a column of a CSV file too
-        return jnp.asarray(array.reshape(size))
+        return jax.device_put(array.reshape(size))
     raise InvalidInputError(
         f"`{name}` must hold {size} numbers; got shape {array.shape}."
     )

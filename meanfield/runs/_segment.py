@@ -10,7 +10,7 @@ from meanfield.dynamics import stacked
 from meanfield.flows import Trajectory, abreast, ensemble, flow, unplanned
 
 from ._build import Member, noise
-from ._measures import Arrays, frame_of, frames_of, still
+from ._measures import Arrays, coordinates_of, frame_of, frames_of, still
 from ._observe import observables
 from ._parameters import Draw
 from ._plan import sums_of
@@ -134,12 +134,14 @@ def _arrived(run: Run, index: int, trajectory: Trajectory, end: int) -> Arrays:
     """The frames of a member, which is then where the segment ends."""
     own, before = run.members[index], run.outcomes[index]
     after = before.after(trajectory, float(run.ts[-1]))
+    frames = frames_of(own.measure, trajectory.coordinates)
     # Going on starts from the stored frame, and from nothing that the flow chose for
     # itself on the way, so that a resumed run has the same bits.
-    arrived = trajectory.at(end) if after.going else trajectory.final
-    measure = unplanned(own.measure).at(arrived.coordinates)
+    stored = {name: array[end] for name, array in frames.items()}
+    arrived = coordinates_of(own.measure, stored) if after.going else trajectory.last
+    measure = unplanned(own.measure).at(arrived)
     if index == 0:
         run.sums = sums_of(trajectory.start)
     run.outcomes[index] = after
     run.members[index] = Member(own.dynamics, measure)
-    return frames_of(own.measure, trajectory.coordinates)
+    return frames
