@@ -4,6 +4,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy  # its parts load when they are asked for
 from jaxtyping import Array, Float
 
 from meanfield._array import float_array
@@ -84,15 +85,13 @@ class _Step(eqx.Module):
 
 def _minimiser(problem: _Step) -> Float[Array, " p"]:
     """Trust regions down to where values are rounding, then Newton on the slope."""
-    from scipy.optimize import minimize  # slow to load, and seldom needed
-
     d, dtype = problem.start.mean.shape[0], problem.start.mean.dtype
     value = lambda x: _value(problem, jnp.asarray(x, dtype))
     slope = lambda x: np.asarray(_slope(problem, jnp.asarray(x, dtype)), float)
     curvature = lambda x: np.asarray(_curvature(problem, jnp.asarray(x, dtype)), float)
     origin = np.zeros(d + d * (d + 1) // 2)
     steepness = np.linalg.norm(slope(origin))
-    found = minimize(
+    found = scipy.optimize.minimize(
         lambda x: _or_infinite(float(value(x))),
         origin,
         jac=slope,

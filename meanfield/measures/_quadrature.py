@@ -6,8 +6,8 @@ from typing import NamedTuple
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jaxtyping import Array, Float
-from scipy.special import roots_genlaguerre
 from typing_extensions import override
 
 from meanfield.errors import InvalidInputError
@@ -94,7 +94,7 @@ class Rotated(AbstractRule):
 
     @override
     def nodes(self, r: int) -> StandardNodes:
-        halves, masses = roots_genlaguerre(2, r / 2 - 1)
+        halves, masses = scipy.special.roots_genlaguerre(2, r / 2 - 1)
         radii, masses = np.sqrt(2 * halves), masses / np.sum(masses)
         rng = np.random.default_rng(self.seed)
         rotations = [_rotation(rng, r) for _ in range(-(-self.at_least // (4 * r)))]

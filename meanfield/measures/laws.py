@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
+import scipy
 from jaxtyping import Float
-from scipy.special import gammaln, ive
 
 from meanfield._registry import Registry
 from meanfield._typing import PRNGKey
@@ -50,7 +50,7 @@ def gaussian(d: int, *, key: PRNGKey) -> Law:
 def ball(d: int, *, key: PRNGKey) -> Law:
     """The uniform density on the unit ball."""
     del key
-    volume = np.exp(d / 2 * np.log(np.pi) - gammaln(d / 2 + 1))
+    volume = np.exp(d / 2 * np.log(np.pi) - scipy.special.gammaln(d / 2 + 1))
     density = lambda x: (np.sum(x**2, axis=1) < 1) / volume
     return Law(density, np.zeros(d), np.eye(d) / (d + 2), 2 * np.sqrt(d + 2))
 
@@ -64,7 +64,9 @@ def ring(d: int, *, key: PRNGKey) -> Law:
     def density(x: np.ndarray) -> np.ndarray:
         r = np.hypot(x[:, 0], x[:, 1])
         bell = np.exp(-((r - 1) ** 2) / (2 * BLUR_RING**2))
-        return bell * ive(0, r / BLUR_RING**2) / (2 * np.pi * BLUR_RING**2)
+        return (
+            bell * scipy.special.ive(0, r / BLUR_RING**2) / (2 * np.pi * BLUR_RING**2)
+        )
 
     covariance = (0.5 + BLUR_RING**2) * np.eye(2)
     return Law(density, np.zeros(2), covariance, 2.5)

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jaxtyping import Float
-from scipy.special import ndtr
 
 from meanfield.errors import InvalidInputError
 from meanfield.measures import (
@@ -122,7 +122,7 @@ def tokens_on_grid(spec: RunSpec, points: Points) -> Grid:
     blur = b / np.sqrt(1 + b**2) * deviation
     # The mass of each kernel in each interval of an axis; a product gives the cells.
     parts = [
-        np.diff(ndtr((e[:, None] - drawn[:, k]) / blur[k]), axis=0)
+        np.diff(scipy.special.ndtr((e[:, None] - drawn[:, k]) / blur[k]), axis=0)
         for k, e in enumerate(frame.edges)
     ]
     masses = parts[0] @ shares if len(parts) == 1 else (parts[0] * shares) @ parts[1].T
