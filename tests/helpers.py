@@ -27,7 +27,7 @@ REDUCTIONS = {
     "dense": Dense(),
     "blocked": Blocked(),
     "blocked:3": Blocked(3),
-    "chebyshev": Chebyshev(),
+    "chebyshev": Chebyshev(1e-14),
 }
 REDUCTION = REDUCTIONS[os.environ.get("MEANFIELD_TEST_REDUCTION", "dense")]
 

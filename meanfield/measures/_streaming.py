@@ -197,6 +197,7 @@ def _over_blocks(
     return jnp.moveaxis(found, 0, 1).reshape(found.shape[1], -1)[:, :m]
 
 
+@jax.custom_jvp
 def _products(k: Float[Array, "n k"], q: Float[Array, "k m"]) -> Float[Array, "n m"]:
     if k.shape[1] > FUSED:
         return _product(k, q)
@@ -204,6 +205,18 @@ def _products(k: Float[Array, "n k"], q: Float[Array, "k m"]) -> Float[Array, "n
         (k[:, i, None] * q[None, i] for i in range(1, k.shape[1])),
         k[:, 0, None] * q[None, 0],
     )
+
+
+@_products.defjvp
+def _products_jvp(primals: tuple, tangents: tuple) -> tuple:
+    # Derivatives are one pass over a block each. The barrier keeps the transpose of
+    # the keys what it is: without, the compiler would multiply by a strided matrix.
+    (k, q), (dk, dq) = primals, tangents
+    rows = jax.lax.optimization_barrier(k.T)
+    by_query = jax.lax.dot_general(
+        rows, dq, (((0,), (0,)), ((), ())), precision=HIGHEST
+    )
+    return _products(k, q), _product(dk, q) + by_query
 
 
 def _rounded_products(k: Array, q: Array) -> Array:
