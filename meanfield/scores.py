@@ -11,7 +11,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 from typing_extensions import override
 
 from ._array import float_array, is_concrete
@@ -275,6 +275,15 @@ class Masked(AbstractScore):
         """Where the mask holds."""
         query, key = positions(queries), positions(keys)
         return self.mask(query[:, None], key[None, :])
+
+    def share(self, queries: Tokens, keys: Tokens) -> Int[Array, ""]:
+        """How many pairs it allows: 0 none, 1 some, 2 all."""
+        if self.mask is causal:
+            query, key = positions(queries), positions(keys)
+            some = jnp.min(key) <= jnp.max(query)
+            return some.astype(int) + (jnp.max(key) <= jnp.min(query))
+        allowed = self.allowed(queries, keys)
+        return jnp.any(allowed).astype(int) + jnp.all(allowed)
 
 
 def positions(tokens: Tokens) -> Float[Array, " n"]:

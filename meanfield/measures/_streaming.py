@@ -10,7 +10,7 @@ compute blocks again and keep the same memory.
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, cast
 
 import equinox as eqx
 import jax
@@ -123,18 +123,27 @@ class Pairs(eqx.Module):
             scores = self.scores(some, few)
             return _product(values, _without(link, scores, ~jnp.isneginf(scores)))
         assert isinstance(self.score, Masked)
-        allowed = self.score.allowed(some.tokens, few.tokens).T
-        sums = lambda: _product(values, _without(link, self.scores(some, few), allowed))
-        none = jnp.zeros((values.shape[0], allowed.shape[1]), values.dtype)
-        return jax.lax.cond(jnp.any(allowed), sums, lambda: none)
+        allowed = lambda: cast(Masked, self.score).allowed(some.tokens, few.tokens).T
+        none = jnp.zeros((values.shape[0], some.offset.shape[0]), values.dtype)
+        cases = (
+            lambda: none,
+            lambda: _product(values, _without(link, self.scores(some, few), allowed())),
+            lambda: _product(values, link(self.scores(some, few))),
+        )
+        return jax.lax.switch(self.score.share(some.tokens, few.tokens), cases)
 
     def largest(self, some: QuerySide, few: KeySide) -> Float[Array, " queries"]:
         """The largest score of each query in a block."""
-        scores = self.scores(some, few)
-        if isinstance(self.score, Masked) and self.masks:
-            allowed = self.score.allowed(some.tokens, few.tokens).T
-            scores = jnp.where(allowed, scores, -jnp.inf)
-        return jnp.max(scores, axis=0)
+        if not (isinstance(self.score, Masked) and self.masks):
+            return jnp.max(self.scores(some, few), axis=0)
+        allowed = lambda: cast(Masked, self.score).allowed(some.tokens, few.tokens).T
+        scores = lambda: self.scores(some, few)
+        cases = (
+            lambda: jnp.full_like(some.offset, -jnp.inf),
+            lambda: jnp.max(jnp.where(allowed(), scores(), -jnp.inf), axis=0),
+            lambda: jnp.max(scores(), axis=0),
+        )
+        return jax.lax.switch(self.score.share(some.tokens, few.tokens), cases)
 
 
 def paired(
