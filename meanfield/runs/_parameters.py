@@ -26,11 +26,11 @@ class Draw:
     """
 
     def __init__(self, seed: int, index: int = 0) -> None:
-        self._root = _folded(jax.random.key(seed), index)
+        self._root = _folded(jax.random.key(seed), np.uint32(index))
 
     def key(self, name: str) -> Key[Array, ""]:
         """The key of the draw called `name`."""
-        return _folded(self._root, zlib.crc32(name.encode()))
+        return _folded(self._root, np.uint32(zlib.crc32(name.encode())))
 
 
 # One program for all draws.
