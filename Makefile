@@ -36,7 +36,7 @@ test-slow: setup
 
 # What does not depend on how sums are executed, for every way to execute them, with the
 # optimiser that users have.
-test-reductions: export XLA_FLAGS = --xla_cpu_use_fusion_emitters=false
+test-reductions: export XLA_FLAGS = --xla_backend_optimization_level=3
 test-reductions: setup
 	for how in dense blocked blocked:3 chebyshev; do \
 	  MEANFIELD_TEST_REDUCTION=$$how $(BIN)/python -m pytest -n 2 --dist loadfile \

@@ -6,7 +6,7 @@ import time
 from typing import Any, NamedTuple
 
 from ._trial import Job
-from ._usage import Usage, forget_peak
+from ._usage import forget_peak
 
 FEWEST = 3
 LONG_ENOUGH = 1.0  # seconds of repeats, where one is short
@@ -14,11 +14,10 @@ TOO_LONG = 60.0  # after which no further repeat is begun
 
 
 class Spent(NamedTuple):
-    """What one run took, in seconds, and what it gave."""
+    """What one run took, in seconds."""
 
     wall: float
     cpu: float
-    result: Any
 
 
 def measured(job: Job, scale: float = 1.0) -> dict[str, Any]:
@@ -30,8 +29,8 @@ def measured(job: Job, scale: float = 1.0) -> dict[str, Any]:
     gc.collect()  # what it frees on the way would hide what the job takes
     forget_peak()
     before = job.usage.peak()
-    first = [_once(job, job.usage) for _ in range(job.warmups)]
-    runs = _repeated(job)
+    first = [_once(job)[0] for _ in range(job.warmups)]
+    runs, result = _repeated(job)
     memory = job.usage.peak() - before
     typical = statistics.median(run.wall for run in runs)
     found = {
@@ -42,14 +41,18 @@ def measured(job: Job, scale: float = 1.0) -> dict[str, Any]:
         "repeats": len(runs),
         "memory": memory,
     }
-    return {**found, **job.facts(runs[-1].result)}
+    return {**found, **job.facts(result)}
 
 
-def _repeated(job: Job) -> list[Spent]:
+def _repeated(job: Job) -> tuple[list[Spent], Any]:
+    """What runs took, and what the last one gave: the others' results are let go."""
     runs: list[Spent] = []
+    result = None
     while _goes_on([run.wall for run in runs], job.most):
-        runs.append(_once(job, job.usage))
-    return runs
+        result = None
+        spent, result = _once(job)
+        runs.append(spent)
+    return runs, result
 
 
 def _goes_on(times: list[float], most: int) -> bool:
@@ -60,7 +63,7 @@ def _goes_on(times: list[float], most: int) -> bool:
     return len(times) < most and spent < (LONG_ENOUGH if enough else TOO_LONG)
 
 
-def _once(job: Job, usage: Usage) -> Spent:
-    cpu, begun = usage.cpu(), time.perf_counter()
+def _once(job: Job) -> tuple[Spent, Any]:
+    cpu, begun = job.usage.cpu(), time.perf_counter()
     result = job.run()
-    return Spent(time.perf_counter() - begun, usage.cpu() - cpu, result)
+    return Spent(time.perf_counter() - begun, job.usage.cpu() - cpu), result

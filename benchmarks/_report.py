@@ -3,7 +3,7 @@
 import datetime as dt
 import importlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -67,7 +67,11 @@ def chosen(asked: Sequence[str], size: Size) -> list[str]:
 
 
 def report(
-    cases: Sequence[str], size: Size, methods: Sequence[str], told: Told
+    cases: Sequence[str],
+    size: Size,
+    methods: Sequence[str],
+    told: Told,
+    cut: Callable[[dict[str, Any]], None],
 ) -> dict[str, Any]:
     """Measures cases, and says on what machine and when.
 
@@ -76,21 +80,31 @@ def report(
         size: of each.
         methods: patterns of names, such as `ours*`; all methods without any.
         told: hears of each trial before it begins.
+        cut: gets what is measured by then when an interrupt ends it.
     """
     asked = trials(cases, size, methods)
     where = _machine.device()
     machine = _machine.described(where)
-    found = rows(asked, where, told)
-    best = _derived.peaks(found, machine["cores"])
-    return {
-        "date": dt.datetime.now(dt.UTC).date().isoformat(),
-        "size": size,
-        "machine": machine,
-        "peaks": best,
-        "cases": {name: load(name).says for name in cases},
-        "rows": _derived.with_ratios(found, best),
-        "growth": _derived.growth(found),
-    }
+    found: list[dict[str, Any]] = []
+
+    def so_far() -> dict[str, Any]:
+        best = _derived.peaks(found, machine["cores"])
+        return {
+            "date": dt.datetime.now(dt.UTC).date().isoformat(),
+            "size": size,
+            "machine": machine,
+            "peaks": best,
+            "cases": {name: load(name).says for name in cases},
+            "rows": _derived.with_ratios(found, best),
+            "growth": _derived.growth(found),
+        }
+
+    try:
+        found.extend(rows(asked, where, told))  # one by one: a cut leaves the others
+    except KeyboardInterrupt:
+        cut(so_far())
+        raise
+    return so_far()
 
 
 def ours_failed(found: dict[str, Any]) -> list[str]:

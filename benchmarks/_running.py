@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ ROOM = 0.5  # of the machine's memory, for the arrays of one trial
 Told = Callable[[int, int, Trial], None]
 
 
-def rows(trials: Sequence[Trial], device: str, told: Told) -> list[dict[str, Any]]:
+def rows(trials: Sequence[Trial], device: str, told: Told) -> Iterator[dict[str, Any]]:
     """A row for each trial: its attributes, and what was measured or why not.
 
     Args:
@@ -29,13 +29,11 @@ def rows(trials: Sequence[Trial], device: str, told: Told) -> list[dict[str, Any
         device: where arrays live.
         told: hears the number of each trial before it begins.
     """
-    found = []
     for number, trial in enumerate(trials, start=1):
         told(number, len(trials), trial)
         placed = replace(trial, device=device)
         row = {**placed.as_json(), "scaled": placed.scale > 1}
-        found.append({**row, **outcome(placed)})
-    return found
+        yield {**row, **outcome(placed)}
 
 
 def outcome(trial: Trial) -> dict[str, Any]:

@@ -322,7 +322,7 @@ def transposed(score: AbstractScore) -> AbstractScore:
 
 def _bias(name: str, bias: Numbers | None, matrix: Float[Array, "k d"]) -> Array:
     if bias is None:
-        return jnp.zeros(matrix.shape[0], matrix.dtype)
+        return jax.device_put(np.zeros(matrix.shape[0], matrix.dtype))
     vector = float_array(name, bias)
     if vector.shape != matrix.shape[:1]:
         raise InvalidInputError(

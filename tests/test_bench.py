@@ -22,7 +22,7 @@ import meanfield
 from benchmarks import _derived, _marginals, _problems, _running
 from benchmarks._measure import measured
 from benchmarks._page import page
-from benchmarks._report import load, names
+from benchmarks._report import load, names, report
 from benchmarks._trial import Job, Trial
 from benchmarks.methods.covariances import blow_up_times, times_of_traces
 
@@ -225,6 +225,22 @@ def test_the_page_has_methods_by_problems_with_what_is_missing():
     assert "| m | 1 s (1×) | – |" in text
     assert "skipped: m: absent" in text
     assert "| softmax |  | float64 | 2 | m | 10, 30 | 0.00 |" in text
+
+
+def test_an_interrupt_keeps_what_is_measured(monkeypatch: pytest.MonkeyPatch):
+    done_by_then = iter([row()])
+
+    def outcome(_: Trial) -> dict[str, Any]:
+        for found in done_by_then:
+            return found
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_running, "outcome", outcome)
+    kept: list[dict[str, Any]] = []
+    with pytest.raises(KeyboardInterrupt):
+        report(["softmax"], "quick", [], lambda *_: None, kept.append)
+    assert [len(each["rows"]) for each in kept] == [1]
+    assert page(kept[0])
 
 
 def test_a_failure_of_ours_ends_with_six(cli: CLI, tmp_path: Path):

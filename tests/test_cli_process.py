@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -57,6 +58,12 @@ def python(code: str, *arguments: str, cache: Path) -> subprocess.CompletedProce
 def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
     done = python(HELP, cache=tmp_path / "cache")
     assert done.returncode == 0, done.stderr
+
+
+def test_the_package_is_the_command_too() -> None:
+    command = [sys.executable, "-m", "meanfield", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == metadata.version("meanfield-attention")
 
 
 def test_help_shows_every_key(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from meanfield.errors import (
     ResourceError,
     StoreError,
 )
+from meanfield.measures import Points
 from meanfield.spec import parse
 from meanfield.storage import RunStore
 
@@ -108,9 +109,20 @@ def test_tokens_and_weights_come_from_files(tmp_path: Path) -> None:
     files = {"init": f"@{tmp_path}/x.csv", "weights": f"@{tmp_path}/w.npy"}
     member = runs.member(parse({**files, "A": 1.0}))
     mean, covariance = runs.moments_of(member.measure)
-    np.testing.assert_allclose(mean, np.average(x, axis=0, weights=w), rtol=1e-13)
-    expected = np.cov(x.T, aweights=w, ddof=0)
+    shares = w / np.sum(w)
+    np.testing.assert_allclose(mean, shares @ x, rtol=1e-13)
+    expected = (x - mean).T @ (shares[:, None] * (x - mean))
     np.testing.assert_allclose(covariance, expected, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("d", [1, 3])
+def test_moments_leave_out_tokens_of_no_weight(d: int) -> None:
+    rng = np.random.default_rng(2)
+    x, w = rng.normal(size=(5, d)), np.array([0.0, 1.0, 2.0, 0.5, 3.0])
+    some = Points.weighted(x[1:], w[1:])
+    mean, covariance = runs.moments_of(Points.weighted(x, w))
+    np.testing.assert_allclose(mean, some.mean, rtol=1e-13)
+    np.testing.assert_allclose(covariance, some.covariance, rtol=1e-12, atol=1e-14)
 
 
 def test_a_run_starts_from_a_frame_of_another(tmp_path: Path) -> None:

@@ -29,7 +29,8 @@ def bench(
     """Measure time, memory and error against what one would use instead.
 
     Each row is measured in a process of its own; packages that are not installed are
-    left out by name. Ends with 6 if a measurement of ours fails.
+    left out by name. An interrupt shows what is measured by then, and keeps it with
+    --out. Ends with 6 if a measurement of ours fails.
 
     Args:
         case: a case, all by default; may be repeated.
@@ -48,7 +49,7 @@ def bench(
         found = _read(results)
     else:
         size: Literal["quick", "full", "long"] = "long" if long else "full"
-        found = _measured(case or [], "quick" if quick else size, method or [])
+        found = _measured(case or [], "quick" if quick else size, method or [], out)
         whole = not (case or method or quick)
         _keep(found, out, whole=whole)
     if docs is not None:
@@ -102,10 +103,18 @@ def _module(name: str) -> ModuleType:
     return importlib.import_module(f"{FOLDER}.{name}")
 
 
-def _measured(case: list[str], size: str, method: list[str]) -> dict[str, Any]:
+def _measured(
+    case: list[str], size: str, method: list[str], out: Path | None
+) -> dict[str, Any]:
+    """A report; an interrupt shows what is measured by then, and keeps it in `out`."""
     report = _module("_report")
     told = lambda number, total, trial: note(f"[{number}/{total}] {trial.words}")
-    return report.report(report.chosen(case, size), size, method, told)
+
+    def cut(found: dict[str, Any]) -> None:
+        _keep(found, out, whole=False)
+        _module("_table").show(found)
+
+    return report.report(report.chosen(case, size), size, method, told, cut)
 
 
 def _keep(found: dict[str, Any], out: Path | None, *, whole: bool) -> None:

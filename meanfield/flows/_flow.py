@@ -38,6 +38,7 @@ class VectorField(eqx.Module):
     mu0: AbstractMeasure
     noise: Noise = None
 
+    @eqx.filter_jit  # solvers ask for it four times before they compile: traced once
     def __call__(self, t: SolverTime, y: PyTree, args: PyTree) -> PyTree:
         """`d(coordinates)/dt`."""
         del args

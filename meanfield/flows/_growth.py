@@ -92,18 +92,18 @@ def blow_up_time(record: Record, drift: Float[Array, ""]) -> BlowUpTime:
     Two estimates, from three points of the whole record and of its newer half; the
     error is their difference plus `drift`, the shift that integration errors allow.
     """
-    whole = _three_points(record, (0, LENGTH // 2, LENGTH - 1))
-    newer = _three_points(record, (LENGTH // 2, (3 * LENGTH) // 4, LENGTH - 1))
+    middle, newest = LENGTH // 2, LENGTH - 1
+    at = jnp.array([[0, middle, newest], [middle, (3 * LENGTH) // 4, newest]])
+    whole, newer = jax.vmap(_three_points)(record.ts[at], record.log_sizes[at])
     return BlowUpTime(newer, jnp.abs(newer - whole) + drift)
 
 
-def _three_points(record: Record, at: tuple[int, int, int]) -> Float[Array, ""]:
+def _three_points(t: Float[Array, "3"], logs: Float[Array, "3"]) -> Float[Array, ""]:
     r"""$t_*$ such that $t_* - t = c\,u^{-1/\gamma}$ through three points.
 
     With log-size increments `a`, `b` and $\kappa = 1/\gamma$ the ratio of the two time
     increments is $e^{-\kappa a} (1 - e^{-\kappa b})/(1 - e^{-\kappa a})$, decreasing.
     """
-    t, logs = record.ts[jnp.array(at)], record.log_sizes[jnp.array(at)]
     a, b = logs[1] - logs[0], logs[2] - logs[1]
     target = jnp.log((t[2] - t[1]) / (t[1] - t[0]))
 

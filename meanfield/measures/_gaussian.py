@@ -44,9 +44,9 @@ class Gaussian(AbstractMeasure):
                 "`mean` must be a vector and `covariance` a square matrix of its size; "
                 f"got shapes {alpha.shape} and {Sigma.shape}."
             )
-        if is_concrete(Sigma):
-            _check_positive(np.asarray(Sigma))
-        return cls(alpha, _root(Sigma))
+        if is_concrete(Sigma):  # a program would take longer to compile than to run
+            return cls(alpha, jax.device_put(_checked_root(np.asarray(Sigma))))
+        return cls(alpha, psd_sqrt((Sigma + Sigma.T) / 2))
 
     @property
     def covariance(self) -> Float[Array, "d d"]:
@@ -92,19 +92,19 @@ class Gaussian(AbstractMeasure):
         return self.norm(error)
 
 
-@jax.jit
-def _root(Sigma: Float[Array, "d d"]) -> Float[Array, "d d"]:
-    return psd_sqrt((Sigma + Sigma.T) / 2)
+def _checked_root(Sigma: np.ndarray) -> np.ndarray:
+    """The symmetric square root of numbers known now, once they are found to have one.
 
-
-def _check_positive(Sigma: np.ndarray) -> None:
+    As `psd_sqrt`, which is for those known later.
+    """
     scale = float(np.max(np.abs(Sigma), initial=0))
     slack = 100 * np.finfo(Sigma.dtype).eps * scale * len(Sigma)
     if np.max(np.abs(Sigma - Sigma.T)) > slack:
         raise InvalidInputError("`covariance` must be symmetric.")
-    smallest = float(np.linalg.eigvalsh(Sigma)[0])
-    if smallest < -slack:
+    values, U = np.linalg.eigh((Sigma + Sigma.T) / 2)
+    if values[0] < -slack:
         raise InvalidInputError(
             "`covariance` must be positive semidefinite; its smallest eigenvalue is "
-            f"{smallest:.3g}."
+            f"{values[0]:.3g}."
         )
+    return (U * np.sqrt(np.maximum(values, 0))) @ U.T

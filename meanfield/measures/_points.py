@@ -73,13 +73,17 @@ class Points(AbstractMeasure):
                 f"`weights` must hold one number for each of the {tokens.n} tokens; "
                 f"got shape {w.shape}."
             )
-        host = np.asarray(w) if is_concrete(w) else np.ones(1)
+        if not is_concrete(w):
+            return cls(tokens, jnp.log(w) - jnp.log(jnp.sum(w)), reduction)
+        host = np.asarray(w)
         if not (np.all(host >= 0) and np.any(host > 0)):
             raise InvalidInputError(
                 "`weights` must be non-negative and not all zero; the smallest is "
                 f"{host.min():g}."
             )
-        return cls(tokens, _log_shares(w), reduction)
+        with np.errstate(divide="ignore"):
+            shares = np.log(host) - np.log(np.sum(host))
+        return cls(tokens, jax.device_put(shares), reduction)
 
     @property
     def weights(self) -> Float[Array, " n"]:
@@ -196,11 +200,6 @@ class Points(AbstractMeasure):
     def _keys(self, potential: Array | None, values: Array) -> Keys:
         g = 0 if potential is None else potential
         return Keys(self.counted, self.log_weights + g, values)
-
-
-@jax.jit
-def _log_shares(weights: Float[Array, " n"]) -> Float[Array, " n"]:
-    return jnp.log(weights) - jnp.log(jnp.sum(weights))
 
 
 def _tokens(x: Numbers, position: Numbers | None) -> Tokens:

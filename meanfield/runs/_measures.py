@@ -222,14 +222,27 @@ def _positive(text: str) -> float | None:
 
 def moments_of(mu: AbstractMeasure) -> tuple[np.ndarray, np.ndarray]:
     """Mean and covariance."""
-    assert isinstance(mu, Gaussian | Points | Grid)
+    if isinstance(mu, Points):
+        return _moments_of_tokens(mu)
+    assert isinstance(mu, Gaussian | Grid)
     mean, covariance = _moments(mu)
     return np.asarray(mean), np.asarray(covariance)
 
 
 @eqx.filter_jit
-def _moments(mu: Gaussian | Points | Grid) -> tuple[Array, Array]:
+def _moments(mu: Gaussian | Grid) -> tuple[Array, Array]:
     return mu.mean, mu.covariance
+
+
+def _moments_of_tokens(mu: Points) -> tuple[np.ndarray, np.ndarray]:
+    # On the host: a program would take longer to compile than to run.
+    logs = np.asarray(mu.log_weights, np.float64)
+    counted = ~np.isneginf(logs)
+    weights, x = np.exp(logs - np.max(logs))[counted], np.asarray(mu.tokens.x)[counted]
+    with np.errstate(over="ignore", invalid="ignore"):  # tokens that blow up
+        mean = np.average(x, axis=0, weights=weights).astype(x.dtype)
+        covariance = np.cov(x, rowvar=False, aweights=weights, ddof=0)
+        return mean, np.atleast_2d(covariance).astype(x.dtype)
 
 
 def largest_eigenvalue(mu: AbstractMeasure) -> float:
