@@ -21,7 +21,7 @@ from meanfield.tokens import Tokens
 
 from ._exp2 import LN2, LOG2E, exp2
 from ._stabiliser import stabilised
-from ._streaming import Link, Shape, paired, total
+from ._streaming import Link, Shape, cut, paired, total
 
 
 class Keys(eqx.Module):
@@ -106,12 +106,13 @@ class Blocked(AbstractReduction):
     ) -> tuple[Float[Array, "m p"], Float[Array, " m"]]:
         pairs, rest = paired(score, queries, keys.tokens, LOG2E)
         pairs = pairs.offset_by(LOG2E * keys.log_weights)
-        shape = self.shape(rest.dtype)
+        blocks = cut(pairs, self.shape(rest.dtype))
         ones = jnp.ones((1, keys.tokens.n), rest.dtype)
         # Powers are never zero: what is excluded needs values that are.
         rows = _counted(keys, jnp.concatenate([keys.values.T, ones]))
-        powers = lambda shifted: total(shifted, exp2, rows, shape)
-        sums, top = stabilised(pairs, shape, powers)
+        values = blocks.by_key(rows)
+        powers = lambda shifted: total(shifted, exp2, values)
+        sums, top = stabilised(pairs, blocks, powers)
         none = sums[-1] == 0
         mass = jnp.where(none, 1, sums[-1])
         logs = LN2 * top + jnp.log(mass) + rest
@@ -123,8 +124,9 @@ class Blocked(AbstractReduction):
     ) -> Float[Array, "m p"]:
         pairs, rest = paired(score, queries, keys.tokens)
         weighted = _counted(keys, jnp.exp(keys.log_weights)[None] * keys.values.T)
-        shape = self.shape(rest.dtype)
-        return total(pairs.below(-rest), link, weighted, shape).T
+        blocks = cut(pairs, self.shape(rest.dtype))
+        shifted = blocks.below(blocks.by_query(-rest))
+        return blocks.joined(total(shifted, link, blocks.by_key(weighted))).T
 
 
 def block_shape(platform: str, itemsize: int) -> Shape:

@@ -38,16 +38,16 @@ class Shape(NamedTuple):
 class QuerySide(eqx.Module):
     """Queries: $q$, one column each; what is added to all their scores; the tokens."""
 
-    vectors: Float[Array, "k m"] | None
-    offset: Float[Array, " m"]
+    vectors: Float[Array, "*blocks k m"] | None
+    offset: Float[Array, "*blocks m"]
     tokens: Tokens
 
 
 class KeySide(eqx.Module):
     """Keys: $k$, one row each; what is added to all their scores; the tokens."""
 
-    vectors: Float[Array, "n k"] | None
-    offset: Float[Array, " n"]
+    vectors: Float[Array, "*blocks n k"] | None
+    offset: Float[Array, "*blocks n"]
     tokens: Tokens
 
 
@@ -82,27 +82,11 @@ class Pairs(eqx.Module):
         """Whether scores of pairs are excluded by a mask on top of vectors."""
         return isinstance(self.score, Masked) and self.queries.vectors is not None
 
-    def fit(self, shape: Shape) -> bool:
-        """Whether all of them are one block."""
-        sizes = self.keys.offset.shape[0], self.queries.offset.shape[0]
-        return sizes[0] <= shape.keys and sizes[1] <= shape.queries
-
     def offset_by(self, logs: Float[Array, " n"]) -> "Pairs":
         """With so much more in each score of a key."""
         keys = self.keys
         keys = KeySide(keys.vectors, keys.offset + logs, keys.tokens)
         return Pairs(self.score, self.units, self.queries, keys, self.fused)
-
-    def below(self, tops: Float[Array, " m"]) -> "Pairs":
-        """With so much less in each score of a query."""
-        queries = self.queries
-        queries = QuerySide(queries.vectors, queries.offset - tops, queries.tokens)
-        return Pairs(self.score, self.units, queries, self.keys, self.fused)
-
-    @property
-    def rounded(self) -> "Pairs":
-        """With each score rounded the same way wherever it is used."""
-        return Pairs(self.score, self.units, self.queries, self.keys, fused=False)
 
     def scores(self, some: QuerySide, few: KeySide) -> Float[Array, "keys queries"]:
         """The scores of a block, keys by queries."""
@@ -162,48 +146,99 @@ def paired(
     return Pairs(score, units, some, few), some.offset
 
 
+class Blocks(eqx.Module):
+    """Pairs cut into blocks, with an axis of blocks in front on either side.
+
+    Padded with the last token again, which changes no largest score; sums give it the
+    value 0.
+    """
+
+    pairs: Pairs
+    m: int = eqx.field(static=True)
+    n: int = eqx.field(static=True)
+
+    @property
+    def one(self) -> bool:
+        """Whether all pairs are one block."""
+        queries, keys = self.pairs.queries.offset, self.pairs.keys.offset
+        return queries.shape[0] == keys.shape[0] == 1
+
+    @property
+    def rounded(self) -> "Blocks":
+        """With each score rounded the same way wherever it is used."""
+        own = self.pairs
+        rounded = Pairs(own.score, own.units, own.queries, own.keys, fused=False)
+        return Blocks(rounded, self.m, self.n)
+
+    def below(self, tops: Float[Array, "bm queries"]) -> "Blocks":
+        """With so much less in each score of a query."""
+        own, some = self.pairs, self.pairs.queries
+        some = QuerySide(some.vectors, some.offset - tops, some.tokens)
+        lower = Pairs(own.score, own.units, some, own.keys, own.fused)
+        return Blocks(lower, self.m, self.n)
+
+    def by_query(self, numbers: Float[Array, " m"]) -> Float[Array, "bm queries"]:
+        """Numbers, one for each query, as they are needed."""
+        return _blocks(numbers, self.pairs.queries.offset.shape[1], 0, mode="edge")
+
+    def by_key(self, values: Float[Array, "p n"]) -> Float[Array, "bn p keys"]:
+        """Values, a column for each key, as they are needed."""
+        return _blocks(values, self.pairs.keys.offset.shape[1], 1)
+
+    def joined(self, found: Float[Array, "bm p queries"]) -> Float[Array, "p m"]:
+        """What was found for each query, in their order."""
+        return jnp.moveaxis(found, 0, 1).reshape(found.shape[1], -1)[:, : self.m]
+
+
+def cut(pairs: Pairs, shape: Shape) -> Blocks:
+    """Pairs in blocks, none larger than `shape`."""
+    m, n = pairs.queries.offset.shape[0], pairs.keys.offset.shape[0]
+    some = _split(pairs.queries, _size(m, shape.queries), vectors=1)
+    few = _split(pairs.keys, _size(n, shape.keys), vectors=0)
+    return Blocks(Pairs(pairs.score, pairs.units, some, few, pairs.fused), m, n)
+
+
 def total(
-    pairs: Pairs, link: Link, values: Float[Array, "p n"], shape: Shape
-) -> Float[Array, "p m"]:
+    blocks: Blocks, link: Link, values: Float[Array, "bn p keys"]
+) -> Float[Array, "bm p queries"]:
     """The linked sums of all queries."""
+    pairs = blocks.pairs
     linked = jax.checkpoint(
         lambda *block: pairs.linked(link, *block), prevent_cse=False
     )
     dtype = jnp.result_type(values, pairs.queries.offset)
-    start = lambda m: jnp.zeros((values.shape[0], m), dtype)
+    start = jnp.zeros((values.shape[1], pairs.queries.offset.shape[1]), dtype)
     add = lambda sums, *block: sums + linked(*block)
-    return _over_blocks(pairs, values, shape, start, add)
+    return _over_blocks(blocks, values, start, add)
 
 
-def largest(pairs: Pairs, shape: Shape) -> Float[Array, " m"]:
+def largest(blocks: Blocks) -> Float[Array, "bm queries"]:
     """The largest score of each query; `-inf` where all are excluded."""
-    values = jnp.zeros((0, pairs.keys.offset.shape[0]), pairs.keys.offset.dtype)
-    start = lambda m: jnp.full((1, m), -jnp.inf, pairs.queries.offset.dtype)
+    pairs = blocks.pairs
+    counts, dtype = pairs.keys.offset.shape, pairs.queries.offset.dtype
+    values = jnp.zeros((counts[0], 0, counts[1]), pairs.keys.offset.dtype)
+    start = jnp.full((1, pairs.queries.offset.shape[1]), -jnp.inf, dtype)
     more = lambda top, some, few, _: jnp.maximum(top, pairs.largest(some, few)[None])
-    return _over_blocks(pairs, values, shape, start, more)[0]
+    return _over_blocks(blocks, values, start, more)[:, 0]
 
 
 def _over_blocks(
-    pairs: Pairs,
-    values: Float[Array, "v n"],
-    shape: Shape,
-    start: Callable[[int], Array],
+    blocks: Blocks,
+    values: Float[Array, "bn v keys"],
+    start: Float[Array, "p queries"],
     fold: Callable[..., Array],
-) -> Float[Array, "p m"]:
+) -> Float[Array, "bm p queries"]:
     """`fold` over blocks of keys for each block of queries."""
-    m, n = pairs.queries.offset.shape[0], pairs.keys.offset.shape[0]
-    if pairs.fit(shape):
-        return fold(start(m), pairs.queries, pairs.keys, values)
-    rows, columns = _cut(n, shape.keys), _cut(m, shape.queries)
-    few = _split(pairs.keys, rows, vectors=0)
-    blocks = few, _blocks(values, rows, 1)
+    queries, keys = blocks.pairs.queries, blocks.pairs.keys
+    if blocks.one:
+        some, few, only = jax.tree.map(lambda x: x[0], (queries, keys, values))
+        return fold(start, some, few, only)[None]
 
     def of(some: QuerySide) -> Array:
         step = lambda sums, block: (fold(sums, some, *block), None)
-        return jax.lax.scan(step, start(columns), blocks)[0]
+        return jax.lax.scan(step, start, (keys, values))[0]
 
-    found = jax.lax.map(of, _split(pairs.queries, columns, vectors=1))
-    return jnp.moveaxis(found, 0, 1).reshape(found.shape[1], -1)[:, :m]
+    return jax.lax.map(of, queries)
 
 
 @jax.custom_jvp
@@ -244,18 +279,14 @@ def _without(link: Link, scores: Array, allowed: Array) -> Array:
     return jnp.where(allowed, link(jnp.where(allowed, scores, 0)), 0)
 
 
-def _cut(count: int, most: int) -> int:
+def _size(count: int, most: int) -> int:
     """The size of blocks, all as large as each other, of at most `most`."""
     size = math.ceil(count / math.ceil(count / most))
     return size if size == count else min(most, -(-size // LANES) * LANES)
 
 
 def _split(side: Side, size: int, *, vectors: int) -> Side:
-    """Blocks of one side, led by an axis of blocks.
-
-    Padded with the last token again, which changes no largest score; sums give it the
-    value 0.
-    """
+    """One side, led by an axis of blocks."""
     axis = lambda x: vectors if x is side.vectors else 0
     return jax.tree.map(lambda x: _blocks(x, size, axis(x), mode="edge"), side)
 
