@@ -12,7 +12,7 @@ from meanfield._registry import suggestion
 from meanfield.errors import UnknownNameError
 
 from . import _derived, _machine
-from ._running import ROOT, Told, rows
+from ._running import ROOT, ROUNDS, Told, rows
 from ._trial import OURS, Case, Size, Trial
 
 FIRST = "floor"  # what others are held against
@@ -70,6 +70,7 @@ def report(
     cases: Sequence[str],
     size: Size,
     methods: Sequence[str],
+    *,
     told: Told,
     cut: Callable[[dict[str, Any]], None],
 ) -> dict[str, Any]:
@@ -100,7 +101,9 @@ def report(
         }
 
     try:
-        found.extend(rows(asked, where, told))  # one by one: a cut leaves the others
+        rounds = 1 if size == "quick" else ROUNDS
+        for row in rows(asked, where, told, rounds=rounds):
+            found.append(row)  # noqa: PERF402 (an interrupt leaves those before)
     except KeyboardInterrupt:
         cut(so_far())
         raise

@@ -1,6 +1,6 @@
 """The command line as `python -m meanfield`, for where no script is on the path."""
 
-from meanfield.cli import main
+from .cli import main
 
 if __name__ == "__main__":
     main()

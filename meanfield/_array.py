@@ -1,5 +1,8 @@
-"""How numbers from outside become arrays: one place for dtype and finiteness."""
+"""How numbers from outside become arrays, and arrays constants for derivatives."""
 
+from typing import TypeVar
+
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,6 +11,14 @@ from jaxtyping import Array
 
 from ._typing import Numbers
 from .errors import InvalidInputError, PrecisionError
+
+T = TypeVar("T")
+
+
+def frozen(tree: T) -> T:
+    """The same, constant for derivatives."""
+    arrays, rest = eqx.partition(tree, eqx.is_array)
+    return eqx.combine(jax.lax.stop_gradient(arrays), rest)
 
 
 def is_concrete(value: object) -> bool:

@@ -9,18 +9,19 @@ from importlib.metadata import version
 from pathlib import Path
 
 # Compilation takes most of the time here: a quarter of that is LLVM's optimiser, and a
-# third the emitters of fused loops, whose older kind, where JAX still has it, gives
-# LLVM less to do.
+# third the newer emitters of fused loops; JAX 0.10 can be asked for the older ones.
 os.environ.setdefault(
     "XLA_FLAGS",
-    "--xla_backend_optimization_level=0"
-    + " --xla_cpu_use_fusion_emitters=false" * version("jax").startswith("0.10."),
+    "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+    if version("jax").startswith("0.10.")
+    else "--xla_backend_optimization_level=0",
 )
 
 import jax
 import numpy as np
 import pytest
 from jaxtyping import Array, Key
+from storage_run import write
 
 from meanfield.cli import main
 
@@ -48,6 +49,14 @@ def rng() -> np.random.Generator:
 @pytest.fixture
 def key() -> Key[Array, ""]:
     return jax.random.key(20250921)
+
+
+@pytest.fixture(scope="module")
+def truth(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A stored run that nobody interrupted."""
+    path = tmp_path_factory.mktemp("truth") / "run"
+    write(path)
+    return path
 
 
 @pytest.fixture

@@ -227,10 +227,21 @@ def test_the_page_has_methods_by_problems_with_what_is_missing():
     assert "| softmax |  | float64 | 2 | m | 10, 30 | 0.00 |" in text
 
 
+@pytest.mark.parametrize(
+    ("seconds", "kept"), [([2.0], 2.0), ([2.0, 1.0], 1.0), ([2.0, 1.0, 9.0], 2.0)]
+)
+def test_the_middle_process_counts(
+    monkeypatch: pytest.MonkeyPatch, seconds: list[float], kept: float
+):
+    times = iter(seconds)
+    monkeypatch.setattr(_running, "_in_a_process", lambda _: row(seconds=next(times)))
+    assert _running.outcome(TRIAL, len(seconds))["seconds"] == kept
+
+
 def test_an_interrupt_keeps_what_is_measured(monkeypatch: pytest.MonkeyPatch):
     done_by_then = iter([row()])
 
-    def outcome(_: Trial) -> dict[str, Any]:
+    def outcome(*_: object) -> dict[str, Any]:
         for found in done_by_then:
             return found
         raise KeyboardInterrupt
@@ -238,7 +249,7 @@ def test_an_interrupt_keeps_what_is_measured(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(_running, "outcome", outcome)
     kept: list[dict[str, Any]] = []
     with pytest.raises(KeyboardInterrupt):
-        report(["softmax"], "quick", [], lambda *_: None, kept.append)
+        report(["softmax"], "quick", [], told=lambda *_: None, cut=kept.append)
     assert [len(each["rows"]) for each in kept] == [1]
     assert page(kept[0])
 

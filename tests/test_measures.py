@@ -29,6 +29,18 @@ def test_weights_sum_to_one_and_moments_are_theirs(rng: np.random.Generator):
     assert_close(mu.covariance, np.cov(x.T, aweights=w, ddof=0))
 
 
+def test_numbers_known_later_make_the_same_measures(rng: np.random.Generator):
+    x, w, F = rng.normal(size=(6, 3)), rng.uniform(size=6), rng.normal(size=(3, 3))
+    known = Points.weighted(x, w).log_weights, Gaussian.from_moments(x[0], F @ F.T)
+    later = (
+        jax.jit(lambda w: Points.weighted(x, w).log_weights)(w),
+        jax.jit(lambda S: Gaussian.from_moments(x[0], S))(F @ F.T),
+    )
+    assert_close(known[0], later[0])
+    assert_close(known[1].factor, later[1].factor)
+    assert_close(known[1].factor @ known[1].factor, F @ F.T)
+
+
 def test_unnormalised_weights_do_not_change_moments(rng: np.random.Generator):
     mu = weighted(rng)
     heavy = Points(mu.tokens, mu.log_weights + 3.0)

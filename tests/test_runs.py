@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -13,9 +14,10 @@ from meanfield.errors import (
     ResourceError,
     StoreError,
 )
-from meanfield.measures import Points
+from meanfield.measures import Dense, Points
 from meanfield.spec import parse
 from meanfield.storage import RunStore
+from meanfield.tokens import Tokens
 
 CLOUD = {"n": 20, "d": 2, "A": -1.0, "t": 1.0, "frames": 7, "segment": 2}
 GAUSSIAN = {"measure": "gaussian", "V": 1.0, "cov": 2.0, "frames": 11, "segment": 5}
@@ -116,13 +118,17 @@ def test_tokens_and_weights_come_from_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("d", [1, 3])
-def test_moments_leave_out_tokens_of_no_weight(d: int) -> None:
+@pytest.mark.parametrize("counted", [1, 4])
+def test_moments_leave_out_tokens_of_no_weight(d: int, counted: int) -> None:
     rng = np.random.default_rng(2)
-    x, w = rng.normal(size=(5, d)), np.array([0.0, 1.0, 2.0, 0.5, 3.0])
-    some = Points.weighted(x[1:], w[1:])
-    mean, covariance = runs.moments_of(Points.weighted(x, w))
-    np.testing.assert_allclose(mean, some.mean, rtol=1e-13)
-    np.testing.assert_allclose(covariance, some.covariance, rtol=1e-12, atol=1e-14)
+    x, w = rng.normal(size=(counted, d)), rng.uniform(size=counted)
+    shares = w / np.sum(w)
+    everything = Tokens(jnp.concatenate([x, jnp.full((1, d), jnp.nan)]))
+    mu = Points(everything, jnp.log(jnp.append(3 * w, 0.0)), Dense())
+    mean, covariance = runs.moments_of(mu)
+    np.testing.assert_allclose(mean, shares @ x, rtol=1e-13)
+    expected = (x - mean).T @ (shares[:, None] * (x - mean))
+    np.testing.assert_allclose(covariance, expected, rtol=1e-12, atol=1e-14)
 
 
 def test_a_run_starts_from_a_frame_of_another(tmp_path: Path) -> None:

@@ -27,14 +27,6 @@ from meanfield.storage import RunStore
 from meanfield.storage._record import Record, write_record
 
 
-@pytest.fixture(scope="module")
-def truth(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run that nobody interrupted."""
-    path = tmp_path_factory.mktemp("truth") / "run"
-    write(path)
-    return path
-
-
 def test_kill_between_chunks_and_commit_leaves_the_last_commit(
     tmp_path: Path, truth: Path
 ) -> None:

@@ -19,20 +19,10 @@ from storage_run import (
     new_store,
     same_bytes,
     segment_after,
-    write,
 )
 
 from meanfield.errors import InvalidInputError, StoreError
 from meanfield.storage import ENDINGS, Ending, RunStore
-
-
-@pytest.fixture(scope="module")
-def truth(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run that nobody interrupted."""
-    path = tmp_path_factory.mktemp("truth") / "run"
-    write(path)
-    return path
-
 
 SPECIAL = np.array([np.nan, np.inf, -np.inf, -0.0, 5e-324, 1 / 3])
 DTYPES = {

@@ -7,18 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from storage_run import write
 
 from meanfield.errors import InputFileError, StoreError
 from meanfield.storage import RunStore
-
-
-@pytest.fixture(scope="module")
-def truth(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run that nobody interrupted."""
-    path = tmp_path_factory.mktemp("truth") / "run"
-    write(path)
-    return path
 
 
 @pytest.fixture

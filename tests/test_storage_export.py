@@ -9,18 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from storage_run import ATTRS, D, N, new_store, same_bytes, write
+from storage_run import ATTRS, D, N, new_store, same_bytes
 
 from meanfield.errors import InvalidInputError, ResourceError
 from meanfield.storage import RunStore, export
-
-
-@pytest.fixture(scope="module")
-def truth(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run that nobody interrupted."""
-    path = tmp_path_factory.mktemp("truth") / "run"
-    write(path)
-    return path
 
 
 @pytest.fixture

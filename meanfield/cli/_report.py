@@ -36,11 +36,7 @@ def as_json(result: Result, timing: Timing) -> dict[str, Any]:
     mean = moments[0][0]
     report: dict[str, Any] = {
         "run": None if result.store is None else str(result.store),
-        "ending": outcome.name,
-        "reason": reason(result),
-        "t": outcome.time,
-        "t_star": outcome.t_star,
-        "t_star_error": outcome.t_star_error,
+        **_ending(result),
         "measure": spec.measure,
         "projected": spec.projected,
         "approximation": APPROXIMATION if spec.projected else None,
@@ -61,12 +57,21 @@ def as_json(result: Result, timing: Timing) -> dict[str, Any]:
         report["t_stars"] = [o.t_star for o in result.outcomes]
     report |= {name: value.tolist() for name, value in result.observed.items()}
     if mean.size <= LARGEST_PRINTED:
-        means = [mean.tolist() for mean, _ in moments]
-        covariances = [covariance.tolist() for _, covariance in moments]
-        single = not spec.is_family
-        report["mean"] = means[0] if single else means
-        report["covariance"] = covariances[0] if single else covariances
+        for place, name in enumerate(("mean", "covariance")):
+            every = [each[place].tolist() for each in moments]
+            report[name] = every if spec.is_family else every[0]
     return report
+
+
+def _ending(result: Result) -> dict[str, Any]:
+    outcome = result.outcome
+    return {
+        "ending": outcome.name,
+        "reason": reason(result),
+        "t": outcome.time,
+        "t_star": outcome.t_star,
+        "t_star_error": outcome.t_star_error,
+    }
 
 
 def _on_grid(result: Result, first: Grid) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import importlib
 import json as json_module
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
@@ -49,17 +50,28 @@ def bench(
         found = _read(results)
     else:
         size: Literal["quick", "full", "long"] = "long" if long else "full"
-        found = _measured(case or [], "quick" if quick else size, method or [], out)
+        chosen = case or [], "quick" if quick else size, method or []
+        found = _measured(*chosen, cut=lambda found: _cut(found, out, json=json))
         whole = not (case or method or quick)
         _keep(found, out, whole=whole)
     if docs is not None:
         docs.write_text(_module("_page").page(found), encoding="utf-8")
         note(f"docs: {docs}")
+    _show(found, json=json)
+    _conclude(found)
+
+
+def _show(found: dict[str, Any], *, json: bool) -> None:
     if json:
         print_json(found)
     else:
         _module("_table").show(found)
-    _conclude(found)
+
+
+def _cut(found: dict[str, Any], out: Path | None, *, json: bool) -> None:
+    """What is measured when an interrupt comes: the process has a second left."""
+    _keep(found, out, whole=False)
+    _show(found, json=json)
 
 
 def _checked(
@@ -104,17 +116,16 @@ def _module(name: str) -> ModuleType:
 
 
 def _measured(
-    case: list[str], size: str, method: list[str], out: Path | None
+    case: list[str],
+    size: str,
+    method: list[str],
+    *,
+    cut: Callable[[dict[str, Any]], None],
 ) -> dict[str, Any]:
-    """A report; an interrupt shows what is measured by then, and keeps it in `out`."""
     report = _module("_report")
     told = lambda number, total, trial: note(f"[{number}/{total}] {trial.words}")
-
-    def cut(found: dict[str, Any]) -> None:
-        _keep(found, out, whole=False)
-        _module("_table").show(found)
-
-    return report.report(report.chosen(case, size), size, method, told, cut)
+    cases = report.chosen(case, size)
+    return report.report(cases, size, method, told=told, cut=cut)
 
 
 def _keep(found: dict[str, Any], out: Path | None, *, whole: bool) -> None:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from meanfield._array import float_array, is_concrete
+from meanfield._array import float_array, frozen, is_concrete
 from meanfield._typing import Numbers, PRNGKey, SolverTime, Time
 from meanfield.dynamics import AbstractDynamics
 from meanfield.errors import InvalidInputError
@@ -185,17 +185,6 @@ def integrated(
     """The trajectory of a prepared flow, to be called inside `jit`."""
     dynamics, mu0, stepping = problem.dynamics, problem.mu0, problem.stepping
     noise = typed(problem.noise, ts.dtype)
-    steps = stepping.controller(mu0, ts, jax.lax.stop_gradient(dynamics.jumps))
-    # Abstract fields of diffrax look like arguments to a type checker.
-    watch = Watch(  # pyright: ignore[reportCallIssue]
-        controller=steps,
-        dynamics=_frozen(dynamics),
-        mu0=_frozen(mu0),
-        noise=_frozen(noise),
-        since=problem.since,
-        stops=problem.stops,
-        iterates=problem.iterates,
-    )
     motion = diffrax.ODETerm(VectorField(dynamics, mu0, noise))
     terms, solver = driven(noise, mu0, motion, stepping.solver, problem.key)
     frames, end = diffrax.SubSaveAt(ts=ts), diffrax.SubSaveAt(t1=True)
@@ -207,13 +196,29 @@ def integrated(
         dt0=None,
         y0=mu0.coordinates,
         saveat=diffrax.SaveAt(subs=[frames, end], controller_state=True),
-        stepsize_controller=watch,
+        stepsize_controller=_watch(problem, ts, noise),
         adjoint=adjoint,
         max_steps=stepping.max_steps,
         throw=False,
     )
     rtol = stepping.relative_error(ts.dtype)
     return _trajectory(mu0, ts, solution, _verdict(solution, rtol))
+
+
+def _watch(problem: Problem, ts: Float[Array, " times"], noise: Noise) -> Watch:
+    """What chooses the steps, and ends the flow."""
+    dynamics, mu0 = problem.dynamics, problem.mu0
+    jumps = jax.lax.stop_gradient(dynamics.jumps)
+    # Abstract fields of diffrax look like arguments to a type checker.
+    return Watch(  # pyright: ignore[reportCallIssue]
+        controller=problem.stepping.controller(mu0, ts, jumps),
+        dynamics=frozen(dynamics),
+        mu0=frozen(mu0),
+        noise=frozen(noise),
+        since=problem.since,
+        stops=problem.stops,
+        iterates=problem.iterates,
+    )
 
 
 _integrate = compiled(integrated)
@@ -270,11 +275,6 @@ def _trajectory(
         n_rejected=verdict.watched.n_rejected,
         residual=verdict.watched.residual,
     )
-
-
-def _frozen(tree: PyTree) -> PyTree:
-    arrays, rest = eqx.partition(tree, eqx.is_array)
-    return eqx.combine(jax.lax.stop_gradient(arrays), rest)
 
 
 def _increasing(ts: Numbers) -> Float[Array, " times"]:

@@ -144,12 +144,7 @@ class Watch(AbstractWrapping[WatchState]):
             seen = seen._replace(speed=self.mu0.norm(step.way) / dt)
         log_size = jnp.log(seen.size)
         record = push(state.record, step.t, log_size, dt)
-        code = jnp.asarray(int(Status.FINISHED))
-        memories = []
-        for stop, memory in zip(self.stops, state.memories, strict=True):
-            memory, ends = stop.update(memory, seen)
-            memories.append(memory)
-            code = jnp.where(ends, int(stop.status), code)
+        memories, code = self._stopped(state, seen)
         finished = code == int(Status.FINISHED)
         mu = self.mu0.at(step.y)
         felt = feels_rim(self.dynamics, step.t, mu, state.rim, state.n_accepted)
@@ -163,7 +158,7 @@ class Watch(AbstractWrapping[WatchState]):
         record = jax.tree.map(lambda a, b: jnp.where(step.jump, a, b), fresh, record)
         accepted = state._replace(
             record=record,
-            memories=tuple(memories),
+            memories=memories,
             residual=jnp.maximum(state.residual, residual),
             code=code,
             by_growth=by_growth,
@@ -171,6 +166,17 @@ class Watch(AbstractWrapping[WatchState]):
         )
         rejected = state._replace(n_rejected=state.n_rejected + 1)
         return jax.tree.map(lambda a, b: jnp.where(step.keep, a, b), accepted, rejected)
+
+    def _stopped(
+        self, state: WatchState, seen: Seen
+    ) -> tuple[tuple[PyTree[Array], ...], Int[Array, ""]]:
+        """What stops remember now, and the status of one that ends the flow."""
+        code, memories = jnp.asarray(int(Status.FINISHED)), []
+        for stop, memory in zip(self.stops, state.memories, strict=True):
+            memory, ends = stop.update(memory, seen)
+            memories.append(memory)
+            code = jnp.where(ends, int(stop.status), code)
+        return tuple(memories), code
 
     def _look(
         self, t: Array, y: PyTree[Array]

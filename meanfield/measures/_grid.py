@@ -1,6 +1,5 @@
 r"""A density on a grid, in one or two dimensions."""
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -30,7 +29,7 @@ from ._probes import AbstractProbe, Chart, EveryFace
 from ._reduction import AbstractReduction, Blocked, Dense
 from ._separable import Separable
 from ._upwind import fluxes
-from .edges import averages
+from .edges import averages, volumes
 
 DENSE_UP_TO = 2048  # cells: scores of all pairs fit into a few caches' worth
 TURN = 0.02  # of an e-fold that the box may turn, stretch or move by in a step
@@ -139,8 +138,7 @@ class Grid(AbstractMeasure):
         """
         check_edges(tuple(float_array("edges", e) for e in edges))
         values = averages(density, edges)
-        volumes = functools.reduce(np.multiply.outer, map(np.diff, edges))
-        check_mass(float(np.sum(values * volumes)))
+        check_mass(float(np.sum(values * volumes(edges))))
         return cls.from_density(edges, values, box=box, probe=probe)
 
     @property

@@ -1,5 +1,7 @@
 """Weighted tokens: a measure with atoms."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -74,7 +76,7 @@ class Points(AbstractMeasure):
                 f"got shape {w.shape}."
             )
         if not is_concrete(w):
-            return cls(tokens, jnp.log(w) - jnp.log(jnp.sum(w)), reduction)
+            return cls(tokens, _log_shares(jnp, w), reduction)
         host = np.asarray(w)
         if not (np.all(host >= 0) and np.any(host > 0)):
             raise InvalidInputError(
@@ -82,8 +84,7 @@ class Points(AbstractMeasure):
                 f"{host.min():g}."
             )
         with np.errstate(divide="ignore"):
-            shares = np.log(host) - np.log(np.sum(host))
-        return cls(tokens, jax.device_put(shares), reduction)
+            return cls(tokens, jax.device_put(_log_shares(np, host)), reduction)
 
     @property
     def weights(self) -> Float[Array, " n"]:
@@ -200,6 +201,10 @@ class Points(AbstractMeasure):
     def _keys(self, potential: Array | None, values: Array) -> Keys:
         g = 0 if potential is None else potential
         return Keys(self.counted, self.log_weights + g, values)
+
+
+def _log_shares(xp: Any, w: Array | np.ndarray) -> Any:
+    return xp.log(w) - xp.log(xp.sum(w))
 
 
 def _tokens(x: Numbers, position: Numbers | None) -> Tokens:

@@ -112,7 +112,7 @@ class Blocked(AbstractReduction):
         rows = _counted(keys, jnp.concatenate([keys.values.T, ones]))
         values = blocks.by_key(rows)
         powers = lambda shifted: total(shifted, exp2, values)
-        sums, top = stabilised(pairs, blocks, powers)
+        sums, top = stabilised(blocks, powers)
         none = sums[-1] == 0
         mass = jnp.where(none, 1, sums[-1])
         logs = LN2 * top + jnp.log(mass) + rest

@@ -6,16 +6,14 @@ near enough to each other the largest scores need not be known.
 """
 
 from collections.abc import Callable
-from typing import TypeVar
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ._streaming import Blocks, Pairs, largest
+from meanfield._array import frozen
 
-T = TypeVar("T")
+from ._streaming import Blocks, Pairs, largest
 
 # How far apart both bounds may be, in powers of 2: half of it above, half below, and
 # room for sums and for what is small beside the largest.
@@ -23,36 +21,30 @@ SINGLE, DOUBLE = 100.0, 900.0
 
 
 def stabilised(
-    pairs: Pairs, blocks: Blocks, sums: Callable[[Blocks], Array]
+    blocks: Blocks, sums: Callable[[Blocks], Array]
 ) -> tuple[Float[Array, "p m"], Float[Array, " m"]]:
     """Sums of exponents below a stabiliser, and that: a number for each query.
 
     Near its largest exponent; 0 where it has none. Constant for derivatives: means and
     logarithms do not depend on it.
-
-    Args:
-        pairs: all of them.
-        blocks: the same, cut.
-        sums: over all keys, of what is cut.
     """
 
     def exact() -> tuple[Array, Array]:
-        top = _finite(largest(_frozen(blocks).rounded))
+        top = _finite(largest(frozen(blocks).rounded))
         return sums(blocks.rounded.below(top)), top
 
-    known = pairs.exact and not blocks.one
-    found, tops = _by_bounds(pairs, blocks, sums, exact) if known else exact()
+    known = blocks.pairs.exact and not blocks.one
+    found, tops = _by_bounds(blocks, sums, exact) if known else exact()
     return blocks.joined(found), blocks.joined(tops[:, None])[0]
 
 
 def _by_bounds(
-    pairs: Pairs,
     blocks: Blocks,
     sums: Callable[[Blocks], Array],
     exact: Callable[[], tuple[Array, Array]],
 ) -> tuple[Array, Array]:
     """Sums below the middle of bounds that are near enough, or else `exact`."""
-    low, high = _bounds(_frozen(pairs))
+    low, high = _bounds(frozen(blocks.pairs))
     single = low.dtype == jnp.float32
     size = jnp.maximum(jnp.max(jnp.abs(low)), jnp.max(jnp.abs(high)))
     # Bounds of scores that rounding alone moves by more than 1 say nothing.
@@ -60,11 +52,6 @@ def _by_bounds(
     near &= size * jnp.finfo(low.dtype).eps < 1  # false for what is not finite
     middle = blocks.by_query((low + high) / 2)
     return jax.lax.cond(near, lambda: (sums(blocks.below(middle)), middle), exact)
-
-
-def _frozen(tree: T) -> T:
-    arrays, rest = eqx.partition(tree, eqx.is_array)
-    return eqx.combine(jax.lax.stop_gradient(arrays), rest)
 
 
 def _bounds(pairs: Pairs) -> tuple[Float[Array, " m"], Float[Array, " m"]]:

@@ -10,6 +10,7 @@ compute blocks again and keep the same memory.
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple, TypeVar, cast
 
 import equinox as eqx
@@ -84,9 +85,7 @@ class Pairs(eqx.Module):
 
     def offset_by(self, logs: Float[Array, " n"]) -> "Pairs":
         """With so much more in each score of a key."""
-        keys = self.keys
-        keys = KeySide(keys.vectors, keys.offset + logs, keys.tokens)
-        return Pairs(self.score, self.units, self.queries, keys, self.fused)
+        return replace(self, keys=replace(self.keys, offset=self.keys.offset + logs))
 
     def scores(self, some: QuerySide, few: KeySide) -> Float[Array, "keys queries"]:
         """The scores of a block, keys by queries."""
@@ -147,47 +146,46 @@ def paired(
 
 
 class Blocks(eqx.Module):
-    """Pairs cut into blocks, with an axis of blocks in front on either side.
+    """Pairs cut into blocks.
 
-    Padded with the last token again, which changes no largest score; sums give it the
-    value 0.
+    Attributes:
+        pairs: all of them, uncut.
+        queries: with an axis of blocks in front, padded with the last one again.
+        keys: likewise; that changes no largest score, and sums give it the value 0.
     """
 
     pairs: Pairs
-    m: int = eqx.field(static=True)
-    n: int = eqx.field(static=True)
+    queries: QuerySide
+    keys: KeySide
 
     @property
     def one(self) -> bool:
         """Whether all pairs are one block."""
-        queries, keys = self.pairs.queries.offset, self.pairs.keys.offset
-        return queries.shape[0] == keys.shape[0] == 1
+        return self.queries.offset.shape[0] == self.keys.offset.shape[0] == 1
 
     @property
     def rounded(self) -> "Blocks":
         """With each score rounded the same way wherever it is used."""
-        own = self.pairs
-        rounded = Pairs(own.score, own.units, own.queries, own.keys, fused=False)
-        return Blocks(rounded, self.m, self.n)
+        return replace(self, pairs=replace(self.pairs, fused=False))
 
     def below(self, tops: Float[Array, "bm queries"]) -> "Blocks":
         """With so much less in each score of a query."""
-        own, some = self.pairs, self.pairs.queries
-        some = QuerySide(some.vectors, some.offset - tops, some.tokens)
-        lower = Pairs(own.score, own.units, some, own.keys, own.fused)
-        return Blocks(lower, self.m, self.n)
+        lower = replace(self.queries, offset=self.queries.offset - tops)
+        return replace(self, queries=lower)
 
     def by_query(self, numbers: Float[Array, " m"]) -> Float[Array, "bm queries"]:
-        """Numbers, one for each query, as they are needed."""
-        return _blocks(numbers, self.pairs.queries.offset.shape[1], 0, mode="edge")
+        """Numbers, one for each query, in blocks: padded with the last one again."""
+        return _blocks(numbers, self.queries.offset.shape[1], 0, mode="edge")
 
     def by_key(self, values: Float[Array, "p n"]) -> Float[Array, "bn p keys"]:
-        """Values, a column for each key, as they are needed."""
-        return _blocks(values, self.pairs.keys.offset.shape[1], 1)
+        """Values, a column for each key, in blocks; padded with zeros."""
+        return _blocks(values, self.keys.offset.shape[1], 1)
 
     def joined(self, found: Float[Array, "bm p queries"]) -> Float[Array, "p m"]:
         """What was found for each query, in their order."""
-        return jnp.moveaxis(found, 0, 1).reshape(found.shape[1], -1)[:, : self.m]
+        blocks, p, queries = found.shape
+        m = self.pairs.queries.offset.shape[0]
+        return jnp.moveaxis(found, 0, 1).reshape(p, blocks * queries)[:, :m]
 
 
 def cut(pairs: Pairs, shape: Shape) -> Blocks:
@@ -195,29 +193,29 @@ def cut(pairs: Pairs, shape: Shape) -> Blocks:
     m, n = pairs.queries.offset.shape[0], pairs.keys.offset.shape[0]
     some = _split(pairs.queries, _size(m, shape.queries), vectors=1)
     few = _split(pairs.keys, _size(n, shape.keys), vectors=0)
-    return Blocks(Pairs(pairs.score, pairs.units, some, few, pairs.fused), m, n)
+    return Blocks(pairs, some, few)
 
 
 def total(
     blocks: Blocks, link: Link, values: Float[Array, "bn p keys"]
 ) -> Float[Array, "bm p queries"]:
     """The linked sums of all queries."""
-    pairs = blocks.pairs
+    offset = blocks.queries.offset
     linked = jax.checkpoint(
-        lambda *block: pairs.linked(link, *block), prevent_cse=False
+        lambda *block: blocks.pairs.linked(link, *block), prevent_cse=False
     )
-    dtype = jnp.result_type(values, pairs.queries.offset)
-    start = jnp.zeros((values.shape[1], pairs.queries.offset.shape[1]), dtype)
+    dtype = jnp.result_type(values, offset)
+    start = jnp.zeros((values.shape[1], offset.shape[1]), dtype)
     add = lambda sums, *block: sums + linked(*block)
     return _over_blocks(blocks, values, start, add)
 
 
 def largest(blocks: Blocks) -> Float[Array, "bm queries"]:
     """The largest score of each query; `-inf` where all are excluded."""
-    pairs = blocks.pairs
-    counts, dtype = pairs.keys.offset.shape, pairs.queries.offset.dtype
-    values = jnp.zeros((counts[0], 0, counts[1]), pairs.keys.offset.dtype)
-    start = jnp.full((1, pairs.queries.offset.shape[1]), -jnp.inf, dtype)
+    pairs, offset = blocks.pairs, blocks.queries.offset
+    bn, keys = blocks.keys.offset.shape
+    values = jnp.zeros((bn, 0, keys), offset.dtype)
+    start = jnp.full((1, offset.shape[1]), -jnp.inf, offset.dtype)
     more = lambda top, some, few, _: jnp.maximum(top, pairs.largest(some, few)[None])
     return _over_blocks(blocks, values, start, more)[:, 0]
 
@@ -229,16 +227,15 @@ def _over_blocks(
     fold: Callable[..., Array],
 ) -> Float[Array, "bm p queries"]:
     """`fold` over blocks of keys for each block of queries."""
-    queries, keys = blocks.pairs.queries, blocks.pairs.keys
+    sides = blocks.queries, blocks.keys, values
     if blocks.one:
-        some, few, only = jax.tree.map(lambda x: x[0], (queries, keys, values))
-        return fold(start, some, few, only)[None]
+        return fold(start, *jax.tree.map(lambda x: x[0], sides))[None]
 
     def of(some: QuerySide) -> Array:
         step = lambda sums, block: (fold(sums, some, *block), None)
-        return jax.lax.scan(step, start, (keys, values))[0]
+        return jax.lax.scan(step, start, sides[1:])[0]
 
-    return jax.lax.map(of, queries)
+    return jax.lax.map(of, blocks.queries)
 
 
 @jax.custom_jvp
@@ -281,6 +278,8 @@ def _without(link: Link, scores: Array, allowed: Array) -> Array:
 
 def _size(count: int, most: int) -> int:
     """The size of blocks, all as large as each other, of at most `most`."""
+    if count <= most:
+        return count
     size = math.ceil(count / math.ceil(count / most))
     return size if size == count else min(most, -(-size // LANES) * LANES)
 
@@ -292,6 +291,8 @@ def _split(side: Side, size: int, *, vectors: int) -> Side:
 
 
 def _blocks(x: Array, size: int, axis: int, mode: str = "constant") -> Array:
+    if x.shape[axis] <= size:
+        return x[None]
     count = -(-x.shape[axis] // size)
     widths = [(0, 0)] * x.ndim
     widths[axis] = (0, count * size - x.shape[axis])

@@ -1,5 +1,6 @@
-"""Edges of cells along an axis, and averages of functions over cells."""
+"""Edges of cells along an axis, volumes of cells, averages of functions over them."""
 
+import functools
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -39,6 +40,11 @@ def graded(
     s = np.linspace(-1, 1, cells + 1)
     stretched = s if steepness == 0 else np.sinh(steepness * s) / np.sinh(steepness)
     return (low + high) / 2 + (high - low) / 2 * stretched
+
+
+def volumes(edges: Sequence[np.ndarray]) -> Float[np.ndarray, " *cells"]:
+    """The volumes of cells whose edges along each axis are given."""
+    return functools.reduce(np.multiply.outer, map(np.diff, edges))
 
 
 def averages(

@@ -195,19 +195,12 @@ def _curve(dataset: xr.Dataset, name: str) -> Figure:
         axes.plot(x.centres, numbers, color=GREY, linewidth=1)
     handles = []
     for ending, count in counts_of(endings).items():
-        look: dict[str, Any] = {
-            "color": ENDING_COLOURS[ending],
-            "marker": ENDING_MARKERS[ending],
-            "linestyle": "",
-            "markersize": 5,
-        }
+        look = _mark(ending)
         own = endings == ending
         axes.plot(x.centres[own], numbers[own], **look)
         missing = x.centres[own & ~np.isfinite(numbers)]
-        low = axes.get_xaxis_transform()
-        axes.plot(
-            missing, np.full(len(missing), 0.03), transform=low, alpha=0.5, **look
-        )
+        low, foot = axes.get_xaxis_transform(), np.full(len(missing), 0.03)
+        axes.plot(missing, foot, transform=low, alpha=0.5, **look)
         handles.append(Line2D([], [], label=f"{ending} ({count})", **look))
     set_axis(axes, "x", x)
     axes.set_ylabel(number_label(name))
@@ -216,6 +209,11 @@ def _curve(dataset: xr.Dataset, name: str) -> Figure:
     absent = "pale marks at the foot: no such number" if np.isnan(numbers).any() else ""
     annotate(figure, absent)
     return figure
+
+
+def _mark(ending: str) -> dict[str, Any]:
+    own = {"color": ENDING_COLOURS[ending], "marker": ENDING_MARKERS[ending]}
+    return {**own, "linestyle": "", "markersize": 5}
 
 
 def _mapping(numbers: np.ndarray) -> ScalarMappable | None:

@@ -1,6 +1,5 @@
 """Densities on grids: what a run of one starts from."""
 
-import functools
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -20,7 +19,7 @@ from meanfield.measures import (
     ScaledBox,
     check_edges,
 )
-from meanfield.measures.edges import averages, graded
+from meanfield.measures.edges import averages, graded, volumes
 from meanfield.measures.laws import TAILS, Law, normal
 from meanfield.spec import RunSpec
 
@@ -126,7 +125,7 @@ def tokens_on_grid(spec: RunSpec, points: Points) -> Grid:
         for k, e in enumerate(frame.edges)
     ]
     masses = parts[0] @ shares if len(parts) == 1 else (parts[0] * shares) @ parts[1].T
-    return _grid(spec, frame, masses / _volumes(frame.edges))
+    return _grid(spec, frame, masses / volumes(frame.edges))
 
 
 def gaussian_on_grid(spec: RunSpec, gaussian: Gaussian) -> Grid:
@@ -188,7 +187,7 @@ def _intervals(
 
 def _grid(spec: RunSpec, frame: Frame, density: np.ndarray) -> Grid:
     r"""A grid of averages over cells in $\xi$, the same in every layer."""
-    _check_inside(float(np.sum(density * _volumes(frame.edges))))
+    _check_inside(float(np.sum(density * volumes(frame.edges))))
     dtype = dtype_of(spec)
     array = lambda values: jnp.asarray(values, dtype)
     position, n = None, layers_of(spec)
@@ -216,7 +215,3 @@ def _check_inside(mass: float) -> None:
             f"The box of the grid holds a mass of {mass:.6g} of the start, where 1 "
             "belongs; widen it by `half_width` or `domain`, or use more `cells`."
         )
-
-
-def _volumes(edges: tuple[np.ndarray, ...]) -> np.ndarray:
-    return functools.reduce(np.multiply.outer, map(np.diff, edges))

@@ -235,13 +235,14 @@ def _moments(mu: Gaussian | Grid) -> tuple[Array, Array]:
 
 
 def _moments_of_tokens(mu: Points) -> tuple[np.ndarray, np.ndarray]:
-    # On the host: a program would take longer to compile than to run.
+    # On the host: a program would take longer to compile than this takes to run, up to
+    # millions of tokens.
     logs = np.asarray(mu.log_weights, np.float64)
     counted = ~np.isneginf(logs)
     weights, x = np.exp(logs - np.max(logs))[counted], np.asarray(mu.tokens.x)[counted]
     with np.errstate(over="ignore", invalid="ignore"):  # tokens that blow up
         mean = np.average(x, axis=0, weights=weights).astype(x.dtype)
-        covariance = np.cov(x, rowvar=False, aweights=weights, ddof=0)
+        covariance = np.cov(x.T, aweights=weights, ddof=0)
         return mean, np.atleast_2d(covariance).astype(x.dtype)
 
 

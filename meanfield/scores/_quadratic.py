@@ -1,32 +1,21 @@
-r"""Scores $s(x, y)$: how much a query $x$ looks at a key $y$, before any coupling.
-
-A score states its scale once: it is already divided by `epsilon`, and couplings never
-rescale. A score of $-\infty$ means *excluded*, for every coupling.
-"""
+"""Scores that are quadratic in both tokens: inner products and distances."""
 
 import abc
-from collections.abc import Callable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float
 from typing_extensions import override
 
-from ._array import float_array, is_concrete
-from ._typing import Numbers, Scalar
-from .errors import InvalidInputError
-from .linalg import HIGHEST
-from .tokens import Tokens
+from meanfield._array import float_array, is_concrete
+from meanfield._typing import Numbers, Scalar
+from meanfield.errors import InvalidInputError
+from meanfield.linalg import HIGHEST
+from meanfield.tokens import Tokens
 
-
-class AbstractScore(eqx.Module):
-    """A function of a query and a key; `-inf` excludes the pair."""
-
-    @abc.abstractmethod
-    def __call__(self, queries: Tokens, keys: Tokens) -> Float[Array, "m n"]:
-        """All scores of `m` queries against `n` keys."""
+from ._score import AbstractScore
 
 
 class Factors(eqx.Module):
@@ -251,77 +240,9 @@ class SquaredDistance(AbstractQuadraticScore):
         return Dot(self.Q, self.K, self.epsilon / 2)
 
 
-def causal(query: Float[Array, "..."], key: Float[Array, "..."]) -> Bool[Array, "..."]:
-    """A token sees those at its own position and before."""
-    return key <= query
-
-
-class Masked(AbstractScore):
-    r"""`score` where `mask(s_query, s_key)` holds, $-\infty$ elsewhere.
-
-    The mask is a predicate on positions, broadcast over its arguments; see
-    `causal`. Both sides must carry positions.
-    """
-
-    score: AbstractScore
-    mask: Callable[[Array, Array], Bool[Array, "m n"]]
-
-    @override
-    def __call__(self, queries: Tokens, keys: Tokens) -> Float[Array, "m n"]:
-        allowed = self.allowed(queries, keys)
-        return jnp.where(allowed, self.score(queries, keys), -jnp.inf)
-
-    def allowed(self, queries: Tokens, keys: Tokens) -> Bool[Array, "m n"]:
-        """Where the mask holds."""
-        query, key = positions(queries), positions(keys)
-        return self.mask(query[:, None], key[None, :])
-
-    def share(self, queries: Tokens, keys: Tokens) -> Int[Array, ""]:
-        """How many pairs it allows: 0 none, 1 some, 2 all."""
-        if self.mask is causal:
-            query, key = positions(queries), positions(keys)
-            some = jnp.min(key) <= jnp.max(query)
-            return some.astype(int) + (jnp.max(key) <= jnp.min(query))
-        allowed = self.allowed(queries, keys)
-        return jnp.any(allowed).astype(int) + jnp.all(allowed)
-
-
-def positions(tokens: Tokens) -> Float[Array, " n"]:
-    """The positions that a mask compares.
-
-    Raises:
-        InvalidInputError: if there are none.
-    """
-    if tokens.position is None:
-        raise InvalidInputError(
-            "A mask compares positions, and these tokens have none; build them as "
-            "`Tokens(x, position)` with positions in [0, 1]."
-        )
-    return tokens.position
-
-
-class Transposed(AbstractScore):
-    """`score` with queries and keys exchanged: what a key sees of the queries."""
-
-    score: AbstractScore
-
-    @override
-    def __call__(self, queries: Tokens, keys: Tokens) -> Float[Array, "m n"]:
-        return self.score(keys, queries).T
-
-
-def transposed(score: AbstractScore) -> AbstractScore:
-    """`score` with queries and keys exchanged, of its own kind where that is known."""
-    if isinstance(score, Dot):
-        biases = {"query_bias": score.key_bias, "key_bias": score.query_bias}
-        return Dot(score.K, score.Q, score.epsilon, **biases)
-    if isinstance(score, SquaredDistance):
-        return SquaredDistance(score.K, score.Q, score.epsilon, origin=score.origin)
-    return Transposed(score)
-
-
 def _bias(name: str, bias: Numbers | None, matrix: Float[Array, "k d"]) -> Array:
     if bias is None:
+        # `jnp.zeros` would compile a program for each shape.
         return jax.device_put(np.zeros(matrix.shape[0], matrix.dtype))
     vector = float_array(name, bias)
     if vector.shape != matrix.shape[:1]:

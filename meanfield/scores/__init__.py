@@ -1,0 +1,16 @@
+r"""Scores $s(x, y)$: how much a query $x$ looks at a key $y$, before any coupling.
+
+A score states its scale once: it is already divided by `epsilon`, and couplings never
+rescale. A score of $-\infty$ means *excluded*, for every coupling.
+"""
+
+from ._masked import Masked as Masked
+from ._masked import causal as causal
+from ._masked import positions as positions
+from ._quadratic import AbstractQuadraticScore as AbstractQuadraticScore
+from ._quadratic import Dot as Dot
+from ._quadratic import Factors as Factors
+from ._quadratic import SquaredDistance as SquaredDistance
+from ._score import AbstractScore as AbstractScore
+from ._transposed import Transposed as Transposed
+from ._transposed import transposed as transposed
