@@ -169,8 +169,9 @@ def _mass(report: dict[str, Any]) -> dict[str, str]:
 def _observed(result: Result) -> dict[str, str]:
     """Final energies and their rates of change, of the first member of a family."""
     first = "first member: " if result.spec.is_family else ""
+    rate = lambda name: "dE/dt = " if name.startswith("dissipation") else ""
     return {
-        name: f"{first}{number(float(np.ravel(value)[0]))}"
+        name: f"{first}{rate(name)}{number(float(np.ravel(value)[0]))}"
         for name, value in result.observed.items()
     }
 

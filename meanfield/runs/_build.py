@@ -61,7 +61,7 @@ def dimension(spec: RunSpec) -> int:
     for name in ("A", "Q", "K", "V", "cov", "mean"):
         size = columns(getattr(spec, name))
         if size is not None:
-            found[name] = size
+            found[name if name == "mean" else f"columns of {name}"] = size
     if spec.init.startswith("@"):
         found["init"] = _tokens_from(spec.init[1:]).shape[1]
     if spec.source is not None:
