@@ -1,0 +1,24 @@
+"""Programs: one for each shape, and the memory that compiling them took."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from meanfield.flows import compiled
+from meanfield.flows._compiled import return_memory
+
+
+def test_memory_is_returned_after_each_new_program(monkeypatch: pytest.MonkeyPatch):
+    returned: list[None] = []
+    counted = lambda: returned.append(None)
+    monkeypatch.setattr("meanfield.flows._compiled.return_memory", counted)
+    double = compiled(lambda x: 2 * x)
+    for n in (2, 2, 3):
+        assert double(jnp.ones(n)).tolist() == [2.0] * n
+    assert (double.programs, len(returned)) == (2, 2)
+    jax.jit(double)(jnp.ones(4))  # part of a program that others compile
+    assert len(returned) == 2
+
+
+def test_returning_memory_is_always_possible():
+    return_memory()
