@@ -5,7 +5,6 @@ import jax.numpy as jnp
 import pytest
 
 from meanfield.flows import compiled
-from meanfield.flows._compiled import return_memory
 
 
 def test_memory_is_returned_after_each_new_program(monkeypatch: pytest.MonkeyPatch):
@@ -18,7 +17,3 @@ def test_memory_is_returned_after_each_new_program(monkeypatch: pytest.MonkeyPat
     assert (double.programs, len(returned)) == (2, 2)
     jax.jit(double)(jnp.ones(4))  # part of a program that others compile
     assert len(returned) == 2
-
-
-def test_returning_memory_is_always_possible():
-    return_memory()
