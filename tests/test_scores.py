@@ -69,6 +69,17 @@ def test_scores_are_the_quadratic_form_they_expose(kind: str, rng: np.random.Gen
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_parts_of_one_side_are_what_the_other_at_zero_leaves(
+    kind: str, rng: np.random.Generator
+):
+    score = quadratic_scores(rng)[kind]
+    queries, keys = pair(rng)
+    nothing = Tokens(jnp.zeros((1, 3)), jnp.zeros(1))
+    assert_close(score.of_queries(queries.x), score(queries, nothing)[:, 0])
+    assert_close(score.of_keys(keys.x) + score.constant, score(nothing, keys)[0])
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_measuring_from_the_mean_changes_rows_by_constants(
     kind: str, rng: np.random.Generator
 ):

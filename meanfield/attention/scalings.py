@@ -56,15 +56,15 @@ class Scalings(eqx.Module):
         s, x = self.given, tokens.x
         if not isinstance(s, AbstractQuadraticScore):
             return jnp.zeros(tokens.n, x.dtype)
-        constant = s.constant - self.origin @ (s.A @ self.origin)
-        return x @ (s.c + s.A.T @ self.origin) - _half_square(s.C, x) + constant
+        shift = s.A.T @ self.origin
+        return s.of_queries(x) + (x - self.origin[None]) @ shift
 
     def key_part(self, tokens: Tokens) -> Float[Array, " n"]:
         """What `given` has more than `score` that depends on the key."""
         s, y = self.given, tokens.x
         if not isinstance(s, AbstractQuadraticScore):
             return jnp.zeros(tokens.n, y.dtype)
-        return y @ (s.a + s.A @ self.origin) - _half_square(s.B, y)
+        return s.of_keys(y) + y @ (s.A @ self.origin)
 
 
 def scalings(
@@ -107,7 +107,3 @@ def refuse_masked(score: AbstractScore) -> None:
             "Sinkhorn cannot mask its scores (a causal plan with equal marginals "
             "is the identity); wrap the attention in `Prefix` instead."
         )
-
-
-def _half_square(matrix: Array, x: Float[Array, "n d"]) -> Float[Array, " n"]:
-    return jnp.sum((x @ matrix) * x, axis=1) / 2

@@ -133,8 +133,7 @@ class GaussianVariation(AbstractVariation):
         s, x = self.score, tokens.x
         seen = _log_single(self.mu, s.B, x @ s.A.T + s.a[None, :])
         seeing = _log_single(self.mu, s.C, x @ s.A + s.c[None, :])
-        by_query = x @ s.c - jnp.sum((x @ s.C) * x, axis=1) / 2 + s.constant
-        by_key = x @ s.a - jnp.sum((x @ s.B) * x, axis=1) / 2 + s.constant
+        by_query, by_key = s.of_queries(x), s.of_keys(x) + s.constant
         return (jnp.exp(seen + by_query) + jnp.exp(seeing + by_key)) / 2
 
     @property

@@ -74,7 +74,7 @@ class Separable(AbstractReduction):
         eta = jnp.stack(jnp.meshgrid(first, second, indexing="ij"), axis=-1)
         moved = jnp.matmul(eta.reshape(-1, 2), self.axes.T, precision=HIGHEST)
         y = self.origin[None] + moved
-        own = y @ score.a - jnp.sum(y * (y @ score.B), axis=1) / 2
+        own = score.of_keys(y)
         shape = (first.shape[0], second.shape[0])
         W = (keys.log_weights + own).reshape(shape)
         rows = jnp.max(W, axis=1)
@@ -99,7 +99,7 @@ class Separable(AbstractReduction):
         sums = jnp.einsum("pmi,mi->pm", inner, E1)
         none = jnp.all(table.weights[0] == 0)
         mass = jnp.where(none, 1, sums[0])
-        own = x @ score.c - jnp.sum(x * (x @ score.C), axis=1) / 2 + score.constant
+        own = score.of_queries(x)
         log_mass = jnp.log(mass) + tops[0] + tops[1] + image @ self.origin + own
         limits = jnp.finfo(mass.dtype)
         lost = jnp.any(mass < limits.tiny / limits.eps)

@@ -1,0 +1,108 @@
+"""Every kind of run, many times on a busy machine: the same bytes each time.
+
+`python tests/repeatability.py --count 50 --busy 4` prints a line of JSON for each kind.
+Memory that a process is given is filled with another byte in each run, so that numbers
+read from where nobody wrote differ; processes that compute beside it move the threads.
+"""
+
+import argparse
+import ctypes
+import hashlib
+import json
+import multiprocessing
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+KINDS = {
+    "tokens": "--init moons --d 2 --n 300 --A 2 --V -1 --t 1",
+    "many tokens": "--d 2 --n 9000 --A -1 --t 0.2 --frames 3 --rtol 1e-4",
+    "interpolated sums": "--d 1 --n 20001 --A -1 --t 0.2 --frames 3 --rtol 1e-4",
+    "masked tokens": "--d 2 --n 200 --A 1 --V -1 --mask causal --t 0.5",
+    "heads, sinkhorn": "--attention sinkhorn --heads 2 --d 2 --n 60 --V -1 --t 0.3",
+    "noisy tokens": "--d 2 --n 100 --A -1 --t 0.5 --noise 0.1",
+    "gaussian": "--measure gaussian --A 1 --V 1 --cov 2 --t 10",
+    "family": "--measure gaussian --starts grid:8 --A [[1,0.5],[0,-1]] --t 1",
+    "density on a line": "--measure grid --A -1 --V 1 --t 0.5 --noise 0.1",
+    "density in the plane": "--measure grid --init moons --d 2 --cells 64 --A 2 --V -1 "
+    "--t 0.2",
+}
+FILL = -6  # M_PERTURB of the C library's mallopt
+
+
+def stored(arguments: str, folder: Path, fill: int) -> str:
+    """The digest of what one run stores, in a process of its own."""
+    path = folder / "run.zarr"
+    child = os.fork()
+    if not child:
+        _simulate(arguments, path, fill)
+    os.waitpid(child, 0)
+    digest = hashlib.sha256()
+    for file in sorted((path / "data").rglob("*")):
+        if file.is_file():
+            digest.update(file.relative_to(path).as_posix().encode())
+            digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def _simulate(arguments: str, path: Path, fill: int) -> None:
+    from meanfield.cli import main
+
+    if sys.platform == "linux":
+        ctypes.CDLL(None).mallopt(FILL, fill)
+    quiet = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(quiet, 1)
+    os.dup2(quiet, 2)
+    code = 1
+    try:
+        main(["simulate", *arguments.split(), "--out", str(path)])
+    except SystemExit as ended:
+        code = int(ended.code or 0)
+    finally:
+        os._exit(code)
+
+
+def differing(arguments: str, fills: list[int]) -> dict[str, int]:
+    """How often runs stored what, by digest: one entry if all are the same."""
+    counts: dict[str, int] = {}
+    for fill in fills:
+        with tempfile.TemporaryDirectory() as folder:
+            digest = stored(arguments, Path(folder), fill)
+        counts[digest] = counts.get(digest, 0) + 1
+    return counts
+
+
+def _compute() -> None:
+    while True:
+        sum(range(10_000))
+
+
+def main() -> int:
+    """Runs all kinds, and counts the runs that differ from the most of their kind."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=50, help="runs of each kind")
+    parser.add_argument("--busy", type=int, default=4, help="processes beside them")
+    parser.add_argument("--kind", choices=KINDS, action="append", help="all if none")
+    given = parser.parse_args()
+    beside = [
+        multiprocessing.Process(target=_compute, daemon=True) for _ in range(given.busy)
+    ]
+    for process in beside:
+        process.start()
+    different = 0
+    for kind in given.kind or KINDS:
+        begun = time.perf_counter()
+        fills = [(37 * run) % 256 for run in range(given.count)]
+        counts = differing(KINDS[kind], fills)
+        different += given.count - max(counts.values())
+        seconds = round(time.perf_counter() - begun, 1)
+        line = {"kind": kind, "runs": given.count, "stored": counts, "seconds": seconds}
+        sys.stdout.write(json.dumps(line) + "\n")
+        sys.stdout.flush()
+    return 1 if different else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
