@@ -20,6 +20,7 @@ def suspects(
     token of the largest gap of all.
     """
     n, d = x.shape
+    x, gaps = jax.lax.stop_gradient((x, gaps))
     side = int(CELLS ** (1 / d) + 1e-9)  # a root that is whole, but for rounding
     angles = jnp.arccos(jnp.clip(Box.around(x, d).coordinates(x), -1, 1)) / np.pi
     place = jnp.minimum((side * angles).astype(int), side - 1)
