@@ -6,13 +6,14 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.spatial.distance import cdist
 
 from meanfield import attentions, runs
 from meanfield.attention import Attention
 from meanfield.dynamics import Heads, stacked
 from meanfield.errors import InvalidInputError
 from meanfield.flows import Status, flow, planned
-from meanfield.measures import Blocked, Chebyshev, Dense, Points, exactly
+from meanfield.measures import Blocked, Chebyshev, Dense, Points, exactly, suspects
 from meanfield.scores import Dot, SquaredDistance
 from meanfield.spec import parse
 
@@ -107,9 +108,7 @@ def test_a_plan_holds_the_tolerance(
     assert isinstance(plan.reduction, Chebyshev)
     exact = velocities(attention, exactly(plan))
     error = np.max(np.abs(velocities(attention, plan) - exact))
-    # Potentials may miss as much again.
-    allowed = TOLERANCE * (3 if name == "sinkhorn" else 1)
-    assert error <= allowed * np.max(np.abs(exact))
+    assert error <= TOLERANCE * np.max(np.abs(exact))
 
 
 @pytest.mark.parametrize("name", list(attentions))
@@ -138,6 +137,125 @@ def test_exact_sums_where_a_plan_loses(rng: np.random.Generator):
         plan = planned(attention, mu, 0.0)
         assert isinstance(plan, Points)
         assert isinstance(plan.reduction, Blocked)
+
+
+def two_clusters(at: float, width: float, n: int, seed: int) -> np.ndarray:
+    """Clusters at `at` on either side of zero, and 20 tokens between them."""
+    rng = np.random.default_rng(seed)
+    left, right = (n - 20) // 2, n - 20 - (n - 20) // 2
+    clusters = rng.normal(-at, width, left), rng.normal(at, width, right)
+    return np.concatenate([*clusters, rng.uniform(-1, 1, 20)])[:, None]
+
+
+def softmax_means(A: float, x: np.ndarray, queries: np.ndarray) -> np.ndarray:
+    return brute(A * queries @ x.T, np.zeros(len(x)), x)[0]
+
+
+@pytest.mark.parametrize("order", range(1, 5))
+def test_tokens_between_clusters_hold_the_tolerance_in_any_order(order: int):
+    """Nodes that serve the clusters to 2e-5 miss the 20 tokens by 2.7e-4."""
+    x = two_clusters(4, 0.05, 20_001, 6)
+    x = x[np.random.default_rng(order).permutation(len(x))]
+    attention = attentions["softmax"]([[4.0]], np.eye(1), np.eye(1))
+    mu = Points.uniform(x, reduction=Chebyshev(2e-5))
+    plan = planned(attention, mu, 0.0)
+    assert isinstance(plan, Points)
+    some = np.concatenate([np.flatnonzero(np.abs(x[:, 0]) < 1), np.arange(100)])
+    error = velocities(attention, plan)[some] - softmax_means(4, x, x[some])
+    assert np.max(np.abs(error)) <= 2e-5 * np.max(np.abs(x))
+
+
+def test_clusters_that_part_keep_the_tolerance_of_the_tokens_between():
+    """At every frame of a flow that begins with few nodes."""
+    x = two_clusters(2, 0.02, 4001, 0)[np.random.default_rng(1).permutation(4001)]
+    attention = attentions["softmax"]([[4.0]], np.eye(1), np.eye(1))
+    mu = Points.uniform(x, reduction=Chebyshev(1e-4))
+    trajectory = flow(attention, mu, [0.0, 0.2])
+    assert trajectory.status == Status.FINISHED
+    for index in range(2):
+        now = trajectory.at(index)
+        y = np.asarray(now.coordinates)
+        exact = softmax_means(4, y, y)
+        error = np.max(np.abs(velocities(attention, now) - exact))
+        assert error <= 1e-4 * np.max(np.abs(exact))
+
+
+KINDS = ("clusters", "lonely", "heavy-tailed", "outliers", "ring", "far", "steps")
+
+
+def hard_cloud(kind: str, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
+    """Tokens of which few stand where sums change fast."""
+    normal, way = rng.normal(size=(n, d)), rng.normal(size=d)
+    way, few = way / np.linalg.norm(way), int(rng.integers(1, 30))
+    narrow = 10 ** rng.uniform(-3, -0.5) * normal
+    sides = rng.choice([-1.0, 1.0], n) * rng.uniform(1, 4)
+    sides[:few] = rng.uniform(-1, 1, few)
+    stretched = np.where(np.arange(n) < few, 10 ** rng.uniform(0.3, 1.3), 0.5)
+    halved = 0.5 * (rng.geometric(0.5, n) - 1)  # masses of clusters
+    clouds = {
+        "clusters": rng.normal(size=(5, d))[rng.integers(0, 5, n)] + narrow,
+        "lonely": sides[:, None] * way + narrow,
+        "heavy-tailed": 0.5 * rng.standard_t(rng.integers(2, 8), (n, d)),
+        "outliers": stretched[:, None] * normal,
+        "ring": 2 * normal / np.linalg.norm(normal, axis=1, keepdims=True) + narrow,
+        "far": 0.5 * normal + 10 ** rng.uniform(0, 3) * way,
+        "steps": halved[:, None] * way + narrow,
+    }
+    return clouds[kind]
+
+
+def held(kind: str, name: str, seed: int, n: int, d: int) -> bool:
+    """Whether a random problem was interpolated, and then kept its tolerance."""
+    rng = np.random.default_rng([KINDS.index(kind), seed])
+    x = rng.permutation(hard_cloud(kind, n, d, rng))
+    A = rng.normal(size=(d, d))
+    A *= 10 ** rng.uniform(-1, 1) / np.linalg.norm(A, 2)
+    attention = attentions[name](A, np.eye(d), np.eye(d))
+    mu = Points.uniform(x, reduction=Chebyshev(1e-5))
+    plan = planned(attention, mu, 0.0)
+    assert isinstance(plan, Points)
+    S = x @ A.T @ x.T if name == "softmax" else -cdist(x @ A.T, x, "sqeuclidean")
+    exact = brute(S, np.zeros(n), x)[0]
+    error = np.max(np.abs(velocities(attention, plan) - exact))
+    assert error <= 1e-5 * np.max(np.abs(exact))
+    return isinstance(plan.reduction, Chebyshev)
+
+
+def test_no_plan_breaks_its_tolerance():
+    """At all tokens, against NumPy; and most problems are interpolated."""
+    interpolated = [held(kind, "softmax", s, 1200, 1) for kind in KINDS for s in (0, 1)]
+    assert sum(interpolated) >= 7
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "d"), [("softmax", 1), ("softmax", 2), ("l2", 1)])
+def test_none_of_many_plans_breaks_its_tolerance(name: str, d: int):
+    seeds = range(2, 12)
+    interpolated = [held(kind, name, s, 3000, d) for kind in KINDS for s in seeds]
+    assert sum(interpolated) >= 20
+
+
+def test_nodes_that_were_given_are_held_to_the_tolerance(rng: np.random.Generator):
+    """Too few of them become more, or exact sums."""
+    x = 3 * rng.uniform(-1, 1, (1500, 1))
+    attention = attentions["softmax"]([[2.0]], np.eye(1), -np.eye(1))
+    mu = Points.uniform(x, reduction=Chebyshev(1e-6, counts=(64,)))
+    start = flow(attention, mu, [0.0, 0.1]).start
+    exact = -softmax_means(2, x, x)
+    error = np.max(np.abs(velocities(attention, start) - exact))
+    assert error <= 1e-6 * np.max(np.abs(exact))
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_a_token_alone_is_looked_at_in_any_order(d: int, rng: np.random.Generator):
+    """However small its gap is, as is that of the largest gap."""
+    x = rng.choice([-1.0, 1.0], (5000, 1)) + 0.01 * rng.normal(size=(5000, d))
+    x[:2] = [[0.0] * d, [0.4] + [0.0] * (d - 1)]
+    gaps = rng.uniform(1, 2, 5000)
+    gaps[:2] = 0
+    for order in (np.arange(5000), rng.permutation(5000)):
+        chosen = suspects(jnp.asarray(x[order]), jnp.asarray(gaps[order]))
+        assert {0, 1, np.argmax(gaps)} <= set(order[np.asarray(chosen)])
 
 
 def test_sums_of_links_are_not_interpolated(rng: np.random.Generator):

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from meanfield.measures import Chebyshev, Keys, Points, exactly
+from meanfield.measures import Chebyshev, Keys, Points, coarsely, exactly, suspects
 from meanfield.scores import AbstractScore, transposed
 
 
@@ -27,19 +27,23 @@ def full_step(
 def interpolation_error(
     score: AbstractScore, mu: Points, g: Float[Array, " n"]
 ) -> Float[Array, ""]:
-    """The largest |log marginal|, rows and columns, at the probes of interpolated sums.
+    """The largest |log marginal|, rows and columns, where it is suspected most.
 
     There sums are taken exactly; 0 if they are anyway.
     """
     how = mu.reduction
-    if not isinstance(how, Chebyshev) or how.counts is None or how.probes is None:
+    if not isinstance(how, Chebyshev) or how.counts is None:
         return jnp.zeros((), g.dtype)
-    f, exact = half_step(score, mu, g), exactly(mu)
-    some = jax.tree.map(lambda leaf: leaf[how.probes], mu.counted)
-    rows = f[how.probes] + exact.log_integral(score, some, g)
-    columns = g[how.probes] + exact.log_integral(transposed(score), some, f)
+    back, exact, coarse = transposed(score), exactly(mu), coarsely(mu)
+    f = half_step(score, mu, g)
+    gaps = jnp.abs(f - half_step(score, coarse, g))
+    gaps += jnp.abs(half_step(back, mu, f) - half_step(back, coarse, f))
+    probes = suspects(mu.counted.x, gaps)
+    some = jax.tree.map(lambda leaf: leaf[probes], mu.counted)
+    rows = f[probes] + exact.log_integral(score, some, g)
+    columns = g[probes] + exact.log_integral(back, some, f)
     worst = jnp.maximum(jnp.abs(rows), jnp.abs(columns))
-    return jnp.max(jnp.where(counts(mu)[how.probes], worst, 0))
+    return jnp.max(jnp.where(counts(mu)[probes], worst, 0))
 
 
 def averaged(

@@ -1,5 +1,6 @@
 """The flow of a measure under a dynamics, for any representation."""
 
+import functools
 from typing import NamedTuple, cast
 
 import diffrax
@@ -174,9 +175,10 @@ def _errors(
     dynamics: AbstractDynamics, mu: AbstractMeasure, t: Time, noise: Noise
 ) -> tuple[Convergence | None, Convergence | None]:
     """How well a field is solved for and interpolated; refuses what does not fit."""
-    field = dynamics.field(t, mu)
+    freeze = functools.partial(dynamics.field, t)
+    field = freeze(mu)
     drift(noise, mu, field)
-    return field.convergence, interpolation_error(field, mu)
+    return field.convergence, interpolation_error(freeze, mu, field)
 
 
 def integrated(

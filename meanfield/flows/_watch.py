@@ -4,6 +4,7 @@ It wraps another controller, so that all of it runs inside the solver's own loop
 host callback, no second pass. It never changes an accepted step.
 """
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -188,13 +189,13 @@ class Watch(AbstractWrapping[WatchState]):
         if not (self.iterates or self._watches_speed):
             return seen, nothing, jnp.ones((), bool)
         mu = self.mu0.at(y)
-        field = self.dynamics.field(t, mu)
-        speed = nothing
+        freeze = functools.partial(self.dynamics.field, t)
+        field, speed = freeze(mu), nothing
         if self._watches_speed:
             speed = self.mu0.norm(drift(self.noise, mu, field))
         convergence = field.convergence or Convergence(nothing, nothing)
         converged = convergence.residual <= convergence.tolerance
-        missed = interpolation_error(field, mu) or Convergence(nothing, nothing)
+        missed = interpolation_error(freeze, mu, field) or Convergence(nothing, nothing)
         converged &= missed.residual <= missed.tolerance
         return seen._replace(speed=speed), convergence.residual, converged
 

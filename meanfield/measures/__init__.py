@@ -3,6 +3,7 @@ from ._boxes import AffineBox as AffineBox
 from ._boxes import FixedBox as FixedBox
 from ._boxes import ScaledBox as ScaledBox
 from ._chebyshev import Chebyshev as Chebyshev
+from ._chebyshev import coarsely as coarsely
 from ._chebyshev import exactly as exactly
 from ._gaussian import Gaussian as Gaussian
 from ._grid import TURN as TURN
@@ -29,3 +30,4 @@ from ._reduction import Blocked as Blocked
 from ._reduction import Dense as Dense
 from ._reduction import Keys as Keys
 from ._reduction import Link as Link
+from ._suspects import suspects as suspects
