@@ -60,7 +60,7 @@ def doubt(
     stepping: Courant | None = None,
     missed: float = 0.0,
 ) -> Doubt:
-    """The doubts about a flow, from four others on a half or a quarter of its cells.
+    """The doubts about a flow, from four others, on half of its cells or a quarter.
 
     Infinite where one of them is not like the flow.
 
@@ -81,7 +81,8 @@ def doubt(
     known += of_time(growth, turn=steps.share * TURN, noisy=noise is not None)
     cells = [of_cells(near, far) + known for near, far, _, _ in changes]
     box = [of_box(near, far) + _lost(end) for _, _, near, far in changes]
-    return Doubt(box[0] + cells[0], box[1] + cells[1], box[0], cells[0])
+    parts = box[0] + cells[0], box[1] + cells[1], box[0], cells[0]
+    return Doubt(*map(float, parts))
 
 
 def changed(
