@@ -54,6 +54,16 @@ def test_where_the_box_does_not_matter_a_report_says_so(cli: Run) -> None:
     assert "the covariance may be off by" in doubt_in_words(found)
 
 
+def test_single_precision_has_a_doubt_too(cli: Run) -> None:
+    """Softmax with A = -1: the variance is 1/(1 + 2t)."""
+    found = report(
+        cli, "--A=-1", "--t", "0.5", "--cells", "60", "--precision", "single"
+    )
+    error = abs(0.5 / found["covariance"][0][0] - 1)
+    assert found["dtype"] == "float32"
+    assert error < found["doubt"]["covariance"] < 0.1
+
+
 def test_a_law_that_a_grid_smooths_away_wants_more_cells(cli: Run) -> None:
     """Uniform on [-1, 1] under softmax with A = 1 becomes two points: by tokens."""
     args = ("--init", "ball", "--A", "1", "--cells", "200", "--t")

@@ -100,7 +100,8 @@ def changed(
     from the box to three quarters of it and to a half.
     """
     bound = RUNAWAY * jnp.maximum(start.size, end.size)
-    moved = _Flow(dynamics, np.array(span), noise, stepping, bound)
+    ts = np.array(span, end.state.axes.dtype)
+    moved = _Flow(dynamics, ts, noise, stepping, bound)
     half, seen = coarsened(start), (start, end)
     quarter = coarsened(half)
     fine, wide = _Moments.of(end), moved(half, between(half, seen, 0.0))
