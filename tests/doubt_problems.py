@@ -61,7 +61,7 @@ FAMILIES = (
     Family("softmax", "scaled", 48, d=2, noisy=True, count=4),
 )
 
-PAIR = np.array([-0.9, 0.9])
+ENDS, PAIR = np.array([-1.0, 1.0]), np.array([-0.9, 0.9])
 HEAVY = ("sigmoid", "l2", "linear")  # whose averages are finite under heavy tails
 
 
@@ -200,7 +200,7 @@ def _moments_in_plane(family: Family, rng: Generator) -> Problem:
     V = float(rng.choice([-1, 1])) * (np.eye(2) + 0.3 * rng.normal(size=(2, 2)))
     second = S + np.outer(m, m) * (family.attention == "linear")
     size = np.linalg.norm(V, 2) * np.linalg.norm(A, 2) * np.linalg.norm(second, 2)
-    t = float(rng.uniform(0.15, 0.8)) * min(0.5 / size, 1.5)
+    t = float(rng.uniform(0.15, 0.8) * min(0.5 / size, 1.5))
     kappa = _log(rng, 0.02, 0.5) * np.trace(S) / 2 / t if family.noisy else 0.0
     name, law = "normal", _normal_in_plane(m, S)
     if family.attention == "linear" and rng.uniform() < 0.6:
@@ -222,8 +222,8 @@ def _product_law(name: str, m: np.ndarray, s: np.ndarray) -> Law:
     half = np.ones(2) / 2
     two = lambda k: oracles.bumps(m[k] + s[k] * PAIR, 0.45 * s[k] * np.ones(2), half)
     make = {
-        "parabola": lambda k: oracles.parabola(m[k] - 2 * s[k], m[k] + 2 * s[k]),
-        "laplace": lambda k: oracles.laplace(m[k], s[k] / np.sqrt(2)),
+        "parabola": lambda k: oracles.parabola(*map(float, m[k] + 2 * s[k] * ENDS)),
+        "laplace": lambda k: oracles.laplace(float(m[k]), float(s[k] / np.sqrt(2))),
         "bumps": two,
     }[name]
     parts = make(0), make(1)
