@@ -1,48 +1,115 @@
 """What a run on a grid says of its own trust, and models side by side with closures."""
 
+import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from bert_reference import TEXT, write
 from conftest import Finished
+from doubt_oracles import by_tokens, uniform
 
+from meanfield import runs
 from meanfield.cli._report import doubt_in_words
 from meanfield.dynamics import Drift
 from meanfield.flows import Status, flow
 from meanfield.measures import Grid
 from meanfield.measures.edges import even
+from meanfield.spec import parse
+from meanfield.storage import RunStore
 
 Run = Callable[..., Finished]
 
 
-def test_a_report_says_that_its_box_was_too_narrow(cli: Run) -> None:
+def report(cli: Run, *args: str) -> dict[str, Any]:
+    """What a run on a grid says as JSON."""
+    done = cli("simulate", "--measure", "grid", "--frames", "3", *args, "--json")
+    assert done.code == 0, done.err
+    return json.loads(done.out)
+
+
+@pytest.mark.parametrize("cells", ["200", "201"])
+def test_a_box_too_narrow_leaves_nothing_resolved(cli: Run, cells: str) -> None:
     """Softmax with A = 1: the variance is 1/(1 - 2t), if no tail is cut."""
-    common = ("simulate", "--measure", "grid", "--frames", "2")
-    done = cli(*common, "--A", "1", "--t", "0.3", "--cells", "200", "--json")
-    found = json.loads(done.out)
-    error = abs(found["covariance"][0][0] / 2.5 - 1)
-    assert found["ending"] == "finished"
-    assert error > 5e-3
-    assert found["doubt"]["box"] > error / 2
-    assert "widen it with" in doubt_in_words(found)
+    found = report(cli, "--A", "1", "--t", "0.44", "--cells", cells)
+    error = abs(1 / (1 - 0.88) / found["covariance"][0][0] - 1)
+    assert error > 0.5
+    assert found["doubt"]["covariance"] > error
+    assert found["doubt"]["box"] > found["doubt"]["cells"]
+    assert found["ending"] == "unresolved"
+    assert "widen the box by `half_width`" in found["reason"]
 
 
 def test_where_the_box_does_not_matter_a_report_says_so(cli: Run) -> None:
     """Softmax with A = -1: the variance is 1/(1 + 2t), to what the doubts say."""
-    done = cli(
-        "simulate", "--measure", "grid", "--frames", "2", "--A=-1", "--t", "0.5",
-        "--cells", "200", "--json",
-    )  # fmt: skip
-    found = json.loads(done.out)
-    error = abs(found["covariance"][0][0] / 0.5 - 1)
-    doubts = found["doubt"]
-    assert error < 1e-4
-    assert doubts["box"] < 1e-4
-    assert error < 3 * (doubts["box"] + doubts["cells"])
+    found = report(cli, "--A=-1", "--t", "0.5", "--cells", "201")
+    error = abs(0.5 / found["covariance"][0][0] - 1)
+    assert found["ending"] == "finished"
+    assert found["doubt"]["box"] < 1e-4
+    assert error < found["doubt"]["covariance"] < 1e-3
+    assert "the covariance may be off by" in doubt_in_words(found)
+
+
+def test_single_precision_has_a_doubt_too(cli: Run) -> None:
+    """Softmax with A = -1: the variance is 1/(1 + 2t)."""
+    found = report(
+        cli, "--A=-1", "--t", "0.5", "--cells", "60", "--precision", "single"
+    )
+    error = abs(0.5 / found["covariance"][0][0] - 1)
+    assert found["dtype"] == "float32"
+    assert error < found["doubt"]["covariance"] < 0.1
+
+
+def test_a_law_that_a_grid_smooths_away_wants_more_cells(cli: Run) -> None:
+    """Uniform on [-1, 1] under softmax with A = 1 becomes two points: by tokens."""
+    args = ("--init", "ball", "--A", "1", "--cells", "200", "--t")
+    early, late = (report(cli, *args, t) for t in ("1", "3"))
+    laws = [by_tokens(uniform(-1, 1), "softmax", 1.0, 1.0, t) for t in (1.0, 3.0)]
+    pairs = zip(laws, (early, late), strict=True)
+    errors = [abs(s[0, 0] / r["covariance"][0][0] - 1) for (_, s), r in pairs]
+    assert (early["ending"], late["ending"]) == ("finished", "unresolved")
+    assert errors[0] < early["doubt"]["covariance"] < 0.1
+    assert 0.04 < errors[1] < late["doubt"]["covariance"]
+    assert "more `cells`" in late["reason"]
+
+
+def test_a_resumed_run_has_the_doubt_that_it_would_have_had(
+    cli: Run, tmp_path: Path
+) -> None:
+    args = ("simulate", "--measure", "grid", "--cells", "201", "--A=-1")
+    args += ("--t", "0.5", "--frames", "5", "--segment", "2", "--json", "--out")
+    whole = json.loads(cli(*args, "whole").out)
+    spec = parse(RunStore.open(tmp_path / "whole").spec)
+
+    def stop(progress: runs.Progress) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        runs.execute(spec, out=tmp_path / "cut", report=stop)
+    halves = [json.loads(cli("resume", "cut", "--json").out) for _ in range(2)]
+    assert whole["doubt"]["covariance"] > 0
+    assert [half["doubt"] for half in halves] == [whole["doubt"]] * 2
+
+
+def test_a_sweep_tells_the_doubts_and_endings_of_its_runs(
+    cli: Run, tmp_path: Path
+) -> None:
+    args = ("--measure=grid", "--frames=3", "--cells=201", "--t=0.4")
+    done = cli("sweep", *args, "--over", "A=-1|1", "--out", "sweep", "--json")
+    assert done.code == 0, done.err
+    with (tmp_path / "sweep" / "table.csv").open() as table:
+        rows = list(csv.DictReader(table))
+    alone = [report(cli, *args[2:], f"--A={A}") for A in (-1, 1)]
+    assert [row["ending"] for row in rows] == ["finished", "unresolved"]
+    assert [found["ending"] for found in alone] == ["finished", "unresolved"]
+    for row, found in zip(rows, alone, strict=True):
+        worst = max(found["doubt"]["covariance"], found["doubt"]["mean"])
+        # A run steps onto its frames, a sweep does not.
+        assert float(row["doubt"]) == pytest.approx(worst, rel=1e-2)
 
 
 def test_a_collapse_to_the_origin_ends_when_its_box_is_rounding() -> None:

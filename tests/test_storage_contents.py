@@ -116,7 +116,7 @@ def test_status_is_the_place_of_the_ending(tmp_path: Path, name: str) -> None:
     status = dataset["status"]
     assert status.dtype == np.int8
     assert status.attrs["flag_meanings"].split()[int(status)] == name
-    assert status.attrs["flag_values"] == list(range(9))
+    assert status.attrs["flag_values"] == list(range(len(ENDINGS)))
     assert (float(dataset["stop_time"]), float(dataset["t_star"])) == (1.5, 2.5)
     assert np.isnan(dataset["t_star_error"])
 

@@ -15,7 +15,6 @@ from ._output import number, print_pairs
 
 LARGEST_PRINTED = 16  # dimension up to which moments are printed
 EIGENVALUES = 6  # eigenvalues printed for people
-DOUBTFUL = 1e-3  # of the covariance, that a smaller box may change it by
 APPROXIMATION = (
     "the flow is projected on Gaussians at every instant; where it is not affine, mean "
     "and covariance part from the tokens' like t²"
@@ -80,6 +79,8 @@ def _on_grid(result: Result, first: Grid) -> dict[str, Any]:
     masses = [float(grid.mass) for grid in grids]
     outflows = [float(grid.outflow) for grid in grids]
     single = not result.spec.is_family
+    known = [outcome.doubt for outcome in result.outcomes]
+    doubts = [None if doubt is None else doubt._asdict() for doubt in known]
     return {
         "cells": [edges.shape[0] - 1 for edges in first.edges],
         "positions": None if first.position is None else first.position.shape[0],
@@ -87,7 +88,7 @@ def _on_grid(result: Result, first: Grid) -> dict[str, Any]:
         "bandwidth": result.spec.bandwidth,
         "mass": masses[0] if single else masses,
         "outflow": outflows[0] if single else outflows,
-        "doubt": None if result.doubt is None else result.doubt._asdict(),
+        "doubt": doubts[0] if single else doubts,
     }
 
 
@@ -120,7 +121,7 @@ def print_report(result: Result, timing: Timing) -> None:
         "residual": report["residual"] == 0,
         "sums": report["reduction"] == "none",
         "endings": "endings" not in report,
-        "doubt": not report.get("doubt"),
+        "doubt": not doubt_in_words(report),
     }
     print_pairs({key: text for key, text in pairs.items() if not idle.get(key, False)})
 
@@ -148,14 +149,21 @@ def _cells(report: dict[str, Any]) -> str:
 
 
 def doubt_in_words(report: dict[str, Any]) -> str:
-    """What a smaller box or fewer cells would have changed, where that was asked."""
+    """How far off a density may be, where that is known; of a family, the first."""
     known = report.get("doubt")
-    if not known:
+    first = known[0] if isinstance(known, list) else known
+    if not first:
         return ""
-    box, cells = number(known["box"], 2), number(known["cells"], 2)
-    text = f"the covariance changes by {box} in a box a quarter smaller, by {cells} on "
-    wide = "; widen it with `--half-width`" if known["box"] > DOUBTFUL else ""
-    return f"{text}half the cells{wide}"
+    covariance, mean, box, cells = (_share(value) for value in first.values())
+    whose = "first member: " if isinstance(known, list) else ""
+    return (
+        f"{whose}the covariance may be off by {covariance} (the box {box}, its cells "
+        f"{cells}), the mean by {mean} of the spread"
+    )
+
+
+def _share(value: float) -> str:
+    return f"{100 * value:.2g} %" if math.isfinite(value) else "any amount"
 
 
 def _mass(report: dict[str, Any]) -> dict[str, str]:

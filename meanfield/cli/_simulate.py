@@ -22,14 +22,7 @@ def integrate(spec: RunSpec, out: Path | None, *, in_json: bool) -> None:
     """Executes a spec, with progress, and reports."""
     what = f"{spec.attention} {spec.moved}"
     job: Job = lambda progress: runs.execute(spec, out=out, report=progress)
-    _conclude(what, lambda p: _examined(job(p), p), out, in_json)
-
-
-def _examined(result: runs.Result, progress: RunProgress) -> runs.Result:
-    """The same result with its doubts, if it may have any."""
-    if result.spec.measure == "grid":
-        progress.show(1.0, "how much the box and its cells matter")
-    return runs.examined(result)
+    _conclude(what, job, out, in_json)
 
 
 def go_on(path: Path, *, in_json: bool) -> None:

@@ -56,15 +56,6 @@ def _share(
     return part / jnp.where(whole > 0, whole, 1)
 
 
-def without_rim(mu: Grid, share: float) -> Grid:
-    """The grid, emptied for a share of its width at each end."""
-    masses = mu.state.masses
-    for axis, edges in enumerate(mu.edges):
-        outer = _outer(edges, share).reshape(_shape(mu, axis))
-        masses = jnp.where(outer, 0, masses)
-    return mu.at(mu.state._replace(masses=masses))
-
-
 def rim_masses(mu: Grid) -> Float[Array, " d"]:
     """The mass in the rim of the box, at either end of each axis: the larger one."""
     found = []

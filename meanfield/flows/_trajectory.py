@@ -28,6 +28,7 @@ class Status(enum.IntEnum):
     INTERRUPTED = 6
     COLLAPSE = 7
     ESCAPE = 8
+    UNRESOLVED = 9
 
     @property
     def ending(self) -> str:
@@ -54,6 +55,8 @@ REASONS = {
     "as that can tell",
     Status.ESCAPE: "the grid is too narrow: a thousandth of the mass or of its second "
     "moment has left it, or velocities hang on tails at its edges and beyond",
+    Status.UNRESOLVED: "the flow was followed to its end, but more than a tenth of its "
+    "mean or covariance is in doubt",
 }
 
 

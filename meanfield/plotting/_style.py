@@ -23,6 +23,7 @@ ENDING_COLOURS = {
     "interrupted": "#56B4E9",
     "collapse": "#5E3C99",
     "escape": "#8C510A",
+    "unresolved": "#999933",
 }
 
 # So that endings are told apart in grey, too.
@@ -36,6 +37,7 @@ ENDING_MARKERS = {
     "interrupted": "P",
     "collapse": "*",
     "escape": ">",
+    "unresolved": "<",
 }
 
 LIMIT_COLOUR = "#B08D00"

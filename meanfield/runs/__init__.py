@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from ._compare import sides
     from ._comparison import Comparison, compare
     from ._dataset import dataset, subject, title
-    from ._doubts import examined
     from ._endings import Outcome
     from ._execute import Progress, Result, execute, resume
     from ._gaps import Gap
@@ -40,7 +39,6 @@ __all__ = [
     "compare",
     "dataset",
     "device",
-    "examined",
     "execute",
     "is_sweep",
     "join_sweep",
@@ -78,7 +76,6 @@ _HOMES = {
     "compare": "._comparison",
     "dataset": "._dataset",
     "device": "._provenance",
-    "examined": "._doubts",
     "execute": "._execute",
     "is_sweep": "._sweep_store",
     "join_sweep": "._sweep",

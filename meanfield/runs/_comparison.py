@@ -53,6 +53,7 @@ class Comparison:
 
     def _side(self, measure: str) -> dict[str, Any]:
         path = self.paths[measure]
+        doubt = path.outcome.doubt
         return {
             "label": path.side.label,
             "notes": list(path.side.notes),
@@ -61,6 +62,7 @@ class Comparison:
             "t_star": path.outcome.t_star,
             "seconds": self.seconds[measure],
             "outflow": outflow(path)[-1],
+            "doubt": None if doubt is None else doubt._asdict(),
         }
 
     def outflow_of(self, pair: tuple[str, str]) -> dict[float, float]:

@@ -5,11 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from meanfield.flows import REASONS, Status, Trajectory
+from meanfield.flows import REASONS, Doubt, Status, Trajectory
 from meanfield.storage import Ending
 
 GROWS = "the size grows without bound in finite time"
 PASSED = "the size passed its bound"
+DOUBTED = 0.1  # of the mean or the covariance, beyond which no density is resolved
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,8 @@ class Outcome:
         accepted: steps taken so far.
         rejected: steps tried and refused.
         residual: the worst error of an iteration behind the field; 0 without one.
+        doubt: how far off the last moments of a density on a grid may be, if it flowed
+            to its end.
     """
 
     status: Status | None
@@ -33,6 +36,7 @@ class Outcome:
     accepted: int = 0
     rejected: int = 0
     residual: float = 0.0
+    doubt: Doubt | None = None
 
     @classmethod
     def at_start(cls, t: float) -> "Outcome":
@@ -47,8 +51,11 @@ class Outcome:
             key: math.nan if values[key] is None else values[key]
             for key in ("time", "t_star", "t_star_error", "residual")
         }
+        doubt = values.get("doubt")
+        known = None if doubt is None else Doubt(*map(_or_infinite, doubt))
         return cls(
             None if status is None else Status(status),
+            doubt=known,
             accepted=values["accepted"],
             rejected=values["rejected"],
             **floats,
@@ -64,6 +71,8 @@ class Outcome:
         """Why it ended, in a line."""
         if self.status is Status.BLOW_UP:
             return PASSED if math.isnan(self.t_star) else GROWS
+        if self.status is Status.UNRESOLVED and self.doubt is not None:
+            return f"{REASONS[self.status]}: {_remedy(self.doubt)}"
         return REASONS[Status.INTERRUPTED if self.status is None else self.status]
 
     @property
@@ -85,10 +94,18 @@ class Outcome:
             max(self.residual, float(trajectory.residual)),
         )
 
+    def doubted(self, doubt: Doubt) -> "Outcome":
+        """The same with a doubt, which may leave nothing resolved."""
+        resolved = doubt.worst <= DOUBTED
+        status = self.status if resolved else Status.UNRESOLVED
+        return replace(self, doubt=doubt, status=status)
+
     def as_json(self) -> dict[str, Any]:
-        """The outcome as JSON values; NaN becomes null."""
+        """The outcome as JSON values; NaN and infinite doubts become null."""
         values = asdict(self)
         values["status"] = None if self.status is None else int(self.status)
+        if self.doubt is not None:
+            values["doubt"] = [v if math.isfinite(v) else None for v in self.doubt]
         nan = lambda v: isinstance(v, float) and math.isnan(v)
         return {key: None if nan(v) else v for key, v in values.items()}
 
@@ -99,23 +116,37 @@ class Outcome:
         return Ending(self.name, self.reason, self.time, star, error)
 
 
+def _or_infinite(value: float | None) -> float:
+    return math.inf if value is None else value
+
+
+def _remedy(doubt: Doubt) -> str:
+    """What would leave less in doubt."""
+    if doubt.box > DOUBTED / 2 and doubt.box >= doubt.cells:
+        return "widen the box by `half_width` or `domain`, or stop at an earlier `t`"
+    return "use more `cells`, or stop at an earlier `t`"
+
+
 def common(outcomes: Sequence[Outcome]) -> Outcome:
     """The outcome of several flows as one: a failure, if any failed.
 
-    Else what they share, and `finished` if they share nothing; the latest time, the
-    steps of all, and a `t_star` only of a single flow.
+    Else unresolved, if any is. Else what they share, and `finished` if they share
+    nothing; the latest time, the steps of all, and a `t_star` only of a single flow.
     """
     if len(outcomes) == 1:
         return outcomes[0]
     failed = [o for o in outcomes if o.status is not None and o.status.failed]
     going = [o for o in outcomes if o.going]
+    unresolved = [o for o in outcomes if o.status is Status.UNRESOLVED]
     one = len({o.status for o in outcomes}) == 1
     finished = replace(outcomes[0], status=Status.FINISHED)
-    chosen = (failed or going or ([outcomes[0]] if one else [finished]))[0]
+    shared = [outcomes[0]] if one else [finished]
+    chosen = (failed or going or unresolved or shared)[0]
     return Outcome(
         chosen.status,
         max(o.time for o in outcomes),
         accepted=sum(o.accepted for o in outcomes),
         rejected=sum(o.rejected for o in outcomes),
         residual=max(o.residual for o in outcomes),
+        doubt=chosen.doubt,
     )

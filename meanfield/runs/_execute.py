@@ -5,11 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from meanfield.flows import REASONS, Doubt, Status
+from meanfield.flows import REASONS, Status
 from meanfield.measures import AbstractMeasure
 from meanfield.spec import RunSpec, parse
 from meanfield.storage import RESUMABLE, Ending, RunStore
 
+from ._doubts import with_doubts
 from ._endings import Outcome, common
 from ._measures import Arrays, dims_of, largest_eigenvalue
 from ._plan import plan, refuse_full_disk
@@ -54,7 +55,6 @@ class Result:
         observed: what was observed at the last frame, by variable; of several draws
             one number for each.
         sums: how sums over the tokens of the first member were executed last.
-        doubt: how far a density on a grid can be trusted; `None` until `examined`.
     """
 
     spec: RunSpec
@@ -64,7 +64,6 @@ class Result:
     seconds: float
     observed: Arrays
     sums: str = "none"
-    doubt: Doubt | None = None
 
     @property
     def outcome(self) -> Outcome:
@@ -104,7 +103,9 @@ def resume(path: Path, *, report: Report | None = None) -> Result:
     outcomes = [Outcome.from_json(state) for state in store.state["members"]]
     frame = store.last_frame()
     del frame["time"]
-    run = continued(spec, frame, store.static(), outcomes)
+    first = store.first_frame() if spec.measure == "grid" else {}
+    first.pop("time", None)
+    run = continued(spec, frame, store.static(), outcomes, first)
     if store.ending is not None and store.ending.name != RESUMABLE:
         return _result(run, store, 0.0)
     run.done = store.frames - 1
@@ -129,13 +130,15 @@ def _integrate(run: Run, store: RunStore | None, report: Report | None) -> Resul
         while not run.over:
             taken, before = run.steps, run.done
             frames = integrate_segment(run)
+            if run.over:
+                run.outcomes = with_doubts(run)
             if store is not None:
                 _commit(run, store, frames)
             if report is not None:
                 span = float(run.ts[run.done] - run.ts[before])
                 report(_progress(run, first, span, run.steps - taken))
     except KeyboardInterrupt:
-        if store is not None and not run.over:
+        if store is not None:
             _record_interruption(store)
         raise
     return _result(run, store, time.perf_counter() - begin)

@@ -196,6 +196,8 @@ def _own_reasons(path: Path) -> list[str]:
         )
     if outcome.status is not None and outcome.name != "finished":
         found.append(f"{side.measure}: {outcome.name} at t = {outcome.time:.4g}")
+    if outcome.doubt is not None and outcome.doubt.worst > RESOLVED:
+        found.append(f"the grid may be off by {outcome.doubt.worst:.2g} of the spread")
     last = path.measures[-1]
     if isinstance(last, Grid) and float(last.outflow) > LOST:
         found.append(f"the grid has lost {float(last.outflow):.2g} of its mass")

@@ -1,14 +1,14 @@
 """A run under way: its members, from a spec or from a stored frame."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from jaxtyping import Float
 
 from meanfield.flows import AbstractStepping, AbstractStop, prepared
-from meanfield.measures import AbstractMeasure, Points
+from meanfield.measures import AbstractMeasure, Grid, Points
 from meanfield.spec import RunSpec
 
 from ._build import (
@@ -54,6 +54,7 @@ class Run:
         done: the index of the frame that the members are at.
         observed: what was observed at the last frame.
         sums: how sums over the tokens of the first member were executed last.
+        begun: the densities on grids that its members started from; else none.
     """
 
     spec: RunSpec
@@ -67,6 +68,7 @@ class Run:
     done: int = 0
     observed: Arrays = field(default_factory=dict)
     sums: str = "none"
+    begun: tuple[Grid, ...] = ()
 
     @property
     def last(self) -> int:
@@ -112,6 +114,7 @@ def start(spec: RunSpec) -> Run:
     stored = [restored(spec, frame_of(m.measure), static) for m in found]
     pairs = zip(found, stored, strict=True)
     run = _run(spec, [Member(m.dynamics, mu) for m, mu in pairs], static)
+    run.begun = _grids(member.measure for member in run.members)
     first = _prepared(run)
     run.sums = sums_of(first)
     if isinstance(first, Points) and not spec.is_family:
@@ -126,18 +129,43 @@ def continued(
     frame: Mapping[str, np.ndarray],
     static: Mapping[str, np.ndarray],
     outcomes: Sequence[Outcome],
+    first: Mapping[str, np.ndarray],
 ) -> Run:
-    """A run at a stored frame; files of tokens are no longer needed."""
+    """A run at a stored frame; files of tokens are no longer needed.
+
+    Args:
+        spec: of the run.
+        frame: where it goes on.
+        static: the arrays that do not move.
+        outcomes: of its members so far.
+        first: its first frame, if it is a density on a grid; else empty.
+    """
     d = dimension_in(frame)
     found, same = [], moved_by(spec, d, Draw(spec.seed))
-    for i in range(len(outcomes)):
-        own = {k: a[i] for k, a in frame.items()} if spec.is_family else frame
+    for i, measure in enumerate(_restored(spec, frame, static, len(outcomes))):
         moves = same if spec.draws is None else moved_by(spec, d, Draw(spec.seed, i))
-        found.append(Member(moves, restored(spec, own, static)))
+        found.append(Member(moves, measure))
     run = _run(spec, found, static)
+    if first:
+        run.begun = _grids(_restored(spec, first, static, len(outcomes)))
     run.outcomes = list(outcomes)
     run.observed = {name: frame[name] for name in variables(spec)}
     return run
+
+
+def _restored(
+    spec: RunSpec,
+    frame: Mapping[str, np.ndarray],
+    static: Mapping[str, np.ndarray],
+    count: int,
+) -> list[AbstractMeasure]:
+    """The measures of a stored frame, one for each member."""
+    own = lambda i: {k: a[i] for k, a in frame.items()} if spec.is_family else frame
+    return [restored(spec, own(i), static) for i in range(count)]
+
+
+def _grids(measures: Iterable[AbstractMeasure]) -> tuple[Grid, ...]:
+    return tuple(mu for mu in measures if isinstance(mu, Grid))
 
 
 def _run(spec: RunSpec, members: list[Member], static: Mapping[str, np.ndarray]) -> Run:

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import equinox as eqx
 import jax
@@ -12,13 +12,15 @@ from jaxtyping import Array, PyTree
 
 from meanfield.dynamics import stacked
 from meanfield.errors import InvalidInputError, MeanfieldError
-from meanfield.flows import Trajectory, ensemble
-from meanfield.measures import AbstractMeasure
+from meanfield.flows import Status, Trajectory, ensemble
+from meanfield.measures import AbstractMeasure, Grid
 from meanfield.spec import cell_name
 from meanfield.spectrum import effective_rank
 from meanfield.storage import ENDINGS
 
 from ._build import Member, member, noise, stepping, stops, times
+from ._doubts import with_doubt
+from ._endings import Outcome
 from ._measures import dimension_of, moments_of
 from ._parameters import Draw
 from ._run import start
@@ -132,7 +134,24 @@ class Computer:
             key=Draw(spec.seed).key("noise"),
         )
         rows = _numbers(found, [each.measure for each in members])
-        return {"cell": own, **{name: rows[name][: len(own)] for name in rows}}
+        rows = {name: rows[name][: len(own)] for name in rows}
+        if spec.measure == "grid":
+            rows |= self._doubts(own, members, found)
+        return {"cell": own, **rows}
+
+    def _doubts(
+        self, cells: Sequence[int], members: Sequence[Member], found: Trajectory
+    ) -> Rows:
+        """How densities on grids ended, with what is in doubt of them."""
+        outcomes = []
+        for i, (cell, begun) in enumerate(zip(cells, members, strict=False)):
+            last = jax.tree.map(lambda leaf, i=i: jnp.asarray(leaf[i]), found.last)
+            end = Member(begun.dynamics, begun.measure.at(last))
+            how = Outcome(Status(int(found.code[i])), float(found.stop_time[i]))
+            spec, start = self._cells.run_spec(cell), cast(Grid, begun.measure)
+            outcomes.append(with_doubt(spec, end, start, how, index=0))
+        worst = [None if o.doubt is None else _plain(o.doubt.worst) for o in outcomes]
+        return {"ending": [o.name for o in outcomes], "doubt": worst}
 
     def _member(self, index: int) -> Member:
         """A cell out of parts: dynamics know nothing of the start, nor it of them."""
@@ -193,9 +212,9 @@ def _entries(mean: np.ndarray, cov: np.ndarray) -> dict[str, np.ndarray]:
     return means | {f"cov{i}{j}": cov[:, i, j] for i in d for j in d}
 
 
-def _plain(value: np.generic) -> int | float | None:
+def _plain(value: np.generic | float) -> int | float | None:
     """A number of Python; `None` where there is none."""
-    return value.item() if np.isfinite(value) else None
+    return np.asarray(value).item() if np.isfinite(value) else None
 
 
 def _check_alike(members: Sequence[Member]) -> None:

@@ -29,11 +29,25 @@ def read_last(folder: Path, record: Record) -> dict[str, np.ndarray]:
     Raises:
         StoreError: if there is no frame, or an array is damaged.
     """
+    return _frame(folder, record, -1)
+
+
+def read_first(folder: Path, record: Record) -> dict[str, np.ndarray]:
+    """The first frame of every frame variable.
+
+    Raises:
+        StoreError: if there is no frame, or an array is damaged.
+    """
+    return _frame(folder, record, 0)
+
+
+def _frame(folder: Path, record: Record, place: int) -> dict[str, np.ndarray]:
+    """The first frame of the first segment, or the last of the last."""
     if not record.segments:
         raise StoreError(f"`{folder}` holds no frame yet; start the run again.")
-    last = len(record.segments) - 1
+    segment = range(len(record.segments))[place]
     return {
-        name: _part(folder, record, name, last)[-1, ...].copy()
+        name: _part(folder, record, name, segment)[place, ...].copy()
         for name in record.variables
     }
 

@@ -18,6 +18,7 @@ ENDINGS = (
     "interrupted",
     "collapse",
     "escape",
+    "unresolved",
 )
 """Every way a run can end; the place in this tuple is the stored `status`."""
 

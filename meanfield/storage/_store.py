@@ -13,7 +13,7 @@ import numpy as np
 from meanfield.errors import StoreError
 
 from ._files import lock
-from ._reading import read_frames, read_last, read_static, verify_all
+from ._reading import read_first, read_frames, read_last, read_static, verify_all
 from ._record import Record, fingerprint, plain_json, read_record, write_record
 from ._schema import RESUMABLE, Ending
 from ._writing import extended, found
@@ -123,6 +123,14 @@ class RunStore:
             StoreError: if no frame was committed yet, or an array is damaged.
         """
         return read_last(self.path, self._record)
+
+    def first_frame(self) -> dict[str, np.ndarray]:
+        """The first committed frame, without its time axis: where the run began.
+
+        Raises:
+            StoreError: if no frame was committed yet, or an array is damaged.
+        """
+        return read_first(self.path, self._record)
 
     def dataset(self) -> "xarray.Dataset":
         """All committed frames, in memory, checked against their digests.

@@ -1,0 +1,80 @@
+"""How often the doubts about flows on grids cover their errors, and how tightly."""
+
+from typing import NamedTuple
+
+import doubt_problems
+import numpy as np
+from doubt_problems import Family, Problem
+
+import meanfield
+from meanfield.errors import InvalidInputError
+from meanfield.flows import Isotropic, Status, doubt, flow
+from meanfield.measures import Gaussian, Grid
+from meanfield.runs._grids import law_on_grid
+from meanfield.spec import parse
+
+SEED = 20261122
+RESOLVED = 0.1  # beyond which a run does not end as `finished`
+
+
+class Measured(NamedTuple):
+    """Errors of covariance and mean, in units of the spread, and their doubts."""
+
+    name: str
+    errors: tuple[float, float]
+    doubts: tuple[float, float]
+
+    @property
+    def is_covered(self) -> bool:
+        return all(e <= d for e, d in zip(self.errors, self.doubts, strict=True))
+
+    @property
+    def is_resolved(self) -> bool:
+        return max(self.doubts) <= RESOLVED
+
+
+def grid_of(problem: Problem) -> Grid:
+    """The grid that a run would start from."""
+    family = problem.family
+    keys = {"measure": "grid", "box": family.box, "cells": family.cells, "d": family.d}
+    if family.noisy:
+        keys["noise"] = problem.kappa
+    standard = Gaussian.from_moments(np.zeros(family.d), np.eye(family.d))
+    return law_on_grid(parse({**keys, **problem.reach}), problem.law, standard)
+
+
+def measured(kind: Family, *seeds: int) -> Measured | None:
+    """A problem of a family; `None` where its grid is refused, or its flow ends early.
+
+    With a frame at half its time.
+    """
+    problem = doubt_problems.problem(kind, np.random.default_rng([SEED, *seeds]))
+    try:
+        start = grid_of(problem)
+    except InvalidInputError:
+        return None
+    attention = meanfield.attentions[kind.attention](
+        problem.A, np.eye(kind.d), problem.V
+    )
+    noise = Isotropic(problem.kappa) if kind.noisy else None
+    run = flow(attention, start, np.array([0, problem.t / 2, problem.t]), noise=noise)
+    if run.status is not Status.FINISHED:
+        return None
+    end, law = run.final, problem.law
+    gap = np.linalg.norm(np.asarray(start.covariance) - law.covariance)
+    known = doubt(
+        attention,
+        start,
+        end,
+        span=(0.0, problem.t),
+        noise=noise,
+        missed=float(gap / np.trace(law.covariance)),
+    )
+    mean, covariance = problem.exact()
+    trace = float(np.trace(end.covariance))
+    errors = (
+        float(np.linalg.norm(end.covariance - covariance) / trace),
+        float(np.linalg.norm(end.mean - mean) / np.sqrt(trace)),
+    )
+    name = f"{kind} {seeds}: {problem.label}"
+    return Measured(name, errors, (known.covariance, known.mean))
