@@ -24,6 +24,7 @@ class Outcome:
         accepted: steps taken so far.
         rejected: steps tried and refused.
         residual: the worst error of an iteration behind the field; 0 without one.
+        lag: how far fixed steps have fallen behind the exact flow.
     """
 
     status: Status | None
@@ -33,6 +34,7 @@ class Outcome:
     accepted: int = 0
     rejected: int = 0
     residual: float = 0.0
+    lag: float = 0.0
 
     @classmethod
     def at_start(cls, t: float) -> "Outcome":
@@ -51,6 +53,7 @@ class Outcome:
             None if status is None else Status(status),
             accepted=values["accepted"],
             rejected=values["rejected"],
+            lag=values.get("lag", 0.0),  # records of 0.1 have none
             **floats,
         )
 
@@ -83,6 +86,7 @@ class Outcome:
             self.accepted + int(trajectory.n_accepted),
             self.rejected + int(trajectory.n_rejected),
             max(self.residual, float(trajectory.residual)),
+            float(trajectory.lag),
         )
 
     def as_json(self) -> dict[str, Any]:
