@@ -6,7 +6,7 @@ knows of tokens.
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 HIGHEST = jax.lax.Precision.HIGHEST
 UNROLLED = 4  # up to this size a call of LAPACK costs more than the arithmetic
@@ -88,6 +88,12 @@ def eigh(S: Float[Array, "r r"]) -> tuple[Float[Array, " r"], Float[Array, "r r"
     cos, sin = jnp.cos(angle), jnp.sin(angle)
     vectors = jnp.array([[-sin, cos], [cos, sin]])
     return jnp.stack([centre - radius, centre + radius]), vectors
+
+
+def positive_definite(S: Float[Array, "d d"]) -> Bool[Array, ""]:
+    """Whether all eigenvalues of a symmetric matrix are positive, beyond rounding."""
+    values = jnp.linalg.eigvalsh(jax.lax.stop_gradient(S))
+    return values[0] > S.shape[0] * jnp.finfo(S.dtype).eps * values[-1]
 
 
 def sylvester(R: Float[Array, "r r"], C: Float[Array, "r r"]) -> Float[Array, "r r"]:

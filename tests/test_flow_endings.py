@@ -10,7 +10,7 @@ from reference import Parameters, velocity
 from scipy.integrate import solve_ivp
 
 from meanfield.attention import Attention, Softmax, attentions
-from meanfield.dynamics import Layers, stacked
+from meanfield.dynamics import Drift, Layers, stacked
 from meanfield.errors import SimulationFailed
 from meanfield.flows import AbstractStepping, Status, Steady, adaptive, fixed, flow
 from meanfield.measures import Gaussian, Points
@@ -94,10 +94,11 @@ def test_a_pause_before_the_last_layer_is_not_rest():
 
 
 def test_a_fixed_step_that_explodes_keeps_the_last_good_state():
-    attention = one_dimensional(1.0, 1.0, name="linear")
+    """Each step multiplies by 1e29, and the sixth square overflows."""
     cloud = Points.uniform([[1.0], [2.0]])
     times = np.linspace(0.0, 5.0, 11)
-    trajectory = flow(attention, cloud, times, stepping=fixed(0.1))
+    drift = Drift([[1e30]])
+    trajectory = flow(drift, cloud, times, stepping=fixed(0.1))
     assert trajectory.status == Status.NOT_FINITE
     assert jnp.all(jnp.isfinite(trajectory.final.covariance))
     assert jnp.all(jnp.isfinite(trajectory.coordinates))

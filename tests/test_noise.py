@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 from scipy.linalg import expm, solve_continuous_lyapunov
 from typing_extensions import override
 
@@ -37,6 +37,10 @@ class Drift(AbstractDynamics):
     @override
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
         return Affine(self.linear, jnp.zeros(self.linear.shape[0]))
+
+    @override
+    def linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
+        return jnp.ones((), bool)
 
 
 def lyapunov(Sigma: np.ndarray, t: float) -> np.ndarray:

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
 from meanfield._array import float_array
@@ -79,6 +79,11 @@ class Attention(AbstractDynamics):
         del t
         self._check_dimension(mu)
         return image(self.value, self.offset, self._barycentre(mu))
+
+    @override
+    def linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
+        r"""If the barycentre $\bar y$ is: $|V\bar y + o| \leq |V|\,|\bar y| + |o|$."""
+        return self.coupling.linearly_bounded(self.score, mu)
 
     def _barycentre(self, mu: AbstractMeasure) -> AbstractField:
         """The one place that asks which measure this is."""

@@ -3,13 +3,13 @@ r"""Couplings: from scores to the weights $\kappa_\mu(x, y)$ of a barycentre."""
 import abc
 
 import equinox as eqx
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
 from meanfield.errors import UnsupportedError
 from meanfield.fields import AbstractField, Affine, Convergence
 from meanfield.linalg import product, tilt
-from meanfield.measures import Gaussian, Points
+from meanfield.measures import AbstractMeasure, Gaussian, Points
 from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot
 from meanfield.tokens import Tokens
 
@@ -20,6 +20,12 @@ class AbstractCoupling(eqx.Module):
     @abc.abstractmethod
     def barycentre(self, score: AbstractScore, mu: Points) -> AbstractField:
         r"""The field $x \mapsto \int y\, \kappa_\mu(x, y)\, d\mu(y)$."""
+
+    @abc.abstractmethod
+    def linearly_bounded(
+        self, score: AbstractScore, mu: AbstractMeasure
+    ) -> Bool[Array, ""]:
+        """Whether the barycentre is, as `AbstractDynamics.linearly_bounded` says it."""
 
 
 class AbstractGaussianCoupling(AbstractCoupling):

@@ -1,12 +1,12 @@
 """Linear attention, and the first-order expansion of softmax."""
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
 from meanfield._typing import Numbers, Scalar
 from meanfield.fields import AbstractField, Affine, Convergence
-from meanfield.measures import Gaussian, Points
+from meanfield.measures import AbstractMeasure, Gaussian, Points
 from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot
 from meanfield.tokens import Tokens
 
@@ -33,6 +33,13 @@ class Linear(AbstractGaussianCoupling):
         linear = second @ dot.A + jnp.outer(mu.mean, dot.c)
         return Affine(linear, second @ dot.a + dot.constant * mu.mean)
 
+    @override
+    def linearly_bounded(
+        self, score: AbstractScore, mu: AbstractMeasure
+    ) -> Bool[Array, ""]:
+        """Never: it is cubic."""
+        return jnp.zeros((), bool)
+
 
 class LinearExpansion(AbstractGaussianCoupling):
     r"""$\kappa_\mu(x, y) = 1 + s(x, y) - \int s(x, z)\,d\mu(z)$.
@@ -55,6 +62,13 @@ class LinearExpansion(AbstractGaussianCoupling):
         dot = require_dot(score, "linear-expansion")
         Sigma = mu.covariance
         return Affine(Sigma @ dot.A, mu.mean + Sigma @ dot.a)
+
+    @override
+    def linearly_bounded(
+        self, score: AbstractScore, mu: AbstractMeasure
+    ) -> Bool[Array, ""]:
+        """Never: it is cubic."""
+        return jnp.zeros((), bool)
 
 
 class ExpansionField(AbstractField):

@@ -1,14 +1,15 @@
 """Attention whose weights are a function of each score alone: exp, sigmoid."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
 from meanfield._typing import Numbers, Scalar
 from meanfield.errors import NotClosedError
 from meanfield.fields import AbstractField, Convergence
-from meanfield.measures import Gaussian, Link, Points
+from meanfield.measures import AbstractMeasure, Gaussian, Link, Points
 from meanfield.scores import AbstractScore, Dot
 from meanfield.tokens import Tokens
 
@@ -23,10 +24,12 @@ class Pointwise(AbstractSmearedCoupling):
     Attributes:
         link: $\varphi$, applied entrywise.
         averages: $E\varphi$ and $E\varphi'$ of normal scores; `None` if not known.
+        bounded: whether $\varphi$ is known to be.
     """
 
     link: Link
     averages: Averages | None = None
+    bounded: bool = eqx.field(static=True, default=False)
 
     @override
     def barycentre(self, score: AbstractScore, mu: Points) -> AbstractField:
@@ -37,6 +40,13 @@ class Pointwise(AbstractSmearedCoupling):
         if self.averages is None:
             raise NotClosedError("The averages of this link are not known.")
         return LinkedGaussianMean(self.averages, score, mu)
+
+    @override
+    def linearly_bounded(
+        self, score: AbstractScore, mu: AbstractMeasure
+    ) -> Bool[Array, ""]:
+        r"""If the link is bounded: $|\bar y| \leq \sup|\varphi|\int|y|\,d\mu$."""
+        return jnp.asarray(self.bounded)
 
 
 class LinkedMean(AbstractField):
@@ -73,5 +83,5 @@ def exp(Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0) -> Attenti
 @variant("sigmoid", "permutation", "orthogonal")
 def sigmoid(Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0) -> Attention:
     r"""Sigmoid attention, $1/(1 + e^{-Qx\cdot Ky/\epsilon})$; castin2025, 2.5."""
-    coupling = Pointwise(_sigmoid, sigmoid_averages)
+    coupling = Pointwise(_sigmoid, sigmoid_averages, bounded=True)
     return Attention(Dot(Q, K, epsilon), coupling, V)

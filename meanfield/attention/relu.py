@@ -3,13 +3,14 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Bool
 from typing_extensions import override
 
 from meanfield._array import is_concrete
 from meanfield._typing import Numbers, Scalar
 from meanfield.errors import NotClosedError
 from meanfield.fields import AbstractField, Affine
-from meanfield.measures import Gaussian, Points
+from meanfield.measures import AbstractMeasure, Gaussian, Points
 from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot
 
 from ._attention import Attention, variant
@@ -54,6 +55,13 @@ class Relu(AbstractGaussianCoupling, AbstractSmearedCoupling):
         linear = mu.covariance @ dot.A / 2
         zero = jnp.all(jnp.concatenate(parts) == 0)
         return Affine(linear, jnp.where(zero, jnp.zeros_like(mu.mean), jnp.nan))
+
+    @override
+    def linearly_bounded(
+        self, score: AbstractScore, mu: AbstractMeasure
+    ) -> Bool[Array, ""]:
+        """Never: it is cubic."""
+        return jnp.zeros((), bool)
 
 
 @variant("relu", "permutation", "orthogonal")

@@ -1,10 +1,13 @@
 """Softmax attention: exponential weights, normalised over the keys."""
 
+import jax.numpy as jnp
+from jaxtyping import Array, Bool
 from typing_extensions import override
 
 from meanfield._typing import Numbers, Scalar
 from meanfield.fields import AbstractField, Affine
-from meanfield.measures import Gaussian, Points
+from meanfield.linalg import positive_definite
+from meanfield.measures import AbstractMeasure, Gaussian, Points
 from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot
 
 from ._attention import Attention, variant
@@ -24,6 +27,27 @@ class Softmax(AbstractGaussianCoupling):
         r"""$L = (I + \Sigma B)^{-1}\Sigma A$; castin2025, Lemmas 4.1 and 4.10."""
         B = None if isinstance(score, Dot) else score.B
         return tilted_affine(mu, score.A, B, score.a)
+
+    @override
+    def linearly_bounded(
+        self, score: AbstractScore, mu: AbstractMeasure
+    ) -> Bool[Array, ""]:
+        r"""Of tokens always; of other measures if keys far away lose, $B > 0$.
+
+        A mean of tokens with positive weights lies no farther than the farthest. A
+        quadratic score is $-\tfrac12|y - m(x)|_B^2$ plus what depends on $x$ alone,
+        $m(x) = B^{-1}(Ax + a)$. Let $R$ be the size of $\mu$; by Chebyshev at least
+        three quarters of it have $|y| \leq 2R$, and there $|y - m|_B \leq r = |m|_B +
+        2R|B|^{1/2}$. So $\int e^s \geq \tfrac34 e^{-r^2/2}$, keys with $|y - m|_B =
+        \varrho \geq 2r$ weigh at most $\tfrac43 e^{-3\varrho^2/8}$, and $|\bar y -
+        m|_B \leq 2r + \tfrac43\max\varrho e^{-3\varrho^2/8}$: linear in $|x|$ and $R$.
+        For a singular $B$ there are blow-ups: ERRATA C11.
+        """
+        if isinstance(mu, Points):
+            return jnp.ones((), bool)
+        if isinstance(score, Dot) or not isinstance(score, AbstractQuadraticScore):
+            return jnp.zeros((), bool)
+        return positive_definite(score.B)
 
 
 @variant("softmax", "permutation", "orthogonal")

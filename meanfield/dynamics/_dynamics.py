@@ -3,7 +3,7 @@
 import abc
 
 import equinox as eqx
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from meanfield._typing import Time
 from meanfield.fields import AbstractField
@@ -21,3 +21,15 @@ class AbstractDynamics(eqx.Module):
     @abc.abstractmethod
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
         """The field of `mu` at time `t`: works once, then answers for any tokens."""
+
+    @abc.abstractmethod
+    def linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
+        r"""Whether $|v| \leq C(1 + |\mu|)$ is proven for measures of the kind of `mu`.
+
+        With one $C$ for all of them and for all times near `t`. For tokens $|\mu|$ is
+        the largest $|x_i|$, and $|v(x)| \leq C(1 + |\mu| + |x|)$ at every $x$; for
+        other measures it is the root of the second moment, and the bound holds in
+        $L^2(\mu)$. Then $|\mu|' \leq 2C(1 + |\mu|)$: the size grows at most
+        exponentially (Grönwall) and is finite at every time, however fast it grows at
+        first. False says that no proof is known, not that there is a blow-up.
+        """

@@ -1,7 +1,7 @@
 """Dynamics seen by another clock."""
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
 from meanfield._typing import Time
@@ -33,6 +33,10 @@ class LogTime(AbstractDynamics):
     @override
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
         return _scaled(jnp.exp(t), self.dynamics.field(self._original(t), mu))
+
+    @override
+    def linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
+        return self.dynamics.linearly_bounded(self._original(t), mu)
 
     def _original(self, s: Time) -> Float[Array, ""]:
         """$e^s - 1$, which rounding does not carry across a jump."""

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
 from meanfield._array import is_concrete
@@ -45,6 +45,11 @@ class Sum(AbstractDynamics):
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
         return total(tuple(term.field(t, mu) for term in self.terms))
 
+    @override
+    def linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
+        """If every term is: bounds of one norm add up."""
+        return jnp.all(jnp.stack([term.linearly_bounded(t, mu) for term in self.terms]))
+
 
 class Heads(AbstractDynamics):
     r"""$\sum_h \Gamma^{(h)}$, for heads of one kind.
@@ -71,6 +76,12 @@ class Heads(AbstractDynamics):
         if isinstance(fields, Affine):
             return Affine(jnp.sum(fields.linear, 0), jnp.sum(fields.offset, 0))
         return StackedField(fields)
+
+    @override
+    def linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
+        """If every head is: bounds of one norm add up."""
+        of = lambda head: head.linearly_bounded(t, mu)
+        return jnp.all(eqx.filter_vmap(of)(self.stack))
 
 
 class StackedField(AbstractField):

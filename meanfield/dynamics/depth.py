@@ -4,7 +4,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
 from meanfield._array import float_array, is_concrete
@@ -43,6 +43,10 @@ class Layers(AbstractDynamics):
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
         return self.member(t).field(t, mu)
 
+    @override
+    def linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
+        return self.member(t).linearly_bounded(t, mu)
+
     def member(self, t: Time) -> AbstractDynamics:
         """The layer that acts at time `t`."""
         index = jnp.searchsorted(self.times[1:-1], t, side="right")
@@ -73,6 +77,10 @@ class Interpolated(AbstractDynamics):
     @override
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
         return self.member(t).field(t, mu)
+
+    @override
+    def linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
+        return self.member(t).linearly_bounded(t, mu)
 
     def member(self, t: Time) -> AbstractDynamics:
         """The dynamics with the parameters of time `t`."""

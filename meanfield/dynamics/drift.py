@@ -1,7 +1,7 @@
 """A linear velocity that no token has a part in."""
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
 from meanfield._array import float_array
@@ -39,3 +39,8 @@ class Drift(AbstractDynamics):
     @override
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
         return Affine(self.matrix, jnp.zeros_like(self.matrix[0]))
+
+    @override
+    def linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
+        r"""Always: $|Mx| \leq |M|\,|x|$."""
+        return jnp.ones((), bool)

@@ -78,6 +78,16 @@ class Prefix(AbstractDynamics):
             )
         return PrefixField(self.dynamics, self.mask, t, mu, mu.tokens.position)
 
+    @override
+    def linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
+        """Of tokens, as the dynamics is: those seen lie no farther than the farthest.
+
+        The second moment of a restricted density is not bounded by that of the whole.
+        """
+        if not isinstance(mu, Points):
+            return jnp.zeros((), bool)
+        return self.dynamics.linearly_bounded(t, mu)
+
 
 class PrefixField(AbstractField):
     """One restricted measure for each token, taken one at a time."""

@@ -2,7 +2,7 @@ r"""The Gaussian closure of any dynamics: its flow projected on the Gaussians.""
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
 from meanfield._typing import Time
@@ -58,6 +58,11 @@ class Projected(AbstractDynamics):
                 "no projection: use the dynamics itself."
             )
         return ProjectedField(self, t, mu)
+
+    @override
+    def linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
+        r"""If the dynamics is: projections in $L^2(\mu)$ lengthen nothing."""
+        return self.dynamics.linearly_bounded(t, mu)
 
 
 class ProjectedField(AbstractAveragedField):

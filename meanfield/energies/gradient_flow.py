@@ -5,7 +5,7 @@ import abc
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
 from meanfield._array import float_array
@@ -153,6 +153,11 @@ class GradientFlow(AbstractDynamics):
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
         del t
         return self.metric.descent(self.energy, mu)
+
+    @override
+    def linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
+        """No energy tells how steep it is."""
+        return jnp.zeros((), bool)
 
 
 def dissipation(

@@ -31,7 +31,7 @@ TOGETHER = 64
 NUMBERS = 1024  # in all their factors, if that allows more of them
 
 Axes = tuple[int | None, ...]
-Members = tuple[AbstractDynamics, AbstractMeasure, Noise, PRNGKey | None]
+Members = tuple[AbstractDynamics, AbstractMeasure, Noise, PRNGKey | None, Array]
 
 
 def ensemble(  # noqa: PLR0913 (as `flow`)
@@ -44,6 +44,7 @@ def ensemble(  # noqa: PLR0913 (as `flow`)
     stepping: AbstractStepping | None = None,
     stop: Stop = None,
     since: float | None = None,
+    lag: Numbers = 0.0,
     noise: Noise = None,
     key: Key[Array, "..."] | None = None,
 ) -> Trajectory[M]:
@@ -67,6 +68,7 @@ def ensemble(  # noqa: PLR0913 (as `flow`)
         stepping: as in `flow`.
         stop: likewise.
         since: likewise.
+        lag: likewise; may lead with the axis of members.
         noise: likewise; its `kappa` may lead with the axis of members.
         key: likewise; a stack of keys, one for each member, if tokens are many clouds.
 
@@ -79,11 +81,12 @@ def ensemble(  # noqa: PLR0913 (as `flow`)
     """
     given = float_array("ts", ts)
     mu0 = cast(M, ready(noise, mu0, given))
-    trees: Members = (dynamics, mu0, noise, key)
-    axes = (*in_axes, _leads(noise and noise.kappa), _leads(key))
+    behind = jnp.asarray(lag, given.dtype)
+    trees: Members = (dynamics, mu0, noise, key, behind)
+    axes = (*in_axes, _leads(noise and noise.kappa), _leads(key), _leads(behind))
     n = _members(trees, axes)
     size = together or min(n, abreast(mu0))
-    moves, mu, noisy, own = _taken(trees, axes, np.asarray(0))
+    moves, mu, noisy, own, _ = _taken(trees, axes, np.asarray(0))
     problem, times = prepared(
         moves,
         mu,
@@ -96,7 +99,7 @@ def ensemble(  # noqa: PLR0913 (as `flow`)
     )
     if isinstance(mu0, Grid) and isinstance(problem.mu0, Grid):
         asking = mu0.asking(problem.mu0.probe or EveryFace())  # as the first one needs
-        trees = (dynamics, asking, noise, key)
+        trees = (dynamics, asking, noise, key, behind)
     # The last member fills the last block: blocks of one shape share one compilation.
     order = np.minimum(np.arange(-(-n // size) * size), n - 1).reshape(-1, size)
 
@@ -144,7 +147,7 @@ def _block(
     adjoint = diffrax.RecursiveCheckpointAdjoint()
 
     def one(*own_parts: Any) -> Trajectory:
-        parts = lambda p: (p.dynamics, p.mu0, p.noise, p.key)
+        parts = lambda p: (p.dynamics, p.mu0, p.noise, p.key, p.lag)
         own = eqx.tree_at(parts, problem, own_parts, is_leaf=lambda x: x is None)
         return integrated(own, ts, adjoint)
 

@@ -19,12 +19,15 @@ from meanfield.measures import AbstractMeasure, Grid, Points
 
 from ._compiled import compiled, outlined
 from ._courant import cfl, check_stepping
-from ._growth import BlowUpTime, blow_up_time
+from ._escape import Escape, blow_up
+from ._escape import lag as lag_of
+from ._growth import BlowUpTime
 from ._noise import Noise, check_noise, drift, driven, ready, typed
 from ._noise_steps import landing
+from ._overrun import Pacing
 from ._planning import interpolation_error, planned, roomier
 from ._probing import probed
-from ._stepping import AbstractStepping, adaptive
+from ._stepping import AbstractStepping, Fixed, adaptive
 from ._stop import AbstractStop
 from ._trajectory import M, Status, Trajectory, repeat_last
 from ._watch import Watch, WatchState
@@ -55,6 +58,7 @@ def flow(  # noqa: PLR0913 (all that defines a flow, and no more)
     stepping: AbstractStepping | None = None,
     stop: Stop = None,
     since: float | None = None,
+    lag: float = 0.0,
     adjoint: diffrax.AbstractAdjoint | None = None,
     noise: Noise = None,
     key: PRNGKey | None = None,
@@ -75,6 +79,7 @@ def flow(  # noqa: PLR0913 (all that defines a flow, and no more)
         stepping: `adaptive()` if `None`, or `fixed(dt)`; for a `Grid`, `cfl()`.
         since: when the run began, if `ts` continues one; a blow-up is judged against
             the time elapsed since. `ts[0]` if `None`.
+        lag: by how much fixed steps before `ts[0]` fell behind; see `Trajectory.lag`.
         stop: ends the flow early: `Steady()`, `BlowUp(bound)`, or a tuple of them.
         adjoint: how derivatives are taken; reverse mode with checkpoints if `None`.
         noise: `Isotropic(kappa)`; none if `None`. Tokens then take steps of `shark`,
@@ -97,6 +102,7 @@ def flow(  # noqa: PLR0913 (all that defines a flow, and no more)
         noise=None if noise is None or noise.absent else noise,
         key=key,
     )
+    problem = eqx.tree_at(lambda p: p.lag, problem, jnp.asarray(lag, times.dtype))
     how = adjoint or diffrax.RecursiveCheckpointAdjoint()
     trajectory = _integrate(problem, times, how)
     while (more := _with_room(problem, trajectory)) is not None:
@@ -129,6 +135,7 @@ class Problem(eqx.Module):
     stepping: AbstractStepping
     stops: tuple[AbstractStop, ...]
     since: Float[Array, ""]
+    lag: Float[Array, ""]
     noise: Noise
     key: PRNGKey | None
     iterates: bool = eqx.field(static=True)
@@ -166,7 +173,8 @@ def prepared(
     laid = landing(steps, times, jumps) if noisy else steps.prepare(times, jumps)
     begun = start if since is None else jnp.asarray(since, dtype)
     iterates = any(error is not None for error in solved)
-    problem = Problem(dynamics, mu0, laid, stops, begun, noise, key, iterates)
+    zero = jnp.zeros((), dtype)
+    problem = Problem(dynamics, mu0, laid, stops, begun, zero, noise, key, iterates)
     return problem, times
 
 
@@ -203,21 +211,24 @@ def integrated(
         max_steps=stepping.max_steps,
         throw=False,
     )
-    rtol = stepping.relative_error(ts.dtype)
-    return _trajectory(mu0, ts, solution, _verdict(solution, rtol))
+    return _trajectory(mu0, ts, solution, _verdict(solution))
 
 
 def _watch(problem: Problem, ts: Float[Array, " times"], noise: Noise) -> Watch:
     """What chooses the steps, and ends the flow."""
     dynamics, mu0 = problem.dynamics, problem.mu0
     jumps = jax.lax.stop_gradient(dynamics.jumps)
+    law, still, kicks = frozen(dynamics), frozen(mu0), frozen(noise)
+    random = noise is not None and isinstance(mu0, Points)
+    paced = isinstance(problem.stepping, Fixed) and not random
+    pacing = Pacing(law, still, kicks) if paced else None
     # Abstract fields of diffrax look like arguments to a type checker.
     return Watch(  # pyright: ignore[reportCallIssue]
         controller=problem.stepping.controller(mu0, ts, jumps),
-        dynamics=frozen(dynamics),
-        mu0=frozen(mu0),
-        noise=frozen(noise),
-        since=problem.since,
+        dynamics=law,
+        mu0=still,
+        noise=kicks,
+        escape=Escape(law, still, problem.since, problem.lag, pacing),
         stops=problem.stops,
         iterates=problem.iterates,
     )
@@ -232,7 +243,7 @@ class _Verdict(NamedTuple):
     watched: WatchState
 
 
-def _verdict(solution: diffrax.Solution, rtol: float) -> _Verdict:
+def _verdict(solution: diffrax.Solution) -> _Verdict:
     """The one name for what the solver and the watch saw."""
     watched = cast(WatchState, solution.controller_state)
     too_many = solution.result == diffrax.RESULTS.max_steps_reached
@@ -240,12 +251,8 @@ def _verdict(solution: diffrax.Solution, rtol: float) -> _Verdict:
     other = ~too_many & (watched.code == int(Status.FINISHED))
     other &= solution.result != diffrax.RESULTS.successful
     code = jnp.where(other, int(Status.NOT_FINITE), code)
-    # A relative error of one step shifts t_star by at most that share of the elapsed
-    # time, and the shifts add up.
-    elapsed = watched.record.ts[-1] - watched.t0
-    drift = rtol * watched.n_accepted * elapsed
     found = watched.by_growth & (code == int(Status.BLOW_UP))
-    when = blow_up_time(watched.record, drift)
+    when = blow_up(watched.growth)
     nan = jnp.full_like(when.t_star, jnp.nan)
     return _Verdict(
         code,
@@ -276,6 +283,7 @@ def _trajectory(
         n_accepted=verdict.watched.n_accepted,
         n_rejected=verdict.watched.n_rejected,
         residual=verdict.watched.residual,
+        lag=lag_of(verdict.watched.growth),
     )
 
 

@@ -1,30 +1,39 @@
 r"""Finite-time blow-up, told from unbounded growth by its growth law.
 
 Near a blow-up a size grows like $u \sim c\,(t_* - t)^{-\gamma}$, so the time to grow by
-a factor shrinks to zero in proportion to what is left of the time; under exponential
-growth it stays constant, under algebraic growth it rises. Only the first is a blow-up,
-and only the first has a $t_*$, which follows from three points of the record.
+a factor shrinks to zero in proportion to what is left of the time, like $u^{-\kappa}$
+with $\kappa = 1/\gamma$; under exponential growth it stays constant, under algebraic
+growth it rises. Only the first is a blow-up, and only the first has a $t_*$, which
+follows from three points of the record.
 """
 
+import math
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-LENGTH = 16  # points on record
+LENGTH = 16  # points on record,
+ENOUGH = 12  # so many distinct ones for a verdict: the oldest may be the start
 SPACING = 0.25  # e-folds of size between them,
 SHRINKAGE = 0.7  # or this factor of the step size, whichever comes first
 BISECTIONS = 60  # halves the bracket of the exponent to below rounding
+SAME = 0.2  # relative change up to which two exponents are of one law
+SIZES = 4 * math.log(10)  # e-folds of size through which a law must have held
+FALL = 3.0  # e-folds by which the time per e-fold must have fallen meanwhile
+RESOLUTION = 128  # roundings of the time: what is left then takes steps of a few
 
 
 class Record(NamedTuple):
-    """Spaced points of the past: times and log-sizes, newest last."""
+    """Spaced points of the past, newest last, and since when they follow one law."""
 
     ts: Float[Array, " points"]
     log_sizes: Float[Array, " points"]
     dt: Float[Array, ""]  # the step that led to the newest
     held: Int[Array, ""]
+    kappa: Float[Array, ""]  # $1/\gamma$ of the law,
+    since: Float[Array, ""]  # and the log-size from which it has held
 
 
 class BlowUpTime(NamedTuple):
@@ -37,7 +46,10 @@ class BlowUpTime(NamedTuple):
 def empty_record(t0: Float[Array, ""], log_size: Float[Array, ""]) -> Record:
     """A record that holds the start."""
     ts, logs = jnp.full(LENGTH, t0), jnp.full(LENGTH, log_size)
-    return Record(ts, logs, jnp.full_like(t0, jnp.inf), jnp.asarray(1))
+    zero = jnp.zeros_like(log_size)
+    return Record(
+        ts, logs, jnp.full_like(t0, jnp.inf), jnp.asarray(1), zero, zero + log_size
+    )
 
 
 def push(
@@ -49,13 +61,54 @@ def push(
     """The record after a step, which enters if it is far enough from the newest."""
     changed = jnp.abs(log_size - record.log_sizes[-1]) >= SPACING
     enters = changed | (dt <= SHRINKAGE * record.dt)
-    longer = Record(
-        jnp.append(record.ts[1:], t),
-        jnp.append(record.log_sizes[1:], log_size),
-        dt,
-        jnp.minimum(record.held + 1, LENGTH),
+    longer = record._replace(
+        ts=jnp.append(record.ts[1:], t),
+        log_sizes=jnp.append(record.log_sizes[1:], log_size),
+        dt=dt,
+        held=jnp.minimum(record.held + 1, LENGTH),
     )
+    longer = _under_its_law(longer)
     return jax.tree.map(lambda a, b: jnp.where(enters, a, b), longer, record)
+
+
+def _under_its_law(record: Record) -> Record:
+    """The record with its law, which is a new one if the exponent has changed."""
+    kappa = _halves(record).kappa
+    same = jnp.abs(kappa - record.kappa) <= SAME * record.kappa
+    return record._replace(
+        kappa=jnp.where(same, record.kappa, kappa),
+        since=jnp.where(same, record.since, record.log_sizes[0]),
+    )
+
+
+class _Halves(NamedTuple):
+    """The older and the newer half of a record, and the power law through both."""
+
+    grown: tuple[Array, Array]  # log-size
+    spent: tuple[Array, Array]  # time
+    kappa: Array  # zero where either half does not grow
+
+
+def _halves(record: Record) -> _Halves:
+    r"""Under a power law $\kappa$ is the fall of $\log(dt/d\log u)$ per e-fold."""
+    ts, logs = record.ts, record.log_sizes
+    middle = LENGTH // 2
+    grown = logs[middle] - logs[0], logs[-1] - logs[middle]
+    spent = ts[middle] - ts[0], ts[-1] - ts[middle]
+    grows = (grown[0] > 0) & (grown[1] > 0) & (spent[0] > 0) & (spent[1] > 0)
+    older, newer = (
+        jnp.where(grows, time / jnp.where(grows, size, 1), 1)
+        for time, size in zip(spent, grown, strict=True)
+    )
+    between = jnp.where(grows, (grown[0] + grown[1]) / 2, 1)
+    return _Halves(grown, spent, jnp.log(older / newer) / between)
+
+
+def _time_left(halves: _Halves) -> Float[Array, ""]:
+    """The time from the newest point to the blow-up; infinite without acceleration."""
+    faster = halves.kappa > 0
+    stretch = jnp.expm1(jnp.where(faster, halves.kappa * halves.grown[1], 1))
+    return jnp.where(faster, halves.spent[1] / stretch, jnp.inf)
 
 
 def accelerates(record: Record) -> Bool[Array, ""]:
@@ -64,26 +117,56 @@ def accelerates(record: Record) -> Bool[Array, ""]:
     The time per e-fold over the newer half is at most three quarters of that over the
     older half: exponents up to 7.
     """
-    ts, logs = record.ts, record.log_sizes
-    middle = LENGTH // 2
-    older, newer = logs[middle] - logs[0], logs[-1] - logs[middle]
-    time_older, time_newer = ts[middle] - ts[0], ts[-1] - ts[middle]
+    halves = _halves(record)
+    (older, newer), (time_older, time_newer) = halves.grown, halves.spent
     faster = time_newer * older < 0.75 * time_older * newer
-    return (record.held == LENGTH) & (older > 0) & (newer > 0) & faster
+    return (record.held >= ENOUGH) & (older > 0) & (newer > 0) & faster
 
 
-def blows_up(record: Record, t0: Float[Array, ""]) -> Bool[Array, ""]:
+def certain(record: Record) -> Bool[Array, ""]:
+    r"""Whether one power law has held for long enough to be believed, at any exponent.
+
+    The size grew by four decades under it, and the time per e-fold fell by three
+    e-folds meanwhile. Doubly exponential growth, whose time per e-fold falls like one
+    over the e-folds, keeps one exponent to a fifth for a fifth of an e-fold of that.
+    """
+    grown = record.log_sizes[-1] - record.since
+    fallen = record.kappa * grown
+    return (record.held == LENGTH) & (grown >= SIZES) & (fallen >= FALL)
+
+
+def blows_up(
+    record: Record, t0: Float[Array, ""], error: Float[Array, ""], *, last: Array
+) -> Bool[Array, ""]:
     r"""Whether the record shows a finite-time blow-up, about to happen.
 
-    Growth accelerates, and the time per e-fold over the newer half is negligible beside
-    the time elapsed since `t0`: $\epsilon^{0.4}$ of it. Exponential and even doubly
-    exponential growth overflow long before.
+    What its law leaves of the time is negligible beside the time elapsed since `t0`,
+    $\epsilon^{0.4}$ of it, and the law is certain; or growth accelerates, by whatever
+    law, and what is left is even within the `error` of the time, where nothing more
+    can be learnt. At the `last` time that is enough: the flow may be past it.
     """
-    ts, logs = record.ts, record.log_sizes
-    middle = LENGTH // 2
-    negligible = jnp.finfo(ts.dtype).eps ** 0.4 * (ts[-1] - t0)
-    soon = ts[-1] - ts[middle] < (logs[-1] - logs[middle]) * negligible
-    return accelerates(record) & soon
+    left, t = _time_left(_halves(record)), record.ts[-1]
+    eps = jnp.finfo(t.dtype).eps
+    soon = left <= eps**0.4 * (t - t0)
+    within = (left <= error) & (soon | last)
+    spent = left <= RESOLUTION * eps * jnp.abs(t)
+    return (certain(record) & soon) | (accelerates(record) & (within | spent))
+
+
+def disguise(
+    record: Record, t0: Float[Array, ""], log_size0: Float[Array, ""]
+) -> Float[Array, ""]:
+    """How many times larger all was at `t0` than what was to escape, or as large.
+
+    The latter by the growth law, followed back: errors are relative to the former.
+    """
+    halves = _halves(record)
+    left, elapsed = _time_left(halves), record.ts[-1] - t0
+    faster = (halves.kappa > 0) & jnp.isfinite(left) & (left > 0)
+    kappa, left = (jnp.where(faster, part, 1) for part in (halves.kappa, left))
+    grown = jnp.log1p(elapsed / left) / kappa
+    excess = log_size0 - (record.log_sizes[-1] - grown)
+    return jnp.where(faster, jnp.exp(jnp.maximum(excess, 0)), 1)
 
 
 def blow_up_time(record: Record, drift: Float[Array, ""]) -> BlowUpTime:

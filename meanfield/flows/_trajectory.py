@@ -82,6 +82,8 @@ class Trajectory(eqx.Module, Generic[M]):
         n_rejected: steps tried and refused.
         residual: the worst error of an iteration behind the field, seen after any step;
             0 where there was no iteration.
+        lag: how much earlier the exact flow was at `last`, as far as its size tells;
+            of fixed steps alone, 0 for others. A flow that goes on is told of it.
     """
 
     ts: Float[Array, " times"]
@@ -96,6 +98,7 @@ class Trajectory(eqx.Module, Generic[M]):
     n_accepted: Int[Array, ""]
     n_rejected: Int[Array, ""]
     residual: Float[Array, ""]
+    lag: Float[Array, ""]
 
     @property
     def status(self) -> Status:

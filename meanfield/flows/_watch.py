@@ -20,8 +20,8 @@ from meanfield.dynamics import AbstractDynamics
 from meanfield.fields import Convergence
 from meanfield.measures import AbstractMeasure
 
+from ._escape import Attempt, Escape, Growth
 from ._grid_endings import feels_rim, grid_ending, rim_of
-from ._growth import Record, accelerates, blows_up, empty_record, push
 from ._noise import Noise, drift, splits
 from ._planning import interpolation_error
 from ._stop import AbstractStop, Seen
@@ -33,25 +33,14 @@ class WatchState(NamedTuple):
     """What is remembered from step to step."""
 
     inner: PyTree[Array]
-    t0: Float[Array, ""]
-    record: Record
+    growth: Growth
     memories: tuple[PyTree[Array], ...]
     residual: Float[Array, ""]
     rim: Float[Array, " d"] | None  # of a grid, the mass at its edges at the start
     code: Int[Array, ""]
-    by_growth: Bool[Array, ""]  # whether the growth law ended it
+    by_growth: Bool[Array, ""]  # whether growth ended it
     n_accepted: Int[Array, ""]
     n_rejected: Int[Array, ""]
-
-
-class Attempt(NamedTuple):
-    """One step that the solver tried."""
-
-    t: Float[Array, ""]
-    y: PyTree[Array]
-    way: PyTree[Array]
-    keep: Bool[Array, ""]
-    jump: Bool[Array, ""]
 
 
 class Watch(AbstractWrapping[WatchState]):
@@ -61,7 +50,7 @@ class Watch(AbstractWrapping[WatchState]):
     dynamics: AbstractDynamics
     mu0: AbstractMeasure
     noise: Noise
-    since: Float[Array, ""]
+    escape: Escape
     stops: tuple[AbstractStop, ...]
     iterates: bool = eqx.field(static=True)
 
@@ -87,8 +76,7 @@ class Watch(AbstractWrapping[WatchState]):
         fine, missed = int(Status.FINISHED), int(Status.UNCONVERGED)
         state = WatchState(
             inner,
-            self.since,
-            empty_record(start, jnp.log(seen.size)),
+            self.escape.start(start, start + span, y0, jnp.asarray(self.rtol)),
             tuple(stop.start(seen, span) for stop in self.stops),
             residual,
             rim_of(self.mu0),
@@ -120,45 +108,44 @@ class Watch(AbstractWrapping[WatchState]):
         # Moments must be finite too, or fields that divide by them vanish in silence.
         finite = _all_finite(y1) & jnp.isfinite(self.mu0.at(y1).size ** 2)
         # A fixed step accepts anything: the last good state must survive it.
-        taken = keep & finite & (state.code == int(Status.FINISHED))
+        late = keep & self.escape.overrun(state.growth, jnp.asarray(t1))
+        taken = keep & finite & ~late & (state.code == int(Status.FINISHED))
         vanished = ~keep & ~(next_t1 - next_t0 > _shortest(next_t0))
         end = jnp.asarray(t1)
         way = jax.tree.map(jnp.subtract, y1, jax.lax.stop_gradient(y0))
-        seen = self._after(end - t0, Attempt(end, y1, way, taken, jump), state)
-        # Steps that vanish while growth accelerates: its time is resolved no further.
-        escapes = vanished & accelerates(seen.record)
+        error = jax.lax.stop_gradient(y_error)
+        attempt = Attempt(end, end - t0, y1, way, error, error_order, taken, jump)
+        seen = self._after(attempt, state)
+        lost = keep & ~finite
+        breaks = self.escape.breaks(seen.growth, end, vanished=vanished, lost=lost)
+        breaks |= late
         stuck = jnp.where(finite, int(Status.MAX_STEPS), int(Status.NOT_FINITE))
-        stuck = jnp.where(escapes, int(Status.BLOW_UP), stuck)
-        code = jnp.where(vanished | (keep & ~finite), stuck, seen.code)
-        by_growth = seen.by_growth | escapes
+        code = jnp.where(vanished | lost, stuck, seen.code)
+        code = jnp.where(breaks, int(Status.BLOW_UP), code)
+        by_growth = seen.by_growth | breaks
         state = seen._replace(inner=inner, code=code, by_growth=by_growth)
         ends = code != int(Status.FINISHED)
         result = diffrax.RESULTS.where(ends, diffrax.RESULTS.event_occurred, result)
         next_t0 = jnp.where(taken, next_t0, t0)
         return taken, next_t0, next_t1, jump, state, result
 
-    def _after(self, dt: Array, step: "Attempt", state: WatchState) -> WatchState:
+    def _after(self, step: Attempt, state: WatchState) -> WatchState:
         """The state after an attempted step; a rejected one only counts."""
         seen, residual, converged = self._look(step.t, step.y)
         if self._watches_speed and splits(self.noise, self.mu0):
             # No part of such a step is zero at rest, only the whole.
-            seen = seen._replace(speed=self.mu0.norm(step.way) / dt)
-        log_size = jnp.log(seen.size)
-        record = push(state.record, step.t, log_size, dt)
+            seen = seen._replace(speed=self.mu0.norm(step.way) / step.dt)
         memories, code = self._stopped(state, seen)
         finished = code == int(Status.FINISHED)
         mu = self.mu0.at(step.y)
         felt = feels_rim(self.dynamics, step.t, mu, state.rim, state.n_accepted)
         ended = grid_ending(mu, felt)
         code = jnp.where(finished, ended, code)
-        by_growth = blows_up(record, state.t0)
+        growth, by_growth = self.escape.after(state.growth, step)
         code = jnp.where(by_growth, int(Status.BLOW_UP), code)
         code = jnp.where(converged, code, int(Status.UNCONVERGED))
-        # Growth on two sides of a jump follows two laws.
-        fresh = empty_record(step.t, log_size)
-        record = jax.tree.map(lambda a, b: jnp.where(step.jump, a, b), fresh, record)
         accepted = state._replace(
-            record=record,
+            growth=growth,
             memories=memories,
             residual=jnp.maximum(state.residual, residual),
             code=code,

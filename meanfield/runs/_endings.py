@@ -25,6 +25,7 @@ class Outcome:
         accepted: steps taken so far.
         rejected: steps tried and refused.
         residual: the worst error of an iteration behind the field; 0 without one.
+        lag: how far fixed steps have fallen behind the exact flow.
         doubt: how far off the last moments of a density on a grid may be, if it flowed
             to its end.
     """
@@ -36,6 +37,7 @@ class Outcome:
     accepted: int = 0
     rejected: int = 0
     residual: float = 0.0
+    lag: float = 0.0
     doubt: Doubt | None = None
 
     @classmethod
@@ -58,6 +60,7 @@ class Outcome:
             doubt=known,
             accepted=values["accepted"],
             rejected=values["rejected"],
+            lag=values.get("lag", 0.0),  # records of 0.1 have none
             **floats,
         )
 
@@ -92,6 +95,7 @@ class Outcome:
             self.accepted + int(trajectory.n_accepted),
             self.rejected + int(trajectory.n_rejected),
             max(self.residual, float(trajectory.residual)),
+            float(trajectory.lag),
         )
 
     def doubted(self, doubt: Doubt) -> "Outcome":

@@ -102,6 +102,7 @@ def _advance(run: Run, index: int, ts: np.ndarray, end: int) -> Arrays:
         stepping=run.stepping,
         stop=run.stops,
         since=float(run.ts[0]),
+        lag=run.outcomes[index].lag,
         noise=noise(run.spec),
         key=Draw(run.spec.seed, index).key("noise"),
     )
@@ -121,6 +122,7 @@ def _advance_together(run: Run, ts: np.ndarray, end: int) -> list[Arrays]:
         stepping=run.stepping,
         stop=run.stops,
         since=float(run.ts[0]),
+        lag=np.array([run.outcomes[i].lag for i in going]),
         noise=noise(run.spec),
     )
     on_host = jax.tree.map(np.asarray, trajectories)

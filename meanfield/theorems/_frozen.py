@@ -6,7 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array as JaxArray
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from typing_extensions import override
 
 from meanfield._typing import Time
@@ -96,6 +96,11 @@ class Frozen(AbstractDynamics):
         w = jnp.exp(self.log_weights)
         nu = Points.weighted(x, w, position=self.position)
         return self.dynamics.field(t, nu)
+
+    @override
+    def linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[JaxArray, ""]:
+        """As the dynamics is: the curve is bounded on bounded times."""
+        return self.dynamics.linearly_bounded(t, mu)
 
 
 @eqx.filter_jit

@@ -1,0 +1,225 @@
+"""Growth that blows up and growth that does not: who is called what, and how surely."""
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flow_cases import ensemble, one_dimensional, spread
+from jaxtyping import Array, Bool, Float
+from typing_extensions import override
+
+from meanfield._typing import Time
+from meanfield.attention import Attention, Sinkhorn, Softmax, attentions
+from meanfield.dynamics import (
+    AbstractDynamics,
+    Drift,
+    Heads,
+    Layers,
+    LogTime,
+    Prefix,
+    Projected,
+    Sum,
+    stacked,
+)
+from meanfield.fields import AbstractField, Affine
+from meanfield.flows import Status, Trajectory, fixed, flow
+from meanfield.measures import AbstractMeasure, Gaussian, Points
+from meanfield.runs import execute
+from meanfield.scores import Dot
+from meanfield.spec import parse
+
+EYE = np.eye(2)
+
+
+@pytest.mark.parametrize(
+    ("name", "V", "s0", "t", "dtype"),
+    [
+        ("sinkhorn", 1.0, 1e-7, 5000010.0, np.float64),
+        ("l2", 1.0, 1e-7, 2500020.0, np.float64),
+        ("sinkhorn", 100.0, 5e-4, 10.1, np.float32),
+    ],
+)
+def test_a_bounded_law_is_no_blow_up_however_long_it_looks_like_one(
+    name: str, V: float, s0: float, t: float, dtype: type
+):
+    """From small A Σ₀ they follow softmax, t* = 1 / (2 V s₀), to A Σ of order one."""
+    cast = lambda number: jnp.asarray(number, dtype)
+    attention = one_dimensional(cast(1.0), cast(V), name=name)
+    end = flow(attention, spread(s0, dtype), jnp.asarray([0.0, t], dtype))
+    assert end.status is Status.FINISHED
+    assert jnp.isnan(end.t_star)
+    assert float(end.final.covariance[0, 0]) > 1e5 * s0
+
+
+def _bounded() -> dict[str, tuple[AbstractDynamics, AbstractMeasure, bool]]:
+    tokens = Points.uniform(np.ones((2, 2)), position=[0.0, 1.0])
+    normal = Gaussian.from_moments(np.zeros(2), EYE)
+    of = lambda name, K=EYE: attentions[name](EYE, K, EYE)
+    flat = np.diag([1.0, 0.0])
+    halves = Attention(Dot(EYE, EYE), Sinkhorn(3), EYE)
+    layers = Layers([0.0, 1.0, 2.0], stacked([of("softmax"), of("softmax")]))
+    return {
+        "softmax, tokens": (of("softmax"), tokens, True),
+        "softmax, normal": (of("softmax"), normal, False),
+        "l2, normal": (of("l2"), normal, True),
+        "l2, singular keys": (of("l2", flat), normal, False),
+        "l2, singular keys, tokens": (of("l2", flat), tokens, True),
+        "sinkhorn, normal": (of("sinkhorn"), normal, True),
+        "sinkhorn cut short, normal": (halves, normal, False),
+        "sinkhorn cut short, tokens": (halves, tokens, True),
+        "sigmoid, closure": (Projected(of("sigmoid")), normal, True),
+        "exp, closure": (Projected(of("exp")), normal, False),
+        "exp, tokens": (of("exp"), tokens, False),
+        "linear, tokens": (of("linear"), tokens, False),
+        "relu, normal": (of("relu"), normal, False),
+        "sum": (Sum(of("sinkhorn"), Drift(EYE)), normal, True),
+        "sum with softmax": (Sum(of("sinkhorn"), of("softmax")), normal, False),
+        "heads": (Heads(stacked([of("l2"), of("l2")])), normal, True),
+        "one singular head": (
+            Heads(stacked([of("l2"), of("l2", flat)])),
+            normal,
+            False,
+        ),
+        "layers, tokens": (layers, tokens, True),
+        "log time": (LogTime(of("sinkhorn")), normal, True),
+        "masked, tokens": (Prefix(of("softmax")), tokens, True),
+    }
+
+
+@pytest.mark.parametrize("name", _bounded())
+def test_linear_bounds_are_claimed_where_they_are_proven_and_nowhere_else(name: str):
+    dynamics, mu, expected = _bounded()[name]
+    assert bool(dynamics.linearly_bounded(0.5, mu)) is expected
+
+
+class Stretch(AbstractDynamics):
+    """The velocity x f(|x|), of one token."""
+
+    law: int = eqx.field(static=True)
+
+    @property
+    @override
+    def jumps(self) -> Float[Array, " k"]:
+        return jnp.zeros(0)
+
+    @override
+    def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
+        assert isinstance(mu, Points)
+        r = jnp.linalg.norm(mu.tokens.x)
+        laws = r**2 / (1 + r**2), jnp.log1p(r), jnp.log1p(r) * jnp.log1p(jnp.log1p(r))
+        d = mu.tokens.x.shape[1]
+        return Affine(laws[self.law] * jnp.eye(d), jnp.zeros(d))
+
+    @override
+    def linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
+        return jnp.zeros((), bool)
+
+
+@pytest.mark.parametrize(
+    ("law", "x0", "t"), [(0, 3e-4, 1e7), (1, 1.0, 20.0), (2, 1.0, 20.0)]
+)
+def test_fast_growth_without_a_known_bound_is_no_blow_up(law: int, x0: float, t: float):
+    """Cubic until |x| = 1 and exponential beyond; doubly exponential; and faster."""
+    end = flow(Stretch(law), Points.uniform([[x0]]), [0.0, t])
+    assert end.status is not Status.BLOW_UP
+    assert end.last[0, 0] > 1e10
+
+
+def test_slow_powers_are_named_too():
+    """Y₂ is driven by Y₁ ~ (t* - t)^(-1/2) and grows like (t* - t)^(-c/2)."""
+    c, y = np.array([8.0, 20.0, 30.0, 60.0]), np.array([1.0, 0.7])
+
+    def fate(c: Array) -> Trajectory:
+        V = jnp.diag(jnp.stack([jnp.ones_like(c), c]))
+        attention = Attention(Dot(np.diag([1.0, 0.0]), EYE), Softmax(), V)
+        return flow(attention, Gaussian(jnp.zeros(2), jnp.asarray(y)[:, None]), [0, 2])
+
+    ends = ensemble(fate, c)
+    assert np.all(ends.code == int(Status.BLOW_UP))
+    assert np.all(np.abs(ends.t_star - 0.5) <= np.minimum(ends.t_star_error, 1e-8))
+
+
+def test_a_power_of_fifty_is_named_where_numbers_end():
+    """x' = x^1.02 has t* = 50; at 1e154 it is still 0.04 away."""
+
+    class Slow(Stretch):
+        @override
+        def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
+            assert isinstance(mu, Points)
+            rate = jnp.linalg.norm(mu.tokens.x) ** 0.02
+            return Affine(rate * jnp.eye(1), jnp.zeros(1))
+
+    end = flow(Slow(0), Points.uniform([[1.0]]), [0.0, 100.0])
+    assert end.status is Status.BLOW_UP
+    assert end.stop_time < 49.99
+    assert abs(end.t_star - 50) <= min(float(end.t_star_error), 1e-6)
+
+
+@pytest.mark.parametrize(("dtype", "width"), [(np.float64, 100), (np.float32, 30)])
+def test_bars_hold_and_are_not_much_wider_than_the_error(
+    dtype: type, width: float, rng: np.random.Generator
+):
+    """With V = I, 1 / t* is the largest eigenvalue of Σ₀^½ (A + Aᵀ) Σ₀^½."""
+    A, Y = rng.normal(size=(2, 60, 2, 2))
+    Sigma = Y @ np.swapaxes(Y, 1, 2) + 0.1 * EYE
+    A, Sigma = A.astype(dtype), Sigma.astype(dtype)
+    L = np.linalg.cholesky(Sigma.astype(float))
+    H = (A + np.swapaxes(A, 1, 2)).astype(float)
+    growth = np.linalg.eigvalsh(np.swapaxes(L, 1, 2) @ H @ L)[:, -1]
+    A, Sigma, exact = A[growth > 0], Sigma[growth > 0], 1 / growth[growth > 0]
+
+    def fate(A: Array, Sigma: Array, t: Array) -> Trajectory:
+        eye = jnp.eye(2, dtype=dtype)
+        mu = Gaussian.from_moments(jnp.zeros(2, dtype), Sigma)
+        return flow(attentions["softmax"](A, eye, eye), mu, jnp.stack([0 * t, 2 * t]))
+
+    ends = ensemble(fate, A, Sigma, exact.astype(dtype))
+    assert np.all(ends.code == int(Status.BLOW_UP))
+    ratio = np.asarray(ends.t_star_error) / np.abs(np.asarray(ends.t_star) - exact)
+    assert len(ratio) > 30
+    assert np.min(ratio) >= 1
+    assert np.median(ratio) <= width
+
+
+@pytest.mark.parametrize("solver", ["euler", "heun", "tsit5"])
+def test_fixed_steps_do_not_walk_past_a_blow_up(solver: str):
+    """Softmax in d = 1 from s₀ = 2 is infinite at t = 1/4, and finite at 0.24."""
+    steps = fixed(0.01, solver)
+    to = lambda t, mu=spread(2.0), **keys: flow(
+        one_dimensional(1.0, 1.0),
+        mu,
+        [keys.pop("start", 0.0), t],
+        stepping=steps,
+        **keys,
+    )
+    past, before = to(0.26), to(0.24)
+    assert past.status is Status.BLOW_UP
+    assert before.status is Status.FINISHED
+    assert 0.22 < past.stop_time <= 0.25
+    assert abs(past.t_star - 0.25) <= min(float(past.t_star_error), 0.02)
+    half = to(0.15)
+    later = to(0.26, half.final, start=0.15, since=0.0, lag=float(half.lag))
+    assert later.status is Status.BLOW_UP
+    assert abs(later.t_star - 0.25) <= min(float(later.t_star_error), 0.02)
+
+
+@pytest.mark.parametrize("segment", [3, 1000])
+def test_a_run_of_fixed_steps_names_its_blow_up(segment: int):
+    keys = {"measure": "gaussian", "A": 1.0, "V": 1.0, "cov": 2.0, "dt": 0.01}
+    outcome = execute(parse({**keys, "t": 0.26, "segment": segment})).outcome
+    assert outcome.status is Status.BLOW_UP
+    assert abs(outcome.t_star - 0.25) <= outcome.t_star_error
+
+
+def test_fixed_steps_under_exponential_growth_reach_their_end():
+    """However coarse: Euler at h = 1 lags behind, and growth gains no speed."""
+    end = flow(
+        one_dimensional(1.0, 1.0, name="l2"),
+        spread(2.0),
+        [0.0, 100.0],
+        stepping=fixed(1.0),
+    )
+    assert end.status is Status.FINISHED
+    token = Points.uniform([[1.0]])
+    doubly = flow(Stretch(1), token, [0.0, 20.0], stepping=fixed(0.5))
+    assert doubly.status is not Status.BLOW_UP
