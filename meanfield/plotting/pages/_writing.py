@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from meanfield.errors import InvalidInputError
-from meanfield.plotting._unwritable import unwritable
 
 _SUFFIX = ".html"
 
@@ -28,12 +27,11 @@ def written(file: Path, page: str) -> Path:
     """The file, once the page is in it.
 
     Raises:
-        ResourceError: if the file cannot be written.
+        ResourceError: if the file cannot be written; an old one then stays.
     """
-    try:
-        file.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise unwritable(file, error) from error
+    from meanfield.storage import replace_file  # a page alone needs no NumPy
+
+    replace_file(file, lambda stream: stream.write(page.encode()))
     return file
 
 
