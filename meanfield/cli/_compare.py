@@ -88,7 +88,8 @@ def _written(found: runs.Comparison, folder: Path, spec: RunSpec) -> list[Path]:
     replace_file(record, lambda stream: stream.write(f"{text}\n".encode()))
     states = {m: runs.dataset(folder / f"{m}.zarr") for m in found.paths}
     labels = {m: path.side.label for m, path in found.paths.items()}
-    gaps = found.dataset().assign_attrs(title=runs.subject(spec))
+    about = {"title": runs.subject(spec), "spec": spec.as_json()}
+    gaps = found.dataset().assign_attrs(about)
     figure = draw_comparison(gaps, states, labels)
     return [record, *save(figure, folder / "comparison")]
 
