@@ -13,7 +13,7 @@ from plotting_data import moving_gaussian
 
 from meanfield.cli._errata import save_errata
 from meanfield.errors import ResourceError
-from meanfield.plotting import animate, panels, save, save_page
+from meanfield.plotting import animate, panels, put, save, save_page
 from meanfield.plotting.pages import save_statements_page
 from meanfield.storage import replace_file
 
@@ -89,7 +89,7 @@ def test_a_killed_writer_keeps_the_old_picture(tmp_path: Path) -> None:
 
 def test_a_draft_that_is_being_written_is_left_alone(tmp_path: Path) -> None:
     file = tmp_path / "a[1].png"
-    orphan, live = (tmp_path / f".a[1].png.draft-{i}" for i in range(2))
+    orphan, live = (tmp_path / f".a[1].png.draft-{i:08x}" for i in range(2))
     orphan.touch()
     with live.open("xb") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
@@ -103,12 +103,12 @@ def test_a_draft_that_is_being_written_is_left_alone(tmp_path: Path) -> None:
 def test_links_and_devices_stay_what_they_are(tmp_path: Path) -> None:
     file, link, pipe = (tmp_path / name for name in ("file", "link", "pipe"))
     link.symlink_to(file)
-    replace_file(link, lambda stream: stream.write(b"new"))
+    put(link, b"new")
     assert link.is_symlink()
     assert file.read_bytes() == b"new"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    replace_file(pipe, lambda stream: stream.write(b"new"))
+    put(pipe, b"new")
     assert os.read(reader, 9) == b"new"
     os.close(reader)
     assert pipe.is_fifo()

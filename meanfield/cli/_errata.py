@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from meanfield.storage import replace_file
+from meanfield.plotting import put
 
 from ._output import number
 from ._verify import SIGNS, against
@@ -26,9 +26,7 @@ def save_errata(report: Mapping[str, Any], file: Path) -> Path:
     Raises:
         ResourceError: if the file cannot be written; an old one then stays.
     """
-    text = errata_text(report)
-    replace_file(file, lambda stream: stream.write(text.encode()))
-    return file
+    return put(file, errata_text(report).encode())
 
 
 def errata_text(report: Mapping[str, Any]) -> str:

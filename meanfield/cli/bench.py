@@ -140,9 +140,9 @@ def _keep(found: dict[str, Any], out: Path | None, *, whole: bool) -> None:
 
 
 def _write(file: Path, text: str) -> None:
-    from meanfield.storage import replace_file
+    from meanfield.plotting import put
 
-    replace_file(file, lambda stream: stream.write(text.encode()))
+    put(file, text.encode())
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from meanfield.errors import InvalidInputError
-from meanfield.storage import replace_file
 
+from ._files import put
 from ._png import paletted
 from ._style import style
 
@@ -36,9 +36,7 @@ def save(figure: Figure, path: str | Path) -> tuple[Path, ...]:
         )
     suffixes = [target.suffix] if target.suffix else [".pdf", ".png"]
     drawn = {target.with_suffix(s): _bytes(figure, s.lower()[1:]) for s in suffixes}
-    for file, content in drawn.items():
-        replace_file(file, lambda stream, content=content: stream.write(content))
-    return tuple(drawn)
+    return tuple(put(file, content) for file, content in drawn.items())
 
 
 def _bytes(figure: Figure, kind: str) -> bytes:

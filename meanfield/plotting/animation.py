@@ -14,11 +14,11 @@ from matplotlib.lines import Line2D
 from PIL import Image
 
 from meanfield.errors import InvalidInputError, ResourceError
-from meanfield.storage import replace_file
 
 from ._data import cloud, kind
 from ._density import density_moments, density_run
 from ._density_scenes import density_scene
+from ._files import put
 from ._observables import even_frames
 from ._panels import annotate, titled_figure
 from ._plane import frame_plane
@@ -73,9 +73,7 @@ def animate(
         show(frame)
         frames.append(_pixels(figure))
         progress(frame + 1, total)
-    movie = _movie(frames, fps)
-    replace_file(target, lambda stream: stream.write(movie))
-    return target
+    return put(target, _movie(frames, fps))
 
 
 def _pixels(figure: Figure) -> Image.Image:

@@ -55,26 +55,19 @@ def draft_prefix(path: Path) -> str:
 def replace_file(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     """Puts what `write` writes in the place of `path`, whole or not at all.
 
-    A link is followed. What is no regular file, such as a pipe or `/dev/stdout`, has no
-    place to be put in: it is written as it is. Drafts that killed processes have left
-    beside the file are removed.
+    Drafts that killed processes have left beside it are removed.
 
     Raises:
         ResourceError: if it cannot be written; the old file then stays.
     """
     with writing(path):
-        target = Path(os.path.realpath(path))
-        if target.exists() and not target.is_file():
-            with target.open("wb") as stream:
-                write(stream)
-            return
-        _clear_drafts(target)
-        with _draft(target) as stream:
+        _clear_drafts(path)
+        with _draft(path) as stream:
             write(stream)
             stream.flush()
             os.fsync(stream.fileno())
-            Path(stream.name).replace(target)
-        flush(target.parent)
+            Path(stream.name).replace(path)
+        flush(path.parent)
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from meanfield.errors import InvalidInputError
+from meanfield.plotting._files import put
 
 _SUFFIX = ".html"
 
@@ -29,10 +30,7 @@ def written(file: Path, page: str) -> Path:
     Raises:
         ResourceError: if the file cannot be written; an old one then stays.
     """
-    from meanfield.storage import replace_file  # a page alone needs no NumPy
-
-    replace_file(file, lambda stream: stream.write(page.encode()))
-    return file
+    return put(file, page.encode())
 
 
 def source(*names: str) -> str:
