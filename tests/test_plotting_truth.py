@@ -1,7 +1,7 @@
 """Pictures do not mislead: colours, legends, titles and small print say what is so."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -9,26 +9,33 @@ import density_data
 import numpy as np
 import pytest
 import xarray as xr
-from matplotlib.colors import to_rgb
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from numpy.random import Generator
-from picture_parts import entries, mark, outside, seen
+from picture_parts import entries, mark, marks, outside, seen
 from plotting_data import ensemble, gaussian, moving_gaussian, points, shrinking
 from test_plotting_cone import escaping_to
 
 import meanfield.plotting
 from meanfield.errors import InvalidInputError
-from meanfield.plotting import animation, cone_page, draw_comparison, panels
+from meanfield.plotting import animate, cone_page, draw_comparison, panels
 from meanfield.plotting._density_views import colours
 from meanfield.plotting._described import described
-from meanfield.plotting._panels import annotate
+from meanfield.plotting._panels import annotate, titled_figure
 from meanfield.plotting._style import (
+    CLOSURE_COLOUR,
+    CYCLE,
     ENDING_COLOURS,
     ENDING_HATCHES,
     ENDING_MARKERS,
+    GREY,
     style,
 )
-from meanfield.plotting.trace_one_disc import _ROOM, _frame, _ring
+from meanfield.plotting.trace_one_disc import (
+    _ROOM,  # pyright: ignore[reportPrivateUsage]
+    _frame,  # pyright: ignore[reportPrivateUsage]
+    _ring,  # pyright: ignore[reportPrivateUsage]
+)
 from meanfield.reproduce import Findings, load, names
 from meanfield.storage import ENDING_FLAGS, ENDINGS
 
@@ -77,8 +84,8 @@ def comparison() -> Figure:
     rows = np.array([[0.1, 0.2], [0.1, 0.2], [1e-9, 1e-9]])
     pairs = ["points – gaussian", "points – grid", "gaussian – grid"]
     data = {f"{name}_gap": (("pair", "time"), rows) for name in WHAT}
-    data["parting"] = ("pair", np.full(3, np.nan))
     gaps = xr.Dataset(data, {"time": t, "pair": pairs}, {"spec": SPEC})
+    gaps = gaps.assign(parting=("pair", np.full(3, np.nan)))
     states = {
         "points": shrinking(RNG, frames=2).assign_coords(time=t),
         "gaussian": moving_gaussian(RNG, frames=2).assign_coords(time=t),
@@ -151,11 +158,32 @@ def test_every_picture_says_what_was_run(picture: Picture) -> None:
     assert print_.startswith(said)
 
 
-def test_movies_pages_and_comparisons_say_what_was_run(rng: Generator) -> None:
-    run = shrinking(rng).assign_attrs(spec=SPEC)
-    figure, _ = animation._stage(run, animation._token_play(run))
+@pytest.fixture
+def movie(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """Makes a movie, and gives the figure that its frames are of."""
+    figures: list[Figure] = []
+
+    def kept(dataset: xr.Dataset, size: tuple[float, float]) -> Figure:
+        figures.append(titled_figure(dataset, size))
+        return figures[-1]
+
+    def make(run: xr.Dataset) -> Figure:
+        animate(run, tmp_path / "a.gif")
+        return figures[-1]
+
+    monkeypatch.setattr("meanfield.plotting.animation.titled_figure", kept)
+    return make
+
+
+Movie = Callable[[xr.Dataset], Figure]
+
+
+def test_movies_pages_and_comparisons_say_what_was_run(
+    rng: Generator, movie: Movie
+) -> None:
+    run = shrinking(rng, frames=2).assign_attrs(spec=SPEC)
     said = f"{LINE}12 tokens, d = 2"
-    assert figure.get_supxlabel().replace("\n", " ").startswith(said)
+    assert movie(run).get_supxlabel().replace("\n", " ").startswith(said)
     assert f">{said}<" in cone_page(run)
     assert "hint" not in cone_page(shrinking(rng)).split("<main>")[0].split("<body>")[1]
     assert comparison().get_supxlabel().startswith(LINE)
@@ -217,16 +245,17 @@ def test_what_was_run_leaves_out_what_a_sweep_varies() -> None:
     ],
 )
 def test_tokens_have_the_colours_of_positions_only_where_they_have_an_order(
-    rng: Generator, spec: dict | None, ordered: bool
+    rng: Generator, movie: Movie, spec: dict | None, ordered: bool
 ) -> None:
     for d in (1, 2):
-        run = shrinking(rng, d=d).assign(position=("token", np.linspace(0, 1, 12)))
+        run = shrinking(rng, d=d, frames=2).assign(
+            position=("token", np.linspace(0, 1, 12))
+        )
         run = run.assign_attrs(spec=spec)
         bars = [axes.get_ylabel() for axes in panels["tokens"](run).axes[1:]]
         unordered = [] if d == 1 else ["time $t$"]
         assert bars == (["position $s$"] if ordered else unordered)
-    figure, _ = animation._stage(run, animation._token_play(run))
-    assert ("colours: position" in figure.get_supxlabel()) is ordered
+        assert ("colours: position" in movie(run).get_supxlabel()) is ordered
 
 
 def test_final_clusters_are_those_of_all_dimensions(rng: Generator) -> None:
@@ -365,17 +394,11 @@ def test_a_disc_says_which_paths_stop_short_or_end_elsewhere() -> None:
 
 def test_colours_of_pairs_are_not_those_of_representations() -> None:
     figure = comparison()
-    gaps, states = figure.subfigs
-    pairs = {to_rgb(line.get_color()) for axes in gaps.axes for line in axes.lines}
-    below = {found for axes in states.axes for found in _colours_in(axes)}
-    assert len(pairs) == 3
-    assert pairs.isdisjoint(below)
-
-
-def _colours_in(axes) -> set:
-    lines = {to_rgb(line.get_color()) for line in axes.lines}
-    edges = [c.get_edgecolor() for c in axes.collections if len(c.get_edgecolor())]
-    return lines | {to_rgb(tuple(edge[0][:3])) for edge in edges}
+    figure.draw_without_rendering()
+    gaps, states = ({c for a in part.axes for c in marks(a)} for part in figure.subfigs)
+    assert {to_hex(CYCLE[0]), to_hex(CLOSURE_COLOUR), to_hex(GREY)} <= states
+    assert len(gaps) == 3
+    assert gaps.isdisjoint(states)
 
 
 def test_pairs_that_agree_are_both_seen() -> None:

@@ -30,7 +30,7 @@ START = Line2D(
 END = Line2D([], [], marker="o", linestyle="", color=INK, label="end")
 
 
-def spread(colour: str | tuple[float, ...]) -> Line2D:
+def spread(colour: str) -> Line2D:
     """The entry of ellipses whose last has this colour."""
     return Line2D([], [], color=colour, linewidth=1.2, label="2σ, at several times")
 

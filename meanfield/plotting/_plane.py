@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection
-from matplotlib.colors import Normalize, to_rgba_array
+from matplotlib.colors import Normalize, to_hex, to_rgba_array
 
 from ._data import Cloud, Swarm, Track
 from ._marks import CLOSURE, END, START, Key, spread
@@ -107,5 +107,5 @@ def _gaussian(axes: Axes, cloud: Cloud, track: Track, view: Window) -> Key:
     axes.scatter(*mean[frames].T, s=14, c=shades, zorder=4)
     single = cloud.times.size == 1
     return Key(
-        [spread(tuple(shades[-1]))], None if single else scale, "time $t$", [view.note]
+        [spread(to_hex(shades[-1]))], None if single else scale, "time $t$", [view.note]
     )

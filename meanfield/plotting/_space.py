@@ -2,7 +2,7 @@
 
 import numpy as np
 from matplotlib.cm import ScalarMappable
-from matplotlib.colors import Normalize
+from matplotlib.colors import Normalize, to_hex
 from mpl_toolkits.mplot3d.art3d import Line3DCollection
 from mpl_toolkits.mplot3d.axes3d import Axes3D
 
@@ -113,5 +113,5 @@ def _gaussian(axes: Axes3D, cloud: Cloud, track: Track, view: Window) -> Key:
     axes.scatter(*mean[frames].T, s=14, c=shades)
     single = cloud.times.size == 1
     return Key(
-        [spread(tuple(shades[-1]))], None if single else scale, "time $t$", [view.note]
+        [spread(to_hex(shades[-1]))], None if single else scale, "time $t$", [view.note]
     )

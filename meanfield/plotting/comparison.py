@@ -61,8 +61,8 @@ def _gap(axes: Axes, gaps: xr.Dataset, name: str) -> None:
         axes.set_yscale("log")
     allowed = name.replace("_gap", "_allowed")
     for row, (colour, width) in zip(range(len(shown)), _PAIRS, strict=False):
-        size = {"linewidth": width, "markersize": width + 1}
-        axes.plot(times, shown[row], color=colour, marker="o", **size)
+        (line,) = axes.plot(times, shown[row], color=colour, marker="o")
+        line.set(linewidth=width, markersize=width + 1)
         if allowed in gaps:
             limit = gaps[allowed].transpose("pair", "time").values[row]
             axes.plot(times, limit, color=colour, dashes=(4, 3), linewidth=0.9)
