@@ -45,9 +45,14 @@ def figure_of(
         claim=claim,
         caption=f"{CAPTION} {caption}".strip(),
         compute=partial(_compute, panel, recipe, extra),
-        draw=partial(_draw, panel, title),
+        draw=drawing(panel, title),
         readings=("text", "code"),
     )
+
+
+def drawing(panel: str, title: str) -> Callable[[Findings], Figure]:
+    """What draws a panel of covariances under a title."""
+    return partial(_draw, panel, title)
 
 
 def _compute(panel: str, recipe: Recipe, extra: Extra | None, case: Case) -> Findings:
@@ -63,7 +68,8 @@ def _compute(panel: str, recipe: Recipe, extra: Extra | None, case: Case) -> Fin
 def _draw(panel: str, title: str, findings: Findings) -> Figure:
     reading = {"text": "solved to tolerance", "code": "published Euler steps"}
     shown = f"{title}: {reading[findings.numbers['reading']]}"
-    return panels[panel](findings.data["family"].assign_attrs(title=shown))
+    # The caption says what was run.
+    return panels[panel](findings.data["family"].assign_attrs(title=shown, spec=None))
 
 
 def with_numbers(

@@ -3,7 +3,10 @@
 from dataclasses import replace
 
 from experiments import castin2025_fig4b
+from experiments._covariances import drawing
 
 EXPERIMENT = replace(
-    castin2025_fig4b.EXPERIMENT, source="castin2025, Figure 5(a), as 4(b)"
+    castin2025_fig4b.EXPERIMENT,
+    source="castin2025, Figure 5(a), as 4(b)",
+    draw=drawing("cone", "Figure 5(a), L2"),
 )

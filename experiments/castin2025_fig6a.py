@@ -3,7 +3,10 @@
 from dataclasses import replace
 
 from experiments import castin2025_fig2d
+from experiments._covariances import drawing
 
 EXPERIMENT = replace(
-    castin2025_fig2d.EXPERIMENT, source="castin2025, Figure 6(a), as 2(d)"
+    castin2025_fig2d.EXPERIMENT,
+    source="castin2025, Figure 6(a), as 2(d)",
+    draw=drawing("disc", "Figure 6(a), softmax, generic parameters"),
 )

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from meanfield.storage import replace_file
+
 FOLDER = Path(__file__).resolve().parent.parent / "figures"
 HEAD = """\
 # Figures of the literature, rebuilt
@@ -38,4 +40,5 @@ def _section(folder: Path, record: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    (FOLDER / "README.md").write_text(page(FOLDER), encoding="utf-8")
+    text = page(FOLDER)
+    replace_file(FOLDER / "README.md", lambda stream: stream.write(text.encode()))

@@ -167,7 +167,7 @@ def test_two_axes_are_a_map_and_three_are_maps(swept: Swept) -> None:
     legend = axes.get_legend()
     assert legend is not None
     assert [text.get_text() for text in legend.get_texts()] == [
-        f"finished ({np.sum(found == 0)})",
+        f"alive at t = 1 ({np.sum(found == 0)})",
         f"blow-up ({np.sum(found == 2)})",
     ]
     hatches = {patch.get_hatch() for patch in legend.get_patches()}

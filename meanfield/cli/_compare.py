@@ -13,6 +13,7 @@ from meanfield import runs
 from meanfield.errors import ResourceError
 from meanfield.plotting import draw_comparison, save
 from meanfield.spec import RunSpec
+from meanfield.storage import replace_file
 
 from ._console import RunProgress
 from ._output import finite, note, number, print_json, print_rows
@@ -84,10 +85,11 @@ def _folder(out: Path | None) -> Iterator[Path]:
 def _written(found: runs.Comparison, folder: Path, spec: RunSpec) -> list[Path]:
     record = folder / "comparison.json"
     text = json.dumps(finite(found.as_json()), indent=1, ensure_ascii=False)
-    record.write_text(text + "\n", encoding="utf-8")
+    replace_file(record, lambda stream: stream.write(f"{text}\n".encode()))
     states = {m: runs.dataset(folder / f"{m}.zarr") for m in found.paths}
     labels = {m: path.side.label for m, path in found.paths.items()}
-    gaps = found.dataset().assign_attrs(title=runs.subject(spec))
+    about = {"title": runs.subject(spec), "spec": spec.as_json()}
+    gaps = found.dataset().assign_attrs(about)
     figure = draw_comparison(gaps, states, labels)
     return [record, *save(figure, folder / "comparison")]
 

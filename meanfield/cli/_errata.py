@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from meanfield.errors import ResourceError
+from meanfield.plotting import put
 
 from ._output import number
 from ._verify import SIGNS, against
@@ -24,14 +24,9 @@ def save_errata(report: Mapping[str, Any], file: Path) -> Path:
     """Writes the errata of a report.
 
     Raises:
-        ResourceError: if the file cannot be written.
+        ResourceError: if the file cannot be written; an old one then stays.
     """
-    try:
-        file.write_text(errata_text(report), encoding="utf-8")
-    except OSError as error:
-        why = error.strerror or error
-        raise ResourceError(f"`{file}` cannot be written: {why}.") from error
-    return file
+    return put(file, errata_text(report).encode())
 
 
 def errata_text(report: Mapping[str, Any]) -> str:

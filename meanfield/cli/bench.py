@@ -55,7 +55,7 @@ def bench(
         whole = not (case or method or quick)
         _keep(found, out, whole=whole)
     if docs is not None:
-        docs.write_text(_module("_page").page(found), encoding="utf-8")
+        _write(docs, _module("_page").page(found))
         note(f"docs: {docs}")
     _show(found, json=json)
     _conclude(found)
@@ -135,8 +135,14 @@ def _keep(found: dict[str, Any], out: Path | None, *, whole: bool) -> None:
     file = out or _module("_report").file_of(found)
     file.parent.mkdir(exist_ok=True)
     text = json_module.dumps(finite(found), indent=1, ensure_ascii=False)
-    file.write_text(text + "\n", encoding="utf-8")
+    _write(file, text + "\n")
     note(f"results: {file}")
+
+
+def _write(file: Path, text: str) -> None:
+    from meanfield.plotting import put
+
+    put(file, text.encode())
 
 
 def _read(file: Path) -> dict[str, Any]:

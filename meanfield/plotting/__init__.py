@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ._cone_paths import cone_coordinates
     from ._escapes import EscapeDirections, escape_directions
+    from ._files import put
     from ._observables import (
         ClusterCounts,
         cluster_counts,
@@ -47,6 +48,7 @@ __all__ = [
     "effective_rank",
     "escape_directions",
     "panels",
+    "put",
     "save",
     "save_page",
     "save_statements_page",
@@ -71,6 +73,7 @@ _HOMES = {
     "effective_rank": "._observables",
     "escape_directions": "._escapes",
     "panels": ".gallery",
+    "put": "._files",
     "save": "._output",
     "save_page": ".pages",
     "save_statements_page": ".pages",

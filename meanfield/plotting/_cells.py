@@ -103,6 +103,15 @@ def counts_of(endings: np.ndarray) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
+def ending_label(dataset: xr.Dataset, ending: str) -> str:
+    """An ending in a legend; cells that finished have only outlived their time."""
+    if ending != "finished":
+        return ending
+    stops = numbers_of(dataset, "stop_time") if "stop_time" in dataset else np.empty(0)
+    times = np.unique(stops[endings_of(dataset) == ending]) if stops.size else stops
+    return f"alive at t = {times[0]:.4g}" if times.size == 1 else "alive at the end"
+
+
 def scale_of(dataset: xr.Dataset, name: str) -> Scale:
     """Where the cells along an axis lie; words stand in the order given."""
     values = dataset[name].values

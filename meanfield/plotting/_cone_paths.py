@@ -11,13 +11,12 @@ from meanfield.errors import InvalidInputError
 
 from ._data import Ending, ending, runs, values
 from ._observables import covariance, run_moments
-from ._style import ENDING_COLOURS
+from ._style import ENDING_COLOURS, ESCAPES
 from ._thinning import thinned
 
 # Paths leave the cone's picture at this many times the largest first trace, unless it
 # can hold this share of those that do not blow up, by growing to the third number.
 _CROP_ESCAPE, _HELD, _CROP = 4.0, 0.95, 50.0
-_ESCAPES = ("blow-up", "not-finite")
 # Paths are drawn to this share of the height of the picture: under half a pixel.
 DETAIL = 1e-3
 
@@ -79,7 +78,7 @@ def _times(run: xr.Dataset, frames: int) -> np.ndarray:
 def cone_height(paths: Sequence[ConePath]) -> float:
     """The trace at which the picture ends: all of it, unless some paths escape."""
     first = max(path.points[0, 2] for path in paths)
-    calm = [p.points[:, 2].max() for p in paths if p.ending.name not in _ESCAPES]
+    calm = [p.points[:, 2].max() for p in paths if p.ending.name not in ESCAPES]
     tallest = max(path.points[:, 2].max() for path in paths)
     most = np.quantile(calm, _HELD, method="higher") if calm else 0.0
     kept = float(most) if most <= _CROP * first else 0.0

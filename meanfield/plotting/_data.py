@@ -9,6 +9,8 @@ import xarray as xr
 
 from meanfield.errors import InvalidInputError
 
+from ._described import spec_of
+
 _VARIABLES = {
     "points": ("x", "weight"),
     "gaussian": ("mean", "factor"),
@@ -36,7 +38,10 @@ class Track(NamedTuple):
 
 
 class Swarm(NamedTuple):
-    """Moving tokens: states (time, n, d), weights of sum one, positions or None."""
+    """Moving tokens: states (time, n, d), weights of sum one, positions or None.
+
+    Tokens without an order have no positions, though a store numbers them.
+    """
 
     x: np.ndarray
     weights: np.ndarray
@@ -47,13 +52,15 @@ class Swarm(NamedTuple):
 class Cloud:
     """One run: tokens or a Gaussian at the times when its state is finite.
 
-    `closure`, if any, is the Gaussian that the closed equation moves meanwhile.
+    `closure`, if any, is the Gaussian that the closed equation moves meanwhile, and
+    `whole` is the run in all its coordinates, of which this one shows some.
     """
 
     times: np.ndarray
     state: Swarm | Track
     closure: Track | None
     ending: Ending
+    whole: "Cloud | None" = None
 
     @property
     def dimension(self) -> int:
@@ -81,7 +88,7 @@ class Cloud:
         else:
             state = image(state)
         closure = None if self.closure is None else image(self.closure)
-        return replace(self, state=state, closure=closure)
+        return replace(self, state=state, closure=closure, whole=self)
 
 
 def _track_at(track: Track, frames: np.ndarray) -> Track:
@@ -161,10 +168,18 @@ def swarm(run: xr.Dataset) -> Swarm:
     total = weights.sum()
     if not (np.isfinite(total) and total > 0 and np.all(weights >= 0)):
         raise InvalidInputError("`weight` must be finite and >= 0, with a sum > 0.")
-    position = values(run, "position", ("token",)) if "position" in run else None
+    position = values(run, "position", ("token",)) if _is_ordered(run) else None
     return Swarm(
         values(run, "x", ("time", "token", "coord")), weights / total, position
     )
+
+
+def _is_ordered(run: xr.Dataset) -> bool:
+    """Whether tokens have positions that a mask sees, or that are places in a text."""
+    if "position" not in run:
+        return False
+    spec = spec_of(run)
+    return spec is None or spec.is_masked or spec.text is not None
 
 
 def ending(run: xr.Dataset) -> Ending:

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import matplotlib as mpl
 import numpy as np
-from matplotlib.colors import Colormap, LogNorm, Normalize
+from matplotlib.colors import Colormap, ListedColormap, LogNorm, Normalize
 
 from ._density import Density, peaks, quantiles, ratio
 
@@ -13,6 +13,8 @@ from ._density import Density, peaks, quantiles, ratio
 _TAILS, _MARGIN, _WHOLE = (1e-4, 1 - 1e-4), 0.15, 2.2
 # Peaks that differ by more get a logarithmic scale, which reaches so far down.
 _LINEAR, _DECADES = 30.0, 4.0
+# So many of 256 shades lead from the white of the paper to the palest colour.
+_FADED = 40
 # Extents that differ by more are not shown on one scale.
 _ONE_SCALE = 4.0
 
@@ -37,8 +39,11 @@ class Extent(NamedTuple):
 
 
 def colours() -> Colormap:
-    """From pale, where there is nothing, to dark; perceptually uniform."""
-    return mpl.colormaps["magma_r"].with_extremes(under="#fcfdbf")
+    """From white, where there is nothing, to dark; perceptually uniform."""
+    shades = mpl.colormaps["magma_r"](np.linspace(0, 1, 256))
+    faded = np.linspace(0, 1, _FADED)[:, None]
+    shades[:_FADED] = faded * shades[:_FADED] + (1 - faded)
+    return ListedColormap(shades, "density").with_extremes(under="white", bad="white")
 
 
 def scale(density: np.ndarray) -> Normalize:

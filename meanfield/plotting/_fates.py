@@ -50,6 +50,18 @@ def ending_handles(paths: Sequence[ConePath]) -> list[Artist]:
     return [*handles, start]
 
 
+def early_note(paths: Sequence[ConePath]) -> str:
+    """How many paths stop short of the blow-up, which came between two frames."""
+    ends = [(p.rows[-1, -1], p.ending) for p in paths if p.ending.name == "blow-up"]
+    early = [end.stop_time - t for t, end in ends if t < end.stop_time]
+    if not early:
+        return ""
+    if len(early) == 1:
+        return f"1 path stops at its last frame, {early[0]:.2g} before its blow-up"
+    farthest = f"up to {max(early):.2g} before their blow-ups"
+    return f"{len(early)} paths stop at their last frames, {farthest}"
+
+
 def single_ending(dataset: xr.Dataset) -> str:
     """How the run ended; nothing for many runs, whose legend says it."""
     return "" if "run" in dataset.dims else ending_note(ending(dataset))

@@ -72,5 +72,6 @@ def _tokens(axes: Axes, cloud: Cloud, state: Swarm, view: Window) -> Key:
     sizes = 0.5 * marker_sizes(some.weights)
     axes.scatter(times[0], x[0], sizes, "white", edgecolors=GREY, linewidths=0.7)
     axes.scatter(times[-1], x[-1], sizes, shade, edgecolors="white", linewidths=0.4)
-    handles, notes = [START, END, _BAND], [note, view.note]
+    meaning = "" if colours.scale else colours.note
+    handles, notes = [START, END, _BAND], [note, view.note, meaning]
     return Key(handles, colours.scale, colours.label, notes, colours.handles)

@@ -28,7 +28,13 @@ START = Line2D(
     [], [], marker="o", linestyle="", color=GREY, markerfacecolor="white", label="start"
 )
 END = Line2D([], [], marker="o", linestyle="", color=INK, label="end")
-SPREAD = Line2D([], [], color=INK, linewidth=1.2, label="2σ, at several times")
+
+
+def spread(colour: str) -> Line2D:
+    """The entry of ellipses whose last has this colour."""
+    return Line2D([], [], color=colour, linewidth=1.2, label="2σ, at several times")
+
+
 CLOSURE = Line2D(
     [],
     [],

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 import xarray as xr
+from scipy.spatial.distance import cdist
 
 from meanfield.spectrum import effective_rank as spectral_rank
 
@@ -17,8 +18,11 @@ from ._components import component_labels
 from ._data import LARGEST, Cloud, Swarm, Track, kind, runs, swarm, track
 from ._density import density_moments, every_frame
 
-# The default radius of clusters, as a share of the initial RMS radius.
-RADIUS_SHARE = 0.05
+# The default radius of clusters, as a share of the RMS radius; or, where tokens are
+# farther apart than that at first, so much of the distance to the nearest.
+RADIUS_SHARE, _NEAREST_SHARE = 0.05, 0.5
+# Tokens whose nearest neighbours are looked for.
+_SAMPLE = 200
 # A cloud smaller than this share of its distance from zero has only the directions of
 # rounding, in single precision.
 _ROUNDED = 1e-6
@@ -117,20 +121,49 @@ def cluster_radius(
     return float(share * np.sqrt(w @ (centred**2).sum(axis=-1)))
 
 
-def cluster_counts(x: np.ndarray, weights: np.ndarray, radius: float) -> ClusterCounts:
+def cluster_share(x: np.ndarray, weights: np.ndarray) -> float:
+    """The share of the RMS radius of tokens (n, d) within which they are clusters.
+
+    Five per cent; or half of the median distance to the nearest token, if that is more:
+    in hundreds of dimensions no two of few tokens are nearer than the RMS radius.
+    """
+    held = x[weights > 0]
+    radius = cluster_radius(x, weights, 1.0)
+    if len(held) < 2 or not (np.isfinite(radius) and radius > 0):
+        return RADIUS_SHARE
+    distances = cdist(held[even_frames(len(held), _SAMPLE)], held)
+    nearest = np.partition(distances, 1, axis=1)[:, 1]  # the first is the token itself
+    return max(RADIUS_SHARE, float(_NEAREST_SHARE * np.median(nearest) / radius))
+
+
+def cluster_radii(x: np.ndarray, weights: np.ndarray, share: float) -> np.ndarray:
+    """The radius of clusters in each frame of tokens (time, n, d).
+
+    It follows a cloud that grows beyond its first frame; in one that shrinks it stays,
+    so that tokens which all meet become one cluster.
+    """
+    sizes = [cluster_radius(frame, weights, share) for frame in x]
+    return np.fmax(sizes, sizes[0])
+
+
+def cluster_counts(
+    x: np.ndarray, weights: np.ndarray, radius: float | np.ndarray
+) -> ClusterCounts:
     """The number of clusters of tokens (..., n, d), and the share of the heaviest.
 
     Clusters are the connected components of the graph that links two tokens at a
-    distance of at most `radius`: deterministic, and blind to the tokens' order. Tokens
-    of weight zero do not count. Frames that are not finite give NaN.
+    distance of at most `radius`, which may differ from frame to frame: deterministic,
+    and blind to the tokens' order. Tokens of weight zero do not count. Frames that are
+    not finite give NaN.
     """
     held = weights > 0
     w = weights[held] / weights[held].sum()
     frames = x[..., held, :].reshape(-1, w.size, x.shape[-1])
+    radii = np.broadcast_to(radius, x.shape[:-2]).ravel()
     results = np.full((len(frames), 2), np.nan)
     for index, frame in enumerate(frames):  # a graph algorithm, frame by frame
         if np.all(np.abs(frame) <= LARGEST):
-            masses = np.bincount(component_labels(frame, radius), weights=w)
+            masses = np.bincount(component_labels(frame, radii[index]), weights=w)
             results[index] = masses.size, masses.max()
     counts, bulk = np.moveaxis(results.reshape(*x.shape[:-2], 2), -1, 0)
     return ClusterCounts(counts, bulk)

@@ -1,14 +1,15 @@
 """Figures to files."""
 
+from io import BytesIO
 from pathlib import Path
 
 from matplotlib.figure import Figure
 
 from meanfield.errors import InvalidInputError
 
+from ._files import put
 from ._png import paletted
 from ._style import style
-from ._unwritable import unwritable
 
 _SUFFIXES = (".pdf", ".png", ".svg")
 
@@ -17,13 +18,15 @@ _SUFFIXES = (".pdf", ".png", ".svg")
 def save(figure: Figure, path: str | Path) -> tuple[Path, ...]:
     """Write a figure: to `path`, or to `path.pdf` and `path.png` if it has no suffix.
 
+    All is drawn before anything is written, and each file is replaced whole or stays.
+
     Returns:
         The files written. Vector files carry no date: same figure, same bytes. A PNG
         has 256 colours.
 
     Raises:
         InvalidInputError: if the suffix is not one of .pdf, .png and .svg.
-        ResourceError: if the file cannot be written.
+        ResourceError: if the file cannot be written; an old one then stays.
     """
     target = Path(path)
     if target.suffix and target.suffix.lower() not in _SUFFIXES:
@@ -32,24 +35,16 @@ def save(figure: Figure, path: str | Path) -> tuple[Path, ...]:
             f"use {', '.join(_SUFFIXES)}, or no suffix for .pdf and .png."
         )
     suffixes = [target.suffix] if target.suffix else [".pdf", ".png"]
-    files = tuple(target.with_suffix(suffix) for suffix in suffixes)
-    for file in files:
-        try:
-            _write(figure, file)
-        except OSError as error:
-            raise unwritable(file, error) from error
-    return files
+    drawn = {target.with_suffix(s): _bytes(figure, s.lower()[1:]) for s in suffixes}
+    return tuple(put(file, content) for file, content in drawn.items())
 
 
-def _write(figure: Figure, file: Path) -> None:
-    if file.suffix.lower() != ".png":
-        figure.savefig(file, metadata=_metadata(file))
-        return
-    paletted(figure).save(file, optimize=True)
-
-
-def _metadata(file: Path) -> dict[str, str | None]:
-    """What leaves the date out of a vector file."""
-    dates = {".pdf": "CreationDate", ".svg": "Date"}
-    suffix = file.suffix.lower()
-    return {dates[suffix]: None} if suffix in dates else {}
+def _bytes(figure: Figure, kind: str) -> bytes:
+    """The figure as the content of a `pdf`, a `png` or an `svg` without a date."""
+    content = BytesIO()
+    if kind == "png":
+        paletted(figure).save(content, format="png", optimize=True)
+    else:
+        date = {"pdf": "CreationDate", "svg": "Date"}[kind]
+        figure.savefig(content, format=kind, metadata={date: None})
+    return content.getvalue()

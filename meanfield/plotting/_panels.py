@@ -1,5 +1,6 @@
 """The registry of panels, and what every figure has: a title, notes, an ending."""
 
+import textwrap
 from collections.abc import Callable
 
 import numpy as np
@@ -10,27 +11,37 @@ from matplotlib.figure import Figure
 from meanfield._registry import Registry
 
 from ._data import Ending
+from ._described import described
 from ._style import ENDING_COLOURS, GREY
 
 Panel = Callable[[xr.Dataset], Figure]
 
 panels: Registry[Panel] = Registry("panel")
 
+_LETTERS = 15  # of the small print in an inch
+
 
 def titled_figure(dataset: xr.Dataset, size: tuple[float, float]) -> Figure:
-    """An empty figure of `size` inches, with the dataset's title if it has one."""
+    """An empty figure of `size` inches, with the dataset's title if it has one.
+
+    What was run stands first in the small print, if the dataset says it.
+    """
     figure = Figure(figsize=size, layout="constrained")
     title = str(dataset.attrs.get("title") or "")
     if title:
         figure.suptitle(title, parse_math=False)
+    annotate(figure, described(dataset))
     return figure
 
 
 def annotate(figure: Figure, *notes: str) -> None:
-    """Set small print under the figure; empty notes are left out."""
-    lines = [note for note in notes if note]
+    """Add small print under the figure; empty notes are left out."""
+    letters = int(_LETTERS * figure.get_figwidth())
+    folded = [textwrap.wrap(note, letters, break_on_hyphens=False) for note in notes]
+    lines = [line for note in folded for line in note]
     if lines:
-        figure.supxlabel("\n".join(lines), color=GREY, fontsize=8.5, linespacing=1.35)
+        text = "\n".join([*filter(None, [figure.get_supxlabel()]), *lines])
+        figure.supxlabel(text, color=GREY, fontsize=8.5, linespacing=1.35)
 
 
 def ending_note(ending: Ending) -> str:

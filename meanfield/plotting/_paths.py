@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 
 from ._components import component_labels
 from ._data import Cloud, Swarm
-from ._observables import cluster_radius, even_frames
+from ._observables import cluster_radii, cluster_share, even_frames
 from ._style import CYCLE, GREY, legible
 
 # Paths beyond this many are a solid block: evenly spaced tokens stand for the rest.
@@ -29,6 +29,12 @@ class Colouring(NamedTuple):
     label: str
     handles: list[Line2D]
 
+    @property
+    def note(self) -> str:
+        """What colours mean, for where no scale is drawn."""
+        order = "" if self.scale is None else ", from dark to light"
+        return f"colours: {self.label}{order}" if self.label else ""
+
 
 Fallback = Callable[[np.ndarray, int], Colouring]
 
@@ -43,7 +49,7 @@ def thinned(state: Swarm) -> tuple[Swarm, np.ndarray, str]:
 
 
 def colouring(cloud: Cloud, state: Swarm, otherwise: Fallback) -> Colouring:
-    """Colours by position if there is one, else by final cluster, else `otherwise`.
+    """Colours by position if tokens have one, else by final cluster, else `otherwise`.
 
     Final clusters, those of the `clusters` panel, are coloured if two to six of them
     hold nearly all the weight.
@@ -52,7 +58,7 @@ def colouring(cloud: Cloud, state: Swarm, otherwise: Fallback) -> Colouring:
     if state.position is not None:
         scale = ScalarMappable(Normalize(0.0, 1.0), legible("viridis"))
         return _constant(scale.to_rgba(state.position), steps, scale, "position $s$")
-    labels = _final_clusters(state)
+    labels = _final_clusters(cloud, state)
     masses = np.bincount(labels, weights=state.weights)
     order = np.argsort(-masses, kind="stable")[:_N_COLOURS]
     order = order[masses[order] >= _HEAVY]
@@ -61,11 +67,13 @@ def colouring(cloud: Cloud, state: Swarm, otherwise: Fallback) -> Colouring:
     return otherwise(cloud.times, state.weights.size)
 
 
-def _final_clusters(state: Swarm) -> np.ndarray:
-    radius = cluster_radius(state.x[0], state.weights)
-    if not np.isfinite(radius):
-        return np.zeros(state.weights.size, dtype=np.intp)
-    return component_labels(state.x[-1], radius)
+def _final_clusters(cloud: Cloud, state: Swarm) -> np.ndarray:
+    """The clusters of the last frame, in all coordinates, not in those of the page."""
+    whole = state if cloud.whole is None else cloud.whole.state
+    assert isinstance(whole, Swarm)
+    x, weights = whole.x[[0, -1]], whole.weights
+    radii = cluster_radii(x, weights, cluster_share(x[0], weights))
+    return component_labels(x[-1], radii[-1])
 
 
 def _constant(
@@ -88,7 +96,7 @@ def _by_cluster(
     if masses.size > order.size:
         rest = Line2D([], [], color=GREY, marker="o", linestyle="", label="others")
         handles.append(rest)
-    coloured = _constant(palette[labels], steps, None, "final cluster")
+    coloured = _constant(palette[labels], steps, None, "final clusters")
     return coloured._replace(handles=handles)
 
 

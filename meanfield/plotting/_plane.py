@@ -4,10 +4,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection
-from matplotlib.colors import Normalize, to_rgba_array
+from matplotlib.colors import Normalize, to_hex, to_rgba_array
 
 from ._data import Cloud, Swarm, Track
-from ._marks import CLOSURE, END, SPREAD, START, Key
+from ._marks import CLOSURE, END, START, Key, spread
 from ._observables import even_frames, moments
 from ._paths import by_time, colouring, marker_sizes, opacity, segments, thinned
 from ._style import CLOSURE_COLOUR, GREY, INK, legible
@@ -89,7 +89,8 @@ def _tokens(axes: Axes, cloud: Cloud, state: Swarm, view: Window) -> Key:
     frames = drawn_frames(cloud, _N_TOKENS)
     outlines = _outlines(axes, moments(state), frames, view)
     outlines.set(colors=faded(INK, frames.size), linewidths=1.2)
-    handles, notes = [START, END, SPREAD], [note, view.note]
+    meaning = "" if colours.scale else colours.note
+    handles, notes = [START, END, spread(INK)], [note, view.note, meaning]
     return Key(handles, colours.scale, colours.label, notes, colours.handles)
 
 
@@ -105,4 +106,6 @@ def _gaussian(axes: Axes, cloud: Cloud, track: Track, view: Window) -> Key:
     axes.plot(*mean.T, color=GREY, linewidth=1.0)
     axes.scatter(*mean[frames].T, s=14, c=shades, zorder=4)
     single = cloud.times.size == 1
-    return Key([SPREAD], None if single else scale, "time $t$", [view.note])
+    return Key(
+        [spread(to_hex(shades[-1]))], None if single else scale, "time $t$", [view.note]
+    )

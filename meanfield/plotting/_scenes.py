@@ -32,9 +32,11 @@ class _Dots:
 
     def __init__(self, cloud: Cloud) -> None:
         if isinstance(cloud.state, Swarm):
-            some, indices, self.note = thinned(cloud.state)
-            shades = colouring(cloud, cloud.state, uniform).tokens[indices]
-            self.x, self.shades, self.sizes = some.x, shades, marker_sizes(some.weights)
+            some, indices, note = thinned(cloud.state)
+            colours = colouring(cloud, cloud.state, uniform)
+            self.note = "; ".join(filter(None, [note, colours.note]))
+            self.shades = colours.tokens[indices]
+            self.x, self.sizes = some.x, marker_sizes(some.weights)
         else:
             self.x, self.note = cloud.state.mean[:, None, :], ""
             self.shades, self.sizes = CYCLE[0], np.array([24.0])

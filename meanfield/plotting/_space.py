@@ -2,12 +2,12 @@
 
 import numpy as np
 from matplotlib.cm import ScalarMappable
-from matplotlib.colors import Normalize
+from matplotlib.colors import Normalize, to_hex
 from mpl_toolkits.mplot3d.art3d import Line3DCollection
 from mpl_toolkits.mplot3d.axes3d import Axes3D
 
 from ._data import Cloud, Swarm, Track
-from ._marks import CLOSURE, END, SPREAD, START, Key
+from ._marks import CLOSURE, END, START, Key, spread
 from ._observables import moments
 from ._paths import by_time, colouring, marker_sizes, opacity, segments, thinned
 from ._plane import drawn_frames, faded
@@ -81,7 +81,8 @@ def _tokens(axes: Axes3D, cloud: Cloud, state: Swarm, view: Window) -> Key:
     frames = drawn_frames(cloud, _N_TOKENS)
     sections = _sections(axes, moments(state), frames, view)
     sections.set(colors=np.repeat(faded(INK, frames.size), 3, axis=0), linewidths=0.8)
-    handles, notes = [START, END, SPREAD], [note, view.note]
+    meaning = "" if colours.scale else colours.note
+    handles, notes = [START, END, spread(INK)], [note, view.note, meaning]
     return Key(handles, colours.scale, colours.label, notes, colours.handles)
 
 
@@ -111,4 +112,6 @@ def _gaussian(axes: Axes3D, cloud: Cloud, track: Track, view: Window) -> Key:
     axes.plot(*mean.T, color=GREY, linewidth=1.0)
     axes.scatter(*mean[frames].T, s=14, c=shades)
     single = cloud.times.size == 1
-    return Key([SPREAD], None if single else scale, "time $t$", [view.note])
+    return Key(
+        [spread(to_hex(shades[-1]))], None if single else scale, "time $t$", [view.note]
+    )

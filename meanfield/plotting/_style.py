@@ -40,6 +40,22 @@ ENDING_MARKERS = {
     "unresolved": "<",
 }
 
+# The same for the cells of a phase diagram, over any colour.
+ENDING_HATCHES = {
+    "finished": "",
+    "steady": "....",
+    "blow-up": "////",
+    "max-steps": "xxxx",
+    "not-finite": "----",
+    "unconverged": "\\\\\\\\",
+    "interrupted": "++++",
+    "collapse": "oooo",
+    "escape": "||||",
+}
+
+# Endings of flows that leave every picture.
+ESCAPES = ("blow-up", "not-finite")
+
 LIMIT_COLOUR = "#B08D00"
 CLOSURE_COLOUR = "#D55E00"
 

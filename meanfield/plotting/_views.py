@@ -6,9 +6,10 @@ import numpy as np
 
 from ._data import Cloud, Swarm, Track
 from ._observables import finite, moments, principal_axes
+from ._style import ESCAPES
 
-# A cloud that grows beyond this many initial radii is cropped there, else its start
-# would be a dot.
+# A cloud that blows up is cropped at this many initial radii; the view of a movie
+# follows one that grows beyond them.
 _CROP = 30.0
 # The view makes room for a closure up to this many radii of the tokens.
 _STRAY = 3.0
@@ -66,6 +67,13 @@ def rms_radii(cloud: Cloud) -> np.ndarray:
 
 
 def visible_frames(cloud: Cloud) -> np.ndarray:
+    """The frames that a picture shows: all, or of a cloud that escapes the first."""
+    if cloud.ending.name in ESCAPES:
+        return _near_frames(cloud)
+    return np.arange(cloud.times.size)
+
+
+def _near_frames(cloud: Cloud) -> np.ndarray:
     """The frames in which the cloud is within the crop; always the first."""
     distances = radii(cloud)
     start = moments(cloud.at(np.array([0])).state).mean[0]
@@ -83,11 +91,18 @@ def window(cloud: Cloud) -> Window:
     size = max(float(np.abs(centre).max()), float(half))
     if half <= _ROUNDED * size:
         half = max(size, 1.0) / 2
-    note = ""
-    if frames.size < cloud.times.size:
-        reach = radii(cloud).max()
-        note = f"cropped at {_CROP:.0f} initial radii; the cloud goes on to {reach:.2g}"
-    return Window(centre, 1.08 * half, note)
+    return Window(centre, 1.08 * half, _growth_note(cloud, frames.size))
+
+
+def _growth_note(cloud: Cloud, n_visible: int) -> str:
+    """Where the cloud is cropped, or why its start is a dot."""
+    sizes = radii(cloud)
+    if n_visible < cloud.times.size:
+        reach = sizes.max()
+        return f"cropped at {_CROP:.0f} initial radii; the cloud goes on to {reach:.2g}"
+    if sizes.max() > _CROP * sizes[0] > 0:
+        return f"the cloud grows from radius {sizes[0]:.2g} to {sizes.max():.2g}"
+    return ""
 
 
 def _extent(cloud: Cloud) -> tuple[np.ndarray, np.ndarray]:
@@ -165,7 +180,7 @@ def robust_windows(cloud: Cloud) -> tuple[list[Window], str]:
     It holds all but one in a hundred tokens at either end of each axis, and ellipses.
     """
     low, high = _robust_extents(cloud)
-    followed = visible_frames(cloud).size < cloud.times.size
+    followed = _near_frames(cloud).size < cloud.times.size
     if not followed:
         low, high = low.min(axis=0, keepdims=True), high.max(axis=0, keepdims=True)
     centres = (low + high) / 2

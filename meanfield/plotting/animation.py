@@ -2,27 +2,28 @@
 
 import os
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
-from matplotlib.animation import PillowWriter
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from PIL import Image
 
 from meanfield.errors import InvalidInputError, ResourceError
 
 from ._data import cloud, kind
 from ._density import density_moments, density_run
 from ._density_scenes import density_scene
+from ._files import put
 from ._observables import even_frames
 from ._panels import annotate, titled_figure
 from ._plane import frame_plane
 from ._scenes import AbstractScene, LineScene, PlaneScene
 from ._style import CYCLE, PALE, style
-from ._unwritable import unwritable
 from ._views import Projection, projection, rms_radii, robust_windows, window
 
 # Frames of the file; a longer run is thinned evenly.
@@ -66,18 +67,34 @@ def animate(
     _check(dataset, target, fps)
     play = (_density_play if kind(dataset) == "grid" else _token_play)(dataset)
     figure, show = _stage(dataset, play)
-    writer = PillowWriter(fps=fps)
-    writer.setup(figure, target, dpi=_DPI)
     total = play.times.size
+    frames = []
     for frame in range(total):
         show(frame)
-        writer.grab_frame()
+        frames.append(_pixels(figure))
         progress(frame + 1, total)
-    try:
-        writer.finish()
-    except OSError as error:
-        raise unwritable(target, error) from error
-    return target
+    return put(target, _movie(frames, fps))
+
+
+def _pixels(figure: Figure) -> Image.Image:
+    content = BytesIO()
+    figure.savefig(content, format="png", dpi=_DPI, pil_kwargs={"compress_level": 0})
+    return Image.open(content).convert("RGB")
+
+
+def _movie(frames: list[Image.Image], fps: int) -> bytes:
+    """A GIF that starts again when it is over."""
+    content = BytesIO()
+    first, *others = frames
+    first.save(
+        content,
+        format="gif",
+        save_all=True,
+        append_images=others,
+        duration=1000 // fps,
+        loop=0,
+    )
+    return content.getvalue()
 
 
 def _check(dataset: xr.Dataset, target: Path, fps: int) -> None:

@@ -18,6 +18,9 @@ from ._observables import per_run, spectrum
 from ._panels import annotate, ending_note, mark_blow_up, panels, titled_figure
 from ._style import CYCLE, INK, style
 
+# Masses below this are rounding of rounding, and below the picture.
+_FLOOR = 2e-20
+
 
 @panels.register("balance")
 @style()
@@ -91,15 +94,19 @@ def _mass(axes: Axes, dataset: xr.Dataset, times: np.ndarray) -> str:
     ):
         curve = per_run(dataset, of)
         shown.append(curve)
-        draw(axes, times, np.where(curve > 0, curve, np.nan), colour)
-        handles.append(Line2D([], [], color=colour, label=name))
+        if np.any(curve > _FLOOR):
+            draw(axes, times, np.where(curve > _FLOOR, curve, np.nan), colour)
+            handles.append(Line2D([], [], color=colour, label=name))
     axes.set_ylabel("mass")
-    legend(axes, handles, len(handles))
+    if handles:
+        legend(axes, handles, len(handles))
     largest = np.nanmax(np.stack(shown))
-    if largest > 0:
-        axes.set_yscale("log")
-        axes.set_ylim(max(1e-20, np.finfo(float).eps * 1e-4), max(10 * largest, 1e-12))
-    return "" if np.all(np.stack(shown) > 0) else "masses that are zero are left out"
+    if largest <= _FLOOR:
+        return "nothing has left the box, and nothing is missing"
+    axes.set_yscale("log")
+    axes.set_ylim(_FLOOR, max(10 * largest, 1e-12))
+    whole = np.all(np.stack(shown) > _FLOOR)
+    return "" if whole else f"masses below {_FLOOR:.0g} are left out"
 
 
 def _spectra(axes: Axes, times: np.ndarray, sizes: np.ndarray) -> None:

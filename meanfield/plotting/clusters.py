@@ -9,11 +9,11 @@ from matplotlib.ticker import MaxNLocator, ScalarFormatter
 from meanfield.errors import InvalidInputError
 
 from ._bands import BAND_NOTE, draw, spans_decades
-from ._data import ending, kind, swarm, values
+from ._data import ending, kind, runs, swarm, values
 from ._observables import (
-    RADIUS_SHARE,
     cluster_counts,
-    cluster_radius,
+    cluster_radii,
+    cluster_share,
     even_frames,
     per_run,
 )
@@ -25,16 +25,18 @@ _FRAMES = 200
 
 
 @style()
-def clusters(dataset: xr.Dataset, *, share: float = RADIUS_SHARE) -> Figure:
+def clusters(dataset: xr.Dataset, *, share: float | None = None) -> Figure:
     r"""How many clusters the tokens form, and what the heaviest of them weighs.
 
     A cluster is a connected component of the graph that links two tokens at a distance
-    of at most `share` times the initial RMS radius $\sqrt{\operatorname{tr}\Sigma(0)}$
-    of the run. An ensemble is drawn by its median and its 10–90 % band.
+    of at most `share` times the RMS radius $\sqrt{\operatorname{tr}\Sigma}$, of the
+    frame or of the first one, whichever is larger. An ensemble is drawn by its median
+    and its 10–90 % band.
 
     Args:
         dataset: tokens; a Gaussian has no clusters.
-        share: the radius, relative to the initial RMS radius.
+        share: the radius, relative to the RMS radius; by default 5 %, or half of the
+            median distance to the nearest token at first, if that is more.
 
     Raises:
         InvalidInputError: if the dataset holds no tokens, or `share` is not positive.
@@ -44,7 +46,7 @@ def clusters(dataset: xr.Dataset, *, share: float = RADIUS_SHARE) -> Figure:
             "The panel `clusters` counts tokens; a Gaussian and a density have none: "
             "use `spectrum`, or `density`."
         )
-    if not (np.isfinite(share) and share > 0):
+    if share is not None and not (np.isfinite(share) and share > 0):
         raise InvalidInputError(f"`share` must be a positive number; got {share}.")
     return _figure(dataset, share)
 
@@ -52,7 +54,8 @@ def clusters(dataset: xr.Dataset, *, share: float = RADIUS_SHARE) -> Figure:
 panels.register("clusters")(clusters)
 
 
-def _figure(dataset: xr.Dataset, share: float) -> Figure:
+def _figure(dataset: xr.Dataset, given: float | None) -> Figure:
+    share = _default_share(dataset) if given is None else given
     frames = even_frames(dataset.sizes["time"], _FRAMES)
     some = dataset.isel(time=frames)
     results = per_run(some, lambda run: _run_counts(run, share))
@@ -69,7 +72,8 @@ def _figure(dataset: xr.Dataset, share: float) -> Figure:
     top.set_ylabel("clusters")
     for axes in (top, bottom):
         axes.grid(visible=True, axis="y")
-    radius = f"tokens within {100 * share:.3g} % of the initial RMS radius are linked"
+    radius = f"tokens within {100 * share:.2g} % of the RMS radius, of the frame or of "
+    radius += "the first if that is larger, are linked"
     if "run" in dataset.dims:
         annotate(figure, radius, BAND_NOTE)
         return figure
@@ -82,10 +86,14 @@ def _figure(dataset: xr.Dataset, share: float) -> Figure:
 def _run_counts(run: xr.Dataset, share: float) -> np.ndarray:
     """Counts and bulk of one run: (2, time)."""
     state = swarm(run)
-    radius = cluster_radius(state.x[0], state.weights, share)
-    if not np.isfinite(radius):
-        return np.full((2, len(state.x)), np.nan)  # no scale to count on
-    return np.stack(cluster_counts(state.x, state.weights, radius))
+    radii = cluster_radii(state.x, state.weights, share)
+    return np.stack(cluster_counts(state.x, state.weights, radii))
+
+
+def _default_share(dataset: xr.Dataset) -> float:
+    """That of the first run, for all."""
+    first = swarm(next(runs(dataset)))
+    return cluster_share(first.x[0], first.weights)
 
 
 def _count_scale(axes: Axes, counts: np.ndarray) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 
 from ._overlay import draw_states
@@ -17,6 +17,10 @@ _PANELS = {
     "covariance_gap": r"covariance: $|\Sigma - S| / |S|$",
     "distance_gap": r"distance $/ (\mathrm{tr}\,S)^{1/2}$",
 }
+# Pairs have other colours than the representations below, and narrower lines from one
+# to the next, so that curves which agree are seen.
+_PAIRS = tuple(zip((CYCLE[2], CYCLE[3], CYCLE[4]), (3.2, 2.0, 1.0), strict=True))
+_ALLOWED = tuple(name.replace("_gap", "_allowed") for name in _PANELS)
 _DECADES = 1e-12  # of the largest gap: what lies below is rounding
 
 
@@ -41,7 +45,7 @@ def draw_comparison(
         _gap(axes, gaps, name)
         axes.set(xlabel="time $t$")
         axes.set_title(label, fontsize=10)
-    _key(top.axes[0], gaps)
+    _key(top, gaps)
     note = draw_states(bottom, states, labels or {name: name for name in states})
     annotate(figure, *_notes(gaps), note)
     return figure
@@ -56,8 +60,9 @@ def _gap(axes: Axes, gaps: xr.Dataset, name: str) -> None:
     if np.isfinite(shown).any():
         axes.set_yscale("log")
     allowed = name.replace("_gap", "_allowed")
-    for row, colour in zip(range(len(shown)), CYCLE, strict=False):
-        axes.plot(times, shown[row], color=colour, marker="o", markersize=2.5)
+    for row, (colour, width) in zip(range(len(shown)), _PAIRS, strict=False):
+        (line,) = axes.plot(times, shown[row], color=colour, marker="o")
+        line.set(linewidth=width, markersize=width + 1)
         if allowed in gaps:
             limit = gaps[allowed].transpose("pair", "time").values[row]
             axes.plot(times, limit, color=colour, dashes=(4, 3), linewidth=0.9)
@@ -67,16 +72,19 @@ def _gap(axes: Axes, gaps: xr.Dataset, name: str) -> None:
     axes.grid(visible=True, axis="y")
 
 
-def _key(axes: Axes, gaps: xr.Dataset) -> None:
+def _key(figure: SubFigure, gaps: xr.Dataset) -> None:
+    """A legend beside the curves; it names only what is drawn."""
     pairs = [str(pair) for pair in gaps["pair"].values]
     handles = [
-        Line2D([], [], color=colour, marker="o", markersize=2.5, label=pair)
-        for pair, colour in zip(pairs, CYCLE, strict=False)
+        Line2D([], [], color=colour, linewidth=width, label=pair)
+        for pair, (colour, width) in zip(pairs, _PAIRS, strict=False)
     ]
-    handles.append(Line2D([], [], color=GREY, dashes=(4, 3), label="allowed"))
+    allowed = [gaps[name].values for name in _ALLOWED if name in gaps]
+    if any(np.isfinite(limits).any() for limits in allowed):
+        handles.append(Line2D([], [], color=GREY, dashes=(4, 3), label="allowed"))
     if np.isfinite(gaps["parting"].values).any():
         handles.append(Line2D([], [], color=GREY, linestyle=":", label="parting"))
-    axes.legend(handles=handles, fontsize=8)
+    figure.legend(handles=handles, loc="outside upper center", ncols=5, fontsize=9)
 
 
 def _notes(gaps: xr.Dataset) -> list[str]:

@@ -23,6 +23,7 @@ from ._cone_surface import (
 )
 from ._fates import (
     RASTERISED,
+    early_note,
     ending_handles,
     opacity,
     single_ending,
@@ -84,7 +85,9 @@ def draw_cone(axes: Axes3D, dataset: xr.Dataset) -> Key:
     tallest = max(path.points[:, 2].max() for path in paths)
     cut = f"cut at trace {height:.3g}; traces go on to {tallest:.2g}"
     handles = [*ending_handles(paths), _AXIS, *_limit_handles(outline)]
-    return Key(handles, None, "", [cut] if tallest > height else [])
+    inside = [path for path in paths if path.points[-1, 2] <= height]
+    notes = [cut if tallest > height else "", early_note(inside)]
+    return Key(handles, None, "", [line for line in notes if line])
 
 
 def _layers(

@@ -22,6 +22,7 @@ from ._bands import spans_decades
 from ._cells import (
     SIZES,
     counts_of,
+    ending_label,
     endings_of,
     key_label,
     number_label,
@@ -32,18 +33,16 @@ from ._cells import (
     short,
 )
 from ._panels import annotate, panels, titled_figure
-from ._style import ENDING_COLOURS, ENDING_MARKERS, GREY, INK, legible, style
+from ._style import (
+    ENDING_COLOURS,
+    ENDING_HATCHES,
+    ENDING_MARKERS,
+    GREY,
+    INK,
+    legible,
+    style,
+)
 
-# So that endings are told apart in grey, too, and over any colour.
-HATCHES = {
-    "finished": "",
-    "steady": "....",
-    "blow-up": "////",
-    "max-steps": "xxxx",
-    "not-finite": "----",
-    "unconverged": "\\\\\\\\",
-    "interrupted": "++++",
-}
 _PANELS = 9  # maps in one figure
 _TINT = 0.25  # how much of an ending's colour is in cells without a number
 
@@ -178,7 +177,7 @@ def _fill(axes: Axes, region: Path, ending: str, name: str) -> None:
 
 def _hatch(axes: Axes, region: Path, ending: str, colour: str) -> None:
     marks = PathPatch(region, facecolor="none", edgecolor=colour, linewidth=0)
-    marks.set(hatch=HATCHES.get(ending, ""), alpha=0.5, zorder=3)
+    marks.set(hatch=ENDING_HATCHES[ending], alpha=0.5, zorder=3)
     axes.add_patch(marks)
 
 
@@ -201,7 +200,8 @@ def _curve(dataset: xr.Dataset, name: str) -> Figure:
         missing = x.centres[own & ~np.isfinite(numbers)]
         low, foot = axes.get_xaxis_transform(), np.full(len(missing), 0.03)
         axes.plot(missing, foot, transform=low, alpha=0.5, **look)
-        handles.append(Line2D([], [], label=f"{ending} ({count})", **look))
+        label = f"{ending_label(dataset, ending)} ({count})"
+        handles.append(Line2D([], [], label=label, **look))
     set_axis(axes, "x", x)
     axes.set_ylabel(number_label(name))
     axes.grid(visible=True, axis="y")
@@ -233,9 +233,9 @@ def _patches(dataset: xr.Dataset, name: str) -> list[Artist]:
     for ending, count in counts_of(endings).items():
         bare = np.isnan(numbers[endings == ending]).any()
         face = _face(ending, name) if bare else "white"
-        label = f"{ending} ({count})"
+        label = f"{ending_label(dataset, ending)} ({count})"
         patch = Patch(facecolor=face, edgecolor=INK, linewidth=0.7, label=label)
-        patch.set_hatch(HATCHES.get(ending, ""))
+        patch.set_hatch(ENDING_HATCHES[ending])
         found.append(patch)
     return found
 

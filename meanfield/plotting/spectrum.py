@@ -88,9 +88,11 @@ def _spectra(
     count = min(d, _NAMED)
     handles = []
     for k in range(count):
+        if not np.isfinite(spectra[..., k]).any():
+            continue
         draw(axes, times, spectra[..., k], CYCLE[k])
         handles.append(Line2D([], [], color=CYCLE[k], label=rf"$\lambda_{{{k + 1}}}$"))
-    legend(axes, handles, count)
+    legend(axes, handles, len(handles))
     return [*notes, f"largest {count} of {d} eigenvalues" if count < d else ""]
 
 

@@ -22,6 +22,7 @@ from ._cone_paths import (
 from ._escapes import EscapeDirections, escapes
 from ._fates import (
     RASTERISED,
+    early_note,
     ending_handles,
     opacity,
     single_ending,
@@ -37,6 +38,8 @@ from ._thinning import thinned
 # Escapes get rings if at most four directions, of at least three runs each that end
 # this close to it, take nine in ten of them.
 _N_RINGS, _SHARED, _CLOSE, _TAKEN = 4, 3, 0.05, 0.9
+# The picture reaches this far, and farther where rings have numbers beside them.
+_MARGIN, _ROOM = 1.16, 1.3
 _RING = Line2D(
     [],
     [],
@@ -83,24 +86,27 @@ def draw_disc(axes: Axes, dataset: xr.Dataset) -> Key:
     """
     paths, note = shapes_of_trace_one(cone_paths(dataset, "disc"))
     outline = limit_outline(dataset, 1.0)
-    shared = _shared(escapes(paths))
-    _frame(axes)
+    found = escapes(paths)
+    shared = _shared(found)
+    _frame(axes, _ROOM if len(shared.counts) else _MARGIN)
     limits = [] if outline is None else [_limit(axes, outline)]
     _paths(axes, paths)
     for direction, count in zip(shared.directions, shared.counts, strict=True):
         _ring(axes, direction, int(count))
     rings = [_RING] if len(shared.counts) else []
     handles = [*ending_handles(paths), *limits, *rings]
-    notes = ["centre: isotropic; rim: rank one", note]
+    outside = _outside_note(found, shared)
+    notes = ["centre: isotropic; rim: rank one", note, outside, early_note(paths)]
     return Key(handles, None, "", [line for line in notes if line])
 
 
-def _frame(axes: Axes) -> None:
-    """The disc, its centre, and coordinates."""
+def _frame(axes: Axes, reach: float) -> None:
+    """The disc, its centre, and coordinates up to `reach`."""
     axes.add_patch(Circle((0, 0), 1.0, facecolor="#f6f8fa", edgecolor=GREY))
     axes.plot(0, 0, "+", color=GREY, markersize=9)
     ticks = [-1.0, -0.5, 0.0, 0.5, 1.0]
-    axes.set(xlim=(-1.16, 1.16), ylim=(-1.16, 1.16), xticks=ticks, yticks=ticks)
+    limits = (-reach, reach)
+    axes.set(xlim=limits, ylim=limits, xticks=ticks, yticks=ticks)
     axes.set_aspect("equal")
     axes.set_xlabel(r"$(a - b)\,/\,\mathrm{tr}\,\Sigma$")
     axes.set_ylabel(r"$2c\,/\,\mathrm{tr}\,\Sigma$")
@@ -147,15 +153,25 @@ def _shared(found: EscapeDirections) -> EscapeDirections:
     return EscapeDirections(*(values[common] for values in found))
 
 
+def _outside_note(found: EscapeDirections, shared: EscapeDirections) -> str:
+    """How many escapes have no ring, where others have."""
+    total = found.counts.sum()
+    outside = total - shared.counts.sum()
+    if outside == 0 or not len(shared.counts):
+        return ""
+    return f"{outside} of {total} blow-ups end outside the rings"
+
+
 def _ring(axes: Axes, direction: np.ndarray, count: int) -> None:
     """A ring around a direction, and beside it, away from the centre, its count."""
     axes.plot(*direction, "o", ms=13, mfc="none", mec=INK, mew=1.2, zorder=5)
     length = np.linalg.norm(direction)
     outward = direction / length if length > 0.1 else np.array([0.0, 1.0])
+    reach = 12 + 2.6 * len(f"{count}")  # half of the ring, and of the digits
     axes.annotate(
         f"{count}",
         (direction[0], direction[1]),
-        xytext=tuple(17 * outward),
+        xytext=(reach * outward[0], 17 * outward[1]),
         textcoords="offset points",
         ha="center",
         va="center",

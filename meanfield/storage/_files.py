@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import glob
 import hashlib
 import os
 import secrets
@@ -54,19 +55,45 @@ def draft_prefix(path: Path) -> str:
 def replace_file(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     """Puts what `write` writes in the place of `path`, whole or not at all.
 
+    Drafts that killed processes have left beside it are removed.
+
     Raises:
         ResourceError: if it cannot be written; the old file then stays.
     """
-    draft = path.with_name(f"{draft_prefix(path)}{secrets.token_hex(4)}")
     with writing(path):
-        try:
-            with draft.open("xb") as stream:
-                write(stream)
-            flush(draft)
-            draft.replace(path)
-        finally:
-            draft.unlink(missing_ok=True)
+        _clear_drafts(path)
+        with _draft(path) as stream:
+            write(stream)
+            stream.flush()
+            os.fsync(stream.fileno())
+            Path(stream.name).replace(path)
         flush(path.parent)
+
+
+@contextlib.contextmanager
+def _draft(path: Path) -> Iterator[IO[bytes]]:
+    """A file beside `path`, locked for as long as it is written, gone afterwards."""
+    while True:
+        draft = path.with_name(f"{draft_prefix(path)}{secrets.token_hex(4)}")
+        with draft.open("xb") as stream:
+            try:
+                with contextlib.suppress(OSError):  # a file system without locks
+                    fcntl.flock(stream, fcntl.LOCK_EX)
+                # Before it was locked, another process may have taken it for an orphan.
+                if not draft.exists():
+                    continue
+                yield stream
+            finally:
+                draft.unlink(missing_ok=True)
+        return
+
+
+def _clear_drafts(path: Path) -> None:
+    """Removes the drafts of `path` whose writers are gone: nobody holds their locks."""
+    for draft in path.parent.glob(f"{glob.escape(draft_prefix(path))}*"):
+        with contextlib.suppress(OSError), draft.open("r+b") as stream:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises if it is held
+            draft.unlink()
 
 
 def tree_digest(folder: Path) -> str:

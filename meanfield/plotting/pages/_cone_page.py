@@ -6,6 +6,8 @@ from pathlib import Path
 
 import xarray as xr
 
+from meanfield.plotting._described import described
+
 from ._payload import payload
 from ._writing import filled, page_file, source, written
 
@@ -35,9 +37,10 @@ def cone_page(dataset: xr.Dataset) -> str:
         InvalidInputError: if the dimension is not two, or `limit` makes no sense.
     """
     title = str(dataset.attrs.get("title") or "") or _UNTITLED
-    data = payload(dataset)
+    run, data = described(dataset), payload(dataset)
     parts = {
         "title": html.escape(title),
+        "run": f'<p class="hint">{html.escape(run)}</p>' if run else "",
         "style": source("palette.css", "cone.css"),
         "script": source(*_SCRIPTS),
         "data": _inert(json.dumps(data, allow_nan=False, separators=(",", ":"))),

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from meanfield.errors import InvalidInputError
-from meanfield.plotting._unwritable import unwritable
+from meanfield.plotting._files import put
 
 _SUFFIX = ".html"
 
@@ -28,13 +28,9 @@ def written(file: Path, page: str) -> Path:
     """The file, once the page is in it.
 
     Raises:
-        ResourceError: if the file cannot be written.
+        ResourceError: if the file cannot be written; an old one then stays.
     """
-    try:
-        file.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise unwritable(file, error) from error
-    return file
+    return put(file, page.encode())
 
 
 def source(*names: str) -> str:

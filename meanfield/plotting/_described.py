@@ -1,0 +1,137 @@
+"""What was run, in a line of small print: the attention, its numbers, what moved."""
+
+from collections.abc import Iterator, Mapping
+
+import xarray as xr
+
+from meanfield.spec import AttentionSpec, Matrix, RunSpec, parse
+
+# Larger matrices are named by their shape.
+_ROWS, _COLUMNS = 3, 3
+
+
+def spec_of(dataset: xr.Dataset) -> RunSpec | None:
+    """The spec that a dataset carries, if it is that of a run.
+
+    Raises:
+        InvalidInputError: if it makes no sense.
+    """
+    values = dataset.attrs.get("spec")
+    if not isinstance(values, Mapping):
+        return None
+    return parse(values, where="the `spec` of this dataset")
+
+
+def described(dataset: xr.Dataset) -> str:
+    """What was run: `softmax: A = 2, V = −1, ε = 1; 1000 tokens, d = 2`.
+
+    Nothing if the dataset carries no spec. What a sweep varies is left out: its axes
+    say it.
+    """
+    spec = spec_of(dataset)
+    if spec is None:
+        return ""
+    axes = [str(dim) for dim in dataset.dims] if _is_sweep(dataset) else []
+    parts = ["; ".join(_attentions(spec, axes)), *_moved(spec, dataset, axes)]
+    return "; ".join(part for part in parts if part)
+
+
+def _is_sweep(dataset: xr.Dataset) -> bool:
+    return dataset.attrs.get("kind") == "sweep"
+
+
+def _attentions(spec: RunSpec, axes: list[str]) -> Iterator[str]:
+    if spec.model is not None:
+        layers = spec.model_layers
+        chosen = "" if layers is None else f", layers {_plain(layers)}"
+        yield f"{spec.attention} of the model {_shown(spec.model)}{chosen}"
+        return
+    for index, part in enumerate((spec, *spec.terms)):
+        yield f"{'+ ' if index else ''}{_attention(part, [] if index else axes)}"
+    if spec.layers:
+        times = _plain([layer.t for layer in spec.layers])
+        yield f"other parameters from t = {times} on"
+
+
+def _attention(part: AttentionSpec, axes: list[str]) -> str:
+    """One attention with its matrices, as `softmax, 2 heads: Q = …, K = …, V = …`."""
+    names = ("Q", "K", "V") if part.Q is not None or "Q" in axes else ("A", "V")
+    numbers = [_matrix_of(part, name, axes) for name in names if name not in axes]
+    if "epsilon" not in axes:
+        numbers.append(f"ε = {_number(part.epsilon)}")
+    more = [
+        f"{part.heads} heads" if part.heads > 1 else "",
+        part.mask or "",
+        "scores over √k" if part.scale == "sqrt-k" else "",
+        f"{part.iterations} half-steps" if part.iterations else "",
+    ]
+    name = "" if "attention" in axes else _shown(part.attention)
+    head = ", ".join(words for words in (name, *more) if words)
+    return f"{head}: {', '.join(numbers)}" if head else ", ".join(numbers)
+
+
+def _matrix_of(part: AttentionSpec, name: str, axes: list[str]) -> str:
+    value = getattr(part, name)
+    entries = [axis for axis in axes if axis.startswith(f"{name}[")]
+    but = f" but for {', '.join(entries)}" if entries else ""
+    return f"{name} = {_matrix(1.0 if value is None else value)}{but}"
+
+
+def _moved(spec: RunSpec, dataset: xr.Dataset, axes: list[str]) -> Iterator[str]:
+    """What moved, how much of it, from where; and the noise."""
+    measure = spec.measure if _is_sweep(dataset) else dataset.attrs.get("kind")
+    size = [] if "measure" in axes else [_size(spec, dataset, str(measure))]
+    d = dataset.sizes.get("coord", spec.d)
+    if d is not None and "d" not in axes:
+        size.append(f"d = {d}")
+    yield ", ".join(part for part in size if part)
+    if spec.init != "gaussian" and "init" not in axes:
+        yield f"from {_shown(spec.init)}"
+    given = spec.model_fields_set
+    for name, symbol in (("mean", "α₀"), ("cov", "Σ₀")):
+        if name in given and name not in axes:
+            yield f"{symbol} = {_matrix(getattr(spec, name))}"
+    if spec.noise and "noise" not in axes:
+        yield f"noise {_number(spec.noise)}"
+
+
+def _size(spec: RunSpec, dataset: xr.Dataset, measure: str) -> str:
+    """How many tokens or cells; a Gaussian has no size."""
+    sizes = dataset.sizes
+    if measure == "grid":
+        cells = [str(sizes[n]) for n in ("cell_x", "cell_y") if n in sizes]
+        return f"grid of {' × '.join(cells)} cells" if cells else "grid"
+    if measure == "gaussian":
+        return "projected gaussian" if spec.projected else "gaussian"
+    if "token" in sizes:
+        return f"{sizes['token']} tokens"
+    counted = spec.text is None and not spec.init.startswith("@")
+    return f"{spec.n} tokens" if counted and "n" not in sizes else ""
+
+
+def _matrix(value: Matrix) -> str:
+    """A number, a law, a small matrix, or the shape of a large one."""
+    if isinstance(value, str):
+        return _shown(value)
+    if not isinstance(value, list):
+        return _number(value)
+    inner = value[0] if isinstance(value[0], list) else []
+    if len(value) > _ROWS or len(inner) > _COLUMNS:
+        return f"{len(value)} × {len(inner)}" if inner else f"{len(value)} numbers"
+    return _plain(value)
+
+
+def _plain(value: object) -> str:
+    """Lists of numbers, three digits each."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_plain, value))}]"
+    return _number(float(value)) if isinstance(value, int | float) else str(value)
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}".replace("-", "−")
+
+
+def _shown(name: str) -> str:
+    """A name of the user's, in which dollars are no mathematics."""
+    return name.replace("$", r"\$")

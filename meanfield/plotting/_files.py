@@ -1,0 +1,30 @@
+"""Files for readers, wherever they are wanted: replaced whole, or left as they are."""
+
+import os
+from pathlib import Path
+
+from meanfield.errors import ResourceError
+
+
+def put(path: Path, content: bytes) -> Path:
+    """The file, once the content is in it: whole, or not at all.
+
+    A link is followed. What is no regular file, such as a pipe or `/dev/stdout`, cannot
+    be replaced: it is written as it is.
+
+    Raises:
+        ResourceError: if it cannot be written; an old file then stays.
+    """
+    from meanfield.storage import replace_file  # pages alone need no NumPy
+
+    target = Path(os.path.realpath(path)) if path.is_symlink() else path
+    if target.is_file() or not target.exists():
+        replace_file(target, lambda stream: stream.write(content))
+        return path
+    try:
+        target.write_bytes(content)
+    except OSError as error:
+        raise ResourceError(
+            f"`{path}` could not be written: {error.strerror or error}."
+        ) from error
+    return path

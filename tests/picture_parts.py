@@ -1,0 +1,90 @@
+"""What a figure holds: its legends, the colours that are drawn, texts on its axes."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.collections import Collection
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from matplotlib.legend import Legend
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from mpl_toolkits.mplot3d.axes3d import Axes3D
+
+
+def entries(figure: Figure) -> Iterator[tuple[str, Artist]]:
+    """Every entry of every legend: what it says, and its mark."""
+    for legend in figure.findobj(Legend):
+        texts = [text.get_text() for text in legend.get_texts()]
+        for text, handle in zip(texts, legend.legend_handles, strict=True):
+            assert handle is not None
+            yield text, handle
+
+
+def mark(handle: Artist) -> str:
+    """The colour of an entry; of a hatched one on white the hatch."""
+    if isinstance(handle, Line2D):
+        return to_hex(handle.get_color())
+    assert isinstance(handle, Patch)
+    colour = to_hex(handle.get_facecolor()[:3])
+    return handle.get_hatch() or "" if colour == "#ffffff" else colour
+
+
+def seen(figure: Figure) -> set[str]:
+    """Colours and hatches of all that is drawn within the axes."""
+    figure.draw_without_rendering()
+    return {found for axes in _all_axes(figure) for found in marks(axes)}
+
+
+def outside(figure: Figure) -> list[str]:
+    """Texts that are set at data and reach beyond the axes they are set in."""
+    figure.draw_without_rendering()
+    found = []
+    for axes in _all_axes(figure):
+        for text in axes.texts:
+            box = text.get_window_extent()
+            corners = np.array([box.min, box.max])
+            if text.get_text() and not _within(axes, corners).all():
+                found.append(text.get_text())
+    return found
+
+
+def _all_axes(figure: Figure) -> list[Axes]:
+    return [axes for axes in figure.findobj(Axes) if isinstance(axes, Axes)]
+
+
+def marks(axes: Axes) -> Iterator[str]:
+    """Colours and hatches of what is drawn within the axes."""
+    for line in axes.lines:
+        if isinstance(axes, Axes3D) or _is_within(line, axes):
+            yield to_hex(line.get_color())
+            yield to_hex(line.get_markeredgecolor())
+    for collection in axes.collections:
+        yield from _collection_marks(collection)
+    for patch in axes.patches:
+        if np.asarray(patch.get_path().vertices).size:
+            yield to_hex(patch.get_facecolor()[:3])
+            yield patch.get_hatch() or ""
+
+
+def _collection_marks(collection: Collection) -> Iterator[str]:
+    for colours in (collection.get_edgecolor(), collection.get_facecolor()):
+        for colour in np.unique(np.atleast_2d(np.asarray(colours, float)), axis=0):
+            if len(colour):
+                yield to_hex(colour[:3])
+
+
+def _is_within(line: Line2D, axes: Axes) -> bool:
+    """Whether some point of a line is on the page."""
+    points = line.get_transform().transform(np.ma.filled(line.get_xydata(), np.nan))
+    points = points[np.isfinite(points).all(axis=1)]
+    return len(points) > 0 and bool(_within(axes, points).any())
+
+
+def _within(axes: Axes, pixels: np.ndarray) -> np.ndarray:
+    """Which places are within the axes, to a pixel."""
+    box = axes.get_window_extent().padded(1.0)
+    inside = (pixels >= box.min) & (pixels <= box.max)
+    return inside[:, 0] & inside[:, 1]
