@@ -10,7 +10,7 @@ import pytest
 
 from meanfield import runs
 from meanfield.errors import InputFileError, StoreError
-from meanfield.storage import TaskFolder, create_tasks
+from meanfield.storage import TaskFolder, create_tasks, read_tasks
 from tests.conftest import Finished
 
 Run = Callable[..., Finished]
@@ -20,13 +20,13 @@ BASE = {"measure": "gaussian", "d": 1, "V": 1.0}
 
 @pytest.fixture
 def tasks(tmp_path: Path) -> TaskFolder:
-    create_tasks(tmp_path / "t", {"schema": 1}, "sweep.json", 20)
-    return TaskFolder(tmp_path / "t", 20)
+    create_tasks(tmp_path / "t", {"schema": 2}, "sweep.json", 20)
+    return TaskFolder(tmp_path / "t", 20, read_tasks(tmp_path / "t", "sweep.json")[1])
 
 
 def test_each_task_is_claimed_once(tasks: TaskFolder) -> None:
     def work(_: int) -> list[int]:
-        own = TaskFolder(tasks.path, tasks.n_tasks)
+        own = TaskFolder(tasks.path, tasks.n_tasks, tasks.seal)
         return list(iter(own.claim, None))
 
     with ThreadPoolExecutor(8) as pool:
@@ -59,7 +59,7 @@ def test_done_is_done_whatever_else_lies_around(tasks: TaskFolder) -> None:
     (tasks.path / "todo" / "00000").touch()
     (tasks.path / "claimed" / "00000.far.away.3.0e").touch()
     (tasks.path / "todo" / "00007").unlink()  # by whatever hand
-    again = TaskFolder(tasks.path, tasks.n_tasks)
+    again = TaskFolder(tasks.path, tasks.n_tasks, tasks.seal)
     again.recover()
     assert list(iter(again.claim, None)) == list(range(1, 20))
     assert again.done() == {0}
