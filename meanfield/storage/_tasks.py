@@ -16,6 +16,7 @@ from meanfield.errors import InputFileError, InvalidInputError, StoreError
 
 from ._drafts import LOCK, clear_drafts, draft_folder, replace_file
 from ._files import flush, json_digest, read_plain, writing
+from ._places import refuse_links
 from ._schema import SWEEP_SCHEMA
 
 UNSEALED = 1  # the schema of folders whose files have no digests
@@ -131,7 +132,8 @@ class TaskFolder:
         """The tasks in a state."""
         names = (path.name for path in (self.path / state).iterdir())
         ours = (name for name in names if _OURS[state].fullmatch(name))
-        return {int(name.partition(".")[0]) for name in ours}
+        found = {int(name.partition(".")[0]) for name in ours}
+        return {task for task in found if task < self.n_tasks}
 
     def _take(self, name: str) -> bool:
         source = self.path / _TODO / name
@@ -197,7 +199,7 @@ def create_tasks(
                 (draft / _TODO / _name(task)).touch()
             replace_file(draft / name, lambda stream: stream.write(text.encode()))
             flush(draft / _TODO)
-            (draft / LOCK).unlink()  # what is whole needs none
+            (draft / LOCK).unlink(missing_ok=True)  # what is whole needs none
             draft.replace(target)
             flush(target.parent)
         except OSError:
@@ -217,6 +219,7 @@ def read_tasks(path: Path, name: str) -> tuple[dict[str, Any], str | None]:
     """
     if not (path / name).exists():
         raise InputFileError(f"There is no sweep at `{path}`: no `{name}` is there.")
+    _check_folders(path)
     record = _read(path / name)
     schema = record.get("schema")
     if schema not in (UNSEALED, SWEEP_SCHEMA):
@@ -230,6 +233,17 @@ def read_tasks(path: Path, name: str) -> tuple[dict[str, Any], str | None]:
     if seal != json_digest(record):
         raise StoreError(_damaged(path / name))
     return record, seal
+
+
+def _check_folders(path: Path) -> None:
+    for state in (_TODO, _CLAIMED, _DONE):
+        folder = path / state
+        refuse_links(path, folder)
+        if not folder.is_dir():
+            raise StoreError(
+                f"`{path}` is damaged: it has no folder `{state}`. Restore it from a "
+                "copy; if it was empty, make it again."
+            )
 
 
 def refuse_other(path: Path, name: str) -> None:
