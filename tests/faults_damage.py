@@ -152,12 +152,11 @@ def absurd_record(draw: random.Random, run: Path) -> str:
 
 
 def absurd_sweep(draw: random.Random, sweep: Path) -> str:
-    """The same in the record or a result of a sweep, whose digests are all made anew."""
+    """The same in the record or a result of a sweep; all digests are made anew."""
     record = json.loads((sweep / "sweep.json").read_bytes())
     record.pop("checksum")
-    results = {
-        path: json.loads(path.read_bytes()) for path in sweep.glob("done/*.json")
-    }
+    paths = sorted(sweep.glob("done/*.json"))
+    results = {path: json.loads(path.read_bytes()) for path in paths}
     for result in results.values():
         result.pop("checksum")
     harmed = draw.choice([record, record, draw.choice(list(results.values()))])
