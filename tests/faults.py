@@ -4,7 +4,7 @@
 one line of JSON, and the last line counts them. Wrong is what is `lost` (a committed
 frame, a result or a picture is gone), `false` (exit 0 and other numbers), an
 `internal` error with or without a traceback, an `undocumented` exit code, a `hang` of
-more than 20 seconds, or a draft that nobody clears away (`litter`).
+more than 20 seconds (PATIENCE of them, where the machine is busy), or a draft that nobody clears away (`litter`).
 
 Commands that are to be killed run in processes: most are forked from this one, which
 has imported the package and computed nothing; each tenth is a fresh interpreter. Damage
@@ -40,7 +40,7 @@ from meanfield.errors import MeanfieldError
 from meanfield.storage import RunStore
 from meanfield.storage._drafts import clear_drafts
 
-PATIENCE = 20.0  # seconds after which a command hangs
+PATIENCE = float(os.environ.get("PATIENCE", "20"))  # seconds after which one hangs
 SPEC = ["--n", "12", "--d", "2", "--A=-1", "--t", "2", "--dt", "0.05"]
 SPEC += ["--frames", "41", "--segment", "2"]
 SWEEP = ["--measure", "gaussian", "--d", "1", "--t", "0.5", "--chunk", "1"]
