@@ -4,7 +4,8 @@
 one line of JSON, and the last line counts them. Wrong is what is `lost` (a committed
 frame, a result or a picture is gone), `false` (exit 0 and other numbers), an
 `internal` error with or without a traceback, an `undocumented` exit code, a `hang` of
-more than 20 seconds (PATIENCE of them, where the machine is busy), or a draft that nobody clears away (`litter`).
+more than 20 seconds (of PATIENCE seconds, on a machine that is busy), or a draft that
+nobody clears away (`litter`).
 
 Commands that are to be killed run in processes: most are forked from this one, which
 has imported the package and computed nothing; each tenth is a fresh interpreter. Damage
@@ -293,10 +294,14 @@ def removal(draw: random.Random, place: Path, truth: Truth, _: dict[str, float])
     deadline, wanted = time.monotonic() + PATIENCE, first + draw.randint(2, 16)
     while time.monotonic() < deadline and _frames(run) < wanted:
         time.sleep(0.002)
-    PARTS[part](run)
+    os.kill(process, signal.SIGSTOP)
+    over = _is_over(run)
+    if not over:
+        PARTS[part](run)
+    os.kill(process, signal.SIGCONT)
     done = wait(process, place, time.monotonic() + PATIENCE)
     found = faults_of(done, {0, 3, 4, 7})
-    if done.code == 0 and arrays(run) != arrays(truth.run):
+    if done.code == 0 and not over and arrays(run) != arrays(truth.run):
         found.append("lost in silence")
     return f"{name} {part}", done, found
 
@@ -305,6 +310,14 @@ def _frames(run: Path) -> int:
     with contextlib.suppress(OSError, ValueError):
         return json.loads((run / "commit.json").read_bytes())["frames"]
     return 0
+
+
+def _is_over(run: Path) -> bool:
+    """Whether the last commit of a run has come before what was to disturb it."""
+    with contextlib.suppress(OSError, ValueError):
+        ending = json.loads((run / "commit.json").read_bytes())["ending"]
+        return ending is not None and ending["name"] != "interrupted"
+    return False
 
 
 PARTS: dict[str, Callable[[Path], object]] = {

@@ -14,6 +14,7 @@ import pytest
 from meanfield import runs
 from meanfield.errors import InputFileError, StoreError
 from meanfield.runs import SweepStore
+from meanfield.runs._sweep_rows import stored_axes
 from meanfield.spec import parse, parse_axes
 from meanfield.storage import TaskFolder, create_tasks, read_tasks
 from tests.conftest import Finished
@@ -155,6 +156,12 @@ def test_no_link_in_a_sweep_is_followed(small: Path, tmp_path: Path, part: str) 
     (path / part).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(StoreError, match="is a link"):
         SweepStore.open(path).rows()
+
+
+def test_axes_come_back_as_they_were_stored() -> None:
+    texts = ("A=-2:2:3", "epsilon=0.1:10:3:log", "mask=null|causal", "K[0,1]=1|2.5")
+    axes = parse_axes(*texts, "V=[[1,0],[0,2]]|[[1,1],[0,2]]")
+    assert stored_axes([axis.as_json() for axis in axes], Path("s")) == axes
 
 
 def test_a_sweep_of_the_schema_before_goes_on(small: Path, tmp_path: Path) -> None:

@@ -39,20 +39,32 @@ def are_rows(part: Mapping[str, Any], cells: Sequence[int]) -> bool:
         part.get("cell") == cells
         and _is_column(part.get("ending"), cells)
         and all(name in ENDINGS for name in part["ending"])
+        and all(name.isidentifier() and name.isascii() for name in columns)
         and all(_is_column(column, cells) for column in columns.values())
         and all(v is None or _is_number(v) for c in columns.values() for v in c)
     )
 
 
 def _is_axis(axis: Axis) -> bool:
-    plain = (bool, int, float, str, list)
+    plain = (bool, int, float, str, list, type(None))
     texts = [repr(value) for value in axis.values]
     return (
         axis.key in RunSpec.model_fields
         and len(set(texts)) == len(texts) > 0
         and all(isinstance(value, plain) for value in axis.values)
-        and not any(isinstance(v, float) and math.isnan(v) for v in axis.values)
+        and all(_is_sound(value) for value in axis.values)
+        and (axis.is_numeric or axis.scale == "list")
+        and (axis.scale != "log" or min(axis.values) > 0)
     )
+
+
+def _is_sound(value: object) -> bool:
+    """Whether a value is no number without a size, nor text that no file can hold."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, str):
+        return value.encode(errors="ignore").decode() == value
+    return True
 
 
 def _is_column(value: object, cells: Sequence[int]) -> bool:

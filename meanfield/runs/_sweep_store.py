@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import xarray
 
 TABLE = "table.csv"
+_SHOWN = 60  # characters of a value that a picture has room for
 # What the record of a sweep holds at least.
 _NEEDED = {
     "spec": dict,
@@ -175,8 +176,11 @@ def sweep_dataset(path: Path) -> "xarray.Dataset":
 
 
 def _coordinates(axis: Axis) -> np.ndarray:
-    """The values if they are numbers, else as people write them."""
-    return np.array(axis.values if axis.is_numeric else axis.labels)
+    """The values if they are numbers, else as people write them, but for their ends."""
+    if axis.is_numeric:
+        return np.array(axis.values)
+    cut = lambda text: text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+    return np.array([cut(label) for label in axis.labels])
 
 
 def _title(cells: Cells) -> str:

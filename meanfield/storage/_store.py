@@ -218,6 +218,8 @@ class RunStore:
             record = extended(self.path, base, frames) if frames else base
             self._refuse_losses(record)
             write_record(self.path, record)
+            if ending is not None:  # no later append would notice
+                self._refuse_losses(record)
         except ResourceError:
             self._refuse_removed()
             raise
