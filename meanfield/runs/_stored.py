@@ -1,7 +1,7 @@
 """What the record of a run says of it, checked before it is believed; without JAX."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from meanfield.errors import StoreError
 from meanfield.spec import RunSpec, parse
@@ -48,7 +48,7 @@ def _is_member(values: object) -> bool:
     status = values.get("status")
     return (
         (status is None or (_is_count(status) and status < len(ENDINGS)))
-        and all(key in values for key in _NUMBERS)
+        and all(key in values for key in ("status", *_NUMBERS))
         and all(values[k] is None or _is_number(values[k]) for k in _NUMBERS)
         and all(_is_count(values.get(key)) for key in _COUNTS)
     )
@@ -62,7 +62,7 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _refuse(store: RunStore, why: str) -> None:
+def _refuse(store: RunStore, why: str) -> NoReturn:
     raise StoreError(
         f"`{store.path}` is damaged: {why}. Restore it from a copy, or run it again."
     )

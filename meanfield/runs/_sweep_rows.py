@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -77,7 +77,7 @@ def _is_number(value: object) -> bool:
     return isinstance(value, float)
 
 
-def _refuse(file: Path, why: str) -> None:
+def _refuse(file: Path, why: str) -> NoReturn:
     raise StoreError(
         f"`{file}` is damaged: {why}. Restore it from a copy, or sweep again into "
         "another folder."
