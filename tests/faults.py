@@ -148,8 +148,8 @@ def wait(number: int, place: Path, deadline: float) -> Finished:
     while time.monotonic() < deadline:
         done, status = os.waitpid(number, os.WNOHANG)
         if done:
-            said = (place / "said").read_text(errors="replace")
-            code = os.waitstatus_to_exitcode(status)
+            code, file = os.waitstatus_to_exitcode(status), place / "said"
+            said = file.read_text(errors="replace") if file.exists() else "(nothing)"
             return Finished(code, said, time.monotonic() - begin)
         time.sleep(0.005)
     os.kill(number, signal.SIGKILL)
