@@ -133,8 +133,10 @@ def _be_a_command(arguments: list[str], place: Path, limit: int | None) -> None:
     except BaseException as error:  # noqa: BLE001 - as the interpreter would end
         sys.excepthook(type(error), error, error.__traceback__)
     finally:
-        sys.stderr.flush()
-        os._exit(code)
+        try:
+            sys.stderr.flush()
+        finally:  # never back into what this process is a copy of
+            os._exit(code)
 
 
 def _limit(size: int | None) -> None:
