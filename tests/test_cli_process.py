@@ -121,7 +121,7 @@ def test_a_plugin_brings_its_own_attention(tmp_path: Path) -> None:
     np.testing.assert_allclose(report["covariance"], covariance, rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_an_interrupt_in_the_collector_is_not_lost(tmp_path: Path, name: str) -> None:
     """Python prints what a callback of its collector raises, and goes on."""
     code = (
@@ -140,8 +140,54 @@ def test_an_interrupt_in_the_collector_is_not_lost(tmp_path: Path, name: str) ->
     )
     done = python(code, cache=tmp_path / "cache")
     expected = {"SIGINT": "KeyboardInterrupt", "SIGTERM": "Terminated"}
-    assert done.stdout.split() == [expected[name]]
+    assert done.stdout.split() == [expected.get(name, "HungUp")]
     assert done.stderr == ""
+
+
+LOCKS = """
+import signal, sys, threading
+from meanfield.cli._signals import watched
+struck = []
+def strike(frame, event, _):
+    code = frame.f_code
+    if code.co_filename == threading.__file__ and code.co_name == sys.argv[1]:
+        sys.settrace(None)
+        struck.append(code.co_name)
+        signal.raise_signal(signal.SIGTERM)
+event = threading.Event()
+try:
+    with watched():
+        handler = signal.getsignal(signal.SIGTERM)
+        # The tracer is the frame that is interrupted: its caller stands for it.
+        signal.signal(signal.SIGTERM, lambda n, frame: handler(n, frame.f_back))
+        sys.settrace(strike)
+        while True:
+            event.wait(0.001)
+except KeyboardInterrupt as error:
+    print(type(error).__name__, *struck)
+"""
+
+
+@pytest.mark.parametrize("place", ["__enter__", "__exit__", "_acquire_restore"])
+def test_a_signal_inside_a_lock_breaks_nothing(tmp_path: Path, place: str) -> None:
+    """A lock that is released twice, or never, is an error of its own."""
+    done = python(LOCKS, place, cache=tmp_path / "cache")
+    assert done.stdout.split() == ["Terminated", place]
+    assert done.stderr == ""
+
+
+def test_a_process_that_ignores_hanging_up_goes_on_ignoring_it() -> None:
+    code = (
+        "import signal\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+        "from meanfield.cli._signals import watched\n"
+        "with watched():\n"
+        "    signal.raise_signal(signal.SIGHUP)\n"
+        "print(signal.getsignal(signal.SIGHUP).name)\n"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["SIG_IGN"]
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +201,12 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 @pytest.mark.parametrize(
     ("number", "code"),
-    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)],
+    [
+        (signal.SIGINT, 130),
+        (signal.SIGTERM, 143),
+        (signal.SIGHUP, 129),
+        (signal.SIGKILL, -9),
+    ],
 )
 def test_a_signal_leaves_a_run_that_can_be_resumed(
     tmp_path: Path, whole: bytes, number: signal.Signals, code: int

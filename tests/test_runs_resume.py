@@ -9,6 +9,7 @@ from meanfield import runs
 from meanfield.errors import InvalidInputError, StoreError
 from meanfield.spec import parse
 from meanfield.storage import RunStore
+from meanfield.storage._record import read_record, write_record
 
 WEIGHTS = [0.1, 0.5, 0.0, 1.3, 0.7, 0.2, 0.4]
 CASES = {
@@ -104,3 +105,37 @@ def test_a_damaged_run_is_not_resumed(tmp_path: Path) -> None:
     files[0].write_bytes(b"\0" + files[0].read_bytes()[1:] + b"\1")
     with pytest.raises(StoreError, match="damaged"):
         runs.resume(tmp_path / "run")
+
+
+MEMBER = {"status": None, "time": 0.3, "t_star": None, "t_star_error": None}
+MEMBER |= {"accepted": 3, "rejected": 0, "residual": 0.0}
+ABSURD = {
+    "none": None,
+    "no list": {"0": MEMBER},
+    "two": [MEMBER, MEMBER],
+    "a word": ["x"],
+    "without a status": [{k: v for k, v in MEMBER.items() if k != "status"}],
+    "an unknown status": [{**MEMBER, "status": 99}],
+    "a time in words": [{**MEMBER, "time": "x"}],
+    "steps below zero": [{**MEMBER, "accepted": -1}],
+}
+
+
+@pytest.mark.parametrize("members", ABSURD.values(), ids=ABSURD.keys())
+def test_an_absurd_state_is_refused_in_a_line(tmp_path: Path, members: object) -> None:
+    interrupted({**CASES["gaussian"], **TIMES}, tmp_path / "cut", 1)
+    record = read_record(tmp_path / "cut")
+    record.state["members"] = members
+    write_record(tmp_path / "cut", record)
+    with pytest.raises(StoreError, match="is damaged: it") as caught:
+        runs.resume(tmp_path / "cut")
+    assert "\n" not in str(caught.value)
+
+
+def test_frames_at_no_time_of_the_spec_are_refused(tmp_path: Path) -> None:
+    interrupted({**CASES["gaussian"], **TIMES}, tmp_path / "cut", 1)
+    record = read_record(tmp_path / "cut")
+    record.attrs["spec"]["t"] = 0.7
+    write_record(tmp_path / "cut", record)
+    with pytest.raises(StoreError, match="no time of its spec"):
+        runs.resume(tmp_path / "cut")

@@ -1,6 +1,9 @@
 """The folder of a sweep: claims, lost workers, damage, strange files."""
 
+import json
 import os
+import random
+import shutil
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +13,10 @@ import pytest
 
 from meanfield import runs
 from meanfield.errors import InputFileError, StoreError
-from meanfield.storage import TaskFolder, create_tasks
+from meanfield.runs import SweepStore
+from meanfield.runs._sweep_rows import stored_axes
+from meanfield.spec import parse, parse_axes
+from meanfield.storage import TaskFolder, create_tasks, read_tasks
 from tests.conftest import Finished
 
 Run = Callable[..., Finished]
@@ -20,13 +26,13 @@ BASE = {"measure": "gaussian", "d": 1, "V": 1.0}
 
 @pytest.fixture
 def tasks(tmp_path: Path) -> TaskFolder:
-    create_tasks(tmp_path / "t", {"schema": 1}, "sweep.json", 20)
-    return TaskFolder(tmp_path / "t", 20)
+    create_tasks(tmp_path / "t", {"schema": 2}, "sweep.json", 20)
+    return TaskFolder(tmp_path / "t", 20, read_tasks(tmp_path / "t", "sweep.json")[1])
 
 
 def test_each_task_is_claimed_once(tasks: TaskFolder) -> None:
     def work(_: int) -> list[int]:
-        own = TaskFolder(tasks.path, tasks.n_tasks)
+        own = TaskFolder(tasks.path, tasks.n_tasks, tasks.seal)
         return list(iter(own.claim, None))
 
     with ThreadPoolExecutor(8) as pool:
@@ -59,7 +65,7 @@ def test_done_is_done_whatever_else_lies_around(tasks: TaskFolder) -> None:
     (tasks.path / "todo" / "00000").touch()
     (tasks.path / "claimed" / "00000.far.away.3.0e").touch()
     (tasks.path / "todo" / "00007").unlink()  # by whatever hand
-    again = TaskFolder(tasks.path, tasks.n_tasks)
+    again = TaskFolder(tasks.path, tasks.n_tasks, tasks.seal)
     again.recover()
     assert list(iter(again.claim, None)) == list(range(1, 20))
     assert again.done() == {0}
@@ -94,6 +100,85 @@ def test_damage_is_told_in_a_line(cli: Run, file: str, text: str, message: str):
         assert done.code == 7
         assert message in done.err
         assert done.err.count("\n") == 1
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sweep of two cells that is done."""
+    path = tmp_path_factory.mktemp("small") / "s"
+    axes = parse_axes("cov=1|2")
+    runs.sweep(parse({**BASE, "A": -1.0, "t": 0.5}), axes, out=path, chunk=1)
+    return path
+
+
+@pytest.mark.parametrize("name", ["sweep.json", "done/00000.json"])
+def test_no_bit_of_a_sweep_flips_unnoticed(
+    small: Path, tmp_path: Path, name: str
+) -> None:
+    """A flip is refused, or changes nothing: blanks between two values."""
+    path = Path(shutil.copytree(small, tmp_path / "s"))
+    table, content = (path / "table.csv").read_bytes(), (path / name).read_bytes()
+    draw, refused = random.Random(5), []
+    for _ in range(120):
+        flipped = bytearray(content)
+        flipped[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
+        (path / name).write_bytes(flipped)
+        try:
+            SweepStore.open(path).write_table()
+        except StoreError as error:
+            refused.append(str(error))
+        assert (path / "table.csv").read_bytes() == table
+    assert len(refused) > 100
+    assert not any("\n" in line for line in refused)
+
+
+def test_an_edited_record_of_a_sweep_is_refused(small: Path, tmp_path: Path) -> None:
+    path = Path(shutil.copytree(small, tmp_path / "s"))
+    text = (path / "sweep.json").read_text()
+    (path / "sweep.json").write_text(text.replace('"A": -1.0', '"A": -2.0'))
+    with pytest.raises(StoreError, match="is damaged"):
+        SweepStore.open(path)
+
+
+def test_a_result_of_another_cell_or_sweep_is_refused(
+    small: Path, tmp_path: Path
+) -> None:
+    path = Path(shutil.copytree(small, tmp_path / "s"))
+    shutil.copy(path / "done" / "00001.json", path / "done" / "00000.json")
+    with pytest.raises(StoreError, match="is damaged"):
+        SweepStore.open(path).rows()
+
+
+@pytest.mark.parametrize("part", ["sweep.json", "done", "done/00000.json", "claimed"])
+def test_no_link_in_a_sweep_is_followed(small: Path, tmp_path: Path, part: str) -> None:
+    path = Path(shutil.copytree(small, tmp_path / "s"))
+    (path / part).rename(tmp_path / "elsewhere")
+    (path / part).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StoreError, match="is a link"):
+        SweepStore.open(path).rows()
+
+
+def test_axes_come_back_as_they_were_stored() -> None:
+    texts = ("A=-2:2:3", "epsilon=0.1:10:3:log", "mask=null|causal", "K[0,1]=1|2.5")
+    axes = parse_axes(*texts, "V=[[1,0],[0,2]]|[[1,1],[0,2]]")
+    assert stored_axes([axis.as_json() for axis in axes], Path("s")) == axes
+
+
+def test_a_sweep_of_the_schema_before_goes_on(small: Path, tmp_path: Path) -> None:
+    """It had no digests, neither in its record nor in its results."""
+    path = Path(shutil.copytree(small, tmp_path / "s"))
+    table = (path / "table.csv").read_bytes()
+    for file in (path / "sweep.json", *path.glob("done/*.json")):
+        values = json.loads(file.read_text())
+        kept = {k: v for k, v in values.items() if k not in ("checksum", "inputs")}
+        file.write_text(
+            json.dumps({**kept, **({"schema": 1} if "axes" in kept else {})})
+        )
+    (path / "done" / "00001.json").rename(path / "todo" / "00001")
+    (path / "table.csv").unlink()
+    runs.join_sweep(path)
+    assert (path / "table.csv").read_bytes() == table
+    assert "checksum" not in json.loads((path / "done" / "00001.json").read_text())
 
 
 def test_strange_files_in_a_sweep_are_left_alone(cli: Run):

@@ -1,7 +1,9 @@
 """The command line: names and numbers in, tables and files out; no mathematics."""
 
 import atexit
+import contextlib
 import gc
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
@@ -14,7 +16,7 @@ from meanfield.errors import MeanfieldError
 
 from ._console import RunProgress as RunProgress
 from ._session import open_session as open_session
-from ._signals import Terminated, leave, watched
+from ._signals import SAID, leave, watched
 from ._usage import usage
 
 SIMULATE = """\
@@ -80,22 +82,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line and exits with a code that says how it went.
 
     0 fine, 1 internal, 2 usage, 3 input file, 4 resources, 5 numerical failure, 6
-    verification failed, 7 store damaged, 130 and 143 interrupted.
+    verification failed, 7 store damaged or removed, 129, 130 and 143 interrupted.
     """
     tokens = list(sys.argv[1:] if arguments is None else arguments)
     if arguments is None:  # the process is ours, and short
         gc.set_threshold(SELDOM)
         atexit.register(gc.freeze)  # else the interpreter looks at all once more
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing to say while it ends
     debug = "--debug" in tokens
     if not debug:
         sys.excepthook = _one_line
     try:
         with watched():
             code = _run([token for token in tokens if token != "--debug"], debug=debug)
-    except Terminated as error:
-        leave(_complain(str(error) or "terminated.", 143))
     except KeyboardInterrupt as error:
-        leave(_complain(str(error) or "interrupted.", 130))
+        word, code = SAID[type(error)]
+        with contextlib.suppress(OSError, ValueError):  # a terminal that has gone
+            _complain(str(error) or f"{word}.", code)
+        leave(code)
     sys.exit(code)
 
 

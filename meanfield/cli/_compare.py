@@ -3,7 +3,7 @@
 import json
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,11 +21,18 @@ from ._output import finite, note, number, print_json, print_rows
 SHOWN = 6  # times of each pair in the table
 
 
-def conclude(spec: RunSpec, measures: str, out: Path | None, *, in_json: bool) -> None:
+def conclude(
+    spec: RunSpec,
+    measures: str,
+    out: Path | None,
+    plugins: Sequence[Path],
+    *,
+    in_json: bool,
+) -> None:
     """Compares, prints, and with `out` writes runs, numbers and a picture."""
     names = [name.strip() for name in measures.split(",")]
     with _folder(out) as folder, _Progress() as progress:
-        found = runs.compare(spec, names, folder, report=progress)
+        found = runs.compare(spec, names, folder, report=progress, plugins=plugins)
         progress.close()
         files = [] if out is None else _written(found, folder, spec)
     if in_json:

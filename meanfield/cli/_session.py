@@ -9,6 +9,7 @@ from pathlib import Path
 from meanfield.errors import InputFileError
 
 from ._clock import CompileClock
+from ._programs import heal, prune
 
 MAPS = Path("/proc/self/maps")
 MANY_MAPS = 20_000
@@ -28,6 +29,8 @@ def open_session(precision: str = "double") -> None:
         jax.config.update("jax_compilation_cache_dir", str(folder))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+        prune(folder)
+        _heal(folder)
     _start_clock()
 
 
@@ -53,6 +56,9 @@ def forget_programs() -> None:
         return  # not Linux: no such table, no such limit
     if held > MANY_MAPS:
         jax.clear_caches()
+
+
+_heal = functools.cache(heal)  # once for the process, as is the compiler
 
 
 @functools.cache

@@ -1,10 +1,13 @@
-"""Ctrl-C and SIGTERM: at once, whatever compiled code is running."""
+"""Ctrl-C, SIGTERM and SIGHUP: at once, whatever compiled code is running."""
 
 import _thread
+import contextlib
 import os
 import signal
 import sys
 import threading
+import time
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -14,9 +17,31 @@ GRACE = 1.0  # seconds that Python has to stop by itself
 AGAIN = 0.01  # seconds until an interrupt that went astray is sent again
 RESTORE = "\x1b[?25h"  # shows the cursor that a progress bar has hidden
 
+# An exception between two instructions of these files leaves a lock held, or released
+# twice, except where a thread waits there for another.
+_LOCKING = (threading.__file__, weakref.__file__, "<frozen importlib._bootstrap>")
+_WAITING = ("wait", "wait_for", "join", "_wait_for_tstate_lock")
+
 
 class Terminated(KeyboardInterrupt):
     """SIGTERM, handled like an interrupt: what is committed stays."""
+
+
+class HungUp(Terminated):
+    """SIGHUP, the end of a terminal, handled like SIGTERM."""
+
+
+# What a signal raises; what the command then says, and exits with.
+RAISED = {
+    signal.SIGINT: KeyboardInterrupt,
+    signal.SIGTERM: Terminated,
+    signal.SIGHUP: HungUp,
+}
+SAID = {
+    KeyboardInterrupt: ("interrupted", 130),
+    Terminated: ("terminated", 143),
+    HungUp: ("hung up", 129),
+}
 
 
 @contextmanager
@@ -25,59 +50,93 @@ def watched() -> Iterator[None]:
 
     Python sees a signal only between two of its own instructions: a compiled segment
     may last minutes. Stores survive being killed, so after a second the process ends.
+    A signal that the process was told to ignore, as by `nohup`, stays ignored.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
-    before = signal.signal(signal.SIGTERM, _terminate)
-    unraisable, sys.unraisablehook = sys.unraisablehook, _send_again
+    watch = _Watch(reader)
+    heard = [n for n in RAISED if signal.getsignal(n) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, watch.strike) for number in heard}
+    unraisable, sys.unraisablehook = sys.unraisablehook, watch.lost
     wakeup = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    done = threading.Event()
-    threading.Thread(target=_watch, args=(reader, done), daemon=True).start()
+    threading.Thread(target=watch.run, daemon=True).start()
     try:
         yield
     finally:
-        done.set()
+        watch.over = True
         signal.set_wakeup_fd(wakeup)
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
         sys.unraisablehook = unraisable
         os.close(writer)  # ends the thread, which closes its own end
 
 
 def leave(code: int) -> NoReturn:
     """Ends the process now: Python would first wait for compiled code to end."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):  # their reader may have gone
+            stream.flush()
     os._exit(code)
 
 
-def _watch(reader: int, done: threading.Event) -> None:
-    codes = {signal.SIGINT: 130, signal.SIGTERM: 143}
-    while received := os.read(reader, 1):
-        code = codes.get(signal.Signals(received[0]))
-        if code is not None and not done.wait(GRACE):
-            show = RESTORE + "\r\n" if sys.stderr.isatty() else ""
-            word = "terminated" if code == codes[signal.SIGTERM] else "interrupted"
-            sys.stderr.write(f"{show}meanfield: {word}; committed frames are kept.\n")
-            leave(code)
-    os.close(reader)
+class _Watch:
+    """The signals of one command: raised once, and sent again until that works.
 
-
-def _terminate(number: int, frame: FrameType | None) -> None:
-    del number, frame
-    raise Terminated
-
-
-def _send_again(lost: "sys.UnraisableHookArgs") -> None:
-    """An interrupt inside a collector's callback or a finaliser is not to be lost.
-
-    Python prints such exceptions and goes on; the signal comes again when it is out.
+    Plain attributes are all that handler and thread share: a lock that the handler
+    takes may be held by the very instruction that it interrupts.
     """
-    if not isinstance(lost.exc_value, KeyboardInterrupt):
-        sys.__unraisablehook__(lost)
-        return
-    ended = isinstance(lost.exc_value, Terminated)
-    number = signal.SIGTERM if ended else signal.SIGINT
-    threading.Timer(AGAIN, _thread.interrupt_main, (number,)).start()
+
+    def __init__(self, reader: int) -> None:
+        self._reader = reader
+        self._landed = False
+        self.over = False
+
+    def strike(self, number: int, frame: FrameType | None) -> None:
+        """Raises what a signal stands for, unless a lock would break; a handler."""
+        if self._landed or self.over or _holds_locks(frame):
+            return
+        self._landed = True
+        raise RAISED[signal.Signals(number)]
+
+    def lost(self, lost: "sys.UnraisableHookArgs") -> None:
+        """Takes up an interrupt inside a collector's callback or a finaliser.
+
+        Python prints such exceptions and goes on; the thread sends the signal again.
+        """
+        if isinstance(lost.exc_value, KeyboardInterrupt):
+            self._landed = False
+        else:
+            sys.__unraisablehook__(lost)
+
+    def run(self) -> None:
+        """Waits for signals, and sees to it that the first ends the command."""
+        while received := os.read(self._reader, 1):
+            number = signal.Signals(received[0])
+            if number in RAISED:
+                self._see_to(number)
+        os.close(self._reader)
+
+    def _see_to(self, number: signal.Signals) -> None:
+        deadline = time.monotonic() + GRACE
+        while time.monotonic() < deadline:
+            time.sleep(AGAIN)
+            if self.over:
+                return
+            if not self._landed:
+                _thread.interrupt_main(number)
+        word, code = SAID[RAISED[number]]
+        with contextlib.suppress(OSError, ValueError):
+            show = RESTORE + "\r\n" if sys.stderr.isatty() else ""
+            sys.stderr.write(f"{show}meanfield: {word}; committed frames are kept.\n")
+        leave(code)
+
+
+def _holds_locks(frame: FrameType | None) -> bool:
+    """Whether Python is in the middle of taking or releasing a lock."""
+    if frame is None:
+        return False
+    code = frame.f_code
+    return code.co_filename in _LOCKING and code.co_name not in _WAITING

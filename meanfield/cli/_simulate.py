@@ -1,7 +1,7 @@
 """The part of `simulate` and `resume` that needs JAX."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import jax
@@ -18,16 +18,20 @@ from ._session import CLOCK
 Job = Callable[[RunProgress], runs.Result]
 
 
-def integrate(spec: RunSpec, out: Path | None, *, in_json: bool) -> None:
+def integrate(
+    spec: RunSpec, out: Path | None, plugins: Sequence[Path], *, in_json: bool
+) -> None:
     """Executes a spec, with progress, and reports."""
     what = f"{spec.attention} {spec.moved}"
-    job: Job = lambda progress: runs.execute(spec, out=out, report=progress)
+    job: Job = lambda progress: runs.execute(
+        spec, out=out, report=progress, plugins=plugins
+    )
     _conclude(what, job, out, in_json)
 
 
-def go_on(path: Path, *, in_json: bool) -> None:
+def go_on(path: Path, plugins: Sequence[Path], *, in_json: bool) -> None:
     """Resumes a run, with progress, and reports."""
-    job: Job = lambda progress: runs.resume(path, report=progress)
+    job: Job = lambda progress: runs.resume(path, report=progress, plugins=plugins)
     _conclude(f"resume {path.name}", job, path, in_json)
 
 

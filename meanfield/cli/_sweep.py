@@ -43,9 +43,10 @@ def conclude(
         ):
             if begins is not None:
                 spec, axes, out, chunk = begins
-                runs.begin_sweep(spec, axes, out=out, chunk=chunk)
+                runs.begin_sweep(spec, axes, out=out, chunk=chunk, plugins=plugins)
             workers.start(n_workers - 1)
-            result = runs.join_sweep(folder, report=_Pace(progress, workers))
+            pace = _Pace(progress, workers)
+            result = runs.join_sweep(folder, report=pace, plugins=plugins)
     except KeyboardInterrupt as error:
         next_ = f"go on with `meanfield sweep {folder}`."
         hint = next_ if runs.is_sweep(folder) else "nothing is stored."

@@ -50,7 +50,7 @@ def compare(
     load_plugins(plugin)
     from ._compare import conclude
 
-    conclude(spec, measures, out, in_json=json)
+    conclude(spec, measures, out, plugin or [], in_json=json)
 
 
 def _base(file: Path | None, given: Values) -> Values:

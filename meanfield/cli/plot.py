@@ -163,4 +163,4 @@ def _with_attention(
     load_plugins(plugin)
     if at is not None and not all(t == t for t in at):
         raise InvalidInputError("The times `--at` must be numbers; got nan.")
-    return runs.with_attention(run, data, at)
+    return runs.with_attention(run, data, at, plugin or [])

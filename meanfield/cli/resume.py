@@ -21,4 +21,4 @@ def resume(
     load_plugins(plugin)
     from ._simulate import go_on
 
-    go_on(run, in_json=json)
+    go_on(run, plugin or [], in_json=json)

@@ -74,7 +74,7 @@ def simulate(
     if dry_run:
         dry(spec, out, in_json=json)
     else:
-        integrate(spec, out, in_json=json)
+        integrate(spec, out, plugin or [], in_json=json)
 
 
 def _keys_of(run: Path, given: Values) -> Values:

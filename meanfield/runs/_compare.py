@@ -86,7 +86,10 @@ def sides(spec: RunSpec, measures: Sequence[str]) -> Sides:
 
 
 def run_sides(
-    found: Sides, folder: Path, report: Report | None = None
+    found: Sides,
+    folder: Path,
+    report: Report | None = None,
+    plugins: Sequence[Path] = (),
 ) -> dict[str, Result]:
     """Runs each side into `folder/MEASURE.zarr`.
 
@@ -98,7 +101,9 @@ def run_sides(
     for side in found.taken:
         told = None if report is None else report(side.measure)
         out = folder / f"{side.measure}.zarr"
-        results[side.measure] = execute(side.spec, out=out, report=told)
+        results[side.measure] = execute(
+            side.spec, out=out, report=told, plugins=plugins
+        )
     return results
 
 

@@ -99,6 +99,7 @@ def compare(
     folder: File,
     *,
     report: Report | None = None,
+    plugins: Sequence[File] = (),
 ) -> Comparison:
     """Runs a spec in several representations, stored in a folder, and measures gaps.
 
@@ -109,7 +110,7 @@ def compare(
         ResourceError: if memory, disk or folder will not do.
     """
     found = sides(spec, measures)
-    results = run_sides(found, folder, report)
+    results = run_sides(found, folder, report, plugins)
     paths = {s.measure: _path(found, s.measure, results, folder) for s in found.taken}
     gaps = [gap(paths[a], paths[b]) for a, b in combinations(paths, 2)]
     seconds = {measure: result.seconds for measure, result in results.items()}

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from meanfield.errors import StoreError
-from meanfield.spec import RunSpec, parse
+from meanfield.spec import RunSpec
 from meanfield.storage import ENDINGS, RESUMABLE, RunStore
+
+from ._stored import stored_members, stored_spec
 
 if TYPE_CHECKING:
     import xarray
@@ -27,16 +29,17 @@ def dataset(path: Path) -> "xarray.Dataset":
         raise StoreError(
             f"`{path}` holds no frame yet; go on with `meanfield resume {path}`."
         )
+    spec = stored_spec(store)
     data = store.dataset()
-    data.attrs["title"] = title(parse(store.spec, where=f"the spec of `{path}`"))
+    data.attrs["title"] = title(spec)
     if "mass" in data:
         data = data.assign(density=_density(data))
     if "run" not in data.dims:
         return data
-    members = store.state["members"]
+    members = stored_members(store)
     each = {
         "status": np.array([_code(m) for m in members], np.int8),
-        "stop_time": np.array([m["time"] for m in members]),
+        "stop_time": np.array([_or_nan(m["time"]) for m in members]),
         "t_star": np.array([_or_nan(m["t_star"]) for m in members]),
         "t_star_error": np.array([_or_nan(m["t_star_error"]) for m in members]),
     }

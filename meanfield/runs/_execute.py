@@ -1,23 +1,26 @@
 """Integrating a spec, segment by segment, with or without a store."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from meanfield.errors import StoreError
 from meanfield.flows import REASONS, Status
 from meanfield.measures import AbstractMeasure
-from meanfield.spec import RunSpec, parse
+from meanfield.spec import RunSpec
 from meanfield.storage import RESUMABLE, Ending, RunStore
 
 from ._doubts import with_doubts
 from ._endings import Outcome, common
+from ._inputs import inputs, refuse_changed
 from ._measures import Arrays, dims_of, largest_eigenvalue
 from ._plan import plan, refuse_full_disk
 from ._precision import dtype_of
 from ._provenance import provenance
 from ._run import Run, continued, start
 from ._segment import integrate_segment
+from ._stored import stored_members, stored_spec
 
 
 @dataclass(frozen=True)
@@ -72,9 +75,19 @@ class Result:
 
 
 def execute(
-    spec: RunSpec, *, out: Path | None = None, report: Report | None = None
+    spec: RunSpec,
+    *,
+    out: Path | None = None,
+    report: Report | None = None,
+    plugins: Sequence[Path] = (),
 ) -> Result:
     """Integrates a spec; with `out`, into a new store.
+
+    Args:
+        spec: what is integrated.
+        out: a folder for the store.
+        report: called between segments.
+        plugins: files that the spec depends on; the store keeps their digests.
 
     Raises:
         InvalidInputError: if keys do not fit together, or `out` is taken.
@@ -82,43 +95,61 @@ def execute(
         ResourceError: if memory, disk or folder will not do.
     """
     run = start(spec)
-    store = None if out is None else _create(run, out)
+    store = None if out is None else _create(run, out, plugins)
     return _integrate(run, store, report)
 
 
-def resume(path: Path, *, report: Report | None = None) -> Result:
+def resume(
+    path: Path, *, report: Report | None = None, plugins: Sequence[Path] = ()
+) -> Result:
     """Goes on with an interrupted run, to the bytes it would have had.
 
     A run that has ended is returned as it ended.
 
     Raises:
-        InputFileError: if there is no run at `path`.
+        InputFileError: if there is no run at `path`, or a file that it needs, or one of
+            `plugins`, is not what it was when the run began.
         StoreError: if it is damaged, or another process writes to it.
     """
     store = RunStore.open(path)
     store.check()
-    spec = parse(store.spec, where=f"the spec of `{path}`")
+    spec = stored_spec(store)
+    ended = store.ending is not None and store.ending.name != RESUMABLE
+    if not ended:
+        recorded, started = store.attrs.get("inputs"), store.frames > 0
+        refuse_changed(recorded, spec, plugins, started=started)
     if not store.frames:
         return _integrate(start(spec), store.claim(), report)
-    outcomes = [Outcome.from_json(state) for state in store.state["members"]]
-    frame = store.last_frame()
-    del frame["time"]
-    first = store.first_frame() if spec.measure == "grid" else {}
-    first.pop("time", None)
-    run = continued(spec, frame, store.static(), outcomes, first)
-    if store.ending is not None and store.ending.name != RESUMABLE:
+    run, reached = _reached(store, spec)
+    if ended:
         return _result(run, store, 0.0)
     run.done = store.frames - 1
+    if run.done > run.last or reached != run.ts[run.done]:
+        raise StoreError(
+            f"`{path}` is damaged: its last frame is at t = {reached:g}, which is no "
+            "time of its spec. Restore it from a copy, or run it again."
+        )
     return _integrate(run, store.claim(), report)
 
 
-def _create(run: Run, out: Path) -> RunStore:
+def _reached(store: RunStore, spec: RunSpec) -> tuple[Run, float]:
+    """The run at its last frame, and the time of that frame."""
+    outcomes = [Outcome.from_json(state) for state in stored_members(store)]
+    frame = store.last_frame()
+    reached = float(frame.pop("time"))
+    first = store.first_frame() if spec.measure == "grid" else {}
+    first.pop("time", None)
+    return continued(spec, frame, store.static(), outcomes, first), reached
+
+
+def _create(run: Run, out: Path, plugins: Sequence[Path]) -> RunStore:
     measure = run.members[0].measure
     refuse_full_disk(plan(run.spec, measure, len(run.ts), len(run.members)), out)
     attrs = {
         "kind": run.spec.measure,
         "spec": run.spec.as_json(),
         "dtype": dtype_of(run.spec).name,
+        "inputs": inputs(run.spec, plugins),
         **provenance(),
     }
     return RunStore.create(out, attrs=attrs, static=run.static, dims=dims_of(measure))
@@ -152,16 +183,15 @@ def _commit(run: Run, store: RunStore, frames: Arrays) -> None:
 
 def _record_interruption(store: RunStore) -> None:
     """Names the ending; what the cut segment computed is given up."""
-    store.close()
     # A commit may have been cut after it took effect: read what holds.
-    current = RunStore.open(store.path)
-    if current.ending is not None or not current.frames:
+    store.reread()
+    if store.ending is not None or not store.frames:
         return
-    known = float(current.last_frame()["time"])
+    known = float(store.last_frame()["time"])
     status = Status.INTERRUPTED
-    with current.claim():
+    with store:
         ending = Ending(status.ending, REASONS[status], known)
-        current.append({}, current.state, ending)
+        store.append({}, store.state, ending)
 
 
 def _progress(run: Run, first: int, span: float, steps: int) -> Progress:

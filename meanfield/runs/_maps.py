@@ -9,12 +9,13 @@ import numpy as np
 from meanfield.attention import plans
 from meanfield.errors import InvalidInputError
 from meanfield.measures import Points
-from meanfield.spec import parse
 from meanfield.storage import RunStore
 
 from ._build import moved_by
+from ._inputs import refuse_other_moves
 from ._measures import restored
 from ._parameters import Draw
+from ._stored import stored_spec
 
 if TYPE_CHECKING:
     import xarray
@@ -23,13 +24,17 @@ MOST_SHOWN = 1024  # tokens of which an attention matrix is worth a picture
 
 
 def with_attention(
-    path: Path, data: "xarray.Dataset", at: Sequence[float] | None
+    path: Path,
+    data: "xarray.Dataset",
+    at: Sequence[float] | None,
+    plugins: Sequence[Path] = (),
 ) -> "xarray.Dataset":
     """`data` with the attention matrices at the frames nearest to the times `at`.
 
     By default the first, the middle and the last frame.
 
     Raises:
+        InputFileError: if a plugin is not what it was when the run began, or the model.
         InvalidInputError: for a Gaussian, several draws, or too many tokens.
     """
     if "x" not in data or "run" in data.dims:
@@ -39,7 +44,9 @@ def with_attention(
             f"An attention matrix of {data.sizes['token']} tokens is too large to look "
             f"at; up to {MOST_SHOWN} are drawn."
         )
-    spec = parse(RunStore.open(path).spec, where=f"the spec of `{path}`")
+    store = RunStore.open(path)
+    spec = stored_spec(store)
+    refuse_other_moves(store.attrs.get("inputs"), spec, plugins)
     moves = moved_by(spec, data.sizes["coord"], Draw(spec.seed))
     static = {name: data[name].values for name in ("weight", "position")}
     times, x = data["time"].values, data["x"].values

@@ -24,6 +24,7 @@ from meanfield.measures import (
     Points,
 )
 from meanfield.spec import RunSpec
+from meanfield.storage import STATES
 
 from ._grids import BOXES, box_name, tokens_on_grid
 from ._precision import dtype_of
@@ -31,11 +32,7 @@ from ._precision import dtype_of
 Arrays = dict[str, np.ndarray]
 
 # As stores call them: what moves of each kind of measure, and what does not.
-MOVING = {
-    "points": ("x",),
-    "gaussian": ("mean", "factor"),
-    "grid": ("mass", "outflow", "origin", "axes", "courant", "blur"),
-}
+MOVING = STATES
 EDGES = ("edges_x", "edges_y")
 STATIC = ("weight", "position", *EDGES)
 CELLS = ("cell_x", "cell_y")

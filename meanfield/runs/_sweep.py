@@ -10,8 +10,15 @@ from pathlib import Path
 
 from meanfield.errors import InvalidInputError
 from meanfield.spec import Axis, RunSpec
-from meanfield.storage import ENDINGS, SCHEMA, SWEEP, create_tasks, refuse_other
+from meanfield.storage import (
+    ENDINGS,
+    SWEEP,
+    SWEEP_SCHEMA,
+    create_tasks,
+    refuse_other,
+)
 
+from ._inputs import inputs, refuse_changed
 from ._parameters import embedded
 from ._precision import dtype_of
 from ._provenance import provenance
@@ -66,6 +73,7 @@ def sweep(
     out: Path,
     chunk: int | None = None,
     report: Report | None = None,
+    plugins: Sequence[Path] = (),
 ) -> SweepResult:
     """Integrates a flow for every combination of the values of `axes`.
 
@@ -78,17 +86,23 @@ def sweep(
         out: the folder of the sweep; it then holds `table.csv`.
         chunk: cells computed at once; by default up to 64 Gaussians, or one cloud.
         report: called about every half second.
+        plugins: files that the flows depend on; the sweep keeps their digests.
 
     Raises:
         MeanfieldError: the library's own, if a cell is refused, before anything is
             written; or if `out` holds something else.
     """
-    begin_sweep(spec, axes, out=out, chunk=chunk)
-    return join_sweep(out, report=report)
+    begin_sweep(spec, axes, out=out, chunk=chunk, plugins=plugins)
+    return join_sweep(out, report=report, plugins=plugins)
 
 
 def begin_sweep(
-    spec: RunSpec, axes: Sequence[Axis], *, out: Path, chunk: int | None = None
+    spec: RunSpec,
+    axes: Sequence[Axis],
+    *,
+    out: Path,
+    chunk: int | None = None,
+    plugins: Sequence[Path] = (),
 ) -> None:
     """Makes the folder of a sweep, with all its cells to do; see `sweep`.
 
@@ -117,11 +131,12 @@ def begin_sweep(
     cells = Cells(spec, tuple(axes))
     compilations, size = checked(cells, chunk)
     record = {
-        "schema": SCHEMA,
+        "schema": SWEEP_SCHEMA,
         **what,
         "chunk": size,
         "compilations": compilations,
         "dtype": dtype_of(spec).name,
+        "inputs": inputs(spec, plugins, axes),
         **provenance(),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
@@ -129,16 +144,21 @@ def begin_sweep(
     _check_same(SweepStore.open(out), what, chunk)  # another may have been faster
 
 
-def join_sweep(path: Path, *, report: Report | None = None) -> SweepResult:
+def join_sweep(
+    path: Path, *, report: Report | None = None, plugins: Sequence[Path] = ()
+) -> SweepResult:
     """Works on a sweep until all its cells are done, beside any other workers.
 
     Raises:
-        InputFileError: if there is no sweep at `path`.
+        InputFileError: if there is no sweep at `path`, or a file that it needs, or one
+            of `plugins`, is not what it was when the sweep began.
         StoreError: if it is damaged.
         MeanfieldError: the library's own, if a cell is refused.
     """
     begin = time.perf_counter()
     store = SweepStore.open(path)
+    recorded, cells = store.record.get("inputs"), store.cells
+    refuse_changed(recorded, cells.spec, plugins, axes=cells.axes)
     watch = _Watch(store, report)
     computer = Computer(store.cells, store.record["chunk"])
     store.tasks.recover()

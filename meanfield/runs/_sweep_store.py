@@ -15,7 +15,6 @@ from meanfield.storage import (
     ENDING_FLAGS,
     ENDINGS,
     RESUMABLE,
-    SCHEMA,
     SWEEP,
     TaskFolder,
     read_tasks,
@@ -23,12 +22,25 @@ from meanfield.storage import (
 )
 
 from ._dataset import title
-from ._sweep_cells import Cells
+from ._sweep_cells import MOST, Cells
+from ._sweep_rows import are_rows, stored_axes
 
 if TYPE_CHECKING:
     import xarray
 
 TABLE = "table.csv"
+_SHOWN = 60  # characters of a value that a picture has room for
+# What the record of a sweep holds at least.
+_NEEDED = {
+    "spec": dict,
+    "axes": list,
+    "chunk": int,
+    "compilations": int,
+    "versions": dict,
+    "device": str,
+    "dtype": str,
+    "created": str,
+}
 _ABOUT = ("spec", "versions", "device", "dtype", "created", "compilations")
 
 
@@ -37,11 +49,14 @@ class SweepStore:
     """A sweep on disk.
 
     Attributes:
-        record: spec, axes, chunk, compilations, versions, device, dtype, created.
+        record: spec, axes, chunk, compilations, inputs, versions, device, dtype,
+            created.
+        seal: the digest of the record; `None` in a sweep of an older version.
     """
 
     path: Path
     record: Mapping[str, Any]
+    seal: str | None
 
     @classmethod
     def open(cls, path: Path) -> "SweepStore":
@@ -51,25 +66,24 @@ class SweepStore:
             InputFileError: if there is none.
             StoreError: if its record is damaged or of another schema.
         """
-        record = read_tasks(path, SWEEP)
-        missing = {"spec", "axes", "chunk", *_ABOUT} - record.keys()
-        if record.get("schema") == SCHEMA and missing:
+        record, seal = read_tasks(path, SWEEP)
+        missing = _NEEDED.keys() - record.keys()
+        wrong = [k for k in record if not isinstance(record[k], _NEEDED.get(k, object))]
+        if not missing and not wrong and not 0 < record["chunk"] <= MOST:
+            wrong = ["chunk"]
+        if missing or wrong:
+            what = f"no `{min(missing)}`" if missing else f"another `{wrong[0]}`"
             raise StoreError(
-                f"`{path / SWEEP}` is damaged: it has no `{min(missing)}`. Restore it "
-                "from a copy, or sweep again into another folder."
+                f"`{path / SWEEP}` is damaged: it has {what}. Restore it from a copy, "
+                "or sweep again into another folder."
             )
-        if record.get("schema") != SCHEMA:
-            raise StoreError(
-                f"`{path}` has schema {record.get('schema')} and this version of "
-                f"meanfield reads {SCHEMA}; read it with the version that wrote it."
-            )
-        return cls(path, record)
+        return cls(path, record, seal)
 
     @functools.cached_property
     def cells(self) -> Cells:
         """What is computed."""
         spec = parse(self.record["spec"], where=f"the spec of `{self.path}`")
-        return Cells(spec, tuple(Axis.from_json(axis) for axis in self.record["axes"]))
+        return Cells(spec, stored_axes(self.record["axes"], self.path / SWEEP))
 
     @functools.cached_property
     def chunks(self) -> list[list[int]]:
@@ -79,7 +93,7 @@ class SweepStore:
     @functools.cached_property
     def tasks(self) -> TaskFolder:
         """The chunks that are to do, claimed, or done."""
-        return TaskFolder(self.path, len(self.chunks))
+        return TaskFolder(self.path, len(self.chunks), self.seal)
 
     def part(self, task: int) -> dict[str, list[Any]]:
         """The reported numbers of a chunk that is done.
@@ -88,8 +102,7 @@ class SweepStore:
             StoreError: if they are damaged.
         """
         part = self.tasks.result(task)
-        lengths = {len(v) if isinstance(v, list) else -1 for v in part.values()}
-        if not {"cell", "ending"} <= part.keys() or len(lengths) > 1:
+        if not are_rows(part, list(dict.fromkeys(self.chunks[task]))):
             raise StoreError(
                 f"The chunk {task} of `{self.path}` is damaged: it is not what was "
                 "written. Delete its file in `done` to have it computed again."
@@ -163,8 +176,11 @@ def sweep_dataset(path: Path) -> "xarray.Dataset":
 
 
 def _coordinates(axis: Axis) -> np.ndarray:
-    """The values if they are numbers, else as people write them."""
-    return np.array(axis.values if axis.is_numeric else axis.labels)
+    """The values if they are numbers, else as people write them, but for their ends."""
+    if axis.is_numeric:
+        return np.array(axis.values)
+    cut = lambda text: text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+    return np.array([cut(label) for label in axis.labels])
 
 
 def _title(cells: Cells) -> str:

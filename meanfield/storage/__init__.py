@@ -1,14 +1,17 @@
 """Runs on disk: what was committed comes back bit for bit, whatever was killed."""
 
+from ._drafts import replace_file
 from ._export import export, table_bytes
-from ._files import replace_file
 from ._schema import (
     DIMS,
     ENDING_FLAGS,
     ENDINGS,
     RESUMABLE,
+    RUN,
     SCHEMA,
+    STATES,
     SWEEP,
+    SWEEP_SCHEMA,
     Ending,
 )
 from ._store import RunStore
@@ -19,8 +22,11 @@ __all__ = [
     "ENDINGS",
     "ENDING_FLAGS",
     "RESUMABLE",
+    "RUN",
     "SCHEMA",
+    "STATES",
     "SWEEP",
+    "SWEEP_SCHEMA",
     "Ending",
     "RunStore",
     "TaskFolder",

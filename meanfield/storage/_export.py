@@ -12,7 +12,7 @@ import numpy as np
 
 from meanfield.errors import InvalidInputError
 
-from ._files import replace_file
+from ._drafts import replace_file
 from ._schema import RESERVED, RUN, TIME
 
 if TYPE_CHECKING:

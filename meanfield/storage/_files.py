@@ -1,14 +1,12 @@
-"""Files that survive a kill or a power cut: flushed, digested, replaced at once."""
+"""Files that survive a power cut: flushed to the disk, and digested."""
 
 import contextlib
-import fcntl
-import glob
 import hashlib
+import json
 import os
-import secrets
-from collections.abc import Callable, Iterator
+import stat
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO
 
 from meanfield.errors import ResourceError, StoreError
 
@@ -47,63 +45,20 @@ def flush_tree(folder: Path) -> None:
     flush(folder)
 
 
-def draft_prefix(path: Path) -> str:
-    """How the names of unfinished files begin that are to become `path`."""
-    return f".{path.name}.draft-"
-
-
-def replace_file(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Puts what `write` writes in the place of `path`, whole or not at all.
-
-    Drafts that killed processes have left beside it are removed.
-
-    Raises:
-        ResourceError: if it cannot be written; the old file then stays.
-    """
-    with writing(path):
-        _clear_drafts(path)
-        with _draft(path) as stream:
-            write(stream)
-            stream.flush()
-            os.fsync(stream.fileno())
-            Path(stream.name).replace(path)
-        flush(path.parent)
-
-
-@contextlib.contextmanager
-def _draft(path: Path) -> Iterator[IO[bytes]]:
-    """A file beside `path`, locked for as long as it is written, gone afterwards."""
-    while True:
-        draft = path.with_name(f"{draft_prefix(path)}{secrets.token_hex(4)}")
-        with draft.open("xb") as stream:
-            try:
-                with contextlib.suppress(OSError):  # a file system without locks
-                    fcntl.flock(stream, fcntl.LOCK_EX)
-                # Before it was locked, another process may have taken it for an orphan.
-                if not draft.exists():
-                    continue
-                yield stream
-            finally:
-                draft.unlink(missing_ok=True)
-        return
-
-
-def _clear_drafts(path: Path) -> None:
-    """Removes the drafts of `path` whose writers are gone: nobody holds their locks."""
-    for draft in path.parent.glob(f"{glob.escape(draft_prefix(path))}*"):
-        with contextlib.suppress(OSError), draft.open("r+b") as stream:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises if it is held
-            draft.unlink()
-
-
 def tree_digest(folder: Path) -> str:
     """A digest of every file of a folder: its place, its length and its bytes.
 
     Hidden files are left out: editors and file systems drop such things anywhere.
+
+    Raises:
+        StoreError: if one is a link.
     """
     digest = hashlib.blake2b(digest_size=16)
-    files = (path for path in folder.rglob("[!.]*") if path.is_file())
-    for path in sorted(files):
+    for path in sorted(folder.rglob("[!.]*")):
+        if path.is_symlink():
+            raise StoreError(link_message(path))
+        if not path.is_file():
+            continue
         place = path.relative_to(folder).as_posix()
         digest.update(f"{place}\0{path.stat().st_size}\0".encode())
         with path.open("rb") as stream:
@@ -112,24 +67,27 @@ def tree_digest(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def lock(path: Path) -> int:
-    """The descriptor of a lock that its process holds alone, until closed or killed.
+def json_digest(body: Mapping[str, object]) -> str:
+    """A digest of JSON values, whatever the order of their keys."""
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"))
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def read_plain(path: Path) -> bytes:
+    """The bytes of a file that is no link, and no pipe that would never end.
 
     Raises:
-        StoreError: if another writer holds it.
-        ResourceError: if the file cannot be written, or its file system has no locks.
+        StoreError: if it is anything but a plain file.
+        OSError: if it cannot be read.
     """
-    with writing(path):
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            os.close(descriptor)
-            raise StoreError(
-                f"`{path.parent}` is being written by another process; "
-                "wait until it ends, or stop it."
-            ) from error
-        except OSError:
-            os.close(descriptor)
-            raise
-    return descriptor
+    mode = path.lstat().st_mode
+    if stat.S_ISLNK(mode):
+        raise StoreError(link_message(path))
+    if not stat.S_ISREG(mode):
+        raise StoreError(f"`{path}` is damaged: it is no plain file.")
+    return path.read_bytes()
+
+
+def link_message(path: Path) -> str:
+    """What is said of a link where a store should hold a file or a folder."""
+    return f"`{path}` is a link, and a store holds none; put what it names there."

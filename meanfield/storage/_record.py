@@ -1,26 +1,40 @@
 """The commit record: the one small file that says what of a store is real."""
 
-import hashlib
+import functools
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import (
+    Field,
+    StringConstraints,
+    TypeAdapter,
+    ValidationError,
+)
 
 from meanfield.errors import InputFileError, InvalidInputError, StoreError
 
-from ._files import replace_file
+from ._drafts import replace_file
+from ._files import json_digest, read_plain
 from ._schema import SCHEMA, SWEEP, TIME, Ending
 
 RECORD = "commit.json"
+
+
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_]\w*$", max_length=200)]
+Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
+Dtype = Annotated[str, StringConstraints(pattern=r"^([<>][fiu][248]|\|[iu]1)$")]
+Count = Annotated[int, Field(ge=0, lt=2**48)]
 
 
 @dataclass(frozen=True)
 class Variable:
     """What all segments share of a frame variable, besides the sizes of its axes."""
 
-    dtype: str
-    dims: tuple[str, ...]
+    dtype: Dtype
+    dims: tuple[Name, ...]
 
     @property
     def axis(self) -> int:
@@ -32,8 +46,8 @@ class Variable:
 class Segment:
     """Frames committed together, and the digest of each array that holds them."""
 
-    frames: int
-    checksums: dict[str, str]
+    frames: Annotated[Count, Field(gt=0)]
+    checksums: dict[Name, Digest]
 
 
 @dataclass(frozen=True)
@@ -42,10 +56,10 @@ class Record:
 
     created: str
     attrs: dict[str, Any]
-    dims: dict[str, tuple[str, ...]]
-    static: dict[str, str]
-    sizes: dict[str, int]
-    variables: dict[str, Variable]
+    dims: dict[Name, tuple[Name, ...]]
+    static: dict[Name, Digest]
+    sizes: dict[Name, Count]
+    variables: dict[Name, Variable]
     segments: tuple[Segment, ...]
     state: dict[str, Any]
     ending: Ending | None
@@ -73,7 +87,7 @@ def plain_json(what: str, value: Mapping[str, object]) -> dict[str, Any]:
 
 def fingerprint(record: Record) -> str:
     """Equal for equal records, NaNs in their states included."""
-    return _checksum(asdict(record))
+    return json_digest(asdict(record))
 
 
 def write_record(folder: Path, record: Record) -> None:
@@ -83,7 +97,7 @@ def write_record(folder: Path, record: Record) -> None:
         ResourceError: if it cannot be written; the last commit then stands.
     """
     body = {"schema": SCHEMA, "frames": record.frames, **asdict(record)}
-    text = json.dumps({**body, "checksum": _checksum(body)}, indent=1)
+    text = json.dumps({**body, "checksum": json_digest(body)}, indent=1)
     replace_file(folder / RECORD, lambda stream: stream.write(text.encode()))
 
 
@@ -101,14 +115,18 @@ def read_record(folder: Path) -> Record:
             f"`{folder}` has schema {schema} and this version of meanfield reads "
             f"{SCHEMA}; read it with the version that wrote it."
         )
-    if body.pop("checksum", None) != _checksum(body):
+    if body.pop("checksum", None) != json_digest(body):
         raise StoreError(_damaged(folder))
-    return _record(body)
+    try:
+        return _record(body)
+    except ValueError as error:
+        why = _first_problem(error)
+        raise StoreError(f"{_damaged(folder)} What is wrong: {why}.") from None
 
 
 def _read_body(folder: Path) -> dict[str, Any]:
     try:
-        body = json.loads((folder / RECORD).read_bytes())
+        body = json.loads(read_plain(folder / RECORD))
     except FileNotFoundError as error:
         if not folder.exists():
             raise InputFileError(f"There is no run at `{folder}`.") from error
@@ -124,7 +142,7 @@ def _read_body(folder: Path) -> dict[str, Any]:
         raise InputFileError(
             f"`{folder / RECORD}` cannot be read: {error.strerror}."
         ) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise StoreError(_damaged(folder)) from error
     if not isinstance(body, dict):
         raise StoreError(_damaged(folder))
@@ -138,24 +156,45 @@ def _damaged(folder: Path) -> str:
     )
 
 
-def _checksum(body: Mapping[str, object]) -> str:
-    text = json.dumps(body, sort_keys=True, separators=(",", ":"))
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
-
-
 def _record(body: dict[str, Any]) -> Record:
-    ending = body["ending"]
-    return Record(
-        created=body["created"],
-        attrs=body["attrs"],
-        dims={name: tuple(dims) for name, dims in body["dims"].items()},
-        static=body["static"],
-        sizes=body["sizes"],
-        variables={
-            name: Variable(variable["dtype"], tuple(variable["dims"]))
-            for name, variable in body["variables"].items()
-        },
-        segments=tuple(Segment(**segment) for segment in body["segments"]),
-        state=body["state"],
-        ending=None if ending is None else Ending(**ending),
-    )
+    """A record of values that have the types, the ranges and the names of one.
+
+    Raises:
+        ValueError: saying which has not.
+    """
+    frames = body.pop("frames", None)
+    body.pop("schema", None)
+    record = _reader().validate_json(json.dumps(body), strict=True)
+    if frames != record.frames:
+        raise ValueError(
+            f"`frames` is {frames!r} and its segments hold {record.frames}"
+        )
+    for index, segment in enumerate(record.segments):
+        if segment.checksums.keys() != record.variables.keys():
+            raise ValueError(f"the segment {index} holds other variables than the run")
+    for name, variable in record.variables.items():
+        _check_axes(name, variable.dims, {TIME, *record.sizes})
+    return record
+
+
+def _check_axes(name: str, dims: tuple[str, ...], known: set[str]) -> None:
+    if (
+        dims.count(TIME) != 1
+        or len(set(dims)) < len(dims)
+        or not known.issuperset(dims)
+    ):
+        raise ValueError(f"`{name}` cannot have the axes ({', '.join(dims)})")
+
+
+@functools.cache
+def _reader() -> TypeAdapter:
+    return TypeAdapter(Record)
+
+
+def _first_problem(error: ValueError) -> str:
+    """What a record has that none has, in a line."""
+    if not isinstance(error, ValidationError):
+        return str(error)
+    problem = error.errors()[0]
+    place = ".".join(map(str, problem["loc"])) or "the whole"
+    return f"`{place}`: {problem['msg'].removesuffix('.')}"

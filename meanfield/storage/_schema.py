@@ -7,6 +7,10 @@ from types import MappingProxyType
 from meanfield.errors import InvalidInputError
 
 SCHEMA = 1
+"""The layout of a run."""
+
+SWEEP_SCHEMA = 2
+"""The layout of a sweep; the one before had no digests."""
 
 ENDINGS = (
     "finished",
@@ -58,6 +62,16 @@ DIMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 """Dimensions of the variables a run may hold; all but `time` may lead with `run`."""
+
+
+STATES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "points": ("x",),
+        "gaussian": ("mean", "factor"),
+        "grid": ("mass", "outflow", "origin", "axes", "courant", "blur"),
+    }
+)
+"""The variables that move, of each kind of measure, in the order of its coordinates."""
 
 
 @dataclass(frozen=True)

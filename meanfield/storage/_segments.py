@@ -1,28 +1,29 @@
 """A segment on disk: a zarr group that is written once and never touched again."""
 
 import math
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from meanfield.errors import StoreError
 
 from ._files import flush_tree, tree_digest
+from ._places import refuse_links, segment_folder
 from ._schema import TIME
 
+if TYPE_CHECKING:
+    import zarr
+
+# What zarr writes below the folder of a segment, unfinished files included.
+_PARTIAL = r"\.[0-9a-f]{32}\.partial"
+_OF_A_SEGMENT = re.compile(
+    rf"(\w+/)?zarr(\.json|{_PARTIAL})|\w+|\w+/c(/\d+)*({_PARTIAL})?"
+)
 _CHUNK = 1 << 26  # bytes: a chunk holds whole frames, as many as fit, one at least
-
-
-def static_folder(folder: Path) -> Path:
-    """The group of a store's arrays without a time axis."""
-    return folder / "data" / "static"
-
-
-def segment_folder(folder: Path, index: int) -> Path:
-    """The group of a store's segment."""
-    return folder / "data" / "segments" / f"{index:05d}"
 
 
 def write_hierarchy(folder: Path) -> None:
@@ -34,11 +35,24 @@ def write_hierarchy(folder: Path) -> None:
         zarr.open_group(group, mode="w-", zarr_format=3)
 
 
-def clear_from(folder: Path, index: int) -> None:
-    """Removes the segments from `index` on: what a killed writer never committed."""
-    for place in segment_folder(folder, index).parent.iterdir():
-        if place.name.isdigit() and int(place.name) >= index:
-            shutil.rmtree(place)
+def clear(folder: Path, index: int) -> None:
+    """Removes the segment `index`: what a killed writer never committed.
+
+    Raises:
+        StoreError: if it is a link, or holds what no segment holds.
+    """
+    place = segment_folder(folder, index)
+    refuse_links(folder, place)
+    if not place.exists():
+        return
+    for path in place.rglob("*"):
+        part = path.relative_to(place).as_posix()
+        if path.is_symlink() or not _OF_A_SEGMENT.fullmatch(part):
+            raise StoreError(
+                f"`{path}` was not written by this run, which goes on at this place; "
+                "move it elsewhere."
+            )
+    shutil.rmtree(place)
 
 
 def write_arrays(
@@ -70,33 +84,35 @@ def write_arrays(
     return {name: tree_digest(folder / name) for name in arrays}
 
 
-def read_array(folder: Path, name: str, digest: str) -> np.ndarray:
-    """An array of a group, once its bytes are those that were written.
+def opened(store: Path, group: Path, name: str, digest: str) -> "zarr.Array":
+    """An array of a group, to be read, once its bytes are those that were written.
 
     Raises:
         StoreError: if they are not.
     """
     import zarr
 
-    verify(folder, name, digest)
-    return np.asarray(zarr.open_array(folder / name, mode="r", zarr_format=3)[...])
+    verify(store, group, name, digest)
+    return zarr.open_array(group / name, mode="r", zarr_format=3)
 
 
-def verify(folder: Path, name: str, digest: str) -> None:
+def verify(store: Path, group: Path, name: str, digest: str) -> None:
     """Compares an array's files with the digest taken when they were written.
 
     Raises:
-        StoreError: if a bit flipped, or a chunk was cut short or is missing.
+        StoreError: if a bit flipped, a chunk was cut short or is missing, or something
+            is a link.
     """
+    refuse_links(store, group / name)
     try:
-        found = tree_digest(folder / name)
+        found = tree_digest(group / name)
     except OSError as error:
         raise StoreError(
-            f"The array `{name}` of `{folder}` cannot be read: {error.strerror}."
+            f"The array `{name}` of `{group}` cannot be read: {error.strerror}."
         ) from error
     if found != digest:
         raise StoreError(
-            f"The array `{name}` of `{folder}` is damaged: bytes are missing or not "
+            f"The array `{name}` of `{group}` is damaged: bytes are missing or not "
             "those that were written. Restore it from a copy, or run again."
         )
 

@@ -2,7 +2,6 @@
 
 import copy
 import os
-import weakref
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,18 +9,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meanfield.errors import StoreError
+from meanfield.errors import ResourceError, StoreError
 
-from ._files import lock
-from ._reading import read_first, read_frames, read_last, read_static, verify_all
+from ._drafts import LOCK
+from ._locks import Lock
+from ._places import refuse_losses, refuse_lost_arrays
+from ._reading import (
+    array_folders,
+    read_first,
+    read_frames,
+    read_last,
+    read_static,
+    verify_all,
+)
 from ._record import Record, fingerprint, plain_json, read_record, write_record
 from ._schema import RESUMABLE, Ending
 from ._writing import extended, found
 
 if TYPE_CHECKING:
     import xarray
-
-_LOCK = ".lock"
 
 
 class RunStore:
@@ -38,10 +44,10 @@ class RunStore:
     time, until `close`, the end of the object or the end of the process.
     """
 
-    def __init__(self, path: Path, record: Record) -> None:
+    def __init__(self, path: Path, record: Record, lock: Lock | None = None) -> None:
         self.path = path
         self._record = record
-        self._release: weakref.finalize | None = None
+        self._lock = lock or Lock(path / LOCK)
 
     @classmethod
     def create(
@@ -64,8 +70,8 @@ class RunStore:
             InvalidInputError: if the folder is taken, or an array or `attrs` is unfit.
             ResourceError: if it cannot be written.
         """
-        found(Path(path), attrs, static, dims or {})
-        return cls.open(path).claim()
+        lock = found(Path(path), attrs, static, dims or {})
+        return cls(Path(path), read_record(Path(path)), lock).claim()
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> "RunStore":
@@ -98,13 +104,23 @@ class RunStore:
         return copy.deepcopy(self._record.attrs)
 
     @property
+    def names(self) -> frozenset[str]:
+        """The names of all arrays that are stored."""
+        return frozenset(self._record.static) | frozenset(self._record.variables)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The sizes of all dimensions but `time`."""
+        return dict(self._record.sizes)
+
+    @property
     def spec(self) -> dict[str, Any]:
         """The specification the run can be repeated from.
 
         Raises:
             StoreError: if the run was stored without one.
         """
-        if "spec" not in self._record.attrs:
+        if not isinstance(self._record.attrs.get("spec"), dict):
             raise StoreError(f"`{self.path}` was stored without its specification.")
         return self.attrs["spec"]
 
@@ -161,19 +177,24 @@ class RunStore:
             StoreError: if another writer holds it, or wrote to it since it was opened.
             ResourceError: if the folder cannot be written.
         """
-        if self._release is None:
-            descriptor = lock(self.path / _LOCK)
-            self._release = weakref.finalize(self, os.close, descriptor)
+        self._lock.acquire()
+        self._refuse_removed()
         if fingerprint(read_record(self.path)) != fingerprint(self._record):
             self.close()  # another writer came between, or our own commit is in doubt
             raise StoreError(f"`{self.path}` has changed since; open it again.")
         return self
 
+    def reread(self) -> None:
+        """Takes the last commit from the disk, where an interrupt cut a commit short.
+
+        Raises:
+            StoreError: if the record is damaged.
+        """
+        self._record = read_record(self.path)
+
     def close(self) -> None:
         """Lets other writers in; the store can still be read, and claimed again."""
-        if self._release is not None:
-            self._release()
-            self._release = None
+        self._lock.release()
 
     def __enter__(self) -> "RunStore":
         return self
@@ -200,13 +221,37 @@ class RunStore:
 
         Raises:
             InvalidInputError: if an array or `state` is unfit.
-            StoreError: if the run has ended, holds other variables, or has a writer.
+            StoreError: if the run has ended, holds other variables, or has a writer, or
+                if a part of the store was removed.
             ResourceError: if the disk refuses; earlier segments stay as they are.
         """
         self.claim()
         if self.ending is not None and self.ending.name != RESUMABLE:
             raise StoreError(f"`{self.path}` has ended: {self.ending.name}.")
         base = replace(self._record, state=plain_json("state", state), ending=ending)
-        record = extended(self.path, base, frames) if frames else base
-        write_record(self.path, record)
+        try:
+            record = extended(self.path, base, frames) if frames else base
+            self._refuse_losses(record)
+            write_record(self.path, record)
+            if ending is not None:  # no later append would notice
+                self._refuse_losses(record)
+        except ResourceError:
+            self._refuse_removed()
+            raise
         self._record = record
+
+    def _refuse_losses(self, record: Record) -> None:
+        """Refuses to commit where committed data was removed: readers would miss it."""
+        self._refuse_removed()
+        refuse_losses(self.path, len(record.segments))
+        if record.ending is not None:
+            refuse_lost_arrays(self.path, array_folders(self.path, record))
+
+    def _refuse_removed(self) -> None:
+        if self._lock.is_in_place:
+            return
+        self.close()
+        raise StoreError(
+            f"`{self.path}` was removed or moved while it was written, and what it "
+            "held is not there; run again, into a folder that stays."
+        )

@@ -14,9 +14,14 @@ from typing import Any
 
 from meanfield.errors import InputFileError, InvalidInputError, StoreError
 
-from ._files import draft_prefix, flush, replace_file, writing
+from ._drafts import LOCK, clear_drafts, draft_folder, replace_file
+from ._files import flush, json_digest, read_plain, writing
+from ._places import refuse_links
+from ._schema import SWEEP_SCHEMA
 
+UNSEALED = 1  # the schema of folders whose files have no digests
 SILENT = 600.0  # seconds without a sign of life after which a worker counts as lost
+_SEAL = "checksum"  # the key of a digest
 _TODO, _CLAIMED, _DONE = "todo", "claimed", "done"
 # Names of ours; others were put there by editors, file systems and clouds.
 _OURS = {
@@ -37,11 +42,14 @@ class TaskFolder:
     Attributes:
         path: a folder with a record and the folders `todo`, `claimed` and `done`.
         n_tasks: how many there are.
+        seal: the digest of the record, which those of all results include; `None` in
+            a folder of the schema 1, which had no digests.
     """
 
-    def __init__(self, path: Path, n_tasks: int) -> None:
+    def __init__(self, path: Path, n_tasks: int, seal: str | None) -> None:
         self.path = path
         self.n_tasks = n_tasks
+        self.seal = seal
         self._host = socket.gethostname()
         self._life = secrets.token_hex(4)
         self._queue: deque[str] = deque()
@@ -72,7 +80,8 @@ class TaskFolder:
         Raises:
             ResourceError: if it cannot be written.
         """
-        text = json.dumps(result, allow_nan=False)
+        sealed = {**result, _SEAL: self._digest(task, result)} if self.seal else result
+        text = json.dumps(sealed, allow_nan=False)
         target = self.path / _DONE / f"{_name(task)}.json"
         replace_file(target, lambda stream: stream.write(text.encode()))
         self._claim(task).unlink(missing_ok=True)
@@ -87,7 +96,15 @@ class TaskFolder:
         Raises:
             StoreError: if the file is damaged.
         """
-        return _read(self.path / _DONE / f"{_name(task)}.json")
+        file = self.path / _DONE / f"{_name(task)}.json"
+        values = _read(file)
+        if self.seal and values.pop(_SEAL, None) != self._digest(task, values):
+            raise StoreError(_damaged(file))
+        return values
+
+    def _digest(self, task: int, result: Mapping[str, Any]) -> str:
+        """Of a result at its place: no other task's, no other sweep's."""
+        return json_digest({"seal": self.seal, "task": task, "result": result})
 
     def recover(self) -> None:
         """Puts back what lost workers have claimed, and what was deleted.
@@ -96,6 +113,7 @@ class TaskFolder:
         given no sign of life for ten minutes, by the clock of the disk.
         """
         with writing(self.path):
+            clear_drafts(self.path / _DONE)
             clock = self.path / ".clock"
             clock.touch()
             now = clock.stat().st_mtime
@@ -114,7 +132,8 @@ class TaskFolder:
         """The tasks in a state."""
         names = (path.name for path in (self.path / state).iterdir())
         ours = (name for name in names if _OURS[state].fullmatch(name))
-        return {int(name.partition(".")[0]) for name in ours}
+        found = {int(name.partition(".")[0]) for name in ours}
+        return {task for task in found if task < self.n_tasks}
 
     def _take(self, name: str) -> bool:
         source = self.path / _TODO / name
@@ -166,12 +185,13 @@ def create_tasks(
         ResourceError: if it cannot be written.
     """
     refuse_other(path, name)
-    text = json.dumps(record, indent=1, allow_nan=False)
+    sealed = {**record, _SEAL: json_digest(record)}
+    text = json.dumps(sealed, indent=1, allow_nan=False)
     with writing(path):
         target = Path(os.path.realpath(path))
         target.parent.mkdir(parents=True, exist_ok=True)
-        draft = target.with_name(f"{draft_prefix(target)}{secrets.token_hex(4)}")
-        draft.mkdir()
+        clear_drafts(target.parent)
+        draft, lock = draft_folder(target)
         try:
             for state in (_TODO, _CLAIMED, _DONE):
                 (draft / state).mkdir()
@@ -179,6 +199,7 @@ def create_tasks(
                 (draft / _TODO / _name(task)).touch()
             replace_file(draft / name, lambda stream: stream.write(text.encode()))
             flush(draft / _TODO)
+            (draft / LOCK).unlink(missing_ok=True)  # what is whole needs none
             draft.replace(target)
             flush(target.parent)
         except OSError:
@@ -186,18 +207,43 @@ def create_tasks(
                 raise
         finally:
             shutil.rmtree(draft, ignore_errors=True)
+            lock.release()
 
 
-def read_tasks(path: Path, name: str) -> dict[str, Any]:
-    """The record of a folder of tasks.
+def read_tasks(path: Path, name: str) -> tuple[dict[str, Any], str | None]:
+    """The record of a folder of tasks, and its digest, the seal of all results.
 
     Raises:
         InputFileError: if there is none.
-        StoreError: if it is damaged.
+        StoreError: if it is damaged, or has a schema that is not known.
     """
     if not (path / name).exists():
         raise InputFileError(f"There is no sweep at `{path}`: no `{name}` is there.")
-    return _read(path / name)
+    _check_folders(path)
+    record = _read(path / name)
+    schema = record.get("schema")
+    if schema not in (UNSEALED, SWEEP_SCHEMA):
+        raise StoreError(
+            f"`{path}` has schema {schema!r} and this version of meanfield reads "
+            f"{SWEEP_SCHEMA}; read it with the version that wrote it."
+        )
+    if schema == UNSEALED:
+        return record, None
+    seal = record.pop(_SEAL, None)
+    if seal != json_digest(record):
+        raise StoreError(_damaged(path / name))
+    return record, seal
+
+
+def _check_folders(path: Path) -> None:
+    for state in (_TODO, _CLAIMED, _DONE):
+        folder = path / state
+        refuse_links(path, folder)
+        if not folder.is_dir():
+            raise StoreError(
+                f"`{path}` is damaged: it has no folder `{state}`. Restore it from a "
+                "copy; if it was empty, make it again."
+            )
 
 
 def refuse_other(path: Path, name: str) -> None:
@@ -215,17 +261,23 @@ def refuse_other(path: Path, name: str) -> None:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        values = json.loads(file.read_bytes())
-    except ValueError:
+        values = json.loads(read_plain(file))
+    except (ValueError, RecursionError):
         values = None
     except OSError as error:
         raise InputFileError(f"`{file}` cannot be read: {error.strerror}.") from error
     if not isinstance(values, dict):
-        raise StoreError(
-            f"`{file}` is damaged: it is not what was written. Delete it to have it "
-            "computed again, or restore it from a copy."
-        )
+        raise StoreError(_damaged(file))
     return values
+
+
+def _damaged(file: Path) -> str:
+    is_result = file.parent.name == _DONE
+    mend = "Delete it to have it computed again, or restore it" if is_result else ""
+    return (
+        f"`{file}` is damaged: it is not what was written. {mend or 'Restore it'} from "
+        "a copy."
+    )
 
 
 def _name(task: int) -> str:

@@ -1,7 +1,6 @@
 """The two writes of a store: its founding, and one more segment."""
 
 import os
-import secrets
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,17 +11,14 @@ import numpy as np
 
 from meanfield.errors import InvalidInputError, StoreError
 
-from ._files import draft_prefix, flush, flush_tree, writing
+from ._drafts import LOCK, clear_drafts, draft_folder
+from ._files import flush, flush_tree, writing
 from ._frames import Arrays, frame_arrays, real_frames, static_arrays
+from ._locks import Lock
+from ._places import segment_folder, static_folder
 from ._record import RECORD, Record, Segment, Variable, plain_json, write_record
 from ._schema import TIME
-from ._segments import (
-    clear_from,
-    segment_folder,
-    static_folder,
-    write_arrays,
-    write_hierarchy,
-)
+from ._segments import clear, write_arrays, write_hierarchy
 
 
 def found(
@@ -30,8 +26,11 @@ def found(
     attrs: Mapping[str, object],
     static: Mapping[str, np.ndarray],
     dims: Mapping[str, tuple[str, ...]],
-) -> None:
+) -> Lock:
     """Builds an empty store beside its place and moves it there in one step.
+
+    Returns:
+        the lock on the store, held since before there was one.
 
     Raises:
         InvalidInputError: if the folder is taken, or `attrs` or an array is unfit.
@@ -51,7 +50,7 @@ def found(
     arrays = static_arrays(static, record.dims)
     with writing(folder):
         _refuse_taken(folder)
-        _build(Path(os.path.realpath(folder)), record, arrays)
+        return _build(Path(os.path.realpath(folder)), record, arrays)
 
 
 def extended(folder: Path, base: Record, frames: Mapping[str, np.ndarray]) -> Record:
@@ -75,26 +74,20 @@ def extended(folder: Path, base: Record, frames: Mapping[str, np.ndarray]) -> Re
     count = arrays.sizes[TIME]
     if count == 0:
         return base
+    index = len(base.segments)
     with writing(folder):
-        digests = _write_segment(folder, len(base.segments), arrays)
+        clear(folder, index)
+        place = segment_folder(folder, index)
+        digests = write_arrays(place, arrays.values, arrays.dims)
+        flush(place.parent)
     segments = (*base.segments, Segment(count, digests))
     return replace(base, sizes=sizes, variables=variables, segments=segments)
 
 
-def _write_segment(folder: Path, index: int, arrays: Arrays) -> dict[str, str]:
-    clear_from(folder, index)
-    for draft in folder.glob(f"{draft_prefix(folder / RECORD)}*"):
-        draft.unlink()
-    place = segment_folder(folder, index)
-    digests = write_arrays(place, arrays.values, arrays.dims)
-    flush(place.parent)
-    return digests
-
-
-def _build(target: Path, record: Record, static: Arrays) -> None:
+def _build(target: Path, record: Record, static: Arrays) -> Lock:
     target.parent.mkdir(parents=True, exist_ok=True)
-    draft = target.with_name(f"{draft_prefix(target)}{secrets.token_hex(4)}")
-    draft.mkdir()
+    clear_drafts(target.parent)
+    draft, lock = draft_folder(target)
     try:
         write_hierarchy(draft)
         digests = write_arrays(static_folder(draft), static.values, static.dims)
@@ -104,6 +97,8 @@ def _build(target: Path, record: Record, static: Arrays) -> None:
         flush(target.parent)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+    lock.path = target / LOCK
+    return lock
 
 
 def _refuse_taken(folder: Path) -> None:

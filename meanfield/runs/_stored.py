@@ -1,0 +1,81 @@
+"""What the record of a run says of it, checked before it is believed; without JAX."""
+
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from meanfield.errors import StoreError
+from meanfield.spec import RunSpec, parse
+from meanfield.storage import ENDINGS, RUN, STATES, RunStore
+
+_FIXED = {"points": ("weight", "position"), "gaussian": (), "grid": ("edges_x",)}
+_NUMBERS = ("time", "t_star", "t_star_error", "residual")  # or null
+_COUNTS = ("accepted", "rejected")
+_DOUBTS = 4  # of covariance and mean, and their parts by box and by cells
+
+
+def stored_spec(store: RunStore) -> RunSpec:
+    """The spec of a stored run, whose variables are those of what it moves.
+
+    Raises:
+        StoreError: if they are not, or there is no spec.
+        InvalidInputError: if the spec is none.
+    """
+    spec = parse(store.spec, where=f"the spec of `{store.path}`")
+    needed = {*_FIXED[spec.measure], *(STATES[spec.measure] if store.frames else ())}
+    if not needed <= store.names:
+        _refuse(store, f"it has no `{min(needed - store.names)}`")
+    if store.frames and spec.is_family != (RUN in store.sizes):
+        _refuse(store, "it holds one flow where its spec has many, or the reverse")
+    return spec
+
+
+def stored_members(store: RunStore) -> list[dict[str, Any]]:
+    """How each draw of a stored run fared, as JSON values.
+
+    Raises:
+        StoreError: if that is not what is stored.
+    """
+    members = store.state.get("members")
+    if not isinstance(members, list) or not all(map(_is_member, members)):
+        _refuse(store, "its `members` are not how flows fare")
+    if len(members) != store.sizes.get(RUN, 1):
+        _refuse(store, f"it has {len(members)} members")
+    return members
+
+
+def _is_member(values: object) -> bool:
+    if not isinstance(values, Mapping):
+        return False
+    status = values.get("status")
+    return (
+        (status is None or (_is_count(status) and status < len(ENDINGS)))
+        and all(key in values for key in ("status", *_NUMBERS))
+        and all(values[k] is None or _is_number(values[k]) for k in _NUMBERS)
+        and all(_is_count(values.get(key)) for key in _COUNTS)
+        and _is_number(values.get("lag", 0.0))  # records of 0.1 have none
+        and _is_doubt(values.get("doubt"))
+    )
+
+
+def _is_doubt(value: object) -> bool:
+    if value is None:
+        return True
+    return (
+        isinstance(value, list)
+        and len(value) == _DOUBTS
+        and all(part is None or _is_number(part) for part in value)
+    )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _refuse(store: RunStore, why: str) -> NoReturn:
+    raise StoreError(
+        f"`{store.path}` is damaged: {why}. Restore it from a copy, or run it again."
+    )

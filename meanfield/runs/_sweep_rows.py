@@ -1,0 +1,84 @@
+"""What a sweep has stored, checked before it is believed; without JAX."""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from pydantic import TypeAdapter, ValidationError
+
+from meanfield.errors import StoreError
+from meanfield.spec import Axis, RunSpec
+from meanfield.storage import ENDINGS
+
+LARGEST = 2**63  # whole numbers below are numbers of NumPy
+
+
+def stored_axes(stored: Sequence[Any], file: Path) -> tuple[Axis, ...]:
+    """The axes in the record of a sweep.
+
+    Raises:
+        StoreError: if they are none.
+    """
+    axes = []
+    for values in stored:
+        try:
+            axes.append(TypeAdapter(Axis).validate_python(values))
+        except ValidationError:
+            _refuse(file, "an axis of it is none")
+    named = len({axis.name for axis in axes}) == len(axes)
+    if not axes or not named or not all(map(_is_axis, axes)):
+        _refuse(file, "its axes are none")
+    return tuple(axes)
+
+
+def are_rows(part: Mapping[str, Any], cells: Sequence[int]) -> bool:
+    """Whether a chunk holds an ending and numbers for each of its cells."""
+    columns = {k: v for k, v in part.items() if k not in ("cell", "ending")}
+    return (
+        part.get("cell") == cells
+        and _is_column(part.get("ending"), cells)
+        and all(name in ENDINGS for name in part["ending"])
+        and all(name.isidentifier() and name.isascii() for name in columns)
+        and all(_is_column(column, cells) for column in columns.values())
+        and all(v is None or _is_number(v) for c in columns.values() for v in c)
+    )
+
+
+def _is_axis(axis: Axis) -> bool:
+    plain = (bool, int, float, str, list, type(None))
+    texts = [repr(value) for value in axis.values]
+    return (
+        axis.key in RunSpec.model_fields
+        and len(set(texts)) == len(texts) > 0
+        and all(isinstance(value, plain) for value in axis.values)
+        and all(_is_sound(value) for value in axis.values)
+        and (axis.is_numeric or axis.scale == "list")
+        and (axis.scale != "log" or min(axis.values) > 0)
+    )
+
+
+def _is_sound(value: object) -> bool:
+    """Whether a value is no number without a size, nor text that no file can hold."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, str):
+        return value.encode(errors="ignore").decode() == value
+    return True
+
+
+def _is_column(value: object, cells: Sequence[int]) -> bool:
+    return isinstance(value, list) and len(value) == len(cells)
+
+
+def _is_number(value: object) -> bool:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return abs(value) < LARGEST
+    return isinstance(value, float)
+
+
+def _refuse(file: Path, why: str) -> NoReturn:
+    raise StoreError(
+        f"`{file}` is damaged: {why}. Restore it from a copy, or sweep again into "
+        "another folder."
+    )

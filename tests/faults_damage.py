@@ -1,0 +1,189 @@
+"""What becomes of files: bits flip, ends go, links appear, records lie."""
+
+import json
+import math
+import os
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from meanfield.storage._files import json_digest
+
+Damage = Callable[[random.Random, Path, Path], None]
+
+# Values that no record holds, or not there.
+ABSURD: tuple[Any, ...] = (
+    None,
+    True,
+    -1,
+    0,
+    2,
+    10**6,
+    10**30,
+    1.5,
+    math.nan,
+    math.inf,
+    "",
+    "x",
+    "../../../../etc",
+    "/etc",
+    "x" * 10_000,
+    "\ud800",
+    "\0",
+    [],
+    [[]],
+    {},
+    {"x": 1},
+    [None],
+)
+
+
+def files(folder: Path) -> list[Path]:
+    """Its files with contents, links left out, in order."""
+    found = (p for p in folder.rglob("*") if p.is_file() and not p.is_symlink())
+    return sorted(path for path in found if path.stat().st_size)
+
+
+def folders(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_dir())
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    """All files below a folder, with their bytes."""
+    return {
+        str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()
+    }
+
+
+def flip(draw: random.Random, folder: Path, outside: Path) -> None:
+    """One bit of one file; small files that say much are as likely as large ones."""
+    path = draw.choice(files(folder))
+    content = bytearray(path.read_bytes())
+    content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
+    path.write_bytes(content)
+
+
+def flip_record(draw: random.Random, folder: Path, outside: Path) -> None:
+    """One bit of the record, or of a result of a sweep."""
+    paths = [folder / "commit.json", folder / "sweep.json", *folder.glob("done/*.json")]
+    path = draw.choice([path for path in paths if path.exists()])
+    content = bytearray(path.read_bytes())
+    content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
+    path.write_bytes(content)
+
+
+def truncate(draw: random.Random, folder: Path, outside: Path) -> None:
+    path = draw.choice(files(folder))
+    os.truncate(path, draw.randrange(path.stat().st_size))
+
+
+def remove(draw: random.Random, folder: Path, outside: Path) -> None:
+    draw.choice(files(folder)).unlink()
+
+
+def remove_folder(draw: random.Random, folder: Path, outside: Path) -> None:
+    shutil.rmtree(draw.choice(folders(folder)))
+
+
+def swap(draw: random.Random, folder: Path, outside: Path) -> None:
+    """Two files in each other's places."""
+    one, other = draw.sample(files(folder), 2)
+    one_bytes, other_bytes = one.read_bytes(), other.read_bytes()
+    one.write_bytes(other_bytes)
+    other.write_bytes(one_bytes)
+
+
+def link(draw: random.Random, folder: Path, outside: Path) -> None:
+    """A part that lies elsewhere, beside numbered folders that are not ours."""
+    part = draw.choice([*files(folder), *folders(folder)])
+    part.rename(outside / part.name)
+    part.symlink_to(outside / part.name)
+    for name in ("00010", "00011", "12345"):
+        place = outside / part.name / name if (part.is_dir()) else outside / name
+        place.mkdir(exist_ok=True)
+        (place / "precious").write_text("not ours")
+
+
+def intruder(draw: random.Random, folder: Path, outside: Path) -> None:
+    """A folder of somebody else where the next segment is to be."""
+    place = draw.choice(folders(folder)) / draw.choice(["00010", "00011", "notes"])
+    place.mkdir(exist_ok=True)
+    (place / "precious").write_text("not ours")
+
+
+def pipe(draw: random.Random, folder: Path, outside: Path) -> None:
+    """A pipe that nobody writes to, in the place of a file."""
+    path = draw.choice(files(folder))
+    path.unlink()
+    os.mkfifo(path)
+
+
+DAMAGES: dict[str, Damage] = {
+    "flip": flip,
+    "flip of a record": flip_record,
+    "truncation": truncate,
+    "removal": remove,
+    "removal of a folder": remove_folder,
+    "swap": swap,
+    "link": link,
+    "intruder": intruder,
+    "pipe": pipe,
+}
+
+
+def places(value: Any, path: tuple = ()) -> Iterator[tuple]:
+    """The keys that lead to each part of a JSON value."""
+    keys = range(len(value)) if isinstance(value, list) else value
+    for key in keys if isinstance(value, list | dict) else ():
+        yield (*path, key)
+        yield from places(value[key], (*path, key))
+
+
+def absurd_record(draw: random.Random, run: Path) -> str:
+    """One absurd value in the record of a run, with a right checksum; says where."""
+    file = run / "commit.json"
+    body = json.loads(file.read_bytes())
+    body.pop("checksum")
+    where = _made_absurd(draw, body)
+    file.write_text(json.dumps({**body, "checksum": json_digest(body)}, indent=1))
+    return where
+
+
+def absurd_sweep(draw: random.Random, sweep: Path) -> str:
+    """The same in the record or a result of a sweep; all digests are made anew."""
+    record = json.loads((sweep / "sweep.json").read_bytes())
+    record.pop("checksum")
+    paths = sorted(sweep.glob("done/*.json"))
+    results = {path: json.loads(path.read_bytes()) for path in paths}
+    for result in results.values():
+        result.pop("checksum")
+    harmed = draw.choice([record, record, draw.choice(list(results.values()))])
+    where = _made_absurd(draw, harmed)
+    seal = json_digest(record)
+    (sweep / "sweep.json").write_text(json.dumps({**record, "checksum": seal}))
+    for path, result in results.items():
+        about = {"seal": seal, "task": int(path.stem), "result": result}
+        path.write_text(json.dumps({**result, "checksum": json_digest(about)}))
+    return where if harmed is record else f"result {where}"
+
+
+def _made_absurd(draw: random.Random, body: dict[str, Any]) -> str:
+    """Changes one part of a JSON value, as likely near its top as deep in it."""
+    found = list(places(body))
+    depth = draw.randint(1, max(map(len, found)))
+    path = draw.choice([p for p in found if len(p) == depth])
+    inner, last = body, path[-1]
+    for key in path[:-1]:
+        inner = inner[key]
+    value, how = draw.choice(ABSURD), draw.random()
+    if how < 0.15:
+        del inner[last]
+        return f"{path} removed"
+    if how < 0.3 and isinstance(inner, dict):
+        name = draw.choice(["../../../../etc", "x", "time", "", "new", "\ud800"])
+        inner[name] = inner.pop(last)
+        return f"{'.'.join(map(str, path))} as {name!r}"
+    inner[last] = value
+    return f"{'.'.join(map(str, path))} = {str(value)[:20]!r}"

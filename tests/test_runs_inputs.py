@@ -1,0 +1,130 @@
+"""A run, and a sweep, go on from the files that they began with, or not at all."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import bert_reference
+import pytest
+
+from meanfield import runs
+from meanfield.errors import InputFileError
+from meanfield.runs import SweepStore
+from meanfield.spec import parse, parse_axes
+from meanfield.storage import RunStore
+from meanfield.storage._record import read_record, write_record
+from tests.conftest import Finished
+
+TIMES = {"t": 0.6, "frames": 8, "segment": 2}
+Run = Callable[..., Finished]
+
+
+def interrupted(values: dict, path: Path, plugins: tuple[Path, ...] = ()) -> None:
+    def report(_: object) -> None:
+        raise KeyboardInterrupt
+
+    spec = parse({**TIMES, **values})
+    with pytest.raises(KeyboardInterrupt):
+        runs.execute(spec, out=path, report=report, plugins=plugins)
+
+
+@pytest.fixture
+def plugin(tmp_path: Path) -> Path:
+    (tmp_path / "mine.py").write_text("ONE = 1\n")
+    return tmp_path / "mine.py"
+
+
+def test_another_plugin_is_refused_by_name(tmp_path: Path, plugin: Path) -> None:
+    path, moved = tmp_path / "run", tmp_path / "moved.py"
+    interrupted({"measure": "gaussian", "A": -1.0}, path, (plugin,))
+    with pytest.raises(InputFileError, match=r"with the plugin `mine.py`"):
+        runs.resume(path)
+    (tmp_path / "other.py").write_text("TWO = 2\n")
+    with pytest.raises(InputFileError, match=r"without the plugin `other.py`"):
+        runs.resume(path, plugins=[plugin, tmp_path / "other.py"])
+    shutil.copy(plugin, moved)
+    plugin.write_text("ONE = 2\n")
+    with pytest.raises(InputFileError, match=r"`mine.py` is not what it was"):
+        runs.resume(path, plugins=[plugin])
+    assert runs.resume(path, plugins=[moved]).outcome.name == "finished"
+
+
+def test_the_command_refuses_a_changed_plugin(cli: Run, plugin: Path) -> None:
+    options = ("--measure", "gaussian", "--A=-1", "--t", "0.1", "--frames", "3")
+    assert cli("simulate", *options, "--out", "run", "--plugin", plugin).code == 0
+    record = read_record(Path("run"))
+    fields = {name: getattr(record, name) for name in record.__dataclass_fields__}
+    write_record(Path("run"), type(record)(**{**fields, "ending": None}))
+    done = cli("resume", "run")
+    assert done.code == 3
+    assert "give it again by `--plugin`" in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_changed_weights_of_a_model_are_refused(tmp_path: Path) -> None:
+    model = bert_reference.write(tmp_path / "tiny")
+    text = next(w for w in bert_reference.WORDS if w.isalpha())
+    values = {"model": str(model), "text": text, "t": 1.0, "frames": 3, "segment": 1}
+    interrupted(values, tmp_path / "run")
+    (model / "tokenizer.json").unlink()  # its work is done
+    weights = model / "model.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-3] ^= 1
+    weights.write_bytes(content)
+    with pytest.raises(InputFileError, match=r"`model.safetensors of .*tiny` is not"):
+        runs.resume(tmp_path / "run")
+    content[-3] ^= 1
+    weights.write_bytes(content)
+    assert runs.resume(tmp_path / "run").outcome.name == "finished"
+
+
+def test_a_run_without_frames_needs_its_file_of_tokens(tmp_path: Path) -> None:
+    tokens, path = tmp_path / "x.csv", tmp_path / "run"
+    tokens.write_text("0.5,1.0\n" * 3 + "-0.3,0.2\n" * 6)
+    interrupted({"init": f"@{tokens}", "A": -1.0}, path)
+    record = read_record(path)
+    fields = {name: getattr(record, name) for name in record.__dataclass_fields__}
+    empty = {"segments": (), "variables": {}, "ending": None}
+    write_record(path, type(record)(**{**fields, **empty}))
+    assert RunStore.open(path).frames == 0
+    tokens.write_text(tokens.read_text().replace("0.5", "0.6"))
+    with pytest.raises(InputFileError, match=r"x.csv` is not what it was"):
+        runs.resume(path)
+
+
+def test_a_run_that_stored_no_digests_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    interrupted({"measure": "gaussian", "A": -1.0}, path)
+    record = read_record(path)
+    del record.attrs["inputs"]
+    write_record(path, record)
+    assert runs.resume(path).outcome.name == "finished"
+
+
+def test_a_sweep_is_joined_with_the_files_it_began_with(
+    tmp_path: Path, plugin: Path
+) -> None:
+    tokens, path = tmp_path / "x.csv", tmp_path / "sweep"
+    tokens.write_text("0.5\n0.7\n-0.3\n")
+    spec = parse({"init": f"@{tokens}", "t": 0.1, "A": -1.0})
+    runs.begin_sweep(spec, parse_axes("A=-1|-2"), out=path, plugins=[plugin])
+    tokens.write_text("0.5\n0.7\n-0.4\n")
+    with pytest.raises(InputFileError, match=r"x.csv` is not what it was"):
+        runs.join_sweep(path, plugins=[plugin])
+    tokens.write_text("0.5\n0.7\n-0.3\n")
+    with pytest.raises(InputFileError, match=r"with the plugin `mine.py`"):
+        runs.join_sweep(path)
+    assert not (path / "table.csv").exists()
+    assert SweepStore.open(path).tasks.done() == set()
+
+
+def test_attention_is_drawn_with_the_plugin_of_the_run(
+    tmp_path: Path, plugin: Path
+) -> None:
+    runs.execute(parse({**TIMES, "n": 4}), out=tmp_path / "run", plugins=[plugin])
+    data = runs.dataset(tmp_path / "run")
+    with pytest.raises(InputFileError, match=r"with the plugin `mine.py`"):
+        runs.with_attention(tmp_path / "run", data, None)
+    (tmp_path / "panel.py").write_text("THREE = 3\n")
+    both = [plugin, tmp_path / "panel.py"]
+    assert "attention" in runs.with_attention(tmp_path / "run", data, None, both)

@@ -1,0 +1,146 @@
+"""Drafts of killed writers go with the next; a store that is removed is missed."""
+
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from storage_run import (
+    FINISHED,
+    initial_frame,
+    new_store,
+    segment_after,
+    writer,
+)
+
+from meanfield.errors import StoreError
+from meanfield.storage import RunStore, create_tasks, replace_file
+from meanfield.storage import _locks as locks
+from meanfield.storage._drafts import clear_drafts, draft_folder
+from meanfield.storage._locks import Lock
+
+NAME = ".run.draft-0123abcd"
+
+
+def drafts(folder: Path) -> list[Path]:
+    return list(folder.rglob(".*.draft-*"))
+
+
+def test_the_draft_of_a_killed_creation_goes_with_the_next(tmp_path: Path) -> None:
+    killed_at_its_end = (
+        "replace = os.replace",
+        "os.replace = lambda old, new, **_: os.kill(os.getpid(), signal.SIGKILL) "
+        "if Path(new).name == 'run' else replace(old, new)",
+    )
+    with writer(tmp_path / "run", *killed_at_its_end) as process:
+        process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGKILL
+    assert drafts(tmp_path)
+    new_store(tmp_path / "other")
+    assert drafts(tmp_path) == []
+
+
+def test_the_draft_of_a_live_writer_stays(tmp_path: Path) -> None:
+    draft, lock = draft_folder(tmp_path / "run")
+    clear_drafts(tmp_path)
+    assert draft.exists()
+    lock.release()
+    clear_drafts(tmp_path)
+    assert not draft.exists()
+
+    def write(stream: object) -> None:
+        replace_file(tmp_path / "b", lambda other: other.write(b"b"))
+        assert len(drafts(tmp_path)) == 1
+
+    replace_file(tmp_path / "a", write)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "b"]
+
+
+@pytest.mark.parametrize("content", ["notes.txt", "nothing", "link"])
+def test_what_is_no_draft_of_ours_stays(tmp_path: Path, content: str) -> None:
+    """However old; what is empty may be a writer's that has just begun."""
+    place, home = tmp_path / "here" / NAME, tmp_path / "home"
+    place.parent.mkdir()
+    home.mkdir()
+    (home / ".lock").touch()
+    if content == "link":
+        place.symlink_to(home)
+    else:
+        place.mkdir()
+    if content == "notes.txt":
+        (place / content).touch()
+        (place / ".lock").touch()
+        os.utime(place, (0, 0))
+    clear_drafts(place.parent)
+    assert place.exists()
+    assert (home / ".lock").exists()
+
+
+def test_an_old_folder_without_a_lock_goes(tmp_path: Path) -> None:
+    """Versions before locks wrote such, and were killed too."""
+    (tmp_path / NAME / "data").mkdir(parents=True)
+    os.utime(tmp_path / NAME, (0, 0))
+    create_tasks(tmp_path / "sweep", {"schema": 2}, "sweep.json", 3)
+    assert drafts(tmp_path) == []
+    assert not (tmp_path / "sweep" / ".lock").exists()
+
+
+REMOVALS: dict[str, Callable[[Path], object]] = {
+    "the store": shutil.rmtree,
+    "moved": lambda run: run.rename(run.with_name("elsewhere")),
+    "its lock": lambda run: (run / ".lock").unlink(),
+    "its record": lambda run: (run / "commit.json").unlink(),
+    "its segments": lambda run: shutil.rmtree(run / "data" / "segments"),
+    "a segment": lambda run: shutil.rmtree(run / "data" / "segments" / "00000"),
+    "an array": lambda run: shutil.rmtree(run / "data" / "segments" / "00000" / "x"),
+    "its fixed arrays": lambda run: shutil.rmtree(run / "data" / "static"),
+}
+
+
+@pytest.mark.parametrize("remove", REMOVALS.values(), ids=REMOVALS.keys())
+def test_what_is_removed_under_a_writer_is_missed(
+    tmp_path: Path, remove: Callable[[Path], object]
+) -> None:
+    store = new_store(tmp_path / "run")
+    store.append(segment_after(initial_frame()), {})
+    last = store.last_frame()
+    remove(tmp_path / "run")
+    with pytest.raises(StoreError, match=r"removed or moved|no `commit.json`"):
+        store.append(segment_after(last), {}, FINISHED)
+
+
+def test_another_store_in_its_place_is_no_place_to_write(tmp_path: Path) -> None:
+    store = new_store(tmp_path / "run")
+    shutil.rmtree(tmp_path / "run")
+    other = new_store(tmp_path / "run")
+    with pytest.raises(StoreError, match="removed or moved"):
+        store.append(segment_after(initial_frame()), {})
+    other.append(segment_after(initial_frame()), {})
+    RunStore.open(tmp_path / "run").check()
+
+
+@pytest.mark.parametrize("struck", ["fcntl.flock", "weakref.finalize"])
+def test_an_interrupted_lock_can_be_released_and_taken_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, struck: str
+) -> None:
+    module, name = struck.split(".")
+    home = getattr(locks, module)
+    real = getattr(home, name)
+
+    def interrupted(*arguments: object) -> None:
+        real(*arguments)
+        raise KeyboardInterrupt
+
+    lock = Lock(tmp_path / ".lock")
+    with monkeypatch.context() as patch:
+        patch.setattr(home, name, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            lock.acquire()
+    lock.acquire()
+    with pytest.raises(StoreError, match="another process"):
+        Lock(tmp_path / ".lock").acquire()
+    lock.release()
+    lock.release()
+    Lock(tmp_path / ".lock").acquire()
