@@ -12,7 +12,7 @@ from meanfield.storage import RESUMABLE, Ending, RunStore
 
 from ._endings import Outcome, common
 from ._measures import Arrays, dims_of, largest_eigenvalue
-from ._plan import plan, refuse_full_disk
+from ._plan import plan, refuse_full_disk, size_of
 from ._precision import dtype_of
 from ._provenance import provenance
 from ._run import Run, continued, start
@@ -113,7 +113,8 @@ def resume(path: Path, *, report: Report | None = None) -> Result:
 
 def _create(run: Run, out: Path) -> RunStore:
     measure = run.members[0].measure
-    refuse_full_disk(plan(run.spec, measure, len(run.ts), len(run.members)), out)
+    size = size_of(measure)
+    refuse_full_disk(plan(run.spec, size, len(run.ts), len(run.members)), out)
     attrs = {
         "kind": run.spec.measure,
         "spec": run.spec.as_json(),
