@@ -11,7 +11,13 @@ from ._output import note, print_json, print_pairs
 
 
 def show(
-    name: str, /, *, json: bool = False, toml: bool = False, check: bool = False
+    name: str,
+    /,
+    *,
+    json: bool = False,
+    toml: bool = False,
+    check: bool = False,
+    plugin: list[Path] | None = None,
 ) -> None:
     """Show a run, or anything that can be named.
 
@@ -24,12 +30,18 @@ def show(
             these as `meanings`.
         toml: print only the keys of a run, as a file for `simulate`.
         check: verify every byte of a run against its digests, and say so.
+        plugin: a Python file that registers more; may be repeated.
     """
     if Path(name).exists():
         _show_run(Path(name), in_json=json, in_toml=toml, check=check)
         return
     if toml or check:
         raise InputFileError(f"There is no run at `{name}`.")
+    if plugin:
+        from ._session import load_plugins, open_session
+
+        open_session()
+        load_plugins(plugin)
     found = meanings(name)
     if not found:
         raise UnknownNameError(

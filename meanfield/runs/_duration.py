@@ -34,7 +34,7 @@ TOGETHER = 100  # members of a family that share it, stepping side by side
 ADAPTED = 30.0  # steps to a relative error of 1e-6 that a flow typically takes
 BEGINNING = 4  # steps of a segment, at least: each begins with short ones
 LAYER = 10  # steps of a layer
-CELLWISE = 1.0  # steps of a grid for a unit of time and a cell along its axis
+CELLWISE = 0.2  # steps of a grid for a unit of time and a cell along its axis
 
 
 class Duration(NamedTuple):
@@ -119,7 +119,7 @@ def _typical(spec: RunSpec, size: Size, times: tuple[float, ...]) -> int:
     segments = -(-(len(times) - 1) // spec.segment)
     span = times[-1] - times[0]
     if size.cells:
-        return math.ceil(CELLWISE * span * _along(size)) + BEGINNING * segments
+        return max(math.ceil(CELLWISE * span * _along(size)), len(times) - 1)
     order = 8 if spec.solver == "dopri8" else 5
     rtol = spec.rtol or float(10 ** (-9.4 if spec.precision == "double" else -4.1))
     adapted = math.ceil(ADAPTED * (1e-6 / rtol) ** (1 / order))

@@ -58,7 +58,7 @@ def foreseen(spec: RunSpec) -> Foresight:
     spec = admitted(spec)
     small = _small(spec)
     found = members(small)
-    refuse_equal_draws(small, found)
+    refuse_equal_draws(spec, found)
     rehearse(small, [Member(m.dynamics, _sketched(m.measure)) for m in found[:1]])
     size, count = _size(spec, found[0].measure), _count(spec)
     ts = tuple(map(float, times(spec)))
