@@ -48,8 +48,8 @@ def test_a_dry_run_answers_in_two_seconds_with_memory_and_time(
     assert min(told["memory"], told["disk"]) > 0
     estimate = told["time"]
     assert estimate["seconds"] > 0
-    whole = estimate["step"] * estimate["steps"] * estimate["members"]
-    assert estimate["seconds"] == pytest.approx(whole)
+    stepping = estimate["step"] * estimate["steps"] * estimate["members"]
+    assert estimate["seconds"] == pytest.approx(stepping + estimate["between"])
     assert not estimate["known"]  # of adaptive steps
 
 

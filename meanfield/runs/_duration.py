@@ -34,11 +34,12 @@ TOGETHER = 100  # members of a family that share it, stepping side by side
 ADAPTED = 30.0  # steps to a relative error of 1e-6 that a flow typically takes
 BEGINNING = 4  # steps of a segment, at least: each begins with short ones
 LAYER = 10  # steps of a layer
-CELLWISE = 0.2  # steps of a grid for a unit of time and a cell along its axis
+COMMIT = 0.02  # seconds of a segment besides its steps
+CELLWISE = 0.5  # steps of a grid for a unit of time and a cell along its axis
 
 
 class Duration(NamedTuple):
-    """An estimate, as a rule right to a factor of four; see `duration`.
+    """An estimate, right to a factor of about four where it was compared.
 
     Attributes:
         velocity: seconds of one velocity of one member.
@@ -46,6 +47,7 @@ class Duration(NamedTuple):
         steps: of a member; those that are fixed, or else a typical number.
         known: whether the number of steps is known beforehand.
         members: flows, one after the other.
+        between: seconds between the steps, where segments begin and end.
     """
 
     velocity: float
@@ -53,6 +55,7 @@ class Duration(NamedTuple):
     steps: int
     known: bool
     members: int
+    between: float
 
     @property
     def step(self) -> float:
@@ -62,7 +65,7 @@ class Duration(NamedTuple):
     @property
     def seconds(self) -> float:
         """Seconds of computing in all, compilation left out."""
-        return self.step * self.steps * self.members
+        return self.step * self.steps * self.members + self.between
 
 
 def duration(
@@ -88,7 +91,9 @@ def duration(
     steps = _fixed(spec, times) if spec.dt else _typical(spec, size, times)
     overhead = OVERHEAD / (1 if spec.starts is None else TOGETHER)
     velocity = overhead + _work(spec, size) / (os.cpu_count() or 1)
-    return Duration(velocity, stages, steps, spec.dt is not None, members)
+    apart = members if spec.starts is None else 1
+    between = COMMIT * apart * _segments(spec, times)
+    return Duration(velocity, stages, steps, spec.dt is not None, members, between)
 
 
 def in_words(time: Duration) -> str:
@@ -115,8 +120,11 @@ def _fixed(spec: RunSpec, times: tuple[float, ...]) -> int:
     return max(1, round((times[-1] - times[0]) / spec.dt))
 
 
+def _segments(spec: RunSpec, times: tuple[float, ...]) -> int:
+    return -(-(len(times) - 1) // spec.segment)
+
+
 def _typical(spec: RunSpec, size: Size, times: tuple[float, ...]) -> int:
-    segments = -(-(len(times) - 1) // spec.segment)
     span = times[-1] - times[0]
     if size.cells:
         return max(math.ceil(CELLWISE * span * _along(size)), len(times) - 1)
@@ -125,7 +133,7 @@ def _typical(spec: RunSpec, size: Size, times: tuple[float, ...]) -> int:
     adapted = math.ceil(ADAPTED * (1e-6 / rtol) ** (1 / order))
     layers = len(spec.layers) or (math.ceil(span) if spec.model else 0)
     landed = len(times) - 1 if spec.solver == "dopri8" or spec.noise else 0
-    return max(adapted, BEGINNING * segments, LAYER * layers, landed)
+    return max(adapted, BEGINNING * _segments(spec, times), LAYER * layers, landed)
 
 
 def _work(spec: RunSpec, size: Size) -> float:
