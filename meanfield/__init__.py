@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     )
     from .measures import Blocked, Dense, Gaussian, Grid, Points
     from .measures.sampling import clouds, gauss_hermite
+    from .runs import open  # noqa: A004 (as in `xarray`: `meanfield.open(path)`)
     from .tokens import Tokens
 
 __version__ = "0.1.0"
@@ -51,6 +52,7 @@ _HOMES = {
     "Points": "measures",
     "clouds": "measures.sampling",
     "gauss_hermite": "measures.sampling",
+    "open": "runs",
     "Tokens": "tokens",
 }
 
@@ -79,6 +81,7 @@ __all__ = [
     "fixed",
     "flow",
     "gauss_hermite",
+    "open",
 ]
 
 

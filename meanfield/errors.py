@@ -25,6 +25,14 @@ class UnknownNameError(MeanfieldError, KeyError):
         return str(self.args[0]) if self.args else ""
 
 
+class FrameIndexError(MeanfieldError, IndexError):
+    """The number of a frame that a trajectory does not have."""
+
+
+class WrongKindError(MeanfieldError, TypeError):
+    """A value of a kind that means nothing where it was given: 0.5 for a frame."""
+
+
 class PrecisionError(MeanfieldError, TypeError):
     """Double precision was given while JAX is set to round to single."""
 

@@ -86,6 +86,6 @@ def test_a_large_table_says_its_size_beforehand(
     assert cli("export", "run", "run.csv").err == "wrote run.csv\n"
     assert expected == pytest.approx((tmp_path / "run.csv").stat().st_size, rel=0.1)
     monkeypatch.setattr("meanfield.cli.export.LARGE", expected - 1)
-    first, last = cli("export", "run", "run.csv").err.splitlines()
+    first, last = cli("export", "run", "run.csv", "--force").err.splitlines()
     assert first.startswith(f"`run.csv` will hold about {runs.readable(expected)}")
     assert last == "wrote run.csv"

@@ -15,46 +15,27 @@ from cyclopts import App, CycloptsError, Parameter
 from meanfield.errors import MeanfieldError
 
 from ._console import RunProgress as RunProgress
+from ._help import Help
 from ._session import open_session as open_session
 from ._signals import SAID, leave, watched
 from ._usage import usage
 
-SIMULATE = """\
-Integrate a token flow: tokens, Gaussians or densities under attention.
-
-Keys come from a preset, a TOML file and options of the same names; the later win.
-A MATRIX is a number c (for c I), a list of rows such as [[1,0],[0,2]], @FILE.npy,
-@FILE.csv, or the law normal:SCALE, drawn from the seed."""
+# Each docstring is the help of its command; its module is imported when it is needed.
 COMMANDS = {
-    "simulate": ("simulate:simulate", SIMULATE),
-    "compare": (
-        "compare:compare",
-        "Run a spec as tokens, Gaussian and density, and say when and why they part.",
-    ),
-    "resume": ("resume:resume", "Go on with an interrupted run."),
-    "sweep": (
-        "sweep:sweep",
-        "Integrate a flow for every combination of values: a phase diagram.",
-    ),
-    "plot": ("plot:plot", "Draw a panel of a run, as PDF and PNG."),
-    "animate": ("plot:animate", "Make a GIF of a run."),
-    "export": ("export:export", "Write the frames of a run as .npz or .csv."),
-    "reproduce": (
-        "reproduce:reproduce",
-        "Rebuild figures of the literature; `reproduce list` lists them.",
-    ),
-    "verify": (
-        "verify:verify",
-        "Measure the statements of the papers, each with a control that must fail.",
-    ),
-    "bench": (
-        "bench:bench",
-        "Measure time, memory and error against what one would use instead.",
-    ),
-    "models": ("models:app", "Real transformers as input: list them, inspect one."),
-    "list": ("catalog:list_", "List what can be named."),
-    "show": ("show:show", "Show a run, or anything that can be named."),
-    "info": ("catalog:info", "Show versions, device and cache."),
+    "simulate": "simulate:simulate",
+    "compare": "compare:compare",
+    "resume": "resume:resume",
+    "sweep": "sweep:sweep",
+    "plot": "plot:plot",
+    "animate": "plot:animate",
+    "export": "export:export",
+    "reproduce": "reproduce:reproduce",
+    "verify": "verify:verify",
+    "bench": "bench:bench",
+    "models": "models:app",
+    "list": "catalog:list_",
+    "show": "show:show",
+    "info": "catalog:info",
 }
 EPILOGUE = """\
 Try `meanfield simulate --preset collapse --out first.zarr`, then
@@ -65,13 +46,14 @@ app = App(
     help="Token flows under attention: particles, Gaussians, real transformers.",
     help_epilogue=EPILOGUE,
     help_format="plaintext",
+    help_formatter=Help(),
     version=lambda: metadata.version("meanfield-attention"),
     default_parameter=Parameter(negative=()),
     result_action="return_value",
     suppress_keyboard_interrupt=False,
 )
-for _name, (_target, _help) in COMMANDS.items():
-    app.command(f"meanfield.cli.{_target}", name=_name, help=_help)
+for _name, _target in COMMANDS.items():
+    app.command(f"meanfield.cli.{_target}", name=_name)
 
 
 # Objects between two collections: tracing makes many, and next to no garbage.
@@ -105,6 +87,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _run(tokens: list[str], *, debug: bool) -> int:
+    if not tokens or tokens[0] in app.help_flags:
+        for name in COMMANDS:
+            app[name]  # imported, so that the overview has its first line
     try:
         app(tokens, exit_on_error=False, print_error=False)
         sys.stdout.flush()

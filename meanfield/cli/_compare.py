@@ -17,6 +17,7 @@ from meanfield.storage import replace_file
 
 from ._console import RunProgress
 from ._output import finite, note, number, print_json, print_rows
+from ._report import ASSUMED
 
 SHOWN = 6  # times of each pair in the table
 
@@ -38,6 +39,8 @@ def conclude(
     if in_json:
         print_json({"out": None if out is None else str(out), **found.as_json()})
     else:
+        if spec.assumes_identity:
+            note(f"scores: {ASSUMED}")
         _print(found)
     for file in files:
         note(f"wrote {file}")

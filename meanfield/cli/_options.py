@@ -121,7 +121,7 @@ def _value(name: str, text: str) -> Any:
 def _parameter(name: str) -> inspect.Parameter:
     field = RunSpec.model_fields[name]
     described = field.description or ""
-    if field.default not in (None, (), False):
+    if field.default not in (None, ()) and field.default is not False:
         described += f" [default: {field.default}]"
     group = next((g for g, names in GROUPS.items() if name in names), "Numerics")
     annotation = Annotated[

@@ -72,7 +72,8 @@ def plain(value: object) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{key} = {plain(item)}" for key, item in value.items())
     if isinstance(value, list | tuple):
-        return ", ".join(plain(item) for item in value)
+        nested = any(isinstance(item, list | tuple) for item in value)
+        return str(value) if nested else ", ".join(plain(item) for item in value)
     return "–" if value is None else str(value)
 
 

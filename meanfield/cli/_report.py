@@ -19,6 +19,7 @@ APPROXIMATION = (
     "the flow is projected on Gaussians at every instant; where it is not affine, mean "
     "and covariance part from the tokens' like t²"
 )
+ASSUMED = "A = I, by default: `--A`, or `--Q` and `--K`, give others"
 
 
 class Timing(NamedTuple):
@@ -40,6 +41,7 @@ def as_json(result: Result, timing: Timing) -> dict[str, Any]:
         "projected": spec.projected,
         "approximation": APPROXIMATION if spec.projected else None,
         "attention": spec.attention,
+        "assumed": {"A": 1.0} if spec.assumes_identity else {},
         "n": first.tokens.n if isinstance(first, Points) else None,
         "d": mean.size,
         "dtype": str(mean.dtype),
@@ -99,6 +101,7 @@ def print_report(result: Result, timing: Timing) -> None:
     pairs = {
         "run": report["run"] or "not stored (use --out)",
         "what": _what(result.spec, report),
+        "scores": ASSUMED,
         "approximation": report["approximation"] or "",
         "ending": f"{report['ending']} at t = {number(outcome.time)}: {why}",
         "t_star": f"{number(outcome.t_star, 10)} ± {number(outcome.t_star_error, 2)}",
@@ -118,6 +121,7 @@ def print_report(result: Result, timing: Timing) -> None:
     idle = {
         "t_star": math.isnan(outcome.t_star),
         "approximation": not result.spec.projected,
+        "scores": not result.spec.assumes_identity,
         "residual": report["residual"] == 0,
         "sums": report["reduction"] == "none",
         "endings": "endings" not in report,

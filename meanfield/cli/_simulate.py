@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import jax
 
@@ -36,20 +37,28 @@ def go_on(path: Path, plugins: Sequence[Path], *, in_json: bool) -> None:
 
 
 def dry(spec: RunSpec, out: Path | None, *, in_json: bool) -> None:
-    """Prints what a run would take."""
-    run = runs.start(spec)
-    members = run.members
-    plan = runs.plan(run.spec, members[0].measure, len(run.ts), len(members))
+    """Prints what a run would take, its time as an estimate."""
+    plan, estimate, exact = runs.foreseen(spec)
     if out is not None:
         runs.refuse_full_disk(plan, out)
     values = plan.as_json()
     if in_json:
-        print_json(values)
+        print_json({**values, "time": _timed(estimate), "exact": _timed(exact)})
         return
     sizes = {key: runs.readable(values[key]) for key in ("memory", "disk")}
     counts = {key: values[key] for key in ("n", "cells") if values[key]}
     shown = {key: value for key, value in values.items() if key not in ("n", "cells")}
-    print_pairs({**shown, **sizes, **counts})
+    words = {"time": runs.in_words(estimate)}
+    if exact is not None:
+        words["without nodes"] = runs.in_words(exact)
+    print_pairs({**shown, **sizes, **counts, **words})
+
+
+def _timed(estimate: runs.Duration | None) -> dict[str, Any] | None:
+    if estimate is None:
+        return None
+    derived = {"seconds": estimate.seconds, "step": estimate.step}
+    return {**derived, **estimate._asdict()}
 
 
 def _conclude(what: str, job: Job, path: Path | None, in_json: bool) -> None:

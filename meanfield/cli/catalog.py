@@ -31,7 +31,7 @@ def list_(
     """List what can be named: attentions, clouds, masks, models, and more.
 
     Args:
-        kind: one of the kinds; without it, the kinds.
+        kind: what to list, such as attentions; without it, all that can be listed.
         json: print JSON on stdout.
         plugin: a Python file that registers more; may be repeated.
     """

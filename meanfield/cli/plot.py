@@ -73,6 +73,7 @@ def animate(
     *,
     out: Path | None = None,
     fps: int = 20,
+    member: int | None = None,
     tokens: Path | None = None,
 ) -> None:
     """Make a GIF of a run.
@@ -81,6 +82,7 @@ def animate(
         run: the folder of the run.
         out: file to write; by default RUN.gif beside the run.
         fps: frames of the run shown in a second.
+        member: which of several draws or starts to show, from 0.
         tokens: a run of tokens, to draw over a density.
     """
     from meanfield import runs
@@ -89,9 +91,28 @@ def animate(
     from ._console import FrameProgress
 
     target = out or run.parent / f"{_stem(run)}.gif"
-    data = _carrying(runs.dataset(run), tokens)
+    data = _carrying(_one_of(runs.dataset(run), member), tokens)
     write(data, target, fps=fps, progress=FrameProgress("drawing"))
     note(f"wrote {target}")
+
+
+def _one_of(data: "xarray.Dataset", member: int | None) -> "xarray.Dataset":
+    """The run itself, or one of its members.
+
+    Raises:
+        InvalidInputError: if it has several and none is chosen, or not so many.
+    """
+    count = data.sizes.get("run")
+    if count is None and member is None:
+        return data
+    if count is None:
+        raise InvalidInputError("`--member` is for several draws or starts.")
+    if member is None or not 0 <= member < count:
+        raise InvalidInputError(
+            f"An animation shows one run and this holds {count}: choose one by "
+            f"`--member`, from 0 to {count - 1}."
+        )
+    return data.isel(run=member)
 
 
 def _carrying(data: "xarray.Dataset", tokens: Path | None) -> "xarray.Dataset":

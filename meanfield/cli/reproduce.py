@@ -24,7 +24,7 @@ def reproduce(
     """Rebuild figures of the literature: NAME.pdf, .png, and .json with the numbers.
 
     Args:
-        *names: names of figures, `all`, or `list`.
+        names: names of figures, `all` of them, or `list`, which says what there is.
         size: `paper` as published; `quick` the same with less of everything.
         reading: `text`, what the paper says, solved to tolerance; `code`, the procedure
             published with it, written as NAME-code. Without it, each figure's first.

@@ -4,52 +4,55 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from meanfield._registry import suggestion
 from meanfield.errors import InputFileError, InvalidInputError, UnknownNameError
 
-from ._output import print_json, print_pairs
-from .catalog import rows
-
-# Those that need no JAX come first.
-KINDS = (
-    "presets",
-    "models",
-    "panels",
-    "attentions",
-    "clouds",
-    "families",
-    "masks",
-    "solvers",
-)
+from ._naming import meanings, nearest
+from ._output import note, print_json, print_pairs
 
 
 def show(
-    name: str, /, *, json: bool = False, toml: bool = False, check: bool = False
+    name: str,
+    /,
+    *,
+    json: bool = False,
+    toml: bool = False,
+    check: bool = False,
+    plugin: list[Path] | None = None,
 ) -> None:
     """Show a run, or anything that can be named.
 
+    What has a name in several lists, such as `moons`, is shown from all of them.
+
     Args:
-        name: the folder of a run, or the name of an attention, cloud, preset, ….
-        json: print one JSON object on stdout.
+        name: the folder of a run, or the name of an attention, cloud, preset,
+            statement, ….
+        json: print one JSON object on stdout; of a name with several meanings, with
+            these as `meanings`.
         toml: print only the keys of a run, as a file for `simulate`.
-        check: verify every byte of a run against its digests.
+        check: verify every byte of a run against its digests, and say so.
+        plugin: a Python file that registers more; may be repeated.
     """
     if Path(name).exists():
         _show_run(Path(name), in_json=json, in_toml=toml, check=check)
         return
     if toml or check:
         raise InputFileError(f"There is no run at `{name}`.")
-    names: list[str] = []
-    for kind in KINDS:
-        found = {row["name"]: row for row in rows(kind)}
-        if name in found:
-            one = kind.removesuffix("s") if kind != "families" else "family"
-            (print_json if json else print_pairs)({"kind": one, **found[name]})
-            return
-        names += found
-    near = suggestion(name, names)
-    hint = near if near.startswith("did") else "see `meanfield list`."
-    raise UnknownNameError(f"There is no run and nothing else called `{name}`; {hint}")
+    if plugin:
+        from ._session import load_plugins, open_session
+
+        open_session()
+        load_plugins(plugin)
+    found = meanings(name)
+    if not found:
+        raise UnknownNameError(
+            f"There is no run and nothing else called `{name}`; {nearest(name)}"
+        )
+    if json:
+        print_json(found[0] if len(found) == 1 else {"name": name, "meanings": found})
+        return
+    for place, meaning in enumerate(found):
+        sys.stdout.write("\n" if place else "")
+        print_pairs(meaning)
 
 
 def _show_run(path: Path, *, in_json: bool, in_toml: bool, check: bool) -> None:
@@ -59,15 +62,20 @@ def _show_run(path: Path, *, in_json: bool, in_toml: bool, check: bool) -> None:
     if in_json and in_toml:
         raise InvalidInputError("Give either `--json` or `--toml`.")
     store = RunStore.open(path)
+    passed = {}
     if check:
         store.check()
+        passed = {"check": f"passed: all {store.frames} frames are as written"}
     spec = parse(store.spec, where=f"the spec of `{path}`")
     if in_toml:
         sys.stdout.write(spec.toml())
+        if check:
+            note(f"check {passed['check']}")
     elif in_json:
-        print_json({**_about(store), "spec": store.spec})
+        print_json({**_about(store), **passed, "spec": store.spec})
     else:
-        print_pairs({k: v for k, v in _about(store).items() if v is not None})
+        about = {k: v for k, v in _about(store).items() if v is not None}
+        print_pairs({**about, **passed})
         sys.stdout.write(f"\n# keys\n{spec.toml()}")
 
 

@@ -51,7 +51,13 @@ def simulate(
     plugin: list[Path] | None = None,
     **options: str | bool | None,
 ) -> None:
-    """Integrate a token flow: particles, Gaussians or densities under attention.
+    """Integrate a token flow: tokens, Gaussians or densities under attention.
+
+    Keys come from a preset, a TOML file and options of the same names; the later win.
+    A MATRIX is a number c (for c I), a list of rows such as [[1,0],[0,2]], a file as
+    @FILE.npy or @FILE.csv, or the law normal:SCALE, drawn from the seed. Without `--A`,
+    or `--Q` and `--K`, the scores are those of A = I, under which softmax attention
+    with V = 1 blows up; the report says so.
 
     Args:
         file: a TOML file of keys.
@@ -59,7 +65,8 @@ def simulate(
         preset: a named set of keys; see `list presets`.
         start_from: a run to start from, at its end or at `--at`, with its keys.
         json: print one JSON object on stdout.
-        dry_run: print what the run would take, and refuse what cannot be.
+        dry_run: print what the run would take, memory and about how much time, and
+            refuse what cannot be.
         plugin: a Python file that registers your own attention; may be repeated.
         **options: the keys of the spec.
     """

@@ -33,7 +33,8 @@ def verify(
     every control fails and every printed error is found violated.
 
     Args:
-        *patterns: ids, parts of ids, papers, or names with * and ?; all without any.
+        patterns: ids, parts of ids, papers, or names with * and ?; all without any.
+            Or `explain` and one id.
         size: `quick`, the default, takes minutes; `full` has more of everything.
         seed: of every draw, 0 by default; the same seed gives the same numbers.
         jobs: processes at work.

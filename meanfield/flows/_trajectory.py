@@ -1,23 +1,29 @@
 """What a flow returns: frames, and how and when it ended."""
 
 import enum
+import operator
 from collections.abc import Callable
-from typing import Generic, TypeVar, cast
+from typing import Generic, SupportsIndex, TypeVar, cast
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
+from typing_extensions import override
 
-from meanfield.errors import SimulationFailed
+from meanfield._array import is_concrete
+from meanfield.errors import FrameIndexError, SimulationFailed, WrongKindError
 from meanfield.measures import AbstractMeasure
 
 M = TypeVar("M", bound=AbstractMeasure)
 
 
 class Status(enum.IntEnum):
-    """How a flow ended; see `failed` for those that are no result."""
+    """How a flow ended, a number that prints as its name: `blow-up`.
+
+    See `failed` for those that are no result.
+    """
 
     FINISHED = 0
     STEADY = 1
@@ -29,6 +35,14 @@ class Status(enum.IntEnum):
     COLLAPSE = 7
     ESCAPE = 8
     UNRESOLVED = 9
+
+    @override
+    def __str__(self) -> str:
+        return self.ending
+
+    @override
+    def __format__(self, format_spec: str) -> str:
+        return format(self.ending, format_spec)
 
     @property
     def ending(self) -> str:
@@ -110,10 +124,36 @@ class Trajectory(eqx.Module, Generic[M]):
         """The measure when the flow ended."""
         return cast(M, self.start.at(self.last))
 
-    def at(self, index: int) -> M:
-        """The measure of frame `index`."""
+    def at(self, index: SupportsIndex | Int[Array, ""]) -> M:
+        """The measure of frame `index`; negative ones count from the last: `at(-1)`.
+
+        A frame is asked for by its number, not by its time; see `ts`. An index traced
+        by `jit` cannot be checked, and stops at the first or the last frame.
+
+        Raises:
+            FrameIndexError: if there is no such frame.
+            WrongKindError: if `index` is not a whole number.
+        """
+        if is_concrete(index):
+            index = self._checked(index)
         frame = jax.tree.map(lambda leaf: leaf[index], self.coordinates)
         return cast(M, self.start.at(frame))
+
+    def _checked(self, index: object) -> int:
+        count = jax.tree.leaves(self.coordinates)[0].shape[0]
+        try:
+            number = operator.index(index)  # pyright: ignore[reportArgumentType]
+        except TypeError:
+            raise WrongKindError(
+                f"Frames are asked for by a whole number; got {index!r}. The times of "
+                "the frames are in `.ts`."
+            ) from None
+        if not -count <= number < count:
+            raise FrameIndexError(
+                f"There is no frame {number}: this trajectory has {count}, from 0 to "
+                f"{count - 1}, or from {-count} to -1 counted from the last."
+            )
+        return number
 
     def map(self, fn: Callable[[M], PyTree[Array]]) -> PyTree[Array]:
         """`fn` of every frame, stacked along the first axis."""

@@ -21,10 +21,22 @@ class Gaussian(AbstractMeasure):
     Attributes:
         mean: $\alpha$.
         factor: $Y$; its columns span the support.
+
+    Raises:
+        InvalidInputError: if `factor` has not one row for each entry of `mean`.
     """
 
     mean: Float[Array, " d"]
     factor: Float[Array, "d r"]
+
+    def __check_init__(self) -> None:
+        mean, factor = np.shape(self.mean), np.shape(self.factor)
+        if not mean or factor[:-1] != mean:  # stacked ones lead with the same axes
+            raise InvalidInputError(
+                "`Gaussian` takes a mean and a factor of its covariance, a row for "
+                f"each entry of the mean; got shapes {mean} and {factor}. A covariance "
+                "goes to `Gaussian.from_moments(mean, covariance)`."
+            )
 
     @classmethod
     def from_moments(cls, mean: Numbers, covariance: Numbers) -> "Gaussian":
@@ -39,7 +51,7 @@ class Gaussian(AbstractMeasure):
         """
         alpha = float_array("mean", mean)
         Sigma = float_array("covariance", covariance).astype(alpha.dtype)
-        if alpha.ndim != 1 or Sigma.shape != (alpha.shape[0],) * 2:
+        if alpha.ndim != 1 or not alpha.size or Sigma.shape != (alpha.shape[0],) * 2:
             raise InvalidInputError(
                 "`mean` must be a vector and `covariance` a square matrix of its size; "
                 f"got shapes {alpha.shape} and {Sigma.shape}."

@@ -63,7 +63,7 @@ class Grid(AbstractMeasure):
     stand still in $\xi$; the box moves as `box` says. Attention sees the density as
     weighted tokens at the middles of cells.
 
-    Build one by `Grid.from_density`, `Grid.from_function` or `Grid.gaussian`.
+    Build one by `Grid.from_density` or `Grid.from_function`.
 
     Attributes:
         state: what moves.

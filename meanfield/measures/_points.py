@@ -31,11 +31,35 @@ class Points(AbstractMeasure):
         tokens: the atoms.
         log_weights: $\log w_j$.
         reduction: how sums over the tokens are executed.
+
+    Raises:
+        InvalidInputError: if `tokens` are an array, or `log_weights` are not one number
+            below infinity for each of them.
     """
 
     tokens: Tokens
     log_weights: Float[Array, " n"]
     reduction: AbstractReduction = Blocked()
+
+    def __check_init__(self) -> None:
+        if not isinstance(self.tokens, Tokens):
+            raise InvalidInputError(
+                "`Points` takes `Tokens` and the logarithms of their weights; for an "
+                "array `x` write `Points.uniform(x)` or `Points.weighted(x, weights)`."
+            )
+        logs, x = self.log_weights, self.tokens.x
+        if np.shape(logs)[-1:] != np.shape(x)[-2:-1]:
+            raise InvalidInputError(
+                "`log_weights` must hold one number for each row of the tokens; got "
+                f"shapes {np.shape(logs)} and {np.shape(x)}."
+            )
+        if isinstance(logs, np.ndarray | jax.Array) and is_concrete(logs):
+            host = np.asarray(logs)
+            if np.any(np.isnan(host) | (host == np.inf)):
+                raise InvalidInputError(
+                    "`log_weights` must be numbers below infinity: they are logarithms "
+                    "of weights; for weights write `Points.weighted(x, weights)`."
+                )
 
     @classmethod
     def uniform(

@@ -140,8 +140,8 @@ def _layers(dataset: xr.Dataset) -> Iterator[tuple[str, xr.Dataset]]:
         sizes = ", ".join(f"{dim}: {dataset.sizes[dim]}" for dim in dims)
         raise InvalidInputError(
             f"A picture shows two axes, and a third of up to {_PANELS} values; this "
-            f"sweep has {len(dims)} ({sizes}): fix `{shortest}`, as by "
-            f"`dataset.isel({{'{shortest}': 0}})`."
+            f"sweep has {len(dims)} ({sizes}): sweep without `{shortest}`, or fix it, "
+            f"in Python by `meanfield.open(SWEEP).isel({{'{shortest}': 0}})`."
         )
     for index in range(dataset.sizes[shortest]):
         part = dataset.isel({shortest: index})

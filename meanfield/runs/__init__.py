@@ -12,11 +12,14 @@ if TYPE_CHECKING:
     from ._compare import sides
     from ._comparison import Comparison, compare
     from ._dataset import dataset, subject, title
+    from ._duration import Duration, in_words
     from ._endings import Outcome
     from ._execute import Progress, Result, execute, resume
+    from ._foresight import Foresight, foreseen
     from ._gaps import Gap
     from ._maps import with_attention
     from ._measures import moments_of
+    from ._opening import open  # noqa: A004
     from ._plan import Plan, physical_memory, plan, readable, refuse_full_disk
     from ._provenance import device, versions
     from ._run import Run, start
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Comparison",
+    "Duration",
+    "Foresight",
     "Gap",
     "Member",
     "Outcome",
@@ -40,10 +45,13 @@ __all__ = [
     "dataset",
     "device",
     "execute",
+    "foreseen",
+    "in_words",
     "is_sweep",
     "join_sweep",
     "member",
     "moments_of",
+    "open",
     "physical_memory",
     "plan",
     "readable",
@@ -62,6 +70,8 @@ __all__ = [
 
 _HOMES = {
     "Comparison": "._comparison",
+    "Duration": "._duration",
+    "Foresight": "._foresight",
     "Gap": "._gaps",
     "Member": "._build",
     "Outcome": "._endings",
@@ -77,10 +87,13 @@ _HOMES = {
     "dataset": "._dataset",
     "device": "._provenance",
     "execute": "._execute",
+    "foreseen": "._foresight",
+    "in_words": "._duration",
     "is_sweep": "._sweep_store",
     "join_sweep": "._sweep",
     "moments_of": "._measures",
     "member": "._build",
+    "open": "._opening",
     "physical_memory": "._plan",
     "plan": "._plan",
     "readable": "._plan",

@@ -15,7 +15,7 @@ from ._doubts import with_doubts
 from ._endings import Outcome, common
 from ._inputs import inputs, refuse_changed
 from ._measures import Arrays, dims_of, largest_eigenvalue
-from ._plan import plan, refuse_full_disk
+from ._plan import plan, refuse_full_disk, size_of
 from ._precision import dtype_of
 from ._provenance import provenance
 from ._run import Run, continued, start
@@ -144,7 +144,8 @@ def _reached(store: RunStore, spec: RunSpec) -> tuple[Run, float]:
 
 def _create(run: Run, out: Path, plugins: Sequence[Path]) -> RunStore:
     measure = run.members[0].measure
-    refuse_full_disk(plan(run.spec, measure, len(run.ts), len(run.members)), out)
+    size = size_of(measure)
+    refuse_full_disk(plan(run.spec, size, len(run.ts), len(run.members)), out)
     attrs = {
         "kind": run.spec.measure,
         "spec": run.spec.as_json(),

@@ -34,6 +34,6 @@ def refuse_equal_draws(spec: RunSpec, found: Sequence[Member]) -> None:
     first, second = ((each.dynamics, each.measure) for each in found[:2])
     if eqx.tree_equal(first, second):
         raise InvalidInputError(
-            f"All {len(found)} `draws` are the same density under the same attention: "
+            f"All {spec.draws} `draws` are the same density under the same attention: "
             "leave `draws` out, or draw something (`--A normal`, `--init mixture`)."
         )

@@ -5,8 +5,9 @@ import os
 import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import equinox as eqx
 import numpy as np
 
 from meanfield.errors import ResourceError
@@ -63,18 +64,36 @@ class Plan:
         return asdict(self)
 
 
-def plan(spec: RunSpec, measure: AbstractMeasure, frames: int, members: int) -> Plan:
-    """The plan of a run that moves `members` like `measure` through so many frames."""
-    item, d = dtype_of(spec).itemsize, dimension_of(measure)
-    n, cells, sums = 0, 0, SCORE_BUFFERS * d * d * item
-    state = 2 * d * d * item
-    if isinstance(measure, Points):
-        n, state = measure.tokens.n, measure.tokens.n * d * item
-        sums = _memory(measure.reduction, n, n, item)
-    elif isinstance(measure, Grid):
-        cells, state = measure.masses.size, measure.masses.size * item
-        faces = measure.dimension * cells
-        sums = _memory(measure.points().reduction, faces, cells, item)
+class Size(NamedTuple):
+    """How much of a measure there is.
+
+    Attributes:
+        n: tokens; 0 without any.
+        cells: of a grid, those of all layers; 0 without one.
+        d: the dimension of the space.
+        how: how sums over the tokens or cells are executed; `None` for a Gaussian.
+    """
+
+    n: int
+    cells: int
+    d: int
+    how: AbstractReduction | None
+
+
+def size_of(measure: AbstractMeasure) -> Size:
+    """The size of a measure, by the shapes of its arrays."""
+    n = measure.tokens.n if isinstance(measure, Points) else 0
+    cells = measure.masses.size if isinstance(measure, Grid) else 0
+    return Size(n, cells, dimension_of(measure), _reduction_of(measure))
+
+
+def plan(spec: RunSpec, size: Size, frames: int, members: int) -> Plan:
+    """The plan of a run that moves `members` of a size through so many frames."""
+    item, (n, cells, d, how) = dtype_of(spec).itemsize, size
+    sums, state = SCORE_BUFFERS * d * d * item, 2 * d * d * item
+    if how is not None:
+        state = (n * d or cells) * item
+        sums = _memory(how, n or d * cells, n or cells, item)
         sums += FACES * cells * item
     return Plan(
         measure=spec.measure,
@@ -83,7 +102,7 @@ def plan(spec: RunSpec, measure: AbstractMeasure, frames: int, members: int) -> 
         cells=cells,
         d=d,
         dtype=dtype_of(spec).name,
-        reduction=sums_of(measure),
+        reduction=named(how),
         frames=frames,
         segments=-(-(frames - 1) // spec.segment),
         members=members,
@@ -94,11 +113,18 @@ def plan(spec: RunSpec, measure: AbstractMeasure, frames: int, members: int) -> 
 
 def sums_of(measure: AbstractMeasure) -> str:
     """How sums over the tokens or cells of a measure are executed; `none` if not."""
-    if isinstance(measure, Points):
-        how = measure.reduction
-    elif isinstance(measure, Grid):
-        how = measure.points().reduction
-    else:
+    return named(_reduction_of(measure))
+
+
+def _reduction_of(measure: AbstractMeasure) -> AbstractReduction | None:
+    if isinstance(measure, Grid):  # by its shapes: the cells need not become tokens
+        return eqx.filter_eval_shape(Grid.points, measure).reduction
+    return measure.reduction if isinstance(measure, Points) else None
+
+
+def named(how: AbstractReduction | None) -> str:
+    """A way to execute sums, in a word or two."""
+    if how is None:
         return "none"
     if isinstance(how, Chebyshev) and how.counts is not None:
         return f"chebyshev, {' × '.join(map(str, how.counts))} nodes"

@@ -95,18 +95,7 @@ def start(spec: RunSpec) -> Run:
         NotClosedError: if a Gaussian meets an attention that does not keep it one.
         ResourceError: if it cannot fit into memory.
     """
-    spec = embedded(spec)
-    if spec.model is None:
-        makes_tokens = spec.source is None and not spec.init.startswith("@")
-        makes_tokens &= spec.measure == "points" or (
-            spec.measure == "gaussian" and spec.init != "gaussian"
-        )
-        d = dimension(spec)
-        refuse_too_large(spec, spec.n if makes_tokens else 0, d)
-        if spec.measure == "grid":
-            refuse_number(spec)
-            refuse_large_grid(spec, layers_of(spec) * math.prod(cells_of(spec, d)))
-    spec = in_full(spec)
+    spec = admitted(spec)
     found = members(spec)
     refuse_equal_draws(spec, found)
     static = static_of(found[0].measure)
@@ -122,6 +111,41 @@ def start(spec: RunSpec) -> Run:
         run.members[0] = Member(run.members[0].dynamics, first)
     check_observable(run.members[0], run.energies[0])
     return run
+
+
+def admitted(spec: RunSpec) -> RunSpec:
+    """A spec in full, its matrix files read; refused if it cannot fit.
+
+    Raises:
+        InvalidInputError: if keys do not fit together.
+        InputFileError: if a file that the spec names cannot be read.
+        ResourceError: if it cannot fit into memory.
+    """
+    spec = embedded(spec)
+    if spec.model is None:
+        makes_tokens = spec.source is None and not spec.init.startswith("@")
+        makes_tokens &= spec.measure == "points" or (
+            spec.measure == "gaussian" and spec.init != "gaussian"
+        )
+        d = dimension(spec)
+        refuse_too_large(spec, spec.n if makes_tokens else 0, d)
+        if spec.measure == "grid":
+            refuse_number(spec)
+            refuse_large_grid(spec, layers_of(spec) * math.prod(cells_of(spec, d)))
+    return in_full(spec)
+
+
+def rehearse(spec: RunSpec, found: Sequence[Member]) -> None:
+    """Refuses what a flow of the first of these members would, by its shapes alone.
+
+    Raises:
+        InvalidInputError: if keys do not fit together.
+        UnsupportedError: if parts do not work together, or have no such energy.
+        NotClosedError: if a Gaussian meets an attention that does not keep it one.
+    """
+    run = _run(spec, list(found[:1]), {})
+    _prepared(run)
+    check_observable(run.members[0], run.energies[0])
 
 
 def continued(

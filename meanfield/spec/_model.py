@@ -58,7 +58,7 @@ class AttentionSpec(Strict):
     )
     A: Annotated[
         _Numbers | None,
-        Field(description="score matrix (Q = A, K = I); or give Q and K"),
+        Field(description="score matrix (Q = A, K = I), or Q and K; if absent, I"),
     ] = None
     Q: Annotated[_Numbers | None, Field(description="query matrix, k × d")] = None
     K: Annotated[_Numbers | None, Field(description="key matrix, k × d")] = None
@@ -229,6 +229,17 @@ class RunSpec(AttentionSpec, GridSpec):
         """Whether some attention of it sees positions."""
         parts = (self, *self.layers, *self.terms)
         return any(part.mask is not None for part in parts)
+
+    @property
+    def assumes_identity(self) -> bool:
+        """Whether some scores are those of `A = I` because none are given."""
+        if self.model is not None:
+            return False
+        given = lambda part: part.A is not None or part.Q is not None
+        layers = not given(self) and (
+            not self.layers or not all(map(given, self.layers))
+        )
+        return layers or not all(map(given, self.terms))
 
     @property
     def is_family(self) -> bool:

@@ -21,6 +21,13 @@ _BROUGHT = {
     "dt": ("fixed steps", ("rtol", "spacing")),
 }
 
+# Keys whose values may be in a file, and the endings of its name.
+_ARRAYS = (".npy", ".csv")
+_FILES = {
+    **dict.fromkeys(("init", "A", "Q", "K", "V", "cov", "mean", "weights"), _ARRAYS),
+    "text": (".txt",),
+}
+
 NOT_ON_GRIDS = {
     "model": "has at most two dimensions, and the tokens of a model have hundreds",
     "dt": "steps as its fluxes allow, by a share `cfl` of the longest stable step",
@@ -50,6 +57,7 @@ def check_run(given: Mapping[str, Any]) -> None:
         ValueError: naming the keys, and what to do.
     """
     given = {key: value for key, value in given.items() if value not in (None, ())}
+    _check_files(given)
     for key, (what, others) in _BROUGHT.items():
         idle = [other for other in others if key in given and other in given]
         if idle:
@@ -62,6 +70,17 @@ def check_run(given: Mapping[str, Any]) -> None:
     _check_projected(given)
     _check_times(given)
     _check_layers(given)
+
+
+def _check_files(given: Mapping[str, Any]) -> None:
+    for key, endings in _FILES.items():
+        value = given.get(key)
+        if isinstance(value, str) and _looks_like_file(value, endings):
+            raise ValueError(f"`{key}` takes a file as `@{value}`; got `{value}`")
+
+
+def _looks_like_file(value: str, endings: tuple[str, ...]) -> bool:
+    return value.endswith(endings) and not value.startswith("@") and " " not in value
 
 
 def _check_together(given: Mapping[str, Any]) -> None:

@@ -1,0 +1,88 @@
+"""Help: all of what docstrings say, at any width; every argument is described."""
+
+import inspect
+import re
+from collections.abc import Callable
+from importlib import import_module
+
+import pytest
+from conftest import Finished
+
+from meanfield.cli import COMMANDS
+from meanfield.spec import RunSpec
+
+Command = Callable[..., Finished]
+
+FUNCTIONS = {name: target for name, target in COMMANDS.items() if name != "models"}
+FUNCTIONS |= {"models list": "models:list_", "models inspect": "models:inspect"}
+ENTRY = re.compile(r"^    \*{0,2}(\w+): ((?:.+\n?)(?:^     +.+\n?)*)", re.MULTILINE)
+
+
+def flat(text: str) -> str:
+    return " ".join(text.replace("│", " ").split())
+
+
+def described(target: str) -> tuple[list[str], dict[str, str]]:
+    """The paragraphs of a command's docstring, and what it says of each argument."""
+    module, _, name = target.partition(":")
+    function = getattr(import_module(f"meanfield.cli.{module}"), name)
+    body, _, arguments = (inspect.getdoc(function) or "").partition("Args:\n")
+    own = arguments.split("\n\n")[0]
+    entries = {name: flat(said) for name, said in ENTRY.findall(own)}
+    return [flat(part) for part in body.split("\n\n") if part.strip()], entries
+
+
+@pytest.mark.parametrize("width", ["80", "120"])
+@pytest.mark.parametrize("name", list(FUNCTIONS))
+def test_help_says_all_that_the_docstring_says(
+    cli: Command, monkeypatch: pytest.MonkeyPatch, name: str, width: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    done = cli(*name.split(), "--help")
+    shown = flat(done.out)
+    paragraphs, arguments = described(FUNCTIONS[name])
+    said = [*paragraphs, *(v for k, v in arguments.items() if k != "options")]
+    assert done.code == 0
+    assert said
+    assert [text for text in said if text not in shown] == []
+    assert "[default: False]" not in shown
+    assert max(map(len, done.out.splitlines())) <= int(width)
+
+
+def test_every_argument_of_every_command_is_described() -> None:
+    for target in FUNCTIONS.values():
+        module, _, name = target.partition(":")
+        function = getattr(import_module(f"meanfield.cli.{module}"), name)
+        given = set(inspect.signature(inspect.unwrap(function)).parameters)
+        assert given == set(described(target)[1]), target
+
+
+def test_help_describes_every_key(
+    cli: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = flat(cli("simulate", "--help").out)
+    fields = RunSpec.model_fields.items()
+    keys = {k: f for k, f in fields if k not in ("source", "layers", "terms")}
+    unsaid = [k for k, f in keys.items() if flat(f.description or "?") not in shown]
+    assert unsaid == []
+
+
+def test_text_is_wrapped_by_the_terminal_alone(
+    cli: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+    lines = [flat(line) for line in cli("plot", "--help").out.splitlines()]
+    paragraphs, arguments = described(FUNCTIONS["plot"])
+    said = [*paragraphs, *arguments.values()]
+    assert [text for text in said if not any(text in line for line in lines)] == []
+
+
+def test_the_overview_has_the_first_line_of_each_command(
+    cli: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    shown = flat(cli("--help").out)
+    firsts = {name: described(target)[0][0] for name, target in FUNCTIONS.items()}
+    absent = [n for n, said in firsts.items() if " " not in n and said not in shown]
+    assert absent == []

@@ -1,0 +1,129 @@
+"""Names: all that are listed can be shown, with all that they stand for."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import Finished
+
+from meanfield.attention import attentions
+from meanfield.cli.catalog import KINDS
+
+Command = Callable[..., Finished]
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_every_name_that_is_listed_is_shown(cli: Command, kind: str) -> None:
+    rows = json.loads(cli("list", kind, "--json").out)
+    assert rows
+    for row in rows:
+        done = cli("show", row["name"])
+        assert done.code == 0, done.err
+        for value in (row["name"], row.get("what", "")):
+            assert value in done.out
+        assert not {"$", "\\"} & set(done.out)
+
+
+def test_every_id_of_a_statement_finds_it(cli: Command) -> None:
+    rows = json.loads(cli("list", "statements", "--json").out)
+    other = [(name, row["id"]) for row in rows for name in row["aliases"]]
+    assert other
+    for name, own in other[::8]:
+        assert json.loads(cli("show", name, "--json").out)["name"] == own
+    shown = cli("show", "castin2025:prop-4.15").out
+    assert "verify explain castin2025:prop-4.15" in shown
+
+
+def test_a_name_in_two_registries_is_shown_from_both(cli: Command) -> None:
+    shown = json.loads(cli("show", "moons", "--json").out)
+    found = {meaning["kind"]: meaning for meaning in shown["meanings"]}
+    assert set(found) == {"cloud", "preset"}
+    assert found["preset"]["keys"]["init"] == "moons"
+    text = cli("show", "moons").out
+    assert "half circles" in text
+    assert "V = -1.0" in text
+
+
+@pytest.mark.parametrize("name", list(attentions))
+def test_an_attention_is_shown_with_its_formulas(cli: Command, name: str) -> None:
+    shown = cli("show", name).out
+    assert "v[μ](x) = V ∫y κ_μ(x, y) dμ(y)" in shown
+    assert "s(x, y) = " in shown
+    assert "κ_μ" in shown.split("weights", 1)[1]
+    closed = json.loads(cli("list", "attentions", "--json").out)
+    gaussian = {row["name"]: row["gaussian"] for row in closed}[name]
+    assert ("L = " in shown) == gaussian
+
+
+def test_the_formula_of_softmax_is_that_of_the_paper(cli: Command) -> None:
+    assert "e^(s(x, y)) / ∫e^(s(x, z)) dμ(z)" in cli("show", "softmax").out
+
+
+def test_a_number_after_a_name_is_no_other_name(cli: Command) -> None:
+    for name, kind in {"window:0.5": "mask", "grid:20": "family"}.items():
+        assert json.loads(cli("show", name, "--json").out)["kind"] == kind
+
+
+def test_matrices_keep_their_rows(cli: Command) -> None:
+    assert "A = [[-1.0, 0.5], [0.0, -0.5]]" in cli("show", "two-heads").out
+
+
+RUN = ("simulate", "--measure=gaussian", "--A=-1", "--t=0.1", "--frames=3")
+
+
+def test_a_check_that_passes_says_so(cli: Command, tmp_path: Path) -> None:
+    assert cli(*RUN, "--out", "run").code == 0
+    assert "passed: all 3 frames" in cli("show", "run", "--check").out
+    assert "passed" in cli("show", "run", "--check", "--toml").err
+    assert "passed" in json.loads(cli("show", "run", "--check", "--json").out)["check"]
+    assert "passed" not in cli("show", "run").out
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("init", "x0.npy"), ("A", "m.csv"), ("weights", "w.npy"), ("text", "alice.txt")],
+)
+def test_the_name_of_a_file_is_told_its_sign(
+    cli: Command, key: str, value: str
+) -> None:
+    more = ("--model", "minilm") if key == "text" else ()
+    done = cli("simulate", f"--{key}", value, *more)
+    assert done.code == 2
+    assert f"`@{value}`" in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_a_score_matrix_that_was_not_given_is_named(cli: Command) -> None:
+    done = cli("simulate", "--measure=gaussian", "--t=0.1", "--frames=2")
+    assert "A = I, by default" in done.out
+    report = json.loads(cli("simulate", "--measure=gaussian", "--t=.1", "--json").out)
+    assert report["assumed"] == {"A": 1.0}
+    for given in (("--A=-1",), ("--Q=1", "--K=-1")):
+        done = cli("simulate", "--measure=gaussian", "--t=0.1", *given)
+        assert "by default" not in done.out
+
+
+def test_an_export_replaces_a_file_only_when_told(cli: Command, tmp_path: Path) -> None:
+    assert cli(*RUN, "--out", "run").code == 0
+    thesis = tmp_path / "all.csv"
+    thesis.write_text("years of work")
+    done = cli("export", "run", "all.csv")
+    assert done.code == 2
+    assert "`all.csv` exists" in done.err
+    assert "--force" in done.err
+    assert thesis.read_text() == "years of work"
+    assert cli("export", "run", "all.csv", "--force").code == 0
+    assert thesis.read_text().startswith("time,mean0")
+
+
+def test_a_movie_of_a_family_is_of_the_member_one_names(
+    cli: Command, tmp_path: Path
+) -> None:
+    assert cli(*RUN, "--d=2", "--starts=random:3", "--out", "family").code == 0
+    for choice in ((), ("--member", "3"), ("--member=-1",)):
+        done = cli("animate", "family", *choice)
+        assert done.code == 2
+        assert "`--member`, from 0 to 2" in done.err
+    assert cli("animate", "family", "--member", "2").code == 0
+    assert (tmp_path / "family.gif").read_bytes()[:3] == b"GIF"

@@ -1,0 +1,116 @@
+"""Dry runs: memory and about how much time, in two seconds, whatever is asked for."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import Finished
+
+Command = Callable[..., Finished]
+
+SECONDS = 2.0  # of the processor, imports left out
+MILLION = ("--n=1000000", "--d=2", "--A=-1")
+KINDS = {
+    "a million tokens": MILLION,
+    "ten million in space": ("--n=10000000", "--d=3", "--frames=2"),
+    "a million under Sinkhorn": (*MILLION, "--attention=sinkhorn"),
+    "a million under a mask": (*MILLION, "--mask=causal"),
+    "a million by heads": (*MILLION[:2], "--heads=2", "--A=normal"),
+    "many clouds": ("--n=100000", "--draws=8", "--frames=4"),
+    "a Gaussian": ("--measure=gaussian", "--A=-1"),
+    "a projected Gaussian": ("--measure=gaussian", "--projected", "--attention=exp"),
+    "a family": ("--measure=gaussian", "--starts=grid:60", "--A=-1"),
+    "a Gaussian of a million": (*MILLION, "--measure=gaussian", "--init=moons"),
+    "a density on a line": ("--measure=grid", "--A=-1"),
+    "a density in the plane": ("--measure=grid", "--d=2", "--A=-1"),
+    "a masked density": ("--measure=grid", "--mask=causal", "--A=-1"),
+    "tokens under noise": (*MILLION, "--noise=0.1"),
+}
+
+
+def dry(cli: Command, *options: str) -> dict:
+    done = cli("simulate", *options, "--dry-run", "--json")
+    assert done.code == 0, done.err
+    return json.loads(done.out)
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_a_dry_run_answers_in_two_seconds_with_memory_and_time(
+    cli: Command, kind: str
+) -> None:
+    dry(cli, "--n=2")  # what the session and its imports take is not counted
+    begin = time.process_time()
+    told = dry(cli, *KINDS[kind])
+    assert time.process_time() - begin < SECONDS
+    assert min(told["memory"], told["disk"]) > 0
+    estimate = told["time"]
+    assert estimate["seconds"] > 0
+    stepping = estimate["step"] * estimate["steps"] * estimate["members"]
+    assert estimate["seconds"] == pytest.approx(stepping + estimate["between"])
+    assert not estimate["known"]  # of adaptive steps
+
+
+def test_a_dry_run_says_what_its_estimate_is_made_of(cli: Command) -> None:
+    words = cli("simulate", *MILLION, "--dry-run").out
+    line = next(line for line in words.splitlines() if line.startswith("time"))
+    for part in ("about", "estimated", "cores", "typically", "compiling"):
+        assert part in line
+    assert "without nodes" in words  # sums that interpolation cannot do
+
+
+def test_fixed_steps_are_counted(cli: Command) -> None:
+    estimate = dry(cli, "--n=10", "--dt=0.01", "--t=3")["time"]
+    assert (estimate["steps"], estimate["known"]) == (300, True)
+    assert estimate["stages"] == 1  # of Euler's method
+
+
+def test_estimates_grow_as_what_is_summed(cli: Command) -> None:
+    time_of = lambda *options: dry(cli, "--d=8", *options)["time"]["seconds"]
+    one = time_of("--n=100000")
+    assert time_of("--n=200000") == pytest.approx(4 * one, rel=0.01)
+    assert time_of("--n=100000", "--draws=5") == pytest.approx(5 * one)
+    assert time_of("--n=100000", "--heads=4") == pytest.approx(4 * one, rel=0.01)
+    assert time_of("--n=100000", "--precision=single") < one
+    assert time_of("--n=100000", "--rtol=1e-3") < one
+
+
+def test_members_of_a_family_are_counted(cli: Command) -> None:
+    told = dry(cli, "--measure=gaussian", "--starts=random:37", "--d=3")
+    assert told["members"] == told["time"]["members"] == 37
+
+
+def test_tokens_that_are_given_are_counted(cli: Command, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(30_000, 2)))
+    told = dry(cli, "--init=@x.npy")
+    assert (told["n"], told["d"]) == (30_000, 2)
+    assert told["reduction"] == "chebyshev or blocked"
+    weighted = dry(cli, "--n=3", "--weights=[1,2,0]")
+    assert weighted["n"] == 3
+
+
+@pytest.mark.parametrize(
+    ("code", "options"),
+    [
+        (2, ("--measure=gaussian", "--attention=exp")),
+        (2, ("--measure=gaussian", "--attention=relu", "--mean=1")),
+        (2, ("--attention=sofmax",)),
+        (2, ("--weights=[1,-1]", "--n=2")),
+        (2, ("--init=ring",)),
+        (2, ("--n=100000", "--reduction=sparse")),
+        (2, ("--measure=grid", "--cells=40", "--draws=3")),
+        (2, ("--observe=entropy",)),
+        (2, ("--dt=1e-9",)),
+        (3, ("--A=@none.npy",)),
+        (4, ("--n=1000000000",)),
+    ],
+)
+def test_a_dry_run_refuses_what_a_run_refuses(
+    cli: Command, code: int, options: tuple[str, ...]
+) -> None:
+    rehearsed = cli("simulate", *options, "--dry-run")
+    begun = cli("simulate", *options)
+    assert rehearsed.code == begun.code == code
+    assert rehearsed.err.splitlines()[-1] == begun.err.splitlines()[-1]
