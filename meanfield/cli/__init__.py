@@ -1,6 +1,7 @@
 """The command line: names and numbers in, tables and files out; no mathematics."""
 
 import atexit
+import contextlib
 import gc
 import sys
 import traceback
@@ -15,6 +16,14 @@ from meanfield.errors import MeanfieldError
 from ._console import RunProgress as RunProgress
 from ._session import open_session as open_session
 from ._signals import Terminated, leave, watched
+from ._system import (
+    CLOSED,
+    check_arguments,
+    drop_stdout,
+    open_streams,
+    refusal,
+    shortened,
+)
 from ._usage import usage
 
 SIMULATE = """\
@@ -86,12 +95,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if arguments is None:  # the process is ours, and short
         gc.set_threshold(SELDOM)
         atexit.register(gc.freeze)  # else the interpreter looks at all once more
+        if not open_streams():
+            sys.exit(_complain(CLOSED, 4))
     debug = "--debug" in tokens
     if not debug:
         sys.excepthook = _one_line
     try:
         with watched():
             code = _run([token for token in tokens if token != "--debug"], debug=debug)
+            code = _flushed(code)
     except Terminated as error:
         leave(_complain(str(error) or "terminated.", 143))
     except KeyboardInterrupt as error:
@@ -101,8 +113,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _run(tokens: list[str], *, debug: bool) -> int:
     try:
+        check_arguments(tokens)
         app(tokens, exit_on_error=False, print_error=False)
-        sys.stdout.flush()
     except CycloptsError as error:
         return _complain(usage(error), 2)
     except MeanfieldError as error:
@@ -110,15 +122,32 @@ def _run(tokens: list[str], *, debug: bool) -> int:
             traceback.print_exc()
         return _complain(str(error), error.exit_code)
     except BrokenPipeError:
-        sys.stderr.close()  # the reader has gone; nothing is left to say
-        return 0
+        drop_stdout()  # the reader has gone; nothing is left to say
+    except OSError as error:
+        if debug:
+            traceback.print_exc()
+        return _complain(*refusal(error))
     except MemoryError:
         return _complain("this machine's memory is full; ask for less.", 4)
     return 0
 
 
+def _flushed(code: int) -> int:
+    """The code, once all that was printed is out; another if it cannot be."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        drop_stdout()
+    except OSError as error:
+        drop_stdout()
+        return _complain(f"standard output cannot be written: {error.strerror}.", 4)
+    return code
+
+
 def _complain(message: str, code: int) -> int:
-    sys.stderr.write(f"meanfield: {' '.join(message.split())}\n")
+    with contextlib.suppress(OSError):  # nothing is left to say it on
+        sys.stderr.write(f"meanfield: {' '.join(map(shortened, message.split()))}\n")
+        sys.stderr.flush()
     return code
 
 

@@ -1,12 +1,14 @@
 """The one place that configures JAX: before any array, from the command line alone."""
 
 import functools
+import importlib
 import importlib.util
 import os
 import sys
 from pathlib import Path
+from types import ModuleType
 
-from meanfield.errors import InputFileError
+from meanfield.errors import InputFileError, ResourceError
 
 from ._clock import CompileClock
 
@@ -20,8 +22,7 @@ def open_session(precision: str = "double") -> None:
     # Inputs are checked on the host; checks inside would each be a host callback, which
     # keeps a compiled program out of the cache.
     os.environ.setdefault("EQX_ON_ERROR", "off")
-    import jax
-
+    jax = _started()
     jax.config.update("jax_enable_x64", precision == "double")
     folder = cache_folder()
     if folder is not None:
@@ -29,6 +30,25 @@ def open_session(precision: str = "double") -> None:
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
     _start_clock()
+
+
+def _started() -> ModuleType:
+    """JAX, once it has found its device.
+
+    Raises:
+        ResourceError: if there is none such as the environment asks for.
+    """
+    try:
+        jax = importlib.import_module("jax")
+        jax.devices()
+    except (AssertionError, RuntimeError, ValueError) as error:  # device, or flag
+        asked = [f"{k}={v}" for k, v in os.environ.items() if k.startswith("JAX_")]
+        raise ResourceError(
+            "JAX finds no device such as the environment asks for "
+            f"({', '.join(asked) or 'nothing'}); leave it out, or install one's "
+            f"package. {error}"
+        ) from error
+    return jax
 
 
 def compile_fast() -> None:
@@ -64,11 +84,11 @@ def _start_clock() -> None:
 
 def cache_folder() -> Path | None:
     """Where compiled programs are kept, in `XDG_CACHE_HOME`, if that is writable."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(base) / "meanfield" / "compiled"
     try:
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        folder = Path(base) / "meanfield" / "compiled"
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
+    except (OSError, RuntimeError):  # who has no home has no folder there
         return None
     return folder if os.access(folder, os.W_OK) else None
 
@@ -91,6 +111,8 @@ def load_plugins(files: list[Path] | None) -> None:
         try:
             spec.loader.exec_module(module)
         except (ArithmeticError, LookupError, OSError, TypeError, ValueError) as error:
+            raise InputFileError(_broken(file, error)) from error
+        except (AssertionError, EOFError, MemoryError, RuntimeError) as error:
             raise InputFileError(_broken(file, error)) from error
         except (SyntaxError, ImportError, NameError, AttributeError) as error:
             raise InputFileError(_broken(file, error)) from error

@@ -19,10 +19,17 @@ from meanfield.measures import AbstractMeasure, Grid, Points
 from ._compiled import compiled, outlined
 from ._courant import cfl, check_stepping
 from ._growth import BlowUpTime, blow_up_time
-from ._noise import Noise, check_noise, drift, driven, ready, typed
+from ._noise import Noise, check_noise, drift, driven, present, ready, typed
 from ._noise_steps import landing
 from ._planning import interpolation_error, planned, roomier
 from ._probing import probed
+from ._refusals import (
+    ask_again,
+    check_adjoint,
+    check_moved,
+    check_options,
+    check_precision,
+)
 from ._stepping import AbstractStepping, adaptive
 from ._stop import AbstractStop
 from ._trajectory import M, Status, Trajectory, repeat_last
@@ -86,6 +93,7 @@ def flow(  # noqa: PLR0913 (all that defines a flow, and no more)
         UnsupportedError: if noise meets a plane grid in a box that shears.
         NotClosedError: if a Gaussian meets an attention that does not keep it one.
     """
+    check_adjoint(adjoint)
     problem, times = prepared(
         dynamics,
         mu0,
@@ -93,7 +101,7 @@ def flow(  # noqa: PLR0913 (all that defines a flow, and no more)
         stepping=stepping,
         stop=stop,
         since=since,
-        noise=None if noise is None or noise.absent else noise,
+        noise=present(noise),
         key=key,
     )
     how = adjoint or diffrax.RecursiveCheckpointAdjoint()
@@ -101,6 +109,8 @@ def flow(  # noqa: PLR0913 (all that defines a flow, and no more)
     while (more := _with_room(problem, trajectory)) is not None:
         problem = more
         trajectory = _integrate(problem, times, how)
+    if is_concrete(trajectory.code) and trajectory.status.failed:
+        ask_again(dynamics, trajectory.final, trajectory.stop_time)
     return trajectory
 
 
@@ -148,19 +158,22 @@ def prepared(
 
     Shapes, and pairs that do not work, are refused here and not inside the solver.
     """
+    check_moved(dynamics, mu0)
+    stops = stop if isinstance(stop, tuple) else (() if stop is None else (stop,))
+    check_options(stepping, stops, since, key)
     dtype = jnp.result_type(*jax.tree.leaves(mu0.coordinates))
     with jax.ensure_compile_time_eval():  # numbers known now stay so inside a `jit`
         times, jumps = _increasing(ts).astype(dtype), dynamics.jumps
         mu0 = ready(noise, mu0, times)
     start = jax.device_put(np.asarray(times)[0]) if is_concrete(times) else times[0]
-    stops = stop if isinstance(stop, tuple) else (() if stop is None else (stop,))
     steps = stepping or default_stepping(mu0, noise)
     check_stepping(steps, mu0)
     check_noise(noise, mu0, key, steps, stops)
     if isinstance(mu0, Grid):
         mu0 = probed(dynamics, mu0, start)
     mu0 = planned(dynamics, mu0, start)
-    solved = _errors(dynamics, mu0, start, noise)
+    *solved, rates = _errors(dynamics, mu0, start, noise)
+    check_precision(mu0, rates)
     noisy = noise is not None and isinstance(mu0, Points)
     laid = landing(steps, times, jumps) if noisy else steps.prepare(times, jumps)
     begun = start if since is None else jnp.asarray(since, dtype)
@@ -172,11 +185,11 @@ def prepared(
 @outlined
 def _errors(
     dynamics: AbstractDynamics, mu: AbstractMeasure, t: Time, noise: Noise
-) -> tuple[Convergence | None, Convergence | None]:
-    """How well a field is solved for and interpolated; refuses what does not fit."""
+) -> tuple[Convergence | None, Convergence | None, PyTree]:
+    """How well a field is solved for and interpolated, and how it moves the measure."""
     field = dynamics.field(t, mu)
-    drift(noise, mu, field)
-    return field.convergence, interpolation_error(field, mu)
+    rates = drift(noise, mu, field)
+    return field.convergence, interpolation_error(field, mu), rates
 
 
 def integrated(

@@ -10,8 +10,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from meanfield import models
+from meanfield._reading import read_text
 from meanfield.dynamics import AbstractDynamics, Projected
-from meanfield.errors import InputFileError, InvalidInputError
+from meanfield.errors import InvalidInputError
 from meanfield.flows import (
     SAFETY,
     AbstractStepping,
@@ -263,7 +264,8 @@ def _spread(frame: Gaussian, cloud: Float[Array, "n d"]) -> Float[Array, "n d"]:
 
 def _words(spec: RunSpec) -> AbstractMeasure:
     text = str(spec.text)
-    words = _read_text(text[1:]) if text.startswith("@") else text
+    longest = models.LONGEST_TEXT
+    words = read_text(Path(text[1:]), longest=longest) if text[:1] == "@" else text
     checkpoint = models.load(str(spec.model))
     x = models.embed(checkpoint, words, dtype=dtype_of(spec)).tokens.x
     return as_measure(spec, _points(spec, x))
@@ -280,14 +282,3 @@ def _points(spec: RunSpec, x: Array) -> Points:
 def _tokens_from(path: str) -> np.ndarray:
     x = read_array(path)
     return x[:, None] if x.ndim == 1 else np.atleast_2d(x)
-
-
-def _read_text(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise InputFileError(f"There is no file `{path}`.") from None
-    except UnicodeDecodeError:
-        raise InputFileError(f"`{path}` is no text in UTF-8.") from None
-    except OSError as error:
-        raise InputFileError(f"`{path}` cannot be read: {error.strerror}.") from None

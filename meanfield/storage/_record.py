@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from meanfield._reading import json_value
 from meanfield.errors import InputFileError, InvalidInputError, StoreError
 
 from ._files import replace_file
@@ -108,7 +109,7 @@ def read_record(folder: Path) -> Record:
 
 def _read_body(folder: Path) -> dict[str, Any]:
     try:
-        body = json.loads((folder / RECORD).read_bytes())
+        body = json_value((folder / RECORD).read_bytes())
     except FileNotFoundError as error:
         if not folder.exists():
             raise InputFileError(f"There is no run at `{folder}`.") from error

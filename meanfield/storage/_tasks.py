@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from meanfield._reading import json_value
 from meanfield.errors import InputFileError, InvalidInputError, StoreError
 
 from ._files import draft_prefix, flush, replace_file, writing
@@ -215,7 +216,7 @@ def refuse_other(path: Path, name: str) -> None:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        values = json.loads(file.read_bytes())
+        values = json_value(file.read_bytes())
     except ValueError:
         values = None
     except OSError as error:
