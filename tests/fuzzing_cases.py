@@ -239,6 +239,7 @@ def _model(draw: st.DrawFn) -> list[str]:
             "a",
             "--model-layers",
             draw(ANYTHING),
+            "--dry-run",
         ],
     ]
     return draw(st.sampled_from(ways))

@@ -33,8 +33,8 @@ def _of(stage: Any) -> float:
 def _replaced(stage: dict[str, Any]) -> float:
     new, pattern = len(str(stage.get("content"))), stage.get("pattern")
     old = len(str(pattern.get("String", ""))) if isinstance(pattern, dict) else 0
-    # An expression may match at every place, and take nothing away.
-    return max(1.0, new / old) if old else 1 + new
+    # An expression may match before each and at the end, and take nothing away.
+    return max(1.0, new / old) if old else 1.0 + 2 * new
 
 
 def _templated(stage: dict[str, Any]) -> int:

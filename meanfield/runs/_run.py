@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Float
 
+from meanfield._array import require
 from meanfield.flows import AbstractStepping, AbstractStop, prepared
 from meanfield.measures import AbstractMeasure, Points
 from meanfield.spec import RunSpec
@@ -93,6 +94,7 @@ def start(spec: RunSpec) -> Run:
         NotClosedError: if a Gaussian meets an attention that does not keep it one.
         ResourceError: if it cannot fit into memory.
     """
+    require("A run is made of a `RunSpec`, such as `parse({…})`", spec, RunSpec)
     spec = embedded(spec)
     if spec.model is None:
         makes_tokens = spec.source is None and not spec.init.startswith("@")
