@@ -38,6 +38,7 @@ from ._parameters import Draw, columns, read_array, square, vector
 from ._precision import dtype_of, typed
 from ._source import source_dimension, source_measure, stored_measure
 
+LAID_OUT = 10_000_000  # fixed steps of a segment, which are a list of times
 _FIRST = 1e-4  # of the time, where `spacing = log` has its first frame after the start
 
 
@@ -195,10 +196,11 @@ def stepping(spec: RunSpec, ts: Float[np.ndarray, " times"]) -> AbstractStepping
         return adaptive(solver, rtol=spec.rtol, max_steps=spec.max_steps)
     edges = np.append(ts[:: spec.segment], ts[-1])
     steps = float(np.max(np.diff(edges))) / spec.dt
-    if steps > spec.max_steps:
+    allowed = min(spec.max_steps, LAID_OUT)
+    if steps > allowed:
         raise InvalidInputError(
-            f"Steps of {spec.dt:g} are {steps:.3g} in a segment and `max_steps` is "
-            f"{spec.max_steps}; choose a longer `dt`, or more `frames`."
+            f"Steps of {spec.dt:g} are {steps:.3g} in a segment, and at most {allowed} "
+            "are allowed (`max_steps`); choose a longer `dt`, or more `frames`."
         )
     return fixed(spec.dt, spec.solver if named else "shark" if noisy else "euler")
 

@@ -16,6 +16,7 @@ from ._rules import check_attention, check_run
 
 Matrix = float | list[float] | list[list[float]] | str
 MOST_FRAMES = 10_000_000  # their times alone are 80 MB
+MOST_DRAWS = 10_000  # each takes a millisecond to make, and is integrated by itself
 MOST_LAYERS = 1_000  # each takes some milliseconds to make
 MOST_HALF_STEPS = 1_000_000  # all of them at each velocity
 MOST_TERMS = 100  # each is compiled
@@ -158,7 +159,8 @@ class RunSpec(AttentionSpec, GridSpec):
     ] = None
     seed: Annotated[int, Field(ge=0, lt=2**63, description="seed of every draw")] = 0
     draws: Annotated[
-        Count | None, Field(description="independent draws of start and laws")
+        Count | None,
+        Field(le=MOST_DRAWS, description="independent draws of start and laws"),
     ] = None
     solver: Annotated[str, Field(description="integrator; see `list solvers`")] = (
         "tsit5"
