@@ -111,7 +111,7 @@ def _one(case: Case, tally: Tally) -> None:
         place = Path(name)
         place.parent.mkdir(exist_ok=True)
         place.write_bytes(content)
-    faulthandler.dump_traceback_later(6 * LONGEST, exit=True)
+    faulthandler.dump_traceback_later(30 * LONGEST, exit=True)
     code, said, seconds = ended(case)
     faulthandler.cancel_dump_traceback_later()
     tally.commands[case.arguments[0] if case.arguments else ""] += 1
