@@ -13,6 +13,7 @@ from ._typing import Numbers
 from .errors import InvalidInputError, PrecisionError
 
 T = TypeVar("T")
+_SHOWN = 60  # characters of a wrong value that a message repeats
 
 
 def frozen(tree: T) -> T:
@@ -31,9 +32,11 @@ def float_array(name: str, value: Numbers) -> Array:
 
     Raises:
         PrecisionError: if it is double precision while JAX rounds to single.
-        InvalidInputError: if it is not numeric, or has entries that are not finite.
+        InvalidInputError: if it is not numeric, not real, in half or extended
+            precision, or has entries that are not finite.
     """
     array = value if isinstance(value, jax.Array) else _from_host(name, value)
+    _check_real(name, array.dtype)
     if not jnp.issubdtype(array.dtype, jnp.floating):
         array = array.astype(jnp.result_type(float))
     if is_concrete(array) and not np.all(np.isfinite(np.asarray(array))):
@@ -41,13 +44,78 @@ def float_array(name: str, value: Numbers) -> Array:
     return array
 
 
+def number(name: str, value: object) -> object:
+    """`value` itself, if it is one real number: of Python, of NumPy, or an array's.
+
+    Raises:
+        InvalidInputError: if it is none.
+    """
+    array = value if isinstance(value, jax.Array) else np.asarray(value)
+    real = not isinstance(value, str) and array.dtype != object and array.ndim == 0
+    if not real or np.isnan(np.asarray(value) if is_concrete(value) else 0):
+        raise InvalidInputError(f"`{name}` must be one number; got {_said(value)}.")
+    _check_real(name, array.dtype)
+    return value
+
+
+def positive(name: str, value: object) -> object:
+    """`value` itself, if it is one number above zero, as far as that is known.
+
+    Raises:
+        InvalidInputError: if it is none.
+    """
+    number(name, value)
+    if is_concrete(value) and not np.asarray(value) > 0:
+        raise InvalidInputError(f"`{name}` must be positive; got {_said(value)}.")
+    return value
+
+
+def require(what: str, value: object, kind: type | tuple[type, ...]) -> None:
+    """Refuses a thing in the place of another, as when two arguments change places.
+
+    Raises:
+        InvalidInputError: saying `what` belongs there, and what was given.
+    """
+    if not isinstance(value, kind):
+        raise InvalidInputError(f"{what}; got {_said(value)}.")
+
+
+def _said(value: object) -> str:
+    if isinstance(value, str | int | float | complex | None):
+        return repr(value)[:_SHOWN]
+    article = "the class" if isinstance(value, type) else "a"
+    name = value.__name__ if isinstance(value, type) else type(value).__name__
+    return f"{article} `{name}`"
+
+
+def _check_real(name: str, dtype: np.dtype) -> None:
+    """Refuses numbers that are not real, or of a size that flows are not made for.
+
+    Raises:
+        InvalidInputError: naming the type.
+    """
+    floats = jnp.issubdtype(dtype, jnp.floating)
+    if not (floats or jnp.issubdtype(dtype, jnp.integer) or dtype == np.bool_):
+        raise InvalidInputError(
+            f"`{name}` must be real numbers in a regular array; got {_kind(dtype)}."
+        )
+    if floats and dtype not in (np.float32, np.float64):
+        raise InvalidInputError(f"`{name}` must be float32 or float64; got {dtype}.")
+
+
+def _kind(dtype: np.dtype) -> str:
+    numeric = jnp.issubdtype(dtype, jnp.number)
+    return f"{dtype}" if numeric else "no numbers"
+
+
 def _from_host(name: str, value: Numbers) -> Array:
     try:
         host = np.asarray(value)
     except ValueError:  # rows of unequal lengths
         host = np.asarray("")
-    if host.dtype.kind not in "biuf":
-        raise InvalidInputError(f"`{name}` must be numbers in a regular array.")
+    _check_real(name, host.dtype)
+    if host.dtype.kind != "f":  # else whole numbers beyond 32 bits would wrap
+        host = host.astype(jnp.result_type(float))
     explicit_double = isinstance(value, np.ndarray) and host.dtype == np.float64
     if explicit_double and not jax.config.read("jax_enable_x64"):
         raise PrecisionError(

@@ -49,9 +49,8 @@ class Registry(Mapping[str, T], Generic[T]):
     @override
     def __getitem__(self, name: str) -> T:
         if name not in self._items:
-            raise UnknownNameError(
-                f"There is no {self._kind} `{name}`; {suggestion(name, self._items)}"
-            )
+            near = suggestion(str(name), self._items)
+            raise UnknownNameError(f"There is no {self._kind} `{name}`; {near}")
         return self._items[name]
 
     @override

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 from typing_extensions import override
 
+from ._array import require
 from .linalg import HIGHEST, product
 from .tokens import Tokens
 
@@ -66,6 +67,7 @@ class Affine(AbstractAveragedField):
 
     @override
     def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
+        require("A field is asked at `Tokens(x)`", tokens, Tokens)
         return (
             jnp.matmul(tokens.x, self.linear.T, precision=HIGHEST)
             + self.offset[None, :]
@@ -91,6 +93,7 @@ class Image(AbstractField):
 
     @override
     def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
+        require("A field is asked at `Tokens(x)`", tokens, Tokens)
         velocity = self.field(tokens)
         return (
             jnp.matmul(velocity, self.value.T, precision=HIGHEST) + self.offset[None, :]

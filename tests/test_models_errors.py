@@ -1,5 +1,6 @@
 """Trained networks: what cannot be read is refused in one line that helps."""
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import jax
 import numpy as np
 import pytest
 from bert_reference import TEXT, WEIGHTS, synthetic_arrays, write
+from tokenizers import Tokenizer
 
 from meanfield import models
 from meanfield.errors import (
@@ -16,6 +18,7 @@ from meanfield.errors import (
     PrecisionError,
     UnsupportedError,
 )
+from meanfield.models._expansion import expansion
 
 
 @pytest.fixture
@@ -32,7 +35,22 @@ BROKEN_CONFIGS = {
     "is_decoder": {"is_decoder": True},
     r"no array `encoder\.layer\.2": {"num_hidden_layers": 3},
     "shape": {"hidden_size": 6},
+    "num_hidden_layers": {"num_hidden_layers": 10**12},
 }
+NO_NAMES: list[Any] = [[1], [[["BertModel"]]], {"a": 1}, 7, [None], True, [{}]]
+
+
+@pytest.mark.parametrize("classes", NO_NAMES, ids=str)
+def test_classes_that_are_no_names_are_left_aside(
+    tmp_path: Path, classes: object
+) -> None:
+    folder = write(tmp_path / "named", config={"architectures": classes})
+    assert models.inspect(models.load(folder)).architectures == ()
+    folder = write(
+        tmp_path / "nameless", config={"architectures": classes, "model_type": ""}
+    )
+    with pytest.raises(InputFileError, match="architecture `nothing`"):
+        models.layers(models.load(folder))
 
 
 @pytest.mark.parametrize("message", BROKEN_CONFIGS)
@@ -122,3 +140,70 @@ def test_a_missing_extra_names_the_line_to_write(
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(UnsupportedError, match=r'install "meanfield-attention\[models'):
         models.embed(models.load(folder), TEXT)
+
+
+def test_a_text_too_long_for_any_model_is_not_tokenised(folder: Path) -> None:
+    """The tokenizer would need a hundred bytes for each letter to say the same."""
+    (folder / "tokenizer.json").write_text("never read")
+    with pytest.raises(InvalidInputError, match=r"2000000 characters.*16 positions"):
+        models.embed(models.load(folder), "a " * 1_000_000)
+
+
+DOUBLE = {"type": "Replace", "pattern": {"String": "a"}, "content": "aa"}
+EMPTY = {"type": "Replace", "pattern": {"Regex": "b*"}, "content": "xyz"}
+PREPEND = {"type": "Prepend", "prepend": "xyz"}
+BYTES = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True}
+CHAINS = [
+    [DOUBLE],
+    [DOUBLE, DOUBLE, DOUBLE],
+    [EMPTY],
+    [EMPTY, DOUBLE, PREPEND],
+    [PREPEND, {"type": "ByteLevel"}],
+    [{"type": "Sequence", "normalizers": [EMPTY, EMPTY]}],
+]
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+@pytest.mark.parametrize("text", ["a", "aaaa", "cab", "\u65e5\u672c", "b"])
+def test_no_normaliser_makes_more_than_its_bound(
+    folder: Path, chain: list[dict[str, Any]], text: str
+) -> None:
+    values = json.loads((folder / "tokenizer.json").read_text())
+    values["normalizer"] = {"type": "Sequence", "normalizers": chain}
+    made = Tokenizer.from_str(json.dumps(values)).normalizer.normalize_str(text)
+    assert len(made) <= expansion(values) * len(text)
+
+
+@pytest.mark.parametrize("stage", ["normalizer", "pre_tokenizer", "post_processor"])
+def test_a_tokenizer_that_multiplies_a_text_is_not_run(
+    folder: Path, stage: str
+) -> None:
+    """Run, it asks for terabytes, and ends the process where it gets none."""
+    pieces = [{"Sequence": {"id": "A", "type_id": 0}}] * 2
+    twice = {
+        "type": "TemplateProcessing",
+        "single": pieces,
+        "pair": [],
+        "special_tokens": {},
+    }
+    kinds = {
+        "normalizer": ("normalizers", DOUBLE),
+        "pre_tokenizer": ("pretokenizers", {**BYTES, "use_regex": True}),
+        "post_processor": ("processors", twice),
+    }
+    children, rule = kinds[stage]
+    path = folder / "tokenizer.json"
+    values = json.loads(path.read_text())
+    values[stage] = {"type": "Sequence", children: [rule] * 60}
+    path.write_text(json.dumps(values))
+    with pytest.raises(InputFileError, match="characters or tokens of one"):
+        models.embed(models.load(folder), TEXT)
+
+
+def test_a_tokenizer_that_panics_is_no_internal_error(folder: Path) -> None:
+    """An expression that tries without end is given up by a panic."""
+    values = json.loads((folder / "tokenizer.json").read_text())
+    rule = {"type": "Replace", "pattern": {"Regex": "(a+)+b"}, "content": ""}
+    (folder / "tokenizer.json").write_text(json.dumps({**values, "normalizer": rule}))
+    with pytest.raises(InputFileError, match="tokenizer"):
+        models.embed(models.load(folder), "a" * 40)

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
-from meanfield._array import float_array
+from meanfield._array import float_array, require
 from meanfield._registry import Registry
 from meanfield._typing import Numbers, Time
 from meanfield.dynamics import AbstractDynamics
@@ -51,6 +51,9 @@ class Attention(AbstractDynamics):
         value: Numbers,
         offset: Numbers | None = None,
     ) -> None:
+        order = "`Attention(score, coupling, value)` takes"
+        require(f"{order} a score first", score, AbstractScore)
+        require(f"{order} a coupling second", coupling, AbstractCoupling)
         self.score = score
         self.coupling = coupling
         self.value = _square(value)

@@ -1,6 +1,10 @@
 """Sinkhorn attention: exponential weights with both marginals normalised."""
 
+from collections.abc import Callable
+from typing import TypeVar
+
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 from typing_extensions import override
@@ -22,6 +26,8 @@ from ._coupling import AbstractGaussianCoupling, TiltedMean, tilted_affine
 from ._steps import full_step
 from .scalings import refuse_masked, scalings
 
+T = TypeVar("T")
+
 
 class Sinkhorn(AbstractGaussianCoupling):
     r"""$\kappa_\mu = e^{s + f(x) + g(y)}$ with both marginals equal to $\mu$.
@@ -41,9 +47,10 @@ class Sinkhorn(AbstractGaussianCoupling):
     max_iterations: int = eqx.field(static=True, default=1000)
 
     def __check_init__(self) -> None:
-        if self.iterations is not None and self.iterations < 1:
+        count = self.iterations
+        if count is not None and not (isinstance(count, int) and count >= 1):
             raise InvalidInputError(
-                f"`iterations` counts half-steps, at least 1; got {self.iterations}. "
+                f"`iterations` counts half-steps, at least 1; got {count!r}. "
                 "Leave it out to run to a tolerance."
             )
 
@@ -52,12 +59,11 @@ class Sinkhorn(AbstractGaussianCoupling):
         refuse_masked(score)
         if self.iterations is None:
             return self._to_tolerance(score, mu)
-        g = jnp.zeros_like(mu.log_weights)
-        for _ in range((self.iterations - 1) // 2):
-            g = full_step(score, mu, g)
+        step = lambda g: full_step(score, mu, g)
+        g = _repeated(step, jnp.zeros_like(mu.log_weights), (self.iterations - 1) // 2)
         if self.iterations % 2 == 1:
             return TiltedMean(score, mu, g)
-        return ColumnField(score, mu, g, full_step(score, mu, g))
+        return ColumnField(score, mu, g, step(g))
 
     def _to_tolerance(self, score: AbstractScore, mu: Points) -> AbstractField:
         found = scalings(
@@ -117,11 +123,19 @@ def _after_half_steps(
     $\log\int e^{y\cdot u - \frac12 y\cdot By}dN = \tfrac12 u\cdot Pu + u\cdot(\alpha -
     PB\alpha) + c$ at $u = Ax + a$.
     """
-    A, B, a = score.A, score.B, score.a
-    for _ in range((iterations - 1) // 2):
-        for step in (A, A.T):
-            B, a = _absorbed(mu, step, B, a)
+    A = score.A
+
+    def step(absorbed: tuple[Array, Array]) -> tuple[Array, Array]:
+        return _absorbed(mu, A.T, *_absorbed(mu, A, *absorbed))
+
+    B, a = _repeated(step, (score.B, score.a), (iterations - 1) // 2)
     return tilted_affine(mu, A, B, a)
+
+
+def _repeated(step: Callable[[T], T], start: T, times: int) -> T:
+    """`step` so many times over, compiled once; derivatives do it once more."""
+    again = jax.checkpoint(lambda state, _: (step(state), None))
+    return jax.lax.scan(again, start, length=times)[0]
 
 
 def _absorbed(

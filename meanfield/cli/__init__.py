@@ -18,6 +18,14 @@ from ._console import RunProgress as RunProgress
 from ._help import Help
 from ._session import open_session as open_session
 from ._signals import SAID, leave, watched
+from ._system import (
+    CLOSED,
+    check_arguments,
+    drop_stdout,
+    open_streams,
+    refusal,
+    shortened,
+)
 from ._usage import usage
 
 # Each docstring is the help of its command; its module is imported when it is needed.
@@ -72,12 +80,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         atexit.register(gc.freeze)  # else the interpreter looks at all once more
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing to say while it ends
+        if not open_streams():
+            sys.exit(_complain(CLOSED, 4))
     debug = "--debug" in tokens
     if not debug:
         sys.excepthook = _one_line
     try:
         with watched():
             code = _run([token for token in tokens if token != "--debug"], debug=debug)
+            code = _flushed(code)
     except KeyboardInterrupt as error:
         word, code = SAID[type(error)]
         with contextlib.suppress(OSError, ValueError):  # a terminal that has gone
@@ -87,12 +98,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _run(tokens: list[str], *, debug: bool) -> int:
-    if not tokens or tokens[0] in app.help_flags:
-        for name in COMMANDS:
-            app[name]  # imported, so that the overview has its first line
     try:
-        app(tokens, exit_on_error=False, print_error=False)
-        sys.stdout.flush()
+        check_arguments(tokens)
+        _obey(tokens)
     except CycloptsError as error:
         return _complain(usage(error), 2)
     except MeanfieldError as error:
@@ -100,15 +108,39 @@ def _run(tokens: list[str], *, debug: bool) -> int:
             traceback.print_exc()
         return _complain(str(error), error.exit_code)
     except BrokenPipeError:
-        sys.stderr.close()  # the reader has gone; nothing is left to say
-        return 0
+        drop_stdout()  # the reader has gone; nothing is left to say
+    except OSError as error:
+        if debug:
+            traceback.print_exc()
+        return _complain(*refusal(error))
     except MemoryError:
         return _complain("this machine's memory is full; ask for less.", 4)
     return 0
 
 
+def _obey(tokens: list[str]) -> None:
+    if not tokens or tokens[0] in app.help_flags:
+        for name in COMMANDS:
+            app[name]  # imported, so that the overview has its first line
+    app(tokens, exit_on_error=False, print_error=False)
+
+
+def _flushed(code: int) -> int:
+    """The code, once all that was printed is out; another if it cannot be."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        drop_stdout()
+    except OSError as error:
+        drop_stdout()
+        return _complain(f"standard output cannot be written: {error.strerror}.", 4)
+    return code
+
+
 def _complain(message: str, code: int) -> int:
-    sys.stderr.write(f"meanfield: {' '.join(message.split())}\n")
+    with contextlib.suppress(OSError):  # nothing is left to say it on
+        sys.stderr.write(f"meanfield: {' '.join(map(shortened, message.split()))}\n")
+        sys.stderr.flush()
     return code
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 
+from meanfield._reading import json_value
 from meanfield.errors import InvalidInputError
 from meanfield.spec import (
     GRID_KEYS,
@@ -112,9 +113,11 @@ def _value(name: str, text: str) -> Any:
         return text
     for candidate in (text, f"[{text}]" if "," in text else text):
         try:
-            return json.loads(candidate)
+            return json_value(candidate)
         except json.JSONDecodeError:
             continue
+        except ValueError as error:
+            raise InvalidInputError(f"`{_flag(name)}`: {error}.") from None
     return text
 
 

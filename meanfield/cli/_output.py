@@ -16,7 +16,10 @@ from meanfield.errors import ResourceError
 
 def print_json(values: Mapping[str, Any] | Sequence[Any]) -> None:
     """One JSON value, and nothing else, on stdout; NaN and infinities are null."""
-    sys.stdout.write(json.dumps(finite(values), ensure_ascii=False) + "\n")
+    text = json.dumps(finite(values), ensure_ascii=False)
+    if not _takes(text):
+        text = json.dumps(finite(values))
+    sys.stdout.write(text + "\n")
 
 
 def print_rows(rows: Sequence[Mapping[str, Any]]) -> None:
@@ -56,6 +59,15 @@ def note(line: str) -> None:
     """A line on stderr."""
     sys.stderr.write(line + "\n")
     sys.stderr.flush()
+
+
+def _takes(text: str) -> bool:
+    """Whether stdout can show all characters of a text."""
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def number(value: float | None, digits: int = 6) -> str:

@@ -1,12 +1,14 @@
 """The one place that configures JAX: before any array, from the command line alone."""
 
 import functools
+import importlib
 import importlib.util
 import os
 import sys
 from pathlib import Path
+from types import ModuleType
 
-from meanfield.errors import InputFileError
+from meanfield.errors import InputFileError, ResourceError
 
 from ._clock import CompileClock
 from ._programs import heal, prune
@@ -21,8 +23,7 @@ def open_session(precision: str = "double") -> None:
     # Inputs are checked on the host; checks inside would each be a host callback, which
     # keeps a compiled program out of the cache.
     os.environ.setdefault("EQX_ON_ERROR", "off")
-    import jax
-
+    jax = _started()
     jax.config.update("jax_enable_x64", precision == "double")
     folder = cache_folder()
     if folder is not None:
@@ -32,6 +33,25 @@ def open_session(precision: str = "double") -> None:
         prune(folder)
         _heal(folder)
     _start_clock()
+
+
+def _started() -> ModuleType:
+    """JAX, once it has found its device.
+
+    Raises:
+        ResourceError: if there is none such as the environment asks for.
+    """
+    try:
+        jax = importlib.import_module("jax")
+        jax.devices()
+    except (AssertionError, RuntimeError, ValueError) as error:  # device, or flag
+        asked = [f"{k}={v}" for k, v in os.environ.items() if k.startswith("JAX_")]
+        raise ResourceError(
+            "JAX finds no device such as the environment asks for "
+            f"({', '.join(asked) or 'nothing'}); leave it out, or install one's "
+            f"package. {error}"
+        ) from error
+    return jax
 
 
 def compile_fast() -> None:
@@ -70,11 +90,11 @@ def _start_clock() -> None:
 
 def cache_folder() -> Path | None:
     """Where compiled programs are kept, in `XDG_CACHE_HOME`, if that is writable."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(base) / "meanfield" / "compiled"
     try:
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        folder = Path(base) / "meanfield" / "compiled"
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
+    except (OSError, RuntimeError):  # who has no home has no folder there
         return None
     return folder if os.access(folder, os.W_OK) else None
 
@@ -97,6 +117,8 @@ def load_plugins(files: list[Path] | None) -> None:
         try:
             spec.loader.exec_module(module)
         except (ArithmeticError, LookupError, OSError, TypeError, ValueError) as error:
+            raise InputFileError(_broken(file, error)) from error
+        except (AssertionError, EOFError, MemoryError, RuntimeError) as error:
             raise InputFileError(_broken(file, error)) from error
         except (SyntaxError, ImportError, NameError, AttributeError) as error:
             raise InputFileError(_broken(file, error)) from error

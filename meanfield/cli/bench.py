@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any, Literal
 
 import meanfield
+from meanfield._reading import json_value, read_text
 from meanfield.errors import InputFileError, InvalidInputError, VerificationFailed
 
 from ._output import check_writable, finite, note, print_json
@@ -152,8 +153,8 @@ def _read(file: Path) -> dict[str, Any]:
         InputFileError: if the file holds none.
     """
     try:
-        found = json_module.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        found = json_value(read_text(file))
+    except ValueError as error:
         raise InputFileError(f"Cannot read results from `{file}`: {error}.") from error
     if not isinstance(found, dict) or "rows" not in found:
         raise InputFileError(f"`{file}` holds no results of `meanfield bench`.")

@@ -9,6 +9,8 @@ from meanfield.spec import Axis, RunSpec, parse_axes
 
 from ._options import gather, with_spec_options
 
+MOST_WORKERS = 1024  # each is a process
+
 
 @with_spec_options
 def sweep(
@@ -114,6 +116,11 @@ def _precision(spec: RunSpec, axes: Sequence[Axis]) -> str:
 
 
 def _check_positive(**numbers: int | None) -> None:
+    workers = numbers.get("workers") or 0
+    if workers > MOST_WORKERS:
+        raise InvalidInputError(
+            f"`--workers` is at most {MOST_WORKERS} on one machine; got {workers}."
+        )
     for name, number in numbers.items():
         if number is not None and number < 1:
             raise InvalidInputError(f"`--{name}` must be at least 1; got {number}.")

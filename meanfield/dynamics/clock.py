@@ -4,6 +4,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
+from meanfield._array import require
 from meanfield._typing import Time
 from meanfield.fields import AbstractField, Affine, Convergence
 from meanfield.measures import AbstractMeasure
@@ -24,6 +25,9 @@ class LogTime(AbstractDynamics):
     """
 
     dynamics: AbstractDynamics
+
+    def __check_init__(self) -> None:
+        require("`LogTime` wraps a dynamics", self.dynamics, AbstractDynamics)
 
     @property
     @override

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
-from meanfield._array import is_concrete
+from meanfield._array import is_concrete, require
 from meanfield._typing import Time
 from meanfield.errors import InvalidInputError
 from meanfield.fields import AbstractField, Affine, Convergence, total, worst
@@ -34,6 +34,8 @@ class Sum(AbstractDynamics):
     def __init__(self, *terms: AbstractDynamics) -> None:
         if not terms:
             raise InvalidInputError("`Sum` needs at least one dynamics.")
+        for term in terms:
+            require("`Sum(*terms)` adds dynamics", term, AbstractDynamics)
         self.terms = terms
 
     @property
@@ -61,6 +63,15 @@ class Heads(AbstractDynamics):
     """
 
     stack: AbstractDynamics
+
+    def __check_init__(self) -> None:
+        require("`Heads` takes `stacked([…])` dynamics", self.stack, AbstractDynamics)
+        leaves = jax.tree.leaves(eqx.filter(self.stack, eqx.is_array))
+        if len({leaf.shape[:1] for leaf in leaves}) > 1:
+            raise InvalidInputError(
+                "The arrays of `Heads` lead with one axis of heads: write "
+                "`Heads(stacked([…]))`."
+            )
 
     @property
     @override

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
-from meanfield._array import float_array, is_concrete
+from meanfield._array import float_array, is_concrete, require
 from meanfield._typing import Numbers, Time
 from meanfield.errors import InvalidInputError
 from meanfield.fields import AbstractField
@@ -107,6 +107,7 @@ def _increasing(times: Numbers) -> Float[Array, " k"]:
 
 
 def _check_length(stack: AbstractDynamics, length: int, what: str) -> None:
+    require("Depth takes `stacked([…])` dynamics", stack, AbstractDynamics)
     lengths = {
         leaf.shape[:1] for leaf in jax.tree.leaves(eqx.filter(stack, eqx.is_array))
     }

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
+from meanfield._array import require
 from meanfield._registry import Registry
 from meanfield._typing import Time
 from meanfield.errors import InvalidInputError, UnsupportedError
@@ -56,6 +57,14 @@ class Prefix(AbstractDynamics):
 
     dynamics: AbstractDynamics
     mask: Mask = causal
+
+    def __check_init__(self) -> None:
+        require("`Prefix` wraps a dynamics", self.dynamics, AbstractDynamics)
+        if not callable(self.mask):
+            raise InvalidInputError(
+                "`mask` is a predicate on two positions, such as those in `masks`; got "
+                f"{self.mask!r}."
+            )
 
     @property
     @override

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
+from meanfield._array import require
 from meanfield._typing import Time
 from meanfield.errors import UnsupportedError
 from meanfield.fields import AbstractAveragedField, AbstractField, Convergence, worst
@@ -44,6 +45,9 @@ class Projected(AbstractDynamics):
     dynamics: AbstractDynamics
     rule: AbstractRule | None = None
     tolerance: float = eqx.field(static=True, default=TOLERANCE)
+
+    def __check_init__(self) -> None:
+        require("`Projected` wraps a dynamics", self.dynamics, AbstractDynamics)
 
     @property
     @override

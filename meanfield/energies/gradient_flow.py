@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
-from meanfield._array import float_array
+from meanfield._array import float_array, require
 from meanfield._typing import Numbers, Time
 from meanfield.dynamics import AbstractDynamics
 from meanfield.errors import InvalidInputError, NotClosedError, UnsupportedError
@@ -143,6 +143,10 @@ class GradientFlow(AbstractDynamics):
 
     energy: AbstractEnergy
     metric: AbstractMetric = Wasserstein()
+
+    def __check_init__(self) -> None:
+        require("A gradient flow descends an energy", self.energy, AbstractEnergy)
+        require("`metric` is one such as `Wasserstein()`", self.metric, AbstractMetric)
 
     @property
     @override

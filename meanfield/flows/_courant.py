@@ -8,13 +8,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 from typing_extensions import override
 
+from meanfield._array import positive
 from meanfield._typing import SolverTime
 from meanfield.errors import InvalidInputError
 from meanfield.measures import TURN, AbstractMeasure, Grid
 
 from ._ruled import AbstractRuledSteps
 from ._ssp import SSPRK3
-from ._stepping import MAX_STEPS, AbstractStepping
+from ._stepping import MAX_STEPS, AbstractStepping, check_steps
 
 SAFETY = 0.8  # of the longest step after which all masses are still positive
 
@@ -111,7 +112,9 @@ def cfl(share: float = SAFETY, *, max_steps: int = MAX_STEPS) -> Courant:
     Raises:
         InvalidInputError: if `share` is not above 0 and at most 1.
     """
-    if not 0 < share <= 1:
+    positive("share", share)
+    check_steps(max_steps)
+    if share > 1:
         raise InvalidInputError(
             f"`share` of the longest stable step must be in (0, 1]; got {share}."
         )

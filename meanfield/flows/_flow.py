@@ -22,11 +22,18 @@ from ._courant import cfl, check_stepping
 from ._escape import Escape, blow_up
 from ._escape import lag as lag_of
 from ._growth import BlowUpTime
-from ._noise import Noise, check_noise, drift, driven, ready, typed
+from ._noise import Noise, check_noise, drift, driven, present, ready, typed
 from ._noise_steps import landing
 from ._overrun import Pacing
 from ._planning import interpolation_error, planned, roomier
 from ._probing import probed
+from ._refusals import (
+    ask_again,
+    check_adjoint,
+    check_moved,
+    check_options,
+    check_precision,
+)
 from ._stepping import AbstractStepping, Fixed, adaptive
 from ._stop import AbstractStop
 from ._trajectory import M, Status, Trajectory, repeat_last
@@ -92,6 +99,7 @@ def flow(  # noqa: PLR0913 (all that defines a flow, and no more)
         UnsupportedError: if noise meets a plane grid in a box that shears.
         NotClosedError: if a Gaussian meets an attention that does not keep it one.
     """
+    check_adjoint(adjoint)
     problem, times = prepared(
         dynamics,
         mu0,
@@ -99,7 +107,7 @@ def flow(  # noqa: PLR0913 (all that defines a flow, and no more)
         stepping=stepping,
         stop=stop,
         since=since,
-        noise=None if noise is None or noise.absent else noise,
+        noise=present(noise),
         key=key,
     )
     problem = eqx.tree_at(lambda p: p.lag, problem, jnp.asarray(lag, times.dtype))
@@ -108,6 +116,8 @@ def flow(  # noqa: PLR0913 (all that defines a flow, and no more)
     while (more := _with_room(problem, trajectory)) is not None:
         problem = more
         trajectory = _integrate(problem, times, how)
+    if is_concrete(trajectory.code) and trajectory.status.failed:
+        ask_again(dynamics, trajectory.final, trajectory.stop_time)
     return trajectory
 
 
@@ -156,19 +166,22 @@ def prepared(
 
     Shapes, and pairs that do not work, are refused here and not inside the solver.
     """
+    check_moved(dynamics, mu0)
+    stops = stop if isinstance(stop, tuple) else (() if stop is None else (stop,))
+    check_options(stepping, stops, since, key)
     dtype = jnp.result_type(*jax.tree.leaves(mu0.coordinates))
     with jax.ensure_compile_time_eval():  # numbers known now stay so inside a `jit`
         times, jumps = _increasing(ts).astype(dtype), dynamics.jumps
         mu0 = ready(noise, mu0, times)
     start = jax.device_put(np.asarray(times)[0]) if is_concrete(times) else times[0]
-    stops = stop if isinstance(stop, tuple) else (() if stop is None else (stop,))
     steps = stepping or default_stepping(mu0, noise)
     check_stepping(steps, mu0)
     check_noise(noise, mu0, key, steps, stops)
     if isinstance(mu0, Grid):
         mu0 = probed(dynamics, mu0, start)
     mu0 = planned(dynamics, mu0, start)
-    solved = _errors(dynamics, mu0, start, noise)
+    *solved, rates = _errors(dynamics, mu0, start, noise)
+    check_precision(mu0, rates)
     noisy = noise is not None and isinstance(mu0, Points)
     laid = landing(steps, times, jumps) if noisy else steps.prepare(times, jumps)
     begun = start if since is None else jnp.asarray(since, dtype)
@@ -181,12 +194,12 @@ def prepared(
 @outlined
 def _errors(
     dynamics: AbstractDynamics, mu: AbstractMeasure, t: Time, noise: Noise
-) -> tuple[Convergence | None, Convergence | None]:
-    """How well a field is solved for and interpolated; refuses what does not fit."""
+) -> tuple[Convergence | None, Convergence | None, PyTree]:
+    """How well a field is solved for and interpolated, and how it moves the measure."""
     freeze = functools.partial(dynamics.field, t)
     field = freeze(mu)
-    drift(noise, mu, field)
-    return field.convergence, interpolation_error(freeze, mu, field)
+    rates = drift(noise, mu, field)
+    return field.convergence, interpolation_error(freeze, mu, field), rates
 
 
 def integrated(

@@ -5,6 +5,7 @@ the representation is: tokens follow Brownian paths, a Gaussian's factor is driv
 a density on a grid takes half a step of the heat flow on either side of each step.
 """
 
+from types import NoneType
 from typing import Any
 
 import diffrax
@@ -15,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 from typing_extensions import override
 
-from meanfield._array import float_array, is_concrete
+from meanfield._array import float_array, is_concrete, require
 from meanfield._typing import Numbers, PRNGKey, SolverTime
 from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.fields import AbstractField
@@ -56,6 +57,16 @@ class Isotropic(eqx.Module):
 
 
 Noise = Isotropic | None
+
+
+def present(noise: Noise) -> Noise:
+    """The noise, if there is any.
+
+    Raises:
+        InvalidInputError: if it is another thing.
+    """
+    require("`noise` is `Isotropic(kappa)`", noise, (Isotropic, NoneType))
+    return None if noise is None or noise.absent else noise
 
 
 def check_noise(

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 from typing_extensions import override
 
-from meanfield._array import is_concrete
+from meanfield._array import is_concrete, positive, require
 from meanfield._registry import Registry
 from meanfield._typing import SolverTime
 from meanfield.errors import InvalidInputError
@@ -241,9 +241,10 @@ def adaptive(
         InvalidInputError: if `rtol` is not positive.
         UnknownNameError: if no solver has that name.
     """
-    if rtol is not None and not rtol > 0:
-        raise InvalidInputError(f"`rtol` must be positive; got {rtol}.")
-    method = solvers[solver]() if isinstance(solver, str) else solver
+    if rtol is not None:
+        positive("rtol", rtol)
+    check_steps(max_steps)
+    method = _method(solver)
     return Adaptive(method, rtol, max_steps)
 
 
@@ -254,14 +255,31 @@ def fixed(dt: float, solver: str | diffrax.AbstractSolver = "euler") -> Fixed:
         InvalidInputError: if `dt` is not positive, or the solver is implicit.
         UnknownNameError: if no solver has that name.
     """
-    if not dt > 0:
-        raise InvalidInputError(f"`dt` must be positive; got {dt}.")
-    method = solvers[solver]() if isinstance(solver, str) else solver
+    positive("dt", dt)
+    method = _method(solver)
     if isinstance(method, diffrax.AbstractImplicitSolver):
         raise InvalidInputError(
             "Implicit solvers choose their steps by error: use `adaptive`."
         )
     return Fixed(method, float(dt))
+
+
+def check_steps(max_steps: int) -> None:
+    """Refuses a number of steps that is none.
+
+    Raises:
+        InvalidInputError: unless it is whole and positive.
+    """
+    if not isinstance(max_steps, int) or max_steps < 1:
+        raise InvalidInputError(
+            f"`max_steps` must be a whole number, at least 1; got {max_steps!r}."
+        )
+
+
+def _method(solver: str | diffrax.AbstractSolver) -> diffrax.AbstractSolver:
+    what = "`solver` is a name of `solvers`, or a solver of diffrax"
+    require(what, solver, (str, diffrax.AbstractSolver))
+    return solvers[solver]() if isinstance(solver, str) else solver
 
 
 def _grid(

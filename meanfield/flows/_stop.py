@@ -8,6 +8,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 from typing_extensions import override
 
+from meanfield._array import positive
+
 from ._trajectory import Status
 
 WINDOW = 8  # accepted steps over which a decay rate is measured
@@ -59,6 +61,9 @@ class BlowUp(AbstractStop):
 
     bound: float
 
+    def __check_init__(self) -> None:
+        positive("bound", self.bound)
+
     @property
     @override
     def status(self) -> Status:
@@ -107,6 +112,9 @@ class Steady(AbstractStop):
     """
 
     rtol: float = 1e-6
+
+    def __check_init__(self) -> None:
+        positive("rtol", self.rtol)
 
     @property
     @override

@@ -59,8 +59,7 @@ REASONS = {
     Status.FINISHED: "the last time was reached",
     Status.STEADY: "what is left of the way is below the tolerance",
     Status.BLOW_UP: "the size grows without bound in finite time, or passed its bound",
-    Status.MAX_STEPS: "the steps allowed are spent, or shrank to rounding; where a "
-    "flow of tokens or a Gaussian is stiff, `kvaerno5` takes fewer",
+    Status.MAX_STEPS: "the steps allowed are spent, or shrank to rounding",
     Status.NOT_FINITE: "the velocity or the state is no longer finite",
     Status.UNCONVERGED: "an iteration, interpolation or quadrature behind the field "
     "missed its tolerance",

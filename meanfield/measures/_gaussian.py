@@ -113,7 +113,7 @@ def _checked_root(Sigma: np.ndarray) -> np.ndarray:
     slack = 100 * np.finfo(Sigma.dtype).eps * scale * len(Sigma)
     if np.max(np.abs(Sigma - Sigma.T)) > slack:
         raise InvalidInputError("`covariance` must be symmetric.")
-    values, U = np.linalg.eigh((Sigma + Sigma.T) / 2)
+    values, U = np.linalg.eigh(Sigma / 2 + Sigma.T / 2)  # their sum may overflow
     if values[0] < -slack:
         raise InvalidInputError(
             "`covariance` must be positive semidefinite; its smallest eigenvalue is "

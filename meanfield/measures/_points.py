@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from typing_extensions import override
 
-from meanfield._array import float_array, is_concrete
+from meanfield._array import float_array, is_concrete, require
 from meanfield._typing import Numbers
 from meanfield.errors import InvalidInputError
 from meanfield.fields import AbstractField
@@ -74,7 +74,7 @@ class Points(AbstractMeasure):
         Raises:
             InvalidInputError: if `x` is not `n × d` with `n, d ≥ 1`, or not finite.
         """
-        tokens = _tokens(x, position)
+        tokens = _tokens(x, position, reduction)
         log_n = -jnp.log(jnp.asarray(tokens.n, tokens.x.dtype))
         return cls(tokens, jnp.full(tokens.n, log_n), reduction)
 
@@ -92,15 +92,16 @@ class Points(AbstractMeasure):
         Raises:
             InvalidInputError: if shapes do not fit, a weight is negative, or all are 0.
         """
-        tokens = _tokens(x, position)
-        w = float_array("weights", weights).astype(tokens.x.dtype)
+        tokens = _tokens(x, position, reduction)
+        w = float_array("weights", weights)
         if w.shape != (tokens.n,):
             raise InvalidInputError(
                 f"`weights` must hold one number for each of the {tokens.n} tokens; "
                 f"got shape {w.shape}."
             )
         if not is_concrete(w):
-            return cls(tokens, _log_shares(jnp, w), reduction)
+            shares = _log_shares(jnp, w).astype(tokens.x.dtype)
+            return cls(tokens, shares, reduction)
         host = np.asarray(w)
         if not (np.all(host >= 0) and np.any(host > 0)):
             raise InvalidInputError(
@@ -108,7 +109,8 @@ class Points(AbstractMeasure):
                 f"{host.min():g}."
             )
         with np.errstate(divide="ignore"):
-            return cls(tokens, jax.device_put(_log_shares(np, host)), reduction)
+            logs = _log_shares(np, host).astype(tokens.x.dtype)
+        return cls(tokens, jax.device_put(logs), reduction)
 
     @property
     def weights(self) -> Float[Array, " n"]:
@@ -228,10 +230,17 @@ class Points(AbstractMeasure):
 
 
 def _log_shares(xp: Any, w: Array | np.ndarray) -> Any:
-    return xp.log(w) - xp.log(xp.sum(w))
+    """The logs of weights divided by their sum, which may be beyond all floats."""
+    logs = xp.log(w)
+    logs = logs - xp.max(logs)
+    return logs - xp.log(xp.sum(xp.exp(logs)))
 
 
-def _tokens(x: Numbers, position: Numbers | None) -> Tokens:
+def _tokens(
+    x: Numbers, position: Numbers | None, reduction: AbstractReduction
+) -> Tokens:
+    how = "`reduction` is `Dense()`, `Blocked()` or `Chebyshev(tolerance)`"
+    require(how, reduction, AbstractReduction)
     states = float_array("x", x)
     if states.ndim != 2 or 0 in states.shape:
         raise InvalidInputError(

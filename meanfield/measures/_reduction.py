@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 from typing_extensions import override
 
+from meanfield.errors import InvalidInputError
 from meanfield.linalg import HIGHEST
 from meanfield.scores import AbstractScore
 from meanfield.tokens import Tokens
@@ -93,6 +94,12 @@ class Blocked(AbstractReduction):
     """
 
     size: int | None = eqx.field(static=True, default=None)
+
+    def __check_init__(self) -> None:
+        if self.size is not None and not (isinstance(self.size, int) and self.size > 0):
+            raise InvalidInputError(
+                f"`size` counts the tokens of a block, at least 1; got {self.size!r}."
+            )
 
     def shape(self, dtype: jnp.dtype) -> Shape:
         """The largest block of numbers of a dtype."""

@@ -1,6 +1,5 @@
 """Families of starts: many covariances from one short name."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -14,6 +13,7 @@ from meanfield._typing import PRNGKey
 from meanfield.errors import InvalidInputError
 
 MAX_MEMBERS = 100_000
+_WIDEST = 1e100  # a width whose squares are still numbers
 _ROUNDING = 1e-12  # what lies on the rim but for rounding is not inside
 
 
@@ -42,7 +42,7 @@ def family(name: str, d: int, *, key: PRNGKey) -> Float[Array, "members d d"]:
         sizes = Sizes(int(numbers[0]), *map(float, numbers[1:2]))
     except (ValueError, IndexError):
         sizes = Sizes(0)
-    good = sizes.count >= 1 and 0 < sizes.width < math.inf
+    good = sizes.count >= 1 and 0 < sizes.width < _WIDEST
     if len(numbers) > 2 or not good:
         raise InvalidInputError(
             "A family of starts is `grid:COUNT[:WIDTH]` or `random:COUNT[:TRACE]`, "
@@ -69,7 +69,9 @@ def grid(sizes: Sizes, d: int, *, key: PRNGKey) -> Float[Array, "members d d"]:
             "`random:COUNT`."
         )
     # On the host, in double: the same members in every precision.
+    _refuse_many(sizes.count)
     line = np.linspace(-sizes.width, sizes.width, sizes.count)
+    line = line[np.abs(line) < 1]
     _refuse_many(int(np.count_nonzero(np.abs(line) < 0.7)) ** 2)  # a square in the disc
     x, y = (axis.ravel() for axis in np.meshgrid(line, line, indexing="ij"))
     inside = x**2 + y**2 < 1 - _ROUNDING

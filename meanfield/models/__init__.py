@@ -13,6 +13,7 @@ from ._architecture import architectures as architectures
 from ._architecture import read as read
 from ._summary import Summary as Summary
 from ._summary import inspect as inspect
+from ._tokenizer import LONGEST_TEXT as LONGEST_TEXT
 from ._tokenizer import Encoding as Encoding
 from .bert import Bert as Bert
 from .checkpoint import Checkpoint as Checkpoint

@@ -101,6 +101,13 @@ architectures: Registry[Callable[[Checkpoint], AbstractArchitecture]] = Registry
 )
 
 
+def classes(checkpoint: Checkpoint) -> tuple[str, ...]:
+    """The classes that the config names; of a list, what is text."""
+    stated = checkpoint.config.get("architectures")
+    listed = stated if isinstance(stated, list) else [stated]
+    return tuple(name for name in listed if isinstance(name, str))
+
+
 def model_type(checkpoint: Checkpoint) -> str:
     """The registered name of a checkpoint's architecture.
 
@@ -110,7 +117,7 @@ def model_type(checkpoint: Checkpoint) -> str:
         InputFileError: if the config names no architecture that is registered.
     """
     stated = checkpoint.config.get("model_type")
-    named = (checkpoint.config.get("architectures") or ["nothing"])[0]
+    named = next(iter(classes(checkpoint)), "nothing")
     kin = [
         name
         for name in architectures

@@ -4,6 +4,7 @@ import importlib
 from pathlib import Path
 from types import ModuleType
 
+from meanfield._reading import read_text
 from meanfield.errors import InputFileError, UnsupportedError
 
 CONTENTS = "a folder holding model.safetensors, config.json and tokenizer.json"
@@ -39,9 +40,6 @@ def content(path: Path) -> str:
     """The text in a file.
 
     Raises:
-        InputFileError: if the file is missing, unreadable or not UTF-8.
+        InputFileError: if the file is missing, unreadable, not UTF-8 or too long.
     """
-    try:
-        return existing(path).read_text(encoding="utf-8")
-    except (UnicodeDecodeError, PermissionError) as error:
-        raise InputFileError(f"`{path}` cannot be read as text ({error}).") from error
+    return read_text(existing(path))

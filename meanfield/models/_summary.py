@@ -6,7 +6,7 @@ from typing import final
 import numpy as np
 from jaxtyping import Float
 
-from ._architecture import HeadWeights, Sizes, model_type, read
+from ._architecture import HeadWeights, Sizes, classes, model_type, read
 from .checkpoint import CONFIG, TOKENIZER, WEIGHTS, Checkpoint
 
 
@@ -56,7 +56,7 @@ def inspect(checkpoint: Checkpoint) -> Summary:
     return Summary(
         folder=str(checkpoint.folder),
         model_type=model_type(checkpoint),
-        architectures=tuple(checkpoint.config.get("architectures") or ()),
+        architectures=classes(checkpoint),
         sizes=sizes._asdict(),
         epsilon=float(np.sqrt(sizes.head_dimension)),
         dtype=_dtypes(checkpoint),

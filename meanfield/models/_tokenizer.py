@@ -1,14 +1,21 @@
 """A text becomes token ids: exactly its own tokens, neither padded nor truncated."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Int
 
-from meanfield.errors import InputFileError, InvalidInputError
+from meanfield._reading import json_value
+from meanfield.errors import InputFileError, InvalidInputError, MeanfieldError
 
+from ._expansion import expansion
 from ._reading import content, extra
+
+LONGEST_TEXT = 10_000_000  # characters, as they are and as a tokenizer makes them
+CHARACTERS = 100  # for each position: words have fewer, on average
 
 
 class Encoding(NamedTuple):
@@ -30,10 +37,12 @@ def encode(path: Path, text: str, *, limit: int) -> Encoding:
             than `limit`.
         UnsupportedError: if the package `tokenizers` is missing.
     """
-    tokenizer = _tokenizer(path)
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
-    encoding = tokenizer.encode(_valid(text))
+    _refuse_long(text, limit)
+    with _blamed_on(path):
+        tokenizer = _tokenizer(path, len(text))
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        encoding = tokenizer.encode(_valid(text))
     n = len(encoding.ids)
     if n > limit:
         raise InvalidInputError(
@@ -45,15 +54,40 @@ def encode(path: Path, text: str, *, limit: int) -> Encoding:
     return Encoding(np.asarray(encoding.ids, dtype=np.int64), tuple(encoding.tokens))
 
 
-def _tokenizer(path: Path) -> Any:
-    tokenizers = extra("tokenizers")
+def _refuse_long(text: str, limit: int) -> None:
+    """Refuses at once what could only be refused after a hundred times its memory."""
+    most = min(CHARACTERS * limit, LONGEST_TEXT)
+    if len(text) > most:
+        raise InvalidInputError(
+            f"The text has {len(text)} characters, and a model of {limit} positions "
+            f"reads at most {most}; shorten the text or split it."
+        )
+
+
+def _tokenizer(path: Path, characters: int) -> Any:
     serialised = content(path)
+    stages = json_value(serialised)
+    times = expansion(stages) if isinstance(stages, dict) else 1.0
+    if times * characters > LONGEST_TEXT:
+        raise InputFileError(
+            f"`{path}` can make {times:.3g} characters or tokens of one: its rules are "
+            "not run on a text, whose size they would multiply."
+        )
+    return extra("tokenizers").Tokenizer.from_str(serialised)
+
+
+@contextmanager
+def _blamed_on(path: Path) -> Iterator[None]:
+    """Turns what `tokenizers` says of a file into one line."""
+    tokenizers = extra("tokenizers")
     try:
-        return tokenizers.Tokenizer.from_str(serialised)
-    except Exception as error:  # `tokenizers` raises nothing narrower
+        yield
+    except (MeanfieldError, KeyboardInterrupt, SystemExit, MemoryError):
+        raise
+    except BaseException as error:  # it raises nothing narrower; panics are no others
         raise InputFileError(
             f"`{path}` is not a tokenizer that `tokenizers` "
-            f"{tokenizers.__version__} can read ({error})."
+            f"{tokenizers.__version__} can use ({error})."
         ) from error
 
 

@@ -7,7 +7,7 @@ Vaswani et al., 2017, section 3.2.
 """
 
 from dataclasses import dataclass
-from typing import Literal, final
+from typing import Annotated, Literal, final
 
 import numpy as np
 import pydantic
@@ -19,6 +19,8 @@ from meanfield.errors import InputFileError
 from ._architecture import AbstractArchitecture, HeadWeights, Sizes, architectures
 from .checkpoint import CONFIG, WEIGHTS, Checkpoint
 
+MOST_LAYERS = 10_000  # a list of them is made
+
 
 @final
 class BertConfig(pydantic.BaseModel):
@@ -28,7 +30,7 @@ class BertConfig(pydantic.BaseModel):
 
     hidden_size: pydantic.PositiveInt
     num_attention_heads: pydantic.PositiveInt
-    num_hidden_layers: pydantic.PositiveInt
+    num_hidden_layers: Annotated[int, pydantic.Field(gt=0, le=MOST_LAYERS)]
     vocab_size: pydantic.PositiveInt
     max_position_embeddings: pydantic.PositiveInt
     layer_norm_eps: pydantic.NonNegativeFloat = 1e-12

@@ -4,7 +4,6 @@ Only NumPy and two small readers, `safetensors` and `tokenizers`; no framework, 
 network.
 """
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from jaxtyping import Float
 
+from meanfield._reading import json_value
 from meanfield.errors import InputFileError
 
 from ._reading import content, existing, extra
@@ -147,8 +147,8 @@ def _opened(path: Path) -> Iterator[Any]:
 
 def _config(path: Path) -> dict[str, Any]:
     try:
-        config = json.loads(content(path))
-    except json.JSONDecodeError as error:
+        config = json_value(content(path))
+    except ValueError as error:
         raise InputFileError(f"`{path}` is not JSON: {error}.") from error
     if not isinstance(config, dict):
         raise InputFileError(f"`{path}` must hold one JSON object.")

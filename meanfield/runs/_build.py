@@ -10,8 +10,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from meanfield import models
+from meanfield._reading import read_text
 from meanfield.dynamics import AbstractDynamics, Projected
-from meanfield.errors import InputFileError, InvalidInputError
+from meanfield.errors import InvalidInputError
 from meanfield.flows import (
     SAFETY,
     AbstractStepping,
@@ -37,6 +38,7 @@ from ._parameters import Draw, columns, read_array, square, vector
 from ._precision import dtype_of, typed
 from ._source import source_dimension, source_measure, stored_measure
 
+LAID_OUT = 10_000_000  # fixed steps of a segment, which are a list of times
 _FIRST = 1e-4  # of the time, where `spacing = log` has its first frame after the start
 
 
@@ -194,10 +196,11 @@ def stepping(spec: RunSpec, ts: Float[np.ndarray, " times"]) -> AbstractStepping
         return adaptive(solver, rtol=spec.rtol, max_steps=spec.max_steps)
     edges = np.append(ts[:: spec.segment], ts[-1])
     steps = float(np.max(np.diff(edges))) / spec.dt
-    if steps > spec.max_steps:
+    allowed = min(spec.max_steps, LAID_OUT)
+    if steps > allowed:
         raise InvalidInputError(
-            f"Steps of {spec.dt:g} are {steps:.3g} in a segment and `max_steps` is "
-            f"{spec.max_steps}; choose a longer `dt`, or more `frames`."
+            f"Steps of {spec.dt:g} are {steps:.3g} in a segment, and at most {allowed} "
+            "are allowed (`max_steps`); choose a longer `dt`, or more `frames`."
         )
     return fixed(spec.dt, spec.solver if named else "shark" if noisy else "euler")
 
@@ -263,7 +266,8 @@ def _spread(frame: Gaussian, cloud: Float[Array, "n d"]) -> Float[Array, "n d"]:
 
 def _words(spec: RunSpec) -> AbstractMeasure:
     text = str(spec.text)
-    words = _read_text(text[1:]) if text.startswith("@") else text
+    longest = models.LONGEST_TEXT
+    words = read_text(Path(text[1:]), longest=longest) if text[:1] == "@" else text
     checkpoint = models.load(str(spec.model))
     x = models.embed(checkpoint, words, dtype=dtype_of(spec)).tokens.x
     return as_measure(spec, _points(spec, x))
@@ -280,14 +284,3 @@ def _points(spec: RunSpec, x: Array) -> Points:
 def _tokens_from(path: str) -> np.ndarray:
     x = read_array(path)
     return x[:, None] if x.ndim == 1 else np.atleast_2d(x)
-
-
-def _read_text(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise InputFileError(f"There is no file `{path}`.") from None
-    except UnicodeDecodeError:
-        raise InputFileError(f"`{path}` is no text in UTF-8.") from None
-    except OSError as error:
-        raise InputFileError(f"`{path}` cannot be read: {error.strerror}.") from None

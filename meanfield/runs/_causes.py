@@ -25,6 +25,8 @@ NEAR = 0.99  # of 1: a covariance on cells is that of its law to less
 def reason(result: Result) -> str:
     """Why a run ended, in a line, with the cause where the spec tells it."""
     plain = result.outcome.reason
+    if result.outcome.status is Status.MAX_STEPS:
+        plain = f"{plain}; {_advice(result.spec)}"
     if result.outcome.status not in ENDINGS or not _has_normal_tails(result):
         return plain
     norm = _norm(result)
@@ -34,6 +36,15 @@ def reason(result: Result) -> str:
         f"{plain}; a velocity under `exp` has no finite average over a Gaussian unless "
         f"|Σ^½ A Σ^½| < 1, and here that is {norm:.3g}: lower `cov`, or raise `epsilon`"
     )
+
+
+def _advice(spec: RunSpec) -> str:
+    """What may help where the steps of a run were spent."""
+    if spec.measure == "grid":
+        return "raise `max_steps`, or lower `cells`"
+    if spec.solver == "kvaerno5" or spec.noise:
+        return "raise `max_steps` or `rtol`, or lower `t`"
+    return "where the flow is stiff, `--solver kvaerno5` takes fewer"
 
 
 def _has_normal_tails(result: Result) -> bool:

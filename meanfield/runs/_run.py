@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Float
 
+from meanfield._array import require
 from meanfield.flows import AbstractStepping, AbstractStop, prepared
 from meanfield.measures import AbstractMeasure, Grid, Points
 from meanfield.spec import RunSpec
@@ -121,6 +122,7 @@ def admitted(spec: RunSpec) -> RunSpec:
         InputFileError: if a file that the spec names cannot be read.
         ResourceError: if it cannot fit into memory.
     """
+    require("A run is made of a `RunSpec`, such as `parse({…})`", spec, RunSpec)
     spec = embedded(spec)
     if spec.model is None:
         makes_tokens = spec.source is None and not spec.init.startswith("@")

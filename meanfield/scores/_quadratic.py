@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from typing_extensions import override
 
-from meanfield._array import float_array, is_concrete
+from meanfield._array import float_array, is_concrete, number
 from meanfield._typing import Numbers, Scalar
 from meanfield.errors import InvalidInputError
 from meanfield.linalg import HIGHEST
@@ -96,9 +96,9 @@ class AbstractQuadraticScore(AbstractScore):
         r"""What depends on the query alone, $x\cdot c - \tfrac12 x\cdot Cx + e$."""
 
     @property
+    @abc.abstractmethod
     def dimension(self) -> int:
         """The dimension of the tokens it compares."""
-        return jax.eval_shape(lambda: self.a).shape[-1]
 
 
 class Dot(AbstractQuadraticScore):
@@ -133,6 +133,11 @@ class Dot(AbstractQuadraticScore):
         self.Q, self.K, self.epsilon = _checked(Q, K, epsilon)
         self.query_bias = _bias("query_bias", query_bias, self.Q)
         self.key_bias = _bias("key_bias", key_bias, self.K)
+
+    @property
+    @override
+    def dimension(self) -> int:
+        return self.Q.shape[-1]
 
     @override
     def factors(self, queries: Tokens, keys: Tokens) -> Factors:
@@ -215,6 +220,11 @@ class SquaredDistance(AbstractQuadraticScore):
         self.Q, self.K, self.epsilon = _checked(Q, K, epsilon)
         self.origin = _bias("origin", origin, self.Q)
 
+    @property
+    @override
+    def dimension(self) -> int:
+        return self.Q.shape[-1]
+
     @override
     def factors(self, queries: Tokens, keys: Tokens) -> Factors:
         q = jnp.matmul(queries.x, self.Q.T, precision=HIGHEST) - self.origin[None, :]
@@ -290,7 +300,7 @@ def _checked(
             "`Q` and `K` must be matrices of one shape (rows: inner dimension, "
             f"columns: token dimension); got {Q.shape} and {K.shape}."
         )
-    bandwidth = jnp.asarray(epsilon, Q.dtype)
+    bandwidth = jnp.asarray(number("epsilon", epsilon), Q.dtype)
     if is_concrete(bandwidth) and not _positive(np.asarray(bandwidth)):
         raise InvalidInputError(
             f"`epsilon` must be positive and finite; got {epsilon}."

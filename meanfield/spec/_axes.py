@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from meanfield._reading import json_value
 from meanfield._registry import suggestion
 from meanfield.errors import InvalidInputError
 
@@ -17,9 +18,9 @@ from ._parsing import parse
 
 GRAMMAR = "write KEY=START:STOP:COUNT, KEY=START:STOP:COUNT:log or KEY=VALUE|VALUE"
 _MOST = 1_000_000  # values on one axis: more are a slip of the pen
-_NAME = r"\w+(?:\[\d+,\d+\])?"
+_NAME = r"\w+(?:\[\d{1,9},\d{1,9}\])?"
 _BETWEEN = re.compile(rf",(?=\s*{_NAME}=)")
-_AXIS = re.compile(r"\s*(\w+)(?:\[(\d+),(\d+)\])?=(.*)", re.DOTALL)
+_AXIS = re.compile(r"\s*(\w+)(?:\[(\d{1,9}),(\d{1,9})\])?=(.*)", re.DOTALL)
 
 # Keys that are no axis, and why.
 _REFUSED = {
@@ -175,7 +176,8 @@ def _number(text: str, whole: str) -> float:
 
 
 def _count(text: str, whole: str) -> int:
-    count = int(text) if text.strip().isdecimal() else 0
+    short = text.strip()[: len(str(_MOST)) + 1]  # enough to see that it is too large
+    count = int(short) if text.strip().isdecimal() else 0
     if not 2 <= count <= _MOST:
         raise InvalidInputError(
             f"In `{whole}`: COUNT must be a whole number from 2 to {_MOST}; got "
@@ -189,9 +191,11 @@ def _value(text: str, name: str) -> Any:
     if not text:
         raise InvalidInputError(f"The axis `{name}` has an empty value; {GRAMMAR}.")
     try:
-        return json.loads(text)
+        return json_value(text)
     except json.JSONDecodeError:
         return text
+    except ValueError as error:
+        raise InvalidInputError(f"A value of the axis `{name}`: {error}.") from None
 
 
 def _replaced(matrix: Any, axis: Axis, value: Any) -> list[list[Any]]:

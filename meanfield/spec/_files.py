@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from meanfield._reading import read_text
 from meanfield.errors import InputFileError
 
 from ._model import MATRICES
@@ -18,17 +19,13 @@ def read_toml(path: Path) -> dict[str, Any]:
     Raises:
         InputFileError: if it is missing, unreadable or no TOML.
     """
+    text = read_text(path)
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputFileError(f"There is no file `{path}`.") from None
-    except UnicodeDecodeError:
-        raise InputFileError(f"`{path}` is no text: a spec is a TOML file.") from None
-    except OSError as error:
-        reason = error.strerror or error
-        raise InputFileError(f"`{path}` cannot be read: {reason}.") from None
-    except tomllib.TOMLDecodeError as error:
-        raise InputFileError(f"`{path}` is no TOML: {error}.") from None
+        values = tomllib.loads(text)
+    except RecursionError:
+        raise InputFileError(f"`{path}` is no TOML: it is nested too deep.") from None
+    except ValueError as error:
+        raise InputFileError(f"`{path}` is no TOML to be read: {error}.") from None
     return located(values, path.parent)
 
 
@@ -58,4 +55,7 @@ def _located(key: str, value: Any, folder: Path) -> Any:
 
 
 def _absolute(name: str, folder: Path) -> str:
-    return str((folder / Path(name).expanduser()).absolute())
+    try:
+        return str((folder / Path(name).expanduser()).absolute())
+    except RuntimeError as error:  # a `~` of nobody that is known
+        raise InputFileError(f"`{name}` has no place: {error}") from None

@@ -9,8 +9,10 @@ from pydantic import (
     ConfigDict,
     Field,
     PositiveFloat,
-    PositiveInt,
 )
+
+# A number of things: what a machine's whole numbers can count.
+Count = Annotated[int, Field(gt=0, lt=2**63)]
 
 
 class Strict(BaseModel):
@@ -22,7 +24,7 @@ class Strict(BaseModel):
 def _cell_count(value: Any) -> Any:
     """One number of cells, or one for each of two axes."""
     each = value if isinstance(value, list) else [value]
-    whole = all(type(n) is int and n > 0 for n in each)
+    whole = all(type(n) is int and 0 < n < 2**63 for n in each)
     if value is not None and not (whole and 0 < len(each) <= 2):
         raise ValueError("must be a whole number of cells, or a list of two")
     return value
@@ -83,7 +85,7 @@ class GridSpec(Strict):
         ),
     ] = None
     positions: Annotated[
-        PositiveInt | None,
+        Count | None,
         Field(description="layers of a masked grid, one for each position; 16"),
     ] = None
     cfl: Annotated[

@@ -8,14 +8,18 @@ from pydantic import (
     BeforeValidator,
     Field,
     PositiveFloat,
-    PositiveInt,
     model_validator,
 )
 
-from ._grid import GridSpec, Strict
+from ._grid import Count, GridSpec, Strict
 from ._rules import check_attention, check_run
 
 Matrix = float | list[float] | list[list[float]] | str
+MOST_FRAMES = 10_000_000  # their times alone are 80 MB
+MOST_DRAWS = 10_000  # each takes a millisecond to make, and is integrated by itself
+MOST_LAYERS = 1_000  # each takes some milliseconds to make
+MOST_HALF_STEPS = 1_000_000  # all of them at each velocity
+MOST_TERMS = 100  # each is compiled
 MATRICES = ("A", "Q", "K", "V", "cov", "mean", "weights")
 
 
@@ -67,7 +71,7 @@ class AttentionSpec(Strict):
         1.0
     )
     heads: Annotated[
-        PositiveInt, Field(description="heads: blocks of rows of Q, K and V")
+        Count, Field(description="heads: blocks of rows of Q, K and V")
     ] = 1
     scale: Annotated[
         Literal["none", "sqrt-k"],
@@ -77,8 +81,11 @@ class AttentionSpec(Strict):
         str | None, Field(description="`causal` or `window:WIDTH`; none if absent")
     ] = None
     iterations: Annotated[
-        PositiveInt | None,
-        Field(description="Sinkhorn half-steps; to a tolerance if absent"),
+        Count | None,
+        Field(
+            le=MOST_HALF_STEPS,
+            description="Sinkhorn half-steps; to a tolerance if absent",
+        ),
     ] = None
 
     @model_validator(mode="after")
@@ -107,9 +114,9 @@ class RunSpec(AttentionSpec, GridSpec):
             "projection of its flow on Gaussians"
         ),
     ] = False
-    n: Annotated[PositiveInt, Field(description="number of tokens")] = 1000
+    n: Annotated[Count, Field(description="number of tokens")] = 1000
     d: Annotated[
-        PositiveInt | None,
+        Count | None,
         Field(description="dimension; from the matrices if absent, else 1"),
     ] = None
     init: Annotated[
@@ -139,17 +146,21 @@ class RunSpec(AttentionSpec, GridSpec):
         float | None, Field(description="time of the frame to start from; with --from")
     ] = None
     t: Annotated[PositiveFloat, Field(description="final time")] = 10.0
-    frames: Annotated[int, Field(ge=2, description="number of frames")] = 101
+    frames: Annotated[
+        int, Field(ge=2, le=MOST_FRAMES, description="number of frames")
+    ] = 101
     spacing: Annotated[
         Literal["even", "log", "both"],
         Field(description="of the frames: `even`, `log` over four decades, or `both`"),
     ] = "even"
     times: Annotated[
-        list[float] | None, Field(description="times of the frames, instead")
+        list[float] | None,
+        Field(max_length=MOST_FRAMES, description="times of the frames, instead"),
     ] = None
     seed: Annotated[int, Field(ge=0, lt=2**63, description="seed of every draw")] = 0
     draws: Annotated[
-        PositiveInt | None, Field(description="independent draws of start and laws")
+        Count | None,
+        Field(le=MOST_DRAWS, description="independent draws of start and laws"),
     ] = None
     solver: Annotated[str, Field(description="integrator; see `list solvers`")] = (
         "tsit5"
@@ -164,9 +175,9 @@ class RunSpec(AttentionSpec, GridSpec):
         PositiveFloat | None,
         Field(description="fixed step, of `euler` unless `solver` is given"),
     ] = None
-    max_steps: Annotated[
-        PositiveInt, Field(description="steps allowed in one segment")
-    ] = 100_000
+    max_steps: Annotated[Count, Field(description="steps allowed in one segment")] = (
+        100_000
+    )
     steady: Annotated[
         PositiveFloat | None,
         Field(description="stop when the way left is this share of the initial size"),
@@ -193,17 +204,19 @@ class RunSpec(AttentionSpec, GridSpec):
         ),
     ] = None
     segment: Annotated[
-        PositiveInt, Field(description="frames integrated and committed at once")
+        Count, Field(description="frames integrated and committed at once")
     ] = 20
     depth: Annotated[
         Literal["layers", "interpolated"],
         Field(description="between the times of `layers`: `layers` or `interpolated`"),
     ] = "layers"
     layers: Annotated[
-        tuple[LayerSpec, ...], Field(description="parameters that change with time")
+        tuple[LayerSpec, ...],
+        Field(max_length=MOST_LAYERS, description="parameters that change with time"),
     ] = ()
     terms: Annotated[
-        tuple[AttentionSpec, ...], Field(description="further attentions, added")
+        tuple[AttentionSpec, ...],
+        Field(max_length=MOST_TERMS, description="further attentions, added"),
     ] = ()
     model: Annotated[
         str | None, Field(description="a transformer: name or folder; `models list`")
@@ -213,7 +226,10 @@ class RunSpec(AttentionSpec, GridSpec):
     ] = None
     model_layers: Annotated[
         list[int] | None,
-        Field(description="layers of the model, as [0,1]; all if absent"),
+        Field(
+            max_length=MOST_LAYERS,
+            description="layers of the model, as [0,1]; all if absent",
+        ),
     ] = None
     model_heads: Annotated[
         list[int] | None, Field(description="heads of each layer; all if absent")

@@ -1,11 +1,13 @@
 """From names and values to a spec, with one line for what is wrong."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from meanfield._reading import bounded
 from meanfield._registry import suggestion
 from meanfield.errors import InvalidInputError
 
@@ -24,11 +26,34 @@ def parse(values: Mapping[str, Any], *, where: str = "the spec") -> RunSpec:
     Raises:
         InvalidInputError: naming the key, the value and what works.
     """
+    _refuse_unbounded(values, where)
     try:
         return RunSpec.model_validate(dict(values))
     except ValidationError as error:
         problem = _first(error.errors())
         raise InvalidInputError(f"In {where}: {_explained(problem)}") from None
+
+
+def _refuse_unbounded(values: Mapping[str, Any], where: str) -> None:
+    for key, value in values.items():
+        try:
+            _check_text(json.dumps(bounded(value), default=str, ensure_ascii=False))
+        except ValueError as error:
+            raise InvalidInputError(f"In {where}: `{key}`: {error}.") from None
+
+
+def _check_text(text: str) -> None:
+    """Refuses what names no file and stands in no other.
+
+    Raises:
+        ValueError: for NUL, and for halves of characters.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("it holds what is no Unicode") from None
+    if r"\u0000" in text.replace(r"\\", ""):
+        raise ValueError("it holds the character NUL")
 
 
 def _first(problems: list[ErrorDetails]) -> ErrorDetails:

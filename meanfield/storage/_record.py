@@ -14,6 +14,7 @@ from pydantic import (
     ValidationError,
 )
 
+from meanfield._reading import json_value
 from meanfield.errors import InputFileError, InvalidInputError, StoreError
 
 from ._drafts import replace_file
@@ -126,7 +127,7 @@ def read_record(folder: Path) -> Record:
 
 def _read_body(folder: Path) -> dict[str, Any]:
     try:
-        body = json.loads(read_plain(folder / RECORD))
+        body = json_value(read_plain(folder / RECORD))
     except FileNotFoundError as error:
         if not folder.exists():
             raise InputFileError(f"There is no run at `{folder}`.") from error

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from meanfield._reading import json_value
 from meanfield.errors import InputFileError, InvalidInputError, StoreError
 
 from ._drafts import LOCK, clear_drafts, draft_folder, replace_file
@@ -261,8 +262,8 @@ def refuse_other(path: Path, name: str) -> None:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        values = json.loads(read_plain(file))
-    except (ValueError, RecursionError):
+        values = json_value(read_plain(file))
+    except ValueError:
         values = None
     except OSError as error:
         raise InputFileError(f"`{file}` cannot be read: {error.strerror}.") from error

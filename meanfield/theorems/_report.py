@@ -1,11 +1,11 @@
 """Outcomes as plain values: what JSON, tables, pages and replays are made of."""
 
-import json
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+from meanfield._reading import json_value, read_text
 from meanfield.errors import InputFileError
 
 from ._case import Case, Size
@@ -71,8 +71,8 @@ def read_report(file: Path) -> Record:
         InputFileError: if the file is missing, damaged, or holds something else.
     """
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        found = json_value(read_text(file))
+    except ValueError as error:
         raise InputFileError(f"`{file}` cannot be read as a report: {error}") from error
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise InputFileError(

@@ -1,0 +1,82 @@
+"""Text from outside: files of a size that can be meant, values that can be held."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from .errors import InputFileError
+
+LONGEST = 64_000_000  # characters of a file of keys or of a report
+DEEPEST = 32  # lists and tables within each other
+LARGEST = int(sys.float_info.max)  # of a whole number: what a float can hold
+_SHOWN = 40  # characters of a number that a message repeats
+
+
+def read_text(path: Path, *, longest: int = LONGEST) -> str:
+    """The text in a file, in UTF-8; no more is read than it may be long.
+
+    Raises:
+        InputFileError: if it is missing, unreadable, no text, or too long.
+    """
+    try:
+        with path.open(encoding="utf-8") as file:
+            text = file.read(longest + 1)
+    except FileNotFoundError:
+        raise InputFileError(f"There is no file `{path}`.") from None
+    except UnicodeDecodeError:
+        raise InputFileError(f"`{path}` is no text in UTF-8.") from None
+    except (OSError, ValueError) as error:  # as for a name that holds NUL
+        reason = getattr(error, "strerror", None) or error
+        raise InputFileError(f"`{path}` cannot be read: {reason}.") from None
+    if len(text) > longest:
+        raise InputFileError(
+            f"`{path}` is longer than the {longest} characters that are read."
+        )
+    return text
+
+
+def json_value(text: str | bytes) -> Any:
+    """The value of a JSON text.
+
+    Raises:
+        ValueError: if it is no JSON, nested too deeply, or holds too large a number.
+    """
+    try:
+        value = json.loads(text, parse_int=_whole)
+    except RecursionError:
+        raise ValueError(_too_deep()) from None
+    return bounded(value)
+
+
+def bounded(value: Any) -> Any:
+    """`value` itself, if all that reads it can hold it.
+
+    Raises:
+        ValueError: if it is nested too deeply, or holds a whole number beyond floats.
+    """
+    level = [value]
+    for _ in range(DEEPEST):
+        for each in level:
+            if isinstance(each, int) and abs(each) > LARGEST:
+                raise ValueError("a whole number in it is beyond 1e308")
+        level = [item for each in level for item in _items(each)]
+        if not level:
+            return value
+    raise ValueError(_too_deep())
+
+
+def _items(value: Any) -> Any:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list | tuple) else ()
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > len(str(LARGEST)) + 1:  # Python itself refuses 4300 digits
+        raise ValueError(f"the number {digits[:_SHOWN]}… in it is beyond 1e308")
+    return int(digits)
+
+
+def _too_deep() -> str:
+    return f"it is nested more than {DEEPEST} deep"

@@ -1,0 +1,165 @@
+"""Command lines and files that nobody means: documented exit codes, one line, no hang.
+
+`python tests/fuzzing.py COUNT SEED FOLDER` runs so many in this process, and prints
+what came of them as JSON; one that broke the promise ends it with 1, and is shown.
+"""
+
+import contextlib
+import faulthandler
+import io
+import json
+import os
+import resource
+import signal
+import sys
+import time
+import traceback
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import jax
+from fuzzing_cases import Case, cases
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+from meanfield.cli import main
+
+DOCUMENTED = {0, 2, 3, 4, 5, 6, 7}  # 1 is internal
+LONGEST = 20.0  # seconds of all processors for one case, however busy the machine is
+LARGEST = 8 << 30  # bytes that the process may allocate
+LINE = 4000  # characters of all that is said of a mistake
+EVERY = 250  # cases, after which compiled programs are dropped
+
+
+class Hung(BaseException):
+    """A case that took too long."""
+
+
+@dataclass
+class Tally:
+    """What came of the cases so far."""
+
+    codes: Counter[int] = field(default_factory=Counter)
+    commands: Counter[str] = field(default_factory=Counter)
+    broken: list[str] = field(default_factory=list)
+    longest: float = 0.0
+    slowest: str = ""
+    peaks: list[int] = field(default_factory=list)  # megabytes, after every so many
+
+
+def ended(case: Case) -> tuple[object, str, float]:
+    """The exit code of a command, what it said on stderr, and its seconds."""
+    out, err = _stream(), _stream()
+    begin = time.process_time()
+    signal.setitimer(signal.ITIMER_PROF, LONGEST)
+    hook = sys.excepthook
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            main(list(case.arguments))
+        code: object = "no exit"
+    except SystemExit as error:
+        code = error.code or 0
+    except BaseException:  # noqa: BLE001 - whatever it is, it is shown
+        code = traceback.format_exc()
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        sys.excepthook = hook
+    err.flush()
+    said = err.buffer.getvalue().decode(errors="replace")
+    return code, said, time.process_time() - begin
+
+
+def complaint(code: object, said: str, seconds: float) -> str:
+    """What of the promise a case has broken, if anything."""
+    if code not in DOCUMENTED:
+        return f"not a documented code: {code}"
+    if seconds > LONGEST:
+        return f"{seconds:.1f} s"
+    if "Traceback" in said or "Warning" in said or "panicked" in said:
+        return f"not in words: {said}"
+    last = said.rstrip("\n").split("\n")[-1]
+    if code and not (last.startswith("meanfield: ") and len(last) < LINE):
+        return f"no clear line: {said[:LINE]}"
+    return ""
+
+
+def run(count: int, number: int, folder: Path) -> Tally:
+    """So many cases of a seed, in a folder that they may litter."""
+    tally = Tally()
+    os.chdir(folder)
+
+    @seed(number)
+    @settings(
+        max_examples=count,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(cases())
+    def each(case: Case) -> None:
+        _one(case, tally)
+
+    each()
+    return tally
+
+
+def _one(case: Case, tally: Tally) -> None:
+    for name, content in case.files.items():
+        place = Path(name)
+        place.parent.mkdir(exist_ok=True)
+        place.write_bytes(content)
+    faulthandler.dump_traceback_later(30 * LONGEST, exit=True)
+    code, said, seconds = ended(case)
+    faulthandler.cancel_dump_traceback_later()
+    tally.commands[case.arguments[0] if case.arguments else ""] += 1
+    tally.codes[code if isinstance(code, int) else -1] += 1
+    if seconds > tally.longest:
+        tally.longest, tally.slowest = seconds, _shown(case)
+    wrong = complaint(code, said, seconds)
+    if wrong:
+        tally.broken.append(f"{_shown(case)}\n  {wrong}")
+        sys.stderr.write(f"{tally.broken[-1]}\n")
+    if tally.codes.total() % EVERY == 0:
+        jax.clear_caches()
+        tally.peaks.append(_megabytes())
+        sys.stderr.write(f"{tally.codes.total()} {dict(tally.codes)} {_megabytes()}\n")
+
+
+def _shown(case: Case) -> str:
+    files = {name: content[:300] for name, content in case.files.items()}
+    return f"{[a[:200] for a in case.arguments]} {files}"
+
+
+def _stream() -> Any:
+    return io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="backslashreplace")
+
+
+def _megabytes() -> int:
+    """The memory that this process holds now."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() >> 20
+
+
+def _hang(number: int, frame: FrameType | None) -> None:
+    raise Hung(f"signal {number} in {frame}")
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGPROF, _hang)
+    resource.setrlimit(resource.RLIMIT_DATA, (LARGEST, LARGEST))
+    found = run(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))
+    report = {
+        "cases": found.codes.total(),
+        "codes": {str(code): n for code, n in sorted(found.codes.items())},
+        "commands": dict(found.commands),
+        "longest": round(found.longest, 2),
+        "slowest": found.slowest,
+        "resident": [*found.peaks, _megabytes()],
+        "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10,
+        "broken": found.broken,
+    }
+    sys.stdout.write(json.dumps(report, indent=1) + "\n")
+    sys.exit(bool(found.broken))

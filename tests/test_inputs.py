@@ -1,0 +1,188 @@
+"""Values, files and names that nobody means: one clear line, at once."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import Finished
+
+from meanfield import runs
+from meanfield.flows import Status
+from meanfield.measures import Gaussian
+from meanfield.runs import Result
+from meanfield.runs._endings import Outcome
+from meanfield.spec import parse
+
+Command = Callable[..., Finished]
+
+DEEP = "[" * 5000 + "1" + "]" * 5000
+DIGITS = "9" * 10_000
+NAME = "a" * 300
+
+VALUES = {
+    "nested value": ("simulate", "--A", DEEP),
+    "nested cells": ("simulate", "--measure", "grid", "--cells", DEEP),
+    "digits": ("simulate", "--n", DIGITS),
+    "digits in a matrix": ("simulate", "--A", f"[[{DIGITS}]]"),
+    "beyond machine words": ("simulate", "--n", "9" * 300, "--dry-run"),
+    "beyond machine words, heads": ("simulate", "--heads", "9" * 300, "--dry-run"),
+    "frames": ("simulate", "--frames", "1000000000", "--dry-run"),
+    "half-steps": ("simulate", "--attention=sinkhorn", f"--iterations={10**12}"),
+    "starts": ("simulate", "--measure=gaussian", f"--starts=grid:{10**12}"),
+    "axis, nested": ("sweep", "--over", f"A={DEEP}|1", "--out", "s"),
+    "axis, digits": ("sweep", "--over", f"A=1:2:{DIGITS}", "--out", "s"),
+    "axis, entry": ("sweep", "--over", f"A[{DIGITS},0]=1:2:3", "--out", "s"),
+    "workers": ("sweep", "--over", "A=1:2:2", "--out", "s", "--workers=1000000"),
+    "NUL": ("simulate", "a\0.toml"),
+    "NUL in a list": ("simulate", "--observe", '["energy\\u0000"]'),
+    "no character": ("simulate", "--init", "@\ud800.npy"),
+}
+FILES = {
+    "nested": f"A = {DEEP}",
+    "nested tables": "A = " + "{a=" * 3000 + "1" + "}" * 3000,
+    "dotted": f"[{'.'.join('a' * 5000)}]\nx = 1",
+    "digits": f"n = {DIGITS}",
+    "hexadecimal digits": f"n = 0x{'f' * 10_000}",
+    "NUL": 'init = "@a\\u0000.npy"',
+    "a home of nobody": 'A = "@~nobody-is-here/x.npy"',
+    "layers": "[[layers]]\nt = 0\n" * 20_000,
+    "terms": "[[terms]]\nA = 1\n" * 20_000,
+}
+
+
+def assert_one_line(done: Finished, *codes: int) -> None:
+    assert done.code in codes, done.err
+    assert done.out == ""
+    assert done.err.startswith("meanfield: ")
+    assert done.err.count("\n") == 1
+    assert len(done.err) < 1500
+    assert "internal" not in done.err
+
+
+@pytest.mark.parametrize("name", list(VALUES))
+def test_a_value_that_nothing_can_hold_is_a_usage_error(
+    cli: Command, name: str
+) -> None:
+    assert_one_line(cli(*VALUES[name]), 2)
+
+
+@pytest.mark.parametrize("name", list(FILES))
+def test_a_file_of_such_values_is_refused_in_seconds(
+    cli: Command, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "spec.toml").write_text(FILES[name])
+    begin = time.monotonic()
+    assert_one_line(cli("simulate", "spec.toml", "--dry-run"), 2, 3)
+    assert time.monotonic() - begin < 10
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("simulate", NAME),
+        ("simulate", "--A", f"@{NAME}.npy"),
+        ("simulate", "--from", NAME),
+        ("simulate", "--model", NAME, "--text", "a"),
+        ("simulate", "--plugin", f"{NAME}.py"),
+        ("simulate", "--n", "2", "--out", NAME),
+        ("show", NAME),
+        ("plot", NAME),
+        ("resume", NAME),
+        ("sweep", NAME),
+        ("export", NAME, "x.npz"),
+        ("models", "inspect", NAME),
+        ("verify", "--replay", NAME),
+        ("verify", "--html", f"{NAME}.html"),
+    ],
+    ids=" ".join,
+)
+def test_a_name_longer_than_names_can_be_is_said(
+    cli: Command, command: tuple[str, ...]
+) -> None:
+    done = cli(*command)
+    assert_one_line(done, 3, 4)
+    assert NAME[:50] in done.err
+
+
+def test_a_report_that_is_nested_without_end_is_no_report(
+    cli: Command, tmp_path: Path
+) -> None:
+    for text in (DEEP, DIGITS, '{"a":' * 5000 + "1" + "}" * 5000):
+        (tmp_path / "report.json").write_text(text)
+        assert_one_line(cli("verify", "--replay", "report.json"), 3)
+
+
+def test_a_file_without_end_is_not_read_to_its_end(
+    cli: Command, tmp_path: Path
+) -> None:
+    with (tmp_path / "long.txt").open("wb") as file:
+        file.truncate(200_000_000)  # no block of it is written
+    begin = time.monotonic()
+    assert_one_line(cli("simulate", "/dev/zero"), 3)
+    assert_one_line(cli("simulate", "--model=minilm", "--text=@long.txt"), 3)
+    assert time.monotonic() - begin < 10
+
+
+def shell(line: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["/bin/sh", "-c", line.replace("meanfield", f"{sys.executable} -m meanfield")],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **variables},
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "words"),
+    [
+        ("meanfield list presets >&-", 4, "standard output is closed"),
+        ("meanfield list presets <&- >&- 2>&-", 4, ""),
+        ("meanfield list presets > /dev/full", 4, "No space left"),
+        ("meanfield list presets --json > /dev/full", 4, "standard output"),
+        ("meanfield simulate --n 0 2>&-", 2, ""),
+        ("meanfield simulate --n 0 2> /dev/full", 2, ""),
+    ],
+)
+def test_a_stream_that_takes_nothing_ends_with_a_line(
+    line: str, code: int, words: str
+) -> None:
+    done = shell(line)
+    assert done.returncode == code, done.stderr
+    assert words in done.stderr
+    assert done.stderr.count("\n") <= 1
+
+
+def test_a_stream_that_takes_few_letters_gets_the_others_spelled() -> None:
+    ascii_ = {"PYTHONIOENCODING": "ascii"}
+    done = shell("meanfield list panels; meanfield list panels --json", **ascii_)
+    assert (done.returncode, done.stderr) == (0, "")
+    done.stdout.encode("ascii")
+
+
+def test_a_working_folder_that_is_gone_is_said(tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    done = shell(f"cd {tmp_path}/gone && rmdir . ../gone; meanfield simulate --n 3")
+    assert done.returncode == 3
+    assert done.stderr.splitlines()[-1].startswith("meanfield: the working folder")
+
+
+def test_a_device_that_is_not_there_is_said() -> None:
+    done = shell("meanfield simulate --n 3 --dry-run", JAX_PLATFORMS="nothing")
+    assert done.returncode == 4
+    assert "JAX_PLATFORMS=nothing" in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("solver", ["tsit5", "kvaerno5"])
+def test_advice_on_spent_steps_is_what_was_not_done(solver: str) -> None:
+    spec = parse({"measure": "gaussian", "solver": solver})
+    end = Gaussian.from_moments([0.0], [[1.0]])
+    outcomes = (Outcome(Status.MAX_STEPS, 0.5),)
+    said = runs.reason(Result(spec, (end,), outcomes, None, 0.0, {}))
+    assert ("kvaerno5" in said) == (solver != "kvaerno5")
+    assert ("raise `max_steps`" in said) == (solver == "kvaerno5")

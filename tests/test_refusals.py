@@ -1,0 +1,230 @@
+"""Numbers and arguments that the library cannot mean are refused, and named."""
+
+import json
+import subprocess
+import sys
+from fractions import Fraction
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers import assert_close
+
+from meanfield.attention import Attention, attentions
+from meanfield.dynamics import Heads, Layers, Sum, stacked
+from meanfield.errors import InvalidInputError, MeanfieldError, NotClosedError
+from meanfield.flows import Isotropic, flow
+from meanfield.measures import Gaussian, Points
+from meanfield.scores import Dot
+from meanfield.tokens import Tokens
+
+I = np.eye(2)
+X = np.array([[0.0, 1.0], [2.0, -1.0], [0.5, 0.5]])
+TS = np.array([0.0, 0.1])
+SOFTMAX, RELU = attentions["softmax"], attentions["relu"]
+
+COMPLEX = {
+    "states": lambda one: Points.uniform(one * X),
+    "position": lambda one: Points.uniform(X, position=one[0] * np.ones(3)),
+    "weights": lambda one: Points.weighted(X, one[0] * np.ones(3)),
+    "mean": lambda one: Gaussian.from_moments(one[0] * np.zeros(2), I),
+    "covariance": lambda one: Gaussian.from_moments(np.zeros(2), one * I),
+    "Q": lambda one: SOFTMAX(one * I, I, I),
+    "V": lambda one: SOFTMAX(I, I, one * I),
+    "epsilon": lambda one: SOFTMAX(I, I, I, epsilon=one[0, 0]),
+    "times": lambda one: flow(SOFTMAX(I, I, I), Points.uniform(X), one[0, 0] * TS),
+    "kappa": lambda one: Isotropic(one[0, 0]),
+}
+
+# Types are checked when tests run: what users see is seen in a process of its own.
+SWAPPED = """
+import json, sys
+import jax, jax.numpy as jnp, numpy as np
+jax.config.update("jax_enable_x64", True)
+from meanfield.attention import Attention, attentions
+from meanfield.dynamics import Heads, Interpolated, Layers, LogTime, Prefix, Projected
+from meanfield.dynamics import Sum, masks
+from meanfield.energies import GradientFlow
+from meanfield.errors import MeanfieldError
+from meanfield.flows import BlowUp, Isotropic, Steady, adaptive, cfl, ensemble
+from meanfield.flows import fixed, flow
+from meanfield.measures import Blocked, Gaussian, Points
+from meanfield.runs import execute
+from meanfield.scores import Dot
+I, X, ts = np.eye(2), np.arange(6.0).reshape(3, 2), np.array([0.0, 0.1])
+softmax = attentions["softmax"]
+at, mu = softmax(I, I, I), Points.uniform(X)
+narrow = np.zeros(2, np.float32)
+gaussian = Gaussian.from_moments(np.zeros(2), I)
+CALLS = '''
+flow(mu, at, ts); flow(at, X, ts); flow(at, mu, None); flow(at, mu, at)
+flow(softmax, mu, ts); flow(at, Points, ts); flow(at, Gaussian([0.0], [[1.0]]), ts)
+flow(at, mu, ts, stop=0.1); flow(at, mu, ts, stop=[Steady()])
+flow(at, mu, ts, stepping=0.1); flow(at, mu, ts, stepping="tsit5")
+flow(at, mu, ts, noise=0.1); flow(at, mu, ts, noise=Isotropic(0.1), key=0)
+flow(at, mu, ts, since="a"); flow(at, mu, ts, adjoint="reverse")
+ensemble(at, mu, ts); ensemble(at, [mu, mu], ts); ensemble(mu, at, ts)
+at.field(mu, 0.0); at.field(0.0, X); at.field(0.0, mu)(X); at.field(0.0, mu)(mu)
+at.field(0.0, gaussian)(X)
+softmax(I, I, I, epsilon="a"); softmax(I, I, I, epsilon=None)
+softmax(I, I, I, epsilon=1j); softmax(I, I, I, epsilon=I)
+softmax(I, I, I, epsilon=[1.0]); softmax(I, I, I, epsilon=10**400)
+softmax(None, I, I); softmax("normal", I, I); softmax(mu, I, I); softmax(I, I, None)
+attentions["sinkhorn"](I, I, I, iterations="a")
+attentions["sinkhorn"](I, I, I, iterations=2.5); attentions[None]
+Attention(at.coupling, at.score, I); Attention(at.score, "softmax", I)
+Attention(I, I, I); flow(at, Gaussian(narrow, np.ones((2, 1), np.float32)), ts)
+Sum(at, mu); Sum([at, at]); Heads(mu); Heads([at, at]); Heads(at); LogTime(mu)
+Projected(mu); Prefix(masks["causal"], at); Prefix(at, "causal")
+Layers([0, 1], mu); Layers([0, 1, 2], [at, at]); Interpolated(at, [0, 1])
+GradientFlow(mu); GradientFlow(at)
+Steady("a"); BlowUp(-1); BlowUp("a"); adaptive(1e-3); adaptive(rtol="a")
+adaptive(max_steps="a"); adaptive(max_steps=0); adaptive(max_steps=10.5)
+fixed("euler", 0.1); fixed(-1.0); cfl("a"); Blocked("a"); Blocked(0)
+Points.uniform(None); Points.uniform("abc"); Points.uniform(at)
+Points.uniform(X, reduction="dense"); Points.uniform(X, reduction=Blocked)
+Points.uniform(X.astype(np.float16)); Points.uniform(X.astype(np.longdouble))
+Points.uniform(jax.random.split(jax.random.key(0), 4).reshape(2, 2))
+flow(at, Points.uniform(X.astype(np.float32)), ts)
+execute({"n": 3})
+'''
+found = {}
+for call in CALLS.replace("\\n", ";").split(";"):
+    if call.strip():
+        try:
+            eval(call)
+            found[call] = "nothing"
+        except MeanfieldError as error:
+            said = str(error)
+            found[call] = "" if "got" in said or "known" in said else said
+        except Exception as error:
+            found[call] = f"{type(error).__name__}: {error}"
+print(json.dumps({call: said for call, said in found.items() if said}))
+"""
+SAID_OTHERWISE = {
+    "flow(at, Points.uniform(X.astype(np.float32)), ts)": "float32 and its velocities",
+    "flow(at, Gaussian(narrow, np.ones((2, 1), np.float32)), ts)": "float32 and its",
+    "Heads(at)": "stacked",
+    "ensemble(mu, at, ts)": "axis of members",
+}
+
+
+def test_a_thing_in_the_place_of_another_is_named() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SWAPPED], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    said = {call.strip(): line for call, line in json.loads(done.stdout).items()}
+    for call, words in SAID_OTHERWISE.items():
+        assert words in said.pop(call)
+    assert said == {}
+
+
+@pytest.mark.parametrize("name", list(COMPLEX))
+@pytest.mark.parametrize("xp", [np, jnp], ids=["numpy", "jax"])
+def test_no_imaginary_part_is_lost_in_silence(name: str, xp: object) -> None:
+    one = getattr(xp, "asarray")(np.full((1, 1), 1 + 1e-3j))  # noqa: B009
+    with pytest.raises((MeanfieldError, TypeError), match=r"real|complex|one number"):
+        COMPLEX[name](one)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    "weights",
+    [
+        [1e308, 1e308, 1e308],
+        [1e308, 1.7e308, 0.0],
+        [5e-324, 5e-324, 5e-324],
+        [3e-310, 1e-310, 0.0],
+        [1e300, 1e-300, 1e300],
+        [1.0, 2.0, 3.0],
+    ],
+)
+def test_shares_are_those_of_exact_fractions(weights: list[float], dtype: type) -> None:
+    exact = [Fraction(w) for w in weights]
+    shares = np.array([float(w / sum(exact)) for w in exact])
+    found = Points.weighted(X.astype(dtype), np.array(weights)).weights
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, shares, rtol=1000 * np.finfo(dtype).eps)
+
+
+def test_whole_numbers_are_not_wrapped_to_32_bits() -> None:
+    with jax.enable_x64(False):
+        x = Points.uniform(np.array([[2**40], [-(2**33)]])).tokens.x
+    assert_close(x, np.array([[2.0**40], [-(2.0**33)]], np.float32))
+
+
+OFF_CENTRE = {
+    "alone": lambda relu: relu,
+    "heads": lambda relu: Heads(stacked([relu, relu])),
+    "layers": lambda relu: Layers([0.0, 1.0, 2.0], stacked([relu, relu])),
+    "terms": lambda relu: Sum(SOFTMAX(I, I, I), relu),
+}
+
+
+@pytest.mark.parametrize("name", list(OFF_CENTRE))
+def test_relu_refuses_a_gaussian_with_a_mean(name: str) -> None:
+    dynamics = OFF_CENTRE[name](RELU(I, I, I))
+    with pytest.raises(NotClosedError, match="mean is zero"):
+        flow(dynamics, Gaussian.from_moments(np.ones(2), I), TS)
+
+
+def test_relu_refuses_a_gaussian_that_is_given_a_mean_on_the_way() -> None:
+    pushed = Attention(Dot(I, I), RELU(I, I, I).coupling, I, np.ones(2))
+    with pytest.raises(NotClosedError, match="mean is zero"):
+        flow(pushed, Gaussian.from_moments(np.zeros(2), I), TS)
+
+
+def halves(A: np.ndarray, x: np.ndarray, count: int) -> np.ndarray:
+    """The velocities of tokens of equal weight after so many half-steps, by hand."""
+    plan = np.exp(x @ A.T @ x.T)  # row i is what token i sees
+    for step in range(count):
+        plan = plan / plan.mean(axis=1 - step % 2, keepdims=True)
+    return plan @ x / len(x)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 7, 300, 301])
+def test_a_loop_of_half_steps_is_what_steps_by_hand_are(
+    rng: np.random.Generator, count: int
+) -> None:
+    x, A = rng.normal(size=(5, 2)), rng.normal(size=(2, 2))
+
+    def velocities(A: jax.Array) -> jax.Array:
+        one = jnp.eye(2)
+        attention = attentions["sinkhorn"](A, one, one, iterations=count)
+        return attention.field(0.0, Points.uniform(x))(Tokens(jnp.asarray(x)))
+
+    found, pull_back = jax.vjp(jax.jit(velocities), jnp.asarray(A))
+    np.testing.assert_allclose(found, halves(A, x, count), rtol=1e-10, atol=1e-12)
+    (slope,) = pull_back(jnp.ones_like(found))
+    way = rng.normal(size=(2, 2))
+    ahead, behind = (halves(A + h * way, x, count).sum() for h in (1e-5, -1e-5))
+    assert float(jnp.sum(slope * way)) == pytest.approx(
+        (ahead - behind) / 2e-5, rel=1e-6, abs=1e-8
+    )
+
+
+@pytest.mark.parametrize("start", ["points", "gaussian"])
+def test_a_program_is_as_long_for_many_half_steps_as_for_few(start: str) -> None:
+    """Unrolled, twenty thousand of them compiled for minutes."""
+    points = Points.uniform(X)
+    mu = points if start == "points" else Gaussian.from_moments(np.zeros(2), I)
+
+    def length(count: int) -> int:
+        make = attentions["sinkhorn"](I, I, I, iterations=count)
+        program = jax.make_jaxpr(lambda: mu.transport(make.field(0.0, mu)))()
+        return len(str(program))
+
+    assert length(20_001) <= 1.05 * length(5)
+
+
+def test_mixed_parameters_move_a_measure_that_holds_them() -> None:
+    """Where every number of a field fits the state, none is rounded."""
+    mixed = SOFTMAX(I.astype(np.float32), I, I.astype(np.float32))
+    mu = Points.uniform(X)
+    assert_close(
+        mixed.field(0.0, mu)(mu.tokens), SOFTMAX(I, I, I).field(0.0, mu)(mu.tokens)
+    )
+    with pytest.raises(InvalidInputError, match=r"float32 .* float64"):
+        flow(mixed, Points.uniform(X.astype(np.float32)), TS)
