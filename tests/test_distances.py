@@ -230,6 +230,23 @@ def test_positions_are_kept_by_the_conditional_distance(
     assert conditional(*both).value >= wasserstein(*both).value
 
 
+def test_the_law_of_positions_weighs_the_distances_at_each(
+    rng: np.random.Generator,
+) -> None:
+    """Shares of 1/10, 2/10 and 7/10, of which no two are alike."""
+    s = np.repeat([0.2, 0.5, 0.9], [2, 3, 4])
+    x, y = rng.normal(size=(2, 9, 2))
+    y[s == 0.2] += 5.0  # far, and of little weight
+    w = np.array([0.04, 0.06, 0.05, 0.05, 0.1, 0.2, 0.2, 0.1, 0.2])
+    both = [Points.weighted(z, w, position=s) for z in (x, y)]
+    found = conditional(*both)
+    square = 0.0
+    for place, share in ((0.2, 0.1), (0.5, 0.2), (0.9, 0.7)):
+        own = w[s == place] / share
+        square += share * programme(x[s == place], own, y[s == place], own) ** 2
+    assert found.value == pytest.approx(np.sqrt(square), rel=1e-7)
+
+
 def test_layers_of_a_grid_meet_the_tokens_nearest_to_them() -> None:
     """Normal layers with means s against tokens at the quantiles of N(s + a, 1)."""
     places = np.array([0.25, 0.75])

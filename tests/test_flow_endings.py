@@ -35,6 +35,26 @@ def test_steady_stops_within_its_tolerance(rtol: float):
     assert distance >= 1e-4 * 5 * rtol  # and it does not linger for long
 
 
+@pytest.mark.parametrize("size", [2.0**-30, 2.0**30])
+def test_rest_does_not_depend_on_the_unit_of_length(size: float):
+    """The way left counts relative to the initial size; powers of two round nothing."""
+    drift = linear_drift([[-1.0, 0.0], [0.0, -3.0]])
+    starts = (Points.uniform(s * np.array([[3.0, -4.0]])) for s in (1.0, size))
+    one, other = (flow(drift, mu, [0.0, 1e4], stop=Steady(1e-5)) for mu in starts)
+    assert one.status == other.status == Status.STEADY
+    assert float(other.stop_time) == float(one.stop_time)
+
+
+@pytest.mark.parametrize("size", [2.0**-30, 2.0**30])
+def test_a_start_that_hardly_moves_is_at_rest_in_any_unit(size: float):
+    """Moved by 1e-16 of its size in all the time asked for: rounding."""
+    drift = linear_drift([[-1e-20]])
+    start = Points.uniform([[size]])
+    assert flow(drift, start, [0.0, 1e4], stop=Steady()).status == Status.STEADY
+    faster = flow(linear_drift([[1e-7]]), start, [0.0, 1e4], stop=Steady())
+    assert faster.status == Status.FINISHED
+
+
 def test_steady_finds_the_limit_of_attention(rng: np.random.Generator):
     """castin2025, Prop. 4.4: with V = I and A negative definite all goes to zero."""
     mu = gaussian(rng, 2, mean=False)
