@@ -189,6 +189,29 @@ def test_tokens_of_a_file_become_a_density_and_it_is_said(
     assert "of tokens blurred by 0.32 standard deviations" in title
 
 
+def test_scotts_bandwidth_counts_effective_tokens(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(40, 1)))
+    w = np.arange(1.0, 41.0)
+    tokens = {"init": f"@{tmp_path}/x.npy", "weights": w.tolist()}
+    spec = runs.start(parse({**GRID, **tokens})).spec
+    effective = np.sum(w) ** 2 / np.sum(w**2)
+    assert spec.bandwidth == pytest.approx(effective ** (-1 / 5))
+
+
+def test_a_stretched_law_is_in_the_middle_of_its_box() -> None:
+    """The mean of the mixture itself is stretched with it, as its tokens are."""
+    given = {"init": "mixture", "cov": 9.0, "mean": 2.0, "V": 1.0, "A": 1.0}
+    tokens = runs.member(parse({**given, "n": 40_000})).measure
+    middle = float(np.mean(np.asarray(tokens.coordinates)))
+    own = runs.member(parse({**given, "measure": "grid"})).measure
+    assert isinstance(own, Grid)
+    # Tokens err by 3 · 0.25 / √40000: components have equally many.
+    assert float(own.state.origin[0]) == pytest.approx(middle, abs=0.02)
+    assert float(own.mean[0]) == pytest.approx(middle, abs=0.02)
+    beside = runs.sides(parse({**given, "n": 100}), ("points", "gaussian")).taken[1]
+    assert np.ravel(beside.spec.mean)[0] == pytest.approx(middle, abs=0.02)
+
+
 def test_tokens_are_blurred_as_by_scipy(
     tmp_path: Path, rng: np.random.Generator
 ) -> None:

@@ -155,3 +155,10 @@ def test_few_tokens_of_unequal_weight_have_a_gaussian_of_their_moments() -> None
     assert gaussian.measure.factor.shape == (6, 4)
     assert_close(gaussian.measure.mean, mean)
     assert_close(gaussian.measure.covariance, expected)
+
+
+def test_a_token_stands_at_its_share_of_the_sequence() -> None:
+    """The last at 1 and the first at 1/n, as the words of a text do."""
+    own = runs.member(parse({"n": 4, "d": 2, "mask": "window:0.25"})).measure
+    assert isinstance(own, Points)
+    np.testing.assert_array_equal(own.tokens.position, [0.25, 0.5, 0.75, 1.0])
