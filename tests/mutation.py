@@ -85,20 +85,28 @@ def _read(path: Path) -> list[Mutant]:
     return made
 
 
+def changed(mutant: Mutant) -> str:
+    """The text of its file with the mistake in it.
+
+    Raises:
+        ValueError: unless the line is there exactly once.
+    """
+    text = (ROOT / "meanfield" / mutant.file).read_text(encoding="utf-8")
+    if text.count(mutant.old) != 1:
+        raise ValueError(
+            f"The mutant `{mutant.name}` finds its line {text.count(mutant.old)} times "
+            f"in {mutant.file}; it must stand there once."
+        )
+    return text.replace(mutant.old, mutant.new)
+
+
 def planted(mutant: Mutant, folder: Path) -> None:
     """A copy of the library in `folder`, with the mistake in it."""
     copy = folder / "meanfield"
     shutil.copytree(
         ROOT / "meanfield", copy, ignore=shutil.ignore_patterns("__pycache__")
     )
-    target = copy / mutant.file
-    text = target.read_text(encoding="utf-8")
-    if text.count(mutant.old) != 1:
-        raise ValueError(
-            f"The mutant `{mutant.name}` finds its line {text.count(mutant.old)} times "
-            f"in {mutant.file}; it must stand there once."
-        )
-    target.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
+    (copy / mutant.file).write_text(changed(mutant), encoding="utf-8")
 
 
 def catchers(mutant: Mutant, patterns: tuple[str, ...] = ()) -> list[str]:
