@@ -9,6 +9,7 @@ from scipy.stats import norm
 from meanfield.fields import Affine
 from meanfield.flows import Status
 from meanfield.flows._grid_endings import grid_ending
+from meanfield.flows._noise_grid import spread_with
 from meanfield.flows._rim import rim_masses
 from meanfield.measures import (
     AbstractBox,
@@ -102,6 +103,16 @@ def test_a_fixed_box_sees_velocities_along_its_axes() -> None:
     np.testing.assert_allclose(marginal, 0, atol=1e-13)
     drift = np.sum(np.asarray(rate.masses[0]).sum(1) * np.linspace(-5.75, 5.75, 24))
     assert drift == pytest.approx(mass.sum(), rel=1e-3)  # the mean moves by one
+
+
+def test_a_scaled_box_follows_the_spread_that_noise_adds() -> None:
+    """A variance s grows by 2κ, and the length of its axis at the rate κ/s."""
+    D, kappa = np.diag([2.0, 0.5]), 0.3
+    grid = plane(D, np.array([1.0, 0.0]), box=ScaledBox())
+    still = Affine(jnp.zeros((2, 2)), jnp.zeros(2))
+    rate = moved(spread_with(grid, jnp.asarray(kappa)), still)
+    expected = D @ np.diag(kappa / np.diag(grid.covariance))
+    np.testing.assert_allclose(rate.axes, expected, rtol=1e-12)
 
 
 def test_a_box_that_is_rounding_along_one_axis_has_collapsed() -> None:

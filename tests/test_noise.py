@@ -146,6 +146,15 @@ def test_paths_are_brownian(free: Callable):
     assert np.max(np.abs(kurtosis)) < 4.5 * np.sqrt(96 / n)
 
 
+def test_quarters_of_a_unit_are_independent(free: Callable):
+    """Where the tree of midpoints halves each half with draws of its own."""
+    n = 5_000
+    steps = np.diff(free(n, [0.0, 0.25, 0.5, 0.75, 1.0]), axis=0) / 0.5
+    columns = steps.transpose(0, 2, 1).reshape(8, n)
+    z = (columns @ columns.T / n - np.eye(8)) * np.sqrt(n / (1 + np.eye(8)))
+    assert np.max(np.abs(z)) < 4.5  # 36 of them, normal
+
+
 @pytest.fixture(scope="module")
 def attending():
     """Attention among few tokens, on one path, by the length of the steps."""
