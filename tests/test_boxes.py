@@ -69,11 +69,13 @@ def test_a_fixed_box_moves_with_nothing(
     assert not np.any(R)
 
 
-def plane(axes: np.ndarray, origin: np.ndarray, **options: AbstractBox) -> Grid:
+def plane(
+    axes: np.ndarray, origin: np.ndarray, *, box: AbstractBox = AffineBox()
+) -> Grid:
     """A smooth density off the middle of a box that is turned and sheared."""
     edges = [even(-6, 6, 24), even(-5, 5, 20)]
     x, y = (norm.pdf((e[1:] + e[:-1]) / 2 - 0.2) for e in edges)
-    grid = Grid.from_density(edges, np.outer(x, y), **options)
+    grid = Grid.from_density(edges, np.outer(x, y), box=box)
     moved = grid.state._replace(origin=jnp.asarray(origin), axes=jnp.asarray(axes))
     return grid.at(moved)
 

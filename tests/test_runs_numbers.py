@@ -20,18 +20,20 @@ K = [[-0.2, 0.3], [0.6, 0.1], [0.4, 0.5]]
 
 def segment(stop: float, steps: int, residual: float, code: Status) -> Trajectory:
     """What a flow returns, as far as an outcome reads it."""
-    numbers = (jnp.asarray(value) for value in (stop, 1, np.nan, np.nan))
-    counts = (jnp.asarray(value) for value in (steps, 2 * steps))
-    last = jnp.zeros(1), jnp.eye(1)
+    last, nan = (jnp.zeros(1), jnp.eye(1)), jnp.asarray(np.nan)
     return Trajectory(
-        jnp.asarray([0.0, stop]),
-        last,
-        Gaussian(*last),
-        last,
-        jnp.asarray(int(code)),
-        *numbers,
-        *counts,
-        jnp.asarray(residual),
+        ts=jnp.asarray([0.0, stop]),
+        coordinates=last,
+        start=Gaussian(*last),
+        last=last,
+        code=jnp.asarray(int(code)),
+        stop_time=jnp.asarray(stop),
+        n_saved=jnp.asarray(1),
+        t_star=nan,
+        t_star_error=nan,
+        n_accepted=jnp.asarray(steps),
+        n_rejected=jnp.asarray(2 * steps),
+        residual=jnp.asarray(residual),
     )
 
 
