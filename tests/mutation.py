@@ -1,8 +1,10 @@
-"""Mutants: one-line mistakes in a copy of the library, each to be noticed by `verify`.
+"""Mutants: one-line mistakes in a copy of the library, each to be noticed.
 
-`python tests/mutation.py` (`make mutants`) tries every mutant against the statements
-that are to catch it, and writes the table of which catches which. With names of mutants
-it tries those against every statement instead, and prints what they find.
+By `verify` (`mutants.toml`), or where no statement looks by tests (`tested.toml`).
+`python tests/mutation.py` (`make mutants`) tries every mutant against the statements or
+tests that are to catch it, and writes the table of which catches which. With names of
+mutants it tries those alone, those of statements against every statement, and prints
+what they find.
 """
 
 import json
@@ -18,9 +20,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-MUTANTS = ROOT / "tests" / "mutants" / "mutants.toml"
+FOLDER = ROOT / "tests" / "mutants"
+FILES = (FOLDER / "mutants.toml", FOLDER / "tested.toml")
 MAIN = "from meanfield.cli import main; main()"
 TABLE = ROOT / "docs" / "mutants.md"
+CACHE = {  # of the compiler: most mistakes leave most programs as they are
+    "JAX_COMPILATION_CACHE_DIR": str(ROOT / ".cache" / "mutants"),
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+}
 HEAD = """\
 # Which statement catches which mistake
 
@@ -31,11 +39,22 @@ finds not as they must be. Others may, too; `python tests/mutation.py NAME` trie
 | mistake | where | caught by |
 |---|---|---|
 """
+TESTED = """
+## Mistakes that no statement looks for
+
+Each makes a test fail (`tests/mutants/tested.toml`).
+
+| mistake | where | caught by |
+|---|---|---|
+"""
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A mistake: `old` occurs exactly once in `file`, and becomes `new`."""
+    """A mistake: `old` occurs exactly once in `file`, and becomes `new`.
+
+    Caught by statements, or by tests: names of pytest, below the folder of tests.
+    """
 
     name: str
     file: str
@@ -43,17 +62,42 @@ class Mutant:
     new: str
     what: str
     caught_by: tuple[str, ...] = ()
+    tests: tuple[str, ...] = ()
+
+    @property
+    def expected(self) -> set[str]:
+        """All that is to catch it."""
+        return {*self.caught_by, *self.tests}
 
 
 def mutants() -> list[Mutant]:
     """All of them."""
-    with MUTANTS.open("rb") as file:
+    return [mutant for file in FILES for mutant in _read(file)]
+
+
+def _read(path: Path) -> list[Mutant]:
+    with path.open("rb") as file:
         found = tomllib.load(file)
     made = []
     for name, keys in found.items():
-        caught = tuple(keys.pop("caught_by", ()))
-        made.append(Mutant(name, caught_by=caught, **keys))
+        lists = {key: tuple(keys.pop(key, ())) for key in ("caught_by", "tests")}
+        made.append(Mutant(name, **lists, **keys))
     return made
+
+
+def changed(mutant: Mutant) -> str:
+    """The text of its file with the mistake in it.
+
+    Raises:
+        ValueError: unless the line is there exactly once.
+    """
+    text = (ROOT / "meanfield" / mutant.file).read_text(encoding="utf-8")
+    if text.count(mutant.old) != 1:
+        raise ValueError(
+            f"The mutant `{mutant.name}` finds its line {text.count(mutant.old)} times "
+            f"in {mutant.file}; it must stand there once."
+        )
+    return text.replace(mutant.old, mutant.new)
 
 
 def planted(mutant: Mutant, folder: Path) -> None:
@@ -62,14 +106,7 @@ def planted(mutant: Mutant, folder: Path) -> None:
     shutil.copytree(
         ROOT / "meanfield", copy, ignore=shutil.ignore_patterns("__pycache__")
     )
-    target = copy / mutant.file
-    text = target.read_text(encoding="utf-8")
-    if text.count(mutant.old) != 1:
-        raise ValueError(
-            f"The mutant `{mutant.name}` finds its line {text.count(mutant.old)} times "
-            f"in {mutant.file}; it must stand there once."
-        )
-    target.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
+    (copy / mutant.file).write_text(changed(mutant), encoding="utf-8")
 
 
 def catchers(mutant: Mutant, patterns: tuple[str, ...] = ()) -> list[str]:
@@ -92,6 +129,28 @@ def catchers(mutant: Mutant, patterns: tuple[str, ...] = ()) -> list[str]:
     return [each["id"] for each in found if not each["passed"]]
 
 
+def failing(mutant: Mutant) -> list[str]:
+    """Its tests that fail under the mistake, as they are named with it."""
+    return [test for test in mutant.tests if _fails(mutant, test)]
+
+
+def _fails(mutant: Mutant, test: str) -> bool:
+    with tempfile.TemporaryDirectory() as name:
+        planted(mutant, Path(name))
+        options = ["-x", "-q", "-p", "no:cacheprovider", "--rootdir", str(ROOT)]
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", *options, f"{ROOT}/tests/{test}"],
+            cwd=name,
+            env={**os.environ, "PYTHONPATH": f"{name}{os.pathsep}{ROOT}", **CACHE},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    if done.returncode not in (0, 1):  # else it found no test, or could not begin
+        raise RuntimeError(f"`{test}` under `{mutant.name}`: {done.stdout[-2000:]}")
+    return done.returncode == 1
+
+
 def main(names: list[str]) -> int:
     """Tries mutants, and tells how many got away."""
     return _searched(names) if names else _confirmed()
@@ -104,22 +163,26 @@ def _searched(names: list[str]) -> int:
         sys.stderr.write(f"no mutant is called {', '.join(unknown)}\n")
         return 2
     every = [known[name] for name in names]
-    found = _tried(every, lambda mutant: catchers(mutant))
+    found = _tried(every, lambda each: failing(each) if each.tests else catchers(each))
     return _told(every, [bool(ids) for ids in found])
 
 
 def _confirmed() -> int:
     every = mutants()
-    found = _tried(every, lambda mutant: catchers(mutant, mutant.caught_by))
-    rows = [
-        f"| {m.what} | `{m.file}` | {_listed(ids)} |"
-        for m, ids in zip(every, found, strict=True)
-    ]
-    TABLE.write_text(HEAD + "\n".join(rows) + "\n", encoding="utf-8")
-    caught = zip(every, found, strict=True)
-    return _told(
-        every, [bool(ids) and set(m.caught_by) <= set(ids) for m, ids in caught]
-    )
+    found = _tried(every, _listed_catchers)
+    both = list(zip(every, found, strict=True))
+    verified = [_row(*pair) for pair in both if not pair[0].tests]
+    tested = [_row(*pair) for pair in both if pair[0].tests]
+    TABLE.write_text("".join([HEAD, *verified, TESTED, *tested]), encoding="utf-8")
+    return _told(every, [bool(ids) and m.expected <= set(ids) for m, ids in both])
+
+
+def _listed_catchers(mutant: Mutant) -> list[str]:
+    return failing(mutant) if mutant.tests else catchers(mutant, mutant.caught_by)
+
+
+def _row(mutant: Mutant, ids: list[str]) -> str:
+    return f"| {mutant.what} | `{mutant.file}` | {_listed(ids)} |\n"
 
 
 def _tried(

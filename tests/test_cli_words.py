@@ -54,7 +54,8 @@ def test_exp_says_when_its_velocity_has_no_average(cli: Command, scale: float) -
     norm = scale * np.sqrt(np.max(np.linalg.eigvals(S @ B @ S @ B.T).real))
     cov = json.dumps((scale * S).tolist())
     gaussian = ("--measure=gaussian", "--projected", "--attention=exp", f"--cov={cov}")
-    done = cli("simulate", *gaussian, f"--A={A}", "--max-steps=1", "--json")
+    scores = (f"--A={(0.8 * B).tolist()}", "--epsilon=0.8")
+    done = cli("simulate", *gaussian, *scores, "--max-steps=1", "--json")
     report = json.loads(done.out)
     assert done.code == 5
     assert report["ending"] in ("unconverged", "max-steps")

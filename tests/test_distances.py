@@ -230,6 +230,23 @@ def test_positions_are_kept_by_the_conditional_distance(
     assert conditional(*both).value >= wasserstein(*both).value
 
 
+def test_the_law_of_positions_weighs_the_distances_at_each(
+    rng: np.random.Generator,
+) -> None:
+    """Shares of 1/10, 2/10 and 7/10, of which no two are alike."""
+    s = np.repeat([0.2, 0.5, 0.9], [2, 3, 4])
+    x, y = rng.normal(size=(2, 9, 2))
+    y[s == 0.2] += 5.0  # far, and of little weight
+    w = np.array([0.04, 0.06, 0.05, 0.05, 0.1, 0.2, 0.2, 0.1, 0.2])
+    both = [Points.weighted(z, w, position=s) for z in (x, y)]
+    found = conditional(*both)
+    square = 0.0
+    for place, share in ((0.2, 0.1), (0.5, 0.2), (0.9, 0.7)):
+        own = w[s == place] / share
+        square += share * programme(x[s == place], own, y[s == place], own) ** 2
+    assert found.value == pytest.approx(np.sqrt(square), rel=1e-7)
+
+
 def test_layers_of_a_grid_meet_the_tokens_nearest_to_them() -> None:
     """Normal layers with means s against tokens at the quantiles of N(s + a, 1)."""
     places = np.array([0.25, 0.75])
@@ -244,6 +261,37 @@ def test_layers_of_a_grid_meet_the_tokens_nearest_to_them() -> None:
     x = norm.ppf(u) + nearest_place + 0.4
     found = conditional(mu, Points.uniform(x[:, None], position=s))
     assert found.value == pytest.approx(0.4, rel=2e-2)  # 200 quantiles: tails
+
+
+def test_layers_near_one_place_count_together() -> None:
+    """Four layers against tokens at two places: the first two, and the last two."""
+    edges = even(-8.0, 8.0, 160)
+    x = (edges[1:] + edges[:-1]) / 2
+    each = np.stack([norm.pdf(x - m) for m in (-1.0, 2.0, 0.0, 1.0)])
+    four = Grid.from_density([edges], each, position=np.array([0.1, 0.3, 0.7, 0.9]))
+    pairs = (each[::2] + each[1::2]) / 2
+    two = Grid.from_density([edges], pairs, position=np.array([0.2, 0.8]))
+    s = np.repeat([0.2, 0.8], 50)
+    tokens = Points.uniform(np.linspace(-3, 3, 100)[:, None], position=s)
+    whole, paired = (conditional(mu, tokens).value for mu in (four, two))
+    assert whole == pytest.approx(paired, rel=1e-9)
+
+
+def test_errors_of_both_sides_add_up() -> None:
+    zero, one = np.zeros(2), np.ones(2)
+    mu, nu = Gaussian.from_moments(one, np.eye(2)), plane(zero, 40)
+    parts = [quantised(each, 1024).error for each in (mu, nu)]
+    assert wasserstein(mu, nu).error == pytest.approx(sum(parts))
+    assert min(parts) > 0.01
+
+
+def test_slices_on_the_line_are_the_distance_itself() -> None:
+    """Also along the ray that looks at a density from behind."""
+    pdf = lambda x: norm.pdf(x[:, 0]) * (1 + np.tanh(2 * x[:, 0]))  # of mass one
+    mu = Grid.from_function([even(-8.0, 8.0, 200)], pdf)
+    nu = gaussian(0.3, 0.5)
+    exact = wasserstein(mu, nu).value
+    assert sliced(mu, nu, directions=6).value == pytest.approx(exact, rel=1e-9)
 
 
 @pytest.mark.parametrize(

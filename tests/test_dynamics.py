@@ -137,6 +137,30 @@ def test_a_token_that_sees_nothing_stays(rng: np.random.Generator):
         assert jnp.all(jnp.isfinite(jax.jit(jax.grad(total))(mu.tokens.x)))
 
 
+@pytest.mark.parametrize("name", ["softmax", "sinkhorn", "sigmoid"])
+def test_a_token_that_sees_nothing_has_no_offset_either(
+    name: str, rng: np.random.Generator
+):
+    """Nobody, or only the excluded: it stays, where others have their offset."""
+    c = case(rng, n=4, d=2)
+    bare, offset = c.attention(name), np.array([0.3, -0.2])
+    moves = Attention(bare.score, bare.coupling, bare.value, jnp.asarray(offset))
+    w = np.array([0.0, 0.0, 0.25, 0.75])
+    mu = Points.weighted(c.x, w, position=np.linspace(0, 1, 4))
+    expected = masked_velocity(name, c.p, c.x, w, before(4))
+    expected[2:] += offset
+    assert_close(velocities(Prefix(moves), mu), expected, ulps=SOLVED)
+
+    def nobody(query: Array, key: Array) -> Array:
+        return (key < query) & (key > 0.5)
+
+    sees = np.zeros((4, 4), bool)
+    sees[3, 2] = True
+    expected = masked_velocity(name, c.p, c.x, w, sees)
+    expected[3] += offset
+    assert_close(velocities(Prefix(moves, nobody), mu), expected, ulps=SOLVED)
+
+
 def test_a_token_that_sees_nothing_gives_no_weight(rng: np.random.Generator):
     """The first token sees itself alone, and is excluded: its row of the plan is 0."""
     c = case(rng, n=4)

@@ -122,6 +122,22 @@ def test_energies_of_the_measure_alone_are_observed_of_any_run() -> None:
     np.testing.assert_allclose(result.observed["energy_second_moment"], expected)
 
 
+def test_a_rate_is_that_of_the_layer_that_acts_at_its_time(tmp_path: Path) -> None:
+    """Scores of zero: every token moves with V m, and d/dt ½ E|x|² = m·V m."""
+    layers = [{"t": 0.0, "V": -1.0}, {"t": 0.25, "V": 2.0}, {"t": 0.75, "V": 0.5}]
+    given = {"n": 6, "d": 2, "A": 0.0, "mean": [1.0, 2.0], "t": 1.0, "frames": 6}
+    spec = {**given, "segment": 2, "layers": layers, "observe": "second-moment"}
+    for measure in ("points", "gaussian"):
+        runs.execute(parse({**spec, "measure": measure}), out=tmp_path / measure)
+        data = runs.dataset(tmp_path / measure)
+        mean = data["x"].mean("token") if measure == "points" else data["mean"]
+        acting = [-1.0, -1.0, 2.0, 2.0, 0.5, 0.5]  # at t = 0, 0.2, … 1
+        expected = acting * np.sum(mean.values**2, axis=1)
+        np.testing.assert_allclose(
+            data["dissipation_second_moment"], expected, rtol=1e-12
+        )
+
+
 def test_names_are_given_once_and_not_to_a_sweep(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="twice"):
         parse({**POINTS, "observe": ["energy", "energy"]})

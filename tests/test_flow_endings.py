@@ -12,7 +12,15 @@ from scipy.integrate import solve_ivp
 from meanfield.attention import Attention, Softmax, attentions
 from meanfield.dynamics import Drift, Layers, stacked
 from meanfield.errors import SimulationFailed
-from meanfield.flows import AbstractStepping, Status, Steady, adaptive, fixed, flow
+from meanfield.flows import (
+    AbstractStepping,
+    BlowUp,
+    Status,
+    Steady,
+    adaptive,
+    fixed,
+    flow,
+)
 from meanfield.measures import Gaussian, Points
 from meanfield.scores import Dot
 
@@ -33,6 +41,38 @@ def test_steady_stops_within_its_tolerance(rtol: float):
     assert trajectory.status == Status.STEADY
     assert distance <= 5 * rtol  # five is the initial size
     assert distance >= 1e-4 * 5 * rtol  # and it does not linger for long
+
+
+def test_frames_before_an_early_end_are_states_at_their_times():
+    """x' = x up to where it passes 3; the frames after that repeat the end."""
+    ts = np.linspace(0.0, 2.0, 21)
+    start = Points.uniform([[1.0]])
+    trajectory = flow(linear_drift([[1.0]]), start, ts, stop=BlowUp(3.0))
+    x, n = np.ravel(trajectory.coordinates), int(trajectory.n_saved)
+    assert 1.0 < ts[n - 1] <= float(trajectory.stop_time) < ts[n]
+    np.testing.assert_allclose(x[:n], np.exp(ts[:n]), rtol=1e-7)
+    np.testing.assert_array_equal(x[n:], float(trajectory.last[0, 0]))
+    assert x[-1] > 3.0
+
+
+@pytest.mark.parametrize("size", [2.0**-30, 2.0**30])
+def test_rest_does_not_depend_on_the_unit_of_length(size: float):
+    """The way left counts relative to the initial size; powers of two round nothing."""
+    drift = linear_drift([[-1.0, 0.0], [0.0, -3.0]])
+    starts = (Points.uniform(s * np.array([[3.0, -4.0]])) for s in (1.0, size))
+    one, other = (flow(drift, mu, [0.0, 1e4], stop=Steady(1e-5)) for mu in starts)
+    assert one.status == other.status == Status.STEADY
+    assert float(other.stop_time) == float(one.stop_time)
+
+
+@pytest.mark.parametrize("size", [2.0**-30, 2.0**30])
+def test_a_start_that_hardly_moves_is_at_rest_in_any_unit(size: float):
+    """Moved by 1e-16 of its size in all the time asked for: rounding."""
+    drift = linear_drift([[-1e-20]])
+    start = Points.uniform([[size]])
+    assert flow(drift, start, [0.0, 1e4], stop=Steady()).status == Status.STEADY
+    faster = flow(linear_drift([[1e-7]]), start, [0.0, 1e4], stop=Steady())
+    assert faster.status == Status.FINISHED
 
 
 def test_steady_finds_the_limit_of_attention(rng: np.random.Generator):

@@ -2,6 +2,7 @@
 
 import itertools
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from helpers import assert_close, case, parameters
 from reference import Parameters, velocity
 
 from meanfield.attention import attentions
-from meanfield.dynamics import Layers, stacked
+from meanfield.dynamics import Interpolated, Layers, Sum, stacked
 from meanfield.errors import InvalidInputError, NotClosedError
 from meanfield.flows import AbstractStepping, Status, adaptive, fixed, flow
 from meanfield.measures import Gaussian, Points
@@ -74,6 +75,42 @@ def test_fixed_steps_are_shortened_to_land_on_a_layer(rng: np.random.Generator):
         x = x + (end - start) / 2 * (v + velocity("softmax", p, y, y, c.w))
     assert np.max(np.abs(trajectory.last - x)) < 1e-12 * np.max(np.abs(x))
     assert int(trajectory.n_accepted) == len(edges) - 1
+
+
+def test_fixed_steps_are_shortened_to_land_on_a_kink():
+    """x' = v(t) x for a token alone: Heun's steps, none of them over a kink."""
+    one = jnp.ones((1, 1))
+    nodes, values = [0.0, 0.31, 0.5], [1.0, -3.0, 2.0]
+    stack = stacked([attentions["softmax"](one, one, v * one) for v in values])
+    moves = Interpolated(nodes, stack)
+    start = Points.uniform([[1.0]])
+    trajectory = flow(moves, start, [0.0, 0.6], stepping=fixed(0.1, "heun"))
+    x, edges = 1.0, np.unique([*np.linspace(0, 0.6, 7), 0.31])
+    for a, b in itertools.pairwise(edges):
+        v, w = np.interp([a, b], nodes, values)
+        x = x * (1 + (b - a) * (v + w + (b - a) * v * w) / 2)
+    assert int(trajectory.n_accepted) == len(edges) - 1
+    assert_close(trajectory.last[0, 0], np.asarray(x))
+    sums = Sum(moves, Interpolated([0.1, 0.2, 0.4], stack))
+    np.testing.assert_array_equal(np.unique(moves.jumps), nodes)
+    np.testing.assert_array_equal(sums.jumps, [0.0, 0.1, 0.2, 0.31, 0.4, 0.5])
+
+
+@pytest.mark.parametrize("size", [2.0**-30, 2.0**30])
+@pytest.mark.parametrize("kind", ["points", "gaussian"])
+def test_steps_do_not_depend_on_the_unit_of_length(kind: str, size: float):
+    """Linear flows of one shape take the same steps; powers of two round nothing."""
+    zero, turn = np.zeros((2, 2)), np.array([[-0.5, 2.0], [-2.0, 0.1]])
+    moves = attentions["softmax"](zero, zero, turn)
+    make = {
+        "points": lambda s: Points.uniform(s * np.array([[1.0, 2.0], [0.5, -1.0]])),
+        "gaussian": lambda s: Gaussian(s * jnp.array([1.0, 2.0]), s * jnp.eye(2)),
+    }[kind]
+    one, other = (flow(moves, make(s), [0.0, 3.0]) for s in (1.0, size))
+    assert int(one.n_accepted) == int(other.n_accepted)
+    pairs = zip(*(jax.tree.leaves(each.last) for each in (one, other)), strict=True)
+    for a, b in pairs:
+        np.testing.assert_array_equal(b / size, a)
 
 
 def test_jumps_outside_the_times_do_not_matter(rng: np.random.Generator):

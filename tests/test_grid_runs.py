@@ -14,7 +14,7 @@ from scipy.stats import gaussian_kde
 
 from meanfield import runs
 from meanfield.errors import InvalidInputError, ResourceError
-from meanfield.measures import Grid
+from meanfield.measures import FixedBox, Grid
 from meanfield.spec import parse
 from meanfield.storage import RunStore, export
 
@@ -187,6 +187,52 @@ def test_tokens_of_a_file_become_a_density_and_it_is_said(
     assert report["covariance"][0][0] == pytest.approx(np.var(x), rel=1e-4)
     title = runs.dataset(tmp_path / "run").attrs["title"]
     assert "of tokens blurred by 0.32 standard deviations" in title
+
+
+def test_scotts_bandwidth_counts_effective_tokens(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(40, 1)))
+    w = np.arange(1.0, 41.0)
+    tokens = {"init": f"@{tmp_path}/x.npy", "weights": w.tolist()}
+    spec = runs.start(parse({**GRID, **tokens})).spec
+    effective = np.sum(w) ** 2 / np.sum(w**2)
+    assert spec.bandwidth == pytest.approx(effective ** (-1 / 5))
+
+
+def test_tokens_in_a_domain_keep_their_spread(tmp_path: Path) -> None:
+    """Kernels are as wide as a share of the deviation, in a box of any unit."""
+    x = 3 * np.random.default_rng(1).normal(size=(200, 1))
+    np.save(tmp_path / "x.npy", x)
+    given = {"init": f"@{tmp_path}/x.npy", "domain": [-25.0, 25.0], "bandwidth": 0.5}
+    grid = runs.start(parse({**GRID, **given, "cells": 400})).members[0].measure
+    assert isinstance(grid, Grid)
+    assert float(grid.mean[0]) == pytest.approx(np.mean(x), abs=1e-6)
+    assert float(grid.covariance[0, 0]) == pytest.approx(np.var(x), rel=1e-6)
+
+
+def test_a_density_that_goes_on_keeps_the_motion_of_its_box(tmp_path: Path) -> None:
+    """A domain stands still, and so it does in the run that starts from there."""
+    first = {**GRID, "cells": 40, "domain": [-6.0, 6.0], "t": 0.1, "frames": 2}
+    runs.execute(parse(first), out=tmp_path / "line")
+    goes_on = {"measure": "grid", "source": str(tmp_path / "line"), "at": 0.1}
+    run = runs.start(parse({**goes_on, "A": -1.0, "t": 0.2}))
+    own = run.members[0].measure
+    assert isinstance(own, Grid)
+    assert isinstance(own.box, FixedBox)
+    assert run.spec.box == "fixed"
+
+
+def test_a_stretched_law_is_in_the_middle_of_its_box() -> None:
+    """The mean of the mixture itself is stretched with it, as its tokens are."""
+    given = {"init": "mixture", "cov": 9.0, "mean": 2.0, "V": 1.0, "A": 1.0}
+    tokens = runs.member(parse({**given, "n": 40_000})).measure
+    middle = float(np.mean(np.asarray(tokens.coordinates)))
+    own = runs.member(parse({**given, "measure": "grid"})).measure
+    assert isinstance(own, Grid)
+    # Tokens err by 3 · 0.25 / √40000: components have equally many.
+    assert float(own.state.origin[0]) == pytest.approx(middle, abs=0.02)
+    assert float(own.mean[0]) == pytest.approx(middle, abs=0.02)
+    beside = runs.sides(parse({**given, "n": 100}), ("points", "gaussian")).taken[1]
+    assert np.ravel(beside.spec.mean)[0] == pytest.approx(middle, abs=0.02)
 
 
 def test_tokens_are_blurred_as_by_scipy(

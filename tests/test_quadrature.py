@@ -52,3 +52,10 @@ def test_the_field_of_a_gaussian_is_the_integral(name: str) -> None:
         expected = quad(integrand, -12, 12, points=kink, epsabs=1e-13, limit=500)[0]
         found = float(field(Tokens(jnp.array([[x]])))[0, 0])
         assert abs(found - expected) < 1e-11 * max(1, abs(expected))
+
+
+def test_the_control_of_rotated_nodes_is_another_rotation() -> None:
+    rule = Rotated(100, seed=4)
+    nodes, others = rule.nodes(7).z, rule.control.nodes(7).z
+    assert nodes.shape == others.shape
+    assert np.max(np.abs(nodes - others)) > 0.1

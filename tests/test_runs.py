@@ -138,6 +138,8 @@ def test_a_run_starts_from_a_frame_of_another(tmp_path: Path) -> None:
     run = runs.start(parse(spec))
     np.testing.assert_array_equal(run.members[0].measure.coordinates, start)
     assert run.ts[0] == 0.5
+    fixed = runs.start(parse({**spec, "dt": 0.05}))
+    np.testing.assert_allclose(fixed.ts, [0.5, 0.55, 0.6], rtol=1e-15)
     gaussian = runs.start(parse({**spec, "measure": "gaussian"}))
     covariance = runs.moments_of(gaussian.members[0].measure)[1]
     np.testing.assert_allclose(covariance, np.cov(start.T, bias=True), rtol=1e-12)

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import xarray as xr
 from storage_run import ATTRS, D, N, new_store, same_bytes
 
 from meanfield.errors import InvalidInputError, ResourceError
-from meanfield.storage import RunStore, export
+from meanfield.storage import RunStore, export, table_bytes
 
 
 @pytest.fixture
@@ -109,3 +110,52 @@ def test_an_export_that_fails_keeps_the_old_file(
     files_end_at(resource.RLIM_INFINITY)
     assert target.read_text() == "old"
     assert {path.name for path in tmp_path.iterdir()} == {"run.csv", "gaussian"}
+
+
+def sheared() -> xr.Dataset:
+    """Two layers of a density on 3 × 2 cells, in a box that is no rectangle."""
+    mass = np.arange(24.0).reshape(2, 2, 3, 2)
+    dims = ("time", "layer", "cell_x", "cell_y")
+    axes = np.broadcast_to([[1.0, 0.5], [0.0, 2.0]], (2, 2, 2))
+    return xr.Dataset(
+        {
+            "mass": (dims, mass),
+            "density": (dims, 3 * mass),
+            "origin": (("time", "coord"), np.array([[1.0, -1.0], [2.0, 0.0]])),
+            "axes": (("time", "coord", "axis"), axes),
+            "edges_x": ("face_x", np.array([0.0, 1.0, 3.0, 4.0])),
+            "edges_y": ("face_y", np.array([-1.0, 0.0, 2.0])),
+            "position": ("layer", np.array([0.25, 0.75])),
+        },
+        coords={"time": np.array([0.0, 0.5])},
+    )
+
+
+def test_csv_of_layers_has_a_row_for_each_cell_of_each(tmp_path: Path) -> None:
+    data = sheared()
+    export(data, tmp_path / "run.csv")
+    columns = table(tmp_path / "run.csv")
+    rows = [
+        (t, s, *(origin + axes @ (x, y)), 3 * m, m)
+        for k, t in enumerate((0.0, 0.5))
+        for origin, axes in [(data["origin"].values[k], data["axes"].values[k])]
+        for layer, s in enumerate((0.25, 0.75))
+        for i, x in enumerate((0.5, 2.0, 3.5))
+        for j, y in enumerate((-0.5, 1.0))
+        for m in [data["mass"].values[k, layer, i, j]]
+    ]
+    names = ["time", "position", "x0", "x1", "density", "mass"]
+    assert list(columns) == names
+    found = np.stack([columns[name] for name in names], axis=1)
+    np.testing.assert_allclose(found, rows, rtol=1e-15)
+
+
+def test_the_size_of_a_table_counts_every_run(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(3, 4, 25, 2))
+    data = xr.Dataset(
+        {"x": (("run", "time", "token", "coord"), x)}, {"time": np.arange(4.0)}
+    )
+    export(data, tmp_path / "run.csv")
+    assert table_bytes(data) == pytest.approx(
+        (tmp_path / "run.csv").stat().st_size, rel=0.1
+    )

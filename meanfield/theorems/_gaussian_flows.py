@@ -21,6 +21,9 @@ TOGETHER = 8  # members in a block: any number of them shares a compilation
 TINY = 1e-12  # eigenvalues below are rounding
 WHY_FLOW = "rtol 4e-10 of a step, at most 200 steps, whose errors grow tenfold at most"
 TOLERANCE = 200 * 10 * STEP
+# The last time is when what decays like 1/(0.2 t) and what t makes of the rounding of
+# A = KᵀQ, below 2e-15 t for keys of condition two, both lie within TOLERANCE.
+LONG = np.array([0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 10.0, 1e4, 1e8])
 
 
 class Paths(NamedTuple):
@@ -164,10 +167,15 @@ class Problem(NamedTuple):
 
 
 def softmax_stack(rng: np.random.Generator, problems: Sequence[Problem]) -> Attention:
-    """The library's softmax attention of each: a random `K`, and the `Q` it needs."""
+    """The library's softmax attention of each: a random `K`, and the `Q` it needs.
+
+    Singular values of `K` lie between one and two: what is lost in `KᵀQ` grows with its
+    condition, and long flows multiply it by the time.
+    """
     made = []
     for each in problems:
-        K = rng.normal(size=each.A.shape) + 2 * np.eye(len(each.A))
+        d = len(each.A)
+        K = rotation(rng, d) * rng.uniform(1, 2, size=d) @ rotation(rng, d)
         made.append(attentions["softmax"](np.linalg.solve(K.T, each.A), K, each.V))
     return stacked(made)
 
@@ -248,7 +256,7 @@ def with_scores(
     r"""A problem of given `V`, `H` and covariance: $A = V^{-1}(H/2 + W)$, `W` skew.
 
     Where `H` vanishes `W` does too: it would turn the factor of a covariance at
-    rest for ever, and a flow to 1e9 would follow every turn.
+    rest for ever, and a flow to 1e8 would follow every turn.
     """
     values, U = np.linalg.eigh(H)
     kept = U[:, np.abs(values) > TINY]

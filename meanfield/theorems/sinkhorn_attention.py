@@ -73,13 +73,16 @@ def _problems(case: Case) -> dict[str, tuple[Parameters, Cloud]]:
     p, at = att.generic(rng, 2, 3), att.cloud(rng, 7, 3)
     even = p._replace(K=1.5 * p.Q)
     turn = np.array([[0.8, -0.6], [0.6, 0.8]])
-    return {
-        "general A": (p, at),
-        "A + Aᵀ ⪰ 0": (p._replace(K=turn @ p.Q), at),
-        "A ⪰ 0": (even, at),
-        "general A, small ε": (sk.sharpened(p, at), at),
-        "A ⪰ 0, small ε": (sk.sharpened(even, at), at),
+    wide = {
+        "general A": sk.softened(p, at),
+        "A + Aᵀ ⪰ 0": sk.softened(p._replace(K=turn @ p.Q), at),
+        "A ⪰ 0": sk.softened(even, at),
     }
+    small = {
+        f"{label}, small ε": sk.sharpened(wide[label], at)
+        for label in ("general A", "A ⪰ 0")
+    }
+    return {label: (made, at) for label, made in (wide | small).items()}
 
 
 def _limits(case: Case, weigh: Weigh) -> list[Check]:

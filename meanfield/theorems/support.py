@@ -10,8 +10,8 @@ from ._members import BASE, SHEARED, TOGETHER, members
 from ._particles import (
     ADAPTIVE,
     ADAPTIVE_ERROR,
+    ADAPTIVE_SINKHORN,
     KINDS,
-    RK4,
     Array,
     Members,
     operator_norm,
@@ -62,7 +62,7 @@ def _compared(name: str, runs: Members, paths: Array) -> Check:
         np.stack([paths[m, -1] for m in which]),
         np.stack([reference(name, runs, m) for m in which]),
         tolerance=ADAPTIVE_ERROR,
-        why=RK4 if name == "Sinkhorn" else ADAPTIVE,
+        why=ADAPTIVE_SINKHORN if name == "Sinkhorn" else ADAPTIVE,
     )
 
 

@@ -1,0 +1,73 @@
+"""Statements at many seeds: each is to hold, and its control to fail, at all of them.
+
+`python tests/seeds.py 0:60 RESULTS.jsonl [PATTERN…]` (`make seeds`) measures every
+statement, or those that match, at these seeds and writes a line for each as it comes.
+What is there already is not measured again, so that a long campaign can be cut. One
+process does all of it, so that a statement compiles once for several seeds.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from meanfield.cli._session import compile_fast, forget_programs, open_session
+
+BLOCK = 8  # seeds of one statement before the next has its turn
+
+Row = dict[str, Any]
+
+
+def rows(names: list[str], seeds: range, known: set[tuple[str, int]]) -> Iterator[Row]:
+    """A row for each statement and seed that is not known, block by block of seeds."""
+    for begin in range(0, len(seeds), BLOCK):
+        for name in names:
+            for seed in seeds[begin : begin + BLOCK]:
+                if (name, seed) not in known:
+                    yield measurement(name, seed)
+
+
+def measurement(name: str, seed: int) -> Row:
+    """How one statement came out at a seed, and what went wrong if it did."""
+    from meanfield.theorems import measured
+
+    forget_programs()
+    begun = time.process_time()
+    outcome = measured(name, "quick", seed)
+    row: Row = {"id": name, "seed": seed, "passed": outcome.passed}
+    wrong = [trial for trial in outcome.trials if not trial.passed]
+    if wrong:
+        row["wrong"] = [
+            f"{trial.role}: {trial.error or trial.checks}" for trial in wrong
+        ]
+    return row | {"cpu": round(time.process_time() - begun, 2)}
+
+
+def main(seeds: str, results: str, *patterns: str) -> int:
+    """Measures, writes, and tells how many came out wrong."""
+    compile_fast()
+    open_session()
+    from meanfield.theorems import chosen
+
+    first, end = map(int, seeds.split(":"))
+    file = Path(results)
+    before = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    old: list[Row] = [json.loads(line) for line in before]
+    known = {(row["id"], row["seed"]) for row in old}
+    wrong = [row for row in old if not row["passed"]]
+    names = [each.id for each in chosen(patterns)]
+    with file.open("a", encoding="utf-8") as out:
+        for row in rows(names, range(first, end), known):
+            out.write(json.dumps(row) + "\n")
+            out.flush()
+            wrong += [] if row["passed"] else [row]
+    for row in wrong:
+        sys.stdout.write(f"{row['id']} at seed {row['seed']}: {row['wrong']}\n")
+    sys.stdout.write(f"{len(wrong)} measurements not as they must be\n")
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,152 @@
+"""Boxes of grids: what each follows stands still relative to it, wherever it is."""
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from meanfield.fields import Affine
+from meanfield.flows import Status
+from meanfield.flows._grid_endings import grid_ending
+from meanfield.flows._noise_grid import spread_with
+from meanfield.flows._rim import rim_masses
+from meanfield.measures import (
+    AbstractBox,
+    AffineBox,
+    FixedBox,
+    Grid,
+    GridState,
+    ScaledBox,
+)
+from meanfield.measures._axis import chebyshev_rows
+from meanfield.measures.edges import even, graded
+
+
+@pytest.fixture
+def cloud(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Places whose mean is no origin, velocities, and masses."""
+    w = rng.uniform(0.2, 1.8, size=40)
+    x = rng.normal(size=(40, 2)) @ np.array([[1.0, 0.4], [0.0, 0.5]]) + [2.0, -1.0]
+    return x, rng.normal(size=(40, 2)) + 0.7 * x[:, ::-1], w / w.sum()
+
+
+def relative(
+    box: AbstractBox, cloud: tuple[np.ndarray, np.ndarray, np.ndarray]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The rates of mean and covariance relative to a moving box, and its R."""
+    x, u, w = cloud
+    drift, R = (np.asarray(part) for part in box.motion(*map(jnp.asarray, cloud)))
+    own = u - drift - x @ R.T
+    z = x - w @ x
+    half = (w[:, None] * z).T @ own
+    return w @ own, half + half.T, R
+
+
+def test_an_affine_box_keeps_mean_and_covariance(
+    cloud: tuple[np.ndarray, np.ndarray, np.ndarray],
+) -> None:
+    mean, covariance, _ = relative(AffineBox(), cloud)
+    np.testing.assert_allclose(mean, 0, atol=1e-13)
+    np.testing.assert_allclose(covariance, 0, atol=1e-13)
+
+
+def test_a_scaled_box_keeps_mean_and_variances_and_does_not_shear(
+    cloud: tuple[np.ndarray, np.ndarray, np.ndarray],
+) -> None:
+    mean, covariance, R = relative(ScaledBox(), cloud)
+    np.testing.assert_allclose(mean, 0, atol=1e-13)
+    np.testing.assert_allclose(np.diag(covariance), 0, atol=1e-13)
+    np.testing.assert_array_equal(R, np.diag(np.diag(R)))
+    assert abs(covariance[0, 1]) > 0.1
+
+
+def test_a_fixed_box_moves_with_nothing(
+    cloud: tuple[np.ndarray, np.ndarray, np.ndarray],
+) -> None:
+    drift, R = FixedBox().motion(*map(jnp.asarray, cloud))
+    assert not np.any(drift)
+    assert not np.any(R)
+
+
+def plane(
+    axes: np.ndarray, origin: np.ndarray, *, box: AbstractBox = AffineBox()
+) -> Grid:
+    """A smooth density off the middle of a box that is turned and sheared."""
+    edges = [even(-6, 6, 24), even(-5, 5, 20)]
+    x, y = (norm.pdf((e[1:] + e[:-1]) / 2 - 0.2) for e in edges)
+    grid = Grid.from_density(edges, np.outer(x, y), box=box)
+    moved = grid.state._replace(origin=jnp.asarray(origin), axes=jnp.asarray(axes))
+    return grid.at(moved)
+
+
+@eqx.filter_jit
+def moved(grid: Grid, field: Affine) -> GridState:
+    return grid.transport(field)
+
+
+def test_an_affine_box_follows_an_affine_field_exactly() -> None:
+    """c' = Lc + b and D' = LD, and no mass moves; D and L are not symmetric."""
+    D, c = np.array([[1.2, 0.7], [-0.2, 0.5]]), np.array([2.0, -1.0])
+    L, b = np.array([[0.3, -1.1], [0.4, 0.2]]), np.array([0.5, 0.1])
+    rate = moved(plane(D, c), Affine(jnp.asarray(L), jnp.asarray(b)))
+    np.testing.assert_allclose(rate.axes, L @ D, atol=1e-12)
+    np.testing.assert_allclose(rate.origin, L @ c + b, atol=1e-12)
+    np.testing.assert_allclose(rate.masses, 0, atol=1e-13)
+
+
+def test_a_fixed_box_sees_velocities_along_its_axes() -> None:
+    """u = D⁻¹v: a constant velocity D e₁ carries mass across the first axis alone."""
+    D = np.array([[1.2, 0.7], [-0.2, 0.5]])
+    still = plane(D, np.zeros(2), box=FixedBox())
+    rate = moved(still, Affine(jnp.zeros((2, 2)), jnp.asarray(D[:, 0])))
+    mass = np.asarray(still.masses)
+    marginal = np.sum(np.asarray(rate.masses[0]), axis=0)  # of the second axis
+    np.testing.assert_allclose(marginal, 0, atol=1e-13)
+    drift = np.sum(np.asarray(rate.masses[0]).sum(1) * np.linspace(-5.75, 5.75, 24))
+    assert drift == pytest.approx(mass.sum(), rel=1e-3)  # the mean moves by one
+
+
+def test_a_scaled_box_follows_the_spread_that_noise_adds() -> None:
+    """A variance s grows by 2κ, and the length of its axis at the rate κ/s."""
+    D, kappa = np.diag([2.0, 0.5]), 0.3
+    grid = plane(D, np.array([1.0, 0.0]), box=ScaledBox())
+    still = Affine(jnp.zeros((2, 2)), jnp.zeros(2))
+    rate = moved(spread_with(grid, jnp.asarray(kappa)), still)
+    expected = D @ np.diag(kappa / np.diag(grid.covariance))
+    np.testing.assert_allclose(rate.axes, expected, rtol=1e-12)
+
+
+def test_a_box_that_is_rounding_along_one_axis_has_collapsed() -> None:
+    far = np.array([1.0, 1.0])
+    thin = plane(np.diag([1.0, 1e-18]), far)
+    for grid, status in ((plane(np.eye(2), far), Status.FINISHED),
+                         (thin, Status.COLLAPSE)):  # fmt: skip
+        assert int(grid_ending(grid, jnp.asarray(False))) == status
+
+
+def test_the_mass_at_the_rim_is_that_of_the_fuller_end() -> None:
+    """A density that leans on its upper end, and one that leans on its lower one."""
+    edges = [even(-4, 4, 80)]
+    x = (edges[0][1:] + edges[0][:-1]) / 2
+    for place in (3.0, -3.0):
+        full = Grid.from_density(edges, norm.pdf(x - place))
+        centred = Grid.from_density(edges, norm.pdf(x))
+        assert float(rim_masses(full)[0]) > 10 * float(rim_masses(centred)[0])
+
+
+def test_graded_cells_have_the_ratio_that_is_asked_for() -> None:
+    """Widths at the ends over those in the middle, to what a cell averages."""
+    for ratio in (2.0, 10.0, 40.0):
+        h = np.diff(graded(-3.0, 5.0, 2000, ratio=ratio))
+        assert h[0] / h[1000] == pytest.approx(ratio, rel=1e-2)
+        assert h[-1] == pytest.approx(h[0])
+        assert np.sum(h) == pytest.approx(8.0)
+
+
+def test_rows_of_a_series_find_the_coefficients_of_numpy() -> None:
+    coefficients = np.array([0.7, -0.2, 0.5, 0.1])
+    nodes = -np.cos((np.arange(9) + 0.5) * np.pi / 9)
+    values = np.polynomial.chebyshev.chebval(nodes, coefficients)
+    expected = np.append(coefficients, np.zeros(5))
+    np.testing.assert_allclose(chebyshev_rows(9) @ values, expected, atol=1e-14)

@@ -1,0 +1,155 @@
+"""Numbers that a run adds up, plans and stores, against sums by hand."""
+
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from energy_reference import interaction
+from reference import Parameters, dot, softmax, squared_distance
+
+from meanfield import runs
+from meanfield.flows import Status, Trajectory
+from meanfield.measures import Gaussian, Points
+from meanfield.runs._gaps import effective_tokens
+from meanfield.spec import parse
+
+Q = [[0.5, 0.2], [-0.3, 0.4], [0.1, -0.6]]
+K = [[-0.2, 0.3], [0.6, 0.1], [0.4, 0.5]]
+
+
+def segment(stop: float, steps: int, residual: float, code: Status) -> Trajectory:
+    """What a flow returns, as far as an outcome reads it."""
+    last, nan = (jnp.zeros(1), jnp.eye(1)), jnp.asarray(np.nan)
+    return Trajectory(
+        ts=jnp.asarray([0.0, stop]),
+        coordinates=last,
+        start=Gaussian(*last),
+        last=last,
+        code=jnp.asarray(int(code)),
+        stop_time=jnp.asarray(stop),
+        n_saved=jnp.asarray(1),
+        t_star=nan,
+        t_star_error=nan,
+        n_accepted=jnp.asarray(steps),
+        n_rejected=jnp.asarray(2 * steps),
+        residual=jnp.asarray(residual),
+    )
+
+
+def test_outcomes_add_up_over_segments() -> None:
+    outcome = runs.Outcome.at_start(0.0)
+    for stop, steps, residual in ((0.5, 3, 1e-3), (1.0, 5, 1e-5)):
+        outcome = outcome.after(segment(stop, steps, residual, Status.FINISHED), 2.0)
+    assert outcome.going
+    assert (outcome.accepted, outcome.rejected) == (8, 16)
+    assert outcome.residual == 1e-3
+    ended = outcome.after(segment(2.0, 1, 0.0, Status.FINISHED), 2.0)
+    assert (ended.name, ended.accepted, ended.time) == ("finished", 9, 2.0)
+
+
+def test_several_outcomes_are_known_up_to_the_latest_and_fail_as_the_worst() -> None:
+    from meanfield.runs._endings import common
+
+    told = [(0.5, Status.STEADY, 1e-3), (2.0, Status.MAX_STEPS, 1e-5)]
+    outcomes = [
+        runs.Outcome(code, t, accepted=3, rejected=1, residual=r) for t, code, r in told
+    ]
+    whole = common(outcomes)
+    assert (whole.name, whole.time) == ("max-steps", 2.0)
+    assert (whole.accepted, whole.rejected, whole.residual) == (6, 2, 1e-3)
+
+
+@pytest.mark.parametrize(("frames", "segments"), [(2, 1), (11, 2), (12, 3), (16, 3)])
+def test_a_plan_counts_segments_and_the_memory_of_all_members(
+    frames: int, segments: int
+) -> None:
+    spec = parse({"n": 10, "d": 2, "segment": 5})
+    mu = Points.uniform(np.ones((10, 2)))
+    one, three = (runs.plan(spec, mu, frames, members) for members in (1, 3))
+    assert one.segments == segments
+    assert one.disk == 10 * 2 * 8 * frames
+    assert three.disk == 3 * one.disk
+    # Of each member so many frames, and the stages of a step; sums are shared.
+    held = min(frames, 6) + 16
+    assert three.memory - one.memory == 2 * held * 10 * 2 * 8
+
+
+def test_weighted_tokens_are_as_random_as_fewer_of_equal_weight() -> None:
+    w = np.array([0.5, 0.25, 0.25, 0.0])
+    mu = Points.weighted(np.arange(8.0).reshape(4, 2), w)
+    assert effective_tokens(mu) == pytest.approx(1 / np.sum(w**2))
+
+
+def test_a_flow_that_ends_where_its_segment_begins_stores_no_frame_twice(
+    tmp_path: Path,
+) -> None:
+    """x' = 1e61 x in Euler steps of 0.1: the third overflows, as a segment begins."""
+    given = {"n": 1, "d": 1, "mean": 1.0, "cov": 0.0, "A": 0.0, "V": 1e61}
+    steps = {"dt": 0.1, "t": 1.0, "frames": 11, "segment": 2}
+    result = runs.execute(parse({**given, **steps}), out=tmp_path / "run")
+    data = runs.dataset(tmp_path / "run")
+    assert result.outcome.name == "not-finite"
+    np.testing.assert_allclose(data["time"], [0.0, 0.1, 0.2])
+    np.testing.assert_allclose(np.ravel(data["x"]), [1.0, 1e60, 1e120], rtol=1e-12)
+
+
+def test_a_bound_ends_at_the_first_step_beyond_it() -> None:
+    """One token and x' = x: Euler's 1.1ᵏ passes 3 at the twelfth step."""
+    given = {"n": 1, "mean": 1.0, "cov": 0.0, "A": 0.0, "dt": 0.1, "t": 3.0}
+    outcome = runs.execute(parse({**given, "bound": 3.0})).outcome
+    assert (outcome.name, outcome.accepted) == ("blow-up", 12)
+    assert outcome.time == pytest.approx(1.2)
+
+
+@pytest.mark.parametrize("name", ["softmax", "l2"])
+def test_an_observed_energy_knows_bandwidth_and_scale(name: str) -> None:
+    given = {"n": 5, "Q": Q, "K": K, "scale": "sqrt-k", "epsilon": 0.7, "t": 0.1}
+    spec = {**given, "attention": name, "observe": "energy", "frames": 2}
+    result = runs.execute(parse({**spec, "weights": [0.1, 0.3, 0.2, 0.25, 0.15]}))
+    mu = result.measures[0]
+    assert isinstance(mu, Points)
+    score = {"softmax": dot, "l2": squared_distance}[name]
+    p = Parameters(np.array(Q), np.array(K), np.eye(2), 0.7 * np.sqrt(3))
+    expected = interaction(score, p)(np.asarray(mu.tokens.x), np.asarray(mu.weights))
+    np.testing.assert_allclose(result.observed["energy"], expected, rtol=1e-11)
+
+
+def test_attention_matrices_are_those_of_the_layer_at_their_time(
+    tmp_path: Path,
+) -> None:
+    """Tokens that stand still, under scores of A, then of -2 A."""
+    A = np.array([[1.0, 0.5], [0.0, -1.0]])
+    layers = [{"t": 0.0, "A": A.tolist()}, {"t": 0.5, "A": (-2 * A).tolist()}]
+    given = {"n": 4, "d": 2, "V": 0.0, "t": 1.0, "dt": 0.25, "frames": 5}
+    spec = {**given, "layers": layers, "weights": [0.1, 0.4, 0.3, 0.2]}
+    runs.execute(parse(spec), out=tmp_path / "r")
+    data = runs.dataset(tmp_path / "r")
+    found = runs.with_attention(tmp_path / "r", data, [0.25, 0.75])
+    x, w = data["x"].values[0], data["weight"].values
+    for matrix, own in zip(found["attention"].values[:, 0], (A, -2 * A), strict=True):
+        p = Parameters(own, np.eye(2), np.eye(2))
+        np.testing.assert_allclose(matrix, softmax(p, x, x, w) * w, rtol=1e-12)
+    np.testing.assert_array_equal(found["snapshot"], [0.25, 0.75])
+
+
+def test_draws_have_noise_of_their_own(tmp_path: Path) -> None:
+    """Free tokens: what they move by is the noise."""
+    still = {"n": 6, "d": 2, "A": 0.0, "V": 0.0, "noise": 0.5, "t": 0.5, "frames": 2}
+    runs.execute(parse({**still, "draws": 2}), out=tmp_path / "run")
+    x = runs.dataset(tmp_path / "run")["x"].values
+    kicks = x[:, 1] - x[:, 0]
+    assert kicks.shape == (2, 6, 2)
+    assert not np.any(np.isclose(kicks[0], kicks[1]))
+
+
+def test_matrices_of_files_need_not_be_square(tmp_path: Path) -> None:
+    np.save(tmp_path / "Q.npy", np.array(Q))
+    np.savetxt(tmp_path / "K.csv", np.array(K), delimiter=",")  # without a header
+    files = {"Q": f"@{tmp_path}/Q.npy", "K": f"@{tmp_path}/K.csv", "n": 3}
+    own = runs.member(parse(files))
+    assert isinstance(own.measure, Points)
+    assert own.measure.tokens.x.shape == (3, 2)
+    score = own.dynamics.score  # pyright: ignore[reportAttributeAccessIssue]
+    np.testing.assert_array_equal(score.Q, Q)
+    np.testing.assert_array_equal(score.K, K)

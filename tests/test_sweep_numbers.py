@@ -1,0 +1,70 @@
+"""Cells of a sweep over seeds and variants, each against its own equations."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+from reference import Parameters, gaussian_linear
+from scipy.integrate import solve_ivp
+
+from meanfield import runs
+from meanfield.measures import Gaussian
+from meanfield.spec import parse, parse_axes
+
+SEEDS, NAMES = (3, 5, 8), ("softmax", "l2")
+SPEC = {"measure": "gaussian", "init": "mixture", "n": 40, "d": 2, "t": 0.2}
+
+
+def moments(name: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Where SciPy carries the start of this seed, by the matrix of this seed."""
+    values = {**SPEC, "attention": name, "A": "normal:0.4", "seed": seed}
+    own = runs.member(parse(values))
+    assert isinstance(own.measure, Gaussian)
+    A = np.asarray(own.dynamics.score.Q)  # pyright: ignore[reportAttributeAccessIssue]
+    p = Parameters(A, np.eye(2), np.eye(2))
+
+    def rate(_: float, y: np.ndarray) -> np.ndarray:
+        L, b = gaussian_linear(name, p, y[2:].reshape(2, 2), y[:2])
+        S = L @ y[2:].reshape(2, 2)
+        return np.concatenate([L @ y[:2] + b, np.ravel(S + S.T)])
+
+    start = np.concatenate([own.measure.mean, np.ravel(own.measure.covariance)])
+    end = solve_ivp(rate, (0, 0.2), start, rtol=1e-10, atol=1e-12).y[:, -1]
+    return end[:2], end[2:].reshape(2, 2)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The variant varies fastest, and its cells are computed apart from each other."""
+    out = tmp_path_factory.mktemp("sweep") / "s"
+    spec = parse({**SPEC, "A": "normal:0.4"})
+    runs.sweep(spec, parse_axes("seed=3|5|8,attention=softmax|l2"), out=out)
+    return out
+
+
+def test_a_seed_draws_matrix_and_start_of_its_cell(folder: Path) -> None:
+    data = runs.sweep_dataset(folder)
+    assert data["trace"].dims == ("seed", "attention")
+    traces = np.zeros((3, 2))
+    for i, seed in enumerate(SEEDS):
+        for j, name in enumerate(NAMES):
+            mean, cov = moments(name, seed)
+            cell, values = data.isel(seed=i, attention=j), np.linalg.eigvalsh(cov)
+            found = [float(cell[key]) for key in ("mean0", "mean1", "cov01", "cov11")]
+            expected = [*mean, cov[0, 1], cov[1, 1]]
+            np.testing.assert_allclose(found, expected, rtol=1e-6)
+            extremes = [cell["smallest_eigenvalue"], cell["largest_eigenvalue"]]
+            np.testing.assert_allclose(extremes, values, rtol=1e-6)
+            traces[i, j] = np.trace(cov)
+    np.testing.assert_allclose(data["trace"], traces, rtol=1e-6)
+    assert np.ptp(traces) > 0.1
+
+
+def test_rows_of_the_table_are_in_the_order_of_the_cells(folder: Path) -> None:
+    with (folder / "table.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    order = [(int(row["seed"]), row["attention"]) for row in rows]
+    assert order == [(seed, name) for seed in SEEDS for name in NAMES]
+    traces = np.reshape([float(row["trace"]) for row in rows], (3, 2))
+    np.testing.assert_array_equal(traces, runs.sweep_dataset(folder)["trace"])
