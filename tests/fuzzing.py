@@ -96,7 +96,7 @@ def run(count: int, number: int, folder: Path) -> Tally:
         deadline=None,
         database=None,
         phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
+        suppress_health_check=[*HealthCheck],
     )
     @given(cases())
     def each(case: Case) -> None:

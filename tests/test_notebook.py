@@ -11,7 +11,7 @@ import pytest
 
 import meanfield
 from meanfield import Gaussian, Points, Status, Tokens, Trajectory, attentions, flow
-from meanfield.errors import FrameIndexError, InvalidInputError
+from meanfield.errors import FrameIndexError, InputFileError, InvalidInputError
 from meanfield.runs import execute
 from meanfield.spec import RunSpec
 
@@ -142,6 +142,6 @@ def test_a_stored_run_opens_as_a_dataset_without_jax(tmp_path: Path) -> None:
 
 def test_what_cannot_be_opened_is_named(tmp_path: Path) -> None:
     for path in (tmp_path / "none", str(tmp_path / "none")):
-        with pytest.raises(meanfield.errors.InputFileError, match="no run at"):
+        with pytest.raises(InputFileError, match="no run at"):
             meanfield.open(path)
     assert "open" in dir(meanfield)
