@@ -12,6 +12,7 @@ from meanfield import runs
 from meanfield.flows import Status, Trajectory
 from meanfield.measures import Gaussian, Points
 from meanfield.runs._gaps import effective_tokens
+from meanfield.runs._plan import size_of
 from meanfield.spec import parse
 
 Q = [[0.5, 0.2], [-0.3, 0.4], [0.1, -0.6]]
@@ -34,6 +35,7 @@ def segment(stop: float, steps: int, residual: float, code: Status) -> Trajector
         n_accepted=jnp.asarray(steps),
         n_rejected=jnp.asarray(2 * steps),
         residual=jnp.asarray(residual),
+        lag=jnp.asarray(0.0),
     )
 
 
@@ -66,7 +68,7 @@ def test_a_plan_counts_segments_and_the_memory_of_all_members(
 ) -> None:
     spec = parse({"n": 10, "d": 2, "segment": 5})
     mu = Points.uniform(np.ones((10, 2)))
-    one, three = (runs.plan(spec, mu, frames, members) for members in (1, 3))
+    one, three = (runs.plan(spec, size_of(mu), frames, members) for members in (1, 3))
     assert one.segments == segments
     assert one.disk == 10 * 2 * 8 * frames
     assert three.disk == 3 * one.disk
