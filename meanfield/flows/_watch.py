@@ -113,7 +113,7 @@ class Watch(AbstractWrapping[WatchState]):
         vanished = ~keep & ~(next_t1 - next_t0 > _shortest(next_t0))
         end = jnp.asarray(t1)
         way = jax.tree.map(jnp.subtract, y1, jax.lax.stop_gradient(y0))
-        error = jax.lax.stop_gradient(y_error)
+        error = jax.lax.stop_gradient(_like(y1, y_error))
         attempt = Attempt(end, end - t0, y1, way, error, error_order, taken, jump)
         seen = self._after(attempt, state)
         lost = keep & ~finite
@@ -189,6 +189,11 @@ class Watch(AbstractWrapping[WatchState]):
     @property
     def _watches_speed(self) -> bool:
         return any(stop.watches_speed for stop in self.stops)
+
+
+def _like(y: PyTree[Array], error: PyTree | None) -> PyTree | None:
+    """An error that is one of the state; grids report the rate of their fluxes."""
+    return error if jax.tree.structure(error) == jax.tree.structure(y) else None
 
 
 def _shortest(t: Float[Array, ""]) -> Float[Array, ""]:

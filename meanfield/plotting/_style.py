@@ -51,6 +51,7 @@ ENDING_HATCHES = {
     "interrupted": "++++",
     "collapse": "oooo",
     "escape": "||||",
+    "unresolved": "****",
 }
 
 # Endings of flows that leave every picture.
