@@ -50,10 +50,10 @@ def number(name: str, value: object) -> object:
     Raises:
         InvalidInputError: if it is none.
     """
-    array = value if isinstance(value, jax.Array) else np.asarray(value)
-    real = not isinstance(value, str) and array.dtype != object and array.ndim == 0
-    if not real or np.isnan(np.asarray(value) if is_concrete(value) else 0):
+    missing = is_concrete(value) and _is_real(value) and np.isnan(np.asarray(value))
+    if not _is_real(value) or missing:
         raise InvalidInputError(f"`{name}` must be one number; got {_said(value)}.")
+    array = value if isinstance(value, jax.Array) else np.asarray(value)
     _check_real(name, array.dtype)
     return value
 
@@ -64,10 +64,10 @@ def positive(name: str, value: object) -> object:
     Raises:
         InvalidInputError: if it is none.
     """
-    number(name, value)
-    if is_concrete(value) and not np.asarray(value) > 0:
+    known = is_concrete(value) and _is_real(value)
+    if known and not np.asarray(value) > 0:  # NaN included
         raise InvalidInputError(f"`{name}` must be positive; got {_said(value)}.")
-    return value
+    return number(name, value)
 
 
 def require(what: str, value: object, kind: type | tuple[type, ...]) -> None:
@@ -78,6 +78,11 @@ def require(what: str, value: object, kind: type | tuple[type, ...]) -> None:
     """
     if not isinstance(value, kind):
         raise InvalidInputError(f"{what}; got {_said(value)}.")
+
+
+def _is_real(value: object) -> bool:
+    array = value if isinstance(value, jax.Array) else np.asarray(value)
+    return not isinstance(value, str) and array.dtype.kind in "biuf" and array.ndim == 0
 
 
 def _said(value: object) -> str:

@@ -271,7 +271,7 @@ def test_a_failure_of_ours_ends_with_six(cli: CLI, tmp_path: Path):
         (("--quick", "--case", "softmax", "--method", "x"), 2, "No method fits `x`"),
         (("--quick", "--long"), 2, "Choose one of"),
         (("--quick", "--results", "r.json"), 2, "leave out `--case`"),
-        (("--results", "r.json"), 3, "Cannot read results from `r.json`"),
+        (("--results", "r.json"), 3, "There is no file `r.json`"),
         (("--docs", "no/folder/speed.md"), 4, "Cannot write"),
     ],
 )

@@ -173,7 +173,7 @@ def test_fixed_steps_are_eulers() -> None:
     [
         ({"n": 10**9}, ResourceError, "at most"),
         ({"d": 10**6, "measure": "gaussian"}, ResourceError, "lower `d`"),
-        ({"frames": 10**12}, ResourceError, "frames"),
+        ({"frames": 10**12}, InvalidInputError, "`frames`"),
         ({"n": 10**6, "reduction": "dense"}, ResourceError, "blocked"),
         ({"reduction": "blocks"}, InvalidInputError, "`reduction`"),
         ({"cov": -1.0}, InvalidInputError, "semidefinite"),

@@ -163,8 +163,6 @@ def refuse_too_large(spec: RunSpec, n: int, d: int) -> None:
             f"Matrices in dimension {d} need about {readable(fixed)} of memory and "
             f"this machine has {readable(physical_memory())}; lower `d`."
         )
-    if spec.times is None and spec.frames * item > room:
-        raise ResourceError(f"{spec.frames} frames do not fit; ask for fewer `frames`.")
     row = d * item * _held(spec, spec.frames) * (spec.draws or 1)
     if n * row > room - fixed:
         raise ResourceError(

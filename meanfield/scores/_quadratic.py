@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from typing_extensions import override
 
-from meanfield._array import float_array, is_concrete, number
+from meanfield._array import float_array, is_concrete, positive
 from meanfield._typing import Numbers, Scalar
 from meanfield.errors import InvalidInputError
 from meanfield.linalg import HIGHEST
@@ -300,7 +300,7 @@ def _checked(
             "`Q` and `K` must be matrices of one shape (rows: inner dimension, "
             f"columns: token dimension); got {Q.shape} and {K.shape}."
         )
-    bandwidth = jnp.asarray(number("epsilon", epsilon), Q.dtype)
+    bandwidth = jnp.asarray(positive("epsilon", epsilon), Q.dtype)
     if is_concrete(bandwidth) and not _positive(np.asarray(bandwidth)):
         raise InvalidInputError(
             f"`epsilon` must be positive and finite; got {epsilon}."
