@@ -2,15 +2,17 @@
 
 import ctypes
 import sys
+from subprocess import CalledProcessError
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from repeatability import FILL, KINDS, differing
+from repeatability import KINDS, differing
 
 from meanfield import Grid, attentions, flow
 
+FILL = -6  # M_PERTURB of the C library's mallopt
 linux = pytest.mark.skipif(sys.platform != "linux", reason="glibc fills its memory")
 
 
@@ -30,6 +32,11 @@ def test_a_density_is_moved_alike_whatever_memory_held():
     finally:
         allocator.mallopt(FILL, 0)
     assert ends[0] == ends[1] == ends[2]
+
+
+def test_a_run_that_fails_counts_as_no_repetition():
+    with pytest.raises(CalledProcessError):
+        differing("--no-such-option", [0])
 
 
 @linux
