@@ -87,3 +87,35 @@ def stepped(
         if np.trace(S) > euler["bound"]:
             return S, n, "blow-up"
     return S, most, "max-steps"
+
+
+def stepped_by_inverse(
+    parameters: tuple[np.ndarray, np.ndarray, np.ndarray],
+    starts: np.ndarray,
+    rule: tuple[float, float, float],
+) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """Covariances of L2 stepped with no factor: their ends, steps and endings.
+
+    `2VS(I + 2K^T K S)^-1 AS`, `A = K^T Q / sqrt(2)`, and its transpose, by an inverse;
+    only negative eigenvalues are clipped. The rule is the step, the threshold of rest
+    and the bound of the trace; all members rest or pass it.
+    """
+    Q, K, V = parameters
+    (dt, rest, bound), A, B = rule, K.T @ Q / np.sqrt(2), 2 * K.T @ K
+    ends, n_steps = np.empty_like(starts), np.zeros(len(starts), int)
+    endings = [""] * len(starts)
+    going, S = np.arange(len(starts)), starts
+    while going.size:
+        slope = 2 * V @ S @ np.linalg.inv(np.eye(2) + B @ S) @ A @ S
+        slope = slope + _T(slope)
+        values, U = np.linalg.eigh(S + dt * slope)
+        S = (U * np.where(values < 0, 1e-14, values)[:, None, :]) @ _T(U)
+        n_steps[going] += 1
+        small = np.linalg.norm(slope, axis=(1, 2)) < rest
+        done = small | (np.trace(S, axis1=1, axis2=2) > bound)
+        if done.any():
+            ends[going[done]] = S[done]
+            for i, rested in zip(going[done], small[done], strict=True):
+                endings[i] = "steady" if rested else "blow-up"
+            going, S = going[~done], S[~done]
+    return ends, n_steps, endings

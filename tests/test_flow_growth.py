@@ -27,6 +27,7 @@ from meanfield.measures import AbstractMeasure, Gaussian, Points
 from meanfield.runs import execute
 from meanfield.scores import Dot
 from meanfield.spec import parse
+from tests.covariance_reference import integrated, linear_of
 
 EYE = np.eye(2)
 
@@ -49,6 +50,32 @@ def test_a_bounded_law_is_no_blow_up_however_long_it_looks_like_one(
     assert end.status is Status.FINISHED
     assert jnp.isnan(end.t_star)
     assert float(end.final.covariance[0, 0]) > 1e5 * s0
+
+
+def test_growth_that_settles_is_no_blow_up_wherever_the_run_ends():
+    """Two covariances of castin2025, Figure 2(d), which grow tenfold and rest.
+
+    Before they settle they accelerate for a while; SciPy has the ends.
+    """
+    Q = [[0.6764, 1.5211], [-0.5119, 1.1502]]
+    K = [[-0.5907, -0.7688], [-0.335, 0.093]]
+    V = [[1.8318, -0.3769], [0.3481, -0.1163]]
+    starts = np.array([[[3, 2.5], [2.5, 26]], [[4, 5.5], [5.5, 25]]]) / 29
+    spec = {"Q": Q, "K": K, "V": V}
+    attention = attentions["softmax"](*map(np.array, (Q, K, V)))
+    ends = np.concatenate([np.linspace(6.0, 12.0, 25), [20.0, 73.0, 150.0]])
+
+    def fate(Sigma: Array, ts: Array) -> Trajectory:
+        return flow(attention, Gaussian.from_moments(jnp.zeros(2), Sigma), ts)
+
+    for start in starts:
+        times = np.stack([0 * ends, ends], axis=1)
+        found = ensemble(fate, np.repeat(start[None], len(ends), axis=0), times)
+        assert np.all(np.asarray(found.code) == int(Status.FINISHED))
+        exact = integrated(linear_of(spec), start[None], 150.0)[0]
+        Y = np.asarray(found.last[1][-1])
+        np.testing.assert_allclose(Y @ Y.T, exact, rtol=1e-5)
+        assert np.trace(exact) > 10
 
 
 def _bounded() -> dict[str, tuple[AbstractDynamics, AbstractMeasure, bool]]:

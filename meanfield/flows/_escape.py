@@ -96,7 +96,7 @@ class Escape(eqx.Module):
         blur = growth.blur + shift
         record = push(growth.record, step.t, jnp.log(size), step.dt)
         error, last = _time_error(blur, step.t), step.t >= growth.end
-        ends = blows_up(record, growth.since, error, last=last)
+        ends = blows_up(record, growth.since, error, log_rate=log_rate, last=last)
         ends &= self._unbounded(step.t)
         # Growth on two sides of a jump follows two laws.
         fresh = empty_record(step.t, jnp.log(size))

@@ -22,6 +22,7 @@ BISECTIONS = 60  # halves the bracket of the exponent to below rounding
 SAME = 0.2  # relative change up to which two exponents are of one law
 SIZES = 4 * math.log(10)  # e-folds of size through which a law must have held
 FALL = 3.0  # e-folds by which the time per e-fold must have fallen meanwhile
+HELD = 0.5  # of the rate of its law has a flow that still follows it
 RESOLUTION = 128  # roundings of the time: what is left then takes steps of a few
 
 
@@ -136,19 +137,28 @@ def certain(record: Record) -> Bool[Array, ""]:
 
 
 def blows_up(
-    record: Record, t0: Float[Array, ""], error: Float[Array, ""], *, last: Array
+    record: Record,
+    t0: Float[Array, ""],
+    error: Float[Array, ""],
+    *,
+    log_rate: Float[Array, ""],
+    last: Bool[Array, ""],
 ) -> Bool[Array, ""]:
     r"""Whether the record shows a finite-time blow-up, about to happen.
 
     What its law leaves of the time is negligible beside the time elapsed since `t0`,
     $\epsilon^{0.4}$ of it, and the law is certain; or growth accelerates, by whatever
     law, and what is left is even within the `error` of the time, where nothing more
-    can be learnt. At the `last` time that is enough: the flow may be past it.
+    can be learnt. At the `last` time that is enough: the flow may be past it, unless
+    its present speed over the size, $e^r$ with the `log_rate` $r$, is below half of
+    the law's: then it has settled since.
     """
-    left, t = _time_left(_halves(record)), record.ts[-1]
-    eps = jnp.finfo(t.dtype).eps
+    halves, t = _halves(record), record.ts[-1]
+    left, eps = _time_left(halves), jnp.finfo(t.dtype).eps
     soon = left <= eps**0.4 * (t - t0)
-    within = (left <= error) & (soon | last)
+    law = 1 / (halves.kappa * left)  # its speed over the size; NaN where it has none
+    holds = jnp.exp(log_rate) >= HELD * law
+    within = (left <= error) & (soon | (last & holds))
     spent = left <= RESOLUTION * eps * jnp.abs(t)
     return (certain(record) & soon) | (accelerates(record) & (within | spent))
 
