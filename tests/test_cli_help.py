@@ -7,8 +7,9 @@ from importlib import import_module
 
 import pytest
 from conftest import Finished
+from rich.console import Console
 
-from meanfield.cli import COMMANDS
+from meanfield.cli import COMMANDS, app
 from meanfield.spec import RunSpec
 
 Command = Callable[..., Finished]
@@ -71,7 +72,7 @@ def test_help_describes_every_key(
 def test_text_is_wrapped_by_the_terminal_alone(
     cli: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "400")
+    monkeypatch.setattr(app, "_console", Console(width=400))
     lines = [flat(line) for line in cli("plot", "--help").out.splitlines()]
     paragraphs, arguments = described(FUNCTIONS["plot"])
     said = [*paragraphs, *arguments.values()]
