@@ -138,12 +138,14 @@ def sqrt_one_plus_four(M: Float[Array, "r r"]) -> Float[Array, "r r"]:
     too.
     """
     if M.shape[0] == 2:
-        size, det = jnp.sum(M**2), M[0, 0] * M[1, 1] - M[0, 1] * M[1, 0]
-        root_det = jnp.hypot(jnp.sqrt(1 + 4 * size), 4 * det)
-        S = jnp.eye(2, dtype=M.dtype) * (1 + root_det) + 4 * M @ M.T
-        return S / jnp.sqrt(2 + 4 * size + 2 * root_det)
+        scale = jnp.maximum(1, jnp.max(jnp.abs(M)))  # squares overflow before roots
+        N, one = M / scale, 1 / scale
+        size, det = jnp.sum(N**2), N[0, 0] * N[1, 1] - N[0, 1] * N[1, 0]
+        root_det = jnp.hypot(one * jnp.sqrt(one**2 + 4 * size), 4 * det)
+        S = jnp.eye(2, dtype=M.dtype) * (one**2 + root_det) + 4 * N @ N.T
+        return scale * (S / jnp.sqrt(2 * one**2 + 4 * size + 2 * root_det))
     U, sigma, _ = jnp.linalg.svd(M)
-    return (U * jnp.sqrt(1 + 4 * sigma**2)[None, :]) @ U.T
+    return (U * jnp.hypot(1, 2 * sigma)[None, :]) @ U.T
 
 
 @sqrt_one_plus_four.defjvp

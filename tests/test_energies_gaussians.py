@@ -149,3 +149,11 @@ def test_the_mean_enters_the_sinkhorn_energy_as_errata_c19_says(
     expected = (-bures + q * q * s + k * k * s + 2 * q * k * alpha**2) / (4 * p.epsilon)
     energy = SinkhornEnergy(p.Q, p.K, p.epsilon)
     assert abs(float(energy(mu)) - expected) < 1e-12
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_the_sinkhorn_energy_of_a_wide_gaussian_is_half_its_second_moment(d: int):
+    """Its plan is the identity: mutual information is nothing beside the scores."""
+    energy = SinkhornEnergy(np.eye(d), np.eye(d))
+    wide = Gaussian.from_moments(np.zeros(d), 1e160 * np.eye(d))
+    assert abs(float(energy(wide)) / (d / 2 * 1e160) - 1) < 1e-14

@@ -136,3 +136,15 @@ def test_small_singular_values_keep_their_digits():
     expected = 1 - np.array([1e-6 - 2e-12, 1e-18, 0.0])
     assert_close(jnp.diag(X), expected, ulps=10)
     assert np.all(np.isfinite(jax.jacrev(entropic_shrinkage)(M)))
+
+
+@pytest.mark.parametrize(("dtype", "size"), [(np.float32, 1e25), (np.float64, 1e180)])
+@pytest.mark.parametrize("r", [1, 2, 3])
+def test_scores_whose_squares_overflow_shrink_as_others_do(
+    r: int, dtype: type, size: float, rng: np.random.Generator
+):
+    """With M = sU, sigma / h is one: the plan is deterministic, the product U."""
+    U = np.linalg.qr(rng.normal(size=(r, r)))[0]
+    M = jnp.asarray(size * U, dtype)
+    shrunk = jnp.matmul(entropic_shrinkage(M), M, precision="highest")
+    np.testing.assert_allclose(shrunk, U, atol=100 * np.finfo(dtype).eps)

@@ -45,6 +45,19 @@ def test_powers_of_two_have_derivatives_of_any_order():
         assert abs(float(derivative(jnp.asarray(0.3))) / expected - 1) < 1e-14
 
 
+@pytest.mark.parametrize(("dtype", "error"), [(np.float32, 2e-6), (np.float64, 1e-13)])
+def test_powers_of_two_have_second_derivatives_inside_loops(dtype: type, error: float):
+    """Where JAX has forgotten the rule for the first: the polynomial's own are good."""
+    x = jnp.asarray([0.3, 0.7, -1.1, 2.5], dtype)
+    looped = lambda x: jnp.sum(jax.lax.map(exp2, x))
+    slope = jax.grad(looped)
+    over = jax.jit(lambda x: jax.jvp(slope, (x,), (jnp.ones_like(x),))[1])
+    back = jax.jit(jax.grad(lambda x: jnp.sum(slope(x))))
+    expected = np.log(2) ** 2 * np.exp2(np.asarray(x, np.float64))
+    for second in (over, back):
+        np.testing.assert_allclose(second(x), expected, rtol=error)
+
+
 def brute(S: np.ndarray, w: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, ...]:
     """Means and logarithms of exponential sums in extended precision."""
     S = S.astype(np.longdouble)

@@ -142,8 +142,9 @@ class PotentialsVariation(AbstractVariation):
 def _centred(A: Float[Array, "d d"], covariance: Float[Array, "d d"]) -> Array:
     """The energy of a centred Gaussian; its derivative exists at every rank."""
     Y = psd_sqrt(covariance)
-    squares = jnp.linalg.svd(Y.T @ A @ Y, compute_uv=False) ** 2
-    excess = 2 * squares / (1 + jnp.sqrt(1 + 4 * squares))  # h - 1, without cancelling
+    sigma = jnp.linalg.svd(Y.T @ A @ Y, compute_uv=False)
+    # h - 1, without cancelling, and without squares that overflow.
+    excess = sigma * (2 * sigma / (1 + jnp.hypot(1, 2 * sigma)))
     return jnp.sum(excess - jnp.log1p(excess) / 2) / 2
 
 
