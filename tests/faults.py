@@ -240,7 +240,9 @@ def litter(place: Path) -> list[str]:
     for folder in (place, place / "new-sweep" / "done"):
         if folder.is_dir():
             clear_drafts(folder)
-    left = [path for path in place.rglob(".*.draft-*") if path.parts[-2] != "half"]
+    left = [
+        path for path in place.rglob(".*.meanfield-draft-*") if path.parts[-2] != "half"
+    ]
     return ["litter"] if left else []
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from meanfield._reading import json_value
 from meanfield.errors import InputFileError, InvalidInputError, StoreError
 
-from ._drafts import LOCK, clear_drafts, draft_folder, replace_file
+from ._drafts import LOCK, clear_drafts, draft_folder, place_file, replace_file
 from ._files import flush, json_digest, read_plain, writing
 from ._places import refuse_links
 from ._schema import SWEEP_SCHEMA
@@ -84,7 +84,7 @@ class TaskFolder:
         sealed = {**result, _SEAL: self._digest(task, result)} if self.seal else result
         text = json.dumps(sealed, allow_nan=False)
         target = self.path / _DONE / f"{_name(task)}.json"
-        replace_file(target, lambda stream: stream.write(text.encode()))
+        place_file(target, lambda stream: stream.write(text.encode()))
         self._claim(task).unlink(missing_ok=True)
 
     def done(self) -> set[int]:
