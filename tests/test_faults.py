@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from faults_commands import wait
+
 SCRIPT = Path(__file__).with_name("faults.py")
 
 
@@ -14,3 +16,10 @@ def test_kills_and_damage_lose_nothing_and_are_told_in_a_line() -> None:
     assert wrong == []
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) > 20
+
+
+def test_a_command_that_others_delay_is_not_slow(tmp_path: Path) -> None:
+    sleeper = [sys.executable, "-S", "-c", "import time; time.sleep(3)"]
+    done = wait(subprocess.Popen(sleeper).pid, tmp_path)
+    assert done.code == 0
+    assert done.seconds < 2
