@@ -110,6 +110,14 @@ def read_plain(path: Path) -> bytes:
     return path.read_bytes()
 
 
+def damaged(place: Path, why: str) -> str:
+    """What is said of something stored that is not what was written."""
+    return (
+        f"`{place}` is damaged: {why}. Restore it from a copy, or run it again in "
+        "another folder."
+    )
+
+
 def link_message(path: Path) -> str:
     """What is said of a link where a store should hold a file or a folder."""
     return f"`{path}` is a link, and a store holds none; put what it names there."
