@@ -1,8 +1,11 @@
 """A few of the kills and damages of `faults.py`, which makes thousands."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
+
+from faults_commands import wait
 
 SCRIPT = Path(__file__).with_name("faults.py")
 
@@ -14,3 +17,9 @@ def test_kills_and_damage_lose_nothing_and_are_told_in_a_line() -> None:
     assert wrong == []
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) > 20
+
+
+def test_a_command_that_others_delay_is_not_slow(tmp_path: Path) -> None:
+    done = wait(os.posix_spawn("/bin/sleep", ["sleep", "3"], {}), tmp_path)
+    assert done.code == 0
+    assert done.seconds < 2

@@ -75,9 +75,9 @@ def test_a_file_of_such_values_is_refused_in_seconds(
     cli: Command, tmp_path: Path, name: str
 ) -> None:
     (tmp_path / "spec.toml").write_text(FILES[name])
-    begin = time.monotonic()
+    begin = time.process_time()
     assert_one_line(cli("simulate", "spec.toml", "--dry-run"), 2, 3)
-    assert time.monotonic() - begin < 10
+    assert time.process_time() - begin < 10  # of the processor, whatever else runs
 
 
 @pytest.mark.parametrize(
@@ -116,15 +116,22 @@ def test_a_report_that_is_nested_without_end_is_no_report(
         assert_one_line(cli("verify", "--replay", "report.json"), 3)
 
 
+def bytes_read() -> int:
+    """How many this process has read in its life, as Linux counts them."""
+    counts = Path("/proc/self/io").read_text().split()
+    return int(counts[counts.index("rchar:") + 1])
+
+
 def test_a_file_without_end_is_not_read_to_its_end(
     cli: Command, tmp_path: Path
 ) -> None:
     with (tmp_path / "long.txt").open("wb") as file:
-        file.truncate(200_000_000)  # no block of it is written
-    begin = time.monotonic()
+        file.truncate(length := 200_000_000)  # no block of it is written
+    cli("simulate", "none.toml")  # imports are read, too
+    begin = bytes_read()
     assert_one_line(cli("simulate", "/dev/zero"), 3)
     assert_one_line(cli("simulate", "--model=minilm", "--text=@long.txt"), 3)
-    assert time.monotonic() - begin < 10
+    assert bytes_read() - begin < length
 
 
 def shell(line: str, **variables: str) -> subprocess.CompletedProcess[str]:

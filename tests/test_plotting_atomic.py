@@ -89,7 +89,7 @@ def test_a_killed_writer_keeps_the_old_picture(tmp_path: Path) -> None:
 
 def test_a_draft_that_is_being_written_is_left_alone(tmp_path: Path) -> None:
     file = tmp_path / "a[1].png"
-    orphan, live = (tmp_path / f".a[1].png.draft-{i:08x}" for i in range(2))
+    orphan, live = (tmp_path / f".a[1].png.meanfield-draft-{i:016x}" for i in range(2))
     orphan.touch()
     with live.open("xb") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)

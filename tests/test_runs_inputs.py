@@ -8,8 +8,9 @@ import bert_reference
 import pytest
 
 from meanfield import runs
-from meanfield.errors import InputFileError
+from meanfield.errors import InputFileError, InvalidInputError
 from meanfield.runs import SweepStore
+from meanfield.runs._inputs import inputs, refuse_other_moves
 from meanfield.spec import parse, parse_axes
 from meanfield.storage import RunStore
 from meanfield.storage._record import read_record, write_record
@@ -47,6 +48,22 @@ def test_another_plugin_is_refused_by_name(tmp_path: Path, plugin: Path) -> None
     with pytest.raises(InputFileError, match=r"`mine.py` is not what it was"):
         runs.resume(path, plugins=[plugin])
     assert runs.resume(path, plugins=[moved]).outcome.name == "finished"
+
+
+def test_plugins_of_one_name_are_refused_at_the_start(
+    tmp_path: Path, plugin: Path
+) -> None:
+    """A run would know them by it, and could never go on."""
+    other, path = tmp_path / "b" / "mine.py", tmp_path / "run"
+    other.parent.mkdir()
+    other.write_text("TWO = 2\n")
+    spec = parse({**TIMES, "measure": "gaussian", "A": -1.0})
+    with pytest.raises(InvalidInputError, match=r"mine.py` have one name"):
+        runs.execute(spec, out=path, plugins=(plugin, other))
+    assert not path.exists()
+    known = inputs(spec, [plugin])
+    refuse_other_moves(known, spec, [plugin, other])  # a panel of the same name
+    refuse_other_moves(known, spec, [other, plugin])
 
 
 def test_the_command_refuses_a_changed_plugin(cli: Run, plugin: Path) -> None:

@@ -179,15 +179,16 @@ def test_nothing_is_removed_or_written_through_a_link(
     assert sorted(elsewhere.rglob("*")) == before
 
 
-def test_what_a_store_did_not_write_is_not_removed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["notes.txt", "notes", "x/notes"])
+def test_what_a_store_did_not_write_is_not_removed(tmp_path: Path, name: str) -> None:
     store = new_store(tmp_path / "run")
     for index in (0, 7):
         place = tmp_path / "run" / "data" / "segments" / f"{index:05d}"
-        place.mkdir()
-        (place / "notes.txt").touch()
+        (place / name).parent.mkdir(parents=True)
+        (place / name).touch()
     with pytest.raises(StoreError, match="was not written by this run"):
         store.append(segment_after(initial_frame()), {})
     shutil.move(tmp_path / "run/data/segments/00000", tmp_path / "mine")
     store.append(segment_after(initial_frame()), {})
-    assert (place / "notes.txt").exists()
+    assert (place / name).exists()
     RunStore.open(tmp_path / "run").check()

@@ -16,16 +16,16 @@ from storage_run import (
 )
 
 from meanfield.errors import StoreError
-from meanfield.storage import RunStore, create_tasks, replace_file
+from meanfield.storage import RunStore, TaskFolder, create_tasks, replace_file
 from meanfield.storage import _locks as locks
 from meanfield.storage._drafts import clear_drafts, draft_folder
 from meanfield.storage._locks import Lock
 
-NAME = ".run.draft-0123abcd"
+NAME = ".run.meanfield-draft-0123456789abcdef"
 
 
 def drafts(folder: Path) -> list[Path]:
-    return list(folder.rglob(".*.draft-*"))
+    return list(folder.rglob(".*.meanfield-draft-*"))
 
 
 def test_the_draft_of_a_killed_creation_goes_with_the_next(tmp_path: Path) -> None:
@@ -58,7 +58,10 @@ def test_the_draft_of_a_live_writer_stays(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "b"]
 
 
-@pytest.mark.parametrize("content", ["notes.txt", "nothing", "link"])
+@pytest.mark.parametrize(
+    "content",
+    ["notes.txt", "data/chapter1", "data/static/x/notes", "todo/x", "nothing", "link"],
+)
 def test_what_is_no_draft_of_ours_stays(tmp_path: Path, content: str) -> None:
     """However old; what is empty may be a writer's that has just begun."""
     place, home = tmp_path / "here" / NAME, tmp_path / "home"
@@ -69,13 +72,44 @@ def test_what_is_no_draft_of_ours_stays(tmp_path: Path, content: str) -> None:
         place.symlink_to(home)
     else:
         place.mkdir()
-    if content == "notes.txt":
+    if content not in ("link", "nothing"):
+        (place / content).parent.mkdir(parents=True, exist_ok=True)
         (place / content).touch()
         (place / ".lock").touch()
         os.utime(place, (0, 0))
     clear_drafts(place.parent)
     assert place.exists()
     assert (home / ".lock").exists()
+
+
+def test_files_that_users_name_drafts_stay(tmp_path: Path) -> None:
+    """A date has eight digits, which are hexadecimal ones, too."""
+    (tmp_path / ".report.draft-20240101").touch()
+    (tmp_path / ".picture.png.draft-20240101").touch()
+    thesis = tmp_path / ".thesis.draft-20231231"
+    (thesis / "data").mkdir(parents=True)
+    (thesis / "data" / "chapter1").touch()
+    os.utime(thesis, (0, 0))
+    replace_file(tmp_path / "picture.png", lambda stream: stream.write(b"new"))
+    new_store(tmp_path / "run")
+    assert (thesis / "data" / "chapter1").exists()
+    assert len(list(tmp_path.glob(".*.draft-*"))) == 3
+
+
+def test_a_result_is_stored_without_a_look_at_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a sweep takes the square of its size; `recover` looks once."""
+    create_tasks(tmp_path / "sweep", {"schema": 2}, "sweep.json", 2)
+    tasks = TaskFolder(tmp_path / "sweep", 2, None)
+    left = tmp_path / "sweep" / "done" / ".00000.json.meanfield-draft-0123456789abcdef"
+    left.touch()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "scandir", None)
+        tasks.finish(0, {})
+    tasks.recover()
+    assert not left.exists()
+    assert tasks.done() == {0}
 
 
 def test_an_old_folder_without_a_lock_goes(tmp_path: Path) -> None:

@@ -58,6 +58,17 @@ def test_lost_claims_go_back_and_live_ones_stay(tasks: TaskFolder) -> None:
     assert (todo / "00004").exists()
 
 
+@pytest.mark.parametrize("number", ["0", "4294967295", "9" * 10, "9" * 100])
+def test_claims_by_numbers_of_no_process_go_back(
+    tasks: TaskFolder, number: str
+) -> None:
+    todo, host = tasks.path / "todo", os.uname().nodename
+    claim = tasks.path / "claimed" / f"00000.{host}.{number}.0a"
+    (todo / "00000").rename(claim)
+    tasks.recover()
+    assert (todo / "00000").exists()
+
+
 def test_done_is_done_whatever_else_lies_around(tasks: TaskFolder) -> None:
     task = tasks.claim()
     assert task == 0
@@ -156,6 +167,28 @@ def test_no_link_in_a_sweep_is_followed(small: Path, tmp_path: Path, part: str) 
     (path / part).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(StoreError, match="is a link"):
         SweepStore.open(path).rows()
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_no_link_among_tasks_is_written_through(
+    tasks: TaskFolder, tmp_path: Path, there: bool
+) -> None:
+    other = tmp_path / "precious"
+    if there:
+        other.touch()
+        os.utime(other, (0, 0))
+    (tasks.path / ".clock").symlink_to(other)
+    with pytest.raises(StoreError, match=r"clock` is a link"):
+        tasks.recover()
+    (tasks.path / ".clock").unlink()
+    (tasks.path / "todo" / "00000").unlink()
+    (tasks.path / "todo" / "00000").symlink_to(other)
+    assert tasks.claim() == 0
+    tasks.touch(0)
+    tasks.recover()
+    assert tasks.claim() == 1
+    assert other.exists() == there
+    assert not there or other.stat().st_mtime == 0
 
 
 def test_axes_come_back_as_they_were_stored() -> None:

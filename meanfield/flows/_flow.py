@@ -304,6 +304,8 @@ def _increasing(ts: Numbers) -> Float[Array, " times"]:
     times = float_array("ts", ts)
     if times.ndim != 1 or times.shape[0] < 1:
         raise InvalidInputError(f"`ts` must be a vector of times; got {times.shape}.")
-    if is_concrete(times) and np.any(np.diff(np.asarray(times)) < 0):
-        raise InvalidInputError("`ts` must not decrease: time runs forward.")
+    if is_concrete(times):
+        known = np.asarray(times)
+        if np.any(known[1:] < known[:-1]):
+            raise InvalidInputError("`ts` must not decrease: time runs forward.")
     return times

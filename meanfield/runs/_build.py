@@ -39,6 +39,7 @@ from ._precision import dtype_of, typed
 from ._source import source_dimension, source_measure, stored_measure
 
 LAID_OUT = 10_000_000  # fixed steps of a segment, which are a list of times
+_MOST = 2.0**53  # steps: whole numbers beyond are no floats
 _FIRST = 1e-4  # of the time, where `spacing = log` has its first frame after the start
 
 
@@ -138,7 +139,7 @@ def times(spec: RunSpec) -> Float[np.ndarray, " times"]:
         InvalidInputError: if they do not increase in the format of the spec.
     """
     ts = _times(spec).astype(dtype_of(spec))
-    if not np.all(np.diff(ts) > 0):
+    if not np.all(ts[1:] > ts[:-1]):
         raise InvalidInputError(
             f"The frames lie closer than {spec.precision} precision can tell; ask for "
             "fewer `frames`."
@@ -157,7 +158,13 @@ def _times(spec: RunSpec) -> Float[np.ndarray, " times"]:
         )
     if spec.dt is None:
         return start + (end - start) * _SPACINGS[spec.spacing](spec.frames)
-    steps = max(1, round((end - start) / spec.dt))
+    count = (end - start) / spec.dt
+    if count > _MOST:
+        raise InvalidInputError(
+            f"Steps of {spec.dt:g} are more than can be counted until t = {end:g}; "
+            "choose a longer `dt`."
+        )
+    steps = max(1, round(count))
     stride = max(1, -(-steps // (spec.frames - 1)))
     kept = np.unique(np.append(np.arange(0, steps + 1, stride), steps))
     return start + spec.dt * kept

@@ -35,6 +35,7 @@ ADAPTED = 30.0  # steps to a relative error of 1e-6 that a flow typically takes
 BEGINNING = 4  # steps of a segment, at least: each begins with short ones
 LAYER = 10  # steps of a layer
 COMMIT = 0.02  # seconds of a segment besides its steps
+MOST = 2.0**53  # steps that are counted: no run gets so far, and floats go beyond
 CELLWISE = 0.5  # steps of a grid for a unit of time and a cell along its axis
 
 
@@ -98,7 +99,8 @@ def duration(
 
 def in_words(time: Duration) -> str:
     """An estimate for people, and what it is made of."""
-    counted = f"{time.steps} steps" if time.known else f"typically {time.steps} steps"
+    steps = f"{time.steps} steps" if time.steps < MOST else f"over {MOST:.0e} steps"
+    counted = steps if time.known else f"typically {steps}"
     each = f" for each of {time.members}" if time.members > 1 else ""
     unknown = "" if time.known else "; how many it takes, only the run can tell"
     return (
@@ -117,7 +119,7 @@ def _readable(seconds: float) -> str:
 
 def _fixed(spec: RunSpec, times: tuple[float, ...]) -> int:
     assert spec.dt is not None
-    return max(1, round((times[-1] - times[0]) / spec.dt))
+    return max(1, round(min((times[-1] - times[0]) / spec.dt, MOST)))
 
 
 def _segments(spec: RunSpec, times: tuple[float, ...]) -> int:
@@ -127,13 +129,17 @@ def _segments(spec: RunSpec, times: tuple[float, ...]) -> int:
 def _typical(spec: RunSpec, size: Size, times: tuple[float, ...]) -> int:
     span = times[-1] - times[0]
     if size.cells:
-        return max(math.ceil(CELLWISE * span * _along(size)), len(times) - 1)
+        return max(_whole(CELLWISE * span * _along(size)), len(times) - 1)
     order = 8 if spec.solver == "dopri8" else 5
     rtol = spec.rtol or float(10 ** (-9.4 if spec.precision == "double" else -4.1))
-    adapted = math.ceil(ADAPTED * (1e-6 / rtol) ** (1 / order))
-    layers = len(spec.layers) or (math.ceil(span) if spec.model else 0)
+    adapted = _whole(ADAPTED * (1e-6 / rtol) ** (1 / order))
+    layers = len(spec.layers) or (_whole(span) if spec.model else 0)
     landed = len(times) - 1 if spec.solver == "dopri8" or spec.noise else 0
     return max(adapted, BEGINNING * _segments(spec, times), LAYER * layers, landed)
+
+
+def _whole(count: float) -> int:
+    return math.ceil(min(count, MOST))
 
 
 def _work(spec: RunSpec, size: Size) -> float:

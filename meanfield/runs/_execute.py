@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from meanfield.errors import StoreError
 from meanfield.flows import REASONS, Status
 from meanfield.measures import AbstractMeasure
 from meanfield.spec import RunSpec
@@ -20,7 +19,7 @@ from ._precision import dtype_of
 from ._provenance import provenance
 from ._run import Run, continued, start
 from ._segment import integrate_segment
-from ._stored import stored_members, stored_spec
+from ._stored import refuse, stored_members, stored_spec
 
 
 @dataclass(frozen=True)
@@ -125,10 +124,8 @@ def resume(
         return _result(run, store, 0.0)
     run.done = store.frames - 1
     if run.done > run.last or reached != run.ts[run.done]:
-        raise StoreError(
-            f"`{path}` is damaged: its last frame is at t = {reached:g}, which is no "
-            "time of its spec. Restore it from a copy, or run it again."
-        )
+        why = f"its last frame is at t = {reached:g}, which is no time of its spec"
+        refuse(path, why)
     return _integrate(run, store.claim(), report)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from meanfield import models
-from meanfield.errors import InputFileError, StoreError
+from meanfield.errors import InputFileError, InvalidInputError, StoreError
 from meanfield.models.checkpoint import CONFIG, TOKENIZER, WEIGHTS
 from meanfield.spec import MATRICES, Axis, RunSpec
 
@@ -27,8 +27,9 @@ def inputs(
 
     Raises:
         InputFileError: if one cannot be read.
+        InvalidInputError: if two plugins have one name.
     """
-    groups = {**_files(spec, axes), _PLUGINS: {path.name: path for path in plugins}}
+    groups = {**_files(spec, axes), _PLUGINS: _by_name(plugins)}
     return {
         group: {name: _sha256(path) for name, path in files.items()}
         for group, files in groups.items()
@@ -89,15 +90,26 @@ def refuse_other_moves(
     if recorded is None:
         return
     _refuse_others(recorded, _MOVES, _files(spec, axes))
-    given = {path.name: _sha256(path) for path in plugins}
+    given = [(path.name, _sha256(path)) for path in plugins]
     for name, digest in _digests(recorded, _PLUGINS).items():
-        if digest in given.values():
+        if digest in (other for _, other in given):
             continue
-        if name in given:
-            _refuse_other(name, digest, given[name])
+        for other in (other for namesake, other in given if namesake == name):
+            _refuse_other(name, digest, other)
         raise InputFileError(
             f"The run was begun with the plugin `{name}`; give it again by `--plugin`."
         )
+
+
+def _by_name(plugins: Sequence[Path]) -> Files:
+    files = {path.name: path for path in plugins}
+    for path in plugins:
+        if files[path.name] != path:
+            raise InvalidInputError(
+                f"`{path}` and `{files[path.name]}` have one name, by which the run "
+                "would know them; rename one."
+            )
+    return files
 
 
 def _refuse_others(recorded: object, group: str, files: dict[str, Files]) -> None:

@@ -1,11 +1,12 @@
 """What the record of a run says of it, checked before it is believed; without JAX."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NoReturn
 
 from meanfield.errors import StoreError
 from meanfield.spec import RunSpec, parse
-from meanfield.storage import ENDINGS, RUN, STATES, RunStore
+from meanfield.storage import ENDINGS, RUN, STATES, RunStore, damaged
 
 _FIXED = {"points": ("weight", "position"), "gaussian": (), "grid": ("edges_x",)}
 _NUMBERS = ("time", "t_star", "t_star_error", "residual")  # or null
@@ -23,9 +24,9 @@ def stored_spec(store: RunStore) -> RunSpec:
     spec = parse(store.spec, where=f"the spec of `{store.path}`")
     needed = {*_FIXED[spec.measure], *(STATES[spec.measure] if store.frames else ())}
     if not needed <= store.names:
-        _refuse(store, f"it has no `{min(needed - store.names)}`")
+        refuse(store.path, f"it has no `{min(needed - store.names)}`")
     if store.frames and spec.is_family != (RUN in store.sizes):
-        _refuse(store, "it holds one flow where its spec has many, or the reverse")
+        refuse(store.path, "it holds one flow where its spec has many, or the reverse")
     return spec
 
 
@@ -37,9 +38,9 @@ def stored_members(store: RunStore) -> list[dict[str, Any]]:
     """
     members = store.state.get("members")
     if not isinstance(members, list) or not all(map(_is_member, members)):
-        _refuse(store, "its `members` are not how flows fare")
+        refuse(store.path, "its `members` are not how flows fare")
     if len(members) != store.sizes.get(RUN, 1):
-        _refuse(store, f"it has {len(members)} members")
+        refuse(store.path, f"it has {len(members)} members")
     return members
 
 
@@ -50,9 +51,9 @@ def _is_member(values: object) -> bool:
     return (
         (status is None or (_is_count(status) and status < len(ENDINGS)))
         and all(key in values for key in ("status", *_NUMBERS))
-        and all(values[k] is None or _is_number(values[k]) for k in _NUMBERS)
+        and all(values[k] is None or is_number(values[k]) for k in _NUMBERS)
         and all(_is_count(values.get(key)) for key in _COUNTS)
-        and _is_number(values.get("lag", 0.0))  # records of 0.1 have none
+        and is_number(values.get("lag", 0.0))  # records of 0.1 have none
         and _is_doubt(values.get("doubt"))
     )
 
@@ -63,11 +64,12 @@ def _is_doubt(value: object) -> bool:
     return (
         isinstance(value, list)
         and len(value) == _DOUBTS
-        and all(part is None or _is_number(part) for part in value)
+        and all(part is None or is_number(part) for part in value)
     )
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> bool:
+    """Whether a JSON value is a number."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -75,7 +77,10 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _refuse(store: RunStore, why: str) -> NoReturn:
-    raise StoreError(
-        f"`{store.path}` is damaged: {why}. Restore it from a copy, or run it again."
-    )
+def refuse(place: Path, why: str) -> NoReturn:
+    """Refuses something stored.
+
+    Raises:
+        StoreError: always.
+    """
+    raise StoreError(damaged(place, why))

@@ -3,13 +3,14 @@
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from meanfield.errors import StoreError
 from meanfield.spec import Axis, RunSpec
 from meanfield.storage import ENDINGS
+
+from ._stored import is_number, refuse
 
 LARGEST = 2**63  # whole numbers below are numbers of NumPy
 
@@ -25,10 +26,10 @@ def stored_axes(stored: Sequence[Any], file: Path) -> tuple[Axis, ...]:
         try:
             axes.append(TypeAdapter(Axis).validate_python(values))
         except ValidationError:
-            _refuse(file, "an axis of it is none")
+            refuse(file, "an axis of it is none")
     named = len({axis.name for axis in axes}) == len(axes)
     if not axes or not named or not all(map(_is_axis, axes)):
-        _refuse(file, "its axes are none")
+        refuse(file, "its axes are none")
     return tuple(axes)
 
 
@@ -41,7 +42,7 @@ def are_rows(part: Mapping[str, Any], cells: Sequence[int]) -> bool:
         and all(name in ENDINGS for name in part["ending"])
         and all(name.isidentifier() and name.isascii() for name in columns)
         and all(_is_column(column, cells) for column in columns.values())
-        and all(v is None or _is_number(v) for c in columns.values() for v in c)
+        and all(v is None or _is_cell(v) for c in columns.values() for v in c)
     )
 
 
@@ -71,14 +72,5 @@ def _is_column(value: object, cells: Sequence[int]) -> bool:
     return isinstance(value, list) and len(value) == len(cells)
 
 
-def _is_number(value: object) -> bool:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return abs(value) < LARGEST
-    return isinstance(value, float)
-
-
-def _refuse(file: Path, why: str) -> NoReturn:
-    raise StoreError(
-        f"`{file}` is damaged: {why}. Restore it from a copy, or sweep again into "
-        "another folder."
-    )
+def _is_cell(value: object) -> bool:
+    return is_number(value) and (isinstance(value, float) or abs(value) < LARGEST)

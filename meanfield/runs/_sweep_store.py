@@ -22,6 +22,7 @@ from meanfield.storage import (
 )
 
 from ._dataset import title
+from ._stored import refuse
 from ._sweep_cells import MOST, Cells
 from ._sweep_rows import are_rows, stored_axes
 
@@ -73,10 +74,7 @@ class SweepStore:
             wrong = ["chunk"]
         if missing or wrong:
             what = f"no `{min(missing)}`" if missing else f"another `{wrong[0]}`"
-            raise StoreError(
-                f"`{path / SWEEP}` is damaged: it has {what}. Restore it from a copy, "
-                "or sweep again into another folder."
-            )
+            refuse(path / SWEEP, f"it has {what}")
         return cls(path, record, seal)
 
     @functools.cached_property

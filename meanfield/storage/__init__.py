@@ -2,6 +2,7 @@
 
 from ._drafts import replace_file
 from ._export import export, table_bytes
+from ._files import damaged
 from ._schema import (
     DIMS,
     ENDING_FLAGS,
@@ -31,6 +32,7 @@ __all__ = [
     "RunStore",
     "TaskFolder",
     "create_tasks",
+    "damaged",
     "export",
     "read_tasks",
     "refuse_other",

@@ -17,25 +17,34 @@ from typing import IO
 
 from meanfield.errors import ResourceError, StoreError
 
+from ._contents import DRAFT, NEW_STORE, strangers
 from ._files import flush, writing
 from ._locks import Lock, taken
 
 LOCK = ".lock"
-_DRAFT = re.compile(r"\..+\.draft-[0-9a-f]{8}", re.DOTALL)
-_OURS = re.compile(
-    r"\.lock|data|commit\.json|sweep\.json|todo|claimed|done|\..+\.draft-[0-9a-f]{8}"
-)
 _OLD = 3600.0  # seconds after which a folder without a lock has no writer
 
 
 def replace_file(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     """Puts what `write` writes in the place of `path`, whole or not at all.
 
+    What killed writers of the same file have left goes, too.
+
     Raises:
         ResourceError: if it cannot be written; the old file then stays.
     """
     with writing(path):
-        clear_drafts(path.parent)
+        _clear_drafts(path.parent, re.escape(path.name))
+    place_file(path, write)
+
+
+def place_file(path: Path, write: Callable[[IO[bytes]], object]) -> None:
+    """The same for one file of many: it looks at no other file of the folder.
+
+    Raises:
+        ResourceError: if it cannot be written; the old file then stays.
+    """
+    with writing(path):
         stream = _draft_file(path)
         draft = Path(stream.name)
         try:
@@ -70,8 +79,14 @@ def draft_folder(target: Path) -> tuple[Path, Lock]:
 
 def clear_drafts(folder: Path) -> None:
     """Removes the drafts in a folder whose writers were killed, and nothing else."""
+    _clear_drafts(folder, ".+")
+
+
+def _clear_drafts(folder: Path, names: str) -> None:
+    """Those of the files and folders whose names match a pattern."""
+    pattern = re.compile(rf"\.({names}){DRAFT}", re.DOTALL)
     with os.scandir(folder) as entries:
-        drafts = [entry for entry in entries if _DRAFT.fullmatch(entry.name)]
+        drafts = [entry for entry in entries if pattern.fullmatch(entry.name)]
     for entry in drafts:
         with contextlib.suppress(OSError):  # it has a writer, or is not ours to remove
             _clear(entry)
@@ -85,14 +100,16 @@ def _clear(entry: os.DirEntry[str]) -> None:
         with taken(path):
             path.unlink()
     elif entry.is_dir(follow_symlinks=False):
-        contents = os.listdir(path)  # noqa: PTH208 - names, of one folder
-        if not all(map(_OURS.fullmatch, contents)):
-            return
-        if LOCK in contents:
+        if (path / LOCK).exists():
             with taken(path / LOCK):
-                shutil.rmtree(path)
+                _remove(path)
         elif time.time() - about.st_mtime > _OLD:
-            shutil.rmtree(path)
+            _remove(path)
+
+
+def _remove(draft: Path) -> None:
+    if next(strangers(draft, NEW_STORE), None) is None:
+        shutil.rmtree(draft)
 
 
 def _draft_file(path: Path) -> IO[bytes]:
@@ -107,4 +124,4 @@ def _draft_file(path: Path) -> IO[bytes]:
 
 
 def _draft(path: Path) -> Path:
-    return path.with_name(f".{path.name}.draft-{secrets.token_hex(4)}")
+    return path.with_name(f".{path.name}.meanfield-draft-{secrets.token_hex(8)}")

@@ -1,6 +1,7 @@
 """Files that survive a power cut: flushed to the disk, and digested."""
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -27,6 +28,27 @@ def writing(path: Path) -> Iterator[None]:
             f"`{path}` could not be written: {error.strerror or error}. What was "
             "complete is kept; free space, or choose a folder you may write to."
         ) from error
+
+
+def touch(path: Path) -> float:
+    """Makes a file if there is none; the time, by the clock of the disk.
+
+    Raises:
+        StoreError: if a link is there.
+        OSError: if it cannot be written.
+    """
+    flags = os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags, 0o666)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise StoreError(link_message(path)) from error
+        raise
+    try:
+        os.utime(descriptor)
+        return os.fstat(descriptor).st_mtime
+    finally:
+        os.close(descriptor)
 
 
 def flush(path: Path) -> None:
@@ -86,6 +108,14 @@ def read_plain(path: Path) -> bytes:
     if not stat.S_ISREG(mode):
         raise StoreError(f"`{path}` is damaged: it is no plain file.")
     return path.read_bytes()
+
+
+def damaged(place: Path, why: str) -> str:
+    """What is said of something stored that is not what was written."""
+    return (
+        f"`{place}` is damaged: {why}. Restore it from a copy, or run it again in "
+        "another folder."
+    )
 
 
 def link_message(path: Path) -> str:

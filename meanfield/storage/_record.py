@@ -18,10 +18,11 @@ from meanfield._reading import json_value
 from meanfield.errors import InputFileError, InvalidInputError, StoreError
 
 from ._drafts import replace_file
-from ._files import json_digest, read_plain
+from ._files import damaged, json_digest, read_plain
 from ._schema import SCHEMA, SWEEP, TIME, Ending
 
 RECORD = "commit.json"
+_OTHER = "it is not what was written"
 
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_]\w*$", max_length=200)]
@@ -117,12 +118,14 @@ def read_record(folder: Path) -> Record:
             f"{SCHEMA}; read it with the version that wrote it."
         )
     if body.pop("checksum", None) != json_digest(body):
-        raise StoreError(_damaged(folder))
+        raise StoreError(damaged(folder / RECORD, _OTHER))
     try:
         return _record(body)
     except ValueError as error:
         why = _first_problem(error)
-        raise StoreError(f"{_damaged(folder)} What is wrong: {why}.") from None
+        raise StoreError(
+            f"{damaged(folder / RECORD, _OTHER)} What is wrong: {why}."
+        ) from None
 
 
 def _read_body(folder: Path) -> dict[str, Any]:
@@ -144,17 +147,10 @@ def _read_body(folder: Path) -> dict[str, Any]:
             f"`{folder / RECORD}` cannot be read: {error.strerror}."
         ) from error
     except (ValueError, RecursionError) as error:
-        raise StoreError(_damaged(folder)) from error
+        raise StoreError(damaged(folder / RECORD, _OTHER)) from error
     if not isinstance(body, dict):
-        raise StoreError(_damaged(folder))
+        raise StoreError(damaged(folder / RECORD, _OTHER))
     return body
-
-
-def _damaged(folder: Path) -> str:
-    return (
-        f"`{folder / RECORD}` is damaged: it is not what was written. "
-        "Restore it from a copy, or run it again."
-    )
 
 
 def _record(body: dict[str, Any]) -> Record:

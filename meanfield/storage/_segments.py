@@ -1,7 +1,6 @@
 """A segment on disk: a zarr group that is written once and never touched again."""
 
 import math
-import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +10,7 @@ import numpy as np
 
 from meanfield.errors import StoreError
 
+from ._contents import ARRAYS, strangers
 from ._files import flush_tree, tree_digest
 from ._places import refuse_links, segment_folder
 from ._schema import TIME
@@ -18,11 +18,6 @@ from ._schema import TIME
 if TYPE_CHECKING:
     import zarr
 
-# What zarr writes below the folder of a segment, unfinished files included.
-_PARTIAL = r"\.[0-9a-f]{32}\.partial"
-_OF_A_SEGMENT = re.compile(
-    rf"(\w+/)?zarr(\.json|{_PARTIAL})|\w+|\w+/c(/\d+)*({_PARTIAL})?"
-)
 _CHUNK = 1 << 26  # bytes: a chunk holds whole frames, as many as fit, one at least
 
 
@@ -45,13 +40,11 @@ def clear(folder: Path, index: int) -> None:
     refuse_links(folder, place)
     if not place.exists():
         return
-    for path in place.rglob("*"):
-        part = path.relative_to(place).as_posix()
-        if path.is_symlink() or not _OF_A_SEGMENT.fullmatch(part):
-            raise StoreError(
-                f"`{path}` was not written by this run, which goes on at this place; "
-                "move it elsewhere."
-            )
+    for path in strangers(place, ARRAYS):
+        raise StoreError(
+            f"`{path}` was not written by this run, which goes on at this place; "
+            "move it elsewhere."
+        )
     shutil.rmtree(place)
 
 

@@ -15,8 +15,8 @@ from typing import Any
 from meanfield._reading import json_value
 from meanfield.errors import InputFileError, InvalidInputError, StoreError
 
-from ._drafts import LOCK, clear_drafts, draft_folder, replace_file
-from ._files import flush, json_digest, read_plain, writing
+from ._drafts import LOCK, clear_drafts, draft_folder, place_file, replace_file
+from ._files import flush, json_digest, read_plain, touch, writing
 from ._places import refuse_links
 from ._schema import SWEEP_SCHEMA
 
@@ -27,7 +27,7 @@ _TODO, _CLAIMED, _DONE = "todo", "claimed", "done"
 # Names of ours; others were put there by editors, file systems and clouds.
 _OURS = {
     _TODO: re.compile(r"\d+"),
-    _CLAIMED: re.compile(r"\d+\..+\.\d+\.[0-9a-f]+"),
+    _CLAIMED: re.compile(r"\d+\..+\.\d{1,10}\.[0-9a-f]+"),
     _DONE: re.compile(r"\d+\.json"),
 }
 
@@ -69,7 +69,7 @@ class TaskFolder:
     def touch(self, task: int) -> None:
         """Says that this process still works on a task."""
         with contextlib.suppress(FileNotFoundError):
-            os.utime(self._claim(task))
+            os.utime(self._claim(task), follow_symlinks=False)
 
     def release(self, task: int) -> None:
         """Puts a task that this process has claimed back, unless it is done."""
@@ -84,7 +84,7 @@ class TaskFolder:
         sealed = {**result, _SEAL: self._digest(task, result)} if self.seal else result
         text = json.dumps(sealed, allow_nan=False)
         target = self.path / _DONE / f"{_name(task)}.json"
-        replace_file(target, lambda stream: stream.write(text.encode()))
+        place_file(target, lambda stream: stream.write(text.encode()))
         self._claim(task).unlink(missing_ok=True)
 
     def done(self) -> set[int]:
@@ -115,19 +115,17 @@ class TaskFolder:
         """
         with writing(self.path):
             clear_drafts(self.path / _DONE)
-            clock = self.path / ".clock"
-            clock.touch()
-            now = clock.stat().st_mtime
+            now = touch(self.path / ".clock")
             for claim in (self.path / _CLAIMED).iterdir():
                 if not _OURS[_CLAIMED].fullmatch(claim.name):
                     continue
                 with contextlib.suppress(FileNotFoundError):
-                    if self._is_lost(claim.name, now - claim.stat().st_mtime):
+                    if self._is_lost(claim.name, now - claim.lstat().st_mtime):
                         self._return(claim)
             # In the order in which tasks move, so that none is missed on its way.
             known = self._in(_TODO) | self._in(_CLAIMED) | self._in(_DONE)
             for task in set(range(self.n_tasks)) - known:
-                (self.path / _TODO / _name(task)).touch()
+                touch(self.path / _TODO / _name(task))
 
     def _in(self, state: str) -> set[int]:
         """The tasks in a state."""
@@ -142,7 +140,7 @@ class TaskFolder:
             if (self.path / _DONE / f"{name}.json").exists():
                 source.unlink()
                 return False
-            os.utime(source)  # a claim begins with a sign of life
+            os.utime(source, follow_symlinks=False)  # a claim begins alive
             source.rename(self._claim(int(name)))
         except FileNotFoundError:  # another was faster
             return False
@@ -286,9 +284,11 @@ def _name(task: int) -> str:
 
 
 def _is_alive(process: int) -> bool:
+    if process == 0:  # to the system our own group, and no worker
+        return False
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):  # or a number of no process
         return False
     except PermissionError:
         return True

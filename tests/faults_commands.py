@@ -1,0 +1,147 @@
+"""Commands in processes of their own, to be killed, or in this one.
+
+Most processes are forked from this one, which has imported the package and computed
+nothing; a fresh interpreter is another.
+"""
+
+import contextlib
+import io
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+import traceback
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+from meanfield.cli import main as command
+
+PATIENCE = 20.0  # seconds of the processor after which a command hangs
+BACKSTOP = 300.0  # of the clock, if it takes none: it waits for what never comes
+SPEC = ["--n", "12", "--d", "2", "--A=-1", "--t", "2", "--dt", "0.05"]
+SPEC += ["--frames", "41", "--segment", "2"]
+SWEEP = ["--measure", "gaussian", "--d", "1", "--t", "0.5", "--chunk", "1"]
+SWEEP += ["--over", "A=-1:2:4,cov=1:2:3"]
+DOCUMENTED = {0, 2, 3, 4, 5, 6, 7}
+ENDED = {  # by a signal: as documented, or before the command watches and after it
+    signal.SIGKILL: {-9},
+    signal.SIGTERM: {143, -15},
+    signal.SIGINT: {130, -2},
+    signal.SIGHUP: {129, -1},
+}
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A command that has ended.
+
+    Attributes:
+        code: its exit code, negative after a signal; `None` if it hung.
+        said: on stderr.
+        seconds: of the processor.
+    """
+
+    code: int | None
+    said: str
+    seconds: float
+
+
+# What a command does to a place, and the words it is called by.
+COMMANDS: dict[str, list[str]] = {
+    "simulate": ["simulate", *SPEC, "--out", "new"],
+    "resume": ["resume", "half"],
+    "sweep": ["sweep", *SWEEP, "--out", "new-sweep"],
+    "plot": ["plot", "run", "--panel", "tokens", "--out", "picture"],
+    "export": ["export", "run", "frames.npz", "--force"],
+    "csv": ["export", "run", "frames.csv", "--force"],
+    "animate": ["animate", "run", "--out", "film.gif"],
+}
+
+
+def child(arguments: list[str], place: Path, limit: int | None, fresh: bool) -> int:
+    """The process of a command that runs in a folder; files end at `limit` bytes."""
+    if fresh:
+        with (place / "said").open("wb") as said:
+            return subprocess.Popen(
+                [sys.executable, "-m", "meanfield", *arguments],
+                cwd=place,
+                stdout=subprocess.DEVNULL,
+                stderr=said,
+                preexec_fn=lambda: _limit(limit),
+            ).pid
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of JAX, which has not computed anything
+        number = os.fork()
+    if number == 0:
+        _be_a_command(arguments, place, limit)
+    return number
+
+
+def _be_a_command(arguments: list[str], place: Path, limit: int | None) -> None:
+    code = 1
+    try:
+        os.chdir(place)
+        for name, stream in (("said", 2), (os.devnull, 1)):
+            os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), stream)
+        sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
+        _limit(limit)
+        sys.argv = ["meanfield", *arguments]
+        from meanfield.__main__ import main
+
+        main()
+        code = 0
+    except SystemExit as ended:
+        code = int(ended.code or 0)
+    except BaseException as error:  # noqa: BLE001 - as the interpreter would end
+        sys.excepthook(type(error), error, error.__traceback__)
+    finally:
+        try:
+            sys.stderr.flush()
+        finally:  # never back into what this process is a copy of
+            os._exit(code)
+
+
+def _limit(size: int | None) -> None:
+    if size is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
+def wait(number: int, place: Path) -> Finished:
+    """A process that has ended, or was killed because it hung: then without a code."""
+    deadline = time.monotonic() + BACKSTOP
+    while time.monotonic() < deadline:
+        done, status, used = os.wait4(number, os.WNOHANG)
+        if done:
+            code, file = os.waitstatus_to_exitcode(status), place / "said"
+            said = file.read_text(errors="replace") if file.exists() else "(nothing)"
+            return Finished(code, said, used.ru_utime + used.ru_stime)
+        time.sleep(0.005)
+    os.kill(number, signal.SIGKILL)
+    os.waitpid(number, 0)
+    return Finished(None, "", BACKSTOP)
+
+
+def whole(arguments: list[str], place: Path, limit: int | None = None) -> Finished:
+    """A command that nobody kills."""
+    return wait(child(arguments, place, limit, fresh=False), place)
+
+
+def inside(arguments: list[str], place: Path) -> Finished:
+    """A command in this process, and the time that the processor took for it."""
+    said, begin = io.StringIO(), time.process_time()
+    code = 1
+    with (
+        contextlib.chdir(place),
+        contextlib.redirect_stderr(said),
+        contextlib.redirect_stdout(io.StringIO()),
+    ):
+        try:
+            command(arguments)
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+        except Exception:  # noqa: BLE001 - what is looked for
+            traceback.print_exc(file=said)
+    return Finished(code, said.getvalue(), time.process_time() - begin)

@@ -1,0 +1,138 @@
+"""What is wrong with the way a command ended, and with what it left or read."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from faults_commands import PATIENCE, Finished, whole
+
+from meanfield import runs
+from meanfield.errors import MeanfieldError
+from meanfield.storage import RunStore
+from meanfield.storage._drafts import clear_drafts
+
+
+@dataclass(frozen=True)
+class Truth:
+    """Folders that nobody disturbed, made once."""
+
+    home: Path
+
+    @property
+    def run(self) -> Path:
+        return self.home / "run"
+
+    @property
+    def half(self) -> Path:
+        """The same run, interrupted in the middle."""
+        return self.home / "half"
+
+    @property
+    def sweep(self) -> Path:
+        return self.home / "sweep"
+
+
+def faults_of(done: Finished, codes: set[int]) -> list[str]:
+    """What is wrong with the way a command ended."""
+    if done.code is None or done.seconds > PATIENCE:
+        return ["hang"]
+    if "Traceback" in done.said or "internal error" in done.said or done.code == 1:
+        return ["internal"]
+    return [] if done.code in codes else ["undocumented"]
+
+
+def arrays(run: Path) -> dict[str, bytes] | None:
+    """The bytes of all that a run holds, or `None` if it says that it is damaged."""
+    try:
+        data = runs.dataset(run)
+    except MeanfieldError:
+        return None
+    return {str(n): v.values.tobytes() for n, v in data.variables.items() if v.dims}
+
+
+def prefix_faults(run: Path, truth: Path) -> list[str]:
+    """Whether what a run has committed is what the whole run begins with."""
+    if not run.exists():
+        return []
+    store = RunStore.open(run)
+    if not store.frames:
+        return []
+    store.check()
+    data, expected = store.dataset(), RunStore.open(truth).dataset()
+    expected = expected.isel(time=slice(store.frames))
+    same = all(
+        data[name].values.tobytes() == variable.values.tobytes()
+        for name, variable in expected.variables.items()
+        if variable.dims
+    )
+    return [] if same else ["false"]
+
+
+def picture_faults(place: Path) -> list[str]:
+    """Whether a picture or a table that was good is torn."""
+    ends = {"picture.pdf": b"%%EOF\n", "picture.png": b"IEND\xaeB`\x82"}
+    ends |= {"film.gif": b";", "frames.npz": b"", "frames.csv": b"\n"}
+    for name, end in ends.items():
+        content = (place / name).read_bytes() if (place / name).exists() else b""
+        if not content or not content.endswith(end):
+            return ["lost"]
+    try:
+        with np.load(place / "frames.npz") as file:
+            _ = [file[name] for name in file.files]
+    except (OSError, ValueError, EOFError):
+        return ["lost"]
+    return []
+
+
+def litter(place: Path) -> list[str]:
+    """What the next writer would not clear away."""
+    for folder in (place, place / "new-sweep" / "done"):
+        if folder.is_dir():
+            clear_drafts(folder)
+    left = [
+        path for path in place.rglob(".*.meanfield-draft-*") if path.parts[-2] != "half"
+    ]
+    return ["litter"] if left else []
+
+
+def aftermath(name: str, place: Path, truth: Truth) -> list[str]:
+    """What is wrong with what a killed command has left, and with going on."""
+    try:
+        found = prefix_faults(place / "new", truth.run)
+        found += prefix_faults(place / "half", truth.run)
+    except MeanfieldError:
+        return ["lost"]
+    found += picture_faults(place) + litter(place)
+    if name == "sweep" and (place / "new-sweep").exists():
+        done = whole(["sweep", "new-sweep"], place)
+        found += faults_of(done, {0})
+        table = (place / "new-sweep" / "table.csv").read_bytes()
+        found += [] if table == (truth.sweep / "table.csv").read_bytes() else ["false"]
+    run = {"simulate": "new", "resume": "half"}.get(name)
+    if run and (place / run).exists():
+        found += faults_of(whole(["resume", run], place), {0})
+        found += [] if arrays(place / run) == arrays(truth.run) else ["lost"]
+    return found
+
+
+def read_faults(
+    done: Finished, place: Path, truth: Truth, arguments: list[str]
+) -> list[str]:
+    """Whether a command that says it went well read, or wrote, other numbers."""
+    if done.code != 0:
+        return []
+    if arguments[0] == "sweep":
+        table = (place / "sweep" / "table.csv").read_bytes()
+        return [] if table == (truth.sweep / "table.csv").read_bytes() else ["false"]
+    if arguments[0] == "export":
+        source = runs.dataset(truth.run if arguments[1] == "run" else truth.half)
+        with np.load(place / "read.npz") as file:
+            same = all(
+                file[str(n)].tobytes() == v.values.tobytes()
+                for n, v in source.variables.items()
+                if v.dims
+            )
+        return [] if same else ["false"]
+    if arguments == ["resume", "half"]:
+        return [] if arrays(place / "half") == arrays(truth.run) else ["false"]
+    return []

@@ -1,0 +1,87 @@
+"""Commands that are stopped on their way: by signals, full disks, what is removed."""
+
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from faults_commands import COMMANDS, ENDED, PATIENCE, child, wait, whole
+from faults_judging import Truth, aftermath, arrays, faults_of
+
+
+def kill(draw: random.Random, place: Path, truth: Truth, pace: dict[str, float]):
+    """A signal at a random moment of a random command."""
+    name = draw.choice(list(COMMANDS))
+    number = draw.choice(list(ENDED))
+    fresh = draw.random() < 0.1
+    begin = time.monotonic()
+    process = child(COMMANDS[name], place, None, fresh)
+    time.sleep(draw.uniform(0.0, 1.1) * pace.get(name, 2.0) + (0.1 if fresh else 0.0))
+    os.kill(process, number)
+    done = wait(process, place)
+    if done.code == 0:  # it was over before the signal
+        pace[name] = 0.8 * pace.get(name, 2.0) + 0.2 * (time.monotonic() - begin)
+    found = faults_of(done, {0, *ENDED[number]})
+    return f"{name} {number.name}", done, found + aftermath(name, place, truth)
+
+
+def full_disk(draw: random.Random, place: Path, truth: Truth, _: dict[str, float]):
+    """Files that end at a random length."""
+    name = draw.choice(list(COMMANDS))
+    done = whole(COMMANDS[name], place, limit=int(2 ** draw.uniform(4, 16)))
+    return name, done, faults_of(done, {0, 4}) + aftermath(name, place, truth)
+
+
+def removal(draw: random.Random, place: Path, truth: Truth, _: dict[str, float]):
+    """A store, or a part of it, that goes while it is written."""
+    name, part = draw.choice(["simulate", "resume"]), draw.choice(list(PARTS))
+    run = place / {"simulate": "new", "resume": "half"}[name]
+    first = _frames(run)
+    process = child(COMMANDS[name], place, None, fresh=False)
+    deadline, wanted = time.monotonic() + PATIENCE, first + draw.randint(2, 16)
+    while time.monotonic() < deadline and _frames(run) < wanted:
+        time.sleep(0.002)
+    os.kill(process, signal.SIGSTOP)
+    over = _is_over(run)
+    if not over:
+        PARTS[part](run)
+    os.kill(process, signal.SIGCONT)
+    done = wait(process, place)
+    found = faults_of(done, {0, 3, 4, 7})
+    if done.code == 0 and not over and arrays(run) != arrays(truth.run):
+        found.append("lost in silence")
+    return f"{name} {part}", done, found
+
+
+def _frames(run: Path) -> int:
+    with contextlib.suppress(OSError, ValueError):
+        return json.loads((run / "commit.json").read_bytes())["frames"]
+    return 0
+
+
+def _is_over(run: Path) -> bool:
+    """Whether the last commit of a run has come before what was to disturb it."""
+    with contextlib.suppress(OSError, ValueError):
+        ending = json.loads((run / "commit.json").read_bytes())["ending"]
+        return ending is not None and ending["name"] != "interrupted"
+    return False
+
+
+PARTS: dict[str, Callable[[Path], object]] = {
+    "store": lambda run: shutil.rmtree(run, ignore_errors=True),
+    "moved": lambda run: run.rename(run.with_name("elsewhere")),
+    "data": lambda run: shutil.rmtree(run / "data", ignore_errors=True),
+    "segments": lambda run: shutil.rmtree(run / "data/segments", ignore_errors=True),
+    "static": lambda run: shutil.rmtree(run / "data/static", ignore_errors=True),
+    "first": lambda run: shutil.rmtree(run / "data/segments/00000", ignore_errors=True),
+    "array": lambda run: shutil.rmtree(
+        run / "data/segments/00000/x", ignore_errors=True
+    ),
+    "record": lambda run: (run / "commit.json").unlink(missing_ok=True),
+    "lock": lambda run: (run / ".lock").unlink(missing_ok=True),
+}
