@@ -135,22 +135,47 @@ def certain(record: Record) -> Bool[Array, ""]:
     return (record.held == LENGTH) & (grown >= SIZES) & (fallen >= FALL)
 
 
-def blows_up(
-    record: Record, t0: Float[Array, ""], error: Float[Array, ""], *, last: Array
-) -> Bool[Array, ""]:
-    r"""Whether the record shows a finite-time blow-up, about to happen.
+def blows_up(record: Record, t0: Float[Array, ""]) -> Bool[Array, ""]:
+    r"""Whether the record alone shows a finite-time blow-up, about to happen.
 
-    What its law leaves of the time is negligible beside the time elapsed since `t0`,
-    $\epsilon^{0.4}$ of it, and the law is certain; or growth accelerates, by whatever
-    law, and what is left is even within the `error` of the time, where nothing more
-    can be learnt. At the `last` time that is enough: the flow may be past it.
+    Its law is certain, and leaves a time that is negligible beside the time elapsed
+    since `t0`: $\epsilon^{0.4}$ of it.
+    """
+    return certain(record) & _soon(record, t0)
+
+
+def exhausted(
+    record: Record, t0: Float[Array, ""], error: Float[Array, ""]
+) -> Bool[Array, ""]:
+    """Whether growth accelerates, and later steps would not teach its time.
+
+    What is left is negligible and within the `error` of the time, or a few roundings
+    of it.
     """
     left, t = _time_left(_halves(record)), record.ts[-1]
-    eps = jnp.finfo(t.dtype).eps
-    soon = left <= eps**0.4 * (t - t0)
-    within = (left <= error) & (soon | last)
-    spent = left <= RESOLUTION * eps * jnp.abs(t)
-    return (certain(record) & soon) | (accelerates(record) & (within | spent))
+    spent = left <= RESOLUTION * jnp.finfo(t.dtype).eps * jnp.abs(t)
+    within = (left <= error) & _soon(record, t0)
+    return accelerates(record) & (within | spent)
+
+
+def _soon(record: Record, t0: Float[Array, ""]) -> Bool[Array, ""]:
+    left, t = _time_left(_halves(record)), record.ts[-1]
+    return left <= jnp.finfo(t.dtype).eps ** 0.4 * (t - t0)
+
+
+def goes_on(
+    record: Record, grown: Float[Array, ""], gained: Float[Array, ""]
+) -> Bool[Array, ""]:
+    """Whether the law of the record holds at a state ahead.
+
+    Args:
+        record: the growth so far.
+        grown: e-folds of size from here to that state.
+        gained: e-folds by which the rate of growth is higher there. Where it is beyond
+            all numbers it is no number, and high enough.
+    """
+    needed = (1 - SAME) * _halves(record).kappa * grown
+    return (grown > 0) & ~(gained < needed)
 
 
 def disguise(
