@@ -14,6 +14,7 @@ from meanfield.dynamics import (
     AbstractDynamics,
     Drift,
     Heads,
+    Interpolated,
     Layers,
     LogTime,
     Prefix,
@@ -57,6 +58,7 @@ def _bounded() -> dict[str, tuple[AbstractDynamics, AbstractMeasure, bool]]:
     of = lambda name, K=EYE: attentions[name](EYE, K, EYE)
     flat = np.diag([1.0, 0.0])
     halves = Attention(Dot(EYE, EYE), Sinkhorn(3), EYE)
+    between = lambda name: Interpolated([0.0, 2.0], stacked([of(name), of(name, -EYE)]))
     layers = Layers([0.0, 1.0, 2.0], stacked([of("softmax"), of("softmax")]))
     return {
         "softmax, tokens": (of("softmax"), tokens, True),
@@ -81,6 +83,10 @@ def _bounded() -> dict[str, tuple[AbstractDynamics, AbstractMeasure, bool]]:
             False,
         ),
         "layers, tokens": (layers, tokens, True),
+        "l2 between nodes, normal": (between("l2"), normal, False),
+        "l2 between nodes, tokens": (between("l2"), tokens, True),
+        "sinkhorn between nodes, normal": (between("sinkhorn"), normal, True),
+        "sigmoid between nodes": (Projected(between("sigmoid")), normal, True),
         "log time": (LogTime(of("sinkhorn")), normal, True),
         "masked, tokens": (Prefix(of("softmax")), tokens, True),
     }
@@ -151,6 +157,15 @@ def test_a_blow_up_is_not_named_by_where_a_segment_ends():
     times, loose = [0.0, 0.24997], adaptive(rtol=1e-4)
     end = flow(one_dimensional(1.0, 1.0), spread(2.0), times, stepping=loose)
     assert end.status is Status.FINISHED
+
+
+def test_keys_that_vanish_for_an_instant_blow_up_there():
+    """L2 with K = 1 - t: $σ' = 3K σ^3 / (1 + K^2 σ^2)$, late $σ ~ (1 - t)^{-3}$."""
+    keys, one = ([[1.0]], [[0.0]], [[-1.0]]), [[1.0]]
+    nodes = [attentions["l2"](one, K, [[3.0]]) for K in keys]
+    end = flow(Interpolated([0.0, 1.0, 2.0], stacked(nodes)), spread(1.0), [0.0, 2.0])
+    assert end.status is Status.BLOW_UP
+    assert abs(end.t_star - 1) <= min(float(end.t_star_error), 1e-5)
 
 
 def test_slow_powers_are_named_too():

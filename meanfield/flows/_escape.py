@@ -25,6 +25,7 @@ from ._growth import (
     exhausted,
     goes_on,
     push,
+    time_to_grow,
 )
 from ._overrun import Pace, Pacing
 
@@ -120,7 +121,8 @@ class Escape(eqx.Module):
         def follows() -> Array:
             mu = self.mu0.at(ahead(self.mu0, step.y, step.way))
             grown = jnp.log(mu.size) - record.log_sizes[-1]
-            gained = log_rate_of(self.dynamics, step.t, mu) - log_rate
+            t = step.t + time_to_grow(record, grown)
+            gained = log_rate_of(self.dynamics, t, mu) - log_rate
             return goes_on(record, grown, gained)
 
         bounded = self.dynamics.linearly_bounded(step.t, self.mu0)

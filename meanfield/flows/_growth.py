@@ -163,6 +163,12 @@ def _soon(record: Record, t0: Float[Array, ""]) -> Bool[Array, ""]:
     return left <= jnp.finfo(t.dtype).eps ** 0.4 * (t - t0)
 
 
+def time_to_grow(record: Record, grown: Float[Array, ""]) -> Float[Array, ""]:
+    """The time that so many e-folds of size will take by the law of the record."""
+    halves = _halves(record)
+    return -_time_left(halves) * jnp.expm1(-halves.kappa * grown)
+
+
 def goes_on(
     record: Record, grown: Float[Array, ""], gained: Float[Array, ""]
 ) -> Bool[Array, ""]:
