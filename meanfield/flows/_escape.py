@@ -31,8 +31,8 @@ from ._overrun import Pace, Pacing
 
 # A step of an embedded pair errs by less than its estimate, but where estimates change
 # their sign they are small by chance: there the geometry of growth says what a method
-# of that order may miss. These were chosen on a thousand blow-ups of known
-# times, with tsit5, dopri8 and kvaerno5, at tolerances from 1e-3 to 1e-11.
+# of that order may miss. These were chosen on a thousand blow-ups of known times, with
+# tsit5, dopri8 and kvaerno5, at tolerances from 1e-3 to 1e-11.
 ESTIMATED = 2.0
 CURVED = 2e-3
 ASKED = 1e-3  # of the tolerance, at least: implicit stages are solved to one, too
