@@ -267,3 +267,16 @@ def test_single_precision_stays_single():
     up = flow(one_dimensional(jnp.float32(1.0), jnp.float32(1.0)), mu, [0.0, 10.0])
     assert up.status == Status.BLOW_UP
     assert abs(float(up.t_star) - 0.25) <= min(1e-3, float(up.t_star_error))
+
+
+def test_a_gaussian_flow_that_fails_has_a_derivative():
+    """Where it stopped, s = 1 / (1/s₀ - 2t), so ds/ds₀ = s²/s₀²."""
+
+    def end(s0: jax.Array) -> tuple[jax.Array, jax.Array]:
+        few = adaptive(max_steps=4)
+        found = flow(one_dimensional(1.0, 1.0), spread(s0), [0.0, 10.0], stepping=few)
+        return found.final.covariance[0, 0], found.stop_time
+
+    (s, t), slope = jax.value_and_grad(end, has_aux=True)(jnp.asarray(2.0))
+    assert abs(s * (0.5 - 2 * t) - 1) < 1e-6
+    assert abs(slope / (s**2 / 4) - 1) < 1e-4

@@ -153,13 +153,15 @@ def _cells(report: dict[str, Any]) -> str:
 
 
 def doubt_in_words(report: dict[str, Any]) -> str:
-    """How far off a density may be, where that is known; of a family, the first."""
+    """How far off a density may be, where known; of a family, the one most in doubt."""
     known = report.get("doubt")
-    first = known[0] if isinstance(known, list) else known
-    if not first:
+    members = known if isinstance(known, list) else [known]
+    worst = {i: max(doubt.values()) for i, doubt in enumerate(members) if doubt}
+    if not worst:
         return ""
-    covariance, mean, box, cells = (_share(value) for value in first.values())
-    whose = "first member: " if isinstance(known, list) else ""
+    index = max(worst, key=lambda i: worst[i])
+    covariance, mean, box, cells = (_share(v) for v in members[index].values())
+    whose = f"member {index}, most in doubt: " if isinstance(known, list) else ""
     return (
         f"{whose}the covariance may be off by {covariance} (the box {box}, its cells "
         f"{cells}), the mean by {mean} of the spread"

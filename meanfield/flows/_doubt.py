@@ -3,7 +3,8 @@ r"""How far a flow on a grid can be trusted: by what fewer cells, smaller boxes 
 A truncated tail may be felt in no velocity of the bulk, and matter: the bulk looks at
 tokens that look at others, further out. Only other runs can tell. Two steps of
 coarsening and two of cutting say what is left, as the rest of a sequence whose steps
-shrink as by a power of the width; where they do not shrink, nothing is known.
+shrink as by a power of the width; where they do not shrink, or the coarser of two runs
+comes to no end, what is left is said to be sixty times the last change.
 """
 
 from typing import NamedTuple
@@ -62,7 +63,9 @@ def doubt(
 ) -> Doubt:
     """The doubts about a flow, from four others, on half of its cells or a quarter.
 
-    Infinite where one of them is not like the flow.
+    Infinite where the flow on half of the cells, or in three quarters of the box, does
+    not arrive. The coarser ones need not: then what is left is at most 60 times the
+    last change.
 
     Args:
         dynamics: what moved the grid.

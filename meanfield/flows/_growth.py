@@ -22,7 +22,6 @@ BISECTIONS = 60  # halves the bracket of the exponent to below rounding
 SAME = 0.2  # relative change up to which two exponents are of one law
 SIZES = 4 * math.log(10)  # e-folds of size through which a law must have held
 FALL = 3.0  # e-folds by which the time per e-fold must have fallen meanwhile
-HELD = 0.5  # of the rate of its law has a flow that still follows it
 RESOLUTION = 128  # roundings of the time: what is left then takes steps of a few
 
 
@@ -136,31 +135,53 @@ def certain(record: Record) -> Bool[Array, ""]:
     return (record.held == LENGTH) & (grown >= SIZES) & (fallen >= FALL)
 
 
-def blows_up(
-    record: Record,
-    t0: Float[Array, ""],
-    error: Float[Array, ""],
-    *,
-    log_rate: Float[Array, ""],
-    last: Bool[Array, ""],
-) -> Bool[Array, ""]:
-    r"""Whether the record shows a finite-time blow-up, about to happen.
+def blows_up(record: Record, t0: Float[Array, ""]) -> Bool[Array, ""]:
+    r"""Whether the record alone shows a finite-time blow-up, about to happen.
 
-    What its law leaves of the time is negligible beside the time elapsed since `t0`,
-    $\epsilon^{0.4}$ of it, and the law is certain; or growth accelerates, by whatever
-    law, and what is left is even within the `error` of the time, where nothing more
-    can be learnt. At the `last` time that is enough: the flow may be past it, unless
-    its present speed over the size, $e^r$ with the `log_rate` $r$, is below half of
-    the law's: then it has settled since.
+    Its law is certain, and leaves a time that is negligible beside the time elapsed
+    since `t0`: $\epsilon^{0.4}$ of it.
     """
-    halves, t = _halves(record), record.ts[-1]
-    left, eps = _time_left(halves), jnp.finfo(t.dtype).eps
-    soon = left <= eps**0.4 * (t - t0)
-    law = 1 / (halves.kappa * left)  # its speed over the size; NaN where it has none
-    holds = jnp.exp(log_rate) >= HELD * law
-    within = (left <= error) & (soon | (last & holds))
-    spent = left <= RESOLUTION * eps * jnp.abs(t)
-    return (certain(record) & soon) | (accelerates(record) & (within | spent))
+    return certain(record) & _soon(record, t0)
+
+
+def exhausted(
+    record: Record, t0: Float[Array, ""], error: Float[Array, ""]
+) -> Bool[Array, ""]:
+    """Whether growth accelerates, and later steps would not teach its time.
+
+    What is left is negligible and within the `error` of the time, or a few roundings
+    of it.
+    """
+    left, t = _time_left(_halves(record)), record.ts[-1]
+    spent = left <= RESOLUTION * jnp.finfo(t.dtype).eps * jnp.abs(t)
+    within = (left <= error) & _soon(record, t0)
+    return accelerates(record) & (within | spent)
+
+
+def _soon(record: Record, t0: Float[Array, ""]) -> Bool[Array, ""]:
+    left, t = _time_left(_halves(record)), record.ts[-1]
+    return left <= jnp.finfo(t.dtype).eps ** 0.4 * (t - t0)
+
+
+def time_to_grow(record: Record, grown: Float[Array, ""]) -> Float[Array, ""]:
+    """The time that so many e-folds of size will take by the law of the record."""
+    halves = _halves(record)
+    return -_time_left(halves) * jnp.expm1(-halves.kappa * grown)
+
+
+def goes_on(
+    record: Record, grown: Float[Array, ""], gained: Float[Array, ""]
+) -> Bool[Array, ""]:
+    """Whether the law of the record holds at a state ahead.
+
+    Args:
+        record: the growth so far.
+        grown: e-folds of size from here to that state.
+        gained: e-folds by which the rate of growth is higher there. Where it is beyond
+            all numbers it is no number, and high enough.
+    """
+    needed = (1 - SAME) * _halves(record).kappa * grown
+    return (grown > 0) & ~(gained < needed)
 
 
 def disguise(

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from meanfield._array import number, require
+from meanfield._array import is_concrete, number, require
 from meanfield._typing import Time
 from meanfield.dynamics import AbstractDynamics
 from meanfield.errors import InvalidInputError
@@ -83,12 +83,14 @@ def check_precision(mu0: AbstractMeasure, rates: PyTree) -> None:
 def ask_again(dynamics: AbstractDynamics, mu: AbstractMeasure, t: Time) -> None:
     """Asks for the field where a Gaussian failed, and a step further, outside `jit`.
 
-    There a closed form reads numbers, and refuses those that it does not hold for.
+    There a closed form reads numbers, and refuses those that it does not hold for. Of
+    a flow inside `grad` or `vmap` there are none to read.
 
     Raises:
         NotClosedError: as the closed form says it.
     """
-    if not isinstance(mu, Gaussian):
+    read = all(map(is_concrete, jax.tree.leaves((dynamics, mu, t))))
+    if not (read and isinstance(mu, Gaussian)):
         return
     rates = mu.transport(dynamics.field(t, mu))
     step = jax.tree.map(lambda y, k: y + np.asarray(k), mu.coordinates, rates)

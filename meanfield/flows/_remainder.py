@@ -3,7 +3,8 @@ r"""What is left of a sequence, by its last two steps.
 An error that falls like a power of a width, $E(w) = c\,w^p$, shows in two changes:
 `near` at the last refinement, `far` at the one before. Their ratio tells the power, and
 this what is left. Fast falls are not relied on, nor a last change that is small by
-accident; and where changes hardly fall, what is left is many times the last.
+accident; and where changes hardly fall, or grow, or the one before the last is not
+finite, what is left is at most `SAFETY * MOST` times the last.
 """
 
 import math

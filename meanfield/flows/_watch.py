@@ -76,7 +76,7 @@ class Watch(AbstractWrapping[WatchState]):
         fine, missed = int(Status.FINISHED), int(Status.UNCONVERGED)
         state = WatchState(
             inner,
-            self.escape.start(start, start + span, y0, jnp.asarray(self.rtol)),
+            self.escape.start(start, y0, jnp.asarray(self.rtol)),
             tuple(stop.start(seen, span) for stop in self.stops),
             residual,
             rim_of(self.mu0),
@@ -117,7 +117,7 @@ class Watch(AbstractWrapping[WatchState]):
         attempt = Attempt(end, end - t0, y1, way, error, error_order, taken, jump)
         seen = self._after(attempt, state)
         lost = keep & ~finite
-        breaks = self.escape.breaks(seen.growth, end, vanished=vanished, lost=lost)
+        breaks = self.escape.breaks(seen.growth, vanished=vanished, lost=lost)
         breaks |= late
         stuck = jnp.where(finite, int(Status.MAX_STEPS), int(Status.NOT_FINITE))
         code = jnp.where(vanished | lost, stuck, seen.code)

@@ -49,9 +49,10 @@ class Outcome:
     def from_json(cls, values: Mapping[str, Any]) -> "Outcome":
         """An outcome as it was stored."""
         status = values["status"]
+        stored = {"lag": 0.0, **values}  # records of 0.1 have none
         floats = {
-            key: math.nan if values[key] is None else values[key]
-            for key in ("time", "t_star", "t_star_error", "residual")
+            key: math.nan if stored[key] is None else stored[key]
+            for key in ("time", "t_star", "t_star_error", "residual", "lag")
         }
         doubt = values.get("doubt")
         known = None if doubt is None else Doubt(*map(_or_infinite, doubt))
@@ -60,7 +61,6 @@ class Outcome:
             doubt=known,
             accepted=values["accepted"],
             rejected=values["rejected"],
-            lag=values.get("lag", 0.0),  # records of 0.1 have none
             **floats,
         )
 
@@ -135,7 +135,8 @@ def common(outcomes: Sequence[Outcome]) -> Outcome:
     """The outcome of several flows as one: a failure, if any failed.
 
     Else unresolved, if any is. Else what they share, and `finished` if they share
-    nothing; the latest time, the steps of all, and a `t_star` only of a single flow.
+    nothing; the latest time, the steps of all, the doubt of the one most in doubt, and
+    a `t_star` only of a single flow.
     """
     if len(outcomes) == 1:
         return outcomes[0]
@@ -146,11 +147,12 @@ def common(outcomes: Sequence[Outcome]) -> Outcome:
     finished = replace(outcomes[0], status=Status.FINISHED)
     shared = [outcomes[0]] if one else [finished]
     chosen = (failed or going or unresolved or shared)[0]
+    known = [o.doubt for o in outcomes if o.doubt is not None]
     return Outcome(
         chosen.status,
         max(o.time for o in outcomes),
         accepted=sum(o.accepted for o in outcomes),
         rejected=sum(o.rejected for o in outcomes),
         residual=max(o.residual for o in outcomes),
-        doubt=chosen.doubt,
+        doubt=max(known, key=lambda doubt: doubt.worst, default=None),
     )

@@ -53,7 +53,7 @@ def _is_member(values: object) -> bool:
         and all(key in values for key in ("status", *_NUMBERS))
         and all(values[k] is None or is_number(values[k]) for k in _NUMBERS)
         and all(_is_count(values.get(key)) for key in _COUNTS)
-        and is_number(values.get("lag", 0.0))  # records of 0.1 have none
+        and (values.get("lag") is None or is_number(values["lag"]))  # 0.1 has none
         and _is_doubt(values.get("doubt"))
     )
 

@@ -1,0 +1,36 @@
+r"""The state that growth leads to, many decades of size from here.
+
+A record holds few decades of size where the time is not fine enough for more: in single
+precision $u^2 \propto 1/(t_* - t)$ grows by three until steps round to nothing. Growth
+that turns exponential at the next decade has the same record. The field tells them
+apart, which answers at states that no step reaches.
+"""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+
+from meanfield.dynamics import AbstractDynamics
+from meanfield.measures import AbstractMeasure, GridState
+
+from ._growth import SIZES
+
+
+def ahead(mu0: AbstractMeasure, y: PyTree[Array], way: PyTree[Array]) -> PyTree[Array]:
+    """The state on along the `way` of the last step, far enough for a law to show.
+
+    Of a grid its box: cells would lose more than they hold.
+    """
+    size, length = mu0.at(y).size, mu0.norm(way)
+    stretch = jnp.exp(SIZES) * size / jnp.where(length > 0, length, 1)
+    far = jax.tree.map(lambda start, change: start + stretch * change, y, way)
+    if isinstance(y, GridState):
+        return y._replace(origin=far.origin, axes=far.axes)
+    return far
+
+
+def log_rate(
+    dynamics: AbstractDynamics, t: Float[Array, ""], mu: AbstractMeasure
+) -> Float[Array, ""]:
+    """The log of the speed of a measure over its size."""
+    return jnp.log(mu.norm(mu.transport(dynamics.field(t, mu)))) - jnp.log(mu.size)

@@ -1,0 +1,31 @@
+"""How flows ended: of many as one, and as JSON values and back."""
+
+import json
+import math
+from dataclasses import replace
+
+from meanfield.cli._report import doubt_in_words
+from meanfield.flows import Doubt, Status
+from meanfield.runs._endings import Outcome, common
+from meanfield.runs._stored import _is_member  # pyright: ignore[reportPrivateUsage]
+
+
+def test_the_doubt_of_a_family_is_the_largest_of_its_members() -> None:
+    doubts = [Doubt(c, 0.0, 0.0, c) for c in (1e-4, 0.09, 1e-3)]
+    finished = Outcome(Status.FINISHED, 1.0)
+    members = [replace(finished, doubt=doubt) for doubt in doubts]
+    assert common([finished, *members]).doubt == doubts[1]
+    assert common([finished, finished]).doubt is None
+    said = doubt_in_words({"doubt": [None, *(doubt._asdict() for doubt in doubts)]})
+    assert "member 2" in said
+    assert "off by 9 %" in said
+
+
+def test_a_lag_that_is_no_number_comes_back_from_its_record() -> None:
+    outcome = Outcome(Status.NOT_FINITE, 1.0, lag=math.nan)
+    stored = json.loads(json.dumps(outcome.as_json(), allow_nan=False))
+    assert _is_member(stored)
+    assert math.isnan(Outcome.from_json(stored).lag)
+    del stored["lag"]  # as records of 0.1
+    assert _is_member(stored)
+    assert Outcome.from_json(stored).lag == 0
