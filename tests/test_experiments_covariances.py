@@ -166,8 +166,8 @@ def test_members_of_figure_6b_end_as_in_a_loop_without_factors():
 def by_inverse(starts: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """Ends, steps and endings of starts under the script of Figure 6(b)."""
     text = found("fig6b", "quick").spec["text"]  # whose parameters have no scale yet
-    parameters = tuple(np.array(text[name]) for name in "QKV")
-    return stepped_by_inverse(parameters, starts, SCRIPTS["fig6b"])
+    Q, K, V = (np.array(text[name]) for name in "QKV")
+    return stepped_by_inverse((Q, K, V), starts, SCRIPTS["fig6b"])
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeGuard
 
 from meanfield.errors import StoreError
 from meanfield.spec import RunSpec, parse
@@ -68,7 +68,7 @@ def _is_doubt(value: object) -> bool:
     )
 
 
-def is_number(value: object) -> bool:
+def is_number(value: object) -> TypeGuard[int | float]:
     """Whether a JSON value is a number."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
