@@ -156,11 +156,11 @@ def doubt_in_words(report: dict[str, Any]) -> str:
     """How far off a density may be, where known; of a family, the one most in doubt."""
     known = report.get("doubt")
     members = known if isinstance(known, list) else [known]
-    worst = {i: max(doubt.values()) for i, doubt in enumerate(members) if doubt}
-    if not worst:
+    doubts = [(i, list(doubt.values())) for i, doubt in enumerate(members) if doubt]
+    if not doubts:
         return ""
-    index = max(worst, key=lambda i: worst[i])
-    covariance, mean, box, cells = (_share(v) for v in members[index].values())
+    index, worst = max(doubts, key=lambda pair: max(pair[1]))
+    covariance, mean, box, cells = map(_share, worst)
     whose = f"member {index}, most in doubt: " if isinstance(known, list) else ""
     return (
         f"{whose}the covariance may be off by {covariance} (the box {box}, its cells "
