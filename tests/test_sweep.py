@@ -203,5 +203,5 @@ def test_what_cannot_be_drawn_is_refused(swept: Swept) -> None:
         InvalidInputError, match="a sweep; got a dataset of kind 'points'"
     ):
         panels["phase"](data.assign_attrs(kind="points"))
-    with pytest.raises(InvalidInputError, match="fix `t`"):
+    with pytest.raises(InvalidInputError, match="without `t`, or fix it"):
         panels["phase"](data.expand_dims(seed=3))
