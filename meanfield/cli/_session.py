@@ -15,6 +15,21 @@ from ._programs import heal, prune
 
 MAPS = Path("/proc/self/maps")
 MANY_MAPS = 20_000
+FAULTS = (  # what a user's own file may raise while it is read
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    EOFError,
+    ImportError,
+    LookupError,
+    MemoryError,
+    NameError,
+    OSError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
 CLOCK = CompileClock()  # one for the process, as is the compiler it listens to
 
 
@@ -116,11 +131,7 @@ def load_plugins(files: list[Path] | None) -> None:
         sys.modules[name] = module
         try:
             spec.loader.exec_module(module)
-        except (ArithmeticError, LookupError, OSError, TypeError, ValueError) as error:
-            raise InputFileError(_broken(file, error)) from error
-        except (AssertionError, EOFError, MemoryError, RuntimeError) as error:
-            raise InputFileError(_broken(file, error)) from error
-        except (SyntaxError, ImportError, NameError, AttributeError) as error:
+        except FAULTS as error:
             raise InputFileError(_broken(file, error)) from error
 
 

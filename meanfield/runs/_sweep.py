@@ -114,16 +114,7 @@ def begin_sweep(
     """
     refuse_other(out, SWEEP)
     spec = embedded(spec)
-    if spec.observe is not None:
-        raise InvalidInputError(
-            "A sweep keeps only where its flows end, so it observes nothing on the "
-            "way: leave out `observe`."
-        )
-    if spec.is_family:
-        raise InvalidInputError(
-            "A cell of a sweep is one flow: leave out `draws` and `starts`, and sweep "
-            "over `seed` or `cov` instead."
-        )
+    _check_one_flow(spec)
     what = {"axes": [axis.as_json() for axis in axes], "spec": spec.as_json()}
     if is_sweep(out):
         _check_same(SweepStore.open(out), what, chunk)
@@ -142,6 +133,24 @@ def begin_sweep(
     }
     create_tasks(out, record, SWEEP, len(cells.chunks(size)))
     _check_same(SweepStore.open(out), what, chunk)  # another may have been faster
+
+
+def _check_one_flow(spec: RunSpec) -> None:
+    """A cell keeps only where one flow ends.
+
+    Raises:
+        InvalidInputError: if a spec has more flows than one, or observes one.
+    """
+    if spec.observe is not None:
+        raise InvalidInputError(
+            "A sweep keeps only where its flows end, so it observes nothing on the "
+            "way: leave out `observe`."
+        )
+    if spec.is_family:
+        raise InvalidInputError(
+            "A cell of a sweep is one flow: leave out `draws` and `starts`, and sweep "
+            "over `seed` or `cov` instead."
+        )
 
 
 def join_sweep(
