@@ -7,8 +7,9 @@ import numpy as np
 from doubt_problems import Family, Problem
 
 import meanfield
+from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
-from meanfield.flows import Isotropic, Status, doubt, flow
+from meanfield.flows import Isotropic, doubt, flow
 from meanfield.measures import Gaussian, Grid
 from meanfield.runs._grids import law_on_grid
 from meanfield.spec import parse

@@ -22,8 +22,9 @@ from meanfield.dynamics import (
     Sum,
     stacked,
 )
+from meanfield.endings import Status
 from meanfield.fields import AbstractField, Affine
-from meanfield.flows import Status, Trajectory, adaptive, fixed, flow
+from meanfield.flows import Trajectory, adaptive, fixed, flow
 from meanfield.measures import AbstractMeasure, Gaussian, Points
 from meanfield.runs import execute
 from meanfield.scores import Dot

@@ -11,9 +11,8 @@ from matplotlib.ticker import LogFormatter
 from typing_extensions import override
 
 from meanfield._registry import suggestion
+from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
-
-from ._style import ENDING_COLOURS
 
 _LABELS = 12  # ticks on an axis of words
 _KEYS = {
@@ -87,7 +86,7 @@ def numbers_of(dataset: xr.Dataset, name: str) -> np.ndarray:
     numbers = np.asarray(dataset[name].values, dtype=np.float64)
     if not name.startswith(SIZES):
         return numbers
-    return np.where(endings_of(dataset) == "blow-up", np.nan, numbers)
+    return np.where(endings_of(dataset) == Status.BLOW_UP.ending, np.nan, numbers)
 
 
 def endings_of(dataset: xr.Dataset) -> np.ndarray:
@@ -99,13 +98,13 @@ def endings_of(dataset: xr.Dataset) -> np.ndarray:
 
 def counts_of(endings: np.ndarray) -> dict[str, int]:
     """How many cells ended in each way."""
-    counts = {name: int(np.sum(endings == name)) for name in ENDING_COLOURS}
+    counts = {status.ending: int(np.sum(endings == status.ending)) for status in Status}
     return {name: count for name, count in counts.items() if count}
 
 
 def ending_label(dataset: xr.Dataset, ending: str) -> str:
     """An ending in a legend; cells that finished have only outlived their time."""
-    if ending != "finished":
+    if ending != Status.FINISHED.ending:
         return ending
     stops = numbers_of(dataset, "stop_time") if "stop_time" in dataset else np.empty(0)
     times = np.unique(stops[endings_of(dataset) == ending]) if stops.size else stops

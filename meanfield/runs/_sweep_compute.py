@@ -11,12 +11,12 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from meanfield.dynamics import stacked
+from meanfield.endings import Status
 from meanfield.errors import InvalidInputError, MeanfieldError
-from meanfield.flows import Status, Trajectory, ensemble
+from meanfield.flows import Trajectory, ensemble
 from meanfield.measures import AbstractMeasure, Grid
 from meanfield.spec import cell_name
 from meanfield.spectrum import effective_rank
-from meanfield.storage import ENDINGS
 
 from ._build import Member, member, noise, stepping, stops, times
 from ._doubts import with_doubt
@@ -191,7 +191,7 @@ def _numbers(found: Trajectory, starts: Sequence[AbstractMeasure]) -> Rows:
         **(_entries(mean, cov) if mean.shape[1] <= LARGEST_SHOWN else {}),
     }
     rows = {name: [_plain(v) for v in column] for name, column in columns.items()}
-    return {"ending": [ENDINGS[int(code)] for code in host.code], **rows}
+    return {"ending": [Status(int(code)).ending for code in host.code], **rows}
 
 
 def _spectrum(cov: np.ndarray) -> dict[str, np.ndarray]:
