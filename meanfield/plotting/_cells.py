@@ -13,16 +13,9 @@ from typing_extensions import override
 from meanfield._registry import suggestion
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
+from meanfield.spec import KEYS
 
 _LABELS = 12  # ticks on an axis of words
-_KEYS = {
-    "epsilon": r"bandwidth $\varepsilon$",
-    "cov": r"initial covariance $\Sigma_0$",
-    "mean": r"initial mean $\alpha_0$",
-    "t": "final time $t$",
-    "n": "number of tokens $n$",
-    "d": "dimension $d$",
-}
 _NUMBERS = {
     "t_star": "blow-up time $t^*$",
     "t_star_error": "error bar of $t^*$",
@@ -148,7 +141,9 @@ def key_label(name: str) -> str:
     if bracket:
         row, column = rest.rstrip("]").split(",")
         return f"${head}_{{{int(row) + 1}{int(column) + 1}}}$"
-    return f"${name}$" if len(name) == 1 and name.isupper() else _KEYS.get(name, name)
+    if len(name) == 1 and name.isupper():
+        return f"${name}$"
+    return (KEYS[name].label if name in KEYS else "") or name
 
 
 def number_label(name: str) -> str:

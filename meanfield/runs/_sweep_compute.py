@@ -15,7 +15,7 @@ from meanfield.endings import Status
 from meanfield.errors import InvalidInputError, MeanfieldError
 from meanfield.flows import Trajectory, ensemble
 from meanfield.measures import AbstractMeasure, Grid
-from meanfield.spec import cell_name
+from meanfield.spec import KEYS, cell_name
 from meanfield.spectrum import effective_rank
 
 from ._build import Member, member, noise, stepping, stops, times
@@ -33,7 +33,10 @@ NUMBERS = 2**16  # entries of covariances in a chunk, at most
 CHUNKS = 8  # into which a small sweep is cut, for progress and workers to share
 
 # Numbers that only one part of a member depends on.
-_OF_START, _OF_DYNAMICS = ("cov", "mean"), ("A", "Q", "K", "V", "epsilon")
+_OF_START, _OF_DYNAMICS = (
+    [name for name, row in KEYS.items() if row.enters == part]
+    for part in ("start", "dynamics")
+)
 _KEPT = 16  # parts that are kept, for each cell of a chunk
 
 Rows = dict[str, list[Any]]

@@ -11,7 +11,7 @@ import numpy as np
 
 from meanfield.endings import Status
 from meanfield.errors import StoreError
-from meanfield.spec import Axis, parse
+from meanfield.spec import KEYS, Axis, parse
 from meanfield.storage import (
     ENDING_FLAGS,
     SWEEP,
@@ -183,7 +183,7 @@ def _coordinates(axis: Axis) -> np.ndarray:
 def _title(cells: Cells) -> str:
     """The run in a few words; what varies is not named."""
     varied = {axis.key for axis in cells.axes}
-    if varied.isdisjoint({"attention", "measure", "heads", "mask", "model"}):
+    if not any(KEYS[key].named for key in varied):
         return title(cells.spec)
     return f"{cells.spec.moved} under attention" if "measure" not in varied else ""
 
