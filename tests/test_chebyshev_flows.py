@@ -15,7 +15,7 @@ from meanfield import attentions
 from meanfield.attention import Attention
 from meanfield.flows import adaptive, flow
 from meanfield.flows._planning import interpolation_error
-from meanfield.measures import Chebyshev, Points
+from meanfield.measures import Chebyshev, Points, suspects
 
 slow = pytest.mark.slow
 
@@ -92,6 +92,16 @@ def test_what_a_step_misses_is_seen(case: Case):
     flat = [ratio for some in ratios for ratio in some]
     assert len(flat) >= 2 * case.seeds * len(KINDS + THIN)  # half of the states
     assert max(flat) <= 1
+
+
+@pytest.mark.parametrize("d", [2, 3])
+def test_no_look_is_spent_on_an_empty_cell(d: int, rng: np.random.Generator):
+    """Of two clusters, which fill few cells, as many tokens as of a full box."""
+    x = rng.choice([-1.0, 1.0], (5000, 1)) + 0.1 * rng.normal(size=(5000, d))
+    gaps = rng.uniform(size=5000)
+    chosen = np.unique(np.asarray(suspects(jnp.asarray(x), jnp.asarray(gaps))))
+    assert len(chosen) >= 100
+    assert np.argmax(gaps) in chosen
 
 
 @eqx.filter_jit
