@@ -44,7 +44,7 @@ def case(d: int, seed: int = 0) -> Case:
     return Case(Q / 2, K / 2, x, w, alpha, Y + np.eye(d) / 2, M, m)
 
 
-def energy_of_atoms(name: str, c: Case, x: np.ndarray, w: np.ndarray) -> complex:
+def energy_of_atoms(name: str, c: Case, x: np.ndarray, w: np.ndarray) -> np.ndarray:
     """Of real or complex atoms and weights."""
     q, k = x @ c.Q.T, x @ c.K.T
     S = q @ k.T / c.epsilon
@@ -55,7 +55,8 @@ def energy_of_atoms(name: str, c: Case, x: np.ndarray, w: np.ndarray) -> complex
         S = 2 * S - squares / c.epsilon
     if name != "sinkhorn":
         return w @ np.exp(S) @ w / 2
-    kernel, columns = np.exp(S), np.ones_like(w)
+    kernel, rows = np.exp(S), np.ones_like(w)
+    columns = rows
     for _ in range(400):
         rows = 1 / (kernel @ (columns * w))
         columns = 1 / (kernel.T @ (rows * w))
