@@ -44,23 +44,23 @@ def case(d: int, seed: int = 0) -> Case:
     return Case(Q / 2, K / 2, x, w, alpha, Y + np.eye(d) / 2, M, m)
 
 
-def energy_of_atoms(name: str, c: Case, x: np.ndarray, w: np.ndarray) -> np.ndarray:
+def energy_of_atoms(name: str, c: Case, x: np.ndarray, w: np.ndarray) -> np.complex128:
     """Of real or complex atoms and weights."""
     q, k = x @ c.Q.T, x @ c.K.T
     S = q @ k.T / c.epsilon
     if name == "second-moment":
-        return w @ np.sum(x * x, axis=1) / 2
+        return np.complex128(w @ np.sum(x * x, axis=1) / 2)
     if name == "interaction-l2":
         squares = np.sum(q * q, axis=1)[:, None] + np.sum(k * k, axis=1)[None]
         S = 2 * S - squares / c.epsilon
     if name != "sinkhorn":
-        return w @ np.exp(S) @ w / 2
+        return np.complex128(w @ np.exp(S) @ w / 2)
     kernel, rows = np.exp(S), np.ones_like(w)
     columns = rows
     for _ in range(400):
         rows = 1 / (kernel @ (columns * w))
         columns = 1 / (kernel.T @ (rows * w))
-    return -(w @ (np.log(rows) + np.log(columns))) / 2
+    return np.complex128(-(w @ (np.log(rows) + np.log(columns))) / 2)
 
 
 def energy_of_moments(name: str, c: Case, alpha: np.ndarray, Y: np.ndarray) -> float:
