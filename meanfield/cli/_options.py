@@ -51,10 +51,14 @@ _REPLACED = {
 
 
 def with_spec_options(command: Callable[..., None]) -> Callable[..., None]:
-    """`command`, whose `**options` become one documented option for each key."""
+    """`command`, whose `**options` become one documented option for each key.
+
+    A key that the command names itself is left to it.
+    """
     signature = inspect.signature(command)
     kept = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
-    added = [_parameter(name) for name in RunSpec.model_fields if name not in HIDDEN]
+    left = HIDDEN.union(signature.parameters)
+    added = [_parameter(name) for name in RunSpec.model_fields if name not in left]
 
     @functools.wraps(command)
     def wrapped(*args: object, **options: object) -> None:
