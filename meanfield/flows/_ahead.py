@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from meanfield.dynamics import AbstractDynamics
 from meanfield.measures import AbstractMeasure, GridState
 
 from ._growth import SIZES
@@ -29,8 +28,11 @@ def ahead(mu0: AbstractMeasure, y: PyTree[Array], way: PyTree[Array]) -> PyTree[
     return far
 
 
-def log_rate(
-    dynamics: AbstractDynamics, t: Float[Array, ""], mu: AbstractMeasure
-) -> Float[Array, ""]:
-    """The log of the speed of a measure over its size."""
-    return jnp.log(mu.norm(mu.transport(dynamics.field(t, mu)))) - jnp.log(mu.size)
+def log_rate(mu: AbstractMeasure, velocity: PyTree[Array]) -> Float[Array, ""]:
+    """The log of the rate at which the log of its size grows; -inf if it does not.
+
+    Where a field turns inwards its speed may be as large as in a blow-up.
+    """
+    log_size = lambda y: jnp.log(mu.at(y).size)
+    rate = jax.jvp(log_size, (mu.coordinates,), (velocity,))[1]
+    return jnp.where(rate > 0, jnp.log(rate), jnp.where(rate <= 0, -jnp.inf, rate))

@@ -10,8 +10,7 @@ from typing_extensions import override
 from meanfield.dynamics import AbstractDynamics
 from meanfield.measures import AbstractMeasure
 
-from ._ahead import ahead
-from ._ahead import log_rate as log_rate_of
+from ._ahead import ahead, log_rate
 from ._growth import (
     BlowUpTime,
     Record,
@@ -47,7 +46,7 @@ class Growth(NamedTuple):
     log_size: Float[Array, ""]  # at the beginning
     record: Record
     rtol: Float[Array, ""]
-    log_rate: Float[Array, ""]  # of the speed over the size, in the last step
+    log_speed: Float[Array, ""]  # of the speed over the size, in the last step
     blur: Float[Array, ""]  # by how much the steps may have shifted the time
     goes_on: Bool[Array, ""]  # whether the field ahead follows the law of the record
 
@@ -79,10 +78,10 @@ class Escape(AbstractJudge[Growth]):
     def after(self, memory: Growth, step: Attempt) -> tuple[Growth, Bool[Array, ""]]:
         growth = memory
         size = self.mu0.at(step.y).size
-        log_rate, shift = self._shift(growth, step)
+        log_speed, shift = self._shift(growth, step)
         blur = growth.blur + shift
         record = push(growth.record, step.t, jnp.log(size), step.dt)
-        far = self._goes_on(record, step, log_rate)
+        far = self._goes_on(record, step)
         ends = blows_up(record, growth.since)
         ends |= exhausted(record, growth.since, _time_error(blur, step.t))
         ends &= far
@@ -90,19 +89,21 @@ class Escape(AbstractJudge[Growth]):
         fresh = empty_record(step.t, jnp.log(size))
         record = jax.tree.map(lambda a, b: jnp.where(step.jump, a, b), fresh, record)
         growth = growth._replace(
-            record=record, log_rate=log_rate, blur=blur, goes_on=far
+            record=record, log_speed=log_speed, blur=blur, goes_on=far
         )
         return growth, ends
 
-    def _goes_on(self, record: Record, step: Attempt, log_rate: Array) -> Array:
+    def _goes_on(self, record: Record, step: Attempt) -> Array:
         """Whether growth follows a law that the field ahead follows, and no bound."""
 
         def follows() -> Array:
+            here = self.mu0.at(step.y)
             mu = self.mu0.at(ahead(self.mu0, step.y, step.way))
-            grown = jnp.log(mu.size) - record.log_sizes[-1]
+            grown = jnp.log(mu.size) - jnp.log(here.size)
             t = step.t + time_to_grow(record, grown)
-            gained = log_rate_of(self.dynamics, t, mu) - log_rate
-            return goes_on(record, grown, gained)
+            rate = log_rate(here, step.way) - jnp.log(step.dt)
+            there = log_rate(mu, mu.transport(self.dynamics.field(t, mu)))
+            return jnp.isfinite(rate) & goes_on(record, grown, there - rate)
 
         bounded = self.dynamics.linearly_bounded(step.t, self.mu0)
         looks = step.keep & ~bounded & (accelerates(record) | certain(record))
@@ -117,16 +118,16 @@ class Escape(AbstractJudge[Growth]):
         that is about $h(\rho + \gamma\rho/2)^p$ of time.
         """
         size = self.mu0.at(step.y).size
-        log_rate = jnp.log(self.mu0.norm(step.way) / step.dt) - jnp.log(size)
+        log_speed = jnp.log(self.mu0.norm(step.way) / step.dt) - jnp.log(size)
         if step.error is None:
-            return log_rate, jnp.zeros_like(step.dt)
+            return log_speed, jnp.zeros_like(step.dt)
         relative = self.mu0.norm(step.error) / jnp.where(size > 0, size, 1)
-        gain = jnp.abs(log_rate - growth.log_rate)
-        grown = step.dt * jnp.exp(log_rate)
+        gain = jnp.abs(log_speed - growth.log_speed)
+        grown = step.dt * jnp.exp(log_speed)
         curved = jnp.where(jnp.isfinite(gain), gain, 0) + grown / 2
         per_step = ESTIMATED * relative + CURVED * curved**step.order
         per_step = per_step + ASKED * growth.rtol
-        return log_rate, step.dt * per_step
+        return log_speed, step.dt * per_step
 
     @override
     def overrun(self, t: Float[Array, ""]) -> Bool[Array, ""]:
