@@ -19,8 +19,9 @@ from meanfield.errors import InvalidInputError
 from meanfield.measures import AbstractMeasure, EveryFace, Gaussian, Grid
 
 from ._compiled import compiled, signature
-from ._flow import Problem, Stop, integrated, prepared
+from ._flow import Stop, prepared
 from ._growth import BlowUpTime
+from ._integration import Problem, integrated
 from ._noise import Noise, ready
 from ._overrun import forerunner, foresees, is_bounded, never
 from ._stepping import AbstractStepping

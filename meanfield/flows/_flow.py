@@ -2,7 +2,6 @@
 
 import functools
 from dataclasses import replace
-from typing import NamedTuple, cast
 
 import diffrax
 import equinox as eqx
@@ -12,20 +11,19 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from meanfield._array import float_array, frozen, is_concrete
-from meanfield._typing import Numbers, PRNGKey, SolverTime, Time
+from meanfield._typing import Numbers, PRNGKey, Time
 from meanfield.dynamics import AbstractDynamics
 from meanfield.errors import InvalidInputError
 from meanfield.fields import Convergence
 from meanfield.measures import AbstractMeasure, Grid, Points
 
-from ._compiled import compiled, outlined
+from ._compiled import outlined
 from ._courant import cfl, check_stepping
-from ._escape import Escape
 from ._growth import BlowUpTime
-from ._judge import AbstractJudge
-from ._noise import Noise, check_noise, drift, driven, present, ready, typed
+from ._integration import Problem, integrate
+from ._noise import Noise, check_noise, drift, present, ready
 from ._noise_steps import landing
-from ._overrun import Foretold, forerunner, foresees, is_bounded, never
+from ._overrun import forerunner, foresees, is_bounded, never
 from ._planning import interpolation_error, planned, roomier
 from ._probing import probed
 from ._refusals import (
@@ -37,25 +35,9 @@ from ._refusals import (
 )
 from ._stepping import AbstractStepping, adaptive
 from ._stop import AbstractStop
-from ._trajectory import M, Status, Trajectory, repeat_last
-from ._watch import Watch, WatchState
+from ._trajectory import M, Status, Trajectory
 
 Stop = AbstractStop | tuple[AbstractStop, ...] | None
-
-
-class VectorField(eqx.Module):
-    """The time derivative of a measure's coordinates."""
-
-    dynamics: AbstractDynamics
-    mu0: AbstractMeasure
-    noise: Noise = None
-
-    @eqx.filter_jit  # solvers ask for it four times before they compile: traced once
-    def __call__(self, t: SolverTime, y: PyTree, args: PyTree) -> PyTree:
-        """`d(coordinates)/dt`."""
-        del args
-        mu = self.mu0.at(y)
-        return drift(self.noise, mu, self.dynamics.field(jnp.asarray(t), mu))
 
 
 def flow(  # noqa: PLR0913 (all that defines a flow, and no more)
@@ -124,13 +106,13 @@ def flow(  # noqa: PLR0913 (all that defines a flow, and no more)
 
 
 def _due(
-    problem: "Problem", ts: Float[Array, " times"], until: float | None
+    problem: Problem, ts: Float[Array, " times"], until: float | None
 ) -> BlowUpTime:
     """When the exact flow blows up, as steps go before fixed ones to see."""
     if not foresees(problem.stepping, problem.mu0, problem.noise):
         return problem.due
-    end = ts[-1] if until is None else jnp.asarray(until, ts.dtype)
-    span = jnp.stack([ts[0], end])
+    last = ts[-1] if until is None else jnp.asarray(until, ts.dtype)
+    span = jnp.stack([ts[0], last])
     proven = is_bounded(problem.dynamics, problem.mu0, span)
     if is_concrete(proven) and bool(proven):
         return problem.due
@@ -141,17 +123,17 @@ def _due(
 
 
 def _moved(
-    problem: "Problem", ts: Float[Array, " times"], adjoint: diffrax.AbstractAdjoint
+    problem: Problem, ts: Float[Array, " times"], adjoint: diffrax.AbstractAdjoint
 ) -> Trajectory:
     """The trajectory with as many nodes as it takes."""
-    trajectory = _integrate(problem, ts, adjoint)
+    trajectory = integrate(problem, ts, adjoint)
     while (more := _with_room(problem, trajectory)) is not None:
         problem = more
-        trajectory = _integrate(problem, ts, adjoint)
+        trajectory = integrate(problem, ts, adjoint)
     return trajectory
 
 
-def _with_room(problem: "Problem", trajectory: Trajectory) -> "Problem | None":
+def _with_room(problem: Problem, trajectory: Trajectory) -> Problem | None:
     """The problem with more nodes, if it was lost for want of them."""
     if not is_concrete(trajectory.code) or trajectory.status != Status.UNCONVERGED:
         return None
@@ -165,20 +147,6 @@ def default_stepping(mu0: AbstractMeasure, noise: Noise) -> AbstractStepping:
         return cfl()
     noisy = noise is not None and isinstance(mu0, Points)
     return adaptive("shark") if noisy else adaptive()
-
-
-class Problem(eqx.Module):
-    """All that defines a flow but its times."""
-
-    dynamics: AbstractDynamics
-    mu0: AbstractMeasure
-    stepping: AbstractStepping
-    stops: tuple[AbstractStop, ...]
-    since: Float[Array, ""]
-    due: BlowUpTime
-    noise: Noise
-    key: PRNGKey | None
-    iterates: bool = eqx.field(static=True)
 
 
 def prepared(
@@ -230,104 +198,6 @@ def _errors(
     field = freeze(mu)
     rates = drift(noise, mu, field)
     return field.convergence, interpolation_error(freeze, mu, field), rates
-
-
-def integrated(
-    problem: Problem, ts: Float[Array, " times"], adjoint: diffrax.AbstractAdjoint
-) -> Trajectory:
-    """The trajectory of a prepared flow, to be called inside `jit`."""
-    dynamics, mu0, stepping = problem.dynamics, problem.mu0, problem.stepping
-    noise = typed(problem.noise, ts.dtype)
-    motion = diffrax.ODETerm(VectorField(dynamics, mu0, noise))
-    terms, solver = driven(noise, mu0, motion, stepping.solver, problem.key)
-    frames, end = diffrax.SubSaveAt(ts=ts), diffrax.SubSaveAt(t1=True)
-    watch = _watch(problem, ts, noise)
-    solution = diffrax.diffeqsolve(
-        terms,
-        solver,
-        t0=ts[0],
-        t1=ts[-1],
-        dt0=None,
-        y0=mu0.coordinates,
-        saveat=diffrax.SaveAt(subs=[frames, end], controller_state=True),
-        stepsize_controller=watch,
-        adjoint=adjoint,
-        max_steps=stepping.max_steps,
-        throw=False,
-    )
-    return _trajectory(problem, ts, solution, _verdict(solution, watch.judge))
-
-
-def _watch(problem: Problem, ts: Float[Array, " times"], noise: Noise) -> Watch:
-    """What chooses the steps, and ends the flow."""
-    dynamics, mu0 = problem.dynamics, problem.mu0
-    jumps = jax.lax.stop_gradient(dynamics.jumps)
-    law, still, kicks = frozen(dynamics), frozen(mu0), frozen(noise)
-    told = foresees(problem.stepping, mu0, noise)
-    judge = Foretold(problem.due) if told else Escape(law, still, problem.since)
-    # Abstract fields of diffrax look like arguments to a type checker.
-    return Watch(  # pyright: ignore[reportCallIssue]
-        controller=problem.stepping.controller(mu0, ts, jumps),
-        dynamics=law,
-        mu0=still,
-        noise=kicks,
-        judge=judge,
-        stops=problem.stops,
-        iterates=problem.iterates,
-    )
-
-
-_integrate = compiled(integrated)
-
-
-class _Verdict(NamedTuple):
-    code: Array
-    blow_up: BlowUpTime
-    watched: WatchState
-
-
-def _verdict(solution: diffrax.Solution, judge: AbstractJudge) -> _Verdict:
-    """The one name for what the solver and the watch saw."""
-    watched = cast(WatchState, solution.controller_state)
-    too_many = solution.result == diffrax.RESULTS.max_steps_reached
-    code = jnp.where(too_many, int(Status.MAX_STEPS), watched.code)
-    other = ~too_many & (watched.code == int(Status.FINISHED))
-    other &= solution.result != diffrax.RESULTS.successful
-    code = jnp.where(other, int(Status.NOT_FINITE), code)
-    found = watched.by_growth & (code == int(Status.BLOW_UP))
-    when = judge.when(watched.growth)
-    nan = jnp.full_like(when.t_star, jnp.nan)
-    return _Verdict(
-        code,
-        BlowUpTime(*(jnp.where(found, value, nan) for value in when)),
-        watched,
-    )
-
-
-def _trajectory(
-    problem: Problem,
-    ts: Float[Array, " times"],
-    solution: diffrax.Solution,
-    verdict: _Verdict,
-) -> Trajectory:
-    (frame_ts, end_ts), (frames, ends) = cast(tuple, (solution.ts, solution.ys))
-    n_saved = jnp.sum(jnp.isfinite(frame_ts))
-    last = jax.tree.map(lambda leaf: leaf[-1], ends)
-    return Trajectory(
-        ts=ts,
-        coordinates=repeat_last(frames, last, n_saved),
-        start=problem.mu0,
-        last=last,
-        code=verdict.code,
-        stop_time=end_ts[-1],
-        n_saved=n_saved,
-        t_star=verdict.blow_up.t_star,
-        t_star_error=verdict.blow_up.error,
-        n_accepted=verdict.watched.n_accepted,
-        n_rejected=verdict.watched.n_rejected,
-        residual=verdict.watched.residual,
-        due=problem.due,
-    )
 
 
 def _increasing(ts: Numbers) -> Float[Array, " times"]:
