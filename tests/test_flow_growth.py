@@ -104,7 +104,14 @@ class Stretch(AbstractDynamics):
         assert isinstance(mu, Points)
         r = jnp.linalg.norm(mu.tokens.x)
         slow = jnp.log1p(r)
-        laws = r**2 / (1 + r**2), slow, slow * jnp.log1p(slow), r**2 * (1 - r**2)
+        turned = (r / (1 + r)) ** 4
+        laws = (
+            r**2 / (1 + r**2),
+            slow,
+            slow * jnp.log1p(slow),
+            r**2 * (1 - r**2),
+            turned,
+        )
         d = mu.tokens.x.shape[1]
         return Affine(laws[self.law] * jnp.eye(d, dtype=r.dtype), jnp.zeros(d, r.dtype))
 
@@ -204,6 +211,18 @@ def test_fast_growth_without_a_known_bound_is_no_blow_up(
     assert jnp.isnan(end.t_star)
     stuck = end.status is Status.MAX_STEPS and dtype is np.float32
     assert end.last[0, 0] > (0.1 if stuck or law == 3 else 1e10)
+
+
+def test_a_turn_that_single_precision_cannot_time_is_no_blow_up():
+    """There an e-fold takes a few roundings of the time, and exponents are noise."""
+    x0 = 10 ** np.linspace(-1.7, -1.5, 128, dtype=np.float32)
+
+    def fate(x0: Array, t: Array) -> Trajectory:
+        token, ts = Points.uniform(x0[None, None]), jnp.stack([0 * t, t])
+        return flow(Stretch(4), token, ts, stepping=adaptive(rtol=1e-3, max_steps=2000))
+
+    ends = ensemble(fate, x0, 1 / (2 * x0**4))
+    assert not np.any(ends.code == int(Status.BLOW_UP))
 
 
 def test_a_blow_up_is_not_named_by_where_a_segment_ends():

@@ -15,13 +15,17 @@ from meanfield.measures import AbstractMeasure, GridState
 from ._growth import SIZES
 
 
-def ahead(mu0: AbstractMeasure, y: PyTree[Array], way: PyTree[Array]) -> PyTree[Array]:
+def ahead(
+    mu0: AbstractMeasure, y: PyTree[Array], way: PyTree[Array], share: float
+) -> PyTree[Array]:
     """The state on along the `way` of the last step, far enough for a law to show.
+
+    Or a `share` of so far, in e-folds.
 
     Of a grid its box: cells would lose more than they hold.
     """
     size, length = mu0.at(y).size, mu0.norm(way)
-    stretch = jnp.exp(SIZES) * size / jnp.where(length > 0, length, 1)
+    stretch = jnp.exp(share * SIZES) * size / jnp.where(length > 0, length, 1)
     far = jax.tree.map(lambda start, change: start + stretch * change, y, way)
     if isinstance(y, GridState):
         return y._replace(origin=far.origin, axes=far.axes)

@@ -12,6 +12,7 @@ from meanfield.measures import AbstractMeasure
 
 from ._ahead import ahead, log_rate
 from ._growth import (
+    SAME,
     BlowUpTime,
     Record,
     accelerates,
@@ -96,14 +97,21 @@ class Escape(AbstractJudge[Growth]):
     def _goes_on(self, record: Record, step: Attempt) -> Array:
         """Whether growth follows a law that the field ahead follows, and no bound."""
 
+        def look(share: float) -> tuple[Array, Array]:
+            """E-folds of size to a state ahead, and the log of its rate of growth."""
+            mu = self.mu0.at(ahead(self.mu0, step.y, step.way, share))
+            grown = jnp.log(mu.size) - jnp.log(self.mu0.at(step.y).size)
+            t = step.t + time_to_grow(record, grown)
+            return grown, log_rate(mu, mu.transport(self.dynamics.field(t, mu)))
+
         def follows() -> Array:
             here = self.mu0.at(step.y)
-            mu = self.mu0.at(ahead(self.mu0, step.y, step.way))
-            grown = jnp.log(mu.size) - jnp.log(here.size)
-            t = step.t + time_to_grow(record, grown)
             rate = log_rate(here, step.way) - jnp.log(step.dt)
-            there = log_rate(mu, mu.transport(self.dynamics.field(t, mu)))
-            return jnp.isfinite(rate) & goes_on(record, grown, there - rate)
+            (half, middle), (whole, there) = map(look, (0.5, 1.0))
+            # Where times are rounded the record may tell too low an exponent.
+            first, second = (middle - rate) / half, (there - middle) / (whole - half)
+            steady = ~(second < (1 - SAME) * first)
+            return jnp.isfinite(rate) & steady & goes_on(record, whole, there - rate)
 
         bounded = self.dynamics.linearly_bounded(step.t, self.mu0)
         looks = step.keep & ~bounded & (accelerates(record) | certain(record))
