@@ -31,6 +31,7 @@ from meanfield.dynamics import (
 from meanfield.fields import AbstractField, Affine
 from meanfield.flows import Status, Trajectory, adaptive, fixed, flow
 from meanfield.flows import ensemble as members
+from meanfield.flows._ahead import log_rate  # pyright: ignore[reportPrivateUsage]
 from meanfield.measures import AbstractMeasure, Gaussian, Points
 from meanfield.runs import execute
 from meanfield.scores import AbstractScore, Dot
@@ -353,3 +354,13 @@ def test_fixed_steps_under_exponential_growth_reach_their_end():
     token = Points.uniform([[1.0]])
     doubly = flow(Stretch(1), token, [0.0, 20.0], stepping=fixed(0.5))
     assert doubly.status is not Status.BLOW_UP
+
+
+def test_a_state_ahead_whose_products_overflow_still_turns_inwards():
+    """|x|² = 1e10 and |v| = 1e34 are numbers of single precision, x . v is none."""
+    x = jnp.asarray([[7e4, 7e4]], jnp.float32)
+    mu = Points.uniform(x)
+    inwards = -1e29 * x + 1e29 * x[:, ::-1] * jnp.asarray([[0.5, -0.5]], jnp.float32)
+    assert log_rate(mu, inwards) == -jnp.inf
+    outwards = float(log_rate(mu, -inwards))
+    assert abs(outwards - 29 * np.log(10)) < 1e-3

@@ -38,5 +38,12 @@ def log_rate(mu: AbstractMeasure, velocity: PyTree[Array]) -> Float[Array, ""]:
     Where a field turns inwards its speed may be as large as in a blow-up.
     """
     log_size = lambda y: jnp.log(mu.at(y).size)
-    rate = jax.jvp(log_size, (mu.coordinates,), (velocity,))[1]
-    return jnp.where(rate > 0, jnp.log(rate), jnp.where(rate <= 0, -jnp.inf, rate))
+    # Of velocities whose products with the state are beyond all numbers, too.
+    largest = jnp.max(
+        jnp.stack([jnp.max(jnp.abs(v)) for v in jax.tree.leaves(velocity)])
+    )
+    scale = jnp.where(largest > 0, largest, 1)
+    scaled = jax.tree.map(lambda part: part / scale, velocity)
+    rate = jax.jvp(log_size, (mu.coordinates,), (scaled,))[1]
+    grows = jnp.log(rate) + jnp.log(scale)
+    return jnp.where(rate > 0, grows, jnp.where(rate <= 0, -jnp.inf, rate))
