@@ -31,7 +31,7 @@ from meanfield.dynamics import (
 from meanfield.fields import AbstractField, Affine
 from meanfield.flows import Status, Trajectory, adaptive, fixed, flow
 from meanfield.flows import ensemble as members
-from meanfield.flows._ahead import log_rate  # pyright: ignore[reportPrivateUsage]
+from meanfield.flows._ahead import log_rate
 from meanfield.measures import AbstractMeasure, Gaussian, Points
 from meanfield.runs import execute
 from meanfield.scores import AbstractScore, Dot
