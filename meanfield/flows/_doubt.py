@@ -20,7 +20,8 @@ from meanfield.measures import TURN, Grid, GridState
 
 from ._compiled import compiled
 from ._courant import Courant, cfl
-from ._flow import Problem, VectorField, prepared
+from ._flow import prepared
+from ._integration import Problem, VectorField
 from ._noise import Isotropic, driven, typed
 from ._remainder import of_box, of_cells, of_time
 from ._walls import Walled, between, cleared
