@@ -52,7 +52,7 @@ def product(a: Float[Array, "m k"], b: Float[Array, "k ..."]) -> Float[Array, "m
 
 def length(x: Float[Array, "..."]) -> Float[Array, ""]:
     """The Euclidean norm over all entries, which overflows only where an entry does."""
-    largest = jnp.max(jnp.abs(x), initial=0)
+    largest = jax.lax.stop_gradient(jnp.max(jnp.abs(x), initial=0))  # it cancels
     usable = (largest > 0) & jnp.isfinite(largest)
     scaled = x / jnp.where(usable, largest, 1)
     return jnp.where(usable, largest * jnp.sqrt(jnp.sum(scaled**2)), largest)
