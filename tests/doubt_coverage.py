@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
-import doubt_problems
 import numpy as np
-from doubt_problems import Family, Problem
+from doubt_plane import PLANES, problem_in_plane
+from doubt_problems import LINES, Family, Problem, problem_on_line
 
 import meanfield
 from meanfield.errors import InvalidInputError
@@ -13,6 +13,7 @@ from meanfield.measures import Gaussian, Grid
 from meanfield.runs._grids import law_on_grid
 from meanfield.spec import parse
 
+FAMILIES = LINES + PLANES
 SEED = 20261122
 RESOLVED = 0.1  # beyond which a run does not end as `finished`
 
@@ -48,7 +49,8 @@ def measured(kind: Family, *seeds: int) -> Measured | None:
 
     With a frame at half its time.
     """
-    problem = doubt_problems.problem(kind, np.random.default_rng([SEED, *seeds]))
+    random = problem_on_line if kind.d == 1 else problem_in_plane
+    problem = random(kind, np.random.default_rng([SEED, *seeds]))
     try:
         start = grid_of(problem)
     except InvalidInputError:

@@ -202,9 +202,12 @@ def _affine(
         return V @ P @ (2 * S @ A), V @ P @ m
     if attention == "linear":
         return V @ (S + np.outer(m, m)) @ A, np.zeros(d)
-    a, s = A[0, 0], S[0, 0]  # sinkhorn, on a line
-    L = 2 * a * s / (1 + np.sqrt(1 + 4 * a**2 * s**2))
-    return V * L, V @ m * (1 - L)
+    # sinkhorn: correlations 2a/(1 + √(1 + 4a²)) along the singular vectors of S^½ A S^½
+    values, vectors = np.linalg.eigh(S)
+    root = (vectors * np.sqrt(values)) @ vectors.T
+    U, a, W = np.linalg.svd(root @ A @ root)
+    L = V @ root @ (U * (2 * a / (1 + np.sqrt(1 + 4 * a**2)))) @ W @ np.linalg.inv(root)
+    return L, V @ m - L @ m
 
 
 def by_moments(

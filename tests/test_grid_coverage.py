@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from doubt_coverage import measured
-from doubt_problems import FAMILIES, Family
+from doubt_coverage import FAMILIES, measured
+from doubt_problems import Family
 
 SEEN = 1e-4  # an error worth comparing bars with: below, all is well
 
