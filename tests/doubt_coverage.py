@@ -45,12 +45,15 @@ def grid_of(problem: Problem) -> Grid:
 
 
 def measured(kind: Family, *seeds: int) -> Measured | None:
-    """A problem of a family; `None` where its grid is refused, or its flow ends early.
+    """A problem of a family, with a frame at half its time.
 
-    With a frame at half its time.
+    `None` where its grid is refused, its flow ends early, or its oracle has no number.
     """
     random = problem_on_line if kind.d == 1 else problem_in_plane
     problem = random(kind, np.random.default_rng([SEED, *seeds]))
+    mean, covariance = problem.exact()
+    if not np.all(np.isfinite(covariance)):
+        return None
     try:
         start = grid_of(problem)
     except InvalidInputError:
@@ -72,7 +75,6 @@ def measured(kind: Family, *seeds: int) -> Measured | None:
         noise=noise,
         missed=float(gap / np.trace(law.covariance)),
     )
-    mean, covariance = problem.exact()
     trace = float(np.trace(end.covariance))
     errors = (
         float(np.linalg.norm(end.covariance - covariance) / trace),

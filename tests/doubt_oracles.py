@@ -10,6 +10,7 @@ from scipy.special import expit, gamma
 Density = Callable[[np.ndarray], np.ndarray]
 Nodes = tuple[np.ndarray, np.ndarray]
 Moments = tuple[np.ndarray, np.ndarray]
+LIFTED = 1e-9  # of the largest density, that rounding of waves may be lifted to
 
 
 @dataclass(frozen=True)
@@ -166,7 +167,11 @@ def by_waves(
     t: float,
     n: int = 160,
 ) -> Moments:
-    """Mean and variance under noise, by Fourier's method for the density."""
+    """Mean and variance under noise, by Fourier's method for the density.
+
+    Waves have rounding everywhere, which exp(Axy) may lift to anything: the density is
+    negative somewhere then, and its moments are no numbers.
+    """
     (end,), ((spread,),) = by_tokens(law, attention, A, V, t)
     reach = 9 * np.sqrt(max(law.variance, spread) + 2 * kappa * t)
     low, high = min(law.mean, end) - reach, max(law.mean, end) + reach
@@ -183,6 +188,8 @@ def by_waves(
 
     run = solve_ivp(rate, (0, t), law.density(x), rtol=1e-7, atol=1e-12, method="RK45")
     rho = run.y[:, -1] / run.y[:, -1].sum()
+    if not (run.success and rho.min() > -LIFTED * rho.max()):
+        return np.full(1, np.nan), np.full((1, 1), np.nan)
     mean = rho @ x
     return np.array([mean]), np.array([[rho @ (x - mean) ** 2]])
 

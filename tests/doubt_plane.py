@@ -8,7 +8,6 @@ import numpy as np
 from doubt_oracles import Moments
 from doubt_plane_oracles import PlaneLaw
 from doubt_problems import (
-    HEAVY,
     Family,
     Generator,
     Problem,
@@ -24,18 +23,22 @@ PLANES = (
     Family("softmax", "affine", 40, d=2, count=9),
     Family("softmax", "affine", 25, d=2, count=8),
     Family("softmax", "scaled", 33, d=2, count=8),
-    Family("softmax", "fixed", 32, d=2, count=9),
+    Family("softmax", "fixed", 32, d=2, count=12),
     Family("softmax", "scaled", 24, d=2, noisy=True, count=7),
     Family("softmax", "fixed", 41, d=2, noisy=True, count=7),
-    Family("l2", "affine", 33, d=2, count=9),
-    Family("sinkhorn", "affine", 24, d=2, count=6),
-    Family("sigmoid", "fixed", 32, d=2, count=9),
-    Family("linear", "scaled", 25, d=2, noisy=True, count=8),
+    Family("l2", "affine", 33, d=2, count=12),
+    Family("sinkhorn", "affine", 24, d=2, count=8),
+    Family("sigmoid", "fixed", 32, d=2, count=12),
+    Family("linear", "scaled", 25, d=2, noisy=True, count=12),
 )
 
 COMPACT = ("disc", "dome")
 SEPARATE = ("softmax", "l2", "sinkhorn")  # whose axes decouple under diagonal matrices
-LASTING = 3.0  # times longer where growth is bounded
+LEAST = {  # half-width of a box that moves, in deviations, where it is not 4.5
+    **dict.fromkeys(("uniform", "parabola", "disc", "dome"), 3.0),
+    **dict.fromkeys(("ring", "bumps"), 3.5),
+}
+LASTING = {"l2": 1.5, "sinkhorn": 3.0, "sigmoid": 4.0}  # times, for growth is bounded
 
 
 def problem_in_plane(family: Family, rng: Generator) -> Problem:
@@ -57,8 +60,8 @@ def plane_law(family: Family, rng: Generator) -> PlaneLaw:
     """A centred, shifted, bimodal, compact, hollow or heavy law, of ellipses or not."""
     place = _shear(rng)
     kinds = ["normal", "normal", "bumps", "bumps", "disc", "dome", "ring"]
-    if family.attention in HEAVY:
-        kinds += ["cusp", "student"]
+    if family.attention in ("sigmoid", "linear"):  # l2 asks what far nodes cannot say
+        kinds += 2 * ["cusp", "student"]
     if family.box == "fixed":  # the ends of a disc lie within cells
         kinds.remove("disc")
     closed = family.noisy and family.attention != "linear"
@@ -83,20 +86,21 @@ def _elliptic(family: Family, rng: Generator) -> Problem:
     """A law of any shape under any matrices."""
     law, name = plane_law(family, rng), family.attention
     m, S = law.mean, law.covariance
-    A = rng.normal(size=(2, 2)) * log(rng, 0.1, 0.6) / np.linalg.norm(S, 2)
+    A = rng.normal(size=(2, 2)) * log(rng, 0.1, 1.2) / np.linalg.norm(S, 2)
     V = float(rng.choice([-1, 1])) * (np.eye(2) + 0.3 * rng.normal(size=(2, 2)))
     second = S + np.outer(m, m) * (name == "linear")
     size = np.linalg.norm(V, 2) * np.linalg.norm(A, 2) * np.linalg.norm(second, 2)
-    t = float(rng.uniform(0.15, 0.8) * min(0.5 / size, 1.5))
-    if name in ("sinkhorn", "sigmoid") or (name == "softmax" and law.name in COMPACT):
-        t *= LASTING
+    t = float(rng.uniform(0.2, 1.0) * min(0.5 / size, 1.5))
+    t *= LASTING.get(name, 1.0)
+    if name == "softmax" and law.name in COMPACT:
+        t *= 3
     kappa = log(rng, 0.02, 0.5) * np.trace(S) / 2 / t if family.noisy else 0.0
     if name == "linear" or (law.name == "normal" and name != "sigmoid"):
         exact = lambda: lines.by_moments(name, A, V, kappa, (m, S), t)
     else:
         exact = lambda: oracles.by_tokens(law, name, A, V, t)
     own = Law(law.density, m, S, 8.0)
-    reach = _reach(family, own, exact(), rng)
+    reach = _reach(family, own, exact(), rng, least=LEAST.get(law.name, 4.5))
     return Problem(family, f"plane {law.name}", A, V, kappa, t, own, reach, exact)
 
 
@@ -122,16 +126,19 @@ def _product(family: Family, rng: Generator) -> Problem:
 
     both = lambda x: laws[0].density(x[:, 0]) * laws[1].density(x[:, 1])
     own = Law(both, m, np.diag(s), 8.0)
-    reach = _reach(family, own, exact(), rng)
+    least = max(LEAST.get(law.name, 4.5) for law in laws)
+    reach = _reach(family, own, exact(), rng, least=least)
     label = f"product {laws[0].name} {laws[1].name}"
     return Problem(family, label, np.diag(A), np.diag(V), kappa, t, own, reach, exact)
 
 
-def _reach(family: Family, law: Law, end: Moments, rng: Generator) -> dict[str, Any]:
+def _reach(
+    family: Family, law: Law, end: Moments, rng: Generator, *, least: float
+) -> dict[str, Any]:
     """A box in deviations of the start, or one about the start and the end."""
     if family.box != "fixed":
         width = float(rng.uniform(0.1, 0.2)) * family.cells
-        return {"half_width": float(np.clip(width, 4.5, 8))}
+        return {"half_width": float(np.clip(width, least, 8))}
     margin, rows = float(rng.uniform(4.5, 7)), []
     for k, (m, e) in enumerate(zip(law.mean, end[0], strict=True)):
         s, there = np.sqrt(law.covariance[k, k]), np.sqrt(abs(end[1][k, k]))

@@ -5,7 +5,7 @@ import doubt_plane_oracles as planes
 import numpy as np
 import pytest
 from doubt_coverage import FAMILIES, measured
-from doubt_problems import Family
+from doubt_problems import LINES, Family, problem_on_line
 
 SEEN = 1e-4  # an error worth comparing bars with: below, all is well
 PLACE = np.array([0.3, -0.2]), np.array([[0.7, 0.2], [-0.1, 0.5]])
@@ -22,6 +22,13 @@ def test_tokens_in_the_plane_follow_the_closed_form(attention: str) -> None:
         planes.by_tokens(law, attention, A, V, 0.8), closed, strict=True
     ):
         np.testing.assert_allclose(seen, exact, atol=1e-7)
+
+
+def test_waves_whose_rounding_is_lifted_know_no_moments() -> None:
+    """Their variance came out as -12, and was held against a bar."""
+    random = np.random.default_rng([20261122, 7, 17])
+    _, covariance = problem_on_line(LINES[7], random).exact()
+    assert np.isnan(covariance).all()
 
 
 @pytest.mark.parametrize("kind", ["disc", "dome", "ring", "cusp", "student"])
