@@ -25,9 +25,9 @@ def test_tokens_in_the_plane_follow_the_closed_form(attention: str) -> None:
 
 
 def test_waves_whose_rounding_is_lifted_know_no_moments() -> None:
-    """Their variance came out as -12, and was held against a bar."""
-    random = np.random.default_rng([20261122, 7, 17])
-    _, covariance = problem_on_line(LINES[7], random).exact()
+    """Their mean came out elsewhere, and was held against a bar."""
+    random = np.random.default_rng([20261122, 6, 12])
+    _, covariance = problem_on_line(LINES[6], random).exact()
     assert np.isnan(covariance).all()
 
 
