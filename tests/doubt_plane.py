@@ -20,11 +20,11 @@ from doubt_problems import (
 from meanfield.measures.laws import Law
 
 PLANES = (
-    Family("softmax", "affine", 40, d=2, count=9),
+    Family("softmax", "affine", 40, d=2, count=14),
     Family("softmax", "affine", 25, d=2, count=8),
     Family("softmax", "scaled", 33, d=2, count=8),
-    Family("softmax", "fixed", 32, d=2, count=12),
-    Family("softmax", "scaled", 24, d=2, noisy=True, count=7),
+    Family("softmax", "fixed", 32, d=2, count=16),
+    Family("softmax", "scaled", 36, d=2, noisy=True, count=7),
     Family("softmax", "fixed", 41, d=2, noisy=True, count=7),
     Family("l2", "affine", 33, d=2, count=12),
     Family("sinkhorn", "affine", 24, d=2, count=8),
