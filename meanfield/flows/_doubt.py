@@ -48,8 +48,8 @@ class Doubt(NamedTuple):
 
     @property
     def worst(self) -> float:
-        """The larger one of the doubts about mean and covariance."""
-        return max(self.covariance, self.mean)
+        """The larger one of the doubts about mean and covariance; NaN if either is."""
+        return float(np.maximum(self.covariance, self.mean))
 
 
 def doubt(
