@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from ._derivatives import ruled
+
 HIGHEST = jax.lax.Precision.HIGHEST
 UNROLLED = 4  # up to this size a call of LAPACK costs more than the arithmetic
 
@@ -50,7 +52,7 @@ def product(a: Float[Array, "m k"], b: Float[Array, "k ..."]) -> Float[Array, "m
 
 def length(x: Float[Array, "..."]) -> Float[Array, ""]:
     """The Euclidean norm over all entries, which overflows only where an entry does."""
-    largest = jnp.max(jnp.abs(x), initial=0)
+    largest = jax.lax.stop_gradient(jnp.max(jnp.abs(x), initial=0))  # it cancels
     usable = (largest > 0) & jnp.isfinite(largest)
     scaled = x / jnp.where(usable, largest, 1)
     return jnp.where(usable, largest * jnp.sqrt(jnp.sum(scaled**2)), largest)
@@ -111,7 +113,11 @@ def sylvester(R: Float[Array, "r r"], C: Float[Array, "r r"]) -> Float[Array, "r
     return jax.lax.custom_linear_solve(equation, C, solve, symmetric=True)
 
 
-@jax.custom_jvp
+def _psd_sqrt_rule(root: Array, _: tuple, tangents: tuple) -> Array:
+    return sylvester(root, *tangents)
+
+
+@ruled(_psd_sqrt_rule)
 def psd_sqrt(S: Float[Array, "d d"]) -> Float[Array, "d d"]:
     r"""The symmetric square root of a positive semidefinite matrix.
 
@@ -122,13 +128,12 @@ def psd_sqrt(S: Float[Array, "d d"]) -> Float[Array, "d d"]:
     return (U * jnp.sqrt(jnp.maximum(values, 0))[None, :]) @ U.T
 
 
-@psd_sqrt.defjvp
-def _psd_sqrt_jvp(primals: tuple, tangents: tuple) -> tuple:
-    root = psd_sqrt(*primals)
-    return root, sylvester(root, *tangents)
+def _sqrt_one_plus_four_rule(root: Array, primals: tuple, tangents: tuple) -> Array:
+    half = tangents[0] @ primals[0].T
+    return sylvester(root, 4 * (half + half.T))
 
 
-@jax.custom_jvp
+@ruled(_sqrt_one_plus_four_rule)
 def sqrt_one_plus_four(M: Float[Array, "r r"]) -> Float[Array, "r r"]:
     r"""$S^{1/2}$ for $S = I + 4 M M^\top$, to the rounding of its largest entry.
 
@@ -146,14 +151,6 @@ def sqrt_one_plus_four(M: Float[Array, "r r"]) -> Float[Array, "r r"]:
         return scale * (S / jnp.sqrt(2 * one**2 + 4 * size + 2 * root_det))
     U, sigma, _ = jnp.linalg.svd(M)
     return (U * jnp.hypot(1, 2 * sigma)[None, :]) @ U.T
-
-
-@sqrt_one_plus_four.defjvp
-def _sqrt_one_plus_four_jvp(primals: tuple, tangents: tuple) -> tuple:
-    (M,), (dM,) = primals, tangents
-    root = sqrt_one_plus_four(M)
-    half = dM @ M.T
-    return root, sylvester(root, 4 * (half + half.T))
 
 
 def entropic_shrinkage(M: Float[Array, "r r"]) -> Float[Array, "r r"]:

@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
-import doubt_problems
 import numpy as np
-from doubt_problems import Family, Problem
+from doubt_plane import PLANES, problem_in_plane
+from doubt_problems import LINES, Family, Problem, problem_on_line
 
 import meanfield
 from meanfield.endings import Status
@@ -14,6 +14,7 @@ from meanfield.measures import Gaussian, Grid
 from meanfield.runs._grids import law_on_grid
 from meanfield.spec import parse
 
+FAMILIES = LINES + PLANES
 SEED = 20261122
 RESOLVED = 0.1  # beyond which a run does not end as `finished`
 
@@ -45,11 +46,15 @@ def grid_of(problem: Problem) -> Grid:
 
 
 def measured(kind: Family, *seeds: int) -> Measured | None:
-    """A problem of a family; `None` where its grid is refused, or its flow ends early.
+    """A problem of a family, with a frame at half its time.
 
-    With a frame at half its time.
+    `None` where its grid is refused, its flow ends early, or its oracle has no number.
     """
-    problem = doubt_problems.problem(kind, np.random.default_rng([SEED, *seeds]))
+    random = problem_on_line if kind.d == 1 else problem_in_plane
+    problem = random(kind, np.random.default_rng([SEED, *seeds]))
+    mean, covariance = problem.exact()
+    if not np.all(np.isfinite(covariance)):
+        return None
     try:
         start = grid_of(problem)
     except InvalidInputError:
@@ -71,7 +76,6 @@ def measured(kind: Family, *seeds: int) -> Measured | None:
         noise=noise,
         missed=float(gap / np.trace(law.covariance)),
     )
-    mean, covariance = problem.exact()
     trace = float(np.trace(end.covariance))
     errors = (
         float(np.linalg.norm(end.covariance - covariance) / trace),

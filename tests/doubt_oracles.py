@@ -10,6 +10,7 @@ from scipy.special import expit, gamma
 Density = Callable[[np.ndarray], np.ndarray]
 Nodes = tuple[np.ndarray, np.ndarray]
 Moments = tuple[np.ndarray, np.ndarray]
+LIFTED = 1e-9  # of the largest density, that rounding of waves may be lifted to
 
 
 @dataclass(frozen=True)
@@ -166,7 +167,11 @@ def by_waves(
     t: float,
     n: int = 160,
 ) -> Moments:
-    """Mean and variance under noise, by Fourier's method for the density."""
+    """Mean and variance under noise, by Fourier's method for the density.
+
+    Waves have rounding everywhere, which exp(Axy) may lift to anything: the density is
+    negative somewhere then, and its moments are no numbers.
+    """
     (end,), ((spread,),) = by_tokens(law, attention, A, V, t)
     reach = 9 * np.sqrt(max(law.variance, spread) + 2 * kappa * t)
     low, high = min(law.mean, end) - reach, max(law.mean, end) + reach
@@ -183,6 +188,8 @@ def by_waves(
 
     run = solve_ivp(rate, (0, t), law.density(x), rtol=1e-7, atol=1e-12, method="RK45")
     rho = run.y[:, -1] / run.y[:, -1].sum()
+    if not (run.success and rho.min() > -LIFTED * rho.max()):
+        return np.full(1, np.nan), np.full((1, 1), np.nan)
     mean = rho @ x
     return np.array([mean]), np.array([[rho @ (x - mean) ** 2]])
 
@@ -202,9 +209,12 @@ def _affine(
         return V @ P @ (2 * S @ A), V @ P @ m
     if attention == "linear":
         return V @ (S + np.outer(m, m)) @ A, np.zeros(d)
-    a, s = A[0, 0], S[0, 0]  # sinkhorn, on a line
-    L = 2 * a * s / (1 + np.sqrt(1 + 4 * a**2 * s**2))
-    return V * L, V @ m * (1 - L)
+    # sinkhorn: correlations 2a/(1 + √(1 + 4a²)) along the singular vectors of S^½ A S^½
+    values, vectors = np.linalg.eigh(S)
+    root = (vectors * np.sqrt(values)) @ vectors.T
+    U, a, W = np.linalg.svd(root @ A @ root)
+    L = V @ root @ (U * (2 * a / (1 + np.sqrt(1 + 4 * a**2)))) @ W @ np.linalg.inv(root)
+    return L, V @ m - L @ m
 
 
 def by_moments(

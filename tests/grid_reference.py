@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 from scipy.integrate import solve_ivp
 from scipy.interpolate import CubicSpline
 from scipy.special import ndtr
@@ -33,10 +33,6 @@ class Given(AbstractDynamics):
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
         del mu
         return GivenField(jnp.asarray(t), self.velocity)
-
-    @override
-    def linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
-        return jnp.zeros((), bool)
 
 
 class GivenField(AbstractField):

@@ -6,6 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from interpolation_problems import KINDS, hard_cloud
 from scipy.spatial.distance import cdist
 
 from meanfield import attentions, runs
@@ -179,30 +180,6 @@ def test_clusters_that_part_keep_the_tolerance_of_the_tokens_between():
         exact = softmax_means(4, y, y)
         error = np.max(np.abs(velocities(attention, now) - exact))
         assert error <= 1e-4 * np.max(np.abs(exact))
-
-
-KINDS = ("clusters", "lonely", "heavy-tailed", "outliers", "ring", "far", "steps")
-
-
-def hard_cloud(kind: str, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
-    """Tokens of which few stand where sums change fast."""
-    normal, way = rng.normal(size=(n, d)), rng.normal(size=d)
-    way, few = way / np.linalg.norm(way), int(rng.integers(1, 30))
-    narrow = 10 ** rng.uniform(-3, -0.5) * normal
-    sides = rng.choice([-1.0, 1.0], n) * rng.uniform(1, 4)
-    sides[:few] = rng.uniform(-1, 1, few)
-    stretched = np.where(np.arange(n) < few, 10 ** rng.uniform(0.3, 1.3), 0.5)
-    halved = 0.5 * (rng.geometric(0.5, n) - 1)  # masses of clusters
-    clouds = {
-        "clusters": rng.normal(size=(5, d))[rng.integers(0, 5, n)] + narrow,
-        "lonely": sides[:, None] * way + narrow,
-        "heavy-tailed": 0.5 * rng.standard_t(rng.integers(2, 8), (n, d)),
-        "outliers": stretched[:, None] * normal,
-        "ring": 2 * normal / np.linalg.norm(normal, axis=1, keepdims=True) + narrow,
-        "far": 0.5 * normal + 10 ** rng.uniform(0, 3) * way,
-        "steps": halved[:, None] * way + narrow,
-    }
-    return clouds[kind]
 
 
 def held(kind: str, name: str, seed: int, n: int, d: int) -> bool:

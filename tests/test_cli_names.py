@@ -104,6 +104,26 @@ def test_a_score_matrix_that_was_not_given_is_named(cli: Command) -> None:
         assert "by default" not in done.out
 
 
+def test_a_sweep_names_a_score_matrix_that_was_not_given(cli: Command) -> None:
+    keys = ("--measure=gaussian", "--t=0.1", "--frames=2", "--over=cov=1|2")
+    done = cli("sweep", *keys, "--out=silent")
+    assert "A = I, by default" in done.out
+    report = json.loads(cli("sweep", "silent", "--json").out)
+    assert report["assumed"] == {"A": 1.0}
+    given = ("sweep", *keys, "--over=A=-1|-2", "--out=given")
+    assert "by default" not in cli(*given).out
+    assert json.loads(cli("sweep", "given", "--json").out)["assumed"] == {}
+
+
+def test_the_help_of_compare_has_no_key_that_it_refuses(cli: Command) -> None:
+    words = cli("compare", "--help").out.split()
+    assert "--measures" in words
+    assert "--measure" not in words
+    done = cli("compare", "--measure=grid")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert "`--measures`" in done.err
+
+
 def test_an_export_replaces_a_file_only_when_told(cli: Command, tmp_path: Path) -> None:
     assert cli(*RUN, "--out", "run").code == 0
     thesis = tmp_path / "all.csv"

@@ -1,11 +1,52 @@
 """The doubts about flows on grids are bars: they cover what is known otherwise."""
 
+import doubt_oracles as lines
+import doubt_plane_oracles as planes
 import numpy as np
 import pytest
-from doubt_coverage import measured
-from doubt_problems import FAMILIES, Family
+from doubt_coverage import FAMILIES, measured
+from doubt_problems import LINES, Family, problem_on_line
 
 SEEN = 1e-4  # an error worth comparing bars with: below, all is well
+PLACE = np.array([0.3, -0.2]), np.array([[0.7, 0.2], [-0.1, 0.5]])
+A, V = np.array([[0.5, 0.3], [-0.4, 0.2]]), np.array([[1.1, -0.2], [0.3, 0.8]])
+
+
+@pytest.mark.parametrize("attention", ["softmax", "l2"])
+def test_tokens_in_the_plane_follow_the_closed_form(attention: str) -> None:
+    """The nodes of a shifted and sheared normal law, under any matrices."""
+    law = planes.bumps(np.zeros((1, 2)), np.ones(1), np.ones(1), PLACE)
+    m, F = PLACE
+    closed = lines.by_moments(attention, A, V, 0.0, (m, F @ F.T), 0.8)
+    for seen, exact in zip(
+        planes.by_tokens(law, attention, A, V, 0.8), closed, strict=True
+    ):
+        np.testing.assert_allclose(seen, exact, atol=1e-7)
+
+
+def test_waves_whose_rounding_is_lifted_know_no_moments() -> None:
+    """Their mean came out elsewhere, and was held against a bar."""
+    random = np.random.default_rng([20261122, 6, 12])
+    _, covariance = problem_on_line(LINES[6], random).exact()
+    assert np.isnan(covariance).all()
+
+
+@pytest.mark.parametrize("kind", ["disc", "dome", "ring", "cusp", "student"])
+def test_laws_in_the_plane_have_the_moments_of_their_densities(kind: str) -> None:
+    """Mass, mean and covariance by sums over a fine lattice."""
+    extra = {"ring": (0.3,), "student": (12.0,)}.get(kind, ())
+    law = getattr(planes, kind)(PLACE, *extra)
+    side = np.linspace(-30, 30, 1001)
+    z = np.stack(np.meshgrid(side, side, indexing="ij"), axis=-1).reshape(-1, 2)
+    x = law.mean + z @ np.linalg.cholesky(law.covariance).T
+    area = (side[1] - side[0]) ** 2 * np.sqrt(np.linalg.det(law.covariance))
+    w = law.density(x) * area
+    mean = w @ x / w.sum()
+    tolerance = 5e-3 if kind == "disc" else 1e-4  # of a lattice that meets a jump
+    assert abs(w.sum() - 1) < tolerance
+    np.testing.assert_allclose(mean, PLACE[0], atol=tolerance)
+    spread = (w[:, None] * (x - mean)).T @ (x - mean)
+    np.testing.assert_allclose(spread, law.covariance, atol=tolerance)
 
 
 def test_bars_cover_flows_that_are_known_otherwise() -> None:

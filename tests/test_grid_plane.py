@@ -1,6 +1,7 @@
 """Densities in the plane and in (position, state): sums, probes, closed forms."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -64,6 +65,18 @@ def test_separable_sums_are_those_of_every_pair(name: str) -> None:
     points, at = separably(mu), Tokens(jnp.asarray(x))
     assert_close(points.tilted_mean(score, at), mean, ulps=4000)  # 1e-12
     assert_close(points.log_integral(score, at), log, ulps=4000)
+
+
+def test_separable_sums_have_the_derivative_of_their_definition() -> None:
+    r"""$\nabla_x \log\int e^{x\cdot y}\,d\mu(y)$ is the tilted mean, at many tokens."""
+    bump = lambda x: np.exp(-np.sum((x - 0.3) ** 2, axis=1) / 2) / (2 * np.pi)
+    points = separably(Grid.from_function([even(-4.3, 4.1, 56)] * 2, bump))
+    one, y = jnp.eye(2), np.asarray(points.tokens.x)
+    x = y[::9]
+    weights = np.exp(x @ y.T) * np.asarray(points.weights)
+    mean = weights @ y / weights.sum(axis=1, keepdims=True)
+    total = lambda x: jnp.sum(points.log_integral(Dot(one, one, 1.0), Tokens(x)))
+    assert_close(jax.jit(jax.grad(total))(jnp.asarray(x)), mean, ulps=4000)
 
 
 def test_sinkhorn_potentials_come_out_the_same() -> None:

@@ -4,6 +4,8 @@ import json
 import math
 from dataclasses import replace
 
+import numpy as np
+
 from meanfield.cli._report import doubt_in_words
 from meanfield.endings import Status
 from meanfield.flows import Doubt
@@ -22,11 +24,13 @@ def test_the_doubt_of_a_family_is_the_largest_of_its_members() -> None:
     assert "off by 9 %" in said
 
 
-def test_a_lag_that_is_no_number_comes_back_from_its_record() -> None:
-    outcome = Outcome(Status.NOT_FINITE, 1.0, lag=math.nan)
-    stored = json.loads(json.dumps(outcome.as_json(), allow_nan=False))
+def test_what_fixed_steps_were_told_comes_back_from_its_record() -> None:
+    for due in ((math.nan, math.nan), (0.25, 1e-9)):
+        outcome = Outcome(Status.INTERRUPTED, 1.0, due=due)
+        stored = json.loads(json.dumps(outcome.as_json(), allow_nan=False))
+        assert _is_member(stored)
+        np.testing.assert_array_equal(Outcome.from_json(stored).due, due)
+    del stored["due"]  # as records of 0.1
     assert _is_member(stored)
-    assert math.isnan(Outcome.from_json(stored).lag)
-    del stored["lag"]  # as records of 0.1
-    assert _is_member(stored)
-    assert Outcome.from_json(stored).lag == 0
+    assert Outcome.from_json(stored).due is None
+    assert not _is_member({**stored, "due": [0.25]})

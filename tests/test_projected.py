@@ -18,7 +18,7 @@ from closure_reference import (
     rectified,
 )
 from helpers import assert_close, gaussian, parameters, small_scores
-from jaxtyping import Array, Bool
+from jaxtyping import Array
 from reference import Parameters, half_steps
 from scipy.special import expit
 from typing_extensions import override
@@ -65,10 +65,6 @@ class ByNodes(AbstractDynamics):
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
         assert isinstance(mu, Quadrature)
         return self.dynamics.field(t, mu.points)
-
-    @override
-    def linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
-        return jnp.zeros((), bool)
 
 
 @eqx.filter_jit

@@ -10,7 +10,7 @@ from reference import Parameters, dot, softmax, squared_distance
 
 from meanfield import runs
 from meanfield.endings import Status
-from meanfield.flows import Trajectory
+from meanfield.flows import BlowUpTime, Trajectory
 from meanfield.measures import Gaussian, Points
 from meanfield.runs._gaps import effective_tokens
 from meanfield.runs._plan import size_of
@@ -36,7 +36,7 @@ def segment(stop: float, steps: int, residual: float, code: Status) -> Trajector
         n_accepted=jnp.asarray(steps),
         n_rejected=jnp.asarray(2 * steps),
         residual=jnp.asarray(residual),
-        lag=jnp.asarray(0.0),
+        due=BlowUpTime(nan, nan),
     )
 
 

@@ -6,10 +6,12 @@ the potential solves the column equation $g(y) = -\log\int e^{s(x,y) + f(x)} d\m
 
 from collections.abc import Callable
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from meanfield._derivatives import ruled
 from meanfield.fields import Convergence
 from meanfield.linalg import entropic_shrinkage
 from meanfield.measures import Chebyshev, Points
@@ -91,24 +93,31 @@ def _with_derivative(
     fixed vectors. In the variable $\sqrt{w} g$, and with the constants pinned by
     their mean, $I - T'$ is symmetric positive definite and conjugate gradients apply.
     """
-    counted = counts(mu)
-    # Differentiable too: the operator must stay symmetric for second derivatives.
-    root = jnp.sqrt(jnp.where(counted, mu.weights, 1))
-    pinned = jnp.where(counted, root, 0)
-    solution = jax.lax.stop_gradient(root * g)
+    arrays, rest = eqx.partition((score, mu), eqx.is_array)
+    leaves, structure = jax.tree.flatten(arrays)
 
-    def equation(h: Array) -> Array:
+    def equation(h: Array, solution: Array, *leaves: Array) -> Array:
+        score, mu = eqx.combine(jax.tree.unflatten(structure, leaves), rest)
+        counted, root = counts(mu), _roots(mu)
+        pinned = jnp.where(counted, root, 0)
         residual = h - root * full_step(score, mu, h / root)
         drift = pinned @ (h - solution)
         return jnp.where(counted, residual + pinned * drift, h)
 
-    def linear_solve(matvec: Callable[[Array], Array], rhs: Array) -> Array:
-        return jax.lax.custom_linear_solve(matvec, rhs, _checked_cg, symmetric=True)
+    def rule(h: Array, primals: tuple, tangents: tuple) -> Array:
+        at_solution = lambda *parameters: equation(h, *parameters)
+        _, moved = eqx.filter_jvp(at_solution, primals, tangents)
+        _, matvec = jax.linearize(lambda h: equation(h, *primals), h)
+        return jax.lax.custom_linear_solve(matvec, -moved, _checked_cg, symmetric=True)
 
-    root_of = jax.lax.custom_root(
-        equation, solution, lambda _, guess: guess, linear_solve
-    )
-    return root_of / root
+    root = _roots(mu)
+    solution = jax.lax.stop_gradient(root * g)
+    return ruled(rule)(lambda solution, *_: solution)(solution, *leaves) / root
+
+
+def _roots(mu: Points) -> Float[Array, " n"]:
+    # Differentiable too: the operator must stay symmetric for second derivatives.
+    return jnp.sqrt(jnp.where(counts(mu), mu.weights, 1))
 
 
 def _checked_cg(matvec: Callable[[Array], Array], b: Array) -> Array:

@@ -27,10 +27,14 @@ Values = dict[str, Any]
 
 
 def with_spec_options(command: Callable[..., None]) -> Callable[..., None]:
-    """`command`, whose `**options` become one documented option for each key."""
+    """`command`, whose `**options` become one documented option for each key.
+
+    A key that the command names itself is left to it.
+    """
     signature = inspect.signature(command)
     kept = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
-    added = [_parameter(name) for name, row in KEYS.items() if row.group]
+    own = signature.parameters
+    added = [_parameter(k) for k, row in KEYS.items() if row.group and k not in own]
 
     @functools.wraps(command)
     def wrapped(*args: object, **options: object) -> None:

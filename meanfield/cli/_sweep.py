@@ -10,6 +10,7 @@ from meanfield.spec import Axis, RunSpec
 
 from ._console import RunProgress
 from ._output import note, print_json, print_pairs, print_rows
+from ._report import ASSUMED
 from ._session import CLOCK
 from ._workers import Workers
 
@@ -51,10 +52,11 @@ def conclude(
         next_ = f"go on with `meanfield sweep {folder}`."
         hint = next_ if runs.is_sweep(folder) else "nothing is stored."
         raise type(error)(f"stopped; {hint}") from None
+    assumed = runs.SweepStore.open(folder).cells.spec.assumes_identity
     if in_json:
-        print_json(_as_json(result))
+        print_json({**_as_json(result), "assumed": {"A": 1.0} if assumed else {}})
     else:
-        _print(result)
+        _print(result, {"scores": ASSUMED} if assumed else {})
 
 
 class _Pace:
@@ -92,7 +94,7 @@ def _as_json(result: runs.SweepResult) -> dict[str, object]:
     }
 
 
-def _print(result: runs.SweepResult) -> None:
+def _print(result: runs.SweepResult, assumed: dict[str, str]) -> None:
     print_rows(
         [
             {"ending": name, "cells": count, "share": f"{count / result.cells:.1%}"}
@@ -100,7 +102,8 @@ def _print(result: runs.SweepResult) -> None:
         ]
     )
     print_pairs(
-        {
+        assumed
+        | {
             "cells": f"{result.cells}: {' × '.join(map(_axis, result.axes))}",
             "compilations": result.compilations,
             "seconds": f"{result.seconds:.2f}",

@@ -21,6 +21,7 @@ def compare(
     preset: str | None = None,
     json: bool = False,
     plugin: list[Path] | None = None,
+    measure: Annotated[str | None, Parameter(show=False)] = None,
     **options: str | bool | None,
 ) -> None:
     """Run a spec as tokens, Gaussian and density, and say when and why they part.
@@ -33,12 +34,13 @@ def compare(
         preset: a named set of keys; see `list presets`.
         json: print one JSON object on stdout.
         plugin: a Python file that registers your own attention; may be repeated.
+        measure: refused, and told of `--measures`.
         **options: the keys of the spec, all but `measure`.
 
     Raises:
         InvalidInputError: if a single measure is named.
     """
-    if "measure" in given_values(options):
+    if measure:
         raise InvalidInputError(
             "`compare` runs several measures: name them with `--measures`, as in "
             "`--measures points,grid`."

@@ -1,11 +1,11 @@
 r"""The energy that converged Sinkhorn attention descends: entropic self-transport."""
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 from typing_extensions import override
 
+from meanfield._derivatives import ruled
 from meanfield._typing import Numbers, Scalar
 from meanfield.attention import Scalings, scalings
 from meanfield.fields import Convergence
@@ -138,7 +138,16 @@ class PotentialsVariation(AbstractVariation):
         return self.found.convergence
 
 
-@jax.custom_jvp
+def _centred_rule(_: Array, primals: tuple, tangents: tuple) -> Array:
+    r"""$d\psi = \sum_i (\sigma_i/2h_i)\,d\sigma_i$, so half of $SM$ against $dM$."""
+    (A, covariance), (dA, dSigma) = primals, tangents
+    Y = psd_sqrt(covariance)
+    M = Y.T @ A @ Y
+    by_score = jnp.sum((entropic_shrinkage(M) @ M) * (Y.T @ dA @ Y)) / 2
+    return by_score + jnp.sum(_centred_slope(A, Y) * dSigma)
+
+
+@ruled(_centred_rule)
 def _centred(A: Float[Array, "d d"], covariance: Float[Array, "d d"]) -> Array:
     """The energy of a centred Gaussian; its derivative exists at every rank."""
     Y = psd_sqrt(covariance)
@@ -146,17 +155,6 @@ def _centred(A: Float[Array, "d d"], covariance: Float[Array, "d d"]) -> Array:
     # h - 1, without cancelling, and without squares that overflow.
     excess = sigma * (2 * sigma / (1 + jnp.hypot(1, 2 * sigma)))
     return jnp.sum(excess - jnp.log1p(excess) / 2) / 2
-
-
-@_centred.defjvp
-def _centred_jvp(primals: tuple, tangents: tuple) -> tuple:
-    r"""$d\psi = \sum_i (\sigma_i/2h_i)\,d\sigma_i$, so half of $SM$ against $dM$."""
-    (A, covariance), (dA, dSigma) = primals, tangents
-    Y = psd_sqrt(covariance)
-    M = Y.T @ A @ Y
-    by_score = jnp.sum((entropic_shrinkage(M) @ M) * (Y.T @ dA @ Y)) / 2
-    by_covariance = jnp.sum(_centred_slope(A, Y) * dSigma)
-    return _centred(A, covariance), by_score + by_covariance
 
 
 def _centred_slope(

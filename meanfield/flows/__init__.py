@@ -9,6 +9,7 @@ from ._ensemble import abreast as abreast
 from ._ensemble import ensemble as ensemble
 from ._flow import flow as flow
 from ._flow import prepared as prepared
+from ._growth import BlowUpTime as BlowUpTime
 from ._noise import Isotropic as Isotropic
 from ._planning import DIMENSIONS as DIMENSIONS
 from ._planning import planned as planned

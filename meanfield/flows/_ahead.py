@@ -10,27 +10,40 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from meanfield.dynamics import AbstractDynamics
 from meanfield.measures import AbstractMeasure, GridState
 
 from ._growth import SIZES
 
 
-def ahead(mu0: AbstractMeasure, y: PyTree[Array], way: PyTree[Array]) -> PyTree[Array]:
+def ahead(
+    mu0: AbstractMeasure, y: PyTree[Array], way: PyTree[Array], share: float
+) -> PyTree[Array]:
     """The state on along the `way` of the last step, far enough for a law to show.
+
+    Or a `share` of so far, in e-folds.
 
     Of a grid its box: cells would lose more than they hold.
     """
     size, length = mu0.at(y).size, mu0.norm(way)
-    stretch = jnp.exp(SIZES) * size / jnp.where(length > 0, length, 1)
+    stretch = jnp.exp(share * SIZES) * size / jnp.where(length > 0, length, 1)
     far = jax.tree.map(lambda start, change: start + stretch * change, y, way)
     if isinstance(y, GridState):
         return y._replace(origin=far.origin, axes=far.axes)
     return far
 
 
-def log_rate(
-    dynamics: AbstractDynamics, t: Float[Array, ""], mu: AbstractMeasure
-) -> Float[Array, ""]:
-    """The log of the speed of a measure over its size."""
-    return jnp.log(mu.norm(mu.transport(dynamics.field(t, mu)))) - jnp.log(mu.size)
+def log_rate(mu: AbstractMeasure, velocity: PyTree[Array]) -> Float[Array, ""]:
+    """The log of the rate at which the log of its size grows; -inf if it does not.
+
+    Where a field turns inwards its speed may be as large as in a blow-up.
+    """
+    log_size = lambda y: jnp.log(mu.at(y).size)
+    # Of velocities whose products with the state are beyond all numbers, too.
+    largest = jnp.max(
+        jnp.stack([jnp.max(jnp.abs(v)) for v in jax.tree.leaves(velocity)])
+    )
+    scale = jnp.where(largest > 0, largest, 1)
+    scaled = jax.tree.map(lambda part: part / scale, velocity)
+    rate = jax.jvp(log_size, (mu.coordinates,), (scaled,))[1]
+    grows = jnp.log(rate) + jnp.log(scale)
+    return jnp.where(rate > 0, grows, jnp.where(rate <= 0, -jnp.inf, rate))

@@ -20,7 +20,8 @@ from meanfield.measures import TURN, Grid, GridState
 
 from ._compiled import compiled
 from ._courant import Courant, cfl
-from ._flow import Problem, VectorField, prepared
+from ._flow import prepared
+from ._integration import Problem, VectorField
 from ._noise import Isotropic, driven, typed
 from ._remainder import of_box, of_cells, of_time
 from ._walls import Walled, between, cleared
@@ -47,8 +48,8 @@ class Doubt(NamedTuple):
 
     @property
     def worst(self) -> float:
-        """The larger one of the doubts about mean and covariance."""
-        return max(self.covariance, self.mean)
+        """The larger one of the doubts about mean and covariance; NaN if either is."""
+        return float(np.maximum(self.covariance, self.mean))
 
 
 def doubt(

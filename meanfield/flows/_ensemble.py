@@ -19,8 +19,11 @@ from meanfield.errors import InvalidInputError
 from meanfield.measures import AbstractMeasure, EveryFace, Gaussian, Grid
 
 from ._compiled import compiled, signature
-from ._flow import Problem, Stop, integrated, prepared
+from ._flow import Stop, prepared
+from ._growth import BlowUpTime
+from ._integration import Problem, integrated
 from ._noise import Noise, ready
+from ._overrun import forerunner, foresees, is_bounded, never
 from ._stepping import AbstractStepping
 from ._trajectory import M, Trajectory
 
@@ -31,7 +34,7 @@ TOGETHER = 64
 NUMBERS = 1024  # in all their factors, if that allows more of them
 
 Axes = tuple[int | None, ...]
-Members = tuple[AbstractDynamics, AbstractMeasure, Noise, PRNGKey | None, Array]
+Members = tuple[AbstractDynamics, AbstractMeasure, Noise, PRNGKey | None, BlowUpTime]
 
 
 def ensemble(  # noqa: PLR0913 (as `flow`)
@@ -44,7 +47,8 @@ def ensemble(  # noqa: PLR0913 (as `flow`)
     stepping: AbstractStepping | None = None,
     stop: Stop = None,
     since: float | None = None,
-    lag: Numbers = 0.0,
+    due: BlowUpTime | None = None,
+    until: float | None = None,
     noise: Noise = None,
     key: Key[Array, "..."] | None = None,
 ) -> Trajectory[M]:
@@ -68,7 +72,8 @@ def ensemble(  # noqa: PLR0913 (as `flow`)
         stepping: as in `flow`.
         stop: likewise.
         since: likewise.
-        lag: likewise; may lead with the axis of members.
+        due: likewise; leads with the axis of members.
+        until: likewise.
         noise: likewise; its `kappa` may lead with the axis of members.
         key: likewise; a stack of keys, one for each member, if tokens are many clouds.
 
@@ -81,9 +86,14 @@ def ensemble(  # noqa: PLR0913 (as `flow`)
     """
     given = float_array("ts", ts)
     mu0 = cast(M, ready(noise, mu0, given))
-    behind = jnp.asarray(lag, given.dtype)
-    trees: Members = (dynamics, mu0, noise, key, behind)
-    axes = (*in_axes, _leads(noise and noise.kappa), _leads(key), _leads(behind))
+    if due is None and foresees(stepping, mu0, noise):
+        span = jnp.stack([given[0], given[-1] if until is None else until])
+        how = {"together": together, "since": since, "noise": noise}
+        due = _dues(dynamics, mu0, span, in_axes=in_axes, **how)
+    told = never(given.dtype) if due is None else due
+    told = jax.tree.map(lambda part: jnp.asarray(part, given.dtype), told)
+    trees: Members = (dynamics, mu0, noise, key, told)
+    axes = (*in_axes, _leads(noise and noise.kappa), _leads(key), _leads(told.t_star))
     n = _members(trees, axes)
     size = together or min(n, abreast(mu0))
     moves, mu, noisy, own, _ = _taken(trees, axes, np.asarray(0))
@@ -99,7 +109,7 @@ def ensemble(  # noqa: PLR0913 (as `flow`)
     )
     if isinstance(mu0, Grid) and isinstance(problem.mu0, Grid):
         asking = mu0.asking(problem.mu0.probe or EveryFace())  # as the first one needs
-        trees = (dynamics, asking, noise, key, behind)
+        trees = (dynamics, asking, noise, key, told)
     # The last member fills the last block: blocks of one shape share one compilation.
     order = np.minimum(np.arange(-(-n // size) * size), n - 1).reshape(-1, size)
 
@@ -111,6 +121,23 @@ def ensemble(  # noqa: PLR0913 (as `flow`)
         blocks = _first_alone(block, order, signature((problem, trees, size)), cores)
     join = lambda *leaves: jnp.asarray(np.concatenate(leaves)[:n])
     return jax.tree.map(join, *blocks)
+
+
+def _dues(
+    dynamics: AbstractDynamics,
+    mu0: AbstractMeasure,
+    span: Float[Array, " times"],
+    *,
+    in_axes: Axes,
+    **how: Any,
+) -> BlowUpTime | None:
+    """When the exact flows blow up, as steps go before fixed ones to see."""
+    axes = tuple(None if axis is None else eqx.if_array(axis) for axis in in_axes)
+    claim = lambda law, mu: is_bounded(law, mu, span)
+    if bool(jnp.all(eqx.filter_vmap(claim, in_axes=axes)(dynamics, mu0))):
+        return None
+    ends = ensemble(dynamics, mu0, span, in_axes=in_axes, stepping=forerunner(), **how)
+    return BlowUpTime(ends.t_star, ends.t_star_error)
 
 
 def abreast(mu0: AbstractMeasure) -> int:
@@ -147,7 +174,7 @@ def _block(
     adjoint = diffrax.RecursiveCheckpointAdjoint()
 
     def one(*own_parts: Any) -> Trajectory:
-        parts = lambda p: (p.dynamics, p.mu0, p.noise, p.key, p.lag)
+        parts = lambda p: (p.dynamics, p.mu0, p.noise, p.key, p.due)
         own = eqx.tree_at(parts, problem, own_parts, is_leaf=lambda x: x is None)
         return integrated(own, ts, adjoint)
 

@@ -2,18 +2,17 @@
 
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
+from typing_extensions import override
 
-from meanfield._typing import SolverTime
 from meanfield.dynamics import AbstractDynamics
 from meanfield.measures import AbstractMeasure
 
-from ._ahead import ahead
-from ._ahead import log_rate as log_rate_of
+from ._ahead import ahead, log_rate
 from ._growth import (
+    SAME,
     BlowUpTime,
     Record,
     accelerates,
@@ -27,7 +26,7 @@ from ._growth import (
     push,
     time_to_grow,
 )
-from ._overrun import Pace, Pacing
+from ._judge import AbstractJudge, Attempt
 
 # A step of an embedded pair errs by less than its estimate, but where estimates change
 # their sign they are small by chance: there the geometry of growth says what a method
@@ -40,19 +39,6 @@ BEFORE = 8.0  # tolerances for each step of a run before this flow: no more was 
 ROUNDINGS = 32  # of the time, at least: fields are not computed to the last digit
 
 
-class Attempt(NamedTuple):
-    """One step that the solver tried."""
-
-    t: Float[Array, ""]
-    dt: Float[Array, ""]
-    y: PyTree[Array]
-    way: PyTree[Array]
-    error: PyTree[Array] | None
-    order: SolverTime  # of that error
-    keep: Bool[Array, ""]
-    jump: Bool[Array, ""]
-
-
 class Growth(NamedTuple):
     """What is remembered of growth from step to step."""
 
@@ -61,69 +47,71 @@ class Growth(NamedTuple):
     log_size: Float[Array, ""]  # at the beginning
     record: Record
     rtol: Float[Array, ""]
-    log_rate: Float[Array, ""]  # of the speed over the size, in the last step
+    log_speed: Float[Array, ""]  # of the speed over the size, in the last step
     blur: Float[Array, ""]  # by how much the steps may have shifted the time
     goes_on: Bool[Array, ""]  # whether the field ahead follows the law of the record
-    pace: Pace | None  # of fixed steps
 
 
-class Escape(eqx.Module):
+class Escape(AbstractJudge[Growth]):
     """Judges growth after each step of a flow.
 
     Attributes:
         dynamics: what moves the measure; one that is bounded linearly never blows up.
         mu0: the measure at the start.
         since: when the run began.
-        lag: how much earlier the exact flow was where this one begins.
-        pacing: for steps that no error has chosen.
     """
 
     dynamics: AbstractDynamics
     mu0: AbstractMeasure
     since: Float[Array, ""]
-    lag: Float[Array, ""]
-    pacing: Pacing | None
 
+    @override
     def start(self, t0: Array, y0: PyTree[Array], rtol: Array) -> Growth:
         """Before the first step; the steps of a run before `t0` erred up to `rtol`."""
         log_size = jnp.log(self.mu0.at(y0).size)
         record = empty_record(t0, log_size)
-        pace = None if self.pacing is None else self.pacing.start(t0, y0, self.lag)
         blur = BEFORE * rtol * (t0 - self.since)
         unknown = jnp.full_like(blur, jnp.nan)
         law = record, rtol, unknown, blur, jnp.zeros((), bool)
-        return Growth(self.since, t0, log_size, *law, pace)
+        return Growth(self.since, t0, log_size, *law)
 
-    def after(self, growth: Growth, step: Attempt) -> tuple[Growth, Bool[Array, ""]]:
-        """The growth with an accepted step, and whether it is a blow-up."""
+    @override
+    def after(self, memory: Growth, step: Attempt) -> tuple[Growth, Bool[Array, ""]]:
+        growth = memory
         size = self.mu0.at(step.y).size
-        log_rate, shift = self._shift(growth, step)
+        log_speed, shift = self._shift(growth, step)
         blur = growth.blur + shift
         record = push(growth.record, step.t, jnp.log(size), step.dt)
-        far = self._goes_on(record, step, log_rate)
+        far = self._goes_on(record, step)
         ends = blows_up(record, growth.since)
         ends |= exhausted(record, growth.since, _time_error(blur, step.t))
         ends &= far
         # Growth on two sides of a jump follows two laws.
         fresh = empty_record(step.t, jnp.log(size))
         record = jax.tree.map(lambda a, b: jnp.where(step.jump, a, b), fresh, record)
-        pace = growth.pace
-        if self.pacing is not None and pace is not None:
-            pace = self.pacing.after(pace, step.t, step.y).across(step.jump)
-            ends = pace.due(step.t)
-        return growth._replace(
-            record=record, log_rate=log_rate, blur=blur, goes_on=far, pace=pace
-        ), ends
+        growth = growth._replace(
+            record=record, log_speed=log_speed, blur=blur, goes_on=far
+        )
+        return growth, ends
 
-    def _goes_on(self, record: Record, step: Attempt, log_rate: Array) -> Array:
+    def _goes_on(self, record: Record, step: Attempt) -> Array:
         """Whether growth follows a law that the field ahead follows, and no bound."""
 
-        def follows() -> Array:
-            mu = self.mu0.at(ahead(self.mu0, step.y, step.way))
-            grown = jnp.log(mu.size) - record.log_sizes[-1]
+        def look(share: float) -> tuple[Array, Array]:
+            """E-folds of size to a state ahead, and the log of its rate of growth."""
+            mu = self.mu0.at(ahead(self.mu0, step.y, step.way, share))
+            grown = jnp.log(mu.size) - jnp.log(self.mu0.at(step.y).size)
             t = step.t + time_to_grow(record, grown)
-            gained = log_rate_of(self.dynamics, t, mu) - log_rate
-            return goes_on(record, grown, gained)
+            return grown, log_rate(mu, mu.transport(self.dynamics.field(t, mu)))
+
+        def follows() -> Array:
+            here = self.mu0.at(step.y)
+            rate = log_rate(here, step.way) - jnp.log(step.dt)
+            (half, middle), (whole, there) = map(look, (0.5, 1.0))
+            # Where times are rounded the record may tell too low an exponent.
+            first, second = (middle - rate) / half, (there - middle) / (whole - half)
+            steady = ~(second < (1 - SAME) * first)
+            return jnp.isfinite(rate) & steady & goes_on(record, whole, there - rate)
 
         bounded = self.dynamics.linearly_bounded(step.t, self.mu0)
         looks = step.keep & ~bounded & (accelerates(record) | certain(record))
@@ -138,49 +126,40 @@ class Escape(eqx.Module):
         that is about $h(\rho + \gamma\rho/2)^p$ of time.
         """
         size = self.mu0.at(step.y).size
-        log_rate = jnp.log(self.mu0.norm(step.way) / step.dt) - jnp.log(size)
+        log_speed = jnp.log(self.mu0.norm(step.way) / step.dt) - jnp.log(size)
         if step.error is None:
-            return log_rate, jnp.zeros_like(step.dt)
+            return log_speed, jnp.zeros_like(step.dt)
         relative = self.mu0.norm(step.error) / jnp.where(size > 0, size, 1)
-        gain = jnp.abs(log_rate - growth.log_rate)
-        grown = step.dt * jnp.exp(log_rate)
+        gain = jnp.abs(log_speed - growth.log_speed)
+        grown = step.dt * jnp.exp(log_speed)
         curved = jnp.where(jnp.isfinite(gain), gain, 0) + grown / 2
         per_step = ESTIMATED * relative + CURVED * curved**step.order
         per_step = per_step + ASKED * growth.rtol
-        return log_rate, step.dt * per_step
+        return log_speed, step.dt * per_step
 
-    def overrun(self, growth: Growth, t: Array) -> Bool[Array, ""]:
-        """Whether a fixed step that ends at `t` would walk past a blow-up."""
-        if growth.pace is None:
-            return jnp.zeros((), bool)
-        return growth.pace.due(t)
+    @override
+    def overrun(self, t: Float[Array, ""]) -> Bool[Array, ""]:
+        """No: steps whose errors are seen shrink before it."""
+        return jnp.zeros((), bool)
 
+    @override
     def breaks(
-        self, growth: Growth, *, vanished: Array, lost: Array
+        self, memory: Growth, *, vanished: Array, lost: Array
     ) -> Bool[Array, ""]:
-        """Whether growth is why steps vanish at `t`, or are lost to overflow.
+        """Whether growth is why steps vanish, or are lost to overflow.
 
         Steps that vanish while growth accelerates resolve its time no further, and a
         law that is certain goes on where numbers end: if the field ahead says so, too.
         """
-        breaks = vanished & accelerates(growth.record)
-        breaks |= (vanished | lost) & certain(growth.record)
-        return breaks & growth.goes_on
+        breaks = vanished & accelerates(memory.record)
+        breaks |= (vanished | lost) & certain(memory.record)
+        return breaks & memory.goes_on
 
-
-def blow_up(growth: Growth) -> BlowUpTime:
-    """When the size is infinite, for growth that was found to be a blow-up."""
-    if growth.pace is not None:
-        rounding = _time_error(growth.blur, growth.pace.t)
-        return BlowUpTime(growth.pace.t_star, growth.pace.error + rounding)
-    record = growth.record
-    blur = growth.blur * disguise(record, growth.begin, growth.log_size)
-    return blow_up_time(record, _time_error(blur, record.ts[-1]))
-
-
-def lag(growth: Growth) -> Float[Array, ""]:
-    """How far fixed steps have fallen behind the exact flow; 0 for others."""
-    return jnp.zeros_like(growth.blur) if growth.pace is None else growth.pace.lag
+    @override
+    def when(self, memory: Growth) -> BlowUpTime:
+        record = memory.record
+        blur = memory.blur * disguise(record, memory.begin, memory.log_size)
+        return blow_up_time(record, _time_error(blur, record.ts[-1]))
 
 
 def _time_error(blur: Float[Array, ""], t: Float[Array, ""]) -> Float[Array, ""]:

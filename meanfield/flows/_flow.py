@@ -1,7 +1,7 @@
 """The flow of a measure under a dynamics, for any representation."""
 
 import functools
-from typing import NamedTuple, cast
+from dataclasses import replace
 
 import diffrax
 import equinox as eqx
@@ -11,21 +11,20 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from meanfield._array import float_array, frozen, is_concrete
-from meanfield._typing import Numbers, PRNGKey, SolverTime, Time
+from meanfield._typing import Numbers, PRNGKey, Time
 from meanfield.dynamics import AbstractDynamics
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 from meanfield.fields import Convergence
 from meanfield.measures import AbstractMeasure, Grid, Points
 
-from ._compiled import compiled, outlined
+from ._compiled import outlined
 from ._courant import cfl, check_stepping
-from ._escape import Escape, blow_up
-from ._escape import lag as lag_of
 from ._growth import BlowUpTime
-from ._noise import Noise, check_noise, drift, driven, present, ready, typed
+from ._integration import Problem, integrate
+from ._noise import Noise, check_noise, drift, present, ready
 from ._noise_steps import landing
-from ._overrun import Pacing
+from ._overrun import forerunner, foresees, is_bounded, never
 from ._planning import interpolation_error, planned, roomier
 from ._probing import probed
 from ._refusals import (
@@ -35,27 +34,11 @@ from ._refusals import (
     check_options,
     check_precision,
 )
-from ._stepping import AbstractStepping, Fixed, adaptive
+from ._stepping import AbstractStepping, adaptive
 from ._stop import AbstractStop
-from ._trajectory import M, Trajectory, repeat_last
-from ._watch import Watch, WatchState
+from ._trajectory import M, Trajectory
 
 Stop = AbstractStop | tuple[AbstractStop, ...] | None
-
-
-class VectorField(eqx.Module):
-    """The time derivative of a measure's coordinates."""
-
-    dynamics: AbstractDynamics
-    mu0: AbstractMeasure
-    noise: Noise = None
-
-    @eqx.filter_jit  # solvers ask for it four times before they compile: traced once
-    def __call__(self, t: SolverTime, y: PyTree, args: PyTree) -> PyTree:
-        """`d(coordinates)/dt`."""
-        del args
-        mu = self.mu0.at(y)
-        return drift(self.noise, mu, self.dynamics.field(jnp.asarray(t), mu))
 
 
 def flow(  # noqa: PLR0913 (all that defines a flow, and no more)
@@ -66,7 +49,8 @@ def flow(  # noqa: PLR0913 (all that defines a flow, and no more)
     stepping: AbstractStepping | None = None,
     stop: Stop = None,
     since: float | None = None,
-    lag: float = 0.0,
+    due: BlowUpTime | None = None,
+    until: float | None = None,
     adjoint: diffrax.AbstractAdjoint | None = None,
     noise: Noise = None,
     key: PRNGKey | None = None,
@@ -87,7 +71,9 @@ def flow(  # noqa: PLR0913 (all that defines a flow, and no more)
         stepping: `adaptive()` if `None`, or `fixed(dt)`; for a `Grid`, `cfl()`.
         since: when the run began, if `ts` continues one; a blow-up is judged against
             the time elapsed since. `ts[0]` if `None`.
-        lag: by how much fixed steps before `ts[0]` fell behind; see `Trajectory.lag`.
+        due: when the exact flow blows up, as `Trajectory.due` of an earlier part of the
+            run has it; found out if `None`. Of fixed steps alone, like `until`.
+        until: when the run ends, if after `ts[-1]`: blow-ups are looked for up to then.
         stop: ends the flow early: `Steady()`, `BlowUp(bound)`, or a tuple of them.
         adjoint: how derivatives are taken; reverse mode with checkpoints if `None`.
         noise: `Isotropic(kappa)`; none if `None`. Tokens then take steps of `shark`,
@@ -111,18 +97,44 @@ def flow(  # noqa: PLR0913 (all that defines a flow, and no more)
         noise=present(noise),
         key=key,
     )
-    problem = eqx.tree_at(lambda p: p.lag, problem, jnp.asarray(lag, times.dtype))
-    how = adjoint or diffrax.RecursiveCheckpointAdjoint()
-    trajectory = _integrate(problem, times, how)
-    while (more := _with_room(problem, trajectory)) is not None:
-        problem = more
-        trajectory = _integrate(problem, times, how)
+    due = _due(problem, times, until) if due is None else due
+    cast_all = lambda part: jnp.asarray(part, times.dtype)
+    problem = eqx.tree_at(lambda p: p.due, problem, jax.tree.map(cast_all, due))
+    trajectory = _moved(problem, times, adjoint or diffrax.RecursiveCheckpointAdjoint())
     if is_concrete(trajectory.code) and trajectory.status.failed:
         ask_again(dynamics, trajectory.final, trajectory.stop_time)
     return trajectory
 
 
-def _with_room(problem: "Problem", trajectory: Trajectory) -> "Problem | None":
+def _due(
+    problem: Problem, ts: Float[Array, " times"], until: float | None
+) -> BlowUpTime:
+    """When the exact flow blows up, as steps go before fixed ones to see."""
+    if not foresees(problem.stepping, problem.mu0, problem.noise):
+        return problem.due
+    last = ts[-1] if until is None else jnp.asarray(until, ts.dtype)
+    span = jnp.stack([ts[0], last])
+    proven = is_bounded(problem.dynamics, problem.mu0, span)
+    if is_concrete(proven) and bool(proven):
+        return problem.due
+    ahead = replace(problem, stepping=forerunner(), stops=())
+    # No derivative is taken of what it says.
+    end = _moved(frozen(ahead), span, diffrax.ForwardMode())
+    return BlowUpTime(end.t_star, end.t_star_error)
+
+
+def _moved(
+    problem: Problem, ts: Float[Array, " times"], adjoint: diffrax.AbstractAdjoint
+) -> Trajectory:
+    """The trajectory with as many nodes as it takes."""
+    trajectory = integrate(problem, ts, adjoint)
+    while (more := _with_room(problem, trajectory)) is not None:
+        problem = more
+        trajectory = integrate(problem, ts, adjoint)
+    return trajectory
+
+
+def _with_room(problem: Problem, trajectory: Trajectory) -> Problem | None:
     """The problem with more nodes, if it was lost for want of them."""
     if not is_concrete(trajectory.code) or trajectory.status != Status.UNCONVERGED:
         return None
@@ -136,20 +148,6 @@ def default_stepping(mu0: AbstractMeasure, noise: Noise) -> AbstractStepping:
         return cfl()
     noisy = noise is not None and isinstance(mu0, Points)
     return adaptive("shark") if noisy else adaptive()
-
-
-class Problem(eqx.Module):
-    """All that defines a flow but its times."""
-
-    dynamics: AbstractDynamics
-    mu0: AbstractMeasure
-    stepping: AbstractStepping
-    stops: tuple[AbstractStop, ...]
-    since: Float[Array, ""]
-    lag: Float[Array, ""]
-    noise: Noise
-    key: PRNGKey | None
-    iterates: bool = eqx.field(static=True)
 
 
 def prepared(
@@ -187,8 +185,8 @@ def prepared(
     laid = landing(steps, times, jumps) if noisy else steps.prepare(times, jumps)
     begun = start if since is None else jnp.asarray(since, dtype)
     iterates = any(error is not None for error in solved)
-    zero = jnp.zeros((), dtype)
-    problem = Problem(dynamics, mu0, laid, stops, begun, zero, noise, key, iterates)
+    due = never(dtype)
+    problem = Problem(dynamics, mu0, laid, stops, begun, due, noise, key, iterates)
     return problem, times
 
 
@@ -201,104 +199,6 @@ def _errors(
     field = freeze(mu)
     rates = drift(noise, mu, field)
     return field.convergence, interpolation_error(freeze, mu, field), rates
-
-
-def integrated(
-    problem: Problem, ts: Float[Array, " times"], adjoint: diffrax.AbstractAdjoint
-) -> Trajectory:
-    """The trajectory of a prepared flow, to be called inside `jit`."""
-    dynamics, mu0, stepping = problem.dynamics, problem.mu0, problem.stepping
-    noise = typed(problem.noise, ts.dtype)
-    motion = diffrax.ODETerm(VectorField(dynamics, mu0, noise))
-    terms, solver = driven(noise, mu0, motion, stepping.solver, problem.key)
-    frames, end = diffrax.SubSaveAt(ts=ts), diffrax.SubSaveAt(t1=True)
-    solution = diffrax.diffeqsolve(
-        terms,
-        solver,
-        t0=ts[0],
-        t1=ts[-1],
-        dt0=None,
-        y0=mu0.coordinates,
-        saveat=diffrax.SaveAt(subs=[frames, end], controller_state=True),
-        stepsize_controller=_watch(problem, ts, noise),
-        adjoint=adjoint,
-        max_steps=stepping.max_steps,
-        throw=False,
-    )
-    return _trajectory(mu0, ts, solution, _verdict(solution))
-
-
-def _watch(problem: Problem, ts: Float[Array, " times"], noise: Noise) -> Watch:
-    """What chooses the steps, and ends the flow."""
-    dynamics, mu0 = problem.dynamics, problem.mu0
-    jumps = jax.lax.stop_gradient(dynamics.jumps)
-    law, still, kicks = frozen(dynamics), frozen(mu0), frozen(noise)
-    random = noise is not None and isinstance(mu0, Points)
-    paced = isinstance(problem.stepping, Fixed) and not random
-    pacing = Pacing(law, still, kicks) if paced else None
-    # Abstract fields of diffrax look like arguments to a type checker.
-    return Watch(  # pyright: ignore[reportCallIssue]
-        controller=problem.stepping.controller(mu0, ts, jumps),
-        dynamics=law,
-        mu0=still,
-        noise=kicks,
-        escape=Escape(law, still, problem.since, problem.lag, pacing),
-        stops=problem.stops,
-        iterates=problem.iterates,
-    )
-
-
-_integrate = compiled(integrated)
-
-
-class _Verdict(NamedTuple):
-    code: Array
-    blow_up: BlowUpTime
-    watched: WatchState
-
-
-def _verdict(solution: diffrax.Solution) -> _Verdict:
-    """The one name for what the solver and the watch saw."""
-    watched = cast(WatchState, solution.controller_state)
-    too_many = solution.result == diffrax.RESULTS.max_steps_reached
-    code = jnp.where(too_many, int(Status.MAX_STEPS), watched.code)
-    other = ~too_many & (watched.code == int(Status.FINISHED))
-    other &= solution.result != diffrax.RESULTS.successful
-    code = jnp.where(other, int(Status.NOT_FINITE), code)
-    found = watched.by_growth & (code == int(Status.BLOW_UP))
-    when = blow_up(watched.growth)
-    nan = jnp.full_like(when.t_star, jnp.nan)
-    return _Verdict(
-        code,
-        BlowUpTime(*(jnp.where(found, value, nan) for value in when)),
-        watched,
-    )
-
-
-def _trajectory(
-    mu0: M,
-    ts: Float[Array, " times"],
-    solution: diffrax.Solution,
-    verdict: _Verdict,
-) -> Trajectory[M]:
-    (frame_ts, end_ts), (frames, ends) = cast(tuple, (solution.ts, solution.ys))
-    n_saved = jnp.sum(jnp.isfinite(frame_ts))
-    last = jax.tree.map(lambda leaf: leaf[-1], ends)
-    return Trajectory(
-        ts=ts,
-        coordinates=repeat_last(frames, last, n_saved),
-        start=mu0,
-        last=last,
-        code=verdict.code,
-        stop_time=end_ts[-1],
-        n_saved=n_saved,
-        t_star=verdict.blow_up.t_star,
-        t_star_error=verdict.blow_up.error,
-        n_accepted=verdict.watched.n_accepted,
-        n_rejected=verdict.watched.n_rejected,
-        residual=verdict.watched.residual,
-        lag=lag_of(verdict.watched.growth),
-    )
 
 
 def _increasing(ts: Numbers) -> Float[Array, " times"]:

@@ -15,6 +15,8 @@ from meanfield.endings import Status
 from meanfield.errors import FrameIndexError, SimulationFailed, WrongKindError
 from meanfield.measures import AbstractMeasure
 
+from ._growth import BlowUpTime
+
 M = TypeVar("M", bound=AbstractMeasure)
 
 
@@ -40,8 +42,8 @@ class Trajectory(eqx.Module, Generic[M]):
         n_rejected: steps tried and refused.
         residual: the worst error of an iteration behind the field, seen after any step;
             0 where there was no iteration.
-        lag: how much earlier the exact flow was at `last`, as far as its size tells;
-            of fixed steps alone, 0 for others. A flow that goes on is told of it.
+        due: when the exact flow blows up, as fixed steps were told beforehand; NaN if
+            it does not, and for other steps. A flow that goes on is told of it.
     """
 
     ts: Float[Array, " times"]
@@ -56,7 +58,7 @@ class Trajectory(eqx.Module, Generic[M]):
     n_accepted: Int[Array, ""]
     n_rejected: Int[Array, ""]
     residual: Float[Array, ""]
-    lag: Float[Array, ""]
+    due: BlowUpTime
 
     @property
     def status(self) -> Status:

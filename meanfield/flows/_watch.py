@@ -21,8 +21,8 @@ from meanfield.endings import Status
 from meanfield.fields import Convergence
 from meanfield.measures import AbstractMeasure
 
-from ._escape import Attempt, Escape, Growth
 from ._grid_endings import feels_rim, grid_ending, rim_of
+from ._judge import AbstractJudge, Attempt
 from ._noise import Noise, drift, splits
 from ._planning import interpolation_error
 from ._stop import AbstractStop, Seen
@@ -33,7 +33,7 @@ class WatchState(NamedTuple):
     """What is remembered from step to step."""
 
     inner: PyTree[Array]
-    growth: Growth
+    growth: PyTree[Array]  # what its judge remembers
     memories: tuple[PyTree[Array], ...]
     residual: Float[Array, ""]
     rim: Float[Array, " d"] | None  # of a grid, the mass at its edges at the start
@@ -50,7 +50,7 @@ class Watch(AbstractWrapping[WatchState]):
     dynamics: AbstractDynamics
     mu0: AbstractMeasure
     noise: Noise
-    escape: Escape
+    judge: AbstractJudge
     stops: tuple[AbstractStop, ...]
     iterates: bool = eqx.field(static=True)
 
@@ -76,7 +76,7 @@ class Watch(AbstractWrapping[WatchState]):
         fine, missed = int(Status.FINISHED), int(Status.UNCONVERGED)
         state = WatchState(
             inner,
-            self.escape.start(start, y0, jnp.asarray(self.rtol)),
+            self.judge.start(start, y0, jnp.asarray(self.rtol)),
             tuple(stop.start(seen, span) for stop in self.stops),
             residual,
             rim_of(self.mu0),
@@ -108,7 +108,7 @@ class Watch(AbstractWrapping[WatchState]):
         # Moments must be finite too, or fields that divide by them vanish in silence.
         finite = _all_finite(y1) & jnp.isfinite(self.mu0.at(y1).size ** 2)
         # A fixed step accepts anything: the last good state must survive it.
-        late = keep & self.escape.overrun(state.growth, jnp.asarray(t1))
+        late = keep & self.judge.overrun(jnp.asarray(t1))
         taken = keep & finite & ~late & (state.code == int(Status.FINISHED))
         vanished = ~keep & ~(next_t1 - next_t0 > _shortest(next_t0))
         end = jnp.asarray(t1)
@@ -117,7 +117,7 @@ class Watch(AbstractWrapping[WatchState]):
         attempt = Attempt(end, end - t0, y1, way, error, error_order, taken, jump)
         seen = self._after(attempt, state)
         lost = keep & ~finite
-        breaks = self.escape.breaks(seen.growth, vanished=vanished, lost=lost)
+        breaks = self.judge.breaks(seen.growth, vanished=vanished, lost=lost)
         breaks |= late
         stuck = jnp.where(finite, int(Status.MAX_STEPS), int(Status.NOT_FINITE))
         code = jnp.where(vanished | lost, stuck, seen.code)
@@ -141,7 +141,7 @@ class Watch(AbstractWrapping[WatchState]):
         felt = feels_rim(self.dynamics, step.t, mu, state.rim, state.n_accepted)
         ended = grid_ending(mu, felt)
         code = jnp.where(finished, ended, code)
-        growth, by_growth = self.escape.after(state.growth, step)
+        growth, by_growth = self.judge.after(state.growth, step)
         code = jnp.where(by_growth, int(Status.BLOW_UP), code)
         code = jnp.where(converged, code, int(Status.UNCONVERGED))
         accepted = state._replace(

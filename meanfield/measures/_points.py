@@ -217,7 +217,7 @@ class Points(AbstractMeasure):
     @property
     def probabilities(self) -> Float[Array, " n"]:
         """The weights divided by the total mass."""
-        top = jnp.max(self.log_weights)
+        top = jax.lax.stop_gradient(jnp.max(self.log_weights))  # it cancels
         w = jnp.exp(self.log_weights - jnp.where(jnp.isneginf(top), 0, top))
         return w / jnp.where(jnp.isneginf(top), 1, jnp.sum(w))  # no mass: all zero
 

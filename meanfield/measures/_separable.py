@@ -77,9 +77,9 @@ class Separable(AbstractReduction):
         own = score.of_keys(y)
         shape = (first.shape[0], second.shape[0])
         W = (keys.log_weights + own).reshape(shape)
-        rows = jnp.max(W, axis=1)
+        rows = _top(W, 1)
         W = W - _finite(rows)[:, None]
-        columns = jnp.max(W, axis=0)
+        columns = _top(W, 0)
         rest = jnp.exp(W - _finite(columns)[None])
         values = keys.values.T.reshape(-1, *shape)
         both = jnp.concatenate([rest[None], rest[None] * values])
@@ -93,7 +93,7 @@ class Separable(AbstractReduction):
         slopes = jnp.matmul(image, self.axes, precision=HIGHEST)
         first = slopes[:, :1] * self.places[0][None] + table.rows[None]
         second = slopes[:, 1:] * self.places[1][None] + table.columns[None]
-        tops = _finite(jnp.max(first, axis=1)), _finite(jnp.max(second, axis=1))
+        tops = _finite(_top(first, 1)), _finite(_top(second, 1))
         E1, E2 = jnp.exp(first - tops[0][:, None]), jnp.exp(second - tops[1][:, None])
         inner = jnp.einsum("mj,pij->pmi", E2, table.weights, precision=HIGHEST)
         sums = jnp.einsum("pmi,mi->pm", inner, E1)
@@ -112,6 +112,15 @@ class _Table(eqx.Module):
     rows: Float[Array, " n1"]
     columns: Float[Array, " n2"]
     weights: Float[Array, "p1 n1 n2"]
+
+
+def _top(logs: Array, axis: int) -> Array:
+    """The largest along an axis, a constant for derivatives, as no sum depends on it.
+
+    A derivative would look for its place by an equality, which misses where the
+    compiler computes the logarithms a second time and rounds them otherwise.
+    """
+    return jax.lax.stop_gradient(jnp.max(logs, axis=axis))
 
 
 def _finite(logs: Array) -> Array:

@@ -26,7 +26,7 @@ def reason(result: Result) -> str:
     """Why a run ended, in a line, with the cause where the spec tells it."""
     plain = result.outcome.reason
     if result.outcome.status is Status.MAX_STEPS:
-        plain = f"{plain}; {_advice(result.spec)}"
+        plain = f"{plain}; {_advice(result)}"
     if result.outcome.status not in ENDINGS or not _has_normal_tails(result):
         return plain
     norm = _norm(result)
@@ -38,13 +38,24 @@ def reason(result: Result) -> str:
     )
 
 
-def _advice(spec: RunSpec) -> str:
-    """What may help where the steps of a run were spent."""
+def _advice(result: Result) -> str:
+    """What may help where the steps of a run were spent, or shrank."""
+    spec = result.spec
+    if spec.precision == "single" and not _spent(result):
+        return "`--precision double` resolves shorter ones"
+    if not (_spent(result) or spec.noise):
+        return "raise `rtol`, or lower `t`"
     if spec.measure == "grid":
         return "raise `max_steps`, or lower `cells`"
     if spec.solver == "kvaerno5" or spec.noise:
         return "raise `max_steps` or `rtol`, or lower `t`"
     return "where the flow is stiff, `--solver kvaerno5` takes fewer"
+
+
+def _spent(result: Result) -> bool:
+    """Whether some flow that ran out of steps may have used all of a segment's."""
+    stuck = [o for o in result.outcomes if o.status is Status.MAX_STEPS]
+    return any(o.accepted + o.rejected >= result.spec.max_steps for o in stuck)
 
 
 def _has_normal_tails(result: Result) -> bool:

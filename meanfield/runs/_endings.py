@@ -26,7 +26,8 @@ class Outcome:
         accepted: steps taken so far.
         rejected: steps tried and refused.
         residual: the worst error of an iteration behind the field; 0 without one.
-        lag: how far fixed steps have fallen behind the exact flow.
+        due: when the exact flow blows up, as fixed steps were told; NaN if it does
+            not, and `None` before they were.
         doubt: how far off the last moments of a density on a grid may be, if it flowed
             to its end.
     """
@@ -38,7 +39,7 @@ class Outcome:
     accepted: int = 0
     rejected: int = 0
     residual: float = 0.0
-    lag: float = 0.0
+    due: tuple[float, float] | None = None
     doubt: Doubt | None = None
 
     @classmethod
@@ -50,15 +51,16 @@ class Outcome:
     def from_json(cls, values: Mapping[str, Any]) -> "Outcome":
         """An outcome as it was stored."""
         status = values["status"]
-        stored = {"lag": 0.0, **values}  # records of 0.1 have none
         floats = {
-            key: math.nan if stored[key] is None else stored[key]
-            for key in ("time", "t_star", "t_star_error", "residual", "lag")
+            key: _or_nan(values[key])
+            for key in ("time", "t_star", "t_star_error", "residual")
         }
+        due = values.get("due")  # records of 0.1 have none
         doubt = values.get("doubt")
         known = None if doubt is None else Doubt(*map(_or_infinite, doubt))
         return cls(
             None if status is None else Status(status),
+            due=None if due is None else (_or_nan(due[0]), _or_nan(due[1])),
             doubt=known,
             accepted=values["accepted"],
             rejected=values["rejected"],
@@ -96,7 +98,7 @@ class Outcome:
             self.accepted + int(trajectory.n_accepted),
             self.rejected + int(trajectory.n_rejected),
             max(self.residual, float(trajectory.residual)),
-            float(trajectory.lag),
+            (float(trajectory.due.t_star), float(trajectory.due.error)),
         )
 
     def doubted(self, doubt: Doubt) -> "Outcome":
@@ -111,6 +113,8 @@ class Outcome:
         values["status"] = None if self.status is None else int(self.status)
         if self.doubt is not None:
             values["doubt"] = [v if math.isfinite(v) else None for v in self.doubt]
+        if self.due is not None:
+            values["due"] = [None if math.isnan(v) else v for v in self.due]
         nan = lambda v: isinstance(v, float) and math.isnan(v)
         return {key: None if nan(v) else v for key, v in values.items()}
 
@@ -119,6 +123,10 @@ class Outcome:
         star = None if math.isnan(self.t_star) else self.t_star
         error = None if math.isnan(self.t_star_error) else self.t_star_error
         return Ending(self.name, self.reason, self.time, star, error)
+
+
+def _or_nan(value: float | None) -> float:
+    return math.nan if value is None else value
 
 
 def _or_infinite(value: float | None) -> float:

@@ -1,13 +1,14 @@
 """One segment of a run: its members move, and what is asked for is observed."""
 
 import math
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from meanfield.dynamics import stacked
-from meanfield.flows import Trajectory, abreast, ensemble, flow, unplanned
+from meanfield.flows import BlowUpTime, Trajectory, abreast, ensemble, flow, unplanned
 
 from ._build import Member, noise
 from ._measures import Arrays, coordinates_of, frame_of, frames_of, still
@@ -102,7 +103,8 @@ def _advance(run: Run, index: int, ts: np.ndarray, end: int) -> Arrays:
         stepping=run.stepping,
         stop=run.stops,
         since=float(run.ts[0]),
-        lag=run.outcomes[index].lag,
+        due=_told(run.outcomes[index].due),
+        until=float(run.ts[-1]),
         noise=noise(run.spec),
         key=Draw(run.spec.seed, index).key("noise"),
     )
@@ -122,7 +124,8 @@ def _advance_together(run: Run, ts: np.ndarray, end: int) -> list[Arrays]:
         stepping=run.stepping,
         stop=run.stops,
         since=float(run.ts[0]),
-        lag=np.array([run.outcomes[i].lag for i in going]),
+        due=_told_all([run.outcomes[i].due for i in going]),
+        until=float(run.ts[-1]),
         noise=noise(run.spec),
     )
     on_host = jax.tree.map(np.asarray, trajectories)
@@ -130,6 +133,18 @@ def _advance_together(run: Run, ts: np.ndarray, end: int) -> list[Arrays]:
         own = jax.tree.map(lambda array, row=row: jnp.asarray(array[row]), on_host)
         pieces[index] = _arrived(run, index, own, end)
     return pieces
+
+
+def _told(due: tuple[float, float] | None) -> BlowUpTime | None:
+    """When the exact flow blows up, where an earlier segment found it out."""
+    return None if due is None else BlowUpTime(*map(jnp.asarray, due))
+
+
+def _told_all(dues: Sequence[tuple[float, float] | None]) -> BlowUpTime | None:
+    known = [due for due in dues if due is not None]
+    if len(known) < len(dues):
+        return None
+    return BlowUpTime(*map(jnp.asarray, zip(*known, strict=True)))
 
 
 def _arrived(run: Run, index: int, trajectory: Trajectory, end: int) -> Arrays:

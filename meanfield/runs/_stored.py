@@ -54,17 +54,18 @@ def _is_member(values: object) -> bool:
         and all(key in values for key in ("status", *_NUMBERS))
         and all(values[k] is None or is_number(values[k]) for k in _NUMBERS)
         and all(_is_count(values.get(key)) for key in _COUNTS)
-        and (values.get("lag") is None or is_number(values["lag"]))  # 0.1 has none
-        and _is_doubt(values.get("doubt"))
+        and _are_numbers(values.get("due"), 2)  # when, and its error; 0.1 has none
+        and _are_numbers(values.get("doubt"), _DOUBTS)
     )
 
 
-def _is_doubt(value: object) -> bool:
+def _are_numbers(value: object, count: int) -> bool:
+    """Whether there are none, or so many or nulls."""
     if value is None:
         return True
     return (
         isinstance(value, list)
-        and len(value) == _DOUBTS
+        and len(value) == count
         and all(part is None or is_number(part) for part in value)
     )
 

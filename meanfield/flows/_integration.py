@@ -1,0 +1,153 @@
+"""One prepared flow through the solver, and the names of its ending."""
+
+from typing import NamedTuple, cast
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+
+from meanfield._array import frozen
+from meanfield._typing import PRNGKey, SolverTime
+from meanfield.dynamics import AbstractDynamics
+from meanfield.endings import Status
+from meanfield.measures import AbstractMeasure
+
+from ._compiled import compiled
+from ._escape import Escape
+from ._growth import BlowUpTime
+from ._judge import AbstractJudge
+from ._noise import Noise, drift, driven, typed
+from ._overrun import Foretold, foresees
+from ._stepping import AbstractStepping
+from ._stop import AbstractStop
+from ._trajectory import Trajectory, repeat_last
+from ._watch import Watch, WatchState
+
+
+class VectorField(eqx.Module):
+    """The time derivative of a measure's coordinates."""
+
+    dynamics: AbstractDynamics
+    mu0: AbstractMeasure
+    noise: Noise = None
+
+    @eqx.filter_jit  # solvers ask for it four times before they compile: traced once
+    def __call__(self, t: SolverTime, y: PyTree, args: PyTree) -> PyTree:
+        """`d(coordinates)/dt`."""
+        del args
+        mu = self.mu0.at(y)
+        return drift(self.noise, mu, self.dynamics.field(jnp.asarray(t), mu))
+
+
+class Problem(eqx.Module):
+    """All that defines a flow but its times."""
+
+    dynamics: AbstractDynamics
+    mu0: AbstractMeasure
+    stepping: AbstractStepping
+    stops: tuple[AbstractStop, ...]
+    since: Float[Array, ""]
+    due: BlowUpTime
+    noise: Noise
+    key: PRNGKey | None
+    iterates: bool = eqx.field(static=True)
+
+
+def integrated(
+    problem: Problem, ts: Float[Array, " times"], adjoint: diffrax.AbstractAdjoint
+) -> Trajectory:
+    """The trajectory of a prepared flow, to be called inside `jit`."""
+    dynamics, mu0, stepping = problem.dynamics, problem.mu0, problem.stepping
+    noise = typed(problem.noise, ts.dtype)
+    motion = diffrax.ODETerm(VectorField(dynamics, mu0, noise))
+    terms, solver = driven(noise, mu0, motion, stepping.solver, problem.key)
+    frames, end = diffrax.SubSaveAt(ts=ts), diffrax.SubSaveAt(t1=True)
+    watch = _watch(problem, ts, noise)
+    solution = diffrax.diffeqsolve(
+        terms,
+        solver,
+        t0=ts[0],
+        t1=ts[-1],
+        dt0=None,
+        y0=mu0.coordinates,
+        saveat=diffrax.SaveAt(subs=[frames, end], controller_state=True),
+        stepsize_controller=watch,
+        adjoint=adjoint,
+        max_steps=stepping.max_steps,
+        throw=False,
+    )
+    return _trajectory(problem, ts, solution, _verdict(solution, watch.judge))
+
+
+def _watch(problem: Problem, ts: Float[Array, " times"], noise: Noise) -> Watch:
+    """What chooses the steps, and ends the flow."""
+    dynamics, mu0 = problem.dynamics, problem.mu0
+    jumps = jax.lax.stop_gradient(dynamics.jumps)
+    law, still, kicks = frozen(dynamics), frozen(mu0), frozen(noise)
+    told = foresees(problem.stepping, mu0, noise)
+    judge = Foretold(problem.due) if told else Escape(law, still, problem.since)
+    # Abstract fields of diffrax look like arguments to a type checker.
+    return Watch(  # pyright: ignore[reportCallIssue]
+        controller=problem.stepping.controller(mu0, ts, jumps),
+        dynamics=law,
+        mu0=still,
+        noise=kicks,
+        judge=judge,
+        stops=problem.stops,
+        iterates=problem.iterates,
+    )
+
+
+integrate = compiled(integrated)
+
+
+class _Verdict(NamedTuple):
+    code: Array
+    blow_up: BlowUpTime
+    watched: WatchState
+
+
+def _verdict(solution: diffrax.Solution, judge: AbstractJudge) -> _Verdict:
+    """The one name for what the solver and the watch saw."""
+    watched = cast(WatchState, solution.controller_state)
+    too_many = solution.result == diffrax.RESULTS.max_steps_reached
+    code = jnp.where(too_many, int(Status.MAX_STEPS), watched.code)
+    other = ~too_many & (watched.code == int(Status.FINISHED))
+    other &= solution.result != diffrax.RESULTS.successful
+    code = jnp.where(other, int(Status.NOT_FINITE), code)
+    found = watched.by_growth & (code == int(Status.BLOW_UP))
+    when = judge.when(watched.growth)
+    nan = jnp.full_like(when.t_star, jnp.nan)
+    return _Verdict(
+        code,
+        BlowUpTime(*(jnp.where(found, value, nan) for value in when)),
+        watched,
+    )
+
+
+def _trajectory(
+    problem: Problem,
+    ts: Float[Array, " times"],
+    solution: diffrax.Solution,
+    verdict: _Verdict,
+) -> Trajectory:
+    (frame_ts, end_ts), (frames, ends) = cast(tuple, (solution.ts, solution.ys))
+    n_saved = jnp.sum(jnp.isfinite(frame_ts))
+    last = jax.tree.map(lambda leaf: leaf[-1], ends)
+    return Trajectory(
+        ts=ts,
+        coordinates=repeat_last(frames, last, n_saved),
+        start=problem.mu0,
+        last=last,
+        code=verdict.code,
+        stop_time=end_ts[-1],
+        n_saved=n_saved,
+        t_star=verdict.blow_up.t_star,
+        t_star_error=verdict.blow_up.error,
+        n_accepted=verdict.watched.n_accepted,
+        n_rejected=verdict.watched.n_rejected,
+        residual=verdict.watched.residual,
+        due=problem.due,
+    )

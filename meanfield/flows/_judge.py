@@ -1,0 +1,52 @@
+"""Who says that a flow blows up, and when."""
+
+import abc
+from typing import Generic, NamedTuple, TypeVar
+
+import equinox as eqx
+from jaxtyping import Array, Bool, Float, PyTree
+
+from meanfield._typing import SolverTime
+
+from ._growth import BlowUpTime
+
+MemoryT = TypeVar("MemoryT")
+
+
+class Attempt(NamedTuple):
+    """One step that the solver tried."""
+
+    t: Float[Array, ""]
+    dt: Float[Array, ""]
+    y: PyTree[Array]
+    way: PyTree[Array]
+    error: PyTree[Array] | None
+    order: SolverTime  # of that error
+    keep: Bool[Array, ""]
+    jump: Bool[Array, ""]
+
+
+class AbstractJudge(eqx.Module, Generic[MemoryT]):
+    """Asked after each step of a flow whether this is a finite-time blow-up."""
+
+    @abc.abstractmethod
+    def start(self, t0: Array, y0: PyTree[Array], rtol: Array) -> MemoryT:
+        """What is remembered before the first step."""
+
+    @abc.abstractmethod
+    def after(self, memory: MemoryT, step: Attempt) -> tuple[MemoryT, Bool[Array, ""]]:
+        """The memory with an accepted step, and whether it is a blow-up."""
+
+    @abc.abstractmethod
+    def overrun(self, t: Float[Array, ""]) -> Bool[Array, ""]:
+        """Whether a step that ends at `t` would walk past a blow-up."""
+
+    @abc.abstractmethod
+    def breaks(
+        self, memory: MemoryT, *, vanished: Array, lost: Array
+    ) -> Bool[Array, ""]:
+        """Whether growth is why steps vanish, or are lost to overflow."""
+
+    @abc.abstractmethod
+    def when(self, memory: MemoryT) -> BlowUpTime:
+        """When the size is infinite, of a flow that was found to blow up."""

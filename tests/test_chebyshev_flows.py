@@ -1,0 +1,176 @@
+"""Interpolated sums along flows: what is checked of a step bounds what it misses."""
+
+import functools
+import itertools
+from typing import NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from interpolation_problems import KINDS, THIN, Problem
+from jaxtyping import Array
+
+from meanfield import attentions
+from meanfield.attention import Attention
+from meanfield.flows import adaptive, flow
+from meanfield.flows._planning import interpolation_error
+from meanfield.measures import Chebyshev, Points, suspects
+
+slow = pytest.mark.slow
+
+
+def attention(problem: Problem, dtype: type) -> Attention:
+    A, V = problem.A.astype(dtype), problem.V.astype(dtype)
+    return attentions[problem.name](A, np.eye(len(A), dtype=dtype), V)
+
+
+@eqx.filter_jit
+def velocities(moves: Attention, mu: Points) -> Array:
+    return moves.field(jnp.zeros((), mu.tokens.x.dtype), mu)(mu.tokens)
+
+
+@eqx.filter_jit
+def looked_at(moves: Attention, mu: Points) -> tuple[Array, Array]:
+    """Velocities, and their error as a flow sees it after each step."""
+    freeze = functools.partial(moves.field, jnp.zeros((), mu.tokens.x.dtype))
+    field = freeze(mu)
+    seen = interpolation_error(freeze, mu, field)
+    assert seen is not None
+    return field(mu.tokens), seen.residual
+
+
+class Case(NamedTuple):
+    """Problems that share a program."""
+
+    name: str
+    counts: tuple[int, ...]
+    n: int
+    sharpness: float
+    dtype: type = np.float64
+    seeds: int = 8
+
+    def ratios(self, kind: str, seed: int) -> list[float]:
+        """Errors over what is seen of them, at states of a flow that NumPy takes."""
+        d, floor = len(self.counts), 100 * float(np.finfo(self.dtype).eps)
+        p = Problem.random(
+            kind, self.name, seed, n=self.n, d=d, sharpness=self.sharpness
+        )
+        y, dt, ratios = p.x, (0.05, 0.2, 0.5)[seed % 3] / np.linalg.norm(p.V, 2), []
+        for _ in range(4):
+            x, w = y.astype(self.dtype), p.w.astype(self.dtype)
+            mu = Points.weighted(x, w, reduction=Chebyshev(counts=self.counts))
+            v, seen = looked_at(attention(p, self.dtype), mu)
+            exact = p.velocities(x)
+            missed = np.max(np.abs(np.asarray(v) - exact)) / np.max(np.abs(exact))
+            # What is seen may decide wherever it is no rounding, and not hopeless.
+            if float(seen) <= 1e-2:
+                ratios.append(missed / max(float(seen), floor))
+            y = y + dt * p.velocities(y)
+        return ratios
+
+
+LINE = Case("softmax", (48,), 1200, 100.0, seeds=2)
+CASES = [
+    Case("l2", (96,), 2000, 300.0),
+    Case("softmax", (32,), 2000, 60.0),
+    Case("softmax", (48,), 2000, 100.0, np.float32),
+    Case("l2", (24, 24), 2000, 60.0),
+    Case("softmax", (48, 32), 2500, 200.0),
+    Case("softmax", (32, 16), 2000, 100.0, np.float32),
+    Case("softmax", (16, 16, 16), 4500, 40.0, seeds=4),
+]
+
+
+@pytest.mark.parametrize(
+    "case", [LINE, *(pytest.param(case, marks=slow) for case in CASES)], ids=str
+)
+def test_what_a_step_misses_is_seen(case: Case):
+    """Whatever the tolerance: a step that is accepted errs by no more."""
+    seeds = range(case.seeds)
+    ratios = [case.ratios(kind, s) for kind in KINDS + THIN for s in seeds]
+    flat = [ratio for some in ratios for ratio in some]
+    assert len(flat) >= 2 * case.seeds * len(KINDS + THIN)  # half of the states
+    assert max(flat) <= 1
+
+
+@pytest.mark.parametrize("d", [2, 3])
+def test_no_look_is_spent_on_an_empty_cell(d: int, rng: np.random.Generator):
+    """Of two clusters, which fill few cells, as many tokens as of a full box."""
+    x = rng.choice([-1.0, 1.0], (5000, 1)) + 0.1 * rng.normal(size=(5000, d))
+    gaps = rng.uniform(size=5000)
+    chosen = np.unique(np.asarray(suspects(jnp.asarray(x), jnp.asarray(gaps))))
+    assert len(chosen) >= 100
+    assert np.argmax(gaps) in chosen
+
+
+@eqx.filter_jit
+def solved(moves: Attention, mu: Points) -> tuple[Array, Array, Array]:
+    """Velocities, what is seen of their error, and whether potentials converged."""
+    velocities, seen = looked_at(moves, mu)
+    convergence = moves.field(0.0, mu).convergence
+    assert convergence is not None
+    return velocities, seen, convergence.residual <= convergence.tolerance
+
+
+@slow
+@pytest.mark.parametrize(
+    ("counts", "tolerance", "sharpness", "dtype"),
+    [
+        ((48,), 1e-5, 40.0, np.float64),
+        ((32,), 1e-3, 40.0, np.float32),
+        ((24, 16), 1e-3, 8.0, np.float64),
+    ],
+)
+def test_potentials_between_nodes_hold_the_tolerance(
+    counts: tuple[int, ...], tolerance: float, sharpness: float, dtype: type
+):
+    """Velocities of Sinkhorn attention, where a flow would go on."""
+    taken = 0
+    for kind, seed in itertools.product(KINDS + THIN, range(2)):
+        p = Problem.random(
+            kind, "sinkhorn", seed, n=1000, d=len(counts), sharpness=sharpness
+        )
+        p = p._replace(x=p.x.astype(dtype), w=p.w.astype(dtype))
+        mu = Points.weighted(p.x, p.w, reduction=Chebyshev(tolerance, counts))
+        v, seen, converged = solved(attention(p, dtype), mu)
+        if converged and seen <= tolerance:
+            exact, taken = p.balanced(), taken + 1
+            error = np.max(np.abs(np.asarray(v) - exact))
+            assert error <= tolerance * np.max(np.abs(exact))
+    assert taken >= 15
+
+
+@slow
+@pytest.mark.parametrize(
+    ("name", "d", "tolerance", "dtype"),
+    [
+        ("softmax", 1, 1e-5, np.float64),
+        ("l2", 1, 1e-3, np.float32),
+        ("softmax", 2, 1e-7, np.float64),
+        ("l2", 2, 1e-3, np.float32),
+        ("softmax", 3, 1e-4, np.float64),
+    ],
+)
+def test_no_frame_of_a_flow_breaks_its_tolerance(
+    name: str, d: int, tolerance: float, dtype: type
+):
+    """At all tokens, between steps too; most flows end with nodes."""
+    n, sharpness = {1: (2000, 60.0), 2: (4000, 12.0), 3: (8000, 3.0)}[d]
+    interpolated = 0
+    for kind in KINDS + THIN:
+        p = Problem.random(kind, name, 0, n=n, d=d, sharpness=sharpness)
+        x, w = p.x.astype(dtype), p.w.astype(dtype)
+        mu, moves = (
+            Points.weighted(x, w, reduction=Chebyshev(tolerance)),
+            attention(p, dtype),
+        )
+        ts = np.linspace(0, 0.4, 5)
+        trajectory = flow(moves, mu, ts, stepping=adaptive(rtol=tolerance))
+        interpolated += isinstance(trajectory.start.reduction, Chebyshev)
+        for index in range(int(trajectory.n_saved)):
+            now = trajectory.at(index)
+            exact = p.velocities(np.asarray(now.coordinates))
+            error = np.max(np.abs(np.asarray(velocities(moves, now)) - exact))
+            assert error <= tolerance * np.max(np.abs(exact))
+    assert interpolated >= 6

@@ -1,0 +1,68 @@
+"""The coarser and narrower grids that doubts come from, in the plane too."""
+
+import math
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from meanfield.flows import Doubt, Status
+from meanfield.flows._doubt import coarsened
+from meanfield.flows._walls import between
+from meanfield.measures import Grid
+from meanfield.measures.edges import even, graded
+from meanfield.runs._endings import DOUBTED, Outcome
+
+AXES = np.array([[1.2, 0.3], [-0.4, 0.9]])
+
+
+def skew_grid(n: int, m: int) -> Grid:
+    """Random masses on a skew box."""
+    edges = [graded(-2, 3, n), even(-1.5, 2.0, m)]
+    density = np.random.default_rng([n, m]).uniform(1, 2, (n, m))
+    mu = Grid.from_density(edges, density)
+    return mu.at(mu.state._replace(axes=jnp.asarray(AXES)))
+
+
+@pytest.mark.parametrize(("n", "m"), [(16, 17), (19, 18)])
+def test_joined_cells_hold_what_was_in_them(n: int, m: int) -> None:
+    """Cells two by two, and one or three where their number is odd."""
+    fine = skew_grid(n, m)
+    coarse = coarsened(fine)
+    shape = coarse.state.masses.shape[1:]
+    assert shape == tuple(math.ceil(k / 2) if k % 4 == 1 else k // 2 for k in (n, m))
+    masses = np.asarray(fine.masses)
+    owners = []
+    for old, new in zip(fine.edges, coarse.edges, strict=True):
+        assert (new[0], new[-1]) == (old[0], old[-1])
+        middles = np.asarray(old[1:] + old[:-1]) / 2
+        owners.append(np.searchsorted(np.asarray(new), middles) - 1)
+    sums = np.zeros(shape)
+    np.add.at(sums, np.ix_(*owners), masses)
+    np.testing.assert_allclose(np.asarray(coarse.masses), sums, rtol=1e-13)
+    np.testing.assert_array_equal(coarse.state.axes, fine.state.axes)
+
+
+def test_walls_leave_the_same_share_of_room_beyond_each_mean() -> None:
+    """In the coordinates of the box, from the mean nearest to each of its ends."""
+    mu = skew_grid(40, 60)
+    later = mu.at(mu.state._replace(masses=mu.state.masses[:, ::-1, :] ** 2))
+    room = np.asarray(between(mu, (mu, later), 0.5))[0]
+    xi = [np.linalg.solve(AXES, np.asarray(grid.mean)) for grid in (mu, later)]
+    inside = []
+    for k, edges in enumerate(map(np.asarray, mu.edges)):
+        low, high = min(x[k] for x in xi), max(x[k] for x in xi)
+        first, last = (edges[0] + low) / 2, (edges[-1] + high) / 2
+        inside.append((edges[:-1] >= first) & (edges[1:] <= last))
+    np.testing.assert_array_equal(room, np.outer(*inside))
+    assert bool(jnp.all(between(mu, (mu, later), 0.0)))
+
+
+@pytest.mark.parametrize("bad", [0.1001, 3.0, math.inf, math.nan])
+def test_no_run_that_may_be_off_by_a_tenth_is_finished(bad: float) -> None:
+    """Whichever of covariance and mean it is, and where a doubt is no number."""
+    ended = Outcome(Status.FINISHED, 1.0)
+    for doubt in (Doubt(bad, 0.01, bad, 0.0), Doubt(0.01, bad, 0.0, 0.01)):
+        assert ended.doubted(doubt).status is Status.UNRESOLVED
+    known = Doubt(DOUBTED, DOUBTED, 0.0, DOUBTED)
+    assert ended.doubted(known).status is Status.FINISHED
