@@ -11,7 +11,7 @@ import pytest
 
 from meanfield.errors import InputFileError, InvalidInputError
 from meanfield.spec import GROUPS, KEYS, RunSpec, located, parse, presets, read_toml
-from meanfield.spec._keys import keys_of  # pyright: ignore[reportPrivateUsage]
+from meanfield.spec._keys import keys_of
 
 EVERYTHING = {
     "attention": "l2",
