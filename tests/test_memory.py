@@ -3,9 +3,9 @@
 import gc
 from collections.abc import Callable
 
-import jax
 import pytest
 from conftest import Finished
+from jax.core import Tracer
 
 from meanfield.cli._clock import EVENTS
 from meanfield.cli._session import CLOCK
@@ -32,6 +32,6 @@ def test_the_clock_forgets_what_earlier_commands_compiled(cli: Callable[..., Fin
     assert CLOCK.seconds < 1e6
 
 
-def _tracers() -> list[jax.core.Tracer]:
+def _tracers() -> list[Tracer]:
     gc.collect()
-    return [part for part in gc.get_objects() if isinstance(part, jax.core.Tracer)]
+    return [part for part in gc.get_objects() if isinstance(part, Tracer)]

@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float
 
 from meanfield._typing import SolverTime
 from meanfield.dynamics import AbstractDynamics
-from meanfield.measures import TURN, Grid, GridState
+from meanfield.measures import TURN, AbstractMeasure, Grid, GridState
 
 from ._compiled import compiled
 from ._courant import Courant, cfl
@@ -179,7 +179,7 @@ def _rounded(end: Grid) -> float:
 class _Beyond(eqx.Module):
     """Whether a flow has come to be larger than it may be."""
 
-    mu0: Grid
+    mu0: AbstractMeasure
     bound: Float[Array, ""]
 
     def __call__(
