@@ -17,6 +17,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import sys
 import tempfile
 from collections import Counter
@@ -163,6 +164,9 @@ def main() -> None:
     parser.add_argument("--kind", action="append", choices=list(KINDS))
     chosen = parser.parse_args()
     os.environ["MPLBACKEND"] = "Agg"
+    # In the background, or by `nohup`, this process and its commands ignore them.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     counts: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XDG_CACHE_HOME"] = str(Path(folder) / "cache")

@@ -25,7 +25,8 @@ def kill(draw: random.Random, place: Path, truth: Truth, pace: dict[str, float])
     os.kill(process, number)
     done = wait(process, place)
     if done.code == 0:  # it was over before the signal
-        pace[name] = 0.8 * pace.get(name, 2.0) + 0.2 * (time.monotonic() - begin)
+        took = time.monotonic() - begin
+        pace[name] = 0.8 * pace.get(name, took) + 0.2 * took
     found = faults_of(done, {0, *ENDED[number]})
     return f"{name} {number.name}", done, found + aftermath(name, place, truth)
 

@@ -110,7 +110,7 @@ class Problem(NamedTuple):
         counted, w = self.w > 0, self.w[self.w > 0] / self.w.sum()
         y = self.x[counted]
         S = (self.x - w @ y) @ self.A.T @ (y - w @ y).T
-        own, g, root = S[counted], np.zeros(len(y)), np.sqrt(w)
+        own, g, root, m = S[counted], np.zeros(len(y)), np.sqrt(w), np.zeros(len(y))
         for step in range(50):
             P = np.exp(own + g[None] - _log_sums(own + g[None], w)[:, None]) * w[None]
             m = P.T @ w / w  # the masses of columns

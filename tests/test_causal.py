@@ -53,6 +53,7 @@ def test_causal_sums_are_those_of_numpy(order: str, d: int, rng: np.random.Gener
     np.testing.assert_allclose(np.asarray(logs)[at], exact[1], atol=1e-11)
 
 
+@pytest.mark.slow
 def test_a_plan_holds_the_tolerance_under_a_mask(rng: np.random.Generator):
     """At all tokens, against exact sums; and the nodes do something."""
     x, s = rng.normal(size=(20_000, 2)), np.arange(20_000) / 20_000

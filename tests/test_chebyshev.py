@@ -93,7 +93,7 @@ def velocities(attention: Attention | Heads, mu: Points) -> np.ndarray:
         ("clusters", "l2", 2),
         ("heavy-tailed", "softmax", 1),
         ("far", "l2", 2),
-        ("normal", "sinkhorn", 2),
+        pytest.param("normal", "sinkhorn", 2, marks=pytest.mark.slow),
     ],
 )
 def test_a_plan_holds_the_tolerance(
@@ -244,6 +244,7 @@ def test_sums_of_links_are_not_interpolated(rng: np.random.Generator):
     assert isinstance(plan.reduction, Blocked)
 
 
+@pytest.mark.slow
 def test_a_flow_that_outgrows_its_nodes_gets_more(rng: np.random.Generator):
     """Tokens that spread need more nodes than at the start; exact sums agree."""
     x = rng.uniform(-1, 1, (1500, 1))
@@ -287,6 +288,7 @@ def test_heads_share_their_nodes(rng: np.random.Generator):
 SPEC = {"n": 1200, "d": 1, "A": -1.0, "t": 1.0, "frames": 5, "segment": 2}
 
 
+@pytest.mark.slow
 def test_a_run_with_nodes_is_the_run_without(tmp_path: Path):
     """And one cut in half has the same bytes as one that was not."""
     spec = parse({**SPEC, "reduction": "chebyshev:1e-8"})

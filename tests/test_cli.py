@@ -59,8 +59,9 @@ def test_seconds_and_compile_seconds_add_up(cli: Command) -> None:
     report = json.loads(done.out)
     assert report["compile_seconds"] > 0
     assert report["seconds"] >= 0
-    # Options and imports, all loaded by now, are what is left.
-    assert abs(wall - report["seconds"] - report["compile_seconds"]) < 0.3
+    # Options and imports, all loaded by now, are what is left, on a busy machine too.
+    left = wall - report["seconds"] - report["compile_seconds"]
+    assert abs(left) < 0.3 + 0.1 * wall
 
 
 def test_nothing_is_written_without_out(cli: Command, tmp_path: Path) -> None:

@@ -138,3 +138,17 @@ def test_debug_shows_the_traceback(cli: Command) -> None:
     done = cli("simulate", "--attention", "sofmax", "--debug")
     assert done.code == 2
     assert "Traceback" in done.err
+
+
+def test_a_place_without_a_name_is_no_file(cli: Command) -> None:
+    """A picture, some pictures, a page."""
+    assert cli("simulate", "--n", "3", "--t", "1e-3", "--out", "run").code == 0
+    for place in (".", "..", "/", ""):
+        for words in (
+            ("plot", "run", "--panel", "tokens", "--out"),
+            ("plot", "run", "--panel", "all", "--out"),
+            ("verify", "thm-3.1", "--html"),
+        ):
+            done = cli(*words, place)
+            assert done.code == 2
+            assert "names a folder" in done.err

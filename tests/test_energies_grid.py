@@ -186,7 +186,11 @@ def recorded(
     return jax.lax.map(frame, path.coordinates)
 
 
-@pytest.mark.parametrize("name", list(DESCENTS))
+DESCENDING = [name for name in DESCENTS if name != "sinkhorn"]
+TOO_LONG = pytest.param("sinkhorn", marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("name", [*DESCENDING, TOO_LONG])
 def test_energies_fall_at_the_rate_of_their_squared_slope(name: str) -> None:
     attention = attentions[name](A1, np.eye(1), -A1)
     energy = DESCENTS[name][1]()

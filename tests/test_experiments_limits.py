@@ -141,6 +141,7 @@ def test_velocities_are_those_of_a_loop_over_half_steps() -> None:
     assert_allclose(each.values, one.values, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_the_constant_is_a_half_along_each_way(heat: Findings) -> None:
     constants = heat.numbers["constants"]
     assert len(constants) == 8

@@ -71,7 +71,9 @@ def test_gradients_at_a_singular_covariance(name: str, rng: np.random.Generator)
     assert_gradient(end, jnp.array([[1.0, 0.0], [0.5, 0.0]]))
 
 
-@pytest.mark.parametrize("name", ["softmax", "sinkhorn"])
+@pytest.mark.parametrize(
+    "name", ["softmax", pytest.param("sinkhorn", marks=pytest.mark.slow)]
+)
 def test_gradients_of_a_flow_of_points(name: str, rng: np.random.Generator):
     A, x = score_matrix(rng), jnp.asarray(rng.normal(size=(6, 2)))
 

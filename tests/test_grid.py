@@ -56,6 +56,7 @@ def turned(t: jax.Array, x: jax.Array) -> jax.Array:
     return jnp.stack([-x[:, 1], x[:, 0]], axis=1) - 0.3 * x
 
 
+@pytest.mark.slow
 def test_a_plane_flow_is_followed_to_order_two() -> None:
     t, gaps = 0.35, []
     cos, sin = np.cos(t), np.sin(t)

@@ -98,6 +98,7 @@ def test_an_end_of_the_grid_has_a_name(
         assert abs(error) < 5e-3
 
 
+@pytest.mark.slow
 def test_two_bumps_follow_the_characteristics_to_second_order() -> None:
     t, A, gaps = 0.4, 0.5, []
     law = characteristics(two_bumps, A, t)

@@ -63,7 +63,9 @@ def test_a_report_has_the_variance_of_the_closed_form(cli: Command) -> None:
     assert report["n"] is None
 
 
-@pytest.mark.parametrize("attention", ["l2", "sinkhorn"])
+@pytest.mark.parametrize(
+    "attention", ["l2", pytest.param("sinkhorn", marks=pytest.mark.slow)]
+)
 def test_variances_follow_their_closed_forms(attention: str) -> None:
     result = runs.execute(parse({**LINE, "attention": attention, "cells": 120}))
     grid = grid_of(result)
@@ -79,6 +81,7 @@ def test_a_growing_density_takes_its_box_along() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_correlated_gaussian_in_the_plane_follows_its_closed_form() -> None:
     r"""Softmax keeps it Gaussian: $\Sigma' = V\Sigma A\Sigma + (V\Sigma A\Sigma)^T$."""
     A = np.array([[-1.0, 0.5], [-0.3, -0.8]])

@@ -17,8 +17,12 @@ class CompileClock:
 
     @property
     def seconds(self) -> float:
-        """Seconds of tracing, lowering and compiling heard so far."""
+        """Seconds of tracing, lowering and compiling heard since the start."""
         return sum((end - begin for begin, end in self._intervals), 0.0)
+
+    def restart(self) -> None:
+        """Forgets all that was heard: another command begins."""
+        self._intervals.clear()
 
     def listen(self, event: str, duration_secs: float, **_: object) -> None:
         """Hears of an event at its end, after those inside it: it takes their place."""

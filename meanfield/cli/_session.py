@@ -48,6 +48,7 @@ def open_session(precision: str = "double") -> None:
         prune(folder)
         _heal(folder)
     _start_clock()
+    CLOCK.restart()
 
 
 def _started() -> ModuleType:

@@ -41,7 +41,7 @@ def plot(
         tokens: a run of tokens, to draw over a density.
     """
     from meanfield import runs
-    from meanfield.plotting import panels, save
+    from meanfield.plotting import named, panels, save
 
     dataset = _sweep(run, colour) if runs.is_sweep(run) else runs.dataset(run)
     if colour is not None and not runs.is_sweep(run):
@@ -62,7 +62,7 @@ def plot(
         )
         target = out or run.parent / f"{_stem(run)}-{name}"
         if out is not None and panel == "all":
-            target = out.with_name(f"{out.stem}-{name}{out.suffix}")
+            target = named(out).with_name(f"{out.stem}-{name}{out.suffix}")
         for path in save(draw(data), target):
             note(f"wrote {path}")
 

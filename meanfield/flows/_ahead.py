@@ -16,7 +16,7 @@ from ._growth import SIZES
 
 
 def ahead(
-    mu0: AbstractMeasure, y: PyTree[Array], way: PyTree[Array], share: float
+    mu0: AbstractMeasure, y: PyTree[Array], way: PyTree[Array], share: Float[Array, ""]
 ) -> PyTree[Array]:
     """The state on along the `way` of the last step, far enough for a law to show.
 

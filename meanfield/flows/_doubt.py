@@ -10,13 +10,15 @@ comes to no end, what is left is said to be sixty times the last change.
 from typing import NamedTuple
 
 import diffrax
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from meanfield._typing import SolverTime
 from meanfield.dynamics import AbstractDynamics
-from meanfield.measures import TURN, Grid, GridState
+from meanfield.measures import TURN, AbstractMeasure, Grid, GridState
 
 from ._compiled import compiled
 from ._courant import Courant, cfl
@@ -175,6 +177,18 @@ def _rounded(end: Grid) -> float:
     return 2 * float(end.state.blur) + least * float(end.spread)
 
 
+class _Beyond(eqx.Module):
+    """Whether a flow has come to be larger than it may be."""
+
+    mu0: AbstractMeasure
+    bound: Float[Array, ""]
+
+    def __call__(
+        self, _t: SolverTime, y: GridState, _args: None, **_: object
+    ) -> Bool[Array, ""]:
+        return ~(self.mu0.at(y).size <= self.bound)
+
+
 @compiled
 def _moved(
     problem: Problem,
@@ -187,7 +201,6 @@ def _moved(
     noise = typed(problem.noise, ts.dtype)
     motion = diffrax.ODETerm(VectorField(problem.dynamics, mu0, noise))
     terms, solver = driven(noise, mu0, motion, stepping.solver, None)
-    beyond = lambda _t, y, _args, **_: ~(mu0.at(y).size <= bound)
     solution = diffrax.diffeqsolve(
         terms,
         Walled(solver, room),
@@ -197,7 +210,7 @@ def _moved(
         y0=cleared(mu0.coordinates, room),
         saveat=diffrax.SaveAt(t1=True),
         stepsize_controller=stepping.controller(mu0, ts, problem.dynamics.jumps),
-        event=diffrax.Event(beyond),
+        event=diffrax.Event(_Beyond(mu0, bound)),
         max_steps=stepping.max_steps,
         throw=False,
     )

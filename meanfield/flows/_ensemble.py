@@ -86,12 +86,12 @@ def ensemble(  # noqa: PLR0913 (as `flow`)
     """
     given = float_array("ts", ts)
     mu0 = cast(M, ready(noise, mu0, given))
-    if due is None and foresees(stepping, mu0, noise):
+    told = never(given.dtype)
+    if foresees(stepping, mu0, noise):
         span = jnp.stack([given[0], given[-1] if until is None else until])
         how = {"together": together, "since": since, "noise": noise}
-        due = _dues(dynamics, mu0, span, in_axes=in_axes, **how)
-    told = never(given.dtype) if due is None else due
-    told = jax.tree.map(lambda part: jnp.asarray(part, given.dtype), told)
+        due = due or _dues(dynamics, mu0, span, in_axes=in_axes, **how)
+        told = jax.tree.map(lambda part: jnp.asarray(part, given.dtype), due)
     trees: Members = (dynamics, mu0, noise, key, told)
     axes = (*in_axes, _leads(noise and noise.kappa), _leads(key), _leads(told.t_star))
     n = _members(trees, axes)
@@ -130,12 +130,14 @@ def _dues(
     *,
     in_axes: Axes,
     **how: Any,
-) -> BlowUpTime | None:
+) -> BlowUpTime:
     """When the exact flows blow up, as steps go before fixed ones to see."""
     axes = tuple(None if axis is None else eqx.if_array(axis) for axis in in_axes)
     claim = lambda law, mu: is_bounded(law, mu, span)
-    if bool(jnp.all(eqx.filter_vmap(claim, in_axes=axes)(dynamics, mu0))):
-        return None
+    proven = eqx.filter_vmap(claim, in_axes=axes)(dynamics, mu0)
+    if bool(jnp.all(proven)):
+        none = jnp.full(proven.shape, jnp.nan, span.dtype)
+        return BlowUpTime(none, none)
     ends = ensemble(dynamics, mu0, span, in_axes=in_axes, stepping=forerunner(), **how)
     return BlowUpTime(ends.t_star, ends.t_star_error)
 

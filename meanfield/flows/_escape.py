@@ -13,6 +13,7 @@ from meanfield.measures import AbstractMeasure
 from ._ahead import ahead, log_rate
 from ._growth import (
     SAME,
+    SIZES,
     BlowUpTime,
     Record,
     accelerates,
@@ -82,7 +83,7 @@ class Escape(AbstractJudge[Growth]):
         log_speed, shift = self._shift(growth, step)
         blur = growth.blur + shift
         record = push(growth.record, step.t, jnp.log(size), step.dt)
-        far = self._goes_on(record, step)
+        far = self._goes_on(growth, record, step)
         ends = blows_up(record, growth.since)
         ends |= exhausted(record, growth.since, _time_error(blur, step.t))
         ends &= far
@@ -94,10 +95,13 @@ class Escape(AbstractJudge[Growth]):
         )
         return growth, ends
 
-    def _goes_on(self, record: Record, step: Attempt) -> Array:
-        """Whether growth follows a law that the field ahead follows, and no bound."""
+    def _goes_on(self, growth: Growth, record: Record, step: Attempt) -> Array:
+        """Whether growth follows a law that the field ahead follows, and no bound.
 
-        def look(share: float) -> tuple[Array, Array]:
+        Near the largest number nothing is ahead: there the last look stands.
+        """
+
+        def look(share: Array) -> tuple[Array, Array]:
             """E-folds of size to a state ahead, and the log of its rate of growth."""
             mu = self.mu0.at(ahead(self.mu0, step.y, step.way, share))
             grown = jnp.log(mu.size) - jnp.log(self.mu0.at(step.y).size)
@@ -105,9 +109,9 @@ class Escape(AbstractJudge[Growth]):
             return grown, log_rate(mu, mu.transport(self.dynamics.field(t, mu)))
 
         def follows() -> Array:
-            here = self.mu0.at(step.y)
-            rate = log_rate(here, step.way) - jnp.log(step.dt)
-            (half, middle), (whole, there) = map(look, (0.5, 1.0))
+            # A loop, so that the field is compiled once.
+            shares = jnp.array([0.0, 0.5, 1.0], step.t.dtype)
+            (_, half, whole), (rate, middle, there) = jax.lax.map(look, shares)
             # Where times are rounded the record may tell too low an exponent.
             first, second = (middle - rate) / half, (there - middle) / (whole - half)
             steady = ~(second < (1 - SAME) * first)
@@ -115,7 +119,10 @@ class Escape(AbstractJudge[Growth]):
 
         bounded = self.dynamics.linearly_bounded(step.t, self.mu0)
         looks = step.keep & ~bounded & (accelerates(record) | certain(record))
-        return jax.lax.cond(looks, follows, lambda: jnp.zeros((), bool))
+        size = self.mu0.at(step.y).size
+        room = jnp.log(jnp.finfo(size.dtype).max) / 2 - jnp.log(size)
+        seen = jax.lax.cond(looks, follows, lambda: jnp.zeros((), bool))
+        return jnp.where(room > 2 * SIZES, seen, looks & growth.goes_on)
 
     def _shift(self, growth: Growth, step: Attempt) -> tuple[Array, Array]:
         r"""The log of speed over size, and the shift of time that a step may cause.

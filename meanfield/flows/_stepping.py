@@ -110,7 +110,7 @@ class Adaptive(AbstractStepping):
             controller=diffrax.PIDController(
                 rtol=rtol,
                 atol=rtol * scale / 10,
-                norm=lambda error: _step_error(mu0, error),
+                norm=jax.tree_util.Partial(_step_error, mu0),
             )
         )
         # The interpolant of Dopri8 is orders worse than its steps: land on the frames.

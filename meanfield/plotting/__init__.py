@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ._cone_paths import cone_coordinates
     from ._escapes import EscapeDirections, escape_directions
-    from ._files import put
+    from ._files import named, put
     from ._observables import (
         ClusterCounts,
         cluster_counts,
@@ -47,6 +47,7 @@ __all__ = [
     "draw_disc",
     "effective_rank",
     "escape_directions",
+    "named",
     "panels",
     "put",
     "save",
@@ -72,6 +73,7 @@ _HOMES = {
     "draw_disc": ".trace_one_disc",
     "effective_rank": "._observables",
     "escape_directions": "._escapes",
+    "named": "._files",
     "panels": ".gallery",
     "put": "._files",
     "save": "._output",

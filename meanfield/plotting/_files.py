@@ -3,7 +3,22 @@
 import os
 from pathlib import Path
 
-from meanfield.errors import ResourceError
+from meanfield.errors import InvalidInputError, ResourceError
+
+
+def named(path: str | Path) -> Path:
+    """The place of a file that is to be written.
+
+    Raises:
+        InvalidInputError: if it has no name, as `.`, `..` and `/` have none.
+    """
+    place = Path(path)
+    if place.name in ("", ".."):
+        raise InvalidInputError(
+            f"`{place}` names a folder, not a file to write; add a name, such as "
+            f"`{place / 'picture'}`."
+        )
+    return place
 
 
 def put(path: Path, content: bytes) -> Path:

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from meanfield.errors import InvalidInputError
 
-from ._files import put
+from ._files import named, put
 from ._png import paletted
 from ._style import style
 
@@ -25,10 +25,11 @@ def save(figure: Figure, path: str | Path) -> tuple[Path, ...]:
         has 256 colours.
 
     Raises:
-        InvalidInputError: if the suffix is not one of .pdf, .png and .svg.
+        InvalidInputError: if the suffix is not one of .pdf, .png and .svg, or there is
+            no name.
         ResourceError: if the file cannot be written; an old one then stays.
     """
-    target = Path(path)
+    target = named(path)
     if target.suffix and target.suffix.lower() not in _SUFFIXES:
         raise InvalidInputError(
             f"A figure cannot be written as `{target.suffix}`; "

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, SupportsFloat
 
 from meanfield.endings import Status
 from meanfield.flows import Doubt, Trajectory
@@ -98,7 +98,7 @@ class Outcome:
             self.accepted + int(trajectory.n_accepted),
             self.rejected + int(trajectory.n_rejected),
             max(self.residual, float(trajectory.residual)),
-            (float(trajectory.due.t_star), float(trajectory.due.error)),
+            tuple(map(_one_nan, trajectory.due)),
         )
 
     def doubted(self, doubt: Doubt) -> "Outcome":
@@ -127,6 +127,12 @@ class Outcome:
 
 def _or_nan(value: float | None) -> float:
     return math.nan if value is None else value
+
+
+def _one_nan(value: SupportsFloat) -> float:
+    """A number, whose NaN equals that of a record that was read."""
+    number = float(value)
+    return math.nan if math.isnan(number) else number
 
 
 def _or_infinite(value: float | None) -> float:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from meanfield.errors import InvalidInputError
-from meanfield.plotting._files import put
+from meanfield.plotting._files import named, put
 
 _SUFFIX = ".html"
 
@@ -14,9 +14,9 @@ def page_file(path: str | Path) -> Path:
     """The file of a page: `path`, to which `.html` is added if it has no suffix.
 
     Raises:
-        InvalidInputError: if the suffix is another one.
+        InvalidInputError: if the suffix is another one, or there is no name.
     """
-    target = Path(path)
+    target = named(path)
     if target.suffix.lower() not in ("", _SUFFIX):
         raise InvalidInputError(
             f"A page cannot be written as `{target.suffix}`; use `{_SUFFIX}`."

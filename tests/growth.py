@@ -1,0 +1,61 @@
+"""What a process holds, and whether the same commands make it hold more each time.
+
+The resident memory of a process is no measure of it: the allocator keeps what was
+returned to it, and what is imported or compiled for the first time stays.
+"""
+
+import ctypes
+import gc
+import sys
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+
+WARMING = 2  # rounds before the first that counts
+ROUNDS = 6
+
+
+class Held(NamedTuple):
+    """What is in use, once garbage and compiled programs are dropped."""
+
+    kilobytes: int  # of the C allocator: arrays, compiled programs, long texts
+    blocks: int  # of Python's own: objects
+
+
+class _Mallinfo(ctypes.Structure):
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks"),
+            *("fsmblks", "uordblks", "fordblks", "keepcost"),
+        )
+    )
+
+
+_ALLOCATOR = ctypes.CDLL(None)
+_ALLOCATOR.mallinfo2.restype = _Mallinfo
+
+
+def held() -> Held:
+    """What this process holds now."""
+    jax.clear_caches()
+    gc.collect()
+    info = _ALLOCATOR.mallinfo2()
+    return Held((info.uordblks + info.hblkhd) >> 10, sys.getallocatedblocks())
+
+
+def rounds(work: Callable[[], object]) -> list[Held]:
+    """What is held after each of some rounds of the same work."""
+    found = []
+    for _ in range(ROUNDS):
+        work()
+        found.append(held())
+    return found
+
+
+def growth(found: list[Held]) -> Held:
+    """What each round holds more than the one before, when all is warm."""
+    first, last = found[WARMING - 1], found[-1]
+    n_rounds = len(found) - WARMING
+    return Held(*((b - a) // n_rounds for a, b in zip(first, last, strict=True)))

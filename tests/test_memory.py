@@ -1,0 +1,37 @@
+"""What is left of a run when it is over."""
+
+import gc
+from collections.abc import Callable
+
+import pytest
+from conftest import Finished
+from jax.core import Tracer
+
+from meanfield.cli._clock import EVENTS
+from meanfield.cli._session import CLOCK
+from meanfield.runs import execute
+from meanfield.spec import parse
+
+RUNS = {
+    "points": {"n": 3, "t": 0.01, "frames": 2},
+    "grid": {"measure": "grid", "cells": 40, "A": 1.0, "V": -1.0, "t": 0.01},
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_leaves_nothing_of_its_compilation(name: str):
+    """What a trace made must go with it: some tables of JAX are never cleared."""
+    before = {id(tracer) for tracer in _tracers()}
+    execute(parse(RUNS[name]))
+    assert [tracer for tracer in _tracers() if id(tracer) not in before] == []
+
+
+def test_the_clock_forgets_what_earlier_commands_compiled(cli: Callable[..., Finished]):
+    CLOCK.listen(EVENTS[0], 1e6)
+    assert cli("simulate", "--n", "3", "--dry-run").code == 0
+    assert CLOCK.seconds < 1e6
+
+
+def _tracers() -> list[Tracer]:
+    gc.collect()
+    return [part for part in gc.get_objects() if isinstance(part, Tracer)]
