@@ -21,7 +21,7 @@ from meanfield.spectrum import effective_rank
 from ._build import Member, member, noise, stepping, stops, times
 from ._doubts import with_doubt
 from ._endings import Outcome
-from ._measures import dimension_of, moments_of
+from ._measures import moments_of
 from ._parameters import Draw
 from ._run import start
 from ._sweep_cells import Cells, is_array
@@ -61,7 +61,7 @@ def checked(cells: Cells, chunk: int | None) -> tuple[int, int]:
         spec = cells.run_spec(index)
         run = _named(cells, index, functools.partial(start, spec))
         mu = run.members[0].measure
-        numbers = max(numbers, dimension_of(mu) ** 2)
+        numbers = max(numbers, mu.dimension**2)
         alone |= spec.measure != "gaussian"
         steps = None if spec.dt is None else float(run.ts[-1] - run.ts[0])
         tree = (run.members[0].dynamics, mu, run.stepping, run.stops)
