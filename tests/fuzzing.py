@@ -96,6 +96,7 @@ def complaint(code: object, said: str, seconds: float) -> str:
 def run(count: int, number: int, folder: Path) -> Tally:
     """So many cases of a seed, in a folder that they may litter."""
     tally = Tally()
+    folder.mkdir(parents=True, exist_ok=True)
     os.chdir(folder)
     for begin in range(0, count, EVERY):
         _search(min(EVERY, count - begin), f"{number} {begin}", tally)

@@ -98,7 +98,7 @@ class Outcome:
             self.accepted + int(trajectory.n_accepted),
             self.rejected + int(trajectory.n_rejected),
             max(self.residual, float(trajectory.residual)),
-            tuple(map(_one_nan, trajectory.due)),
+            (_one_nan(trajectory.due.t_star), _one_nan(trajectory.due.error)),
         )
 
     def doubted(self, doubt: Doubt) -> "Outcome":
