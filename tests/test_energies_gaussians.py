@@ -1,18 +1,48 @@
 """Energies of Gaussians and their variations, against quadrature in NumPy."""
 
+from operator import attrgetter
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from energy_cases import PAIRS, gradient, made, slopes, variation
 from energy_reference import nodes, on_nodes
 from helpers import gaussian, small_scores
+from jaxtyping import Array
 from reference import Parameters, plan_potentials, square_root
 from scipy.integrate import dblquad
+from typing_extensions import override
 
 from meanfield.energies import Interaction, SinkhornEnergy, energies
 from meanfield.measures import Gaussian, Points
-from meanfield.scores import Dot
+from meanfield.scores import AbstractQuadraticScore, Dot, SquaredDistance
+from meanfield.scores._quadratic import Factors
 from meanfield.tokens import Tokens
+
+PARTS = ("A", "B", "C", "a", "c", "constant", "bilinear", "dimension")
+
+
+class Quadratic(AbstractQuadraticScore):
+    """A squared distance of which no more is known than that it is quadratic."""
+
+    distance: SquaredDistance
+
+    A, B, C, a, c, constant, bilinear, dimension = (
+        property(attrgetter(f"distance.{part}")) for part in PARTS
+    )
+
+    @override
+    def factors(self, queries: Tokens, keys: Tokens) -> Factors:
+        return self.distance.factors(queries, keys)
+
+    @override
+    def of_keys(self, y: Array) -> Array:
+        return self.distance.of_keys(y)
+
+    @override
+    def of_queries(self, x: Array) -> Array:
+        return self.distance.of_queries(x)
+
 
 RANKS = [(1, 1), (2, 2), (2, 1), (3, 2)]
 
@@ -46,6 +76,21 @@ def test_variations_on_gaussians_are_those_on_their_nodes(
     np.testing.assert_allclose(
         gradient(energy, mu, probes), gradient(energy, cloud, probes), atol=1e-9
     )
+
+
+def test_any_quadratic_score_has_its_variation(rng: np.random.Generator) -> None:
+    mu = gaussian(rng, 2)
+    p = small_scores(rng, 2, np.asarray(mu.factor), k=3)
+    energy = Interaction(Quadratic(SquaredDistance(p.Q, p.K, p.epsilon)))
+    x, w = nodes(np.asarray(mu.mean), np.asarray(mu.factor), 20)
+    probes = np.asarray(mu.mean) + rng.normal(size=(4, 2)) / 2
+    far = lambda q, k: ((q @ p.Q.T)[:, None] - (k @ p.K.T)[None]) ** 2 / p.epsilon
+    seen, seeing = (
+        np.exp(-np.sum(f, axis=2)) for f in (far(probes, x), far(x, probes))
+    )
+    expected = (seen @ w + seeing.T @ w) / 2
+    got = variation(energy, mu, Tokens(jnp.asarray(probes)))
+    np.testing.assert_allclose(got, expected, atol=1e-9)
 
 
 def test_biases_and_a_constant_have_their_part(rng: np.random.Generator) -> None:
