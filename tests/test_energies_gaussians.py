@@ -27,7 +27,8 @@ class Quadratic(AbstractQuadraticScore):
 
     distance: SquaredDistance
 
-    A, B, C, a, c, constant, bilinear, dimension = (
+    # Eight properties in a line each would say no more.
+    A, B, C, a, c, constant, bilinear, dimension = (  # pyright: ignore[reportIncompatibleMethodOverride]
         property(attrgetter(f"distance.{part}")) for part in PARTS
     )
 
