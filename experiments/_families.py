@@ -13,7 +13,8 @@ import xarray as xr
 
 from experiments._parameters import SEED
 from meanfield import runs
-from meanfield.flows import ClippedEuler, Rule, Status, clipped_euler
+from meanfield.endings import Status
+from meanfield.flows import ClippedEuler, Rule, clipped_euler
 from meanfield.reproduce import Case, Findings
 from meanfield.spec import parse
 from meanfield.storage import ENDING_FLAGS

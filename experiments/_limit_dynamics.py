@@ -11,8 +11,8 @@ from jaxtyping import Array, Float
 
 from meanfield import attentions, flow
 from meanfield.dynamics import Drift, Sum
+from meanfield.endings import Status
 from meanfield.errors import SimulationFailed
-from meanfield.flows import Status
 from meanfield.measures import AbstractMeasure, Points
 from meanfield.tokens import Tokens
 

@@ -25,11 +25,11 @@ import numpy as np
 
 from meanfield import Gaussian, attentions
 from meanfield.dynamics import AbstractDynamics, LogTime
+from meanfield.endings import Status
 from meanfield.fields import Affine
 from meanfield.flows import (
     ClippedEuler,
     Rule,
-    Status,
     adaptive,
     clipped_euler,
     ensemble,

@@ -7,8 +7,9 @@ from doubt_plane import PLANES, problem_in_plane
 from doubt_problems import LINES, Family, Problem, problem_on_line
 
 import meanfield
+from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
-from meanfield.flows import Isotropic, Status, doubt, flow
+from meanfield.flows import Isotropic, doubt, flow
 from meanfield.measures import Gaussian, Grid
 from meanfield.runs._grids import law_on_grid
 from meanfield.spec import parse

@@ -24,8 +24,9 @@ from scipy.integrate import solve_ivp
 
 from meanfield.attention import Attention, attentions
 from meanfield.dynamics import Heads, Layers, Sum, stacked
+from meanfield.endings import Status
 from meanfield.energies import energies
-from meanfield.flows import Isotropic, Status, Trajectory, adaptive, flow
+from meanfield.flows import Isotropic, Trajectory, adaptive, flow
 from meanfield.measures import (
     AbstractReduction,
     Blocked,

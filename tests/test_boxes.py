@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from meanfield.endings import Status
 from meanfield.fields import Affine
-from meanfield.flows import Status
 from meanfield.flows._grid_endings import grid_ending
 from meanfield.flows._noise_grid import spread_with
 from meanfield.flows._rim import rim_masses

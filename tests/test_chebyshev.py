@@ -12,8 +12,9 @@ from scipy.spatial.distance import cdist
 from meanfield import attentions, runs
 from meanfield.attention import Attention
 from meanfield.dynamics import Heads, stacked
+from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
-from meanfield.flows import Status, flow, planned
+from meanfield.flows import flow, planned
 from meanfield.measures import Blocked, Chebyshev, Dense, Points, exactly, suspects
 from meanfield.scores import Dot, SquaredDistance
 from meanfield.spec import parse

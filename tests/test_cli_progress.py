@@ -8,7 +8,7 @@ from rich.console import Console
 
 from meanfield import runs
 from meanfield.cli import _console  # pyright: ignore[reportPrivateUsage]
-from meanfield.flows import Status
+from meanfield.endings import Status
 
 
 def step(share: float) -> runs.Progress:

@@ -22,9 +22,10 @@ from meanfield.dynamics import (
     stacked,
 )
 from meanfield.dynamics.prefix import Mask
+from meanfield.endings import Status
 from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.fields import Affine
-from meanfield.flows import Status, fixed, flow
+from meanfield.flows import fixed, flow
 from meanfield.measures import AbstractMeasure, Points
 from meanfield.scores import Dot, Masked
 from meanfield.tokens import Tokens

@@ -7,8 +7,9 @@ import pytest
 
 from meanfield import Gaussian, Points, attentions, flow
 from meanfield.dynamics import stacked
+from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
-from meanfield.flows import Status, Steady, ensemble, status_counts
+from meanfield.flows import Steady, ensemble, status_counts
 from tests.helpers import assert_close
 
 TS = np.linspace(0.0, 1.0, 5)

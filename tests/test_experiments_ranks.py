@@ -9,7 +9,8 @@ from scipy.integrate import solve_ivp
 from scipy.stats import beta
 
 from experiments import _rank_flows, _ranks
-from meanfield.flows import Rule, Status
+from meanfield.endings import Status
+from meanfield.flows import Rule
 from meanfield.reproduce import Case, Experiment, Findings
 
 both = pytest.mark.parametrize("attention", ["softmax", "l2"])

@@ -12,7 +12,8 @@ from scipy.integrate import solve_ivp
 
 from meanfield.attention import Attention, Softmax, attentions, closed_on_gaussians
 from meanfield.dynamics import Heads, Interpolated, Layers, stacked
-from meanfield.flows import Status, adaptive, fixed, flow, solvers
+from meanfield.endings import Status
+from meanfield.flows import adaptive, fixed, flow, solvers
 from meanfield.measures import Gaussian, Points
 from meanfield.measures.sampling import gauss_hermite, gaussian_draw
 from meanfield.scores import Dot

@@ -8,8 +8,9 @@ from jaxtyping import Array
 
 from meanfield.attention import Attention, Softmax, attentions
 from meanfield.dynamics import Layers, stacked
+from meanfield.endings import Status
 from meanfield.errors import SimulationFailed
-from meanfield.flows import Status, Trajectory, adaptive, flow
+from meanfield.flows import Trajectory, adaptive, flow
 from meanfield.measures import Gaussian, Points
 from meanfield.scores import Dot
 

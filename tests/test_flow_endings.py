@@ -11,11 +11,11 @@ from scipy.integrate import solve_ivp
 
 from meanfield.attention import Attention, Softmax, attentions
 from meanfield.dynamics import Drift, Layers, stacked
+from meanfield.endings import Status
 from meanfield.errors import SimulationFailed
 from meanfield.flows import (
     AbstractStepping,
     BlowUp,
-    Status,
     Steady,
     adaptive,
     fixed,

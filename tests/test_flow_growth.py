@@ -28,8 +28,9 @@ from meanfield.dynamics import (
     Sum,
     stacked,
 )
+from meanfield.endings import Status
 from meanfield.fields import AbstractField, Affine
-from meanfield.flows import Status, Trajectory, adaptive, fixed, flow
+from meanfield.flows import Trajectory, adaptive, fixed, flow
 from meanfield.flows import ensemble as members
 from meanfield.flows._ahead import log_rate
 from meanfield.measures import AbstractMeasure, Gaussian, Points

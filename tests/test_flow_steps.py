@@ -12,8 +12,9 @@ from reference import Parameters, velocity
 
 from meanfield.attention import attentions
 from meanfield.dynamics import Interpolated, Layers, Sum, stacked
+from meanfield.endings import Status
 from meanfield.errors import InvalidInputError, NotClosedError
-from meanfield.flows import AbstractStepping, Status, adaptive, fixed, flow
+from meanfield.flows import AbstractStepping, adaptive, fixed, flow
 from meanfield.measures import Gaussian, Points
 
 

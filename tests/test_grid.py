@@ -10,10 +10,10 @@ from grid_reference import Given, line, masses_of, normal
 from helpers import assert_close
 
 import meanfield
+from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 from meanfield.flows import (
     AbstractStepping,
-    Status,
     Trajectory,
     adaptive,
     cfl,

@@ -16,7 +16,8 @@ from doubt_oracles import by_tokens, uniform
 from meanfield import runs
 from meanfield.cli._report import doubt_in_words
 from meanfield.dynamics import Drift
-from meanfield.flows import Status, flow
+from meanfield.endings import Status
+from meanfield.flows import flow
 from meanfield.measures import Grid
 from meanfield.measures.edges import even
 from meanfield.spec import parse

@@ -15,7 +15,8 @@ from grid_reference import (
 from scipy.integrate import solve_ivp
 
 import meanfield
-from meanfield.flows import Status, Trajectory, doubt, flow
+from meanfield.endings import Status
+from meanfield.flows import Trajectory, doubt, flow
 from meanfield.measures import AbstractBox, AffineBox, FixedBox, Grid
 from meanfield.measures.edges import even
 

@@ -11,7 +11,8 @@ from scipy.integrate import solve_ivp
 import meanfield
 from meanfield.attention import Attention
 from meanfield.dynamics import AbstractDynamics, Prefix, causal
-from meanfield.flows import Status, flow
+from meanfield.endings import Status
+from meanfield.flows import flow
 from meanfield.measures import EveryFace, FixedBox, Grid, Nodes, Points
 from meanfield.measures._separable import Separable
 from meanfield.measures.edges import even, graded

@@ -11,7 +11,7 @@ import pytest
 from conftest import Finished
 
 from meanfield import runs
-from meanfield.flows import Status
+from meanfield.endings import Status
 from meanfield.measures import Gaussian
 from meanfield.runs import Result
 from meanfield.runs._endings import Outcome

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from meanfield.cli._report import doubt_in_words
-from meanfield.flows import Doubt, Status
+from meanfield.endings import Status
+from meanfield.flows import Doubt
 from meanfield.runs._endings import Outcome, common
 from meanfield.runs._stored import _is_member  # pyright: ignore[reportPrivateUsage]
 

@@ -17,6 +17,7 @@ from plotting_data import ensemble, gaussian, moving_gaussian, points, shrinking
 from test_plotting_cone import escaping_to
 
 import meanfield.plotting
+from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 from meanfield.plotting import animate, cone_page, draw_comparison, panels
 from meanfield.plotting._density_views import colours
@@ -25,9 +26,6 @@ from meanfield.plotting._panels import annotate, titled_figure
 from meanfield.plotting._style import (
     CLOSURE_COLOUR,
     CYCLE,
-    ENDING_COLOURS,
-    ENDING_HATCHES,
-    ENDING_MARKERS,
     GREY,
     style,
 )
@@ -37,7 +35,7 @@ from meanfield.plotting.trace_one_disc import (
     _ring,  # pyright: ignore[reportPrivateUsage]
 )
 from meanfield.reproduce import Findings, load, names
-from meanfield.storage import ENDING_FLAGS, ENDINGS
+from meanfield.storage import ENDING_FLAGS
 
 RNG = np.random.default_rng(5)
 SPEC = {"attention": "l2", "A": [[2.0, 0.0], [0.5, 1.0]], "V": -1.0, "epsilon": 0.5}
@@ -63,9 +61,9 @@ def heaps() -> xr.Dataset:
 
 def sweep(endings: list[str], times: float | list[float] = 2.0) -> xr.Dataset:
     """Cells along `A` and `cov` that end so, at these times."""
-    codes = np.array([ENDINGS.index(name) for name in endings], dtype=np.int8)
+    codes = np.array([Status.named(name) for name in endings], dtype=np.int8)
     stops = np.broadcast_to(np.asarray(times), codes.shape)
-    star = np.where(codes == ENDINGS.index("blow-up"), stops * np.pi, np.nan)
+    star = np.where(codes == Status.BLOW_UP, stops * np.pi, np.nan)
     cells = {"ending": codes, "stop_time": stops, "t_star": star}
     flags = dict(ENDING_FLAGS)
     data = {n: (("A", "cov"), np.stack([a, a], axis=1)) for n, a in cells.items()}
@@ -123,7 +121,7 @@ PICTURES: Mapping[str, tuple[str, xr.Dataset]] = {
     "density on the line": ("density", density_data.swarmed(LOST)),
     "density in the plane": ("density", density_data.plane()),
     "density of positions": ("density", density_data.swarmed(density_data.masked())),
-    "phase": ("phase", sweep(list(ENDINGS))),
+    "phase": ("phase", sweep([status.ending for status in Status])),
     "phase along one axis": ("phase", sweep(["finished", "escape"]).isel(cov=0)),
 }
 
@@ -275,7 +273,7 @@ def test_the_ends_of_tokens_that_stay_are_in_the_picture(
     rng: Generator, status: str, d: int
 ) -> None:
     x = rng.normal(size=(10, d)) * np.logspace(0, 3, 6)[:, None, None]
-    run = points(x, status=ENDINGS.index(status))
+    run = points(x, status=Status.named(status))
     run["status"].attrs = dict(ENDING_FLAGS)
     figure = panels["tokens"](run)
     axes = figure.axes[0]
@@ -310,14 +308,15 @@ def test_clusters_of_a_cloud_that_grows_in_many_dimensions_are_seen_to_form(
 
 
 def test_every_ending_has_a_look_of_its_own() -> None:
-    for looks in (ENDING_COLOURS, ENDING_MARKERS, ENDING_HATCHES):
-        assert tuple(looks) == ENDINGS
-        assert len(set(looks.values())) == len(ENDINGS)
+    for look in ("colour", "marker", "hatch"):
+        assert len({getattr(status.row, look) for status in Status}) == len(Status)
     folder = Path(meanfield.plotting.__file__).parent / "pages"
     painter = (folder / "painter.js").read_text(encoding="utf-8")
     outlines = painter.partition("const corners = {")[2].partition("}[name]")[0]
     known = set(re.findall(r'^\s*"?([^\s"]+?)"?: \[', outlines, re.MULTILINE))
-    assert known == set(ENDING_MARKERS.values()) - {"o"}  # the disc needs no corners
+    assert known == {status.row.marker for status in Status} - {
+        "o"
+    }  # the disc needs no corners
 
 
 def test_cells_that_outlive_their_time_are_not_called_finished() -> None:

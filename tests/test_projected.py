@@ -35,10 +35,11 @@ from meanfield.dynamics import (
     causal,
     stacked,
 )
+from meanfield.endings import Status
 from meanfield.energies import GradientFlow, energies
 from meanfield.errors import InvalidInputError, NotClosedError, UnsupportedError
 from meanfield.fields import AbstractField
-from meanfield.flows import Status, adaptive, flow
+from meanfield.flows import adaptive, flow
 from meanfield.measures import (
     AbstractMeasure,
     Gaussian,

@@ -6,7 +6,8 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from meanfield.attention import attentions
-from meanfield.flows import Status, flow
+from meanfield.endings import Status
+from meanfield.flows import flow
 from meanfield.measures import Gaussian, Points
 from meanfield.runs import execute
 from meanfield.spec import parse

@@ -9,7 +9,8 @@ from energy_reference import interaction
 from reference import Parameters, dot, softmax, squared_distance
 
 from meanfield import runs
-from meanfield.flows import BlowUpTime, Status, Trajectory
+from meanfield.endings import Status
+from meanfield.flows import BlowUpTime, Trajectory
 from meanfield.measures import Gaussian, Points
 from meanfield.runs._gaps import effective_tokens
 from meanfield.runs._plan import size_of

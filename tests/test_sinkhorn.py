@@ -15,9 +15,10 @@ from typing_extensions import override
 
 from meanfield.attention import Attention, Sinkhorn, attentions
 from meanfield.attention._coupling import TiltedMean
+from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 from meanfield.fields import Convergence
-from meanfield.flows import Status, flow
+from meanfield.flows import flow
 from meanfield.measures import Blocked, Points
 from meanfield.scores import AbstractScore, Dot
 from meanfield.tokens import Tokens

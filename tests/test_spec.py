@@ -1,14 +1,17 @@
 """A spec is strict, and says the same in TOML, JSON and memory."""
 
+import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from meanfield.errors import InputFileError, InvalidInputError
-from meanfield.spec import RunSpec, located, parse, presets, read_toml
+from meanfield.spec import GROUPS, KEYS, RunSpec, located, parse, presets, read_toml
+from meanfield.spec._keys import keys_of
 
 EVERYTHING = {
     "attention": "l2",
@@ -22,6 +25,7 @@ EVERYTHING = {
     "terms": [{"attention": "softmax"}, {"V": [[0.0, 1.0], [1.0, 0.0]]}],
     "layers": [{"t": 0.0, "attention": "softmax"}, {"t": 1.5, "epsilon": 1.0}],
 }
+MEASURES = get_args(RunSpec.model_fields["measure"].annotation)
 WITHOUT_TEXT = {key: value for key, value in EVERYTHING.items() if key != "text"}
 
 
@@ -154,3 +158,35 @@ def test_a_file_that_is_no_spec_is_an_input_error(
 def test_specs_load_no_jax() -> None:
     code = "import sys, meanfield.spec; sys.exit('jax' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_every_key_says_what_it_is_to_the_others() -> None:
+    """Its row names only keys and measures that there are, and no group but those."""
+    assert list(KEYS) == list(RunSpec.model_fields)
+    for name, row in KEYS.items():
+        assert {*row.replaces, *(row.brings or ("", ()))[1]} <= KEYS.keys() - {name}
+        assert {*row.never, *(row.only or ())[:1]} <= set(MEASURES)
+        assert (row.group is None) == (name in ("source", "layers", "terms"))
+        assert row.group in (None, *GROUPS)
+
+
+def test_a_key_without_a_row_is_refused() -> None:
+    class Silent(RunSpec):
+        whim: int = 1
+
+    with pytest.raises(TypeError, match="`whim` needs one `Key`"):
+        keys_of(Silent)
+
+
+OF_ONE = [(name, m) for name, row in KEYS.items() for m in (*row.never, *MEASURES)]
+OF_ONE = [(name, m) for name, m in OF_ONE if not KEYS[name].known_to(m)]
+VALUES = {"box": "affine", "starts": "grid:2", "projected": True, "cfl": 0.5}
+VALUES |= {"domain": [0, 1], "solver": "tsit5", "reduction": "dense", "rtol": 0.1}
+
+
+@pytest.mark.parametrize(("name", "measure"), sorted(set(OF_ONE)))
+def test_a_key_is_refused_where_it_means_nothing(name: str, measure: str) -> None:
+    row = KEYS[name]
+    said = row.only[1] if row.only else row.never[measure]
+    with pytest.raises(InvalidInputError, match=re.escape(f"{said}: ")):
+        parse({"measure": measure, name: VALUES.get(name, 1)})

@@ -21,8 +21,9 @@ from storage_run import (
     segment_after,
 )
 
+from meanfield.endings import Status
 from meanfield.errors import InvalidInputError, StoreError
-from meanfield.storage import ENDINGS, Ending, RunStore
+from meanfield.storage import Ending, RunStore
 
 SPECIAL = np.array([np.nan, np.inf, -np.inf, -0.0, 5e-324, 1 / 3])
 DTYPES = {
@@ -108,15 +109,15 @@ def test_only_an_interrupted_run_goes_on(tmp_path: Path) -> None:
         store.append(segment_after(store.last_frame()), {})
 
 
-@pytest.mark.parametrize("name", ENDINGS)
-def test_status_is_the_place_of_the_ending(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("name", [status.ending for status in Status])
+def test_status_is_the_code_of_the_ending(tmp_path: Path, name: str) -> None:
     store = new_store(tmp_path / "run")
     store.append({}, {}, Ending(name, "why", 1.5, t_star=2.5))
     dataset = RunStore.open(tmp_path / "run").dataset()
     status = dataset["status"]
     assert status.dtype == np.int8
     assert status.attrs["flag_meanings"].split()[int(status)] == name
-    assert status.attrs["flag_values"] == list(range(len(ENDINGS)))
+    assert status.attrs["flag_values"] == list(range(len(Status)))
     assert (float(dataset["stop_time"]), float(dataset["t_star"])) == (1.5, 2.5)
     assert np.isnan(dataset["t_star_error"])
 
@@ -125,7 +126,7 @@ def test_a_run_without_ending_counts_as_interrupted(tmp_path: Path) -> None:
     store = new_store(tmp_path / "run")
     store.append(segment_after(initial_frame()), {})
     dataset = store.dataset()
-    assert ENDINGS[int(dataset["status"])] == "interrupted"
+    assert Status(int(dataset["status"])) is Status.INTERRUPTED
     assert float(dataset["stop_time"]) == LENGTH
 
 

@@ -133,14 +133,10 @@ class Attention(AbstractDynamics):
 
     def _check_dimension(self, mu: AbstractMeasure) -> None:
         d = self.value.shape[0]
-        given = mu.tokens.x.shape[1] if isinstance(mu, Points) else None
-        given = mu.mean.shape[0] if isinstance(mu, Gaussian) else given
-        given = mu.dimension if isinstance(mu, Grid) else given
-        given = mu.gaussian.mean.shape[0] if isinstance(mu, Quadrature) else given
-        if given is not None and given != d:
+        if mu.dimension != d:
             raise InvalidInputError(
                 f"The attention acts in dimension {d} and the measure lives in "
-                f"dimension {given}; they must agree."
+                f"dimension {mu.dimension}; they must agree."
             )
 
 

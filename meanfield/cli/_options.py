@@ -13,9 +13,9 @@ from cyclopts import Group, Parameter
 from meanfield._reading import json_value
 from meanfield.errors import InvalidInputError
 from meanfield.spec import (
-    GRID_KEYS,
+    GROUPS,
+    KEYS,
     MATRICES,
-    AttentionSpec,
     RunSpec,
     located,
     parse,
@@ -24,30 +24,6 @@ from meanfield.spec import (
 )
 
 Values = dict[str, Any]
-HIDDEN = {"source", "layers", "terms"}  # `--from`; tables, written in a file
-GROUPS = {
-    "Attention": tuple(AttentionSpec.model_fields),
-    "Start": (
-        *("measure", "projected", "n", "d", "init", "mean", "cov", "weights", "at"),
-        *("draws", "starts"),
-    ),
-    "Grid": GRID_KEYS,
-    "Time": ("t", "frames", "spacing", "times", "steady", "bound"),
-    "Transformer": ("model", "text", "model_layers", "model_heads"),
-    "Numerics": (),
-}
-# What a newer key replaces among the older ones.
-_REPLACED = {
-    "A": ("Q", "K"),
-    "Q": ("A",),
-    "K": ("A",),
-    "times": ("t", "frames", "spacing"),
-    "t": ("times",),
-    "frames": ("times",),
-    "spacing": ("times",),
-    "dt": ("rtol",),
-    "rtol": ("dt",),
-}
 
 
 def with_spec_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -57,8 +33,8 @@ def with_spec_options(command: Callable[..., None]) -> Callable[..., None]:
     """
     signature = inspect.signature(command)
     kept = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
-    left = HIDDEN.union(signature.parameters)
-    added = [_parameter(name) for name in RunSpec.model_fields if name not in left]
+    own = signature.parameters
+    added = [_parameter(k) for k, row in KEYS.items() if row.group and k not in own]
 
     @functools.wraps(command)
     def wrapped(*args: object, **options: object) -> None:
@@ -102,7 +78,8 @@ def given_values(options: Mapping[str, str | bool | None]) -> Values:
 
 def override(values: Values, newer: Mapping[str, Any]) -> Values:
     """`values` with newer ones; a newer way to say the same replaces the older."""
-    dropped = {old for key in newer for old in _REPLACED.get(key, ())} - set(newer)
+    replaced = {old for key in newer if key in KEYS for old in KEYS[key].replaces}
+    dropped = replaced - set(newer)
     kept = {key: value for key, value in values.items() if key not in dropped}
     return {**kept, **newer}
 
@@ -130,13 +107,13 @@ def _parameter(name: str) -> inspect.Parameter:
     described = field.description or ""
     if field.default not in (None, ()) and field.default is not False:
         described += f" [default: {field.default}]"
-    group = next((g for g, names in GROUPS.items() if name in names), "Numerics")
+    group = KEYS[name].group or GROUPS[-1]
     annotation = Annotated[
         (bool if _is_flag(name) else str) | None,
         Parameter(
             name=_flag(name),
             help=described,
-            group=Group(group, sort_key=list(GROUPS).index(group) + 1),
+            group=Group(group, sort_key=GROUPS.index(group) + 1),
             metavar=None if _is_flag(name) else _metavar(name),
             negative="",
             allow_leading_hyphen=True,

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from meanfield._registry import suggestion
+from meanfield.endings import Status
 from meanfield.errors import UnknownNameError
 
 from ._mathematics import in_letters
@@ -14,6 +15,7 @@ from ._output import print_json, print_pairs, print_rows
 KINDS = {
     "attentions": "what `--attention` names",
     "clouds": "what `--init` names: where tokens start",
+    "endings": "how a run ends, with the exit code of its command",
     "energies": "what `--observe` names, besides `energy`: numbers of a measure",
     "families": "what `--starts` names: many Gaussians at once",
     "masks": "what `--mask` names",
@@ -75,7 +77,7 @@ def rows(kind: str) -> list[dict[str, Any]]:
         UnknownNameError: if there is no such kind.
     """
     special = {"attentions": _attentions, "models": _models, "presets": _presets}
-    special |= {"masks": _masks, "statements": _statements}
+    special |= {"endings": _endings, "masks": _masks, "statements": _statements}
     if kind in special:
         return special[kind]()
     if kind not in KINDS:
@@ -122,6 +124,13 @@ def _attentions() -> list[dict[str, Any]]:
             "what": summary(factory),
         }
         for name, factory in attentions.items()
+    ]
+
+
+def _endings() -> list[dict[str, Any]]:
+    return [
+        {"name": status.ending, "exit": status.row.exit_code, "what": status.reason}
+        for status in Status
     ]
 
 

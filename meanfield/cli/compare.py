@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from meanfield.errors import InvalidInputError
-from meanfield.spec import GRID_KEYS, read_toml
+from meanfield.spec import KEYS, read_toml
 
 from ._options import Values, gather, given_values, with_spec_options
 
@@ -58,4 +58,5 @@ def compare(
 def _base(file: Path | None, given: Values) -> Values:
     """Keys of grids are read as such though no measure is named."""
     values = {**({} if file is None else read_toml(file)), **given}
-    return {"measure": "grid"} if not values.keys().isdisjoint(GRID_KEYS) else {}
+    on_grids = any(k in KEYS and KEYS[k].group == "Grid" for k in values)
+    return {"measure": "grid"} if on_grids else {}

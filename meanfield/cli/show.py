@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from meanfield.endings import Status
 from meanfield.errors import InputFileError, InvalidInputError, UnknownNameError
 
 from ._naming import meanings, nearest
@@ -85,7 +86,7 @@ def _about(store: Any) -> dict[str, Any]:
     unfinished = f"not finished; go on with `meanfield resume {store.path}`"
     return {
         "run": str(store.path),
-        "ending": "interrupted" if ending is None else ending.name,
+        "ending": Status.INTERRUPTED.ending if ending is None else ending.name,
         "reason": unfinished if ending is None else ending.reason,
         "frames": store.frames,
         "t": None if ending is None else ending.stop_time,

@@ -5,37 +5,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from meanfield.spec import GRID_KEYS, NOT_ON_GRIDS
+from meanfield.spec import KEYS, PARAMETERS
 
 from ._options import Values, gather, given_values, with_spec_options
-
-# A start from another run leaves these of its keys behind.
-START = (
-    "n",
-    "init",
-    "mean",
-    "cov",
-    "weights",
-    "text",
-    "draws",
-    "starts",
-    "times",
-    "source",
-    "at",
-    "cells",
-    "half_width",
-    "domain",
-    "grading",
-    "positions",
-    "bandwidth",
-)
-# Another measure has no use for these.
-OF_OTHERS = {
-    "points": (*GRID_KEYS, "projected"),
-    "gaussian": GRID_KEYS,
-    "grid": (*(key for key in NOT_ON_GRIDS if key != "model"), "projected"),
-}
-PARAMETERS = ("A", "Q", "K", "V", "epsilon", "heads", "scale", "mask")
 
 
 @with_spec_options
@@ -89,12 +61,10 @@ def _keys_of(run: Path, given: Values) -> Values:
     from meanfield.storage import RunStore
 
     store = RunStore.open(run)
-    dropped = set(START)
+    measure = given.get("measure", store.spec.get("measure", "points"))
+    dropped = {k for k, row in KEYS.items() if row.stays or not row.known_to(measure)}
     if not given.keys().isdisjoint(PARAMETERS):
         dropped |= {"model", "model_layers", "model_heads"}
     keys = {key: value for key, value in store.spec.items() if key not in dropped}
-    measure = given.get("measure", keys.get("measure", "points"))
-    others = OF_OTHERS.get(measure, ())
-    keys = {key: value for key, value in keys.items() if key not in others}
     at = float(store.last_frame()["time"])
     return {**keys, "source": str(run.absolute()), "at": at}

@@ -7,7 +7,7 @@ import ot
 
 from meanfield.energies import bures_squared
 from meanfield.errors import InvalidInputError, UnsupportedError
-from meanfield.measures import AbstractMeasure, Gaussian, Grid, Points
+from meanfield.measures import AbstractMeasure, Gaussian, Points
 
 from ._atoms import quantised
 from ._quantiles import lines, squared
@@ -99,23 +99,8 @@ def nearest(mu: AbstractMeasure, nu: AbstractMeasure) -> Distance:
         return sliced(mu, nu)
 
 
-def dimension(mu: AbstractMeasure) -> int:
-    """The dimension of the space that a measure lives in.
-
-    Raises:
-        UnsupportedError: if it is none of points, Gaussian and grid.
-    """
-    if isinstance(mu, Points):
-        return mu.tokens.x.shape[1]
-    if isinstance(mu, Gaussian):
-        return mu.mean.shape[0]
-    if isinstance(mu, Grid):
-        return mu.dimension
-    raise UnsupportedError(f"Distances take no {type(mu).__name__}.")
-
-
 def _common_dimension(mu: AbstractMeasure, nu: AbstractMeasure) -> int:
-    d, other = dimension(mu), dimension(nu)
+    d, other = mu.dimension, nu.dimension
     if d != other:
         raise InvalidInputError(
             f"Measures of different dimensions have no distance; got {d} and {other}."

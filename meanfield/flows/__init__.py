@@ -1,3 +1,5 @@
+from meanfield.endings import Status as Status
+
 from ._compiled import compiled as compiled
 from ._courant import SAFETY as SAFETY
 from ._courant import cfl as cfl
@@ -22,7 +24,5 @@ from ._stepping import solvers as solvers
 from ._stop import AbstractStop as AbstractStop
 from ._stop import BlowUp as BlowUp
 from ._stop import Steady as Steady
-from ._trajectory import REASONS as REASONS
-from ._trajectory import Status as Status
 from ._trajectory import Trajectory as Trajectory
 from ._trajectory import status_counts as status_counts

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, PyTree
 from meanfield._array import float_array, frozen, is_concrete
 from meanfield._typing import Numbers, PRNGKey, Time
 from meanfield.dynamics import AbstractDynamics
+from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 from meanfield.fields import Convergence
 from meanfield.measures import AbstractMeasure, Grid, Points
@@ -35,7 +36,7 @@ from ._refusals import (
 )
 from ._stepping import AbstractStepping, adaptive
 from ._stop import AbstractStop
-from ._trajectory import M, Status, Trajectory
+from ._trajectory import M, Trajectory
 
 Stop = AbstractStop | tuple[AbstractStop, ...] | None
 

@@ -5,10 +5,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from meanfield.dynamics import AbstractDynamics
+from meanfield.endings import Status
 from meanfield.measures import COARSE, AbstractMeasure, Grid, roughness
 
 from ._rim import rim_influence, rim_masses
-from ._trajectory import Status
 
 ESCAPED = 1e-3  # of mass or second moment, beyond which the rest is another measure
 RIM_FELT = 5e-4  # of the velocity, that may be owed to what lies at the edges

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, PyTree
 from meanfield._array import frozen
 from meanfield._typing import PRNGKey, SolverTime
 from meanfield.dynamics import AbstractDynamics
+from meanfield.endings import Status
 from meanfield.measures import AbstractMeasure
 
 from ._compiled import compiled
@@ -21,7 +22,7 @@ from ._noise import Noise, drift, driven, typed
 from ._overrun import Foretold, foresees
 from ._stepping import AbstractStepping
 from ._stop import AbstractStop
-from ._trajectory import Status, Trajectory, repeat_last
+from ._trajectory import Trajectory, repeat_last
 from ._watch import Watch, WatchState
 
 

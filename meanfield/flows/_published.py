@@ -15,12 +15,11 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from meanfield.dynamics import AbstractDynamics
+from meanfield.endings import Status
 from meanfield.errors import UnsupportedError
 from meanfield.fields import Affine
 from meanfield.linalg import eigh, length
 from meanfield.measures import Gaussian
-
-from ._trajectory import Status
 
 FLOOR = 1e-14  # eigenvalues are clipped here after every step
 MAX_STEPS = 50_000

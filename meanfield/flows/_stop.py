@@ -9,8 +9,7 @@ from jaxtyping import Array, Bool, Float, PyTree
 from typing_extensions import override
 
 from meanfield._array import positive
-
-from ._trajectory import Status
+from meanfield.endings import Status
 
 WINDOW = 8  # accepted steps over which a decay rate is measured
 E_FOLDS = 2.0  # by which the speed must fall while the criterion holds

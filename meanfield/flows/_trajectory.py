@@ -1,6 +1,5 @@
 """What a flow returns: frames, and how and when it ended."""
 
-import enum
 import operator
 from collections.abc import Callable
 from typing import Generic, SupportsIndex, TypeVar, cast
@@ -10,69 +9,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
-from typing_extensions import override
 
 from meanfield._array import is_concrete
+from meanfield.endings import Status
 from meanfield.errors import FrameIndexError, SimulationFailed, WrongKindError
 from meanfield.measures import AbstractMeasure
 
 from ._growth import BlowUpTime
 
 M = TypeVar("M", bound=AbstractMeasure)
-
-
-class Status(enum.IntEnum):
-    """How a flow ended, a number that prints as its name: `blow-up`.
-
-    See `failed` for those that are no result.
-    """
-
-    FINISHED = 0
-    STEADY = 1
-    BLOW_UP = 2
-    MAX_STEPS = 3
-    NOT_FINITE = 4
-    UNCONVERGED = 5
-    INTERRUPTED = 6
-    COLLAPSE = 7
-    ESCAPE = 8
-    UNRESOLVED = 9
-
-    @override
-    def __str__(self) -> str:
-        return self.ending
-
-    @override
-    def __format__(self, format_spec: str) -> str:
-        return format(self.ending, format_spec)
-
-    @property
-    def ending(self) -> str:
-        """The name of the ending, as printed and stored: `blow-up`."""
-        return self.name.lower().replace("_", "-")
-
-    @property
-    def failed(self) -> bool:
-        """Whether the numbers after this ending cannot be had by going on."""
-        return self in (Status.MAX_STEPS, Status.NOT_FINITE, Status.UNCONVERGED)
-
-
-REASONS = {
-    Status.FINISHED: "the last time was reached",
-    Status.STEADY: "what is left of the way is below the tolerance",
-    Status.BLOW_UP: "the size grows without bound in finite time, or passed its bound",
-    Status.MAX_STEPS: "the steps allowed are spent, or shrank to rounding",
-    Status.NOT_FINITE: "the velocity or the state is no longer finite",
-    Status.UNCONVERGED: "an iteration, interpolation or quadrature behind the field "
-    "missed its tolerance",
-    Status.INTERRUPTED: "the run was interrupted and can be resumed",
-    Status.COLLAPSE: "the density is as narrow as a cell of its grid: a Dirac, as far "
-    "as that can tell",
-    Status.ESCAPE: "the grid is too narrow: a thousandth of the mass or of its second "
-    "moment has left it, or velocities hang on tails at its edges and beyond",
-    Status.UNRESOLVED: "the flow was followed to its end, but more than a tenth of its "
-    "mean or covariance is in doubt",
-}
 
 
 class Trajectory(eqx.Module, Generic[M]):
@@ -170,7 +115,7 @@ class Trajectory(eqx.Module, Generic[M]):
         if status.failed:
             raise SimulationFailed(
                 f"The flow ended as `{status.ending}` at t = "
-                f"{float(self.stop_time):g}: {REASONS[status]}. "
+                f"{float(self.stop_time):g}: {status.reason}. "
                 "The last good state is in `.final`."
             )
         return self

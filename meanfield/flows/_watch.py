@@ -17,6 +17,7 @@ from typing_extensions import override
 
 from meanfield._typing import SolverTime
 from meanfield.dynamics import AbstractDynamics
+from meanfield.endings import Status
 from meanfield.fields import Convergence
 from meanfield.measures import AbstractMeasure
 
@@ -25,7 +26,6 @@ from ._judge import AbstractJudge, Attempt
 from ._noise import Noise, drift, splits
 from ._planning import interpolation_error
 from ._stop import AbstractStop, Seen
-from ._trajectory import Status
 from ._wrapping import AbstractWrapping
 
 

@@ -61,6 +61,11 @@ class Gaussian(AbstractMeasure):
         return cls(alpha, psd_sqrt((Sigma + Sigma.T) / 2))
 
     @property
+    @override
+    def dimension(self) -> int:
+        return self.mean.shape[-1]
+
+    @property
     def covariance(self) -> Float[Array, "d d"]:
         r"""$\Sigma = YY^\top$."""
         return self.factor @ self.factor.T

@@ -142,6 +142,7 @@ class Grid(AbstractMeasure):
         return cls.from_density(edges, values, box=box, probe=probe)
 
     @property
+    @override
     def dimension(self) -> int:
         """The dimension of the space, 1 or 2."""
         return len(self.edges)

@@ -13,6 +13,11 @@ class AbstractMeasure(eqx.Module):
 
     @property
     @abc.abstractmethod
+    def dimension(self) -> int:
+        """The dimension of the space that it lives in."""
+
+    @property
+    @abc.abstractmethod
     def coordinates(self) -> PyTree[Array]:
         """The arrays that move, and nothing else."""
 

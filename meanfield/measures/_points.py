@@ -125,6 +125,11 @@ class Points(AbstractMeasure):
         return Tokens(x, self.tokens.position)
 
     @property
+    @override
+    def dimension(self) -> int:
+        return self.tokens.x.shape[-1]
+
+    @property
     def mean(self) -> Float[Array, " d"]:
         r"""$\int x\,d\mu / \mu(1)$, excluded tokens left out."""
         return self.probabilities @ self.counted.x

@@ -152,6 +152,11 @@ class Quadrature(AbstractMeasure):
 
     @property
     @override
+    def dimension(self) -> int:
+        return self.gaussian.dimension
+
+    @property
+    @override
     def coordinates(self) -> tuple[Array, Array]:
         return self.gaussian.coordinates
 

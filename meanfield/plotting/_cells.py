@@ -11,19 +11,11 @@ from matplotlib.ticker import LogFormatter
 from typing_extensions import override
 
 from meanfield._registry import suggestion
+from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
-
-from ._style import ENDING_COLOURS
+from meanfield.spec import KEYS
 
 _LABELS = 12  # ticks on an axis of words
-_KEYS = {
-    "epsilon": r"bandwidth $\varepsilon$",
-    "cov": r"initial covariance $\Sigma_0$",
-    "mean": r"initial mean $\alpha_0$",
-    "t": "final time $t$",
-    "n": "number of tokens $n$",
-    "d": "dimension $d$",
-}
 _NUMBERS = {
     "t_star": "blow-up time $t^*$",
     "t_star_error": "error bar of $t^*$",
@@ -87,7 +79,7 @@ def numbers_of(dataset: xr.Dataset, name: str) -> np.ndarray:
     numbers = np.asarray(dataset[name].values, dtype=np.float64)
     if not name.startswith(SIZES):
         return numbers
-    return np.where(endings_of(dataset) == "blow-up", np.nan, numbers)
+    return np.where(endings_of(dataset) == Status.BLOW_UP.ending, np.nan, numbers)
 
 
 def endings_of(dataset: xr.Dataset) -> np.ndarray:
@@ -99,13 +91,13 @@ def endings_of(dataset: xr.Dataset) -> np.ndarray:
 
 def counts_of(endings: np.ndarray) -> dict[str, int]:
     """How many cells ended in each way."""
-    counts = {name: int(np.sum(endings == name)) for name in ENDING_COLOURS}
+    counts = {status.ending: int(np.sum(endings == status.ending)) for status in Status}
     return {name: count for name, count in counts.items() if count}
 
 
 def ending_label(dataset: xr.Dataset, ending: str) -> str:
     """An ending in a legend; cells that finished have only outlived their time."""
-    if ending != "finished":
+    if ending != Status.FINISHED.ending:
         return ending
     stops = numbers_of(dataset, "stop_time") if "stop_time" in dataset else np.empty(0)
     times = np.unique(stops[endings_of(dataset) == ending]) if stops.size else stops
@@ -149,7 +141,9 @@ def key_label(name: str) -> str:
     if bracket:
         row, column = rest.rstrip("]").split(",")
         return f"${head}_{{{int(row) + 1}{int(column) + 1}}}$"
-    return f"${name}$" if len(name) == 1 and name.isupper() else _KEYS.get(name, name)
+    if len(name) == 1 and name.isupper():
+        return f"${name}$"
+    return (KEYS[name].label if name in KEYS else "") or name
 
 
 def number_label(name: str) -> str:

@@ -7,11 +7,11 @@ import numpy as np
 import xarray as xr
 from matplotlib.ticker import MaxNLocator
 
+from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 
 from ._data import Ending, ending, runs, values
 from ._observables import covariance, run_moments
-from ._style import ENDING_COLOURS, ESCAPES
 from ._thinning import thinned
 
 # Paths leave the cone's picture at this many times the largest first trace, unless it
@@ -78,7 +78,7 @@ def _times(run: xr.Dataset, frames: int) -> np.ndarray:
 def cone_height(paths: Sequence[ConePath]) -> float:
     """The trace at which the picture ends: all of it, unless some paths escape."""
     first = max(path.points[0, 2] for path in paths)
-    calm = [p.points[:, 2].max() for p in paths if p.ending.name not in ESCAPES]
+    calm = [p.points[:, 2].max() for p in paths if not p.ending.status.row.leaves]
     tallest = max(path.points[:, 2].max() for path in paths)
     most = np.quantile(calm, _HELD, method="higher") if calm else 0.0
     kept = float(most) if most <= _CROP * first else 0.0
@@ -128,10 +128,10 @@ def _shapes(rows: np.ndarray) -> np.ndarray:
     return np.column_stack([x / z, y / z, t])
 
 
-def by_ending(paths: Sequence[ConePath]) -> dict[str, list[ConePath]]:
-    """The paths under each ending, in the order of the palette."""
+def by_ending(paths: Sequence[ConePath]) -> dict[Status, list[ConePath]]:
+    """The paths under each ending, in the order of their codes."""
     sorted_paths = {
-        name: [path for path in paths if path.ending.name == name]
-        for name in ENDING_COLOURS
+        status: [path for path in paths if path.ending.status is status]
+        for status in Status
     }
-    return {name: found for name, found in sorted_paths.items() if found}
+    return {status: found for status, found in sorted_paths.items() if found}

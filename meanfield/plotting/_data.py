@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 
+from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 
 from ._described import spec_of
@@ -24,7 +25,7 @@ LARGEST = 1e100
 class Ending(NamedTuple):
     """How a run ended; times are NaN where there is none."""
 
-    name: str
+    status: Status
     stop_time: float
     t_star: float
     t_star_error: float
@@ -188,14 +189,15 @@ def ending(run: xr.Dataset) -> Ending:
     def number(name: str) -> float:
         return float(run[name].values) if name in run else np.nan
 
-    name = "finished"
+    status = Status.FINISHED
     if "status" in run:
-        status = run["status"]
-        meanings = str(status.attrs.get("flag_meanings", "")).split()
-        flags = np.atleast_1d(status.attrs.get("flag_values", range(len(meanings))))
+        stored = run["status"]
+        meanings = str(stored.attrs.get("flag_meanings", "")).split()
+        flags = np.atleast_1d(stored.attrs.get("flag_values", range(len(meanings))))
         names = dict(zip(flags.tolist(), meanings, strict=True))
-        name = names.get(int(status.values), "finished")
-    return Ending(name, number("stop_time"), number("t_star"), number("t_star_error"))
+        name = names.get(int(stored.values), Status.FINISHED.ending)
+        status = Status.named(name)
+    return Ending(status, number("stop_time"), number("t_star"), number("t_star_error"))
 
 
 def cloud(run: xr.Dataset) -> Cloud:

@@ -6,6 +6,8 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 
+from meanfield.endings import Status
+
 from ._components import component_labels
 from ._cone_paths import ConePath, cone_paths, shapes_of_trace_one
 
@@ -40,7 +42,9 @@ def escape_directions(dataset: xr.Dataset) -> EscapeDirections:
 
 def escapes(shapes: Sequence[ConePath]) -> EscapeDirections:
     """The directions of those shapes that blow up."""
-    ends = [shape.points[-1] for shape in shapes if shape.ending.name == "blow-up"]
+    ends = [
+        shape.points[-1] for shape in shapes if shape.ending.status is Status.BLOW_UP
+    ]
     if not ends:
         return EscapeDirections(
             np.empty((0, 2)), np.empty(0, dtype=np.intp), np.empty(0)

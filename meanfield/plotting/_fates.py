@@ -7,10 +7,12 @@ import xarray as xr
 from matplotlib.artist import Artist
 from matplotlib.lines import Line2D
 
+from meanfield.endings import Status
+
 from ._cone_paths import ConePath, by_ending
 from ._data import ending
 from ._panels import ending_note
-from ._style import ENDING_COLOURS, ENDING_MARKERS, GREY
+from ._style import GREY
 
 # Beyond this many points of paths a vector file holds them as an image.
 RASTERISED = 30_000
@@ -38,12 +40,12 @@ def ending_handles(paths: Sequence[ConePath]) -> list[Artist]:
         Line2D(
             [],
             [],
-            color=ENDING_COLOURS[name],
-            marker=ENDING_MARKERS[name],
+            color=status.row.colour,
+            marker=status.row.marker,
             markersize=5.5,
-            label=f"{name} ({len(found)})",
+            label=f"{status} ({len(found)})",
         )
-        for name, found in by_ending(paths).items()
+        for status, found in by_ending(paths).items()
     ]
     start = Line2D([], [], color=GREY, marker="o", markersize=3, linestyle="")
     start.set_label("start")
@@ -52,7 +54,9 @@ def ending_handles(paths: Sequence[ConePath]) -> list[Artist]:
 
 def early_note(paths: Sequence[ConePath]) -> str:
     """How many paths stop short of the blow-up, which came between two frames."""
-    ends = [(p.rows[-1, -1], p.ending) for p in paths if p.ending.name == "blow-up"]
+    ends = [
+        (p.rows[-1, -1], p.ending) for p in paths if p.ending.status is Status.BLOW_UP
+    ]
     early = [end.stop_time - t for t, end in ends if t < end.stop_time]
     if not early:
         return ""

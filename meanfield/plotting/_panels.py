@@ -9,10 +9,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from meanfield._registry import Registry
+from meanfield.endings import Status
 
 from ._data import Ending
 from ._described import described
-from ._style import ENDING_COLOURS, GREY
+from ._style import GREY
 
 Panel = Callable[[xr.Dataset], Figure]
 
@@ -49,9 +50,9 @@ def ending_note(ending: Ending) -> str:
     if np.isfinite(ending.t_star):
         error = ending.t_star_error
         bar = f" ± {error:.2g}" if np.isfinite(error) else ""
-        return f"ended: {ending.name}, t* = {ending.t_star:.5g}{bar}"
+        return f"ended: {ending.status}, t* = {ending.t_star:.5g}{bar}"
     at = f" at t = {ending.stop_time:.4g}" if np.isfinite(ending.stop_time) else ""
-    return f"ended: {ending.name}{at}"
+    return f"ended: {ending.status}{at}"
 
 
 def mark_blow_up(axes: Axes, ending: Ending) -> None:
@@ -59,7 +60,7 @@ def mark_blow_up(axes: Axes, ending: Ending) -> None:
     low, high = axes.get_xlim()
     if low <= ending.t_star <= high + (high - low) / 2:
         axes.set_xlim(low, max(high, ending.t_star + 0.03 * (high - low)))
-        colour = ENDING_COLOURS["blow-up"]
+        colour = Status.BLOW_UP.row.colour
         axes.axvline(ending.t_star, color=colour, linestyle=":", linewidth=1.2)
         axes.annotate(
             "$t^*$",

@@ -13,50 +13,6 @@ INK, GREY, PALE = "#222222", "#8a8a8a", "#d9d9d9"
 # Okabe and Ito (2008): told apart under every common colour blindness.
 CYCLE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#222222")
 
-ENDING_COLOURS = {
-    "finished": "#0072B2",
-    "steady": "#009E73",
-    "blow-up": "#D55E00",
-    "max-steps": "#E69F00",
-    "not-finite": "#222222",
-    "unconverged": "#CC79A7",
-    "interrupted": "#56B4E9",
-    "collapse": "#5E3C99",
-    "escape": "#8C510A",
-    "unresolved": "#999933",
-}
-
-# So that endings are told apart in grey, too.
-ENDING_MARKERS = {
-    "finished": "o",
-    "steady": "s",
-    "blow-up": "^",
-    "max-steps": "D",
-    "not-finite": "X",
-    "unconverged": "v",
-    "interrupted": "P",
-    "collapse": "*",
-    "escape": ">",
-    "unresolved": "<",
-}
-
-# The same for the cells of a phase diagram, over any colour.
-ENDING_HATCHES = {
-    "finished": "",
-    "steady": "....",
-    "blow-up": "////",
-    "max-steps": "xxxx",
-    "not-finite": "----",
-    "unconverged": "\\\\\\\\",
-    "interrupted": "++++",
-    "collapse": "oooo",
-    "escape": "||||",
-    "unresolved": "****",
-}
-
-# Endings of flows that leave every picture.
-ESCAPES = ("blow-up", "not-finite")
-
 LIMIT_COLOUR = "#B08D00"
 CLOSURE_COLOUR = "#D55E00"
 

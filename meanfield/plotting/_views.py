@@ -6,7 +6,6 @@ import numpy as np
 
 from ._data import Cloud, Swarm, Track
 from ._observables import finite, moments, principal_axes
-from ._style import ESCAPES
 
 # A cloud that blows up is cropped at this many initial radii; the view of a movie
 # follows one that grows beyond them.
@@ -68,7 +67,7 @@ def rms_radii(cloud: Cloud) -> np.ndarray:
 
 def visible_frames(cloud: Cloud) -> np.ndarray:
     """The frames that a picture shows: all, or of a cloud that escapes the first."""
-    if cloud.ending.name in ESCAPES:
+    if cloud.ending.status.row.leaves:
         return _near_frames(cloud)
     return np.arange(cloud.times.size)
 

@@ -33,7 +33,7 @@ from ._fates import (
 from ._limits import limit_outline
 from ._marks import Key, legend
 from ._panels import annotate, panels, titled_figure
-from ._style import ENDING_COLOURS, ENDING_MARKERS, GREY, INK, LIMIT_COLOUR, style
+from ._style import GREY, INK, LIMIT_COLOUR, style
 
 _AXIS = Line2D([], [], color=INK, linestyle="--", linewidth=0.9, label="isotropic")
 
@@ -116,8 +116,7 @@ def _threads(
     threads = Line3DCollection(
         [path.points for path in moving],
         colors=[
-            to_rgba(ENDING_COLOURS[path.ending.name], opacity(n_paths))
-            for path in moving
+            to_rgba(path.ending.status.row.colour, opacity(n_paths)) for path in moving
         ],
         linewidths=width(n_paths),
         zorder=layer,
@@ -129,7 +128,7 @@ def _threads(
 def _tips(axes: Axes3D, paths: Sequence[ConePath]) -> None:
     """Small grey starts, and ends in the shape and colour of their ending."""
     thin = width(len(paths))
-    for name, found in by_ending(paths).items():
+    for status, found in by_ending(paths).items():
         starts, ends = tips(found)
         axes.scatter(
             *starts.T,
@@ -142,8 +141,8 @@ def _tips(axes: Axes3D, paths: Sequence[ConePath]) -> None:
         axes.scatter(
             *ends.T,
             s=18 * thin,  # pyright: ignore[reportArgumentType]
-            c=ENDING_COLOURS[name],
-            marker=ENDING_MARKERS[name],
+            c=status.row.colour,
+            marker=status.row.marker,
             edgecolors="white",
             linewidths=0.3 * thin,
             depthshade=False,

@@ -16,6 +16,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, PathPatch
 from matplotlib.path import Path
 
+from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 
 from ._bands import spans_decades
@@ -34,9 +35,6 @@ from ._cells import (
 )
 from ._panels import annotate, panels, titled_figure
 from ._style import (
-    ENDING_COLOURS,
-    ENDING_HATCHES,
-    ENDING_MARKERS,
     GREY,
     INK,
     legible,
@@ -177,7 +175,7 @@ def _fill(axes: Axes, region: Path, ending: str, name: str) -> None:
 
 def _hatch(axes: Axes, region: Path, ending: str, colour: str) -> None:
     marks = PathPatch(region, facecolor="none", edgecolor=colour, linewidth=0)
-    marks.set(hatch=ENDING_HATCHES[ending], alpha=0.5, zorder=3)
+    marks.set(hatch=Status.named(ending).row.hatch, alpha=0.5, zorder=3)
     axes.add_patch(marks)
 
 
@@ -212,7 +210,8 @@ def _curve(dataset: xr.Dataset, name: str) -> Figure:
 
 
 def _mark(ending: str) -> dict[str, Any]:
-    own = {"color": ENDING_COLOURS[ending], "marker": ENDING_MARKERS[ending]}
+    row = Status.named(ending).row
+    own = {"color": row.colour, "marker": row.marker}
     return {**own, "linestyle": "", "markersize": 5}
 
 
@@ -235,14 +234,14 @@ def _patches(dataset: xr.Dataset, name: str) -> list[Artist]:
         face = _face(ending, name) if bare else "white"
         label = f"{ending_label(dataset, ending)} ({count})"
         patch = Patch(facecolor=face, edgecolor=INK, linewidth=0.7, label=label)
-        patch.set_hatch(ENDING_HATCHES[ending])
+        patch.set_hatch(Status.named(ending).row.hatch)
         found.append(patch)
     return found
 
 
 def _notes(dataset: xr.Dataset, name: str) -> tuple[str, ...]:
     numbers, endings = numbers_of(dataset, name), endings_of(dataset)
-    infinite = name.startswith(SIZES) and bool(np.any(endings == "blow-up"))
+    infinite = name.startswith(SIZES) and bool(np.any(endings == Status.BLOW_UP.ending))
     bare = name != "ending" and np.isnan(numbers).any()
     return (
         "cells in a pale tint have no such number" if bare and not infinite else "",
@@ -253,7 +252,7 @@ def _notes(dataset: xr.Dataset, name: str) -> tuple[str, ...]:
 def _face(ending: str, name: str) -> tuple[float, float, float]:
     """The colour of cells of an ending: pale unless endings alone are shown."""
     share = 0.75 if name == "ending" else _TINT
-    red, green, blue = to_rgb(ENDING_COLOURS[ending])
+    red, green, blue = to_rgb(Status.named(ending).row.colour)
     return 1 - share * (1 - red), 1 - share * (1 - green), 1 - share * (1 - blue)
 
 

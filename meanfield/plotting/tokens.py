@@ -52,7 +52,7 @@ def _several(dataset: xr.Dataset, clouds: list[Cloud]) -> Figure:
     for index, one in enumerate(clouds):
         cell = grid[1 + index // columns, index % columns]
         axes, key = _draw(figure, cell, one)
-        axes.set_title(f"run {index}: {one.ending.name}", fontsize=10)
+        axes.set_title(f"run {index}: {one.ending.status}", fontsize=10)
         notes += [note for note in key.notes if note not in notes]
         if index == 0:
             top = figure.add_subplot(grid[0, :])

@@ -32,7 +32,7 @@ from ._fates import (
 from ._limits import limit_outline
 from ._marks import Key, legend
 from ._panels import annotate, panels, titled_figure
-from ._style import ENDING_COLOURS, ENDING_MARKERS, GREY, INK, LIMIT_COLOUR, style
+from ._style import GREY, INK, LIMIT_COLOUR, style
 from ._thinning import thinned
 
 # Escapes get rings if at most four directions, of at least three runs each that end
@@ -118,18 +118,18 @@ def _paths(axes: Axes, paths: Sequence[ConePath]) -> None:
     lines = [rows[:, :2] for rows in thinned([path.rows for path in paths], DETAIL)]
     many = sum(len(line) for line in lines) > RASTERISED
     colours = [
-        to_rgba(ENDING_COLOURS[path.ending.name], opacity(len(paths))) for path in paths
+        to_rgba(path.ending.status.row.colour, opacity(len(paths))) for path in paths
     ]
     threads = LineCollection(lines, colors=colours, linewidths=n, rasterized=many)
     axes.add_collection(threads)
-    for name, found in by_ending(paths).items():
+    for status, found in by_ending(paths).items():
         starts, ends = tips(found)
         axes.scatter(*starts.T, s=7 * n, c=GREY, lw=0, zorder=3)
         axes.scatter(
             *ends.T,
             s=24 * n,
-            c=ENDING_COLOURS[name],
-            marker=ENDING_MARKERS[name],
+            c=status.row.colour,
+            marker=status.row.marker,
             edgecolors="white",
             linewidths=0.4 * n,
             zorder=4,

@@ -29,7 +29,7 @@ from meanfield.measures import AbstractMeasure, Gaussian, Grid, Points
 from meanfield.measures.families import family
 from meanfield.measures.laws import law
 from meanfield.measures.sampling import clouds
-from meanfield.spec import RunSpec
+from meanfield.spec import KEYS, RunSpec
 
 from ._attention import dynamics, model_coupling
 from ._grids import box_in, box_name, law_on_grid, scott
@@ -61,7 +61,8 @@ def dimension(spec: RunSpec) -> int:
         InputFileError: if a file cannot be read.
     """
     found = {} if spec.d is None else {"d": spec.d}
-    for name in ("A", "Q", "K", "V", "cov", "mean"):
+    matrices = [name for name, row in KEYS.items() if row.holds == "matrix"]
+    for name in matrices:
         size = columns(getattr(spec, name))
         if size is not None:
             found[name if name == "mean" else f"columns of {name}"] = size

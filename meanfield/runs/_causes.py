@@ -8,7 +8,7 @@ its average over $z$ is finite if and only if $|Y^\top AY| < 1$.
 import jax.numpy as jnp
 import numpy as np
 
-from meanfield.flows import Status
+from meanfield.endings import Status
 from meanfield.linalg import psd_sqrt
 from meanfield.measures import Grid
 from meanfield.spec import RunSpec

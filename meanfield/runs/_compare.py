@@ -10,7 +10,7 @@ import numpy as np
 from meanfield.errors import InvalidInputError, MeanfieldError, NotClosedError
 from meanfield.measures import Gaussian
 from meanfield.measures.laws import law
-from meanfield.spec import GRID_KEYS, NOT_ON_GRIDS, RunSpec, parse
+from meanfield.spec import KEYS, RunSpec, parse
 
 from ._build import dimension
 from ._execute import Progress, Result, execute
@@ -22,7 +22,6 @@ FRAMES = 21  # unless the spec says how many
 RTOL = 1e-6  # unless the spec says so: far below the gaps that are told apart
 RTOL_OF_MODELS = 1e-3  # hundreds of dimensions: a step takes a second
 GAUSSIAN = ("gaussian", "antithetic")  # clouds that are drawn from a Gaussian
-_ONLY = {"gaussian": ("projected",), "grid": GRID_KEYS}  # keys of one measure alone
 
 Report = Callable[[str], Callable[[Progress], None]]
 
@@ -147,11 +146,13 @@ def _for_measure(spec: RunSpec, measure: str) -> Side:
         values["frames"] = FRAMES
     if measure != "grid" and not {"rtol", "dt"} & values.keys():
         values["rtol"] = RTOL if spec.model is None else RTOL_OF_MODELS
-    for only, keys in _ONLY.items():
-        for key in keys if measure != only else ():
-            values.pop(key, None)
-    idle = [k for k in NOT_ON_GRIDS if k != "model" and k in values]
-    if measure != "grid" or not idle:
+    for name, row in KEYS.items():
+        if row.only is not None and not row.known_to(measure):
+            values.pop(name, None)
+    idle = [
+        name for name, row in KEYS.items() if name in values and measure in row.never
+    ]
+    if not idle:
         return Side(measure, parse(values))
     kept = {key: value for key, value in values.items() if key not in idle}
     return Side(measure, parse(kept), (f"steps by its own rule: no {', '.join(idle)}",))

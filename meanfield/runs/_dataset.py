@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from meanfield.endings import Status
 from meanfield.errors import StoreError
 from meanfield.spec import RunSpec
-from meanfield.storage import ENDINGS, RESUMABLE, RunStore
+from meanfield.storage import RunStore
 
 from ._stored import stored_members, stored_spec
 
@@ -80,7 +81,7 @@ def subject(spec: RunSpec) -> str:
 def _code(member: Mapping[str, Any]) -> int:
     """The number of an ending; a flow that goes on counts as interrupted."""
     status = member["status"]
-    return ENDINGS.index(RESUMABLE) if status is None else status
+    return int(Status.INTERRUPTED) if status is None else status
 
 
 def _or_nan(value: float | None) -> float:

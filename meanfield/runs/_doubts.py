@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from meanfield.flows import SAFETY, Status, cfl, doubt
+from meanfield.endings import Status
+from meanfield.flows import SAFETY, cfl, doubt
 from meanfield.measures import Gaussian, Grid
 from meanfield.measures.laws import law, laws
 from meanfield.spec import RunSpec

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, SupportsFloat
 
-from meanfield.flows import REASONS, Doubt, Status, Trajectory
+from meanfield.endings import Status
+from meanfield.flows import Doubt, Trajectory
 from meanfield.storage import Ending
 
 GROWS = "the size grows without bound in finite time"
@@ -77,8 +78,8 @@ class Outcome:
         if self.status is Status.BLOW_UP:
             return PASSED if math.isnan(self.t_star) else GROWS
         if self.status is Status.UNRESOLVED and self.doubt is not None:
-            return f"{REASONS[self.status]}: {_remedy(self.doubt)}"
-        return REASONS[Status.INTERRUPTED if self.status is None else self.status]
+            return f"{self.status.reason}: {_remedy(self.doubt)}"
+        return (Status.INTERRUPTED if self.status is None else self.status).reason
 
     @property
     def name(self) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from meanfield.flows import REASONS, Status
+from meanfield.endings import Status
 from meanfield.measures import AbstractMeasure
 from meanfield.spec import RunSpec
 from meanfield.storage import RESUMABLE, Ending, RunStore
@@ -188,7 +188,7 @@ def _record_interruption(store: RunStore) -> None:
     known = float(store.last_frame()["time"])
     status = Status.INTERRUPTED
     with store:
-        ending = Ending(status.ending, REASONS[status], known)
+        ending = Ending(status.ending, status.reason, known)
         store.append({}, store.state, ending)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from meanfield.distances import Distance, conditional, nearest
+from meanfield.endings import Status
 from meanfield.measures import AbstractMeasure, Grid, Points
 
 from ._compare import Side
@@ -194,7 +195,7 @@ def _own_reasons(path: Path) -> list[str]:
         found.append(
             "the start is no Gaussian, and the closure knows two moments of it"
         )
-    if outcome.status is not None and outcome.name != "finished":
+    if outcome.status not in (None, Status.FINISHED):
         found.append(f"{side.measure}: {outcome.name} at t = {outcome.time:.4g}")
     if outcome.doubt is not None and outcome.doubt.worst > RESOLVED:
         found.append(f"the grid may be off by {outcome.doubt.worst:.2g} of the spread")

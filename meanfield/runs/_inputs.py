@@ -8,13 +8,13 @@ from typing import Any
 from meanfield import models
 from meanfield.errors import InputFileError, InvalidInputError, StoreError
 from meanfield.models.checkpoint import CONFIG, TOKENIZER, WEIGHTS
-from meanfield.spec import MATRICES, Axis, RunSpec
+from meanfield.spec import KEYS, Axis, RunSpec
 
 Digests = dict[str, str]  # of files, by their names
 Files = dict[str, Path]
 
 _START, _MOVES, _PLUGINS = "start", "moves", "plugins"
-_BY_AT = (*MATRICES, "init", "text")
+_BY_AT = [name for name, row in KEYS.items() if row.files]
 _RECORD = "commit.json"  # names the digest of all that a run holds
 
 

@@ -168,14 +168,6 @@ def dimension_in(frame: Mapping[str, np.ndarray]) -> int:
     return frame[axis].shape[-1]
 
 
-def dimension_of(mu: AbstractMeasure) -> int:
-    """The dimension of the space that a measure lives in."""
-    if isinstance(mu, Points):
-        return mu.tokens.x.shape[1]
-    assert isinstance(mu, Gaussian | Grid)
-    return mu.mean.shape[0] if isinstance(mu, Gaussian) else mu.dimension
-
-
 def reduction(spec: RunSpec, n: int, d: int) -> AbstractReduction:
     """How sums over `n` tokens in dimension `d` are executed.
 

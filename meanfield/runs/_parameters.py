@@ -10,11 +10,9 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from meanfield.errors import InputFileError, InvalidInputError
-from meanfield.spec import AttentionSpec, Matrix, RunSpec
+from meanfield.spec import KEYS, AttentionSpec, Matrix, RunSpec
 
 S = TypeVar("S", bound=AttentionSpec)
-
-_SMALL = ("A", "Q", "K", "V", "cov", "mean")  # what a stored spec holds the numbers of
 
 
 class Draw:
@@ -54,7 +52,11 @@ def embedded(spec: RunSpec) -> RunSpec:
 
 
 def _with_numbers(spec: S) -> S:
-    named = {name: getattr(spec, name, None) for name in _SMALL}
+    named = {
+        name: getattr(spec, name, None)
+        for name, row in KEYS.items()
+        if row.holds == "matrix"
+    }
     files = {
         name: read_array(value[1:]).tolist()
         for name, value in named.items()

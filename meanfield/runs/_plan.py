@@ -23,7 +23,6 @@ from meanfield.measures import (
 )
 from meanfield.spec import RunSpec
 
-from ._measures import dimension_of
 from ._precision import dtype_of
 
 SHARE = 0.8  # of the machine's memory that a run may plan to use
@@ -84,7 +83,7 @@ def size_of(measure: AbstractMeasure) -> Size:
     """The size of a measure, by the shapes of its arrays."""
     n = measure.tokens.n if isinstance(measure, Points) else 0
     cells = measure.masses.size if isinstance(measure, Grid) else 0
-    return Size(n, cells, dimension_of(measure), _reduction_of(measure))
+    return Size(n, cells, measure.dimension, _reduction_of(measure))
 
 
 def plan(spec: RunSpec, size: Size, frames: int, members: int) -> Plan:

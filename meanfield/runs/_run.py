@@ -29,7 +29,6 @@ from ._idle import refuse_equal_draws, refuse_number
 from ._measures import (
     Arrays,
     dimension_in,
-    dimension_of,
     frame_of,
     restored,
     static_of,
@@ -197,7 +196,7 @@ def _grids(measures: Iterable[AbstractMeasure]) -> tuple[Grid, ...]:
 def _run(spec: RunSpec, members: list[Member], static: Mapping[str, np.ndarray]) -> Run:
     ts = times(spec)
     outcomes = [Outcome.at_start(float(ts[0])) for _ in members]
-    d = dimension_of(members[0].measure)
+    d = members[0].measure.dimension
     draws = 1 if spec.draws is None else len(members)
     found = [observed(spec, d, Draw(spec.seed, i)) for i in range(draws)]
     return Run(

@@ -4,7 +4,7 @@ import numpy as np
 
 from meanfield.errors import InvalidInputError
 from meanfield.measures import AbstractMeasure, Gaussian, Grid, Points
-from meanfield.spec import RunSpec
+from meanfield.spec import KEYS, RunSpec
 from meanfield.storage import RunStore
 
 from ._grids import gaussian_on_grid
@@ -20,7 +20,6 @@ from ._measures import (
 )
 from ._precision import dtype_of
 
-_CELLS = ("cells", "half_width", "domain", "grading", "bandwidth", "positions")
 _WORDS = {"gaussian": "Gaussian", "grid": "density on a grid"}
 _ROUNDINGS = 8  # between a time as it is printed and as it is stored
 
@@ -89,7 +88,8 @@ def _same_grid(spec: RunSpec, found: Grid) -> Grid:
     Raises:
         InvalidInputError: if the spec names others.
     """
-    given = [key for key in _CELLS if key in spec.model_fields_set]
+    cells = [k for k, row in KEYS.items() if row.group == "Grid" and row.stays]
+    given = [key for key in cells if key in spec.model_fields_set]
     if given:
         raise InvalidInputError(
             f"`{spec.source}` brings its own cells: leave out `{given[0]}`."

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn, TypeGuard
 
+from meanfield.endings import Status
 from meanfield.errors import StoreError
 from meanfield.spec import RunSpec, parse
-from meanfield.storage import ENDINGS, RUN, STATES, RunStore, damaged
+from meanfield.storage import RUN, STATES, RunStore, damaged
 
 _FIXED = {"points": ("weight", "position"), "gaussian": (), "grid": ("edges_x",)}
 _NUMBERS = ("time", "t_star", "t_star_error", "residual")  # or null
@@ -49,7 +50,7 @@ def _is_member(values: object) -> bool:
         return False
     status = values.get("status")
     return (
-        (status is None or (_is_count(status) and status < len(ENDINGS)))
+        (status is None or (_is_count(status) and status in set(Status)))
         and all(key in values for key in ("status", *_NUMBERS))
         and all(values[k] is None or is_number(values[k]) for k in _NUMBERS)
         and all(_is_count(values.get(key)) for key in _COUNTS)

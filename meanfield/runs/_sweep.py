@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 from meanfield.spec import Axis, RunSpec
 from meanfield.storage import (
-    ENDINGS,
     SWEEP,
     SWEEP_SCHEMA,
     create_tasks,
@@ -205,7 +205,9 @@ class _Watch:
     @property
     def endings(self) -> dict[str, int]:
         """How many cells have ended in each way."""
-        return {name: self._counts[name] for name in ENDINGS if self._counts[name]}
+        return {
+            s.ending: self._counts[s.ending] for s in Status if self._counts[s.ending]
+        }
 
     def glance(self) -> None:
         """Looks at the folder, if the last look is not of this moment."""

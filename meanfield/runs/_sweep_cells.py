@@ -9,15 +9,9 @@ from typing import Any
 import numpy as np
 
 from meanfield.errors import ResourceError
-from meanfield.spec import Axis, RunSpec, with_values
+from meanfield.spec import KEYS, Axis, RunSpec, with_values
 
 MOST = 1_000_000  # cells
-
-# Numbers that enter a flow as arrays: cells that differ in them step side by side.
-_ARRAYS = ("A", "Q", "K", "V", "cov", "mean", "epsilon", "seed")
-# Keys that set only the times of a flow: cells that differ in them share a compilation,
-# unless a fixed step makes their number of steps part of the program.
-_TIMES = ("t", "times", "at")
 
 
 @dataclass(frozen=True)
@@ -112,10 +106,12 @@ class Cells:
         return cells[tuple(map(slice, ends))].ravel().tolist()
 
     def _shares_program(self, axis: Axis) -> bool:
+        # A fixed step makes the number of steps part of the program.
         fixed = "dt" in {*self.spec.model_fields_set, *(a.key for a in self.axes)}
-        return is_array(axis) or (axis.key in _TIMES and not fixed)
+        return is_array(axis) or (KEYS[axis.key].enters == "times" and not fixed)
 
 
 def is_array(axis: Axis) -> bool:
     """Whether cells that differ along an axis differ only in the entries of arrays."""
-    return axis.key in _ARRAYS and axis.is_numeric
+    arrays = ("start", "dynamics", "draw")
+    return KEYS[axis.key].enters in arrays and axis.is_numeric

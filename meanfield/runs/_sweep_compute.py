@@ -11,17 +11,17 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from meanfield.dynamics import stacked
+from meanfield.endings import Status
 from meanfield.errors import InvalidInputError, MeanfieldError
-from meanfield.flows import Status, Trajectory, ensemble
+from meanfield.flows import Trajectory, ensemble
 from meanfield.measures import AbstractMeasure, Grid
-from meanfield.spec import cell_name
+from meanfield.spec import KEYS, cell_name
 from meanfield.spectrum import effective_rank
-from meanfield.storage import ENDINGS
 
 from ._build import Member, member, noise, stepping, stops, times
 from ._doubts import with_doubt
 from ._endings import Outcome
-from ._measures import dimension_of, moments_of
+from ._measures import moments_of
 from ._parameters import Draw
 from ._run import start
 from ._sweep_cells import Cells, is_array
@@ -33,7 +33,10 @@ NUMBERS = 2**16  # entries of covariances in a chunk, at most
 CHUNKS = 8  # into which a small sweep is cut, for progress and workers to share
 
 # Numbers that only one part of a member depends on.
-_OF_START, _OF_DYNAMICS = ("cov", "mean"), ("A", "Q", "K", "V", "epsilon")
+_OF_START, _OF_DYNAMICS = (
+    [name for name, row in KEYS.items() if row.enters == part]
+    for part in ("start", "dynamics")
+)
 _KEPT = 16  # parts that are kept, for each cell of a chunk
 
 Rows = dict[str, list[Any]]
@@ -58,7 +61,7 @@ def checked(cells: Cells, chunk: int | None) -> tuple[int, int]:
         spec = cells.run_spec(index)
         run = _named(cells, index, functools.partial(start, spec))
         mu = run.members[0].measure
-        numbers = max(numbers, dimension_of(mu) ** 2)
+        numbers = max(numbers, mu.dimension**2)
         alone |= spec.measure != "gaussian"
         steps = None if spec.dt is None else float(run.ts[-1] - run.ts[0])
         tree = (run.members[0].dynamics, mu, run.stepping, run.stops)
@@ -191,7 +194,7 @@ def _numbers(found: Trajectory, starts: Sequence[AbstractMeasure]) -> Rows:
         **(_entries(mean, cov) if mean.shape[1] <= LARGEST_SHOWN else {}),
     }
     rows = {name: [_plain(v) for v in column] for name, column in columns.items()}
-    return {"ending": [ENDINGS[int(code)] for code in host.code], **rows}
+    return {"ending": [Status(int(code)).ending for code in host.code], **rows}
 
 
 def _spectrum(cov: np.ndarray) -> dict[str, np.ndarray]:

@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from meanfield.endings import Status
 from meanfield.spec import Axis, RunSpec
-from meanfield.storage import ENDINGS
 
 from ._stored import is_number, refuse
 
@@ -39,7 +39,7 @@ def are_rows(part: Mapping[str, Any], cells: Sequence[int]) -> bool:
     return (
         part.get("cell") == cells
         and _is_column(part.get("ending"), cells)
-        and all(name in ENDINGS for name in part["ending"])
+        and {status.ending for status in Status}.issuperset(part["ending"])
         and all(name.isidentifier() and name.isascii() for name in columns)
         and all(_is_column(column, cells) for column in columns.values())
         and all(v is None or _is_cell(v) for c in columns.values() for v in c)

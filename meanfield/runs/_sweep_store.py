@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from meanfield.endings import Status
 from meanfield.errors import StoreError
-from meanfield.spec import Axis, parse
+from meanfield.spec import KEYS, Axis, parse
 from meanfield.storage import (
     ENDING_FLAGS,
-    ENDINGS,
-    RESUMABLE,
     SWEEP,
     TaskFolder,
     read_tasks,
@@ -158,8 +157,8 @@ def sweep_dataset(path: Path) -> "xarray.Dataset":
     axes, columns = store.cells.axes, store.rows()
     dims = [axis.name for axis in axes]
     at = np.array(columns.pop("cell", []), int)
-    codes = np.full(store.cells.count, ENDINGS.index(RESUMABLE), np.int8)
-    codes[at] = [ENDINGS.index(name) for name in columns.pop("ending", [])]
+    codes = np.full(store.cells.count, Status.INTERRUPTED, np.int8)
+    codes[at] = [Status.named(name) for name in columns.pop("ending", [])]
     variables: dict[str, Any] = {
         "ending": (dims, codes.reshape(store.cells.shape), dict(ENDING_FLAGS))
     }
@@ -184,7 +183,7 @@ def _coordinates(axis: Axis) -> np.ndarray:
 def _title(cells: Cells) -> str:
     """The run in a few words; what varies is not named."""
     varied = {axis.key for axis in cells.axes}
-    if varied.isdisjoint({"attention", "measure", "heads", "mask", "model"}):
+    if not any(KEYS[key].named for key in varied):
         return title(cells.spec)
     return f"{cells.spec.moved} under attention" if "measure" not in varied else ""
 

@@ -13,7 +13,7 @@ from meanfield._reading import json_value
 from meanfield._registry import suggestion
 from meanfield.errors import InvalidInputError
 
-from ._model import MATRICES, RunSpec
+from ._model import KEYS, MATRICES, RunSpec
 from ._parsing import parse
 
 GRAMMAR = "write KEY=START:STOP:COUNT, KEY=START:STOP:COUNT:log or KEY=VALUE|VALUE"
@@ -21,18 +21,6 @@ _MOST = 1_000_000  # values on one axis: more are a slip of the pen
 _NAME = r"\w+(?:\[\d{1,9},\d{1,9}\])?"
 _BETWEEN = re.compile(rf",(?=\s*{_NAME}=)")
 _AXIS = re.compile(r"\s*(\w+)(?:\[(\d{1,9}),(\d{1,9})\])?=(.*)", re.DOTALL)
-
-# Keys that are no axis, and why.
-_REFUSED = {
-    "draws": "a family belongs to `simulate`; sweep over `seed`",
-    "starts": "a family belongs to `simulate`; sweep over `cov`",
-    "layers": "it is a table",
-    "terms": "it is a table",
-    "frames": "a sweep keeps only where its flows end",
-    "spacing": "a sweep keeps only where its flows end",
-    "observe": "a sweep keeps only where its flows end",
-    "segment": "a sweep integrates its flows in one piece",
-}
 
 
 @dataclass(frozen=True)
@@ -147,11 +135,11 @@ def _axis(text: str) -> Axis:
 
 
 def _check_key(key: str, entry: tuple[int, int] | None) -> None:
-    if key not in RunSpec.model_fields:
-        near = suggestion(key, list(RunSpec.model_fields))
+    if key not in KEYS:
+        near = suggestion(key, list(KEYS))
         raise InvalidInputError(f"There is no key `{key}` to sweep over; {near}")
-    if key in _REFUSED:
-        raise InvalidInputError(f"`{key}` cannot be an axis: {_REFUSED[key]}.")
+    if KEYS[key].no_axis:
+        raise InvalidInputError(f"`{key}` cannot be an axis: {KEYS[key].no_axis}.")
     if entry is not None and key not in MATRICES:
         raise InvalidInputError(f"`{key}` is no matrix: it has no entry to sweep over.")
 

@@ -8,9 +8,7 @@ from typing import Any
 from meanfield._reading import read_text
 from meanfield.errors import InputFileError
 
-from ._model import MATRICES
-
-_NAMED_BY_AT = (*MATRICES, "init", "text")
+from ._model import KEYS
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -36,8 +34,8 @@ def located(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     and a `model` that is a folder there.
     """
     found = {key: _located(key, value, folder) for key, value in values.items()}
-    for name in ("layers", "terms"):
-        if isinstance(found.get(name), list):
+    for name, row in KEYS.items():
+        if row.holds == "table" and isinstance(found.get(name), list):
             found[name] = [
                 located(item, folder) if isinstance(item, dict) else item
                 for item in found[name]
@@ -48,7 +46,7 @@ def located(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 def _located(key: str, value: Any, folder: Path) -> Any:
     if not isinstance(value, str):
         return value
-    if key in _NAMED_BY_AT and value.startswith("@"):
+    if key in KEYS and KEYS[key].files and value.startswith("@"):
         return f"@{_absolute(value[1:], folder)}"
     is_path = key == "source" or (key == "model" and (folder / value).is_dir())
     return _absolute(value, folder) if is_path else value

@@ -11,8 +11,13 @@ from pydantic import (
     PositiveFloat,
 )
 
+from ._keys import Key
+
 # A number of things: what a machine's whole numbers can count.
 Count = Annotated[int, Field(gt=0, lt=2**63)]
+
+
+ON_GRIDS = ("grid", "is a key of grids")
 
 
 class Strict(BaseModel):
@@ -52,10 +57,12 @@ class GridSpec(Strict):
     cells: Annotated[
         int | list[int] | None,
         BeforeValidator(_cell_count),
+        Key(group="Grid", only=ON_GRIDS, stays=True),
         Field(description="cells of a grid, along all axes or each; 400, or 128 × 128"),
     ] = None
     half_width: Annotated[
         PositiveFloat | None,
+        Key(group="Grid", only=ON_GRIDS, stays=True),
         Field(
             description="of its box, in standard deviations of the start; of a normal "
             "one 12, in the plane 8"
@@ -64,14 +71,17 @@ class GridSpec(Strict):
     domain: Annotated[
         list[float] | list[list[float]] | None,
         BeforeValidator(_intervals),
+        Key(group="Grid", only=ON_GRIDS, stays=True),
         Field(description="its box instead, as -6,6 or [[-6,6],[-4,4]]; then `fixed`"),
     ] = None
     grading: Annotated[
         float,
+        Key(group="Grid", only=ON_GRIDS, stays=True),
         Field(ge=1, description="how many times wider its outer cells are than inner"),
     ] = 1.0
     box: Annotated[
         Literal["affine", "scaled", "fixed"] | None,
+        Key(group="Grid", only=ON_GRIDS),
         Field(
             description="how the box moves: with the covariance (`affine`), the spread "
             "along each axis (`scaled`), or not at all (`fixed`)"
@@ -79,6 +89,7 @@ class GridSpec(Strict):
     ] = None
     bandwidth: Annotated[
         PositiveFloat | None,
+        Key(group="Grid", only=ON_GRIDS, stays=True),
         Field(
             description="of the kernels that blur given tokens into a density, in "
             "standard deviations; by Scott's rule"
@@ -86,14 +97,13 @@ class GridSpec(Strict):
     ] = None
     positions: Annotated[
         Count | None,
+        Key(group="Grid", only=ON_GRIDS, stays=True),
         Field(description="layers of a masked grid, one for each position; 16"),
     ] = None
     cfl: Annotated[
         float | None,
+        Key(group="Grid", only=ON_GRIDS),
         Field(
             gt=0, le=1, description="steps of a grid, of the longest stable one; 0.8"
         ),
     ] = None
-
-
-GRID_KEYS = tuple(GridSpec.model_fields)

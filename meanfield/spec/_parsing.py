@@ -11,7 +11,8 @@ from meanfield._reading import bounded
 from meanfield._registry import suggestion
 from meanfield.errors import InvalidInputError
 
-from ._model import MATRICES, LayerSpec, RunSpec
+from ._attention import LayerSpec
+from ._model import MATRICES, RunSpec
 
 _SHOWN = 60  # characters of a bad value that a message repeats
 

@@ -4,38 +4,9 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from ._grid import GRID_KEYS
+from ._keys import PARAMETERS, Key
 
-_ATTENTION = ("A", "Q", "K", "V", "epsilon", "heads", "scale", "mask")
-
-# What a key brings itself, and the keys that would then do nothing.
-_BROUGHT = {
-    "model": ("its own parameters", (*_ATTENTION, "layers", "terms", "depth", "d")),
-    "text": ("its own tokens", ("n", "init", "mean", "cov", "draws")),
-    "source": (
-        "its own start",
-        ("n", "init", "mean", "cov", "weights", "draws", "starts"),
-    ),
-    "starts": ("many starts", ("n", "init", "mean", "cov", "weights", "draws", "text")),
-    "times": ("the times of all frames", ("t", "frames", "spacing")),
-    "dt": ("fixed steps", ("rtol", "spacing")),
-}
-
-# Keys whose values may be in a file, and the endings of its name.
-_ARRAYS = (".npy", ".csv")
-_FILES = {
-    **dict.fromkeys(("init", "A", "Q", "K", "V", "cov", "mean", "weights"), _ARRAYS),
-    "text": (".txt",),
-}
-
-NOT_ON_GRIDS = {
-    "model": "has at most two dimensions, and the tokens of a model have hundreds",
-    "dt": "steps as its fluxes allow, by a share `cfl` of the longest stable step",
-    "rtol": "steps as its fluxes allow, by a share `cfl` of the longest stable step",
-    "solver": "steps as its fluxes allow, by a share `cfl` of the longest stable step",
-    "reduction": "sums over its cells as they allow",
-}
-"""Keys that would do nothing for a density, and why."""
+Keys = Mapping[str, Key]
 
 
 def check_attention(given: Mapping[str, Any]) -> None:
@@ -50,37 +21,46 @@ def check_attention(given: Mapping[str, Any]) -> None:
         raise ValueError("`Q` and `K` come together")
 
 
-def check_run(given: Mapping[str, Any]) -> None:
-    """Checks that the keys of a run, those that were given, go together.
+def check_run(given: Mapping[str, Any], keys: Keys) -> None:
+    """Checks that the keys of a run go together.
+
+    Args:
+        given: the values of those that were given.
+        keys: the row of each key.
 
     Raises:
         ValueError: naming the keys, and what to do.
     """
-    given = {key: value for key, value in given.items() if value not in (None, ())}
-    _check_files(given)
-    for key, (what, others) in _BROUGHT.items():
-        idle = [other for other in others if key in given and other in given]
-        if idle:
-            raise ValueError(f"`{key}` brings {what}: leave out `{idle[0]}`")
-    idle = [key for key in ("n", "mean", "cov") if key in given]
-    if idle and str(given.get("init", "")).startswith("@"):
-        raise ValueError(f"tokens from a file have their `{idle[0]}`: leave it out")
+    given = {k: v for k, v in given.items() if v not in (None, ()) and v is not False}
+    rows = {name: row for name, row in keys.items() if name in given}
+    _check_files(given, rows)
+    _check_brought(given, rows)
     _check_together(given)
-    _check_grid(given)
-    _check_projected(given)
+    _check_measure(given, rows)
     _check_times(given)
     _check_layers(given)
 
 
-def _check_files(given: Mapping[str, Any]) -> None:
-    for key, endings in _FILES.items():
-        value = given.get(key)
-        if isinstance(value, str) and _looks_like_file(value, endings):
-            raise ValueError(f"`{key}` takes a file as `@{value}`; got `{value}`")
+def _check_files(given: Mapping[str, Any], rows: Keys) -> None:
+    for name, row in rows.items():
+        value = given[name]
+        if isinstance(value, str) and _looks_like_file(value, row.files):
+            raise ValueError(f"`{name}` takes a file as `@{value}`; got `{value}`")
 
 
 def _looks_like_file(value: str, endings: tuple[str, ...]) -> bool:
     return value.endswith(endings) and not value.startswith("@") and " " not in value
+
+
+def _check_brought(given: Mapping[str, Any], rows: Keys) -> None:
+    for name, row in rows.items():
+        what, others = row.brings or ("", ())
+        idle = [other for other in others if other in given]
+        if idle:
+            raise ValueError(f"`{name}` brings {what}: leave out `{idle[0]}`")
+    idle = [key for key in ("n", "mean", "cov") if key in given]
+    if idle and _is_of_file(given):
+        raise ValueError(f"tokens from a file have their `{idle[0]}`: leave it out")
 
 
 def _check_together(given: Mapping[str, Any]) -> None:
@@ -88,28 +68,35 @@ def _check_together(given: Mapping[str, Any]) -> None:
         raise ValueError("`at` is the time of a frame in a run to start from")
     if "model" in given and "text" not in given and "source" not in given:
         raise ValueError("`model` needs `text`: the words that become its tokens")
-    if "starts" in given and given.get("measure") != "gaussian":
-        raise ValueError("`starts` are Gaussians: add `measure = gaussian`")
     for key in ("text", "model_layers", "model_heads"):
         if key in given and "model" not in given:
             raise ValueError(f"`{key}` needs `model`: a transformer, such as minilm")
 
 
-def _check_grid(given: Mapping[str, Any]) -> None:
-    own = [key for key in GRID_KEYS if key in given]
-    if given.get("measure") == "grid":
+def _check_measure(given: Mapping[str, Any], rows: Keys) -> None:
+    measure = given.get("measure", "points")
+    for name, row in rows.items():
+        if row.only is not None and row.only[0] != measure:
+            raise ValueError(f"`{name}` {row.only[1]}: add `measure = {row.only[0]}`")
+        if measure in row.never:
+            raise ValueError(f"a {measure} {row.never[measure]}: leave out `{name}`")
+    if measure == "grid":
         _check_on_grid(given)
-    elif own:
-        raise ValueError(f"`{own[0]}` is a key of grids: add `measure = grid`")
+    if given.get("projected") and _is_masked(given):
+        raise ValueError(
+            "`projected` has no `mask`: a Gaussian has no positions; use points"
+        )
 
 
 def _check_on_grid(given: Mapping[str, Any]) -> None:
-    for key, why in NOT_ON_GRIDS.items():
-        if key in given:
-            raise ValueError(f"a grid {why}: leave out `{key}`")
+    if "model" in given:
+        raise ValueError(
+            "a grid has at most two dimensions, and the tokens of a model have "
+            "hundreds: leave out `model`"
+        )
     if "domain" in given and "half_width" in given:
         raise ValueError("give either `domain` or `half_width`")
-    of_file = str(given.get("init", "")).startswith("@")
+    of_file = _is_of_file(given)
     idle = {
         "positions": (_is_masked(given), "are seen by a `mask` alone"),
         "weights": (of_file, "are those of tokens from a file"),
@@ -120,20 +107,13 @@ def _check_on_grid(given: Mapping[str, Any]) -> None:
             raise ValueError(f"`{key}` {what}: leave it out")
 
 
+def _is_of_file(given: Mapping[str, Any]) -> bool:
+    return str(given.get("init", "")).startswith("@")
+
+
 def _is_masked(given: Mapping[str, Any]) -> bool:
     parts = (*given.get("layers", ()), *given.get("terms", ()))
     return "mask" in given or any(part.mask is not None for part in parts)
-
-
-def _check_projected(given: Mapping[str, Any]) -> None:
-    if not given.get("projected"):
-        return
-    if given.get("measure") != "gaussian":
-        raise ValueError("`projected` moves a Gaussian: add `measure = gaussian`")
-    if _is_masked(given):
-        raise ValueError(
-            "`projected` has no `mask`: a Gaussian has no positions; use points"
-        )
 
 
 def _check_times(given: Mapping[str, Any]) -> None:
@@ -147,9 +127,9 @@ def _check_layers(given: Mapping[str, Any]) -> None:
         raise ValueError("the times `t` of `layers` must increase strictly")
     if given.get("depth") == "interpolated" and len(layers) < 2:
         raise ValueError("`depth = interpolated` needs at least two `layers`")
-    for keys in (("A", "Q"), *((key,) for key in _ATTENTION[3:])):
-        idle = [key for key in keys if key in given]
-        own = [not layer.model_fields_set.isdisjoint(keys) for layer in layers]
+    for names in (("A", "Q"), *((name,) for name in PARAMETERS[3:])):
+        idle = [name for name in names if name in given]
+        own = [not layer.model_fields_set.isdisjoint(names) for layer in layers]
         if layers and idle and all(own):
             raise ValueError(f"all `layers` have their own `{idle[0]}`: leave it out")
 

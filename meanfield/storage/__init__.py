@@ -6,7 +6,6 @@ from ._files import damaged
 from ._schema import (
     DIMS,
     ENDING_FLAGS,
-    ENDINGS,
     RESUMABLE,
     RUN,
     SCHEMA,
@@ -20,7 +19,6 @@ from ._tasks import TaskFolder, create_tasks, read_tasks, refuse_other
 
 __all__ = [
     "DIMS",
-    "ENDINGS",
     "ENDING_FLAGS",
     "RESUMABLE",
     "RUN",

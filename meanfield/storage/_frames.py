@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 
 from ._schema import TIME, Ending, dims_of
@@ -59,7 +60,7 @@ def frame_arrays(
 
 def real_frames(arrays: Arrays, ending: Ending | None) -> Arrays:
     """The frames that were reached: after an early end the rest repeat the last."""
-    if ending is None or ending.name == "finished":
+    if ending is None or ending.code == Status.FINISHED:
         return arrays
     time = arrays.values[TIME]
     repeated = time > time.dtype.type(ending.stop_time)  # rounded as the times were

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 
 SCHEMA = 1
@@ -12,26 +13,15 @@ SCHEMA = 1
 SWEEP_SCHEMA = 2
 """The layout of a sweep; the one before had no digests."""
 
-ENDINGS = (
-    "finished",
-    "steady",
-    "blow-up",
-    "max-steps",
-    "not-finite",
-    "unconverged",
-    "interrupted",
-    "collapse",
-    "escape",
-    "unresolved",
-)
-"""Every way a run can end; the place in this tuple is the stored `status`."""
-
 ENDING_FLAGS = MappingProxyType(
-    {"flag_values": list(range(len(ENDINGS))), "flag_meanings": " ".join(ENDINGS)}
+    {
+        "flag_values": [int(status) for status in Status],
+        "flag_meanings": " ".join(status.ending for status in Status),
+    }
 )
 """Attributes of a variable of endings, by the CF conventions."""
 
-RESUMABLE = "interrupted"
+RESUMABLE = Status.INTERRUPTED.ending
 """The one ending after which a run goes on; also the status of a run without one."""
 
 TIME, RUN = "time", "run"
@@ -79,7 +69,7 @@ class Ending:
     """How a run ended.
 
     Args:
-        name: one of `ENDINGS`.
+        name: of a `Status`.
         reason: one line for people.
         stop_time: the time up to which the flow is known.
         t_star: the blow-up time, if one was found.
@@ -96,15 +86,12 @@ class Ending:
     t_star_error: float | None = None
 
     def __post_init__(self) -> None:
-        if self.name not in ENDINGS:
-            raise InvalidInputError(
-                f"No run ends with `{self.name}`; known: {', '.join(ENDINGS)}."
-            )
+        Status.named(self.name)
 
     @property
     def code(self) -> int:
         """The number stored as `status`."""
-        return ENDINGS.index(self.name)
+        return int(Status.named(self.name))
 
 
 def dims_of(

@@ -8,7 +8,8 @@ import numpy as np
 
 from meanfield.attention import Attention, attentions
 from meanfield.dynamics import AbstractDynamics, LogTime, stacked
-from meanfield.flows import AbstractStop, Status, adaptive, ensemble
+from meanfield.endings import Status
+from meanfield.flows import AbstractStop, adaptive, ensemble
 from meanfield.measures import Gaussian
 
 from . import _references as ref

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from meanfield.flows import Status
+from meanfield.endings import Status
 
 from ._case import Case
 from ._check import Check

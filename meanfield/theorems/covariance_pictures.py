@@ -6,7 +6,8 @@ import numpy as np
 
 from meanfield.attention import attentions
 from meanfield.dynamics import LogTime, stacked
-from meanfield.flows import BlowUp, Status
+from meanfield.endings import Status
+from meanfield.flows import BlowUp
 
 from ._case import Case
 from ._check import Check

@@ -9,7 +9,8 @@ from jaxtyping import Array
 
 from meanfield.attention import attentions
 from meanfield.dynamics import Heads, LogTime, stacked
-from meanfield.flows import Status, Steady
+from meanfield.endings import Status
+from meanfield.flows import Steady
 from meanfield.measures import Gaussian
 from meanfield.tokens import Tokens
 

@@ -9,8 +9,8 @@ from jaxtyping import Array
 
 from meanfield._typing import PRNGKey
 from meanfield.attention import attentions
+from meanfield.endings import Status
 from meanfield.fields import Affine
-from meanfield.flows import Status
 from meanfield.measures import Gaussian
 
 from ._case import Case

@@ -4,7 +4,8 @@ import numpy as np
 
 from meanfield.attention import attentions
 from meanfield.dynamics import stacked
-from meanfield.flows import Status, Steady
+from meanfield.endings import Status
+from meanfield.flows import Steady
 
 from ._case import Case
 from ._check import Check

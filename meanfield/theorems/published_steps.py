@@ -8,7 +8,8 @@ import numpy as np
 
 from meanfield.attention import attentions
 from meanfield.dynamics import stacked
-from meanfield.flows import Rule, Status, clipped_euler
+from meanfield.endings import Status
+from meanfield.flows import Rule, clipped_euler
 
 from ._case import Case
 from ._check import Check

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
+from meanfield.endings import Status
 from meanfield.plotting._cone_paths import (
     ConePath,
     by_ending,
@@ -15,7 +16,7 @@ from meanfield.plotting._cone_paths import (
     ring_heights,
 )
 from meanfield.plotting._limits import limit_outline
-from meanfield.plotting._style import ENDING_COLOURS, ENDING_MARKERS, LIMIT_COLOUR
+from meanfield.plotting._style import LIMIT_COLOUR
 
 # Coordinates are integers that run to this many steps at the height of the picture.
 STEPS = 2**15 - 1
@@ -39,7 +40,7 @@ def payload(dataset: xr.Dataset) -> dict[str, object]:
     first, last = _span(paths)
     timed = "time" in dataset.variables and last > first
     groups = by_ending(paths)
-    names = list(groups)
+    codes = list(groups)
     return {
         "height": height,
         "steps": STEPS,
@@ -48,16 +49,16 @@ def payload(dataset: xr.Dataset) -> dict[str, object]:
         "tallest": max(float(path.points[:, 2].max()) for path in paths),
         "limit": None if outline is None else outline.tolist(),
         "limitColour": LIMIT_COLOUR,
-        "endings": [_entry(name, len(found)) for name, found in groups.items()],
+        "endings": [_entry(status, len(found)) for status, found in groups.items()],
         "lengths": [len(path.rows) for path in drawn],
         "rows": _packed(drawn, height, (first, last)),
-        "runs": [_facts(path, names.index(path.ending.name)) for path in paths],
+        "runs": [_facts(path, codes.index(path.ending.status)) for path in paths],
     }
 
 
-def _entry(name: str, count: int) -> dict[str, str | int]:
-    colour, marker = ENDING_COLOURS[name], ENDING_MARKERS[name]
-    return {"name": name, "count": count, "colour": colour, "marker": marker}
+def _entry(status: Status, count: int) -> dict[str, str | int]:
+    own = {"name": status.ending, "count": count}
+    return {**own, "colour": status.row.colour, "marker": status.row.marker}
 
 
 def _span(paths: Sequence[ConePath]) -> tuple[float, float]:

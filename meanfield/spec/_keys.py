@@ -1,0 +1,77 @@
+"""What each key of a spec says of itself, besides its type, default and description."""
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pydantic import BaseModel
+
+GROUPS = ("Attention", "Start", "Grid", "Time", "Transformer", "Numerics")
+"""Of the keys in the help, in its order."""
+
+PARAMETERS = ("A", "Q", "K", "V", "epsilon", "heads", "scale", "mask")
+"""Of an attention: what a model, and each of its layers, has of its own."""
+
+ARRAYS = (".npy", ".csv")
+"""Endings of the names of files that hold arrays."""
+
+Group = Literal["Attention", "Start", "Grid", "Time", "Transformer", "Numerics"]
+Holds = Literal["plain", "matrix", "array", "table"]
+Part = Literal["start", "dynamics", "draw", "times", "program"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Key:
+    """The row of one key, from which all lists of keys are asked.
+
+    Attributes:
+        group: of the help; none for what is no option of the command line.
+        holds: a `matrix`, whose numbers a stored spec holds; the `array` of a file; a
+            `table` of specs; or something `plain`.
+        files: endings of the names of files that `@FILE` may stand for.
+        only: the one measure that knows it, and what it is, as `is a key of grids`.
+        never: measures to which it means nothing, and what they do instead.
+        brings: what it brings, and the keys that then do nothing.
+        replaces: older keys that give way to it.
+        enters: the part of a flow that its numbers enter as an array; what enters the
+            `program` changes what is compiled.
+        no_axis: why no sweep varies it.
+        stays: whether a run that starts from another leaves the other's value behind.
+        named: whether titles name its value.
+        label: of the axis along which a sweep varies it.
+    """
+
+    group: Group | None = "Numerics"
+    holds: Holds = "plain"
+    files: tuple[str, ...] = ()
+    only: tuple[str, str] | None = None
+    never: Mapping[str, str] = field(default_factory=dict)
+    brings: tuple[str, tuple[str, ...]] | None = None
+    replaces: tuple[str, ...] = ()
+    enters: Part = "program"
+    no_axis: str = ""
+    stays: bool = False
+    named: bool = False
+    label: str = ""
+
+    def known_to(self, measure: str) -> bool:
+        """Whether a measure has use for it."""
+        alone = self.only is None or self.only[0] == measure
+        return alone and measure not in self.never
+
+
+@functools.cache
+def keys_of(model: type[BaseModel]) -> dict[str, Key]:
+    """The rows of all keys of a model, by name.
+
+    Raises:
+        TypeError: naming a key that has none.
+    """
+    rows = {}
+    for name, info in model.model_fields.items():
+        own = [row for row in info.metadata if isinstance(row, Key)]
+        if len(own) != 1:
+            raise TypeError(f"The key `{name}` needs one `Key`; it has {len(own)}.")
+        rows[name] = own[0]
+    return rows

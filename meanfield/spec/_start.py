@@ -1,0 +1,107 @@
+"""What a spec says of the start: a measure, and where it comes from."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from ._attention import Numbers
+from ._grid import Count, Strict
+from ._keys import ARRAYS, Key
+
+
+class StartSpec(Strict):
+    """What is moved, from where."""
+
+    measure: Annotated[
+        Literal["points", "gaussian", "grid"],
+        Key(group="Start", named=True),
+        Field(description="what is moved: `points`, `gaussian` or `grid`, a density"),
+    ] = "points"
+    projected: Annotated[
+        bool,
+        Key(group="Start", only=("gaussian", "moves a Gaussian")),
+        Field(
+            description="move a Gaussian under any attention: an approximation, the "
+            "projection of its flow on Gaussians"
+        ),
+    ] = False
+    n: Annotated[
+        Count,
+        Key(group="Start", stays=True, label="number of tokens $n$"),
+        Field(description="number of tokens"),
+    ] = 1000
+    d: Annotated[
+        Count | None,
+        Key(group="Start", label="dimension $d$"),
+        Field(description="dimension; from the matrices if absent, else 1"),
+    ] = None
+    init: Annotated[
+        str,
+        Key(group="Start", files=ARRAYS, stays=True),
+        Field(description="initial cloud; see `list clouds`, or @FILE.npy, .csv"),
+    ] = "gaussian"
+    mean: Annotated[
+        Numbers,
+        Key(
+            group="Start",
+            holds="matrix",
+            files=ARRAYS,
+            enters="start",
+            stays=True,
+            label=r"initial mean $\alpha_0$",
+        ),
+        Field(description="mean of the start: number or list"),
+    ] = 0.0
+    cov: Annotated[
+        Numbers,
+        Key(
+            group="Start",
+            holds="matrix",
+            files=ARRAYS,
+            enters="start",
+            stays=True,
+            label=r"initial covariance $\Sigma_0$",
+        ),
+        Field(description="covariance that the cloud is scaled by"),
+    ] = 1.0
+    weights: Annotated[
+        Numbers | None,
+        Key(group="Start", holds="array", files=ARRAYS, stays=True),
+        Field(description="weights of the tokens: a list or a file"),
+    ] = None
+    noise: Annotated[
+        float | None,
+        Key(),
+        Field(ge=0, description="diffusivity: adds so much Laplacian of the law"),
+    ] = None
+    starts: Annotated[
+        str | None,
+        Key(
+            group="Start",
+            only=("gaussian", "are Gaussians"),
+            brings=(
+                "many starts",
+                ("n", "init", "mean", "cov", "weights", "draws", "text"),
+            ),
+            no_axis="a family belongs to `simulate`; sweep over `cov`",
+            stays=True,
+        ),
+        Field(description="many Gaussians at once: `grid:20` or `random:100`"),
+    ] = None
+    source: Annotated[
+        str | None,
+        Key(
+            group=None,
+            brings=(
+                "its own start",
+                ("n", "init", "mean", "cov", "weights", "draws", "starts"),
+            ),
+            stays=True,
+        ),
+        Field(description="a run to start from, at the time `at`"),
+    ] = None
+    at: Annotated[
+        float | None,
+        Key(group="Start", enters="times", stays=True),
+        Field(description="time of the frame to start from; with --from"),
+    ] = None
