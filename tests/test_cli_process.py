@@ -144,6 +144,29 @@ def test_an_interrupt_in_the_collector_is_not_lost(tmp_path: Path, name: str) ->
     assert done.stderr == ""
 
 
+WRAPPED = """
+import signal
+from meanfield.cli._signals import watched
+class Part:
+    def __set_name__(self, owner, name):  # what this raises, Python 3.11 wraps
+        signal.raise_signal(signal.SIGTERM)
+try:
+    with watched():
+        try:
+            type("Owner", (), {"part": Part()})
+        except KeyboardInterrupt as error:
+            raise ImportError("initialization failed") from error
+except KeyboardInterrupt as error:
+    print(type(error).__name__)
+"""
+
+
+def test_a_signal_that_an_import_turns_into_its_own_error_is_told() -> None:
+    command = [sys.executable, "-c", WRAPPED]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.stdout.split(), done.stderr) == (["Terminated"], "")
+
+
 LOCKS = """
 import signal, sys, threading
 from meanfield.cli._signals import watched

@@ -65,6 +65,11 @@ def watched() -> Iterator[None]:
     threading.Thread(target=watch.run, daemon=True).start()
     try:
         yield
+    except Exception as error:
+        if watch.struck is None:
+            raise
+        # An import turns what strikes it into an error of its own.
+        raise watch.struck from error
     finally:
         watch.over = True
         signal.set_wakeup_fd(wakeup)
@@ -92,14 +97,15 @@ class _Watch:
     def __init__(self, reader: int) -> None:
         self._reader = reader
         self._landed = False
+        self.struck: KeyboardInterrupt | None = None
         self.over = False
 
     def strike(self, number: int, frame: FrameType | None) -> None:
         """Raises what a signal stands for, unless a lock would break; a handler."""
         if self._landed or self.over or _holds_locks(frame):
             return
-        self._landed = True
-        raise RAISED[signal.Signals(number)]
+        self._landed, self.struck = True, RAISED[signal.Signals(number)]()
+        raise self.struck
 
     def lost(self, lost: "sys.UnraisableHookArgs") -> None:
         """Takes up an interrupt inside a collector's callback or a finaliser.
@@ -107,7 +113,7 @@ class _Watch:
         Python prints such exceptions and goes on; the thread sends the signal again.
         """
         if isinstance(lost.exc_value, KeyboardInterrupt):
-            self._landed = False
+            self._landed, self.struck = False, None
         else:
             sys.__unraisablehook__(lost)
 
