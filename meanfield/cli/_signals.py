@@ -104,8 +104,9 @@ class _Watch:
         """Raises what a signal stands for, unless a lock would break; a handler."""
         if self._landed or self.over or _holds_locks(frame):
             return
-        self._landed, self.struck = True, RAISED[signal.Signals(number)]()
-        raise self.struck
+        strike = RAISED[signal.Signals(number)]()
+        self._landed, self.struck = True, strike
+        raise strike
 
     def lost(self, lost: "sys.UnraisableHookArgs") -> None:
         """Takes up an interrupt inside a collector's callback or a finaliser.
