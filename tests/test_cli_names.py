@@ -9,6 +9,7 @@ from conftest import Finished
 
 from meanfield.attention import attentions
 from meanfield.cli.catalog import KINDS
+from meanfield.spec import presets
 
 Command = Callable[..., Finished]
 
@@ -16,6 +17,8 @@ Command = Callable[..., Finished]
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_every_name_that_is_listed_is_shown(cli: Command, kind: str) -> None:
     rows = json.loads(cli("list", kind, "--json").out)
+    if kind == "endings":  # `show` prefers what can be asked for
+        rows = [row for row in rows if row["name"] not in presets]
     assert rows
     for row in rows:
         done = cli("show", row["name"])

@@ -133,6 +133,11 @@ class Attention(AbstractDynamics):
 
     def _check_dimension(self, mu: AbstractMeasure) -> None:
         d = self.value.shape[0]
+        if not isinstance(mu, AbstractMeasure):
+            raise UnsupportedError(
+                f"Attention reads points, Gaussians and grids; got a "
+                f"{type(mu).__name__}."
+            )
         if mu.dimension != d:
             raise InvalidInputError(
                 f"The attention acts in dimension {d} and the measure lives in "

@@ -19,11 +19,17 @@ Row = dict[str, Any]
 def meanings(name: str) -> list[Row]:
     """All that is called `name`, each with its kind, in the order of `meanfield list`.
 
-    A statement is found by each of its ids.
+    A statement is found by each of its ids; an ending, where nothing that can be asked
+    for has its name: `collapse` is a preset.
     """
+    others = [kind for kind in _kinds(name) if kind != "endings"]
+    return _rows_called(name, others) or _rows_called(name, ["endings"])
+
+
+def _rows_called(name: str, kinds: list[str]) -> list[Row]:
     return [
         {"kind": SINGULAR.get(kind, kind.removesuffix("s")), **_in_full(kind, row)}
-        for kind in _kinds(name)
+        for kind in kinds
         for row in rows(kind)
         if _is_called(kind, row, name)
     ]

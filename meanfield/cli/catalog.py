@@ -15,7 +15,6 @@ from ._output import print_json, print_pairs, print_rows
 KINDS = {
     "attentions": "what `--attention` names",
     "clouds": "what `--init` names: where tokens start",
-    "endings": "how a run ends, with the exit code of its command",
     "energies": "what `--observe` names, besides `energy`: numbers of a measure",
     "families": "what `--starts` names: many Gaussians at once",
     "masks": "what `--mask` names",
@@ -24,6 +23,7 @@ KINDS = {
     "presets": "what `--preset` names: sets of keys",
     "statements": "what `verify` measures: claims of the papers",
     "solvers": "what `--solver` names: integrators",
+    "endings": "how a run ends, with the exit code of its command",
 }
 
 
