@@ -2,14 +2,20 @@
 
 from collections.abc import Callable, Iterator
 
+import density_data
 import numpy as np
 import xarray as xr
+from matplotlib.figure import Figure
 from numpy.random import Generator
+
+from meanfield.endings import Status
+from meanfield.plotting import draw_comparison
+from meanfield.storage import ENDING_FLAGS
 
 Maker = Callable[..., xr.Dataset]
 
-MEANINGS = "finished steady blow-up max-steps not-finite unconverged interrupted"
-FLAGS = {"flag_values": np.arange(7, dtype=np.int8), "flag_meanings": MEANINGS}
+FLAGS = dict(ENDING_FLAGS)
+SPEC = {"attention": "l2", "A": [[2.0, 0.0], [0.5, 1.0]], "V": -1.0, "epsilon": 0.5}
 
 
 def with_ending(
@@ -108,3 +114,38 @@ def moving_cases() -> Iterator[tuple[str, xr.Dataset]]:
     yield "growing", points(x * np.logspace(0, 9, 5)[:, None, None])
     yield "still", points(np.tile(x, (5, 1, 1)))
     yield "one point", points(np.zeros((5, 1, 2)))
+
+
+def sweep(endings: list[str], times: float | list[float] = 2.0) -> xr.Dataset:
+    """Cells along `A` and `cov` that end so, at these times."""
+    codes = np.array([Status.named(name) for name in endings], dtype=np.int8)
+    stops = np.broadcast_to(np.asarray(times), codes.shape)
+    star = np.where(codes == Status.BLOW_UP, stops * np.pi, np.nan)
+    cells = {"ending": codes, "stop_time": stops, "t_star": star}
+    data = {n: (("A", "cov"), np.stack([a, a], axis=1)) for n, a in cells.items()}
+    coords = {
+        "A": ("A", np.arange(len(codes), dtype=float), {"scale": "linear"}),
+        "cov": ("cov", [1.0, 2.0], {"scale": "log"}),
+    }
+    found = xr.Dataset(data, coords, {"kind": "sweep"})
+    found["ending"].attrs = FLAGS
+    return found
+
+
+def comparison() -> Figure:
+    """Two representations that agree in all but the distance."""
+    t, rng = np.array([0.0, 1.0]), np.random.default_rng(5)
+    rows = np.array([[0.1, 0.2], [0.1, 0.2], [1e-9, 1e-9]])
+    pairs = ["points – gaussian", "points – grid", "gaussian – grid"]
+    data = {
+        f"{name}_gap": (("pair", "time"), rows)
+        for name in ("mean", "covariance", "distance")
+    }
+    gaps = xr.Dataset(data, {"time": t, "pair": pairs}, {"spec": SPEC})
+    gaps = gaps.assign(parting=("pair", np.full(3, np.nan)))
+    states = {
+        "points": shrinking(rng, frames=2).assign_coords(time=t),
+        "gaussian": moving_gaussian(rng, frames=2).assign_coords(time=t),
+        "grid": density_data.plane(frames=2).assign_coords(time=t),
+    }
+    return draw_comparison(gaps, states)

@@ -62,9 +62,11 @@ def _keys_of(run: Path, given: Values) -> Values:
 
     store = RunStore.open(run)
     measure = given.get("measure", store.spec.get("measure", "points"))
-    dropped = {k for k, row in KEYS.items() if row.stays or not row.known_to(measure)}
+    dropped = {
+        k for k, row in KEYS.items() if row.left_behind or not row.known_to(measure)
+    }
     if not given.keys().isdisjoint(PARAMETERS):
-        dropped |= {"model", "model_layers", "model_heads"}
+        dropped |= {k for k, row in KEYS.items() if row.group == "Transformer"}
     keys = {key: value for key, value in store.spec.items() if key not in dropped}
     at = float(store.last_frame()["time"])
     return {**keys, "source": str(run.absolute()), "at": at}

@@ -88,7 +88,7 @@ def _same_grid(spec: RunSpec, found: Grid) -> Grid:
     Raises:
         InvalidInputError: if the spec names others.
     """
-    cells = [k for k, row in KEYS.items() if row.group == "Grid" and row.stays]
+    cells = [k for k, row in KEYS.items() if row.group == "Grid" and row.left_behind]
     given = [key for key in cells if key in spec.model_fields_set]
     if given:
         raise InvalidInputError(

@@ -183,7 +183,7 @@ def _coordinates(axis: Axis) -> np.ndarray:
 def _title(cells: Cells) -> str:
     """The run in a few words; what varies is not named."""
     varied = {axis.key for axis in cells.axes}
-    if not any(KEYS[key].named for key in varied):
+    if not any(KEYS[key].titled for key in varied):
         return title(cells.spec)
     return f"{cells.spec.moved} under attention" if "measure" not in varied else ""
 

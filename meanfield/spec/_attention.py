@@ -1,5 +1,6 @@
 """What a spec says of one attention: its variant and its parameters."""
 
+from dataclasses import replace
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, PositiveFloat, model_validator
@@ -26,6 +27,9 @@ def _rectangular(value: Matrix) -> Matrix:
 Numbers = Annotated[Matrix, AfterValidator(_rectangular)]
 
 
+MATRIX = Key(group="Attention", holds="matrix", files=ARRAYS, enters="dynamics")
+
+
 class AttentionSpec(Strict):
     """One attention: its variant and its parameters.
 
@@ -35,45 +39,27 @@ class AttentionSpec(Strict):
 
     attention: Annotated[
         str,
-        Key(group="Attention", named=True),
+        Key(group="Attention", titled=True),
         Field(description="variant; see `list attentions`"),
     ] = "softmax"
     A: Annotated[
         Numbers | None,
-        Key(
-            group="Attention",
-            holds="matrix",
-            files=ARRAYS,
-            replaces=("Q", "K"),
-            enters="dynamics",
-        ),
+        replace(MATRIX, replaces=("Q", "K")),
         Field(description="score matrix (Q = A, K = I), or Q and K; if absent, I"),
     ] = None
     Q: Annotated[
         Numbers | None,
-        Key(
-            group="Attention",
-            holds="matrix",
-            files=ARRAYS,
-            replaces=("A",),
-            enters="dynamics",
-        ),
+        replace(MATRIX, replaces=("A",)),
         Field(description="query matrix, k × d"),
     ] = None
     K: Annotated[
         Numbers | None,
-        Key(
-            group="Attention",
-            holds="matrix",
-            files=ARRAYS,
-            replaces=("A",),
-            enters="dynamics",
-        ),
+        replace(MATRIX, replaces=("A",)),
         Field(description="key matrix, k × d"),
     ] = None
     V: Annotated[
         Numbers,
-        Key(group="Attention", holds="matrix", files=ARRAYS, enters="dynamics"),
+        MATRIX,
         Field(description="value matrix, d × d"),
     ] = 1.0
     epsilon: Annotated[
@@ -83,7 +69,7 @@ class AttentionSpec(Strict):
     ] = 1.0
     heads: Annotated[
         Count,
-        Key(group="Attention", named=True),
+        Key(group="Attention", titled=True),
         Field(description="heads: blocks of rows of Q, K and V"),
     ] = 1
     scale: Annotated[
@@ -93,7 +79,7 @@ class AttentionSpec(Strict):
     ] = "none"
     mask: Annotated[
         str | None,
-        Key(group="Attention", named=True),
+        Key(group="Attention", titled=True),
         Field(description="`causal` or `window:WIDTH`; none if absent"),
     ] = None
     iterations: Annotated[

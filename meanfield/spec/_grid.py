@@ -57,12 +57,12 @@ class GridSpec(Strict):
     cells: Annotated[
         int | list[int] | None,
         BeforeValidator(_cell_count),
-        Key(group="Grid", only=ON_GRIDS, stays=True),
+        Key(group="Grid", only=ON_GRIDS, left_behind=True),
         Field(description="cells of a grid, along all axes or each; 400, or 128 × 128"),
     ] = None
     half_width: Annotated[
         PositiveFloat | None,
-        Key(group="Grid", only=ON_GRIDS, stays=True),
+        Key(group="Grid", only=ON_GRIDS, left_behind=True),
         Field(
             description="of its box, in standard deviations of the start; of a normal "
             "one 12, in the plane 8"
@@ -71,12 +71,12 @@ class GridSpec(Strict):
     domain: Annotated[
         list[float] | list[list[float]] | None,
         BeforeValidator(_intervals),
-        Key(group="Grid", only=ON_GRIDS, stays=True),
+        Key(group="Grid", only=ON_GRIDS, left_behind=True),
         Field(description="its box instead, as -6,6 or [[-6,6],[-4,4]]; then `fixed`"),
     ] = None
     grading: Annotated[
         float,
-        Key(group="Grid", only=ON_GRIDS, stays=True),
+        Key(group="Grid", only=ON_GRIDS, left_behind=True),
         Field(ge=1, description="how many times wider its outer cells are than inner"),
     ] = 1.0
     box: Annotated[
@@ -89,7 +89,7 @@ class GridSpec(Strict):
     ] = None
     bandwidth: Annotated[
         PositiveFloat | None,
-        Key(group="Grid", only=ON_GRIDS, stays=True),
+        Key(group="Grid", only=ON_GRIDS, left_behind=True),
         Field(
             description="of the kernels that blur given tokens into a density, in "
             "standard deviations; by Scott's rule"
@@ -97,7 +97,7 @@ class GridSpec(Strict):
     ] = None
     positions: Annotated[
         Count | None,
-        Key(group="Grid", only=ON_GRIDS, stays=True),
+        Key(group="Grid", only=ON_GRIDS, left_behind=True),
         Field(description="layers of a masked grid, one for each position; 16"),
     ] = None
     cfl: Annotated[

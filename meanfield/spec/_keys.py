@@ -37,8 +37,8 @@ class Key:
         enters: the part of a flow that its numbers enter as an array; what enters the
             `program` changes what is compiled.
         no_axis: why no sweep varies it.
-        stays: whether a run that starts from another leaves the other's value behind.
-        named: whether titles name its value.
+        left_behind: whether a run that starts from another takes no value of it over.
+        titled: whether titles name its value.
         label: of the axis along which a sweep varies it.
     """
 
@@ -51,8 +51,8 @@ class Key:
     replaces: tuple[str, ...] = ()
     enters: Part = "program"
     no_axis: str = ""
-    stays: bool = False
-    named: bool = False
+    left_behind: bool = False
+    titled: bool = False
     label: str = ""
 
     def known_to(self, measure: str) -> bool:

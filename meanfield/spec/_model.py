@@ -48,7 +48,7 @@ class RunSpec(TimesSpec, StartSpec, AttentionSpec, GridSpec):
         Key(
             group="Start",
             no_axis="a family belongs to `simulate`; sweep over `seed`",
-            stays=True,
+            left_behind=True,
         ),
         Field(le=MOST_DRAWS, description="independent draws of start and laws"),
     ] = None
@@ -134,7 +134,7 @@ class RunSpec(TimesSpec, StartSpec, AttentionSpec, GridSpec):
                 "its own parameters",
                 (*PARAMETERS, "layers", "terms", "depth", "d"),
             ),
-            named=True,
+            titled=True,
         ),
         Field(description="a transformer: name or folder; `models list`"),
     ] = None
@@ -144,7 +144,7 @@ class RunSpec(TimesSpec, StartSpec, AttentionSpec, GridSpec):
             group="Transformer",
             files=(".txt",),
             brings=("its own tokens", ("n", "init", "mean", "cov", "draws")),
-            stays=True,
+            left_behind=True,
         ),
         Field(description="words that become its tokens, or @FILE.txt"),
     ] = None

@@ -1,5 +1,6 @@
 """What a spec says of the start: a measure, and where it comes from."""
 
+from dataclasses import replace
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -8,13 +9,17 @@ from ._attention import Numbers
 from ._grid import Count, Strict
 from ._keys import ARRAYS, Key
 
+MOMENT = Key(
+    group="Start", holds="matrix", files=ARRAYS, enters="start", left_behind=True
+)
+
 
 class StartSpec(Strict):
     """What is moved, from where."""
 
     measure: Annotated[
         Literal["points", "gaussian", "grid"],
-        Key(group="Start", named=True),
+        Key(group="Start", titled=True),
         Field(description="what is moved: `points`, `gaussian` or `grid`, a density"),
     ] = "points"
     projected: Annotated[
@@ -27,7 +32,7 @@ class StartSpec(Strict):
     ] = False
     n: Annotated[
         Count,
-        Key(group="Start", stays=True, label="number of tokens $n$"),
+        Key(group="Start", left_behind=True, label="number of tokens $n$"),
         Field(description="number of tokens"),
     ] = 1000
     d: Annotated[
@@ -37,36 +42,22 @@ class StartSpec(Strict):
     ] = None
     init: Annotated[
         str,
-        Key(group="Start", files=ARRAYS, stays=True),
+        Key(group="Start", files=ARRAYS, left_behind=True),
         Field(description="initial cloud; see `list clouds`, or @FILE.npy, .csv"),
     ] = "gaussian"
     mean: Annotated[
         Numbers,
-        Key(
-            group="Start",
-            holds="matrix",
-            files=ARRAYS,
-            enters="start",
-            stays=True,
-            label=r"initial mean $\alpha_0$",
-        ),
+        replace(MOMENT, label=r"initial mean $\alpha_0$"),
         Field(description="mean of the start: number or list"),
     ] = 0.0
     cov: Annotated[
         Numbers,
-        Key(
-            group="Start",
-            holds="matrix",
-            files=ARRAYS,
-            enters="start",
-            stays=True,
-            label=r"initial covariance $\Sigma_0$",
-        ),
+        replace(MOMENT, label=r"initial covariance $\Sigma_0$"),
         Field(description="covariance that the cloud is scaled by"),
     ] = 1.0
     weights: Annotated[
         Numbers | None,
-        Key(group="Start", holds="array", files=ARRAYS, stays=True),
+        Key(group="Start", holds="array", files=ARRAYS, left_behind=True),
         Field(description="weights of the tokens: a list or a file"),
     ] = None
     noise: Annotated[
@@ -84,7 +75,7 @@ class StartSpec(Strict):
                 ("n", "init", "mean", "cov", "weights", "draws", "text"),
             ),
             no_axis="a family belongs to `simulate`; sweep over `cov`",
-            stays=True,
+            left_behind=True,
         ),
         Field(description="many Gaussians at once: `grid:20` or `random:100`"),
     ] = None
@@ -96,12 +87,12 @@ class StartSpec(Strict):
                 "its own start",
                 ("n", "init", "mean", "cov", "weights", "draws", "starts"),
             ),
-            stays=True,
+            left_behind=True,
         ),
         Field(description="a run to start from, at the time `at`"),
     ] = None
     at: Annotated[
         float | None,
-        Key(group="Start", enters="times", stays=True),
+        Key(group="Start", enters="times", left_behind=True),
         Field(description="time of the frame to start from; with --from"),
     ] = None

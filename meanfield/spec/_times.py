@@ -36,7 +36,7 @@ class TimesSpec(Strict):
             brings=("the times of all frames", ("t", "frames", "spacing")),
             replaces=("t", "frames", "spacing"),
             enters="times",
-            stays=True,
+            left_behind=True,
         ),
         Field(max_length=MOST_FRAMES, description="times of the frames, instead"),
     ] = None

@@ -1,0 +1,188 @@
+"""Colours, marks and crops of single panels mean what a reader takes them for."""
+
+import re
+from functools import partial
+from pathlib import Path
+
+import density_data
+import numpy as np
+import pytest
+import xarray as xr
+from matplotlib.colors import to_hex, to_rgb
+from matplotlib.figure import Figure
+from numpy.random import Generator
+from picture_parts import entries, marks, outside
+from plotting_data import comparison, points, sweep
+from test_plotting_cone import escaping_to
+
+import meanfield.plotting
+from meanfield.endings import Status
+from meanfield.plotting import panels
+from meanfield.plotting._density_views import colours
+from meanfield.plotting._described import described
+from meanfield.plotting._panels import annotate
+from meanfield.plotting._style import (
+    CLOSURE_COLOUR,
+    CYCLE,
+    GREY,
+    style,
+)
+from meanfield.plotting.trace_one_disc import (
+    _ROOM,  # pyright: ignore[reportPrivateUsage]
+    _frame,  # pyright: ignore[reportPrivateUsage]
+    _ring,  # pyright: ignore[reportPrivateUsage]
+)
+from meanfield.reproduce import Findings, load, names
+from meanfield.storage import ENDING_FLAGS
+
+
+def test_final_clusters_are_those_of_all_dimensions(rng: Generator) -> None:
+    """Two squares, of 50 × 50 tokens each, hide one another in the main plane."""
+    side = np.stack(np.meshgrid(*[np.linspace(0, 1, 50)] * 2), -1).reshape(-1, 2)
+    x = np.zeros((5000, 4))
+    x[:, :2], x[2500:, 3] = np.tile(side, (2, 1)), 0.5
+    figure = panels["tokens"](points(np.stack([x, x])))
+    said = [name for name, _ in entries(figure)]
+    assert said.count("50 % of weight") == 2
+    assert "colours: final clusters" in figure.get_supxlabel()
+
+
+@pytest.mark.parametrize("status", ["finished", "escape"])
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_the_ends_of_tokens_that_stay_are_in_the_picture(
+    rng: Generator, status: str, d: int
+) -> None:
+    x = rng.normal(size=(10, d)) * np.logspace(0, 3, 6)[:, None, None]
+    run = points(x, status=Status.named(status))
+    run["status"].attrs = dict(ENDING_FLAGS)
+    figure = panels["tokens"](run)
+    axes = figure.axes[0]
+    limits = [axes.get_ylim()] if d == 1 else [axes.get_xlim(), axes.get_ylim()]
+    for (low, high), end in zip(limits, x[-1].T, strict=False):
+        assert low < end.min() < end.max() < high
+    assert "the cloud grows from radius" in figure.get_supxlabel()
+    assert "cropped" not in figure.get_supxlabel()
+
+
+def counts_of(figure: Figure) -> np.ndarray:
+    return np.asarray(figure.axes[0].lines[0].get_ydata(), dtype=float)
+
+
+def test_clusters_do_not_depend_on_the_size_to_which_a_cloud_grows(
+    rng: Generator,
+) -> None:
+    x = np.repeat(rng.normal(size=(5, 2)), 8, axis=0) + 1e-3 * rng.normal(size=(40, 2))
+    grown = x * np.logspace(0, 4, 6)[:, None, None]
+    np.testing.assert_array_equal(counts_of(panels["clusters"](points(grown))), 5)
+
+
+def test_clusters_of_a_cloud_that_grows_in_many_dimensions_are_seen_to_form(
+    rng: Generator,
+) -> None:
+    """As in a transformer: far apart at first, then four heaps, twenty times as far."""
+    heap = np.repeat(rng.normal(size=(4, 300)), 10, axis=0)
+    x = np.stack([rng.normal(size=(40, 300)), 20 * (heap + 0.05 * rng.normal())])
+    noise = 0.05 * 20 * rng.normal(size=(40, 300))
+    x[1] += noise
+    np.testing.assert_array_equal(counts_of(panels["clusters"](points(x))), [40, 4])
+
+
+def test_every_ending_has_a_look_of_its_own() -> None:
+    for look in ("colour", "marker", "hatch"):
+        assert len({getattr(status.row, look) for status in Status}) == len(Status)
+    folder = Path(meanfield.plotting.__file__).parent / "pages"
+    painter = (folder / "painter.js").read_text(encoding="utf-8")
+    outlines = painter.partition("const corners = {")[2].partition("}[name]")[0]
+    known = set(re.findall(r'^\s*"?([^\s"]+?)"?: \[', outlines, re.MULTILINE))
+    assert known == {status.row.marker for status in Status} - {
+        "o"
+    }  # the disc needs no corners
+
+
+def test_cells_that_outlive_their_time_are_not_called_finished() -> None:
+    for times, said in ((2.0, "t = 2"), ([1.0, 2.0, 2.0], "the end")):
+        data = sweep(["finished", "finished", "blow-up"], times)
+        for one in (data, data.isel(cov=0)):
+            found = [name for name, _ in entries(panels["phase"](one))]
+            per_cell = 2 if one is data else 1
+            alive = f"alive at {said} ({2 * per_cell})"
+            assert found == [alive, f"blow-up ({per_cell})"]
+
+
+def test_where_there_is_no_density_there_is_no_colour() -> None:
+    white, shades = (1, 1, 1, 1), colours()(np.linspace(0, 1, 256))
+    for nothing in (0.0, -1.0, np.nan, np.ma.masked_array([0.5], [True])):
+        assert tuple(colours()(np.ma.atleast_1d(nothing))[0]) == white
+    light = shades[:, :3] @ [0.2126, 0.7152, 0.0722]
+    assert np.all(np.diff(light) < 0)
+    run = density_data.line(np.ones(3))
+    far = run.assign(mass=run["mass"].where(run["cell_x"] > 20, 0.0))
+    axes = panels["density"](far).axes[0]
+    mesh = axes.collections[0]
+    corner = mesh.to_rgba(np.asarray(mesh.get_array()).reshape(3, -1)[:, 0])
+    np.testing.assert_array_equal(corner, [white] * 3)
+    assert to_rgb(axes.get_facecolor()) == white[:3]
+
+
+def test_figures_bear_their_own_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = lambda family: family.attrs
+    replaced = {"cone": drawn, "disc": drawn}
+    monkeypatch.setattr("experiments._covariances.panels", replaced)
+    family = xr.Dataset(attrs={"spec": {}})
+    count = 0
+    for name in names():
+        experiment, number = load(name), re.fullmatch(r"(\w+)-fig(\d)(\w?)", name)
+        if number is None:
+            continue
+        paper, figure, panel = number.groups()
+        shown = f"Figure {figure}({panel})" if panel else f"Figure {figure}"
+        assert experiment.source.startswith(f"{paper}, {shown}")
+        draw = experiment.draw
+        if isinstance(draw, partial) and "_covariances" in draw.func.__module__:
+            attrs = draw(Findings({}, {"reading": "code"}, {"family": family}))
+            assert attrs["title"].startswith(f"{shown}, ")
+            assert described(family.assign_attrs(attrs)) == ""  # the caption says it
+            count += 1
+    assert count == 19
+
+
+@style()
+def test_the_number_beside_a_ring_is_off_the_axes() -> None:
+    figure = Figure(figsize=(5.6, 6.2), layout="constrained")
+    axes = figure.add_subplot()
+    _frame(axes, _ROOM)
+    for angle in np.linspace(0, 2 * np.pi, 24, endpoint=False):
+        _ring(axes, np.array([np.cos(angle), np.sin(angle)]), 12345)
+    axes.set_title("as high as the legend of the panel")
+    annotate(figure, "three", "small", "prints")
+    assert outside(figure) == []
+
+
+def test_a_disc_says_which_paths_stop_short_or_end_elsewhere() -> None:
+    rng = np.random.default_rng(3)
+    run = escaping_to([0.0] * 12 + [2.0], rng)
+    stops = np.full(13, 1.0)
+    stops[4] = 1.25  # a quarter after the last frame
+    figure = panels["disc"](run.assign(stop_time=("run", stops)))
+    small = figure.get_supxlabel()
+    assert "1 of 13 blow-ups end outside the rings" in small
+    assert "1 path stops at its last frame, 0.25 before its blow-up" in small
+    plain = panels["disc"](escaping_to([0.0] * 12, rng)).get_supxlabel()
+    assert plain == "centre: isotropic; rim: rank one"
+
+
+def test_colours_of_pairs_are_not_those_of_representations() -> None:
+    figure = comparison()
+    figure.draw_without_rendering()
+    gaps, states = ({c for a in part.axes for c in marks(a)} for part in figure.subfigs)
+    assert {to_hex(CYCLE[0]), to_hex(CLOSURE_COLOUR), to_hex(GREY)} <= states
+    assert len(gaps) == 3
+    assert gaps.isdisjoint(states)
+
+
+def test_pairs_that_agree_are_both_seen() -> None:
+    """A narrower line lies over a wider one."""
+    for axes in comparison().subfigs[0].axes:
+        widths = [line.get_linewidth() for line in axes.lines]
+        assert widths == sorted(widths, reverse=True)
+        assert len(set(widths)) == 3
