@@ -2,14 +2,11 @@
 
 from collections.abc import Callable, Iterator
 
-import density_data
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 from numpy.random import Generator
 
 from meanfield.endings import Status
-from meanfield.plotting import draw_comparison
 from meanfield.storage import ENDING_FLAGS
 
 Maker = Callable[..., xr.Dataset]
@@ -130,22 +127,3 @@ def sweep(endings: list[str], times: float | list[float] = 2.0) -> xr.Dataset:
     found = xr.Dataset(data, coords, {"kind": "sweep"})
     found["ending"].attrs = FLAGS
     return found
-
-
-def comparison() -> Figure:
-    """Two representations that agree in all but the distance."""
-    t, rng = np.array([0.0, 1.0]), np.random.default_rng(5)
-    rows = np.array([[0.1, 0.2], [0.1, 0.2], [1e-9, 1e-9]])
-    pairs = ["points – gaussian", "points – grid", "gaussian – grid"]
-    data = {
-        f"{name}_gap": (("pair", "time"), rows)
-        for name in ("mean", "covariance", "distance")
-    }
-    gaps = xr.Dataset(data, {"time": t, "pair": pairs}, {"spec": SPEC})
-    gaps = gaps.assign(parting=("pair", np.full(3, np.nan)))
-    states = {
-        "points": shrinking(rng, frames=2).assign_coords(time=t),
-        "gaussian": moving_gaussian(rng, frames=2).assign_coords(time=t),
-        "grid": density_data.plane(frames=2).assign_coords(time=t),
-    }
-    return draw_comparison(gaps, states)

@@ -8,11 +8,12 @@ import density_data
 import numpy as np
 import pytest
 import xarray as xr
+from comparison_data import comparison
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from numpy.random import Generator
 from picture_parts import entries, marks, outside
-from plotting_data import comparison, points, sweep
+from plotting_data import points, sweep
 from test_plotting_cone import escaping_to
 
 import meanfield.plotting

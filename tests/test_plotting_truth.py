@@ -8,12 +8,12 @@ import density_data
 import numpy as np
 import pytest
 import xarray as xr
+from comparison_data import comparison
 from matplotlib.figure import Figure
 from numpy.random import Generator
 from picture_parts import entries, mark, outside, seen
 from plotting_data import (
     SPEC,
-    comparison,
     ensemble,
     gaussian,
     moving_gaussian,
