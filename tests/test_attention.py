@@ -188,7 +188,14 @@ def test_blocked_is_dense(name: str, size: int, rng: np.random.Generator):
     assert_close(blocked, dense, ulps=ulps(name))
 
 
-@every_variant
+@pytest.mark.parametrize(
+    "name",
+    [
+        # `test_derivatives_under_vmap_and_blocked` asks the same of its potentials.
+        pytest.param(name, marks=pytest.mark.slow) if name == "sinkhorn" else name
+        for name in attentions
+    ],
+)
 def test_derivatives_of_blocked_are_those_of_dense(name: str, rng: np.random.Generator):
     c = case(rng)
     attention = c.attention(name)

@@ -89,10 +89,10 @@ def velocities(attention: Attention | Heads, mu: Points) -> np.ndarray:
 @pytest.mark.parametrize(
     ("kind", "name", "d"),
     [
-        ("normal", "softmax", 2),
         ("clusters", "l2", 2),
         ("heavy-tailed", "softmax", 1),
-        ("far", "l2", 2),
+        pytest.param("normal", "softmax", 2, marks=pytest.mark.slow),
+        pytest.param("far", "l2", 2, marks=pytest.mark.slow),
         pytest.param("normal", "sinkhorn", 2, marks=pytest.mark.slow),
     ],
 )
@@ -153,7 +153,9 @@ def softmax_means(A: float, x: np.ndarray, queries: np.ndarray) -> np.ndarray:
     return brute(A * queries @ x.T, np.zeros(len(x)), x)[0]
 
 
-@pytest.mark.parametrize("order", range(1, 5))
+@pytest.mark.parametrize(
+    "order", [1, *(pytest.param(order, marks=pytest.mark.slow) for order in (2, 3, 4))]
+)
 def test_tokens_between_clusters_hold_the_tolerance_in_any_order(order: int):
     """Nodes that serve the clusters to 2e-5 miss the 20 tokens by 2.7e-4."""
     x = two_clusters(4, 0.05, 20_001, 6)
@@ -167,6 +169,7 @@ def test_tokens_between_clusters_hold_the_tolerance_in_any_order(order: int):
     assert np.max(np.abs(error)) <= 2e-5 * np.max(np.abs(x))
 
 
+@pytest.mark.slow
 def test_clusters_that_part_keep_the_tolerance_of_the_tokens_between():
     """At every frame of a flow that begins with few nodes."""
     x = two_clusters(2, 0.02, 4001, 0)[np.random.default_rng(1).permutation(4001)]
@@ -199,6 +202,7 @@ def held(kind: str, name: str, seed: int, n: int, d: int) -> bool:
     return isinstance(plan.reduction, Chebyshev)
 
 
+@pytest.mark.slow
 def test_no_plan_breaks_its_tolerance():
     """At all tokens, against NumPy; and most problems are interpolated."""
     interpolated = [held(kind, "softmax", s, 1200, 1) for kind in KINDS for s in (0, 1)]

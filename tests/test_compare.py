@@ -139,6 +139,7 @@ def test_starts_share_a_law_or_else_say_what_they_share() -> None:
     assert "moments of the 200 tokens" in own.notes[0]
 
 
+@pytest.mark.slow
 def test_masked_tokens_and_layers_keep_their_positions(tmp_path: Path) -> None:
     spec = parse(
         {**BASE, "mask": "causal", "measure": "grid", "cells": 60, "positions": 4,

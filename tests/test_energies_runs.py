@@ -36,7 +36,9 @@ OBSERVED = {
 }
 
 
-@pytest.mark.parametrize("attention", ["softmax", "l2", "sinkhorn"])
+@pytest.mark.parametrize(
+    "attention", ["softmax", "l2", pytest.param("sinkhorn", marks=pytest.mark.slow)]
+)
 def test_the_energy_of_each_frame_is_recorded(attention: str, tmp_path: Path) -> None:
     given = {**POINTS, "frames": 17, "segment": 6}
     spec = parse({**given, "attention": attention, "observe": "energy"})

@@ -224,7 +224,9 @@ def test_one_token_in_one_dimension(name: str):
     assert np.max(np.abs(trajectory.last[0] - end.y[:, -1])) < 1e-8
 
 
-@pytest.mark.parametrize("name", ["softmax", "sinkhorn"])
+@pytest.mark.parametrize(
+    "name", ["softmax", pytest.param("sinkhorn", marks=pytest.mark.slow)]
+)
 def test_all_tokens_at_the_origin(name: str):
     """A start without size has no scale for tolerances, and must not need one."""
     attention = attentions[name](np.eye(2), np.eye(2), np.eye(2))

@@ -46,7 +46,9 @@ def score_matrix(rng: np.random.Generator) -> Array:
     return jnp.asarray(rng.normal(size=(2, 2)) / 2)
 
 
-@pytest.mark.parametrize("name", ["softmax", "l2", "sinkhorn"])
+@pytest.mark.parametrize(
+    "name", ["softmax", pytest.param("l2", marks=pytest.mark.slow), "sinkhorn"]
+)
 def test_gradients_of_a_gaussian_flow(name: str, rng: np.random.Generator):
     """With respect to A and to the start, at an isotropic one made from its moments."""
 

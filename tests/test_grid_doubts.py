@@ -65,6 +65,7 @@ def test_single_precision_has_a_doubt_too(cli: Run) -> None:
     assert error < found["doubt"]["covariance"] < 0.1
 
 
+@pytest.mark.slow
 def test_a_law_that_a_grid_smooths_away_wants_more_cells(cli: Run) -> None:
     """Uniform on [-1, 1] under softmax with A = 1 becomes two points: by tokens."""
     args = ("--init", "ball", "--A", "1", "--cells", "200", "--t")

@@ -58,7 +58,7 @@ CASES = [
     ("softmax", 1.0, MOVING, 20.0, 0.2, 1e-3),
     ("l2", -1.0, FIXED, 6.0, 1.0, 1e-4),
     ("l2", 1.0, FIXED, 12.0, 1.0, 1e-3),
-    ("sinkhorn", -1.0, MOVING, 6.0, 1.0, 1e-4),
+    pytest.param("sinkhorn", -1.0, MOVING, 6.0, 1.0, 1e-4, marks=pytest.mark.slow),
     ("sinkhorn", 1.0, MOVING, 6.0, 1.0, 1e-3),
 ]
 

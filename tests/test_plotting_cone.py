@@ -221,7 +221,13 @@ def test_cone_and_disc_are_parts_of_a_larger_figure(
 
 
 @pytest.mark.parametrize("panel", ["cone", "disc"])
-@pytest.mark.parametrize("A", [np.eye(2), np.array([[1.0, 0.2], [0.2, -0.6]])])
+@pytest.mark.parametrize(
+    "A",
+    [
+        pytest.param(np.eye(2), marks=pytest.mark.slow),
+        np.array([[1.0, 0.2], [0.2, -0.6]]),
+    ],
+)
 def test_a_thousand_paths_are_drawn_in_modest_files_and_time(
     tmp_path: Path, panel: str, A: np.ndarray
 ) -> None:

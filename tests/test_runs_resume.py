@@ -45,7 +45,13 @@ def stored(path: Path) -> dict[str, bytes]:
     return {str(name): data[name].values.tobytes() for name in data.variables}
 
 
-@pytest.mark.parametrize("name", list(CASES))
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow) if name == "plane" else name
+        for name in CASES
+    ],
+)
 def test_a_resumed_run_has_the_same_bytes(name: str, tmp_path: Path) -> None:
     spec = {**CASES[name], **TIMES}
     whole = runs.execute(parse(spec), out=tmp_path / "whole")
