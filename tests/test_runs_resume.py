@@ -124,6 +124,7 @@ ABSURD = {
     "an unknown status": [{**MEMBER, "status": 99}],
     "a time in words": [{**MEMBER, "time": "x"}],
     "steps below zero": [{**MEMBER, "accepted": -1}],
+    "a time beyond all floats": [{**MEMBER, "t_star": 10**400}],
 }
 
 
@@ -136,6 +137,17 @@ def test_an_absurd_state_is_refused_in_a_line(tmp_path: Path, members: object) -
     with pytest.raises(StoreError, match="is damaged: it") as caught:
         runs.resume(tmp_path / "cut")
     assert "\n" not in str(caught.value)
+
+
+def test_a_time_may_be_stored_as_a_whole_number(tmp_path: Path) -> None:
+    spec = {**CASES["gaussian"], **TIMES, "dt": 0.1}
+    interrupted(spec, tmp_path / "cut", 1)
+    record = read_record(tmp_path / "cut")
+    record.state["members"][0] |= {"due": [10**19, 1], "residual": 0}
+    write_record(tmp_path / "cut", record)
+    outcome = runs.resume(tmp_path / "cut").outcome
+    assert outcome.name == "finished"
+    assert outcome.due == (1e19, 1.0)
 
 
 def test_frames_at_no_time_of_the_spec_are_refused(tmp_path: Path) -> None:

@@ -125,8 +125,8 @@ class Outcome:
         return Ending(self.name, self.reason, self.time, star, error)
 
 
-def _or_nan(value: float | None) -> float:
-    return math.nan if value is None else value
+def _or_nan(value: SupportsFloat | None) -> float:
+    return math.nan if value is None else float(value)
 
 
 def _one_nan(value: SupportsFloat) -> float:
@@ -135,8 +135,8 @@ def _one_nan(value: SupportsFloat) -> float:
     return math.nan if math.isnan(number) else number
 
 
-def _or_infinite(value: float | None) -> float:
-    return math.inf if value is None else value
+def _or_infinite(value: SupportsFloat | None) -> float:
+    return math.inf if value is None else float(value)
 
 
 def _remedy(doubt: Doubt) -> str:

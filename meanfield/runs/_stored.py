@@ -1,5 +1,6 @@
 """What the record of a run says of it, checked before it is believed; without JAX."""
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn, TypeGuard
@@ -12,6 +13,7 @@ from meanfield.storage import RUN, STATES, RunStore, damaged
 _FIXED = {"points": ("weight", "position"), "gaussian": (), "grid": ("edges_x",)}
 _NUMBERS = ("time", "t_star", "t_star_error", "residual")  # or null
 _COUNTS = ("accepted", "rejected")
+LARGEST = int(sys.float_info.max)
 _DOUBTS = 4  # of covariance and mean, and their parts by box and by cells
 
 
@@ -71,8 +73,10 @@ def _are_numbers(value: object, count: int) -> bool:
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Whether a JSON value is a number."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    """Whether a JSON value is a number, and none that is beyond all floats."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return abs(value) <= LARGEST
+    return isinstance(value, float)
 
 
 def _is_count(value: object) -> bool:
