@@ -36,6 +36,14 @@ def _few_programs() -> Iterator[None]:
     jax.clear_caches()
 
 
+@pytest.fixture(autouse=True)
+def _fewer_programs(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Some ten slow tests of one module do, too."""
+    yield
+    if request.node.get_closest_marker("slow"):
+        jax.clear_caches()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The one long wait comes first, beside all else."""
     items.sort(key=lambda item: item.path.name != "test_theorems.py")
