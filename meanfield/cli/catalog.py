@@ -38,7 +38,8 @@ def list_(
         plugin: a Python file that registers more; may be repeated.
     """
     if plugin:
-        from ._session import load_plugins, open_session
+        from ._plugins import load_plugins
+        from ._session import open_session
 
         open_session()
         load_plugins(plugin)

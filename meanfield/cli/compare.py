@@ -46,7 +46,8 @@ def compare(
             "`--measures points,grid`."
         )
     spec = gather(file, preset, _base(file, given_values(options)), options)
-    from ._session import load_plugins, open_session
+    from ._plugins import load_plugins
+    from ._session import open_session
 
     open_session(spec.precision)
     load_plugins(plugin)

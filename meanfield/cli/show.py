@@ -39,7 +39,8 @@ def show(
     if toml or check:
         raise InputFileError(f"There is no run at `{name}`.")
     if plugin:
-        from ._session import load_plugins, open_session
+        from ._plugins import load_plugins
+        from ._session import open_session
 
         open_session()
         load_plugins(plugin)

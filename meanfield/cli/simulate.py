@@ -44,7 +44,8 @@ def simulate(
     """
     base = {} if start_from is None else _keys_of(start_from, given_values(options))
     spec = gather(file, preset, base, options)
-    from ._session import load_plugins, open_session
+    from ._plugins import load_plugins
+    from ._session import open_session
 
     open_session(spec.precision)
     load_plugins(plugin)

@@ -46,7 +46,8 @@ def verify(
         plugin: a Python file that registers more; may be repeated.
     """
     page = _checked(seed, jobs, html, errata)
-    from ._session import compile_fast, load_plugins, open_session
+    from ._plugins import load_plugins
+    from ._session import compile_fast, open_session
 
     compile_fast()
     open_session()
