@@ -6,8 +6,6 @@ the build maps them; so nothing else of an environment can take their names.
 
 from pathlib import Path
 
-import meanfield
-
 from .errors import InputFileError
 
 SHIPPED = "_shipped"  # as `pyproject.toml` says
@@ -36,4 +34,4 @@ def home() -> Path:
 
 
 def _package() -> Path:
-    return Path(meanfield.__file__).resolve().parent
+    return Path(__file__).resolve().parent

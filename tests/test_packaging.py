@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-import meanfield
+from meanfield import _folders
 from meanfield._folders import SHIPPED, holder, home
 from meanfield.errors import InputFileError
 
@@ -67,7 +67,7 @@ def test_folders_of_an_installed_package_are_its_own(
     (package / SHIPPED / "experiments").mkdir(parents=True)
     (tmp_path / "site" / "experiments").mkdir()
     (tmp_path / "experiments").mkdir()
-    monkeypatch.setattr(meanfield, "__file__", str(package / "__init__.py"))
+    monkeypatch.setattr(_folders, "__file__", str(package / "_folders.py"))
     monkeypatch.chdir(tmp_path)
     assert holder("experiments") == package / SHIPPED
     assert home() == tmp_path
