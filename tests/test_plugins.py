@@ -1,11 +1,13 @@
 """A plugin is code that is run: by the run that began with it, and by no other."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from conftest import Finished
 
+from meanfield.attention import attentions
 from meanfield.storage import RunStore
 from meanfield.storage._record import read_record, write_record
 
@@ -24,7 +26,7 @@ OPTIONS = ("--attention", "uniform", "--n", "4", "--t", "0.1", "--frames", "3")
 
 
 @pytest.fixture
-def run(cli: CLI, registries: None, tmp_path: Path) -> Path:
+def run(cli: CLI, forget: Callable, tmp_path: Path) -> Path:
     """An interrupted run with a plugin, as another process will find it."""
     (tmp_path / "mine.py").write_text(ATTENTION)
     done = cli("simulate", *OPTIONS, "--out", "run", "--plugin", "mine.py")
@@ -51,14 +53,12 @@ def test_a_run_records_where_its_plugin_was(run: Path, tmp_path: Path):
 
 
 @pytest.fixture
-def forget(registries: None) -> Callable[[], None]:
+def forget(registries: None, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """What was registered is gone, as it is from a new process."""
-    import sys
-
-    from meanfield.attention import attentions
+    before = dict(attentions.items())
 
     def forgetting() -> None:
-        attentions._items.pop("uniform")
+        monkeypatch.setattr(attentions, "_items", before)
         for name in [n for n in sys.modules if n.startswith("meanfield_plugin_")]:
             del sys.modules[name]
 
