@@ -23,6 +23,7 @@ KINDS = {
     "presets": "what `--preset` names: sets of keys",
     "statements": "what `verify` measures: claims of the papers",
     "solvers": "what `--solver` names: integrators",
+    "stops": "what `--stop` names: when a flow ends early",
     "endings": "how a run ends, with the exit code of its command",
 }
 
@@ -102,6 +103,8 @@ def registry(kind: str) -> Mapping[str, object]:
         from meanfield.attention import attentions as found
     elif kind == "energies":
         from meanfield.energies import energies as found
+    elif kind == "stops":
+        from meanfield.flows import stops as found
     else:
         from meanfield.flows import solvers as found
     return found
