@@ -25,7 +25,8 @@ from storage_run import write
 
 from meanfield.attention import attentions, symmetries
 from meanfield.cli import main
-from meanfield.energies import energies
+from meanfield.energies import energies, free, natural
+from meanfield.flows import stops
 from meanfield.measures.laws import laws
 from meanfield.measures.sampling import clouds
 from meanfield.plotting import panels
@@ -76,7 +77,8 @@ def files_end_at() -> Iterator[Callable[[int], None]]:
 @pytest.fixture
 def registries(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What plugins register in a test goes with it."""
-    for registry in (attentions, clouds, energies, laws, panels, statements):
+    named = attentions, clouds, energies, free, laws, natural, panels, statements, stops
+    for registry in named:
         monkeypatch.setattr(registry, "_items", dict(registry.items()))
     known = dict(symmetries)
     yield
