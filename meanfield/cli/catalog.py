@@ -36,7 +36,7 @@ def list_(
     Args:
         kind: what to list, such as attentions; without it, all that can be listed.
         json: print JSON on stdout.
-        plugin: a Python file that registers more; may be repeated.
+        plugin: a Python file that is run, and registers what you add; may be repeated.
     """
     if plugin:
         from ._plugins import load_plugins

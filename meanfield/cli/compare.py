@@ -33,7 +33,7 @@ def compare(
             is written.
         preset: a named set of keys; see `list presets`.
         json: print one JSON object on stdout.
-        plugin: a Python file that registers your own attention; may be repeated.
+        plugin: a Python file that is run, and registers what you add; may be repeated.
         measure: refused, and told of `--measures`.
         **options: the keys of the spec, all but `measure`.
 

@@ -39,7 +39,7 @@ def simulate(
         json: print one JSON object on stdout.
         dry_run: print what the run would take, memory and about how much time, and
             refuse what cannot be.
-        plugin: a Python file that registers your own attention; may be repeated.
+        plugin: a Python file that is run, and registers what you add; may be repeated.
         **options: the keys of the spec.
     """
     base = {} if start_from is None else _keys_of(start_from, given_values(options))

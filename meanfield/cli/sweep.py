@@ -40,7 +40,7 @@ def sweep(
         workers: processes on this machine.
         chunk: cells computed at once; by default up to 64 Gaussians, or one cloud.
         json: print one JSON object on stdout.
-        plugin: a Python file that registers your own attention; may be repeated.
+        plugin: a Python file that is run, and registers what you add; may be repeated.
         **options: the keys of the spec.
     """
     _check_positive(workers=workers, chunk=chunk)

@@ -43,7 +43,7 @@ def verify(
         errata: a Markdown file to write: what is printed, what is true, numbers.
         replay: a report as printed by --json; its statements, or those named, are
             measured again at its witnesses, with its size and seed.
-        plugin: a Python file that registers more; may be repeated.
+        plugin: a Python file that is run, and registers what you add; may be repeated.
     """
     page = _checked(seed, jobs, html, errata)
     from ._plugins import load_plugins
