@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tomllib
+import venv
 import zipfile
 from collections.abc import Iterator
 from importlib.metadata import packages_distributions
@@ -110,9 +111,28 @@ def test_a_wheel_holds_every_file_once(wheel: Path):
     expected = [
         name if name.startswith("meanfield/") else f"{shipped}/{name}"
         for name in listed.stdout.split()
+        if not name.startswith("benchmarks/results/")  # of one machine
     ]
     assert sorted(held) == sorted(expected)
     assert "meanfield/py.typed" in held
+
+
+@pytest.mark.slow
+def test_an_editable_installation_copies_nothing(tmp_path: Path):
+    """A copy would grow old beside the files that are edited."""
+    venv.create(tmp_path / "venv")
+    where = str(tmp_path / "venv" / "bin" / "python")
+    command = [sys.executable, "-m", "pip", "--python", where, "install", "--quiet"]
+    done = subprocess.run(
+        [*command, "--no-deps", "--editable", str(ROOT)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (site,) = (tmp_path / "venv").glob("lib/*/site-packages")
+    assert not (site / "meanfield").exists()
+    assert any(file.read_text().strip() == str(ROOT) for file in site.glob("*.pth"))
 
 
 @pytest.mark.slow
