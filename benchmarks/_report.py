@@ -8,15 +8,15 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+from meanfield._folders import home
 from meanfield._registry import suggestion
 from meanfield.errors import UnknownNameError
 
 from . import _derived, _machine
-from ._running import ROOT, ROUNDS, Told, rows
+from ._running import ROUNDS, Told, rows
 from ._trial import OURS, Case, Size, Trial
 
 FIRST = "floor"  # what others are held against
-RESULTS = ROOT / "benchmarks" / "results"
 
 
 def names() -> list[str]:
@@ -122,4 +122,5 @@ def ours_failed(found: dict[str, Any]) -> list[str]:
 def file_of(found: dict[str, Any]) -> Path:
     """Where the results of a whole run are kept: DATE-DEVICE.json."""
     device = re.sub(r"[^a-z0-9]+", "-", found["machine"]["device"].lower()).strip("-")
-    return RESULTS / f"{found['date']}-{device}.json"
+    results = home() / "benchmarks" / "results"
+    return results / f"{found['date']}-{device}.json"

@@ -23,7 +23,14 @@ import pytest
 from jaxtyping import Array, Key
 from storage_run import write
 
+from meanfield.attention import attentions, symmetries
 from meanfield.cli import main
+from meanfield.energies import energies, free, natural
+from meanfield.flows import stops
+from meanfield.measures.laws import laws
+from meanfield.measures.sampling import clouds
+from meanfield.plotting import panels
+from meanfield.theorems import statements
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -73,6 +80,20 @@ def files_end_at() -> Iterator[Callable[[int], None]]:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.fixture
+def registries(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What plugins register in a test goes with it."""
+    named = attentions, clouds, energies, free, laws, natural, panels, statements, stops
+    for registry in named:
+        monkeypatch.setattr(registry, "_items", dict(registry.items()))
+    known = dict(symmetries)
+    yield
+    symmetries.clear()
+    symmetries.update(known)
+    for name in [n for n in sys.modules if n.startswith("meanfield_plugin_")]:
+        del sys.modules[name]
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """A run, and a sweep, go on from the files that they began with, or not at all."""
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import bert_reference
@@ -14,10 +13,8 @@ from meanfield.runs._inputs import inputs, refuse_other_moves
 from meanfield.spec import parse, parse_axes
 from meanfield.storage import RunStore
 from meanfield.storage._record import read_record, write_record
-from tests.conftest import Finished
 
 TIMES = {"t": 0.6, "frames": 8, "segment": 2}
-Run = Callable[..., Finished]
 
 
 def interrupted(values: dict, path: Path, plugins: tuple[Path, ...] = ()) -> None:
@@ -64,18 +61,6 @@ def test_plugins_of_one_name_are_refused_at_the_start(
     known = inputs(spec, [plugin])
     refuse_other_moves(known, spec, [plugin, other])  # a panel of the same name
     refuse_other_moves(known, spec, [other, plugin])
-
-
-def test_the_command_refuses_a_changed_plugin(cli: Run, plugin: Path) -> None:
-    options = ("--measure", "gaussian", "--A=-1", "--t", "0.1", "--frames", "3")
-    assert cli("simulate", *options, "--out", "run", "--plugin", plugin).code == 0
-    record = read_record(Path("run"))
-    fields = {name: getattr(record, name) for name in record.__dataclass_fields__}
-    write_record(Path("run"), type(record)(**{**fields, "ending": None}))
-    done = cli("resume", "run")
-    assert done.code == 3
-    assert "give it again by `--plugin`" in done.err
-    assert done.err.count("\n") == 1
 
 
 def test_changed_weights_of_a_model_are_refused(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@ from ._attention import attentions as attentions
 from ._attention import closed_on_gaussians as closed_on_gaussians
 from ._attention import symmetries as symmetries
 from ._attention import variant as variant
+from ._coupling import AbstractBarycentre as AbstractBarycentre
 from ._coupling import AbstractCoupling as AbstractCoupling
 from ._coupling import AbstractGaussianCoupling as AbstractGaussianCoupling
 from .softmax import Softmax as Softmax  # isort: split

@@ -3,6 +3,7 @@ r"""Couplings: from scores to the weights $\kappa_\mu(x, y)$ of a barycentre."""
 import abc
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 from typing_extensions import override
@@ -13,6 +14,14 @@ from meanfield.linalg import product, tilt
 from meanfield.measures import AbstractMeasure, Gaussian, Points
 from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot
 from meanfield.tokens import Tokens
+
+
+class AbstractBarycentre(AbstractField):
+    r"""$x \mapsto \int y\, \kappa_\mu(x, y)\, d\mu(y)$ with weights to look at."""
+
+    @abc.abstractmethod
+    def weights(self) -> Float[Array, "n n"]:
+        r"""$\kappa_\mu(x_i, x_j)\,w_j$: what token `i` of $\mu$ gives to token `j`."""
 
 
 class AbstractCoupling(eqx.Module):
@@ -50,7 +59,7 @@ class AbstractSmearedCoupling(AbstractCoupling):
         """
 
 
-class TiltedMean(AbstractField):
+class TiltedMean(AbstractBarycentre):
     r"""$x \mapsto \int y\, e^{s(x,y) + g(y)} d\mu(y) / \int e^{s(x,y) + g(y)} d\mu(y)$.
 
     Attributes:
@@ -68,6 +77,14 @@ class TiltedMean(AbstractField):
     @override
     def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
         return self.mu.tilted_mean(self.score, tokens, self.potential)
+
+    @override
+    def weights(self) -> Float[Array, "n n"]:
+        g = 0 if self.potential is None else self.potential
+        tokens = self.mu.tokens
+        logs = self.score(tokens, tokens) + (self.mu.log_weights + g)[None, :]
+        blind = jnp.all(jnp.isneginf(logs), axis=1)  # sees nothing: gives no weight
+        return jnp.where(blind[:, None], 0, jax.nn.softmax(logs, axis=1))
 
     @property
     @override

@@ -11,7 +11,7 @@ from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot
 from meanfield.tokens import Tokens
 
 from ._attention import Attention, variant
-from ._coupling import AbstractGaussianCoupling, require_dot
+from ._coupling import AbstractBarycentre, AbstractGaussianCoupling, require_dot
 from .pointwise import LinkedMean
 
 
@@ -71,7 +71,7 @@ class LinearExpansion(AbstractGaussianCoupling):
         return jnp.zeros((), bool)
 
 
-class ExpansionField(AbstractField):
+class ExpansionField(AbstractBarycentre):
     r"""$x \mapsto \bar y + \int y\,s\,d\mu - \bar y \int s\,d\mu$, over what counts."""
 
     score: AbstractScore
@@ -90,6 +90,11 @@ class ExpansionField(AbstractField):
         mean, score = zeroth[:, 1:] / mass, first[:, :1] / mass
         barycentre = origin + mean + first[:, 1:] / mass - score * mean
         return jnp.where(zeroth[:, :1] == 0, 0, barycentre)
+
+    @override
+    def weights(self) -> Float[Array, "n n"]:
+        scores, w = self.score(self.mu.tokens, self.mu.tokens), self.mu.weights
+        return (1 + scores - scores @ w[:, None]) * w[None, :]
 
     @property
     @override

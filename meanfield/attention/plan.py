@@ -15,14 +15,10 @@ from meanfield.dynamics import (
     Sum,
 )
 from meanfield.errors import UnsupportedError
-from meanfield.fields import AbstractField
 from meanfield.measures import Points
 
 from ._attention import Attention
-from ._coupling import TiltedMean
-from .linear import ExpansionField
-from .pointwise import LinkedMean
-from .sinkhorn import ColumnField
+from ._coupling import AbstractBarycentre
 
 
 def plans(dynamics: AbstractDynamics, t: Time, mu: Points) -> Float[Array, "heads n n"]:
@@ -53,7 +49,13 @@ def _parts(dynamics: AbstractDynamics, t: Time) -> list[AbstractDynamics]:
 
 def _matrices(part: AbstractDynamics, t: Time, mu: Points) -> Float[Array, "1 n n"]:
     if isinstance(part, Attention):
-        return _weights(part.coupling.barycentre(part.score, mu), mu)[None]
+        field = part.coupling.barycentre(part.score, mu)
+        if not isinstance(field, AbstractBarycentre):
+            raise UnsupportedError(
+                f"`{type(field).__name__}` has no attention matrix; an "
+                "`AbstractBarycentre` has."
+            )
+        return field.weights()[None]
     position = mu.tokens.position
     if isinstance(part, Prefix) and position is not None:
         seen = jax.vmap(lambda s: part.mask(s, position))(position)
@@ -65,23 +67,3 @@ def _matrices(part: AbstractDynamics, t: Time, mu: Points) -> Float[Array, "1 n 
     raise UnsupportedError(
         f"`{type(part).__name__}` has no attention matrix; an `Attention` has."
     )
-
-
-def _weights(field: AbstractField, mu: Points) -> Float[Array, "n n"]:
-    """The matrix of a barycentre at the tokens themselves."""
-    if isinstance(field, TiltedMean):
-        g = 0 if field.potential is None else field.potential
-        logs = field.score(mu.tokens, mu.tokens) + (mu.log_weights + g)[None, :]
-        blind = jnp.all(jnp.isneginf(logs), axis=1)  # sees nothing: gives no weight
-        return jnp.where(blind[:, None], 0, jax.nn.softmax(logs, axis=1))
-    if isinstance(field, LinkedMean):
-        return field.link(field.score(mu.tokens, mu.tokens)) * mu.weights[None, :]
-    if isinstance(field, ExpansionField):
-        scores = field.score(mu.tokens, mu.tokens)
-        return (1 + scores - scores @ mu.weights[:, None]) * mu.weights[None, :]
-    if isinstance(field, ColumnField):
-        scores = field.score(mu.tokens, mu.tokens)
-        rows = mu.log_integral(field.score, mu.tokens, field.earlier)
-        columns = field.potential + mu.log_weights
-        return jnp.exp(scores + columns[None, :] - rows[:, None])
-    raise UnsupportedError(f"`{type(field).__name__}` has no attention matrix.")

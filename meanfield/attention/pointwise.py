@@ -14,7 +14,7 @@ from meanfield.scores import AbstractScore, Dot
 from meanfield.tokens import Tokens
 
 from ._attention import Attention, variant
-from ._coupling import AbstractSmearedCoupling
+from ._coupling import AbstractBarycentre, AbstractSmearedCoupling
 from ._smeared import Averages, LinkedGaussianMean, exp_averages, sigmoid_averages
 
 
@@ -49,7 +49,7 @@ class Pointwise(AbstractSmearedCoupling):
         return jnp.asarray(self.bounded)
 
 
-class LinkedMean(AbstractField):
+class LinkedMean(AbstractBarycentre):
     r"""$x \mapsto \int y\, \varphi(s(x, y))\, d\mu(y)$."""
 
     link: Link
@@ -59,6 +59,11 @@ class LinkedMean(AbstractField):
     @override
     def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
         return self.mu.integral(self.link, self.score, tokens, self.mu.tokens.x)
+
+    @override
+    def weights(self) -> Float[Array, "n n"]:
+        scores = self.score(self.mu.tokens, self.mu.tokens)
+        return self.link(scores) * self.mu.weights[None, :]
 
     @property
     @override

@@ -22,7 +22,12 @@ from meanfield.scores import (
 from meanfield.tokens import Tokens
 
 from ._attention import Attention, variant
-from ._coupling import AbstractGaussianCoupling, TiltedMean, tilted_affine
+from ._coupling import (
+    AbstractBarycentre,
+    AbstractGaussianCoupling,
+    TiltedMean,
+    tilted_affine,
+)
 from ._steps import full_step
 from .scalings import refuse_masked, scalings
 
@@ -145,7 +150,7 @@ def _absorbed(
     return A.T @ tilt(mu.factor, B, A), -A.T @ mean
 
 
-class ColumnField(AbstractField):
+class ColumnField(AbstractBarycentre):
     r"""The barycentre when the last half-step normalised columns, not rows.
 
     $\int y\,e^{s + f + g}d\mu$ with $f = -\log\int e^{s + g_0}d\mu$ from the rows
@@ -163,6 +168,13 @@ class ColumnField(AbstractField):
         rows = self.mu.log_integral(self.score, tokens, self.potential)
         before = self.mu.log_integral(self.score, tokens, self.earlier)
         return mean * jnp.exp(rows - before)[:, None]
+
+    @override
+    def weights(self) -> Float[Array, "n n"]:
+        tokens = self.mu.tokens
+        rows = self.mu.log_integral(self.score, tokens, self.earlier)
+        columns = self.potential + self.mu.log_weights
+        return jnp.exp(self.score(tokens, tokens) + columns[None, :] - rows[:, None])
 
     @property
     @override

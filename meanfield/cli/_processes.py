@@ -10,7 +10,8 @@ from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from typing import TypeVar
 
-from ._session import load_plugins, open_session
+from ._plugins import load_plugins
+from ._session import open_session
 
 T = TypeVar("T")
 

@@ -2,34 +2,17 @@
 
 import functools
 import importlib
-import importlib.util
 import os
-import sys
 from pathlib import Path
 from types import ModuleType
 
-from meanfield.errors import InputFileError, ResourceError
+from meanfield.errors import ResourceError
 
 from ._clock import CompileClock
 from ._programs import heal, prune
 
 MAPS = Path("/proc/self/maps")
 MANY_MAPS = 20_000
-FAULTS = (  # what a user's own file may raise while it is read
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    EOFError,
-    ImportError,
-    LookupError,
-    MemoryError,
-    NameError,
-    OSError,
-    RuntimeError,
-    SyntaxError,
-    TypeError,
-    ValueError,
-)
 CLOCK = CompileClock()  # one for the process, as is the compiler it listens to
 
 
@@ -113,28 +96,3 @@ def cache_folder() -> Path | None:
     except (OSError, RuntimeError):  # who has no home has no folder there
         return None
     return folder if os.access(folder, os.W_OK) else None
-
-
-def load_plugins(files: list[Path] | None) -> None:
-    """Runs the user's own files, which register attentions, clouds or panels.
-
-    Raises:
-        InputFileError: if one is missing or cannot be imported.
-    """
-    for file in files or []:
-        name = f"meanfield_plugin_{file.stem}"
-        spec = importlib.util.spec_from_file_location(name, file)
-        if not file.exists():
-            raise InputFileError(f"There is no file `{file}`.")
-        if spec is None or spec.loader is None:
-            raise InputFileError(f"`{file}` is no Python file: plugins end in .py.")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        try:
-            spec.loader.exec_module(module)
-        except FAULTS as error:
-            raise InputFileError(_broken(file, error)) from error
-
-
-def _broken(file: Path, error: Exception) -> str:
-    return f"The plugin `{file}` fails: {type(error).__name__}: {error}"

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
-import meanfield
+from meanfield._folders import holder
 from meanfield._reading import json_value, read_text
 from meanfield.errors import InputFileError, InvalidInputError, VerificationFailed
 
@@ -40,13 +40,12 @@ def bench(
         quick: small sizes, which tell nothing but that all works.
         long: whole flows of a million tokens, too.
         out: a JSON file for the results; by default, those of all cases go into
-            benchmarks/results/.
+            benchmarks/results/ of the checkout, or of the present folder.
         docs: a Markdown file to write from the results.
         results: a JSON file of results; nothing is measured again.
         json: print the results as one JSON object on stdout.
     """
     _checked([case, method, quick, long, out], out, docs, results)
-    _find()
     if results is not None:
         found = _read(results)
     else:
@@ -95,24 +94,15 @@ def _checked(
             check_writable(file)
 
 
-def _find() -> None:
-    """Lets the folder of a checkout be imported.
+def _module(name: str) -> ModuleType:
+    """A module of the folder of benchmarks.
 
     Raises:
-        InputFileError: outside a checkout.
+        InputFileError: if there is no such folder.
     """
-    for folder in (Path(meanfield.__file__).resolve().parent.parent, Path.cwd()):
-        if (folder / FOLDER / "_report.py").exists():
-            if str(folder) not in sys.path:
-                sys.path.insert(0, str(folder))
-            return
-    raise InputFileError(
-        f"What is measured stands in `{FOLDER}/`, which is not installed with the "
-        "package: run this in a checkout of meanfield."
-    )
-
-
-def _module(name: str) -> ModuleType:
+    folder = str(holder(FOLDER))
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
     return importlib.import_module(f"{FOLDER}.{name}")
 
 
@@ -134,7 +124,7 @@ def _keep(found: dict[str, Any], out: Path | None, *, whole: bool) -> None:
     if out is None and not whole:
         return
     file = out or _module("_report").file_of(found)
-    file.parent.mkdir(exist_ok=True)
+    file.parent.mkdir(parents=True, exist_ok=True)
     text = json_module.dumps(finite(found), indent=1, ensure_ascii=False)
     _write(file, text + "\n")
     note(f"results: {file}")

@@ -23,6 +23,7 @@ KINDS = {
     "presets": "what `--preset` names: sets of keys",
     "statements": "what `verify` measures: claims of the papers",
     "solvers": "what `--solver` names: integrators",
+    "stops": "what `--stop` names: when a flow ends early",
     "endings": "how a run ends, with the exit code of its command",
 }
 
@@ -35,10 +36,11 @@ def list_(
     Args:
         kind: what to list, such as attentions; without it, all that can be listed.
         json: print JSON on stdout.
-        plugin: a Python file that registers more; may be repeated.
+        plugin: a Python file that is run, and registers what you add; may be repeated.
     """
     if plugin:
-        from ._session import load_plugins, open_session
+        from ._plugins import load_plugins
+        from ._session import open_session
 
         open_session()
         load_plugins(plugin)
@@ -101,6 +103,8 @@ def registry(kind: str) -> Mapping[str, object]:
         from meanfield.attention import attentions as found
     elif kind == "energies":
         from meanfield.energies import energies as found
+    elif kind == "stops":
+        from meanfield.flows import stops as found
     else:
         from meanfield.flows import solvers as found
     return found

@@ -33,7 +33,7 @@ def compare(
             is written.
         preset: a named set of keys; see `list presets`.
         json: print one JSON object on stdout.
-        plugin: a Python file that registers your own attention; may be repeated.
+        plugin: a Python file that is run, and registers what you add; may be repeated.
         measure: refused, and told of `--measures`.
         **options: the keys of the spec, all but `measure`.
 
@@ -46,7 +46,8 @@ def compare(
             "`--measures points,grid`."
         )
     spec = gather(file, preset, _base(file, given_values(options)), options)
-    from ._session import load_plugins, open_session
+    from ._plugins import load_plugins
+    from ._session import open_session
 
     open_session(spec.precision)
     load_plugins(plugin)

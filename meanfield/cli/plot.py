@@ -34,7 +34,9 @@ def plot(
         out: file to write, with or without ending; by default RUN-PANEL beside the run.
             With `--panel all` the panel is added to its name.
         at: times of the attention matrices (panel `attention`); repeat for several.
-        plugin: a Python file that registers your own attention, for that panel.
+        plugin: a Python file that registers a panel, or stands in place of one that the
+            run began with; may be repeated. Those of the run are run again for the
+            panel `attention`, and for a panel that only they have.
         html: write the panel `cone` as one HTML file that needs no network.
         colour: the number of a sweep that colours its cells (panel `phase`), such as
             t_star, effective_rank, trace or steps; `ending` for none.
@@ -43,11 +45,14 @@ def plot(
     from meanfield import runs
     from meanfield.plotting import named, panels, save
 
+    if plugin:
+        _load(run, plugin)
     dataset = _sweep(run, colour) if runs.is_sweep(run) else runs.dataset(run)
     if colour is not None and not runs.is_sweep(run):
         raise InvalidInputError(f"`--colour` is for sweeps; `{run}` is a run.")
     dataset = _carrying(dataset, tokens)
     names = _chosen(panel, dataset)
+    plugins = _load_recorded(run, names, plugin or [])
     if at is not None and "attention" not in names:
         raise InvalidInputError("`--at` is for the panel `attention`: leave it out.")
     if html:
@@ -56,7 +61,7 @@ def plot(
     for name in names:
         draw = panels[name]
         data = (
-            _with_attention(run, dataset, at, plugin)
+            _with_attention(run, dataset, at, plugins)
             if name == "attention"
             else dataset
         )
@@ -169,19 +174,36 @@ def _chosen(panel: str | None, data: "xarray.Dataset") -> list[str]:
     return fitting if panel == "all" else fitting[:1]
 
 
-def _with_attention(
-    run: Path,
-    data: "xarray.Dataset",
-    at: list[float] | None,
-    plugin: list[Path] | None,
-) -> "xarray.Dataset":
+def _load(run: Path, plugins: list[Path]) -> None:
+    """Runs plugins in the precision of the run, which their arrays then have."""
     from meanfield import runs
     from meanfield.storage import RunStore
 
-    from ._session import load_plugins, open_session
+    from ._plugins import load_plugins
+    from ._session import open_session
 
-    open_session(RunStore.open(run).spec.get("precision", "double"))
-    load_plugins(plugin)
+    spec = {} if runs.is_sweep(run) else RunStore.open(run).spec
+    open_session(spec.get("precision", "double"))
+    load_plugins(plugins)
+
+
+def _load_recorded(run: Path, names: list[str], given: list[Path]) -> list[Path]:
+    """The plugins, once those of the run are loaded where a panel has need of them."""
+    from meanfield.plotting import panels
+
+    if "attention" not in names and all(name in panels for name in names):
+        return given
+    from ._plugins import load_plugins_of
+
+    _load(run, given)
+    return load_plugins_of(run, given)
+
+
+def _with_attention(
+    run: Path, data: "xarray.Dataset", at: list[float] | None, plugins: list[Path]
+) -> "xarray.Dataset":
+    from meanfield import runs
+
     if at is not None and not all(t == t for t in at):
         raise InvalidInputError("The times `--at` must be numbers; got nan.")
-    return runs.with_attention(run, data, at, plugin or [])
+    return runs.with_attention(run, data, at, plugins)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from meanfield._folders import home
 from meanfield.errors import InvalidInputError
 
 from ._output import note, print_json, print_rows
@@ -28,8 +29,8 @@ def reproduce(
         size: `paper` as published; `quick` the same with less of everything.
         reading: `text`, what the paper says, solved to tolerance; `code`, the procedure
             published with it, written as NAME-code. Without it, each figure's first.
-        out: folder to write to; by default `figures/` of the checkout, and
-            `figures/quick/` for that size.
+        out: folder to write to; by default `figures/` of the checkout, or of the
+            present folder, and `figures/quick/` for that size.
         json: print JSON on stdout.
     """
     if not names:
@@ -37,13 +38,13 @@ def reproduce(
     from ._session import open_session
 
     open_session()
-    from meanfield.reproduce import chosen, reproduce, root
+    from meanfield.reproduce import chosen, reproduce
 
     if names == ("list",):
         _list(in_json=json)
         return
     figures = chosen(names, reading)
-    folder = out or root() / "figures" / ("quick" if size == "quick" else "")
+    folder = out or home() / "figures" / ("quick" if size == "quick" else "")
     begin = time.perf_counter()
     told = lambda number, name: note(f"[{number}/{len(figures)}] {name}")
     made = reproduce(figures, size, reading, folder, report=told)

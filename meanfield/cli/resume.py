@@ -11,14 +11,16 @@ def resume(
     Args:
         run: the folder of the run.
         json: print one JSON object on stdout.
-        plugin: a Python file that registers your own attention; may be repeated.
+        plugin: a Python file in place of one that the run began with; may be repeated.
+            The others are run again from where they were, if they have not changed.
     """
     from meanfield.storage import RunStore
 
-    from ._session import load_plugins, open_session
+    from ._plugins import load_plugins_of
+    from ._session import open_session
 
     open_session(RunStore.open(run).spec.get("precision", "double"))
-    load_plugins(plugin)
+    plugins = load_plugins_of(run, plugin)
     from ._simulate import go_on
 
-    go_on(run, plugin or [], in_json=json)
+    go_on(run, plugins, in_json=json)

@@ -31,7 +31,7 @@ def show(
             these as `meanings`.
         toml: print only the keys of a run, as a file for `simulate`.
         check: verify every byte of a run against its digests, and say so.
-        plugin: a Python file that registers more; may be repeated.
+        plugin: a Python file that is run, and registers what you add; may be repeated.
     """
     if Path(name).exists():
         _show_run(Path(name), in_json=json, in_toml=toml, check=check)
@@ -39,7 +39,8 @@ def show(
     if toml or check:
         raise InputFileError(f"There is no run at `{name}`.")
     if plugin:
-        from ._session import load_plugins, open_session
+        from ._plugins import load_plugins
+        from ._session import open_session
 
         open_session()
         load_plugins(plugin)

@@ -39,12 +39,13 @@ def simulate(
         json: print one JSON object on stdout.
         dry_run: print what the run would take, memory and about how much time, and
             refuse what cannot be.
-        plugin: a Python file that registers your own attention; may be repeated.
+        plugin: a Python file that is run, and registers what you add; may be repeated.
         **options: the keys of the spec.
     """
     base = {} if start_from is None else _keys_of(start_from, given_values(options))
     spec = gather(file, preset, base, options)
-    from ._session import load_plugins, open_session
+    from ._plugins import load_plugins
+    from ._session import open_session
 
     open_session(spec.precision)
     load_plugins(plugin)

@@ -40,7 +40,7 @@ def sweep(
         workers: processes on this machine.
         chunk: cells computed at once; by default up to 64 Gaussians, or one cloud.
         json: print one JSON object on stdout.
-        plugin: a Python file that registers your own attention; may be repeated.
+        plugin: a Python file that is run, and registers what you add; may be repeated.
         **options: the keys of the spec.
     """
     _check_positive(workers=workers, chunk=chunk)
@@ -54,14 +54,19 @@ def sweep(
         axes = parse_axes(*(over or []))
         spec = gather(file, preset, {}, {**options, **_heads(axes, options)})
         folder, begins = _given(out), True
-    from ._session import load_plugins, open_session
+    from ._plugins import load_plugins, load_plugins_of
+    from ._session import open_session
 
     open_session(_precision(spec, axes))
-    load_plugins(plugin)
+    plugins = plugin or []
+    if begins:
+        load_plugins(plugins)
+    else:
+        plugins = load_plugins_of(folder, plugins)
     from ._sweep import Work, conclude
 
     job = Work(spec, axes, folder, chunk) if begins else None
-    conclude(folder, job, workers, plugin or [], in_json=json)
+    conclude(folder, job, workers, plugins, in_json=json)
 
 
 def _begun(folder: Path, given: Sequence[str]) -> tuple[RunSpec, tuple[Axis, ...]]:

@@ -43,10 +43,11 @@ def verify(
         errata: a Markdown file to write: what is printed, what is true, numbers.
         replay: a report as printed by --json; its statements, or those named, are
             measured again at its witnesses, with its size and seed.
-        plugin: a Python file that registers more; may be repeated.
+        plugin: a Python file that is run, and registers what you add; may be repeated.
     """
     page = _checked(seed, jobs, html, errata)
-    from ._session import compile_fast, load_plugins, open_session
+    from ._plugins import load_plugins
+    from ._session import compile_fast, open_session
 
     compile_fast()
     open_session()

@@ -1,9 +1,11 @@
-from ._energy import FREE as FREE
-from ._energy import NATURAL as NATURAL
 from ._energy import AbstractEnergy as AbstractEnergy
 from ._energy import AbstractVariation as AbstractVariation
 from ._energy import Combination as Combination
 from ._energy import energies as energies
+from ._energy import energy_of_attention as energy_of_attention
+from ._energy import energy_of_measure as energy_of_measure
+from ._energy import free as free
+from ._energy import natural as natural
 from .entropy import Entropy as Entropy
 from .gradient_flow import AbstractMetric as AbstractMetric
 from .gradient_flow import GradientFlow as GradientFlow

@@ -1,8 +1,7 @@
 """Energies: numbers that a measure has, with their variations; and their registry."""
 
 import abc
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
@@ -233,19 +232,28 @@ def as_gaussian(mu: AbstractMeasure) -> Gaussian:
 Factory = Callable[..., AbstractEnergy]
 
 energies: Registry[Factory] = Registry("energy")
-
-NATURAL: Mapping[str, str] = MappingProxyType(
-    {
-        "softmax": "interaction",
-        "exp": "interaction",
-        "l2": "interaction-l2",
-        "sinkhorn": "sinkhorn",
-    }
-)
+natural: Registry[str] = Registry("attention with an energy")
 """The energy whose slope an attention follows, where its matrices are symmetric."""
 
-FREE = ("entropy", "second-moment")
-"""Energies of the measure alone: of an attention only its dimension enters."""
+free: Registry[Factory] = Registry("energy of the measure alone")
+"""Energies of which the parameters of an attention enter by their dimension alone."""
+
+
+def energy_of_attention(name: str, *attentions: str) -> Callable[[Factory], Factory]:
+    """Registers a factory `(Q, K, V, *, epsilon) -> AbstractEnergy` under `name`.
+
+    Args:
+        name: what `observe` calls it.
+        *attentions: the variants that follow its slope.
+    """
+    for attention in attentions:
+        natural.register(attention)(name)
+    return energies.register(name)
+
+
+def energy_of_measure(name: str) -> Callable[[Factory], Factory]:
+    """The same for an energy that no attention enters, but for the dimension of `V`."""
+    return lambda make: energies.register(name)(free.register(name)(make))
 
 
 def _combined(factors: tuple[Scalar, ...], values: list[Array]) -> Array:

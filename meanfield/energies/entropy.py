@@ -15,7 +15,7 @@ from meanfield.linalg import solve_positive
 from meanfield.measures import AbstractMeasure, Gaussian, Grid, Points
 from meanfield.tokens import Tokens
 
-from ._energy import AbstractEnergy, AbstractVariation, as_gaussian, energies
+from ._energy import AbstractEnergy, AbstractVariation, as_gaussian, energy_of_measure
 
 
 class Entropy(AbstractEnergy):
@@ -168,7 +168,7 @@ def _without_density() -> UnsupportedError:
     )
 
 
-@energies.register("entropy")
+@energy_of_measure("entropy")
 def entropy(Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0) -> Entropy:
     """The integral of ρ log ρ, of Gaussians and grids; no parameter enters."""
     del Q, K, V, epsilon

@@ -24,7 +24,7 @@ from ._energy import (
     AbstractVariation,
     as_gaussian,
     discretised,
-    energies,
+    energy_of_attention,
 )
 
 
@@ -218,7 +218,7 @@ def _quadratic(score: AbstractScore) -> AbstractQuadraticScore:
     return score
 
 
-@energies.register("interaction")
+@energy_of_attention("interaction", "softmax", "exp")
 def interaction(
     Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0
 ) -> Interaction:
@@ -227,7 +227,7 @@ def interaction(
     return Interaction(Dot(Q, K, epsilon))
 
 
-@energies.register("interaction-l2")
+@energy_of_attention("interaction-l2", "l2")
 def interaction_l2(
     Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0
 ) -> Interaction:

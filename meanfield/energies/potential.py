@@ -21,7 +21,7 @@ from ._energy import (
     QuadraticVariation,
     as_gaussian,
     discretised,
-    energies,
+    energy_of_measure,
 )
 
 
@@ -138,7 +138,7 @@ def _symmetric(H: np.ndarray) -> bool:
     return bool(np.all(np.abs(H - H.T) <= slack))
 
 
-@energies.register("second-moment")
+@energy_of_measure("second-moment")
 def second_moment(
     Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0
 ) -> QuadraticPotential:

@@ -20,7 +20,7 @@ from ._energy import (
     QuadraticVariation,
     as_gaussian,
     discretised,
-    energies,
+    energy_of_attention,
 )
 
 
@@ -171,7 +171,7 @@ def _centred_slope(
     return (queries + keys) / 4
 
 
-@energies.register("sinkhorn")
+@energy_of_attention("sinkhorn", "sinkhorn")
 def sinkhorn(
     Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0
 ) -> SinkhornEnergy:

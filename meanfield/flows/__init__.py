@@ -23,6 +23,8 @@ from ._stepping import fixed as fixed
 from ._stepping import solvers as solvers
 from ._stop import AbstractStop as AbstractStop
 from ._stop import BlowUp as BlowUp
+from ._stop import Seen as Seen
 from ._stop import Steady as Steady
+from ._stop import stops as stops
 from ._trajectory import Trajectory as Trajectory
 from ._trajectory import status_counts as status_counts

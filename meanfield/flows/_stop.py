@@ -1,6 +1,7 @@
-"""When a flow may end early: at a bound, or at a steady state."""
+"""When a flow may end early: at a bound, at a steady state, or as registered."""
 
 import abc
+from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
@@ -9,6 +10,7 @@ from jaxtyping import Array, Bool, Float, PyTree
 from typing_extensions import override
 
 from meanfield._array import positive
+from meanfield._registry import Registry
 from meanfield.endings import Status
 
 WINDOW = 8  # accepted steps over which a decay rate is measured
@@ -48,6 +50,10 @@ class AbstractStop(eqx.Module):
         """Its memory after a step, and whether the flow ends here."""
 
 
+stops: Registry[Callable[[float], AbstractStop]] = Registry("stop")
+"""What makes a stop from its one number, by the name that `stop = NAME:NUMBER` has."""
+
+
 class BlowUp(AbstractStop):
     """Ends where the size (root of the second moment) passes `bound`.
 
@@ -83,6 +89,9 @@ class BlowUp(AbstractStop):
         self, memory: PyTree[Array], seen: Seen
     ) -> tuple[PyTree[Array], Bool[Array, ""]]:
         return memory, seen.size > self.bound
+
+
+stops.register("size")(BlowUp)
 
 
 class _Settling(NamedTuple):
@@ -154,6 +163,9 @@ class Steady(AbstractStop):
         held = jnp.minimum(memory.held + 1, WINDOW)
         state = _Settling(memory.scale, memory.span, ts, logs, held, entered)
         return state, settled
+
+
+stops.register("rest")(Steady)
 
 
 def _time_left(ts: Float[Array, " window"], logs: Float[Array, " window"]) -> Array:

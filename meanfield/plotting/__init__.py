@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         effective_rank,
     )
     from ._output import save
+    from ._panels import titled_figure
     from ._style import style
     from .animation import animate
     from .carried import with_tokens
@@ -55,6 +56,7 @@ __all__ = [
     "save_statements_page",
     "statements_page",
     "style",
+    "titled_figure",
     "typeset",
     "with_tokens",
 ]
@@ -81,6 +83,7 @@ _HOMES = {
     "save_statements_page": ".pages",
     "statements_page": ".pages",
     "style": "._style",
+    "titled_figure": "._panels",
     "typeset": ".pages",
     "with_tokens": ".carried",
 }

@@ -1,4 +1,4 @@
-"""Experiments by name: one file each in the folder `experiments` of a checkout."""
+"""Experiments by name: one file each in the folder `experiments`."""
 
 import importlib
 import sys
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
-import meanfield
+from meanfield._folders import holder
 from meanfield._registry import suggestion
 from meanfield.errors import (
     InputFileError,
@@ -22,18 +22,12 @@ PATTERNS = "*_fig*.py", "[!_]*_limit.py"  # figures of papers, and limits of the
 
 
 def root() -> Path:
-    """The checkout that holds the experiments: the package's own, or this folder.
+    """The place that holds the experiments: a checkout, or the installed package.
 
     Raises:
-        InputFileError: if neither holds any.
+        InputFileError: if neither does.
     """
-    for folder in (Path(meanfield.__file__).resolve().parent.parent, Path.cwd()):
-        if any((folder / FOLDER).glob("*_fig*.py")):
-            return folder
-    raise InputFileError(
-        "The figures are made by the files in `experiments/`, which are not installed "
-        "with the package: run this in a checkout of meanfield."
-    )
+    return holder(FOLDER)
 
 
 def names() -> list[str]:
@@ -77,7 +71,7 @@ def load(name: str) -> Experiment:
 
     Raises:
         UnknownNameError: if there is none.
-        InputFileError: outside a checkout, or if its file defines no `EXPERIMENT`.
+        InputFileError: if its file defines no `EXPERIMENT`.
     """
     _known(name, names())
     folder = str(root())

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ._measures import moments_of
     from ._opening import open  # noqa: A004
     from ._plan import Plan, physical_memory, plan, readable, refuse_full_disk
+    from ._plugins import plugins_of
     from ._provenance import device, versions
     from ._run import Run, start
     from ._sweep import SweepProgress, SweepResult, begin_sweep, join_sweep, sweep
@@ -54,6 +55,7 @@ __all__ = [
     "open",
     "physical_memory",
     "plan",
+    "plugins_of",
     "readable",
     "reason",
     "refuse_full_disk",
@@ -96,6 +98,7 @@ _HOMES = {
     "open": "._opening",
     "physical_memory": "._plan",
     "plan": "._plan",
+    "plugins_of": "._plugins",
     "readable": "._plan",
     "reason": "._causes",
     "refuse_full_disk": "._plan",

@@ -24,6 +24,7 @@ from meanfield.flows import (
     cfl,
     fixed,
 )
+from meanfield.flows import stops as ways_to_stop
 from meanfield.linalg import psd_sqrt
 from meanfield.measures import AbstractMeasure, Gaussian, Grid, Points
 from meanfield.measures.families import family
@@ -219,9 +220,20 @@ def noise(spec: RunSpec) -> Isotropic | None:
 
 
 def stops(spec: RunSpec) -> tuple[AbstractStop, ...]:
-    """When a spec lets its flow end early."""
+    """When a spec lets its flow end early.
+
+    Raises:
+        InvalidInputError: if the number of a stop does not work.
+        UnknownNameError: if there is no such stop.
+    """
     steady = () if spec.steady is None else (Steady(spec.steady),)
-    return steady if spec.bound is None else (*steady, BlowUp(spec.bound))
+    bound = () if spec.bound is None else (BlowUp(spec.bound),)
+    return (*steady, *bound, *map(_stop, spec.stop or ()))
+
+
+def _stop(text: str) -> AbstractStop:
+    name, _, number = text.rpartition(":")
+    return ways_to_stop[name](float(number))
 
 
 def _final_time(spec: RunSpec) -> float:

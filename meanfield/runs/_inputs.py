@@ -1,19 +1,17 @@
 """The files that a run is computed from, told from what became of them since."""
 
-import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from meanfield import models
-from meanfield.errors import InputFileError, InvalidInputError, StoreError
 from meanfield.models.checkpoint import CONFIG, TOKENIZER, WEIGHTS
 from meanfield.spec import KEYS, Axis, RunSpec
 
-Digests = dict[str, str]  # of files, by their names
-Files = dict[str, Path]
+from ._digests import Digests, Files, refuse_changed_file, sha256, texts
+from ._plugins import plugins_as_recorded, refuse_missing_plugins, refuse_new_plugins
 
-_START, _MOVES, _PLUGINS = "start", "moves", "plugins"
+_START, _MOVES = "start", "moves"
 _BY_AT = [name for name, row in KEYS.items() if row.files]
 _RECORD = "commit.json"  # names the digest of all that a run holds
 
@@ -21,7 +19,7 @@ _RECORD = "commit.json"  # names the digest of all that a run holds
 def inputs(
     spec: RunSpec, plugins: Sequence[Path], axes: Sequence[Axis] = ()
 ) -> dict[str, Digests]:
-    """The SHA-256 digests of the files that a spec needs, and of plugins.
+    """The SHA-256 digests of the files that a spec needs; of plugins the paths, too.
 
     `moves` are needed for as long as a run goes on, `start` for its first frame.
 
@@ -29,11 +27,11 @@ def inputs(
         InputFileError: if one cannot be read.
         InvalidInputError: if two plugins have one name.
     """
-    groups = {**_files(spec, axes), _PLUGINS: _by_name(plugins)}
-    return {
-        group: {name: _sha256(path) for name, path in files.items()}
-        for group, files in groups.items()
+    files = {
+        group: {name: sha256(path) for name, path in files.items()}
+        for group, files in _files(spec, axes).items()
     }
+    return {**files, **plugins_as_recorded(plugins)}
 
 
 def refuse_changed(
@@ -64,12 +62,7 @@ def refuse_changed(
     refuse_other_moves(recorded, spec, plugins, axes=axes)
     if not started:
         _refuse_others(recorded, _START, _files(spec, axes))
-    known = _digests(recorded, _PLUGINS).values()
-    for path in plugins:
-        if _sha256(path) not in known:
-            raise InputFileError(
-                f"The run was begun without the plugin `{path.name}`; leave it out."
-            )
+    refuse_new_plugins(recorded, plugins)
 
 
 def refuse_other_moves(
@@ -90,50 +83,13 @@ def refuse_other_moves(
     if recorded is None:
         return
     _refuse_others(recorded, _MOVES, _files(spec, axes))
-    given = [(path.name, _sha256(path)) for path in plugins]
-    for name, digest in _digests(recorded, _PLUGINS).items():
-        if digest in (other for _, other in given):
-            continue
-        for other in (other for namesake, other in given if namesake == name):
-            _refuse_other(name, digest, other)
-        raise InputFileError(
-            f"The run was begun with the plugin `{name}`; give it again by `--plugin`."
-        )
-
-
-def _by_name(plugins: Sequence[Path]) -> Files:
-    files = {path.name: path for path in plugins}
-    for path in plugins:
-        if files[path.name] != path:
-            raise InvalidInputError(
-                f"`{path}` and `{files[path.name]}` have one name, by which the run "
-                "would know them; rename one."
-            )
-    return files
+    refuse_missing_plugins(recorded, plugins)
 
 
 def _refuse_others(recorded: object, group: str, files: dict[str, Files]) -> None:
-    for name, digest in _digests(recorded, group).items():
+    for name, digest in texts(recorded, group).items():
         path = files[group].get(name)
-        _refuse_other(name, digest, path and _sha256(path))
-
-
-def _refuse_other(name: str, old: str, new: str | None) -> None:
-    if old != new:
-        raise InputFileError(
-            f"`{name}` is not what it was when the run began: its SHA-256 was "
-            f"{old[:12]}… and is {(new or 'none')[:12]}…; restore it, or begin anew."
-        )
-
-
-def _digests(recorded: object, group: str) -> Digests:
-    found = recorded.get(group, {}) if isinstance(recorded, Mapping) else None
-    if isinstance(found, dict) and all(isinstance(v, str) for v in found.values()):
-        return found
-    raise StoreError(
-        f"The digests of `{group}` in the record of the run are none; restore the "
-        "record from a copy, or begin a new run."
-    )
+        refuse_changed_file(name, digest, path and sha256(path))
 
 
 def _files(spec: RunSpec, axes: Sequence[Axis]) -> dict[str, Files]:
@@ -162,11 +118,3 @@ def _starting(pairs: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Path]]:
             yield value, Path(value) / _RECORD
         elif key in _BY_AT and isinstance(value, str) and value.startswith("@"):
             yield value[1:], Path(value[1:])
-
-
-def _sha256(path: Path) -> str:
-    try:
-        with path.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
-    except OSError as error:
-        raise InputFileError(f"`{path}` cannot be read: {error.strerror}.") from error

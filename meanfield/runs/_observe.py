@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from meanfield.dynamics import AbstractDynamics
-from meanfield.energies import FREE, NATURAL, AbstractEnergy, dissipation, energies
+from meanfield.energies import AbstractEnergy, dissipation, energies, free, natural
 from meanfield.errors import InvalidInputError
 from meanfield.measures import AbstractMeasure
 from meanfield.spec import RunSpec
@@ -41,7 +41,7 @@ def observed(spec: RunSpec, d: int, draw: Draw) -> Energies:
         chosen = _natural(spec) if name == "energy" else name
         make = energies[chosen]
         given = (jnp.eye(d),) * 3
-        if chosen not in FREE:
+        if chosen not in free:
             _check_single(spec, name)
             Q, K, V = parameters(spec, d, draw)
             given = (*scaled(spec, Q, K), V)
@@ -116,8 +116,8 @@ def _both(suffixes: Iterable[str]) -> list[str]:
 
 
 def _natural(spec: RunSpec) -> str:
-    if spec.attention in NATURAL and spec.iterations is None:
-        return NATURAL[spec.attention]
+    if spec.attention in natural and spec.iterations is None:
+        return natural[spec.attention]
     after = "" if spec.iterations is None else " after finitely many iterations"
     raise InvalidInputError(
         f"`{spec.attention}` attention{after} follows no energy that is known; "
@@ -138,5 +138,5 @@ def _check_single(spec: RunSpec, name: str) -> None:
     if found is not None:
         raise InvalidInputError(
             f"`observe = {name}` needs one unmasked attention that does not change in "
-            f"time, and this run has `{found}`; these need none: {', '.join(FREE)}."
+            f"time, and this run has `{found}`; these need none: {', '.join(free)}."
         )

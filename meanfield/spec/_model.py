@@ -1,5 +1,6 @@
 """What a run is made of: names and numbers."""
 
+import math
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -29,6 +30,23 @@ def _names(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     return [name.strip() for name in value.split(",")]
+
+
+def _numbered(names: list[str]) -> list[str]:
+    """The same, each a name and a finite number.
+
+    Raises:
+        ValueError: naming the first that is not.
+    """
+    for text in names:
+        name, _, number = text.rpartition(":")
+        try:
+            known = name and math.isfinite(float(number))
+        except ValueError:
+            known = False
+        if not known:
+            raise ValueError(f"takes NAME:NUMBER, such as `rest:1e-6`, not `{text}`")
+    return names
 
 
 def _distinct(names: list[str]) -> list[str]:
@@ -85,6 +103,16 @@ class RunSpec(TimesSpec, StartSpec, AttentionSpec, GridSpec):
         PositiveFloat | None,
         Key(group="Time"),
         Field(description="stop when the size passes this"),
+    ] = None
+    stop: Annotated[
+        list[str] | None,
+        BeforeValidator(_names),
+        AfterValidator(lambda names: names and _numbered(_distinct(names))),
+        Key(group="Time"),
+        Field(
+            min_length=1,
+            description="further ways to end early, as NAME:NUMBER; see `list stops`",
+        ),
     ] = None
     reduction: Annotated[
         str,

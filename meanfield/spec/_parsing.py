@@ -1,11 +1,10 @@
 """From names and values to a spec, with one line for what is wrong."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails
 
 from meanfield._reading import bounded
 from meanfield._registry import suggestion
@@ -13,6 +12,8 @@ from meanfield.errors import InvalidInputError
 
 from ._attention import LayerSpec
 from ._model import MATRICES, RunSpec
+
+Problem = Mapping[str, Any]  # as pydantic tells one: its type, place, input, message
 
 _SHOWN = 60  # characters of a bad value that a message repeats
 
@@ -57,14 +58,14 @@ def _check_text(text: str) -> None:
         raise ValueError("it holds the character NUL")
 
 
-def _first(problems: list[ErrorDetails]) -> ErrorDetails:
+def _first(problems: Sequence[Problem]) -> Problem:
     """The problem to tell; unknown keys first, for they may explain the others."""
     unknown = [p for p in problems if p["type"] == "extra_forbidden"]
     ours = [p for p in problems if p["type"] == "value_error"]
     return (unknown or ours or problems)[0]
 
 
-def _explained(problem: ErrorDetails) -> str:
+def _explained(problem: Problem) -> str:
     path = [str(part) for part in problem["loc"]]
     if problem["type"] == "extra_forbidden":
         model = RunSpec if len(path) == 1 else LayerSpec
@@ -85,7 +86,7 @@ def _explained(problem: ErrorDetails) -> str:
     return f"`{key}` cannot be {_shown(problem)}: {_plain(problem['msg'])}."
 
 
-def _shown(problem: ErrorDetails) -> str:
+def _shown(problem: Problem) -> str:
     text = repr(problem["input"])
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 

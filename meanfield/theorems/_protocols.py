@@ -7,8 +7,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import ot
-from jax.example_libraries.optimizers import adam
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 from scipy import stats
@@ -198,23 +198,24 @@ def _climbed(
     The parameters are one vector for each start, which compiles faster than a tree.
     """
     at, unravel = _as_vectors(starts)
-    begin, update, parameters_of = adam(RATE)
+    adam = optax.adam(RATE)
     of_vector = lambda vector: log_ratio(unravel(vector), *given)
     value_and_slope = jax.vmap(jax.value_and_grad(of_vector))
 
     def step(i: Any, carry: tuple) -> tuple:
-        state, best, where, history = carry
-        here = parameters_of(state)
+        here, state, best, where, history = carry
         value, slope = value_and_slope(here)
         usable = jnp.where(jnp.isfinite(value), value, -jnp.inf)
         where = jnp.where((usable > best)[:, None], here, where)
         best = jnp.maximum(best, usable)
-        state = update(i, jnp.where(jnp.isfinite(slope), -slope, 0), state)
-        return state, best, where, history.at[i].set(jnp.max(usable))
+        loss_slope = jnp.where(jnp.isfinite(slope), -slope, 0)
+        move, state = adam.update(loss_slope, state)
+        history = history.at[i].set(jnp.max(usable))
+        return here + move, state, best, where, history
 
     nothing = jnp.full(len(at), -jnp.inf)
-    first = (begin(at), nothing, at, jnp.full(MOST_STEPS, -jnp.inf))
-    _, best, where, history = jax.lax.fori_loop(0, count, step, first)
+    first = (at, adam.init(at), nothing, at, jnp.full(MOST_STEPS, -jnp.inf))
+    _, _, best, where, history = jax.lax.fori_loop(0, count, step, first)
     return history, unravel(where[jnp.argmax(best)])
 
 

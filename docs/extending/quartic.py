@@ -1,0 +1,58 @@
+"""An energy of the measure alone: a quarter of its fourth moment."""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+from typing_extensions import override
+
+from meanfield.energies import (
+    AbstractEnergy,
+    AbstractVariation,
+    Potential,
+    energy_of_measure,
+)
+from meanfield.measures import AbstractMeasure, Grid, Points
+
+
+def _quarter(x: Float[Array, " d"]) -> Float[Array, ""]:
+    return jnp.sum(x**2) ** 2 / 4
+
+
+POTENTIAL = Potential(_quarter)
+
+
+class Quartic(AbstractEnergy):
+    r"""$E(\mu) = \tfrac14\int|x|^4d\mu$, a potential that knows itself on Gaussians."""
+
+    @override
+    def on_points(self, mu: Points) -> Float[Array, ""]:
+        return POTENTIAL.on_points(mu)
+
+    @override
+    def on_grid(self, mu: Grid) -> Float[Array, ""]:
+        return POTENTIAL.on_grid(mu)
+
+    @override
+    def on_gaussian(
+        self, mean: Float[Array, " d"], covariance: Float[Array, "d d"]
+    ) -> Float[Array, ""]:
+        r"""A quarter of the squared mean of $|x|^2$ and its variance."""
+        second = jnp.trace(covariance) + mean @ mean
+        variance = 2 * jnp.sum(covariance**2) + 4 * mean @ covariance @ mean
+        return (second**2 + variance) / 4
+
+    @override
+    def variation(self, mu: AbstractMeasure) -> AbstractVariation:
+        return POTENTIAL.variation(mu)
+
+
+@energy_of_measure("quartic")
+def quartic(
+    Q: Float[Array, "k d"],
+    K: Float[Array, "k d"],
+    V: Float[Array, "d d"],
+    *,
+    epsilon: float = 1.0,
+) -> Quartic:
+    """A quarter of the fourth moment about the origin."""
+    del Q, K, V, epsilon
+    return Quartic()

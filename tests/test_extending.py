@@ -1,0 +1,204 @@
+"""The files of docs/extending.md do what they say, and each command of it works."""
+
+import importlib.util
+import json
+import re
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy
+from conftest import Finished
+from helpers import assert_close
+
+from meanfield import runs
+from meanfield.attention import attentions, plans
+from meanfield.energies import energies
+from meanfield.measures import Gaussian, Points
+from meanfield.plotting import panels
+from meanfield.spec import parse
+from meanfield.theorems import measured
+
+CLI = Callable[..., Finished]
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+FILES = sorted((ROOT / "docs" / "extending").glob("*.py"))
+LONGEST = {"representation": 200}  # lines; of all others 120
+
+pytestmark = pytest.mark.usefixtures("registries")
+
+
+def loaded(name: str) -> ModuleType:
+    """A file of the page, imported without the command line."""
+    path = ROOT / "docs" / "extending" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"meanfield_plugin_{name}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    # A statement asks for the module that it stands in.
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def page(cli: CLI, tmp_path: Path) -> CLI:
+    """The command line, in a folder from which the paths of the page are right."""
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
+    return cli
+
+
+def commands(title: str) -> list[list[str]]:
+    """The commands of one section, without the name of the program."""
+    section = PAGE.split(f"## {title}\n", 1)[1].split("\n## ", 1)[0]
+    text = "\n".join(re.findall(r"```sh\n(.*?)```", section, re.DOTALL))
+    lines = text.replace("\\\n", " ").splitlines()
+    assert all(line.startswith("meanfield ") for line in lines)
+    return [shlex.split(line)[1:] for line in lines]
+
+
+def done(cli: CLI, arguments: list[str]) -> str:
+    """What a command prints that must end well."""
+    finished = cli(*arguments)
+    assert finished.code == 0, finished.err
+    return finished.out
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_an_extension_is_one_short_file_that_the_page_shows(file: Path):
+    lines = file.read_text(encoding="utf-8").count("\n")
+    assert lines < LONGEST.get(file.stem, 120)
+    assert f"](extending/{file.name})" in PAGE
+    assert f"--plugin docs/extending/{file.name}" in PAGE
+    assert not re.search(r"meanfield\.(\w+\.)*_", file.read_text(encoding="utf-8"))
+
+
+def quiet_weights(
+    x: np.ndarray, y: np.ndarray, w: np.ndarray, A: np.ndarray
+) -> np.ndarray:
+    """What each of `x` gives to each of `y`, by the formula."""
+    rates = np.exp(x @ A.T @ y.T) * w
+    return rates / (1 + rates.sum(axis=1, keepdims=True))
+
+
+def test_softmax1_has_the_weights_of_its_formula(rng: np.random.Generator):
+    loaded("softmax1")
+    Q, K, V = rng.normal(size=(3, 3, 3))
+    x, w = rng.normal(size=(7, 3)), rng.uniform(0.1, 1, size=7)
+    w = w / w.sum()
+    attention = attentions["softmax1"](*map(jnp.asarray, (Q, K, V)), epsilon=0.8)
+    mu = Points.weighted(jnp.asarray(x), jnp.asarray(w))
+    expected = quiet_weights(x, x, w, K.T @ Q / 0.8)
+    assert_close(attention.field(0.0, mu)(mu.tokens), expected @ x @ V.T)
+    assert_close(plans(attention, 0.0, mu)[0], expected)
+
+
+def test_the_page_moves_tokens_by_softmax1(page: CLI, tmp_path: Path):
+    shown, simulated, plotted = commands("An attention")
+    assert "velocity" in done(page, shown)
+    report = json.loads(done(page, [*simulated, "--json"]))
+    keys = {"n": 12, "d": 2, "A": -1.0}
+    x0 = np.asarray(runs.member(parse(keys)).measure.tokens.x)  # pyright: ignore[reportAttributeAccessIssue]
+    share, A = np.full(12, 1 / 12), -np.eye(2)
+
+    def rate(_: float, flat: np.ndarray) -> np.ndarray:
+        x = flat.reshape(12, 2)
+        return (quiet_weights(x, x, share, A) @ x).ravel()
+
+    solved = scipy.integrate.solve_ivp(rate, (0, 1), x0.ravel(), rtol=1e-11, atol=1e-13)
+    x1 = solved.y[:, -1].reshape(12, 2)
+    np.testing.assert_allclose(report["mean"], x1.mean(axis=0), rtol=1e-7)
+    covariance = np.cov(x1.T, bias=True)
+    np.testing.assert_allclose(report["covariance"], covariance, rtol=1e-7)
+    done(page, plotted)
+    assert (tmp_path / "quiet-attention.png").stat().st_size > 0
+    (drawn,) = commands("A panel")
+    done(page, drawn)
+    figure = panels["radius"](runs.dataset(tmp_path / "quiet.zarr"))
+    radii = figure.axes[0].lines[0].get_ydata()
+    np.testing.assert_allclose(np.asarray(radii)[-1] ** 2, np.trace(covariance), 1e-7)
+
+
+def test_the_statement_holds_and_its_control_fails(page: CLI):
+    told, explained = commands("A statement")
+    assert "1 of 1 statements hold" in done(page, told)
+    assert "Without scores" in done(page, [*explained, "--json"])
+    outcome = measured("mine:uniform-scores")
+    held, broken = (trial.checks[0] for trial in outcome.trials)
+    assert held.observed < 1e-8
+    assert broken.observed > 0.01
+
+
+def test_the_quartic_energy_is_that_of_quadrature(rng: np.random.Generator):
+    loaded("quartic")
+    one = jnp.eye(2)
+    energy = energies["quartic"](one, one, one)
+    mean, Y = rng.normal(size=2), rng.normal(size=(2, 2))
+    nodes, weights = np.polynomial.hermite_e.hermegauss(4)  # exact to degree 7
+    z = np.stack(np.meshgrid(nodes, nodes), -1).reshape(-1, 2)
+    mass = np.outer(weights, weights).ravel() / weights.sum() ** 2
+    expected = mass @ np.sum((mean + z @ Y.T) ** 2, axis=1) ** 2 / 4
+    gaussian = Gaussian(jnp.asarray(mean), jnp.asarray(Y))
+    assert_close(energy(gaussian), expected)
+    x = rng.normal(size=(5, 2))
+    of_points = np.mean(np.sum(x**2, axis=1) ** 2) / 4
+    assert_close(energy(Points.uniform(jnp.asarray(x))), of_points)
+
+
+def test_the_page_observes_the_quartic_energy(page: CLI, tmp_path: Path):
+    """The variance of a centred Gaussian is $1/(1/2 + 2t)$, and $E = 3\\Sigma^2/4$."""
+    simulated, plotted = commands("An energy")
+    done(page, simulated)
+    data = runs.dataset(tmp_path / "quartic.zarr")
+    variance = 1 / (0.5 + 2 * data["time"].values)
+    np.testing.assert_allclose(data["energy_quartic"], 0.75 * variance**2, rtol=1e-7)
+    np.testing.assert_allclose(data["dissipation_quartic"], -3 * variance**3, rtol=1e-7)
+    done(page, plotted)
+    heads = ("--heads", "2", "--Q", "[[1,0],[0,1]]", "--K", "[[1,0],[0,1]]")
+    many = ("--d", "2", "--t", "0.1", "--frames", "2", *heads, "--observe", "quartic")
+    done(page, ["simulate", *many, "--n", "4"])
+
+
+def test_the_page_stops_where_a_flow_is_calm(page: CLI):
+    """Euler steps of $x_i' = -\\bar x$ shrink the mean, the speed, by 63/64 each."""
+    (simulated,) = commands("A stop")
+    report = json.loads(done(page, simulated))
+    x = np.asarray(runs.member(parse({"n": 5, "mean": 1.0})).measure.tokens.x)  # pyright: ignore[reportAttributeAccessIssue]
+    ratio = 0.01 * np.sqrt(np.mean(x**2)) / abs(x.mean())
+    steps = np.ceil(np.log(ratio) / np.log(63 / 64))
+    assert report["ending"] == "steady"
+    assert report["t"] == steps / 64
+    wrong = page("simulate", "--stop", "calm", *simulated[-3:])
+    assert wrong.code == 2
+    assert "NAME:NUMBER" in wrong.err
+    unknown = page("simulate", "--stop", "clam:1", *simulated[-3:])
+    assert "did you mean `calm`?" in unknown.err
+
+
+def test_the_page_starts_from_a_logistic_law(page: CLI):
+    """Uniform scores leave a centred law where it is, of variance π²/3, entropy 2."""
+    (simulated,) = commands("An initial law")
+    report = json.loads(done(page, simulated))
+    np.testing.assert_allclose(report["covariance"], [[np.pi**2 / 3]], rtol=1e-6)
+    np.testing.assert_allclose(report["energy_entropy"], -2.0, rtol=1e-4)
+    tokens = runs.member(parse({"n": 4000, "init": "logistic"})).measure.tokens.x  # pyright: ignore[reportAttributeAccessIssue]
+    assert scipy.stats.kstest(np.asarray(tokens)[:, 0], "logistic").pvalue > 0.01
+
+
+@pytest.mark.slow
+def test_processes_know_the_statements_of_a_plugin(page: CLI, tmp_path: Path):
+    """Two of them, so that processes are started."""
+    (tmp_path / "other.py").write_text(
+        (ROOT / "docs" / "extending" / "uniform_scores.py")
+        .read_text(encoding="utf-8")
+        .replace("mine:uniform-scores", "mine:again")
+    )
+    plugins = ["--plugin", "docs/extending/uniform_scores.py", "--plugin", "other.py"]
+    assert "2 of 2 statements hold" in done(
+        page, ["verify", "mine", "--jobs", "2", *plugins]
+    )

@@ -1,0 +1,160 @@
+"""What `pyproject.toml` says of the package is true, and a wheel holds all it needs."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import venv
+import zipfile
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+from meanfield import _folders
+from meanfield._folders import SHIPPED, holder, home
+from meanfield.errors import InputFileError
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PEERS = {"geomloss", "ott", "pykeops", "torch"}  # of the extra `bench`
+
+
+def names_of(requirements: list[str]) -> set[str]:
+    """The distributions that are required, without the package itself."""
+    found = {re.split(r"[\[<>=; ]", each)[0].lower() for each in requirements}
+    return found - {PROJECT["project"]["name"]}
+
+
+def imported(*folders: str) -> set[str]:
+    """The distributions whose modules the files of some folders import."""
+    files = [file for folder in folders for file in (ROOT / folder).rglob("*.py")]
+    modules = {module for file in files for module in modules_of(file)}
+    ours = {"meanfield", "experiments", "benchmarks"}
+    foreign = modules - set(sys.stdlib_module_names) - ours - PEERS
+    homes = packages_distributions()
+    return {homes[module][0].lower() for module in foreign}
+
+
+def modules_of(file: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            yield str(node.module).split(".")[0]
+
+
+def test_dependencies_are_what_the_package_imports():
+    declared = names_of(PROJECT["project"]["dependencies"])
+    optional = names_of(PROJECT["project"]["optional-dependencies"]["models"])
+    assert declared <= imported("meanfield") <= declared | optional
+    assert imported("experiments", "benchmarks") <= declared | optional
+
+
+def test_every_marker_is_used():
+    tests = [file.read_text(encoding="utf-8") for file in ROOT.glob("tests/test_*.py")]
+    for marker in PROJECT["tool"]["pytest"]["ini_options"]["markers"]:
+        assert any(f"mark.{marker.split(':')[0]}" in text for text in tests)
+
+
+def test_folders_of_an_installed_package_are_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """What another package or the present folder calls `experiments` is not ours."""
+    package = tmp_path / "site" / "meanfield"
+    (package / SHIPPED / "experiments").mkdir(parents=True)
+    (tmp_path / "site" / "experiments").mkdir()
+    (tmp_path / "experiments").mkdir()
+    monkeypatch.setattr(_folders, "__file__", str(package / "_folders.py"))
+    monkeypatch.chdir(tmp_path)
+    assert holder("experiments") == package / SHIPPED
+    assert home() == tmp_path
+    with pytest.raises(InputFileError, match="`benchmarks/` is missing"):
+        holder("benchmarks")
+
+
+def test_folders_of_a_checkout_stand_beside_the_package():
+    assert holder("experiments") == holder("benchmarks") == home() == ROOT
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built as `pip install` builds it."""
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--quiet"]
+    done = subprocess.run(
+        [*command, "--wheel-dir", str(folder), str(ROOT)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return next(folder.glob("*.whl"))
+
+
+@pytest.mark.slow
+def test_a_wheel_holds_every_file_once(wheel: Path):
+    """Of the package, the experiments and the benchmarks; and nothing at the top."""
+    with zipfile.ZipFile(wheel) as archive:
+        held = [n for n in archive.namelist() if ".dist-info/" not in n]
+    listed = subprocess.run(
+        ["git", "ls-files", "meanfield", "experiments", "benchmarks"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+    )
+    shipped = f"meanfield/{SHIPPED}"
+    expected = [
+        name if name.startswith("meanfield/") else f"{shipped}/{name}"
+        for name in listed.stdout.split()
+        if not name.startswith("benchmarks/results/")  # of one machine
+    ]
+    assert sorted(held) == sorted(expected)
+    assert "meanfield/py.typed" in held
+
+
+@pytest.mark.slow
+def test_an_editable_installation_copies_nothing(tmp_path: Path):
+    """A copy would grow old beside the files that are edited."""
+    venv.create(tmp_path / "venv")
+    where = str(tmp_path / "venv" / "bin" / "python")
+    command = [sys.executable, "-m", "pip", "--python", where, "install", "--quiet"]
+    done = subprocess.run(
+        [*command, "--no-deps", "--editable", str(ROOT)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (site,) = (tmp_path / "venv").glob("lib/*/site-packages")
+    assert not (site / "meanfield").exists()
+    assert any(file.read_text().strip() == str(ROOT) for file in site.glob("*.pth"))
+
+
+@pytest.mark.slow
+def test_a_wheel_reproduces_and_measures(wheel: Path, tmp_path: Path):
+    """From a folder that holds nothing, with the files of the wheel alone."""
+    site, empty = tmp_path / "site", tmp_path / "empty"
+    empty.mkdir()
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    kept = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "PYTHONPATH": str(site)}
+    for command in (
+        ["reproduce", "castin2025-fig1b", "--size", "quick"],
+        ["bench", "--quick", "--case", "gaussians", "--method", "NumPy*"],
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "meanfield", *command],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=empty,
+            env={**os.environ, **kept},
+        )
+        assert done.returncode == 0, done.stderr
+    made = {file.name for file in (empty / "figures" / "quick").iterdir()}
+    assert made == {f"castin2025-fig1b.{kind}" for kind in ("pdf", "png", "json")}

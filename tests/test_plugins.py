@@ -1,0 +1,122 @@
+"""A plugin is code that is run: by the run that began with it, and by no other."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import Finished
+
+from meanfield.attention import attentions
+from meanfield.storage import RunStore
+from meanfield.storage._record import read_record, write_record
+
+CLI = Callable[..., Finished]
+ATTENTION = """
+from pathlib import Path
+import jax.numpy as jnp
+from meanfield.attention import Attention, Softmax, variant
+from meanfield.scores import Dot
+Path("was-run").write_text("yes")
+@variant("uniform", "permutation")
+def uniform(Q, K, V, *, epsilon=1.0):
+    return Attention(Dot(0 * jnp.asarray(Q), K, epsilon), Softmax(), V)
+"""
+OPTIONS = ("--attention", "uniform", "--n", "4", "--t", "0.1", "--frames", "3")
+
+
+@pytest.fixture
+def run(cli: CLI, forget: Callable, tmp_path: Path) -> Path:
+    """An interrupted run with a plugin, as another process will find it."""
+    (tmp_path / "mine.py").write_text(ATTENTION)
+    done = cli("simulate", *OPTIONS, "--out", "run", "--plugin", "mine.py")
+    assert done.code == 0, done.err
+    record = read_record(Path("run"))
+    fields = {name: getattr(record, name) for name in record.__dataclass_fields__}
+    write_record(Path("run"), type(record)(**{**fields, "ending": None}))
+    Path("was-run").unlink()
+    return tmp_path / "run"
+
+
+def refused(done: Finished, *words: str) -> None:
+    """One line that says why, and nothing of the plugin was run."""
+    assert done.code == 3
+    assert done.err.count("\n") == 1
+    assert [word for word in words if word not in done.err] == []
+    assert not Path("was-run").exists()
+
+
+def test_a_run_records_where_its_plugin_was(run: Path, tmp_path: Path):
+    recorded = RunStore.open(run).attrs["inputs"]
+    assert recorded["plugin_paths"] == {"mine.py": str(tmp_path / "mine.py")}
+    assert set(recorded["plugins"]) == {"mine.py"}
+
+
+@pytest.fixture
+def forget(registries: None, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """What was registered is gone, as it is from a new process."""
+    before = dict(attentions.items())
+
+    def forgetting() -> None:
+        monkeypatch.setattr(attentions, "_items", before)
+        for name in [n for n in sys.modules if n.startswith("meanfield_plugin_")]:
+            del sys.modules[name]
+
+    return forgetting
+
+
+def test_a_run_goes_on_with_the_plugin_it_began_with(
+    cli: CLI, run: Path, forget: Callable, tmp_path: Path
+):
+    forget()
+    done = cli("resume", run)
+    assert done.code == 0, done.err
+    assert f"plugin: {tmp_path / 'mine.py'}" in done.err
+    assert Path("was-run").exists()
+
+
+def test_a_changed_plugin_is_refused_before_it_is_run(
+    cli: CLI, run: Path, forget: Callable
+):
+    forget()
+    Path("mine.py").write_text(ATTENTION + "# another\n")
+    refused(cli("resume", run), "`mine.py` is not what it was")
+    refused(cli("resume", run, "--plugin", "mine.py"), "`mine.py` is not what it was")
+    refused(cli("plot", run, "--panel", "attention"), "`mine.py` is not what it was")
+
+
+def test_a_plugin_that_moved_is_given_again(cli: CLI, run: Path, forget: Callable):
+    forget()
+    Path("mine.py").rename("moved.py")
+    refused(cli("resume", run), "the plugin `mine.py`", "give it again by `--plugin`")
+    done = cli("resume", run, "--plugin", "moved.py")
+    assert done.code == 0, done.err
+
+
+def test_a_picture_runs_a_plugin_only_where_it_needs_it(
+    cli: CLI, run: Path, forget: Callable
+):
+    forget()
+    assert cli("plot", run, "--panel", "tokens").code == 0
+    assert not Path("was-run").exists()
+    done = cli("plot", run, "--panel", "attention")
+    assert done.code == 0, done.err
+    assert Path("was-run").exists()
+    Path("mine.py").unlink()
+    assert cli("plot", run, "--panel", "tokens").code == 0
+
+
+def test_a_sweep_is_joined_with_its_plugin(
+    cli: CLI, registries: None, forget: Callable, tmp_path: Path
+):
+    Path("mine.py").write_text(ATTENTION)
+    over = ("--over", "V=-1|1", "--out", "sweep", "--plugin", "mine.py")
+    done = cli("sweep", *OPTIONS[:4], "--t", "0.1", *over)
+    assert done.code == 0, done.err
+    forget()
+    done = cli("sweep", "sweep")
+    assert done.code == 0, done.err
+    assert f"plugin: {tmp_path / 'mine.py'}" in done.err
+    Path("mine.py").write_text("")
+    Path("was-run").unlink()
+    refused(cli("sweep", "sweep"), "`mine.py` is not what it was")
