@@ -15,7 +15,7 @@ import xarray as xr
 from rich.console import Console
 from rich.table import Table
 
-from experiments._passage import PASSAGE
+from experiments.transport_plans.passage import PASSAGE
 from meanfield import runs
 from meanfield.cli import RunProgress, open_session
 from meanfield.plotting import (

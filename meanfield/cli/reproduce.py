@@ -56,17 +56,16 @@ def reproduce(
 
 
 def _list(*, in_json: bool) -> None:
-    from meanfield.reproduce import load, names
+    from meanfield.reproduce import chosen
 
-    found = {name: load(name) for name in names()}
     rows = [
         {
             "name": name,
-            "source": each.source,
-            "readings": list(each.readings),
-            "claim": each.claim,
+            "source": experiment.source,
+            "readings": list(experiment.readings),
+            "claim": experiment.claim,
         }
-        for name, each in found.items()
+        for name, experiment in chosen(("all",), None).items()
     ]
     (print_json if in_json else print_rows)(rows)
 

@@ -1,4 +1,4 @@
-"""Experiments by name: one file each in the folder `experiments` of a checkout."""
+"""Experiments by name: one file each, anywhere in `experiments` of a checkout."""
 
 import importlib
 import sys
@@ -18,7 +18,7 @@ from meanfield.errors import (
 from ._experiment import Experiment, Reading
 
 FOLDER = "experiments"
-PATTERNS = "*_fig*.py", "[!_]*_limit.py"  # figures of papers, and limits of theirs
+PATTERNS = "*_fig*.py", "*_limit.py"  # figures of papers, and limits of theirs
 
 
 def root() -> Path:
@@ -28,7 +28,7 @@ def root() -> Path:
         InputFileError: if neither holds any.
     """
     for folder in (Path(meanfield.__file__).resolve().parent.parent, Path.cwd()):
-        if any((folder / FOLDER).glob("*_fig*.py")):
+        if any((folder / FOLDER).rglob("*_fig*.py")):
             return folder
     raise InputFileError(
         "The figures are made by the files in `experiments/`, which are not installed "
@@ -38,8 +38,14 @@ def root() -> Path:
 
 def names() -> list[str]:
     """The names of all experiments, in order."""
-    files = [each for p in PATTERNS for each in (root() / FOLDER).glob(p)]
-    return sorted(file.stem.replace("_", "-") for file in files)
+    return sorted(_modules(root()))
+
+
+def _modules(folder: Path) -> dict[str, str]:
+    """The modules of all experiments by their names, which are those of the files."""
+    files = [f for pattern in PATTERNS for f in (folder / FOLDER).rglob(pattern)]
+    places = [file.relative_to(folder).with_suffix("") for file in files]
+    return {place.name.replace("_", "-"): ".".join(place.parts) for place in places}
 
 
 def chosen(asked: Sequence[str], reading: Reading | None) -> dict[str, Experiment]:
@@ -51,24 +57,25 @@ def chosen(asked: Sequence[str], reading: Reading | None) -> dict[str, Experimen
         UnknownNameError: if there is none of a name.
         InvalidInputError: if one that is named has no such reading.
     """
-    every = names()
-    named = [each for each in asked if each != "all"]
-    listed = [_known(name, every) for each in named for name in _panels(each, every)]
-    found = {name: load(name) for name in (every if "all" in asked else listed)}
-    without = [
-        name for name, each in found.items() if reading not in (None, *each.readings)
-    ]
+    folder = root()
+    modules = _modules(folder)
+    known = sorted(modules)
+    figures = [figure for figure in asked if figure != "all"]
+    listed = [_known(n, known) for figure in figures for n in _panels(figure, known)]
+    wanted = known if "all" in asked else listed
+    experiments = {name: _experiment(folder, modules[name]) for name in wanted}
+    without = [n for n, e in experiments.items() if reading not in (None, *e.readings)]
     if "all" not in asked and without:
         raise InvalidInputError(
             f"`{without[0]}` has no reading `{reading}`, only "
-            f"`{found[without[0]].readings[0]}`: leave out --as."
+            f"`{experiments[without[0]].readings[0]}`: leave out --as."
         )
-    return {name: each for name, each in found.items() if name not in without}
+    return {name: e for name, e in experiments.items() if name not in without}
 
 
-def _panels(name: str, every: Sequence[str]) -> list[str]:
+def _panels(name: str, known: Sequence[str]) -> list[str]:
     """The panels of a figure; a name that is none stands for itself."""
-    panels = [each for each in every if each[:-1] == name and each[-1].isalpha()]
+    panels = [other for other in known if other[:-1] == name and other[-1].isalpha()]
     return panels or [name]
 
 
@@ -79,20 +86,25 @@ def load(name: str) -> Experiment:
         UnknownNameError: if there is none.
         InputFileError: outside a checkout, or if its file defines no `EXPERIMENT`.
     """
-    _known(name, names())
-    folder = str(root())
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
-    module = _imported(f"{FOLDER}.{name.replace('-', '_')}")
+    folder = root()
+    modules = _modules(folder)
+    return _experiment(folder, modules[_known(name, sorted(modules))])
+
+
+def _experiment(folder: Path, name: str) -> Experiment:
+    """What a module in a folder defines."""
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    module = _imported(name)
     experiment = getattr(module, "EXPERIMENT", None)
     if not isinstance(experiment, Experiment):
         raise InputFileError(f"`{module.__file__}` defines no `EXPERIMENT`.")
     return experiment
 
 
-def _known(name: str, every: Sequence[str]) -> str:
-    if name not in every:
-        near = suggestion(name, list(every))
+def _known(name: str, known: Sequence[str]) -> str:
+    if name not in known:
+        near = suggestion(name, list(known))
         raise UnknownNameError(f"There is no figure `{name}`; {near}")
     return name
 
