@@ -1,9 +1,7 @@
 """Ranks of limits: of the exact ones, and those that the published rule counts."""
 
-import os
 from collections import Counter
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -14,6 +12,7 @@ from experiments.covariances.families import in_words, spread
 from experiments.ranks.flows import LAST, RTOL, SEED, Solved
 from experiments.ranks.samples import ABSOLUTE, BOUND, Panel, Recipe, panel
 from meanfield.reproduce import Case, Findings
+from meanfield.workers import threads
 
 SIZES = {"paper": ((3, 4, 5), 100), "quick": ((3,), 20)}
 CONFIDENCE = 0.95  # of the intervals
@@ -25,7 +24,7 @@ def found(recipe: Recipe, case: Case) -> Findings:
     """Both readings of the same draws; the case says which is drawn."""
     dims, n = SIZES[case.size]
     places = [(value, d) for value in reversed(VALUES) for d in reversed(dims)]
-    with ThreadPoolExecutor(os.cpu_count()) as cores:  # a panel steps on one core
+    with threads() as cores:  # a panel steps on one core
         each = cores.map(lambda at: panel(recipe, at[0], at[1], n), places)
         panels = dict(zip(places, each, strict=True))
     rows = {

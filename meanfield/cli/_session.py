@@ -136,5 +136,11 @@ def load_plugins(files: list[Path] | None) -> None:
             raise InputFileError(_broken(file, error)) from error
 
 
+def begin_worker(precision: str, plugins: list[Path]) -> None:
+    """What a process that works for a command does first."""
+    open_session(precision)
+    load_plugins(plugins)
+
+
 def _broken(file: Path, error: Exception) -> str:
     return f"The plugin `{file}` fails: {type(error).__name__}: {error}"

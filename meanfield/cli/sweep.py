@@ -56,12 +56,13 @@ def sweep(
         folder, begins = _given(out), True
     from ._session import load_plugins, open_session
 
-    open_session(_precision(spec, axes))
+    precision = _precision(spec, axes)
+    open_session(precision)
     load_plugins(plugin)
-    from ._sweep import Work, conclude
+    from ._sweep import Crew, Work, conclude
 
     job = Work(spec, axes, folder, chunk) if begins else None
-    conclude(folder, job, workers, plugin or [], in_json=json)
+    conclude(folder, job, Crew(workers, precision, plugin or []), in_json=json)
 
 
 def _begun(folder: Path, given: Sequence[str]) -> tuple[RunSpec, tuple[Axis, ...]]:
