@@ -20,7 +20,7 @@ ROUNDS, SHORT = 3, 12.0  # processes for a trial, begun within so many seconds
 LONGEST = 200  # characters of a reason
 ROOM = 0.5  # of the machine's memory, for the arrays of one trial
 
-Told = Callable[[int, int, Trial], None]
+Told = Callable[[int, int, str], None]
 
 
 def rows(
@@ -31,12 +31,13 @@ def rows(
     Args:
         trials: what is to be measured, in this order.
         device: where arrays live.
-        told: hears the number of each trial before it begins.
+        told: hears the number of each trial, how many there are, and what it is,
+            before it begins.
         rounds: how many processes measure a short trial; the middle one counts, as
             on shared machines one in ten runs at half the speed of the others.
     """
     for number, trial in enumerate(trials, start=1):
-        told(number, len(trials), trial)
+        told(number, len(trials), trial.words)
         placed = replace(trial, device=device)
         row = {**placed.as_json(), "scaled": placed.scale > 1}
         yield {**row, **outcome(placed, rounds)}

@@ -22,12 +22,12 @@ class Crew(NamedTuple):
     """The processes of this machine that work on a sweep.
 
     Attributes:
-        count: how many, this one included.
+        size: how many, this one included.
         precision: in which they compute.
         plugins: files that each of them loads.
     """
 
-    count: int
+    size: int
     precision: str
     plugins: list[Path]
 
@@ -53,18 +53,18 @@ def conclude(
     Raises:
         KeyboardInterrupt: saying how to go on.
     """
-    count, precision, plugins = crew
+    size, precision, plugins = crew
     join = partial(runs.join_sweep, folder.absolute(), plugins=plugins)
     ready = partial(begin_worker, precision, plugins)
     try:
         with (
             RunProgress(f"sweep {folder.name}") as progress,
-            Helpers(count - 1, ready=ready) as helpers,
+            Helpers(size - 1, ready=ready) as helpers,
         ):
             if begins is not None:
                 spec, axes, out, chunk = begins
                 runs.begin_sweep(spec, axes, out=out, chunk=chunk, plugins=plugins)
-            for _ in range(count - 1):
+            for _ in range(size - 1):
                 helpers.give(join)
             pace = _Pace(progress, helpers)
             result = runs.join_sweep(folder, report=pace, plugins=plugins)
