@@ -50,7 +50,7 @@ class Solved(NamedTuple):
     covariances: np.ndarray
 
 
-def found(recipe: Recipe, case: Case) -> Findings:
+def findings_of(recipe: Recipe, case: Case) -> Findings:
     """A family in the reading that is asked for, and how far the other is from it.
 
     The text is integrated for as long as the script would go on with its equation.
@@ -76,22 +76,24 @@ def found(recipe: Recipe, case: Case) -> Findings:
         "code": euler_summary(steps, recipe.rule),
         "code_against_exact": artefacts(steps, recipe.rule, exact),
     }
-    each = {"start": steps.covariances[:, 0], "code": steps.final}
-    each |= {"text": result.covariances, "exact": exact.covariances}
+    picture = data if case.reading == "text" else as_dataset(steps, recipe.rule.dt)
+    script = {**code, "euler": recipe.rule._asdict()}
+    return Findings(
+        spec={"seed": SEED, "text": spec, "code": script},
+        numbers=numbers,
+        data={"family": picture, "ends": _ends(steps, result, exact)},
+    )
+
+
+def _ends(steps: ClippedEuler, result: Solved, exact: Solved) -> xr.Dataset:
+    """Where members begin and end: of the text, of the script, and as it is solved."""
+    covariances = {"start": steps.covariances[:, 0], "code": steps.final}
+    covariances |= {"text": result.covariances, "exact": exact.covariances}
     square = ("run", "row", "column")
-    ends = xr.Dataset({name: (square, np.asarray(a)) for name, a in each.items()})
+    ends = xr.Dataset({k: (square, np.asarray(v)) for k, v in covariances.items()})
     ends["code_steps"] = "run", np.asarray(steps.n_steps)
     ends["code_ending"] = "run", names(steps)
-    drawn = data if case.reading == "text" else as_dataset(steps, recipe.rule.dt)
-    return Findings(
-        spec={
-            "seed": SEED,
-            "text": spec,
-            "code": {**code, "euler": recipe.rule._asdict()},
-        },
-        numbers=numbers,
-        data={"family": drawn, "ends": ends},
-    )
+    return ends
 
 
 def duration(steps: ClippedEuler, rule: Rule) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from experiments.covariances.families import Recipe, found
+from experiments.covariances.families import Recipe, findings_of
 from meanfield.plotting import escape_directions, panels
 from meanfield.reproduce import Case, Experiment, Findings
 
@@ -56,7 +56,7 @@ def drawing(panel: str, title: str) -> Callable[[Findings], Figure]:
 
 
 def _compute(panel: str, recipe: Recipe, extra: Extra | None, case: Case) -> Findings:
-    findings = found(recipe, case)
+    findings = findings_of(recipe, case)
     numbers = {**findings.numbers, "reading": case.reading}
     if panel == "disc":
         numbers["escapes"] = escapes(findings.data["family"])
@@ -67,9 +67,9 @@ def _compute(panel: str, recipe: Recipe, extra: Extra | None, case: Case) -> Fin
 
 def _draw(panel: str, title: str, findings: Findings) -> Figure:
     reading = {"text": "solved to tolerance", "code": "published Euler steps"}
-    shown = f"{title}: {reading[findings.numbers['reading']]}"
+    heading = f"{title}: {reading[findings.numbers['reading']]}"
     # The caption says what was run.
-    return panels[panel](findings.data["family"].assign_attrs(title=shown, spec=None))
+    return panels[panel](findings.data["family"].assign_attrs(title=heading, spec=None))
 
 
 def with_numbers(
@@ -123,21 +123,21 @@ def sentences(numbers: Mapping[str, Any]) -> dict[str, str]:
 def _artefacts(against: Mapping[str, Any]) -> str:
     late, gap = against["blow_up_time_relative_error"], against["gap_of_rested_ends"]
     diverged, real = against["diverged"], against["diverged_and_real"]
-    said = []
+    clauses = []
     if diverged:
-        said.append(
+        clauses.append(
             f"Of its {diverged} divergences {real} are blow-ups in finite time of "
             "the equation that is stepped"
         )
     if late:
-        said.append(
+        clauses.append(
             f"their times are off by {late['median']:.2%} in the median, between "
             f"{late['min']:.2%} and {late['max']:.2%}"
         )
     if gap:
-        said.append(
+        clauses.append(
             f"where it stops for rest it is {gap['median']:.1e} from the solution "
             f"with the script's parameters in the median, at most {gap['max']:.1e}"
         )
-    whole = "; ".join(said)
-    return f"{whole[:1].upper()}{whole[1:]}." if said else ""
+    whole = "; ".join(clauses)
+    return f"{whole[:1].upper()}{whole[1:]}." if clauses else ""

@@ -55,10 +55,10 @@ def on_the_plane(findings: Findings, q: np.ndarray) -> Findings:
 
 def against_l2(findings: Findings) -> Findings:
     """How far the ends under L2, with the same parameters, are from those drawn."""
-    other = solved({**findings.spec["text"], "attention": "l2"})
-    own = findings.data["ends"]["text"].values
-    distance = spread(np.linalg.norm(other.covariances - own, axis=(1, 2)))
-    numbers = {"distance": distance, "endings": in_words(other.endings)}
+    l2 = solved({**findings.spec["text"], "attention": "l2"})
+    ends = findings.data["ends"]["text"].values
+    distance = spread(np.linalg.norm(l2.covariances - ends, axis=(1, 2)))
+    numbers = {"distance": distance, "endings": in_words(l2.endings)}
     return with_numbers(findings, {"l2": numbers})
 
 
@@ -68,8 +68,8 @@ def against_one_head(findings: Findings) -> Findings:
     attention = attentions["softmax"](*(np.array(spec[key]) for key in "QKV"))
     starts = findings.data["ends"]["start"].values
     gap = rates(Heads(stacked([attention])), starts) - rates(attention, starts)
-    one = solved({**findings.spec["text"], "heads": 1})
-    numbers = {"gap": float(np.max(np.abs(gap))), "endings": in_words(one.endings)}
+    single = solved({**findings.spec["text"], "heads": 1})
+    numbers = {"gap": float(np.max(np.abs(gap))), "endings": in_words(single.endings)}
     return with_numbers(findings, {"one_head": numbers})
 
 
@@ -77,22 +77,22 @@ def over_random_values(findings: Findings) -> Findings:
     """How many of other draws of Q and V send one isotropic start to zero."""
     spec = findings.spec["text"]
     shared = {key: spec[key] for key in ("attention", "heads") if key in spec}
-    each = [
+    members = [
         runs.member(parse({**shared, **gaussian_entries(draw), **ALONE}))
         for draw in range(1, DRAWS + 1)
     ]
-    found = ensemble(
-        stacked([member.dynamics for member in each]),
-        each[0].measure,
+    trajectories = ensemble(
+        stacked([member.dynamics for member in members]),
+        members[0].measure,
         np.array([0.0, ALONE["t"]]),
         in_axes=(0, None),
         stepping=adaptive(max_steps=2000),
     )
-    traces = np.sum(np.asarray(found.last[1]) ** 2, axis=(1, 2))
+    traces = np.sum(np.asarray(trajectories.last[1]) ** 2, axis=(1, 2))
     numbers = {
         "draws": DRAWS,
         "t": ALONE["t"],
-        "endings": status_counts(found.code),
+        "endings": status_counts(trajectories.code),
         "shrink": int(np.sum(traces < 1)),
         "grow": int(np.sum(traces > 1)),
     }

@@ -80,9 +80,9 @@ def compute(case: Case) -> Findings:
 
 def findings(sizes: Sizes) -> Findings:
     """The same, of any sizes."""
-    found = measured(sizes)
-    constants = {name: _of_route(route) for name, route in found.routes.items()}
-    constants["draws"] = _constant(found.clouds.limit)
+    results = measured(sizes)
+    constants = {name: _of_route(route) for name, route in results.routes.items()}
+    constants["draws"] = _constant(results.clouds.limit)
     return Findings(
         spec={
             "seed": SEED,
@@ -98,16 +98,16 @@ def findings(sizes: Sizes) -> Findings:
             "level": LEVEL,
             "norms": NORMS,
             "constants": constants,
-            "farthest": max(abs(one["value"] - HALF) for one in constants.values()),
-            "sigmas": min(one["sigmas_to_printed"] for one in constants.values()),
-            "orders": _orders(found),
-            "smallest_epsilon": float(found.fields.route.epsilons[-1]),
-            "residual": found.fields.residual,
-            "mass": found.densities.mass,
-            "mesh": _mesh(found.meshes),
-            "tokens": _tokens(found.clouds),
+            "farthest": max(abs(c["value"] - HALF) for c in constants.values()),
+            "sigmas": min(c["sigmas_to_printed"] for c in constants.values()),
+            "orders": _orders(results),
+            "smallest_epsilon": float(results.fields.route.epsilons[-1]),
+            "residual": results.fields.residual,
+            "mass": results.densities.mass,
+            "mesh": _mesh(results.meshes),
+            "tokens": _tokens(results.clouds),
         },
-        data=_data(found),
+        data=_data(results),
     )
 
 
@@ -130,9 +130,9 @@ def _of_route(route: Route) -> dict[str, Any]:
     }
 
 
-def _orders(found: Measured) -> dict[str, Any]:
+def _orders(results: Measured) -> dict[str, Any]:
     """Of errors of velocities in L²(μ), and of densities in L¹."""
-    smooth, edged, densities = found.fields, found.edged, found.densities
+    smooth, edged, densities = results.fields, results.edged, results.densities
     return {
         "velocities": powers(smooth.errors, smooth.route.epsilons).numbers,
         "velocities_with_edges": powers(edged.errors, edged.route.epsilons).numbers,
@@ -166,26 +166,31 @@ def _tokens(clouds: Clouds) -> dict[str, Any]:
     }
 
 
-def _data(found: Measured) -> dict[str, xr.Dataset]:
-    d, m, c = found.densities, found.meshes, found.clouds
-    by = ("epsilon", "n")
+def _curves(results: Measured) -> dict[str, xr.Dataset]:
+    """Constants along each route, and errors, by bandwidth."""
+    smooth, edged, densities = results.fields, results.edged, results.densities
     routes = {
         name: xr.Dataset(
             {"constant": ("epsilon", r.constants)}, {"epsilon": r.epsilons}
         )
-        for name, r in found.routes.items()
+        for name, r in results.routes.items()
     }
     errors = {
         name: xr.Dataset({"error": ("epsilon", y)}, {"epsilon": x})
         for name, x, y in (
-            ("velocities", found.fields.route.epsilons, found.fields.errors),
-            ("velocities_with_edges", found.edged.route.epsilons, found.edged.errors),
-            ("densities", d.by_fit.epsilons, d.distances),
+            ("velocities", smooth.route.epsilons, smooth.errors),
+            ("velocities_with_edges", edged.route.epsilons, edged.errors),
+            ("densities", densities.by_fit.epsilons, densities.distances),
         )
     }
+    return {**routes, **errors}
+
+
+def _data(results: Measured) -> dict[str, xr.Dataset]:
+    d, m, c = results.densities, results.meshes, results.clouds
+    by = ("epsilon", "n")
     return {
-        **routes,
-        **errors,
+        **_curves(results),
         "flow": xr.Dataset(
             {"edges": (("epsilon", "face"), d.edges),
              "density": (("epsilon", "cell"), d.density)},

@@ -64,9 +64,14 @@ def _constants(axes: Axes, findings: Findings) -> None:
     rows.append((raw, alone, GREY, "x"))
     axes.axvspan(0.5 - ASKED, 0.5 + ASKED, color="#e8f0e8", lw=0)
     axes.axvline(0.5, color="#009E73", lw=1)
-    for y, (_, one, colour, marker) in enumerate(rows):
+    for y, (_, route, colour, marker) in enumerate(rows):
         axes.errorbar(
-            one["value"], y, xerr=one["error"], color=colour, marker=marker, capsize=3
+            route["value"],
+            y,
+            xerr=route["error"],
+            color=colour,
+            marker=marker,
+            capsize=3,
         )
     axes.set_yticks(range(len(rows)), [row[0] for row in rows])
     axes.invert_yaxis()
@@ -91,11 +96,11 @@ def _approach(axes: Axes, findings: Findings) -> None:
             ms=5,
             label=label,
         )
-    drawn = [findings.data[name] for name in NAMES if name in findings.data]
-    epsilons = np.concatenate([one["epsilon"].values for one in drawn])
+    routes = [findings.data[name] for name in NAMES if name in findings.data]
+    epsilons = np.concatenate([route["epsilon"].values for route in routes])
     bandwidths(axes, epsilons)
     ends = np.array([np.max(epsilons), np.min(epsilons)])
-    lowest = min(float(np.min(abs(one["constant"] - 0.5))) for one in drawn)
+    lowest = min(float(np.min(abs(route["constant"] - 0.5))) for route in routes)
     power_line(axes, ends[::-1], 0.4 * lowest * ends[::-1] / ends[1], "ε")
     axes.set(
         ylabel=r"$|c(\varepsilon) - \frac{1}{2}|$",
@@ -106,8 +111,8 @@ def _approach(axes: Axes, findings: Findings) -> None:
 
 
 def _densities(axes: Axes, findings: Findings) -> None:
-    one, T = findings.data["flow"].isel(epsilon=-1), findings.numbers["T"]
-    edges = one["edges"].values
+    flow, T = findings.data["flow"].isel(epsilon=-1), findings.numbers["T"]
+    edges = flow["edges"].values
     x = np.linspace(-3.6, 4.2, 400)
     at = lambda c: TWO_PEAKS.heated(2 * c * T).density(x[:, None])
     axes.fill_between(x, at(0), color="#dddddd", lw=0, label=r"$\rho_0$")
@@ -115,11 +120,11 @@ def _densities(axes: Axes, findings: Findings) -> None:
     axes.plot(x, at(1), color="C1", ls="--", label=r"$\Delta$, as printed")
     axes.plot(
         ((edges[1:] + edges[:-1]) / 2)[::4],
-        one["density"][::4],
+        flow["density"][::4],
         "o",
         color="C0",
         ms=3.5,
-        label=rf"Sinkhorn, $\varepsilon = {float(one['epsilon']):g}$",
+        label=rf"Sinkhorn, $\varepsilon = {float(flow['epsilon']):g}$",
     )
     top = float(np.max(at(0)))
     axes.set(
@@ -134,17 +139,17 @@ def _densities(axes: Axes, findings: Findings) -> None:
 
 def _errors(axes: Axes, findings: Findings) -> None:
     for (name, label), marker in zip(ERRORS.items(), "osD", strict=True):
-        one, order = findings.data[name], findings.numbers["orders"][name]
+        errors, order = findings.data[name], findings.numbers["orders"][name]
         p, half = order["exponents"][0], order["half_widths"][0]
         axes.loglog(
-            one["epsilon"],
-            one["error"],
+            errors["epsilon"],
+            errors["error"],
             marker=marker,
             ms=5,
             label=f"{label}: {p:.2f} ± {half:.1g}",
         )
-    each = [findings.data[name]["epsilon"].values for name in ERRORS]
-    bandwidths(axes, np.concatenate(each))
+    epsilons = [findings.data[name]["epsilon"].values for name in ERRORS]
+    bandwidths(axes, np.concatenate(epsilons))
     axes.set(ylabel="error over the limit", title="order of convergence to heat")
     axes.legend(loc="upper left")
     room_above(axes, 8)
@@ -152,10 +157,10 @@ def _errors(axes: Axes, findings: Findings) -> None:
 
 def _meshes(axes: Axes, meshes: xr.Dataset) -> None:
     for k, epsilon in enumerate(meshes["epsilon"].values):
-        one = meshes.isel(epsilon=k)
+        mesh = meshes.isel(epsilon=k)
         axes.loglog(
-            one["width"] / np.sqrt(epsilon),
-            one["error"],
+            mesh["width"] / np.sqrt(epsilon),
+            mesh["error"],
             color=f"C{k}",
             marker="o",
             ms=3.5,
@@ -175,13 +180,13 @@ def _meshes(axes: Axes, meshes: xr.Dataset) -> None:
 
 def _clouds(axes: Axes, clouds: xr.Dataset) -> None:
     for k, epsilon in enumerate(clouds["epsilon"].values):
-        one = clouds.isel(epsilon=k)
-        u = one["n"] * np.sqrt(epsilon)
-        missing = one["density"] - one["draws"]
+        cloud = clouds.isel(epsilon=k)
+        u = cloud["n"] * np.sqrt(epsilon)
+        missing = cloud["density"] - cloud["draws"]
         axes.errorbar(
             u,
             missing,
-            one["standard_error"],
+            cloud["standard_error"],
             color=f"C{k}",
             marker="P",
             ms=5,
@@ -189,7 +194,7 @@ def _clouds(axes: Axes, clouds: xr.Dataset) -> None:
             capsize=2,
             label=f"{epsilon:g}",
         )
-        lost = one["density"] - one["quantiles"]
+        lost = cloud["density"] - cloud["quantiles"]
         axes.plot(u, lost, "^--", color=f"C{k}", ms=5, lw=1)
     axes.set(
         xscale="log",
@@ -198,11 +203,16 @@ def _clouds(axes: Axes, clouds: xr.Dataset) -> None:
         ylabel=r"$c$ of the density less $c$ of $n$ tokens",
         title="tokens see themselves: draws +, quantiles ▵",
     )
+    _cloud_law(axes, clouds)
+    plain_ticks(axes)
+    axes.legend(title=r"$\varepsilon$", loc="lower left")
+
+
+def _cloud_law(axes: Axes, clouds: xr.Dataset) -> None:
+    """The line of slope -1 through the draws."""
     n, e = np.meshgrid(clouds["n"].values, clouds["epsilon"].values)
     u = n * np.sqrt(e)
     factor = np.mean(u * (clouds["density"].values[:, None] - clouds["draws"].values))
     ends = np.array([np.min(u), np.max(u)])
     axes.plot(ends, factor / ends, color=GREY, ls=":", lw=1,
               label=rf"${factor:.2f}\,/\,n\sqrt{{\varepsilon}}$")  # fmt: skip
-    plain_ticks(axes)
-    axes.legend(title=r"$\varepsilon$", loc="lower left")

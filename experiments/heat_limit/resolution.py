@@ -43,11 +43,11 @@ def by_mesh(epsilons: Float[np.ndarray, " k"]) -> Meshes:
     x = widths[..., None] * (np.arange(n) - n // 2 + 1 / 3)  # not symmetric
     w = TWO_PEAKS.density(x.reshape(-1, 1)).reshape(x.shape)
     w /= np.sum(w, axis=-1, keepdims=True)
-    each = np.repeat(epsilons, len(STEPS))
-    cases = x.reshape(-1, n, 1), w.reshape(-1, n), each
-    found = velocities_of_each(ONE, *cases).values.reshape(x.shape)
+    bandwidths = np.repeat(epsilons, len(STEPS))
+    cases = x.reshape(-1, n, 1), w.reshape(-1, n), bandwidths
+    values = velocities_of_each(ONE, *cases).values.reshape(x.shape)
     exact = np.stack([v(y) for v, y in zip(splines(epsilons), x, strict=True)])
-    errors = _relative(found, exact, w)
+    errors = _relative(values, exact, w)
     rows = zip(widths, errors, strict=True)
     coarsest = np.array([crossing(*row, WASTED) for row in rows])
     return Meshes(epsilons, widths, errors, coarsest, powers(coarsest, epsilons))
@@ -133,17 +133,17 @@ def _of_number(
     k, first = len(epsilons), TWO_PEAKS.quantiles(n)
     rows = [[first, *(TWO_PEAKS.draws(n, rng) for _ in range(draws))] for _ in exact]
     x = np.concatenate([np.stack(row) for row in rows])
-    w, each = np.full(x.shape[:2], 1 / n), np.repeat(epsilons, draws + 1)
-    v = velocities_of_each(ONE, x, w, each).values.reshape(k, draws + 1, n)
+    w, bandwidths = np.full(x.shape[:2], 1 / n), np.repeat(epsilons, draws + 1)
+    v = velocities_of_each(ONE, x, w, bandwidths).values.reshape(k, draws + 1, n)
     x = x.reshape(v.shape)
     c = np.mean((x - np.mean(x, axis=-1, keepdims=True)) * v, axis=-1)
-    wanted = np.stack([of(y) for of, y in zip(exact, x, strict=True)])
-    flat = (part[:, 1:].reshape(k, -1) for part in (v, wanted, np.ones_like(v)))
+    limits = np.stack([of(y) for of, y in zip(exact, x, strict=True)])
+    flat = (part[:, 1:].reshape(k, -1) for part in (v, limits, np.ones_like(v)))
     error = np.std(c[:, 1:], axis=1, ddof=1) / np.sqrt(draws)
     return c[:, 0], np.mean(c[:, 1:], axis=1), error, _relative(*flat)
 
 
-def _relative(found: np.ndarray, exact: np.ndarray, w: np.ndarray) -> np.ndarray:
+def _relative(values: np.ndarray, exact: np.ndarray, w: np.ndarray) -> np.ndarray:
     """The root mean square of what they differ by, over that of the second."""
-    square = np.sum(w * (found - exact) ** 2, axis=-1)
+    square = np.sum(w * (values - exact) ** 2, axis=-1)
     return np.sqrt(square / np.sum(w * exact**2, axis=-1))

@@ -44,8 +44,8 @@ class Route(NamedTuple):
         """
         value, change = extrapolated(self.constants)
         weights = np.abs(neville(np.eye(len(self.constants)))[-1])
-        each = np.abs(self.resolution) + ROUNDING / self.epsilons
-        return Estimate(value, change + float(weights @ each))
+        errors = np.abs(self.resolution) + ROUNDING / self.epsilons
+        return Estimate(value, change + float(weights @ errors))
 
 
 class Fields(NamedTuple):
@@ -84,13 +84,13 @@ def _against(
     epsilons: np.ndarray, x: np.ndarray, rho: np.ndarray, slope: np.ndarray
 ) -> Fields:
     mu = Points.weighted(x[:, None], rho)
-    found = velocities(ONE, mu, epsilons, x[:, None])
-    v, w = found.values[..., 0], rho / np.sum(rho)
+    field = velocities(ONE, mu, epsilons, x[:, None])
+    v, w = field.values[..., 0], rho / np.sum(rho)
     square = w @ slope**2
     constants = -(v * slope) @ w / square
     errors = np.sqrt((v + slope / 2) ** 2 @ w / (square / 4))
     route = Route(epsilons, constants, np.zeros_like(constants))
-    return Fields(route, errors, found.residual)
+    return Fields(route, errors, field.residual)
 
 
 class Densities(NamedTuple):
@@ -149,8 +149,8 @@ def _nearest_heat(edges: np.ndarray, masses: np.ndarray) -> float:
         rest = masses - TWO_PEAKS.heated(2 * c * T).masses(edges)
         return float(np.sum(rest**2 / np.diff(edges)))
 
-    found: Any = minimize_scalar(gap, bounds=(0, 2), method="bounded", options=FINE)
-    return float(found.x)
+    fit: Any = minimize_scalar(gap, bounds=(0, 2), method="bounded", options=FINE)
+    return float(fit.x)
 
 
 def _distance(edges: np.ndarray, masses: np.ndarray) -> float:

@@ -11,9 +11,9 @@ GREY = "#8a8a8a"
 def bandwidths(axes: Axes, epsilons: Float[np.ndarray, " k"]) -> None:
     """Ticks at the bandwidths themselves, every other one if there are many."""
     values = np.unique(np.round(epsilons, 12))
-    kept = values[:: 2 if len(values) > 6 else 1]
+    ticks = values[:: 2 if len(values) > 6 else 1]
     axes.set_xscale("log")
-    axes.xaxis.set_major_locator(FixedLocator(kept.tolist()))
+    axes.xaxis.set_major_locator(FixedLocator(ticks.tolist()))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(_plain))
     axes.set_xlabel(r"bandwidth $\varepsilon$")

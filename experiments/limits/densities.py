@@ -52,8 +52,8 @@ class Mixture(NamedTuple):
         spread, reach = self.deviations, NARROW * np.max(self.deviations)
         ends = np.min(self.means) - reach, np.max(self.means) + reach
         levels = (np.arange(n) + 0.5) / n
-        found = [brentq(lambda x, p=p: below(x) - p, *ends, xtol=1e-14) for p in levels]
-        return np.array(found)[:, None]
+        place = lambda level: brentq(lambda x: below(x) - level, *ends, xtol=1e-14)
+        return np.array([place(level) for level in levels])[:, None]
 
     def draws(self, n: int, rng: np.random.Generator) -> Float[np.ndarray, "n d"]:
         """Independent draws."""

@@ -100,13 +100,14 @@ def moved(
     times = np.array([0.0, t])
     ends = []
     for epsilon in epsilons:
-        found = flow(family.at(jnp.asarray(epsilon)), mu, times)
-        if found.status != Status.FINISHED:
+        trajectory = flow(family.at(jnp.asarray(epsilon)), mu, times)
+        if trajectory.status != Status.FINISHED:
             raise SimulationFailed(
-                f"The flow at bandwidth {epsilon:g} ended as `{found.status.ending}` "
-                f"at t = {float(found.stop_time):g}, before t = {t:g}."
+                f"The flow at bandwidth {epsilon:g} ended as "
+                f"`{trajectory.status.ending}` at t = {float(trajectory.stop_time):g}, "
+                f"before t = {t:g}."
             )
-        ends.append(found.final)
+        ends.append(trajectory.final)
     return ends
 
 
@@ -121,22 +122,22 @@ def _at_bandwidths(
 def _of_each(
     family: Family, x: Array, weights: Array, epsilons: Array
 ) -> tuple[Array, Array]:
-    def one(case: tuple[Array, Array, Array]) -> tuple[Array, Array]:
+    def velocities_of_case(case: tuple[Array, Array, Array]) -> tuple[Array, Array]:
         tokens, w, epsilon = case
         mu = Points.weighted(tokens, w)
         return _asked(family, mu, mu.tokens, epsilon)
 
-    return jax.lax.map(one, (x, weights, epsilons))
+    return jax.lax.map(velocities_of_case, (x, weights, epsilons))
 
 
 def _asked(
     family: Family, mu: AbstractMeasure, queries: Tokens, epsilon: Array
 ) -> tuple[Array, Array]:
     field = family.at(epsilon).field(0.0, mu)
-    found = field.convergence
-    missed = jnp.zeros(()) if found is None else found.residual / found.tolerance
-    return field(queries), missed
+    if field.convergence is None:
+        return field(queries), jnp.zeros(())
+    return field(queries), field.convergence.residual / field.convergence.tolerance
 
 
-def _host(found: tuple[Array, Array]) -> Velocities:
-    return Velocities(np.asarray(found[0]), float(jnp.max(found[1])))
+def _host(arrays: tuple[Array, Array]) -> Velocities:
+    return Velocities(np.asarray(arrays[0]), float(jnp.max(arrays[1])))

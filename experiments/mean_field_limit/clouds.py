@@ -83,8 +83,8 @@ class Growth(NamedTuple):
 
 def attention(name: str, score: float) -> Attention:
     """A registered attention on the line, with V = 1."""
-    one = jnp.ones((1, 1))
-    return attentions[name](score * one, one, one)
+    identity = jnp.ones((1, 1))
+    return attentions[name](score * identity, identity, identity)
 
 
 def law_of(name: str) -> AbstractMeasure:
@@ -102,8 +102,8 @@ def errors_of(name: str, sizes: Sizes, seed: int) -> Errors:
     law = law_of(name)
     rng = np.random.default_rng([seed, zlib.crc32(name.encode())])  # draws of its own
     clouds = [rng.normal(size=n) for n in sizes.numbers for _ in range(sizes.draws)]
-    moved = _moved(name, A, clouds, np.array([0.0, T]))
-    gaps = np.array([_gaps(moved, i, len(x), law) for i, x in enumerate(clouds)])
+    trajectories = _moved(name, A, clouds, np.array([0.0, T]))
+    gaps = np.array([_gaps(trajectories, i, len(x), law) for i, x in enumerate(clouds)])
     squares = gaps.reshape(len(sizes.numbers), sizes.draws, 3) ** 2
     mean = np.mean(squares, axis=1)
     error = np.std(squares, axis=1, ddof=1) / np.sqrt(sizes.draws)
@@ -119,18 +119,15 @@ def growth_of(name: str, sizes: Sizes, seed: int) -> Growth:
     firsts = [0.8 * draw() for _ in range(sizes.pairs)]
     seconds = [x + 0.1 * RADIUS if i % 2 else draw() for i, x in enumerate(firsts)]
     times = np.linspace(0, SHORT, TIMES)
-    moved = _moved(name, ATTRACTING, [*firsts, *seconds], times)
-    x = np.sort(
-        np.asarray(moved.coordinates)[..., 0], axis=-1
-    )  # matched by their order
+    trajectories = _moved(name, ATTRACTING, [*firsts, *seconds], times)
+    # The tokens of two clouds are matched by their order.
+    x = np.sort(np.asarray(trajectories.coordinates)[..., 0], axis=-1)
     apart = np.sqrt(np.mean((x[: sizes.pairs] - x[sizes.pairs :]) ** 2, axis=-1))
     ratios = apart / apart[:, :1]
     rate = float(np.max(np.log(ratios[:, 1:]) / times[1:]))
     R = RADIUS * np.exp(SHORT)
-    one = np.ones(1)
-    first, second = constants(
-        BOUNDED[name], one, ATTRACTING * R**2 * one, ATTRACTING * R * one, R * one
-    )
+    bounds = 1.0, ATTRACTING * R**2, ATTRACTING * R, R
+    first, second = constants(BOUNDED[name], *(np.array([size]) for size in bounds))
     bound = float(first[0] + second[0])
     return Growth(times, np.max(ratios, axis=0), rate, bound)
 
@@ -161,17 +158,18 @@ def _moved(
     shares = np.where(counted, 1 / np.sum(counted, axis=1, keepdims=True), 0)
     with np.errstate(divide="ignore"):
         logs = jnp.asarray(np.log(shares))
-    cloud_of = lambda own, weights: Points(Tokens(own[:, None]), weights)
+    cloud_of = lambda tokens, weights: Points(Tokens(tokens[:, None]), weights)
     start = jax.vmap(cloud_of)(jnp.asarray(x), logs)
-    moved = ensemble(attention(name, score), start, times, stepping=adaptive(rtol=RTOL))
-    return cast(Trajectory[Points], moved)
+    law, stepping = attention(name, score), adaptive(rtol=RTOL)
+    trajectories = ensemble(law, start, times, stepping=stepping)
+    return cast(Trajectory[Points], trajectories)
 
 
 def _gaps(
-    moved: Trajectory[Points], index: int, n: int, law: AbstractMeasure
+    trajectories: Trajectory[Points], index: int, n: int, law: AbstractMeasure
 ) -> tuple[float, float, float]:
     """Relative gaps in mean, in variance and in W₂ of a cloud at the end."""
-    x = np.asarray(moved.coordinates)[index, -1, :n, :]
+    x = np.asarray(trajectories.coordinates)[index, -1, :n, :]
     assert isinstance(law, Gaussian | Grid)
     mean, variance = float(law.mean[0]), float(law.covariance[0, 0])
     away = wasserstein(Points.uniform(x), law).value

@@ -44,9 +44,7 @@ def findings(sizes: Sizes) -> Findings:
     """The same, of any sizes."""
     errors = {name: errors_of(name, sizes, SEED) for name in attentions}
     growth = {name: growth_of(name, sizes, SEED) for name in BOUNDED}
-    slopes = {name: _slopes(own) for name, own in errors.items()}
-    every = [s for own in slopes.values() for s in (own["mean"], own["covariance"])]
-    far = [own["distance"]["slope"] for own in slopes.values()]
+    slopes = {name: _slopes(part) for name, part in errors.items()}
     return Findings(
         spec={
             "seed": SEED,
@@ -59,14 +57,9 @@ def findings(sizes: Sizes) -> Findings:
             "level": LEVEL,
             "variants": len(errors),
             "against_grid": sorted(set(errors) - set(CLOSED)),
-            "flattest": max(one["slope"] for one in every),
-            "steepest": min(one["slope"] for one in every),
-            "outside": sum(not one["holds"] for one in every),
-            "slopes_measured": len(every),
-            "distance_flattest": max(far),
-            "distance_steepest": min(far),
+            **_extremes(slopes),
             "theory_of_distance": _theory_slope(sizes),
-            "rates": {name: _rates(own) for name, own in growth.items()},
+            "rates": {name: _rates(part) for name, part in growth.items()},
             "nearest_to_bound": max(float(g.share) for g in growth.values()),
         },
         data={
@@ -77,25 +70,39 @@ def findings(sizes: Sizes) -> Findings:
     )
 
 
+def _extremes(slopes: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """How far slopes are from each other, and how many miss a half."""
+    lines = [s for part in slopes.values() for s in (part["mean"], part["covariance"])]
+    far = [part["distance"]["slope"] for part in slopes.values()]
+    return {
+        "flattest": max(line["slope"] for line in lines),
+        "steepest": min(line["slope"] for line in lines),
+        "outside": sum(not line["holds"] for line in lines),
+        "slopes_measured": len(lines),
+        "distance_flattest": max(far),
+        "distance_steepest": min(far),
+    }
+
+
 def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _slopes(own: Errors) -> dict[str, Any]:
+def _slopes(gaps: Errors) -> dict[str, Any]:
     """Slopes in n with their intervals, at the end of the flow."""
-    log_n = np.log(np.array(own.numbers, float))
+    log_n = np.log(np.array(gaps.numbers, float))
     columns = np.stack([np.ones_like(log_n), log_n], axis=1)
-    found = {}
-    for name, uncertain in zip(GAPS, own.uncertain, strict=True):
-        fit = least_squares(columns, np.log(getattr(own, name)), uncertain)
+    slopes = {}
+    for name, uncertain in zip(GAPS, gaps.uncertain, strict=True):
+        fit = least_squares(columns, np.log(getattr(gaps, name)), uncertain)
         slope, half = float(fit.values[1]), float(NORMAL * fit.errors[1])
-        found[name] = {
+        slopes[name] = {
             "slope": slope,
             "half_width": half,
             "factor": float(np.exp(fit.values[0])),
             "holds": bool(abs(slope - HALF) <= half),
         }
-    return found
+    return slopes
 
 
 def _at_start(sizes: Sizes) -> np.ndarray:
@@ -108,8 +115,8 @@ def _theory_slope(sizes: Sizes) -> float:
     return float(np.polyfit(log_n, y, 1)[0])
 
 
-def _rates(own: Growth) -> dict[str, float]:
-    return {"largest": own.rate, "bound": own.bound, "share": own.share}
+def _rates(pairs: Growth) -> dict[str, float]:
+    return {"largest": pairs.rate, "bound": pairs.bound, "share": pairs.share}
 
 
 def _errors(errors: dict[str, Errors], sizes: Sizes) -> xr.Dataset:

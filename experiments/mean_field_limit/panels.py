@@ -20,19 +20,19 @@ TITLES = {
 
 
 @style()
-def draw(found: Findings) -> Figure:
+def draw(findings: Findings) -> Figure:
     """Three gaps of every attention by n, and W₂(t)/W₂(0) against its bound."""
     figure = Figure(figsize=(11.0, 7.4), layout="constrained")
-    figure.suptitle(f"n tokens and their law at t = {found.spec['t']:g}")
+    figure.suptitle(f"n tokens and their law at t = {findings.spec['t']:g}")
     axes = figure.subplots(2, 2).ravel()
-    errors = found.data["errors"]
-    for one, name in zip(axes, TITLES, strict=False):
-        _gaps(one, errors, name)
-    n, start = errors["n"], found.data["theory"]["start"]
+    errors = findings.data["errors"]
+    for panel, name in zip(axes, TITLES, strict=False):
+        _gaps(panel, errors, name)
+    n, start = errors["n"], findings.data["theory"]["start"]
     (exact,) = axes[2].plot(n, start, color="black", dashes=(4, 2))
     axes[2].legend([exact], ["at t = 0, exactly"], fontsize=8)
     axes[0].legend(fontsize=8, ncols=2)
-    _growth(axes[3], found.data["growth"])
+    _growth(axes[3], findings.data["growth"])
     return figure
 
 
@@ -50,7 +50,7 @@ def _gaps(axes: Axes, errors: xr.Dataset, name: str) -> None:
     )
     axes.set_title(TITLES[name], fontsize=10)
     axes.set_xlabel("tokens $n$")
-    axes.set_xticks(n, [str(int(each)) for each in n])
+    axes.set_xticks(n, [str(int(count)) for count in n])
     axes.minorticks_off()
     axes.grid(visible=True, axis="y")
 

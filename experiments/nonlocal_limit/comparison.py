@@ -37,7 +37,7 @@ class Limits(NamedTuple):
         printed: the limit as printed.
         leading: the corrected limit of ε times the whole velocity.
         printed_leading: the same as printed.
-        other: velocities from another mesh.
+        coarse: velocities from a coarser mesh.
     """
 
     epsilons: Float[np.ndarray, " k"]
@@ -48,7 +48,7 @@ class Limits(NamedTuple):
     printed: Float[np.ndarray, "m d"]
     leading: Float[np.ndarray, "m d"]
     printed_leading: Float[np.ndarray, "m d"]
-    other: Float[np.ndarray, "k m d"]
+    coarse: Float[np.ndarray, "k m d"]
 
     @property
     def errors(self) -> Float[np.ndarray, " k"]:
@@ -76,8 +76,8 @@ class Limits(NamedTuple):
     @property
     def route(self) -> Route:
         """Times which the limit is nearest to the velocities."""
-        values, other = self._along(self.values), self._along(self.other)
-        return Route(self.epsilons, values, other - values)
+        values, coarse = self._along(self.values), self._along(self.coarse)
+        return Route(self.epsilons, values, coarse - values)
 
     def _along(self, fields: Array) -> Array:
         along = np.sum(fields * self.limit, axis=-1)
@@ -112,7 +112,7 @@ def _limits(
     mixture: Mixture, grids: list[Grid], family: NonlocalHeat, epsilons: Array, x: Array
 ) -> Limits:
     r"""$-W_Q^\top W_K^{-\top}(\nabla\rho/\rho)(W_K^{-1}W_Qx)$: ERRATA S3, S4."""
-    values, other = (velocities(family, mu, epsilons, x).values for mu in grids)
+    values, coarse = (velocities(family, mu, epsilons, x).values for mu in grids)
     Q, K = np.asarray(family.Q), np.asarray(family.K)
     slope = mixture.slope(np.linalg.solve(K, Q @ x.T).T)
     w = mixture.density(x)
@@ -125,7 +125,7 @@ def _limits(
         printed=-slope @ np.linalg.solve(K.T, Q),
         leading=-x @ Q.T @ Q,
         printed_leading=-x @ K.T @ Q,
-        other=other,
+        coarse=coarse,
     )
 
 
@@ -177,16 +177,16 @@ def _flown(epsilons: Array, cells: int, wider: float) -> Flown:
     ends = moved(NonlocalHeat(*_jax(Q_LINE, K_LINE)), start, epsilons, T)
     masses = np.stack([np.asarray(end.masses) for end in ends])
     limit = limit_density(T)
-    wanted = limit.masses(edges)
+    exact = limit.masses(edges)
     clocks = np.array([_clock(edges, row) for row in masses])
     return Flown(
         edges,
         masses,
         limit,
-        np.sum(np.abs(masses - wanted), axis=1),
+        np.sum(np.abs(masses - exact), axis=1),
         Route(epsilons, clocks, np.zeros_like(clocks)),
         max(abs(float(end.mass + end.outflow) - 1) for end in ends),
-        abs(float(np.sum(wanted)) - 1),
+        abs(float(np.sum(exact)) - 1),
     )
 
 
@@ -195,8 +195,8 @@ def _clock(edges: Array, masses: Array) -> float:
         rest = masses - limit_density(c * T).masses(edges)
         return float(np.sum(rest**2 / np.diff(edges)))
 
-    found: Any = minimize_scalar(gap, bounds=(0.5, 1.5), method="bounded", options=FINE)
-    return float(found.x)
+    fit: Any = minimize_scalar(gap, bounds=(0.5, 1.5), method="bounded", options=FINE)
+    return float(fit.x)
 
 
 def _jax(*matrices: Array) -> tuple[jnp.ndarray, ...]:

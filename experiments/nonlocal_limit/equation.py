@@ -59,7 +59,7 @@ def solution(
     def rate(_: float, u: np.ndarray) -> np.ndarray:
         return ratio**2 * (there[1] @ u) + ratio * (there[0] @ u) * (here @ u)
 
-    found = solve_ivp(
+    solution_over_time = solve_ivp(
         rate,
         (0, t),
         log_density,
@@ -67,7 +67,7 @@ def solution(
         rtol=TOLERANCE,
         atol=TOLERANCE,
     )
-    return LogDensity(to_series @ found.y[:, -1], HALF_WIDTH)
+    return LogDensity(to_series @ solution_over_time.y[:, -1], HALF_WIDTH)
 
 
 def nodes() -> Float[np.ndarray, " k"]:

@@ -86,15 +86,7 @@ def findings(sizes: Sizes) -> Findings:
         data={
             "line": _fields(line),
             "plane": _fields(plane),
-            "flows": xr.Dataset(
-                {
-                    "masses": (("epsilon", "cell"), flows.masses),
-                    "limit": ("cell", flows.limit.masses(flows.edges)),
-                    "edges": ("face", flows.edges),
-                    "distance": ("epsilon", flows.distances),
-                },
-                {"epsilon": flows.route.epsilons},
-            ),
+            "flows": _densities(flows),
         },
     )
 
@@ -103,56 +95,68 @@ def _mixture(mixture: Mixture) -> dict[str, Any]:
     return {name: part.tolist() for name, part in mixture._asdict().items()}
 
 
-def _of_limits(found: Limits) -> dict[str, Any]:
-    constant = found.route.limit
+def _of_limits(limits: Limits) -> dict[str, Any]:
+    constant = limits.route.limit
     return {
         "constant": constant.value,
         "constant_error": constant.error,
-        "constants": found.route.constants.tolist(),
-        "errors": found.errors.tolist(),
-        "order": powers(found.errors, found.epsilons).numbers,
-        "leading_order": powers(found.leading_errors, found.epsilons).numbers,
+        "constants": limits.route.constants.tolist(),
+        "errors": limits.errors.tolist(),
+        "order": powers(limits.errors, limits.epsilons).numbers,
+        "leading_order": powers(limits.leading_errors, limits.epsilons).numbers,
     }
 
 
-def _misprints(found: Limits) -> dict[str, Any]:
+def _misprints(limits: Limits) -> dict[str, Any]:
     """How far what is printed stays, at the smallest bandwidth."""
     return {
-        "epsilon": float(found.epsilons[-1]),
-        "corrected": float(found.errors[-1]),
-        "printed": float(found.printed_errors[-1]),
-        "corrected_leading": float(found.leading_errors[-1]),
-        "printed_leading": float(found.printed_leading_errors[-1]),
+        "epsilon": float(limits.epsilons[-1]),
+        "corrected": float(limits.errors[-1]),
+        "printed": float(limits.printed_errors[-1]),
+        "corrected_leading": float(limits.leading_errors[-1]),
+        "printed_leading": float(limits.printed_leading_errors[-1]),
     }
 
 
-def _of_flows(found: Flown) -> dict[str, Any]:
-    clock = found.route.limit
+def _of_flows(flows: Flown) -> dict[str, Any]:
+    clock = flows.route.limit
     return {
         "clock": clock.value,
         "clock_error": clock.error,
-        "clocks": found.route.constants.tolist(),
-        "distances": found.distances.tolist(),
-        "order": powers(found.distances, found.route.epsilons).numbers,
-        "extrapolated": found.extrapolated,
-        "mass": found.mass,
-        "leaked": found.leaked,
+        "clocks": flows.route.constants.tolist(),
+        "distances": flows.distances.tolist(),
+        "order": powers(flows.distances, flows.route.epsilons).numbers,
+        "extrapolated": flows.extrapolated,
+        "mass": flows.mass,
+        "leaked": flows.leaked,
     }
 
 
-def _fields(found: Limits) -> xr.Dataset:
-    each = ("probe", "axis")
+def _fields(limits: Limits) -> xr.Dataset:
+    at_probes = ("probe", "axis")
     return xr.Dataset(
         {
-            "x": (each, found.probes),
-            "weight": ("probe", found.weights),
-            "velocity": (("epsilon", *each), found.values),
-            "limit": (each, found.limit),
-            "printed": (each, found.printed),
-            "error": ("epsilon", found.errors),
-            "printed_error": ("epsilon", found.printed_errors),
+            "x": (at_probes, limits.probes),
+            "weight": ("probe", limits.weights),
+            "velocity": (("epsilon", *at_probes), limits.values),
+            "limit": (at_probes, limits.limit),
+            "printed": (at_probes, limits.printed),
+            "error": ("epsilon", limits.errors),
+            "printed_error": ("epsilon", limits.printed_errors),
         },
-        {"epsilon": found.epsilons},
+        {"epsilon": limits.epsilons},
+    )
+
+
+def _densities(flows: Flown) -> xr.Dataset:
+    return xr.Dataset(
+        {
+            "masses": (("epsilon", "cell"), flows.masses),
+            "limit": ("cell", flows.limit.masses(flows.edges)),
+            "edges": ("face", flows.edges),
+            "distance": ("epsilon", flows.distances),
+        },
+        {"epsilon": flows.route.epsilons},
     )
 
 

@@ -31,15 +31,15 @@ def _velocities(axes: Axes, findings: Findings) -> None:
     x = line["x"].values[:, 0]
     inside = np.abs(x) < 3.2
     for k, i in enumerate((0, -1)):
-        one = line.isel(epsilon=i)
+        fields = line.isel(epsilon=i)
         part = slice(3 * k, None, max(1, int(np.sum(inside)) // 24))
         axes.plot(
             x[inside][part],
-            one["velocity"].values[inside, 0][part],
+            fields["velocity"].values[inside, 0][part],
             "s^"[k],
             color=f"C{k}",
             ms=4,
-            label=rf"$\varepsilon = {float(one['epsilon']):g}$",
+            label=rf"$\varepsilon = {float(fields['epsilon']):g}$",
         )
     axes.plot(
         x[inside], line["limit"].values[inside, 0], color=INK, lw=1.2, label="limit"
@@ -66,11 +66,11 @@ def _densities(axes: Axes, findings: Findings) -> None:
     axes.plot(x, limit - before, color=INK, lw=1.2, label="limit equation")
     axes.plot(x, heat - before, ":", color=GREY, label="heat, $W_Q = W_K$")
     for k, i in enumerate((0, -1)):
-        one = flows.isel(epsilon=i)
-        own = one["masses"].values[inside] / h - before
+        flow = flows.isel(epsilon=i)
+        growth = flow["masses"].values[inside] / h - before
         part = slice(3 * k, None, max(1, len(x) // 30))
-        label = rf"L2, $\varepsilon = {float(one['epsilon']):g}$"
-        axes.plot(x[part], own[part], "s^"[k], color=f"C{k}", ms=4, label=label)
+        label = rf"L2, $\varepsilon = {float(flow['epsilon']):g}$"
+        axes.plot(x[part], growth[part], "s^"[k], color=f"C{k}", ms=4, label=label)
     axes.set(
         xlabel="$x$",
         ylabel=rf"$\rho_t - \rho_0$, $t = {T:g}$",
@@ -82,18 +82,18 @@ def _densities(axes: Axes, findings: Findings) -> None:
 
 
 def _orders(axes: Axes, findings: Findings) -> None:
-    numbers, every = findings.numbers, []
+    numbers, epsilons = findings.numbers, []
     for name, key, label, marker in (
         ("line", "error", "velocities, line, $L^2(\\mu)$", "o"),
         ("plane", "error", "velocities, plane, $L^2(\\mu)$", "s"),
         ("flows", "distance", "densities, $L^1$", "D"),
     ):
-        one, order = findings.data[name], numbers[name]["order"]
+        errors, order = findings.data[name], numbers[name]["order"]
         p, half = order["exponents"][0], order["half_widths"][0]
-        every.append(one["epsilon"].values)
+        epsilons.append(errors["epsilon"].values)
         axes.loglog(
-            every[-1],
-            one[key],
+            epsilons[-1],
+            errors[key],
             marker=marker,
             ms=5,
             label=f"{label}: {p:.2f} ± {half:.1g}",
@@ -106,7 +106,7 @@ def _orders(axes: Axes, findings: Findings) -> None:
         color=GREY,
         label="plane, as printed",
     )
-    bandwidths(axes, np.concatenate(every))
+    bandwidths(axes, np.concatenate(epsilons))
     axes.set(ylabel="error over the limit", title="order of convergence")
     axes.legend(loc="upper left")
     room_above(axes, 20)
@@ -116,13 +116,10 @@ def _plane(axes: Axes, findings: Findings) -> None:
     plane = findings.data["plane"]
     side = round(plane.sizes["probe"] ** 0.5)
     grid = lambda name: plane[name].values.reshape(side, side, 2)[::EVERY, ::EVERY]
-    x, line = grid("x"), np.linspace(-2.9, 2.9, 120)
-    places = np.stack(np.meshgrid(line, line), axis=-1)
-    rho = PLANE.density(places.reshape(-1, 2)).reshape(len(line), -1)
-    axes.contourf(line, line, rho, levels=8, cmap="Greys", alpha=0.45)
+    x, highest = grid("x"), _shade(axes)
     last = plane["velocity"].isel(epsilon=-1).values.reshape(side, side, 2)
     fields = grid("printed"), grid("limit"), last[::EVERY, ::EVERY]
-    inside = PLANE.density(x.reshape(-1, 2)).reshape(x.shape[:2]) > LEAST * rho.max()
+    inside = PLANE.density(x.reshape(-1, 2)).reshape(x.shape[:2]) > LEAST * highest
     longest = np.max(np.linalg.norm(fields[1][inside], axis=1))
     spacing = x[0, 1, 0] - x[0, 0, 0]
     arrows = {"angles": "xy", "scale_units": "xy", "scale": longest / spacing / 1.4}
@@ -133,14 +130,8 @@ def _plane(axes: Axes, findings: Findings) -> None:
         ("as printed", "limit, corrected", _name_of(plane["epsilon"].values[-1])),
         strict=True,
     ):
-        axes.quiver(
-            *x[inside].T,
-            *field[inside].T,
-            color=colour,
-            width=width,
-            label=label,
-            **arrows,
-        )
+        look = {"color": colour, "width": width, "label": label, **arrows}
+        axes.quiver(*x[inside].T, *field[inside].T, **look)
     axes.set(
         xlim=(-2.6, 2.8),
         ylim=(-2.9, 3.0),
@@ -150,6 +141,15 @@ def _plane(axes: Axes, findings: Findings) -> None:
         title="velocities in the plane, over the density",
     )
     axes.legend(loc="upper center", ncols=3, handlelength=1.2, columnspacing=1)
+
+
+def _shade(axes: Axes) -> float:
+    """Draws the density of the plane; its largest value."""
+    line = np.linspace(-2.9, 2.9, 120)
+    places = np.stack(np.meshgrid(line, line), axis=-1)
+    rho = PLANE.density(places.reshape(-1, 2)).reshape(len(line), -1)
+    axes.contourf(line, line, rho, levels=8, cmap="Greys", alpha=0.45)
+    return float(rho.max())
 
 
 def _name_of(epsilon: float) -> str:

@@ -20,13 +20,13 @@ CUTS = np.geomspace(1e-14, 1e-1, 131)
 VALUES = ("identity", "random")
 
 
-def found(recipe: Recipe, case: Case) -> Findings:
+def findings_of(recipe: Recipe, case: Case) -> Findings:
     """Both readings of the same draws; the case says which is drawn."""
     dims, n = SIZES[case.size]
     places = [(value, d) for value in reversed(VALUES) for d in reversed(dims)]
     with threads() as cores:  # a panel steps on one core
-        each = cores.map(lambda at: panel(recipe, at[0], at[1], n), places)
-        panels = dict(zip(places, each, strict=True))
+        results = cores.map(lambda at: panel(recipe, at[0], at[1], n), places)
+        panels = dict(zip(places, results, strict=True))
     rows = {
         value: {
             **total([panels[value, d] for d in dims]),
@@ -76,7 +76,7 @@ def total(panels: list[Panel]) -> dict[str, Any]:
 
 def solutions(panels: list[Panel]) -> dict[str, Any]:
     """What the solved flows of some panels show."""
-    join = lambda of: np.concatenate([of(one) for one in panels])
+    join = lambda of: np.concatenate([of(part) for part in panels])
     bound = join(lambda p: np.full(len(p.V), p.bound))
     ours = np.array([name for p in panels for name in p.exact.endings])
     diverged = join(lambda p: p.diverged)
@@ -101,7 +101,7 @@ def solutions(panels: list[Panel]) -> dict[str, Any]:
 
 def steps(panels: list[Panel]) -> dict[str, Any]:
     """What the script counts in some panels, and why some counts are low."""
-    join = lambda of: np.concatenate([of(one) for one in panels])
+    join = lambda of: np.concatenate([of(part) for part in panels])
     bound = join(lambda p: np.full(len(p.V), p.bound))
     over, kept = join(lambda p: p.over), join(lambda p: p.kept)
     visible = join(lambda p: np.count_nonzero(p.eigenvalues > ABSOLUTE, axis=1))
@@ -121,9 +121,9 @@ def steps(panels: list[Panel]) -> dict[str, Any]:
     }
 
 
-def _decaying(one: Panel) -> np.ndarray:
+def _decaying(part: Panel) -> np.ndarray:
     """Exponents of the eigenvalues that vanish in the limit."""
-    return one.exact.exponents[:, one.bound :].ravel()
+    return part.exact.exponents[:, part.bound :].ravel()
 
 
 def quartiles(values: np.ndarray) -> dict[str, float]:
@@ -137,16 +137,16 @@ def largest_traces(exact: Solved) -> np.ndarray:
     return np.max(np.sum(exact.factors**2, axis=(2, 3)), axis=1)
 
 
-def rise(one: Panel) -> float:
+def rise(part: Panel) -> float:
     r"""The largest rise of $\mathrm{tr}\,V^{-1}\Sigma$, of its start; none if < 0."""
-    lower = np.linalg.cholesky(one.V)[:, None]
-    sums = np.sum(np.linalg.solve(lower, one.exact.factors) ** 2, axis=(2, 3))
+    lower = np.linalg.cholesky(part.V)[:, None]
+    sums = np.sum(np.linalg.solve(lower, part.exact.factors) ** 2, axis=(2, 3))
     return float(np.max(np.diff(sums, axis=1) / sums[:, :1]))
 
 
-def gap(one: Panel) -> float:
+def gap(part: Panel) -> float:
     r"""How far the last covariances are from $GMM^\top G^\top$ at most."""
-    rest = one.exact.moving[:, -1]
+    rest = part.exact.moving[:, -1]
     return float(np.max(np.linalg.norm(rest @ rest.swapaxes(1, 2), axis=(1, 2))))
 
 
@@ -190,8 +190,8 @@ def curves(
         return np.mean(np.sum(relative[..., None] > CUTS, axis=1), axis=0)
 
     def ours(value: str, d: int) -> np.ndarray:
-        one = panels[value, d]
-        return one.eigenvalues if value == "identity" else one.exact.eigenvalues
+        part = panels[value, d]
+        return part.eigenvalues if value == "identity" else part.exact.eigenvalues
 
     axes = ("value", "d", "cut")
     table = lambda of: [[mean(of(value, d)) for d in dims] for value in VALUES]

@@ -87,8 +87,8 @@ class Solved(NamedTuple):
 
 def drawn(d: int, n: int) -> Draw:
     """The first `n` samples of dimension `d`: each matrix from a seed of its own."""
-    each = {"Q": (d // 2, d), "G": (d, d), "W": (d, d)}
-    return Draw(*(_normal(d, i, (n, *s)) for i, s in enumerate(each.values())))
+    shapes = {"Q": (d // 2, d), "G": (d, d), "W": (d, d)}
+    return Draw(*(_normal(d, i, (n, *s)) for i, s in enumerate(shapes.values())))
 
 
 def _normal(d: int, place: int, shape: tuple[int, ...]) -> np.ndarray:
@@ -128,15 +128,16 @@ def solved(attention: str, draw: Draw, V: np.ndarray) -> Solved:
     starts = jax.vmap(Gaussian)(centres, jnp.asarray(start[order]))
     ts = np.linspace(0, np.log1p(LAST), FRAMES)
     stepping = adaptive(rtol=RTOL, max_steps=MOST_STEPS)
-    found = ensemble(
+    trajectories = ensemble(
         *(dynamics, starts, ts),
         in_axes=(0, 0),
         together=TOGETHER,
         stepping=stepping,
     )
-    moving = np.asarray(found.coordinates[1])[back]
-    endings = [Status(int(code)).ending for code in np.asarray(found.code)[back]]
-    linear = np.asarray(_linear(dynamics, found.stop_time, found.last))[back]
+    moving = np.asarray(trajectories.coordinates[1])[back]
+    endings = [Status(int(code)).ending for code in np.asarray(trajectories.code)[back]]
+    ends = trajectories.stop_time, trajectories.last
+    linear = np.asarray(_linear(dynamics, *ends))[back]
     whole = np.concatenate([still, moving[:, -1]], axis=-1)
     U = np.linalg.svd(whole)[0]
     exponents = 2 * np.einsum("nij,nik,nkj->nj", U, linear, U)
@@ -149,8 +150,8 @@ def _linear(
 ) -> jax.Array:
     r"""$L$ of each sample; for eigenvectors $u$, $(\log\lambda)' = 2 u^\top Lu$."""
 
-    def linear(one: AbstractDynamics, t: jax.Array, at: tuple) -> jax.Array:
-        field = one.field(t, Gaussian(*at))
+    def linear(law: AbstractDynamics, t: jax.Array, at: tuple) -> jax.Array:
+        field = law.field(t, Gaussian(*at))
         assert isinstance(field, Affine)
         return field.linear
 

@@ -7,7 +7,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.ranks.counts import found, interval
+from experiments.ranks.counts import findings_of, interval
 from experiments.ranks.samples import Recipe
 from meanfield.plotting import style
 from meanfield.reproduce import Experiment, Findings
@@ -43,7 +43,7 @@ def figure_of(source: str, recipe: Recipe) -> Experiment:
             "of low rank: exactly that of the kernel of Q, for almost every draw."
         ),
         caption=CAPTION,
-        compute=partial(found, recipe),
+        compute=partial(findings_of, recipe),
         draw=draw,
         readings=("text", "code"),
     )
@@ -61,8 +61,8 @@ def _draw_text(findings: Findings) -> Figure:
     figure, axes = _panels(findings, 3)
     for column, d in enumerate(ranks["d"].values):
         for row, value in enumerate(LABELS):
-            one = ranks.sel(value=value, d=d)
-            _shares(axes[row, column], one, d)
+            counts = ranks.sel(value=value, d=d)
+            _shares(axes[row, column], counts, d)
             axes[row, column].set_title(f"d = {d}, {LABELS[value]}")
         _cuts(axes[2, column], cuts.sel(d=d), d)
         axes[2, column].set_title(f"d = {d}, by the cut")
@@ -111,14 +111,14 @@ def _errors(counts: np.ndarray, n: int) -> np.ndarray:
     return np.maximum([shares - ends[0], ends[1] - shares], 0)
 
 
-def _shares(axes: Axes, one: xr.Dataset, d: int) -> None:
+def _shares(axes: Axes, panel: xr.Dataset, d: int) -> None:
     rank = np.arange(d + 1)
     _bound(axes, d)
     for shift, name, colour, label, hatch in (
         (-0.2, "exact", SOLVED, "exact limit, every sample", ""),
         (0.2, "kept", SCRIPT, "published rule, samples kept", "//"),
     ):
-        counts = one[name].values[: d + 1]
+        counts = panel[name].values[: d + 1]
         n = max(int(counts.sum()), 1)
         axes.bar(
             *(rank + shift, counts / n, 0.38),
@@ -131,12 +131,12 @@ def _shares(axes: Axes, one: xr.Dataset, d: int) -> None:
             label=label,
         )
     axes.set(xlabel="rank", xticks=rank, ylim=(0, 1.28), yticks=[0, 0.5, 1])
-    note = str(one["endings"].values).replace(", ", "\n")
+    note = str(panel["endings"].values).replace(", ", "\n")
     axes.text(0.98, 0.98, note, transform=axes.transAxes, ha="right", va="top", size=9)
 
 
-def _counts(axes: Axes, one: xr.Dataset, d: int) -> None:
-    rank, kept = np.arange(d + 1), one["kept"].values[: d + 1]
+def _counts(axes: Axes, counts: xr.Dataset, d: int) -> None:
+    rank, kept = np.arange(d + 1), counts["kept"].values[: d + 1]
     _bound(axes, d)
     axes.bar(
         *(rank, kept, 0.7),
@@ -146,20 +146,20 @@ def _counts(axes: Axes, one: xr.Dataset, d: int) -> None:
         label="kept",
     )
     places = np.arange(d + 2)
-    dropped = np.append(one["over"].values[: d + 1], one["diverged"])
-    some = dropped > 0
+    dropped = np.append(counts["over"].values[: d + 1], counts["diverged"])
+    visible = dropped > 0
     axes.bar(
-        *(places[some], dropped[some], 0.7, np.append(kept, 0)[some]),
+        *(places[visible], dropped[visible], 0.7, np.append(kept, 0)[visible]),
         color="white",
         edgecolor=DROPPED,
         hatch="////",
         label="dropped: rank too high, or diverged",
     )
     labels = [*map(str, rank), "div."]
-    n = int(one["samples"])
+    n = int(counts["samples"])
     axes.set(xlabel="rank as counted", xticks=places, xticklabels=labels)
     axes.set(ylim=(0, 1.35 * n), yticks=np.linspace(0, n, 5), xlim=(-0.6, d + 1.6))
-    note = str(one["their_endings"].values).replace(", ", "\n")
+    note = str(counts["their_endings"].values).replace(", ", "\n")
     axes.text(0.98, 0.98, note, transform=axes.transAxes, ha="right", va="top", size=9)
 
 
@@ -169,11 +169,11 @@ def _cuts(axes: Axes, cuts: xr.Dataset, d: int) -> None:
         ("identity", "C2", "exact limit"),
         ("random", "C3", "solved to the last time"),
     ):
-        one = cuts.sel(value=value)
+        means = cuts.sel(value=value)
         label = f"{LABELS[value]}, {what}"
-        axes.semilogx(one["cut"], one["exact"], color=colour, label=label)
+        axes.semilogx(means["cut"], means["exact"], color=colour, label=label)
         axes.semilogx(
-            *(one["cut"], one["code"]),
+            *(means["cut"], means["code"]),
             color=colour,
             linestyle="--",
             label=f"{LABELS[value]}, published steps",
@@ -184,7 +184,7 @@ def _cuts(axes: Axes, cuts: xr.Dataset, d: int) -> None:
 
 def _legend(figure: Figure, *panels: Axes) -> None:
     entries = [axes.get_legend_handles_labels() for axes in panels]
-    handles = [handle for each, _ in entries for handle in each]
-    labels = [label for _, each in entries for label in each]
+    handles = [handle for group, _ in entries for handle in group]
+    labels = [label for _, group in entries for label in group]
     columns = 2 if figure.get_figwidth() < 8 else 3
     figure.legend(handles, labels, loc="outside lower center", ncols=columns)

@@ -47,8 +47,8 @@ def plans_of(
     """The same for several states of the tokens."""
     score = Dot(cloud.Q, cloud.K, cloud.epsilon)
     attention = Attention(score, coupling, np.eye(2))
-    one = lambda x: plans(attention, 0.0, Points.uniform(x))[0]
-    return np.asarray(jax.vmap(one)(jnp.asarray(states)))
+    plan_at = lambda x: plans(attention, 0.0, Points.uniform(x))[0]
+    return np.asarray(jax.vmap(plan_at)(jnp.asarray(states)))
 
 
 def measured(matrix: Float[np.ndarray, "n n"]) -> dict[str, float | int]:

@@ -38,10 +38,10 @@ def scaled_plans(
     )
 
 
-def draw_lines(axes: Axes, one: xr.Dataset) -> None:
+def draw_lines(axes: Axes, panel: xr.Dataset) -> None:
     """One panel of `scaled_plans`: pairs as lines, tokens as large as their mass."""
-    x, y = one["query_state"].values, one["key_state"].values
-    weights = one["plan"].values / float(one["unit"])
+    x, y = panel["query_state"].values, panel["key_state"].values
+    weights = panel["plan"].values / float(panel["unit"])
     ends = np.stack(np.broadcast_arrays(x[:, None], y[None, :]), axis=2)
     widths = _WIDTH * weights.ravel()
     order = np.argsort(widths)

@@ -48,18 +48,18 @@ def compute(case: Case) -> Findings:
     # The library's weights carry the 1/n of the measure; the paper's K⁰ does not.
     raw = N * plan(cloud, Pointwise(jax.numpy.exp))
     matrices = (raw, plan(cloud, Softmax()), plan(cloud, Sinkhorn()))
-    others = other_states(SEED, draws=DRAWS[case.size], n=N)
-    columns = plans_of(cloud, Softmax(), others).sum(axis=-2)
+    states = other_states(SEED, draws=DRAWS[case.size], n=N)
+    columns = plans_of(cloud, Softmax(), states).sum(axis=-2)
     starved = np.count_nonzero(columns < STARVED, axis=-1)
     return Findings(
-        spec={"seed": SEED, "n": N, "draws": len(others), **inputs(cloud)},
+        spec={"seed": SEED, "n": N, "draws": len(states), **inputs(cloud)},
         numbers={
             "n": N,
             "threshold": STARVED,
             **dict(zip(NAMES, map(measured, matrices), strict=True)),
-            "draws": len(others),
+            "draws": len(states),
             "starved_mean": float(starved.mean()),
-            "starved_error": float(starved.std(ddof=1) / np.sqrt(len(others))),
+            "starved_error": float(starved.std(ddof=1) / np.sqrt(len(states))),
             "starved_most": int(starved.max()),
         },
         data={
@@ -88,14 +88,14 @@ def draw(findings: Findings) -> Figure:
     return figure
 
 
-def _draw_sums(axes: Axes, one: xr.Dataset) -> None:
-    n = one.sizes["query"]
+def _draw_sums(axes: Axes, data: xr.Dataset) -> None:
+    n = data.sizes["query"]
     index = np.arange(1, n + 1)
     for offset, dim, colour, label in (
         (-0.2, "key", QUERY, "rows (queries)"),
         (0.2, "query", KEY, "columns (keys)"),
     ):
-        sums = one["plan"].sum(dim).values
+        sums = data["plan"].sum(dim).values
         axes.bar(index + offset, sums, 0.38, color=colour, label=label)
     axes.set(xlabel="token", xticks=index, title="sums of the matrix above")
     axes.grid(visible=True, axis="y")

@@ -58,7 +58,7 @@ def compute(case: Case) -> Findings:
     return Findings(
         spec={"model": MODEL, "text": passage, "seed": SEED},
         numbers={
-            **{name: summary(one) for name, one in sums._asdict().items()},
+            **{name: summary(part) for name, part in sums._asdict().items()},
             **receivers(sums.trained, text.words),
             **dict(zip(("layers", "heads", "tokens"), sums.trained.shape, strict=True)),
             "kinds": list(KINDS),
@@ -76,7 +76,7 @@ def column_sums(checkpoint: models.Checkpoint, text: models.Text) -> Sums:
     trained = matrices(models.layers(checkpoint), states)
     control = random_like(trained, np.random.default_rng(SEED))
     balanced = matrices(models.layers(checkpoint, coupling=Sinkhorn()), states)
-    return Sums(*(one.sum(axis=-2) for one in (trained, control, balanced)))
+    return Sums(*(weights.sum(axis=-2) for weights in (trained, control, balanced)))
 
 
 def shares_of_kinds(

@@ -41,7 +41,7 @@ def compute(case: Case) -> Findings:
     plans = [*truncated, converged]
     scaled = scaled_plans(
         plans, queries=cloud.x @ cloud.Q.T, keys=cloud.x @ cloud.K.T
-    ).assign(error=("panel", [marginal_error(one) for one in plans]))
+    ).assign(error=("panel", [marginal_error(matrix) for matrix in plans]))
     curve = _curve(cloud, converged, longest)
     return Findings(
         spec={"seed": SEED, "n": N, "half_steps": list(HALF_STEPS), **inputs(cloud)}
@@ -49,7 +49,7 @@ def compute(case: Case) -> Findings:
         numbers={
             "n": N,
             "half_steps": list(HALF_STEPS),
-            "after": [measured(one) for one in truncated],
+            "after": [measured(matrix) for matrix in truncated],
             "converged": measured(converged),
             **curve.attrs,
             "draws": draws,

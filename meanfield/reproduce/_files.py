@@ -48,7 +48,7 @@ def _modules(folder: Path) -> dict[str, str]:
     return {place.name.replace("_", "-"): ".".join(place.parts) for place in places}
 
 
-def chosen(asked: Sequence[str], reading: Reading | None) -> dict[str, Experiment]:
+def chosen(requests: Sequence[str], reading: Reading | None) -> dict[str, Experiment]:
     """The experiments that are asked for, by name; of `all`, those with that reading.
 
     The name of a figure stands for all its panels.
@@ -59,13 +59,13 @@ def chosen(asked: Sequence[str], reading: Reading | None) -> dict[str, Experimen
     """
     folder = root()
     modules = _modules(folder)
-    known = sorted(modules)
-    figures = [figure for figure in asked if figure != "all"]
-    listed = [_known(n, known) for figure in figures for n in _panels(figure, known)]
-    wanted = known if "all" in asked else listed
-    experiments = {name: _experiment(folder, modules[name]) for name in wanted}
+    figures = sorted(modules)
+    single = [request for request in requests if request != "all"]
+    panels = [_checked(n, figures) for name in single for n in _panels(name, figures)]
+    selection = figures if "all" in requests else panels
+    experiments = {name: _experiment(folder, modules[name]) for name in selection}
     without = [n for n, e in experiments.items() if reading not in (None, *e.readings)]
-    if "all" not in asked and without:
+    if "all" not in requests and without:
         raise InvalidInputError(
             f"`{without[0]}` has no reading `{reading}`, only "
             f"`{experiments[without[0]].readings[0]}`: leave out --as."
@@ -73,9 +73,9 @@ def chosen(asked: Sequence[str], reading: Reading | None) -> dict[str, Experimen
     return {name: e for name, e in experiments.items() if name not in without}
 
 
-def _panels(name: str, known: Sequence[str]) -> list[str]:
+def _panels(name: str, figures: Sequence[str]) -> list[str]:
     """The panels of a figure; a name that is none stands for itself."""
-    panels = [other for other in known if other[:-1] == name and other[-1].isalpha()]
+    panels = [panel for panel in figures if panel[:-1] == name and panel[-1].isalpha()]
     return panels or [name]
 
 
@@ -88,7 +88,7 @@ def load(name: str) -> Experiment:
     """
     folder = root()
     modules = _modules(folder)
-    return _experiment(folder, modules[_known(name, sorted(modules))])
+    return _experiment(folder, modules[_checked(name, sorted(modules))])
 
 
 def _experiment(folder: Path, name: str) -> Experiment:
@@ -102,9 +102,9 @@ def _experiment(folder: Path, name: str) -> Experiment:
     return experiment
 
 
-def _known(name: str, known: Sequence[str]) -> str:
-    if name not in known:
-        near = suggestion(name, list(known))
+def _checked(name: str, figures: Sequence[str]) -> str:
+    if name not in figures:
+        near = suggestion(name, list(figures))
         raise UnknownNameError(f"There is no figure `{name}`; {near}")
     return name
 
