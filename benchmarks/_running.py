@@ -1,26 +1,26 @@
 """Trials measured one after the other, each in a fresh process."""
 
-import json
 import os
-import signal
-import subprocess
-import sys
-import tempfile
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from meanfield.workers import Processes, WorkerLost
+
 from ._machine import physical_memory, version
 from ._trial import Trial
+from ._worker import measurement
 
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE = 3600.0  # seconds for one trial
 ROUNDS, SHORT = 3, 12.0  # processes for a trial, begun within so many seconds
+LONGEST = 200  # characters of a reason
 ROOM = 0.5  # of the machine's memory, for the arrays of one trial
 
-Told = Callable[[int, int, Trial], None]
+Told = Callable[[int, int, str], None]
 
 
 def rows(
@@ -31,12 +31,13 @@ def rows(
     Args:
         trials: what is to be measured, in this order.
         device: where arrays live.
-        told: hears the number of each trial before it begins.
+        told: hears the number of each trial, how many there are, and what it is,
+            before it begins.
         rounds: how many processes measure a short trial; the middle one counts, as
             on shared machines one in ten runs at half the speed of the others.
     """
     for number, trial in enumerate(trials, start=1):
-        told(number, len(trials), trial)
+        told(number, len(trials), trial.words)
         placed = replace(trial, device=device)
         row = {**placed.as_json(), "scaled": placed.scale > 1}
         yield {**row, **outcome(placed, rounds)}
@@ -63,35 +64,14 @@ def _middle(trial: Trial, rounds: int) -> dict[str, Any]:
 
 
 def _in_a_process(trial: Trial) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as folder:
-        result = Path(folder) / "result.json"
-        text = json.dumps(trial.as_json())
-        process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks._worker", text, str(result)],
-            cwd=ROOT,
-            env=_environment(trial),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            process_group=0,
-        )
-        try:
-            complaints = process.communicate(timeout=PATIENCE)[1]
-        except subprocess.TimeoutExpired:
-            return _without("failed", f"took more than {PATIENCE:.0f} s")
-        finally:
-            _end(process)
-        if process.returncode != 0:
-            return _without("failed", _why(process.returncode, complaints))
-        return {"status": "measured", **json.loads(result.read_text(encoding="utf-8"))}
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    """Ends a process that is still at work, with those that it has started."""
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+    with Processes[dict[str, Any]](1, environment=_environment(trial)) as process:
+        process.give(measurement, trial)
+        answer = next(process.answers(PATIENCE), None)
+    if answer is None:
+        return _without("failed", f"took more than {PATIENCE:.0f} s")
+    if answer.error is not None:
+        return _without("failed", _why(answer.error))
+    return {"status": "measured", **answer.result}
 
 
 def _environment(trial: Trial) -> dict[str, str]:
@@ -102,11 +82,12 @@ def _environment(trial: Trial) -> dict[str, str]:
     return {**kept, "JAX_ENABLE_X64": double, "JAX_TRACEBACK_FILTERING": "off"}
 
 
-def _why(code: int, complaints: str) -> str:
-    if code < 0:
-        return f"ended by signal {-code}"
-    lines = [line for line in complaints.splitlines() if line.strip()]
-    return lines[-1][:200] if lines else f"exit code {code}"
+def _why(error: BaseException) -> str:
+    """The last line of an error, with its kind if the trial has raised it."""
+    if isinstance(error, WorkerLost):
+        return str(error)
+    said = traceback.format_exception_only(error)[0]
+    return said.strip().splitlines()[-1][:LONGEST]
 
 
 def _without(status: str, reason: str) -> dict[str, Any]:

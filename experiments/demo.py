@@ -15,7 +15,7 @@ import xarray as xr
 from rich.console import Console
 from rich.table import Table
 
-from experiments._passage import PASSAGE
+from experiments.transport_plans.passage import PASSAGE
 from meanfield import runs
 from meanfield.cli import RunProgress, open_session
 from meanfield.plotting import (
@@ -146,10 +146,10 @@ def draw(data: dict[str, xr.Dataset], console: Console) -> None:
         closure_mean=(closure["mean"].dims, closure["mean"].values),
         closure_factor=(closure["factor"].dims, closure["factor"].values),
     )
-    shown = {"softmax": both} | {n: d for n, d in data.items() if n in VARIANTS}
-    for name, one in shown.items():
+    pictures = {"softmax": both} | {n: d for n, d in data.items() if n in VARIANTS}
+    for name, dataset in pictures.items():
         console.print(f"drawing {name}", highlight=False)
-        save(panels["tokens"](one), FOLDER / f"{name}-tokens")
+        save(panels["tokens"](dataset), FOLDER / f"{name}-tokens")
     for name in ("softmax", *VARIANTS, "softmax-closure"):
         save(panels["disc"](data[name]), FOLDER / f"{name}-disc")
     save(panels["cone"](closure), FOLDER / "softmax-closure-cone")

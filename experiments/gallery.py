@@ -19,8 +19,8 @@ published, the picture of their procedure is linked as *published steps*.
 def page(folder: Path) -> str:
     """The gallery of a folder of figures."""
     records = [_read(path) for path in sorted(folder.glob("*.json"))]
-    shown = [record for record in records if record["reading"] == "text"]
-    return "\n".join([HEAD, *(_section(folder, record) for record in shown)])
+    texts = [record for record in records if record["reading"] == "text"]
+    return "\n".join([HEAD, *(_section(folder, record) for record in texts)])
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -4,8 +4,9 @@ The names of everyday use, loaded when first asked for: `import meanfield` alone
 nothing and loads no JAX.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from ._lazy import lazy
 
 if TYPE_CHECKING:
     from .attention import Attention, attentions
@@ -29,31 +30,31 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Attention": "attention",
-    "attentions": "attention",
-    "Heads": "dynamics",
-    "Interpolated": "dynamics",
-    "Layers": "dynamics",
-    "Prefix": "dynamics",
-    "Sum": "dynamics",
-    "BlowUp": "flows",
-    "Isotropic": "flows",
-    "Status": "flows",
-    "Steady": "flows",
-    "Trajectory": "flows",
-    "adaptive": "flows",
-    "cfl": "flows",
-    "fixed": "flows",
-    "flow": "flows",
-    "Blocked": "measures",
-    "Dense": "measures",
-    "Gaussian": "measures",
-    "Grid": "measures",
-    "Points": "measures",
-    "clouds": "measures.sampling",
-    "gauss_hermite": "measures.sampling",
-    "open": "runs",
-    "Tokens": "tokens",
+    "Attention": ".attention",
+    "attentions": ".attention",
+    "Heads": ".dynamics",
+    "Interpolated": ".dynamics",
+    "Layers": ".dynamics",
+    "Prefix": ".dynamics",
+    "Sum": ".dynamics",
+    "BlowUp": ".flows",
+    "Isotropic": ".flows",
+    "Status": ".flows",
+    "Steady": ".flows",
+    "Trajectory": ".flows",
+    "adaptive": ".flows",
+    "cfl": ".flows",
+    "fixed": ".flows",
+    "flow": ".flows",
+    "Blocked": ".measures",
+    "Dense": ".measures",
+    "Gaussian": ".measures",
+    "Grid": ".measures",
+    "Points": ".measures",
+    "clouds": ".measures.sampling",
+    "gauss_hermite": ".measures.sampling",
+    "open": ".runs",
+    "Tokens": ".tokens",
 }
 
 __all__ = [
@@ -84,11 +85,7 @@ __all__ = [
     "open",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_HOMES[name]}", __name__), name)
+__getattr__ = lazy(__name__, _HOMES).getattr
 
 
 def __dir__() -> list[str]:

@@ -272,7 +272,7 @@ def test_a_failure_of_ours_ends_with_six(cli: CLI, tmp_path: Path):
         (("--quick", "--long"), 2, "Choose one of"),
         (("--quick", "--results", "r.json"), 2, "leave out `--case`"),
         (("--results", "r.json"), 3, "There is no file `r.json`"),
-        (("--docs", "no/folder/speed.md"), 4, "Cannot write"),
+        (("--docs", "no/folder/speed.md"), 4, "cannot be written"),
     ],
 )
 def test_what_cannot_work_is_one_line(

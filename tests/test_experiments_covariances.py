@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from helpers import assert_reportable
 
-from experiments._families import names
+from experiments.covariances.families import names
 from meanfield import runs
-from meanfield.flows import Rule, clipped_euler
 from meanfield.reproduce import Case, Findings, Size, load
 from meanfield.spec import parse
+from meanfield.theorems.clipped_euler import Rule, clipped_euler
 from tests.covariance_reference import (
     integrated,
     linear_of,

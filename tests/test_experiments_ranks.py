@@ -1,17 +1,15 @@
 """Figures of ranks: against SciPy, a plain loop, and closed forms."""
 
-import importlib
-
 import numpy as np
 import pytest
 from helpers import assert_reportable
 from scipy.integrate import solve_ivp
 from scipy.stats import beta
 
-from experiments import _rank_flows, _ranks
+from experiments.ranks import counts, flows
 from meanfield.endings import Status
-from meanfield.flows import Rule
-from meanfield.reproduce import Case, Experiment, Findings
+from meanfield.reproduce import Case, Experiment, Findings, load
+from meanfield.theorems.clipped_euler import Rule
 
 both = pytest.mark.parametrize("attention", ["softmax", "l2"])
 
@@ -44,7 +42,7 @@ def integrated(
     return moved.y[:, -1].reshape(shape)
 
 
-def is_calm(draw: _rank_flows.Draw) -> np.ndarray:
+def is_calm(draw: flows.Draw) -> np.ndarray:
     """Samples that an explicit method can follow."""
     return np.flatnonzero(np.linalg.cond(draw.values) < 30)
 
@@ -53,8 +51,8 @@ def is_calm(draw: _rank_flows.Draw) -> np.ndarray:
 @pytest.mark.parametrize("d", [3, 4])
 def test_limit_is_where_scipy_goes(attention: str, d: int):
     """The way left falls like 1 / t: four times the time, a quarter of the way."""
-    draw = _rank_flows.drawn(d, 3)
-    wanted = _rank_flows.limits(draw)
+    draw = flows.drawn(d, 3)
+    wanted = flows.limits(draw)
     for i in range(3):
         S0, N = draw.covariances[i], np.linalg.svd(draw.Q[i])[2][d // 2 :].T
         middle = np.linalg.inv(N.T @ np.linalg.inv(S0) @ N)
@@ -73,12 +71,12 @@ def test_limit_is_where_scipy_goes(attention: str, d: int):
 def test_solved_is_what_scipy_finds_and_keeps_the_inverse(
     attention: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(_rank_flows, "LAST", 100.0)
-    draw = _rank_flows.drawn(4, 40)
+    monkeypatch.setattr(flows, "LAST", 100.0)
+    draw = flows.drawn(4, 40)
     calm = is_calm(draw)[:2]
     assert len(calm) == 2
-    draw = _rank_flows.Draw(*(matrix[calm] for matrix in draw))
-    found = _rank_flows.solved(attention, draw, draw.values)
+    draw = flows.Draw(*(matrix[calm] for matrix in draw))
+    found = flows.solved(attention, draw, draw.values)
     assert found.endings == ["finished", "finished"]
     for i in range(2):
         V, S0 = draw.values[i], draw.covariances[i]
@@ -93,8 +91,8 @@ def test_solved_is_what_scipy_finds_and_keeps_the_inverse(
 @both
 def test_published_steps_are_a_plain_loop(attention: str):
     d, n, rule = 3, 4, Rule(dt=0.09, rest=5e-3, bound=1e3)
-    draw = _rank_flows.drawn(d, n)
-    found = _rank_flows.published(attention, draw, draw.values, rule)
+    draw = flows.drawn(d, n)
+    found = flows.published(attention, draw, draw.values, rule)
     for i in range(n):
         S, status, steps = draw.covariances[i], None, 0
         while status is None:
@@ -112,18 +110,18 @@ def test_published_steps_are_a_plain_loop(attention: str):
 
 
 def test_stragglers_step_as_they_would_alone():
-    draw, rule = _rank_flows.drawn(3, 20), Rule(dt=0.09, rest=1e-3, bound=1e3)
-    whole = _rank_flows.published("softmax", draw, draw.values, rule)
+    draw, rule = flows.drawn(3, 20), Rule(dt=0.09, rest=1e-3, bound=1e3)
+    whole = flows.published("softmax", draw, draw.values, rule)
     last = int(np.argmax(whole.n_steps))
-    one = _rank_flows.Draw(*(matrix[last : last + 1] for matrix in draw))
-    alone = _rank_flows.published("softmax", one, one.values, rule)
+    one = flows.Draw(*(matrix[last : last + 1] for matrix in draw))
+    alone = flows.published("softmax", one, one.values, rule)
     assert int(alone.n_steps[0]) == int(whole.n_steps[last])
     np.testing.assert_allclose(alone.final[0], whole.final[last], rtol=1e-9)
 
 
 @both
 def test_trace_against_the_value_falls(attention: str):
-    draw = _rank_flows.drawn(3, 10)
+    draw = flows.drawn(3, 10)
     for i in range(10):
         V, S = draw.values[i], draw.covariances[i]
         falls = np.trace(np.linalg.solve(V, rate(attention, draw.Q[i], V, S)))
@@ -137,24 +135,24 @@ def test_trace_against_the_value_falls(attention: str):
 
 @pytest.mark.parametrize(("count", "n"), [(0, 20), (7, 20), (20, 20), (99, 100)])
 def test_intervals_are_quantiles_of_beta(count: int, n: int):
-    low, high = _ranks.interval(count, n)
+    low, high = counts.interval(count, n)
     wanted_low = beta.ppf(0.025, count, n - count + 1) if count else 0.0
     wanted_high = beta.ppf(0.975, count + 1, n - count) if count < n else 1.0
     assert (low, high) == pytest.approx((wanted_low, wanted_high), rel=1e-9)
 
 
 def test_draws_are_prefixes_and_independent():
-    few, many = _rank_flows.drawn(4, 5), _rank_flows.drawn(4, 9)
+    few, many = flows.drawn(4, 5), flows.drawn(4, 9)
     for a, b in zip(few, many, strict=True):
         np.testing.assert_array_equal(a, b[:5])
     assert not np.any(np.isin(few.G, few.W))
 
 
-@pytest.fixture(scope="module", params=["castin2025_fig3", "castin2025_fig8"])
+@pytest.fixture(scope="module", params=["castin2025-fig3", "castin2025-fig8"])
 def found(request: pytest.FixtureRequest) -> tuple[Experiment, Findings]:
-    experiment = importlib.import_module(f"experiments.{request.param}").EXPERIMENT
+    experiment = load(request.param)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(_ranks.SIZES, "quick", ((3,), 6))
+        patch.setitem(counts.SIZES, "quick", ((3,), 6))
         return experiment, experiment.compute(Case("quick"))
 
 

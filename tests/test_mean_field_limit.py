@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from helpers import assert_close
 
-from experiments._limit_fits import least_squares
-from experiments._mean_field import (
+from experiments.limits.fits import least_squares
+from experiments.mean_field_limit.clouds import (
     Sizes,
     distance_at_start,
     errors_of,

@@ -59,7 +59,7 @@ def test_a_full_disk_keeps_the_old_picture(
     file = tmp_path / name
     file.write_bytes(b"old")
     files_end_at(LIMIT)
-    with pytest.raises(ResourceError, match=f"`.*{name}` could not be written") as full:
+    with pytest.raises(ResourceError, match=f"`.*{name}` cannot be written") as full:
         WRITERS[name](file)
     assert "\n" not in str(full.value)
     assert full.value.exit_code == 4

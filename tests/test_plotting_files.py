@@ -44,10 +44,10 @@ def test_what_cannot_be_written_is_one_line(rng: Generator, tmp_path: Path) -> N
         save(figure, tmp_path / "a.doc")
     (tmp_path / "file").touch()
     for folder in (tmp_path / "missing", tmp_path / "file"):
-        with pytest.raises(ResourceError, match="could not be written") as caught:
+        with pytest.raises(ResourceError, match="cannot be written") as caught:
             save(figure, folder / "a")
         assert "\n" not in str(caught.value)
-        with pytest.raises(ResourceError, match="writable folder") as caught:
+        with pytest.raises(ResourceError, match="cannot be written") as caught:
             animate(dataset, folder / "a.gif")
         assert "\n" not in str(caught.value)
 

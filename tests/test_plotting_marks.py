@@ -128,7 +128,7 @@ def test_where_there_is_no_density_there_is_no_colour() -> None:
 def test_figures_bear_their_own_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = lambda family: family.attrs
     replaced = {"cone": drawn, "disc": drawn}
-    monkeypatch.setattr("experiments._covariances.panels", replaced)
+    monkeypatch.setattr("experiments.covariances.figures.panels", replaced)
     family = xr.Dataset(attrs={"spec": {}})
     count = 0
     for name in names():
@@ -139,7 +139,7 @@ def test_figures_bear_their_own_numbers(monkeypatch: pytest.MonkeyPatch) -> None
         shown = f"Figure {figure}({panel})" if panel else f"Figure {figure}"
         assert experiment.source.startswith(f"{paper}, {shown}")
         draw = experiment.draw
-        if isinstance(draw, partial) and "_covariances" in draw.func.__module__:
+        if isinstance(draw, partial) and "covariances.figures" in draw.func.__module__:
             attrs = draw(Findings({}, {"reading": "code"}, {"family": family}))
             assert attrs["title"].startswith(f"{shown}, ")
             assert described(family.assign_attrs(attrs)) == ""  # the caption says it

@@ -164,7 +164,7 @@ def test_what_has_no_page_is_refused_in_one_line(
         cone_page(shrinking(rng, d=3))
     with pytest.raises(InvalidInputError, match=r"`\.pdf`; use `\.html`"):
         save_page(shrinking(rng), tmp_path / "a.pdf")
-    with pytest.raises(ResourceError, match="could not be written"):
+    with pytest.raises(ResourceError, match="cannot be written"):
         save_page(shrinking(rng), tmp_path / "missing" / "a.html")
     assert list(tmp_path.iterdir()) == []
 

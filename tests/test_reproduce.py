@@ -30,6 +30,7 @@ from meanfield.reproduce import (
     reproduce,
 )
 
+ROOT = FOLDER.parent
 OUTSIDE = "import meanfield.cli as c; c.main(['reproduce', 'all'])"
 
 
@@ -56,6 +57,20 @@ def test_the_figures_of_the_literature_are_there():
     expected |= {"sander2022-fig1", "sander2022-fig2", "shahbazi2025-fig2"}
     expected |= {"heat-limit", "nonlocal-limit", "mean-field-limit"}
     assert set(names()) == expected
+
+
+def test_no_two_files_have_the_name_of_one_figure():
+    files = [file.stem for file in (ROOT / "experiments").rglob("*_*.py")]
+    figures = [stem for stem in files if stem.replace("_", "-") in names()]
+    assert sorted(figures) == [name.replace("-", "_") for name in names()]
+
+
+def test_folders_of_experiments_can_be_taken_in_at_a_glance():
+    folders = [ROOT / "experiments", *(ROOT / "experiments").rglob("[!_]*/")]
+    entries = {
+        f.name: [e for e in f.iterdir() if e.name[0] not in "_."] for f in folders
+    }
+    assert {name: len(e) for name, e in entries.items() if len(e) > 15} == {}
 
 
 @pytest.mark.parametrize("name", names())
@@ -191,8 +206,10 @@ def test_the_committed_gallery_is_that_of_the_committed_numbers():
 def test_a_broken_experiment_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Callable
 ):
-    (tmp_path / "experiments").mkdir()
-    (tmp_path / "experiments" / "broken_fig1.py").write_text("def (")
+    folder = tmp_path / "experiments" / "idea"
+    folder.mkdir(parents=True)
+    (folder.parent / "__init__.py").touch()
+    (folder / "broken_fig1.py").write_text("def (")
     monkeypatch.setattr("meanfield.reproduce._files.root", lambda: tmp_path)
     monkeypatch.delitem(sys.modules, "experiments", raising=False)
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -256,7 +256,7 @@ def test_what_has_no_page_is_refused_in_one_line(tmp_path: Path) -> None:
         statements_page({})
     with pytest.raises(InvalidInputError, match=r"`\.pdf`; use `\.html`"):
         save_statements_page(made.whole(), tmp_path / "a.pdf")
-    with pytest.raises(ResourceError, match="could not be written"):
+    with pytest.raises(ResourceError, match="cannot be written"):
         save_statements_page(made.whole(), tmp_path / "missing" / "a")
     with pytest.raises(ValueError, match=r"`castin2025:lemma-4.1`.*\\nonsense"):
         page_of(made.identity(claim=r"$\nonsense{x}$"))

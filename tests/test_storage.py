@@ -154,9 +154,9 @@ def test_an_empty_folder_is_taken_over(tmp_path: Path) -> None:
 
 def test_a_parent_that_cannot_be_written_is_a_resource_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(ResourceError, match="could not be written"):
+    with pytest.raises(ResourceError, match="cannot be written"):
         new_store(tmp_path / "file" / "run")
-    with pytest.raises(ResourceError, match="could not be written"):
+    with pytest.raises(ResourceError, match="cannot be written"):
         new_store(tmp_path / "file" / "deep" / "run")
 
 
@@ -167,7 +167,7 @@ def test_a_disk_that_refuses_costs_only_the_segment(
     store.append(segment_after(initial_frame()), {})
     frames = segment_after(store.last_frame())
     files_end_at(64)
-    with pytest.raises(ResourceError, match="could not be written"):
+    with pytest.raises(ResourceError, match="cannot be written"):
         store.append(frames, {})
     files_end_at(resource.RLIM_INFINITY)
     RunStore.open(tmp_path / "run").check()

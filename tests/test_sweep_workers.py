@@ -14,6 +14,7 @@ MAIN = "from meanfield.cli import main; main()"
 CHUNKS = 20
 SWEEP = ("--measure", "gaussian", "--d", "1", "--t", "0.5", "--chunk", "1")
 AXES = ("--over", "A=-1:2:5,cov=1:2:4")
+MANY, MANY_CHUNKS = ("--over", "epsilon=1:2:20"), 20 * 20
 PATIENCE = 60.0
 
 
@@ -33,11 +34,28 @@ def begin(folder: Path, name: str, *more: str) -> subprocess.Popen[str]:
     return start(folder, *SWEEP, *AXES, "--out", name, *more)
 
 
+def helper_at_work(process: subprocess.Popen[str], sweep: Path) -> int:
+    """A further process of the command, once it has a chunk of its own."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        owners = {int(name.split(".")[-2]) for name in claims(sweep)}
+        if owners - {process.pid}:
+            return min(owners - {process.pid})
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.002)
+
+
 def finish(process: subprocess.Popen[str], code: int = 0) -> str:
     """What it said on stderr, once it has ended with `code`."""
     _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == code, err
     return err
+
+
+def is_gone(pid: int) -> bool:
+    state = Path(f"/proc/{pid}/stat")
+    return not state.exists() or ") Z " in state.read_text()
 
 
 def wait_for_chunks(sweep: Path, count: int) -> None:
@@ -48,7 +66,8 @@ def wait_for_chunks(sweep: Path, count: int) -> None:
 
 
 def claims(sweep: Path) -> list[str]:
-    return [path.name for path in (sweep / "claimed").iterdir()]
+    folder = sweep / "claimed"
+    return [path.name for path in folder.iterdir()] if folder.exists() else []
 
 
 @pytest.fixture(scope="module")
@@ -89,3 +108,28 @@ def test_an_interrupted_sweep_goes_on_by_many_workers(
     done = sorted(path.name for path in (sweep / "done").iterdir())
     assert done == [f"{i:05d}.json" for i in range(CHUNKS)]
     assert claims(sweep) == list((sweep / "todo").iterdir()) == []
+
+
+def test_a_helper_that_is_killed_is_named_and_its_cells_are_computed(
+    folder: Path,
+) -> None:
+    process, sweep = begin(folder, "helped", *MANY, "--workers", "2"), folder / "helped"
+    os.kill(helper_at_work(process, sweep), signal.SIGKILL)
+    assert "a worker ended early (ended by signal 9); its cells go" in finish(process)
+    assert len(list((sweep / "done").iterdir())) == MANY_CHUNKS
+    assert claims(sweep) == []
+
+
+@pytest.mark.parametrize(("number", "code"), [("SIGTERM", 143), ("SIGKILL", -9)])
+def test_helpers_end_with_the_command(folder: Path, number: str, code: int) -> None:
+    sweep = folder / number
+    process = begin(folder, number, *MANY, "--workers", "2")
+    helper = helper_at_work(process, sweep)
+    process.send_signal(signal.Signals[number])
+    finish(process, code)
+    deadline = time.monotonic() + 5
+    while not is_gone(helper):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    if code > 0:
+        assert claims(sweep) == []  # both have put back what they had begun

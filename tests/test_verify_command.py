@@ -105,9 +105,9 @@ def test_bad_requests_are_one_line_each(
     for arguments, words, code in [
         (("verify", "--seed", "-1"), "at least 0", 2),
         (("verify", "--html", "page.pdf"), "use `.html`", 2),
-        (("verify", "--html", nowhere), "page.html`: name a file in", 4),
-        (("verify", "--errata", nowhere), "existing, writable folder", 4),
-        (("verify", "--errata", tmp_path), "name a file", 4),
+        (("verify", "--html", nowhere), "page.html` cannot be written: there is no", 4),
+        (("verify", "--errata", nowhere), "choose a place", 4),
+        (("verify", "--errata", tmp_path), "it is a folder", 4),
         (("verify", "lemma-4.1", "--replay", damaged), "is damaged: KeyError", 3),
         (("verify", "--seed", "4", "--replay", full), "measured with `--seed 3`", 2),
         (("verify", "castin2025:lemma-99"), "No statement matches", 2),

@@ -11,7 +11,7 @@ import numpy as np
 
 import meanfield
 from benchmarks._trial import Job, Trial
-from experiments._parameters import P4
+from experiments.covariances.parameters import P4
 from meanfield.flows import AbstractStop, BlowUp, Trajectory, adaptive, ensemble
 from meanfield.measures import Gaussian
 from meanfield.measures.families import family

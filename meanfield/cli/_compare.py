@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from meanfield import runs
-from meanfield.errors import ResourceError
+from meanfield._writing import writing
 from meanfield.plotting import draw_comparison, save
 from meanfield.spec import RunSpec
 from meanfield.storage import replace_file
@@ -83,12 +83,8 @@ def _folder(out: Path | None) -> Iterator[Path]:
         with tempfile.TemporaryDirectory() as scratch:
             yield Path(scratch)
         return
-    try:
+    with writing(out):
         out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ResourceError(
-            f"`{out}` cannot be made: {error.strerror or error}; choose another folder."
-        ) from error
     yield out
 
 

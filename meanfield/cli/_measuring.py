@@ -1,17 +1,17 @@
 """Measuring statements, by this process or by several, with progress."""
 
 from collections.abc import Generator, Mapping, Sequence
-from concurrent.futures import as_completed
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from meanfield.errors import ResourceError
 from meanfield.theorems import Outcome, Size, measured
+from meanfield.workers import Processes, WorkerLost
 
 from ._console import RunProgress
-from ._processes import begin, processes
+from ._plugins import begin_worker
 from ._session import forget_programs
 
 
@@ -70,12 +70,15 @@ def _measured(*arguments: Any) -> Outcome:
 
 
 def _elsewhere(work: Work, plugins: Sequence[Path]) -> Generator[Outcome]:
-    with processes(min(work.jobs, len(work.ids)), plugins) as pool:
+    ready = partial(begin_worker, "double", list(plugins))
+    with Processes[Outcome](min(work.jobs, len(work.ids)), ready=ready) as processes:
+        for arguments in work.calls:
+            processes.give(_measured, *arguments)
         try:
-            for future in as_completed(begin(pool, _measured, work.calls)):
-                yield future.result()
-        except BrokenProcessPool as error:
+            for answer in processes.answers():
+                yield answer.result
+        except WorkerLost as error:
             raise ResourceError(
-                "A process that measured statements was killed, for memory as a rule; "
-                "use fewer `--jobs`."
+                f"A process that measured statements was lost ({error}), for memory "
+                "as a rule; use fewer `--jobs`."
             ) from error

@@ -2,16 +2,12 @@
 
 import json
 import math
-import os
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
-
-from meanfield.errors import ResourceError
 
 
 def print_json(values: Mapping[str, Any] | Sequence[Any]) -> None:
@@ -42,23 +38,15 @@ def print_pairs(pairs: Mapping[str, object]) -> None:
         sys.stdout.write(f"{name.replace('_', ' '):<{width}}  {plain(value)}\n")
 
 
-def check_writable(file: Path) -> None:
-    """Lets a file that cannot be written fail before minutes of work, not after.
-
-    Raises:
-        ResourceError: if it cannot.
-    """
-    target = file if file.exists() else file.parent
-    if file.is_dir() or not (file.parent.is_dir() and os.access(target, os.W_OK)):
-        raise ResourceError(
-            f"Cannot write `{file}`: name a file in an existing, writable folder."
-        )
-
-
 def note(line: str) -> None:
     """A line on stderr."""
     sys.stderr.write(line + "\n")
     sys.stderr.flush()
+
+
+def note_step(number: int, total: int, name: str) -> None:
+    """A line on stderr that says which of several steps begins."""
+    note(f"[{number}/{total}] {name}")
 
 
 def _takes(text: str) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 from meanfield.errors import InputFileError
 
 from ._output import note
+from ._session import open_session
 
 FAULTS = (  # what a user's own file may raise while it is read
     ArithmeticError,
@@ -37,6 +38,12 @@ def load_plugins(files: Sequence[Path] | None) -> None:
         name = f"meanfield_plugin_{file.stem}_{_digest(file)[:12]}"
         if name not in sys.modules:
             _load(file, name)
+
+
+def begin_worker(precision: str, plugins: list[Path]) -> None:
+    """What a process that works for a command does first."""
+    open_session(precision)
+    load_plugins(plugins)
 
 
 def load_plugins_of(run: Path, given: Sequence[Path] | None) -> list[Path]:

@@ -2,17 +2,35 @@
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from meanfield import runs
 from meanfield.spec import Axis, RunSpec
+from meanfield.workers import Processes
 
 from ._console import RunProgress
 from ._output import note, print_json, print_pairs, print_rows
+from ._plugins import begin_worker
 from ._report import ASSUMED
 from ._session import CLOCK
-from ._workers import Workers
+
+Helpers = Processes[runs.SweepResult]
+
+
+class Crew(NamedTuple):
+    """The processes of this machine that work on a sweep.
+
+    Attributes:
+        size: how many, this one included.
+        precision: in which they compute.
+        plugins: files that each of them loads.
+    """
+
+    size: int
+    precision: str
+    plugins: list[Path]
 
 
 class Work(NamedTuple):
@@ -27,8 +45,7 @@ class Work(NamedTuple):
 def conclude(
     folder: Path,
     begins: Work | None,
-    n_workers: int,
-    plugins: Sequence[Path],
+    crew: Crew,
     *,
     in_json: bool,
 ) -> None:
@@ -37,16 +54,20 @@ def conclude(
     Raises:
         KeyboardInterrupt: saying how to go on.
     """
+    size, precision, plugins = crew
+    join = partial(runs.join_sweep, folder.absolute(), plugins=plugins)
+    ready = partial(begin_worker, precision, plugins)
     try:
         with (
             RunProgress(f"sweep {folder.name}") as progress,
-            Workers(folder, plugins) as workers,
+            Helpers(size - 1, ready=ready) as helpers,
         ):
             if begins is not None:
                 spec, axes, out, chunk = begins
                 runs.begin_sweep(spec, axes, out=out, chunk=chunk, plugins=plugins)
-            workers.start(n_workers - 1)
-            pace = _Pace(progress, workers)
+            for _ in range(size - 1):
+                helpers.give(join)
+            pace = _Pace(progress, helpers)
             result = runs.join_sweep(folder, report=pace, plugins=plugins)
     except KeyboardInterrupt as error:
         next_ = f"go on with `meanfield sweep {folder}`."
@@ -62,13 +83,16 @@ def conclude(
 class _Pace:
     """Shows where a sweep is, and the time left at the pace so far."""
 
-    def __init__(self, progress: RunProgress, workers: Workers) -> None:
+    def __init__(self, progress: RunProgress, helpers: Helpers) -> None:
         self._progress = progress
-        self._workers = workers
+        self._helpers = helpers
         self._first: tuple[float, int] | None = None
 
     def __call__(self, step: runs.SweepProgress) -> None:
-        self._workers.check()
+        for answer in self._helpers.answers(0.0):
+            if answer.error is not None:
+                why = f"a worker ended early ({answer.error})"
+                note(f"{why}; its cells go to the others")
         # Seconds of compiling are not the pace.
         now = time.perf_counter() - CLOCK.seconds
         begin, done = self._first = self._first or (now, step.done)

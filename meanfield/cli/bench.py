@@ -10,9 +10,10 @@ from typing import Any, Literal
 
 from meanfield._folders import holder
 from meanfield._reading import json_value, read_text
+from meanfield._writing import check_writable
 from meanfield.errors import InputFileError, InvalidInputError, VerificationFailed
 
-from ._output import check_writable, finite, note, print_json
+from ._output import finite, note, note_step, print_json
 
 FOLDER = "benchmarks"
 
@@ -114,9 +115,8 @@ def _measured(
     cut: Callable[[dict[str, Any]], None],
 ) -> dict[str, Any]:
     report = _module("_report")
-    told = lambda number, total, trial: note(f"[{number}/{total}] {trial.words}")
     cases = report.chosen(case, size)
-    return report.report(cases, size, method, told=told, cut=cut)
+    return report.report(cases, size, method, told=note_step, cut=cut)
 
 
 def _keep(found: dict[str, Any], out: Path | None, *, whole: bool) -> None:

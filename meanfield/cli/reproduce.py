@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from meanfield._folders import home
 from meanfield.errors import InvalidInputError
 
-from ._output import note, print_json, print_rows
+from ._output import note, note_step, print_json, print_rows
 
 if TYPE_CHECKING:
     from meanfield.reproduce import Reproduced
@@ -46,38 +46,39 @@ def reproduce(
     figures = chosen(names, reading)
     folder = out or home() / "figures" / ("quick" if size == "quick" else "")
     begin = time.perf_counter()
-    told = lambda number, name: note(f"[{number}/{len(figures)}] {name}")
-    made = reproduce(figures, size, reading, folder, report=told)
+    rows = [
+        _row(picture)
+        for picture in reproduce(figures, size, reading, folder, report=note_step)
+    ]
     if json:
-        print_json([_row(each) for each in made])
+        print_json(rows)
         return
     shown = ("name", "computing", "drawing", "caption")
-    print_rows([{key: _row(each)[key] for key in shown} for each in made])
+    print_rows([{key: row[key] for key in shown} for row in rows])
     note(f"{time.perf_counter() - begin:.0f} s; the figures are in {folder}")
 
 
 def _list(*, in_json: bool) -> None:
-    from meanfield.reproduce import load, names
+    from meanfield.reproduce import chosen
 
-    found = {name: load(name) for name in names()}
     rows = [
         {
             "name": name,
-            "source": each.source,
-            "readings": list(each.readings),
-            "claim": each.claim,
+            "source": experiment.source,
+            "readings": list(experiment.readings),
+            "claim": experiment.claim,
         }
-        for name, each in found.items()
+        for name, experiment in chosen(("all",), None).items()
     ]
     (print_json if in_json else print_rows)(rows)
 
 
-def _row(made: "Reproduced") -> dict[str, Any]:
-    computing, drawing = made.seconds
+def _row(picture: "Reproduced") -> dict[str, Any]:
+    computing, drawing = picture.seconds
     return {
-        "name": made.name,
+        "name": picture.name,
         "computing": round(computing, 2),
         "drawing": round(drawing, 2),
-        "files": [str(file) for file in made.files],
-        "caption": made.caption,
+        "files": [str(file) for file in picture.files],
+        "caption": picture.caption,
     }

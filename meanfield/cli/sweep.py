@@ -57,16 +57,17 @@ def sweep(
     from ._plugins import load_plugins, load_plugins_of
     from ._session import open_session
 
-    open_session(_precision(spec, axes))
+    precision = _precision(spec, axes)
+    open_session(precision)
     plugins = plugin or []
     if begins:
         load_plugins(plugins)
     else:
         plugins = load_plugins_of(folder, plugins)
-    from ._sweep import Work, conclude
+    from ._sweep import Crew, Work, conclude
 
     job = Work(spec, axes, folder, chunk) if begins else None
-    conclude(folder, job, workers, plugins, in_json=json)
+    conclude(folder, job, Crew(workers, precision, plugins), in_json=json)
 
 
 def _begun(folder: Path, given: Sequence[str]) -> tuple[RunSpec, tuple[Axis, ...]]:

@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from meanfield._writing import check_writable
 from meanfield.errors import InvalidInputError, UnknownNameError, VerificationFailed
 
-from ._output import check_writable, note, print_json
+from ._output import note, print_json
 
 if TYPE_CHECKING:
     from meanfield.theorems import Statement

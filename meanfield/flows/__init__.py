@@ -14,9 +14,6 @@ from ._noise import Isotropic as Isotropic
 from ._planning import DIMENSIONS as DIMENSIONS
 from ._planning import planned as planned
 from ._planning import unplanned as unplanned
-from ._published import ClippedEuler as ClippedEuler
-from ._published import Rule as Rule
-from ._published import clipped_euler as clipped_euler
 from ._stepping import AbstractStepping as AbstractStepping
 from ._stepping import adaptive as adaptive
 from ._stepping import fixed as fixed

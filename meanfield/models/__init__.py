@@ -3,8 +3,9 @@
 What needs JAX is loaded when first asked for, so that listing models does not wait.
 """
 
-import importlib
 from typing import TYPE_CHECKING
+
+from meanfield._lazy import lazy
 
 from ._architecture import AbstractArchitecture as AbstractArchitecture
 from ._architecture import HeadWeights as HeadWeights
@@ -29,10 +30,6 @@ if TYPE_CHECKING:
     from ._assembly import embed as embed
     from ._assembly import layers as layers
 
-_NEEDS_JAX = ("Text", "embed", "layers")
+_HOMES = {"Text": "._assembly", "embed": "._assembly", "layers": "._assembly"}
 
-
-def __getattr__(name: str) -> object:
-    if name in _NEEDS_JAX:
-        return getattr(importlib.import_module("._assembly", __name__), name)
-    raise AttributeError(f"module `{__name__}` has no attribute `{name}`")
+__getattr__ = lazy(__name__, _HOMES).getattr

@@ -3,7 +3,8 @@
 import os
 from pathlib import Path
 
-from meanfield.errors import InvalidInputError, ResourceError
+from meanfield._writing import writing
+from meanfield.errors import InvalidInputError
 
 
 def named(path: str | Path) -> Path:
@@ -36,10 +37,6 @@ def put(path: Path, content: bytes) -> Path:
     if target.is_file() or not target.exists():
         replace_file(target, lambda stream: stream.write(content))
         return path
-    try:
+    with writing(path):
         target.write_bytes(content)
-    except OSError as error:
-        raise ResourceError(
-            f"`{path}` could not be written: {error.strerror or error}."
-        ) from error
     return path

@@ -1,6 +1,5 @@
 """Runs as animated GIFs, written by Pillow: no other program is needed."""
 
-import os
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
@@ -13,7 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from PIL import Image
 
-from meanfield.errors import InvalidInputError, ResourceError
+from meanfield._writing import check_writable
+from meanfield.errors import InvalidInputError
 
 from ._data import cloud, kind
 from ._density import density_moments, density_run
@@ -107,10 +107,7 @@ def _check(dataset: xr.Dataset, target: Path, fps: int) -> None:
         raise InvalidInputError(f"An animation is a `.gif` file; got `{target.name}`.")
     if not 0 < fps <= 100:
         raise InvalidInputError(f"`fps` must be above 0 and at most 100; got {fps}.")
-    if not (target.parent.is_dir() and os.access(target.parent, os.W_OK)):
-        raise ResourceError(
-            f"Cannot write `{target}`: choose an existing, writable folder."
-        )
+    check_writable(target)
 
 
 class _Play(NamedTuple):

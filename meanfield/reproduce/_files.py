@@ -1,4 +1,4 @@
-"""Experiments by name: one file each in the folder `experiments`."""
+"""Experiments by name: one file each, anywhere in the folder `experiments`."""
 
 import importlib
 import sys
@@ -18,7 +18,7 @@ from meanfield.errors import (
 from ._experiment import Experiment, Reading
 
 FOLDER = "experiments"
-PATTERNS = "*_fig*.py", "[!_]*_limit.py"  # figures of papers, and limits of theirs
+PATTERNS = "*_fig*.py", "*_limit.py"  # figures of papers, and limits of theirs
 
 
 def root() -> Path:
@@ -32,11 +32,17 @@ def root() -> Path:
 
 def names() -> list[str]:
     """The names of all experiments, in order."""
-    files = [each for p in PATTERNS for each in (root() / FOLDER).glob(p)]
-    return sorted(file.stem.replace("_", "-") for file in files)
+    return sorted(_modules(root()))
 
 
-def chosen(asked: Sequence[str], reading: Reading | None) -> dict[str, Experiment]:
+def _modules(folder: Path) -> dict[str, str]:
+    """The modules of all experiments by their names, which are those of the files."""
+    files = [f for pattern in PATTERNS for f in (folder / FOLDER).rglob(pattern)]
+    places = [file.relative_to(folder).with_suffix("") for file in files]
+    return {place.name.replace("_", "-"): ".".join(place.parts) for place in places}
+
+
+def chosen(requests: Sequence[str], reading: Reading | None) -> dict[str, Experiment]:
     """The experiments that are asked for, by name; of `all`, those with that reading.
 
     The name of a figure stands for all its panels.
@@ -45,24 +51,25 @@ def chosen(asked: Sequence[str], reading: Reading | None) -> dict[str, Experimen
         UnknownNameError: if there is none of a name.
         InvalidInputError: if one that is named has no such reading.
     """
-    every = names()
-    named = [each for each in asked if each != "all"]
-    listed = [_known(name, every) for each in named for name in _panels(each, every)]
-    found = {name: load(name) for name in (every if "all" in asked else listed)}
-    without = [
-        name for name, each in found.items() if reading not in (None, *each.readings)
-    ]
-    if "all" not in asked and without:
+    folder = root()
+    modules = _modules(folder)
+    figures = sorted(modules)
+    single = [request for request in requests if request != "all"]
+    panels = [_checked(n, figures) for name in single for n in _panels(name, figures)]
+    selection = figures if "all" in requests else panels
+    experiments = {name: _experiment(folder, modules[name]) for name in selection}
+    without = [n for n, e in experiments.items() if reading not in (None, *e.readings)]
+    if "all" not in requests and without:
         raise InvalidInputError(
             f"`{without[0]}` has no reading `{reading}`, only "
-            f"`{found[without[0]].readings[0]}`: leave out --as."
+            f"`{experiments[without[0]].readings[0]}`: leave out --as."
         )
-    return {name: each for name, each in found.items() if name not in without}
+    return {name: e for name, e in experiments.items() if name not in without}
 
 
-def _panels(name: str, every: Sequence[str]) -> list[str]:
+def _panels(name: str, figures: Sequence[str]) -> list[str]:
     """The panels of a figure; a name that is none stands for itself."""
-    panels = [each for each in every if each[:-1] == name and each[-1].isalpha()]
+    panels = [panel for panel in figures if panel[:-1] == name and panel[-1].isalpha()]
     return panels or [name]
 
 
@@ -73,20 +80,25 @@ def load(name: str) -> Experiment:
         UnknownNameError: if there is none.
         InputFileError: if its file defines no `EXPERIMENT`.
     """
-    _known(name, names())
-    folder = str(root())
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
-    module = _imported(f"{FOLDER}.{name.replace('-', '_')}")
+    folder = root()
+    modules = _modules(folder)
+    return _experiment(folder, modules[_checked(name, sorted(modules))])
+
+
+def _experiment(folder: Path, name: str) -> Experiment:
+    """What a module in a folder defines."""
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    module = _imported(name)
     experiment = getattr(module, "EXPERIMENT", None)
     if not isinstance(experiment, Experiment):
         raise InputFileError(f"`{module.__file__}` defines no `EXPERIMENT`.")
     return experiment
 
 
-def _known(name: str, every: Sequence[str]) -> str:
-    if name not in every:
-        near = suggestion(name, list(every))
+def _checked(name: str, figures: Sequence[str]) -> str:
+    if name not in figures:
+        near = suggestion(name, list(figures))
         raise UnknownNameError(f"There is no figure `{name}`; {near}")
     return name
 

@@ -1,11 +1,9 @@
 """Running experiments: figures and a JSON beside them, each from the same numbers."""
 
 import json
-import os
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,14 +11,16 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 
 from meanfield import runs
-from meanfield.errors import ResourceError, SimulationFailed
+from meanfield._writing import writing
+from meanfield.errors import SimulationFailed
 from meanfield.plotting import save
 from meanfield.storage import replace_file
+from meanfield.workers import threads
 
 from ._experiment import Case, Experiment, Findings, Reading, Size
 
 Compute = Callable[[Case], Findings]
-Report = Callable[[int, str], None]
+Report = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ def reproduce(
         size: of all of them.
         reading: of all of them; each one's first if `None`.
         folder: where to; made if it is not there.
-        report: told the number of a figure, from 1, and its name, before it is waited
-            for.
+        report: told the number of a figure, from 1, how many there are, and its name,
+            before it is waited for.
 
     Raises:
         ResourceError: if the folder cannot be written; before the work.
@@ -67,21 +67,18 @@ def reproduce(
     """
     begin_in(folder)
     cases = {name: Case(size, reading or e.readings[0]) for name, e in figures.items()}
-    made, found = [], {}
-    with ThreadPoolExecutor(os.cpu_count()) as computers:
-        for name, experiment in figures.items():
-            key = (experiment.compute, cases[name])
-            if key not in found:
-                found[key] = computers.submit(_timed, *key)
-        try:
-            for number, (name, experiment) in enumerate(figures.items(), 1):
-                if report is not None:
-                    report(number, name)
-                result = found[experiment.compute, cases[name]].result()
-                made.append(_draw(name, experiment, cases[name], result, folder))
-        finally:
-            computers.shutdown(wait=False, cancel_futures=True)
-    return made
+    calls = {name: (e.compute, cases[name]) for name, e in figures.items()}
+    pictures = []
+    with threads() as computers:
+        results = {
+            c: computers.submit(_timed, *c) for c in dict.fromkeys(calls.values())
+        }
+        for number, (name, experiment) in enumerate(figures.items(), 1):
+            if report is not None:
+                report(number, len(figures), name)
+            result = results[calls[name]].result()
+            pictures.append(_draw(name, experiment, cases[name], result, folder))
+    return pictures
 
 
 class Timed(NamedTuple):
@@ -97,18 +94,18 @@ def _timed(compute: Compute, case: Case) -> Timed:
 
 
 def _draw(
-    name: str, experiment: Experiment, case: Case, found: Timed, folder: Path
+    name: str, experiment: Experiment, case: Case, result: Timed, folder: Path
 ) -> Reproduced:
     begin = time.perf_counter()
-    text = _json(name, experiment, case, found.findings)
+    text = _json(name, experiment, case, result.findings)
     default = case.reading == experiment.readings[0]
     stem = name if default else f"{name}-{case.reading}"
-    pictures = save(experiment.draw(found.findings), folder / stem)
+    pictures = save(experiment.draw(result.findings), folder / stem)
     record = folder / f"{stem}.json"
     replace_file(record, lambda stream: stream.write(text.encode()))
     drawing = time.perf_counter() - begin
-    caption = caption_of(experiment, found.findings)
-    return Reproduced(name, (*pictures, record), caption, (found.seconds, drawing))
+    caption = caption_of(experiment, result.findings)
+    return Reproduced(name, (*pictures, record), caption, (result.seconds, drawing))
 
 
 def begin_in(folder: Path) -> None:
@@ -117,15 +114,10 @@ def begin_in(folder: Path) -> None:
     Raises:
         ResourceError: if it cannot.
     """
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
-    except OSError as error:
-        raise ResourceError(
-            f"`{folder}` cannot be written: {error.strerror or error}; choose another "
-            "folder by --out."
-        ) from error
 
 
 def caption_of(experiment: Experiment, findings: Findings) -> str:

@@ -3,8 +3,9 @@
 So `dataset` and `readable`, which need no JAX, do not wait for it.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from meanfield._lazy import lazy
 
 if TYPE_CHECKING:
     from ._build import Member, member
@@ -113,12 +114,4 @@ _HOMES = {
     "with_attention": "._maps",
 }
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name], __name__), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = lazy(__name__, _HOMES)

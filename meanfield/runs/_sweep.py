@@ -3,7 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import wait
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +17,7 @@ from meanfield.storage import (
     create_tasks,
     refuse_other,
 )
+from meanfield.workers import threads
 
 from ._inputs import inputs, refuse_changed
 from ._parameters import embedded
@@ -232,16 +233,15 @@ def _work(store: SweepStore, task: int, computer: Computer, watch: _Watch) -> No
     The computing thread leaves this one free to hear an interrupt and to give signs of
     life.
     """
-    pool = ThreadPoolExecutor(1)
-    try:
-        future = pool.submit(computer, store.chunks[task])
-        while wait([future], BEAT).not_done:
-            store.tasks.touch(task)
-            watch.over()
-        store.tasks.finish(task, future.result())
-    finally:
-        store.tasks.release(task)
-        pool.shutdown(wait=False)
+    with threads(1) as pool:
+        try:
+            future = pool.submit(computer, store.chunks[task])
+            while wait([future], BEAT).not_done:
+                store.tasks.touch(task)
+                watch.over()
+            store.tasks.finish(task, future.result())
+        finally:
+            store.tasks.release(task)
 
 
 def _check_same(store: SweepStore, what: dict, chunk: int | None) -> None:

@@ -15,10 +15,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
+from meanfield._writing import writing
 from meanfield.errors import ResourceError, StoreError
 
 from ._contents import DRAFT, NEW_STORE, strangers
-from ._files import flush, writing
+from ._files import flush
 from ._locks import Lock, taken
 
 LOCK = ".lock"

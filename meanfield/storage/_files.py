@@ -1,33 +1,16 @@
 """Files that survive a power cut: flushed to the disk, and digested."""
 
-import contextlib
 import errno
 import hashlib
 import json
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
-from meanfield.errors import ResourceError, StoreError
+from meanfield.errors import StoreError
 
 _BLOCK = 1 << 20  # bytes read at a time
-
-
-@contextlib.contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Turns the system's refusal to write below `path` into one line.
-
-    Raises:
-        ResourceError: if the disk is full, or a folder may not or cannot be written.
-    """
-    try:
-        yield
-    except OSError as error:
-        raise ResourceError(
-            f"`{path}` could not be written: {error.strerror or error}. What was "
-            "complete is kept; free space, or choose a folder you may write to."
-        ) from error
 
 
 def touch(path: Path) -> float:

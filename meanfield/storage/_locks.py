@@ -8,9 +8,8 @@ import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
+from meanfield._writing import writing
 from meanfield.errors import StoreError
-
-from ._files import writing
 
 _MAKING = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 _LOOKING = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW

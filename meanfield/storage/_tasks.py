@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from meanfield._reading import json_value
+from meanfield._writing import writing
 from meanfield.errors import InputFileError, InvalidInputError, StoreError
 
 from ._drafts import LOCK, clear_drafts, draft_folder, place_file, replace_file
-from ._files import flush, json_digest, read_plain, touch, writing
+from ._files import flush, json_digest, read_plain, touch
 from ._places import refuse_links
 from ._schema import SWEEP_SCHEMA
 

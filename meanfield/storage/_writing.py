@@ -9,10 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
+from meanfield._writing import writing
 from meanfield.errors import InvalidInputError, StoreError
 
 from ._drafts import LOCK, clear_drafts, draft_folder
-from ._files import flush, flush_tree, writing
+from ._files import flush, flush_tree
 from ._frames import Arrays, frame_arrays, real_frames, static_arrays
 from ._locks import Lock
 from ._places import segment_folder, static_folder

@@ -9,7 +9,6 @@ import numpy as np
 from meanfield.attention import attentions
 from meanfield.dynamics import stacked
 from meanfield.endings import Status
-from meanfield.flows import Rule, clipped_euler
 
 from ._case import Case
 from ._check import Check
@@ -17,6 +16,7 @@ from ._gaussian_flows import moments
 from ._measures import eigenpairs, families
 from ._protocols import bounded, gap, order
 from ._statement import statement
+from .clipped_euler import Rule, clipped_euler
 
 FLOOR, LIMIT, FRAMES = 1e-14, 50_000, 80
 BOUND, REST, END = 1e3, 1e-4, 0.4

@@ -1,7 +1,8 @@
 """Pages: one HTML file each, which fetches nothing. Loaded at first use."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from meanfield._lazy import lazy
 
 if TYPE_CHECKING:
     from ._cone_page import cone_page, save_page
@@ -27,12 +28,4 @@ _HOMES = {
     "typeset": "._mathml",
 }
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name], __name__), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = lazy(__name__, _HOMES)

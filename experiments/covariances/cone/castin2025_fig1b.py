@@ -1,0 +1,36 @@
+r"""castin2025, Figure 1(b): softmax limits of rank one, on a line.
+
+With $A = -qq^\top$ and $V = I$ the inverse moves on a line, $\Sigma(t)^{-1} =
+\Sigma_0^{-1} + 2tqq^\top$ (Prop. 4.4; with the scale of the script, a slower clock), so
+$\Sigma_* = ww^\top / (w^\top\Sigma_0^{-1}w)$ for the unit $w \perp q$. The text has V
+random, the caption V = I, and so have both readings here.
+"""
+
+import numpy as np
+
+from experiments.covariances.families import Recipe
+from experiments.covariances.figures import figure_of
+from experiments.covariances.measurements import on_the_line
+from experiments.covariances.parameters import P2, P2_Q
+from meanfield.theorems.clipped_euler import Rule
+
+EXPERIMENT = figure_of(
+    "cone",
+    "castin2025, Figure 1(b)",
+    title="Figure 1(b), softmax, A of rank one",
+    claim=(
+        "Where A + Aᵀ is negative semidefinite of rank one and V = I, softmax "
+        "covariances converge to limits of rank one, on a line of the cone."
+    ),
+    recipe=Recipe(
+        text={**P2, "starts": "grid:10:0.5"},
+        rule=Rule(dt=0.5, rest=1e-4, bound=1e3),
+        code={"epsilon": 2**0.5},
+    ),
+    extra=lambda findings: on_the_line(findings, np.array(P2_Q[0])),
+    caption=(
+        "At the end the solved covariances are {limit[distance][max]:.1e} from the "
+        "closed form of their limits at most, those of the script "
+        "{limit[distance_of_code][max]:.1e}."
+    ),
+)

@@ -1,0 +1,37 @@
+r"""castin2025, Figure 1(c): limits of two heads fill a plane; one of them is empty.
+
+Q has one row, so the block of rows of a second head is empty: what is drawn is one head
+with value $e_1 e_1^\top$. Then $\Sigma' = -e_1 (q^\top\Sigma e_1)\, q^\top\Sigma +
+(\cdot)^\top$ leaves $\Sigma_{22}$ alone and rests where $q^\top\Sigma e_1 = 0$, a
+plane through the apex of the cone.
+"""
+
+import numpy as np
+
+from experiments.covariances.families import Recipe
+from experiments.covariances.figures import figure_of
+from experiments.covariances.measurements import on_the_plane
+from experiments.covariances.parameters import P2, P2_Q
+from meanfield.theorems.clipped_euler import Rule
+
+EXPERIMENT = figure_of(
+    "cone",
+    "castin2025, Figure 1(c)",
+    title="Figure 1(c), two heads, the second empty",
+    claim=(
+        "Where A + Aᵀ is negative semidefinite of rank one, the limits of multi-head "
+        "covariances fill a plane of the cone."
+    ),
+    recipe=Recipe(
+        text={**P2, "V": [[1.0, 0.0], [0.0, 0.0]], "starts": "grid:10:0.5"},
+        rule=Rule(dt=0.5, rest=1e-4, bound=1e3),
+    ),
+    extra=lambda findings: on_the_plane(findings, np.array(P2_Q[0])),
+    caption=(
+        "The second head has {second_head[rows]} rows of Q and K; its right-hand side "
+        "is {second_head[rate]:.0f} at every start. "
+        "The limits lie in a plane to {plane[flatness]:.1e} (smallest over largest "
+        "singular value of their coordinates), {plane[angle]:.1e} rad from the closed "
+        "form."
+    ),
+)

@@ -1,0 +1,28 @@
+"""castin2025, Figure 1(d): softmax with generic parameters, as printed from L2 data."""
+
+from experiments.covariances.families import Recipe
+from experiments.covariances.figures import figure_of
+from experiments.covariances.measurements import against_l2
+from experiments.covariances.parameters import P3
+from meanfield.theorems.clipped_euler import Rule
+
+EXPERIMENT = figure_of(
+    "cone",
+    "castin2025, Figure 1(d)",
+    title="Figure 1(d), softmax, generic parameters",
+    claim=(
+        "For generic parameters softmax covariances converge to limits of low rank. "
+        "The printed panel shows L2."
+    ),
+    recipe=Recipe(
+        text={**P3, "starts": "grid:20"},
+        rule=Rule(dt=0.01, rest=1e-7, bound=1e3),
+        code={"epsilon": 2**0.5},
+    ),
+    extra=against_l2,
+    caption=(
+        "The printed panel is drawn from the data of L2, whose end covariances are "
+        "{l2[distance][median]:.2g} from those of softmax in the median, at most "
+        "{l2[distance][max]:.2g}, in units of the first trace."
+    ),
+)

@@ -1,0 +1,21 @@
+"""castin2025, Figure 5(c): L2, generic parameters."""
+
+from experiments.covariances.families import Recipe
+from experiments.covariances.figures import figure_of
+from experiments.covariances.parameters import P3, P3_Q, scaled
+from meanfield.theorems.clipped_euler import Rule
+
+EXPERIMENT = figure_of(
+    "cone",
+    "castin2025, Figure 5(c)",
+    title="Figure 5(c), L2, generic parameters",
+    claim=(
+        "For generic parameters, L2 covariances converge to limits of low rank, close "
+        "to those of softmax."
+    ),
+    recipe=Recipe(
+        text={**P3, "starts": "grid:20", "attention": "l2"},
+        rule=Rule(dt=0.01, rest=1e-07, bound=1000.0),
+        code={"Q": scaled(P3_Q, 2**-0.5)},
+    ),
+)

@@ -1,0 +1,21 @@
+"""castin2025, Figure 7(a): Sinkhorn."""
+
+from experiments.covariances.families import Recipe
+from experiments.covariances.figures import figure_of
+from experiments.covariances.parameters import P1, gaussian_entries
+from meanfield.theorems.clipped_euler import Rule
+
+EXPERIMENT = figure_of(
+    "cone",
+    "castin2025, Figure 7(a)",
+    title="Figure 7(a), Sinkhorn",
+    claim=(
+        "Where A + Aᵀ is negative definite, Sinkhorn covariances go to zero, whatever "
+        "V. As printed; false for V with Gaussian entries."
+    ),
+    recipe=Recipe(
+        text={**gaussian_entries(), "starts": "grid:10:0.5", "attention": "sinkhorn"},
+        rule=Rule(dt=0.5, rest=1e-05, bound=1000.0),
+        code={**P1},
+    ),
+)

@@ -1,0 +1,21 @@
+"""castin2025, Figure 2(d): softmax, generic parameters."""
+
+from experiments.covariances.families import Recipe
+from experiments.covariances.figures import figure_of
+from experiments.covariances.parameters import P5
+from meanfield.theorems.clipped_euler import Rule
+
+EXPERIMENT = figure_of(
+    "disc",
+    "castin2025, Figure 2(d)",
+    title="Figure 2(d), softmax, generic parameters",
+    claim=(
+        "For generic parameters some softmax covariances converge and others blow up, "
+        "by where they start."
+    ),
+    recipe=Recipe(
+        text={**P5, "starts": "grid:30"},
+        rule=Rule(dt=0.003, rest=0.0001, bound=1000.0),
+        code={"epsilon": 2**0.5},
+    ),
+)

@@ -1,0 +1,21 @@
+"""castin2025, Figure 6(b): L2, generic parameters."""
+
+from experiments.covariances.families import Recipe
+from experiments.covariances.figures import figure_of
+from experiments.covariances.parameters import P3_Q, P5, scaled
+from meanfield.theorems.clipped_euler import Rule
+
+EXPERIMENT = figure_of(
+    "disc",
+    "castin2025, Figure 6(b)",
+    title="Figure 6(b), L2, generic parameters",
+    claim=(
+        "For the parameters of Figure 6(a), L2 covariances do not blow up in finite "
+        "time."
+    ),
+    recipe=Recipe(
+        text={**P5, "starts": "grid:30", "attention": "l2"},
+        rule=Rule(dt=0.002, rest=0.0001, bound=1000.0),
+        code={"Q": scaled(P3_Q, 2**-0.5)},
+    ),
+)

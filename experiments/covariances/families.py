@@ -1,0 +1,219 @@
+"""Families of covariances in both readings, and what tells them apart."""
+
+import tempfile
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from experiments.covariances.parameters import SEED
+from meanfield import runs
+from meanfield.endings import Status
+from meanfield.reproduce import Case, Findings
+from meanfield.spec import parse
+from meanfield.storage import ENDING_FLAGS
+from meanfield.theorems.clipped_euler import ClippedEuler, Rule, clipped_euler
+
+FRAMES = {"paper": 321, "quick": 121}
+RTOL = 1e-10
+MAX_STEPS = 20_000  # enough for all but members that outgrow double precision
+Values = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a panel of castin2025 is drawn, as its text says and as its script does.
+
+    Attributes:
+        text: keys of the spec.
+        code: those that the script has otherwise.
+        rule: step and thresholds of the script.
+        quick: fewer starts.
+    """
+
+    text: Values
+    rule: Rule
+    code: Values = field(default_factory=dict)
+    quick: str = "grid:7"
+
+
+class Solved(NamedTuple):
+    """A family solved to tolerance: its endings, times and last covariances."""
+
+    endings: list[str]
+    t_star: np.ndarray
+    covariances: np.ndarray
+
+
+def findings_of(recipe: Recipe, case: Case) -> Findings:
+    """A family in the reading that is asked for, and how far the other is from it.
+
+    The text is integrated for as long as the script would go on with its equation.
+    """
+    starts = recipe.quick if case.size == "quick" else recipe.text["starts"]
+    frames = FRAMES[case.size]
+    text = {"measure": "gaussian", **recipe.text, "starts": starts}
+    code = {**text, **recipe.code}
+    steps = published(code, recipe.rule, frames)
+    longest = steps if not recipe.code else published(text, recipe.rule, frames)
+    # The same number of frames throughout, so that all share their compilations.
+    finely = {"spacing": "both", "frames": frames, "segment": frames}
+    finely |= {"max_steps": MAX_STEPS, "rtol": RTOL}
+    spec = {**text, "t": duration(longest, recipe.rule), **finely}
+    result, data = simulated(spec)
+    exact = result
+    if recipe.code:
+        exact = solved({**code, "t": duration(steps, recipe.rule), **finely})
+    numbers = {
+        "starts": len(result.endings),
+        "t": spec["t"],
+        **summary(result),
+        "code": euler_summary(steps, recipe.rule),
+        "code_against_exact": artefacts(steps, recipe.rule, exact),
+    }
+    picture = data if case.reading == "text" else as_dataset(steps, recipe.rule.dt)
+    script = {**code, "euler": recipe.rule._asdict()}
+    return Findings(
+        spec={"seed": SEED, "text": spec, "code": script},
+        numbers=numbers,
+        data={"family": picture, "ends": _ends(steps, result, exact)},
+    )
+
+
+def _ends(steps: ClippedEuler, result: Solved, exact: Solved) -> xr.Dataset:
+    """Where members begin and end: of the text, of the script, and as it is solved."""
+    covariances = {"start": steps.covariances[:, 0], "code": steps.final}
+    covariances |= {"text": result.covariances, "exact": exact.covariances}
+    square = ("run", "row", "column")
+    ends = xr.Dataset({k: (square, np.asarray(v)) for k, v in covariances.items()})
+    ends["code_steps"] = "run", np.asarray(steps.n_steps)
+    ends["code_ending"] = "run", names(steps)
+    return ends
+
+
+def duration(steps: ClippedEuler, rule: Rule) -> float:
+    """The time of the longest member of the script."""
+    return rule.dt * float(np.max(steps.n_steps))
+
+
+def published(values: Values, rule: Rule, frames: int) -> ClippedEuler:
+    """The family of a spec, stepped as the script does."""
+    members = runs.start(parse({**values, "t": 1.0})).members
+    covariances = np.stack([runs.moments_of(m.measure)[1] for m in members])
+    return clipped_euler(members[0].dynamics, jnp.asarray(covariances), rule, frames)
+
+
+def solved(values: Values) -> Solved:
+    """The family of a spec, solved to tolerance; only its end."""
+    return _solved(runs.execute(parse(values)))
+
+
+def simulated(values: Values) -> tuple[Solved, xr.Dataset]:
+    """The family of a spec, solved to tolerance, with its frames."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = Path(folder) / "family.zarr"
+        result = runs.execute(parse(values), out=store)
+        return _solved(result), runs.dataset(store)
+
+
+def _solved(result: runs.Result) -> Solved:
+    return Solved(
+        [outcome.name for outcome in result.outcomes],
+        np.array([outcome.t_star for outcome in result.outcomes]),
+        np.stack([runs.moments_of(measure)[1] for measure in result.measures]),
+    )
+
+
+def as_dataset(steps: ClippedEuler, dt: float) -> xr.Dataset:
+    """Covariances of the script as a dataset of Gaussians, like one of a run."""
+    values, U = np.linalg.eigh(np.asarray(steps.covariances))
+    factor = U * np.sqrt(np.maximum(values, 0))[..., None, :]
+    n, frames, d, _ = factor.shape
+    nan = np.full(n, np.nan)
+    return xr.Dataset(
+        {
+            "time": ("time", dt * steps.steps),
+            "mean": (("run", "time", "coord"), np.zeros((n, frames, d))),
+            "factor": (("run", "time", "coord", "rank"), factor),
+            "status": ("run", np.asarray(steps.code, np.int8), dict(ENDING_FLAGS)),
+            "stop_time": ("run", dt * np.asarray(steps.n_steps)),
+            "t_star": ("run", nan),
+            "t_star_error": ("run", nan),
+        },
+        attrs={"kind": "gaussian"},
+    )
+
+
+def summary(result: Solved) -> dict[str, Any]:
+    """How a family ended, for captions and reports."""
+    traces = np.trace(result.covariances, axis1=1, axis2=2)
+    calm = np.array([name != "blow-up" for name in result.endings])
+    return {
+        "endings": dict(Counter(result.endings)),
+        "endings_in_words": in_words(result.endings),
+        "t_star": spread(result.t_star[~calm]),
+        "trace_at_end": spread(traces[calm]),
+    }
+
+
+def euler_summary(steps: ClippedEuler, rule: Rule) -> dict[str, Any]:
+    """How the script's members ended."""
+    endings = names(steps)
+    return {
+        "endings": dict(Counter(endings)),
+        "endings_in_words": in_words(endings),
+        "steps": int(np.sum(steps.n_steps)),
+        "longest": duration(steps, rule),
+    }
+
+
+def artefacts(steps: ClippedEuler, rule: Rule, exact: Solved) -> dict[str, Any]:
+    """The script against the same equation with the same parameters, solved.
+
+    Divergence there is a trace that passes a bound; only some of it is a blow-up.
+    """
+    theirs, final = names(steps), np.asarray(steps.final)
+    pairs = Counter(
+        f"{a} there, {b} solved" for a, b in zip(theirs, exact.endings, strict=True)
+    )
+    diverged = np.array([name == "blow-up" for name in theirs])
+    real = diverged & np.isfinite(exact.t_star)
+    rested = np.array([name == "steady" for name in theirs])
+    late = rule.dt * np.asarray(steps.n_steps)[real] / exact.t_star[real] - 1
+    gaps = np.linalg.norm(final - exact.covariances, axis=(1, 2))[rested]
+    return {
+        "endings": dict(pairs),
+        "diverged": int(diverged.sum()),
+        "diverged_and_real": int(real.sum()),
+        "blow_up_time_relative_error": spread(late),
+        "gap_of_rested_ends": spread(gaps),
+    }
+
+
+def names(steps: ClippedEuler) -> list[str]:
+    """The endings of the script's members."""
+    return [Status(int(code)).ending for code in np.asarray(steps.code)]
+
+
+def in_words(endings: list[str]) -> str:
+    """Endings with their counts: `30 blow-up, 2 finished`."""
+    return ", ".join(
+        f"{count} {name}" for name, count in Counter(endings).most_common()
+    )
+
+
+def spread(values: np.ndarray) -> dict[str, float] | None:
+    """Least, median and largest of the finite values; `None` if there are none."""
+    values = values[np.isfinite(values)]
+    if values.size == 0:
+        return None
+    return {
+        "min": float(values.min()),
+        "median": float(np.median(values)),
+        "max": float(values.max()),
+    }

@@ -1,0 +1,111 @@
+"""What single figures measure besides: limits, and other variants of a family."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from experiments.covariances.families import in_words, solved, spread
+from experiments.covariances.figures import with_numbers
+from experiments.covariances.parameters import gaussian_entries
+from meanfield import Gaussian, Heads, attentions, runs
+from meanfield.dynamics import AbstractDynamics, stacked
+from meanfield.fields import Affine
+from meanfield.flows import adaptive, ensemble, status_counts
+from meanfield.linalg import psd_sqrt
+from meanfield.plotting import cone_coordinates
+from meanfield.reproduce import Findings
+from meanfield.spec import parse
+
+DRAWS = 100
+ALONE = {"measure": "gaussian", "cov": 0.5, "t": 10.0}  # one start of trace one
+
+
+def on_the_line(findings: Findings, q: np.ndarray) -> Findings:
+    r"""How far the ends are from $ww^\top / (w^\top\Sigma_0^{-1}w)$, $w \perp q$."""
+    ends = findings.data["ends"]
+    w = np.array([-q[1], q[0]]) / np.linalg.norm(q)
+    inverse = np.linalg.inv(ends["start"].values)
+    limits = np.outer(w, w) / (inverse @ w @ w)[:, None, None]
+    distances = {
+        name: spread(np.linalg.norm(ends[end].values - limits, axis=(1, 2)))
+        for name, end in (("distance", "text"), ("distance_of_code", "code"))
+    }
+    ray = cone_coordinates(np.outer(w, w))
+    return with_numbers(findings, {"limit": distances}, ray[None])
+
+
+def on_the_plane(findings: Findings, q: np.ndarray) -> Findings:
+    r"""How flat the ends lie, and how near to the plane $q^\top\Sigma e_1 = 0$."""
+    points = cone_coordinates(findings.data["ends"]["text"].values)
+    _, sizes, axes = np.linalg.svd(points, full_matrices=False)
+    normal = np.array([q[0], q[1], q[0]]) / np.linalg.norm([q[0], q[1], q[0]])
+    plane = {
+        "flatness": float(sizes[-1] / sizes[0]),
+        "angle": float(np.arccos(min(1.0, abs(float(axes[-1] @ normal))))),
+    }
+    # Two heads are two blocks of rows of Q and K; one row leaves the second empty.
+    rows = np.array_split(np.atleast_2d(q), 2)[1]
+    A = -rows.T @ rows
+    second = attentions["softmax"](A, np.eye(2), np.diag([0.0, 1.0]))
+    rate = rates(second, findings.data["ends"]["start"].values)
+    head = {"rows": len(rows), "rate": float(np.max(np.abs(rate)))}
+    basis = np.linalg.svd(normal[None])[2][1:]
+    return with_numbers(findings, {"plane": plane, "second_head": head}, basis)
+
+
+def against_l2(findings: Findings) -> Findings:
+    """How far the ends under L2, with the same parameters, are from those drawn."""
+    l2 = solved({**findings.spec["text"], "attention": "l2"})
+    ends = findings.data["ends"]["text"].values
+    distance = spread(np.linalg.norm(l2.covariances - ends, axis=(1, 2)))
+    numbers = {"distance": distance, "endings": in_words(l2.endings)}
+    return with_numbers(findings, {"l2": numbers})
+
+
+def against_one_head(findings: Findings) -> Findings:
+    """One head against softmax, and how the family ends with one."""
+    spec = findings.spec["text"]
+    attention = attentions["softmax"](*(np.array(spec[key]) for key in "QKV"))
+    starts = findings.data["ends"]["start"].values
+    gap = rates(Heads(stacked([attention])), starts) - rates(attention, starts)
+    single = solved({**findings.spec["text"], "heads": 1})
+    numbers = {"gap": float(np.max(np.abs(gap))), "endings": in_words(single.endings)}
+    return with_numbers(findings, {"one_head": numbers})
+
+
+def over_random_values(findings: Findings) -> Findings:
+    """How many of other draws of Q and V send one isotropic start to zero."""
+    spec = findings.spec["text"]
+    shared = {key: spec[key] for key in ("attention", "heads") if key in spec}
+    members = [
+        runs.member(parse({**shared, **gaussian_entries(draw), **ALONE}))
+        for draw in range(1, DRAWS + 1)
+    ]
+    trajectories = ensemble(
+        stacked([member.dynamics for member in members]),
+        members[0].measure,
+        np.array([0.0, ALONE["t"]]),
+        in_axes=(0, None),
+        stepping=adaptive(max_steps=2000),
+    )
+    traces = np.sum(np.asarray(trajectories.last[1]) ** 2, axis=(1, 2))
+    numbers = {
+        "draws": DRAWS,
+        "t": ALONE["t"],
+        "endings": status_counts(trajectories.code),
+        "shrink": int(np.sum(traces < 1)),
+        "grow": int(np.sum(traces > 1)),
+    }
+    return with_numbers(findings, {"random": numbers})
+
+
+def rates(dynamics: AbstractDynamics, covariances: np.ndarray) -> np.ndarray:
+    r"""$L\Sigma + \Sigma L^\top$ of centred Gaussians."""
+
+    def rate(Sigma: jax.Array) -> jax.Array:
+        mu = Gaussian(jnp.zeros(Sigma.shape[0]), psd_sqrt(Sigma))
+        field = dynamics.field(jnp.zeros(()), mu)
+        assert isinstance(field, Affine)
+        return field.covariance_rate(Sigma)
+
+    return np.asarray(jax.vmap(rate)(jnp.asarray(covariances)))

@@ -1,0 +1,180 @@
+"""Tokens drawn from a law on the line beside the law, under one attention."""
+
+import zlib
+from typing import NamedTuple, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+from scipy.special import betaln, log_ndtr, ndtri
+
+from meanfield.attention import Attention, attentions
+from meanfield.distances import wasserstein
+from meanfield.flows import Trajectory, adaptive, ensemble, flow
+from meanfield.measures import AbstractMeasure, Gaussian, Grid, Points
+from meanfield.measures.edges import averages, even
+from meanfield.theorems.stability import constants
+from meanfield.tokens import Tokens
+
+A, T = -0.3, 1.0  # of the draws: scores 0.3 times minus the product, values themselves
+CLOSED = ("softmax", "l2", "sinkhorn", "linear", "linear-expansion", "relu")
+CELLS, REACH = 400, 8.0
+RTOL = 1e-6
+ATTRACTING, SHORT, RADIUS = 1.0, 0.25, 0.5  # A, time and support of the pairs of clouds
+TIMES = 11
+PAIRED = 64  # tokens of each cloud of a pair
+BOUNDED = {
+    "softmax": "softmax",
+    "l2": "L2",
+    "sinkhorn": "Sinkhorn",
+    "sigmoid": "sigmoid",
+}
+
+
+class Sizes(NamedTuple):
+    """How many tokens, how many draws of each number, and how many pairs of clouds."""
+
+    numbers: tuple[int, ...]
+    draws: int
+    pairs: int
+
+
+SIZES = {
+    "quick": Sizes((25, 50, 100, 200), 16, 4),
+    "paper": Sizes((50, 100, 200, 400), 192, 16),
+}
+
+
+class Errors(NamedTuple):
+    r"""Root mean squares over draws of gaps at the end, by the number of tokens.
+
+    Relative to the spread of the law, the covariance to itself; each with the standard
+    error of its logarithm, (3, n).
+    """
+
+    numbers: tuple[int, ...]
+    mean: Float[np.ndarray, " n"]
+    covariance: Float[np.ndarray, " n"]
+    distance: Float[np.ndarray, " n"]
+    uncertain: Float[np.ndarray, "3 n"]
+
+
+class Growth(NamedTuple):
+    """Pairs of clouds of one law, and the rate at which they part.
+
+    Attributes:
+        times: of the frames.
+        ratios: the largest W₂(t)/W₂(0) over pairs.
+        rate: the largest (1/t) log W₂(t)/W₂(0).
+        bound: $C_1(R(T)) + C_2R(T)^2$, of castin2025, Theorem 3.1.
+    """
+
+    times: Float[np.ndarray, " times"]
+    ratios: Float[np.ndarray, " times"]
+    rate: float
+    bound: float
+
+    @property
+    def share(self) -> float:
+        """How much of the bound is reached."""
+        return self.rate / self.bound
+
+
+def attention(name: str, score: float) -> Attention:
+    """A registered attention on the line, with V = 1."""
+    identity = jnp.ones((1, 1))
+    return attentions[name](score * identity, identity, identity)
+
+
+def law_of(name: str) -> AbstractMeasure:
+    """The law N(0, 1), moved: in closed form, or on a grid."""
+    start: AbstractMeasure = Gaussian(jnp.zeros(1), jnp.ones((1, 1)))
+    if name not in CLOSED:
+        edges = [even(-REACH, REACH, CELLS)]
+        bell = lambda x: np.exp(-(x[:, 0] ** 2) / 2) / np.sqrt(2 * np.pi)
+        start = Grid.from_density(edges, averages(bell, edges))
+    return flow(attention(name, A), start, jnp.array([0.0, T])).raise_for_status().final
+
+
+def errors_of(name: str, sizes: Sizes, seed: int) -> Errors:
+    """Draws of every number of tokens, moved together, against the law."""
+    law = law_of(name)
+    rng = np.random.default_rng([seed, zlib.crc32(name.encode())])  # draws of its own
+    clouds = [rng.normal(size=n) for n in sizes.numbers for _ in range(sizes.draws)]
+    trajectories = _moved(name, A, clouds, np.array([0.0, T]))
+    gaps = np.array([_gaps(trajectories, i, len(x), law) for i, x in enumerate(clouds)])
+    squares = gaps.reshape(len(sizes.numbers), sizes.draws, 3) ** 2
+    mean = np.mean(squares, axis=1)
+    error = np.std(squares, axis=1, ddof=1) / np.sqrt(sizes.draws)
+    by_mean, by_covariance, by_distance = np.sqrt(mean).T
+    uncertain = (error / mean / 2).T
+    return Errors(sizes.numbers, by_mean, by_covariance, by_distance, uncertain)
+
+
+def growth_of(name: str, sizes: Sizes, seed: int) -> Growth:
+    """Pairs of uniform clouds, the second drawn anew or moved a little."""
+    rng = np.random.default_rng(seed)
+    draw = lambda: rng.uniform(-RADIUS, RADIUS, PAIRED)
+    firsts = [0.8 * draw() for _ in range(sizes.pairs)]
+    seconds = [x + 0.1 * RADIUS if i % 2 else draw() for i, x in enumerate(firsts)]
+    times = np.linspace(0, SHORT, TIMES)
+    trajectories = _moved(name, ATTRACTING, [*firsts, *seconds], times)
+    # The tokens of two clouds are matched by their order.
+    x = np.sort(np.asarray(trajectories.coordinates)[..., 0], axis=-1)
+    apart = np.sqrt(np.mean((x[: sizes.pairs] - x[sizes.pairs :]) ** 2, axis=-1))
+    ratios = apart / apart[:, :1]
+    rate = float(np.max(np.log(ratios[:, 1:]) / times[1:]))
+    R = RADIUS * np.exp(SHORT)
+    bounds = 1.0, ATTRACTING * R**2, ATTRACTING * R, R
+    first, second = constants(BOUNDED[name], *(np.array([size]) for size in bounds))
+    bound = float(first[0] + second[0])
+    return Growth(times, np.max(ratios, axis=0), rate, bound)
+
+
+def distance_at_start(n: int) -> float:
+    r"""$(E\,W_2^2)^{1/2}$ of `n` tokens of N(0, 1) to their law, by quadrature.
+
+    $E W_2^2 = 2 - 2\sum_i E X_{(i)} \int_{(i-1)/n}^{i/n} \Phi^{-1}$, where $X_{(i)}$ is
+    $\Phi^{-1}$ of a Beta($i$, $n + 1 - i$) variable.
+    """
+    z, i = np.linspace(-9, 9, 4001), np.arange(1, n + 1)[:, None]
+    log_phi = -(z**2) / 2 - np.log(2 * np.pi) / 2
+    powers = (i - 1) * log_ndtr(z) + (n - i) * log_ndtr(-z)
+    density = np.exp(powers + log_phi - betaln(i, n + 1 - i))
+    ordered = np.sum(z * density, axis=1) * (z[1] - z[0])
+    cuts = ndtri(np.arange(n + 1) / n)
+    pieces = -np.diff(np.exp(-(cuts**2) / 2)) / np.sqrt(2 * np.pi)
+    return float(np.sqrt(2 - 2 * ordered @ pieces))
+
+
+def _moved(
+    name: str, score: float, clouds: list[np.ndarray], times: np.ndarray
+) -> Trajectory[Points]:
+    """Clouds filled up with tokens of no weight, so that all compile once."""
+    longest = max(map(len, clouds))
+    x = np.stack([np.pad(cloud, (0, longest - len(cloud))) for cloud in clouds])
+    counted = np.arange(longest) < np.array([len(cloud) for cloud in clouds])[:, None]
+    shares = np.where(counted, 1 / np.sum(counted, axis=1, keepdims=True), 0)
+    with np.errstate(divide="ignore"):
+        logs = jnp.asarray(np.log(shares))
+    cloud_of = lambda tokens, weights: Points(Tokens(tokens[:, None]), weights)
+    start = jax.vmap(cloud_of)(jnp.asarray(x), logs)
+    law, stepping = attention(name, score), adaptive(rtol=RTOL)
+    trajectories = ensemble(law, start, times, stepping=stepping)
+    return cast(Trajectory[Points], trajectories)
+
+
+def _gaps(
+    trajectories: Trajectory[Points], index: int, n: int, law: AbstractMeasure
+) -> tuple[float, float, float]:
+    """Relative gaps in mean, in variance and in W₂ of a cloud at the end."""
+    x = np.asarray(trajectories.coordinates)[index, -1, :n, :]
+    assert isinstance(law, Gaussian | Grid)
+    mean, variance = float(law.mean[0]), float(law.covariance[0, 0])
+    away = wasserstein(Points.uniform(x), law).value
+    return (
+        abs(float(np.mean(x)) - mean) / variance**0.5,
+        abs(float(np.var(x)) - variance) / variance,
+        away / variance**0.5,
+    )

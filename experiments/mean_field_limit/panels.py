@@ -1,0 +1,68 @@
+"""Gaps by the number of tokens, and distances of pairs of clouds over time."""
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from meanfield.plotting import style
+from meanfield.reproduce import Findings
+
+COLOURS = (
+    *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#222222"),
+    "#8a8a8a",
+)
+TITLES = {
+    "mean": r"mean: $|\alpha_n - \alpha| / \sigma$",
+    "covariance": r"variance: $|\sigma_n^2 - \sigma^2| / \sigma^2$",
+    "distance": r"$W_2(\mu_n, \mu) / \sigma$",
+}
+
+
+@style()
+def draw(findings: Findings) -> Figure:
+    """Three gaps of every attention by n, and W₂(t)/W₂(0) against its bound."""
+    figure = Figure(figsize=(11.0, 7.4), layout="constrained")
+    figure.suptitle(f"n tokens and their law at t = {findings.spec['t']:g}")
+    axes = figure.subplots(2, 2).ravel()
+    errors = findings.data["errors"]
+    for panel, name in zip(axes, TITLES, strict=False):
+        _gaps(panel, errors, name)
+    n, start = errors["n"], findings.data["theory"]["start"]
+    (exact,) = axes[2].plot(n, start, color="black", dashes=(4, 2))
+    axes[2].legend([exact], ["at t = 0, exactly"], fontsize=8)
+    axes[0].legend(fontsize=8, ncols=2)
+    _growth(axes[3], findings.data["growth"])
+    return figure
+
+
+def _gaps(axes: Axes, errors: xr.Dataset, name: str) -> None:
+    n = errors["n"].values
+    rows = errors[name].values
+    for row, variant, colour in zip(
+        rows, errors["variant"].values, COLOURS, strict=False
+    ):
+        axes.loglog(n, row, color=colour, marker="o", markersize=3, label=str(variant))
+    top = 1.3 * rows[:, 0].max()
+    axes.loglog(n, top * np.sqrt(n[0] / n), color="#8a8a8a", linestyle=":")
+    axes.annotate(
+        "$n^{-1/2}$", (n[-1], top * np.sqrt(n[0] / n[-1])), fontsize=9, color="#8a8a8a"
+    )
+    axes.set_title(TITLES[name], fontsize=10)
+    axes.set_xlabel("tokens $n$")
+    axes.set_xticks(n, [str(int(count)) for count in n])
+    axes.minorticks_off()
+    axes.grid(visible=True, axis="y")
+
+
+def _growth(axes: Axes, growth: xr.Dataset) -> None:
+    t = growth["time"].values
+    for i, name in enumerate(growth["variant"].values):
+        axes.semilogy(t, growth["ratio"].values[i], color=COLOURS[i], label=str(name))
+        bound = np.exp(growth["bound"].values[i] * t)
+        axes.semilogy(t, bound, color=COLOURS[i], dashes=(4, 2), linewidth=1)
+    axes.plot([], [], color="#8a8a8a", dashes=(4, 2), label="bound $e^{Ct}$")
+    axes.set_title("two clouds: largest $W_2(t)/W_2(0)$", fontsize=10)
+    axes.set_xlabel("time $t$")
+    axes.grid(visible=True, axis="y")
+    axes.legend(fontsize=8)

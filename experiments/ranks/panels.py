@@ -1,0 +1,190 @@
+"""Figures of ranks: histograms in both readings, and ranks against the cut."""
+
+from functools import partial
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from experiments.ranks.counts import findings_of, interval
+from experiments.ranks.samples import Recipe
+from meanfield.plotting import style
+from meanfield.reproduce import Experiment, Findings
+
+SOLVED, SCRIPT, DROPPED = "C0", "C1", "#8a8a8a"
+LABELS = {"identity": r"$V = I$", "random": r"$V = W^\top W$"}
+
+CAPTION = (
+    "{samples} samples each of d = {dimensions}; {name}. With V = I the exact limit "
+    "has rank half of d, rounded up, in {identity[at_bound]} of {identity[samples]} "
+    "samples, with V = WᵀW in {random[at_bound]} of {random[samples]}: no score sees "
+    "the kernel of Q, and on it the inverse is conserved. Integrated to t = "
+    "{last:.0e}, they end as {identity[endings_in_words]} and as "
+    "{random[endings_in_words]}; with V = WᵀW the trace is {random[largest_trace]:.3g} "
+    "at most, and that of the inverse of V times the covariance never rises by more "
+    "than {random[rise]:.1g} of its start. The published Euler steps diverge in "
+    "{identity[diverged]} and {random[diverged]} samples, of which "
+    "{identity[diverged_and_real]} and {random[diverged_and_real]} are blow-ups. They "
+    "drop {identity[dropped]} and {random[dropped]} samples, {identity[over]} and "
+    "{random[over]} of them for a rank above that of the limit, and put "
+    "{identity[below]} and {random[below]} below it: {identity[below_by_cut]} and "
+    "{random[below_by_cut]} by the absolute cut at {absolute}, the others by the "
+    "steps. Error bars are {confidence:.0%} intervals of Clopper and Pearson."
+)
+
+
+def figure_of(source: str, recipe: Recipe) -> Experiment:
+    """A figure of ranks."""
+    return Experiment(
+        source=source,
+        claim=(
+            "Where V is positive definite and K = -Q, covariances converge to limits "
+            "of low rank: exactly that of the kernel of Q, for almost every draw."
+        ),
+        caption=CAPTION,
+        compute=partial(findings_of, recipe),
+        draw=draw,
+        readings=("text", "code"),
+    )
+
+
+@style()
+def draw(findings: Findings) -> Figure:
+    """The reading that the findings name."""
+    drawers = {"text": _draw_text, "code": _draw_code}
+    return drawers[findings.numbers["reading"]](findings)
+
+
+def _draw_text(findings: Findings) -> Figure:
+    ranks, cuts = findings.data["ranks"], findings.data["cuts"]
+    figure, axes = _panels(findings, 3)
+    for column, d in enumerate(ranks["d"].values):
+        for row, value in enumerate(LABELS):
+            counts = ranks.sel(value=value, d=d)
+            _shares(axes[row, column], counts, d)
+            axes[row, column].set_title(f"d = {d}, {LABELS[value]}")
+        _cuts(axes[2, column], cuts.sel(d=d), d)
+        axes[2, column].set_title(f"d = {d}, by the cut")
+    for place, label in enumerate(
+        ["share of samples", "share of samples", "mean rank"]
+    ):
+        axes[place, 0].set_ylabel(label)
+    _legend(figure, axes[0, 0], axes[2, 0])
+    return figure
+
+
+def _draw_code(findings: Findings) -> Figure:
+    ranks = findings.data["ranks"]
+    figure, axes = _panels(findings, 2)
+    for column, d in enumerate(ranks["d"].values):
+        for row, value in enumerate(LABELS):
+            _counts(axes[row, column], ranks.sel(value=value, d=d), d)
+            axes[row, column].set_title(f"d = {d}, {LABELS[value]}")
+    for row in axes:
+        row[0].set_ylabel("samples")
+    _legend(figure, axes[-1, 0])
+    return figure
+
+
+def _panels(findings: Findings, rows: int) -> tuple[Figure, np.ndarray]:
+    columns = findings.data["ranks"].sizes["d"]
+    size = (max(3.5 * columns, 5.4), 2.7 * rows + 0.9)
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False)
+    reading = {"text": "solved to tolerance", "code": "published Euler steps"}
+    name, how = findings.numbers["name"], reading[findings.numbers["reading"]]
+    figure.suptitle(f"Ranks of limits, {name}: {how}")
+    return figure, axes
+
+
+def _bound(axes: Axes, d: int) -> int:
+    bound = -(-d // 2)
+    axes.axvline(bound, color="C6", ls=":", zorder=0, label=r"$\lceil d/2\rceil$")
+    return bound
+
+
+def _errors(counts: np.ndarray, n: int) -> np.ndarray:
+    """Lengths of the intervals below and above the shares."""
+    ends = np.array([interval(int(count), n) for count in counts]).T
+    shares = counts / max(n, 1)
+    return np.maximum([shares - ends[0], ends[1] - shares], 0)
+
+
+def _shares(axes: Axes, panel: xr.Dataset, d: int) -> None:
+    rank = np.arange(d + 1)
+    _bound(axes, d)
+    for shift, name, colour, label, hatch in (
+        (-0.2, "exact", SOLVED, "exact limit, every sample", ""),
+        (0.2, "kept", SCRIPT, "published rule, samples kept", "//"),
+    ):
+        counts = panel[name].values[: d + 1]
+        n = max(int(counts.sum()), 1)
+        axes.bar(
+            *(rank + shift, counts / n, 0.38),
+            yerr=_errors(counts, int(counts.sum())),
+            color=colour,
+            edgecolor="white",
+            hatch=hatch,
+            linewidth=0.5,
+            error_kw={"elinewidth": 0.9, "capsize": 2, "ecolor": "#4d4d4d"},
+            label=label,
+        )
+    axes.set(xlabel="rank", xticks=rank, ylim=(0, 1.28), yticks=[0, 0.5, 1])
+    note = str(panel["endings"].values).replace(", ", "\n")
+    axes.text(0.98, 0.98, note, transform=axes.transAxes, ha="right", va="top", size=9)
+
+
+def _counts(axes: Axes, counts: xr.Dataset, d: int) -> None:
+    rank, kept = np.arange(d + 1), counts["kept"].values[: d + 1]
+    _bound(axes, d)
+    axes.bar(
+        *(rank, kept, 0.7),
+        yerr=_errors(kept, int(kept.sum())) * kept.sum(),
+        color=SCRIPT,
+        error_kw={"elinewidth": 0.9, "capsize": 2, "ecolor": "#4d4d4d"},
+        label="kept",
+    )
+    places = np.arange(d + 2)
+    dropped = np.append(counts["over"].values[: d + 1], counts["diverged"])
+    visible = dropped > 0
+    axes.bar(
+        *(places[visible], dropped[visible], 0.7, np.append(kept, 0)[visible]),
+        color="white",
+        edgecolor=DROPPED,
+        hatch="////",
+        label="dropped: rank too high, or diverged",
+    )
+    labels = [*map(str, rank), "div."]
+    n = int(counts["samples"])
+    axes.set(xlabel="rank as counted", xticks=places, xticklabels=labels)
+    axes.set(ylim=(0, 1.35 * n), yticks=np.linspace(0, n, 5), xlim=(-0.6, d + 1.6))
+    note = str(counts["their_endings"].values).replace(", ", "\n")
+    axes.text(0.98, 0.98, note, transform=axes.transAxes, ha="right", va="top", size=9)
+
+
+def _cuts(axes: Axes, cuts: xr.Dataset, d: int) -> None:
+    axes.axhline(-(-d // 2), color="C6", linestyle=":")
+    for value, colour, what in (
+        ("identity", "C2", "exact limit"),
+        ("random", "C3", "solved to the last time"),
+    ):
+        means = cuts.sel(value=value)
+        label = f"{LABELS[value]}, {what}"
+        axes.semilogx(means["cut"], means["exact"], color=colour, label=label)
+        axes.semilogx(
+            *(means["cut"], means["code"]),
+            color=colour,
+            linestyle="--",
+            label=f"{LABELS[value]}, published steps",
+        )
+    axes.set(xlabel="cut, of the largest eigenvalue", ylim=(0, d + 0.3))
+    axes.set_yticks(range(d + 1))
+
+
+def _legend(figure: Figure, *panels: Axes) -> None:
+    entries = [axes.get_legend_handles_labels() for axes in panels]
+    handles = [handle for group, _ in entries for handle in group]
+    labels = [label for _, group in entries for label in group]
+    columns = 2 if figure.get_figwidth() < 8 else 3
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns)

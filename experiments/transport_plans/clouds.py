@@ -1,0 +1,92 @@
+r"""Ten tokens in the plane, and the matrices by which their queries choose keys.
+
+Normalisation: a matrix $K^\ell$ of sander2022 has rows that sum to one for odd
+$\ell$, and is the library's plan $\kappa_\mu(x_i, x_j)\,w_j$ with $w_j = 1/n$. The
+kernel of the mean-field limit is $k^\ell = nK^\ell$, but $k^0 = K^0$ (ERRATA S7).
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+from scipy.special import entr
+
+from meanfield.attention import AbstractCoupling, Attention, plans
+from meanfield.measures import Points
+from meanfield.scores import Dot
+
+STARVED = 0.5  # a key with less than half of its share
+
+
+class Cloud(NamedTuple):
+    """Tokens, with the matrices that make queries and keys of them."""
+
+    x: Float[np.ndarray, "n d"]
+    Q: Float[np.ndarray, "d d"]
+    K: Float[np.ndarray, "d d"]
+    epsilon: float
+
+
+def gaussian_cloud(seed: int, *, n: int, epsilon: float) -> Cloud:
+    """Standard Gaussian tokens in the plane, and standard Gaussian matrices."""
+    rng = np.random.default_rng(seed)
+    Q, K = rng.standard_normal((2, 2, 2))
+    return Cloud(rng.standard_normal((n, 2)), Q, K, epsilon)
+
+
+def plan(cloud: Cloud, coupling: AbstractCoupling) -> Float[np.ndarray, "n n"]:
+    """The weights of all pairs: queries down, keys across."""
+    return plans_of(cloud, coupling, cloud.x[None])[0]
+
+
+def plans_of(
+    cloud: Cloud, coupling: AbstractCoupling, states: Float[np.ndarray, "m n d"]
+) -> Float[np.ndarray, "m n n"]:
+    """The same for several states of the tokens."""
+    score = Dot(cloud.Q, cloud.K, cloud.epsilon)
+    attention = Attention(score, coupling, np.eye(2))
+    plan_at = lambda x: plans(attention, 0.0, Points.uniform(x))[0]
+    return np.asarray(jax.vmap(plan_at)(jnp.asarray(states)))
+
+
+def measured(matrix: Float[np.ndarray, "n n"]) -> dict[str, float | int]:
+    r"""The marginals of a matrix, and how many pairs it uses.
+
+    `pairs_used` is $e^H$ with $H$ the entropy of the matrix divided by its mass: $n^2$
+    if all weights are equal, $n$ if it is a permutation.
+    """
+    rows, columns = matrix.sum(axis=1), matrix.sum(axis=0)
+    mass = matrix.sum()
+    return {
+        "mass": float(mass),
+        "row_min": float(rows.min()),
+        "row_max": float(rows.max()),
+        "column_min": float(columns.min()),
+        "column_max": float(columns.max()),
+        "error": float(marginal_error(matrix)),
+        "starved": int(np.count_nonzero(columns < STARVED)),
+        "pairs_used": float(np.exp(entr(matrix / mass).sum())),
+    }
+
+
+def marginal_error(matrix: Float[np.ndarray, "*m n n"]) -> Float[np.ndarray, "*m"]:
+    """How far the sums of rows and columns are from one, at most."""
+    rows, columns = matrix.sum(axis=-1), matrix.sum(axis=-2)
+    return np.maximum(abs(rows - 1).max(axis=-1), abs(columns - 1).max(axis=-1))
+
+
+def other_states(seed: int, *, draws: int, n: int) -> Float[np.ndarray, "m n d"]:
+    """Tokens of other clouds with the same law, independent of the cloud of `seed`."""
+    return np.random.default_rng([seed, 1]).standard_normal((draws, n, 2))
+
+
+def inputs(cloud: Cloud) -> dict[str, object]:
+    """The cloud as JSON values."""
+    return {
+        "epsilon": cloud.epsilon,
+        "Q": cloud.Q.tolist(),
+        "K": cloud.K.tolist(),
+        "x": cloud.x.tolist(),
+    }

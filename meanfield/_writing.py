@@ -1,0 +1,44 @@
+"""Files and folders for others to read: what the system refuses is told in one line."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from .errors import ResourceError
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turns the system's refusal to write at or below `path` into one line.
+
+    Raises:
+        ResourceError: if the disk is full, or a folder may not or cannot be written.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise _unwritable(path, error.strerror or str(error)) from error
+
+
+def check_writable(file: Path) -> None:
+    """Lets a file that cannot be written fail before minutes of work, not after.
+
+    Raises:
+        ResourceError: if it cannot.
+    """
+    place = Path(os.path.realpath(file))
+    if place.is_dir():
+        raise _unwritable(file, "it is a folder")
+    if not place.parent.is_dir():
+        raise _unwritable(file, f"there is no folder `{file.parent}`")
+    is_replaced = place.is_file() or not place.exists()  # and else written as it is
+    if not os.access(place.parent if is_replaced else place, os.W_OK):
+        raise _unwritable(file, "permission denied")
+
+
+def _unwritable(path: Path, reason: str) -> ResourceError:
+    return ResourceError(
+        f"`{path}` cannot be written: {reason}. What was complete is kept; free space, "
+        "or choose a place that you may write to."
+    )

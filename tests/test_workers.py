@@ -1,0 +1,177 @@
+"""Processes and threads at work: answers, losses, and how all of it ends."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from meanfield.errors import InvalidInputError
+from meanfield.workers import Processes, WorkerLost, threads
+
+PROMPT = 5.0  # seconds, of which a busy machine may take most
+PARENT = """
+import time
+from meanfield.workers import Processes
+from tests.test_workers import at_work
+with Processes(2) as pool:
+    for name in ("one", "two"):
+        pool.give(at_work, {folder!r}, name)
+    next(pool.answers())
+"""
+
+
+def double(x: int) -> int:
+    return 2 * x
+
+
+def refuse(x: int) -> int:
+    raise InvalidInputError(f"{x} is refused.")
+
+
+def die(number: int) -> None:
+    os.kill(os.getpid(), number)
+
+
+def leave_in_words(words: str) -> None:
+    print(words)  # noqa: T201 - as a package would
+    os._exit(3)
+
+
+def identity() -> int:
+    return os.getpid()
+
+
+def path_and_value(name: str) -> tuple[list[str], str | None]:
+    return sys.path, os.environ.get(name)
+
+
+def at_work(folder: str, name: str) -> None:
+    """Works for ever, and says when it stops."""
+    try:
+        Path(folder, f"{name}.{os.getpid()}").touch()
+        time.sleep(600)
+    finally:
+        Path(folder, f"{name}.undone").touch()
+
+
+def ready(file: Path) -> None:
+    with file.open("a") as stream:
+        stream.write("ready\n")
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def begun(folder: Path) -> list[int]:
+    """The processes that are at work."""
+    suffixes = (file.suffix[1:] for file in folder.iterdir())
+    return [int(suffix) for suffix in suffixes if suffix.isdigit()]
+
+
+def gone(pid: int) -> bool:
+    state = Path(f"/proc/{pid}/stat")
+    return not state.exists() or ") Z " in state.read_text()
+
+
+def test_every_call_is_answered_by_its_number_in_few_processes(tmp_path: Path) -> None:
+    with Processes[int](2, ready=partial(ready, tmp_path / "log")) as pool:
+        for x in range(7):
+            pool.give(double, x)
+        answers = list(pool.answers())
+        assert sorted(a.number for a in answers) == list(range(7))
+        assert all(a.result == 2 * a.number for a in answers)
+        assert list(pool.answers()) == []
+    assert (tmp_path / "log").read_text() == "ready\n" * 2
+
+
+def test_what_a_call_raises_is_raised_here_and_others_are_made() -> None:
+    with Processes[int](1) as pool:
+        pool.give(refuse, 3)
+        pool.give(double, 4)
+        refused, doubled = pool.answers()
+    with pytest.raises(InvalidInputError, match="3 is refused") as caught:
+        _ = refused.result
+    assert "in refuse" in "".join(caught.value.__notes__)
+    assert doubled.result == 8
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (partial(die, signal.SIGKILL), "ended by signal 9"),
+        (partial(leave_in_words, "memory\nis full\n"), "is full"),
+        (partial(leave_in_words, ""), "exit code 3"),
+    ],
+)
+def test_a_lost_process_is_told_and_replaced(call: Callable, words: str) -> None:
+    with Processes(1) as pool:
+        for function in (call, identity, identity):
+            pool.give(function)
+        lost, *others = pool.answers()
+    with pytest.raises(WorkerLost, match=f"^{words}$"):
+        _ = lost.result
+    assert others[0].result == others[1].result != os.getpid()
+
+
+def test_a_process_that_dies_between_two_calls_is_replaced() -> None:
+    with Processes(1) as pool:
+        pool.give(identity)
+        (first,) = pool.answers()
+        os.kill(first.result, signal.SIGKILL)
+        wait_for(lambda: gone(first.result))
+        pool.give(identity)
+        pool.give(identity)
+        last = [answer for answer in pool.answers() if answer.error is None][-1]
+    assert last.result != first.result
+
+
+def test_a_process_has_the_path_of_this_one_and_the_environment_given() -> None:
+    environment = {**os.environ, "MEANFIELD_TEST_WORKER": "here"}
+    with Processes(1, environment=environment) as pool:
+        pool.give(path_and_value, "MEANFIELD_TEST_WORKER")
+        (answer,) = pool.answers()
+    assert answer.result == (sys.path, "here")
+
+
+def test_patience_ends_and_so_does_the_work(tmp_path: Path) -> None:
+    begin = time.monotonic()
+    with Processes(1) as pool:
+        pool.give(at_work, str(tmp_path), "slow")
+        assert list(pool.answers(0.0)) == []
+        wait_for(lambda: bool(begun(tmp_path)))
+        stop = time.monotonic()
+    assert time.monotonic() - stop < PROMPT
+    assert stop - begin < 60
+    assert (tmp_path / "slow.undone").exists()
+    assert all(gone(pid) for pid in begun(tmp_path))
+
+
+def test_processes_end_with_one_that_is_killed(tmp_path: Path) -> None:
+    root = str(Path(__file__).parent.parent)
+    code = PARENT.format(folder=str(tmp_path))
+    environment = {**os.environ, "PYTHONPATH": f"{root}:{root}/tests"}
+    with subprocess.Popen([sys.executable, "-c", code], env=environment) as parent:
+        wait_for(lambda: len(begun(tmp_path)) == 2)
+        parent.kill()
+    wait_for(lambda: all(gone(pid) for pid in begun(tmp_path)))
+
+
+def test_threads_are_not_waited_for_and_what_has_not_begun_is_dropped() -> None:
+    made: list[int] = []
+    begin = time.monotonic()
+    with threads(1) as pool:
+        pool.submit(time.sleep, 3)
+        pool.submit(made.append, 1)
+    assert time.monotonic() - begin < 2
+    pool.shutdown()
+    assert made == []
