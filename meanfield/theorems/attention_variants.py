@@ -32,30 +32,6 @@ def _close(label: str, actual: object, expected: object) -> Check:
     return gap(label, actual, expected, tolerance=ROUNDING, why=EXACT)
 
 
-def _softmax(case: Case, change: Change) -> tuple[Check, ...]:
-    rng = case.rng("softmax")
-    p, at = att.generic(rng, 2, 3), att.cloud(rng, 8, 3)
-    probes = att.bare(rng.normal(size=(5, 3)))
-    expected, q = att.softmax(p, at, probes.x), change(p)
-    made = q.attention("softmax")
-    one = change(p).reduced
-    reduced = one.attention("softmax")
-    blocks = att.velocity(made, at, probes, BLOCKS)
-    linked, sigmoid = q.attention("sigmoid"), FORMULAS["sigmoid"](p, at, probes.x)
-    matrix = ref.row_softmax(att.scores_of(p, at.x, at.x), at.share)
-    return (
-        _close("(Q, K), k < d", att.velocity(made, at, probes), expected),
-        _close(
-            "(A, I) in place of (Q, K)", att.velocity(reduced, at, probes), expected
-        ),
-        _close("in blocks of three", blocks, expected),
-        _close("sigmoid in blocks", att.velocity(linked, at, probes, BLOCKS), sigmoid),
-        _close("its matrix P", att.matrices(made, at)[0], matrix),
-        _biased(case, change),
-        _excluding(case, change),
-    )
-
-
 def _biased(case: Case, change: Change) -> Check:
     """Biases of queries and keys as real models have them, and an offset."""
     rng = case.rng("biases")
@@ -90,18 +66,39 @@ def _excluding(case: Case, change: Change) -> Check:
     r"\epsilon$, which depends on $Q$, $K$ through $A = K^\top Q$ alone.",
     hypotheses=r"any $n$, $d$, $k$, any weights $w$; equal weights in the paper",
 )
-def softmax(case: Case) -> tuple[Check, ...]:
+def softmax(case: Case, *, change: Change = same) -> tuple[Check, ...]:
     """The library's velocities and matrix, dense and in blocks, against NumPy loops.
 
     Weights differ, queries are not tokens, k < d; then $(A, I)$ for $(Q, K)$; biases;
     and a token of weight zero against the cloud without it.
     """
-    return _softmax(case, same)
+    rng = case.rng("softmax")
+    p, at = att.generic(rng, 2, 3), att.cloud(rng, 8, 3)
+    probes = att.bare(rng.normal(size=(5, 3)))
+    expected, q = att.softmax(p, at, probes.x), change(p)
+    made = q.attention("softmax")
+    one = change(p).reduced
+    reduced = one.attention("softmax")
+    blocks = att.velocity(made, at, probes, BLOCKS)
+    linked, sigmoid = q.attention("sigmoid"), FORMULAS["sigmoid"](p, at, probes.x)
+    matrix = ref.row_softmax(att.scores_of(p, at.x, at.x), at.share)
+    return (
+        _close("(Q, K), k < d", att.velocity(made, at, probes), expected),
+        _close(
+            "(A, I) in place of (Q, K)", att.velocity(reduced, at, probes), expected
+        ),
+        _close("in blocks of three", blocks, expected),
+        _close("sigmoid in blocks", att.velocity(linked, at, probes, BLOCKS), sigmoid),
+        _close("its matrix P", att.matrices(made, at)[0], matrix),
+        _biased(case, change),
+        _excluding(case, change),
+    )
 
 
-@softmax.refuted_by(r"$A^\top$ in place of $A$: queries and keys are exchanged")
-def _(case: Case) -> tuple[Check, ...]:
-    return _softmax(case, lambda p: p.exchanged)
+softmax.refuted_if(
+    r"$A^\top$ in place of $A$: queries and keys are exchanged",
+    change=lambda p: p.exchanged,
+)
 
 
 def _variants(case: Case, measure: Callable[[Cloud], Points]) -> tuple[Check, ...]:
@@ -209,16 +206,23 @@ def _not_normalised(case: Case) -> Check:
     claim=r"L2 attention, $\kappa_\mu(x, y) \propto e^{-|Qx - Ky|^2/\epsilon}$ "
     r"normalised over $y$, depends on $Q$ and $K$ and not only on $A = K^\top Q$.",
 )
-def l2(case: Case) -> tuple[Check, ...]:
+def l2(case: Case, *, name: str = "l2") -> tuple[Check, ...]:
     r"""The library's velocities with (Q, K), (A, I) and (RQ, RK) against NumPy loops.
 
     The first two have one $A$ and must differ by more than 1e-3, a billion roundings;
     the third also has one $K^\top K$ with the first, and must not differ. Then the
     exponentials of the same distances, not normalised.
     """
-    return (*_against_l2(case, "l2"), _not_normalised(case))
+    return (*_against_l2(case, name), _not_normalised(case))
 
 
-@l2.refuted_by("softmax in place of L2, which does depend on A alone")
-def _(case: Case) -> tuple[Check, ...]:
-    return _against_l2(case, "softmax")
+l2.refuted_if(
+    "softmax in place of L2, which does depend on A alone",
+    seen_by=(
+        "(Q, K)",
+        "(A, I)",
+        "(RQ, RK) with R orthogonal",
+        "relative distance of (Q, K) and (A, I)",
+    ),
+    name="softmax",
+)

@@ -244,18 +244,22 @@ def _closed_distance(case: Case) -> Check:
     hypotheses=r"$\Sigma \succ 0$",
     aliases=("castin2025:bures-inverse",),
 )
-def bures_metric(case: Case) -> tuple[Check, ...]:
+def bures_metric(
+    case: Case, *, length: Callable[..., float] = _length
+) -> tuple[Check, ...]:
     """The library's squared distances, extrapolated to zero, and their order.
 
     Against SciPy's solution of the Lyapunov equation; a distance to a singular
     covariance against the closed form in NumPy.
     """
-    return (*_metric(case, _length), _closed_distance(case))
+    return (*_metric(case, length), _closed_distance(case))
 
 
-@bures_metric.refuted_by("the metric is that of covariances that commute")
-def _(case: Case) -> tuple[Check, ...]:
-    return _metric(case, _commuting)[:1]
+bures_metric.refuted_if(
+    "the metric is that of covariances that commute",
+    seen_by=("limit",),
+    length=_commuting,
+)
 
 
 @bures_metric.misprinted(

@@ -176,7 +176,24 @@ def _row_by_row(problem: Problem) -> list[Head]:
     return [(Q, -Q, problem.V), (nothing, nothing, nothing)]
 
 
-def _to_a_ray(case: Case, sizes: tuple[float, float]) -> tuple[Check, ...]:
+@statement(
+    "castin2025:sec-4.5-item2",
+    source="§4.5, item 2, and Figure 1(b)",
+    claim=(
+        r"If $A + A^\top \preceq 0$ has rank one, $\Sigma(t)$ converges to a "
+        r"covariance of rank one, on the ray of the kernel $n$: "
+        r"$nn^\top/(n^\top\Sigma_0^{-1}n)$."
+    ),
+    hypotheses=r"$d = 2$, $V = I$, $\Sigma_0 \succ 0$",
+)
+def to_a_ray(
+    case: Case, *, sizes: tuple[float, float] = (-1.0, 0.0)
+) -> tuple[Check, ...]:
+    """Flows to t = 1e6: the ranks of their ends, and these against the limits.
+
+    For A with a skew part, whose factors turn for ever, the formula of Proposition
+    4.4 to t = 40.
+    """
     still, turned = (_thin(case, sizes, skew=skew) for skew in (0.0, 1.0))
     rows = [_row_by_row(p) for p in still]
     start = centred(np.stack([p.factor for p in still]))
@@ -196,25 +213,6 @@ def _to_a_ray(case: Case, sizes: tuple[float, float]) -> tuple[Check, ...]:
     )
 
 
-@statement(
-    "castin2025:sec-4.5-item2",
-    source="§4.5, item 2, and Figure 1(b)",
-    claim=(
-        r"If $A + A^\top \preceq 0$ has rank one, $\Sigma(t)$ converges to a "
-        r"covariance of rank one, on the ray of the kernel $n$: "
-        r"$nn^\top/(n^\top\Sigma_0^{-1}n)$."
-    ),
-    hypotheses=r"$d = 2$, $V = I$, $\Sigma_0 \succ 0$",
+to_a_ray.refuted_if(
+    "A + Aᵀ has rank two: the limits are zero", seen_by=("limits",), sizes=(-1.0, -0.2)
 )
-def to_a_ray(case: Case) -> tuple[Check, ...]:
-    """Flows to t = 1e6: the ranks of their ends, and these against the limits.
-
-    For A with a skew part, whose factors turn for ever, the formula of Proposition
-    4.4 to t = 40.
-    """
-    return _to_a_ray(case, (-1.0, 0.0))
-
-
-@to_a_ray.refuted_by("A + Aᵀ has rank two: the limits are zero")
-def _(case: Case) -> tuple[Check, ...]:
-    return _to_a_ray(case, (-1.0, -0.2))[:2]

@@ -86,7 +86,7 @@ NEAR: tuple[float, Relation, float, str] = (
     ),
     hypotheses=r"both measures have the law $\theta$ of positions",
 )
-def definition(case: Case) -> tuple[Check, ...]:
+def definition(case: Case, *, theta: Array | None = None) -> tuple[Check, ...]:
     """The integral of W_2 of conditionals, against other ways to the same number.
 
     Conditionals and law are those of the library's weighted tokens at four positions of
@@ -94,7 +94,7 @@ def definition(case: Case) -> tuple[Check, ...]:
     that keep positions, against the closed form with one atom for each position, and
     against W_2 of positions and states together, which it equals for small moves.
     """
-    checks = [_identity(case, theta=None)]
+    checks = [_identity(case, theta=theta)]
     squares = (POSITIONS[:, None] - POSITIONS[None, :]) ** 2
     for spread, relation, tolerance, why in (FAR, NEAR):
         pair, w = _clouds(case, spread)
@@ -118,16 +118,30 @@ def definition(case: Case) -> tuple[Check, ...]:
     return tuple(checks)
 
 
-@definition.refuted_by("positions counted equally, not by their law")
-def _(case: Case) -> tuple[Check, ...]:
-    return (_identity(case, theta=np.full(4, 0.25)),)
+definition.refuted_if(
+    "positions counted equally, not by their law",
+    seen_by=("d² against one linear programme that keeps positions",),
+    theta=np.full(4, 0.25),
+)
 
 
-def _escape(case: Case, *, inner: float) -> tuple[Check, ...]:
-    r"""$\delta^p\mu(|x| \ge R+\delta) / W_p^p$ over random pairs, $\nu$ in $B_{inner}$.
+@statement(
+    "castin2025:lemma-B.11",
+    source="Lemma B.11, §B",
+    claim=(
+        r"Limits in $W_p$ of measures in $B_R$ are in $B_R$: "
+        r"$\delta^p\mu(\|x\| \ge R+\delta) \le W_p(\mu,\nu)^p$ for $\nu$ in $B_R$."
+    ),
+    hypotheses=r"$p \ge 1$, $\delta > 0$",
+)
+def closed(case: Case, *, inner: float = 1.2) -> tuple[Check, ...]:
+    """W_p by linear programmes for random pairs, against what lies outside.
 
-    The last pair is a Dirac and itself with a share moved out by exactly δ.
+    Five and four weighted atoms, p = 1, 2, 3; and a Dirac on the sphere of which a
+    share is moved out, which reaches the bound.
     """
+    # The second measure lies in the ball of radius `inner`. The last pair is a Dirac
+    # and itself with a share moved out by exactly δ.
     rng, R = case.rng("pairs"), 1.2
     ratios = []
     for _ in range(case.pick(200, 1000)):
@@ -154,24 +168,8 @@ def _escape(case: Case, *, inner: float) -> tuple[Check, ...]:
     )
 
 
-@statement(
-    "castin2025:lemma-B.11",
-    source="Lemma B.11, §B",
-    claim=(
-        r"Limits in $W_p$ of measures in $B_R$ are in $B_R$: "
-        r"$\delta^p\mu(\|x\| \ge R+\delta) \le W_p(\mu,\nu)^p$ for $\nu$ in $B_R$."
-    ),
-    hypotheses=r"$p \ge 1$, $\delta > 0$",
+closed.refuted_if(
+    "ν in a ball of radius R + 0.3",
+    seen_by=("δ^p μ(|x| ≥ R + δ) / W_p^p, a share moved out by δ",),
+    inner=1.5,
 )
-def closed(case: Case) -> tuple[Check, ...]:
-    """W_p by linear programmes for random pairs, against what lies outside.
-
-    Five and four weighted atoms, p = 1, 2, 3; and a Dirac on the sphere of which a
-    share is moved out, which reaches the bound.
-    """
-    return _escape(case, inner=1.2)
-
-
-@closed.refuted_by("ν in a ball of radius R + 0.3")
-def _(case: Case) -> tuple[Check, ...]:
-    return _escape(case, inner=1.5)[1:]

@@ -34,8 +34,22 @@ def _top(F: np.ndarray) -> float:
     return float(np.max(np.abs(F)))
 
 
-def _conditioned(case: Case, half: float) -> tuple[Check, ...]:
-    """Conditional laws of the library's plan, against the closed forms."""
+@statement(
+    "castin2025:app-C.1-4.14",
+    source="Proof of Lemma 4.14, appendix C.1",
+    claim=r"With $\Omega = \Sigma$: $A^\top G^{-1}A = F - \epsilon\Sigma^{-1}$, and "
+    r"$\kappa(x, \cdot)\mu = N(\alpha + A^{-\top}\Sigma^{-1}C_G(x - \alpha), \epsilon "
+    r"G^{-1})$.",
+    hypotheses=r"$\Sigma \succ 0$, $A$ invertible",
+)
+def conditioned(case: Case, *, half: float = 0.5) -> tuple[Check, ...]:
+    """Rows and columns of the library's plan of a Gaussian with itself, on its nodes.
+
+    At nodes within two deviations: conditional means against the closed form by SciPy's
+    root; conditional covariances, which must not depend on x, give G and F; third
+    moments vanish; G is the limit of the recursion in NumPy.
+    """
+    # `half` is the share of ε that stands in C.
     found, p, central = on_nodes(case.rng("self"))
     x = found.x
     rows = _conditionals(x, found.plan[central])
@@ -59,27 +73,11 @@ def _conditioned(case: Case, half: float) -> tuple[Check, ...]:
     return (*checks, spread, skew, limit) if half == 0.5 else checks
 
 
-@statement(
-    "castin2025:app-C.1-4.14",
-    source="Proof of Lemma 4.14, appendix C.1",
-    claim=r"With $\Omega = \Sigma$: $A^\top G^{-1}A = F - \epsilon\Sigma^{-1}$, and "
-    r"$\kappa(x, \cdot)\mu = N(\alpha + A^{-\top}\Sigma^{-1}C_G(x - \alpha), \epsilon "
-    r"G^{-1})$.",
-    hypotheses=r"$\Sigma \succ 0$, $A$ invertible",
+conditioned.refuted_if(
+    "ε stands for ε/2 in C, and 2ε for ε beside Σ⁻¹",
+    seen_by=("E[y | x]", "AᵀG⁻¹A"),
+    half=1.0,
 )
-def conditioned(case: Case) -> tuple[Check, ...]:
-    """Rows and columns of the library's plan of a Gaussian with itself, on its nodes.
-
-    At nodes within two deviations: conditional means against the closed form by SciPy's
-    root; conditional covariances, which must not depend on x, give G and F; third
-    moments vanish; G is the limit of the recursion in NumPy.
-    """
-    return _conditioned(case, 0.5)
-
-
-@conditioned.refuted_by("ε stands for ε/2 in C, and 2ε for ε beside Σ⁻¹")
-def _(case: Case) -> tuple[Check, ...]:
-    return _conditioned(case, 1.0)
 
 
 @conditioned.misprinted(

@@ -88,10 +88,25 @@ def _dual(p: Problem) -> tuple[Callable, Callable]:
     return value, slope
 
 
-def _duality(
-    case: Case, known: Callable[[np.ndarray], np.ndarray]
+@statement(
+    "castin2025:A.1-duality",
+    source="Appendix A.1, eqs. (A.1)–(A.3)",
+    claim=r"$\min_\pi \int c\,d\pi + \mathrm{KL}(\pi | \mu\otimes\nu) = "
+    r"\max_{f,g} \int f\,d\mu + \int g\,d\nu - \int (e^{f + g - c} - 1)d\mu\,d\nu$; "
+    r"at the optimum $f = -\log\int e^{g - c}d\nu$, $g = -\log\int e^{f - c}d\mu$, "
+    r"and the value is $\int f\,d\mu + \int g\,d\nu$.",
+    hypotheses=r"compact supports; $c = |Qx - Ky|^2/2\epsilon$, potentials in units of "
+    r"$\epsilon$",
+)
+def duality(
+    case: Case, *, known: Callable[[np.ndarray], np.ndarray] = lambda w: w
 ) -> tuple[Check, ...]:
-    """Optimality and value; the weights that the reference knows are given."""
+    """The library's potentials and plan of two weighted clouds, by their product.
+
+    Against (A.2) in NumPy, and against the maximum of the dual by SciPy's BFGS, which
+    knows no alternation: the value by potentials, and cost plus divergence of the plan.
+    """
+    # The reference knows these weights.
     p = _problem(case)
     q = p._replace(w=known(p.w), v=known(p.v))
     value, slope = _dual(q)
@@ -113,28 +128,9 @@ def _duality(
     )
 
 
-@statement(
-    "castin2025:A.1-duality",
-    source="Appendix A.1, eqs. (A.1)–(A.3)",
-    claim=r"$\min_\pi \int c\,d\pi + \mathrm{KL}(\pi | \mu\otimes\nu) = "
-    r"\max_{f,g} \int f\,d\mu + \int g\,d\nu - \int (e^{f + g - c} - 1)d\mu\,d\nu$; "
-    r"at the optimum $f = -\log\int e^{g - c}d\nu$, $g = -\log\int e^{f - c}d\mu$, "
-    r"and the value is $\int f\,d\mu + \int g\,d\nu$.",
-    hypotheses=r"compact supports; $c = |Qx - Ky|^2/2\epsilon$, potentials in units of "
-    r"$\epsilon$",
+duality.refuted_if(
+    "the reference takes equal weights", known=lambda w: np.full(len(w), 1 / len(w))
 )
-def duality(case: Case) -> tuple[Check, ...]:
-    """The library's potentials and plan of two weighted clouds, by their product.
-
-    Against (A.2) in NumPy, and against the maximum of the dual by SciPy's BFGS, which
-    knows no alternation: the value by potentials, and cost plus divergence of the plan.
-    """
-    return _duality(case, lambda w: w)
-
-
-@duality.refuted_by("the reference takes equal weights")
-def _(case: Case) -> tuple[Check, ...]:
-    return _duality(case, lambda w: np.full(len(w), 1 / len(w)))
 
 
 def _unique(case: Case, full_steps: int | None) -> tuple[Check, ...]:
@@ -162,7 +158,7 @@ def _unique(case: Case, full_steps: int | None) -> tuple[Check, ...]:
     r"and no others.",
     hypotheses=r"$\mu$- and $\nu$-almost everywhere; bounded cost",
 )
-def unique(case: Case) -> tuple[Check, ...]:
+def unique(case: Case, *, full_steps: int | None = None) -> tuple[Check, ...]:
     """The library's potentials, from its own guess, and NumPy's from random starts.
 
     They differ by one constant with opposite signs. The linearisation of (A.2) at the
@@ -174,12 +170,14 @@ def unique(case: Case) -> tuple[Check, ...]:
     linear = np.block([[np.eye(5), forward], [backward, np.eye(6)]])
     values = np.linalg.svd(linear, compute_uv=False)
     return (
-        *_unique(case, None),
+        *_unique(case, full_steps),
         bounded("smallest singular value", values[-1], "<=", 0.0, **SOLVED),
         bounded("second smallest", values[-2], ">=", 1e-6),
     )
 
 
-@unique.refuted_by("the random starts are followed for one alternation only")
-def _(case: Case) -> tuple[Check, ...]:
-    return _unique(case, 1)
+unique.refuted_if(
+    "the random starts are followed for one alternation only",
+    seen_by=("f up to a constant η", "g up to −η", "f + g"),
+    full_steps=1,
+)

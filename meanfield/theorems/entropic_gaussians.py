@@ -56,8 +56,24 @@ def _moment(found: Nodes, p: Pair, covariance: np.ndarray) -> Check:
     return gap("an exponential moment, nodes", left, expected, **NEAR)
 
 
-def _optimal(case: Case, view: View) -> tuple[Check, ...]:
-    """The formula for `view(p)` against plans for `p`."""
+@statement(
+    "castin2025:thm-A.3",
+    source="Theorem A.3, appendix A",
+    claim=r"The entropic plan of $N(\alpha, \Sigma)$ and $N(\beta, \Omega)$ is "
+    r"Gaussian, with cross-covariance $CA^{-\top}$ of y and x, "
+    r"$C = \Omega^{1/2}(\Omega^{1/2}A\Sigma A^\top\Omega^{1/2} + "
+    r"\frac{\epsilon^2}{4}I)^{1/2}\Omega^{-1/2} - \frac{\epsilon}{2}I$.",
+    hypotheses=r"$\Sigma, \Omega \succ 0$ (C32), $A = K^\top Q$ invertible",
+)
+def optimal(case: Case, *, view: View = _as_is) -> tuple[Check, ...]:
+    """The formula by SciPy's root against the library and against brute force.
+
+    The library couples the product of the two Gaussians with itself, queries reading
+    the first factor and keys the second: the slope of E[y | x]. Brute force is
+    log-domain Sinkhorn between Gauss–Hermite nodes in NumPy: all covariances, and an
+    exponential moment, which tells a Gaussian from other plans of these moments.
+    """
+    # The formula is that of `view(p)`, the plans are those of `p`.
     checks = []
     cross = lambda p: closed_C(view(p), 0.5) @ np.linalg.inv(p.A).T
     for d, k in ((2, 2), (3, 4)):
@@ -75,34 +91,25 @@ def _optimal(case: Case, view: View) -> tuple[Check, ...]:
     )
 
 
+optimal.refuted_if("A stands for its transpose in C", view=_flipped)
+
+
 @statement(
-    "castin2025:thm-A.3",
-    source="Theorem A.3, appendix A",
-    claim=r"The entropic plan of $N(\alpha, \Sigma)$ and $N(\beta, \Omega)$ is "
-    r"Gaussian, with cross-covariance $CA^{-\top}$ of y and x, "
-    r"$C = \Omega^{1/2}(\Omega^{1/2}A\Sigma A^\top\Omega^{1/2} + "
-    r"\frac{\epsilon^2}{4}I)^{1/2}\Omega^{-1/2} - \frac{\epsilon}{2}I$.",
-    hypotheses=r"$\Sigma, \Omega \succ 0$ (C32), $A = K^\top Q$ invertible",
+    "castin2025:lemma-A.6",
+    source="Lemma A.6, appendix A",
+    claim=r"$\mathrm{Cov}(\pi^*) = \epsilon\,H^{-1}$ with $H$ of blocks $F$, "
+    r"$-A^\top$, $-A$, $G$, the limits of the recursion (A.9).",
+    hypotheses=r"$\Sigma, \Omega \succ 0$; any rank of $A$",
 )
-def optimal(case: Case) -> tuple[Check, ...]:
-    """The formula by SciPy's root against the library and against brute force.
+def inverted(case: Case, *, sign: float = -1.0) -> tuple[Check, ...]:
+    """The formula, F and G by the recursion in NumPy, against three plans.
 
-    The library couples the product of the two Gaussians with itself, queries reading
-    the first factor and keys the second: the slope of E[y | x]. Brute force is
-    log-domain Sinkhorn between Gauss–Hermite nodes in NumPy: all covariances, and an
-    exponential moment, which tells a Gaussian from other plans of these moments.
+    The library's cross-covariance of two Gaussians in dimension three, A of rank two;
+    brute-force Sinkhorn between nodes; and the library's plan of a Gaussian with itself
+    on its own nodes.
     """
-    return _optimal(case, _as_is)
 
-
-@optimal.refuted_by("A stands for its transpose in C")
-def _(case: Case) -> tuple[Check, ...]:
-    return _optimal(case, _flipped)
-
-
-def _inverted(case: Case, sign: float) -> tuple[Check, ...]:
-    """Cov(π) against ε[[F, −Aᵀ], [−A, G]]⁻¹, with the sign of A given."""
-
+    # The off-diagonal blocks have this sign.
     def covariance(p: Pair) -> np.ndarray:
         F, G = recursion(p, 2000)
         blocks = np.block([[F, sign * p.A.T], [sign * p.A, G]])
@@ -131,30 +138,27 @@ def _inverted(case: Case, sign: float) -> tuple[Check, ...]:
     )
 
 
+inverted.refuted_if("the off-diagonal blocks lose their sign", sign=1.0)
+
+
 @statement(
-    "castin2025:lemma-A.6",
-    source="Lemma A.6, appendix A",
-    claim=r"$\mathrm{Cov}(\pi^*) = \epsilon\,H^{-1}$ with $H$ of blocks $F$, "
-    r"$-A^\top$, $-A$, $G$, the limits of the recursion (A.9).",
-    hypotheses=r"$\Sigma, \Omega \succ 0$; any rank of $A$",
+    "castin2025:lemma-A.7",
+    source="Lemma A.7, appendix A",
+    claim=r"$C_F = \Omega AF^{-1}A^\top$ and $C_G = \Sigma A^\top G^{-1}A$ solve "
+    r"$C_F^2 + \epsilon C_F = \Omega A\Sigma A^\top$ and "
+    r"$C_G^2 + \epsilon C_G = \Sigma A^\top\Omega A$; "
+    r"$C_F = \Omega^{1/2}(\Omega^{1/2}A\Sigma A^\top\Omega^{1/2} + "
+    r"\frac{\epsilon^2}{4}I)^{1/2}\Omega^{-1/2} - \frac{\epsilon}{2}I$, and $C_G$ "
+    r"likewise.",
+    hypotheses=r"$\Sigma, \Omega \succ 0$",
 )
-def inverted(case: Case) -> tuple[Check, ...]:
-    """The formula, F and G by the recursion in NumPy, against three plans.
+def closed(case: Case, *, half: float = 0.5) -> tuple[Check, ...]:
+    """$C_F$ and $C_G$ from the library's slopes of E[x | y] and E[y | x].
 
-    The library's cross-covariance of two Gaussians in dimension three, A of rank two;
-    brute-force Sinkhorn between nodes; and the library's plan of a Gaussian with itself
-    on its own nodes.
+    Against the closed forms by SciPy's root, and in the quadratic equations; and $C_F$
+    from the recursion in NumPy.
     """
-    return _inverted(case, -1.0)
-
-
-@inverted.refuted_by("the off-diagonal blocks lose their sign")
-def _(case: Case) -> tuple[Check, ...]:
-    return _inverted(case, 1.0)
-
-
-def _closed(case: Case, half: float) -> tuple[Check, ...]:
-    """C_F and C_G of the library's slopes against closed forms and equations."""
+    # `half` is the share of ε that stands in the closed forms.
     stack = pairs(case.rng("pairs"), 3, 4, case.pick(4, 20))
     mirror = stack.mirrored
     exact = {"tolerance": rounding(stack), "why": ROUNDING}
@@ -174,26 +178,6 @@ def _closed(case: Case, half: float) -> tuple[Check, ...]:
     return (*checks, gap("C_F, recursion", C, closed, **exact))
 
 
-@statement(
-    "castin2025:lemma-A.7",
-    source="Lemma A.7, appendix A",
-    claim=r"$C_F = \Omega AF^{-1}A^\top$ and $C_G = \Sigma A^\top G^{-1}A$ solve "
-    r"$C_F^2 + \epsilon C_F = \Omega A\Sigma A^\top$ and "
-    r"$C_G^2 + \epsilon C_G = \Sigma A^\top\Omega A$; "
-    r"$C_F = \Omega^{1/2}(\Omega^{1/2}A\Sigma A^\top\Omega^{1/2} + "
-    r"\frac{\epsilon^2}{4}I)^{1/2}\Omega^{-1/2} - \frac{\epsilon}{2}I$, and $C_G$ "
-    r"likewise.",
-    hypotheses=r"$\Sigma, \Omega \succ 0$",
+closed.refuted_if(
+    "ε stands for ε/2 in the closed form, 2ε for ε in the equation", half=1.0
 )
-def closed(case: Case) -> tuple[Check, ...]:
-    """$C_F$ and $C_G$ from the library's slopes of E[x | y] and E[y | x].
-
-    Against the closed forms by SciPy's root, and in the quadratic equations; and $C_F$
-    from the recursion in NumPy.
-    """
-    return _closed(case, 0.5)
-
-
-@closed.refuted_by("ε stands for ε/2 in the closed form, 2ε for ε in the equation")
-def _(case: Case) -> tuple[Check, ...]:
-    return _closed(case, 1.0)

@@ -68,8 +68,22 @@ def _transformed(
     )
 
 
-def _mapped(case: Case, square: float) -> tuple[Check, ...]:
-    """The library's $T$ against the formula, centred and not."""
+@statement(
+    "castin2025:lemma-A.4",
+    source="Lemma A.4, appendix A",
+    claim=r"With $q_X(x) = -\frac12 x^\top Xx$, $T(q_X) = q_Y$ up to a constant, where "
+    r"$Y = (AX'^{-1}A^\top - K^\top K)/\epsilon$ and $X' = Q^\top Q + "
+    r"\epsilon\Sigma^{-1} + \epsilon X \succ 0$; the other half-step is the mirror.",
+    hypotheses=r"$\Sigma \succ 0$, centred, $X' \succ 0$; means add a linear term",
+    remark="In (i) the variable of the image is y, printed as x.",
+)
+def mapped(case: Case, *, square: float = 1.0) -> tuple[Check, ...]:
+    r"""The library's log-integrals over its own Gauss–Hermite nodes, both half-steps.
+
+    With scores $-|Qx - Ky|^2/2\epsilon$ and indefinite X, against the quadratic worked
+    out by completing the square: curvature Y of the lemma and the constant of a centred
+    potential; for other means and potentials the linear term too.
+    """
     rng = case.rng("quadratics")
     stack = ensemble(rng, (2, 3, 2), 2, reach=REACH)
     checks = []
@@ -93,28 +107,9 @@ def _mapped(case: Case, square: float) -> tuple[Check, ...]:
     return tuple(checks)
 
 
-@statement(
-    "castin2025:lemma-A.4",
-    source="Lemma A.4, appendix A",
-    claim=r"With $q_X(x) = -\frac12 x^\top Xx$, $T(q_X) = q_Y$ up to a constant, where "
-    r"$Y = (AX'^{-1}A^\top - K^\top K)/\epsilon$ and $X' = Q^\top Q + "
-    r"\epsilon\Sigma^{-1} + \epsilon X \succ 0$; the other half-step is the mirror.",
-    hypotheses=r"$\Sigma \succ 0$, centred, $X' \succ 0$; means add a linear term",
-    remark="In (i) the variable of the image is y, printed as x.",
+mapped.refuted_if(
+    "the squares QᵀQ and KᵀK are left out, as for a dot product", square=0.0
 )
-def mapped(case: Case) -> tuple[Check, ...]:
-    r"""The library's log-integrals over its own Gauss–Hermite nodes, both half-steps.
-
-    With scores $-|Qx - Ky|^2/2\epsilon$ and indefinite X, against the quadratic worked
-    out by completing the square: curvature Y of the lemma and the constant of a centred
-    potential; for other means and potentials the linear term too.
-    """
-    return _mapped(case, 1.0)
-
-
-@mapped.refuted_by("the squares QᵀQ and KᵀK are left out, as for a dot product")
-def _(case: Case) -> tuple[Check, ...]:
-    return _mapped(case, 0.0)
 
 
 Rule = Callable[[Pair, int], np.ndarray]
@@ -215,7 +210,7 @@ def _means(case: Case) -> tuple[Check, ...]:
     hypotheses=r"$\Sigma, \Omega \succ 0$; from $g = 0$ and a half-step of rows, "
     r"$G_0 = \epsilon\Omega^{-1}$ and $F_0 = \epsilon\Sigma^{-1} + A^\top G_0^{-1}A$",
 )
-def halves(case: Case) -> tuple[Check, ...]:
+def halves(case: Case, *, rule: Rule = _in_turn) -> tuple[Check, ...]:
     """Slopes of E[y | x] after 3, 5, … half-steps are $G_n^{-1}A$, G by the recursion.
 
     Against the library's closed form of truncated Sinkhorn for two Gaussians (by
@@ -223,13 +218,13 @@ def halves(case: Case) -> tuple[Check, ...]:
     log-domain Sinkhorn between Gauss–Hermite nodes in NumPy; and E[y | x] itself, means
     not zero, by the library and between nodes.
     """
-    by_slopes = _by_library(case, _in_turn) + _by_clouds(case, _in_turn)
+    by_slopes = _by_library(case, rule) + _by_clouds(case, rule)
     return by_slopes + _means(case)
 
 
-@halves.refuted_by("A stands for its transpose in the line of G")
-def _(case: Case) -> tuple[Check, ...]:
-    return _by_library(case, _mistaken) + _by_clouds(case, _mistaken)
+halves.refuted_if(
+    "A stands for its transpose in the line of G", seen_by=("G⁻¹A…",), rule=_mistaken
+)
 
 
 @halves.misprinted(

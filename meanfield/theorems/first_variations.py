@@ -96,7 +96,7 @@ def _potential_pairing(case: Case) -> Check:
     claim=CORRECTED,
     hypotheses=r"$\nu$ of total mass zero",
 )
-def first_variation(case: Case) -> tuple[Check, ...]:
+def first_variation(case: Case, *, keys: float = 0.5) -> tuple[Check, ...]:
     """The library's variations, paired with a change of weights.
 
     Of an interaction with non-symmetric scores, of the Sinkhorn energy and of a
@@ -104,16 +104,18 @@ def first_variation(case: Case) -> tuple[Check, ...]:
     interactions of a Gaussian, by L2 and with biases, against a Gauss–Hermite cloud.
     """
     return (
-        *_variations(case, keys=0.5),
+        *_variations(case, keys=keys),
         _potential_pairing(case),
         *_any_potential(case),
         *_of_gaussian(case),
     )
 
 
-@first_variation.refuted_by("tokens count as queries only, though scores are lopsided")
-def _(case: Case) -> tuple[Check, ...]:
-    return _variations(case, keys=1.0)
+first_variation.refuted_if(
+    "tokens count as queries only, though scores are lopsided",
+    seen_by=("Sinkhorn energy", "interaction"),
+    keys=1.0,
+)
 
 
 def _of_gaussian(case: Case) -> tuple[Check, ...]:
@@ -202,8 +204,21 @@ def _(case: Case) -> Counterexample:
     return _misprint()
 
 
-def _power(case: Case, *, transposed: float) -> tuple[Check, ...]:
-    """$dF/dt$ along two flows; `transposed` weighs the mass seen as a key."""
+@statement(
+    "castin2025:eq-5.4",
+    source="eqs. (5.4)–(5.7), §5.1",
+    claim=r"The flow of $F$ in the metric $G$ has velocity $-G(\nabla\delta F)$, and "
+    r"$\frac{d}{dt} F = -\int G(\nabla\delta F) \cdot \nabla\delta F \, d\mu$.",
+    hypotheses=r"$G(v) = Bv / \int e^{s(x, y)} d\mu(y)$, $B \succ 0$",
+    aliases=("castin2025:eq-5.5", "castin2025:eq-5.6", "castin2025:eq-5.7"),
+)
+def metric_flow(case: Case, *, transposed: float = 0) -> tuple[Check, ...]:
+    """The twisted flow of an interaction with non-symmetric scores.
+
+    A complex step of NumPy's energy along the library's velocities, and the library's
+    `dissipation`, against the quadratic form of the metric in NumPy.
+    """
+    # `transposed` weighs the mass of a token that is seen as a key.
     rng = case.rng("tokens")
     s, B = setting(rng), spd(rng, 2)
     s = s._replace(probes=s.x)
@@ -221,26 +236,9 @@ def _power(case: Case, *, transposed: float) -> tuple[Check, ...]:
     )
 
 
-@statement(
-    "castin2025:eq-5.4",
-    source="eqs. (5.4)–(5.7), §5.1",
-    claim=r"The flow of $F$ in the metric $G$ has velocity $-G(\nabla\delta F)$, and "
-    r"$\frac{d}{dt} F = -\int G(\nabla\delta F) \cdot \nabla\delta F \, d\mu$.",
-    hypotheses=r"$G(v) = Bv / \int e^{s(x, y)} d\mu(y)$, $B \succ 0$",
-    aliases=("castin2025:eq-5.5", "castin2025:eq-5.6", "castin2025:eq-5.7"),
+metric_flow.refuted_if(
+    "the mass of the metric is that of the transposed scores", transposed=1
 )
-def metric_flow(case: Case) -> tuple[Check, ...]:
-    """The twisted flow of an interaction with non-symmetric scores.
-
-    A complex step of NumPy's energy along the library's velocities, and the library's
-    `dissipation`, against the quadratic form of the metric in NumPy.
-    """
-    return _power(case, transposed=0)
-
-
-@metric_flow.refuted_by("the mass of the metric is that of the transposed scores")
-def _(case: Case) -> tuple[Check, ...]:
-    return _power(case, transposed=1)
 
 
 @metric_flow.misprinted(

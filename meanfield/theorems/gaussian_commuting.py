@@ -171,8 +171,18 @@ def _(case: Case) -> Counterexample:
     )
 
 
-def _joint(case: Case, *, shared: float) -> tuple[Check, ...]:
-    """Problems whose `H` is diagonal in the basis of Σ₀, or `1 - shared` away."""
+@statement(
+    "castin2025:rem-4.5",
+    source="Remark 4.5, §4.1",
+    claim=(
+        r"In the joint basis of $\Sigma_0$ and $H$ the covariance stays diagonal, and "
+        r"$\lambda_i(t) = (\lambda_i(\Sigma_0)^{-1} - t\lambda_i(H))^{-1}$."
+    ),
+    hypotheses=r"$\Sigma_0$ and $H$ commute, $V$ as in Proposition 4.4",
+)
+def joint(case: Case, *, shared: float = 1) -> tuple[Check, ...]:
+    """Flows in d = 3 to t = 2, V a multiple of I, A not symmetric, in that basis."""
+    # `H` is diagonal in the basis of Σ₀, or `1 - shared` away from it.
     rng, problems, bases = case.rng("joint"), [], []
     ts = np.linspace(0, 2, 9)
     for _ in range(case.pick(8, 32)):
@@ -194,23 +204,7 @@ def _joint(case: Case, *, shared: float) -> tuple[Check, ...]:
     )
 
 
-@statement(
-    "castin2025:rem-4.5",
-    source="Remark 4.5, §4.1",
-    claim=(
-        r"In the joint basis of $\Sigma_0$ and $H$ the covariance stays diagonal, and "
-        r"$\lambda_i(t) = (\lambda_i(\Sigma_0)^{-1} - t\lambda_i(H))^{-1}$."
-    ),
-    hypotheses=r"$\Sigma_0$ and $H$ commute, $V$ as in Proposition 4.4",
-)
-def joint(case: Case) -> tuple[Check, ...]:
-    """Flows in d = 3 to t = 2, V a multiple of I, A not symmetric, in that basis."""
-    return _joint(case, shared=1)
-
-
-@joint.refuted_by("Σ₀ and H do not commute")
-def _(case: Case) -> tuple[Check, ...]:
-    return _joint(case, shared=0.5)
+joint.refuted_if("Σ₀ and H do not commute", shared=0.5)
 
 
 def _eigenvalues(M: np.ndarray) -> np.ndarray:
@@ -275,17 +269,21 @@ REVERSED = [(1, 3), (2, 2), (3, 1)]
     hypotheses=r"eigenvalues in decreasing order, $\Sigma \succ 0$, $H$ symmetric",
     remark="C9: that $V$ and $\\Sigma_0$ can be diagonalised together is not needed.",
 )
-def weyl(case: Case) -> tuple[Check, ...]:
+def weyl(
+    case: Case, *, pairs: list[tuple[int, int]] = REVERSED, base: int = 0
+) -> tuple[Check, ...]:
     """Eigenvalues of the library's flows in d = 3 against those of Ω₀ − tH.
 
     The inequality by gradient ascent over Ω₀ and H, t absorbed.
     """
-    return _inversion(case, pairs=REVERSED), _weyl(case, base=0)
+    return _inversion(case, pairs=pairs), _weyl(case, base=base)
 
 
-@weyl.refuted_by("The order is not reversed, and λ₁(Ω₀) stands for λ_d(Ω₀)")
-def _(case: Case) -> tuple[Check, ...]:
-    return _inversion(case, pairs=[(1, 1), (3, 3)]), _weyl(case, base=2)
+weyl.refuted_if(
+    "The order is not reversed, and λ₁(Ω₀) stands for λ_d(Ω₀)",
+    pairs=[(1, 1), (3, 3)],
+    base=2,
+)
 
 
 @weyl.misprinted(

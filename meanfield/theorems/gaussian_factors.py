@@ -48,9 +48,22 @@ def _beyond(covariances: np.ndarray, rank: int) -> float:
     return float(np.max(values[..., rank] / values[..., 0]))
 
 
-def _rank_one(
-    case: Case, *, value: Callable[[np.ndarray], np.ndarray]
+@statement(
+    "castin2025:lemma-4.6",
+    source="Lemma 4.6, §4.2",
+    claim=(
+        r"From $\Sigma_0 = u_0u_0^\top$, $\Sigma(t) = u(t)u(t)^\top$ with "
+        r"$u' = (u^\top A u)\,Vu$."
+    ),
+    hypotheses=r"$u_0 \neq 0$, softmax",
+)
+def rank_one(
+    case: Case, *, value: Callable[[np.ndarray], np.ndarray] = lambda V: V
 ) -> tuple[Check, ...]:
+    """Flows in d = 4 from square factors of rank one against DOP853 on u.
+
+    And that the rank stays one.
+    """
     rng = case.rng("rank one")
     problems = [_thin(rng, 1) for _ in range(case.pick(8, 24))]
     run = long_paths(case, "rank one", problems, UNIT)
@@ -73,26 +86,11 @@ def _rank_one(
     )
 
 
-@statement(
-    "castin2025:lemma-4.6",
-    source="Lemma 4.6, §4.2",
-    claim=(
-        r"From $\Sigma_0 = u_0u_0^\top$, $\Sigma(t) = u(t)u(t)^\top$ with "
-        r"$u' = (u^\top A u)\,Vu$."
-    ),
-    hypotheses=r"$u_0 \neq 0$, softmax",
+rank_one.refuted_if(
+    "u moves along the transpose of V",
+    seen_by=("covariance against uuᵀ",),
+    value=lambda V: V.T,
 )
-def rank_one(case: Case) -> tuple[Check, ...]:
-    """Flows in d = 4 from square factors of rank one against DOP853 on u.
-
-    And that the rank stays one.
-    """
-    return _rank_one(case, value=lambda V: V)
-
-
-@rank_one.refuted_by("u moves along the transpose of V")
-def _(case: Case) -> tuple[Check, ...]:
-    return _rank_one(case, value=lambda V: V.T)[:1]
 
 
 def _l2_rate(

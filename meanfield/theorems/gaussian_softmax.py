@@ -70,7 +70,18 @@ def _velocities(draw: _Small, probes: Array, order: int) -> tuple[Array, Array]:
     return each[0], each[1]
 
 
-def _closure(case: Case, *, nodes: int) -> tuple[Check, ...]:
+@statement(
+    "castin2025:lemma-4.1",
+    source="Lemma 4.1, §4.1",
+    claim=r"$\Gamma^{SM}_{N(\alpha,\Sigma)}(x) = V(\alpha + \Sigma A x)$.",
+    hypotheses=r"any $\Sigma \succeq 0$, $A = K^\top Q/\epsilon$",
+)
+def closure(case: Case, *, nodes: int = NODES) -> tuple[Check, ...]:
+    """The library's closed form against softmax over Gauss–Hermite nodes in NumPy.
+
+    And the library's field of its own nodes against the formula; rank-deficient Σ,
+    Q and K with other than d rows, ε ≠ 1, probes off the support.
+    """
     checks = []
     for d, k, r in SHAPES:
         rng = case.rng(f"d={d}")
@@ -95,26 +106,10 @@ def _closure(case: Case, *, nodes: int) -> tuple[Check, ...]:
     return tuple(checks)
 
 
-@statement(
-    "castin2025:lemma-4.1",
-    source="Lemma 4.1, §4.1",
-    claim=r"$\Gamma^{SM}_{N(\alpha,\Sigma)}(x) = V(\alpha + \Sigma A x)$.",
-    hypotheses=r"any $\Sigma \succeq 0$, $A = K^\top Q/\epsilon$",
+closure.refuted_if(
+    "The measure is no Gaussian: products of signs with the same mean and covariance",
+    nodes=2,
 )
-def closure(case: Case) -> tuple[Check, ...]:
-    """The library's closed form against softmax over Gauss–Hermite nodes in NumPy.
-
-    And the library's field of its own nodes against the formula; rank-deficient Σ,
-    Q and K with other than d rows, ε ≠ 1, probes off the support.
-    """
-    return _closure(case, nodes=NODES)
-
-
-@closure.refuted_by(
-    "The measure is no Gaussian: products of signs with the same mean and covariance"
-)
-def _(case: Case) -> tuple[Check, ...]:
-    return _closure(case, nodes=2)
 
 
 class _Depth(NamedTuple):
@@ -197,7 +192,24 @@ def _by_tokens(depth: _Depth, *, steps: int, nodes: int) -> np.ndarray:
     return np.dstack([means, np.einsum("j,tja,tjb->tab", w, apart, apart)])
 
 
-def _in_depth(case: Case, *, turn: Turn) -> tuple[Check, ...]:
+@statement(
+    "castin2025:prop-4.2",
+    source="Proposition 4.2, eq. (4.1), §4.1",
+    claim=(
+        r"Softmax keeps Gaussians, up to the end of existence: "
+        r"$\Sigma' = V\Sigma A\Sigma + \Sigma A^\top\Sigma V^\top$ and "
+        r"$\alpha' = V(I + \Sigma A)\alpha$, for parameters that vary in time too."
+    ),
+    hypotheses=r"$\Sigma_0 \succeq 0$, piecewise continuous parameters",
+    aliases=("castin2025:eq-4.1",),
+)
+def gaussian_flow(case: Case, *, turn: Turn = lambda A: A) -> tuple[Check, ...]:
+    """The library's flow in d = 2 against DOP853 on the printed equations.
+
+    Under two heads, one in two layers and one interpolated between three nodes. The
+    equations themselves against 256 weighted Gauss–Hermite tokens moved by softmax
+    and RK4 in NumPy.
+    """
     depth = _depth(case)
     dynamics = Sum(
         Layers(depth.edges, _attentions(depth.layers)),
@@ -236,27 +248,6 @@ def _in_depth(case: Case, *, turn: Turn) -> tuple[Check, ...]:
     )
 
 
-@statement(
-    "castin2025:prop-4.2",
-    source="Proposition 4.2, eq. (4.1), §4.1",
-    claim=(
-        r"Softmax keeps Gaussians, up to the end of existence: "
-        r"$\Sigma' = V\Sigma A\Sigma + \Sigma A^\top\Sigma V^\top$ and "
-        r"$\alpha' = V(I + \Sigma A)\alpha$, for parameters that vary in time too."
-    ),
-    hypotheses=r"$\Sigma_0 \succeq 0$, piecewise continuous parameters",
-    aliases=("castin2025:eq-4.1",),
+gaussian_flow.refuted_if(
+    "The equations are read with the transpose of A", turn=lambda A: A.T
 )
-def gaussian_flow(case: Case) -> tuple[Check, ...]:
-    """The library's flow in d = 2 against DOP853 on the printed equations.
-
-    Under two heads, one in two layers and one interpolated between three nodes. The
-    equations themselves against 256 weighted Gauss–Hermite tokens moved by softmax
-    and RK4 in NumPy.
-    """
-    return _in_depth(case, turn=lambda A: A)
-
-
-@gaussian_flow.refuted_by("The equations are read with the transpose of A")
-def _(case: Case) -> tuple[Check, ...]:
-    return _in_depth(case, turn=lambda A: A.T)

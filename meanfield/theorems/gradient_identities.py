@@ -79,18 +79,18 @@ def _potential_slopes(case: Case, *, sign: float, normalised: float) -> tuple:
     r"-\nabla f$.",
     hypotheses=r"$c$ symmetric",
 )
-def slope_of_potential(case: Case) -> tuple[Check, ...]:
+def slope_of_potential(case: Case, *, normalised: float = 1) -> tuple[Check, ...]:
     """The library's first variation and gradient at probes off the atoms.
 
     Against the plan, extended to the probes, applied to slopes of scores, in NumPy.
     """
-    first, _, level = _potential_slopes(case, sign=1, normalised=1)
+    first, _, level = _potential_slopes(case, sign=1, normalised=normalised)
     return (first, level)
 
 
-@slope_of_potential.refuted_by("softmax's plan in place of Sinkhorn's")
-def _(case: Case) -> tuple[Check, ...]:
-    return _potential_slopes(case, sign=1, normalised=0)[:1]
+slope_of_potential.refuted_if(
+    "softmax's plan in place of Sinkhorn's", seen_by=("∇f",), normalised=0
+)
 
 
 def _stepped(
@@ -132,7 +132,21 @@ def _loss(
     )
 
 
-def _losses(case: Case, prepare: Callable[[Setting], Setting]) -> tuple[Check, ...]:
+@statement(
+    "sander2022:dissipation",
+    source="§4",
+    claim=r"$\frac{d}{dt} F = -\int |T|^2 d\mu$ for $F^0$ along $T^0$ and $F^\infty$ "
+    r"along $T^\infty$.",
+    hypotheses=SYMMETRIC,
+)
+def dissipation(
+    case: Case, *, prepare: Callable[[Setting], Setting] = symmetric
+) -> tuple[Check, ...]:
+    """Differences of NumPy's energies along Runge–Kutta steps of the library's fields.
+
+    After a while; and the library's `dissipation` there, both against the mean square
+    of the velocity.
+    """
     s = setting(case.rng("tokens"))
     # Far apart, exponentials are too stiff for these steps.
     s = prepare(s._replace(x=s.x / 2))
@@ -146,25 +160,7 @@ def _losses(case: Case, prepare: Callable[[Setting], Setting]) -> tuple[Check, .
     )
 
 
-@statement(
-    "sander2022:dissipation",
-    source="§4",
-    claim=r"$\frac{d}{dt} F = -\int |T|^2 d\mu$ for $F^0$ along $T^0$ and $F^\infty$ "
-    r"along $T^\infty$.",
-    hypotheses=SYMMETRIC,
-)
-def dissipation(case: Case) -> tuple[Check, ...]:
-    """Differences of NumPy's energies along Runge–Kutta steps of the library's fields.
-
-    After a while; and the library's `dissipation` there, both against the mean square
-    of the velocity.
-    """
-    return _losses(case, symmetric)
-
-
-@dissipation.refuted_by(NOT_SYMMETRIC)
-def _(case: Case) -> tuple[Check, ...]:
-    return _losses(case, general)
+dissipation.refuted_if(NOT_SYMMETRIC, prepare=general)
 
 
 @statement(
@@ -219,7 +215,7 @@ def _(case: Case) -> tuple[Check, ...]:
     r"F^\infty$.",
     hypotheses=SYMMETRIC,
 )
-def slides_infinite(case: Case) -> tuple[Check, ...]:
+def slides_infinite(case: Case, *, normalised: float = 1) -> tuple[Check, ...]:
     """The library's potential, gradient flow and Sinkhorn attention.
 
     At probes off the atoms, against averages over the plan in NumPy and complex-step
@@ -227,14 +223,14 @@ def slides_infinite(case: Case) -> tuple[Check, ...]:
     """
     s = symmetric(setting(case.rng("tokens")))
     return (
-        *_potential_slopes(case, sign=1, normalised=1),
+        *_potential_slopes(case, sign=1, normalised=normalised),
         *doubly_normalised(s)[0],
     )
 
 
-@slides_infinite.refuted_by("softmax's plan in place of Sinkhorn's")
-def _(case: Case) -> tuple[Check, ...]:
-    return _potential_slopes(case, sign=1, normalised=0)[:2]
+slides_infinite.refuted_if(
+    "softmax's plan in place of Sinkhorn's", seen_by=("∇f", "−∇_W F∞"), normalised=0
+)
 
 
 def _of_zero(case: Case) -> Check:

@@ -102,18 +102,26 @@ def _moves(case: Case) -> Check:
     ),
     hypotheses=r"$u \neq 0$; Frobenius norm",
 )
-def stationary(case: Case) -> tuple[Check, ...]:
+def stationary(
+    case: Case,
+    *,
+    form: Callable[[np.ndarray, np.ndarray], np.ndarray] = lambda _, A: A + A.T,
+    side: Callable[[np.ndarray], np.ndarray] = lambda V: V,
+) -> tuple[Check, ...]:
     """The library's Σ' in d = 4 at isotropic vectors, and in the kernel of V.
 
     The lower bound elsewhere by gradient ascent over Q, K, V and u.
     """
-    rest = _at_rest(case, form=lambda _, A: A + A.T, side=lambda V: V)
+    rest = _at_rest(case, form=form, side=side)
     return (*rest, _moves(case))
 
 
-@stationary.refuted_by("u is isotropic for VA in place of A, or in the kernel of Vᵀ")
-def _(case: Case) -> tuple[Check, ...]:
-    return _at_rest(case, form=lambda V, A: V @ A, side=lambda V: V.T)
+stationary.refuted_if(
+    "u is isotropic for VA in place of A, or in the kernel of Vᵀ",
+    seen_by=("Σ' where…",),
+    form=lambda V, A: V @ A,
+    side=lambda V: V.T,
+)
 
 
 def _signs(case: Case) -> tuple[np.ndarray, np.ndarray]:
@@ -182,21 +190,29 @@ def _flat(case: Case) -> Check:
         r"if $A + A^\top$ has a zero eigenvalue or eigenvalues of both signs."
     ),
 )
-def cone(case: Case) -> tuple[Check, ...]:
+def cone(
+    case: Case,
+    *,
+    spectrum: Callable[[np.ndarray], np.ndarray] = lambda A: np.linalg.eigvalsh(
+        A + np.swapaxes(A, 1, 2)
+    ),
+) -> tuple[Check, ...]:
     """The sign of the library's tr Σ' = 2|u|²uᵀAu over 1500 random u in d = 3.
 
     Against the signature of A + Aᵀ for forms with large skew parts; kernels of
     singular forms.
     """
     return (
-        *_cone(case, spectrum=lambda A: np.linalg.eigvalsh(A + np.swapaxes(A, 1, 2))),
+        *_cone(case, spectrum=spectrum),
         _flat(case),
     )
 
 
-@cone.refuted_by("The signature is read off the spectrum of A itself")
-def _(case: Case) -> tuple[Check, ...]:
-    return _cone(case, spectrum=lambda A: np.real(np.linalg.eigvals(A)))
+cone.refuted_if(
+    "The signature is read off the spectrum of A itself",
+    seen_by=("forms whose signature misjudges the cone",),
+    spectrum=lambda A: np.real(np.linalg.eigvals(A)),
+)
 
 
 def _signed(rng: np.random.Generator, signs: tuple[int, int, int]) -> np.ndarray:
@@ -277,15 +293,17 @@ def _moved(case: Case, *, excess: int) -> Check:
     hypotheses=r"$V = I$, $A = A^\top$ with $\#_\pm$ eigenvalues of either sign",
     remark="C9: in the proof the last group of eigenvalues is −1, not 0.",
 )
-def widest(case: Case) -> tuple[Check, ...]:
+def widest(case: Case, *, excess: int = 1) -> tuple[Check, ...]:
     """In d = 5, covariances of the rank of the bound, built to rest.
 
     For three signatures; and for frames of rank one more, gradient descent on the
     library's Σ', which cannot pass below what interlacing leaves, and reaches it.
     """
-    return _attained(case), _moved(case, excess=1)
+    return _attained(case), _moved(case, excess=excess)
 
 
-@widest.refuted_by("The frames are no wider than the bound")
-def _(case: Case) -> tuple[Check, ...]:
-    return (_moved(case, excess=0),)
+widest.refuted_if(
+    "The frames are no wider than the bound",
+    seen_by=("least Σ' possible over Σ'",),
+    excess=0,
+)

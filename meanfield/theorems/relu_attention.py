@@ -238,7 +238,7 @@ def _refused(case: Case) -> Check:
     hypotheses=r"mean zero, any $\Sigma \succeq 0$; any even measure in place of it",
     remark=r"From $y \to -y$: the positive part keeps half of the linear kernel.",
 )
-def centred_relu(case: Case) -> tuple[Check, ...]:
+def centred_relu(case: Case, *, share: float = 0.0) -> tuple[Check, ...]:
     """Closed form and its covariance rate against positive parts over nodes, in NumPy.
 
     Six Hermite nodes on each axis are an even measure, for which the claim is exact;
@@ -246,9 +246,7 @@ def centred_relu(case: Case) -> tuple[Check, ...]:
     origin, compiled, the closed form gives no number.
     """
     closed = [check for shape in SHAPES for check in _closed(case, shape)]
-    return (*closed, *_on_points(case, 0.0), _refused(case))
+    return (*closed, *_on_points(case, share), _refused(case))
 
 
-@centred_relu.refuted_by("the mean is not zero")
-def _(case: Case) -> tuple[Check, ...]:
-    return _on_points(case, 1.0)
+centred_relu.refuted_if("the mean is not zero", seen_by=("points, d =…",), share=1.0)

@@ -51,8 +51,23 @@ def _network(p: Parameters, at: Cloud, value: np.ndarray) -> np.ndarray:
     return np.asarray(flow(made, att.points(at), ts, stepping=steps).coordinates)
 
 
-def _layers(case: Case, gain: float) -> tuple[Check, ...]:
-    """Layers against the library's steps with $W_V$ times $h$, and times `gain`."""
+@statement(
+    "sander2022:eq-1",
+    source="(1), (4), §2 and §4",
+    aliases=("sander2022:eq-4",),
+    claim=r"A layer $x_i \leftarrow x_i + \sum_j K_{ij}W_Vx_j$ is one Euler step, of "
+    r"length one, of $\dot x_i = T_\mu(x_i) = \int k(x_i, x)W_Vx\,d\mu(x)$; layers of "
+    r"step $h$ tend to this flow at order one.",
+    hypotheses=r"any number of half-steps in $K$; three here",
+)
+def layers(case: Case, *, gain: float = 1.0) -> tuple[Check, ...]:
+    r"""The library's Euler steps of length one against layers, in NumPy.
+
+    With $W_V$ times 1/16, tokens after each of 64; then 8 to 64 layers with $W_V$
+    divided by their number, whose distance to SciPy's solution at time one is regressed
+    on the step.
+    """
+    # `gain` multiplies the value of the library's layers.
     p, at = _tokens(case, "layers", 1)
     limit = ref.integrated(lambda _, x: _rate(p, x), at.x, np.array([0.0, 1.0]))[-1]
     frames = [_network(p, at, gain * p.V / depth) for depth in DEPTHS]
@@ -69,32 +84,18 @@ def _layers(case: Case, gain: float) -> tuple[Check, ...]:
     )
 
 
-@statement(
-    "sander2022:eq-1",
-    source="(1), (4), §2 and §4",
-    aliases=("sander2022:eq-4",),
-    claim=r"A layer $x_i \leftarrow x_i + \sum_j K_{ij}W_Vx_j$ is one Euler step, of "
-    r"length one, of $\dot x_i = T_\mu(x_i) = \int k(x_i, x)W_Vx\,d\mu(x)$; layers of "
-    r"step $h$ tend to this flow at order one.",
-    hypotheses=r"any number of half-steps in $K$; three here",
+layers.refuted_if(
+    r"$\frac1n\sum_j K_{ij}W_Vx_j$: the measure is counted twice", gain=1 / 6
 )
-def layers(case: Case) -> tuple[Check, ...]:
-    r"""The library's Euler steps of length one against layers, in NumPy.
-
-    With $W_V$ times 1/16, tokens after each of 64; then 8 to 64 layers with $W_V$
-    divided by their number, whose distance to SciPy's solution at time one is regressed
-    on the step.
-    """
-    return _layers(case, 1.0)
 
 
-@layers.refuted_by(r"$\frac1n\sum_j K_{ij}W_Vx_j$: the measure is counted twice")
-def _(case: Case) -> tuple[Check, ...]:
-    return _layers(case, 1 / 6)
-
-
-def _stochastic(case: Case, count: int) -> tuple[Check, ...]:
-    """Rows of the matrix after so many half-steps, weights unequal, k > d."""
+@statement(
+    "uw2023:softmax-row",
+    source="slides on attention",
+    claim=r"$K^1 = \mathrm{SoftMax}(C)$: its rows are positive and sum to one.",
+)
+def stochastic(case: Case, *, count: int = 1) -> tuple[Check, ...]:
+    """The library's Sinkhorn after one half-step: row sums, and NumPy's softmax."""
     rng = case.rng("rows")
     p, at = att.generic(rng, 3, 2), att.cloud(rng, 6, 2)
     ((matrix, _),) = sk.half_steps(p, at, at, (count,))
@@ -105,19 +106,7 @@ def _stochastic(case: Case, count: int) -> tuple[Check, ...]:
     )
 
 
-@statement(
-    "uw2023:softmax-row",
-    source="slides on attention",
-    claim=r"$K^1 = \mathrm{SoftMax}(C)$: its rows are positive and sum to one.",
-)
-def stochastic(case: Case) -> tuple[Check, ...]:
-    """The library's Sinkhorn after one half-step: row sums, and NumPy's softmax."""
-    return _stochastic(case, 1)
-
-
-@stochastic.refuted_by("one half-step more, which normalises columns")
-def _(case: Case) -> tuple[Check, ...]:
-    return _stochastic(case, 2)
+stochastic.refuted_if("one half-step more, which normalises columns", count=2)
 
 
 @eqx.filter_jit
@@ -127,8 +116,25 @@ def _unnormalised(p: Parameters, at: Cloud) -> tuple[Array, Array]:
     return plans(made, 0.0, mu)[0] / mu.weights[None, :], made.field(0.0, mu)(mu.tokens)
 
 
-def _assumed(case: Case, tie: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> tuple:
-    """Queries, keys `tie` of them, and $W_V$ minus the symmetric part of $A$."""
+@statement(
+    "uw2023:assumption-1-kernel",
+    source="Assumption 1",
+    claim=r"Under $W_K^\top W_Q = W_Q^\top W_K = -W_V$ the kernel is "
+    r"$k^0(x, x') = e^{-x^\top W_Vx'}$, and symmetric.",
+)
+def assumed(
+    case: Case,
+    *,
+    tie: Callable[[np.ndarray, np.ndarray], np.ndarray] = lambda S, Q: (
+        (S + S.T) @ Q / 2
+    ),
+) -> tuple[Check, ...]:
+    r"""The library's unnormalised kernel and velocities against NumPy's, from $W_V$.
+
+    $W_K = SW_Q$ with a symmetric 2 × 2 matrix $S$, so that $W_K^\top W_Q$ is symmetric
+    of rank two in three dimensions; bandwidth 0.7, in both.
+    """
+    # Keys are `tie` of the queries; $W_V$ is minus the symmetric part of $A$.
     rng = case.rng("assumption")
     p, at = att.generic(rng, 2, 3), att.cloud(rng, 6, 3)
     p = p._replace(K=tie(rng.normal(size=(2, 2)), p.Q) + 0 * p.K)
@@ -143,24 +149,10 @@ def _assumed(case: Case, tie: Callable[[np.ndarray, np.ndarray], np.ndarray]) ->
     )
 
 
-@statement(
-    "uw2023:assumption-1-kernel",
-    source="Assumption 1",
-    claim=r"Under $W_K^\top W_Q = W_Q^\top W_K = -W_V$ the kernel is "
-    r"$k^0(x, x') = e^{-x^\top W_Vx'}$, and symmetric.",
+assumed.refuted_if(
+    r"$W_K^\top W_Q$ is not symmetric; $-W_V$ is its symmetric part",
+    tie=lambda S, Q: S @ Q,
 )
-def assumed(case: Case) -> tuple[Check, ...]:
-    r"""The library's unnormalised kernel and velocities against NumPy's, from $W_V$.
-
-    $W_K = SW_Q$ with a symmetric 2 × 2 matrix $S$, so that $W_K^\top W_Q$ is symmetric
-    of rank two in three dimensions; bandwidth 0.7, in both.
-    """
-    return _assumed(case, lambda S, Q: (S + S.T) @ Q / 2)
-
-
-@assumed.refuted_by(r"$W_K^\top W_Q$ is not symmetric; $-W_V$ is its symmetric part")
-def _(case: Case) -> tuple[Check, ...]:
-    return _assumed(case, lambda S, Q: S @ Q)
 
 
 @eqx.filter_jit
@@ -172,11 +164,20 @@ def _variation(
     return energy(mu), energy.first_variation(mu, x), energy.gradient(mu, x)
 
 
-def _double(case: Case, share: float) -> tuple[Check, ...]:
-    r"""Differences of $\iint h\,d\mu\,d\mu$ under masses added at probes.
+@statement(
+    "sander2022:app-A.2-H",
+    source="Appendix A.2",
+    claim=r"The first variation of $\iint h(x, x')\,d\mu(x)\,d\mu(x')$ is "
+    r"$x \mapsto \int h(x, x')\,d\mu(x') + \int h(x', x)\,d\mu(x')$.",
+    hypotheses=r"$h$ symmetric or not",
+)
+def double_integral(case: Case, *, share: float = 1.0) -> tuple[Check, ...]:
+    """The library's variation of the interaction energy against NumPy's differences.
 
-    The second slot of `h` gets `share` of its mass moved: one, for the double integral.
+    The energy is half the double integral of $h = e^s$, $s$ biased and not symmetric;
+    it is quadratic in the masses, so central differences are exact.
     """
+    # The second slot of `h` gets `share` of its mass moved.
     rng = case.rng("double")
     p, at = att.generic(rng, 2, 3), att.cloud(rng, 6, 3)
     p = p._replace(Q=p.Q / 2)  # so that no pair outweighs the rest
@@ -205,22 +206,8 @@ def _double(case: Case, share: float) -> tuple[Check, ...]:
     return (*checks, _close("double integral", 2 * np.asarray(energy), share * own))
 
 
-@statement(
-    "sander2022:app-A.2-H",
-    source="Appendix A.2",
-    claim=r"The first variation of $\iint h(x, x')\,d\mu(x)\,d\mu(x')$ is "
-    r"$x \mapsto \int h(x, x')\,d\mu(x') + \int h(x', x)\,d\mu(x')$.",
-    hypotheses=r"$h$ symmetric or not",
+double_integral.refuted_if(
+    "one slot of $h$ alone is varied",
+    seen_by=("its gradient", "first variation"),
+    share=0.0,
 )
-def double_integral(case: Case) -> tuple[Check, ...]:
-    """The library's variation of the interaction energy against NumPy's differences.
-
-    The energy is half the double integral of $h = e^s$, $s$ biased and not symmetric;
-    it is quadratic in the masses, so central differences are exact.
-    """
-    return _double(case, 1.0)
-
-
-@double_integral.refuted_by("one slot of $h$ alone is varied")
-def _(case: Case) -> tuple[Check, ...]:
-    return _double(case, 0.0)[:2]

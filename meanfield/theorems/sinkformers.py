@@ -93,18 +93,20 @@ def _sums(case: Case) -> tuple[Check, ...]:
     r"$K^1 = \mathrm{SoftMax}(C)$.",
     hypotheses=r"Hilbert's metric; $\Delta = \max(C_{ik} - C_{il} - C_{jk} + C_{jl})$",
 )
-def alternation(case: Case) -> tuple[Check, ...]:
+def alternation(
+    case: Case, *, first: Normalise = rows, then: Normalise = columns
+) -> tuple[Check, ...]:
     """The library's matrices after one to six half-steps against NumPy's.
 
     Row sums of the odd ones, column sums of the even ones, both of the limit; the rate
     in Hilbert's metric against Birkhoff and Hopf.
     """
-    return (*_iterates(case, rows, columns), *_sums(case))
+    return (*_iterates(case, first, then), *_sums(case))
 
 
-@alternation.refuted_by("columns are normalised first")
-def _(case: Case) -> tuple[Check, ...]:
-    return tuple(_iterates(case, columns, rows))
+alternation.refuted_if(
+    "columns are normalised first", seen_by=("K after…",), first=columns, then=rows
+)
 
 
 @alternation.misprinted(
@@ -157,18 +159,16 @@ def _shifted(case: Case, name: str, count: int | None) -> tuple[Check, ...]:
     claim=r"$\mathrm{Sinkhorn}(C + f \oplus g) = \mathrm{Sinkhorn}(C)$; so the scores "
     r"$-\frac12|W_Qx - W_Kx'|^2$ and $W_Qx\cdot W_Kx'$ give one matrix.",
 )
-def shifts(case: Case) -> tuple[Check, ...]:
+def shifts(case: Case, *, count: int | None = None) -> tuple[Check, ...]:
     """The library's plans of two shifted scores against NumPy's plan of the bare one.
 
     Squared distances, whose f and g are quadratic; and biases of queries and keys,
     whose f and g are linear.
     """
-    return _shifted(case, "shifts", None)
+    return _shifted(case, "shifts", count)
 
 
-@shifts.refuted_by("one half-step, softmax, which normalises rows alone")
-def _(case: Case) -> tuple[Check, ...]:
-    return _shifted(case, "shifts", 1)
+shifts.refuted_if("one half-step, softmax, which normalises rows alone", count=1)
 
 
 @statement(
@@ -177,14 +177,12 @@ def _(case: Case) -> tuple[Check, ...]:
     claim=r"$\mathrm{Sinkhorn}(C)$ stays when $f(x) + g(x')$ is added to $C$.",
     hypotheses=r"as sander2022, Proposition 1",
 )
-def same_shifts(case: Case) -> tuple[Check, ...]:
+def same_shifts(case: Case, *, count: int | None = None) -> tuple[Check, ...]:
     """As for sander2022, Proposition 1, on other tokens and parameters."""
-    return _shifted(case, "slides", None)
+    return _shifted(case, "slides", count)
 
 
-@same_shifts.refuted_by("two half-steps, stopped before the limit")
-def _(case: Case) -> tuple[Check, ...]:
-    return _shifted(case, "slides", 2)
+same_shifts.refuted_if("two half-steps, stopped before the limit", count=2)
 
 
 def _matrix(p: Parameters, at: Cloud) -> np.ndarray:
@@ -212,9 +210,21 @@ def _told(p: Parameters, at: Cloud) -> dict[str, Any]:
     return {"tolerance": most * solved.error, "why": why}
 
 
-def _smallest(
-    case: Case, change: Callable[[Parameters], Parameters]
+@statement(
+    "sander2022:argmin-KL",
+    source="§3.1, after (3)",
+    claim=r"$K^\infty$ is the one minimiser of $\mathrm{KL}(K, K^0)$ over doubly "
+    r"stochastic $K$.",
+    remark=r"$\mathrm{KL}(K, K^0) = \mathrm{KL}(K, K^\infty) + "
+    r"\mathrm{KL}(K^\infty, K^0)$.",
+)
+def least(
+    case: Case, *, change: Callable[[Parameters], Parameters] = lambda p: p
 ) -> tuple[Check, ...]:
+    """The library's matrix among 500 others, random ones and ones next to the minimum.
+
+    Divergences in NumPy: none is below, each is above by its divergence from it.
+    """
     p, at = _problem(case, "divergence")
     far, own, apart = _divergences(case, _matrix(change(p), at))
     told = _told(p, at)
@@ -225,29 +235,23 @@ def _smallest(
     )
 
 
-@statement(
-    "sander2022:argmin-KL",
-    source="§3.1, after (3)",
-    claim=r"$K^\infty$ is the one minimiser of $\mathrm{KL}(K, K^0)$ over doubly "
-    r"stochastic $K$.",
-    remark=r"$\mathrm{KL}(K, K^0) = \mathrm{KL}(K, K^\infty) + "
-    r"\mathrm{KL}(K^\infty, K^0)$.",
+least.refuted_if(
+    r"$A^\top$ in place of $A$: another doubly stochastic matrix",
+    change=lambda p: p.exchanged,
 )
-def least(case: Case) -> tuple[Check, ...]:
-    """The library's matrix among 500 others, random ones and ones next to the minimum.
 
-    Divergences in NumPy: none is below, each is above by its divergence from it.
+
+@statement(
+    "uw2023:prop-1-proof",
+    source="Proof of Proposition 1",
+    claim=r"$K^\infty$ of the scores $C + f \oplus g$ is $\mathrm{argmin}\,\mathrm{KL}"
+    r"(K, e^C)$ over doubly stochastic $K$, where $f$ and $g$ add one number to all.",
+)
+def proof(case: Case, *, count: int | None = None) -> tuple[Check, ...]:
+    """The library's matrix of biased scores against divergences from the bare kernel.
+
+    500 other matrices; none is nearer to the kernel without biases.
     """
-    return _smallest(case, lambda p: p)
-
-
-@least.refuted_by(r"$A^\top$ in place of $A$: another doubly stochastic matrix")
-def _(case: Case) -> tuple[Check, ...]:
-    return _smallest(case, lambda p: p.exchanged)
-
-
-def _extreme(case: Case, count: int | None) -> tuple[Check, ...]:
-    """The library's matrix of shifted scores among 500 others, for the bare kernel."""
     p, at = _problem(case, "divergence")
     q, k = case.rng("biases").normal(size=(2, 2))
     score = Dot(p.Q, p.K, float(p.epsilon), query_bias=q, key_bias=k)
@@ -263,23 +267,11 @@ def _extreme(case: Case, count: int | None) -> tuple[Check, ...]:
     )
 
 
-@statement(
-    "uw2023:prop-1-proof",
-    source="Proof of Proposition 1",
-    claim=r"$K^\infty$ of the scores $C + f \oplus g$ is $\mathrm{argmin}\,\mathrm{KL}"
-    r"(K, e^C)$ over doubly stochastic $K$, where $f$ and $g$ add one number to all.",
+proof.refuted_if(
+    "one half-step: the constraint on columns is dropped",
+    seen_by=("KL − KL(K∞, e^C) − KL(·, K∞)",),
+    count=1,
 )
-def proof(case: Case) -> tuple[Check, ...]:
-    """The library's matrix of biased scores against divergences from the bare kernel.
-
-    500 other matrices; none is nearer to the kernel without biases.
-    """
-    return _extreme(case, None)
-
-
-@proof.refuted_by("one half-step: the constraint on columns is dropped")
-def _(case: Case) -> tuple[Check, ...]:
-    return _extreme(case, 1)[1:]
 
 
 @proof.misprinted(

@@ -103,18 +103,20 @@ def _converged(case: Case) -> tuple[Check, ...]:
     r"$g \leftarrow \log 1 - \mathrm{LSE}_i(C_{ij} + f_i)$ in turn give "
     r"$K^\ell = e^{C + f \oplus g}$, whose rows, or columns, sum to one.",
 )
-def log_domain(case: Case) -> tuple[Check, ...]:
+def log_domain(case: Case, *, updates: Updates = _by_logs) -> tuple[Check, ...]:
     """The library's matrices after one to four updates, and its limiting potentials.
 
     Against NumPy's updates; the potentials with unequal weights, at tokens and
     elsewhere, for a biased score.
     """
-    return (*_log_domain(case, _by_logs, 1.0), *_converged(case))
+    return (*_log_domain(case, updates, 1.0), *_converged(case))
 
 
-@log_domain.refuted_by("both potentials are updated at once, from the old ones")
-def _(case: Case) -> tuple[Check, ...]:
-    return _log_domain(case, _at_once, 1.0)
+log_domain.refuted_if(
+    "both potentials are updated at once, from the old ones",
+    seen_by=("K after…",),
+    updates=_at_once,
+)
 
 
 @log_domain.misprinted(
@@ -130,8 +132,18 @@ def _(case: Case) -> Counterexample:
     )
 
 
-def _kernels(case: Case, zeroth: float, later: float) -> tuple[Check, ...]:
-    r"""Velocities against sums of $K^\ell$ times these factors; kernels likewise."""
+@statement(
+    "sander2022:k-discrete",
+    source="§4",
+    claim=r"For $\mu = \frac1n\sum_i\delta_{x_i}$: $k^0(x_i, x_j) = K^0_{ij}$ and "
+    r"$k^\ell(x_i, x_j) = nK^\ell_{ij}$ for $\ell \ge 1$, so that "
+    r"$\int k^\ell(x_i, x)x\,d\mu(x)$ is $\sum_j K^\ell_{ij}x_j$, and $\frac1n$ of "
+    r"that for $\ell = 0$.",
+)
+def discrete(
+    case: Case, *, zeroth: float = 1 / 7, later: float = 1.0
+) -> tuple[Check, ...]:
+    """The library's kernels and velocities for 0 to 4 half-steps, against NumPy's."""
     p, at = _problem(case, "kernels")
     C, p = sk.scores_of(p, at), p._replace(V=p.V * p.epsilon)  # the library divides
     exponential = p.attention("exp")
@@ -154,22 +166,11 @@ def _kernels(case: Case, zeroth: float, later: float) -> tuple[Check, ...]:
     return tuple(checks)
 
 
-@statement(
-    "sander2022:k-discrete",
-    source="§4",
-    claim=r"For $\mu = \frac1n\sum_i\delta_{x_i}$: $k^0(x_i, x_j) = K^0_{ij}$ and "
-    r"$k^\ell(x_i, x_j) = nK^\ell_{ij}$ for $\ell \ge 1$, so that "
-    r"$\int k^\ell(x_i, x)x\,d\mu(x)$ is $\sum_j K^\ell_{ij}x_j$, and $\frac1n$ of "
-    r"that for $\ell = 0$.",
+discrete.refuted_if(
+    r"the factor $n$ stands at $\ell = 0$ and not at the others",
+    zeroth=1.0,
+    later=1 / 7,
 )
-def discrete(case: Case) -> tuple[Check, ...]:
-    """The library's kernels and velocities for 0 to 4 half-steps, against NumPy's."""
-    return _kernels(case, 1 / 7, 1.0)
-
-
-@discrete.refuted_by(r"the factor $n$ stands at $\ell = 0$ and not at the others")
-def _(case: Case) -> tuple[Check, ...]:
-    return _kernels(case, 1.0, 1 / 7)
 
 
 @discrete.misprinted(
@@ -180,5 +181,5 @@ def _(case: Case) -> tuple[Check, ...]:
 )
 def _(case: Case) -> Counterexample:
     return Counterexample(
-        printed=_kernels(case, 1 / 7, 1 / 7)[2:], corrected=_kernels(case, 1 / 7, 1.0)
+        printed=discrete(case, later=1 / 7)[2:], corrected=discrete(case)
     )

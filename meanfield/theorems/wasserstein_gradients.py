@@ -145,17 +145,15 @@ def _factor(case: Case, *, power: float) -> Check:
     claim=r"$\nabla_W F^0(x_i) = -\frac{1}{n} \sum_j K^0_{ij} W_V x_j$.",
     hypotheses=SYMMETRIC + r", $n$ tokens of equal weight",
 )
-def factor(case: Case) -> tuple[Check, ...]:
+def factor(case: Case, *, power: float = 1) -> tuple[Check, ...]:
     """The library's gradient of the interaction energy, equal weights.
 
     Against a sum over pairs in NumPy.
     """
-    return (_factor(case, power=1),)
+    return (_factor(case, power=power),)
 
 
-@factor.refuted_by(r"the sum is divided by $\sqrt n$ in place of $n$")
-def _(case: Case) -> tuple[Check, ...]:
-    return (_factor(case, power=0.5),)
+factor.refuted_if(r"the sum is divided by $\sqrt n$ in place of $n$", power=0.5)
 
 
 @factor.misprinted(
