@@ -123,7 +123,9 @@ def _variants(case: Case, measure: Callable[[Cloud], Points]) -> tuple[Check, ..
     r"$\dot x_i = \Gamma_X(x_i)$ of the tokens, and likewise with weights "
     r"$\sum_j w_j\delta_{x_j}$, for every variant of attention.",
 )
-def particles(case: Case) -> tuple[Check, ...]:
+def particles(
+    case: Case, *, measure: Callable[[Cloud], Points] = att.points
+) -> tuple[Check, ...]:
     """The measure's velocity at its atoms against the system's loops, in NumPy.
 
     All eight variants with unequal weights that do not sum to one as given; softmax and
@@ -136,12 +138,14 @@ def particles(case: Case) -> tuple[Check, ...]:
         _close(f"{name}, equal weights", actual[name], FORMULAS[name](p, equal, at.x))
         for name in SOME
     ]
-    return (*_variants(case, att.points), *checks)
+    return (*_variants(case, measure), *checks)
 
 
-@particles.refuted_by("the weights are forgotten: equal ones in place of unequal ones")
-def _(case: Case) -> tuple[Check, ...]:
-    return _variants(case, att.uniform)
+particles.refuted_if(
+    "the weights are forgotten: equal ones in place of unequal ones",
+    seen_by=tuple(FORMULAS),
+    measure=att.uniform,
+)
 
 
 @particles.misprinted(

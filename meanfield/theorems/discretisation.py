@@ -1,6 +1,7 @@
 """Tokens follow the continuum."""
 
 import itertools
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
@@ -106,17 +107,6 @@ def _carried(tokens: list[Array]) -> tuple[list[Array], Array]:
     return [y[: len(t)] for y, t in zip(final, tokens, strict=True)], continuum
 
 
-def _bounded(start: Array, end: Array) -> Check:
-    return bounded(
-        "largest W_1(μⁿ(1), μ(1)) over W_1 of the quantiles to μ(0)",
-        np.max(end / start),
-        "<=",
-        _constant(),
-        tolerance=1e-2,
-        why="800 cells for the continuum: 16 times as many change W_1 by 0.5 %",
-    )
-
-
 @statement(
     "castin2025:thm-3.1-uniqueness-meanfield",
     source="Theorem 3.1, §3.1",
@@ -126,30 +116,38 @@ def _bounded(start: Array, end: Array) -> Check:
     ),
     hypotheses=r"compact supports; here softmax, and $\rho \propto (1-x^2)^2$",
 )
-def limit(case: Case) -> tuple[Check, ...]:
+def limit(
+    case: Case, *, cloud: Callable[[int], Array] = _quantiles
+) -> tuple[Check, ...]:
     """Clouds of 25 to 200 quantiles against the continuum, in two layers.
 
     They are filled up with tokens of no weight, and take fixed steps that land between
     the layers; the limit by 30 Gauss–Jacobi nodes in NumPy; W_1 by sorting. Moments of
     the clouds that the library draws, which are to tend to those of their laws.
     """
-    tokens = [_quantiles(n) for n in COUNTS]
+    tokens = [cloud(n) for n in COUNTS]
     final, continuum = _carried(tokens)
-    start, end = _distances(tokens, _quantiles(CELLS)), _distances(final, continuum)
+    start = _distances([_quantiles(n) for n in COUNTS], _quantiles(CELLS))
+    end = _distances(final, continuum)
     few = tokens[0]
     expected = _reference(few, few, np.full(len(few), 1 / len(few)))
     return (
         gap("25 tokens at t = 1", final[0], expected, tolerance=1e-13, why=HEUN),
         order("order of W_1(1) in W_1(0)", start, end, 1.0, names=("W₁(0)", "W₁(1)")),
-        _bounded(start, end),
+        bounded(
+            "largest W_1(μⁿ(1), μ(1)) over W_1 of the quantiles to μ(0)",
+            np.max(end / start),
+            "<=",
+            _constant(),
+            tolerance=1e-2,
+            why="800 cells for the continuum: 16 times as many change W_1 by 0.5 %",
+        ),
         *starts(case),
     )
 
 
-@limit.refuted_by("tokens on a grid instead: their measures have another limit")
-def _(case: Case) -> tuple[Check, ...]:
-    del case
-    start = _distances([_quantiles(n) for n in COUNTS], _quantiles(CELLS))
-    tokens = [(2 * np.arange(n) + 1) / n - 1 for n in COUNTS]
-    final, continuum = _carried(tokens)
-    return (_bounded(start, _distances(final, continuum)),)
+limit.refuted_if(
+    "tokens on a grid instead: their measures have another limit",
+    seen_by=("largest W_1(μⁿ(1), μ(1)) over W_1 of the quantiles to μ(0)",),
+    cloud=lambda n: (2 * np.arange(n) + 1) / n - 1,
+)

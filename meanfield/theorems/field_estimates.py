@@ -78,14 +78,16 @@ def _three(name: str, p: Parameters, s: Scene, constants: tuple[float, Array]) -
     ),
     hypotheses=TWO_ON_BALL + ", $p \\geq 1$" + BANDWIDTH,
 )
-def softmax_estimates(case: Case) -> tuple[Check, ...]:
+def softmax_estimates(
+    case: Case, *, bounds: tuple[float, ...] = (1, 1, 1), factor: float = 1.0
+) -> tuple[Check, ...]:
     """Gradient ascent of each log-ratio through the library's field and derivatives.
 
     Measure, probe, matrices, radius and bandwidth are free; (iii) moves one atom, where
     W_1 is its share times its way. Then equality: a Dirac, halves at opposite points,
     a light atom opposite to a heavy one.
     """
-    found = estimates(case, softmax, labels=THREE, bounds=(1, 1, 1))
+    found = estimates(case, softmax, labels=THREE, bounds=bounds, factor=factor)
     return found + _softmax_equalities(case)
 
 
@@ -110,11 +112,12 @@ def _softmax_equalities(case: Case) -> tuple[Check, ...]:
     )
 
 
-@softmax_estimates.refuted_by(
-    "the constants of (i) and (ii) and the exponent of (iii) are halved"
+softmax_estimates.refuted_if(
+    "the constants of (i) and (ii) and the exponent of (iii) are halved",
+    seen_by=THREE,
+    bounds=(0.5, 0.5, 1),
+    factor=0.5,
 )
-def _(case: Case) -> tuple[Check, ...]:
-    return estimates(case, softmax, labels=THREE, bounds=(0.5, 0.5, 1), factor=0.5)
 
 
 @statement(
@@ -128,21 +131,24 @@ def _(case: Case) -> tuple[Check, ...]:
     ),
     hypotheses=TWO_ON_BALL + ", $p \\geq 1$" + BANDWIDTH,
 )
-def l2_estimates(case: Case) -> tuple[Check, ...]:
+def l2_estimates(
+    case: Case, *, bounds: tuple[float, ...] = (1, 1, 1), factor: float = 1.0
+) -> tuple[Check, ...]:
     """As for Lemma B.2: ascents, then equality at a Dirac and at opposite points."""
     data = aligned(case.rng("equality"))
     return (
-        *estimates(case, l2, labels=THREE, bounds=(1, 1, 1)),
+        *estimates(case, l2, labels=THREE, bounds=bounds, factor=factor),
         attained(case, "(i) reached", l2, p=data.dirac(x=data.v), which=0),
         attained(case, "(ii) reached", l2, p=data.pair(), which=1),
     )
 
 
-@l2_estimates.refuted_by(
-    "the constants of (i) and (ii) are halved, and (iii) loses its exponential"
+l2_estimates.refuted_if(
+    "the constants of (i) and (ii) are halved, and (iii) loses its exponential",
+    seen_by=THREE,
+    bounds=(0.5, 0.5, 1),
+    factor=0.0,
 )
-def _(case: Case) -> tuple[Check, ...]:
-    return estimates(case, l2, labels=THREE, bounds=(0.5, 0.5, 1), factor=0.0)
 
 
 def printed_l2_slope(case: Case) -> Counterexample:
@@ -177,7 +183,9 @@ l2_estimates.misprinted("C26", **L2_MISPRINT)(printed_l2_slope)
     ),
     hypotheses=TWO_ON_BALL + BANDWIDTH,
 )
-def sigmoid_estimates(case: Case) -> tuple[Check, ...]:
+def sigmoid_estimates(
+    case: Case, *, bounds: tuple[float, ...] = (1, 1, 1), factor: float = 1.0
+) -> tuple[Check, ...]:
     """As for Lemma B.2; equality at a Dirac, far from the probe and orthogonal to it.
 
     Where the score is 40 the sigmoid is one to the last digit.
@@ -185,17 +193,18 @@ def sigmoid_estimates(case: Case) -> tuple[Check, ...]:
     data = aligned(case.rng("equality"))
     far = 40 / (data.a * data.R) * data.v
     return (
-        *estimates(case, sigmoid, labels=THREE, bounds=(1, 1, 1)),
+        *estimates(case, sigmoid, labels=THREE, bounds=bounds, factor=factor),
         attained(case, "(i) reached", sigmoid, p=data.dirac(x=far), which=0),
         attained(case, "(ii) reached", sigmoid, p=data.dirac(), which=1),
     )
 
 
-@sigmoid_estimates.refuted_by(
-    "the constants of (i) and (ii) are halved, and (iii) loses its second term"
+sigmoid_estimates.refuted_if(
+    "the constants of (i) and (ii) are halved, and (iii) loses its second term",
+    seen_by=THREE,
+    bounds=(0.5, 0.5, 1),
+    factor=0.0,
 )
-def _(case: Case) -> tuple[Check, ...]:
-    return estimates(case, sigmoid, labels=THREE, bounds=(0.5, 0.5, 1), factor=0.0)
 
 
 @sigmoid_estimates.misprinted(
@@ -233,7 +242,7 @@ def variance(p: Parameters) -> Array:
     r"$(\delta_{Ru} + \delta_{-Ru})/2$.",
     hypotheses=ON_BALL,
 )
-def variance_in_a_ball(case: Case) -> tuple[Check, ...]:
+def variance_in_a_ball(case: Case, *, bound: float = 1.0) -> tuple[Check, ...]:
     """Ascent of the log-ratio over weights and atoms, then the case of equality.
 
     And the library's moments, norms and restrictions of a weighted cloud in NumPy.
@@ -241,12 +250,12 @@ def variance_in_a_ball(case: Case) -> tuple[Check, ...]:
     data = aligned(case.rng("equality"))
     ratio = np.exp(log_ratio_at(case, variance, data.pair()))
     return (
-        ascend(case, "variance", variance, start),
+        ascend(case, "variance", variance, start, bound=bound),
         bounded("reached", ratio, "=", 1.0, tolerance=1e-12, why="rounding"),
         *of_points(case),
     )
 
 
-@variance_in_a_ball.refuted_by("the bound is half of the squared radius")
-def _(case: Case) -> tuple[Check, ...]:
-    return (ascend(case, "variance", variance, start, bound=0.5),)
+variance_in_a_ball.refuted_if(
+    "the bound is half of the squared radius", seen_by=("variance",), bound=0.5
+)

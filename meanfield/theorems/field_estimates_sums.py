@@ -67,7 +67,9 @@ def unnormalised(p: Parameters, which: Array, factor: Array) -> Array:
     hypotheses=ON_BALL + BANDWIDTH,
     aliases=("castin2025:unnormalised-lin", "castin2025:unnormalised-relu"),
 )
-def unnormalised_sizes(case: Case) -> tuple[Check, ...]:
+def unnormalised_sizes(
+    case: Case, *, bounds: tuple[float, ...] = (1, 1, 1), factor: float = 1.0
+) -> tuple[Check, ...]:
     """Gradient ascent over measure, probe in the ball, matrices and bandwidth.
 
     Then equality: the Dirac at the top left singular vector of A, which V stretches the
@@ -75,19 +77,22 @@ def unnormalised_sizes(case: Case) -> tuple[Check, ...]:
     """
     data = aligned(case.rng("equality"))
     p = data.dirac(x=40 * data.v)
+    names = UNNORMALISED
     return (
-        *estimates(case, unnormalised, labels=UNNORMALISED, bounds=(1, 1, 1)),
+        *estimates(case, unnormalised, labels=names, bounds=bounds, factor=factor),
         *(
             attained(case, f"{name} reached", unnormalised, p=p, which=which)
-            for which, name in enumerate(UNNORMALISED)
+            for which, name in enumerate(names)
         ),
     )
 
 
-@unnormalised_sizes.refuted_by("the exponent and both constants are halved")
-def _(case: Case) -> tuple[Check, ...]:
-    bounds = (1, 0.5, 0.5)
-    return estimates(case, unnormalised, labels=UNNORMALISED, bounds=bounds, factor=0.5)
+unnormalised_sizes.refuted_if(
+    "the exponent and both constants are halved",
+    seen_by=UNNORMALISED,
+    bounds=(1, 0.5, 0.5),
+    factor=0.5,
+)
 
 
 def heads(p: Parameters, which: Array, factor: Array) -> Array:
@@ -131,7 +136,7 @@ def start_heads(key: PRNGKey) -> dict[str, Array]:
     ),
     hypotheses=TWO_ON_BALL + ", $p \\geq 1$" + BANDWIDTH,
 )
-def heads_estimates(case: Case) -> tuple[Check, ...]:
+def heads_estimates(case: Case, *, factor: float = 1.0) -> tuple[Check, ...]:
     """Gradient ascent through the library's sum of two heads, all matrices free.
 
     Then equality of (i) and (ii): two heads that are multiples of one.
@@ -143,19 +148,17 @@ def heads_estimates(case: Case) -> tuple[Check, ...]:
         once = {"K": np.stack([p["K"]] * 2), "W": np.stack([np.eye(D)] * 2)}
         return p | once | {"Q": scale * p["Q"], "V": scale * p["V"]}
 
+    named = {"labels": THREE, "bounds": (1, 1, 1), "begin": start_heads}
     return (
-        *estimates(case, heads, labels=THREE, bounds=(1, 1, 1), begin=start_heads),
+        *estimates(case, heads, factor=factor, **named),
         attained(case, "(i) reached", heads, p=doubled(data.dirac()), which=0),
         attained(case, "(ii) reached", heads, p=doubled(data.pair()), which=1),
     )
 
 
-@heads_estimates.refuted_by("the bound of the larger head stands for the sum")
-def _(case: Case) -> tuple[Check, ...]:
-    bounds = (1, 1, 1)
-    return estimates(
-        case, heads, labels=THREE, bounds=bounds, factor=0.0, begin=start_heads
-    )
+heads_estimates.refuted_if(
+    "the bound of the larger head stands for the sum", seen_by=THREE, factor=0.0
+)
 
 
 HALVES = (0.5, 0.5, 1.0)
@@ -256,7 +259,9 @@ TWO = ("difference of fields", "weight")
     ),
     hypotheses=ON_BALL + BANDWIDTH,
 )
-def continuity_in_parameters(case: Case) -> tuple[Check, ...]:
+def continuity_in_parameters(
+    case: Case, *, bounds: tuple[float, ...] = (1.0, 1.0)
+) -> tuple[Check, ...]:
     """Gradient ascent over measure, probe and both matrices, in the library's fields.
 
     The weight as the exponential of the library's score; it is reached at the points
@@ -266,22 +271,17 @@ def continuity_in_parameters(case: Case) -> tuple[Check, ...]:
     p = data.dirac(x=data.v, y=-40 * data.u) | {"other_Q": data.matrices["Q"]}
     ratio = np.exp(log_ratio_at(case, parameters, p, given=(1,)))
     return (
-        *_both(case, bounds=(1.0, 1.0)),
+        *(
+            ascend(case, label, parameters, start_parameters, given=(i,), bound=bound)
+            for i, (label, bound) in enumerate(zip(TWO, bounds, strict=True))
+        ),
         bounded("weight reached", ratio, "=", 1.0, tolerance=1e-12, why=ATTAINED),
     )
 
 
-def _both(case: Case, *, bounds: tuple[float, ...]) -> tuple[Check, ...]:
-    numbered = enumerate(zip(TWO, bounds, strict=True))
-    return tuple(
-        ascend(case, label, parameters, start_parameters, given=(which,), bound=bound)
-        for which, (label, bound) in numbered
-    )
-
-
-@continuity_in_parameters.refuted_by("the 2 is a half, and the weight is doubled")
-def _(case: Case) -> tuple[Check, ...]:
-    return _both(case, bounds=(0.25, 0.5))
+continuity_in_parameters.refuted_if(
+    "the 2 is a half, and the weight is doubled", seen_by=TWO, bounds=(0.25, 0.5)
+)
 
 
 @continuity_in_parameters.misprinted(

@@ -162,16 +162,23 @@ def _softmax_factor(
     ),
     hypotheses=r"$\Sigma_0 = Y_0Y_0^\top$ of any rank; no inverse of $\Sigma$ is used",
 )
-def factors(case: Case) -> tuple[Check, ...]:
+def factors(
+    case: Case,
+    *,
+    turn: Callable[[np.ndarray], np.ndarray] = lambda A: A,
+    two: float = 2,
+) -> tuple[Check, ...]:
     """Flows in d = 4 of rank two, with means.
 
     Softmax from square factors, and L2 with three rows and ε ≠ 1, against DOP853 on
     the equations of α and Σ; that the rank of the square factor stays.
     """
-    return (*_softmax_factor(case, turn=lambda A: A), *_l2_factor(case, two=2))
+    return (*_softmax_factor(case, turn=turn), *_l2_factor(case, two=two))
 
 
-@factors.refuted_by("A is transposed under softmax; under L2 the 2 of 2KᵀK is missing")
-def _(case: Case) -> tuple[Check, ...]:
-    softmax = _softmax_factor(case, turn=lambda A: A.T)
-    return (*softmax[:2], *_l2_factor(case, two=1))
+factors.refuted_if(
+    "A is transposed under softmax; under L2 the 2 of 2KᵀK is missing",
+    seen_by=("softmax, …", "L2, …"),
+    turn=np.transpose,
+    two=1,
+)

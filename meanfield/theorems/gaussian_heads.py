@@ -1,6 +1,6 @@
 """Gaussians under softmax attention with several heads."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -23,6 +23,7 @@ from ._statement import Counterexample, statement
 
 EXACT = {"tolerance": TOLERANCE, "why": WHY_FLOW}
 UNIT = np.linspace(0, 1, 9)
+CUT = (np.diag([1.0, 0.0]), np.diag([0.0, 1.0]))  # the identity, a head for each row
 
 Head = tuple[np.ndarray, np.ndarray, np.ndarray]  # Q, K, V
 
@@ -128,20 +129,22 @@ def _field(draws: _Draws, values: np.ndarray) -> Check:
     ),
     hypotheses=r"$\Sigma_0 \succeq 0$; $V^{(h)}$ has absorbed $W^{(h)}$",
 )
-def heads(case: Case) -> tuple[Check, ...]:
+def heads(
+    case: Case, *, values: Callable[[_Draws], np.ndarray] = lambda draws: draws.value
+) -> tuple[Check, ...]:
     """Flows of two heads in d = 2 with means against DOP853 on the equations.
 
     The field against the sum over heads of softmax on Gauss–Hermite nodes in NumPy.
     """
     draws = _Draws(case)
-    return (*_moments(draws, draws.value), _field(draws, draws.value))
+    V = values(draws)
+    return (*_moments(draws, V), _field(draws, V))
 
 
-@heads.refuted_by("The values of the two heads are exchanged")
-def _(case: Case) -> tuple[Check, ...]:
-    draws = _Draws(case)
-    exchanged = draws.value[:, ::-1]
-    return (*_moments(draws, exchanged), _field(draws, exchanged))
+heads.refuted_if(
+    "The values of the two heads are exchanged",
+    values=lambda draws: draws.value[:, ::-1],
+)
 
 
 @heads.misprinted(
@@ -183,8 +186,27 @@ def _at_rest(
     return two_heads(members, centred(factor), ts), q[0]
 
 
-def _plane(case: Case, *, values: tuple[np.ndarray, np.ndarray]) -> tuple[Check, ...]:
-    """Limits of starts of trace one: how flat, how wide, and where their plane is."""
+@statement(
+    "castin2025:sec-4.5-item3",
+    source="§4.5, item 3, and Figure 1(c)",
+    claim=(
+        r"For two heads of one row, $A + A^\top \preceq 0$ of rank one and $V = I$, "
+        r"the limits fill the plane $q^\top\Sigma e_1 = 0$ of the cone."
+    ),
+    hypotheses=(
+        r"$d = 2$; $V = I$ is cut into $V^{(h)} = e_he_h^\top$; $Q = -K = q^\top$ has "
+        r"one row, so the second head is empty"
+    ),
+    remark="With $V^{(h)} = I$ for each head the limits would lie on a ray.",
+)
+def plane(
+    case: Case, *, values: tuple[np.ndarray, np.ndarray] = CUT
+) -> tuple[Check, ...]:
+    """Limits of 32 random starts of trace one.
+
+    Singular values of their coordinates $(a - b, 2c, a + b)$, the closed form of
+    the plane, and that all come to rest.
+    """
     run, q = _at_rest(case, values)
     final = run.covariances[:, -1]
     sizes = np.linalg.svd(_cone_points(final), compute_uv=False)
@@ -204,30 +226,8 @@ def _plane(case: Case, *, values: tuple[np.ndarray, np.ndarray]) -> tuple[Check,
     )
 
 
-@statement(
-    "castin2025:sec-4.5-item3",
-    source="§4.5, item 3, and Figure 1(c)",
-    claim=(
-        r"For two heads of one row, $A + A^\top \preceq 0$ of rank one and $V = I$, "
-        r"the limits fill the plane $q^\top\Sigma e_1 = 0$ of the cone."
-    ),
-    hypotheses=(
-        r"$d = 2$; $V = I$ is cut into $V^{(h)} = e_he_h^\top$; $Q = -K = q^\top$ has "
-        r"one row, so the second head is empty"
-    ),
-    remark="With $V^{(h)} = I$ for each head the limits would lie on a ray.",
+plane.refuted_if(
+    "The first head has V = I: the limits lie on a ray",
+    seen_by=("second singular value over the first",),
+    values=(np.eye(2), np.eye(2)),
 )
-def plane(case: Case) -> tuple[Check, ...]:
-    """Limits of 32 random starts of trace one.
-
-    Singular values of their coordinates $(a - b, 2c, a + b)$, the closed form of
-    the plane, and that all come to rest.
-    """
-    first, second = np.diag([1.0, 0.0]), np.diag([0.0, 1.0])
-    return _plane(case, values=(first, second))
-
-
-@plane.refuted_by("The first head has V = I: the limits lie on a ray")
-def _(case: Case) -> tuple[Check, ...]:
-    whole = _plane(case, values=(np.eye(2), np.eye(2)))
-    return whole[2:3]

@@ -22,6 +22,7 @@ from ._statement import statement
 
 Mask = Callable[[Array, Array], Array]
 Sees = Callable[[float, float], bool]
+Places = Callable[[Cloud], np.ndarray]
 WIDTH = 0.3
 
 
@@ -168,7 +169,7 @@ def _ordered(case: Case) -> tuple[Parameters, Cloud]:
     return p, Cloud(rng.normal(size=(N, 3)), np.ones(N), np.arange(1, N + 1) / N)
 
 
-def _future(case: Case, at: Callable[[Cloud], np.ndarray]) -> Check:
+def _future(case: Case, at: Places) -> Check:
     """How far tokens move the velocities of those before them, at these positions."""
     p, one = _ordered(case)
     one = one._replace(position=at(one))
@@ -201,21 +202,30 @@ def _sums(case: Case) -> Check:
     r"and for any weights.",
     hypotheses=r"any variant; positions in any order, also equal ones",
 )
-def masked(case: Case) -> tuple[Check, ...]:
+def masked(
+    case: Case, *, sees: Sees = before, near: Sees = within, places: Places = _places
+) -> tuple[Check, ...]:
     """The library's two ways, Prefix and Masked, against loops over what is seen.
 
     Softmax, L2, expansion, sigmoid and Sinkhorn; unequal weights, unsorted positions
     with a tie; a sum in blocks; matrices; a window of positions; and thirty ordered
     tokens of which the last ten are moved.
     """
-    exact = (_sums(case), _future(case, _places), _sinkhorn(case))
-    return (*exact, *_velocities(case, before, within), *_plans(case, before))
+    exact = (_sums(case), _future(case, places), _sinkhorn(case))
+    return (*exact, *_velocities(case, sees, near), *_plans(case, sees))
 
 
-@masked.refuted_by(
-    "positions are all one; the diagonal is masked too, and the window two-sided"
+masked.refuted_if(
+    "positions are all one; the diagonal is masked too, and the window two-sided",
+    seen_by=(
+        "change of the first 20 of 30",
+        "softmax, …",
+        "l2, masked",
+        "linear-expansion, masked",
+        "sigmoid, …",
+        "matrix of …",
+    ),
+    places=lambda at: np.ones(len(at.x)),
+    sees=strictly_before,
+    near=all_within,
 )
-def _(case: Case) -> tuple[Check, ...]:
-    wrong = _velocities(case, strictly_before, all_within)
-    future = _future(case, lambda at: np.ones(len(at.x)))
-    return (future, *wrong, *_plans(case, strictly_before))

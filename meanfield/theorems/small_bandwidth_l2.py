@@ -1,5 +1,6 @@
 """L2 attention at small bandwidths."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
@@ -124,13 +125,11 @@ def _probed(case: Case) -> Probed:
     return Probed(weights, mixture, x, y, velocities)
 
 
-def _leading(probed: Probed, matrix: Array) -> tuple[Check, ...]:
-    limit = probed.x @ matrix.T
-    errors = np.max(np.abs(probed.velocities - limit), axis=(1, 2))
-    return (
-        extrapolated("limit of ε T¹, mixture", probed.velocities, limit, floor=FLOOR),
-        order("order of the error, mixture", BANDWIDTHS, errors, 1.0),
-    )
+Matrix = Callable[[Weights], Array]
+
+
+def _leading_matrix(W: Weights) -> Array:
+    return -W.Q.T @ W.Q
 
 
 @statement(
@@ -142,20 +141,26 @@ def _leading(probed: Probed, matrix: Array) -> tuple[Check, ...]:
         r"invertible, $\rho(W_K^{-1}W_Qx) > 0$"
     ),
 )
-def leading(case: Case) -> tuple[Check, ...]:
+def leading(case: Case, *, matrix: Matrix = _leading_matrix) -> tuple[Check, ...]:
     """L2 attention of 90 000 weighted tokens, at bandwidths that halve.
 
     They are a grid in the plane that holds a mixture of two Gaussians; $W_Q$ and $W_K$
     are not symmetric. The extrapolated limit at six points, and the order of the error.
     """
     probed = _probed(case)
-    return _leading(probed, -probed.weights.Q.T @ probed.weights.Q)
+    limit = probed.x @ matrix(probed.weights).T
+    errors = np.max(np.abs(probed.velocities - limit), axis=(1, 2))
+    return (
+        extrapolated("limit of ε T¹, mixture", probed.velocities, limit, floor=FLOOR),
+        order("order of the error, mixture", BANDWIDTHS, errors, 1.0),
+    )
 
 
-@leading.refuted_by("$W_Q$ is left out of the limit: $W_V W_K^{-1} x$")
-def _(case: Case) -> tuple[Check, ...]:
-    probed = _probed(case)
-    return _leading(probed, -probed.weights.Q.T)[:1]
+leading.refuted_if(
+    "$W_Q$ is left out of the limit: $W_V W_K^{-1} x$",
+    seen_by=("limit of ε T¹, mixture",),
+    matrix=lambda W: -W.Q.T,
+)
 
 
 @leading.misprinted(
@@ -166,11 +171,8 @@ def _(case: Case) -> tuple[Check, ...]:
     "symmetric",
 )
 def _(case: Case) -> Counterexample:
-    probed = _probed(case)
-    Q, K, _ = probed.weights
-    return Counterexample(
-        printed=_leading(probed, -Q.T @ K)[:1], corrected=_leading(probed, -Q.T @ Q)
-    )
+    printed = leading(case, matrix=lambda W: -W.Q.T @ W.K)
+    return Counterexample(printed=printed[:1], corrected=leading(case))
 
 
 @eqx.filter_jit
@@ -219,8 +221,8 @@ def _gaussian(case: Case) -> tuple[Check, ...]:
     )
 
 
-def _corrected(probed: Probed) -> Array:
-    return -probed.weights.Q.T @ np.linalg.inv(probed.weights.K.T)
+def _corrected(W: Weights) -> Array:
+    return -W.Q.T @ np.linalg.inv(W.K.T)
 
 
 @statement(
@@ -236,7 +238,12 @@ def _corrected(probed: Probed) -> Array:
     ),
     aliases=("sander2022:eq-7",),
 )
-def remainder(case: Case) -> tuple[Check, ...]:
+def remainder(
+    case: Case,
+    *,
+    matrix: Matrix = _corrected,
+    read_at: Callable[[Probed], Array] = lambda probed: probed.y,
+) -> tuple[Check, ...]:
     """L2 attention of a mixture on a grid, and of a Gaussian in closed form.
 
     The extrapolated limit at six points and the order of the error, for 90 000 weighted
@@ -244,14 +251,15 @@ def remainder(case: Case) -> tuple[Check, ...]:
     leading term taken away by a linear drift. $W_Q$ and $W_K$ are not symmetric.
     """
     probed = _probed(case)
-    mixture = _remainder(probed, matrix=_corrected(probed), y=probed.y)
-    return (*mixture, *_gaussian(case))
+    M = matrix(probed.weights)
+    return (*_remainder(probed, matrix=M, y=read_at(probed)), *_gaussian(case))
 
 
-@remainder.refuted_by(r"the density is read at $x$ and not at $W_K^{-1} W_Q x$")
-def _(case: Case) -> tuple[Check, ...]:
-    probed = _probed(case)
-    return _remainder(probed, matrix=_corrected(probed), y=probed.x)[:1]
+remainder.refuted_if(
+    r"the density is read at $x$ and not at $W_K^{-1} W_Q x$",
+    seen_by=("limit of T̄¹, mixture",),
+    read_at=lambda probed: probed.x,
+)
 
 
 @remainder.misprinted(
@@ -269,5 +277,5 @@ def _(case: Case) -> Counterexample:
     printed = -Q.T @ np.linalg.inv(K)
     return Counterexample(
         printed=_remainder(probed, matrix=printed, y=probed.y)[:1],
-        corrected=_remainder(probed, matrix=_corrected(probed), y=probed.y),
+        corrected=_remainder(probed, matrix=_corrected(probed.weights), y=probed.y),
     )
