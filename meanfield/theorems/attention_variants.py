@@ -28,36 +28,6 @@ def same(p: Parameters) -> Parameters:
     return p
 
 
-def _close(label: str, actual: object, expected: object) -> Check:
-    return gap(label, actual, expected, tolerance=ROUNDING, why=EXACT)
-
-
-def _biased(case: Case, change: Change) -> Check:
-    """Biases of queries and keys as real models have them, and an offset."""
-    rng = case.rng("biases")
-    p, at = att.generic(rng, 2, 3), att.cloud(rng, 8, 3)
-    q, k, o = (rng.normal(size=size) for size in (2, 2, 3))
-    probes = att.bare(rng.normal(size=(5, 3)))
-    r = change(p)
-    score = Dot(r.Q, r.K, float(r.epsilon), query_bias=q, key_bias=k)
-    actual = att.velocity(Attention(score, Softmax(), r.V, o), at, probes)
-    scores = (probes.x @ p.Q.T + q) @ (at.x @ p.K.T + k).T / p.epsilon
-    expected = ref.normalised_velocity(scores, at.share, p.V, at.x) + o
-    return _close("with biases and an offset", actual, expected)
-
-
-def _excluding(case: Case, change: Change) -> Check:
-    """A weight of zero at infinity, against the tokens without that one, elsewhere."""
-    rng = case.rng("excluded")
-    p, at = att.generic(rng, 2, 3), att.cloud(rng, 8, 3)
-    at.w[3], at.x[3] = 0.0, np.inf
-    rest = Cloud(np.delete(at.x, 3, axis=0), np.delete(at.w, 3))
-    actual = att.variants(SOME, change(p), at)
-    both = [np.delete(actual[name], 3, axis=0) for name in SOME]
-    expected = [FORMULAS[name](p, rest, rest.x) for name in SOME]
-    return _close("a token of weight zero", np.stack(both), np.stack(expected))
-
-
 @statement(
     "castin2025:eq-2.2",
     source="(2.2), (2.3), §2.1",
@@ -101,18 +71,34 @@ softmax.refuted_if(
 )
 
 
-def _variants(case: Case, measure: Callable[[Cloud], Points]) -> tuple[Check, ...]:
-    rng = case.rng("variants")
-    p, at = att.generic(rng, 2, 3), att.cloud(rng, 7, 3)
-    actual = att.variants(tuple(FORMULAS), p, at, measure)
-    solved = sk.converged(sk.scores_of(p, at), at.share)
-    accuracy = {"sinkhorn": (solved.error, solved.why)}
-    checks = []
-    for name, formula in FORMULAS.items():
-        tolerance, why = accuracy.get(name, (ROUNDING, EXACT))
-        told = {"tolerance": tolerance, "why": why}
-        checks.append(gap(name, actual[name], formula(p, at, at.x), **told))
-    return tuple(checks)
+def _close(label: str, actual: object, expected: object) -> Check:
+    return gap(label, actual, expected, tolerance=ROUNDING, why=EXACT)
+
+
+def _biased(case: Case, change: Change) -> Check:
+    """Biases of queries and keys as real models have them, and an offset."""
+    rng = case.rng("biases")
+    p, at = att.generic(rng, 2, 3), att.cloud(rng, 8, 3)
+    q, k, o = (rng.normal(size=size) for size in (2, 2, 3))
+    probes = att.bare(rng.normal(size=(5, 3)))
+    r = change(p)
+    score = Dot(r.Q, r.K, float(r.epsilon), query_bias=q, key_bias=k)
+    actual = att.velocity(Attention(score, Softmax(), r.V, o), at, probes)
+    scores = (probes.x @ p.Q.T + q) @ (at.x @ p.K.T + k).T / p.epsilon
+    expected = ref.normalised_velocity(scores, at.share, p.V, at.x) + o
+    return _close("with biases and an offset", actual, expected)
+
+
+def _excluding(case: Case, change: Change) -> Check:
+    """A weight of zero at infinity, against the tokens without that one, elsewhere."""
+    rng = case.rng("excluded")
+    p, at = att.generic(rng, 2, 3), att.cloud(rng, 8, 3)
+    at.w[3], at.x[3] = 0.0, np.inf
+    rest = Cloud(np.delete(at.x, 3, axis=0), np.delete(at.w, 3))
+    actual = att.variants(SOME, change(p), at)
+    both = [np.delete(actual[name], 3, axis=0) for name in SOME]
+    expected = [FORMULAS[name](p, rest, rest.x) for name in SOME]
+    return _close("a token of weight zero", np.stack(both), np.stack(expected))
 
 
 @statement(
@@ -175,33 +161,18 @@ def _(case: Case) -> Counterexample:
     )
 
 
-def _against_l2(case: Case, name: str) -> tuple[Check, ...]:
-    """Each pair of (Q, K) of one A against L2 in NumPy, and how far they are apart."""
-    rng = case.rng("l2")
-    p, at = att.generic(rng, 3, 3), att.cloud(rng, 8, 3)
-    R = np.linalg.qr(rng.normal(size=(3, 3)))[0]
-    turned = p._replace(Q=R @ p.Q, K=R @ p.K)
-    found = [np.asarray(att.variants((name,), q, at)[name]) for q in (p, p.reduced)]
-    rotated = att.variants((name,), turned, at)[name]
-    expected = att.l2(p, at, at.x)
-    apart = np.max(np.abs(found[0] - found[1])) / np.max(np.abs(expected))
-    return (
-        _close("(Q, K)", found[0], expected),
-        _close("(A, I)", found[1], att.l2(p.reduced, at, at.x)),
-        _close("(RQ, RK) with R orthogonal", rotated, expected),
-        bounded("relative distance of (Q, K) and (A, I)", apart, ">=", 1e-3),
-    )
-
-
-def _not_normalised(case: Case) -> Check:
-    """The weights themselves, of which rows hide what depends on the query alone."""
-    rng = case.rng("l2")
-    p, at = att.generic(rng, 3, 3), att.cloud(rng, 8, 3)
-    score = SquaredDistance(p.Q, p.K, float(p.epsilon))
-    made = Attention(score, Pointwise(jnp.exp), p.V)
-    scores = ref.distance_scores(p.Q, p.K, at.x, at.x) / p.epsilon
-    expected = ref.pointwise_velocity(np.exp, scores, at.share, p.V, at.x)
-    return _close("weights not normalised", att.velocity(made, at, at), expected)
+def _variants(case: Case, measure: Callable[[Cloud], Points]) -> tuple[Check, ...]:
+    rng = case.rng("variants")
+    p, at = att.generic(rng, 2, 3), att.cloud(rng, 7, 3)
+    actual = att.variants(tuple(FORMULAS), p, at, measure)
+    solved = sk.converged(sk.scores_of(p, at), at.share)
+    accuracy = {"sinkhorn": (solved.error, solved.why)}
+    checks = []
+    for name, formula in FORMULAS.items():
+        tolerance, why = accuracy.get(name, (ROUNDING, EXACT))
+        told = {"tolerance": tolerance, "why": why}
+        checks.append(gap(name, actual[name], formula(p, at, at.x), **told))
+    return tuple(checks)
 
 
 @statement(
@@ -230,3 +201,32 @@ l2.refuted_if(
     ),
     name="softmax",
 )
+
+
+def _against_l2(case: Case, name: str) -> tuple[Check, ...]:
+    """Each pair of (Q, K) of one A against L2 in NumPy, and how far they are apart."""
+    rng = case.rng("l2")
+    p, at = att.generic(rng, 3, 3), att.cloud(rng, 8, 3)
+    R = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    turned = p._replace(Q=R @ p.Q, K=R @ p.K)
+    found = [np.asarray(att.variants((name,), q, at)[name]) for q in (p, p.reduced)]
+    rotated = att.variants((name,), turned, at)[name]
+    expected = att.l2(p, at, at.x)
+    apart = np.max(np.abs(found[0] - found[1])) / np.max(np.abs(expected))
+    return (
+        _close("(Q, K)", found[0], expected),
+        _close("(A, I)", found[1], att.l2(p.reduced, at, at.x)),
+        _close("(RQ, RK) with R orthogonal", rotated, expected),
+        bounded("relative distance of (Q, K) and (A, I)", apart, ">=", 1e-3),
+    )
+
+
+def _not_normalised(case: Case) -> Check:
+    """The weights themselves, of which rows hide what depends on the query alone."""
+    rng = case.rng("l2")
+    p, at = att.generic(rng, 3, 3), att.cloud(rng, 8, 3)
+    score = SquaredDistance(p.Q, p.K, float(p.epsilon))
+    made = Attention(score, Pointwise(jnp.exp), p.V)
+    scores = ref.distance_scores(p.Q, p.K, at.x, at.x) / p.epsilon
+    expected = ref.pointwise_velocity(np.exp, scores, at.share, p.V, at.x)
+    return _close("weights not normalised", att.velocity(made, at, at), expected)

@@ -38,6 +38,35 @@ NEWTON = (
 _squared = jax.jit(bures_squared)
 
 
+@statement(
+    "castin2025:eq-5.1",
+    source="eqs. (5.1)–(5.3), §5.1",
+    claim=r"Minimising movements $\mu_{k+1} = \mathrm{argmin}_\nu F(\nu) + "
+    r"\frac{1}{2\tau} D^2(\mu_k, \nu)$ follow the gradient flow to first order in "
+    r"$\tau$; $D^2/\tau$ is the least action over $[0, \tau]$.",
+    hypotheses=r"$D = W_2$, Gaussians",
+    aliases=("castin2025:eq-5.2", "castin2025:eq-5.3"),
+)
+def minimising_movement(case: Case, *, penalty: float = 1) -> tuple[Check, ...]:
+    r"""The library's implicit steps against closed forms in NumPy.
+
+    Of a quadratic potential with four rates: the resolvent, and, with $1/\tau$ steps,
+    the order at which $e^{-1}$ is reached. Of the Sinkhorn energy: its Euler–Lagrange
+    equation with complex-step slopes. The library's distance over $\tau$ against the
+    action of the straight path in NumPy and of fifty others. The size of a motion of
+    mean and factor against nodes; the roots that all this rests on, with derivatives.
+    """
+    movements = (*_steps(case, penalty=penalty), *_implicit(case), *_action(case))
+    return (*movements, *of_gaussian(case), *roots(case))
+
+
+minimising_movement.refuted_if(
+    r"the penalty is $D^2/\tau$, without its factor 1/2",
+    seen_by=("mean after a step", "covariance after a step"),
+    penalty=2,
+)
+
+
 def _bures(S0: np.ndarray, S1: np.ndarray) -> float:
     """The library's squared distance of centred Gaussians."""
     return float(_squared(jnp.asarray(S0), jnp.asarray(S1)))
@@ -108,32 +137,51 @@ def _action(case: Case) -> tuple[Check, ...]:
 
 
 @statement(
-    "castin2025:eq-5.1",
-    source="eqs. (5.1)–(5.3), §5.1",
-    claim=r"Minimising movements $\mu_{k+1} = \mathrm{argmin}_\nu F(\nu) + "
-    r"\frac{1}{2\tau} D^2(\mu_k, \nu)$ follow the gradient flow to first order in "
-    r"$\tau$; $D^2/\tau$ is the least action over $[0, \tau]$.",
-    hypotheses=r"$D = W_2$, Gaussians",
-    aliases=("castin2025:eq-5.2", "castin2025:eq-5.3"),
+    "castin2025:sec-5.2-translation",
+    source="§5.2",
+    claim=r"$W_2^2(\mu, \nu) = W_2^2(\mu_0, \nu_0) + |m - m'|^2$ with the means taken "
+    r"out; of Diracs on the line, $d_{A,V}(\delta_p, \delta_q) = \int_p^q "
+    r"e^{a x^2/2} dx / \sqrt{B}$, which is not invariant by translation.",
 )
-def minimising_movement(case: Case, *, penalty: float = 1) -> tuple[Check, ...]:
-    r"""The library's implicit steps against closed forms in NumPy.
+def translation(case: Case, *, centred: float = 1) -> tuple[Check, ...]:
+    """Clouds by POT; the library's Bures distance against the cost of a map.
 
-    Of a quadratic potential with four rates: the resolvent, and, with $1/\tau$ steps,
-    the order at which $e^{-1}$ is reached. Of the Sinkhorn energy: its Euler–Lagrange
-    equation with complex-step slopes. The library's distance over $\tau$ against the
-    action of the straight path in NumPy and of fifty others. The size of a motion of
-    mean and factor against nodes; the roots that all this rests on, with derivatives.
+    Lengths of Diracs in the library's twisted metric, by Gauss–Legendre, against
+    SciPy's quadrature of the closed form.
     """
-    movements = (*_steps(case, penalty=penalty), *_implicit(case), *_action(case))
-    return (*movements, *of_gaussian(case), *roots(case))
+    return (*_translation(case, centred=centred), *_lengths())
 
 
-minimising_movement.refuted_if(
-    r"the penalty is $D^2/\tau$, without its factor 1/2",
-    seen_by=("mean after a step", "covariance after a step"),
-    penalty=2,
+translation.refuted_if(
+    "only half of each mean is taken out", seen_by=("clouds", "Gaussians"), centred=0.5
 )
+
+
+@translation.misprinted(
+    "C15",
+    "C16",
+    printed=r"$D(\mu, \nu) = D(\mu_0, \nu_0)^2 + |m - m'|^2$, the case for the "
+    "twisted distance too.",
+    corrected=r"$D^2(\mu, \nu) = D^2(\mu_0, \nu_0) + |m - m'|^2$ for $W_2$; the "
+    "twisted distance is not invariant by translation.",
+    counterexample=r"Diracs at 0 and 3; twisted, $a = 0.6$, $B = 1$: $d(\delta_0, "
+    r"\delta_1)$ and $d(\delta_2, \delta_3)$",
+)
+def _(case: Case) -> Counterexample:
+    near, far = _twisted(0, 1), _twisted(2, 3)
+    ratio = (
+        quad(lambda x: np.exp(0.3 * x**2), 2, 3)[0]
+        / quad(lambda x: np.exp(0.3 * x**2), 0, 1)[0]
+    )
+    why = "quadrature of entire functions: rounding"
+    same = bounded("d(δ₂,δ₃)/d(δ₀,δ₁)", far / near, "=", 1, tolerance=1e-11, why=why)
+    return Counterexample(
+        (_squares(case, power=1), same),
+        (
+            _squares(case, power=2),
+            gap("ratio of lengths", far / near, ratio, tolerance=1e-11, why=why),
+        ),
+    )
 
 
 def _translation(case: Case, *, centred: float) -> tuple[Check, ...]:
@@ -194,57 +242,9 @@ def _lengths() -> tuple[Check, ...]:
     return tuple(checks)
 
 
-@statement(
-    "castin2025:sec-5.2-translation",
-    source="§5.2",
-    claim=r"$W_2^2(\mu, \nu) = W_2^2(\mu_0, \nu_0) + |m - m'|^2$ with the means taken "
-    r"out; of Diracs on the line, $d_{A,V}(\delta_p, \delta_q) = \int_p^q "
-    r"e^{a x^2/2} dx / \sqrt{B}$, which is not invariant by translation.",
-)
-def translation(case: Case, *, centred: float = 1) -> tuple[Check, ...]:
-    """Clouds by POT; the library's Bures distance against the cost of a map.
-
-    Lengths of Diracs in the library's twisted metric, by Gauss–Legendre, against
-    SciPy's quadrature of the closed form.
-    """
-    return (*_translation(case, centred=centred), *_lengths())
-
-
-translation.refuted_if(
-    "only half of each mean is taken out", seen_by=("clouds", "Gaussians"), centred=0.5
-)
-
-
 def _squares(case: Case, *, power: float) -> Check:
     """$D^p$ against $D_0^2$ and the squared distance of means; three against nine."""
     del case
     one = np.eye(1)
     cost = wasserstein(np.array([[0.0]]), np.array([[3.0]]))
     return gap("D", cost**power, _bures(one, one) + 9, tolerance=1e-13, why=MATRICES)
-
-
-@translation.misprinted(
-    "C15",
-    "C16",
-    printed=r"$D(\mu, \nu) = D(\mu_0, \nu_0)^2 + |m - m'|^2$, the case for the "
-    "twisted distance too.",
-    corrected=r"$D^2(\mu, \nu) = D^2(\mu_0, \nu_0) + |m - m'|^2$ for $W_2$; the "
-    "twisted distance is not invariant by translation.",
-    counterexample=r"Diracs at 0 and 3; twisted, $a = 0.6$, $B = 1$: $d(\delta_0, "
-    r"\delta_1)$ and $d(\delta_2, \delta_3)$",
-)
-def _(case: Case) -> Counterexample:
-    near, far = _twisted(0, 1), _twisted(2, 3)
-    ratio = (
-        quad(lambda x: np.exp(0.3 * x**2), 2, 3)[0]
-        / quad(lambda x: np.exp(0.3 * x**2), 0, 1)[0]
-    )
-    why = "quadrature of entire functions: rounding"
-    same = bounded("d(δ₂,δ₃)/d(δ₀,δ₁)", far / near, "=", 1, tolerance=1e-11, why=why)
-    return Counterexample(
-        (_squares(case, power=1), same),
-        (
-            _squares(case, power=2),
-            gap("ratio of lengths", far / near, ratio, tolerance=1e-11, why=why),
-        ),
-    )

@@ -32,6 +32,53 @@ CLOUD = (
 )
 
 
+@statement(
+    "castin2025:eq-5.9",
+    source="eq. (5.9), §5.2",
+    claim=r"$\alpha' = -\nabla_\alpha F$, $\Sigma' = -M_\Sigma^{-1} \nabla_\Sigma F$ "
+    r"with $M_\Sigma^{-1} X = 2(X\Sigma + \Sigma X)$; for $F_\epsilon$ of (5.11), the "
+    "flow of Sinkhorn attention.",
+    hypotheses=r"$A = A^\top = -V$ for the attention; any $A$ and $\Sigma \succeq 0$ "
+    "for the flow",
+)
+def gaussian_flow(case: Case) -> tuple[Check, ...]:
+    """The library's Sinkhorn attention and gradient flow, in three dimensions.
+
+    Against complex-step slopes of a closed form in NumPy; and, on a Gaussian of rank
+    two with non-symmetric $A$, against slopes of the energy of Gauss–Hermite nodes,
+    solved by Sinkhorn iterations in NumPy.
+    """
+    moving, still = _rates(case, sign=1, inverse=2)
+    return (*moving, *still, *_brute_force(case))
+
+
+@gaussian_flow.refuted_by(r"$A$ is not symmetric; still $V = -A$")
+def _(case: Case) -> tuple[Check, ...]:
+    Q, K, mean, Y = _draw(case.rng("closed"), 3)
+    A, Sigma = K.T @ Q / EPSILON, Y @ Y.T
+    by_mean, S = ref.gaussian_slopes(mean, Sigma, A)
+    field = _attention(*map(jnp.asarray, (Q, K, -K.T @ Q, mean, Y)))
+    rate = -2 * (S @ Sigma + Sigma @ S)
+    known = {"tolerance": 1e-10, "why": CLOSED}
+    return (
+        gap("α' of Sinkhorn attention", field[0], -by_mean, **known),
+        gap("Σ' of Sinkhorn attention", field[1], rate, **known),
+    )
+
+
+@gaussian_flow.misprinted(
+    "C17",
+    printed=r"$\alpha' = \nabla_\alpha F$, $\Sigma' = M_\Sigma^{-1} \nabla_\Sigma F$.",
+    corrected=r"$\alpha' = -\nabla_\alpha F$ and $\Sigma' = -M_\Sigma^{-1} "
+    r"\nabla_\Sigma F$.",
+    counterexample=r"$F_\epsilon$ of (5.11) at a random Gaussian, $d = 3$",
+)
+def _(case: Case) -> Counterexample:
+    printed, _ = _rates(case, sign=-1, inverse=2)
+    corrected, _ = _rates(case, sign=1, inverse=2)
+    return Counterexample(printed[:4], corrected[:4])
+
+
 def _draw(rng: np.random.Generator, rank: int) -> tuple[np.ndarray, ...]:
     """Q, K in the plane of tokens of dimension 3, a mean and a factor of `rank`."""
     Q, K = rng.normal(size=(2, 4, 3)) / 2
@@ -128,51 +175,53 @@ def _brute_force(case: Case) -> tuple[Check, ...]:
     )
 
 
+def _length(Sigma: np.ndarray, H: np.ndarray) -> float:
+    r"""$\langle M_\Sigma H, H\rangle$ with $M_\Sigma^{-1}X = 2(X\Sigma + \Sigma X)$."""
+    return np.sum(solve_continuous_lyapunov(2 * Sigma, H) * H)
+
+
 @statement(
-    "castin2025:eq-5.9",
-    source="eq. (5.9), §5.2",
-    claim=r"$\alpha' = -\nabla_\alpha F$, $\Sigma' = -M_\Sigma^{-1} \nabla_\Sigma F$ "
-    r"with $M_\Sigma^{-1} X = 2(X\Sigma + \Sigma X)$; for $F_\epsilon$ of (5.11), the "
-    "flow of Sinkhorn attention.",
-    hypotheses=r"$A = A^\top = -V$ for the attention; any $A$ and $\Sigma \succeq 0$ "
-    "for the flow",
+    "castin2025:eq-5.10",
+    source="eq. (5.10), §5.2",
+    claim=r"$W_2^2(N(0, \Sigma), N(0, \Sigma + hH)) / h^2 \to \langle M_\Sigma H, H "
+    r"\rangle$ with $M_\Sigma^{-1} X = 2(X\Sigma + \Sigma X)$.",
+    hypotheses=r"$\Sigma \succ 0$",
+    aliases=("castin2025:bures-inverse",),
 )
-def gaussian_flow(case: Case) -> tuple[Check, ...]:
-    """The library's Sinkhorn attention and gradient flow, in three dimensions.
+def bures_metric(
+    case: Case, *, length: Callable[..., float] = _length
+) -> tuple[Check, ...]:
+    """The library's squared distances, extrapolated to zero, and their order.
 
-    Against complex-step slopes of a closed form in NumPy; and, on a Gaussian of rank
-    two with non-symmetric $A$, against slopes of the energy of Gauss–Hermite nodes,
-    solved by Sinkhorn iterations in NumPy.
+    Against SciPy's solution of the Lyapunov equation; a distance to a singular
+    covariance against the closed form in NumPy.
     """
-    moving, still = _rates(case, sign=1, inverse=2)
-    return (*moving, *still, *_brute_force(case))
+    return (*_metric(case, length), _closed_distance(case))
 
 
-@gaussian_flow.refuted_by(r"$A$ is not symmetric; still $V = -A$")
-def _(case: Case) -> tuple[Check, ...]:
-    Q, K, mean, Y = _draw(case.rng("closed"), 3)
-    A, Sigma = K.T @ Q / EPSILON, Y @ Y.T
-    by_mean, S = ref.gaussian_slopes(mean, Sigma, A)
-    field = _attention(*map(jnp.asarray, (Q, K, -K.T @ Q, mean, Y)))
-    rate = -2 * (S @ Sigma + Sigma @ S)
-    known = {"tolerance": 1e-10, "why": CLOSED}
-    return (
-        gap("α' of Sinkhorn attention", field[0], -by_mean, **known),
-        gap("Σ' of Sinkhorn attention", field[1], rate, **known),
-    )
+def _commuting(Sigma: np.ndarray, H: np.ndarray) -> float:
+    """What the metric would be if both matrices commuted."""
+    return np.trace(np.linalg.solve(Sigma, H @ H)) / 4
 
 
-@gaussian_flow.misprinted(
-    "C17",
-    printed=r"$\alpha' = \nabla_\alpha F$, $\Sigma' = M_\Sigma^{-1} \nabla_\Sigma F$.",
-    corrected=r"$\alpha' = -\nabla_\alpha F$ and $\Sigma' = -M_\Sigma^{-1} "
-    r"\nabla_\Sigma F$.",
-    counterexample=r"$F_\epsilon$ of (5.11) at a random Gaussian, $d = 3$",
+bures_metric.refuted_if(
+    "the metric is that of covariances that commute",
+    seen_by=("limit",),
+    length=_commuting,
+)
+
+
+@bures_metric.misprinted(
+    "C18",
+    printed=r"$M_\Sigma^{-1} X = X\Sigma + \Sigma X$.",
+    corrected=r"$M_\Sigma^{-1} X = 2(X\Sigma + \Sigma X)$.",
+    counterexample=r"a random $\Sigma$ and $H$, $d = 3$; Sinkhorn attention's "
+    r"$\Sigma'$ at a random Gaussian",
 )
 def _(case: Case) -> Counterexample:
-    printed, _ = _rates(case, sign=-1, inverse=2)
-    corrected, _ = _rates(case, sign=1, inverse=2)
-    return Counterexample(printed[:4], corrected[:4])
+    wrong, right = (_metric(case, each)[0] for each in (_doubled, _length))
+    half, whole = (_rates(case, sign=1, inverse=inverse)[0][1] for inverse in (1, 2))
+    return Counterexample((wrong, half), (right, whole))
 
 
 _squares = jax.jit(jax.vmap(bures_squared, in_axes=(None, 0)))
@@ -184,19 +233,9 @@ def _quotients(Sigma: np.ndarray, H: np.ndarray, h: np.ndarray) -> np.ndarray:
     return np.asarray(_squares(jnp.asarray(Sigma), jnp.asarray(moved))) / h**2
 
 
-def _length(Sigma: np.ndarray, H: np.ndarray) -> float:
-    r"""$\langle M_\Sigma H, H\rangle$ with $M_\Sigma^{-1}X = 2(X\Sigma + \Sigma X)$."""
-    return np.sum(solve_continuous_lyapunov(2 * Sigma, H) * H)
-
-
 def _doubled(Sigma: np.ndarray, H: np.ndarray) -> float:
     r"""The same with $M_\Sigma^{-1}X = X\Sigma + \Sigma X$."""
     return np.sum(solve_continuous_lyapunov(Sigma, H) * H)
-
-
-def _commuting(Sigma: np.ndarray, H: np.ndarray) -> float:
-    """What the metric would be if both matrices commuted."""
-    return np.trace(np.linalg.solve(Sigma, H @ H)) / 4
 
 
 def _metric(case: Case, length: Callable[..., float]) -> tuple[Check, ...]:
@@ -234,42 +273,3 @@ def _closed_distance(case: Case) -> Check:
     error = float(2 * lost * np.sqrt(np.trace(S)) / expected)
     why = "2|Σ^½| times the root of the rounding of an eigenvalue that vanishes"
     return gap("distance to a singular Σ", found, expected, tolerance=error, why=why)
-
-
-@statement(
-    "castin2025:eq-5.10",
-    source="eq. (5.10), §5.2",
-    claim=r"$W_2^2(N(0, \Sigma), N(0, \Sigma + hH)) / h^2 \to \langle M_\Sigma H, H "
-    r"\rangle$ with $M_\Sigma^{-1} X = 2(X\Sigma + \Sigma X)$.",
-    hypotheses=r"$\Sigma \succ 0$",
-    aliases=("castin2025:bures-inverse",),
-)
-def bures_metric(
-    case: Case, *, length: Callable[..., float] = _length
-) -> tuple[Check, ...]:
-    """The library's squared distances, extrapolated to zero, and their order.
-
-    Against SciPy's solution of the Lyapunov equation; a distance to a singular
-    covariance against the closed form in NumPy.
-    """
-    return (*_metric(case, length), _closed_distance(case))
-
-
-bures_metric.refuted_if(
-    "the metric is that of covariances that commute",
-    seen_by=("limit",),
-    length=_commuting,
-)
-
-
-@bures_metric.misprinted(
-    "C18",
-    printed=r"$M_\Sigma^{-1} X = X\Sigma + \Sigma X$.",
-    corrected=r"$M_\Sigma^{-1} X = 2(X\Sigma + \Sigma X)$.",
-    counterexample=r"a random $\Sigma$ and $H$, $d = 3$; Sinkhorn attention's "
-    r"$\Sigma'$ at a random Gaussian",
-)
-def _(case: Case) -> Counterexample:
-    wrong, right = (_metric(case, each)[0] for each in (_doubled, _length))
-    half, whole = (_rates(case, sign=1, inverse=inverse)[0][1] for inverse in (1, 2))
-    return Counterexample((wrong, half), (right, whole))

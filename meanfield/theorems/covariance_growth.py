@@ -31,6 +31,31 @@ EXACT = {"tolerance": TOLERANCE, "why": WHY_FLOW}
 RISE = np.array([0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8])
 
 
+@statement(
+    "castin2025:sec-4.5-item4",
+    source="§4.5, item 4, and Figure 2",
+    claim=(
+        r"If $A + A^\top \succ 0$ softmax and its heads blow up in finite time; under "
+        r"L2 the covariance grows without bound, but exponentially at most."
+    ),
+    hypotheses=r"$V = I$; for heads $A = \sum_h A^{(h)}$; for L2, $K$ invertible",
+)
+def diverging(case: Case, *, sign: float = 1.0) -> tuple[Check, ...]:
+    """Flows in d = 2, A not symmetric.
+
+    Endings and blow-up times of one head and of two; under L2 the size reached,
+    that no finite time is found, and the rate of growth.
+    """
+    return (*_rising_heads(case, sign), *_l2_rising(case))
+
+
+diverging.refuted_if(
+    "A + Aᵀ is negative",
+    seen_by=("two heads: runs without blow-up", "softmax: runs without blow-up"),
+    sign=-1.0,
+)
+
+
 def _rising_heads(case: Case, sign: float) -> tuple[Check, ...]:
     """Two heads with V = I each, whose forms add up to a definite one."""
     rng, problems, heads = case.rng("rising"), [], []
@@ -87,31 +112,6 @@ def _l2_rising(case: Case) -> tuple[Check, ...]:
         bounded("L2: runs with a finite blow-up time", finite, "<=", 0, **COUNT),
         bounded("L2: rate of growth over its bound", np.max(rate), "<=", 1, **EXACT),
     )
-
-
-@statement(
-    "castin2025:sec-4.5-item4",
-    source="§4.5, item 4, and Figure 2",
-    claim=(
-        r"If $A + A^\top \succ 0$ softmax and its heads blow up in finite time; under "
-        r"L2 the covariance grows without bound, but exponentially at most."
-    ),
-    hypotheses=r"$V = I$; for heads $A = \sum_h A^{(h)}$; for L2, $K$ invertible",
-)
-def diverging(case: Case, *, sign: float = 1.0) -> tuple[Check, ...]:
-    """Flows in d = 2, A not symmetric.
-
-    Endings and blow-up times of one head and of two; under L2 the size reached,
-    that no finite time is found, and the rate of growth.
-    """
-    return (*_rising_heads(case, sign), *_l2_rising(case))
-
-
-diverging.refuted_if(
-    "A + Aᵀ is negative",
-    seen_by=("two heads: runs without blow-up", "softmax: runs without blow-up"),
-    sign=-1.0,
-)
 
 
 @statement(

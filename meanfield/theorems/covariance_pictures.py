@@ -35,6 +35,56 @@ TURNING = np.array([0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 40.0])
 EYE = np.eye(2)
 
 
+@statement(
+    "castin2025:sec-4.5-item1",
+    source="§4.5, item 1, and Figure 4",
+    claim=(
+        r"If $A + A^\top \prec 0$ and $V = I$ the covariance goes to zero under "
+        r"softmax, $\|\Sigma(t)\| \leq "
+        r"(1/\|\Sigma_0\| + t\lambda_{\min}(-A - A^\top))^{-1}$, and under L2."
+    ),
+    hypotheses=r"$V = I$",
+)
+def sinking(case: Case) -> tuple[Check, ...]:
+    """Flows in d = 2, A not symmetric.
+
+    Under softmax against the bound to t = 40 and how they end, under L2 their size
+    at t = 1e6.
+    """
+    return _all_vanish(case, _sinking(case, EYE))
+
+
+@sinking.refuted_by("A has negative eigenvalues, but A + Aᵀ does not")
+def _(case: Case) -> tuple[Check, ...]:
+    A = np.array([[-0.5, 2.0], [0.0, -0.7]])
+    problems = [p._replace(A=A) for p in _sinking(case, EYE)]
+    return (_blown(softmax_paths(case, problems, TURNING)),)
+
+
+@sinking.misprinted(
+    "C14",
+    printed=r"$A + A^\top \prec 0$ implies $\Sigma \to 0$ independently of $V$.",
+    corrected=r"For $V = I$.",
+    counterexample="d = 1, a = v = −1, s₀ = 1: s = 1/(1 − 2t); d = 2 and V = −I",
+)
+def _(case: Case) -> Counterexample:
+    one = np.ones((8, 2, 1)) / np.sqrt(2)
+    line = line_paths(one, -one, -np.ones((8, 1, 1)), np.ones(8))
+    away = softmax_paths(case, _sinking(case, -EYE), TURNING)
+    blown = {"relation": "<=", "bound": 0, **COUNT}
+    found = [int(np.sum(run.code == int(Status.BLOW_UP))) for run in (line, away)]
+    return Counterexample(
+        printed=(
+            bounded("runs that blow up, d = 1, a = v = −1", found[0], **blown),
+            bounded("runs that blow up, d = 2, V = −I", found[1], **blown),
+        ),
+        corrected=(
+            *_all_vanish(case, _sinking(case, EYE)),
+            *of_blow_ups(line, np.full(8, 0.5), "d = 1, against t = 1/2"),
+        ),
+    )
+
+
 def l2_paths(
     parameters: tuple[np.ndarray, np.ndarray, np.ndarray],
     factor: np.ndarray,
@@ -107,76 +157,6 @@ def _all_vanish(case: Case, problems: list[Problem]) -> tuple[Check, ...]:
 
 
 @statement(
-    "castin2025:sec-4.5-item1",
-    source="§4.5, item 1, and Figure 4",
-    claim=(
-        r"If $A + A^\top \prec 0$ and $V = I$ the covariance goes to zero under "
-        r"softmax, $\|\Sigma(t)\| \leq "
-        r"(1/\|\Sigma_0\| + t\lambda_{\min}(-A - A^\top))^{-1}$, and under L2."
-    ),
-    hypotheses=r"$V = I$",
-)
-def sinking(case: Case) -> tuple[Check, ...]:
-    """Flows in d = 2, A not symmetric.
-
-    Under softmax against the bound to t = 40 and how they end, under L2 their size
-    at t = 1e6.
-    """
-    return _all_vanish(case, _sinking(case, EYE))
-
-
-@sinking.refuted_by("A has negative eigenvalues, but A + Aᵀ does not")
-def _(case: Case) -> tuple[Check, ...]:
-    A = np.array([[-0.5, 2.0], [0.0, -0.7]])
-    problems = [p._replace(A=A) for p in _sinking(case, EYE)]
-    return (_blown(softmax_paths(case, problems, TURNING)),)
-
-
-@sinking.misprinted(
-    "C14",
-    printed=r"$A + A^\top \prec 0$ implies $\Sigma \to 0$ independently of $V$.",
-    corrected=r"For $V = I$.",
-    counterexample="d = 1, a = v = −1, s₀ = 1: s = 1/(1 − 2t); d = 2 and V = −I",
-)
-def _(case: Case) -> Counterexample:
-    one = np.ones((8, 2, 1)) / np.sqrt(2)
-    line = line_paths(one, -one, -np.ones((8, 1, 1)), np.ones(8))
-    away = softmax_paths(case, _sinking(case, -EYE), TURNING)
-    blown = {"relation": "<=", "bound": 0, **COUNT}
-    found = [int(np.sum(run.code == int(Status.BLOW_UP))) for run in (line, away)]
-    return Counterexample(
-        printed=(
-            bounded("runs that blow up, d = 1, a = v = −1", found[0], **blown),
-            bounded("runs that blow up, d = 2, V = −I", found[1], **blown),
-        ),
-        corrected=(
-            *_all_vanish(case, _sinking(case, EYE)),
-            *of_blow_ups(line, np.full(8, 0.5), "d = 1, against t = 1/2"),
-        ),
-    )
-
-
-def _thin(case: Case, sizes: tuple[float, float], *, skew: float) -> list[Problem]:
-    """V = I and A + Aᵀ of these eigenvalues, A turned by a skew part."""
-    rng, made = case.rng("thin"), []
-    for _ in range(case.pick(8, 16)):
-        U = np.linalg.qr(rng.normal(size=(2, 2)))[0]
-        W = skew * rng.uniform(0.2, 0.5) * np.array([[0, 1], [-1, 0]])
-        H = (U * (np.array(sizes) * rng.uniform(0.5, 1.5))) @ U.T
-        made.append(Problem(EYE, H / 2 + W, np.linalg.cholesky(first_covariance(rng))))
-    return made
-
-
-def _row_by_row(problem: Problem) -> list[Head]:
-    """A symmetric negative form as −QᵀQ, so that rounding leaves its kernel alone."""
-    values, U = np.linalg.eigh(problem.A)
-    Q = np.sqrt(np.maximum(-values, 0))[:, None] * U.T
-    Q[np.abs(values) < 1e-12] = 0
-    nothing = np.zeros((2, 2))
-    return [(Q, -Q, problem.V), (nothing, nothing, nothing)]
-
-
-@statement(
     "castin2025:sec-4.5-item2",
     source="§4.5, item 2, and Figure 1(b)",
     claim=(
@@ -216,3 +196,23 @@ def to_a_ray(
 to_a_ray.refuted_if(
     "A + Aᵀ has rank two: the limits are zero", seen_by=("limits",), sizes=(-1.0, -0.2)
 )
+
+
+def _thin(case: Case, sizes: tuple[float, float], *, skew: float) -> list[Problem]:
+    """V = I and A + Aᵀ of these eigenvalues, A turned by a skew part."""
+    rng, made = case.rng("thin"), []
+    for _ in range(case.pick(8, 16)):
+        U = np.linalg.qr(rng.normal(size=(2, 2)))[0]
+        W = skew * rng.uniform(0.2, 0.5) * np.array([[0, 1], [-1, 0]])
+        H = (U * (np.array(sizes) * rng.uniform(0.5, 1.5))) @ U.T
+        made.append(Problem(EYE, H / 2 + W, np.linalg.cholesky(first_covariance(rng))))
+    return made
+
+
+def _row_by_row(problem: Problem) -> list[Head]:
+    """A symmetric negative form as −QᵀQ, so that rounding leaves its kernel alone."""
+    values, U = np.linalg.eigh(problem.A)
+    Q = np.sqrt(np.maximum(-values, 0))[:, None] * U.T
+    Q[np.abs(values) < 1e-12] = 0
+    nothing = np.zeros((2, 2))
+    return [(Q, -Q, problem.V), (nothing, nothing, nothing)]

@@ -24,6 +24,45 @@ GRID = (
 )
 
 
+@statement(
+    "castin2025:rem-5.1",
+    source="Remark 5.1",
+    claim=r"For $F(\rho) = \int U(\rho) + \int V \rho + \frac12 \iint W(x - y) "
+    r"\rho(x) \rho(y)$, $\delta F = U'(\rho) + V + W * \rho$; heat, Fokker–Planck and "
+    r"porous medium equations are its Wasserstein flows.",
+    hypotheses=r"$W$ even",
+)
+def mccann(case: Case, *, odd: float = 0, power: float = 2.5) -> tuple[Check, ...]:
+    r"""Entropy, a quadratic potential and $W = e^{-z^2/0.8}$ on a Gaussian of the line.
+
+    The library's variations, paired with a change of density on a grid, against a
+    complex step of the energy on that grid; the library's Fokker–Planck velocity in the
+    plane, and the flux of $U = \rho^m/(m-1)$, against gradients in NumPy.
+    """
+    return (*_mccann(case, odd=odd), _drift(case), _porous(case, power=power))
+
+
+mccann.refuted_if(
+    "W has an odd part; and the porous medium has another power",
+    seen_by=("porous medium flux", "derivative of F"),
+    odd=1,
+    power=2,
+)
+
+
+@mccann.misprinted(
+    "C15",
+    printed=r"$\delta F = U'(\rho) + V + W * \rho$ for every $W$.",
+    corrected=r"$\delta F = U'(\rho) + V + W * \rho$ for even $W$; in general, with "
+    r"$\frac12 (W(z) + W(-z))$ for $W$.",
+    counterexample=r"$W(z) = e^{-z^2} + z$; the energy of $z$ is zero",
+)
+def _(case: Case) -> Counterexample:
+    return Counterexample(
+        (_lopsided(case, mirrored=0),), (_lopsided(case, mirrored=0.5),)
+    )
+
+
 class _Line:
     """A Gaussian on a grid of the line, and a change of it of mass zero."""
 
@@ -113,32 +152,6 @@ def _porous(case: Case, *, power: float) -> Check:
     return gap("porous medium flux", flux, expected, tolerance=1e-13, why=ROUNDING)
 
 
-@statement(
-    "castin2025:rem-5.1",
-    source="Remark 5.1",
-    claim=r"For $F(\rho) = \int U(\rho) + \int V \rho + \frac12 \iint W(x - y) "
-    r"\rho(x) \rho(y)$, $\delta F = U'(\rho) + V + W * \rho$; heat, Fokker–Planck and "
-    r"porous medium equations are its Wasserstein flows.",
-    hypotheses=r"$W$ even",
-)
-def mccann(case: Case, *, odd: float = 0, power: float = 2.5) -> tuple[Check, ...]:
-    r"""Entropy, a quadratic potential and $W = e^{-z^2/0.8}$ on a Gaussian of the line.
-
-    The library's variations, paired with a change of density on a grid, against a
-    complex step of the energy on that grid; the library's Fokker–Planck velocity in the
-    plane, and the flux of $U = \rho^m/(m-1)$, against gradients in NumPy.
-    """
-    return (*_mccann(case, odd=odd), _drift(case), _porous(case, power=power))
-
-
-mccann.refuted_if(
-    "W has an odd part; and the porous medium has another power",
-    seen_by=("porous medium flux", "derivative of F"),
-    odd=1,
-    power=2,
-)
-
-
 def _lopsided(case: Case, *, mirrored: float) -> Check:
     """The interaction alone, $W(z) = e^{-z^2} + z$, mixed with its mirror image."""
     line = _Line(case.rng("line"))
@@ -148,19 +161,6 @@ def _lopsided(case: Case, *, mirrored: float) -> Check:
     paired = line.step**2 * line.nu @ W @ line.rho
     expected = line.along(kernel) - line.along(lambda z: 0 * z)
     return gap("derivative", paired, expected, tolerance=1e-11, why=GRID, scale=1.0)
-
-
-@mccann.misprinted(
-    "C15",
-    printed=r"$\delta F = U'(\rho) + V + W * \rho$ for every $W$.",
-    corrected=r"$\delta F = U'(\rho) + V + W * \rho$ for even $W$; in general, with "
-    r"$\frac12 (W(z) + W(-z))$ for $W$.",
-    counterexample=r"$W(z) = e^{-z^2} + z$; the energy of $z$ is zero",
-)
-def _(case: Case) -> Counterexample:
-    return Counterexample(
-        (_lopsided(case, mirrored=0),), (_lopsided(case, mirrored=0.5),)
-    )
 
 
 @statement(
@@ -198,6 +198,28 @@ def wasserstein_gradient(case: Case, *, scale: float = 1) -> tuple[Check, ...]:
 wasserstein_gradient.refuted_if("the potential goes without its factor 1/2", scale=2)
 
 
+@statement(
+    "uw2023:heat-flow",
+    source="Wasserstein gradient flows",
+    claim=r"The flow of $\int \rho \log\rho$ is $\partial_t \rho = \Delta \rho$: "
+    r"$\Sigma' = 2I$.",
+)
+def heat_flow(case: Case, *, diffusion: float = 1) -> tuple[Check, ...]:
+    r"""The library's flow of the entropy on Gaussians of one to three dimensions.
+
+    Against $\Sigma' = 2I$; entropy, its first variation $\log\rho$ and its dissipation
+    $-\mathrm{tr}\,\Sigma^{-1}$ against closed forms in NumPy; and a singular Gaussian.
+    """
+    return (*_heat(case, diffusion=diffusion), _singular(case))
+
+
+heat_flow.refuted_if(
+    r"the heat equation is that of probability, $\frac12\Delta\rho$",
+    seen_by=("Σ', d =…",),
+    diffusion=0.5,
+)
+
+
 def _heat(case: Case, *, diffusion: float) -> tuple[Check, ...]:
     checks = []
     for d in (1, 2, 3):
@@ -229,25 +251,3 @@ def _singular(case: Case) -> Check:
     flat = on_gaussian(Entropy(), mean, np.outer(y, y), probes=np.zeros((4, 2)))
     finite = np.sum(flat.energy < np.inf)
     return bounded("finite entropies without a density", finite, "<=", 0)
-
-
-@statement(
-    "uw2023:heat-flow",
-    source="Wasserstein gradient flows",
-    claim=r"The flow of $\int \rho \log\rho$ is $\partial_t \rho = \Delta \rho$: "
-    r"$\Sigma' = 2I$.",
-)
-def heat_flow(case: Case, *, diffusion: float = 1) -> tuple[Check, ...]:
-    r"""The library's flow of the entropy on Gaussians of one to three dimensions.
-
-    Against $\Sigma' = 2I$; entropy, its first variation $\log\rho$ and its dissipation
-    $-\mathrm{tr}\,\Sigma^{-1}$ against closed forms in NumPy; and a singular Gaussian.
-    """
-    return (*_heat(case, diffusion=diffusion), _singular(case))
-
-
-heat_flow.refuted_if(
-    r"the heat equation is that of probability, $\frac12\Delta\rho$",
-    seen_by=("Σ', d =…",),
-    diffusion=0.5,
-)

@@ -18,6 +18,55 @@ POSITIONS = np.repeat([0.1, 0.35, 0.4, 0.9], [3, 1, 4, 2])
 PROGRAMME = "an optimal basis of a linear programme is exact up to rounding: 1e-12 of 1"
 
 
+@statement(
+    "castin2025:def-3.2",
+    source="Definition 3.2, §3.2",
+    claim=(
+        r"$d(\mu,\nu)^2 = \int_0^1 W_2(\mu^\tau,\nu^\tau)^2\,d\theta(\tau)$ is the "
+        r"cheapest transport that keeps positions; $d \ge W_2$ on "
+        r"$[0,1]\times\mathbb{R}^d$."
+    ),
+    hypotheses=r"both measures have the law $\theta$ of positions",
+)
+def definition(case: Case, *, theta: Array | None = None) -> tuple[Check, ...]:
+    """The integral of W_2 of conditionals, against other ways to the same number.
+
+    Conditionals and law are those of the library's weighted tokens at four positions of
+    one to four atoms, W_2 by linear programmes; against one programme over all plans
+    that keep positions, against the closed form with one atom for each position, and
+    against W_2 of positions and states together, which it equals for small moves.
+    """
+    checks = [_identity(case, theta=theta)]
+    squares = (POSITIONS[:, None] - POSITIONS[None, :]) ** 2
+    for spread, relation, tolerance, why in (FAR, NEAR):
+        pair, w = _clouds(case, spread)
+        d = np.sqrt(_squared(pair, w, theta=None))
+        W = np.sqrt(_programme(pair, w, across=squares))
+        label = f"W_2 / d, moved by {spread:g}"
+        checks.append(bounded(label, W / d, relation, 1, tolerance=tolerance, why=why))
+    (x, y), w = _clouds(case, 0.3)
+    first = np.unique(POSITIONS, return_index=True)[1]
+    alone = np.zeros(len(w))
+    alone[first] = w[first] / w[first].sum()
+    checks.append(
+        gap(
+            "d² with one atom for each position",
+            _squared((x, y), alone, theta=None),
+            alone @ np.sum((x - y) ** 2, axis=1),
+            tolerance=1e-12,
+            why=PROGRAMME,
+        )
+    )
+    return tuple(checks)
+
+
+definition.refuted_if(
+    "positions counted equally, not by their law",
+    seen_by=("d² against one linear programme that keeps positions",),
+    theta=np.full(4, 0.25),
+)
+
+
 @eqx.filter_jit
 def _conditioned(x: JaxArray, w: JaxArray) -> tuple[JaxArray, JaxArray]:
     mu = Points.weighted(x, w, position=POSITIONS)
@@ -73,55 +122,6 @@ NEAR: tuple[float, Relation, float, str] = (
     "=",
     1e-8,
     "squares of 1e-6 are differences of numbers of size 1: rounding is 1e-15 over 1e-6",
-)
-
-
-@statement(
-    "castin2025:def-3.2",
-    source="Definition 3.2, §3.2",
-    claim=(
-        r"$d(\mu,\nu)^2 = \int_0^1 W_2(\mu^\tau,\nu^\tau)^2\,d\theta(\tau)$ is the "
-        r"cheapest transport that keeps positions; $d \ge W_2$ on "
-        r"$[0,1]\times\mathbb{R}^d$."
-    ),
-    hypotheses=r"both measures have the law $\theta$ of positions",
-)
-def definition(case: Case, *, theta: Array | None = None) -> tuple[Check, ...]:
-    """The integral of W_2 of conditionals, against other ways to the same number.
-
-    Conditionals and law are those of the library's weighted tokens at four positions of
-    one to four atoms, W_2 by linear programmes; against one programme over all plans
-    that keep positions, against the closed form with one atom for each position, and
-    against W_2 of positions and states together, which it equals for small moves.
-    """
-    checks = [_identity(case, theta=theta)]
-    squares = (POSITIONS[:, None] - POSITIONS[None, :]) ** 2
-    for spread, relation, tolerance, why in (FAR, NEAR):
-        pair, w = _clouds(case, spread)
-        d = np.sqrt(_squared(pair, w, theta=None))
-        W = np.sqrt(_programme(pair, w, across=squares))
-        label = f"W_2 / d, moved by {spread:g}"
-        checks.append(bounded(label, W / d, relation, 1, tolerance=tolerance, why=why))
-    (x, y), w = _clouds(case, 0.3)
-    first = np.unique(POSITIONS, return_index=True)[1]
-    alone = np.zeros(len(w))
-    alone[first] = w[first] / w[first].sum()
-    checks.append(
-        gap(
-            "d² with one atom for each position",
-            _squared((x, y), alone, theta=None),
-            alone @ np.sum((x - y) ** 2, axis=1),
-            tolerance=1e-12,
-            why=PROGRAMME,
-        )
-    )
-    return tuple(checks)
-
-
-definition.refuted_if(
-    "positions counted equally, not by their law",
-    seen_by=("d² against one linear programme that keeps positions",),
-    theta=np.full(4, 0.25),
 )
 
 

@@ -11,29 +11,6 @@ from ._protocols import gap
 from ._statement import Counterexample, statement
 
 
-class Conditionals(NamedTuple):
-    """Of the library's plan, at central nodes: means, covariances, skewness."""
-
-    mean: np.ndarray
-    covariance: np.ndarray
-    skewness: float
-
-
-def _conditionals(x: np.ndarray, rows: np.ndarray) -> Conditionals:
-    P = rows / rows.sum(axis=1, keepdims=True)
-    mean = P @ x
-    gaps = x[None, :, :] - mean[:, None, :]
-    covariance = np.einsum("ij,ija,ijb->iab", P, gaps, gaps)
-    third = np.einsum("ij,ija,ijb,ijc->iabc", P, gaps, gaps, gaps)
-    size = np.max(np.abs(covariance)) ** 1.5
-    return Conditionals(mean, covariance, float(np.max(np.abs(third)) / size))
-
-
-def _top(F: np.ndarray) -> float:
-    """The size of what is subtracted: differences are known relative to it."""
-    return float(np.max(np.abs(F)))
-
-
 @statement(
     "castin2025:app-C.1-4.14",
     source="Proof of Lemma 4.14, appendix C.1",
@@ -107,3 +84,26 @@ def _(case: Case) -> Counterexample:
             gap("AᵀG⁻¹A", left, F - base, scale=_top(F), **SOLVED),
         ),
     )
+
+
+class Conditionals(NamedTuple):
+    """Of the library's plan, at central nodes: means, covariances, skewness."""
+
+    mean: np.ndarray
+    covariance: np.ndarray
+    skewness: float
+
+
+def _conditionals(x: np.ndarray, rows: np.ndarray) -> Conditionals:
+    P = rows / rows.sum(axis=1, keepdims=True)
+    mean = P @ x
+    gaps = x[None, :, :] - mean[:, None, :]
+    covariance = np.einsum("ij,ija,ijb->iab", P, gaps, gaps)
+    third = np.einsum("ij,ija,ijb,ijc->iabc", P, gaps, gaps, gaps)
+    size = np.max(np.abs(covariance)) ** 1.5
+    return Conditionals(mean, covariance, float(np.max(np.abs(third)) / size))
+
+
+def _top(F: np.ndarray) -> float:
+    """The size of what is subtracted: differences are known relative to it."""
+    return float(np.max(np.abs(F)))

@@ -24,6 +24,51 @@ from ._statement import statement
 SOLVED = {"tolerance": 1e-9, "why": "the library solves log-marginals to 4e-11"}
 
 
+@statement(
+    "castin2025:A.1-duality",
+    source="Appendix A.1, eqs. (A.1)–(A.3)",
+    claim=r"$\min_\pi \int c\,d\pi + \mathrm{KL}(\pi | \mu\otimes\nu) = "
+    r"\max_{f,g} \int f\,d\mu + \int g\,d\nu - \int (e^{f + g - c} - 1)d\mu\,d\nu$; "
+    r"at the optimum $f = -\log\int e^{g - c}d\nu$, $g = -\log\int e^{f - c}d\mu$, "
+    r"and the value is $\int f\,d\mu + \int g\,d\nu$.",
+    hypotheses=r"compact supports; $c = |Qx - Ky|^2/2\epsilon$, potentials in units of "
+    r"$\epsilon$",
+)
+def duality(
+    case: Case, *, known: Callable[[np.ndarray], np.ndarray] = lambda w: w
+) -> tuple[Check, ...]:
+    """The library's potentials and plan of two weighted clouds, by their product.
+
+    Against (A.2) in NumPy, and against the maximum of the dual by SciPy's BFGS, which
+    knows no alternation: the value by potentials, and cost plus divergence of the plan.
+    """
+    # The reference knows these weights.
+    p = _problem(case)
+    q = p._replace(w=known(p.w), v=known(p.v))
+    value, slope = _dual(q)
+    best = minimize(
+        value, np.zeros(11), jac=slope, method="BFGS", options={"gtol": 1e-10}
+    )
+    f, g = p.f[:, 0], p.g[0]
+    row = -np.log(np.exp(p.scores + g[None, :]) @ q.v)
+    column = -np.log(q.w @ np.exp(p.scores + f[:, None]))
+    primal = np.sum(p.plan * (np.log(p.plan / np.outer(q.w, q.v)) - p.scores))
+    twice = {"tolerance": 1e-9, "why": "BFGS to slopes of 1e-10; library to 4e-11"}
+    return (
+        gap("f from g, (A.2)", f, row, **SOLVED),
+        gap("g from f, (A.2)", g, column, **SOLVED),
+        gap("∫f dμ + ∫g dν, (A.3)", q.w @ f + q.v @ g, -best.fun, **twice),
+        gap("cost + KL of the plan", primal, -best.fun, **twice),
+        gap("first marginal", p.plan.sum(axis=1), q.w, **SOLVED),
+        gap("second marginal", p.plan.sum(axis=0), q.v, **SOLVED),
+    )
+
+
+duality.refuted_if(
+    "the reference takes equal weights", known=lambda w: np.full(len(w), 1 / len(w))
+)
+
+
 class Problem(NamedTuple):
     r"""Two weighted clouds, their scores $-|Qx - Ky|^2/2\epsilon$, and a solution.
 
@@ -89,69 +134,6 @@ def _dual(p: Problem) -> tuple[Callable, Callable]:
 
 
 @statement(
-    "castin2025:A.1-duality",
-    source="Appendix A.1, eqs. (A.1)–(A.3)",
-    claim=r"$\min_\pi \int c\,d\pi + \mathrm{KL}(\pi | \mu\otimes\nu) = "
-    r"\max_{f,g} \int f\,d\mu + \int g\,d\nu - \int (e^{f + g - c} - 1)d\mu\,d\nu$; "
-    r"at the optimum $f = -\log\int e^{g - c}d\nu$, $g = -\log\int e^{f - c}d\mu$, "
-    r"and the value is $\int f\,d\mu + \int g\,d\nu$.",
-    hypotheses=r"compact supports; $c = |Qx - Ky|^2/2\epsilon$, potentials in units of "
-    r"$\epsilon$",
-)
-def duality(
-    case: Case, *, known: Callable[[np.ndarray], np.ndarray] = lambda w: w
-) -> tuple[Check, ...]:
-    """The library's potentials and plan of two weighted clouds, by their product.
-
-    Against (A.2) in NumPy, and against the maximum of the dual by SciPy's BFGS, which
-    knows no alternation: the value by potentials, and cost plus divergence of the plan.
-    """
-    # The reference knows these weights.
-    p = _problem(case)
-    q = p._replace(w=known(p.w), v=known(p.v))
-    value, slope = _dual(q)
-    best = minimize(
-        value, np.zeros(11), jac=slope, method="BFGS", options={"gtol": 1e-10}
-    )
-    f, g = p.f[:, 0], p.g[0]
-    row = -np.log(np.exp(p.scores + g[None, :]) @ q.v)
-    column = -np.log(q.w @ np.exp(p.scores + f[:, None]))
-    primal = np.sum(p.plan * (np.log(p.plan / np.outer(q.w, q.v)) - p.scores))
-    twice = {"tolerance": 1e-9, "why": "BFGS to slopes of 1e-10; library to 4e-11"}
-    return (
-        gap("f from g, (A.2)", f, row, **SOLVED),
-        gap("g from f, (A.2)", g, column, **SOLVED),
-        gap("∫f dμ + ∫g dν, (A.3)", q.w @ f + q.v @ g, -best.fun, **twice),
-        gap("cost + KL of the plan", primal, -best.fun, **twice),
-        gap("first marginal", p.plan.sum(axis=1), q.w, **SOLVED),
-        gap("second marginal", p.plan.sum(axis=0), q.v, **SOLVED),
-    )
-
-
-duality.refuted_if(
-    "the reference takes equal weights", known=lambda w: np.full(len(w), 1 / len(w))
-)
-
-
-def _unique(case: Case, full_steps: int | None) -> tuple[Check, ...]:
-    """The library's potentials against Sinkhorn from random starts."""
-    p = _problem(case)
-    starts = case.rng("starts").normal(size=(case.pick(3, 20), len(p.v)))
-    found = [potentials(p.scores, p.w, p.v, full_steps, g=3 * g) for g in starts]
-    f, g = (np.array(each) for each in zip(*found, strict=True))
-    shift = f[:, :1] - p.f[0, 0]
-    library = p.f[None, :, 0] + shift
-    sums = p.f[:, 0][:, None] + p.g[0][None, :]
-    return (
-        gap("f up to a constant η", f, library, **SOLVED),
-        gap("g up to −η", g, p.g[None, 0] - shift, **SOLVED),
-        gap(
-            "f + g", f[:, :, None] + g[:, None, :], np.array([sums] * len(f)), **SOLVED
-        ),
-    )
-
-
-@statement(
     "castin2025:eq-A.2-uniqueness",
     source="Appendix A.1, after eq. (A.2)",
     claim=r"The solutions of (A.2) are $(f + \eta, g - \eta)$ for constants $\eta$, "
@@ -181,3 +163,21 @@ unique.refuted_if(
     seen_by=("f up to a constant η", "g up to −η", "f + g"),
     full_steps=1,
 )
+
+
+def _unique(case: Case, full_steps: int | None) -> tuple[Check, ...]:
+    """The library's potentials against Sinkhorn from random starts."""
+    p = _problem(case)
+    starts = case.rng("starts").normal(size=(case.pick(3, 20), len(p.v)))
+    found = [potentials(p.scores, p.w, p.v, full_steps, g=3 * g) for g in starts]
+    f, g = (np.array(each) for each in zip(*found, strict=True))
+    shift = f[:, :1] - p.f[0, 0]
+    library = p.f[None, :, 0] + shift
+    sums = p.f[:, 0][:, None] + p.g[0][None, :]
+    return (
+        gap("f up to a constant η", f, library, **SOLVED),
+        gap("g up to −η", g, p.g[None, 0] - shift, **SOLVED),
+        gap(
+            "f + g", f[:, :, None] + g[:, None, :], np.array([sums] * len(f)), **SOLVED
+        ),
+    )

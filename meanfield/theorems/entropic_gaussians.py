@@ -37,25 +37,6 @@ def _as_is(p: Pair) -> Pair:
     return p
 
 
-def _flipped(p: Pair) -> Pair:
-    """Q and K exchanged, the measures not: A becomes its transpose."""
-    return p._replace(Q=p.K, K=p.Q)
-
-
-def _small(case: Case) -> Pair:
-    """One pair whose plan few nodes resolve."""
-    return next(each(pairs(case.rng("nodes"), 2, 3, 1, reach=REACH)))
-
-
-def _moment(found: Nodes, p: Pair, covariance: np.ndarray) -> Check:
-    """An exponential moment of a plan on nodes, against that of a Gaussian."""
-    u, v = np.array([0.4, -0.3]), np.array([0.2, 0.5])
-    left = np.exp(found.x @ u) @ found.plan @ np.exp(found.y @ v)
-    both = np.concatenate([u, v])
-    expected = np.exp(p.alpha @ u + p.beta @ v + both @ covariance @ both / 2)
-    return gap("an exponential moment, nodes", left, expected, **NEAR)
-
-
 @statement(
     "castin2025:thm-A.3",
     source="Theorem A.3, appendix A",
@@ -91,7 +72,26 @@ def optimal(case: Case, *, view: View = _as_is) -> tuple[Check, ...]:
     )
 
 
+def _flipped(p: Pair) -> Pair:
+    """Q and K exchanged, the measures not: A becomes its transpose."""
+    return p._replace(Q=p.K, K=p.Q)
+
+
 optimal.refuted_if("A stands for its transpose in C", view=_flipped)
+
+
+def _small(case: Case) -> Pair:
+    """One pair whose plan few nodes resolve."""
+    return next(each(pairs(case.rng("nodes"), 2, 3, 1, reach=REACH)))
+
+
+def _moment(found: Nodes, p: Pair, covariance: np.ndarray) -> Check:
+    """An exponential moment of a plan on nodes, against that of a Gaussian."""
+    u, v = np.array([0.4, -0.3]), np.array([0.2, 0.5])
+    left = np.exp(found.x @ u) @ found.plan @ np.exp(found.y @ v)
+    both = np.concatenate([u, v])
+    expected = np.exp(p.alpha @ u + p.beta @ v + both @ covariance @ both / 2)
+    return gap("an exponential moment, nodes", left, expected, **NEAR)
 
 
 @statement(

@@ -28,46 +28,6 @@ NEAR = {
 }
 
 
-@eqx.filter_jit
-def _transforms(
-    m: Member, X: Array, slope: Array, probes: Array
-) -> tuple[Array, Array]:
-    """$T$ of a quadratic, to keys and to queries, by the library on its own nodes."""
-    mu = gauss_hermite(gaussian(m), order=ORDER)
-    x = mu.tokens.x
-    given = -((x @ X) * x).sum(axis=1) / 2 + x @ slope
-    score = SquaredDistance(m.Q, m.K, 2 * jnp.asarray(m.epsilon))
-    to_keys = -mu.log_integral(Transposed(score), Tokens(probes), given)
-    return to_keys, -mu.log_integral(score, Tokens(probes), given)
-
-
-def _quadratic(
-    m: Member, X: np.ndarray, square: float
-) -> tuple[np.ndarray, np.ndarray]:
-    r"""$Y$ and $X'$ of the lemma; $Q^\top Q$ and $K^\top K$ as often as given."""
-    base = m.epsilon * (np.linalg.inv(m.covariance) + X)
-    primed = square * m.Q.T @ m.Q + base
-    A = m.K.T @ m.Q
-    Y = (A @ np.linalg.solve(primed, A.T) - square * m.K.T @ m.K) / m.epsilon
-    return Y, primed
-
-
-def _transformed(
-    m: Member, X: np.ndarray, slope: np.ndarray, *, square: float = 1.0
-) -> Callable[[np.ndarray], np.ndarray]:
-    """$T$ of the quadratic, constant included, worked out by completing the square."""
-    Y, primed = _quadratic(m, X, square)
-    A = m.K.T @ m.Q
-    start = np.linalg.solve(m.covariance, m.mean) + slope
-    P = m.epsilon * np.linalg.inv(primed)
-    cross = A @ P @ start / m.epsilon
-    volume = np.linalg.slogdet(np.linalg.solve(P, m.covariance))[1]
-    constant = (m.mean @ np.linalg.solve(m.covariance, m.mean) - start @ P @ start) / 2
-    return lambda y: (
-        -np.sum((y @ Y) * y, axis=1) / 2 - y @ cross + constant + volume / 2
-    )
-
-
 @statement(
     "castin2025:lemma-A.4",
     source="Lemma A.4, appendix A",
@@ -112,12 +72,73 @@ mapped.refuted_if(
 )
 
 
+@eqx.filter_jit
+def _transforms(
+    m: Member, X: Array, slope: Array, probes: Array
+) -> tuple[Array, Array]:
+    """$T$ of a quadratic, to keys and to queries, by the library on its own nodes."""
+    mu = gauss_hermite(gaussian(m), order=ORDER)
+    x = mu.tokens.x
+    given = -((x @ X) * x).sum(axis=1) / 2 + x @ slope
+    score = SquaredDistance(m.Q, m.K, 2 * jnp.asarray(m.epsilon))
+    to_keys = -mu.log_integral(Transposed(score), Tokens(probes), given)
+    return to_keys, -mu.log_integral(score, Tokens(probes), given)
+
+
+def _quadratic(
+    m: Member, X: np.ndarray, square: float
+) -> tuple[np.ndarray, np.ndarray]:
+    r"""$Y$ and $X'$ of the lemma; $Q^\top Q$ and $K^\top K$ as often as given."""
+    base = m.epsilon * (np.linalg.inv(m.covariance) + X)
+    primed = square * m.Q.T @ m.Q + base
+    A = m.K.T @ m.Q
+    Y = (A @ np.linalg.solve(primed, A.T) - square * m.K.T @ m.K) / m.epsilon
+    return Y, primed
+
+
+def _transformed(
+    m: Member, X: np.ndarray, slope: np.ndarray, *, square: float = 1.0
+) -> Callable[[np.ndarray], np.ndarray]:
+    """$T$ of the quadratic, constant included, worked out by completing the square."""
+    Y, primed = _quadratic(m, X, square)
+    A = m.K.T @ m.Q
+    start = np.linalg.solve(m.covariance, m.mean) + slope
+    P = m.epsilon * np.linalg.inv(primed)
+    cross = A @ P @ start / m.epsilon
+    volume = np.linalg.slogdet(np.linalg.solve(P, m.covariance))[1]
+    constant = (m.mean @ np.linalg.solve(m.covariance, m.mean) - start @ P @ start) / 2
+    return lambda y: (
+        -np.sum((y @ Y) * y, axis=1) / 2 - y @ cross + constant + volume / 2
+    )
+
+
 Rule = Callable[[Pair, int], np.ndarray]
 
 
 def _in_turn(p: Pair, steps: int) -> np.ndarray:
     """$G_n$ where each line uses the newest of the other."""
     return recursion(p, steps)[1]
+
+
+@statement(
+    "castin2025:eq-A.9",
+    source="Eq. (A.9), appendix A",
+    claim=r"Sinkhorn's potentials stay quadratic, with $G_{n+1} = "
+    r"\epsilon\Omega^{-1} + AF_n^{-1}A^\top$ and then $F_{n+1} = "
+    r"\epsilon\Sigma^{-1} + A^\top G_{n+1}^{-1}A$: each uses the newest of the other.",
+    hypotheses=r"$\Sigma, \Omega \succ 0$; from $g = 0$ and a half-step of rows, "
+    r"$G_0 = \epsilon\Omega^{-1}$ and $F_0 = \epsilon\Sigma^{-1} + A^\top G_0^{-1}A$",
+)
+def halves(case: Case, *, rule: Rule = _in_turn) -> tuple[Check, ...]:
+    """Slopes of E[y | x] after 3, 5, … half-steps are $G_n^{-1}A$, G by the recursion.
+
+    Against the library's closed form of truncated Sinkhorn for two Gaussians (by
+    their product), against its particles on its own nodes for one, and against
+    log-domain Sinkhorn between Gauss–Hermite nodes in NumPy; and E[y | x] itself, means
+    not zero, by the library and between nodes.
+    """
+    by_slopes = _by_library(case, rule) + _by_clouds(case, rule)
+    return by_slopes + _means(case)
 
 
 def _mistaken(p: Pair, steps: int) -> np.ndarray:
@@ -128,6 +149,24 @@ def _mistaken(p: Pair, steps: int) -> np.ndarray:
         F = e * np.linalg.inv(p.Sigma) + A.T @ np.linalg.solve(G, A)
         G = e * np.linalg.inv(p.Omega) + A.T @ np.linalg.solve(F, A)
     return G
+
+
+halves.refuted_if(
+    "A stands for its transpose in the line of G", seen_by=("G⁻¹A…",), rule=_mistaken
+)
+
+
+@halves.misprinted(
+    "C25",
+    printed=r"read as $F_{n+1} = \epsilon\Sigma^{-1} + A^\top G_n^{-1}A$ and $G_{n+1} "
+    r"= \epsilon\Omega^{-1} + AF_n^{-1}A^\top$, each from the old of the other",
+    corrected=r"the line of $F_{n+1}$ has $G_{n+1}^{-1}$, as (A.7) does",
+    counterexample=r"generic Gaussians in the plane, three and five half-steps; the "
+    r"print from $f = g = 0$, so $F_0 = \epsilon\Sigma^{-1}$",
+)
+def _(case: Case) -> Counterexample:
+    """Slopes after half-steps, by both rules."""
+    return Counterexample(_by_library(case, _at_once), _by_library(case, _in_turn))
 
 
 def _at_once(p: Pair, steps: int) -> np.ndarray:
@@ -199,42 +238,3 @@ def _means(case: Case) -> tuple[Check, ...]:
         label = f"E[y | x], library, {2 * n + 1} half-steps"
         checks.append(gap(label, moved.velocity[0] * q.epsilon, brute, **NEAR))
     return tuple(checks)
-
-
-@statement(
-    "castin2025:eq-A.9",
-    source="Eq. (A.9), appendix A",
-    claim=r"Sinkhorn's potentials stay quadratic, with $G_{n+1} = "
-    r"\epsilon\Omega^{-1} + AF_n^{-1}A^\top$ and then $F_{n+1} = "
-    r"\epsilon\Sigma^{-1} + A^\top G_{n+1}^{-1}A$: each uses the newest of the other.",
-    hypotheses=r"$\Sigma, \Omega \succ 0$; from $g = 0$ and a half-step of rows, "
-    r"$G_0 = \epsilon\Omega^{-1}$ and $F_0 = \epsilon\Sigma^{-1} + A^\top G_0^{-1}A$",
-)
-def halves(case: Case, *, rule: Rule = _in_turn) -> tuple[Check, ...]:
-    """Slopes of E[y | x] after 3, 5, … half-steps are $G_n^{-1}A$, G by the recursion.
-
-    Against the library's closed form of truncated Sinkhorn for two Gaussians (by
-    their product), against its particles on its own nodes for one, and against
-    log-domain Sinkhorn between Gauss–Hermite nodes in NumPy; and E[y | x] itself, means
-    not zero, by the library and between nodes.
-    """
-    by_slopes = _by_library(case, rule) + _by_clouds(case, rule)
-    return by_slopes + _means(case)
-
-
-halves.refuted_if(
-    "A stands for its transpose in the line of G", seen_by=("G⁻¹A…",), rule=_mistaken
-)
-
-
-@halves.misprinted(
-    "C25",
-    printed=r"read as $F_{n+1} = \epsilon\Sigma^{-1} + A^\top G_n^{-1}A$ and $G_{n+1} "
-    r"= \epsilon\Omega^{-1} + AF_n^{-1}A^\top$, each from the old of the other",
-    corrected=r"the line of $F_{n+1}$ has $G_{n+1}^{-1}$, as (A.7) does",
-    counterexample=r"generic Gaussians in the plane, three and five half-steps; the "
-    r"print from $f = g = 0$, so $F_0 = \epsilon\Sigma^{-1}$",
-)
-def _(case: Case) -> Counterexample:
-    """Slopes after half-steps, by both rules."""
-    return Counterexample(_by_library(case, _at_once), _by_library(case, _in_turn))

@@ -35,39 +35,6 @@ LIMIT = (
 )
 
 
-def softmax(p: Parameters, which: Array, factor: Array) -> Array:
-    r"""Ratios (i)–(iii) of Lemma B.2; `factor` multiplies the exponent of (iii)."""
-    s = scene(p)
-    tilt = 2 * s.a * s.R * s.reach
-    spread = jnp.log1p(tilt) + factor * tilt
-    return _three("softmax", p, s, (1.0, spread))[which]
-
-
-def l2(p: Parameters, which: Array, factor: Array) -> Array:
-    r"""Ratios (i)–(iii) of Lemma B.3; `factor` multiplies the exponent of (iii)."""
-    s = scene(p)
-    slope = 4 * s.R * (s.a * s.reach + s.k**2 * s.R)
-    spread = jnp.log1p(slope) + factor * (s.q * s.reach + s.k * s.R) ** 2
-    return _three("l2", p, s, (2.0, spread))[which]
-
-
-def sigmoid(p: Parameters, which: Array, factor: Array) -> Array:
-    r"""Ratios (i)–(iii) of Lemma B.7; `factor` multiplies the quarter of (iii)."""
-    s = scene(p)
-    spread = jnp.log1p(factor * s.a * s.R * s.reach / 4)
-    return _three("sigmoid", p, s, (0.25, spread))[which]
-
-
-def _three(name: str, p: Parameters, s: Scene, constants: tuple[float, Array]) -> Array:
-    r"""Log-ratios to $|V|R$, $c|V||A|R^2$ and $|V|e^\lambda$."""
-    c, log_spread = constants
-    make, epsilon = attentions[name], jnp.exp(p["log_epsilon"])
-    dynamics = make(p["Q"], p["K"], p["V"], epsilon=epsilon)
-    sizes = jnp.stack(log_sizes(dynamics, s.mu, s.x)) - jnp.log(s.v)
-    slope = jnp.log(c * s.a * s.R**2)
-    return sizes - jnp.stack([jnp.log(s.R), slope, log_spread])
-
-
 @statement(
     "castin2025:lemma-B.2",
     source="Lemma B.2, App. B.1",
@@ -91,6 +58,32 @@ def softmax_estimates(
     return found + _softmax_equalities(case)
 
 
+softmax_estimates.refuted_if(
+    "the constants of (i) and (ii) and the exponent of (iii) are halved",
+    seen_by=THREE,
+    bounds=(0.5, 0.5, 1),
+    factor=0.5,
+)
+
+
+def softmax(p: Parameters, which: Array, factor: Array) -> Array:
+    r"""Ratios (i)–(iii) of Lemma B.2; `factor` multiplies the exponent of (iii)."""
+    s = scene(p)
+    tilt = 2 * s.a * s.R * s.reach
+    spread = jnp.log1p(tilt) + factor * tilt
+    return _three("softmax", p, s, (1.0, spread))[which]
+
+
+def _three(name: str, p: Parameters, s: Scene, constants: tuple[float, Array]) -> Array:
+    r"""Log-ratios to $|V|R$, $c|V||A|R^2$ and $|V|e^\lambda$."""
+    c, log_spread = constants
+    make, epsilon = attentions[name], jnp.exp(p["log_epsilon"])
+    dynamics = make(p["Q"], p["K"], p["V"], epsilon=epsilon)
+    sizes = jnp.stack(log_sizes(dynamics, s.mu, s.x)) - jnp.log(s.v)
+    slope = jnp.log(c * s.a * s.R**2)
+    return sizes - jnp.stack([jnp.log(s.R), slope, log_spread])
+
+
 def _softmax_equalities(case: Case) -> tuple[Check, ...]:
     data = aligned(case.rng("equality"))
     signs = np.array([[1], [-1], [-1], [-1]])
@@ -110,14 +103,6 @@ def _softmax_equalities(case: Case) -> tuple[Check, ...]:
             why=LIMIT,
         ),
     )
-
-
-softmax_estimates.refuted_if(
-    "the constants of (i) and (ii) and the exponent of (iii) are halved",
-    seen_by=THREE,
-    bounds=(0.5, 0.5, 1),
-    factor=0.5,
-)
 
 
 @statement(
@@ -170,7 +155,17 @@ L2_MISPRINT = {
     ),
     "counterexample": r"$\mu = (\delta_{-1} + \delta_1)/2$, $Q = K = V = 1$, $x = 0$",
 }
+
+
 l2_estimates.misprinted("C26", **L2_MISPRINT)(printed_l2_slope)
+
+
+def l2(p: Parameters, which: Array, factor: Array) -> Array:
+    r"""Ratios (i)–(iii) of Lemma B.3; `factor` multiplies the exponent of (iii)."""
+    s = scene(p)
+    slope = 4 * s.R * (s.a * s.reach + s.k**2 * s.R)
+    spread = jnp.log1p(slope) + factor * (s.q * s.reach + s.k * s.R) ** 2
+    return _three("l2", p, s, (2.0, spread))[which]
 
 
 @statement(
@@ -229,10 +224,11 @@ def _(case: Case) -> Counterexample:
     )
 
 
-def variance(p: Parameters) -> Array:
-    r"""The ratio of $\|\mathrm{Var}\,\mu\|$ to $R^2$."""
+def sigmoid(p: Parameters, which: Array, factor: Array) -> Array:
+    r"""Ratios (i)–(iii) of Lemma B.7; `factor` multiplies the quarter of (iii)."""
     s = scene(p)
-    return jnp.log(norm(s.mu.covariance)) - 2 * jnp.log(s.R)
+    spread = jnp.log1p(factor * s.a * s.R * s.reach / 4)
+    return _three("sigmoid", p, s, (0.25, spread))[which]
 
 
 @statement(
@@ -259,3 +255,9 @@ def variance_in_a_ball(case: Case, *, bound: float = 1.0) -> tuple[Check, ...]:
 variance_in_a_ball.refuted_if(
     "the bound is half of the squared radius", seen_by=("variance",), bound=0.5
 )
+
+
+def variance(p: Parameters) -> Array:
+    r"""The ratio of $\|\mathrm{Var}\,\mu\|$ to $R^2$."""
+    s = scene(p)
+    return jnp.log(norm(s.mu.covariance)) - 2 * jnp.log(s.R)

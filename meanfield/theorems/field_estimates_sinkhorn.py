@@ -35,36 +35,6 @@ from ._statement import statement
 THREE = ("(i) size", "(ii) derivative in x", "(iii) Lipschitz in μ")
 
 
-def sinkhorn(p: Parameters, which: Array, factor: Array) -> Array:
-    """Ratios (i)–(iii) of Lemma B.6; `factor` multiplies the exponents of (iii)."""
-    s, epsilon = scene(p), jnp.exp(p["log_epsilon"])
-    made = attentions["sinkhorn"](p["Q"], p["K"], p["V"], epsilon=epsilon)
-    dynamics = Attention(made.score, Sinkhorn(max_iterations=LIMIT), made.value)
-    pair, log_distance = moved(s)
-    fields = jax.vmap(lambda atoms: dynamics.field(0.0, s.mu.at(atoms)))(pair)
-
-    def velocities(x: Array) -> tuple[Array, Array]:
-        found = jax.vmap(lambda field: field(Tokens(x[None, :]))[0])(fields)
-        return found, found
-
-    slopes, (here, there) = jax.jacfwd(velocities, has_aux=True)(s.x)
-    log_v = jnp.log(s.v / epsilon)
-    ratios = jnp.stack(
-        [
-            jnp.log(size(here)) - jnp.log(s.R),
-            jnp.log(norm(slopes[0])) - jnp.log(s.a * s.R**2),
-            jnp.log(size(there - here)) - log_distance - _log_spread(s, factor),
-        ]
-    )
-    return ratios[which] - log_v + solved(fields.convergence)
-
-
-def _log_spread(s: Scene, factor: Array) -> Array:
-    t, far = s.a * s.R**2, 2 * s.a * s.R * (s.reach + s.R)
-    of_potential = jnp.log(2 * t) + 4 * factor * t - jnp.log1p(-jnp.tanh(t))
-    return jnp.logaddexp(of_potential, factor * far + jnp.log1p(far))
-
-
 @statement(
     "castin2025:lemma-B.6",
     source="Lemma B.6, App. B.1",
@@ -108,3 +78,33 @@ sinkhorn_estimates.refuted_if(
     bounds=(0.5, 0.5, 1),
     factor=0.0,
 )
+
+
+def sinkhorn(p: Parameters, which: Array, factor: Array) -> Array:
+    """Ratios (i)–(iii) of Lemma B.6; `factor` multiplies the exponents of (iii)."""
+    s, epsilon = scene(p), jnp.exp(p["log_epsilon"])
+    made = attentions["sinkhorn"](p["Q"], p["K"], p["V"], epsilon=epsilon)
+    dynamics = Attention(made.score, Sinkhorn(max_iterations=LIMIT), made.value)
+    pair, log_distance = moved(s)
+    fields = jax.vmap(lambda atoms: dynamics.field(0.0, s.mu.at(atoms)))(pair)
+
+    def velocities(x: Array) -> tuple[Array, Array]:
+        found = jax.vmap(lambda field: field(Tokens(x[None, :]))[0])(fields)
+        return found, found
+
+    slopes, (here, there) = jax.jacfwd(velocities, has_aux=True)(s.x)
+    log_v = jnp.log(s.v / epsilon)
+    ratios = jnp.stack(
+        [
+            jnp.log(size(here)) - jnp.log(s.R),
+            jnp.log(norm(slopes[0])) - jnp.log(s.a * s.R**2),
+            jnp.log(size(there - here)) - log_distance - _log_spread(s, factor),
+        ]
+    )
+    return ratios[which] - log_v + solved(fields.convergence)
+
+
+def _log_spread(s: Scene, factor: Array) -> Array:
+    t, far = s.a * s.R**2, 2 * s.a * s.R * (s.reach + s.R)
+    of_potential = jnp.log(2 * t) + 4 * factor * t - jnp.log1p(-jnp.tanh(t))
+    return jnp.logaddexp(of_potential, factor * far + jnp.log1p(far))

@@ -40,22 +40,6 @@ from .field_estimates_sinkhorn import sinkhorn
 UNNORMALISED = ("exp", "linear", "relu")
 
 
-def unnormalised(p: Parameters, which: Array, factor: Array) -> Array:
-    r"""Ratios of $|\Gamma(x)|$ in the ball, in the order of `UNNORMALISED`.
-
-    `factor` multiplies the exponent of the first bound.
-    """
-    s, epsilon = scene(p), jnp.exp(p["log_epsilon"])
-    made = [
-        attentions[n](p["Q"], p["K"], p["V"], epsilon=epsilon) for n in UNNORMALISED
-    ]
-    at = Tokens(s.inside[None, :])
-    sizes = [size(each.field(0.0, s.mu)(at)[0]) for each in made]
-    score = s.a * s.R**2
-    bounds = jnp.stack([factor * score, jnp.log(score), jnp.log(score)])
-    return (jnp.log(jnp.stack(sizes)) - bounds - jnp.log(s.v * s.R))[which]
-
-
 @statement(
     "castin2025:unnormalised-exp",
     source="§2.5",
@@ -95,35 +79,20 @@ unnormalised_sizes.refuted_if(
 )
 
 
-def heads(p: Parameters, which: Array, factor: Array) -> Array:
-    """Ratios (i)–(iii) of Lemma B.4 for two heads, values `W V`.
+def unnormalised(p: Parameters, which: Array, factor: Array) -> Array:
+    r"""Ratios of $|\Gamma(x)|$ in the ball, in the order of `UNNORMALISED`.
 
-    Bounds sum over heads; at `factor` zero only the larger head is left.
+    `factor` multiplies the exponent of the first bound.
     """
-    s, epsilon = scene(_one_head(p)), jnp.exp(p["log_epsilon"])
-    values = p["W"] @ p["V"]
-    members = [
-        attentions["softmax"](p["Q"][h], p["K"][h], values[h], epsilon=epsilon)
-        for h in range(2)
+    s, epsilon = scene(p), jnp.exp(p["log_epsilon"])
+    made = [
+        attentions[n](p["Q"], p["K"], p["V"], epsilon=epsilon) for n in UNNORMALISED
     ]
-    sizes = jnp.stack(log_sizes(Heads(stacked(members)), s.mu, s.x))
-    A = jnp.swapaxes(p["K"], 1, 2) @ p["Q"]
-    v, a = jax.vmap(norm)(values), jax.vmap(norm)(A) / epsilon
-    tilt = 2 * a * s.R * s.reach
-    each = jnp.stack([v * s.R, v * a * s.R**2, jnp.exp(jnp.log(v) + tilt) * (1 + tilt)])
-    bounds = factor * jnp.sum(each, axis=1) + (1 - factor) * jnp.max(each, axis=1)
-    return (sizes - jnp.log(bounds))[which]
-
-
-def _one_head(p: Parameters) -> dict[str, Array]:
-    return {name: x[0] if name in ("Q", "K", "V") else x for name, x in p.items()}
-
-
-def start_heads(key: PRNGKey) -> dict[str, Array]:
-    """As for one head, with matrices for two and one more factor of the value."""
-    first, second = (start(k) for k in jax.random.split(key))
-    both = {name: jnp.stack([first[name], second[name]]) for name in ("Q", "K", "V")}
-    return first | both | {"W": jnp.reshape(second["z"], (2, D, D))}
+    at = Tokens(s.inside[None, :])
+    sizes = [size(each.field(0.0, s.mu)(at)[0]) for each in made]
+    score = s.a * s.R**2
+    bounds = jnp.stack([factor * score, jnp.log(score), jnp.log(score)])
+    return (jnp.log(jnp.stack(sizes)) - bounds - jnp.log(s.v * s.R))[which]
 
 
 @statement(
@@ -161,14 +130,35 @@ heads_estimates.refuted_if(
 )
 
 
-HALVES = (0.5, 0.5, 1.0)
-VARIANTS = (  # with the bounds of the control, and where ascents start
-    ("softmax", softmax, HALVES, start),
-    ("L2", l2, HALVES, start),
-    ("Sinkhorn", sinkhorn, HALVES, start),
-    ("sigmoid", sigmoid, HALVES, start),
-    ("multi-head", heads, (1.0, 1.0, 1.0), start_heads),
-)
+def heads(p: Parameters, which: Array, factor: Array) -> Array:
+    """Ratios (i)–(iii) of Lemma B.4 for two heads, values `W V`.
+
+    Bounds sum over heads; at `factor` zero only the larger head is left.
+    """
+    s, epsilon = scene(_one_head(p)), jnp.exp(p["log_epsilon"])
+    values = p["W"] @ p["V"]
+    members = [
+        attentions["softmax"](p["Q"][h], p["K"][h], values[h], epsilon=epsilon)
+        for h in range(2)
+    ]
+    sizes = jnp.stack(log_sizes(Heads(stacked(members)), s.mu, s.x))
+    A = jnp.swapaxes(p["K"], 1, 2) @ p["Q"]
+    v, a = jax.vmap(norm)(values), jax.vmap(norm)(A) / epsilon
+    tilt = 2 * a * s.R * s.reach
+    each = jnp.stack([v * s.R, v * a * s.R**2, jnp.exp(jnp.log(v) + tilt) * (1 + tilt)])
+    bounds = factor * jnp.sum(each, axis=1) + (1 - factor) * jnp.max(each, axis=1)
+    return (sizes - jnp.log(bounds))[which]
+
+
+def _one_head(p: Parameters) -> dict[str, Array]:
+    return {name: x[0] if name in ("Q", "K", "V") else x for name, x in p.items()}
+
+
+def start_heads(key: PRNGKey) -> dict[str, Array]:
+    """As for one head, with matrices for two and one more factor of the value."""
+    first, second = (start(k) for k in jax.random.split(key))
+    both = {name: jnp.stack([first[name], second[name]]) for name in ("Q", "K", "V")}
+    return first | both | {"W": jnp.reshape(second["z"], (2, D, D))}
 
 
 @statement(
@@ -196,10 +186,6 @@ def field_estimates(case: Case) -> tuple[Check, ...]:
     )
 
 
-def _labels(name: str) -> tuple[str, ...]:
-    return tuple(f"{name} {label}" for label in THREE)
-
-
 @field_estimates.refuted_by(
     "constants of (i) and (ii) are halved, (iii) loses the factor that depends on x, "
     "and the larger head stands for the sum"
@@ -222,31 +208,18 @@ def _(case: Case) -> tuple[Check, ...]:
 field_estimates.misprinted("C26", **L2_MISPRINT)(printed_l2_slope)
 
 
-def parameters(p: Parameters, which: Array) -> Array:
-    r"""Ratios for two matrices $A_1$, $A_2$, and for one weight."""
-    s, epsilon = scene(p), jnp.exp(p["log_epsilon"])
-    made = [
-        attentions["softmax"](Q, p["K"], p["V"], epsilon=epsilon)
-        for Q in (p["Q"], p["other_Q"])
-    ]
-    at = Tokens(s.x[None, :])
-    first, second = (each.field(0.0, s.mu)(at)[0] for each in made)
-    other = norm(p["K"].T @ p["other_Q"]) / epsilon
-    apart = norm(p["K"].T @ (p["Q"] - p["other_Q"])) / epsilon
-    exponent = (s.a + other) * s.R * s.reach
-    bound = jnp.log(2 * s.v * apart * s.R**2 * s.reach) + exponent
-    score = Dot(p["Q"], p["K"], epsilon)(at, Tokens(s.other[None, :]))[0, 0]
-    weight = -s.a * s.R * s.reach - score
-    return jnp.stack([jnp.log(size(first - second)) - bound, weight])[which]
+HALVES = (0.5, 0.5, 1.0)
+VARIANTS = (  # with the bounds of the control, and where ascents start
+    ("softmax", softmax, HALVES, start),
+    ("L2", l2, HALVES, start),
+    ("Sinkhorn", sinkhorn, HALVES, start),
+    ("sigmoid", sigmoid, HALVES, start),
+    ("multi-head", heads, (1.0, 1.0, 1.0), start_heads),
+)
 
 
-def start_parameters(key: PRNGKey) -> dict[str, Array]:
-    """As for one field, with one more matrix."""
-    first, second = (start(k) for k in jax.random.split(key))
-    return first | {"other_Q": second["Q"]}
-
-
-TWO = ("difference of fields", "weight")
+def _labels(name: str) -> tuple[str, ...]:
+    return tuple(f"{name} {label}" for label in THREE)
 
 
 @statement(
@@ -279,6 +252,9 @@ def continuity_in_parameters(
     )
 
 
+TWO = ("difference of fields", "weight")
+
+
 continuity_in_parameters.refuted_if(
     "the 2 is a half, and the weight is doubled", seen_by=TWO, bounds=(0.25, 0.5)
 )
@@ -297,3 +273,27 @@ def _(case: Case) -> Counterexample:
     weight = np.exp(-1 - log_ratio_at(case, parameters, p, given=(1,)))
     check = partial(bounded, "weight", weight, ">=", tolerance=1e-12, why=ATTAINED)
     return Counterexample(printed=(check(np.e),), corrected=(check(1 / np.e),))
+
+
+def parameters(p: Parameters, which: Array) -> Array:
+    r"""Ratios for two matrices $A_1$, $A_2$, and for one weight."""
+    s, epsilon = scene(p), jnp.exp(p["log_epsilon"])
+    made = [
+        attentions["softmax"](Q, p["K"], p["V"], epsilon=epsilon)
+        for Q in (p["Q"], p["other_Q"])
+    ]
+    at = Tokens(s.x[None, :])
+    first, second = (each.field(0.0, s.mu)(at)[0] for each in made)
+    other = norm(p["K"].T @ p["other_Q"]) / epsilon
+    apart = norm(p["K"].T @ (p["Q"] - p["other_Q"])) / epsilon
+    exponent = (s.a + other) * s.R * s.reach
+    bound = jnp.log(2 * s.v * apart * s.R**2 * s.reach) + exponent
+    score = Dot(p["Q"], p["K"], epsilon)(at, Tokens(s.other[None, :]))[0, 0]
+    weight = -s.a * s.R * s.reach - score
+    return jnp.stack([jnp.log(size(first - second)) - bound, weight])[which]
+
+
+def start_parameters(key: PRNGKey) -> dict[str, Array]:
+    """As for one field, with one more matrix."""
+    first, second = (start(k) for k in jax.random.split(key))
+    return first | {"other_Q": second["Q"]}

@@ -40,6 +40,42 @@ CORRECTED = r"$F(\mu + h\nu) = F(\mu) + h \int \delta F(\mu) \, d\nu + o(h)$."
 DATA = r"$F(\mu) = \frac12\int x^2 d\mu$, $\mu = \delta_1$, $\nu = \delta_2 - \delta_1$"
 
 
+@statement(
+    "castin2025:first-variation",
+    source="§5.1",
+    claim=CORRECTED,
+    hypotheses=r"$\nu$ of total mass zero",
+)
+def first_variation(case: Case, *, keys: float = 0.5) -> tuple[Check, ...]:
+    """The library's variations, paired with a change of weights.
+
+    Of an interaction with non-symmetric scores, of the Sinkhorn energy and of a
+    quadratic potential, against complex steps of NumPy's energies in the weights; of
+    interactions of a Gaussian, by L2 and with biases, against a Gauss–Hermite cloud.
+    """
+    return (
+        *_variations(case, keys=keys),
+        _potential_pairing(case),
+        *_any_potential(case),
+        *_of_gaussian(case),
+    )
+
+
+first_variation.refuted_if(
+    "tokens count as queries only, though scores are lopsided",
+    seen_by=("Sinkhorn energy", "interaction"),
+    keys=1.0,
+)
+
+
+@first_variation.misprinted(
+    "C15", printed=PRINTED, corrected=CORRECTED, counterexample=DATA
+)
+def _(case: Case) -> Counterexample:
+    del case
+    return _misprint()
+
+
 def _moved(function: Callable, x: np.ndarray, w: np.ndarray, nu: np.ndarray) -> float:
     """The derivative of an energy when the weights move along `nu`, in NumPy."""
     return float(ref.along(lambda weights: function(x, weights), w, nu))
@@ -88,34 +124,6 @@ def _potential_pairing(case: Case) -> Check:
     return gap(
         "potential", nu @ np.asarray(variation), expected, tolerance=1e-12, why=ROUNDING
     )
-
-
-@statement(
-    "castin2025:first-variation",
-    source="§5.1",
-    claim=CORRECTED,
-    hypotheses=r"$\nu$ of total mass zero",
-)
-def first_variation(case: Case, *, keys: float = 0.5) -> tuple[Check, ...]:
-    """The library's variations, paired with a change of weights.
-
-    Of an interaction with non-symmetric scores, of the Sinkhorn energy and of a
-    quadratic potential, against complex steps of NumPy's energies in the weights; of
-    interactions of a Gaussian, by L2 and with biases, against a Gauss–Hermite cloud.
-    """
-    return (
-        *_variations(case, keys=keys),
-        _potential_pairing(case),
-        *_any_potential(case),
-        *_of_gaussian(case),
-    )
-
-
-first_variation.refuted_if(
-    "tokens count as queries only, though scores are lopsided",
-    seen_by=("Sinkhorn energy", "interaction"),
-    keys=1.0,
-)
 
 
 def _of_gaussian(case: Case) -> tuple[Check, ...]:
@@ -194,14 +202,6 @@ def _second_moment(*, along_mu: float) -> Check:
 
 def _misprint() -> Counterexample:
     return Counterexample((_second_moment(along_mu=1),), (_second_moment(along_mu=0),))
-
-
-@first_variation.misprinted(
-    "C15", printed=PRINTED, corrected=CORRECTED, counterexample=DATA
-)
-def _(case: Case) -> Counterexample:
-    del case
-    return _misprint()
 
 
 @statement(

@@ -26,6 +26,78 @@ from ._statement import Counterexample, statement
 EXACT = {"tolerance": TOLERANCE, "why": WHY_FLOW}
 
 
+@statement(
+    "castin2025:prop-4.4",
+    source="Proposition 4.4, §4.1",
+    claim=(
+        r"$\Sigma(t) = (\Sigma_0^{-1} - tH)^{-1}$ on $[0, t_*)$, "
+        r"$t_* = 1/\lambda_{\max}(\Sigma_0^{1/2}H\Sigma_0^{1/2})$ if that is positive, "
+        r"where $\lambda_{\max}(\Sigma) \to \infty$; if $H \preceq 0$, for ever, and "
+        r"$\Sigma(t) \to \Sigma_*$ of rank $\dim\ker H$."
+    ),
+    hypotheses=(
+        r"$H = VA + A^\top V^\top$; $V$ commutes with $\Sigma_0 \succ 0$ and with $H$"
+    ),
+)
+def commuting(case: Case) -> tuple[Check, ...]:
+    """Flows in d = 3 to t = 1e8 against the formula.
+
+    V is a multiple of I on a plane where Σ₀ and H do not commute, or a rotation of
+    it; A is not symmetric, H of every signature. Also endings, blow-up times within
+    the error that the flow states, ranks and limits.
+    """
+    triples, kernels = _triples(case)
+    run = long_paths(case, "triples", triples, LONG)
+    escapes = np.array([each.escape for each in triples])
+    return (
+        gap("covariance", *compared(run, triples, LONG), **EXACT),
+        *of_blow_ups(run, escapes, "d = 3"),
+        *_limits(run, triples, kernels),
+    )
+
+
+@commuting.refuted_by("V no longer commutes: it is sheared, with A and Σ₀ as they were")
+def _(case: Case) -> tuple[Check, ...]:
+    triples, _ = _triples(case)
+    shear = np.eye(3) + 0.3 * np.diag([1.0, 1.0], 1)
+    sheared = [each._replace(V=each.V @ shear) for each in triples]
+    ts = np.linspace(0, 0.2, 9)  # long before any blow-up
+    run = long_paths(case, "triples", sheared, ts)
+    return (gap("covariance", *compared(run, sheared, ts), **EXACT),)
+
+
+@commuting.misprinted(
+    "C7",
+    printed=r"$\Sigma(t) = (\Sigma_0^{-1} - tH)^{-1}$ wherever it is invertible.",
+    corrected=r"On $[0, t_*)$ only: beyond, the formula is no covariance.",
+    counterexample="the triples whose H has a positive eigenvalue, at 1.5 t*",
+)
+def _(case: Case) -> Counterexample:
+    triples, _ = _triples(case)
+    run = long_paths(case, "triples", triples, LONG)
+    escapes = np.array([each.escape for each in triples])
+    up = [i for i, t in enumerate(escapes) if np.isfinite(t)]
+    beyond = [
+        np.linalg.inv(
+            np.linalg.inv(triples[i].covariance) - 1.5 * escapes[i] * triples[i].H
+        )
+        for i in up
+    ]
+    lowest = max(float(np.linalg.eigvalsh(Sigma)[0]) for Sigma in beyond)
+    reached = float(np.max(run.stop_time[up] / escapes[up]))
+    rounding = {"tolerance": 1e-6, "why": "rounding of inverses and blow-up times"}
+    return Counterexample(
+        printed=(
+            bounded("least eigenvalue at 1.5 t*", lowest, ">=", 0, **rounding),
+            bounded("time reached over t*", reached, ">=", 1.5, **rounding),
+        ),
+        corrected=(
+            bounded("time reached over t*", reached, "<=", 1, **rounding),
+            gap("covariance", *compared(run, triples, LONG), **EXACT),
+        ),
+    )
+
+
 def _generic(rng: np.random.Generator, plane: np.ndarray, last: float) -> Problem:
     """`V` a multiple of I on a plane, where Σ₀ is generic and `H` as given."""
     U, B = rotation(rng, 3), rng.normal(size=(2, 2))
@@ -100,78 +172,6 @@ def _limits(
 
 
 @statement(
-    "castin2025:prop-4.4",
-    source="Proposition 4.4, §4.1",
-    claim=(
-        r"$\Sigma(t) = (\Sigma_0^{-1} - tH)^{-1}$ on $[0, t_*)$, "
-        r"$t_* = 1/\lambda_{\max}(\Sigma_0^{1/2}H\Sigma_0^{1/2})$ if that is positive, "
-        r"where $\lambda_{\max}(\Sigma) \to \infty$; if $H \preceq 0$, for ever, and "
-        r"$\Sigma(t) \to \Sigma_*$ of rank $\dim\ker H$."
-    ),
-    hypotheses=(
-        r"$H = VA + A^\top V^\top$; $V$ commutes with $\Sigma_0 \succ 0$ and with $H$"
-    ),
-)
-def commuting(case: Case) -> tuple[Check, ...]:
-    """Flows in d = 3 to t = 1e8 against the formula.
-
-    V is a multiple of I on a plane where Σ₀ and H do not commute, or a rotation of
-    it; A is not symmetric, H of every signature. Also endings, blow-up times within
-    the error that the flow states, ranks and limits.
-    """
-    triples, kernels = _triples(case)
-    run = long_paths(case, "triples", triples, LONG)
-    escapes = np.array([each.escape for each in triples])
-    return (
-        gap("covariance", *compared(run, triples, LONG), **EXACT),
-        *of_blow_ups(run, escapes, "d = 3"),
-        *_limits(run, triples, kernels),
-    )
-
-
-@commuting.refuted_by("V no longer commutes: it is sheared, with A and Σ₀ as they were")
-def _(case: Case) -> tuple[Check, ...]:
-    triples, _ = _triples(case)
-    shear = np.eye(3) + 0.3 * np.diag([1.0, 1.0], 1)
-    sheared = [each._replace(V=each.V @ shear) for each in triples]
-    ts = np.linspace(0, 0.2, 9)  # long before any blow-up
-    run = long_paths(case, "triples", sheared, ts)
-    return (gap("covariance", *compared(run, sheared, ts), **EXACT),)
-
-
-@commuting.misprinted(
-    "C7",
-    printed=r"$\Sigma(t) = (\Sigma_0^{-1} - tH)^{-1}$ wherever it is invertible.",
-    corrected=r"On $[0, t_*)$ only: beyond, the formula is no covariance.",
-    counterexample="the triples whose H has a positive eigenvalue, at 1.5 t*",
-)
-def _(case: Case) -> Counterexample:
-    triples, _ = _triples(case)
-    run = long_paths(case, "triples", triples, LONG)
-    escapes = np.array([each.escape for each in triples])
-    up = [i for i, t in enumerate(escapes) if np.isfinite(t)]
-    beyond = [
-        np.linalg.inv(
-            np.linalg.inv(triples[i].covariance) - 1.5 * escapes[i] * triples[i].H
-        )
-        for i in up
-    ]
-    lowest = max(float(np.linalg.eigvalsh(Sigma)[0]) for Sigma in beyond)
-    reached = float(np.max(run.stop_time[up] / escapes[up]))
-    rounding = {"tolerance": 1e-6, "why": "rounding of inverses and blow-up times"}
-    return Counterexample(
-        printed=(
-            bounded("least eigenvalue at 1.5 t*", lowest, ">=", 0, **rounding),
-            bounded("time reached over t*", reached, ">=", 1.5, **rounding),
-        ),
-        corrected=(
-            bounded("time reached over t*", reached, "<=", 1, **rounding),
-            gap("covariance", *compared(run, triples, LONG), **EXACT),
-        ),
-    )
-
-
-@statement(
     "castin2025:rem-4.5",
     source="Remark 4.5, §4.1",
     claim=(
@@ -205,6 +205,47 @@ def joint(case: Case, *, shared: float = 1) -> tuple[Check, ...]:
 
 
 joint.refuted_if("Σ₀ and H do not commute", shared=0.5)
+
+
+REVERSED = [(1, 3), (2, 2), (3, 1)]
+
+
+@statement(
+    "castin2025:app-C.1-weyl",
+    source="Proof of Proposition 4.4, eq. (C.1), appendix C.1",
+    claim=(
+        r"$\lambda_i(\Sigma) = 1/\lambda_{d+1-i}(\Omega)$ for $\Omega = \Sigma^{-1}$, "
+        r"and $\lambda_i(\Omega_0-tH) \geq \lambda_d(\Omega_0) - t\lambda_{d+1-i}(H)$."
+    ),
+    hypotheses=r"eigenvalues in decreasing order, $\Sigma \succ 0$, $H$ symmetric",
+    remark="C9: that $V$ and $\\Sigma_0$ can be diagonalised together is not needed.",
+)
+def weyl(
+    case: Case, *, pairs: list[tuple[int, int]] = REVERSED, base: int = 0
+) -> tuple[Check, ...]:
+    """Eigenvalues of the library's flows in d = 3 against those of Ω₀ − tH.
+
+    The inequality by gradient ascent over Ω₀ and H, t absorbed.
+    """
+    return _inversion(case, pairs=pairs), _weyl(case, base=base)
+
+
+weyl.refuted_if(
+    "The order is not reversed, and λ₁(Ω₀) stands for λ_d(Ω₀)",
+    pairs=[(1, 1), (3, 3)],
+    base=2,
+)
+
+
+@weyl.misprinted(
+    "C9",
+    printed=r"$\lambda_i(\Sigma) = 1/\lambda_{d-i}(\Omega)$.",
+    corrected=r"$\lambda_i(\Sigma) = 1/\lambda_{d+1-i}(\Omega)$.",
+    counterexample="the same flows in d = 3, i = 1, 2; at i = 3 the print is void",
+)
+def _(case: Case) -> Counterexample:
+    printed = tuple(_inversion(case, pairs=[pair]) for pair in [(1, 2), (2, 1)])
+    return Counterexample(printed, (_inversion(case, pairs=REVERSED),))
 
 
 def _eigenvalues(M: np.ndarray) -> np.ndarray:
@@ -254,44 +295,3 @@ def _weyl(case: Case, *, base: int) -> Check:
     """Weyl's inequality, attacked, whatever the signs of its sides."""
     label = "exp of (Weyl's bound - the eigenvalue) / size"
     return ascend(case, label, _excess, _pair, given=(base,))
-
-
-REVERSED = [(1, 3), (2, 2), (3, 1)]
-
-
-@statement(
-    "castin2025:app-C.1-weyl",
-    source="Proof of Proposition 4.4, eq. (C.1), appendix C.1",
-    claim=(
-        r"$\lambda_i(\Sigma) = 1/\lambda_{d+1-i}(\Omega)$ for $\Omega = \Sigma^{-1}$, "
-        r"and $\lambda_i(\Omega_0-tH) \geq \lambda_d(\Omega_0) - t\lambda_{d+1-i}(H)$."
-    ),
-    hypotheses=r"eigenvalues in decreasing order, $\Sigma \succ 0$, $H$ symmetric",
-    remark="C9: that $V$ and $\\Sigma_0$ can be diagonalised together is not needed.",
-)
-def weyl(
-    case: Case, *, pairs: list[tuple[int, int]] = REVERSED, base: int = 0
-) -> tuple[Check, ...]:
-    """Eigenvalues of the library's flows in d = 3 against those of Ω₀ − tH.
-
-    The inequality by gradient ascent over Ω₀ and H, t absorbed.
-    """
-    return _inversion(case, pairs=pairs), _weyl(case, base=base)
-
-
-weyl.refuted_if(
-    "The order is not reversed, and λ₁(Ω₀) stands for λ_d(Ω₀)",
-    pairs=[(1, 1), (3, 3)],
-    base=2,
-)
-
-
-@weyl.misprinted(
-    "C9",
-    printed=r"$\lambda_i(\Sigma) = 1/\lambda_{d-i}(\Omega)$.",
-    corrected=r"$\lambda_i(\Sigma) = 1/\lambda_{d+1-i}(\Omega)$.",
-    counterexample="the same flows in d = 3, i = 1, 2; at i = 3 the print is void",
-)
-def _(case: Case) -> Counterexample:
-    printed = tuple(_inversion(case, pairs=[pair]) for pair in [(1, 2), (2, 1)])
-    return Counterexample(printed, (_inversion(case, pairs=REVERSED),))

@@ -30,24 +30,6 @@ ROUNDING = {
 }
 
 
-def _sized(M: np.ndarray, size: float) -> np.ndarray:
-    """Matrices scaled to one operator norm: small ones live to t = 1 for certain."""
-    return size * M / np.linalg.norm(M, 2, axis=(-2, -1), keepdims=True)
-
-
-def _thin(rng: np.random.Generator, rank: int) -> Problem:
-    """Generic V and A in d = 4, and a square factor."""
-    V, A = _sized(rng.normal(size=(2, 4, 4)), 0.8)
-    thin = np.linalg.qr(rng.normal(size=(4, rank)))[0]
-    return Problem(V, A, _sized(rng.normal(size=(4, rank)) @ thin.T, 0.8))
-
-
-def _beyond(covariances: np.ndarray, rank: int) -> float:
-    """The largest eigenvalue past the rank, over the largest of all."""
-    values = np.abs(np.linalg.eigvalsh(covariances))[..., ::-1]
-    return float(np.max(values[..., rank] / values[..., 0]))
-
-
 @statement(
     "castin2025:lemma-4.6",
     source="Lemma 4.6, §4.2",
@@ -90,6 +72,57 @@ rank_one.refuted_if(
     "u moves along the transpose of V",
     seen_by=("covariance against uuᵀ",),
     value=lambda V: V.T,
+)
+
+
+def _sized(M: np.ndarray, size: float) -> np.ndarray:
+    """Matrices scaled to one operator norm: small ones live to t = 1 for certain."""
+    return size * M / np.linalg.norm(M, 2, axis=(-2, -1), keepdims=True)
+
+
+def _thin(rng: np.random.Generator, rank: int) -> Problem:
+    """Generic V and A in d = 4, and a square factor."""
+    V, A = _sized(rng.normal(size=(2, 4, 4)), 0.8)
+    thin = np.linalg.qr(rng.normal(size=(4, rank)))[0]
+    return Problem(V, A, _sized(rng.normal(size=(4, rank)) @ thin.T, 0.8))
+
+
+def _beyond(covariances: np.ndarray, rank: int) -> float:
+    """The largest eigenvalue past the rank, over the largest of all."""
+    values = np.abs(np.linalg.eigvalsh(covariances))[..., ::-1]
+    return float(np.max(values[..., rank] / values[..., 0]))
+
+
+@statement(
+    "new:N3",
+    source="This project",
+    claim=(
+        r"Under a field $Lx + b$ that depends on the Gaussian, $Y' = LY$ gives "
+        r"$\Sigma = YY^\top$, of the rank of $\Sigma_0$ at all times, and "
+        r"$\alpha' = L\alpha + b$; softmax: $L = V\Sigma A$; L2: "
+        r"$L = 2VY(I + 2Y^\top K^\top KY)^{-1}Y^\top A$."
+    ),
+    hypotheses=r"$\Sigma_0 = Y_0Y_0^\top$ of any rank; no inverse of $\Sigma$ is used",
+)
+def factors(
+    case: Case,
+    *,
+    turn: Callable[[np.ndarray], np.ndarray] = lambda A: A,
+    two: float = 2,
+) -> tuple[Check, ...]:
+    """Flows in d = 4 of rank two, with means.
+
+    Softmax from square factors, and L2 with three rows and ε ≠ 1, against DOP853 on
+    the equations of α and Σ; that the rank of the square factor stays.
+    """
+    return (*_softmax_factor(case, turn=turn), *_l2_factor(case, two=two))
+
+
+factors.refuted_if(
+    "A is transposed under softmax; under L2 the 2 of 2KᵀK is missing",
+    seen_by=("softmax, …", "L2, …"),
+    turn=np.transpose,
+    two=1,
 )
 
 
@@ -149,36 +182,3 @@ def _softmax_factor(
         gap("softmax, covariance", run.covariances, covariances, **EXACT),
         bounded("third eigenvalue over the first", low, "<=", 0, **ROUNDING),
     )
-
-
-@statement(
-    "new:N3",
-    source="This project",
-    claim=(
-        r"Under a field $Lx + b$ that depends on the Gaussian, $Y' = LY$ gives "
-        r"$\Sigma = YY^\top$, of the rank of $\Sigma_0$ at all times, and "
-        r"$\alpha' = L\alpha + b$; softmax: $L = V\Sigma A$; L2: "
-        r"$L = 2VY(I + 2Y^\top K^\top KY)^{-1}Y^\top A$."
-    ),
-    hypotheses=r"$\Sigma_0 = Y_0Y_0^\top$ of any rank; no inverse of $\Sigma$ is used",
-)
-def factors(
-    case: Case,
-    *,
-    turn: Callable[[np.ndarray], np.ndarray] = lambda A: A,
-    two: float = 2,
-) -> tuple[Check, ...]:
-    """Flows in d = 4 of rank two, with means.
-
-    Softmax from square factors, and L2 with three rows and ε ≠ 1, against DOP853 on
-    the equations of α and Σ; that the rank of the square factor stays.
-    """
-    return (*_softmax_factor(case, turn=turn), *_l2_factor(case, two=two))
-
-
-factors.refuted_if(
-    "A is transposed under softmax; under L2 the 2 of 2KᵀK is missing",
-    seen_by=("softmax, …", "L2, …"),
-    turn=np.transpose,
-    two=1,
-)

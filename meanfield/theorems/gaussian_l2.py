@@ -19,6 +19,34 @@ QUADRATURE = (
 ROUNDING = "solutions of systems of condition below 1e3 in float64"
 
 
+@statement(
+    "castin2025:lemma-4.10",
+    source="Lemma 4.10, §4.3",
+    claim=r"$\Gamma^{L2}_{N(\alpha,\Sigma)}(x) = VP_\Sigma(\Sigma^{-1}\alpha + "
+    r"2K^\top Qx) = V(\alpha + 2P_\Sigma K^\top(Qx - K\alpha))$ with $P_\Sigma = "
+    r"(\Sigma^{-1} + 2K^\top K)^{-1}$.",
+    hypotheses=r"$\Sigma \succ 0$ for the first form; the second holds for any "
+    r"$\Sigma = YY^\top$, with $P_\Sigma = Y(I + 2Y^\top K^\top KY)^{-1}Y^\top$; a "
+    r"bandwidth $\epsilon$ divides $K^\top Q$ and $K^\top K$",
+    remark=r"C32: the print omits $\Sigma \succ 0$.",
+)
+def closure(case: Case, *, curvature: float = 2.0) -> tuple[Check, ...]:
+    """The formula against the library, and against L2 softmax over nodes in NumPy.
+
+    By inverses, and without where the covariance is singular; the nodes are those of
+    Gauss and Hermite; means are not zero, bandwidths not one, k lies above and below d.
+    Tilts by a B that is no such square, and leaves no mass, must not give a number.
+    """
+    return (*_closure(case, curvature=curvature), without_mass(case))
+
+
+closure.refuted_if(
+    "the factor 2 is dropped before KᵀK",
+    seen_by=("library, d =…", "nodes, d =…"),
+    curvature=1.0,
+)
+
+
 def _distances(m: Member, probes: np.ndarray, x: np.ndarray) -> np.ndarray:
     r"""$-|Qx_i - Ky_j|^2/\epsilon$."""
     gaps = (probes @ m.Q.T)[:, None, :] - (x @ m.K.T)[None, :, :]
@@ -72,52 +100,6 @@ def _closure(case: Case, *, curvature: float) -> tuple[Check, ...]:
 def _by_nodes(m: Member, probes: np.ndarray) -> np.ndarray:
     x, w = hermite_nodes(m.mean, m.factor, NODES[m.factor.shape[1]])
     return ref.normalised_velocity(_distances(m, probes, x), w, m.V, x)
-
-
-@statement(
-    "castin2025:lemma-4.10",
-    source="Lemma 4.10, §4.3",
-    claim=r"$\Gamma^{L2}_{N(\alpha,\Sigma)}(x) = VP_\Sigma(\Sigma^{-1}\alpha + "
-    r"2K^\top Qx) = V(\alpha + 2P_\Sigma K^\top(Qx - K\alpha))$ with $P_\Sigma = "
-    r"(\Sigma^{-1} + 2K^\top K)^{-1}$.",
-    hypotheses=r"$\Sigma \succ 0$ for the first form; the second holds for any "
-    r"$\Sigma = YY^\top$, with $P_\Sigma = Y(I + 2Y^\top K^\top KY)^{-1}Y^\top$; a "
-    r"bandwidth $\epsilon$ divides $K^\top Q$ and $K^\top K$",
-    remark=r"C32: the print omits $\Sigma \succ 0$.",
-)
-def closure(case: Case, *, curvature: float = 2.0) -> tuple[Check, ...]:
-    """The formula against the library, and against L2 softmax over nodes in NumPy.
-
-    By inverses, and without where the covariance is singular; the nodes are those of
-    Gauss and Hermite; means are not zero, bandwidths not one, k lies above and below d.
-    Tilts by a B that is no such square, and leaves no mass, must not give a number.
-    """
-    return (*_closure(case, curvature=curvature), without_mass(case))
-
-
-closure.refuted_if(
-    "the factor 2 is dropped before KᵀK",
-    seen_by=("library, d =…", "nodes, d =…"),
-    curvature=1.0,
-)
-
-
-def _moment_rates(m: Member, at: Moments, curvature: float) -> Moments:
-    r"""$VP(\Sigma^{-1} + 2A)\alpha$ and $L\Sigma + \Sigma L^\top$, $L = 2VPA$."""
-    mean, covariance = at
-    P = _tilt(m, covariance, curvature)
-    L = 2 * m.V @ P @ m.A / m.epsilon
-    half = L @ covariance
-    start = np.linalg.solve(covariance, mean)
-    return m.V @ P @ (start + 2 * m.A @ mean / m.epsilon), half + half.T
-
-
-def _node_rates(m: Member) -> Moments:
-    """The same from particles at the nodes."""
-    x, w = hermite_nodes(m.mean, m.factor, NODES[2])
-    v = ref.normalised_velocity(_distances(m, x, x), w, m.V, x)
-    half = (v * w[:, None]).T @ (x - m.mean)
-    return w @ v, half + half.T
 
 
 @statement(
@@ -196,3 +178,21 @@ def _(case: Case) -> Counterexample:
         ),
         (gap("Σ' corrected", np.array(corrected), library, **exact),),
     )
+
+
+def _moment_rates(m: Member, at: Moments, curvature: float) -> Moments:
+    r"""$VP(\Sigma^{-1} + 2A)\alpha$ and $L\Sigma + \Sigma L^\top$, $L = 2VPA$."""
+    mean, covariance = at
+    P = _tilt(m, covariance, curvature)
+    L = 2 * m.V @ P @ m.A / m.epsilon
+    half = L @ covariance
+    start = np.linalg.solve(covariance, mean)
+    return m.V @ P @ (start + 2 * m.A @ mean / m.epsilon), half + half.T
+
+
+def _node_rates(m: Member) -> Moments:
+    """The same from particles at the nodes."""
+    x, w = hermite_nodes(m.mean, m.factor, NODES[2])
+    v = ref.normalised_velocity(_distances(m, x, x), w, m.V, x)
+    half = (v * w[:, None]).T @ (x - m.mean)
+    return w @ v, half + half.T

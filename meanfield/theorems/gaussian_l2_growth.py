@@ -22,6 +22,102 @@ from ._statement import Counterexample, statement
 ENDING = "an ending is counted: nothing is added"
 
 
+@statement(
+    "castin2025:lemma-4.12",
+    source="Lemma 4.12, §4.3",
+    claim=r"If $K^\top K \succ 0$ then $|\Sigma'| \leq 2|V||A||\Sigma| / "
+    r"\lambda_{\min}(K^\top K)$; if $Q = K$, of any rank, then $|L\Sigma| \leq "
+    r"|V||\Sigma|$. In both cases the Gaussian flow is global.",
+    hypotheses=r"$K^\top K \succ 0$, or $Q = K$; $A = K^\top Q$, $\epsilon = 1$",
+    remark="C11: for other singular K there is blow-up in finite time, so L2 attention "
+    "does not rule out divergence.",
+)
+def growth(case: Case) -> tuple[Check, ...]:
+    """Adam ascends both ratios through the library's affine field, in the plane.
+
+    From random matrices of sizes about e; then the library's flow of four members is
+    held against Grönwall's exponential, and its endings are counted.
+    """
+    ts = np.linspace(0, 5, 6)
+    stack = _drawn(case)
+    run = paths("l2", stack, ts)
+    early = np.count_nonzero(run.code != Status.FINISHED)
+    return (
+        ascend(case, "|Σ'|, K invertible", _by_smallest, _start(Y=2, Q=2, K=2, V=2)),
+        ascend(case, "|LΣ|, Q = K a row", _by_value, _start(Y=2, Q=1, V=2)),
+        bounded("flows that end early", early, "<=", 0, why=ENDING),
+        bounded(
+            "|Σ(t)| over Grönwall's bound",
+            _envelope(stack, run, ts),
+            "<=",
+            1,
+            tolerance=run.tolerance(10),
+            why="equality at t = 0; later steps of 4e-10, amplified tenfold",
+        ),
+    )
+
+
+@growth.refuted_by(
+    "K is a row, with the positive eigenvalue of KᵀK for the smallest; then Q ≠ K"
+)
+def _(case: Case) -> tuple[Check, ...]:
+    keys = jax.random.split(case.key("rows"), 200)
+    drawn = jax.vmap(_start(Y=2, Q=1, K=1, V=2))(keys)
+    both = jax.jit(jax.vmap(lambda at: (_by_smallest(at), _by_value(at))))(drawn)
+    first, second = (float(np.exp(np.max(ratios))) for ratios in both)
+    why = "the ratios at random draws need no ascent to pass one"
+    return (
+        bounded("|Σ'|, K a row", first, "<=", 1, tolerance=1e-9, why=why),
+        bounded("|LΣ|, rows Q ≠ K", second, "<=", 1, tolerance=1e-9, why=why),
+    )
+
+
+@growth.misprinted(
+    "C11",
+    printed=r"for all Q, K, V the covariance exists for all times: L2 attention "
+    r"does not blow up",
+    corrected=r"if $K^\top K$ is singular and $Q \neq K$ it may; here "
+    r"$\Sigma_{12}(t) = 1/(2 - 2t/3)$ until $t_* = 3$, and with $K = "
+    r"\mathrm{diag}(1, \kappa)$, $\kappa > 0$, there is none",
+    counterexample="K = diag(1, 0), Q = e₁e₂ᵀ, V = diag(0, 1), Σ₀ = [[1, ½], [½, 1]]",
+)
+def _(case: Case) -> Counterexample:
+    """The library's flow to t = 4, its blow-up time, and the closed form before it."""
+    del case
+    ts = np.array([0, 0.5 * _T_STAR, 0.9 * _T_STAR, 0.95 * _T_STAR, _T_STAR + 1, 5])
+    run = paths("l2", _near_singular([0.0, 0.1, 0.3, 1.0]), ts)
+    early = run.code != Status.FINISHED
+    before = ts[:4]
+    b = 1 / (2 - 2 * before / 3)
+    exact = np.stack([np.ones(4), b, (b / _SIGMA[0, 1]) ** 2], axis=1)
+    found = run.covariance[0, :4]
+    entries = np.stack([found[:, 0, 0], found[:, 0, 1], found[:, 1, 1]], axis=1)
+    late = ts[-1] - np.nan_to_num(run.t_star[0], nan=ts[-1])
+    steps = {
+        "tolerance": run.tolerance(100),
+        "why": "steps of 4e-10; at 0.95 t* a shift of time is amplified by t/(t* − t)",
+    }
+    return Counterexample(
+        (
+            bounded("flows with a blow-up", np.sum(early), "<=", 0, why=ENDING),
+            bounded("time missing from five", late, "<=", 0),
+        ),
+        (
+            bounded(
+                "t*",
+                run.t_star[0],
+                "=",
+                _T_STAR,
+                tolerance=float(min(run.t_star_error[0], 1e-2)),
+                why="the flow's own error of its t*, at most 1e-2",
+            ),
+            gap("Σ₁₁, Σ₁₂, Σ₂₂ before t*", entries / exact, np.ones((4, 3)), **steps),
+            bounded("κ = 0 does not blow up", run.code[0] != Status.BLOW_UP, "<=", 0),
+            bounded("κ > 0 ends early", np.sum(early[1:]), "<=", 0, why=ENDING),
+        ),
+    )
+
+
 def _linear(at: dict[str, Array]) -> Array:
     """The library's L of a centred Gaussian."""
     V = jnp.asarray(at["V"])
@@ -93,56 +189,6 @@ def _envelope(stack: Member, run: Paths, ts: np.ndarray) -> float:
     return worst
 
 
-@statement(
-    "castin2025:lemma-4.12",
-    source="Lemma 4.12, §4.3",
-    claim=r"If $K^\top K \succ 0$ then $|\Sigma'| \leq 2|V||A||\Sigma| / "
-    r"\lambda_{\min}(K^\top K)$; if $Q = K$, of any rank, then $|L\Sigma| \leq "
-    r"|V||\Sigma|$. In both cases the Gaussian flow is global.",
-    hypotheses=r"$K^\top K \succ 0$, or $Q = K$; $A = K^\top Q$, $\epsilon = 1$",
-    remark="C11: for other singular K there is blow-up in finite time, so L2 attention "
-    "does not rule out divergence.",
-)
-def growth(case: Case) -> tuple[Check, ...]:
-    """Adam ascends both ratios through the library's affine field, in the plane.
-
-    From random matrices of sizes about e; then the library's flow of four members is
-    held against Grönwall's exponential, and its endings are counted.
-    """
-    ts = np.linspace(0, 5, 6)
-    stack = _drawn(case)
-    run = paths("l2", stack, ts)
-    early = np.count_nonzero(run.code != Status.FINISHED)
-    return (
-        ascend(case, "|Σ'|, K invertible", _by_smallest, _start(Y=2, Q=2, K=2, V=2)),
-        ascend(case, "|LΣ|, Q = K a row", _by_value, _start(Y=2, Q=1, V=2)),
-        bounded("flows that end early", early, "<=", 0, why=ENDING),
-        bounded(
-            "|Σ(t)| over Grönwall's bound",
-            _envelope(stack, run, ts),
-            "<=",
-            1,
-            tolerance=run.tolerance(10),
-            why="equality at t = 0; later steps of 4e-10, amplified tenfold",
-        ),
-    )
-
-
-@growth.refuted_by(
-    "K is a row, with the positive eigenvalue of KᵀK for the smallest; then Q ≠ K"
-)
-def _(case: Case) -> tuple[Check, ...]:
-    keys = jax.random.split(case.key("rows"), 200)
-    drawn = jax.vmap(_start(Y=2, Q=1, K=1, V=2))(keys)
-    both = jax.jit(jax.vmap(lambda at: (_by_smallest(at), _by_value(at))))(drawn)
-    first, second = (float(np.exp(np.max(ratios))) for ratios in both)
-    why = "the ratios at random draws need no ascent to pass one"
-    return (
-        bounded("|Σ'|, K a row", first, "<=", 1, tolerance=1e-9, why=why),
-        bounded("|LΣ|, rows Q ≠ K", second, "<=", 1, tolerance=1e-9, why=why),
-    )
-
-
 _Q, _V = np.array([[0.0, 1.0], [0.0, 0.0]]), np.diag([0.0, 1.0])
 _SIGMA = np.array([[1.0, 0.5], [0.5, 1.0]])
 _T_STAR = (1 + 2 * _SIGMA[0, 0]) / (2 * _SIGMA[0, 1])
@@ -158,67 +204,6 @@ def _near_singular(kappas: list[float]) -> Member:
         np.array([np.diag([1.0, kappa]) for kappa in kappas]),
         np.array([_V] * n),
         np.ones(n),
-    )
-
-
-@growth.misprinted(
-    "C11",
-    printed=r"for all Q, K, V the covariance exists for all times: L2 attention "
-    r"does not blow up",
-    corrected=r"if $K^\top K$ is singular and $Q \neq K$ it may; here "
-    r"$\Sigma_{12}(t) = 1/(2 - 2t/3)$ until $t_* = 3$, and with $K = "
-    r"\mathrm{diag}(1, \kappa)$, $\kappa > 0$, there is none",
-    counterexample="K = diag(1, 0), Q = e₁e₂ᵀ, V = diag(0, 1), Σ₀ = [[1, ½], [½, 1]]",
-)
-def _(case: Case) -> Counterexample:
-    """The library's flow to t = 4, its blow-up time, and the closed form before it."""
-    del case
-    ts = np.array([0, 0.5 * _T_STAR, 0.9 * _T_STAR, 0.95 * _T_STAR, _T_STAR + 1, 5])
-    run = paths("l2", _near_singular([0.0, 0.1, 0.3, 1.0]), ts)
-    early = run.code != Status.FINISHED
-    before = ts[:4]
-    b = 1 / (2 - 2 * before / 3)
-    exact = np.stack([np.ones(4), b, (b / _SIGMA[0, 1]) ** 2], axis=1)
-    found = run.covariance[0, :4]
-    entries = np.stack([found[:, 0, 0], found[:, 0, 1], found[:, 1, 1]], axis=1)
-    late = ts[-1] - np.nan_to_num(run.t_star[0], nan=ts[-1])
-    steps = {
-        "tolerance": run.tolerance(100),
-        "why": "steps of 4e-10; at 0.95 t* a shift of time is amplified by t/(t* − t)",
-    }
-    return Counterexample(
-        (
-            bounded("flows with a blow-up", np.sum(early), "<=", 0, why=ENDING),
-            bounded("time missing from five", late, "<=", 0),
-        ),
-        (
-            bounded(
-                "t*",
-                run.t_star[0],
-                "=",
-                _T_STAR,
-                tolerance=float(min(run.t_star_error[0], 1e-2)),
-                why="the flow's own error of its t*, at most 1e-2",
-            ),
-            gap("Σ₁₁, Σ₁₂, Σ₂₂ before t*", entries / exact, np.ones((4, 3)), **steps),
-            bounded("κ = 0 does not blow up", run.code[0] != Status.BLOW_UP, "<=", 0),
-            bounded("κ > 0 ends early", np.sum(early[1:]), "<=", 0, why=ENDING),
-        ),
-    )
-
-
-_LINE_TS = np.array([0, 0.5, 1.0, 2.0, 4.0, 8.0])
-
-
-def _late_growth(s: np.ndarray, limit: np.ndarray, slack: float) -> Check:
-    """The rate of log s over the last half of the time, over its limit."""
-    speed = np.diff(np.log(s[:, -2:]), axis=1) / np.diff(_LINE_TS[-2:])
-    return gap(
-        "growth rate over the last half, 2av/k²",
-        speed / limit,
-        np.ones_like(speed),
-        tolerance=slack,
-        why="the rate lies below its limit by 1/(1 + 2k²s), largest at mid-time",
     )
 
 
@@ -270,3 +255,18 @@ scalars.refuted_if(
     seen_by=("time from its first integral", "growth rate over the last half, 2av/k²"),
     curvature=1.0,
 )
+
+
+_LINE_TS = np.array([0, 0.5, 1.0, 2.0, 4.0, 8.0])
+
+
+def _late_growth(s: np.ndarray, limit: np.ndarray, slack: float) -> Check:
+    """The rate of log s over the last half of the time, over its limit."""
+    speed = np.diff(np.log(s[:, -2:]), axis=1) / np.diff(_LINE_TS[-2:])
+    return gap(
+        "growth rate over the last half, 2av/k²",
+        speed / limit,
+        np.ones_like(speed),
+        tolerance=slack,
+        why="the rate lies below its limit by 1/(1 + 2k²s), largest at mid-time",
+    )

@@ -26,43 +26,6 @@ SHORT = np.array([0.0, 0.1, 1.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0])
 ALIVE = 0.05  # eigenvalues of limits are 0.2 at least, others 1/72 at most
 
 
-def _start(rng: np.random.Generator, d: int) -> np.ndarray:
-    """A generic covariance, 0.2 at least."""
-    B = rng.normal(size=(d, d))
-    return B @ B.T / d + 0.2 * np.eye(d)
-
-
-def _sinking(rng: np.random.Generator, d: int, rank: int) -> Problem:
-    """`V = I`, `A` symmetric and negative of that rank."""
-    U, sizes = rotation(rng, d)[:, :rank], rng.uniform(0.6, 1.5, size=rank)
-    return Problem(np.eye(d), -(U * sizes) @ U.T, np.linalg.cholesky(_start(rng, d)))
-
-
-def _ranks(covariances: np.ndarray) -> np.ndarray:
-    return np.sum(np.linalg.eigvalsh(covariances) > ALIVE, axis=-1)
-
-
-def _flattened(
-    case: Case, problems: list[Problem], ts: np.ndarray
-) -> tuple[Check, np.ndarray]:
-    """Limits whose rank is not d − rk A, and all limits."""
-    run = long_paths(case, "limits", problems, ts)
-    predicted = [len(p.A) - np.linalg.matrix_rank(p.A, tol=1e-9) for p in problems]
-    wrong = int(np.sum(_ranks(run.covariances[:, -1]) != predicted))
-    label = "limits whose rank is not d − rk A"
-    return bounded(label, wrong, "<=", 0, why="a count"), run.covariances[:, -1]
-
-
-def _flat_draws(case: Case) -> list[Problem]:
-    rng = case.rng("flat")
-    return [_sinking(rng, 3, 1 + i % 2) for i in range(case.pick(8, 32))]
-
-
-def _kernel(A: np.ndarray) -> np.ndarray:
-    values, U = np.linalg.eigh(A + A.T)
-    return U[:, np.abs(values) < 1e-9]
-
-
 @statement(
     "castin2025:text-before-4.8",
     source="Text before Proposition 4.8, §4.2",
@@ -108,14 +71,41 @@ def _(case: Case) -> Counterexample:
     )
 
 
-def _rising(case: Case) -> list[Problem]:
-    """`A + Aᵀ` with a positive eigenvalue at least, indefinite as often as not."""
-    rng, made = case.rng("rising"), []
-    for i in range(case.pick(8, 32)):
-        U, values = rotation(rng, 3), rng.uniform(0.3, 1.2, size=3)
-        values *= np.array([1, (-1) ** i, (-1) ** (i // 2)])
-        made.append(with_scores(rng, np.eye(3), (U * values) @ U.T, _start(rng, 3)))
-    return made
+def _start(rng: np.random.Generator, d: int) -> np.ndarray:
+    """A generic covariance, 0.2 at least."""
+    B = rng.normal(size=(d, d))
+    return B @ B.T / d + 0.2 * np.eye(d)
+
+
+def _sinking(rng: np.random.Generator, d: int, rank: int) -> Problem:
+    """`V = I`, `A` symmetric and negative of that rank."""
+    U, sizes = rotation(rng, d)[:, :rank], rng.uniform(0.6, 1.5, size=rank)
+    return Problem(np.eye(d), -(U * sizes) @ U.T, np.linalg.cholesky(_start(rng, d)))
+
+
+def _ranks(covariances: np.ndarray) -> np.ndarray:
+    return np.sum(np.linalg.eigvalsh(covariances) > ALIVE, axis=-1)
+
+
+def _flattened(
+    case: Case, problems: list[Problem], ts: np.ndarray
+) -> tuple[Check, np.ndarray]:
+    """Limits whose rank is not d − rk A, and all limits."""
+    run = long_paths(case, "limits", problems, ts)
+    predicted = [len(p.A) - np.linalg.matrix_rank(p.A, tol=1e-9) for p in problems]
+    wrong = int(np.sum(_ranks(run.covariances[:, -1]) != predicted))
+    label = "limits whose rank is not d − rk A"
+    return bounded(label, wrong, "<=", 0, why="a count"), run.covariances[:, -1]
+
+
+def _flat_draws(case: Case) -> list[Problem]:
+    rng = case.rng("flat")
+    return [_sinking(rng, 3, 1 + i % 2) for i in range(case.pick(8, 32))]
+
+
+def _kernel(A: np.ndarray) -> np.ndarray:
+    values, U = np.linalg.eigh(A + A.T)
+    return U[:, np.abs(values) < 1e-9]
 
 
 @statement(
@@ -154,28 +144,14 @@ def _(case: Case) -> tuple[Check, ...]:
     return (bounded("wrong endings, V = I", missing, "<=", 0, why="a count"),)
 
 
-def _figure(case: Case, *, rows: int) -> dict[int, np.ndarray]:
-    """Ranks of limits for A = −QᵀQ where Q has ⌊d/2⌋ rows, or more, by dimension."""
-    found = {}
-    for d in case.pick((3, 4), (3, 4, 5)):
-        rng = case.rng(f"figure, d = {d}")
-        problems = [_sinking(rng, d, d // 2 + rows) for _ in range(8)]
-        run = long_paths(case, f"figure, d = {d}", problems, LONG)
-        found[d] = _ranks(run.covariances[:, -1])
-    return found
-
-
-def _halves(ranks: dict[int, np.ndarray]) -> tuple[Check, ...]:
-    return tuple(
-        bounded(
-            f"limits of other rank than ⌈d/2⌉, d = {d}",
-            np.sum(r != -(-d // 2)),
-            "<=",
-            0,
-            why="a count",
-        )
-        for d, r in ranks.items()
-    )
+def _rising(case: Case) -> list[Problem]:
+    """`A + Aᵀ` with a positive eigenvalue at least, indefinite as often as not."""
+    rng, made = case.rng("rising"), []
+    for i in range(case.pick(8, 32)):
+        U, values = rotation(rng, 3), rng.uniform(0.3, 1.2, size=3)
+        values *= np.array([1, (-1) ** i, (-1) ** (i // 2)])
+        made.append(with_scores(rng, np.eye(3), (U * values) @ U.T, _start(rng, 3)))
+    return made
 
 
 @statement(
@@ -208,4 +184,28 @@ def _(case: Case) -> Counterexample:
             bounded("largest rank, d = 3", max(ranks[3]), "<=", 1, why="a count"),
         ),
         corrected=_halves(ranks),
+    )
+
+
+def _figure(case: Case, *, rows: int) -> dict[int, np.ndarray]:
+    """Ranks of limits for A = −QᵀQ where Q has ⌊d/2⌋ rows, or more, by dimension."""
+    found = {}
+    for d in case.pick((3, 4), (3, 4, 5)):
+        rng = case.rng(f"figure, d = {d}")
+        problems = [_sinking(rng, d, d // 2 + rows) for _ in range(8)]
+        run = long_paths(case, f"figure, d = {d}", problems, LONG)
+        found[d] = _ranks(run.covariances[:, -1])
+    return found
+
+
+def _halves(ranks: dict[int, np.ndarray]) -> tuple[Check, ...]:
+    return tuple(
+        bounded(
+            f"limits of other rank than ⌈d/2⌉, d = {d}",
+            np.sum(r != -(-d // 2)),
+            "<=",
+            0,
+            why="a count",
+        )
+        for d, r in ranks.items()
     )

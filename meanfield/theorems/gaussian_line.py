@@ -19,6 +19,32 @@ RTOL = 1e-12
 REST = 1e-2
 
 
+@statement(
+    "castin2025:prop-4.3",
+    source="Proposition 4.3, §4.1",
+    claim=(
+        r"In $d = 1$, $s(t) = (1/s_0 - 2avt)^{-1}$, until $t_{\max} = 1/(2avs_0)$ "
+        r"if $av > 0$, and for ever if not."
+    ),
+    hypotheses=r"$d = 1$, $s_0 > 0$, $a = K^\top Q$",
+)
+def on_a_line(case: Case, *, twice: float = 2) -> tuple[Check, ...]:
+    """Flows of both signs, K and Q with two rows, against the formula.
+
+    Up to nine tenths of the blow-up; how each ends; its blow-up time within the
+    error the flow states, which is small. Where those that sink come to rest.
+    """
+    found = _on_a_line(case)
+    return (*_line(*found, twice=twice), *_ends(*found))
+
+
+on_a_line.refuted_if(
+    "The factor two is missing from the formula",
+    seen_by=("variance over the formula", "error of the blow-up time over that …"),
+    twice=1,
+)
+
+
 def line_paths(Q: np.ndarray, K: np.ndarray, V: np.ndarray, s: np.ndarray) -> Paths:
     """The library's flows in d = 1 from variances `s`, until they rest."""
     made = [attentions["softmax"](*each) for each in zip(Q, K, V, strict=True)]
@@ -67,29 +93,3 @@ def _ends(rates: np.ndarray, s: np.ndarray, run: Paths) -> tuple[Check, ...]:
         bounded("way left at rest", np.max(left), "<=", REST, why=why),
         bounded("the same", np.min(left), ">=", REST / 4, why=why),
     )
-
-
-@statement(
-    "castin2025:prop-4.3",
-    source="Proposition 4.3, §4.1",
-    claim=(
-        r"In $d = 1$, $s(t) = (1/s_0 - 2avt)^{-1}$, until $t_{\max} = 1/(2avs_0)$ "
-        r"if $av > 0$, and for ever if not."
-    ),
-    hypotheses=r"$d = 1$, $s_0 > 0$, $a = K^\top Q$",
-)
-def on_a_line(case: Case, *, twice: float = 2) -> tuple[Check, ...]:
-    """Flows of both signs, K and Q with two rows, against the formula.
-
-    Up to nine tenths of the blow-up; how each ends; its blow-up time within the
-    error the flow states, which is small. Where those that sink come to rest.
-    """
-    found = _on_a_line(case)
-    return (*_line(*found, twice=twice), *_ends(*found))
-
-
-on_a_line.refuted_if(
-    "The factor two is missing from the formula",
-    seen_by=("variance over the formula", "error of the blow-up time over that …"),
-    twice=1,
-)

@@ -46,9 +46,36 @@ def transposed_gram(A: np.ndarray, S: np.ndarray) -> np.ndarray:
     return A.T @ S @ A
 
 
+@statement(
+    "castin2025:lemma-4.14",
+    source="Lemma 4.14, §4.4",
+    claim=r"$\Gamma^{sink}(x) = \frac{1}{\epsilon}V(I - A^{-\top}\Sigma^{-1}C)\alpha + "
+    r"\frac{1}{\epsilon}VA^{-\top}\Sigma^{-1}Cx$ with $C = \Sigma^{1/2}"
+    r"(\Sigma^{1/2}A^\top\Sigma A\Sigma^{1/2} + \frac{\epsilon^2}{4}I)^{1/2}"
+    r"\Sigma^{-1/2} - \frac{\epsilon}{2}I$.",
+    hypotheses=r"$A = K^\top Q$ and $\Sigma$ invertible",
+    remark="The convention mirrors that of Theorem A.3; both are right.",
+)
+def closure(case: Case, *, gram: Gram = transposed_gram) -> tuple[Check, ...]:
+    """The formula by SciPy's matrix root against the library's closed form.
+
+    And against log-domain Sinkhorn over Gauss–Hermite nodes in NumPy; means are not
+    zero, A is not symmetric, bandwidths differ, k is d or above.
+    """
+    shapes = [(1, 2, 1), (2, 2, 2), (3, 4, 3)]
+    return _closure(case, _with_inverses, gram, shapes)
+
+
 def plain_gram(A: np.ndarray, S: np.ndarray) -> np.ndarray:
     r"""$A\Sigma A^\top$."""
     return A @ S @ A.T
+
+
+closure.refuted_if(
+    "AΣAᵀ stands for AᵀΣA in C: A for Aᵀ",
+    seen_by=("library, d = 2, …", "library, d = 3, …", "nodes, d = 2, …"),
+    gram=plain_gram,
+)
 
 
 def _with_inverses(m: Member, S: np.ndarray, gram: Gram) -> np.ndarray:
@@ -58,14 +85,6 @@ def _with_inverses(m: Member, S: np.ndarray, gram: Gram) -> np.ndarray:
     C = root @ np.real(sqrtm(inner)) @ np.linalg.inv(root)
     C = C - m.epsilon / 2 * np.eye(len(S))
     return np.linalg.solve(m.A.T, np.linalg.solve(S, C))
-
-
-def _inverse_free(m: Member, S: np.ndarray, gram: Gram) -> np.ndarray:
-    r"""$M_\Sigma$, of any rank."""
-    root, identity = ref.sqrtm_psd(S), np.eye(len(S))
-    inner = root @ gram(m.A.T, S) @ root + m.epsilon**2 / 4 * identity
-    middle = ref.sqrtm_psd(inner) + m.epsilon / 2 * identity
-    return root @ np.linalg.solve(middle, root @ m.A)
 
 
 def _velocity(m: Member, M: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -129,30 +148,35 @@ def _closure(
 
 
 @statement(
-    "castin2025:lemma-4.14",
-    source="Lemma 4.14, §4.4",
-    claim=r"$\Gamma^{sink}(x) = \frac{1}{\epsilon}V(I - A^{-\top}\Sigma^{-1}C)\alpha + "
-    r"\frac{1}{\epsilon}VA^{-\top}\Sigma^{-1}Cx$ with $C = \Sigma^{1/2}"
-    r"(\Sigma^{1/2}A^\top\Sigma A\Sigma^{1/2} + \frac{\epsilon^2}{4}I)^{1/2}"
-    r"\Sigma^{-1/2} - \frac{\epsilon}{2}I$.",
-    hypotheses=r"$A = K^\top Q$ and $\Sigma$ invertible",
-    remark="The convention mirrors that of Theorem A.3; both are right.",
+    "new:N1",
+    source="ERRATA, N1",
+    claim=r"$\Gamma^{sink}(x) = \frac{1}{\epsilon}V(\alpha + M_\Sigma(x - \alpha))$ "
+    r"with $M_\Sigma = \Sigma^{1/2}[(\Sigma^{1/2}A\Sigma A^\top\Sigma^{1/2} + "
+    r"\frac{\epsilon^2}{4}I)^{1/2} + \frac{\epsilon}{2}I]^{-1}\Sigma^{1/2}A$.",
+    hypotheses=r"any rank of $A$ and $\Sigma$; any number of rows of Q and K",
 )
-def closure(case: Case, *, gram: Gram = transposed_gram) -> tuple[Check, ...]:
-    """The formula by SciPy's matrix root against the library's closed form.
+def inverse_free(case: Case) -> tuple[Check, ...]:
+    """The formula in NumPy against the library's closed form.
 
-    And against log-domain Sinkhorn over Gauss–Hermite nodes in NumPy; means are not
-    zero, A is not symmetric, bandwidths differ, k is d or above.
+    Against brute-force Sinkhorn on Gauss–Hermite nodes too, and against the library's
+    Sinkhorn on its own nodes; k below d, singular covariances, means not zero.
     """
-    shapes = [(1, 2, 1), (2, 2, 2), (3, 4, 3)]
-    return _closure(case, _with_inverses, gram, shapes)
+    checks = _closure(case, _inverse_free, transposed_gram, _ANY_RANK)
+    return (*checks, _on_nodes(case, transposed_gram))
 
 
-closure.refuted_if(
-    "AΣAᵀ stands for AᵀΣA in C: A for Aᵀ",
-    seen_by=("library, d = 2, …", "library, d = 3, …", "nodes, d = 2, …"),
-    gram=plain_gram,
-)
+@inverse_free.refuted_by("AᵀΣA stands for AΣAᵀ in M: A for Aᵀ")
+def _(case: Case) -> tuple[Check, ...]:
+    checks = _closure(case, _inverse_free, plain_gram, _ANY_RANK[1:])
+    return (*checks, _on_nodes(case, plain_gram))
+
+
+def _inverse_free(m: Member, S: np.ndarray, gram: Gram) -> np.ndarray:
+    r"""$M_\Sigma$, of any rank."""
+    root, identity = ref.sqrtm_psd(S), np.eye(len(S))
+    inner = root @ gram(m.A.T, S) @ root + m.epsilon**2 / 4 * identity
+    middle = ref.sqrtm_psd(inner) + m.epsilon / 2 * identity
+    return root @ np.linalg.solve(middle, root @ m.A)
 
 
 @eqx.filter_jit
@@ -177,37 +201,6 @@ def _on_nodes(case: Case, gram: Gram) -> Check:
 
 
 _ANY_RANK = [(1, 1, 1), (2, 1, 2), (3, 2, 2), (5, 3, 4), (4, 2, 4)]
-
-
-@statement(
-    "new:N1",
-    source="ERRATA, N1",
-    claim=r"$\Gamma^{sink}(x) = \frac{1}{\epsilon}V(\alpha + M_\Sigma(x - \alpha))$ "
-    r"with $M_\Sigma = \Sigma^{1/2}[(\Sigma^{1/2}A\Sigma A^\top\Sigma^{1/2} + "
-    r"\frac{\epsilon^2}{4}I)^{1/2} + \frac{\epsilon}{2}I]^{-1}\Sigma^{1/2}A$.",
-    hypotheses=r"any rank of $A$ and $\Sigma$; any number of rows of Q and K",
-)
-def inverse_free(case: Case) -> tuple[Check, ...]:
-    """The formula in NumPy against the library's closed form.
-
-    Against brute-force Sinkhorn on Gauss–Hermite nodes too, and against the library's
-    Sinkhorn on its own nodes; k below d, singular covariances, means not zero.
-    """
-    checks = _closure(case, _inverse_free, transposed_gram, _ANY_RANK)
-    return (*checks, _on_nodes(case, transposed_gram))
-
-
-@inverse_free.refuted_by("AᵀΣA stands for AΣAᵀ in M: A for Aᵀ")
-def _(case: Case) -> tuple[Check, ...]:
-    checks = _closure(case, _inverse_free, plain_gram, _ANY_RANK[1:])
-    return (*checks, _on_nodes(case, plain_gram))
-
-
-def _moment_rates(m: Member, at: Moments, gram: Gram, factor: float) -> Moments:
-    r"""$V\alpha/\epsilon$, and $VM\Sigma + \Sigma M^\top V^\top$ times a factor."""
-    mean, S = at
-    half = factor * m.V @ _inverse_free(m, S, gram) @ S
-    return m.V @ mean / m.epsilon, half + half.T
 
 
 @statement(
@@ -291,3 +284,10 @@ def _(case: Case) -> Counterexample:
             gap("nodes", half + half.T, rate(transposed_gram), **by),
         ),
     )
+
+
+def _moment_rates(m: Member, at: Moments, gram: Gram, factor: float) -> Moments:
+    r"""$V\alpha/\epsilon$, and $VM\Sigma + \Sigma M^\top V^\top$ times a factor."""
+    mean, S = at
+    half = factor * m.V @ _inverse_free(m, S, gram) @ S
+    return m.V @ mean / m.epsilon, half + half.T

@@ -34,35 +34,6 @@ ENDING = "an ending is counted: nothing is added"
 ROUNDING = "sums of a few products in float64"
 
 
-@eqx.filter_jit
-def _point_rate(x: Array, w: Array, m: Member, iterations: int | None) -> Array:
-    r"""$\int v\,d\mu$ of the library's Sinkhorn on weighted points."""
-    mu = Points.weighted(x, w)
-    field = attention("sinkhorn", m, iterations=iterations).field(0.0, mu)
-    return mu.weights @ field(mu.tokens)
-
-
-def _mean_rates(case: Case, iterations: int | None) -> tuple[Check, ...]:
-    """Mean velocities of a Gaussian and of points against Vα/ε."""
-    stack = ensemble(case.rng("rates"), (3, 2, 2), 4)
-    found = rates("sinkhorn", stack, iterations=iterations).mean
-    expected = np.array([m.V @ m.mean / m.epsilon for m in members(stack)])
-    (m, *_) = members(stack)
-    x, w = tokens(case.rng("points"), 30, 3)
-    at = jnp.asarray(x), jnp.asarray(w)
-    on_points = _point_rate(*at, on_device(m), iterations)
-    return (
-        gap("α', library", found, expected, tolerance=1e-12, why=ROUNDING),
-        gap(
-            "mean velocity of 30 points, library",
-            on_points,
-            m.V @ (w @ x) / m.epsilon,
-            tolerance=1e-9,
-            why="the library's tolerance on log-marginals, 4e-11, times |x|",
-        ),
-    )
-
-
 @statement(
     "castin2025:prop-4.15-mean",
     source="Proposition 4.15, §4.4",
@@ -97,18 +68,32 @@ mean.refuted_if(
 )
 
 
-_TS = np.array([0, 0.5, 1.0, 2.0, 4.0, 8.0])
+@eqx.filter_jit
+def _point_rate(x: Array, w: Array, m: Member, iterations: int | None) -> Array:
+    r"""$\int v\,d\mu$ of the library's Sinkhorn on weighted points."""
+    mu = Points.weighted(x, w)
+    field = attention("sinkhorn", m, iterations=iterations).field(0.0, mu)
+    return mu.weights @ field(mu.tokens)
 
 
-def _late_growth(s: np.ndarray, u: np.ndarray, limit: np.ndarray) -> Check:
-    """The rate of log s over the last half of the time, over its limit."""
-    speed = np.diff(np.log(s[:, -2:]), axis=1) / np.diff(_TS[-2:])
-    return gap(
-        "growth rate over the last half, 2|v|/ε",
-        speed / limit,
-        np.ones_like(speed),
-        tolerance=float(np.max(1 / u[:, -2])),
-        why="the rate lies below its limit by at most 1/u, largest at mid-time",
+def _mean_rates(case: Case, iterations: int | None) -> tuple[Check, ...]:
+    """Mean velocities of a Gaussian and of points against Vα/ε."""
+    stack = ensemble(case.rng("rates"), (3, 2, 2), 4)
+    found = rates("sinkhorn", stack, iterations=iterations).mean
+    expected = np.array([m.V @ m.mean / m.epsilon for m in members(stack)])
+    (m, *_) = members(stack)
+    x, w = tokens(case.rng("points"), 30, 3)
+    at = jnp.asarray(x), jnp.asarray(w)
+    on_points = _point_rate(*at, on_device(m), iterations)
+    return (
+        gap("α', library", found, expected, tolerance=1e-12, why=ROUNDING),
+        gap(
+            "mean velocity of 30 points, library",
+            on_points,
+            m.V @ (w @ x) / m.epsilon,
+            tolerance=1e-9,
+            why="the library's tolerance on log-marginals, 4e-11, times |x|",
+        ),
     )
 
 
@@ -167,29 +152,19 @@ scalars.refuted_if(
 )
 
 
-def _log_ratio(at: dict[str, Array], iterations: int | None) -> Array:
-    r"""$|\Sigma'|\epsilon/2|V||\Sigma|$, logarithm, by the library's field."""
-    eps = jnp.exp(at["log_epsilon"][0])
-    made = attentions["sinkhorn"](
-        at["Q"], at["K"], at["V"], epsilon=eps, iterations=iterations
-    )
-    field = made.field(0.0, Gaussian(jnp.zeros(2), at["Y"]))
-    assert isinstance(field, Affine)
-    Sigma = at["Y"] @ at["Y"].T
-    norm = lambda M: jnp.sqrt(spectrum(M)[1])
-    rate = norm(field.covariance_rate(Sigma))
-    return jnp.log(rate * eps / (2 * norm(at["V"]) * norm(Sigma)))
+_TS = np.array([0, 0.5, 1.0, 2.0, 4.0, 8.0])
 
 
-def _start(key: PRNGKey) -> dict[str, Array]:
-    """Matrices of sizes from e⁻¹ to e³, bandwidths from 1e-2 to e."""
-    keys = jax.random.split(key, 9)
-    draw = lambda i: (
-        jnp.exp(1 + jax.random.normal(keys[i], ()))
-        * jax.random.normal(keys[i + 4], (2, 2))
+def _late_growth(s: np.ndarray, u: np.ndarray, limit: np.ndarray) -> Check:
+    """The rate of log s over the last half of the time, over its limit."""
+    speed = np.diff(np.log(s[:, -2:]), axis=1) / np.diff(_TS[-2:])
+    return gap(
+        "growth rate over the last half, 2|v|/ε",
+        speed / limit,
+        np.ones_like(speed),
+        tolerance=float(np.max(1 / u[:, -2])),
+        why="the rate lies below its limit by at most 1/u, largest at mid-time",
     )
-    made = {name: draw(i) for i, name in enumerate("QKVY")}
-    return made | {"log_epsilon": jax.random.uniform(keys[8], (1,), minval=-4.6)}
 
 
 @statement(
@@ -233,3 +208,28 @@ def _(case: Case) -> tuple[Check, ...]:
     top = float(np.exp(np.max(ratios)))
     why = "the ratio at random draws needs no ascent to pass one"
     return (bounded("|Σ'|, one half-step", top, "<=", 1, tolerance=1e-9, why=why),)
+
+
+def _log_ratio(at: dict[str, Array], iterations: int | None) -> Array:
+    r"""$|\Sigma'|\epsilon/2|V||\Sigma|$, logarithm, by the library's field."""
+    eps = jnp.exp(at["log_epsilon"][0])
+    made = attentions["sinkhorn"](
+        at["Q"], at["K"], at["V"], epsilon=eps, iterations=iterations
+    )
+    field = made.field(0.0, Gaussian(jnp.zeros(2), at["Y"]))
+    assert isinstance(field, Affine)
+    Sigma = at["Y"] @ at["Y"].T
+    norm = lambda M: jnp.sqrt(spectrum(M)[1])
+    rate = norm(field.covariance_rate(Sigma))
+    return jnp.log(rate * eps / (2 * norm(at["V"]) * norm(Sigma)))
+
+
+def _start(key: PRNGKey) -> dict[str, Array]:
+    """Matrices of sizes from e⁻¹ to e³, bandwidths from 1e-2 to e."""
+    keys = jax.random.split(key, 9)
+    draw = lambda i: (
+        jnp.exp(1 + jax.random.normal(keys[i], ()))
+        * jax.random.normal(keys[i + 4], (2, 2))
+    )
+    made = {name: draw(i) for i, name in enumerate("QKVY")}
+    return made | {"log_epsilon": jax.random.uniform(keys[8], (1,), minval=-4.6)}

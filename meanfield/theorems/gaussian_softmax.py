@@ -35,41 +35,6 @@ SHAPES = ((1, 2, 1), (2, 1, 2), (3, 2, 2))  # d, rows of Q and K, rank of Σ
 Turn = Callable[[np.ndarray], np.ndarray]
 
 
-class _Small(NamedTuple):
-    """Parameters whose tilts are small, so that few nodes are exact."""
-
-    Q: np.ndarray
-    K: np.ndarray
-    V: np.ndarray
-    mean: np.ndarray
-    factor: np.ndarray
-    epsilon: float
-
-    @property
-    def A(self) -> np.ndarray:
-        return self.K.T @ self.Q / self.epsilon
-
-
-def _small(rng: np.random.Generator, d: int, k: int, r: int) -> _Small:
-    factor, V = rng.normal(size=(d, r)) / np.sqrt(d), rng.normal(size=(d, d)) / 2
-    room = max(1.0, float(np.linalg.norm(factor, 2))) / np.sqrt(0.125)
-    Q, K = (
-        M / np.linalg.norm(M, 2) / room
-        for M in (rng.normal(size=(k, d)), rng.normal(size=(k, d)))
-    )
-    return _Small(Q, K, V, rng.normal(size=d) / 2, factor, float(rng.uniform(0.6, 0.9)))
-
-
-@eqx.filter_jit
-def _velocities(draw: _Small, probes: Array, order: int) -> tuple[Array, Array]:
-    """The library's field of a Gaussian and of its nodes, at probes."""
-    attention = attentions["softmax"](*draw[:3], epsilon=draw.epsilon)
-    mu = Gaussian(jnp.asarray(draw.mean), jnp.asarray(draw.factor))
-    nodes = gauss_hermite(mu, order=order)
-    each = [attention.field(0.0, m)(Tokens(probes)) for m in (mu, nodes)]
-    return each[0], each[1]
-
-
 @statement(
     "castin2025:lemma-4.1",
     source="Lemma 4.1, §4.1",
@@ -109,6 +74,102 @@ def closure(case: Case, *, nodes: int = NODES) -> tuple[Check, ...]:
 closure.refuted_if(
     "The measure is no Gaussian: products of signs with the same mean and covariance",
     nodes=2,
+)
+
+
+class _Small(NamedTuple):
+    """Parameters whose tilts are small, so that few nodes are exact."""
+
+    Q: np.ndarray
+    K: np.ndarray
+    V: np.ndarray
+    mean: np.ndarray
+    factor: np.ndarray
+    epsilon: float
+
+    @property
+    def A(self) -> np.ndarray:
+        return self.K.T @ self.Q / self.epsilon
+
+
+def _small(rng: np.random.Generator, d: int, k: int, r: int) -> _Small:
+    factor, V = rng.normal(size=(d, r)) / np.sqrt(d), rng.normal(size=(d, d)) / 2
+    room = max(1.0, float(np.linalg.norm(factor, 2))) / np.sqrt(0.125)
+    Q, K = (
+        M / np.linalg.norm(M, 2) / room
+        for M in (rng.normal(size=(k, d)), rng.normal(size=(k, d)))
+    )
+    return _Small(Q, K, V, rng.normal(size=d) / 2, factor, float(rng.uniform(0.6, 0.9)))
+
+
+@eqx.filter_jit
+def _velocities(draw: _Small, probes: Array, order: int) -> tuple[Array, Array]:
+    """The library's field of a Gaussian and of its nodes, at probes."""
+    attention = attentions["softmax"](*draw[:3], epsilon=draw.epsilon)
+    mu = Gaussian(jnp.asarray(draw.mean), jnp.asarray(draw.factor))
+    nodes = gauss_hermite(mu, order=order)
+    each = [attention.field(0.0, m)(Tokens(probes)) for m in (mu, nodes)]
+    return each[0], each[1]
+
+
+@statement(
+    "castin2025:prop-4.2",
+    source="Proposition 4.2, eq. (4.1), §4.1",
+    claim=(
+        r"Softmax keeps Gaussians, up to the end of existence: "
+        r"$\Sigma' = V\Sigma A\Sigma + \Sigma A^\top\Sigma V^\top$ and "
+        r"$\alpha' = V(I + \Sigma A)\alpha$, for parameters that vary in time too."
+    ),
+    hypotheses=r"$\Sigma_0 \succeq 0$, piecewise continuous parameters",
+    aliases=("castin2025:eq-4.1",),
+)
+def gaussian_flow(case: Case, *, turn: Turn = lambda A: A) -> tuple[Check, ...]:
+    """The library's flow in d = 2 against DOP853 on the printed equations.
+
+    Under two heads, one in two layers and one interpolated between three nodes. The
+    equations themselves against 256 weighted Gauss–Hermite tokens moved by softmax
+    and RK4 in NumPy.
+    """
+    depth = _depth(case)
+    dynamics = Sum(
+        Layers(depth.edges, _attentions(depth.layers)),
+        Interpolated(depth.nodes, _attentions(depth.members)),
+    )
+    first = depth.layers[0]
+    start = Gaussian(jnp.asarray(first.mean), jnp.asarray(first.factor))
+    means, factors = map(np.asarray, flow(dynamics, start, BREAKS).coordinates)
+    actual = np.dstack([means, factors @ np.swapaxes(factors, 1, 2)])
+    equations = _by_equations(depth, turn=turn)
+    # A covariance that grows tilts the nodes more: their error is seen at the end.
+    coarse, few, fine = (
+        _by_tokens(depth, steps=steps, nodes=nodes)
+        for steps, nodes in ((4, 12), (8, 12), (8, 16))
+    )
+    by_steps, by_nodes = (
+        float(np.max(np.abs(a - few)) / np.max(np.abs(fine))) for a in (coarse, fine)
+    )
+    why = (
+        f"{WHY_FLOW}; RK4 against half its steps {by_steps:.1e}; 256 nodes against 144 "
+        f"{by_nodes:.1e}"
+    )
+    bound = {"tolerance": TOLERANCE, "why": WHY_FLOW}
+    return (
+        gap("mean against DOP853", actual[:, :, 0], equations[:, :, 0], **bound),
+        gap(
+            "covariance against DOP853", actual[:, :, 1:], equations[:, :, 1:], **bound
+        ),
+        gap(
+            "printed equations against tokens",
+            equations,
+            fine,
+            tolerance=TOLERANCE + by_steps + by_nodes,
+            why=why,
+        ),
+    )
+
+
+gaussian_flow.refuted_if(
+    "The equations are read with the transpose of A", turn=lambda A: A.T
 )
 
 
@@ -190,64 +251,3 @@ def _by_tokens(depth: _Depth, *, steps: int, nodes: int) -> np.ndarray:
     means = np.einsum("j,tjd->td", w, clouds)
     apart = clouds - means[:, None, :]
     return np.dstack([means, np.einsum("j,tja,tjb->tab", w, apart, apart)])
-
-
-@statement(
-    "castin2025:prop-4.2",
-    source="Proposition 4.2, eq. (4.1), §4.1",
-    claim=(
-        r"Softmax keeps Gaussians, up to the end of existence: "
-        r"$\Sigma' = V\Sigma A\Sigma + \Sigma A^\top\Sigma V^\top$ and "
-        r"$\alpha' = V(I + \Sigma A)\alpha$, for parameters that vary in time too."
-    ),
-    hypotheses=r"$\Sigma_0 \succeq 0$, piecewise continuous parameters",
-    aliases=("castin2025:eq-4.1",),
-)
-def gaussian_flow(case: Case, *, turn: Turn = lambda A: A) -> tuple[Check, ...]:
-    """The library's flow in d = 2 against DOP853 on the printed equations.
-
-    Under two heads, one in two layers and one interpolated between three nodes. The
-    equations themselves against 256 weighted Gauss–Hermite tokens moved by softmax
-    and RK4 in NumPy.
-    """
-    depth = _depth(case)
-    dynamics = Sum(
-        Layers(depth.edges, _attentions(depth.layers)),
-        Interpolated(depth.nodes, _attentions(depth.members)),
-    )
-    first = depth.layers[0]
-    start = Gaussian(jnp.asarray(first.mean), jnp.asarray(first.factor))
-    means, factors = map(np.asarray, flow(dynamics, start, BREAKS).coordinates)
-    actual = np.dstack([means, factors @ np.swapaxes(factors, 1, 2)])
-    equations = _by_equations(depth, turn=turn)
-    # A covariance that grows tilts the nodes more: their error is seen at the end.
-    coarse, few, fine = (
-        _by_tokens(depth, steps=steps, nodes=nodes)
-        for steps, nodes in ((4, 12), (8, 12), (8, 16))
-    )
-    by_steps, by_nodes = (
-        float(np.max(np.abs(a - few)) / np.max(np.abs(fine))) for a in (coarse, fine)
-    )
-    why = (
-        f"{WHY_FLOW}; RK4 against half its steps {by_steps:.1e}; 256 nodes against 144 "
-        f"{by_nodes:.1e}"
-    )
-    bound = {"tolerance": TOLERANCE, "why": WHY_FLOW}
-    return (
-        gap("mean against DOP853", actual[:, :, 0], equations[:, :, 0], **bound),
-        gap(
-            "covariance against DOP853", actual[:, :, 1:], equations[:, :, 1:], **bound
-        ),
-        gap(
-            "printed equations against tokens",
-            equations,
-            fine,
-            tolerance=TOLERANCE + by_steps + by_nodes,
-            why=why,
-        ),
-    )
-
-
-gaussian_flow.refuted_if(
-    "The equations are read with the transpose of A", turn=lambda A: A.T
-)

@@ -17,6 +17,68 @@ from ._statement import Counterexample, statement
 from .geodesics import Motion, library, mass, motion, path_of, symmetric, velocity
 
 
+@statement(
+    "castin2025:prop-5.4-d2E",
+    source="Proof of Proposition 5.4",
+    claim=r"Along geodesics, with $\Gamma$ softmax attention and $g = G * \rho$: "
+    r"$\partial_s^2 E = \frac14 \iint [(\nabla\psi(x) \cdot Vy)^2 / g(x)^2 + "
+    r"((\nabla\psi(x) \cdot Vy)(\nabla\psi(y) \cdot Vx) - (\nabla\psi \cdot \Gamma)(x)"
+    r"\nabla\psi(y) \cdot Vx - \nabla\psi(x) \cdot VB\nabla\psi(y)) / (g(x) g(y))] G - "
+    r"\frac14 \int (\nabla\psi \cdot \Gamma)^2 / g + \frac18 \iint [|\nabla\psi|_B^2 / "
+    r"g^2 (x) + |\nabla\psi|_B^2 / g^2 (y)] \Gamma(x) \cdot B^{-1} V y \, G$.",
+    hypotheses=r"$A$ symmetric, $B$ symmetric positive definite, $V = -BA$",
+    remark=r"The six integrals are in an arrangement of our own; what the erratum "
+    r"concerns, the factor $G(x, y)$ of the last, does not depend on it.",
+)
+def second_variation(case: Case) -> tuple[Check, ...]:
+    """The six integrals, with the library's softmax attention, on weighted atoms.
+
+    Against a complex step of the slope of the energy along the geodesic's equations.
+    """
+    m = symmetric(motion(case.rng("motion 0")))
+    z = np.stack([m.x, m.p])
+    moved, _, E = library(m)
+    energy = lambda x: ref.interaction(x, m.w, ref.bilinear(m.A))
+    known = {"tolerance": 1e-12, "why": ROUNDING}
+    return (
+        *_formula(case, last=1),
+        gap(
+            "dE by the library's velocity",
+            ref.along(energy, m.x, moved),
+            _slope(m, z),
+            **known,
+        ),
+        gap("the library's E", E, energy(m.x), **known),
+    )
+
+
+@second_variation.refuted_by("$A$ is not symmetric")
+def _(case: Case) -> tuple[Check, ...]:
+    checks = []
+    for k in range(3):
+        m = motion(case.rng(f"motion {k}"))
+        energy = lambda z, m=m: _true_slope(m, z)
+        z = np.stack([m.x, m.p])
+        exact = float(ref.along(energy, z, velocity(m, z)))
+        found = _integrals(m, last=1)
+        checks.append(
+            gap(f"d²E, draw {k + 1}", found, exact, tolerance=1e-11, why=ROUNDING)
+        )
+    return tuple(checks)
+
+
+@second_variation.misprinted(
+    "C23",
+    printed=r"The factor $G(x, y)$ is missing from the last double integral, here read "
+    r"as $\frac18 \iint [|\nabla\psi|_B^2 / g^2 (x) + |\nabla\psi|_B^2 / g^2 (y)] "
+    r"\Gamma(x) \cdot B^{-1} V y$.",
+    corrected=r"The same times $G(x, y)$.",
+    counterexample="five random atoms of random weights in the plane",
+)
+def _(case: Case) -> Counterexample:
+    return Counterexample(_formula(case, last=0), _formula(case, last=1))
+
+
 def _slope(m: Motion, z: np.ndarray) -> np.ndarray:
     """$dE/ds$ along the geodesic through positions and momenta, `A` symmetric."""
     x, _ = z
@@ -72,56 +134,6 @@ def _formula(case: Case, *, last: float) -> tuple[Check, ...]:
     return tuple(checks)
 
 
-@statement(
-    "castin2025:prop-5.4-d2E",
-    source="Proof of Proposition 5.4",
-    claim=r"Along geodesics, with $\Gamma$ softmax attention and $g = G * \rho$: "
-    r"$\partial_s^2 E = \frac14 \iint [(\nabla\psi(x) \cdot Vy)^2 / g(x)^2 + "
-    r"((\nabla\psi(x) \cdot Vy)(\nabla\psi(y) \cdot Vx) - (\nabla\psi \cdot \Gamma)(x)"
-    r"\nabla\psi(y) \cdot Vx - \nabla\psi(x) \cdot VB\nabla\psi(y)) / (g(x) g(y))] G - "
-    r"\frac14 \int (\nabla\psi \cdot \Gamma)^2 / g + \frac18 \iint [|\nabla\psi|_B^2 / "
-    r"g^2 (x) + |\nabla\psi|_B^2 / g^2 (y)] \Gamma(x) \cdot B^{-1} V y \, G$.",
-    hypotheses=r"$A$ symmetric, $B$ symmetric positive definite, $V = -BA$",
-    remark=r"The six integrals are in an arrangement of our own; what the erratum "
-    r"concerns, the factor $G(x, y)$ of the last, does not depend on it.",
-)
-def second_variation(case: Case) -> tuple[Check, ...]:
-    """The six integrals, with the library's softmax attention, on weighted atoms.
-
-    Against a complex step of the slope of the energy along the geodesic's equations.
-    """
-    m = symmetric(motion(case.rng("motion 0")))
-    z = np.stack([m.x, m.p])
-    moved, _, E = library(m)
-    energy = lambda x: ref.interaction(x, m.w, ref.bilinear(m.A))
-    known = {"tolerance": 1e-12, "why": ROUNDING}
-    return (
-        *_formula(case, last=1),
-        gap(
-            "dE by the library's velocity",
-            ref.along(energy, m.x, moved),
-            _slope(m, z),
-            **known,
-        ),
-        gap("the library's E", E, energy(m.x), **known),
-    )
-
-
-@second_variation.refuted_by("$A$ is not symmetric")
-def _(case: Case) -> tuple[Check, ...]:
-    checks = []
-    for k in range(3):
-        m = motion(case.rng(f"motion {k}"))
-        energy = lambda z, m=m: _true_slope(m, z)
-        z = np.stack([m.x, m.p])
-        exact = float(ref.along(energy, z, velocity(m, z)))
-        found = _integrals(m, last=1)
-        checks.append(
-            gap(f"d²E, draw {k + 1}", found, exact, tolerance=1e-11, why=ROUNDING)
-        )
-    return tuple(checks)
-
-
 def _true_slope(m: Motion, z: np.ndarray) -> np.ndarray:
     """$dE/ds$ for any `A`: a token is seen, and sees."""
     x, _ = z
@@ -129,18 +141,6 @@ def _true_slope(m: Motion, z: np.ndarray) -> np.ndarray:
     seen = (G * m.w[None, :]) @ x @ m.A
     seeing = (G.T * m.w[None, :]) @ x @ m.A.T
     return m.w @ np.sum(velocity(m, z)[0] * (seen + seeing), axis=1) / 2
-
-
-@second_variation.misprinted(
-    "C23",
-    printed=r"The factor $G(x, y)$ is missing from the last double integral, here read "
-    r"as $\frac18 \iint [|\nabla\psi|_B^2 / g^2 (x) + |\nabla\psi|_B^2 / g^2 (y)] "
-    r"\Gamma(x) \cdot B^{-1} V y$.",
-    corrected=r"The same times $G(x, y)$.",
-    counterexample="five random atoms of random weights in the plane",
-)
-def _(case: Case) -> Counterexample:
-    return Counterexample(_formula(case, last=0), _formula(case, last=1))
 
 
 @statement(
@@ -176,22 +176,6 @@ def at_diracs(case: Case, *, share: float = 1) -> tuple[Check, ...]:
 at_diracs.refuted_if("the first term counts twice", seen_by=("Dirac…",), share=2)
 
 
-def _commuting(rng: np.random.Generator, *, sign: float, n: int) -> Motion:
-    """Atoms within .02 of the origin; `V` with this sign, commuting with `B`."""
-    m = motion(rng, n=n)
-    _, U = np.linalg.eigh(m.B)
-    V = sign * (U * rng.uniform(0.5, 2.0, size=2)) @ U.T
-    x = 0.02 * np.tanh(rng.normal(size=(n, 2)))
-    return m._replace(A=-np.linalg.solve(m.B, V), x=x, H=spd(rng, 2))
-
-
-def _chord(m: Motion) -> float:
-    """The library's E at the middle of a geodesic, over the mean of its ends."""
-    path = path_of(m, np.array([0.0, 0.15, 0.3]))
-    E = [library(m._replace(x=z[0]))[2] for z in path]
-    return (E[1] - (E[0] + E[2]) / 2) / 0.3**2
-
-
 @statement(
     "castin2025:prop-5.4",
     source="Proposition 5.4",
@@ -221,3 +205,19 @@ def not_convex(case: Case, *, sign: float = 1) -> tuple[Check, ...]:
 
 
 not_convex.refuted_if(r"$V \prec 0$", sign=-1)
+
+
+def _commuting(rng: np.random.Generator, *, sign: float, n: int) -> Motion:
+    """Atoms within .02 of the origin; `V` with this sign, commuting with `B`."""
+    m = motion(rng, n=n)
+    _, U = np.linalg.eigh(m.B)
+    V = sign * (U * rng.uniform(0.5, 2.0, size=2)) @ U.T
+    x = 0.02 * np.tanh(rng.normal(size=(n, 2)))
+    return m._replace(A=-np.linalg.solve(m.B, V), x=x, H=spd(rng, 2))
+
+
+def _chord(m: Motion) -> float:
+    """The library's E at the middle of a geodesic, over the mean of its ends."""
+    path = path_of(m, np.array([0.0, 0.15, 0.3]))
+    E = [library(m._replace(x=z[0]))[2] for z in path]
+    return (E[1] - (E[0] + E[2]) / 2) / 0.3**2

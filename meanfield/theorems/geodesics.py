@@ -23,6 +23,42 @@ from ._statement import statement
 SOLVER = "DOP853 at rtol 1e-11 over unit time, amplified by less than 1e2"
 
 
+@statement(
+    "castin2025:lemma-5.3",
+    source="Lemma 5.3",
+    claim=r"Geodesics: $\partial_s \rho + \mathrm{div}(\rho B \nabla\psi / (2 G * "
+    r"\rho)) = 0$ and $\partial_s \psi + \frac14 \nabla\psi \cdot B \nabla\psi / "
+    r"(G * \rho) - \frac14 \int \nabla\psi \cdot B \nabla\psi / (G * \rho)^2 \, "
+    r"G(y, x) \rho(y) dy = 0$.",
+    hypotheses=r"$B$ symmetric positive definite, any $A$",
+)
+def geodesics(case: Case, *, nonlocal_term: float = 1) -> tuple[Check, ...]:
+    """Atoms and momenta under the two equations are a Hamiltonian flow, and stationary.
+
+    Both equations, closed forms and complex steps of the Hamiltonian agree; along
+    SciPy's solution the Hamiltonian is conserved, the action has no slope under sines
+    and a positive second variation; velocity and length are the library's.
+    """
+    m = motion(case.rng("motion"))
+    moved, energy, _ = library(m)
+    z = np.stack([m.x, m.p])
+    known = {"tolerance": 1e-12, "why": ROUNDING}
+    return (
+        *_equations(m, nonlocal_term=nonlocal_term),
+        _conserved(m, nonlocal_term=nonlocal_term),
+        *_stationary(case, m, nonlocal_term=nonlocal_term),
+        gap("the library's velocity", moved, m.own_velocity(z), **known),
+        gap("the library's length", energy, _hamiltonian(m, z), **known),
+    )
+
+
+geodesics.refuted_if(
+    "the equation of ψ goes without its integral",
+    seen_by=("p' by …", "H along the geodesic", "slope of the action"),
+    nonlocal_term=0,
+)
+
+
 class Motion(NamedTuple):
     r"""Atoms with momenta $p_i = \nabla\psi(x_i)$, $G(x, y) = e^{Ax\cdot y}$, and $B$.
 
@@ -57,11 +93,6 @@ def motion(rng: np.random.Generator, n: int = 5, d: int = 2) -> Motion:
     x, w = tokens(rng, n, d)
     A, C = rng.normal(size=(2, d, d)) / 2
     return Motion(A, spd(rng, d), w, 0.7 * x, (C + C.T) / 2, rng.normal(size=d))
-
-
-def symmetric(m: Motion) -> Motion:
-    """The same with the symmetric part of `A`."""
-    return m._replace(A=(m.A + m.A.T) / 2)
 
 
 def mass(m: Motion, x: np.ndarray) -> np.ndarray:
@@ -186,37 +217,6 @@ def _stationary(case: Case, m: Motion, *, nonlocal_term: float) -> tuple[Check, 
     )
 
 
-@statement(
-    "castin2025:lemma-5.3",
-    source="Lemma 5.3",
-    claim=r"Geodesics: $\partial_s \rho + \mathrm{div}(\rho B \nabla\psi / (2 G * "
-    r"\rho)) = 0$ and $\partial_s \psi + \frac14 \nabla\psi \cdot B \nabla\psi / "
-    r"(G * \rho) - \frac14 \int \nabla\psi \cdot B \nabla\psi / (G * \rho)^2 \, "
-    r"G(y, x) \rho(y) dy = 0$.",
-    hypotheses=r"$B$ symmetric positive definite, any $A$",
-)
-def geodesics(case: Case, *, nonlocal_term: float = 1) -> tuple[Check, ...]:
-    """Atoms and momenta under the two equations are a Hamiltonian flow, and stationary.
-
-    Both equations, closed forms and complex steps of the Hamiltonian agree; along
-    SciPy's solution the Hamiltonian is conserved, the action has no slope under sines
-    and a positive second variation; velocity and length are the library's.
-    """
-    m = motion(case.rng("motion"))
-    moved, energy, _ = library(m)
-    z = np.stack([m.x, m.p])
-    known = {"tolerance": 1e-12, "why": ROUNDING}
-    return (
-        *_equations(m, nonlocal_term=nonlocal_term),
-        _conserved(m, nonlocal_term=nonlocal_term),
-        *_stationary(case, m, nonlocal_term=nonlocal_term),
-        gap("the library's velocity", moved, m.own_velocity(z), **known),
-        gap("the library's length", energy, _hamiltonian(m, z), **known),
-    )
-
-
-geodesics.refuted_if(
-    "the equation of ψ goes without its integral",
-    seen_by=("p' by …", "H along the geodesic", "slope of the action"),
-    nonlocal_term=0,
-)
+def symmetric(m: Motion) -> Motion:
+    """The same with the symmetric part of `A`."""
+    return m._replace(A=(m.A + m.A.T) / 2)

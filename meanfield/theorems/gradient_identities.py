@@ -36,6 +36,27 @@ DIFFERENCE = (
 )
 
 
+@statement(
+    "sander2022:grad-f",
+    source="§4, proof of Proposition 2",
+    claim=r"$\nabla f(x) = -\int k^\infty \nabla_x c \, d\mu$ and $\nabla_W F^\infty = "
+    r"-\nabla f$.",
+    hypotheses=r"$c$ symmetric",
+)
+def slope_of_potential(case: Case, *, normalised: float = 1) -> tuple[Check, ...]:
+    """The library's first variation and gradient at probes off the atoms.
+
+    Against the plan, extended to the probes, applied to slopes of scores, in NumPy.
+    """
+    first, _, level = _potential_slopes(case, sign=1, normalised=normalised)
+    return (first, level)
+
+
+slope_of_potential.refuted_if(
+    "softmax's plan in place of Sinkhorn's", seen_by=("∇f",), normalised=0
+)
+
+
 def _averages(s: Setting, *, normalised: float) -> np.ndarray:
     r"""$\int k\,\nabla_xc\,d\mu$ at the probes, term by term.
 
@@ -73,24 +94,34 @@ def _potential_slopes(case: Case, *, sign: float, normalised: float) -> tuple:
 
 
 @statement(
-    "sander2022:grad-f",
-    source="§4, proof of Proposition 2",
-    claim=r"$\nabla f(x) = -\int k^\infty \nabla_x c \, d\mu$ and $\nabla_W F^\infty = "
-    r"-\nabla f$.",
-    hypotheses=r"$c$ symmetric",
+    "sander2022:dissipation",
+    source="§4",
+    claim=r"$\frac{d}{dt} F = -\int |T|^2 d\mu$ for $F^0$ along $T^0$ and $F^\infty$ "
+    r"along $T^\infty$.",
+    hypotheses=SYMMETRIC,
 )
-def slope_of_potential(case: Case, *, normalised: float = 1) -> tuple[Check, ...]:
-    """The library's first variation and gradient at probes off the atoms.
+def dissipation(
+    case: Case, *, prepare: Callable[[Setting], Setting] = symmetric
+) -> tuple[Check, ...]:
+    """Differences of NumPy's energies along Runge–Kutta steps of the library's fields.
 
-    Against the plan, extended to the probes, applied to slopes of scores, in NumPy.
+    After a while; and the library's `dissipation` there, both against the mean square
+    of the velocity.
     """
-    first, _, level = _potential_slopes(case, sign=1, normalised=normalised)
-    return (first, level)
+    s = setting(case.rng("tokens"))
+    # Far apart, exponentials are too stiff for these steps.
+    s = prepare(s._replace(x=s.x / 2))
+    divided = s.with_value(s.V / s.epsilon)
+    zero = _loss(divided, lambda z: interaction_of(z)[0], ref.interaction)
+    infinite = _loss(s, sinkhorn_of, ref.sinkhorn)
+    names = ["F⁰: "] * 2 + ["F∞: "] * 2
+    return tuple(
+        check._replace(label=name + check.label)
+        for name, check in zip(names, zero + infinite, strict=True)
+    )
 
 
-slope_of_potential.refuted_if(
-    "softmax's plan in place of Sinkhorn's", seen_by=("∇f",), normalised=0
-)
+dissipation.refuted_if(NOT_SYMMETRIC, prepare=general)
 
 
 def _stepped(
@@ -130,37 +161,6 @@ def _loss(
             why=POTENTIALS,
         ),
     )
-
-
-@statement(
-    "sander2022:dissipation",
-    source="§4",
-    claim=r"$\frac{d}{dt} F = -\int |T|^2 d\mu$ for $F^0$ along $T^0$ and $F^\infty$ "
-    r"along $T^\infty$.",
-    hypotheses=SYMMETRIC,
-)
-def dissipation(
-    case: Case, *, prepare: Callable[[Setting], Setting] = symmetric
-) -> tuple[Check, ...]:
-    """Differences of NumPy's energies along Runge–Kutta steps of the library's fields.
-
-    After a while; and the library's `dissipation` there, both against the mean square
-    of the velocity.
-    """
-    s = setting(case.rng("tokens"))
-    # Far apart, exponentials are too stiff for these steps.
-    s = prepare(s._replace(x=s.x / 2))
-    divided = s.with_value(s.V / s.epsilon)
-    zero = _loss(divided, lambda z: interaction_of(z)[0], ref.interaction)
-    infinite = _loss(s, sinkhorn_of, ref.sinkhorn)
-    names = ["F⁰: "] * 2 + ["F∞: "] * 2
-    return tuple(
-        check._replace(label=name + check.label)
-        for name, check in zip(names, zero + infinite, strict=True)
-    )
-
-
-dissipation.refuted_if(NOT_SYMMETRIC, prepare=general)
 
 
 @statement(
@@ -229,17 +229,6 @@ slides_infinite.refuted_if(
 )
 
 
-def _of_zero(case: Case) -> Check:
-    """Sinkhorn attention against minus the gradient of the interaction energy."""
-    s = symmetric(setting(case.rng("tokens")))
-    total = lambda p: np.sum(
-        ref.interaction_variation(p, s.x, s.w, ref.bilinear(s.scaled_A))
-    )
-    down = -ref.slope(total, s.probes)
-    field = sinkhorn_of(s).field
-    return gap("T∞", field, down, tolerance=1e-9, why=POTENTIALS)
-
-
 @slides_infinite.misprinted(
     "U2",
     "U3",
@@ -253,3 +242,14 @@ def _(case: Case) -> Counterexample:
     right = _potential_slopes(case, sign=1, normalised=1)[0]
     s = symmetric(setting(case.rng("tokens")))
     return Counterexample((wrong, _of_zero(case)), (right, doubly_normalised(s)[0][0]))
+
+
+def _of_zero(case: Case) -> Check:
+    """Sinkhorn attention against minus the gradient of the interaction energy."""
+    s = symmetric(setting(case.rng("tokens")))
+    total = lambda p: np.sum(
+        ref.interaction_variation(p, s.x, s.w, ref.bilinear(s.scaled_A))
+    )
+    down = -ref.slope(total, s.probes)
+    field = sinkhorn_of(s).field
+    return gap("T∞", field, down, tolerance=1e-9, why=POTENTIALS)

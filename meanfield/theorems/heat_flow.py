@@ -24,38 +24,6 @@ from ._protocols import order
 from ._statement import Counterexample, statement
 
 
-@eqx.filter_jit
-def _grown(mu: Gaussian, epsilon: JaxArray, widening: JaxArray) -> JaxArray:
-    """The variance at t = 1 at each bandwidth."""
-
-    def one(e: JaxArray) -> JaxArray:
-        dynamics = remainder(SCALAR, e, widening)
-        return flow(dynamics, mu, np.array([0.0, 1.0])).final.covariance[0, 0]
-
-    return eqx.filter_vmap(one)(epsilon)
-
-
-def _growth(case: Case, *, widening: float) -> Array:
-    """How much variance a Gaussian gains in one unit of time, at each bandwidth."""
-    mean, deviation = case.rng("start").uniform(0.5, 1.0, size=2)
-    mu = Gaussian(jnp.asarray([mean]), jnp.asarray([[deviation]]))
-    final = _grown(mu, jnp.asarray(BANDWIDTHS), jnp.asarray(widening))
-    return np.asarray(final) - deviation**2
-
-
-def _rate(*, widening: float) -> Array:
-    r"""$2\int(x - m)\bar T\,d\mu$ for the density on a grid."""
-    x, w, _ = density(240)
-    return 2 * on_density(SCALAR, 240, widening=widening) @ (w * (x - w @ x))
-
-
-def _limit(case: Case, *, widening: float, gain: float) -> Check:
-    values = _growth(case, widening=widening)
-    label = "limit of the variance gained by t = 1"
-    # Adaptive steps to 4e-10, 40 of them, extrapolated with weights of sum 6.
-    return extrapolated(label, values, np.array(gain), floor=1e-7)
-
-
 @statement(
     "sander2022:eq-6",
     source="eq. (6), §5",
@@ -98,3 +66,35 @@ def _(case: Case) -> Counterexample:
         printed=(_limit(case, widening=1.0, gain=2.0),),
         corrected=(_limit(case, widening=1.0, gain=1.0),),
     )
+
+
+@eqx.filter_jit
+def _grown(mu: Gaussian, epsilon: JaxArray, widening: JaxArray) -> JaxArray:
+    """The variance at t = 1 at each bandwidth."""
+
+    def one(e: JaxArray) -> JaxArray:
+        dynamics = remainder(SCALAR, e, widening)
+        return flow(dynamics, mu, np.array([0.0, 1.0])).final.covariance[0, 0]
+
+    return eqx.filter_vmap(one)(epsilon)
+
+
+def _growth(case: Case, *, widening: float) -> Array:
+    """How much variance a Gaussian gains in one unit of time, at each bandwidth."""
+    mean, deviation = case.rng("start").uniform(0.5, 1.0, size=2)
+    mu = Gaussian(jnp.asarray([mean]), jnp.asarray([[deviation]]))
+    final = _grown(mu, jnp.asarray(BANDWIDTHS), jnp.asarray(widening))
+    return np.asarray(final) - deviation**2
+
+
+def _rate(*, widening: float) -> Array:
+    r"""$2\int(x - m)\bar T\,d\mu$ for the density on a grid."""
+    x, w, _ = density(240)
+    return 2 * on_density(SCALAR, 240, widening=widening) @ (w * (x - w @ x))
+
+
+def _limit(case: Case, *, widening: float, gain: float) -> Check:
+    values = _growth(case, widening=widening)
+    label = "limit of the variance gained by t = 1"
+    # Adaptive steps to 4e-10, 40 of them, extrapolated with weights of sum 6.
+    return extrapolated(label, values, np.array(gain), floor=1e-7)

@@ -25,6 +25,28 @@ from ._statement import Counterexample, statement
 SHAPES = ((1, 1, 1), (2, 3, 3), (3, 2, 1))  # k, d, rank of the covariance
 
 
+@statement(
+    "castin2025:sec-2.2-linear",
+    source="§2.2",
+    claim=r"$\Gamma^{lin}_\mu(x) = \frac1\epsilon V\int yy^\top d\mu(y)\,Ax$; on "
+    r"$N(\alpha, \Sigma)$ it is $\frac1\epsilon V(\Sigma + \alpha\alpha^\top)Ax$.",
+    hypotheses=r"any $\Sigma \succeq 0$, any $k$",
+)
+def linear(case: Case, *, power: float = 0.0, gain: float = 1.0) -> tuple[Check, ...]:
+    r"""Closed form and points against sums over three Hermite nodes for each axis.
+
+    Three are exact. In dimension 1, 3 and 2, there with a singular covariance; biases.
+    """
+    return (*_linear(case, power), _with_biases(case, gain))
+
+
+linear.refuted_if(
+    r"the covariance alone, without $\alpha\alpha^\top$; half a bias",
+    power=1.0,
+    gain=0.5,
+)
+
+
 class Problem(NamedTuple):
     """A Gaussian of any rank, parameters, biases of queries and keys, and probes."""
 
@@ -101,25 +123,49 @@ def _with_biases(case: Case, gain: float) -> Check:
 
 
 @statement(
-    "castin2025:sec-2.2-linear",
+    "castin2025:sec-2.2-expansion",
     source="§2.2",
-    claim=r"$\Gamma^{lin}_\mu(x) = \frac1\epsilon V\int yy^\top d\mu(y)\,Ax$; on "
-    r"$N(\alpha, \Sigma)$ it is $\frac1\epsilon V(\Sigma + \alpha\alpha^\top)Ax$.",
-    hypotheses=r"any $\Sigma \succeq 0$, any $k$",
+    claim=r"Softmax with $(\epsilon Q, K, V/\epsilon)$ is $\frac1\epsilon V\bar x + "
+    r"V\mathrm{Cov}_\mu Ax + R_\epsilon(x)$ with $R_\epsilon = \frac12\epsilon V "
+    r"\kappa_3(Ax, Ax, \cdot) + O(\epsilon^2)$; $\kappa_3$ is the third cumulant.",
 )
-def linear(case: Case, *, power: float = 0.0, gain: float = 1.0) -> tuple[Check, ...]:
-    r"""Closed form and points against sums over three Hermite nodes for each axis.
+def expansion(case: Case, *, origin: float = 1.0) -> tuple[Check, ...]:
+    """Orders of the library's softmax minus two terms, and minus the third cumulant."""
+    R = _remainder(case, origin)
+    rest = R.values - EPSILONS[:, None, None] * R.leading
+    sizes = [np.max(np.abs(each), axis=(1, 2)) for each in (R.values, rest)]
+    return (
+        order("order of the remainder", EPSILONS, sizes[0], 1.0),
+        order("order without its leading part", EPSILONS, sizes[1], 2.0),
+    )
 
-    Three are exact. In dimension 1, 3 and 2, there with a singular covariance; biases.
-    """
-    return (*_linear(case, power), _with_biases(case, gain))
+
+expansion.refuted_if(r"$\int yy^\top d\mu$ in place of the covariance", origin=0.0)
 
 
-linear.refuted_if(
-    r"the covariance alone, without $\alpha\alpha^\top$; half a bias",
-    power=1.0,
-    gain=0.5,
+@expansion.misprinted(
+    "C1",
+    printed=r"The remainder is $o(\epsilon)$; the last sum of "
+    r"$\Gamma^{lin,\epsilon}(x)$ is of $x_\ell\cdot Ax_\ell$.",
+    corrected=r"It is $O(\epsilon)$, with $R_\epsilon/\epsilon \to "
+    r"\frac12 V\kappa_3(Ax, Ax, \cdot)$; the last sum is of $x_\ell\cdot Ax$.",
+    counterexample="six random tokens of unequal weights in three dimensions",
 )
+def _(case: Case) -> Counterexample:
+    limit, error = _limit(case)
+    expected = _remainder(case, 1.0).leading
+    why = f"Richardson twice: its last move, and rounding of differences, {error:.1g}"
+    size = float(np.max(np.abs(limit)))
+    return Counterexample(
+        printed=(
+            bounded("lim |R|/ε", size, "=", 0.0, tolerance=error, why=why),
+            _last_factor(case, _of_keys),
+        ),
+        corrected=(
+            gap("lim R/ε", limit, expected, tolerance=error, why=why, scale=1.0),
+            _last_factor(case, _of_queries),
+        ),
+    )
 
 
 EPSILONS = np.array([2e-3, 1e-3, 5e-4, 2.5e-4])
@@ -168,27 +214,6 @@ def _remainder(case: Case, origin: float) -> Remainder:
     return Remainder(values, np.array(cubes) @ p.V.T / 2, rounding)
 
 
-@statement(
-    "castin2025:sec-2.2-expansion",
-    source="§2.2",
-    claim=r"Softmax with $(\epsilon Q, K, V/\epsilon)$ is $\frac1\epsilon V\bar x + "
-    r"V\mathrm{Cov}_\mu Ax + R_\epsilon(x)$ with $R_\epsilon = \frac12\epsilon V "
-    r"\kappa_3(Ax, Ax, \cdot) + O(\epsilon^2)$; $\kappa_3$ is the third cumulant.",
-)
-def expansion(case: Case, *, origin: float = 1.0) -> tuple[Check, ...]:
-    """Orders of the library's softmax minus two terms, and minus the third cumulant."""
-    R = _remainder(case, origin)
-    rest = R.values - EPSILONS[:, None, None] * R.leading
-    sizes = [np.max(np.abs(each), axis=(1, 2)) for each in (R.values, rest)]
-    return (
-        order("order of the remainder", EPSILONS, sizes[0], 1.0),
-        order("order without its leading part", EPSILONS, sizes[1], 2.0),
-    )
-
-
-expansion.refuted_if(r"$\int yy^\top d\mu$ in place of the covariance", origin=0.0)
-
-
 def _limit(case: Case) -> tuple[np.ndarray, float]:
     r"""$\lim R_\epsilon/\epsilon$ by Richardson, and its error, rounding included."""
     found = _remainder(case, 1.0)
@@ -220,29 +245,31 @@ def _of_queries(at: Cloud, Ax: np.ndarray) -> np.ndarray:
     return Ax @ (at.share @ at.x)
 
 
-@expansion.misprinted(
-    "C1",
-    printed=r"The remainder is $o(\epsilon)$; the last sum of "
-    r"$\Gamma^{lin,\epsilon}(x)$ is of $x_\ell\cdot Ax_\ell$.",
-    corrected=r"It is $O(\epsilon)$, with $R_\epsilon/\epsilon \to "
-    r"\frac12 V\kappa_3(Ax, Ax, \cdot)$; the last sum is of $x_\ell\cdot Ax$.",
-    counterexample="six random tokens of unequal weights in three dimensions",
+@statement(
+    "castin2025:sec-2.2-gaussian",
+    source="§2.2",
+    claim=r"On $N(\alpha, \Sigma)$ the expansion is "
+    r"$\Gamma^{lin,\epsilon}(x) = \frac1\epsilon V\alpha + V\Sigma Ax$, exactly the "
+    r"softmax field with $(\epsilon Q, K, V/\epsilon)$.",
+    hypotheses=r"any $\Sigma \succeq 0$, any $k$",
 )
-def _(case: Case) -> Counterexample:
-    limit, error = _limit(case)
-    expected = _remainder(case, 1.0).leading
-    why = f"Richardson twice: its last move, and rounding of differences, {error:.1g}"
-    size = float(np.max(np.abs(limit)))
-    return Counterexample(
-        printed=(
-            bounded("lim |R|/ε", size, "=", 0.0, tolerance=error, why=why),
-            _last_factor(case, _of_keys),
-        ),
-        corrected=(
-            gap("lim R/ε", limit, expected, tolerance=error, why=why, scale=1.0),
-            _last_factor(case, _of_queries),
-        ),
-    )
+def gaussian(case: Case, *, power: float = 1.0) -> tuple[Check, ...]:
+    """Closed forms against both couplings over Hermite nodes; singular Σ; biases."""
+    # The value is divided by the bandwidth to this power.
+    checks = []
+    for shape in SHAPES:
+        at = _problem(case.rng(f"{shape}"), shape)
+        p, label = at.p, f"expansion, d = {shape[1]}, rank {shape[2]}"
+        nodes = Cloud(*hermite_nodes(at.mean, at.factor, 3))
+        expected = att.expansion(p, nodes, at.probes)
+        told = p._replace(V=p.V * p.epsilon ** (1 - power))
+        made = told.attention("linear-expansion")
+        actual = att.on_gaussian(made, at.gaussian, at.where)
+        checks.append(_close(label, actual, expected))
+    return (*checks, _biased(case, power), _as_softmax(case, power))
+
+
+gaussian.refuted_if(r"the value is not divided by $\epsilon$", power=0.0)
 
 
 def _biased(case: Case, power: float) -> Check:
@@ -274,30 +301,3 @@ def _as_softmax(case: Case, power: float) -> Check:
     )
     why = "Gauss–Hermite error of tilts with |YᵀAY| ≤ 1/4 plus a bias below one"
     return gap("softmax, with biases", actual, expected, tolerance=1e-11, why=why)
-
-
-@statement(
-    "castin2025:sec-2.2-gaussian",
-    source="§2.2",
-    claim=r"On $N(\alpha, \Sigma)$ the expansion is "
-    r"$\Gamma^{lin,\epsilon}(x) = \frac1\epsilon V\alpha + V\Sigma Ax$, exactly the "
-    r"softmax field with $(\epsilon Q, K, V/\epsilon)$.",
-    hypotheses=r"any $\Sigma \succeq 0$, any $k$",
-)
-def gaussian(case: Case, *, power: float = 1.0) -> tuple[Check, ...]:
-    """Closed forms against both couplings over Hermite nodes; singular Σ; biases."""
-    # The value is divided by the bandwidth to this power.
-    checks = []
-    for shape in SHAPES:
-        at = _problem(case.rng(f"{shape}"), shape)
-        p, label = at.p, f"expansion, d = {shape[1]}, rank {shape[2]}"
-        nodes = Cloud(*hermite_nodes(at.mean, at.factor, 3))
-        expected = att.expansion(p, nodes, at.probes)
-        told = p._replace(V=p.V * p.epsilon ** (1 - power))
-        made = told.attention("linear-expansion")
-        actual = att.on_gaussian(made, at.gaussian, at.where)
-        checks.append(_close(label, actual, expected))
-    return (*checks, _biased(case, power), _as_softmax(case, power))
-
-
-gaussian.refuted_if(r"the value is not divided by $\epsilon$", power=0.0)

@@ -31,19 +31,62 @@ def before(query: float, key: float) -> bool:
     return bool(key <= query)
 
 
-def strictly_before(query: float, key: float) -> bool:
-    """The same with the diagonal masked too: off by one."""
-    return bool(key < query)
-
-
 def within(query: float, key: float) -> bool:
     """Those at most `WIDTH` before."""
     return bool(query - WIDTH <= key <= query)
 
 
+def _places(at: Cloud) -> np.ndarray:
+    return np.zeros(len(at.x)) if at.position is None else at.position
+
+
+@statement(
+    "castin2025:eq-2.6",
+    source="(2.6), (2.7), §2.6",
+    aliases=("castin2025:eq-2.7",),
+    claim=r"Masked attention moves token $i$ by tokens $1, \ldots, i$ alone. It is the "
+    r"velocity $\Gamma_{\mu_s}(x)$ of $\mu$ restricted to positions $\le s$ and "
+    r"divided by $\theta([0, s])$, for $\bar\mu = \frac1n\sum_i\delta_{(i/n, x_i)}$ "
+    r"and for any weights.",
+    hypotheses=r"any variant; positions in any order, also equal ones",
+)
+def masked(
+    case: Case, *, sees: Sees = before, near: Sees = within, places: Places = _places
+) -> tuple[Check, ...]:
+    """The library's two ways, Prefix and Masked, against loops over what is seen.
+
+    Softmax, L2, expansion, sigmoid and Sinkhorn; unequal weights, unsorted positions
+    with a tie; a sum in blocks; matrices; a window of positions; and thirty ordered
+    tokens of which the last ten are moved.
+    """
+    exact = (_sums(case), _future(case, places), _sinkhorn(case))
+    return (*exact, *_velocities(case, sees, near), *_plans(case, sees))
+
+
+def strictly_before(query: float, key: float) -> bool:
+    """The same with the diagonal masked too: off by one."""
+    return bool(key < query)
+
+
 def all_within(query: float, key: float) -> bool:
     """Those within `WIDTH` on either side."""
     return bool(abs(query - key) <= WIDTH)
+
+
+masked.refuted_if(
+    "positions are all one; the diagonal is masked too, and the window two-sided",
+    seen_by=(
+        "change of the first 20 of 30",
+        "softmax, …",
+        "l2, masked",
+        "linear-expansion, masked",
+        "sigmoid, …",
+        "matrix of …",
+    ),
+    places=lambda at: np.ones(len(at.x)),
+    sees=strictly_before,
+    near=all_within,
+)
 
 
 def _close(label: str, actual: object, expected: object) -> Check:
@@ -56,10 +99,6 @@ def _sequence(rng: np.random.Generator, n: int) -> Cloud:
     place = rng.permutation(np.arange(1, n + 1) / n)
     place[place == 3 / n] = 2 / n
     return at._replace(position=place)
-
-
-def _places(at: Cloud) -> np.ndarray:
-    return np.zeros(len(at.x)) if at.position is None else at.position
 
 
 def _seen(at: Cloud, sees: Sees, query: int) -> Cloud:
@@ -190,42 +229,3 @@ def _sums(case: Case) -> Check:
         rows.append(ref.normalised_velocity(scores, w, p.V, at.x[: i + 1]))
     actual = _library(p, at)["softmax, Prefix"]
     return _close("30 ordered tokens, sums to i", actual, np.concatenate(rows))
-
-
-@statement(
-    "castin2025:eq-2.6",
-    source="(2.6), (2.7), §2.6",
-    aliases=("castin2025:eq-2.7",),
-    claim=r"Masked attention moves token $i$ by tokens $1, \ldots, i$ alone. It is the "
-    r"velocity $\Gamma_{\mu_s}(x)$ of $\mu$ restricted to positions $\le s$ and "
-    r"divided by $\theta([0, s])$, for $\bar\mu = \frac1n\sum_i\delta_{(i/n, x_i)}$ "
-    r"and for any weights.",
-    hypotheses=r"any variant; positions in any order, also equal ones",
-)
-def masked(
-    case: Case, *, sees: Sees = before, near: Sees = within, places: Places = _places
-) -> tuple[Check, ...]:
-    """The library's two ways, Prefix and Masked, against loops over what is seen.
-
-    Softmax, L2, expansion, sigmoid and Sinkhorn; unequal weights, unsorted positions
-    with a tie; a sum in blocks; matrices; a window of positions; and thirty ordered
-    tokens of which the last ten are moved.
-    """
-    exact = (_sums(case), _future(case, places), _sinkhorn(case))
-    return (*exact, *_velocities(case, sees, near), *_plans(case, sees))
-
-
-masked.refuted_if(
-    "positions are all one; the diagonal is masked too, and the window two-sided",
-    seen_by=(
-        "change of the first 20 of 30",
-        "softmax, …",
-        "l2, masked",
-        "linear-expansion, masked",
-        "sigmoid, …",
-        "matrix of …",
-    ),
-    places=lambda at: np.ones(len(at.x)),
-    sees=strictly_before,
-    near=all_within,
-)

@@ -9,37 +9,6 @@ from ._protocols import bounded, gap, order, wasserstein
 from ._statement import statement
 
 
-def _jump(case: Case, *, s: float) -> tuple[Check, ...]:
-    """The field at (s, 0.3) of halves at positions 0 and ½ + 1/n, and in the limit."""
-    rng = case.rng("jump")
-    Q, K, V = rng.uniform(0.5, 1.5, size=3)
-    x = np.array([rng.uniform(-0.5, 0), rng.uniform(0.5, 1)])
-    half = np.full(2, 0.5)
-    limit = Line(Q, K, V, x, half, np.array([0.0, 0.5]))
-    counts = (10, 100, 1000)
-    lines = [limit._replace(s=np.array([0.0, 0.5 + 1 / n])) for n in counts]
-    found = velocities([*lines, limit], 0.3, s)
-    share = 1 / (1 + np.exp(Q * K * 0.3 * (x[0] - x[1]) / EPSILON))
-    clouds = [np.stack([line.s, x], axis=1) for line in (*lines, limit)]
-    W = [wasserstein(cloud, clouds[-1], weights=(half, half)) for cloud in clouds[:-1]]
-    gone = np.abs(found[:-1] - found[-1])
-    jump = V * share * (x[1] - x[0])
-    why = "rounding of a sum of two terms"
-    return (
-        gap(
-            "jump of the field at n = 10, 100, 1000",
-            gone,
-            np.full(3, jump),
-            tolerance=1e-13,
-            why=why,
-        ),
-        bounded("smallest jump over W_2", np.min(gone / W), ">=", 1.0),
-        order(
-            "order of W_2 in 1/n", [1 / n for n in counts], W, 1.0, names=("1/n", "W₂")
-        ),
-    )
-
-
 @statement(
     "castin2025:prop-B.14",
     source="Proposition B.14, §B",
@@ -85,3 +54,34 @@ discontinuity.refuted_if(
     seen_by=("jump of the field at n = 10, 100, 1000", "smallest jump over W_2"),
     s=1.0,
 )
+
+
+def _jump(case: Case, *, s: float) -> tuple[Check, ...]:
+    """The field at (s, 0.3) of halves at positions 0 and ½ + 1/n, and in the limit."""
+    rng = case.rng("jump")
+    Q, K, V = rng.uniform(0.5, 1.5, size=3)
+    x = np.array([rng.uniform(-0.5, 0), rng.uniform(0.5, 1)])
+    half = np.full(2, 0.5)
+    limit = Line(Q, K, V, x, half, np.array([0.0, 0.5]))
+    counts = (10, 100, 1000)
+    lines = [limit._replace(s=np.array([0.0, 0.5 + 1 / n])) for n in counts]
+    found = velocities([*lines, limit], 0.3, s)
+    share = 1 / (1 + np.exp(Q * K * 0.3 * (x[0] - x[1]) / EPSILON))
+    clouds = [np.stack([line.s, x], axis=1) for line in (*lines, limit)]
+    W = [wasserstein(cloud, clouds[-1], weights=(half, half)) for cloud in clouds[:-1]]
+    gone = np.abs(found[:-1] - found[-1])
+    jump = V * share * (x[1] - x[0])
+    why = "rounding of a sum of two terms"
+    return (
+        gap(
+            "jump of the field at n = 10, 100, 1000",
+            gone,
+            np.full(3, jump),
+            tolerance=1e-13,
+            why=why,
+        ),
+        bounded("smallest jump over W_2", np.min(gone / W), ">=", 1.0),
+        order(
+            "order of W_2 in 1/n", [1 / n for n in counts], W, 1.0, names=("1/n", "W₂")
+        ),
+    )

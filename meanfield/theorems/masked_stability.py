@@ -32,35 +32,6 @@ WHY = (
 )
 
 
-def _averages(n: int) -> Array:
-    """The mean of the tokens up to each one."""
-    return np.tril(np.ones((n, n))) / np.arange(1, n + 1)[:, None]
-
-
-def _means(case: Case) -> list[Line]:
-    """Pairs with A = 0, V = 1, equal weights: the first token moved by 1.
-
-    The last pair is moved along the direction in which $d_2$ grows most.
-    """
-    lines = []
-    worst = np.linalg.svd(expm(_averages(COUNTS[-1])))[2][0]
-    moves = [(n, np.eye(n)[0]) for n in COUNTS] + [(COUNTS[-1], worst)]
-    for n, away in moves:
-        x = case.rng(f"n={n}").uniform(-1, 1, size=n)
-        w, s = np.full(n, 1 / n), np.arange(1, n + 1) / n
-        lines += [Line(0.0, 0.0, 1.0, y, w, s) for y in (x, x + away)]
-    return lines
-
-
-def _ratios(lines: list[Line], paths: list[Array], p: float) -> Array:
-    """$d_p(1)/d_p(0)$ of the pairs."""
-    found = []
-    for i in range(0, len(lines), 2):
-        at = lambda t, i=i: distance(paths[i][t], paths[i + 1][t], lines[i].w, p)
-        found.append(at(-1) / at(0))
-    return np.array(found)
-
-
 @statement(
     "castin2025:rem-3.3",
     source="Remark 3.3, §3.2",
@@ -134,51 +105,33 @@ def _(case: Case) -> Counterexample:
     )
 
 
-def _attending(case: Case) -> list[Line]:
-    """Pairs with A ≠ 0 and unequal weights, and one run with V < 0."""
+def _averages(n: int) -> Array:
+    """The mean of the tokens up to each one."""
+    return np.tril(np.ones((n, n))) / np.arange(1, n + 1)[:, None]
+
+
+def _means(case: Case) -> list[Line]:
+    """Pairs with A = 0, V = 1, equal weights: the first token moved by 1.
+
+    The last pair is moved along the direction in which $d_2$ grows most.
+    """
     lines = []
-    for n in COUNTS:
-        rng = case.rng(f"n={n}")
-        x, w = rng.uniform(-1, 1, size=n), rng.uniform(0.2, 1.8, size=n)
-        s, h = np.sort(rng.uniform(size=n)), 0.05 * np.eye(n)[0]
-        x = np.clip(x, -0.9, 0.9)
-        lines += [Line(0.6, -0.5, 0.7, y, w / w.sum(), s) for y in (x, x + h)]
-    rng = case.rng("V < 0")
-    x, s = rng.uniform(-1, 1, size=10), np.sort(rng.uniform(size=10))
-    lines.append(Line(0.8, EPSILON, -1.3, x, np.full(10, 0.1), s))
-    return [*lines, lines[-1]._replace(V=1.3, x=np.ones(10))]
+    worst = np.linalg.svd(expm(_averages(COUNTS[-1])))[2][0]
+    moves = [(n, np.eye(n)[0]) for n in COUNTS] + [(COUNTS[-1], worst)]
+    for n, away in moves:
+        x = case.rng(f"n={n}").uniform(-1, 1, size=n)
+        w, s = np.full(n, 1 / n), np.arange(1, n + 1) / n
+        lines += [Line(0.0, 0.0, 1.0, y, w, s) for y in (x, x + away)]
+    return lines
 
 
-def _growth(lines: list[Line], paths: list[Array], *, hardy: float) -> list[Check]:
-    r"""$\frac1t\log\frac{d(t)}{d(0)}$ of pairs against `hardy` $C_1 + C_2R^2$."""
-    checks = []
-    for i in range(0, 6, 2):
-        line, pair = lines[i], (paths[i], paths[i + 1])
-        d = np.array([distance(x, y, line.w, 2.0) for x, y in zip(*pair, strict=True)])
-        R = max(np.abs(path[0]).max() for path in pair) * np.exp(line.V)
-        a = abs(line.Q * line.K) / EPSILON * R**2
-        checks.append(
-            bounded(
-                f"largest (1/t) log d(t)/d(0), n = {len(line.x)}, A = {a / R**2:.2g}",
-                np.max(np.log(d[1:] / d[0]) / FRAMES[1:]),
-                "<=",
-                line.V * (hardy * (1 + 2 * a) * np.exp(2 * a) + a),
-                tolerance=1e-2,
-                why=f"{WHY}, over a distance of 0.05/√900 at least, over t = 1/4",
-            )
-        )
-    return checks
-
-
-def _inside(lines: list[Line], paths: list[Array]) -> Check:
-    shares = [
-        np.abs(path[1:]).max(axis=1)
-        / (np.abs(path[0]).max() * np.exp(abs(line.V) * FRAMES[1:]))
-        for line, path in zip(lines, paths, strict=True)
-    ]
-    why = f"{WHY}; tokens at one point reach it"
-    label = "largest |x|/R(t), all runs"
-    return bounded(label, np.max(shares), "<=", 1.0, tolerance=ERROR, why=why)
+def _ratios(lines: list[Line], paths: list[Array], p: float) -> Array:
+    """$d_p(1)/d_p(0)$ of the pairs."""
+    found = []
+    for i in range(0, len(lines), 2):
+        at = lambda t, i=i: distance(paths[i][t], paths[i + 1][t], lines[i].w, p)
+        found.append(at(-1) / at(0))
+    return np.array(found)
 
 
 @statement(
@@ -227,25 +180,6 @@ def _(case: Case) -> tuple[Check, ...]:
     return tuple(_growth(lines, carried(lines), hardy=1.0)[2:])
 
 
-SHARES = (1e-1, 1e-2, 1e-3, 1e-4)
-
-
-def _early(case: Case) -> tuple[Array, float]:
-    r"""$|\Gamma_\mu - \Gamma_\nu|(0,x)/d$ for shares η at position 0, and $c$."""
-    rng = case.rng("shares")
-    Q, K = 0.4 * rng.uniform(0.5, 1, size=2)
-    V, R, x, h = 1.2, 1.0, 0.5, 0.3
-    later, s = rng.uniform(-1, 1), np.array([0.0, 1.0, 1.0])
-    lines = [
-        Line(Q, K, V, np.array([y, later, 0.0]), np.array([eta, 1 - eta, 0.0]), s)
-        for eta in SHARES
-        for y in (0.2, 0.2 + h)
-    ]
-    apart = np.abs(np.diff(velocities(lines, x, 0.0).reshape(-1, 2), axis=1))[:, 0]
-    a = Q * K * R * x / EPSILON
-    return apart / (np.sqrt(SHARES) * h), V * (1 + 2 * a) * np.exp(2 * a)
-
-
 @existence.misprinted(
     "C5",
     printed=(
@@ -273,3 +207,69 @@ def _(case: Case) -> Counterexample:
             ),
         ),
     )
+
+
+def _attending(case: Case) -> list[Line]:
+    """Pairs with A ≠ 0 and unequal weights, and one run with V < 0."""
+    lines = []
+    for n in COUNTS:
+        rng = case.rng(f"n={n}")
+        x, w = rng.uniform(-1, 1, size=n), rng.uniform(0.2, 1.8, size=n)
+        s, h = np.sort(rng.uniform(size=n)), 0.05 * np.eye(n)[0]
+        x = np.clip(x, -0.9, 0.9)
+        lines += [Line(0.6, -0.5, 0.7, y, w / w.sum(), s) for y in (x, x + h)]
+    rng = case.rng("V < 0")
+    x, s = rng.uniform(-1, 1, size=10), np.sort(rng.uniform(size=10))
+    lines.append(Line(0.8, EPSILON, -1.3, x, np.full(10, 0.1), s))
+    return [*lines, lines[-1]._replace(V=1.3, x=np.ones(10))]
+
+
+def _growth(lines: list[Line], paths: list[Array], *, hardy: float) -> list[Check]:
+    r"""$\frac1t\log\frac{d(t)}{d(0)}$ of pairs against `hardy` $C_1 + C_2R^2$."""
+    checks = []
+    for i in range(0, 6, 2):
+        line, pair = lines[i], (paths[i], paths[i + 1])
+        d = np.array([distance(x, y, line.w, 2.0) for x, y in zip(*pair, strict=True)])
+        R = max(np.abs(path[0]).max() for path in pair) * np.exp(line.V)
+        a = abs(line.Q * line.K) / EPSILON * R**2
+        checks.append(
+            bounded(
+                f"largest (1/t) log d(t)/d(0), n = {len(line.x)}, A = {a / R**2:.2g}",
+                np.max(np.log(d[1:] / d[0]) / FRAMES[1:]),
+                "<=",
+                line.V * (hardy * (1 + 2 * a) * np.exp(2 * a) + a),
+                tolerance=1e-2,
+                why=f"{WHY}, over a distance of 0.05/√900 at least, over t = 1/4",
+            )
+        )
+    return checks
+
+
+def _inside(lines: list[Line], paths: list[Array]) -> Check:
+    shares = [
+        np.abs(path[1:]).max(axis=1)
+        / (np.abs(path[0]).max() * np.exp(abs(line.V) * FRAMES[1:]))
+        for line, path in zip(lines, paths, strict=True)
+    ]
+    why = f"{WHY}; tokens at one point reach it"
+    label = "largest |x|/R(t), all runs"
+    return bounded(label, np.max(shares), "<=", 1.0, tolerance=ERROR, why=why)
+
+
+SHARES = (1e-1, 1e-2, 1e-3, 1e-4)
+
+
+def _early(case: Case) -> tuple[Array, float]:
+    r"""$|\Gamma_\mu - \Gamma_\nu|(0,x)/d$ for shares η at position 0, and $c$."""
+    rng = case.rng("shares")
+    Q, K = 0.4 * rng.uniform(0.5, 1, size=2)
+    V, R, x, h = 1.2, 1.0, 0.5, 0.3
+    later, s = rng.uniform(-1, 1), np.array([0.0, 1.0, 1.0])
+    lines = [
+        Line(Q, K, V, np.array([y, later, 0.0]), np.array([eta, 1 - eta, 0.0]), s)
+        for eta in SHARES
+        for y in (0.2, 0.2 + h)
+    ]
+    apart = np.abs(np.diff(velocities(lines, x, 0.0).reshape(-1, 2), axis=1))[:, 0]
+    a = Q * K * R * x / EPSILON
+    return apart / (np.sqrt(SHARES) * h), V * (1 + 2 * a) * np.exp(2 * a)

@@ -21,6 +21,34 @@ from ._statement import statement
 H, D = 3, 6
 
 
+@statement(
+    "castin2025:eq-2.9",
+    source="(2.9), §2.7",
+    claim=r"Multi-head attention is the sum $\Gamma^{MH} = \sum_h \Gamma^{(h)}$ of "
+    r"heads with $Q^{(h)}$, $K^{(h)}$ of $k$ rows and values $V^{(h)}$; stacked, they "
+    r"are the rows of square matrices $Q$, $K$.",
+    hypotheses=r"heads of any variant; also Gaussians, whose fields add up",
+)
+def heads(case: Case) -> tuple[Check, ...]:
+    """The library's heads and sums against NumPy's, head by head.
+
+    Three slices of square Q and K with weighted tokens; sums of unlike terms and of
+    heads with a term; a matrix for each, of layers and of parameters between two nodes
+    and after them too; layers in logarithmic time; and the closed form on a Gaussian.
+    Of the errors of several iterations the one that is told.
+    """
+    _, right = _sliced(case.rng("points"))
+    of_points = (*_points(case, right), _plans(case, right))
+    return (*of_points, _on_gaussian(case, 1.0), furthest())
+
+
+@heads.refuted_by("each head takes all the rows of Q and K; a head counts half")
+def _(case: Case) -> tuple[Check, ...]:
+    whole, right = _sliced(case.rng("points"))
+    full = [whole._replace(V=p.V) for p in right]
+    return (*_points(case, full), _plans(case, full), _on_gaussian(case, 0.5))
+
+
 def _sliced(rng: np.random.Generator) -> tuple[Parameters, list[Parameters]]:
     """Square Q and K, and heads with D/H of their rows each and values of their own."""
     whole = att.generic(rng, D, D)
@@ -154,31 +182,3 @@ def _on_gaussian(case: Case, share: float) -> Check:
     found = att.on_gaussian(dynamics, att.gaussian(mean, factor), att.bare(probes))
     why = "Gauss–Hermite error of tilts below 1/4, 1e-13 by self-convergence"
     return gap("Gaussian", found, expected, tolerance=1e-11, why=why)
-
-
-@statement(
-    "castin2025:eq-2.9",
-    source="(2.9), §2.7",
-    claim=r"Multi-head attention is the sum $\Gamma^{MH} = \sum_h \Gamma^{(h)}$ of "
-    r"heads with $Q^{(h)}$, $K^{(h)}$ of $k$ rows and values $V^{(h)}$; stacked, they "
-    r"are the rows of square matrices $Q$, $K$.",
-    hypotheses=r"heads of any variant; also Gaussians, whose fields add up",
-)
-def heads(case: Case) -> tuple[Check, ...]:
-    """The library's heads and sums against NumPy's, head by head.
-
-    Three slices of square Q and K with weighted tokens; sums of unlike terms and of
-    heads with a term; a matrix for each, of layers and of parameters between two nodes
-    and after them too; layers in logarithmic time; and the closed form on a Gaussian.
-    Of the errors of several iterations the one that is told.
-    """
-    _, right = _sliced(case.rng("points"))
-    of_points = (*_points(case, right), _plans(case, right))
-    return (*of_points, _on_gaussian(case, 1.0), furthest())
-
-
-@heads.refuted_by("each head takes all the rows of Q and K; a head counts half")
-def _(case: Case) -> tuple[Check, ...]:
-    whole, right = _sliced(case.rng("points"))
-    full = [whole._replace(V=p.V) for p in right]
-    return (*_points(case, full), _plans(case, full), _on_gaussian(case, 0.5))

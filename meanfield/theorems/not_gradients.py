@@ -26,6 +26,28 @@ DIFFERENCE = (
 )
 
 
+@statement(
+    "sander2022:prop-3",
+    source="Proposition 3, §4",
+    claim=r"$T^1_\mu$ is not the Wasserstein gradient of any energy.",
+    hypotheses=SYMMETRIC + ", generic",
+    remark="S8: the printed proof forgets that a first variation is known up to a "
+    "constant of μ; the cyclic sum does not see such a constant.",
+)
+def proposition_3(case: Case) -> tuple[Check, ...]:
+    r"""Asymmetry of $w_i\partial v_i/\partial x_j$ of the library's fields.
+
+    Softmax's held against complex steps; and the sum, round a triangle, of the
+    antisymmetric part of the second variation, which vanishes for every energy.
+    """
+    return not_a_gradient(case)
+
+
+@proposition_3.refuted_by("softmax is replaced by Sinkhorn, and by no normalisation")
+def _(case: Case) -> tuple[Check, ...]:
+    return gradients_instead(case)
+
+
 def jacobian(field: Callable[[Setting], np.ndarray], s: Setting) -> np.ndarray:
     """Central differences of $w_iv_i$ with respect to $x_j$, the library's fields."""
     columns = []
@@ -119,28 +141,6 @@ def gradients_instead(case: Case) -> tuple[Check, ...]:
         bounded("asymmetry of T∞", sizes["sinkhorn"], ">=", 1e-2),
         _obstruction(np.exp)[0],
     )
-
-
-@statement(
-    "sander2022:prop-3",
-    source="Proposition 3, §4",
-    claim=r"$T^1_\mu$ is not the Wasserstein gradient of any energy.",
-    hypotheses=SYMMETRIC + ", generic",
-    remark="S8: the printed proof forgets that a first variation is known up to a "
-    "constant of μ; the cyclic sum does not see such a constant.",
-)
-def proposition_3(case: Case) -> tuple[Check, ...]:
-    r"""Asymmetry of $w_i\partial v_i/\partial x_j$ of the library's fields.
-
-    Softmax's held against complex steps; and the sum, round a triangle, of the
-    antisymmetric part of the second variation, which vanishes for every energy.
-    """
-    return not_a_gradient(case)
-
-
-@proposition_3.refuted_by("softmax is replaced by Sinkhorn, and by no normalisation")
-def _(case: Case) -> tuple[Check, ...]:
-    return gradients_instead(case)
 
 
 @statement(

@@ -24,6 +24,42 @@ HORIZONS = (0.2, 0.1, 0.05, 0.025)
 LAST = 0.3
 
 
+@statement(
+    "castin2025:lemma-B.8",
+    source="Lemmas B.8, B.9 and B.12, §B",
+    claim=(
+        r"If $\mathrm{Supp}\,\mu(t) \subset B_{R(t)}$ for all $t$, with "
+        r"$R(t) = R_0e^{\|V\|t}$, then $F(\mu)$, which carries $\mu_0$ by the fields "
+        r"of $\mu(t)$, has the same property."
+    ),
+    hypotheses=r"$\mathrm{Supp}\,\mu_0 \subset B_{R_0}$; masked attention likewise",
+    aliases=("castin2025:lemma-B.9", "castin2025:lemma-B.12"),
+)
+def contained(case: Case, *, radius: float = 1.0) -> tuple[Check, ...]:
+    """Tokens carried by the library's fields of prescribed curves, masked and not.
+
+    Atoms turn on spheres of radius R(t): tokens against NumPy's DOP853, against R(t),
+    and atoms and tokens on one line with V = 0.7 I, which reach it.
+    """
+    runs = _spheres(case, radius=radius)
+    paths = carried(runs)
+    shares = _share(runs, paths)
+    expected = np.stack([reference(run) for run in runs[:2]])
+    reached = "|x|/R(t) on a line"
+    return (
+        bounded("largest |x|/R(t)", shares.max(), "<=", 1.0, tolerance=ERROR, why=WHY),
+        bounded(reached, shares[-1], "=", 1.0, tolerance=ERROR, why=WHY),
+        gap("tokens at t = 1", paths[:2, -1], expected, tolerance=ERROR, why=WHY),
+    )
+
+
+contained.refuted_if(
+    "the curve leaves the balls: twice as far out",
+    seen_by=("largest |x|/R(t)",),
+    radius=2.0,
+)
+
+
 def _parameters(rng: np.random.Generator, scale: float) -> tuple[Array, Array, Array]:
     Q, K, V = rng.normal(size=(3, 2, 2)) / 2
     return scale * Q, scale * K, V
@@ -66,38 +102,59 @@ def _share(runs: list[Run], paths: Array) -> Array:
 
 
 @statement(
-    "castin2025:lemma-B.8",
-    source="Lemmas B.8, B.9 and B.12, §B",
+    "castin2025:lemma-B.10",
+    source="Lemmas B.10 and B.13, §B",
     claim=(
-        r"If $\mathrm{Supp}\,\mu(t) \subset B_{R(t)}$ for all $t$, with "
-        r"$R(t) = R_0e^{\|V\|t}$, then $F(\mu)$, which carries $\mu_0$ by the fields "
-        r"of $\mu(t)$, has the same property."
+        r"$D_{p,T}(F(\mu),F(\nu)) \le f(T,R_0) D_{p,T}(\mu,\nu)$ with "
+        r"$f = \frac{C_1}{C_2R^2}(e^{C_2R^2T} - 1)$, which tends to 0 with $T$; "
+        r"masked, for $p = 2$, with $2C_1$ for $C_1$."
     ),
-    hypotheses=r"$\mathrm{Supp}\,\mu_0 \subset B_{R_0}$; masked attention likewise",
-    aliases=("castin2025:lemma-B.9", "castin2025:lemma-B.12"),
+    hypotheses=(
+        r"$F$ of Lemma B.8; $D_{p,T}$ is the largest $W_p(\mu(t),\nu(t))$ for "
+        r"$t \le T$, masked $d_p$ for $W_p$; $\mu, \nu$ in $B_{R(t)}$, softmax, $C_1$ "
+        r"and $C_2$ of Theorem 3.1 at $R = R(T)$"
+    ),
+    aliases=("castin2025:lemma-B.13",),
+    remark=(
+        "C5: for masked attention the pointwise estimate of the proof fails; Hardy's "
+        "inequality replaces it, with its factor p/(p - 1) = 2."
+    ),
 )
-def contained(case: Case, *, radius: float = 1.0) -> tuple[Check, ...]:
-    """Tokens carried by the library's fields of prescribed curves, masked and not.
+def contraction(
+    case: Case, *, which: tuple[int, ...] = (0, 1, 3), one: float = 1.0
+) -> tuple[Check, ...]:
+    """Tokens carried by the fields of two constant curves of four atoms.
 
-    Atoms turn on spheres of radius R(t): tokens against NumPy's DOP853, against R(t),
-    and atoms and tokens on one line with V = 0.7 I, which reach it.
+    The largest distance up to T, by linear programmes, against f; its order in T; and
+    Diracs with A = 0 and V = 0.7 I, which reach the bound.
     """
-    runs = _spheres(case, radius=radius)
-    paths = carried(runs)
-    shares = _share(runs, paths)
-    expected = np.stack([reference(run) for run in runs[:2]])
-    reached = "|x|/R(t) on a line"
-    return (
-        bounded("largest |x|/R(t)", shares.max(), "<=", 1.0, tolerance=ERROR, why=WHY),
-        bounded(reached, shares[-1], "=", 1.0, tolerance=ERROR, why=WHY),
-        gap("tokens at t = 1", paths[:2, -1], expected, tolerance=ERROR, why=WHY),
-    )
+    pairs = _pairs(case)
+    paths = carried([run for pair in pairs for run in pair])
+    at = [int(np.flatnonzero(T == FRAMES)[0]) for T in HORIZONS]
+    orders = [
+        order(
+            f"order of D_2,T(F(μ), F(ν)) in T, {label}",
+            HORIZONS,
+            [
+                _moved(pairs[i], paths[2 * i : 2 * i + 2], 2.0)[: k + 1].max()
+                for k in at
+            ],
+            1.0,
+            names=("T", "distance"),
+        )
+        for i, label in ((0, "free"), (1, "masked"))
+    ]
+    return (*_contraction(case, which, one=one), *orders)
 
 
-contained.refuted_if(
-    "the curve leaves the balls: twice as far out",
-    seen_by=("largest |x|/R(t)",),
-    radius=2.0,
+contraction.refuted_if(
+    "without the 1 in 1 + 2|A|R²: barycentres of curves stay put",
+    seen_by=(
+        "D_1,T(F(μ), F(ν)) / D_1,T(μ, ν), Diracs, T = 0…",
+        "D_2,T(F(μ), F(ν)) / D_2,T(μ, ν), Diracs, T = 0…",
+    ),
+    which=(3,),
+    one=0.0,
 )
 
 
@@ -175,63 +232,6 @@ def _contraction(
             for T in HORIZONS[::3]
         ]
     return tuple(checks)
-
-
-@statement(
-    "castin2025:lemma-B.10",
-    source="Lemmas B.10 and B.13, §B",
-    claim=(
-        r"$D_{p,T}(F(\mu),F(\nu)) \le f(T,R_0) D_{p,T}(\mu,\nu)$ with "
-        r"$f = \frac{C_1}{C_2R^2}(e^{C_2R^2T} - 1)$, which tends to 0 with $T$; "
-        r"masked, for $p = 2$, with $2C_1$ for $C_1$."
-    ),
-    hypotheses=(
-        r"$F$ of Lemma B.8; $D_{p,T}$ is the largest $W_p(\mu(t),\nu(t))$ for "
-        r"$t \le T$, masked $d_p$ for $W_p$; $\mu, \nu$ in $B_{R(t)}$, softmax, $C_1$ "
-        r"and $C_2$ of Theorem 3.1 at $R = R(T)$"
-    ),
-    aliases=("castin2025:lemma-B.13",),
-    remark=(
-        "C5: for masked attention the pointwise estimate of the proof fails; Hardy's "
-        "inequality replaces it, with its factor p/(p - 1) = 2."
-    ),
-)
-def contraction(
-    case: Case, *, which: tuple[int, ...] = (0, 1, 3), one: float = 1.0
-) -> tuple[Check, ...]:
-    """Tokens carried by the fields of two constant curves of four atoms.
-
-    The largest distance up to T, by linear programmes, against f; its order in T; and
-    Diracs with A = 0 and V = 0.7 I, which reach the bound.
-    """
-    pairs = _pairs(case)
-    paths = carried([run for pair in pairs for run in pair])
-    at = [int(np.flatnonzero(T == FRAMES)[0]) for T in HORIZONS]
-    orders = [
-        order(
-            f"order of D_2,T(F(μ), F(ν)) in T, {label}",
-            HORIZONS,
-            [
-                _moved(pairs[i], paths[2 * i : 2 * i + 2], 2.0)[: k + 1].max()
-                for k in at
-            ],
-            1.0,
-            names=("T", "distance"),
-        )
-        for i, label in ((0, "free"), (1, "masked"))
-    ]
-    return (*_contraction(case, which, one=one), *orders)
-
-
-contraction.refuted_if(
-    "without the 1 in 1 + 2|A|R²: barycentres of curves stay put",
-    seen_by=(
-        "D_1,T(F(μ), F(ν)) / D_1,T(μ, ν), Diracs, T = 0…",
-        "D_2,T(F(μ), F(ν)) / D_2,T(μ, ν), Diracs, T = 0…",
-    ),
-    which=(3,),
-    one=0.0,
-)
 
 
 @statement(

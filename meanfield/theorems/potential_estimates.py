@@ -42,6 +42,69 @@ SOLVED = "potentials solved for to 4e-11 in logarithms, twice, and rounding"
 ON_BALL = r"$\mathrm{Supp}\,\mu \subset B_R$, $\epsilon = 1$"
 
 
+@statement(
+    "castin2025:lemma-B.5",
+    source="Lemma B.5, App. B.1",
+    claim=(
+        r"Sinkhorn, on $B_R$: (i) $\kappa^\infty \leq e^{(\|Q\| + \|K\|)^2R^2}$, "
+        r"sharp; (ii) $|D_y\kappa^\infty| \leq 2(\|Q\| + \|K\|)^2R "
+        r"e^{(\|Q\| + \|K\|)^2R^2}$, of which a quarter is reached."
+    ),
+    hypotheses=ON_BALL,
+    remark="No ascent passed the quarter that a Dirac reaches: the best constant of "
+    "(ii) looks like a half in place of two.",
+)
+def density(case: Case, *, factor: float = 1.0) -> tuple[Check, ...]:
+    """Gradient ascent of ratios built from the library's converged potentials.
+
+    (i) as the share of the exponent: e to (log density / exponent) against e. Then a
+    Dirac seen from the opposite point, where (i) is an equality and (ii) a quarter.
+    """
+    p = _opposite(case, 1.0)
+    quarter = np.exp(log_ratio_at(case, plan, p, given=(1, 1.0)))
+    return (
+        *estimates(case, plan, labels=DENSITY, bounds=(1, 1), factor=factor),
+        attained(case, "(i) reached", plan, p=p, which=0, tolerance=1e-9, why=SOLVED),
+        bounded("(ii) at a Dirac", quarter, "=", 0.25, tolerance=1e-9, why=SOLVED),
+    )
+
+
+DENSITY = ("(i) density", "(ii) its derivative")
+
+
+density.refuted_if("the exponents are halved", seen_by=DENSITY, factor=0.5)
+
+
+@density.misprinted(
+    "C29",
+    printed=(
+        r"In the proof, with $S = \|Q\| + \|K\|$, a constant $S + S^{3/2}$ from "
+        r"Lemma A.1, read as $|D_y\kappa^\infty| \leq (S + S^{3/2}) R e^{S^2R^2}$."
+    ),
+    corrected=(
+        r"$2S^2R e^{S^2R^2}$: only this is homogeneous. The exponent of "
+        r"$\kappa = e^{f + g - |Qx - Ky|^2/2}$ misses its half besides."
+    ),
+    counterexample=r"$Q = K = 8I$, $R = 1/16$, $\mu = \delta_{-Re}$, $x = y = Re$",
+)
+def _(case: Case) -> Counterexample:
+    S, R, e = 16.0, 1 / 16, np.eye(2)[0]
+    p = unit([(-1, 0)] * 4, x=FAR * e, y=FAR * e)
+    p |= {"Q": S / 2 * p["Q"], "K": S / 2 * p["K"], "log_radius": np.log(R)}
+    claimed = 2 * S**2 * R * np.e
+    slope = claimed * np.exp(log_ratio_at(case, plan, p, given=(1, 1.0)))
+    false = (S + S**1.5) * R * np.e
+    tolerance = 1e-9 * claimed
+    return Counterexample(
+        printed=(
+            bounded("|D_yκ|", slope, "<=", false, tolerance=tolerance, why=SOLVED),
+        ),
+        corrected=(
+            bounded("|D_yκ|", slope, "<=", claimed, tolerance=tolerance, why=SOLVED),
+        ),
+    )
+
+
 def plan(p: Parameters, which: Array, factor: Array) -> Array:
     r"""Ratios of Lemmas B.5 (two), A.1 (three) and A.2, by the library's potentials.
 
@@ -101,10 +164,6 @@ def _log_stability(s: Scene, factor: Array) -> Array:
     return jnp.log(2 * s.a * s.R) + 4 * factor * t + contraction
 
 
-DENSITY = ("(i) density", "(ii) its derivative")
-POTENTIALS = ("(A.4) sum of potentials", "Lipschitz f", "Lipschitz g")
-
-
 def _opposite(case: Case, ratio: float) -> dict[str, np.ndarray]:
     r"""The Dirac at $-Rw$ seen from $Rw$, where $Q$, $K$ stretch `w` the most, alike.
 
@@ -116,66 +175,6 @@ def _opposite(case: Case, ratio: float) -> dict[str, np.ndarray]:
     K = ratio * Q @ (2 * np.outer(w, w) - np.eye(2))
     made = data.at(np.tile(-w, (4, 1)), [0.1, 0.2, 0.3, 0.4], x=FAR * w, y=FAR * w)
     return made | {"K": K}
-
-
-@statement(
-    "castin2025:lemma-B.5",
-    source="Lemma B.5, App. B.1",
-    claim=(
-        r"Sinkhorn, on $B_R$: (i) $\kappa^\infty \leq e^{(\|Q\| + \|K\|)^2R^2}$, "
-        r"sharp; (ii) $|D_y\kappa^\infty| \leq 2(\|Q\| + \|K\|)^2R "
-        r"e^{(\|Q\| + \|K\|)^2R^2}$, of which a quarter is reached."
-    ),
-    hypotheses=ON_BALL,
-    remark="No ascent passed the quarter that a Dirac reaches: the best constant of "
-    "(ii) looks like a half in place of two.",
-)
-def density(case: Case, *, factor: float = 1.0) -> tuple[Check, ...]:
-    """Gradient ascent of ratios built from the library's converged potentials.
-
-    (i) as the share of the exponent: e to (log density / exponent) against e. Then a
-    Dirac seen from the opposite point, where (i) is an equality and (ii) a quarter.
-    """
-    p = _opposite(case, 1.0)
-    quarter = np.exp(log_ratio_at(case, plan, p, given=(1, 1.0)))
-    return (
-        *estimates(case, plan, labels=DENSITY, bounds=(1, 1), factor=factor),
-        attained(case, "(i) reached", plan, p=p, which=0, tolerance=1e-9, why=SOLVED),
-        bounded("(ii) at a Dirac", quarter, "=", 0.25, tolerance=1e-9, why=SOLVED),
-    )
-
-
-density.refuted_if("the exponents are halved", seen_by=DENSITY, factor=0.5)
-
-
-@density.misprinted(
-    "C29",
-    printed=(
-        r"In the proof, with $S = \|Q\| + \|K\|$, a constant $S + S^{3/2}$ from "
-        r"Lemma A.1, read as $|D_y\kappa^\infty| \leq (S + S^{3/2}) R e^{S^2R^2}$."
-    ),
-    corrected=(
-        r"$2S^2R e^{S^2R^2}$: only this is homogeneous. The exponent of "
-        r"$\kappa = e^{f + g - |Qx - Ky|^2/2}$ misses its half besides."
-    ),
-    counterexample=r"$Q = K = 8I$, $R = 1/16$, $\mu = \delta_{-Re}$, $x = y = Re$",
-)
-def _(case: Case) -> Counterexample:
-    S, R, e = 16.0, 1 / 16, np.eye(2)[0]
-    p = unit([(-1, 0)] * 4, x=FAR * e, y=FAR * e)
-    p |= {"Q": S / 2 * p["Q"], "K": S / 2 * p["K"], "log_radius": np.log(R)}
-    claimed = 2 * S**2 * R * np.e
-    slope = claimed * np.exp(log_ratio_at(case, plan, p, given=(1, 1.0)))
-    false = (S + S**1.5) * R * np.e
-    tolerance = 1e-9 * claimed
-    return Counterexample(
-        printed=(
-            bounded("|D_yκ|", slope, "<=", false, tolerance=tolerance, why=SOLVED),
-        ),
-        corrected=(
-            bounded("|D_yκ|", slope, "<=", claimed, tolerance=tolerance, why=SOLVED),
-        ),
-    )
 
 
 @statement(
@@ -211,6 +210,9 @@ def potentials(
         case, plan, labels=POTENTIALS, bounds=bounds, factor=factor, first=2
     )
     return (*checks, *reached)
+
+
+POTENTIALS = ("(A.4) sum of potentials", "Lipschitz f", "Lipschitz g")
 
 
 potentials.refuted_if(

@@ -26,6 +26,43 @@ ROUNDING = {
 }
 
 
+@statement(
+    "castin2025:sec-4.5-euler",
+    source="§4.5, numerical scheme",
+    claim=(
+        r"$\Sigma_{k+1} = \Sigma_k + \tau g(\Sigma_k)$ is of first order, and "
+        r"$(a - b, 2c, a + b)$ sends positive semidefinite matrices to "
+        r"$z \geq \sqrt{x^2 + y^2}$: $z \mp \sqrt{x^2 + y^2} = 2\lambda_\mp$."
+    ),
+    hypotheses=r"$d = 2$, off-diagonal entry $c$",
+)
+def euler(
+    case: Case,
+    *,
+    turn: Callable[[np.ndarray], np.ndarray] = lambda A: A,
+    twice: float = 2,
+) -> tuple[Check, ...]:
+    """The library's clipped Euler steps, their lengths halved, V not commuting.
+
+    The order against DOP853 at t = 0.4; every ending, count of steps and last
+    covariance against a loop in NumPy, clipped members included; heights in the
+    cone of 1000 matrices and of all frames. The library's starts there, and its
+    eigenpairs, in the plane and in space.
+    """
+    found = (*_steps(case, turn=turn), _cone(case, twice=twice))
+    return (*found, *eigenpairs(case), *families(case))
+
+
+# The order does not see it, which a wrong limit hides where steps are long; nor do the
+# members that are clipped, for they are clipped alike.
+euler.refuted_if(
+    "A is transposed in the references; c is not doubled",
+    seen_by=("members that end otherwise, …", "where they end", "height over the …"),
+    turn=np.transpose,
+    twice=1,
+)
+
+
 class _Family(NamedTuple):
     """Members of one step length, whose values are scaled: so are their steps."""
 
@@ -144,40 +181,3 @@ def _cone(case: Case, *, twice: float) -> Check:
         tolerance=1e-12,
         why=why,
     )
-
-
-@statement(
-    "castin2025:sec-4.5-euler",
-    source="§4.5, numerical scheme",
-    claim=(
-        r"$\Sigma_{k+1} = \Sigma_k + \tau g(\Sigma_k)$ is of first order, and "
-        r"$(a - b, 2c, a + b)$ sends positive semidefinite matrices to "
-        r"$z \geq \sqrt{x^2 + y^2}$: $z \mp \sqrt{x^2 + y^2} = 2\lambda_\mp$."
-    ),
-    hypotheses=r"$d = 2$, off-diagonal entry $c$",
-)
-def euler(
-    case: Case,
-    *,
-    turn: Callable[[np.ndarray], np.ndarray] = lambda A: A,
-    twice: float = 2,
-) -> tuple[Check, ...]:
-    """The library's clipped Euler steps, their lengths halved, V not commuting.
-
-    The order against DOP853 at t = 0.4; every ending, count of steps and last
-    covariance against a loop in NumPy, clipped members included; heights in the
-    cone of 1000 matrices and of all frames. The library's starts there, and its
-    eigenpairs, in the plane and in space.
-    """
-    found = (*_steps(case, turn=turn), _cone(case, twice=twice))
-    return (*found, *eigenpairs(case), *families(case))
-
-
-# The order does not see it, which a wrong limit hides where steps are long; nor do the
-# members that are clipped, for they are clipped alike.
-euler.refuted_if(
-    "A is transposed in the references; c is not doubled",
-    seen_by=("members that end otherwise, …", "where they end", "height over the …"),
-    turn=np.transpose,
-    twice=1,
-)

@@ -23,6 +23,38 @@ ROUNDING = {
 }
 
 
+@statement(
+    "castin2025:lemma-4.7",
+    source="Lemma 4.7, §4.2",
+    claim=(
+        r"$uu^\top$ is stationary if and only if $Vu = 0$ or "
+        r"$u^\top(A + A^\top)u = 0$: "
+        r"$\|\Sigma'\| \geq \sqrt{2}\,|u^\top A u|\,|Vu|\,|u|$."
+    ),
+    hypotheses=r"$u \neq 0$; Frobenius norm",
+)
+def stationary(
+    case: Case,
+    *,
+    form: Callable[[np.ndarray, np.ndarray], np.ndarray] = lambda _, A: A + A.T,
+    side: Callable[[np.ndarray], np.ndarray] = lambda V: V,
+) -> tuple[Check, ...]:
+    """The library's Σ' in d = 4 at isotropic vectors, and in the kernel of V.
+
+    The lower bound elsewhere by gradient ascent over Q, K, V and u.
+    """
+    rest = _at_rest(case, form=form, side=side)
+    return (*rest, _moves(case))
+
+
+stationary.refuted_if(
+    "u is isotropic for VA in place of A, or in the kernel of Vᵀ",
+    seen_by=("Σ' where…",),
+    form=lambda V, A: V @ A,
+    side=lambda V: V.T,
+)
+
+
 def _moved_covariance(attention: Attention, factor: Array) -> Array:
     """The library's Σ' at a centred Gaussian."""
     mu = Gaussian(jnp.zeros(factor.shape[0]), factor)
@@ -93,34 +125,35 @@ def _moves(case: Case) -> Check:
 
 
 @statement(
-    "castin2025:lemma-4.7",
-    source="Lemma 4.7, §4.2",
+    "castin2025:text-4.7-cone",
+    source="Text after Lemma 4.7, §4.2",
     claim=(
-        r"$uu^\top$ is stationary if and only if $Vu = 0$ or "
-        r"$u^\top(A + A^\top)u = 0$: "
-        r"$\|\Sigma'\| \geq \sqrt{2}\,|u^\top A u|\,|Vu|\,|u|$."
+        r"The cone $\{u : u^\top(A + A^\top)u = 0\}$ is more than $\{0\}$ if and only "
+        r"if $A + A^\top$ has a zero eigenvalue or eigenvalues of both signs."
     ),
-    hypotheses=r"$u \neq 0$; Frobenius norm",
 )
-def stationary(
+def cone(
     case: Case,
     *,
-    form: Callable[[np.ndarray, np.ndarray], np.ndarray] = lambda _, A: A + A.T,
-    side: Callable[[np.ndarray], np.ndarray] = lambda V: V,
+    spectrum: Callable[[np.ndarray], np.ndarray] = lambda A: np.linalg.eigvalsh(
+        A + np.swapaxes(A, 1, 2)
+    ),
 ) -> tuple[Check, ...]:
-    """The library's Σ' in d = 4 at isotropic vectors, and in the kernel of V.
+    """The sign of the library's tr Σ' = 2|u|²uᵀAu over 1500 random u in d = 3.
 
-    The lower bound elsewhere by gradient ascent over Q, K, V and u.
+    Against the signature of A + Aᵀ for forms with large skew parts; kernels of
+    singular forms.
     """
-    rest = _at_rest(case, form=form, side=side)
-    return (*rest, _moves(case))
+    return (
+        *_cone(case, spectrum=spectrum),
+        _flat(case),
+    )
 
 
-stationary.refuted_if(
-    "u is isotropic for VA in place of A, or in the kernel of Vᵀ",
-    seen_by=("Σ' where…",),
-    form=lambda V, A: V @ A,
-    side=lambda V: V.T,
+cone.refuted_if(
+    "The signature is read off the spectrum of A itself",
+    seen_by=("forms whose signature misjudges the cone",),
+    spectrum=lambda A: np.real(np.linalg.eigvals(A)),
 )
 
 
@@ -183,35 +216,28 @@ def _flat(case: Case) -> Check:
 
 
 @statement(
-    "castin2025:text-4.7-cone",
-    source="Text after Lemma 4.7, §4.2",
+    "castin2025:prop-4.8",
+    source="Proposition 4.8, §4.2",
     claim=(
-        r"The cone $\{u : u^\top(A + A^\top)u = 0\}$ is more than $\{0\}$ if and only "
-        r"if $A + A^\top$ has a zero eigenvalue or eigenvalues of both signs."
+        r"If $\Sigma A\Sigma = 0$ then "
+        r"$\mathrm{rk}\,\Sigma \leq \dim\ker A + \min(\#_+, \#_-)$; this is attained."
     ),
+    hypotheses=r"$V = I$, $A = A^\top$ with $\#_\pm$ eigenvalues of either sign",
+    remark="C9: in the proof the last group of eigenvalues is −1, not 0.",
 )
-def cone(
-    case: Case,
-    *,
-    spectrum: Callable[[np.ndarray], np.ndarray] = lambda A: np.linalg.eigvalsh(
-        A + np.swapaxes(A, 1, 2)
-    ),
-) -> tuple[Check, ...]:
-    """The sign of the library's tr Σ' = 2|u|²uᵀAu over 1500 random u in d = 3.
+def widest(case: Case, *, excess: int = 1) -> tuple[Check, ...]:
+    """In d = 5, covariances of the rank of the bound, built to rest.
 
-    Against the signature of A + Aᵀ for forms with large skew parts; kernels of
-    singular forms.
+    For three signatures; and for frames of rank one more, gradient descent on the
+    library's Σ', which cannot pass below what interlacing leaves, and reaches it.
     """
-    return (
-        *_cone(case, spectrum=spectrum),
-        _flat(case),
-    )
+    return _attained(case), _moved(case, excess=excess)
 
 
-cone.refuted_if(
-    "The signature is read off the spectrum of A itself",
-    seen_by=("forms whose signature misjudges the cone",),
-    spectrum=lambda A: np.real(np.linalg.eigvals(A)),
+widest.refuted_if(
+    "The frames are no wider than the bound",
+    seen_by=("least Σ' possible over Σ'",),
+    excess=0,
 )
 
 
@@ -281,29 +307,3 @@ def _moved(case: Case, *, excess: int) -> Check:
 
     start = lambda key: {"B": random.normal(key, (5, 3 + excess))}
     return ascend(case, "least Σ' possible over Σ'", log_ratio, start)
-
-
-@statement(
-    "castin2025:prop-4.8",
-    source="Proposition 4.8, §4.2",
-    claim=(
-        r"If $\Sigma A\Sigma = 0$ then "
-        r"$\mathrm{rk}\,\Sigma \leq \dim\ker A + \min(\#_+, \#_-)$; this is attained."
-    ),
-    hypotheses=r"$V = I$, $A = A^\top$ with $\#_\pm$ eigenvalues of either sign",
-    remark="C9: in the proof the last group of eigenvalues is −1, not 0.",
-)
-def widest(case: Case, *, excess: int = 1) -> tuple[Check, ...]:
-    """In d = 5, covariances of the rank of the bound, built to rest.
-
-    For three signatures; and for frames of rank one more, gradient descent on the
-    library's Σ', which cannot pass below what interlacing leaves, and reaches it.
-    """
-    return _attained(case), _moved(case, excess=excess)
-
-
-widest.refuted_if(
-    "The frames are no wider than the bound",
-    seen_by=("least Σ' possible over Σ'",),
-    excess=0,
-)

@@ -34,6 +34,50 @@ QUADRATURE = (
 )
 
 
+@statement(
+    "castin2025:sec-2.5-nongaussian",
+    source="§2.5",
+    claim=r"Attention with $e^s$, with a sigmoid, and with $\max(s, 0)$ where the mean "
+    r"is not zero, does not keep Gaussians Gaussian: $x \mapsto \Gamma_\mu(x)$ is not "
+    r"affine.",
+    hypotheses=r"ReLU: $\alpha \neq 0$",
+)
+def nongaussian(case: Case) -> tuple[Check, ...]:
+    """Second differences of the library's field, whose values SciPy's quad confirms.
+
+    On the line, a Gaussian as 120 weighted nodes; a curved field has a second
+    difference above 1 % of its size. The library refuses all three closed forms.
+    """
+    at, checks = _line(case, 1.0), []
+    for name in ("exp", "sigmoid", "relu"):
+        expected, label = _by_quad(at, name), f"velocity, {name}"
+        checks.append(
+            gap(label, _field(at, name), expected, tolerance=1e-10, why=QUADRATURE)
+        )
+    curved = _curved(case, ("exp", "sigmoid", "relu"), 1.0)
+    return (*checks, *curved, _offered(case))
+
+
+@nongaussian.refuted_by("linear attention, and ReLU with mean zero: both are affine")
+def _(case: Case) -> tuple[Check, ...]:
+    return _curved(case, ("linear", "relu"), 0.0)
+
+
+@nongaussian.misprinted(
+    "C3",
+    printed="None of these attention variants preserves Gaussians, ReLU included.",
+    corrected=r"ReLU does where the mean is zero: "
+    r"$\Gamma_{N(0,\Sigma)}(x) = \frac1{2\epsilon}V\Sigma Ax$.",
+    counterexample="a centred Gaussian on the line",
+)
+def _(case: Case) -> Counterexample:
+    at = _line(case, 0.0)
+    slope = float((at.p.V * at.deviation**2 * at.p.A / at.p.epsilon)[0, 0]) / 2
+    f = _field(at, "relu")
+    exact = gap("½VΣAx", f, slope * X, tolerance=1e-10, why=QUADRATURE)
+    return Counterexample(printed=_curved(case, ("relu",), 0.0), corrected=(exact,))
+
+
 class Line(NamedTuple):
     """A Gaussian on the line, and an attention."""
 
@@ -117,47 +161,26 @@ def _offered(case: Case) -> Check:
 
 
 @statement(
-    "castin2025:sec-2.5-nongaussian",
-    source="§2.5",
-    claim=r"Attention with $e^s$, with a sigmoid, and with $\max(s, 0)$ where the mean "
-    r"is not zero, does not keep Gaussians Gaussian: $x \mapsto \Gamma_\mu(x)$ is not "
-    r"affine.",
-    hypotheses=r"ReLU: $\alpha \neq 0$",
+    "new:N4",
+    source="New formulas, N4",
+    claim=r"ReLU attention of a centred Gaussian is linear: "
+    r"$\Gamma_{N(0,\Sigma)}(x) = \frac1{2\epsilon}V\Sigma Ax$, so that "
+    r"$\Sigma' = \frac1{2\epsilon}(V\Sigma A\Sigma + \Sigma A^\top\Sigma V^\top)$.",
+    hypotheses=r"mean zero, any $\Sigma \succeq 0$; any even measure in place of it",
+    remark=r"From $y \to -y$: the positive part keeps half of the linear kernel.",
 )
-def nongaussian(case: Case) -> tuple[Check, ...]:
-    """Second differences of the library's field, whose values SciPy's quad confirms.
+def centred_relu(case: Case, *, share: float = 0.0) -> tuple[Check, ...]:
+    """Closed form and its covariance rate against positive parts over nodes, in NumPy.
 
-    On the line, a Gaussian as 120 weighted nodes; a curved field has a second
-    difference above 1 % of its size. The library refuses all three closed forms.
+    Six Hermite nodes on each axis are an even measure, for which the claim is exact;
+    the library's points on them too. Some have k < d or a singular covariance. Off the
+    origin, compiled, the closed form gives no number.
     """
-    at, checks = _line(case, 1.0), []
-    for name in ("exp", "sigmoid", "relu"):
-        expected, label = _by_quad(at, name), f"velocity, {name}"
-        checks.append(
-            gap(label, _field(at, name), expected, tolerance=1e-10, why=QUADRATURE)
-        )
-    curved = _curved(case, ("exp", "sigmoid", "relu"), 1.0)
-    return (*checks, *curved, _offered(case))
+    closed = [check for shape in SHAPES for check in _closed(case, shape)]
+    return (*closed, *_on_points(case, share), _refused(case))
 
 
-@nongaussian.refuted_by("linear attention, and ReLU with mean zero: both are affine")
-def _(case: Case) -> tuple[Check, ...]:
-    return _curved(case, ("linear", "relu"), 0.0)
-
-
-@nongaussian.misprinted(
-    "C3",
-    printed="None of these attention variants preserves Gaussians, ReLU included.",
-    corrected=r"ReLU does where the mean is zero: "
-    r"$\Gamma_{N(0,\Sigma)}(x) = \frac1{2\epsilon}V\Sigma Ax$.",
-    counterexample="a centred Gaussian on the line",
-)
-def _(case: Case) -> Counterexample:
-    at = _line(case, 0.0)
-    slope = float((at.p.V * at.deviation**2 * at.p.A / at.p.epsilon)[0, 0]) / 2
-    f = _field(at, "relu")
-    exact = gap("½VΣAx", f, slope * X, tolerance=1e-10, why=QUADRATURE)
-    return Counterexample(printed=_curved(case, ("relu",), 0.0), corrected=(exact,))
+centred_relu.refuted_if("the mean is not zero", seen_by=("points, d =…",), share=1.0)
 
 
 class Start(NamedTuple):
@@ -227,26 +250,3 @@ def _refused(case: Case) -> Check:
         finite += np.sum(np.isfinite(att.on_gaussian(made, mu, att.bare(at.probes))))
     why = "a count of numbers that would be wrong"
     return bounded("numbers where the mean is not zero", finite, "=", 0, why=why)
-
-
-@statement(
-    "new:N4",
-    source="New formulas, N4",
-    claim=r"ReLU attention of a centred Gaussian is linear: "
-    r"$\Gamma_{N(0,\Sigma)}(x) = \frac1{2\epsilon}V\Sigma Ax$, so that "
-    r"$\Sigma' = \frac1{2\epsilon}(V\Sigma A\Sigma + \Sigma A^\top\Sigma V^\top)$.",
-    hypotheses=r"mean zero, any $\Sigma \succeq 0$; any even measure in place of it",
-    remark=r"From $y \to -y$: the positive part keeps half of the linear kernel.",
-)
-def centred_relu(case: Case, *, share: float = 0.0) -> tuple[Check, ...]:
-    """Closed form and its covariance rate against positive parts over nodes, in NumPy.
-
-    Six Hermite nodes on each axis are an even measure, for which the claim is exact;
-    the library's points on them too. Some have k < d or a singular covariance. Off the
-    origin, compiled, the closed form gives no number.
-    """
-    closed = [check for shape in SHAPES for check in _closed(case, shape)]
-    return (*closed, *_on_points(case, share), _refused(case))
-
-
-centred_relu.refuted_if("the mean is not zero", seen_by=("points, d =…",), share=1.0)

@@ -24,33 +24,6 @@ from ._statement import statement
 DEPTHS = np.array([8, 16, 32, 64])  # of networks that reach time one
 
 
-def _close(label: str, actual: object, expected: object) -> Check:
-    return gap(label, actual, expected, tolerance=ROUNDING, why=EXACT)
-
-
-def _tokens(case: Case, name: str, k: int) -> tuple[Parameters, Cloud]:
-    """Small parameters, so that layers do not grow, and six tokens."""
-    rng = case.rng(name)
-    p = att.generic(rng, k, 2)
-    half = p.V / (2 * np.linalg.norm(p.V, 2))
-    return p._replace(V=half), att.bare(rng.normal(size=(6, 2)) + 0.3)
-
-
-def _rate(p: Parameters, x: np.ndarray) -> np.ndarray:
-    r"""$T_\mu(x_i) = \sum_j K^3_{ij}W_Vx_j$, in NumPy."""
-    logs = (x @ p.Q.T) @ (x @ p.K.T).T / p.epsilon
-    for axis in (1, 0, 1):
-        logs = logs - np.asarray(logsumexp(logs, axis=axis, keepdims=True))
-    return np.exp(logs) @ x @ p.V.T
-
-
-def _network(p: Parameters, at: Cloud, value: np.ndarray) -> np.ndarray:
-    """The library's 64 Euler steps of length one, three half-steps in each."""
-    made = Attention(Dot(p.Q, p.K, float(p.epsilon)), Sinkhorn(3), value)
-    ts, steps = np.arange(DEPTHS[-1] + 1.0), fixed(1.0)
-    return np.asarray(flow(made, att.points(at), ts, stepping=steps).coordinates)
-
-
 @statement(
     "sander2022:eq-1",
     source="(1), (4), §2 and §4",
@@ -89,6 +62,33 @@ layers.refuted_if(
 )
 
 
+def _close(label: str, actual: object, expected: object) -> Check:
+    return gap(label, actual, expected, tolerance=ROUNDING, why=EXACT)
+
+
+def _tokens(case: Case, name: str, k: int) -> tuple[Parameters, Cloud]:
+    """Small parameters, so that layers do not grow, and six tokens."""
+    rng = case.rng(name)
+    p = att.generic(rng, k, 2)
+    half = p.V / (2 * np.linalg.norm(p.V, 2))
+    return p._replace(V=half), att.bare(rng.normal(size=(6, 2)) + 0.3)
+
+
+def _rate(p: Parameters, x: np.ndarray) -> np.ndarray:
+    r"""$T_\mu(x_i) = \sum_j K^3_{ij}W_Vx_j$, in NumPy."""
+    logs = (x @ p.Q.T) @ (x @ p.K.T).T / p.epsilon
+    for axis in (1, 0, 1):
+        logs = logs - np.asarray(logsumexp(logs, axis=axis, keepdims=True))
+    return np.exp(logs) @ x @ p.V.T
+
+
+def _network(p: Parameters, at: Cloud, value: np.ndarray) -> np.ndarray:
+    """The library's 64 Euler steps of length one, three half-steps in each."""
+    made = Attention(Dot(p.Q, p.K, float(p.epsilon)), Sinkhorn(3), value)
+    ts, steps = np.arange(DEPTHS[-1] + 1.0), fixed(1.0)
+    return np.asarray(flow(made, att.points(at), ts, stepping=steps).coordinates)
+
+
 @statement(
     "uw2023:softmax-row",
     source="slides on attention",
@@ -107,13 +107,6 @@ def stochastic(case: Case, *, count: int = 1) -> tuple[Check, ...]:
 
 
 stochastic.refuted_if("one half-step more, which normalises columns", count=2)
-
-
-@eqx.filter_jit
-def _unnormalised(p: Parameters, at: Cloud) -> tuple[Array, Array]:
-    """The library's kernel $k^0$ at the tokens and the velocities it gives."""
-    made, mu = p.attention("exp"), att.points(at)
-    return plans(made, 0.0, mu)[0] / mu.weights[None, :], made.field(0.0, mu)(mu.tokens)
 
 
 @statement(
@@ -156,12 +149,10 @@ assumed.refuted_if(
 
 
 @eqx.filter_jit
-def _variation(
-    score: Dot, at: Cloud, probes: Cloud
-) -> tuple[Float[Array, ""], Float[Array, " m"], Float[Array, "m d"]]:
-    """The library's energy, first variation and its gradient."""
-    energy, mu, x = Interaction(score), att.points(at), att.tokens(probes)
-    return energy(mu), energy.first_variation(mu, x), energy.gradient(mu, x)
+def _unnormalised(p: Parameters, at: Cloud) -> tuple[Array, Array]:
+    """The library's kernel $k^0$ at the tokens and the velocities it gives."""
+    made, mu = p.attention("exp"), att.points(at)
+    return plans(made, 0.0, mu)[0] / mu.weights[None, :], made.field(0.0, mu)(mu.tokens)
 
 
 @statement(
@@ -211,3 +202,12 @@ double_integral.refuted_if(
     seen_by=("its gradient", "first variation"),
     share=0.0,
 )
+
+
+@eqx.filter_jit
+def _variation(
+    score: Dot, at: Cloud, probes: Cloud
+) -> tuple[Float[Array, ""], Float[Array, " m"], Float[Array, "m d"]]:
+    """The library's energy, first variation and its gradient."""
+    energy, mu, x = Interaction(score), att.points(at), att.tokens(probes)
+    return energy(mu), energy.first_variation(mu, x), energy.gradient(mu, x)

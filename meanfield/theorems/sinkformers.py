@@ -30,6 +30,58 @@ def columns(K: np.ndarray) -> np.ndarray:
     return rows(K.T).T
 
 
+@statement(
+    "sander2022:eq-3",
+    source="(3), §3.1",
+    claim=r"$K^0 = e^C$, $K^{\ell+1} = N_R(K^\ell)$ for even $\ell$ and "
+    r"$N_C(K^\ell)$ for odd $\ell$, with $N_R$ dividing rows and $N_C$ columns by "
+    r"their sums, converges to a doubly stochastic matrix at a linear rate, at most "
+    r"$\tanh(\Delta/4)^2$ a full step; odd iterates have rows that sum to one, and "
+    r"$K^1 = \mathrm{SoftMax}(C)$.",
+    hypotheses=r"Hilbert's metric; $\Delta = \max(C_{ik} - C_{il} - C_{jk} + C_{jl})$",
+)
+def alternation(
+    case: Case, *, first: Normalise = rows, then: Normalise = columns
+) -> tuple[Check, ...]:
+    """The library's matrices after one to six half-steps against NumPy's.
+
+    Row sums of the odd ones, column sums of the even ones, both of the limit; the rate
+    in Hilbert's metric against Birkhoff and Hopf.
+    """
+    return (*_iterates(case, first, then), *_sums(case))
+
+
+alternation.refuted_if(
+    "columns are normalised first", seen_by=("K after…",), first=columns, then=rows
+)
+
+
+@alternation.misprinted(
+    "S5",
+    printed=r"$(N_R K)_{ij} = K_{ij}/\sum_l K_{lj}$ and "
+    r"$(N_C K)_{ij} = K_{ij}/\sum_l K_{il}$.",
+    corrected=r"$(N_R K)_{ij} = K_{ij}/\sum_l K_{il}$ and "
+    r"$(N_C K)_{ij} = K_{ij}/\sum_l K_{lj}$.",
+    counterexample="seven random tokens, k = 2, d = 3",
+)
+def _(case: Case) -> Counterexample:
+    p, at = _problem(case, "iterates")
+    E = np.exp(sk.scores_of(p, at))
+    ((first, _),) = sk.half_steps(p, at, at, (1,))
+    ones = np.ones(7)
+    printed, softmax = E / E.sum(axis=0, keepdims=True), rows(E)
+    return Counterexample(
+        printed=(
+            _close("K¹ as printed and softmax", printed, first),
+            _close("row sums of K¹ as printed", printed.sum(axis=1), ones),
+        ),
+        corrected=(
+            _close("K¹ and softmax", softmax, first),
+            _close("row sums of K¹", np.asarray(first).sum(axis=1), ones),
+        ),
+    )
+
+
 def _problem(case: Case, name: str) -> tuple[Parameters, Cloud]:
     """Parameters with k < d and seven tokens of equal weight."""
     rng = case.rng(name)
@@ -84,55 +136,21 @@ def _sums(case: Case) -> tuple[Check, ...]:
 
 
 @statement(
-    "sander2022:eq-3",
-    source="(3), §3.1",
-    claim=r"$K^0 = e^C$, $K^{\ell+1} = N_R(K^\ell)$ for even $\ell$ and "
-    r"$N_C(K^\ell)$ for odd $\ell$, with $N_R$ dividing rows and $N_C$ columns by "
-    r"their sums, converges to a doubly stochastic matrix at a linear rate, at most "
-    r"$\tanh(\Delta/4)^2$ a full step; odd iterates have rows that sum to one, and "
-    r"$K^1 = \mathrm{SoftMax}(C)$.",
-    hypotheses=r"Hilbert's metric; $\Delta = \max(C_{ik} - C_{il} - C_{jk} + C_{jl})$",
+    "sander2022:prop-1",
+    source="Proposition 1, §3.2",
+    claim=r"$\mathrm{Sinkhorn}(C + f \oplus g) = \mathrm{Sinkhorn}(C)$; so the scores "
+    r"$-\frac12|W_Qx - W_Kx'|^2$ and $W_Qx\cdot W_Kx'$ give one matrix.",
 )
-def alternation(
-    case: Case, *, first: Normalise = rows, then: Normalise = columns
-) -> tuple[Check, ...]:
-    """The library's matrices after one to six half-steps against NumPy's.
+def shifts(case: Case, *, count: int | None = None) -> tuple[Check, ...]:
+    """The library's plans of two shifted scores against NumPy's plan of the bare one.
 
-    Row sums of the odd ones, column sums of the even ones, both of the limit; the rate
-    in Hilbert's metric against Birkhoff and Hopf.
+    Squared distances, whose f and g are quadratic; and biases of queries and keys,
+    whose f and g are linear.
     """
-    return (*_iterates(case, first, then), *_sums(case))
+    return _shifted(case, "shifts", count)
 
 
-alternation.refuted_if(
-    "columns are normalised first", seen_by=("K after…",), first=columns, then=rows
-)
-
-
-@alternation.misprinted(
-    "S5",
-    printed=r"$(N_R K)_{ij} = K_{ij}/\sum_l K_{lj}$ and "
-    r"$(N_C K)_{ij} = K_{ij}/\sum_l K_{il}$.",
-    corrected=r"$(N_R K)_{ij} = K_{ij}/\sum_l K_{il}$ and "
-    r"$(N_C K)_{ij} = K_{ij}/\sum_l K_{lj}$.",
-    counterexample="seven random tokens, k = 2, d = 3",
-)
-def _(case: Case) -> Counterexample:
-    p, at = _problem(case, "iterates")
-    E = np.exp(sk.scores_of(p, at))
-    ((first, _),) = sk.half_steps(p, at, at, (1,))
-    ones = np.ones(7)
-    printed, softmax = E / E.sum(axis=0, keepdims=True), rows(E)
-    return Counterexample(
-        printed=(
-            _close("K¹ as printed and softmax", printed, first),
-            _close("row sums of K¹ as printed", printed.sum(axis=1), ones),
-        ),
-        corrected=(
-            _close("K¹ and softmax", softmax, first),
-            _close("row sums of K¹", np.asarray(first).sum(axis=1), ones),
-        ),
-    )
+shifts.refuted_if("one half-step, softmax, which normalises rows alone", count=1)
 
 
 def _shifted(case: Case, name: str, count: int | None) -> tuple[Check, ...]:
@@ -154,24 +172,6 @@ def _shifted(case: Case, name: str, count: int | None) -> tuple[Check, ...]:
 
 
 @statement(
-    "sander2022:prop-1",
-    source="Proposition 1, §3.2",
-    claim=r"$\mathrm{Sinkhorn}(C + f \oplus g) = \mathrm{Sinkhorn}(C)$; so the scores "
-    r"$-\frac12|W_Qx - W_Kx'|^2$ and $W_Qx\cdot W_Kx'$ give one matrix.",
-)
-def shifts(case: Case, *, count: int | None = None) -> tuple[Check, ...]:
-    """The library's plans of two shifted scores against NumPy's plan of the bare one.
-
-    Squared distances, whose f and g are quadratic; and biases of queries and keys,
-    whose f and g are linear.
-    """
-    return _shifted(case, "shifts", count)
-
-
-shifts.refuted_if("one half-step, softmax, which normalises rows alone", count=1)
-
-
-@statement(
     "uw2023:prop-1",
     source="Proposition 1",
     claim=r"$\mathrm{Sinkhorn}(C)$ stays when $f(x) + g(x')$ is added to $C$.",
@@ -183,31 +183,6 @@ def same_shifts(case: Case, *, count: int | None = None) -> tuple[Check, ...]:
 
 
 same_shifts.refuted_if("two half-steps, stopped before the limit", count=2)
-
-
-def _matrix(p: Parameters, at: Cloud) -> np.ndarray:
-    ((found, _),) = sk.half_steps(p, at, at, (None,))
-    return np.asarray(found)
-
-
-def _divergences(case: Case, K: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
-    """KL(·, e^C) of 500 doubly stochastic matrices and of K; KL(·, K) of the first."""
-    p, at = _problem(case, "divergence")
-    C, w = sk.scores_of(p, at), np.ones(7)
-    best = sk.converged(C, at.share).kappa / 7
-    others = sk.competitors(best, w, case.rng("others"), case.pick(500, 2000))
-    E = np.exp(C - np.max(C))  # adds one number to both, and keeps them small
-    far, own = sk.divergence(others, E), float(sk.divergence(K, E))
-    return far, own, sk.divergence(others, K)
-
-
-def _told(p: Parameters, at: Cloud) -> dict[str, Any]:
-    r"""What an error in $K$ leaves in $\sum(P - K)(f \oplus g)$, masses being 7."""
-    C = sk.scores_of(p, at)
-    solved = sk.converged(C, at.share)
-    most = 14 * float(np.max(np.abs(np.log(solved.kappa / 7) - C)))
-    why = f"{solved.why}, times Σ|P − K| max|f + g| ≤ {most:.0f}"
-    return {"tolerance": most * solved.error, "why": why}
 
 
 @statement(
@@ -239,6 +214,31 @@ least.refuted_if(
     r"$A^\top$ in place of $A$: another doubly stochastic matrix",
     change=lambda p: p.exchanged,
 )
+
+
+def _matrix(p: Parameters, at: Cloud) -> np.ndarray:
+    ((found, _),) = sk.half_steps(p, at, at, (None,))
+    return np.asarray(found)
+
+
+def _divergences(case: Case, K: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
+    """KL(·, e^C) of 500 doubly stochastic matrices and of K; KL(·, K) of the first."""
+    p, at = _problem(case, "divergence")
+    C, w = sk.scores_of(p, at), np.ones(7)
+    best = sk.converged(C, at.share).kappa / 7
+    others = sk.competitors(best, w, case.rng("others"), case.pick(500, 2000))
+    E = np.exp(C - np.max(C))  # adds one number to both, and keeps them small
+    far, own = sk.divergence(others, E), float(sk.divergence(K, E))
+    return far, own, sk.divergence(others, K)
+
+
+def _told(p: Parameters, at: Cloud) -> dict[str, Any]:
+    r"""What an error in $K$ leaves in $\sum(P - K)(f \oplus g)$, masses being 7."""
+    C = sk.scores_of(p, at)
+    solved = sk.converged(C, at.share)
+    most = 14 * float(np.max(np.abs(np.log(solved.kappa / 7) - C)))
+    why = f"{solved.why}, times Σ|P − K| max|f + g| ≤ {most:.0f}"
+    return {"tolerance": most * solved.error, "why": why}
 
 
 @statement(

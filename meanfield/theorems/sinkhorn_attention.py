@@ -23,6 +23,42 @@ Weigh = Callable[[Cloud], np.ndarray]
 Found = list[tuple[np.ndarray, np.ndarray]]
 
 
+def _own(at: Cloud) -> np.ndarray:
+    return at.share
+
+
+@statement(
+    "castin2025:eq-2.4",
+    source="(2.4), §2.4",
+    claim=r"From $\kappa^0 = e^{Qx\cdot Ky/\epsilon}$, dividing by $\int\kappa(x, y)"
+    r"d\mu(y)$ and by $\int\kappa(x, y)d\mu(x)$ in turn converges to $\kappa^\infty$, "
+    r"both integrals one; in Hilbert's metric a full step leaves at most "
+    r"$\tanh(\Delta/4)^2$ of the distance, $\Delta$ the largest "
+    r"$(x - x')\cdot A^\top(y - y')/\epsilon$ on the support.",
+    hypotheses=r"$\epsilon > 0$; $\mu$ of compact support",
+)
+def iterates(case: Case, *, weigh: Weigh = _own) -> tuple[Check, ...]:
+    """The library's half-steps against NumPy's, its limit against Newton's method.
+
+    Matrices and velocities, these at other points too, after one to five half-steps;
+    the limit for general and for symmetric A, also at small bandwidth, with unequal
+    weights; and the rate in Hilbert's metric against Birkhoff's.
+    """
+    made = _iterated(case)
+    return (*_iterates(made, weigh), *_limits(case, weigh), _rate(made))
+
+
+def _equal(at: Cloud) -> np.ndarray:
+    return np.full(len(at.w), 1 / len(at.w))
+
+
+iterates.refuted_if(
+    "integrals against the counting measure: the weights are forgotten",
+    seen_by=("matrix after …", "velocity…", "κ, …", "marginals, …"),
+    weigh=_equal,
+)
+
+
 class Iterates(NamedTuple):
     """A problem with the library's matrices and velocities after each of `COUNTS`."""
 
@@ -30,14 +66,6 @@ class Iterates(NamedTuple):
     at: Cloud
     probes: Cloud
     found: Found
-
-
-def _own(at: Cloud) -> np.ndarray:
-    return at.share
-
-
-def _equal(at: Cloud) -> np.ndarray:
-    return np.full(len(at.w), 1 / len(at.w))
 
 
 def _iterated(case: Case) -> Iterates:
@@ -115,34 +143,6 @@ def _rate(made: Iterates) -> Check:
     rounding, bound = 1e-14 / far[-2], sk.birkhoff(scores)
     label = "share left by a full step"
     return bounded(label, ratio, "<=", bound, tolerance=rounding, why=why)
-
-
-@statement(
-    "castin2025:eq-2.4",
-    source="(2.4), §2.4",
-    claim=r"From $\kappa^0 = e^{Qx\cdot Ky/\epsilon}$, dividing by $\int\kappa(x, y)"
-    r"d\mu(y)$ and by $\int\kappa(x, y)d\mu(x)$ in turn converges to $\kappa^\infty$, "
-    r"both integrals one; in Hilbert's metric a full step leaves at most "
-    r"$\tanh(\Delta/4)^2$ of the distance, $\Delta$ the largest "
-    r"$(x - x')\cdot A^\top(y - y')/\epsilon$ on the support.",
-    hypotheses=r"$\epsilon > 0$; $\mu$ of compact support",
-)
-def iterates(case: Case, *, weigh: Weigh = _own) -> tuple[Check, ...]:
-    """The library's half-steps against NumPy's, its limit against Newton's method.
-
-    Matrices and velocities, these at other points too, after one to five half-steps;
-    the limit for general and for symmetric A, also at small bandwidth, with unequal
-    weights; and the rate in Hilbert's metric against Birkhoff's.
-    """
-    made = _iterated(case)
-    return (*_iterates(made, weigh), *_limits(case, weigh), _rate(made))
-
-
-iterates.refuted_if(
-    "integrals against the counting measure: the weights are forgotten",
-    seen_by=("matrix after …", "velocity…", "κ, …", "marginals, …"),
-    weigh=_equal,
-)
 
 
 @statement(

@@ -37,28 +37,6 @@ BFGS = (
 )
 
 
-def _flow(s: Setting) -> tuple[Check, ...]:
-    fields, slopes = doubly_normalised(s)
-    J = jacobian(lambda z: sinkhorn_of(z).field, s)
-    curl = bounded("asymmetry", asymmetry(J), "<=", 0, tolerance=1e-5, why=DIFFERENCE)
-    return (*fields, *slopes, curl)
-
-
-def _pushed(s: Setting) -> Check:
-    """The derivative of the field at the probes while atoms move along the probes."""
-    scores = ref.bilinear(s.scaled_A)
-
-    def velocity(x: np.ndarray) -> np.ndarray:
-        _, g = ref.scaled(x, s.w, scores)
-        seen = np.exp(scores(s.probes, x) + g[None, :]) * s.w[None, :]
-        return (seen / seen.sum(axis=1, keepdims=True)) @ x @ s.V.T / s.epsilon
-
-    expected = ref.along(velocity, s.x, s.probes)
-    why = POTENTIALS + ", and ten times that in one derivative more"
-    label = "derivative along moving atoms"
-    return gap(label, sinkhorn_push(s), expected, tolerance=1e-8, why=why)
-
-
 @statement(
     "castin2025:eq-5.11",
     source="eq. (5.11), §5.3",
@@ -84,6 +62,52 @@ sinkformer.refuted_if(
     r"$A$ is not symmetric; still $V = -A$",
     seen_by=("attention", "asymmetry"),
     prepare=general,
+)
+
+
+def _flow(s: Setting) -> tuple[Check, ...]:
+    fields, slopes = doubly_normalised(s)
+    J = jacobian(lambda z: sinkhorn_of(z).field, s)
+    curl = bounded("asymmetry", asymmetry(J), "<=", 0, tolerance=1e-5, why=DIFFERENCE)
+    return (*fields, *slopes, curl)
+
+
+def _pushed(s: Setting) -> Check:
+    """The derivative of the field at the probes while atoms move along the probes."""
+    scores = ref.bilinear(s.scaled_A)
+
+    def velocity(x: np.ndarray) -> np.ndarray:
+        _, g = ref.scaled(x, s.w, scores)
+        seen = np.exp(scores(s.probes, x) + g[None, :]) * s.w[None, :]
+        return (seen / seen.sum(axis=1, keepdims=True)) @ x @ s.V.T / s.epsilon
+
+    expected = ref.along(velocity, s.x, s.probes)
+    why = POTENTIALS + ", and ten times that in one derivative more"
+    label = "derivative along moving atoms"
+    return gap(label, sinkhorn_push(s), expected, tolerance=1e-8, why=why)
+
+
+@statement(
+    "castin2025:rem-5.2",
+    source="Remark 5.2",
+    claim=r"$\kappa^0 = e^{Qx \cdot Ky/\epsilon}$, $e^{-|Qx - Ky|^2/2\epsilon}$ have "
+    r"the same $\kappa^\infty$; their energies differ by $\frac{1}{4\epsilon} \int "
+    r"(|Qx|^2 + |Kx|^2) d\mu$.",
+    hypotheses=r"any $Q$ and $K$",
+)
+def two_kernels(case: Case, *, quadratic: float = 0.25) -> tuple[Check, ...]:
+    """The library's energy against relative entropies to both kernels, in NumPy.
+
+    And its Sinkhorn attention with both scores against one plan; parameters are not
+    symmetric. Of a plan after one pass, the energy and the marginal it reports.
+    """
+    return (*_two_kernels(case, quadratic=quadratic), *_of_one_pass(case))
+
+
+two_kernels.refuted_if(
+    r"the quadratic term has the factor $1/2\epsilon$",
+    seen_by=("energy, squared distances",),
+    quadratic=0.5,
 )
 
 
@@ -153,36 +177,6 @@ def _two_kernels(case: Case, *, quadratic: float) -> tuple[Check, ...]:
 
 
 @statement(
-    "castin2025:rem-5.2",
-    source="Remark 5.2",
-    claim=r"$\kappa^0 = e^{Qx \cdot Ky/\epsilon}$, $e^{-|Qx - Ky|^2/2\epsilon}$ have "
-    r"the same $\kappa^\infty$; their energies differ by $\frac{1}{4\epsilon} \int "
-    r"(|Qx|^2 + |Kx|^2) d\mu$.",
-    hypotheses=r"any $Q$ and $K$",
-)
-def two_kernels(case: Case, *, quadratic: float = 0.25) -> tuple[Check, ...]:
-    """The library's energy against relative entropies to both kernels, in NumPy.
-
-    And its Sinkhorn attention with both scores against one plan; parameters are not
-    symmetric. Of a plan after one pass, the energy and the marginal it reports.
-    """
-    return (*_two_kernels(case, quadratic=quadratic), *_of_one_pass(case))
-
-
-two_kernels.refuted_if(
-    r"the quadratic term has the factor $1/2\epsilon$",
-    seen_by=("energy, squared distances",),
-    quadratic=0.5,
-)
-
-
-def _dual(f: np.ndarray, s: Setting) -> np.ndarray:
-    r"""$\int (f + f^c)d\mu$ with $f^c = -\log\int e^{s + f}d\mu$ over keys."""
-    kernel = np.exp(ref.bilinear(s.scaled_A)(s.x, s.x))
-    return s.w @ (f - np.log(kernel @ (s.w * np.exp(f))))
-
-
-@statement(
     "sander2022:eq-8",
     source="eq. (8), §4",
     claim=r"$2F^\infty = -\max_f \int (f + f^c) d\mu$, with optimum $f = f^c$ and "
@@ -232,12 +226,10 @@ semi_dual.refuted_if(
 )
 
 
-def _averaged(s: Setting) -> np.ndarray:
-    """The $f = f^c$ that averaging $f$ and $f^c$ leads to, in NumPy."""
-    kernel, f = np.exp(ref.bilinear(s.scaled_A)(s.x, s.x)), np.zeros(len(s.w))
-    for _ in range(200):
-        f = (f - np.log(kernel @ (s.w * np.exp(f)))) / 2
-    return f
+def _dual(f: np.ndarray, s: Setting) -> np.ndarray:
+    r"""$\int (f + f^c)d\mu$ with $f^c = -\log\int e^{s + f}d\mu$ over keys."""
+    kernel = np.exp(ref.bilinear(s.scaled_A)(s.x, s.x))
+    return s.w @ (f - np.log(kernel @ (s.w * np.exp(f))))
 
 
 @statement(
@@ -269,3 +261,11 @@ def dual_identity(
 dual_identity.refuted_if(
     "c is not symmetric; still f is its own transform by rows", prepare=general
 )
+
+
+def _averaged(s: Setting) -> np.ndarray:
+    """The $f = f^c$ that averaging $f$ and $f^c$ leads to, in NumPy."""
+    kernel, f = np.exp(ref.bilinear(s.scaled_A)(s.x, s.x)), np.zeros(len(s.w))
+    for _ in range(200):
+        f = (f - np.log(kernel @ (s.w * np.exp(f)))) / 2
+    return f

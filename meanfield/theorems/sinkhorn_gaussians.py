@@ -29,25 +29,8 @@ RTOL = 1e-10
 SOLVER = "rtol 1e-10 of both solvers, over a run that amplifies by less than 1e2"
 
 
-def _value(energy: AbstractEnergy, mean: np.ndarray, factor: np.ndarray) -> float:
-    said = on_gaussian(energy, mean, factor, probes=np.zeros((5, 3)))
-    return float(said.energy)
-
-
 def _sinkhorn(Q: np.ndarray, K: np.ndarray) -> AbstractEnergy:
     return SinkhornEnergy(Q, K, EPSILON)
-
-
-def _interaction(Q: np.ndarray, K: np.ndarray) -> AbstractEnergy:
-    return Interaction(Dot(Q, K, EPSILON))
-
-
-def _pair(case: Case) -> tuple[np.ndarray, ...]:
-    """Parameters, and two Gaussians that are both small for them."""
-    Q, K, mean, Y = small(case, "first")
-    _, _, other, Z = small(case, "second")
-    size = np.linalg.norm(Z.T @ K.T @ Q @ Z, 2) / EPSILON
-    return Q, K, mean, Y, other, Z / np.sqrt(4 * size)
 
 
 @statement(
@@ -83,32 +66,30 @@ def separation(
     )
 
 
+def _interaction(Q: np.ndarray, K: np.ndarray) -> AbstractEnergy:
+    return Interaction(Dot(Q, K, EPSILON))
+
+
 separation.refuted_if(
     "the interaction energy in place of the Sinkhorn energy", make=_interaction
 )
 
 
-def _transport(Q: np.ndarray, K: np.ndarray, means: tuple, factors: tuple) -> float:
-    r"""$2\epsilon OT_\epsilon$ for the cost $|Qx - Ky|^2/2\epsilon$, on nodes."""
-    z, w = ref.standard_nodes(2, NODES)
-    x, y = (m + z @ Y.T for m, Y in zip(means, factors, strict=True))
-    kernel = np.exp(ref.distance(Q, K, 2 * EPSILON)(x, y))
-    f, g = ref.transported(kernel, w, w, SWEEPS)
-    return 2 * EPSILON * float(w @ (f + g))
+def _value(energy: AbstractEnergy, mean: np.ndarray, factor: np.ndarray) -> float:
+    said = on_gaussian(energy, mean, factor, probes=np.zeros((5, 3)))
+    return float(said.energy)
+
+
+def _pair(case: Case) -> tuple[np.ndarray, ...]:
+    """Parameters, and two Gaussians that are both small for them."""
+    Q, K, mean, Y = small(case, "first")
+    _, _, other, Z = small(case, "second")
+    size = np.linalg.norm(Z.T @ K.T @ Q @ Z, 2) / EPSILON
+    return Q, K, mean, Y, other, Z / np.sqrt(4 * size)
 
 
 def _keyed(Q: np.ndarray, K: np.ndarray, means: tuple) -> float:
     return float(np.sum((Q @ means[0] - K @ means[1]) ** 2))
-
-
-def _keys_alone(Q: np.ndarray, K: np.ndarray, means: tuple) -> float:
-    del Q
-    return _keyed(K, K, means)
-
-
-def _bare(Q: np.ndarray, K: np.ndarray, means: tuple) -> float:
-    del Q, K
-    return float(np.sum((means[0] - means[1]) ** 2))
 
 
 @statement(
@@ -147,6 +128,11 @@ def entropic_bures(
     )
 
 
+def _keys_alone(Q: np.ndarray, K: np.ndarray, means: tuple) -> float:
+    del Q
+    return _keyed(K, K, means)
+
+
 entropic_bures.refuted_if(
     r"$Q$ gives way to $K$: $|K\alpha_1 - K\alpha_2|^2$", apart=_keys_alone
 )
@@ -161,6 +147,74 @@ entropic_bures.refuted_if(
 )
 def _(case: Case) -> Counterexample:
     return Counterexample(entropic_bures(case, apart=_bare), entropic_bures(case))
+
+
+def _transport(Q: np.ndarray, K: np.ndarray, means: tuple, factors: tuple) -> float:
+    r"""$2\epsilon OT_\epsilon$ for the cost $|Qx - Ky|^2/2\epsilon$, on nodes."""
+    z, w = ref.standard_nodes(2, NODES)
+    x, y = (m + z @ Y.T for m, Y in zip(means, factors, strict=True))
+    kernel = np.exp(ref.distance(Q, K, 2 * EPSILON)(x, y))
+    f, g = ref.transported(kernel, w, w, SWEEPS)
+    return 2 * EPSILON * float(w @ (f + g))
+
+
+def _bare(Q: np.ndarray, K: np.ndarray, means: tuple) -> float:
+    del Q, K
+    return float(np.sum((means[0] - means[1]) ** 2))
+
+
+@statement(
+    "castin2025:sec-5.3-rank",
+    source="§5.3",
+    claim=r"The rank of $\Sigma(t)$ is constant: on its support $\log\det\Sigma(t)"
+    r" = \log\det\Sigma_0 + 2 \int_0^t \mathrm{tr}\, L$; it can drop only as "
+    r"$t \to \infty$.",
+    hypotheses=r"$\Sigma' = L\Sigma + \Sigma L^\top$ and $t$ before a blow-up; if "
+    r"$\Sigma$ is singular, determinant and trace are those on its support",
+)
+def constant_rank(case: Case, *, factor: float = 2) -> tuple[Check, ...]:
+    r"""The library's flow of Sinkhorn attention, from covariances of rank 3 and 2.
+
+    Products of the singular values of its factor against the trace of $VM_\Sigma$,
+    integrated by SciPy along a flow in NumPy.
+    """
+    Q, K, V, starts, ends = _run(case)
+    checks = []
+    for Y, end, rank in zip(starts, ends, (3, 2), strict=True):
+        found = np.linalg.svd(end, compute_uv=False)
+        before = np.linalg.svd(Y, compute_uv=False)
+        integral = _integral_of_trace(Q, K, V, Y)
+        expected = 2 * np.sum(np.log(before[:rank])) + factor * integral
+        actual = 2 * np.sum(np.log(found[:rank]))
+        label = f"log det, rank {rank}"
+        checks.append(
+            gap(label, actual, expected, tolerance=1e-8, why=SOLVER, scale=1.0)
+        )
+    why = "rounding of the factor: 1e-16 times its size and the growth of the flow"
+    third = np.linalg.svd(ends[1], compute_uv=False)[2]
+    left = bounded("third singular value", third, "<=", 0, tolerance=1e-13, why=why)
+    return (*checks, left)
+
+
+constant_rank.refuted_if(
+    "the trace counts once: a factor moves, and not a covariance",
+    seen_by=("log det, rank…",),
+    factor=1,
+)
+
+
+@constant_rank.misprinted(
+    "C33",
+    printed="It is possible for the rank to decrease; read as: in finite time, by an "
+    "eigenvalue of the covariance that reaches zero.",
+    corrected=r"In finite time it cannot; $\log\det\Sigma$ follows the trace.",
+    counterexample=r"random parameters and $\Sigma_0 \succ 0$, $d = 3$, to $t = 1.5$",
+)
+def _(case: Case) -> Counterexample:
+    least = float(np.linalg.svd(_run(case).ends[0], compute_uv=False)[2])
+    why = "rounding of a factor of size one"
+    zero = bounded("least deviation", least, "<=", 0, tolerance=1e-13, why=why)
+    return Counterexample((zero,), constant_rank(case)[:2])
 
 
 @eqx.filter_jit
@@ -220,57 +274,3 @@ def _integral_of_trace(
     start = np.concatenate([Y, np.zeros((3, 1))], axis=1)
     ends = _references.integrated(rate, start, np.array([0.0, 1.5]), rtol=RTOL)
     return float(ends[-1, 0, 3])
-
-
-@statement(
-    "castin2025:sec-5.3-rank",
-    source="§5.3",
-    claim=r"The rank of $\Sigma(t)$ is constant: on its support $\log\det\Sigma(t)"
-    r" = \log\det\Sigma_0 + 2 \int_0^t \mathrm{tr}\, L$; it can drop only as "
-    r"$t \to \infty$.",
-    hypotheses=r"$\Sigma' = L\Sigma + \Sigma L^\top$ and $t$ before a blow-up; if "
-    r"$\Sigma$ is singular, determinant and trace are those on its support",
-)
-def constant_rank(case: Case, *, factor: float = 2) -> tuple[Check, ...]:
-    r"""The library's flow of Sinkhorn attention, from covariances of rank 3 and 2.
-
-    Products of the singular values of its factor against the trace of $VM_\Sigma$,
-    integrated by SciPy along a flow in NumPy.
-    """
-    Q, K, V, starts, ends = _run(case)
-    checks = []
-    for Y, end, rank in zip(starts, ends, (3, 2), strict=True):
-        found = np.linalg.svd(end, compute_uv=False)
-        before = np.linalg.svd(Y, compute_uv=False)
-        integral = _integral_of_trace(Q, K, V, Y)
-        expected = 2 * np.sum(np.log(before[:rank])) + factor * integral
-        actual = 2 * np.sum(np.log(found[:rank]))
-        label = f"log det, rank {rank}"
-        checks.append(
-            gap(label, actual, expected, tolerance=1e-8, why=SOLVER, scale=1.0)
-        )
-    why = "rounding of the factor: 1e-16 times its size and the growth of the flow"
-    third = np.linalg.svd(ends[1], compute_uv=False)[2]
-    left = bounded("third singular value", third, "<=", 0, tolerance=1e-13, why=why)
-    return (*checks, left)
-
-
-constant_rank.refuted_if(
-    "the trace counts once: a factor moves, and not a covariance",
-    seen_by=("log det, rank…",),
-    factor=1,
-)
-
-
-@constant_rank.misprinted(
-    "C33",
-    printed="It is possible for the rank to decrease; read as: in finite time, by an "
-    "eigenvalue of the covariance that reaches zero.",
-    corrected=r"In finite time it cannot; $\log\det\Sigma$ follows the trace.",
-    counterexample=r"random parameters and $\Sigma_0 \succ 0$, $d = 3$, to $t = 1.5$",
-)
-def _(case: Case) -> Counterexample:
-    least = float(np.linalg.svd(_run(case).ends[0], compute_uv=False)[2])
-    why = "rounding of a factor of size one"
-    zero = bounded("least deviation", least, "<=", 0, tolerance=1e-13, why=why)
-    return Counterexample((zero,), constant_rank(case)[:2])

@@ -21,17 +21,6 @@ from ._statement import Counterexample, statement
 COUNTS = (1, 2, 3, 4)
 
 
-def _close(label: str, actual: object, expected: object) -> Check:
-    return gap(label, actual, expected, tolerance=ROUNDING, why=EXACT)
-
-
-def _problem(case: Case, name: str) -> tuple[Parameters, Cloud]:
-    """Parameters with k < d and seven tokens of equal weight."""
-    rng = case.rng(name)
-    p = att.generic(rng, 2, 3)
-    return p, att.bare(rng.normal(size=(7, 3)) + 0.4)
-
-
 def _by_logs(C: np.ndarray, target: float, count: int) -> np.ndarray:
     """Updates of f and g in turn, in the log domain, to sums of `target`."""
     f, g = np.zeros(len(C)), np.zeros(len(C))
@@ -41,6 +30,25 @@ def _by_logs(C: np.ndarray, target: float, count: int) -> np.ndarray:
         else:
             g = np.log(target) - logsumexp(C + f[:, None], axis=0)
     return np.exp(C + f[:, None] + g[None, :])
+
+
+Updates = Callable[[np.ndarray, float, int], np.ndarray]
+
+
+@statement(
+    "sander2022:app-B",
+    source="Appendix B",
+    claim=r"In the log domain $f \leftarrow \log 1 - \mathrm{LSE}_j(C_{ij} + g_j)$ and "
+    r"$g \leftarrow \log 1 - \mathrm{LSE}_i(C_{ij} + f_i)$ in turn give "
+    r"$K^\ell = e^{C + f \oplus g}$, whose rows, or columns, sum to one.",
+)
+def log_domain(case: Case, *, updates: Updates = _by_logs) -> tuple[Check, ...]:
+    """The library's matrices after one to four updates, and its limiting potentials.
+
+    Against NumPy's updates; the potentials with unequal weights, at tokens and
+    elsewhere, for a biased score.
+    """
+    return (*_log_domain(case, updates, 1.0), *_converged(case))
 
 
 def _at_once(C: np.ndarray, target: float, count: int) -> np.ndarray:
@@ -54,7 +62,35 @@ def _at_once(C: np.ndarray, target: float, count: int) -> np.ndarray:
     return np.exp(C + f[:, None] + g[None, :])
 
 
-Updates = Callable[[np.ndarray, float, int], np.ndarray]
+log_domain.refuted_if(
+    "both potentials are updated at once, from the old ones",
+    seen_by=("K after…",),
+    updates=_at_once,
+)
+
+
+@log_domain.misprinted(
+    "S6",
+    printed=r"The updates have $\log(1_n/n)$.",
+    corrected=r"The updates have $\log 1$; or the result is multiplied by $n$.",
+    counterexample="seven random tokens, k = 2, d = 3",
+)
+def _(case: Case) -> Counterexample:
+    return Counterexample(
+        printed=_log_domain(case, _by_logs, 1 / 7),
+        corrected=_log_domain(case, _by_logs, 1.0),
+    )
+
+
+def _close(label: str, actual: object, expected: object) -> Check:
+    return gap(label, actual, expected, tolerance=ROUNDING, why=EXACT)
+
+
+def _problem(case: Case, name: str) -> tuple[Parameters, Cloud]:
+    """Parameters with k < d and seven tokens of equal weight."""
+    rng = case.rng(name)
+    p = att.generic(rng, 2, 3)
+    return p, att.bare(rng.normal(size=(7, 3)) + 0.4)
 
 
 def _log_domain(case: Case, updates: Updates, target: float) -> tuple[Check, ...]:
@@ -93,42 +129,6 @@ def _converged(case: Case) -> tuple[Check, ...]:
         gap("f ⊕ g", f[:, None] + g[None, :], exact, **told),
         gap("f elsewhere", f_probes, -np.log(seeing), **told),
         gap("g elsewhere", g_probes, -np.log(seen), **told),
-    )
-
-
-@statement(
-    "sander2022:app-B",
-    source="Appendix B",
-    claim=r"In the log domain $f \leftarrow \log 1 - \mathrm{LSE}_j(C_{ij} + g_j)$ and "
-    r"$g \leftarrow \log 1 - \mathrm{LSE}_i(C_{ij} + f_i)$ in turn give "
-    r"$K^\ell = e^{C + f \oplus g}$, whose rows, or columns, sum to one.",
-)
-def log_domain(case: Case, *, updates: Updates = _by_logs) -> tuple[Check, ...]:
-    """The library's matrices after one to four updates, and its limiting potentials.
-
-    Against NumPy's updates; the potentials with unequal weights, at tokens and
-    elsewhere, for a biased score.
-    """
-    return (*_log_domain(case, updates, 1.0), *_converged(case))
-
-
-log_domain.refuted_if(
-    "both potentials are updated at once, from the old ones",
-    seen_by=("K after…",),
-    updates=_at_once,
-)
-
-
-@log_domain.misprinted(
-    "S6",
-    printed=r"The updates have $\log(1_n/n)$.",
-    corrected=r"The updates have $\log 1$; or the result is multiplied by $n$.",
-    counterexample="seven random tokens, k = 2, d = 3",
-)
-def _(case: Case) -> Counterexample:
-    return Counterexample(
-        printed=_log_domain(case, _by_logs, 1 / 7),
-        corrected=_log_domain(case, _by_logs, 1.0),
     )
 
 

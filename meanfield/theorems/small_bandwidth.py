@@ -23,46 +23,6 @@ FLOOR = 1e-10  # rounding of 1/ε times numbers of order ten, extrapolated
 INNER = 0.6
 
 
-def _normal(case: Case) -> Normal:
-    rng = case.rng("measure")
-    B = rng.normal(size=(3, 3))
-    covariance = B @ B.T / 3 + 0.5 * np.eye(3)
-    return Normal(rng.normal(size=3) / 2, np.linalg.cholesky(covariance))
-
-
-def _weights(case: Case, *, antisymmetric: float) -> Weights:
-    r"""$W_Q \ne W_K$ with $W_K^\top W_Q$ positive definite, $W_V$ unrelated.
-
-    Symmetric, but for `antisymmetric` times an antisymmetric part.
-    """
-    rng = case.rng("weights")
-    B, J, K, V = rng.normal(size=(4, 3, 3))
-    A = B @ B.T / 3 + 0.5 * np.eye(3) + antisymmetric * (J - J.T)
-    K += 2 * np.eye(3)
-    return Weights(np.linalg.solve(K.T, A), K, V)
-
-
-def _tied(weights: Weights) -> Weights:
-    return weights._replace(V=-weights.K.T @ weights.Q)
-
-
-def _leading(case: Case, *, antisymmetric: float) -> tuple[Check, ...]:
-    r"""$\epsilon T$ of a Gaussian against $W_Vx$."""
-    mu, weights = _normal(case), _weights(case, antisymmetric=antisymmetric)
-    linear, centre = on_gaussian(weights, mu)
-    e = BANDWIDTHS
-    errors = root_mean_square(e[:, None, None] * linear, e[:, None] * centre, mu)
-    return (
-        extrapolated(
-            "limit of ε T, linear part",
-            e[:, None, None] * linear + weights.V,
-            weights.V,
-            floor=FLOOR,
-        ),
-        order("order of |ε T - W_V x| in L²(μ), Gaussian", e, errors, 1.0),
-    )
-
-
 @statement(
     "sander2022:leading-term",
     source="§5",
@@ -94,6 +54,108 @@ leading.refuted_if(
     seen_by=("limit of ε T, linear part",),
     antisymmetric=0.5,
 )
+
+
+def _normal(case: Case) -> Normal:
+    rng = case.rng("measure")
+    B = rng.normal(size=(3, 3))
+    covariance = B @ B.T / 3 + 0.5 * np.eye(3)
+    return Normal(rng.normal(size=3) / 2, np.linalg.cholesky(covariance))
+
+
+def _weights(case: Case, *, antisymmetric: float) -> Weights:
+    r"""$W_Q \ne W_K$ with $W_K^\top W_Q$ positive definite, $W_V$ unrelated.
+
+    Symmetric, but for `antisymmetric` times an antisymmetric part.
+    """
+    rng = case.rng("weights")
+    B, J, K, V = rng.normal(size=(4, 3, 3))
+    A = B @ B.T / 3 + 0.5 * np.eye(3) + antisymmetric * (J - J.T)
+    K += 2 * np.eye(3)
+    return Weights(np.linalg.solve(K.T, A), K, V)
+
+
+def _leading(case: Case, *, antisymmetric: float) -> tuple[Check, ...]:
+    r"""$\epsilon T$ of a Gaussian against $W_Vx$."""
+    mu, weights = _normal(case), _weights(case, antisymmetric=antisymmetric)
+    linear, centre = on_gaussian(weights, mu)
+    e = BANDWIDTHS
+    errors = root_mean_square(e[:, None, None] * linear, e[:, None] * centre, mu)
+    return (
+        extrapolated(
+            "limit of ε T, linear part",
+            e[:, None, None] * linear + weights.V,
+            weights.V,
+            floor=FLOOR,
+        ),
+        order("order of |ε T - W_V x| in L²(μ), Gaussian", e, errors, 1.0),
+    )
+
+
+@statement(
+    "sander2022:thm-1",
+    source="Theorem 1, §5",
+    claim=(
+        r"$\bar T^\infty_\epsilon = T^\infty_\epsilon - \frac1\epsilon W_Vx \to "
+        r"-\frac12\frac{\nabla\rho}{\rho}$ in $L^2(\mu)$, the velocity of "
+        r"$\partial_t\rho = \frac12\Delta\rho$."
+    ),
+    hypotheses=(
+        r"$W_K^\top W_Q$ symmetric positive definite, $W_V = -W_K^\top W_Q$, kernel "
+        r"$e^{c/\epsilon}$"
+    ),
+    remark=r"Where a density vanishes at the ends of its support layers of width "
+    r"$\sqrt\epsilon$ slow the limit in $L^2(\mu)$: for $(1-x^2)^4$ the error falls "
+    r"like $\epsilon^{3/4}$, and like $\epsilon$ only inside.",
+)
+def heat(case: Case, *, widening: float = 1.0) -> tuple[Check, ...]:
+    """Closed forms of a Gaussian in d = 3, and Sinkhorn on a grid.
+
+    A linear drift takes the leading term away. The Gaussian's extrapolated limit, and
+    orders in L²(μ); (1 - x²)⁴(1 + 0.6 sin 3x) as weighted tokens on a grid: the order
+    of the error where |x| < 0.6, and its decay in all of L²(μ).
+    """
+    weights = _tied(_weights(case, antisymmetric=0.0))
+    return (
+        *_gaussian_limit(case, weights, half=0.5, widening=widening),
+        *_density_limit(case, v=1.0, half=0.5, widening=widening),
+    )
+
+
+heat.refuted_if(
+    "the kernel's bandwidth is 2ε, and 1/ε stays",
+    seen_by=("limit of T̄, linear part, Gaussian", "error in L²(μ)…"),
+    widening=2.0,
+)
+
+
+@heat.misprinted(
+    "S1",
+    "S2",
+    printed=r"$\bar T \to -\nabla\rho/\rho$, without $W_K^\top W_Q \succ 0$.",
+    corrected=(
+        r"$\bar T \to -\frac12\nabla\rho/\rho$ where $W_K^\top W_Q \succ 0$; a "
+        r"coordinate that the scores do not see is at rest."
+    ),
+    counterexample=r"a Gaussian in $d = 3$; and one with $W_K^\top W_Q = "
+    r"\mathrm{diag}(1, 0, 0.7)$",
+)
+def _(case: Case) -> Counterexample:
+    weights = _tied(_weights(case, antisymmetric=0.0))
+    return Counterexample(
+        printed=(
+            _gaussian_limit(case, weights, half=1.0)[0],
+            _singular(case, second=1.0),
+        ),
+        corrected=(
+            _gaussian_limit(case, weights, half=0.5)[0],
+            _singular(case, second=0.0),
+        ),
+    )
+
+
+def _tied(weights: Weights) -> Weights:
+    return weights._replace(V=-weights.K.T @ weights.Q)
 
 
 def _gaussian_limit(
@@ -144,43 +206,6 @@ def _density_limit(
     )
 
 
-@statement(
-    "sander2022:thm-1",
-    source="Theorem 1, §5",
-    claim=(
-        r"$\bar T^\infty_\epsilon = T^\infty_\epsilon - \frac1\epsilon W_Vx \to "
-        r"-\frac12\frac{\nabla\rho}{\rho}$ in $L^2(\mu)$, the velocity of "
-        r"$\partial_t\rho = \frac12\Delta\rho$."
-    ),
-    hypotheses=(
-        r"$W_K^\top W_Q$ symmetric positive definite, $W_V = -W_K^\top W_Q$, kernel "
-        r"$e^{c/\epsilon}$"
-    ),
-    remark=r"Where a density vanishes at the ends of its support layers of width "
-    r"$\sqrt\epsilon$ slow the limit in $L^2(\mu)$: for $(1-x^2)^4$ the error falls "
-    r"like $\epsilon^{3/4}$, and like $\epsilon$ only inside.",
-)
-def heat(case: Case, *, widening: float = 1.0) -> tuple[Check, ...]:
-    """Closed forms of a Gaussian in d = 3, and Sinkhorn on a grid.
-
-    A linear drift takes the leading term away. The Gaussian's extrapolated limit, and
-    orders in L²(μ); (1 - x²)⁴(1 + 0.6 sin 3x) as weighted tokens on a grid: the order
-    of the error where |x| < 0.6, and its decay in all of L²(μ).
-    """
-    weights = _tied(_weights(case, antisymmetric=0.0))
-    return (
-        *_gaussian_limit(case, weights, half=0.5, widening=widening),
-        *_density_limit(case, v=1.0, half=0.5, widening=widening),
-    )
-
-
-heat.refuted_if(
-    "the kernel's bandwidth is 2ε, and 1/ε stays",
-    seen_by=("limit of T̄, linear part, Gaussian", "error in L²(μ)…"),
-    widening=2.0,
-)
-
-
 def _singular(case: Case, *, second: float) -> Check:
     """A = diag(1, 0, 0.7) and Σ diagonal: the limit, `second` times in coordinate 2."""
     A, s = np.diag([1.0, 0.0, 0.7]), case.rng("variances").uniform(0.5, 2, size=3)
@@ -188,31 +213,6 @@ def _singular(case: Case, *, second: float) -> Check:
     limit = np.diag(0.5 / s**2 * np.array([1, second, 1]))
     label = "limit of T̄, W_KᵀW_Q = diag(1, 0, 0.7)"
     return extrapolated(label, linear, limit, floor=FLOOR)
-
-
-@heat.misprinted(
-    "S1",
-    "S2",
-    printed=r"$\bar T \to -\nabla\rho/\rho$, without $W_K^\top W_Q \succ 0$.",
-    corrected=(
-        r"$\bar T \to -\frac12\nabla\rho/\rho$ where $W_K^\top W_Q \succ 0$; a "
-        r"coordinate that the scores do not see is at rest."
-    ),
-    counterexample=r"a Gaussian in $d = 3$; and one with $W_K^\top W_Q = "
-    r"\mathrm{diag}(1, 0, 0.7)$",
-)
-def _(case: Case) -> Counterexample:
-    weights = _tied(_weights(case, antisymmetric=0.0))
-    return Counterexample(
-        printed=(
-            _gaussian_limit(case, weights, half=1.0)[0],
-            _singular(case, second=1.0),
-        ),
-        corrected=(
-            _gaussian_limit(case, weights, half=0.5)[0],
-            _singular(case, second=0.0),
-        ),
-    )
 
 
 @statement(

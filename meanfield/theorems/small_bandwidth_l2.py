@@ -28,10 +28,55 @@ from ._protocols import order
 from ._statement import Counterexample, statement
 
 FLOOR = 1e-9  # rounding: scores of 1e3 have 1e-13, times 1/ε, extrapolated
-EXTENT, STEP = (
-    4.5,
-    0.03,
-)  # kernels are wider than √ε / |W_K| = 0.04: trapezoids are exact
+# Kernels are wider than √ε / |W_K| = 0.04: trapezoids are exact.
+EXTENT, STEP = 4.5, 0.03
+
+Matrix = Callable[[Weights], Array]
+
+
+@statement(
+    "sander2022:sec-5-leading-softmax",
+    source="§5, before Proposition 4",
+    claim=r"$\epsilon T^1_\epsilon(x) \to W_VW_K^{-1}W_Qx = -W_Q^\top W_Qx$.",
+    hypotheses=(
+        r"scores $-\frac{1}{2\epsilon}|W_Qx - W_Kx'|^2$, $W_V = -W_Q^\top W_K$, $W_K$ "
+        r"invertible, $\rho(W_K^{-1}W_Qx) > 0$"
+    ),
+)
+def leading(
+    case: Case, *, matrix: Matrix = lambda W: -W.Q.T @ W.Q
+) -> tuple[Check, ...]:
+    """L2 attention of 90 000 weighted tokens, at bandwidths that halve.
+
+    They are a grid in the plane that holds a mixture of two Gaussians; $W_Q$ and $W_K$
+    are not symmetric. The extrapolated limit at six points, and the order of the error.
+    """
+    probed = _probed(case)
+    limit = probed.x @ matrix(probed.weights).T
+    errors = np.max(np.abs(probed.velocities - limit), axis=(1, 2))
+    return (
+        extrapolated("limit of ε T¹, mixture", probed.velocities, limit, floor=FLOOR),
+        order("order of the error, mixture", BANDWIDTHS, errors, 1.0),
+    )
+
+
+leading.refuted_if(
+    "$W_Q$ is left out of the limit: $W_V W_K^{-1} x$",
+    seen_by=("limit of ε T¹, mixture",),
+    matrix=lambda W: -W.Q.T,
+)
+
+
+@leading.misprinted(
+    "S3",
+    printed=r"$\epsilon T^1_\epsilon(x) \to -W_Q^\top W_Kx$.",
+    corrected=r"$\epsilon T^1_\epsilon(x) \to -W_Q^\top W_Qx$.",
+    counterexample="a mixture of two Gaussians in the plane, $W_Q$ and $W_K$ not "
+    "symmetric",
+)
+def _(case: Case) -> Counterexample:
+    printed = leading(case, matrix=lambda W: -W.Q.T @ W.K)
+    return Counterexample(printed=printed[:1], corrected=leading(case))
 
 
 class Mixture(NamedTuple):
@@ -125,102 +170,6 @@ def _probed(case: Case) -> Probed:
     return Probed(weights, mixture, x, y, velocities)
 
 
-Matrix = Callable[[Weights], Array]
-
-
-def _leading_matrix(W: Weights) -> Array:
-    return -W.Q.T @ W.Q
-
-
-@statement(
-    "sander2022:sec-5-leading-softmax",
-    source="§5, before Proposition 4",
-    claim=r"$\epsilon T^1_\epsilon(x) \to W_VW_K^{-1}W_Qx = -W_Q^\top W_Qx$.",
-    hypotheses=(
-        r"scores $-\frac{1}{2\epsilon}|W_Qx - W_Kx'|^2$, $W_V = -W_Q^\top W_K$, $W_K$ "
-        r"invertible, $\rho(W_K^{-1}W_Qx) > 0$"
-    ),
-)
-def leading(case: Case, *, matrix: Matrix = _leading_matrix) -> tuple[Check, ...]:
-    """L2 attention of 90 000 weighted tokens, at bandwidths that halve.
-
-    They are a grid in the plane that holds a mixture of two Gaussians; $W_Q$ and $W_K$
-    are not symmetric. The extrapolated limit at six points, and the order of the error.
-    """
-    probed = _probed(case)
-    limit = probed.x @ matrix(probed.weights).T
-    errors = np.max(np.abs(probed.velocities - limit), axis=(1, 2))
-    return (
-        extrapolated("limit of ε T¹, mixture", probed.velocities, limit, floor=FLOOR),
-        order("order of the error, mixture", BANDWIDTHS, errors, 1.0),
-    )
-
-
-leading.refuted_if(
-    "$W_Q$ is left out of the limit: $W_V W_K^{-1} x$",
-    seen_by=("limit of ε T¹, mixture",),
-    matrix=lambda W: -W.Q.T,
-)
-
-
-@leading.misprinted(
-    "S3",
-    printed=r"$\epsilon T^1_\epsilon(x) \to -W_Q^\top W_Kx$.",
-    corrected=r"$\epsilon T^1_\epsilon(x) \to -W_Q^\top W_Qx$.",
-    counterexample="a mixture of two Gaussians in the plane, $W_Q$ and $W_K$ not "
-    "symmetric",
-)
-def _(case: Case) -> Counterexample:
-    printed = leading(case, matrix=lambda W: -W.Q.T @ W.K)
-    return Counterexample(printed=printed[:1], corrected=leading(case))
-
-
-@eqx.filter_jit
-def _affine(weights: Weights, mu: Gaussian, epsilon: JaxArray) -> Affine:
-    Q, K, V = (jnp.asarray(part) for part in weights)
-
-    def at(e: JaxArray) -> Affine:
-        attention = attentions["l2"](Q, K, V / e, epsilon=2 * e)
-        dynamics = Sum(attention, Drift(Q.T @ Q / e))
-        return dynamics.field(0.0, mu)  # pyright: ignore[reportReturnType]
-
-    return eqx.filter_vmap(at)(epsilon)
-
-
-def _remainder(probed: Probed, *, matrix: Array, y: Array) -> tuple[Check, ...]:
-    r"""$\bar T^1$ against `matrix` times $\nabla\rho/\rho$ at `y`."""
-    leading = probed.x @ probed.weights.Q.T @ probed.weights.Q
-    actual = (probed.velocities + leading) / BANDWIDTHS[:, None, None]
-    limit = probed.mixture.slope(y) @ matrix.T
-    errors = np.max(np.abs(actual - limit), axis=(1, 2))
-    # The rounding of the velocities is divided by ε once more.
-    return (
-        extrapolated("limit of T̄¹, mixture", actual, limit, floor=1e2 * FLOOR),
-        order("order of the error, mixture", BANDWIDTHS, errors, 1.0),
-    )
-
-
-def _gaussian(case: Case) -> tuple[Check, ...]:
-    """The same in d = 3, of a Gaussian in closed form."""
-    rng = case.rng("gaussian")
-    Q, K = rng.normal(size=(2, 3, 3)) / 4 + 2 * np.eye(3)
-    mu = Normal(rng.normal(size=3), 0.6 * np.eye(3) + 0.1 * rng.normal(size=(3, 3)))
-    gaussian = Gaussian(jnp.asarray(mu.mean), jnp.asarray(mu.factor))
-    field = _affine(Weights(Q, K, -Q.T @ K), gaussian, jnp.asarray(BANDWIDTHS))
-    linear, offset = np.asarray(field.linear), np.asarray(field.offset)
-    M, keys = (
-        Q.T @ np.linalg.inv(K.T) @ np.linalg.inv(mu.covariance),
-        np.linalg.solve(K, Q),
-    )
-    limit, constant = M @ keys, -M @ mu.mean
-    centre = (linear - limit) @ mu.mean + offset - constant
-    errors = root_mean_square(linear - limit, centre, mu)
-    return (
-        extrapolated("limit of T̄¹, linear part, Gaussian", linear, limit, floor=FLOOR),
-        order("order of the error in L²(μ), Gaussian", BANDWIDTHS, errors, 1.0),
-    )
-
-
 def _corrected(W: Weights) -> Array:
     return -W.Q.T @ np.linalg.inv(W.K.T)
 
@@ -278,4 +227,50 @@ def _(case: Case) -> Counterexample:
     return Counterexample(
         printed=_remainder(probed, matrix=printed, y=probed.y)[:1],
         corrected=_remainder(probed, matrix=_corrected(probed.weights), y=probed.y),
+    )
+
+
+@eqx.filter_jit
+def _affine(weights: Weights, mu: Gaussian, epsilon: JaxArray) -> Affine:
+    Q, K, V = (jnp.asarray(part) for part in weights)
+
+    def at(e: JaxArray) -> Affine:
+        attention = attentions["l2"](Q, K, V / e, epsilon=2 * e)
+        dynamics = Sum(attention, Drift(Q.T @ Q / e))
+        return dynamics.field(0.0, mu)  # pyright: ignore[reportReturnType]
+
+    return eqx.filter_vmap(at)(epsilon)
+
+
+def _remainder(probed: Probed, *, matrix: Array, y: Array) -> tuple[Check, ...]:
+    r"""$\bar T^1$ against `matrix` times $\nabla\rho/\rho$ at `y`."""
+    leading = probed.x @ probed.weights.Q.T @ probed.weights.Q
+    actual = (probed.velocities + leading) / BANDWIDTHS[:, None, None]
+    limit = probed.mixture.slope(y) @ matrix.T
+    errors = np.max(np.abs(actual - limit), axis=(1, 2))
+    # The rounding of the velocities is divided by ε once more.
+    return (
+        extrapolated("limit of T̄¹, mixture", actual, limit, floor=1e2 * FLOOR),
+        order("order of the error, mixture", BANDWIDTHS, errors, 1.0),
+    )
+
+
+def _gaussian(case: Case) -> tuple[Check, ...]:
+    """The same in d = 3, of a Gaussian in closed form."""
+    rng = case.rng("gaussian")
+    Q, K = rng.normal(size=(2, 3, 3)) / 4 + 2 * np.eye(3)
+    mu = Normal(rng.normal(size=3), 0.6 * np.eye(3) + 0.1 * rng.normal(size=(3, 3)))
+    gaussian = Gaussian(jnp.asarray(mu.mean), jnp.asarray(mu.factor))
+    field = _affine(Weights(Q, K, -Q.T @ K), gaussian, jnp.asarray(BANDWIDTHS))
+    linear, offset = np.asarray(field.linear), np.asarray(field.offset)
+    M, keys = (
+        Q.T @ np.linalg.inv(K.T) @ np.linalg.inv(mu.covariance),
+        np.linalg.solve(K, Q),
+    )
+    limit, constant = M @ keys, -M @ mu.mean
+    centre = (linear - limit) @ mu.mean + offset - constant
+    errors = root_mean_square(linear - limit, centre, mu)
+    return (
+        extrapolated("limit of T̄¹, linear part, Gaussian", linear, limit, floor=FLOOR),
+        order("order of the error in L²(μ), Gaussian", BANDWIDTHS, errors, 1.0),
     )

@@ -43,6 +43,57 @@ TIMES = np.linspace(0, 1, 41)
 PAIRS = ((SLOW, SLOW_MOVED), (STILL, TRANSLATED))
 
 
+@statement(
+    "castin2025:thm-3.1-stability",
+    source="Theorem 3.1, §3.1; §B.3",
+    claim=(
+        r"$W_p(\mu(t),\nu(t)) \le C(t,R_0) W_p(\mu_0,\nu_0)$; softmax: "
+        r"$C = \exp((C_1(R(t)) + C_2R(t)^2)t)$ with "
+        r"$C_1 = \|V\|(1 + 2\|A\|R^2)e^{2\|A\|R^2}$ and $C_2 = \|V\|\|A\|$."
+    ),
+    hypotheses=(
+        r"$p \geq 1$, supports in $B_{R_0}$; norms are largest values over time, sums "
+        r"over heads; for the other variants $C_1$ is the constant of Lemmas B.3 to "
+        r"B.7 at $|x| = R$, and $C_2$ that of $D_x\Gamma$, $2\|V\|\|A\|$ for L2 (C26)"
+        + BANDWIDTH
+    ),
+    remark=(
+        r"C6: for Sinkhorn the proof rests on an estimate in $W_2$, and covers $p \geq "
+        r"2$ alone. Ours in $W_1$ (Lemma B.6) covers all $p$, with $C_1 = \|V\|(1 + 4u "
+        r"+ \frac{2u}{1 - \tanh u})e^{4u}$, $u = \|A\|R^2$, for $\epsilon = 1$."
+    ),
+)
+def stability(case: Case, *, first: float = 1.0) -> tuple[Check, ...]:
+    """Flows of neighbouring weighted clouds with parameters that change in time.
+
+    Exact W_1 and W_2 by linear programmes at six times; rates against the constant with
+    norms by NumPy; the order of W_2(1) in W_2(0) as tokens are moved less; and a
+    translated cloud with A = 0, V = 0.9 I, whose rate is C_1.
+    """
+    runs = members(case)
+    paths = trajectories(runs)
+    checks = []
+    for name in KINDS:
+        checks.append(_proportional(name, runs, paths[name]))
+        for p in (1.0, 2.0):
+            checks += _growth(name, runs, paths[name], first=first, p=p)
+    rate = _log_growth(paths["softmax"], runs, PAIRS[-1], 2.0)
+    why = f"{ADAPTIVE}, over a distance of 0.5, over t = 0.2"
+    reached = bounded(
+        "(1/t) log W_2(t)/W_2(0), translated", rate, "=", 0.9, tolerance=2e-6, why=why
+    )
+    return (*checks, reached)
+
+
+stability.refuted_if(
+    "without C_1: as if the field did not depend on the measure",
+    seen_by=tuple(
+        f"largest (1/t) log W_2(t)/W_2(0), {name}, translated" for name in KINDS
+    ),
+    first=0.0,
+)
+
+
 def _rates(name: str, runs: Members, m: int, R: float) -> tuple[float, float]:
     r"""The largest $C_1(R)$ and $C_2R^2$ of a run up to t = 1, summed over heads.
 
@@ -118,54 +169,28 @@ def _proportional(name: str, runs: Members, paths: Array) -> Check:
 
 
 @statement(
-    "castin2025:thm-3.1-stability",
-    source="Theorem 3.1, §3.1; §B.3",
+    "castin2025:app-B.3",
+    source="§B.3",
     claim=(
-        r"$W_p(\mu(t),\nu(t)) \le C(t,R_0) W_p(\mu_0,\nu_0)$; softmax: "
-        r"$C = \exp((C_1(R(t)) + C_2R(t)^2)t)$ with "
-        r"$C_1 = \|V\|(1 + 2\|A\|R^2)e^{2\|A\|R^2}$ and $C_2 = \|V\|\|A\|$."
+        r"$W_p(\mu(t),\nu(t)) \le e^{(C_1 + C_2R(T)^2)t} W_p(\mu_0,\nu_0)$ for "
+        r"$t \le T$, and so the rate of growth at $t = 0$ is at most $C_1 + C_2R_0^2$."
     ),
-    hypotheses=(
-        r"$p \geq 1$, supports in $B_{R_0}$; norms are largest values over time, sums "
-        r"over heads; for the other variants $C_1$ is the constant of Lemmas B.3 to "
-        r"B.7 at $|x| = R$, and $C_2$ that of $D_x\Gamma$, $2\|V\|\|A\|$ for L2 (C26)"
-        + BANDWIDTH
-    ),
-    remark=(
-        r"C6: for Sinkhorn the proof rests on an estimate in $W_2$, and covers $p \geq "
-        r"2$ alone. Ours in $W_1$ (Lemma B.6) covers all $p$, with $C_1 = \|V\|(1 + 4u "
-        r"+ \frac{2u}{1 - \tanh u})e^{4u}$, $u = \|A\|R^2$, for $\epsilon = 1$."
-    ),
+    hypotheses=r"supports in $B_{R_0}$, softmax; $C_1$ and $C_2$ of Theorem 3.1, "
+    r"$C_1$ at $R(T)$",
 )
-def stability(case: Case, *, first: float = 1.0) -> tuple[Check, ...]:
-    """Flows of neighbouring weighted clouds with parameters that change in time.
+def growth(case: Case) -> tuple[Check, ...]:
+    """The rate at t = 0, by an ascent over parameters, atoms, weights and directions.
 
-    Exact W_1 and W_2 by linear programmes at six times; rates against the constant with
-    norms by NumPy; the order of W_2(1) in W_2(0) as tokens are moved less; and a
-    translated cloud with A = 0, V = 0.9 I, whose rate is C_1.
+    The library's field is differentiated forward.
     """
-    runs = members(case)
-    paths = trajectories(runs)
-    checks = []
-    for name in KINDS:
-        checks.append(_proportional(name, runs, paths[name]))
-        for p in (1.0, 2.0):
-            checks += _growth(name, runs, paths[name], first=first, p=p)
-    rate = _log_growth(paths["softmax"], runs, PAIRS[-1], 2.0)
-    why = f"{ADAPTIVE}, over a distance of 0.5, over t = 0.2"
-    reached = bounded(
-        "(1/t) log W_2(t)/W_2(0), translated", rate, "=", 0.9, tolerance=2e-6, why=why
-    )
-    return (*checks, reached)
+    label = "rate of W_2 at t = 0, over C_1 + C_2 R²"
+    return (ascend(case, label, _initial_growth(first=1.0), _start, steps=80),)
 
 
-stability.refuted_if(
-    "without C_1: as if the field did not depend on the measure",
-    seen_by=tuple(
-        f"largest (1/t) log W_2(t)/W_2(0), {name}, translated" for name in KINDS
-    ),
-    first=0.0,
-)
+@growth.refuted_by("without C_1: as if the field did not depend on the measure")
+def _(case: Case) -> tuple[Check, ...]:
+    label = "rate of W_2 at t = 0, over C_2 R²"
+    return (ascend(case, label, _initial_growth(first=0.0), _start, steps=80),)
 
 
 def _start(key: PRNGKey) -> dict[str, JaxArray]:
@@ -201,28 +226,3 @@ def _initial_growth(*, first: float) -> Callable[[dict[str, JaxArray]], JaxArray
         return jnp.log(jnp.abs(slope)) - jnp.log(v * bound)
 
     return log_ratio
-
-
-@statement(
-    "castin2025:app-B.3",
-    source="§B.3",
-    claim=(
-        r"$W_p(\mu(t),\nu(t)) \le e^{(C_1 + C_2R(T)^2)t} W_p(\mu_0,\nu_0)$ for "
-        r"$t \le T$, and so the rate of growth at $t = 0$ is at most $C_1 + C_2R_0^2$."
-    ),
-    hypotheses=r"supports in $B_{R_0}$, softmax; $C_1$ and $C_2$ of Theorem 3.1, "
-    r"$C_1$ at $R(T)$",
-)
-def growth(case: Case) -> tuple[Check, ...]:
-    """The rate at t = 0, by an ascent over parameters, atoms, weights and directions.
-
-    The library's field is differentiated forward.
-    """
-    label = "rate of W_2 at t = 0, over C_1 + C_2 R²"
-    return (ascend(case, label, _initial_growth(first=1.0), _start, steps=80),)
-
-
-@growth.refuted_by("without C_1: as if the field did not depend on the measure")
-def _(case: Case) -> tuple[Check, ...]:
-    label = "rate of W_2 at t = 0, over C_2 R²"
-    return (ascend(case, label, _initial_growth(first=0.0), _start, steps=80),)

@@ -28,6 +28,56 @@ QUADRATURE = (
 )
 
 
+@statement(
+    "castin2025:F-alpha-sigma",
+    source="§5.4",
+    claim=r"$F(\alpha, \Sigma) = \frac12 \det(I - A\Sigma A^\top\Sigma)^{-1/2} "
+    r"\exp(\frac12 \alpha^\top [(A + \Sigma^{-1})^\top (\Sigma^{-1} - A\Sigma "
+    r"A^\top)^{-1} (A + \Sigma^{-1}) - \Sigma^{-1}] \alpha)$.",
+    hypotheses=r"$\Sigma^{-1} \succ A\Sigma A^\top$; else $F = +\infty$",
+)
+def interaction_of_gaussian(case: Case, *, half: float = 0.5) -> tuple[Check, ...]:
+    """The formula, and the library's energy, flow and first variation of a Gaussian.
+
+    Against integrals over one variable in closed form and over Gauss–Hermite nodes in
+    the other, with complex-step slopes; parameters are not symmetric, means not zero.
+    """
+    first, second = (_in_dimension(case, d, half=half) for d in (1, 2))
+    return first + second
+
+
+interaction_of_gaussian.refuted_if(
+    "the exponent goes without its factor 1/2", seen_by=("formula, d =…",), half=1.0
+)
+
+
+@interaction_of_gaussian.misprinted(
+    "C21",
+    printed=r"The formula with $|\det(I - A\Sigma A^\top\Sigma)|$, unconditionally.",
+    corrected=r"$F = +\infty$ unless $\Sigma^{-1} \succ A\Sigma A^\top$: the truncated "
+    "integrals grow without bound.",
+    counterexample=r"$d = 1$, $s = 1$, $a = 1.2$: truncated to $|x| \leq 5, 10, 15$",
+)
+def _(case: Case) -> Counterexample:
+    del case
+    one = np.eye(1)
+    printed = _printed_energy(np.zeros(1), one, 1.2 * one, half=0.5)
+    integrals = [_truncated(1.2, radius) for radius in (5.0, 10.0, 15.0)]
+    energy = Interaction(Dot(1.2 * one, one))
+    said = on_gaussian(energy, np.zeros(1), one, probes=np.zeros((4, 1)))
+    finite = float(np.isfinite(said.energy))
+    growth = min(
+        np.log(integrals[1] / integrals[0]), np.log(integrals[2] / integrals[1])
+    )
+    return Counterexample(
+        (bounded("integral over |x| ≤ 5", integrals[0], "<=", printed),),
+        (
+            bounded("finite energies of the library", finite, "<=", 0),
+            bounded("log growth from radius to radius", growth, ">=", 1.0),
+        ),
+    )
+
+
 def _half(rng: np.random.Generator, d: int) -> tuple[np.ndarray, ...]:
     r"""Q, K, mean and factor with $\|Y^\top AY\| = 1/2$, `A` not symmetric."""
     Q, K = rng.normal(size=(2, d + 1, d))
@@ -68,60 +118,64 @@ def _in_dimension(case: Case, d: int, *, half: float) -> tuple[Check, ...]:
     )
 
 
-@statement(
-    "castin2025:F-alpha-sigma",
-    source="§5.4",
-    claim=r"$F(\alpha, \Sigma) = \frac12 \det(I - A\Sigma A^\top\Sigma)^{-1/2} "
-    r"\exp(\frac12 \alpha^\top [(A + \Sigma^{-1})^\top (\Sigma^{-1} - A\Sigma "
-    r"A^\top)^{-1} (A + \Sigma^{-1}) - \Sigma^{-1}] \alpha)$.",
-    hypotheses=r"$\Sigma^{-1} \succ A\Sigma A^\top$; else $F = +\infty$",
-)
-def interaction_of_gaussian(case: Case, *, half: float = 0.5) -> tuple[Check, ...]:
-    """The formula, and the library's energy, flow and first variation of a Gaussian.
-
-    Against integrals over one variable in closed form and over Gauss–Hermite nodes in
-    the other, with complex-step slopes; parameters are not symmetric, means not zero.
-    """
-    first, second = (_in_dimension(case, d, half=half) for d in (1, 2))
-    return first + second
-
-
-interaction_of_gaussian.refuted_if(
-    "the exponent goes without its factor 1/2", seen_by=("formula, d =…",), half=1.0
-)
-
-
 def _truncated(product: float, radius: float) -> float:
     r"""$\frac12\iint e^{axy}$ over $|x| \le r$, the other integral exact; $s = 1$."""
     density = lambda x: norm.pdf(x) * np.exp((product * x) ** 2 / 2) / 2
     return quad(density, -radius, radius, limit=200)[0]
 
 
-@interaction_of_gaussian.misprinted(
-    "C21",
-    printed=r"The formula with $|\det(I - A\Sigma A^\top\Sigma)|$, unconditionally.",
-    corrected=r"$F = +\infty$ unless $\Sigma^{-1} \succ A\Sigma A^\top$: the truncated "
-    "integrals grow without bound.",
-    counterexample=r"$d = 1$, $s = 1$, $a = 1.2$: truncated to $|x| \leq 5, 10, 15$",
+@statement(
+    "castin2025:sec-5.4-gaussian-flow",
+    source="§5.4",
+    claim=r"For centred Gaussians of the line, $s' = -M_s^{-1} F'(s) = 2avs^2$, $M_s"
+    r" = \frac{1}{4sB} (1 - a^2 s^2)^{-3/2}$; with a mean, $\alpha'$ is not "
+    r"$-\nabla_\alpha F$.",
+    hypotheses=r"$B = -v/a > 0$, $a^2 s^2 < 1$",
+)
+def line_flow(case: Case, *, weighed: float = 1) -> tuple[Check, ...]:
+    """The twisted metric by SciPy's quadrature; slopes of the library's energy.
+
+    Together against the variance's rate under the library's softmax attention; and the
+    metric against its closed form.
+    """
+    line = _line(case, mean=0.0)
+    one, zero, h = np.eye(1), np.zeros((4, 1)), 1e-4
+    F = Interaction(Dot(line.a * one, one))
+    energies = [
+        float(on_gaussian(F, np.zeros(1), np.sqrt(s) * one, probes=zero).energy)
+        for s in line.s + h * np.array([-2, -1, 1, 2])
+    ]
+    slope = (energies[0] - 8 * energies[1] + 8 * energies[2] - energies[3]) / (12 * h)
+    M = _metric(line, weighed=weighed)
+    B, left = -line.v / line.a, 1 - (line.a * line.s) ** 2
+    closed = line.s * left**-1.5 / (4 * line.s**2 * B)
+    expected = 2 * line.a * line.v * line.s**2
+    why = "a difference of fourth order, h = 1e-4: h⁴ and rounding 1e-16/h; quadrature"
+    known = {"tolerance": 1e-9, "why": why + " to 1e-12"}
+    return (
+        gap("−M⁻¹F'(s)", -slope / M, line.variance_rate, **known),
+        gap("M_s", M, closed, **known),
+        gap("2avs²", line.variance_rate, expected, tolerance=1e-13, why=ROUNDING),
+    )
+
+
+line_flow.refuted_if(
+    "the metric goes without the integral of the scores",
+    seen_by=("M_s", "−M⁻¹F'(s)"),
+    weighed=0,
+)
+
+
+@line_flow.misprinted(
+    "C22",
+    printed=r"Softmax attention on Gaussians is (5.9) for $F$, $d_{A,V}$: $\alpha' = "
+    r"-\nabla_\alpha F$.",
+    corrected=r"$\alpha' = v(1 + as)\alpha$: so only of centred Gaussians.",
+    counterexample=r"$d = 1$, $\alpha = 0.9$, random $a$, $v$ and $s$",
 )
 def _(case: Case) -> Counterexample:
-    del case
-    one = np.eye(1)
-    printed = _printed_energy(np.zeros(1), one, 1.2 * one, half=0.5)
-    integrals = [_truncated(1.2, radius) for radius in (5.0, 10.0, 15.0)]
-    energy = Interaction(Dot(1.2 * one, one))
-    said = on_gaussian(energy, np.zeros(1), one, probes=np.zeros((4, 1)))
-    finite = float(np.isfinite(said.energy))
-    growth = min(
-        np.log(integrals[1] / integrals[0]), np.log(integrals[2] / integrals[1])
-    )
-    return Counterexample(
-        (bounded("integral over |x| ≤ 5", integrals[0], "<=", printed),),
-        (
-            bounded("finite energies of the library", finite, "<=", 0),
-            bounded("log growth from radius to radius", growth, ">=", 1.0),
-        ),
-    )
+    *printed, corrected = _means(case)
+    return Counterexample(tuple(printed), (corrected,))
 
 
 class _Line(NamedTuple):
@@ -167,48 +221,6 @@ def _metric(line: _Line, *, weighed: float) -> float:
     return total / np.sqrt(2 * np.pi * line.s) / (-line.v / line.a)
 
 
-@statement(
-    "castin2025:sec-5.4-gaussian-flow",
-    source="§5.4",
-    claim=r"For centred Gaussians of the line, $s' = -M_s^{-1} F'(s) = 2avs^2$, $M_s"
-    r" = \frac{1}{4sB} (1 - a^2 s^2)^{-3/2}$; with a mean, $\alpha'$ is not "
-    r"$-\nabla_\alpha F$.",
-    hypotheses=r"$B = -v/a > 0$, $a^2 s^2 < 1$",
-)
-def line_flow(case: Case, *, weighed: float = 1) -> tuple[Check, ...]:
-    """The twisted metric by SciPy's quadrature; slopes of the library's energy.
-
-    Together against the variance's rate under the library's softmax attention; and the
-    metric against its closed form.
-    """
-    line = _line(case, mean=0.0)
-    one, zero, h = np.eye(1), np.zeros((4, 1)), 1e-4
-    F = Interaction(Dot(line.a * one, one))
-    energies = [
-        float(on_gaussian(F, np.zeros(1), np.sqrt(s) * one, probes=zero).energy)
-        for s in line.s + h * np.array([-2, -1, 1, 2])
-    ]
-    slope = (energies[0] - 8 * energies[1] + 8 * energies[2] - energies[3]) / (12 * h)
-    M = _metric(line, weighed=weighed)
-    B, left = -line.v / line.a, 1 - (line.a * line.s) ** 2
-    closed = line.s * left**-1.5 / (4 * line.s**2 * B)
-    expected = 2 * line.a * line.v * line.s**2
-    why = "a difference of fourth order, h = 1e-4: h⁴ and rounding 1e-16/h; quadrature"
-    known = {"tolerance": 1e-9, "why": why + " to 1e-12"}
-    return (
-        gap("−M⁻¹F'(s)", -slope / M, line.variance_rate, **known),
-        gap("M_s", M, closed, **known),
-        gap("2avs²", line.variance_rate, expected, tolerance=1e-13, why=ROUNDING),
-    )
-
-
-line_flow.refuted_if(
-    "the metric goes without the integral of the scores",
-    seen_by=("M_s", "−M⁻¹F'(s)"),
-    weighed=0,
-)
-
-
 def _means(case: Case) -> tuple[Check, Check, Check]:
     r"""The mean's rate $v(1 + as)\alpha$; $-\partial_\alpha F$, and B times it."""
     line = _line(case, mean=0.9)
@@ -225,15 +237,3 @@ def _means(case: Case) -> tuple[Check, Check, Check]:
         gap("α' = −B ∂F/∂α", line.mean_rate, line.v / line.a * slope, **known),
         gap("α' = v(1 + as)α", line.mean_rate, expected, **known),
     )
-
-
-@line_flow.misprinted(
-    "C22",
-    printed=r"Softmax attention on Gaussians is (5.9) for $F$, $d_{A,V}$: $\alpha' = "
-    r"-\nabla_\alpha F$.",
-    corrected=r"$\alpha' = v(1 + as)\alpha$: so only of centred Gaussians.",
-    counterexample=r"$d = 1$, $\alpha = 0.9$, random $a$, $v$ and $s$",
-)
-def _(case: Case) -> Counterexample:
-    *printed, corrected = _means(case)
-    return Counterexample(tuple(printed), (corrected,))

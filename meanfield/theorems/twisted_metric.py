@@ -18,28 +18,6 @@ from ._protocols import gap
 from ._statement import Counterexample, statement
 
 
-def _softmax(s: Setting, V: np.ndarray) -> np.ndarray:
-    """Softmax attention at the probes, in NumPy."""
-    plan = np.exp(ref.bilinear(s.scaled_A)(s.probes, s.x)) * s.w[None, :]
-    return (plan / np.sum(plan, axis=1, keepdims=True)) @ s.x @ V.T
-
-
-def _twisted_flow(s: Setting, B: np.ndarray) -> tuple[Check, ...]:
-    r"""With $V = -BA^\top/\epsilon$: the flow of the library against softmax, twice."""
-    V = -B @ s.scaled_A.T
-    said, expected = twisted_of(s.with_value(V), B), _softmax(s, V)
-    known = {"tolerance": 1e-12, "why": ROUNDING}
-    return (
-        gap("−G(∇δF) by the library", said.descent, expected, **known),
-        gap("softmax by the library", said.field, expected, **known),
-    )
-
-
-def _with_metric(case: Case) -> tuple[Setting, np.ndarray]:
-    rng = case.rng("tokens")
-    return setting(rng), spd(rng, 2)
-
-
 @statement(
     "castin2025:eq-5.14",
     source="eq. (5.14), §5.4",
@@ -89,3 +67,25 @@ def _(case: Case) -> Counterexample:
     return Counterexample(
         _twisted_flow(s, B)[:1], _twisted_flow(s.with_symmetry(), B)[:1]
     )
+
+
+def _softmax(s: Setting, V: np.ndarray) -> np.ndarray:
+    """Softmax attention at the probes, in NumPy."""
+    plan = np.exp(ref.bilinear(s.scaled_A)(s.probes, s.x)) * s.w[None, :]
+    return (plan / np.sum(plan, axis=1, keepdims=True)) @ s.x @ V.T
+
+
+def _twisted_flow(s: Setting, B: np.ndarray) -> tuple[Check, ...]:
+    r"""With $V = -BA^\top/\epsilon$: the flow of the library against softmax, twice."""
+    V = -B @ s.scaled_A.T
+    said, expected = twisted_of(s.with_value(V), B), _softmax(s, V)
+    known = {"tolerance": 1e-12, "why": ROUNDING}
+    return (
+        gap("−G(∇δF) by the library", said.descent, expected, **known),
+        gap("softmax by the library", said.field, expected, **known),
+    )
+
+
+def _with_metric(case: Case) -> tuple[Setting, np.ndarray]:
+    rng = case.rng("tokens")
+    return setting(rng), spd(rng, 2)

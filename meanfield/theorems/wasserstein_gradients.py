@@ -30,9 +30,42 @@ def symmetric(s: Setting) -> Setting:
     return s.with_symmetry()
 
 
+@statement(
+    "sander2022:prop-2-T0",
+    source="Proposition 2, §4",
+    claim=r"$T^0_\mu = -\nabla_W F^0$, $T^1_\mu = -\nabla\log\int k^0 d\mu$ and "
+    r"$T^\infty_\mu = -\nabla_W F^\infty$.",
+    hypotheses=SYMMETRIC,
+    aliases=("sander2022:prop-2-T1", "sander2022:prop-2-Tinf"),
+)
+def proposition_2(
+    case: Case, *, prepare: Callable[[Setting], Setting] = symmetric
+) -> tuple[Check, ...]:
+    r"""Three attentions and two gradient flows against gradients in NumPy.
+
+    At probes off the weighted atoms, the library's fields against minus complex-step
+    gradients of the first variations; its energies and its gradients at the atoms
+    against NumPy's energies and $\nabla_{x_i}F/w_i$.
+    """
+    s = prepare(setting(case.rng("tokens")))
+    zero, infinite = unnormalised(s), doubly_normalised(s)
+    return (
+        *_renamed(zero[0] + zero[1], "T⁰"),
+        row_normalised(s)._replace(label="T¹: attention"),
+        *_renamed(infinite[0] + infinite[1], "T∞"),
+    )
+
+
 def general(s: Setting) -> Setting:
     """Only $V = -A$, with nothing symmetric."""
     return s.with_value(-s.A)
+
+
+proposition_2.refuted_if(
+    NOT_SYMMETRIC,
+    seen_by=("T⁰: attention", "T¹: attention", "T∞: attention"),
+    prepare=general,
+)
 
 
 def _gradient(variation: Variation, s: Setting) -> np.ndarray:
@@ -98,50 +131,6 @@ def _renamed(checks: tuple[Check, ...], name: str) -> tuple[Check, ...]:
 
 
 @statement(
-    "sander2022:prop-2-T0",
-    source="Proposition 2, §4",
-    claim=r"$T^0_\mu = -\nabla_W F^0$, $T^1_\mu = -\nabla\log\int k^0 d\mu$ and "
-    r"$T^\infty_\mu = -\nabla_W F^\infty$.",
-    hypotheses=SYMMETRIC,
-    aliases=("sander2022:prop-2-T1", "sander2022:prop-2-Tinf"),
-)
-def proposition_2(
-    case: Case, *, prepare: Callable[[Setting], Setting] = symmetric
-) -> tuple[Check, ...]:
-    r"""Three attentions and two gradient flows against gradients in NumPy.
-
-    At probes off the weighted atoms, the library's fields against minus complex-step
-    gradients of the first variations; its energies and its gradients at the atoms
-    against NumPy's energies and $\nabla_{x_i}F/w_i$.
-    """
-    s = prepare(setting(case.rng("tokens")))
-    zero, infinite = unnormalised(s), doubly_normalised(s)
-    return (
-        *_renamed(zero[0] + zero[1], "T⁰"),
-        row_normalised(s)._replace(label="T¹: attention"),
-        *_renamed(infinite[0] + infinite[1], "T∞"),
-    )
-
-
-proposition_2.refuted_if(
-    NOT_SYMMETRIC,
-    seen_by=("T⁰: attention", "T¹: attention", "T∞: attention"),
-    prepare=general,
-)
-
-
-def _factor(case: Case, *, power: float) -> Check:
-    r"""$\nabla_WF^0(x_i)$ of equal weights against $-n^{-p}\sum_jK^0_{ij}W_Vx_j$."""
-    s = symmetric(setting(case.rng("tokens")))
-    n = len(s.x)
-    said, _ = interaction_of(s._replace(w=np.full(n, 1 / n)))
-    W_V = -s.scaled_A
-    rows = [sum(np.exp(x @ s.scaled_A @ y) * (W_V @ y) for y in s.x) for x in s.x]
-    expected = -np.array(rows) / n**power
-    return gap("∇F⁰ at atoms", said.at_atoms, expected, tolerance=1e-12, why=ROUNDING)
-
-
-@statement(
     "sander2022:prop-2-factor",
     source="Proposition 2 and its discrete form, §4",
     claim=r"$\nabla_W F^0(x_i) = -\frac{1}{n} \sum_j K^0_{ij} W_V x_j$.",
@@ -167,3 +156,14 @@ factor.refuted_if(r"the sum is divided by $\sqrt n$ in place of $n$", power=0.5)
 )
 def _(case: Case) -> Counterexample:
     return Counterexample((_factor(case, power=0),), (_factor(case, power=1),))
+
+
+def _factor(case: Case, *, power: float) -> Check:
+    r"""$\nabla_WF^0(x_i)$ of equal weights against $-n^{-p}\sum_jK^0_{ij}W_Vx_j$."""
+    s = symmetric(setting(case.rng("tokens")))
+    n = len(s.x)
+    said, _ = interaction_of(s._replace(w=np.full(n, 1 / n)))
+    W_V = -s.scaled_A
+    rows = [sum(np.exp(x @ s.scaled_A @ y) * (W_V @ y) for y in s.x) for x in s.x]
+    expected = -np.array(rows) / n**power
+    return gap("∇F⁰ at atoms", said.at_atoms, expected, tolerance=1e-12, why=ROUNDING)
