@@ -12,11 +12,11 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array
 from scipy.linalg import sqrtm
-from scipy.special import logsumexp
 
 from meanfield.attention import plans
 from meanfield.measures.sampling import gauss_hermite
 
+from . import _alternation as alternation
 from ._ensembles import (
     Member,
     attention,
@@ -176,15 +176,12 @@ def potentials(
     g: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Log-domain Sinkhorn with marginals `w` and `v`; `f` is of the last `g`."""
-    last = np.zeros(len(v)) if g is None else g
-    rows = lambda g: -np.asarray(logsumexp(scores + (g + np.log(v))[None, :], axis=1))
-    for _ in range(4000 if full_steps is None else full_steps):
-        columns = scores + (rows(last) + np.log(w))[:, None]
-        new = -np.asarray(logsumexp(columns, axis=0))
-        change, last = np.ptp(new - last), new
-        if change < 1e-14:
-            break
-    return np.asarray(rows(last)), last
+    states = alternation.potentials(scores, w, v, g)
+    if full_steps is None:
+        moved = lambda old, new: np.ptp(new[1] - old[1])
+        alternation.settled(states, moved, below=1e-14)
+        return next(states)
+    return alternation.after(states, 2 * full_steps + 1)
 
 
 ROUNDING = (

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ._alternation import after, scalings
 from ._protocols import hermite_nodes
 
 Array = np.ndarray
@@ -39,11 +40,7 @@ def interaction(x: Array, w: Array, scores: Scores) -> Array:
 
 def transported(kernel: Array, w: Array, v: Array, iterations: int) -> tuple:
     """Logarithms of the scalings that give `kernel` the marginals `w` and `v`."""
-    columns = np.ones(len(v))
-    for _ in range(iterations):
-        rows = 1 / (kernel @ (v * columns))
-        columns = 1 / (kernel.T @ (w * rows))
-    rows = 1 / (kernel @ (v * columns))
+    rows, columns = after(scalings(kernel, w, v), 2 * iterations + 1)
     left = np.max(np.abs(columns * (kernel.T @ (w * rows)) - 1))
     if left > CONVERGED:
         raise ArithmeticError(f"The reference has not converged: {left:.1g} left.")

@@ -22,6 +22,7 @@ from meanfield.flows import flow
 from meanfield.measures import Points
 
 from . import _references as ref
+from ._alternation import scalings, settled
 
 Array = np.ndarray
 EPSILON = 1.3
@@ -123,13 +124,8 @@ def _sigmoid_velocity(Q: Array, K: Array, V: Array, x: Array, w: Array) -> Array
 def _sinkhorn_velocity(Q: Array, K: Array, V: Array, x: Array, w: Array) -> Array:
     """By alternating scalings of the kernel itself: its scores are of order one."""
     kernel = np.exp(ref.dot_scores(Q, K, x, x) / EPSILON)
-    b = np.ones(len(w))
-    a = b
-    for _ in range(4000):
-        a, last = 1 / (kernel @ (w * b)), a
-        b = 1 / (kernel.T @ (w * a))
-        if np.max(np.abs(a / last - 1)) < 1e-14:
-            break
+    moved = lambda old, new: np.max(np.abs(new[0] / old[0] - 1))
+    a, b = settled(scalings(kernel, w, w), moved, below=1e-14)
     return (a[:, None] * kernel * (w * b)[None, :]) @ x @ V.T / EPSILON
 
 

@@ -10,6 +10,8 @@ import numpy as np
 from scipy.integrate import solve_ivp
 from scipy.special import expit, logsumexp
 
+from ._alternation import potentials, settled
+
 Array = np.ndarray
 
 
@@ -41,27 +43,18 @@ def pointwise_velocity(
     return (link(scores) * w[None, :]) @ x @ V.T
 
 
-def sinkhorn_potentials(
-    scores: Array, w: Array, iterations: int = 4000
-) -> tuple[Array, Array]:
+def sinkhorn_potentials(scores: Array, w: Array) -> tuple[Array, Array]:
     """Alternating log-domain updates from $g = 0$: $f$ of rows, $g$ of columns.
 
     At the limit $e^{s_{ij} + f_i + g_j}$ integrates to one against `w` both ways.
     """
-    g = np.zeros(len(w))
-    f = g
-    for _ in range(iterations):
-        f = -np.asarray(logsumexp(scores + (g + np.log(w))[None, :], axis=1))
-        new = -np.asarray(logsumexp(scores + (f + np.log(w))[:, None], axis=0))
-        done, g = np.max(np.abs(new - g)) < 1e-15, new
-        if done:
-            break
-    return f, g
+    moved = lambda old, new: np.max(np.abs(new[1] - old[1]))
+    return settled(potentials(scores, w, w), moved, below=1e-15)
 
 
-def sinkhorn_density(scores: Array, w: Array, iterations: int = 4000) -> Array:
+def sinkhorn_density(scores: Array, w: Array) -> Array:
     r"""$\kappa^\infty(x_i, x_j)$, a density against $\mu\otimes\mu$."""
-    f, g = sinkhorn_potentials(scores, w, iterations)
+    f, g = sinkhorn_potentials(scores, w)
     return np.exp(scores + f[:, None] + g[None, :])
 
 

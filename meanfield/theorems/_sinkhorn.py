@@ -1,5 +1,6 @@
 """Sinkhorn's half-steps, competitors and divergences, in NumPy, and the library's."""
 
+from itertools import islice
 from typing import NamedTuple
 
 import equinox as eqx
@@ -9,6 +10,7 @@ from jaxtyping import Array, Float
 from meanfield.attention import plans
 
 from . import _attentions as att
+from ._alternation import scalings, settled
 from ._attentions import Cloud, Parameters
 
 MOST_NEWTON = 20  # steps; it doubles its digits
@@ -33,13 +35,10 @@ def density(
     Rows first, from $\kappa^0 = e^s$; each half-step divides by the integrals against
     $\mu$, which `w` holds.
     """
-    E, v = np.exp(scores), np.ones(len(w))
-    for _ in range((count - 1) // 2):
-        v = 1 / ((w / (E @ (w * v))) @ E)
-    u = 1 / (np.exp(rows) @ (w * v))
-    if count % 2 == 0:
-        v = 1 / ((w / (E @ (w * v))) @ E)
-    return u[:, None] * np.exp(rows) * v[None, :]
+    columns = [v for _, v in islice(scalings(np.exp(scores), w, w), count)]
+    seen = columns[-1] if count % 2 else columns[-2]  # by the last half-step of rows
+    u = 1 / (np.exp(rows) @ (w * seen))
+    return u[:, None] * np.exp(rows) * columns[-1][None, :]
 
 
 class Solved(NamedTuple):
@@ -64,13 +63,9 @@ def converged(scores: np.ndarray, w: np.ndarray) -> Solved:
     Where the spectral gap is small alternation stops far away, and Newton's method
     takes several steps. Scores must be below 300.
     """
-    E, v, u = np.exp(scores), np.ones(len(w)), np.ones(len(w))
-    for _ in range(6000):
-        u = 1 / (E @ (w * v))
-        v, last = 1 / ((w * u) @ E), v
-        if np.max(np.abs(v / last - 1)) < 1e-15:
-            break
-    f, g = np.log(u), np.log(v)
+    moved = lambda old, new: np.max(np.abs(new[1] / old[1] - 1))
+    states = scalings(np.exp(scores), w, w)
+    f, g = np.log(settled(states, moved, below=1e-15, most=6000))
     for _ in range(MOST_NEWTON):
         f, g, missed = _newton(scores, w, f, g)
         if missed < 1e-14:

@@ -12,6 +12,7 @@ from meanfield.scores import Dot
 
 from . import _attentions as att
 from . import _sinkhorn as sk
+from ._alternation import after, potentials
 from ._attentions import EXACT, ROUNDING, Cloud, Parameters
 from ._case import Case
 from ._check import Check
@@ -23,13 +24,9 @@ COUNTS = (1, 2, 3, 4)
 
 def _by_logs(C: np.ndarray, target: float, count: int) -> np.ndarray:
     """Updates of f and g in turn, in the log domain, to sums of `target`."""
-    f, g = np.zeros(len(C)), np.zeros(len(C))
-    for step in range(count):
-        if step % 2 == 0:
-            f = np.log(target) - logsumexp(C + g[None, :], axis=1)
-        else:
-            g = np.log(target) - logsumexp(C + f[:, None], axis=0)
-    return np.exp(C + f[:, None] + g[None, :])
+    one = np.ones(len(C))
+    f, g = after(potentials(C, one, one), count)
+    return target * np.exp(C + f[:, None] + g[None, :])
 
 
 Updates = Callable[[np.ndarray, float, int], np.ndarray]
