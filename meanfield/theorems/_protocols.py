@@ -21,6 +21,11 @@ from ._case import Case
 from ._check import Ascent, Check, Fit, Relation
 
 EPS = float(np.finfo(np.float64).eps)
+EXACT = (
+    "rounding: sums of fewer than 1e3 products of size 1 and exponentials of scores "
+    "below 20 lose at most 1e3 × 20 × 2e-16 of the largest entry"
+)
+ROUNDING = 4e-12
 ORDER_TOLERANCE = 0.095  # an order is told from its neighbours, with a margin of ten
 STARTS, STEPS = (12, 24), (150, 400)  # of ascents, quick and full
 MOST_STEPS = 1000
@@ -62,6 +67,11 @@ def gap(
     return Check(label, worst, "<=", 0.0, tolerance, why)
 
 
+def close(label: str, actual: object, expected: object) -> Check:
+    """Two arrays that differ by the rounding of sums and exponentials."""
+    return gap(label, actual, expected, tolerance=ROUNDING, why=EXACT)
+
+
 def bounded(
     label: str,
     observed: Any,
@@ -73,6 +83,11 @@ def bounded(
 ) -> Check:
     """A number against a bound."""
     return Check(label, float(observed), relation, float(bound), tolerance, why)
+
+
+def counted(label: str, number: Any) -> Check:
+    """How many there are of what should not be."""
+    return bounded(label, number, "<=", 0, why="a count")
 
 
 def order(

@@ -14,10 +14,10 @@ from meanfield.measures import Gaussian
 from meanfield.scores import Dot
 from meanfield.theorems._case import Case
 from meanfield.theorems._check import Check
-from meanfield.theorems._protocols import EPS, bounded, gap, hermite_nodes, order
+from meanfield.theorems._protocols import EPS, bounded, close, gap, hermite_nodes, order
 from meanfield.theorems._statement import Counterexample, statement
+from meanfield.theorems._vocabulary import Cloud, Parameters
 from meanfield.theorems.library import attentions as att
-from meanfield.theorems.library.attentions import EXACT, ROUNDING, Cloud, Parameters
 from meanfield.theorems.library.draws import small_draws
 from meanfield.theorems.reference import formulas as ref
 
@@ -84,10 +84,6 @@ def _problem(rng: np.random.Generator, shape: tuple[int, int, int]) -> Problem:
     return Problem(att.generic(rng, k, d), *(rng.normal(size=size) for size in sizes))
 
 
-def _close(label: str, actual: object, expected: object) -> Check:
-    return gap(label, actual, expected, tolerance=ROUNDING, why=EXACT)
-
-
 def _linear(case: Case, power: float) -> tuple[Check, ...]:
     r"""Both forms against sums of $x_jx_j^\top$, about `power` times the mean."""
     checks = []
@@ -102,8 +98,8 @@ def _linear(case: Case, power: float) -> tuple[Check, ...]:
         closed = att.on_gaussian(made, at.gaussian, at.where)
         on_nodes = att.velocity(made, Cloud(x, w), at.where)
         checks += [
-            _close(f"Gaussian, {label}", closed, expected),
-            _close(f"points, {label}", on_nodes, expected),
+            close(f"Gaussian, {label}", closed, expected),
+            close(f"points, {label}", on_nodes, expected),
         ]
     return tuple(checks)
 
@@ -118,7 +114,7 @@ def _with_biases(case: Case, gain: float) -> Check:
     closed = att.on_gaussian(made, at.gaussian, at.where)
     on_nodes = att.velocity(made, Cloud(x, w), at.where)
     found, twice = np.stack([closed, on_nodes]), np.stack([expected, expected])
-    return _close("Gaussian and points, with biases", found, twice)
+    return close("Gaussian and points, with biases", found, twice)
 
 
 @statement(
@@ -233,7 +229,7 @@ def _last_factor(case: Case, each: Callable[[Cloud, np.ndarray], np.ndarray]) ->
         lambda s: s, at.x @ p.A.T @ at.x.T, at.share, p.V, at.x
     )
     second = each(at, at.x @ p.A.T)[:, None] * (p.V @ mean)[None, :]
-    return _close("linear expansion", actual, p.V @ mean / p.epsilon + first - second)
+    return close("linear expansion", actual, p.V @ mean / p.epsilon + first - second)
 
 
 def _of_keys(at: Cloud, Ax: np.ndarray) -> np.ndarray:
@@ -264,7 +260,7 @@ def gaussian(case: Case, *, power: float = 1.0) -> tuple[Check, ...]:
         told = p._replace(V=p.V * p.epsilon ** (1 - power))
         made = told.attention("linear-expansion")
         actual = att.on_gaussian(made, at.gaussian, at.where)
-        checks.append(_close(label, actual, expected))
+        checks.append(close(label, actual, expected))
     return (*checks, _biased(case, power), _as_softmax(case, power))
 
 
@@ -280,7 +276,7 @@ def _biased(case: Case, power: float) -> Check:
     expected = (kernel * w) @ x @ at.p.V.T / at.p.epsilon
     made = Attention(at.score, LinearExpansion(), at.p.V / at.p.epsilon**power)
     actual = att.on_gaussian(made, at.gaussian, at.where)
-    return _close("expansion, with biases", actual, expected)
+    return close("expansion, with biases", actual, expected)
 
 
 def _as_softmax(case: Case, power: float) -> Check:

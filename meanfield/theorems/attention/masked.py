@@ -12,16 +12,11 @@ from meanfield.measures import Blocked
 from meanfield.scores import Masked
 from meanfield.theorems._case import Case
 from meanfield.theorems._check import Check
-from meanfield.theorems._protocols import bounded, gap
+from meanfield.theorems._protocols import bounded, close, gap
 from meanfield.theorems._statement import statement
+from meanfield.theorems._vocabulary import Cloud, Parameters
 from meanfield.theorems.library import attentions as att
-from meanfield.theorems.library.attentions import (
-    EXACT,
-    FORMULAS,
-    ROUNDING,
-    Cloud,
-    Parameters,
-)
+from meanfield.theorems.library.attentions import FORMULAS
 from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference import sinkhorn as sk
 
@@ -94,10 +89,6 @@ masked.refuted_if(
 )
 
 
-def _close(label: str, actual: object, expected: object) -> Check:
-    return gap(label, actual, expected, tolerance=ROUNDING, why=EXACT)
-
-
 def _sequence(rng: np.random.Generator, n: int) -> Cloud:
     """Tokens in no order, with unequal weights and a tie."""
     at = att.cloud(rng, n, 3)
@@ -164,7 +155,7 @@ def _velocities(case: Case, sees: Sees, near: Sees) -> tuple[Check, ...]:
         if label == "sigmoid, masked":  # a link alone does not renormalise
             share = np.array([_seen(at, some, i).w.sum() for i in range(N)])
             expected = expected * (share / at.w.sum())[:, None]
-        checks.append(_close(label, actual, expected))
+        checks.append(close(label, actual, expected))
     return tuple(checks)
 
 
@@ -188,8 +179,8 @@ def _plans(case: Case, sees: Sees) -> tuple[Check, ...]:
     expected = kernel / np.maximum(kernel.sum(axis=1, keepdims=True), 1e-300)
     prefix, masked = _matrices(p, at)
     return (
-        _close("matrix of Prefix", prefix, expected),
-        _close("matrix of the mask", masked, expected),
+        close("matrix of Prefix", prefix, expected),
+        close("matrix of the mask", masked, expected),
     )
 
 
@@ -233,4 +224,4 @@ def _sums(case: Case) -> Check:
         w = np.full(i + 1, 1 / (i + 1))
         rows.append(ref.normalised_velocity(scores, w, p.V, at.x[: i + 1]))
     actual = _library(p, at)["softmax, Prefix"]
-    return _close("30 ordered tokens, sums to i", actual, np.concatenate(rows))
+    return close("30 ordered tokens, sums to i", actual, np.concatenate(rows))

@@ -8,16 +8,11 @@ from meanfield.attention import plans
 from meanfield.dynamics import Heads, Interpolated, Layers, LogTime, Sum, stacked
 from meanfield.theorems._case import Case
 from meanfield.theorems._check import Check
-from meanfield.theorems._protocols import gap, hermite_nodes
+from meanfield.theorems._protocols import close, gap, hermite_nodes
 from meanfield.theorems._statement import statement
+from meanfield.theorems._vocabulary import Cloud, Parameters
 from meanfield.theorems.library import attentions as att
-from meanfield.theorems.library.attentions import (
-    EXACT,
-    FORMULAS,
-    ROUNDING,
-    Cloud,
-    Parameters,
-)
+from meanfield.theorems.library.attentions import FORMULAS
 from meanfield.theorems.library.draws import small_draws
 from meanfield.theorems.library.measures import furthest
 from meanfield.theorems.reference import formulas as ref
@@ -122,10 +117,7 @@ def _points(case: Case, heads: list[Parameters]) -> list[Check]:
     _, right = _sliced(rng)
     at = att.cloud(rng, 7, D)
     found, expected = _library(right, at), _expected(heads, at)
-    return [
-        gap(label, found[label], expected[label], tolerance=ROUNDING, why=EXACT)
-        for label in expected
-    ]
+    return [close(label, found[label], expected[label]) for label in expected]
 
 
 @eqx.filter_jit
@@ -160,7 +152,7 @@ def _plans(case: Case, heads: list[Parameters]) -> Check:
         ref.row_softmax(distances, w),
     ]
     found = _matrices(right, at)
-    return gap("matrices", found, np.stack(expected), tolerance=ROUNDING, why=EXACT)
+    return close("matrices", found, np.stack(expected))
 
 
 def _on_gaussian(case: Case, share: float) -> Check:

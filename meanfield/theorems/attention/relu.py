@@ -12,10 +12,10 @@ from meanfield.errors import NotClosedError
 from meanfield.measures import Gaussian
 from meanfield.theorems._case import Case
 from meanfield.theorems._check import Check
-from meanfield.theorems._protocols import bounded, gap, hermite_nodes
+from meanfield.theorems._protocols import bounded, close, gap, hermite_nodes
 from meanfield.theorems._statement import Counterexample, statement
+from meanfield.theorems._vocabulary import Cloud, Law, Parameters
 from meanfield.theorems.library import attentions as att
-from meanfield.theorems.library.attentions import EXACT, ROUNDING, Cloud, Parameters
 from meanfield.theorems.reference import formulas as ref
 
 LINKS = {
@@ -182,20 +182,15 @@ def centred_relu(case: Case, *, share: float = 0.0) -> tuple[Check, ...]:
 centred_relu.refuted_if("the mean is not zero", seen_by=("points, d =…",), share=1.0)
 
 
-class Start(NamedTuple):
-    """A Gaussian by its factor, an attention, probes and a mean that may be dropped."""
-
-    p: Parameters
-    mean: np.ndarray
-    factor: np.ndarray
-    probes: np.ndarray
-
-
-def _start(case: Case, shape: tuple[int, int, int]) -> Start:
+def _start(
+    case: Case, shape: tuple[int, int, int]
+) -> tuple[Parameters, Law, np.ndarray]:
+    """An attention, a Gaussian by its factor, and probes."""
     k, d, r = shape
     rng = case.rng(f"{shape}")
-    drawn = (rng.normal(size=size) for size in [(d,), (d, r), (4, d)])
-    return Start(att.generic(rng, k, d), *drawn)
+    p = att.generic(rng, k, d)
+    mean, factor, probes = (rng.normal(size=size) for size in [(d,), (d, r), (4, d)])
+    return p, Law(mean, factor), probes
 
 
 SHAPES = ((2, 1, 1), (1, 2, 2), (2, 3, 2))  # k, d, rank of the covariance
@@ -213,30 +208,28 @@ def _on_points(case: Case, share: float) -> tuple[Check, ...]:
     """The library on an even cloud against the closed form, with `share` of a mean."""
     checks = []
     for shape in SHAPES:
-        at = _start(case, shape)
-        x, w = hermite_nodes(share * at.mean, at.factor, 6)
-        Sigma, p = at.factor @ at.factor.T, at.p
-        closed = at.probes @ (p.V @ Sigma @ p.A / (2 * p.epsilon)).T
+        p, law, probes = _start(case, shape)
+        x, w = hermite_nodes(share * law.mean, law.factor, 6)
+        closed = probes @ (p.V @ law.covariance @ p.A / (2 * p.epsilon)).T
         made = p.attention("relu")
-        found = att.velocity(made, Cloud(x, w), att.bare(at.probes))
+        found = att.velocity(made, Cloud(x, w), att.bare(probes))
         label = f"points, d = {shape[1]}, rank {shape[2]}"
-        checks.append(gap(label, found, closed, tolerance=ROUNDING, why=EXACT))
+        checks.append(close(label, found, closed))
     return tuple(checks)
 
 
 def _closed(case: Case, shape: tuple[int, int, int]) -> tuple[Check, ...]:
     """The library's closed form against positive parts over even nodes, in NumPy."""
-    at, label = _start(case, shape), f"d = {shape[1]}, rank {shape[2]}"
-    mean, p = np.zeros(shape[1]), at.p
-    mu = att.gaussian(mean, at.factor)
-    x, w = hermite_nodes(mean, at.factor, 6)
+    (p, law, probes), label = _start(case, shape), f"d = {shape[1]}, rank {shape[2]}"
+    law = law._replace(mean=np.zeros(shape[1]))
+    x, w = hermite_nodes(*law, 6)
     made = p.attention("relu")
-    found = np.asarray(att.on_gaussian(made, mu, att.bare(at.probes)))
-    expected = att.FORMULAS["relu"](p, Cloud(x, w), at.probes)
+    found = np.asarray(att.on_gaussian(made, law.gaussian, att.bare(probes)))
+    expected = att.FORMULAS["relu"](p, Cloud(x, w), probes)
     half = (x * w[:, None]).T @ att.FORMULAS["relu"](p, Cloud(x, w), x)
     return (
-        gap(f"Gaussian, {label}", found, expected, tolerance=ROUNDING, why=EXACT),
-        gap(f"Σ', {label}", _rate(p, mu), half + half.T, tolerance=ROUNDING, why=EXACT),
+        close(f"Gaussian, {label}", found, expected),
+        close(f"Σ', {label}", _rate(p, law.gaussian), half + half.T),
     )
 
 
@@ -244,8 +237,8 @@ def _refused(case: Case) -> Check:
     """Off the origin, where a compiled program cannot raise."""
     finite = 0
     for shape in SHAPES:
-        at = _start(case, shape)
-        mu, made = att.gaussian(at.mean, at.factor), at.p.attention("relu")
-        finite += np.sum(np.isfinite(att.on_gaussian(made, mu, att.bare(at.probes))))
+        p, law, probes = _start(case, shape)
+        made, where = p.attention("relu"), att.bare(probes)
+        finite += np.sum(np.isfinite(att.on_gaussian(made, law.gaussian, where)))
     why = "a count of numbers that would be wrong"
     return bounded("numbers where the mean is not zero", finite, "=", 0, why=why)

@@ -10,10 +10,10 @@ from meanfield.attention import Attention, Sinkhorn
 from meanfield.scores import SquaredDistance
 from meanfield.theorems._case import Case
 from meanfield.theorems._check import Check
-from meanfield.theorems._protocols import bounded, gap
+from meanfield.theorems._protocols import EXACT, ROUNDING, bounded, gap
 from meanfield.theorems._statement import statement
+from meanfield.theorems._vocabulary import Cloud, Parameters
 from meanfield.theorems.library import attentions as att
-from meanfield.theorems.library.attentions import EXACT, ROUNDING, Cloud, Parameters
 from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference import sinkhorn as sk
 
@@ -71,7 +71,7 @@ def _iterated(case: Case) -> Iterates:
     rng = case.rng("iterates")
     p, at = att.generic(rng, 2, 3), att.cloud(rng, 7, 3)
     probes = att.bare(rng.normal(size=(7, 3)))
-    found = sk.half_steps(p, at, probes, COUNTS)
+    found = att.half_steps(p, at, probes, COUNTS)
     return Iterates(p, at, probes, [(np.asarray(m), np.asarray(v)) for m, v in found])
 
 
@@ -119,14 +119,13 @@ def _limits(case: Case, weigh: Weigh) -> list[Check]:
         w = weigh(at)
         scores = sk.scores_of(p, at)
         exact, solved = sk.converged(scores, w).kappa, sk.converged(scores, at.share)
-        ((matrix, velocity),) = sk.half_steps(p, at, at, (None,))
+        ((matrix, velocity),) = att.half_steps(p, at, at, (None,))
         sums = np.concatenate([np.asarray(matrix).sum(1), w @ np.asarray(matrix) / w])
         moved = (exact * w) @ at.x @ p.V.T / p.epsilon
-        told = {"tolerance": solved.error, "why": solved.why}
         checks += [
-            gap(f"κ, {label}", np.asarray(matrix) / w, exact, **told),
-            gap(f"velocity, {label}", velocity, moved, **told),
-            gap(f"marginals, {label}", sums, np.ones(14), **told),
+            gap(f"κ, {label}", np.asarray(matrix) / w, exact, **solved.within),
+            gap(f"velocity, {label}", velocity, moved, **solved.within),
+            gap(f"marginals, {label}", sums, np.ones(14), **solved.within),
         ]
     return checks
 
@@ -164,7 +163,7 @@ def minimiser(
     rng = case.rng("optimal")
     p, at = att.generic(rng, 2, 3), att.cloud(rng, 7, 3)
     w, scores, epsilon = at.share, sk.scores_of(p, at), float(p.epsilon)
-    ((matrix, _),) = sk.half_steps(change(p), at, at, (None,))
+    ((matrix, _),) = att.half_steps(change(p), at, at, (None,))
     plan, product = w[:, None] * np.asarray(matrix), np.outer(w, w)
     solved = sk.converged(scores, w)
     others = sk.competitors(solved.kappa * product, w, rng, case.pick(500, 2000))
@@ -201,13 +200,14 @@ def invariance(case: Case, *, count: int | None = None) -> tuple[Check, ...]:
     solved = sk.converged(sk.scores_of(p, at), at.share)
     squares = SquaredDistance(p.Q, p.K, 2 * float(p.epsilon))
     found = {
-        "(Q, K)": sk.half_steps(p, at, at, (count,))[0][0],
-        "(MQ, M⁻ᵀK)": sk.half_steps(turned, at, at, (count,))[0][0],
+        "(Q, K)": att.half_steps(p, at, at, (count,))[0][0],
+        "(MQ, M⁻ᵀK)": att.half_steps(turned, at, at, (count,))[0][0],
         "squares": att.matrices(Attention(squares, Sinkhorn(count), p.V), at)[0],
     }
-    told = {"tolerance": solved.error, "why": solved.why}
     expected = solved.kappa * at.share
-    return tuple(gap(label, each, expected, **told) for label, each in found.items())
+    return tuple(
+        gap(label, each, expected, **solved.within) for label, each in found.items()
+    )
 
 
 invariance.refuted_if(

@@ -10,16 +10,11 @@ from meanfield.measures import Blocked, Points
 from meanfield.scores import Dot, SquaredDistance
 from meanfield.theorems._case import Case
 from meanfield.theorems._check import Check
-from meanfield.theorems._protocols import bounded, gap
+from meanfield.theorems._protocols import EXACT, ROUNDING, bounded, close, gap
 from meanfield.theorems._statement import Counterexample, statement
+from meanfield.theorems._vocabulary import Cloud, Parameters
 from meanfield.theorems.library import attentions as att
-from meanfield.theorems.library.attentions import (
-    EXACT,
-    FORMULAS,
-    ROUNDING,
-    Cloud,
-    Parameters,
-)
+from meanfield.theorems.library.attentions import FORMULAS
 from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference import sinkhorn as sk
 
@@ -58,13 +53,11 @@ def softmax(case: Case, *, change: Change = same) -> tuple[Check, ...]:
     linked, sigmoid = q.attention("sigmoid"), FORMULAS["sigmoid"](p, at, probes.x)
     matrix = ref.row_softmax(att.scores_of(p, at.x, at.x), at.share)
     return (
-        _close("(Q, K), k < d", att.velocity(made, at, probes), expected),
-        _close(
-            "(A, I) in place of (Q, K)", att.velocity(reduced, at, probes), expected
-        ),
-        _close("in blocks of three", blocks, expected),
-        _close("sigmoid in blocks", att.velocity(linked, at, probes, BLOCKS), sigmoid),
-        _close("its matrix P", att.matrices(made, at)[0], matrix),
+        close("(Q, K), k < d", att.velocity(made, at, probes), expected),
+        close("(A, I) in place of (Q, K)", att.velocity(reduced, at, probes), expected),
+        close("in blocks of three", blocks, expected),
+        close("sigmoid in blocks", att.velocity(linked, at, probes, BLOCKS), sigmoid),
+        close("its matrix P", att.matrices(made, at)[0], matrix),
         _biased(case, change),
         _excluding(case, change),
     )
@@ -74,10 +67,6 @@ softmax.refuted_if(
     r"$A^\top$ in place of $A$: queries and keys are exchanged",
     change=lambda p: p.exchanged,
 )
-
-
-def _close(label: str, actual: object, expected: object) -> Check:
-    return gap(label, actual, expected, tolerance=ROUNDING, why=EXACT)
 
 
 def _biased(case: Case, change: Change) -> Check:
@@ -91,7 +80,7 @@ def _biased(case: Case, change: Change) -> Check:
     actual = att.velocity(Attention(score, Softmax(), r.V, o), at, probes)
     scores = (probes.x @ p.Q.T + q) @ (at.x @ p.K.T + k).T / p.epsilon
     expected = ref.normalised_velocity(scores, at.share, p.V, at.x) + o
-    return _close("with biases and an offset", actual, expected)
+    return close("with biases and an offset", actual, expected)
 
 
 def _excluding(case: Case, change: Change) -> Check:
@@ -103,7 +92,7 @@ def _excluding(case: Case, change: Change) -> Check:
     actual = att.variants(SOME, change(p), at)
     both = [np.delete(actual[name], 3, axis=0) for name in SOME]
     expected = [FORMULAS[name](p, rest, rest.x) for name in SOME]
-    return _close("a token of weight zero", np.stack(both), np.stack(expected))
+    return close("a token of weight zero", np.stack(both), np.stack(expected))
 
 
 @statement(
@@ -126,7 +115,7 @@ def particles(
     p, at = att.generic(rng, 2, 3), att.cloud(rng, 4, 3)
     actual, equal = att.variants(SOME, p, at, att.uniform), at._replace(w=np.ones(4))
     checks = [
-        _close(f"{name}, equal weights", actual[name], FORMULAS[name](p, equal, at.x))
+        close(f"{name}, equal weights", actual[name], FORMULAS[name](p, equal, at.x))
         for name in SOME
     ]
     return (*_variants(case, measure), *checks)
@@ -156,12 +145,12 @@ def _(case: Case) -> Counterexample:
     sigmoid, exact = FORMULAS["sigmoid"](p, at, at.x), att.softmax(p, at, at.x)
     return Counterexample(
         printed=(
-            _close("sigmoid with unit masses", mass, sigmoid),
-            _close("softmax with the sum to d", to_d, right["softmax"]),
+            close("sigmoid with unit masses", mass, sigmoid),
+            close("softmax with the sum to d", to_d, right["softmax"]),
         ),
         corrected=(
-            _close("sigmoid with masses 1/n", right["sigmoid"], sigmoid),
-            _close("softmax with the sum to n", exact, right["softmax"]),
+            close("sigmoid with masses 1/n", right["sigmoid"], sigmoid),
+            close("softmax with the sum to n", exact, right["softmax"]),
         ),
     )
 
@@ -219,9 +208,9 @@ def _against_l2(case: Case, name: str) -> tuple[Check, ...]:
     expected = att.l2(p, at, at.x)
     apart = np.max(np.abs(found[0] - found[1])) / np.max(np.abs(expected))
     return (
-        _close("(Q, K)", found[0], expected),
-        _close("(A, I)", found[1], att.l2(p.reduced, at, at.x)),
-        _close("(RQ, RK) with R orthogonal", rotated, expected),
+        close("(Q, K)", found[0], expected),
+        close("(A, I)", found[1], att.l2(p.reduced, at, at.x)),
+        close("(RQ, RK) with R orthogonal", rotated, expected),
         bounded("relative distance of (Q, K) and (A, I)", apart, ">=", 1e-3),
     )
 
@@ -234,4 +223,4 @@ def _not_normalised(case: Case) -> Check:
     made = Attention(score, Pointwise(jnp.exp), p.V)
     scores = ref.distance_scores(p.Q, p.K, at.x, at.x) / p.epsilon
     expected = ref.pointwise_velocity(np.exp, scores, at.share, p.V, at.x)
-    return _close("weights not normalised", att.velocity(made, at, at), expected)
+    return close("weights not normalised", att.velocity(made, at, at), expected)

@@ -1,7 +1,6 @@
 """Limits as the bandwidth vanishes: extrapolation, and what they are measured on."""
 
 import itertools
-from typing import NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -14,6 +13,7 @@ from meanfield.fields import Affine
 from meanfield.measures import Gaussian, Points
 from meanfield.theorems._check import Check
 from meanfield.theorems._protocols import gap
+from meanfield.theorems._vocabulary import Law, Parameters
 
 Array = np.ndarray
 BANDWIDTHS = 0.02 / 2.0 ** np.arange(4)
@@ -37,72 +37,42 @@ def extrapolated(label: str, values: Array, expected: Array, *, floor: float) ->
     return gap(label, rows[-1], expected, tolerance=2 * change + floor, why=why)
 
 
-class Weights(NamedTuple):
-    r"""Parameters of a Sinkformer, in the notation of sander2022.
-
-    Attributes:
-        Q: $W_Q$.
-        K: $W_K$.
-        V: $W_V$.
-    """
-
-    Q: Array
-    K: Array
-    V: Array
+SCALAR = Parameters(np.array([[0.8]]), np.array([[1.3]]), np.array([[-1.04]]))
 
 
-SCALAR = Weights(np.array([[0.8]]), np.array([[1.3]]), np.array([[-1.04]]))
-
-
-def remainder(weights: Weights, epsilon: JaxArray, widening: JaxArray) -> Sum:
+def remainder(weights: Parameters, epsilon: JaxArray, widening: JaxArray) -> Sum:
     r"""$\bar T^\infty_\epsilon = T^\infty_\epsilon - W_Vx/\epsilon$.
 
     With the bandwidth of the kernel `widening` times as large: 1 is what is claimed.
     """
-    Q, K, V = (jnp.asarray(part) for part in weights)
+    Q, K, V = (jnp.asarray(part) for part in weights[:3])
     attention = attentions["sinkhorn"](Q, K, widening * V, epsilon=widening * epsilon)
     return Sum(attention, Drift(-V / epsilon))
 
 
 @eqx.filter_jit
 def _affine(
-    weights: Weights, mu: Gaussian, epsilon: JaxArray, widening: JaxArray
+    weights: Parameters, mu: Gaussian, epsilon: JaxArray, widening: JaxArray
 ) -> Affine:
     at = lambda e: remainder(weights, e, widening).field(0.0, mu)
     return eqx.filter_vmap(at)(epsilon)
 
 
-class Normal(NamedTuple):
-    """A Gaussian of NumPy's.
-
-    Attributes:
-        mean: its mean.
-        factor: of its covariance.
-    """
-
-    mean: Array
-    factor: Array
-
-    @property
-    def covariance(self) -> Array:
-        """The covariance."""
-        return self.factor @ self.factor.T
-
-
 def on_gaussian(
-    weights: Weights, mu: Normal, *, widening: float = 1.0
+    weights: Parameters, mu: Law, *, widening: float = 1.0
 ) -> tuple[Array, Array]:
     r"""$\bar T$ of a Gaussian in closed form, by the library, at each bandwidth.
 
     As its linear part, and its value at the mean.
     """
-    gaussian = Gaussian(jnp.asarray(mu.mean), jnp.asarray(mu.factor))
-    field = _affine(weights, gaussian, jnp.asarray(BANDWIDTHS), jnp.asarray(widening))
+    field = _affine(
+        weights, mu.gaussian, jnp.asarray(BANDWIDTHS), jnp.asarray(widening)
+    )
     linear = np.asarray(field.linear)
     return linear, linear @ mu.mean + np.asarray(field.offset)
 
 
-def root_mean_square(linear: Array, centre: Array, mu: Normal) -> Array:
+def root_mean_square(linear: Array, centre: Array, mu: Law) -> Array:
     r"""The norm in $L^2(\mu)$ of affine fields, from their values at the mean."""
     spread = np.sum((linear @ mu.factor) ** 2, axis=(-2, -1))
     return np.sqrt(spread + np.sum(centre**2, axis=-1))
@@ -110,7 +80,7 @@ def root_mean_square(linear: Array, centre: Array, mu: Normal) -> Array:
 
 @eqx.filter_jit
 def _at_tokens(
-    weights: Weights, mu: Points, epsilon: JaxArray, widening: JaxArray
+    weights: Parameters, mu: Points, epsilon: JaxArray, widening: JaxArray
 ) -> JaxArray:
     at = lambda e: remainder(weights, e, widening).field(0.0, mu)(mu.tokens)
     return eqx.filter_vmap(at)(epsilon)[..., 0]
@@ -124,7 +94,7 @@ def density(n: int) -> tuple[Array, Array, Array]:
     return x, w / w.sum(), -8 * x / (1 - x**2) + 1.8 * np.cos(3 * x) / wave
 
 
-def on_density(weights: Weights, n: int, *, widening: float = 1.0) -> Array:
+def on_density(weights: Parameters, n: int, *, widening: float = 1.0) -> Array:
     r"""$\bar T$ of that density at its grid, at each wider bandwidth."""
     x, w, _ = density(n)
     mu = Points.weighted(x[:, None], w)

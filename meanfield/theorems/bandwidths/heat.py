@@ -6,13 +6,12 @@ from meanfield.theorems._case import Case
 from meanfield.theorems._check import Check
 from meanfield.theorems._protocols import bounded, order
 from meanfield.theorems._statement import Counterexample, statement
+from meanfield.theorems._vocabulary import Law, Parameters
 
 from ._limits import (
     BANDWIDTHS,
     SCALAR,
     WIDER,
-    Normal,
-    Weights,
     density,
     extrapolated,
     on_density,
@@ -51,20 +50,18 @@ def leading(case: Case, *, antisymmetric: float = 0.0) -> tuple[Check, ...]:
 
 
 leading.refuted_if(
-    r"$W_K^\top W_Q$ has an antisymmetric part",
-    seen_by=("limit of ε T, linear part",),
-    antisymmetric=0.5,
+    r"$W_K^\top W_Q$ has an antisymmetric part", seen_by=("limit…",), antisymmetric=0.5
 )
 
 
-def _normal(case: Case) -> Normal:
+def _normal(case: Case) -> Law:
     rng = case.rng("measure")
     B = rng.normal(size=(3, 3))
     covariance = B @ B.T / 3 + 0.5 * np.eye(3)
-    return Normal(rng.normal(size=3) / 2, np.linalg.cholesky(covariance))
+    return Law(rng.normal(size=3) / 2, np.linalg.cholesky(covariance))
 
 
-def _weights(case: Case, *, antisymmetric: float) -> Weights:
+def _weights(case: Case, *, antisymmetric: float) -> Parameters:
     r"""$W_Q \ne W_K$ with $W_K^\top W_Q$ positive definite, $W_V$ unrelated.
 
     Symmetric, but for `antisymmetric` times an antisymmetric part.
@@ -73,7 +70,7 @@ def _weights(case: Case, *, antisymmetric: float) -> Weights:
     B, J, K, V = rng.normal(size=(4, 3, 3))
     A = B @ B.T / 3 + 0.5 * np.eye(3) + antisymmetric * (J - J.T)
     K += 2 * np.eye(3)
-    return Weights(np.linalg.solve(K.T, A), K, V)
+    return Parameters(np.linalg.solve(K.T, A), K, V)
 
 
 def _leading(case: Case, *, antisymmetric: float) -> tuple[Check, ...]:
@@ -155,12 +152,12 @@ def _(case: Case) -> Counterexample:
     )
 
 
-def _tied(weights: Weights) -> Weights:
+def _tied(weights: Parameters) -> Parameters:
     return weights._replace(V=-weights.K.T @ weights.Q)
 
 
 def _gaussian_limit(
-    case: Case, weights: Weights, *, half: float, widening: float = 1.0
+    case: Case, weights: Parameters, *, half: float, widening: float = 1.0
 ) -> tuple[Check, ...]:
     r"""Of a Gaussian, against `half` $W_V(W_Q^\top W_K)^{-1}\nabla\rho/\rho$."""
     mu = _normal(case)
@@ -210,7 +207,7 @@ def _density_limit(
 def _singular(case: Case, *, second: float) -> Check:
     """A = diag(1, 0, 0.7) and Σ diagonal: the limit, `second` times in coordinate 2."""
     A, s = np.diag([1.0, 0.0, 0.7]), case.rng("variances").uniform(0.5, 2, size=3)
-    linear, _ = on_gaussian(Weights(A, np.eye(3), -A), Normal(np.zeros(3), np.diag(s)))
+    linear, _ = on_gaussian(Parameters(A, np.eye(3), -A), Law(np.zeros(3), np.diag(s)))
     limit = np.diag(0.5 / s**2 * np.array([1, second, 1]))
     label = "limit of T̄, W_KᵀW_Q = diag(1, 0, 0.7)"
     return extrapolated(label, linear, limit, floor=FLOOR)

@@ -16,13 +16,12 @@ from meanfield.theorems._case import Case
 from meanfield.theorems._check import Check
 from meanfield.theorems._protocols import order
 from meanfield.theorems._statement import Counterexample, statement
+from meanfield.theorems._vocabulary import Law, Parameters
 from meanfield.tokens import Tokens
 
 from ._limits import (
     BANDWIDTHS,
     Array,
-    Normal,
-    Weights,
     extrapolated,
     root_mean_square,
 )
@@ -31,7 +30,7 @@ FLOOR = 1e-9  # rounding: scores of 1e3 have 1e-13, times 1/ε, extrapolated
 # Kernels are wider than √ε / |W_K| = 0.04: trapezoids are exact.
 EXTENT, STEP = 4.5, 0.03
 
-Matrix = Callable[[Weights], Array]
+Matrix = Callable[[Parameters], Array]
 
 
 @statement(
@@ -88,7 +87,7 @@ class Mixture(NamedTuple):
     """
 
     shares: tuple[float, float]
-    parts: tuple[Normal, Normal]
+    parts: tuple[Law, Law]
 
     def densities(self, y: Array) -> Array:
         """Of each part, its mass included, `(2, n)`."""
@@ -112,24 +111,24 @@ def _mixture(rng: np.random.Generator) -> Mixture:
     parts = []
     for centre in ((-0.7, 0.2), (0.8, -0.3)):
         factor = 0.62 * np.eye(2) + 0.12 * rng.uniform(-1, 1, size=(2, 2))
-        parts.append(Normal(np.array(centre) + 0.1 * rng.normal(size=2), factor))
+        parts.append(Law(np.array(centre) + 0.1 * rng.normal(size=2), factor))
     return Mixture((0.6, 0.4), (parts[0], parts[1]))
 
 
-def _weights(rng: np.random.Generator) -> Weights:
+def _weights(rng: np.random.Generator) -> Parameters:
     """W_Q and W_K not symmetric and of norm below 1.5; W_V = -W_QᵀW_K."""
     Q, K = (
         np.array([[c, s], [-s, c]]) + 0.2 * rng.uniform(-1, 1, size=(2, 2))
         for c, s in ((0.9, 0.4), (1.0, -0.5))
     )
-    return Weights(Q, K, -Q.T @ K)
+    return Parameters(Q, K, -Q.T @ K)
 
 
 @eqx.filter_jit
 def _at_queries(
-    weights: Weights, mu: Points, queries: JaxArray, epsilon: JaxArray
+    weights: Parameters, mu: Points, queries: JaxArray, epsilon: JaxArray
 ) -> JaxArray:
-    Q, K, V = (jnp.asarray(part) for part in weights)
+    Q, K, V = (jnp.asarray(part) for part in weights[:3])
 
     def at(e: JaxArray) -> JaxArray:
         attention = attentions["l2"](Q, K, V, epsilon=2 * e)
@@ -149,7 +148,7 @@ class Probed(NamedTuple):
         velocities: $\epsilon T^1_\epsilon(x)$ at each bandwidth.
     """
 
-    weights: Weights
+    weights: Parameters
     mixture: Mixture
     x: Array
     y: Array
@@ -170,7 +169,7 @@ def _probed(case: Case) -> Probed:
     return Probed(weights, mixture, x, y, velocities)
 
 
-def _corrected(W: Weights) -> Array:
+def _corrected(W: Parameters) -> Array:
     return -W.Q.T @ np.linalg.inv(W.K.T)
 
 
@@ -222,7 +221,7 @@ remainder.refuted_if(
 )
 def _(case: Case) -> Counterexample:
     probed = _probed(case)
-    Q, K, _ = probed.weights
+    Q, K = probed.weights[:2]
     printed = -Q.T @ np.linalg.inv(K)
     return Counterexample(
         printed=_remainder(probed, matrix=printed, y=probed.y)[:1],
@@ -231,8 +230,8 @@ def _(case: Case) -> Counterexample:
 
 
 @eqx.filter_jit
-def _affine(weights: Weights, mu: Gaussian, epsilon: JaxArray) -> Affine:
-    Q, K, V = (jnp.asarray(part) for part in weights)
+def _affine(weights: Parameters, mu: Gaussian, epsilon: JaxArray) -> Affine:
+    Q, K, V = (jnp.asarray(part) for part in weights[:3])
 
     def at(e: JaxArray) -> Affine:
         attention = attentions["l2"](Q, K, V / e, epsilon=2 * e)
@@ -259,9 +258,8 @@ def _gaussian(case: Case) -> tuple[Check, ...]:
     """The same in d = 3, of a Gaussian in closed form."""
     rng = case.rng("gaussian")
     Q, K = rng.normal(size=(2, 3, 3)) / 4 + 2 * np.eye(3)
-    mu = Normal(rng.normal(size=3), 0.6 * np.eye(3) + 0.1 * rng.normal(size=(3, 3)))
-    gaussian = Gaussian(jnp.asarray(mu.mean), jnp.asarray(mu.factor))
-    field = _affine(Weights(Q, K, -Q.T @ K), gaussian, jnp.asarray(BANDWIDTHS))
+    mu = Law(rng.normal(size=3), 0.6 * np.eye(3) + 0.1 * rng.normal(size=(3, 3)))
+    field = _affine(Parameters(Q, K, -Q.T @ K), mu.gaussian, jnp.asarray(BANDWIDTHS))
     linear, offset = np.asarray(field.linear), np.asarray(field.offset)
     M, keys = (
         Q.T @ np.linalg.inv(K.T) @ np.linalg.inv(mu.covariance),

@@ -49,9 +49,7 @@ def variance(case: Case, *, widening: float = 1.0) -> tuple[Check, ...]:
 
 
 variance.refuted_if(
-    "the kernel's bandwidth is 2ε, and 1/ε stays",
-    seen_by=("limit of the variance gained by t = 1",),
-    widening=2.0,
+    "the kernel's bandwidth is 2ε, and 1/ε stays", seen_by=("limit…",), widening=2.0
 )
 
 

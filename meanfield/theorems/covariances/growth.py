@@ -5,12 +5,11 @@ import numpy as np
 from meanfield.endings import Status
 from meanfield.theorems._case import Case
 from meanfield.theorems._check import Check
-from meanfield.theorems._protocols import bounded, order
+from meanfield.theorems._protocols import bounded, counted, order
 from meanfield.theorems._statement import statement
 from meanfield.theorems.gaussians.heads import one_head, two_heads
 from meanfield.theorems.library.gaussian_flows import (
-    TOLERANCE,
-    WHY_FLOW,
+    FLOWN,
     Paths,
     centred,
     moments,
@@ -19,7 +18,6 @@ from meanfield.theorems.library.gaussian_flows import (
 )
 
 from .pictures import (
-    COUNT,
     EYE,
     first_covariance,
     l2_paths,
@@ -27,7 +25,6 @@ from .pictures import (
     softmax_paths,
 )
 
-EXACT = {"tolerance": TOLERANCE, "why": WHY_FLOW}
 RISE = np.array([0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8])
 
 
@@ -49,11 +46,7 @@ def diverging(case: Case, *, sign: float = 1.0) -> tuple[Check, ...]:
     return (*_rising_heads(case, sign), *_l2_rising(case))
 
 
-diverging.refuted_if(
-    "A + Aᵀ is negative",
-    seen_by=("two heads: runs without blow-up", "softmax: runs without blow-up"),
-    sign=-1.0,
-)
+diverging.refuted_if("A + Aᵀ is negative", seen_by=("two…", "softmax…"), sign=-1.0)
 
 
 def _rising_heads(case: Case, sign: float) -> tuple[Check, ...]:
@@ -73,9 +66,7 @@ def _rising_heads(case: Case, sign: float) -> tuple[Check, ...]:
     checks = []
     for label, run in (("softmax", ones), ("two heads", twos)):
         missing = run.ended_otherwise(Status.BLOW_UP)
-        checks.append(
-            bounded(f"{label}: runs without blow-up", missing, "<=", 0, **COUNT)
-        )
+        checks.append(counted(f"{label}: runs without blow-up", missing))
         if np.all(np.isfinite(known)):
             checks.append(of_blow_ups(run, known, label)[1])
     return tuple(checks)
@@ -109,8 +100,8 @@ def _l2_rising(case: Case) -> tuple[Check, ...]:
     return (
         bounded("L2: least size when stopped", np.min(size), ">=", 0.5e6, why=least),
         bounded("L2: greatest size when stopped", np.max(size), "<=", 1e7, why=most),
-        bounded("L2: runs with a finite blow-up time", finite, "<=", 0, **COUNT),
-        bounded("L2: rate of growth over its bound", np.max(rate), "<=", 1, **EXACT),
+        counted("L2: runs with a finite blow-up time", finite),
+        bounded("L2: rate of growth over its bound", np.max(rate), "<=", 1, **FLOWN),
     )
 
 

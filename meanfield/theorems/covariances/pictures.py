@@ -1,7 +1,5 @@
 """What the pictures of covariances under attention show."""
 
-from typing import Any
-
 import numpy as np
 
 from meanfield.attention import attentions
@@ -10,13 +8,12 @@ from meanfield.endings import Status
 from meanfield.flows import BlowUp
 from meanfield.theorems._case import Case
 from meanfield.theorems._check import Check
-from meanfield.theorems._protocols import bounded, gap
+from meanfield.theorems._protocols import bounded, counted, gap
 from meanfield.theorems._statement import Counterexample, statement
 from meanfield.theorems.gaussians.heads import Head, one_head, two_heads
 from meanfield.theorems.gaussians.line import line_paths
 from meanfield.theorems.library.gaussian_flows import (
-    TOLERANCE,
-    WHY_FLOW,
+    FLOWN,
     Paths,
     Problem,
     centred,
@@ -27,8 +24,6 @@ from meanfield.theorems.library.gaussian_flows import (
     with_scores,
 )
 
-EXACT = {"tolerance": TOLERANCE, "why": WHY_FLOW}
-COUNT: dict[str, Any] = {"why": "a count"}
 LONG = np.array([0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 10.0, 1e3, 1e6])
 TURNING = np.array([0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 40.0])
 EYE = np.eye(2)
@@ -70,12 +65,11 @@ def _(case: Case) -> Counterexample:
     one = np.ones((8, 2, 1)) / np.sqrt(2)
     line = line_paths(one, -one, -np.ones((8, 1, 1)), np.ones(8))
     away = softmax_paths(case, _sinking(case, -EYE), TURNING)
-    blown = {"relation": "<=", "bound": 0, **COUNT}
     found = [int(np.sum(run.code == int(Status.BLOW_UP))) for run in (line, away)]
     return Counterexample(
         printed=(
-            bounded("runs that blow up, d = 1, a = v = −1", found[0], **blown),
-            bounded("runs that blow up, d = 2, V = −I", found[1], **blown),
+            counted("runs that blow up, d = 1, a = v = −1", found[0]),
+            counted("runs that blow up, d = 2, V = −I", found[1]),
         ),
         corrected=(
             *_all_vanish(case, _sinking(case, EYE)),
@@ -130,7 +124,7 @@ def _vanishing(run: Paths, problems: list[Problem]) -> Check:
         low = np.linalg.eigvalsh(-p.H)[0]
         sizes = np.linalg.norm(Sigmas, 2, axis=(1, 2))
         ratios.append(sizes * (1 / np.linalg.norm(p.covariance, 2) + TURNING * low))
-    return bounded("size over its bound", np.max(ratios), "<=", 1, **EXACT)
+    return bounded("size over its bound", np.max(ratios), "<=", 1, **FLOWN)
 
 
 def _l2_left(case: Case, A: list[np.ndarray]) -> Check:
@@ -141,12 +135,12 @@ def _l2_left(case: Case, A: list[np.ndarray]) -> Check:
     factor = np.linalg.cholesky(np.stack([first_covariance(rng) for _ in range(n)]))
     run = l2_paths((Q, K, np.stack([EYE] * n)), factor, LONG)
     left = np.max(np.abs(run.covariances[:, -1]), axis=(1, 2)) > 1e-4
-    return bounded("L2 runs that do not vanish", np.sum(left), "<=", 0, **COUNT)
+    return counted("L2 runs that do not vanish", np.sum(left))
 
 
 def _blown(run: Paths) -> Check:
     count = int(np.sum(run.code == int(Status.BLOW_UP)))
-    return bounded("softmax runs that blow up", count, "<=", 0, **COUNT)
+    return counted("softmax runs that blow up", count)
 
 
 def _all_vanish(case: Case, problems: list[Problem]) -> tuple[Check, ...]:
@@ -184,10 +178,10 @@ def to_a_ray(
     turning = softmax_paths(case, turned, TURNING)
     why = "what decays is 1/(λt) < 2e-6 at t = 1e6, over limits of 0.2 at least"
     return (
-        bounded("limits whose rank is not one", np.sum(ranks != 1), "<=", 0, **COUNT),
+        counted("limits whose rank is not one", np.sum(ranks != 1)),
         gap("limits", final, np.stack(expected), tolerance=2e-5, why=why),
         gap(
-            "on the way, A not symmetric", *compared(turning, turned, TURNING), **EXACT
+            "on the way, A not symmetric", *compared(turning, turned, TURNING), **FLOWN
         ),
     )
 

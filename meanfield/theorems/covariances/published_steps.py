@@ -12,7 +12,7 @@ from meanfield.endings import Status
 from meanfield.flows import Rule, clipped_euler
 from meanfield.theorems._case import Case
 from meanfield.theorems._check import Check
-from meanfield.theorems._protocols import bounded, gap, order
+from meanfield.theorems._protocols import bounded, counted, gap, order
 from meanfield.theorems._statement import statement
 from meanfield.theorems.library.gaussian_flows import moments
 from meanfield.theorems.library.measures import eigenpairs, families
@@ -145,7 +145,7 @@ def _steps(
         _first_order(
             family, A, frames[np.arange(4), np.searchsorted(steps, family.counts)]
         ),
-        bounded(one, off, "<=", 0, why="a count"),
+        counted(one, off),
         gap("where they end", end.final, final, **ROUNDING),
         gap(two, *clipped, tolerance=0.1, why=why, scale=FLOOR),
     )

@@ -14,6 +14,7 @@ from meanfield.theorems._check import Check
 from meanfield.theorems._protocols import bounded, gap
 from meanfield.theorems._statement import Counterexample, statement
 from meanfield.theorems.library.energies import (
+    ROUNDED,
     ROUNDING,
     on_gaussian,
     potential_of,
@@ -190,13 +191,12 @@ def wasserstein_gradient(case: Case, *, scale: float = 1) -> tuple[Check, ...]:
     moment = energies["second-moment"](H, H, H)
     plain = on_gaussian(moment, mean, Y, probes=s.x)
     size = (mean @ mean + np.sum(Y**2)) / 2
-    known = {"tolerance": 1e-12, "why": ROUNDING}
     return (
-        gap("second moment", plain.energy, scale * size, **known),
-        gap("velocity of points", down, -scale * gradient, **known),
-        gap("mean of a Gaussian", said.mean_rate, -scale * H @ (mean - c), **known),
-        gap("covariance", said.covariance_rate, -scale * (half + half.T), **known),
-        gap("energy", scale * energy, s.w @ ref.quadratic(s.x, H, c), **known),
+        gap("second moment", plain.energy, scale * size, **ROUNDED),
+        gap("velocity of points", down, -scale * gradient, **ROUNDED),
+        gap("mean of a Gaussian", said.mean_rate, -scale * H @ (mean - c), **ROUNDED),
+        gap("covariance", said.covariance_rate, -scale * (half + half.T), **ROUNDED),
+        gap("energy", scale * energy, s.w @ ref.quadratic(s.x, H, c), **ROUNDED),
     )
 
 

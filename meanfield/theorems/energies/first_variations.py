@@ -23,6 +23,7 @@ from meanfield.theorems._protocols import gap
 from meanfield.theorems._statement import Counterexample, statement
 from meanfield.theorems.library.energies import (
     POTENTIALS,
+    ROUNDED,
     ROUNDING,
     interaction_of,
     on_gaussian,
@@ -120,9 +121,7 @@ def _potential_pairing(case: Case) -> Check:
     c, nu = rng.normal(size=2), rng.normal(size=len(s.w))
     _, variation, _ = potential_of(H, c, x=s.x, w=s.w)
     expected = _moved(lambda x, w: w @ ref.quadratic(x, H, c), s.x, s.w, nu)
-    return gap(
-        "potential", nu @ np.asarray(variation), expected, tolerance=1e-12, why=ROUNDING
-    )
+    return gap("potential", nu @ np.asarray(variation), expected, **ROUNDED)
 
 
 def _of_gaussian(case: Case) -> tuple[Check, ...]:
@@ -174,10 +173,9 @@ def _any_potential(case: Case) -> tuple[Check, Check]:
     height = lambda x: 1.5 * np.sin(x) * x[:, ::-1] ** 2 - x * x / 2
     energy = lambda x: s.w @ np.sum(height(x), axis=1)
     expected = -ref.slope(energy, s.x) / s.w[:, None]
-    known = {"tolerance": 1e-12, "why": ROUNDING}
     return (
-        gap("any potential, velocity", down, expected, **known),
-        gap("any potential, energy", value, energy(s.x), **known),
+        gap("any potential, velocity", down, expected, **ROUNDED),
+        gap("any potential, energy", value, energy(s.x), **ROUNDED),
     )
 
 
@@ -228,10 +226,9 @@ def metric_flow(case: Case, *, transposed: float = 0) -> tuple[Check, ...]:
     expected = -s.w @ (np.sum((slope @ B) * slope, axis=1) / mass)
     said = twisted_of(s, B)
     moved = ref.along(lambda x: ref.interaction(x, s.w, scores), s.x, said.descent)
-    known = {"tolerance": 1e-12, "why": ROUNDING}
     return (
-        gap("dF/dt along the library's flow", moved, expected, **known),
-        gap("the library's dissipation", said.power, expected, **known),
+        gap("dF/dt along the library's flow", moved, expected, **ROUNDED),
+        gap("the library's dissipation", said.power, expected, **ROUNDED),
     )
 
 

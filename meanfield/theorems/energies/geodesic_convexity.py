@@ -11,7 +11,7 @@ from meanfield.theorems._case import Case
 from meanfield.theorems._check import Check
 from meanfield.theorems._protocols import bounded, gap
 from meanfield.theorems._statement import Counterexample, statement
-from meanfield.theorems.library.energies import ROUNDING, spd
+from meanfield.theorems.library.energies import ROUNDED, ROUNDING, spd
 from meanfield.theorems.reference import energies as ref
 
 from .geodesics import Motion, library, mass, motion, path_of, symmetric, velocity
@@ -39,16 +39,15 @@ def second_variation(case: Case) -> tuple[Check, ...]:
     z = np.stack([m.x, m.p])
     moved, _, E = library(m)
     energy = lambda x: ref.interaction(x, m.w, ref.bilinear(m.A))
-    known = {"tolerance": 1e-12, "why": ROUNDING}
     return (
         *_formula(case, last=1),
         gap(
             "dE by the library's velocity",
             ref.along(energy, m.x, moved),
             _slope(m, z),
-            **known,
+            **ROUNDED,
         ),
-        gap("the library's E", E, energy(m.x), **known),
+        gap("the library's E", E, energy(m.x), **ROUNDED),
     )
 
 
@@ -165,10 +164,9 @@ def at_diracs(case: Case, *, share: float = 1) -> tuple[Check, ...]:
         form = p @ (share * turn * np.eye(2) - V) @ m.B @ p
         formula = np.exp(-m.A @ z @ z) * form / 4
         exact, whole = second_derivative(m), _integrals(m, last=1)
-        known = {"tolerance": 1e-12, "why": ROUNDING}
         checks += [
-            gap(f"Dirac {k + 1}", formula, exact, **known),
-            gap(f"six integrals {k + 1}", whole, exact, **known),
+            gap(f"Dirac {k + 1}", formula, exact, **ROUNDED),
+            gap(f"six integrals {k + 1}", whole, exact, **ROUNDED),
         ]
     return tuple(checks)
 

@@ -15,7 +15,7 @@ from meanfield.theorems._check import Check
 from meanfield.theorems._protocols import bounded, gap
 from meanfield.theorems._statement import statement
 from meanfield.theorems.library.draws import tokens
-from meanfield.theorems.library.energies import ROUNDING, spd
+from meanfield.theorems.library.energies import ROUNDED, spd
 from meanfield.theorems.reference import energies as ref
 from meanfield.theorems.reference import formulas
 
@@ -41,13 +41,12 @@ def geodesics(case: Case, *, nonlocal_term: float = 1) -> tuple[Check, ...]:
     m = motion(case.rng("motion"))
     moved, energy, _ = library(m)
     z = np.stack([m.x, m.p])
-    known = {"tolerance": 1e-12, "why": ROUNDING}
     return (
         *_equations(m, nonlocal_term=nonlocal_term),
         _conserved(m, nonlocal_term=nonlocal_term),
         *_stationary(case, m, nonlocal_term=nonlocal_term),
-        gap("the library's velocity", moved, m.own_velocity(z), **known),
-        gap("the library's length", energy, _hamiltonian(m, z), **known),
+        gap("the library's velocity", moved, m.own_velocity(z), **ROUNDED),
+        gap("the library's length", energy, _hamiltonian(m, z), **ROUNDED),
     )
 
 
@@ -142,11 +141,10 @@ def _equations(m: Motion, *, nonlocal_term: float) -> tuple[Check, ...]:
     slope = ref.slope(lambda z: _hamiltonian(m, z), z) / m.w[None, :, None]
     transported = ref.slope(lambda at: np.sum(_potential_change(m, at)), m.x)
     transported = transported + closed[0] @ m.H
-    known = {"tolerance": 1e-12, "why": ROUNDING}
     return (
-        gap("p' by the equation of ψ", transported, closed[1], **known),
-        gap("x' by the Hamiltonian", slope[1], closed[0], **known),
-        gap("p' by the Hamiltonian", -slope[0], closed[1], **known),
+        gap("p' by the equation of ψ", transported, closed[1], **ROUNDED),
+        gap("x' by the Hamiltonian", slope[1], closed[0], **ROUNDED),
+        gap("p' by the Hamiltonian", -slope[0], closed[1], **ROUNDED),
     )
 
 

@@ -17,6 +17,7 @@ from meanfield.theorems._check import Check
 from meanfield.theorems._protocols import asymmetry, bounded, gap
 from meanfield.theorems._statement import statement
 from meanfield.theorems.library.energies import (
+    POTENTIAL,
     POTENTIALS,
     Setting,
     arrays_of,
@@ -168,14 +169,13 @@ def _two_kernels(case: Case, *, quadratic: float) -> tuple[Check, ...]:
     by_squares += quadratic * (s.w @ sizes) / s.epsilon
     said, (field, dual) = sinkhorn_of(s), _by_distance_of(s)
     plan = ref.plan(s.x, s.w, dot) * s.w[None, :]
-    known = {"tolerance": 1e-9, "why": POTENTIALS}
     velocity = plan @ s.x @ s.V.T / s.epsilon
     return (
-        gap("energy, squared distances", said.energy, by_squares, **known),
-        gap("energy, dot products", said.energy, by_dot, **known),
-        gap("dual energy", dual, by_dot, **known),
-        gap("field, squared distances", field, velocity, **known),
-        gap("field, dot products", said.field, velocity, **known),
+        gap("energy, squared distances", said.energy, by_squares, **POTENTIAL),
+        gap("energy, dot products", said.energy, by_dot, **POTENTIAL),
+        gap("dual energy", dual, by_dot, **POTENTIAL),
+        gap("field, squared distances", field, velocity, **POTENTIAL),
+        gap("field, dot products", said.field, velocity, **POTENTIAL),
     )
 
 
@@ -210,15 +210,14 @@ def semi_dual(
     rng = case.rng("perturbed")
     others = [_dual(f + rng.normal() * rng.normal(size=n), s) for _ in range(200)]
     ahead = np.max(others) + 2 * said.energy
-    known = {"tolerance": 1e-9, "why": POTENTIALS}
     marginals = np.concatenate([plan @ s.w, s.w @ plan])
     optimum = found.x - s.w @ found.x
     return (
-        gap("f = f^c", transform, f, **known),
-        gap("marginals of e^{c + f + f}", marginals, np.ones(2 * n), **known),
+        gap("f = f^c", transform, f, **POTENTIAL),
+        gap("marginals of e^{c + f + f}", marginals, np.ones(2 * n), **POTENTIAL),
         gap("optimal f", f - s.w @ f, optimum, tolerance=1e-7, why=BFGS),
         gap("maximum", -2 * said.energy, -found.fun, tolerance=1e-9, why=BFGS),
-        bounded("200 perturbations over the maximum", ahead, "<=", 0, **known),
+        bounded("200 perturbations over the maximum", ahead, "<=", 0, **POTENTIAL),
     )
 
 
@@ -252,11 +251,10 @@ def dual_identity(
     s = s._replace(probes=s.x)
     value, said = -(s.w @ _averaged(s)), sinkhorn_of(s)
     _, dual = _by_distance_of(s)
-    known = {"tolerance": 1e-9, "why": POTENTIALS}
     why = "of second order in the error 4e-11 of the potentials: rounding of 36 terms"
     return (
-        gap("energy", said.energy, value, **known),
-        gap("∫δF dμ", s.w @ said.variation, value, **known),
+        gap("energy", said.energy, value, **POTENTIAL),
+        gap("∫δF dμ", s.w @ said.variation, value, **POTENTIAL),
         gap("dual", dual, value, tolerance=1e-12, why=why),
     )
 

@@ -9,7 +9,7 @@ from meanfield.theorems._check import Check
 from meanfield.theorems._protocols import gap
 from meanfield.theorems._statement import Counterexample, statement
 from meanfield.theorems.library.energies import (
-    ROUNDING,
+    ROUNDED,
     Setting,
     setting,
     spd,
@@ -41,12 +41,11 @@ def twisted_flow(
     slope = ref.slope(
         lambda p: np.sum(ref.interaction_variation(p, s.x, s.w, scores)), s.probes
     )
-    known = {"tolerance": 1e-12, "why": ROUNDING}
     return (
         *_twisted_flow(s, B),
-        gap("δF", said.variation, level, **known),
-        gap("∇δF", said.gradient, slope, **known),
-        gap("F", said.energy, ref.interaction(s.x, s.w, scores), **known),
+        gap("δF", said.variation, level, **ROUNDED),
+        gap("∇δF", said.gradient, slope, **ROUNDED),
+        gap("F", said.energy, ref.interaction(s.x, s.w, scores), **ROUNDED),
     )
 
 
@@ -79,10 +78,9 @@ def _twisted_flow(s: Setting, B: np.ndarray) -> tuple[Check, ...]:
     r"""With $V = -BA^\top/\epsilon$: the flow of the library against softmax, twice."""
     V = -B @ s.scaled_A.T
     said, expected = twisted_of(s.with_value(V), B), _softmax(s, V)
-    known = {"tolerance": 1e-12, "why": ROUNDING}
     return (
-        gap("−G(∇δF) by the library", said.descent, expected, **known),
-        gap("softmax by the library", said.field, expected, **known),
+        gap("−G(∇δF) by the library", said.descent, expected, **ROUNDED),
+        gap("softmax by the library", said.field, expected, **ROUNDED),
     )
 
 

@@ -7,9 +7,10 @@ from jaxtyping import Array
 
 from meanfield.theorems._case import Case
 from meanfield.theorems._check import Check
-from meanfield.theorems._protocols import ascend, bounded, gap
+from meanfield.theorems._protocols import ascend, bounded, counted, gap
 from meanfield.theorems._statement import Counterexample, statement
 from meanfield.theorems.library.gaussian_flows import (
+    FLOWN,
     LONG,
     TOLERANCE,
     WHY_FLOW,
@@ -22,8 +23,6 @@ from meanfield.theorems.library.gaussian_flows import (
     rotation,
     with_scores,
 )
-
-EXACT = {"tolerance": TOLERANCE, "why": WHY_FLOW}
 
 
 @statement(
@@ -50,7 +49,7 @@ def commuting(case: Case) -> tuple[Check, ...]:
     run = long_paths(case, "triples", triples, LONG)
     escapes = np.array([each.escape for each in triples])
     return (
-        gap("covariance", *compared(run, triples, LONG), **EXACT),
+        gap("covariance", *compared(run, triples, LONG), **FLOWN),
         *of_blow_ups(run, escapes, "d = 3"),
         *_limits(run, triples, kernels),
     )
@@ -63,7 +62,7 @@ def _(case: Case) -> tuple[Check, ...]:
     sheared = [each._replace(V=each.V @ shear) for each in triples]
     ts = np.linspace(0, 0.2, 9)  # long before any blow-up
     run = long_paths(case, "triples", sheared, ts)
-    return (gap("covariance", *compared(run, sheared, ts), **EXACT),)
+    return (gap("covariance", *compared(run, sheared, ts), **FLOWN),)
 
 
 @commuting.misprinted(
@@ -93,7 +92,7 @@ def _(case: Case) -> Counterexample:
         ),
         corrected=(
             bounded("time reached over t*", reached, "<=", 1, **rounding),
-            gap("covariance", *compared(run, triples, LONG), **EXACT),
+            gap("covariance", *compared(run, triples, LONG), **FLOWN),
         ),
     )
 
@@ -161,9 +160,7 @@ def _limits(
     decay = f"{WHY_FLOW}; what decays is below 1e-8/0.2 then"
     grown = [run.covariances[i, -1].max() for i in range(len(final)) if i not in still]
     return (
-        bounded(
-            "ranks of limits that are not dim ker H", wrong, "<=", 0, why="a count"
-        ),
+        counted("ranks of limits that are not dim ker H", wrong),
         gap("limits", final[still], np.stack(expected), tolerance=TOLERANCE, why=decay),
         bounded(
             "least size at a blow-up", min(grown), ">=", 1e4, why="it is unbounded"
@@ -200,7 +197,7 @@ def joint(case: Case, *, shared: float = 1) -> tuple[Check, ...]:
         ratios.append([(U.T @ M @ U, L) for M, L in zip(Sigmas, lines, strict=True)])
     found = np.array(ratios)
     return (
-        gap("covariance in the joint basis", found[:, :, 0], found[:, :, 1], **EXACT),
+        gap("covariance in the joint basis", found[:, :, 0], found[:, :, 1], **FLOWN),
     )
 
 
@@ -275,7 +272,7 @@ def _inversion(case: Case, *, pairs: list[tuple[int, int]]) -> Check:
     of_Sigma, of_Omega = _inverse_spectra(case)
     products = [of_Sigma[:, i - 1] * of_Omega[:, j - 1] for i, j in pairs]
     actual = np.stack(products)
-    return gap("products of eigenvalues", actual, np.ones_like(actual), **EXACT)
+    return gap("products of eigenvalues", actual, np.ones_like(actual), **FLOWN)
 
 
 def _excess(at: dict[str, Array], base: Array) -> Array:

@@ -14,20 +14,19 @@ from meanfield.flows import Steady
 from meanfield.measures import Gaussian
 from meanfield.theorems._case import Case
 from meanfield.theorems._check import Check
-from meanfield.theorems._protocols import bounded, gap, hermite_nodes
+from meanfield.theorems._protocols import bounded, counted, gap, hermite_nodes
 from meanfield.theorems._statement import Counterexample, statement
 from meanfield.theorems.library.gaussian_flows import (
-    TOLERANCE,
-    WHY_FLOW,
+    FLOWN,
     Paths,
     centred,
     moments,
     paths,
+    sized,
 )
 from meanfield.theorems.reference import formulas as ref
 from meanfield.tokens import Tokens
 
-EXACT = {"tolerance": TOLERANCE, "why": WHY_FLOW}
 UNIT = np.linspace(0, 1, 9)
 CUT = (np.diag([1.0, 0.0]), np.diag([0.0, 1.0]))  # the identity, a head for each row
 
@@ -85,9 +84,9 @@ class _Draws:
 
     def __init__(self, case: Case) -> None:
         rng, n = case.rng("heads"), case.pick(8, 24)
-        self.Q, self.K, self.V, self.W = _sized(rng.normal(size=(4, n, 2, 2, 2)), 0.8)
+        self.Q, self.K, self.V, self.W = sized(rng.normal(size=(4, n, 2, 2, 2)), 0.8)
         self.mean = rng.normal(size=(n, 2)) / 2
-        self.factor = _sized(rng.normal(size=(n, 2, 2)), 0.7)
+        self.factor = sized(rng.normal(size=(n, 2, 2)), 0.7)
         self.probes = rng.normal(size=(3, 2))
 
     @property
@@ -128,16 +127,12 @@ def two_heads(
     )
 
 
-def _sized(M: np.ndarray, size: float) -> np.ndarray:
-    return size * M / np.linalg.norm(M, 2, axis=(-2, -1), keepdims=True)
-
-
 def _moments(draws: _Draws, values: np.ndarray) -> tuple[Check, ...]:
     run = draws.run()
     means, covariances = draws.equations(values)
     return (
-        gap("mean", run.means, means, **EXACT),
-        gap("covariance", run.covariances, covariances, **EXACT),
+        gap("mean", run.means, means, **FLOWN),
+        gap("covariance", run.covariances, covariances, **FLOWN),
     )
 
 
@@ -201,7 +196,7 @@ def plane(
         bounded("third singular value over the first", flat, "<=", 0, **left),
         bounded("qᵀΣe₁", off, "<=", 0, **left),
         bounded("second singular value over the first", wide, ">=", 0.1, why=line),
-        bounded("runs that do not come to rest", moving, "<=", 0, why="a count"),
+        counted("runs that do not come to rest", moving),
     )
 
 

@@ -6,8 +6,8 @@ from meanfield.theorems._case import Case
 from meanfield.theorems._check import Check
 from meanfield.theorems._protocols import bounded, gap, hermite_nodes
 from meanfield.theorems._statement import Counterexample, statement
+from meanfield.theorems._vocabulary import Member
 from meanfield.theorems.library.ensembles import (
-    Member,
     Moments,
     ensemble,
     members,
@@ -49,9 +49,7 @@ def closure(case: Case, *, curvature: float = 2.0) -> tuple[Check, ...]:
 
 
 closure.refuted_if(
-    "the factor 2 is dropped before KᵀK",
-    seen_by=("library, d =…", "nodes, d =…"),
-    curvature=1.0,
+    "the factor 2 is dropped before KᵀK", seen_by=("library…", "nodes…"), curvature=1.0
 )
 
 

@@ -5,12 +5,11 @@ import numpy as np
 from meanfield.endings import Status
 from meanfield.theorems._case import Case
 from meanfield.theorems._check import Check
-from meanfield.theorems._protocols import bounded, gap
+from meanfield.theorems._protocols import bounded, counted, gap
 from meanfield.theorems._statement import Counterexample, statement
 from meanfield.theorems.library.gaussian_flows import (
+    FLOWN,
     LONG,
-    TOLERANCE,
-    WHY_FLOW,
     Problem,
     compared,
     long_paths,
@@ -20,7 +19,6 @@ from meanfield.theorems.library.gaussian_flows import (
     with_scores,
 )
 
-EXACT = {"tolerance": TOLERANCE, "why": WHY_FLOW}
 SHORT = np.array([0.0, 0.1, 1.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0])
 ALIVE = 0.05  # eigenvalues of limits are 0.2 at least, others 1/72 at most
 
@@ -40,7 +38,7 @@ def flattened(case: Case) -> tuple[Check, ...]:
     problems = _flat_draws(case)
     ranks, limits = _flattened(case, problems, LONG)
     expected = np.stack([resting(p.factor, _kernel(p.A)) for p in problems])
-    return ranks, gap("limits", limits, expected, **EXACT)
+    return ranks, gap("limits", limits, expected, **FLOWN)
 
 
 @flattened.refuted_by("A has a skew part, which raises its rank and moves no limit")
@@ -94,7 +92,7 @@ def _flattened(
     predicted = [len(p.A) - np.linalg.matrix_rank(p.A, tol=1e-9) for p in problems]
     wrong = int(np.sum(_ranks(run.covariances[:, -1]) != predicted))
     label = "limits whose rank is not d − rk A"
-    return bounded(label, wrong, "<=", 0, why="a count"), run.covariances[:, -1]
+    return counted(label, wrong), run.covariances[:, -1]
 
 
 def _flat_draws(case: Case) -> list[Problem]:
@@ -125,7 +123,7 @@ def rising(case: Case) -> tuple[Check, ...]:
     run = long_paths(case, "rising", problems, LONG)
     escapes = np.array([p.escape for p in problems])
     return (
-        gap("covariance", *compared(run, problems, LONG), **EXACT),
+        gap("covariance", *compared(run, problems, LONG), **FLOWN),
         *of_blow_ups(run, escapes, "V = I"),
     )
 
@@ -140,7 +138,7 @@ def _(case: Case) -> tuple[Check, ...]:
         problems.append(Problem(each.V, H / 2, start))
     run = long_paths(case, "rising", problems, LONG)
     missing = run.ended_otherwise(Status.BLOW_UP)
-    return (bounded("wrong endings, V = I", missing, "<=", 0, why="a count"),)
+    return (counted("wrong endings, V = I", missing),)
 
 
 def _rising(case: Case) -> list[Problem]:
@@ -199,12 +197,6 @@ def _figure(case: Case, *, rows: int) -> dict[int, np.ndarray]:
 
 def _halves(ranks: dict[int, np.ndarray]) -> tuple[Check, ...]:
     return tuple(
-        bounded(
-            f"limits of other rank than ⌈d/2⌉, d = {d}",
-            np.sum(r != -(-d // 2)),
-            "<=",
-            0,
-            why="a count",
-        )
+        counted(f"limits of other rank than ⌈d/2⌉, d = {d}", np.sum(r != -(-d // 2)))
         for d, r in ranks.items()
     )

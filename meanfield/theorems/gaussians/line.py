@@ -8,18 +8,16 @@ from meanfield.endings import Status
 from meanfield.flows import Steady
 from meanfield.theorems._case import Case
 from meanfield.theorems._check import Check
-from meanfield.theorems._protocols import bounded, gap
+from meanfield.theorems._protocols import bounded, counted, gap
 from meanfield.theorems._statement import statement
 from meanfield.theorems.library.gaussian_flows import (
-    TOLERANCE,
-    WHY_FLOW,
+    FLOWN,
     Paths,
     centred,
     of_blow_ups,
     paths,
 )
 
-EXACT = {"tolerance": TOLERANCE, "why": WHY_FLOW}
 LINE = np.array([0.0, 0.1, 0.2, 0.4, 0.6, 0.9, 1.3, 2.0, 1e7])
 RTOL = 1e-12
 REST = 1e-2
@@ -80,7 +78,7 @@ def _line(
     known &= np.arange(len(LINE))[None, :] < run.saved[:, None]
     expected = s[:, None] / np.where(known, 1 - slopes[:, None] * LINE[None, :], 1)
     ratio = np.where(known, run.covariances[:, :, 0, 0] / expected, 1)
-    variance = gap("variance over the formula", ratio, np.ones_like(ratio), **EXACT)
+    variance = gap("variance over the formula", ratio, np.ones_like(ratio), **FLOWN)
     return (variance, *of_blow_ups(run, escapes, "d = 1"))
 
 
@@ -95,7 +93,7 @@ def _ends(rates: np.ndarray, s: np.ndarray, run: Paths) -> tuple[Check, ...]:
     restless = np.sum(run.code[rates < 0] != int(Status.STEADY))
     return (
         gap("blow-up time", run.t_star[rates > 0], exact, tolerance=3e-9, why=law),
-        bounded("runs that do not rest", restless, "<=", 0, why="a count"),
+        counted("runs that do not rest", restless),
         bounded("way left at rest", np.max(left), "<=", REST, why=why),
         bounded("the same", np.min(left), ">=", REST / 4, why=why),
     )

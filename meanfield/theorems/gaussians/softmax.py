@@ -5,21 +5,26 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from meanfield.attention import Attention, attentions
+from meanfield.attention import Attention
 from meanfield.dynamics import Interpolated, Layers, Sum, stacked
 from meanfield.flows import flow
-from meanfield.measures import Gaussian
 from meanfield.measures.sampling import gauss_hermite
 from meanfield.theorems._case import Case
 from meanfield.theorems._check import Check
 from meanfield.theorems._protocols import gap, hermite_nodes
 from meanfield.theorems._statement import statement
-from meanfield.theorems.library.gaussian_flows import TOLERANCE, WHY_FLOW, moments_rate
+from meanfield.theorems._vocabulary import Member
+from meanfield.theorems.library.ensembles import attention, gaussian, on_device
+from meanfield.theorems.library.gaussian_flows import (
+    FLOWN,
+    TOLERANCE,
+    WHY_FLOW,
+    moments_rate,
+)
 from meanfield.theorems.reference import formulas as ref
 from meanfield.tokens import Tokens
 
@@ -51,12 +56,11 @@ def closure(case: Case, *, nodes: int = NODES) -> tuple[Check, ...]:
         rng = case.rng(f"d={d}")
         draw = _small(rng, d, k, r)
         probes = draw.mean + rng.uniform(-1, 1, size=(4, d))
-        arrays = jax.tree.map(jnp.asarray, draw)
-        closed, of_nodes = _velocities(arrays, jnp.asarray(probes), nodes)
+        closed, of_nodes = _velocities(on_device(draw), jnp.asarray(probes), nodes)
         x, w = hermite_nodes(draw.mean, draw.factor, nodes)
         scores = ref.dot_scores(draw.Q, draw.K, probes, x) / draw.epsilon
         brute = ref.normalised_velocity(scores, w, draw.V, x)
-        affine = draw.mean + probes @ (draw.factor @ draw.factor.T @ draw.A).T
+        affine = draw.mean + probes @ (draw.covariance @ (draw.A / draw.epsilon)).T
         bound = {"tolerance": 1e-11, "why": QUADRATURE}
         checks += [
             gap(f"closed form against a cloud, d = {d}", closed, brute, **bound),
@@ -76,38 +80,24 @@ closure.refuted_if(
 )
 
 
-class _Small(NamedTuple):
-    """Parameters whose tilts are small, so that few nodes are exact."""
-
-    Q: np.ndarray
-    K: np.ndarray
-    V: np.ndarray
-    mean: np.ndarray
-    factor: np.ndarray
-    epsilon: float
-
-    @property
-    def A(self) -> np.ndarray:
-        return self.K.T @ self.Q / self.epsilon
-
-
-def _small(rng: np.random.Generator, d: int, k: int, r: int) -> _Small:
+def _small(rng: np.random.Generator, d: int, k: int, r: int) -> Member:
     factor, V = rng.normal(size=(d, r)) / np.sqrt(d), rng.normal(size=(d, d)) / 2
     room = max(1.0, float(np.linalg.norm(factor, 2))) / np.sqrt(0.125)
     Q, K = (
         M / np.linalg.norm(M, 2) / room
         for M in (rng.normal(size=(k, d)), rng.normal(size=(k, d)))
     )
-    return _Small(Q, K, V, rng.normal(size=d) / 2, factor, float(rng.uniform(0.6, 0.9)))
+    return Member(
+        rng.normal(size=d) / 2, factor, Q, K, V, np.asarray(rng.uniform(0.6, 0.9))
+    )
 
 
 @eqx.filter_jit
-def _velocities(draw: _Small, probes: Array, order: int) -> tuple[Array, Array]:
+def _velocities(draw: Member, probes: Array, order: int) -> tuple[Array, Array]:
     """The library's field of a Gaussian and of its nodes, at probes."""
-    attention = attentions["softmax"](*draw[:3], epsilon=draw.epsilon)
-    mu = Gaussian(jnp.asarray(draw.mean), jnp.asarray(draw.factor))
+    softmax, mu = attention("softmax", draw), gaussian(draw)
     nodes = gauss_hermite(mu, order=order)
-    each = [attention.field(0.0, m)(Tokens(probes)) for m in (mu, nodes)]
+    each = [softmax.field(0.0, m)(Tokens(probes)) for m in (mu, nodes)]
     return each[0], each[1]
 
 
@@ -135,8 +125,8 @@ def gaussian_flow(case: Case, *, turn: Turn = lambda A: A) -> tuple[Check, ...]:
         Interpolated(depth.nodes, _attentions(depth.members)),
     )
     first = depth.layers[0]
-    start = Gaussian(jnp.asarray(first.mean), jnp.asarray(first.factor))
-    means, factors = map(np.asarray, flow(dynamics, start, BREAKS).coordinates)
+    run = flow(dynamics, gaussian(first), BREAKS)
+    means, factors = map(np.asarray, run.coordinates)
     actual = np.dstack([means, factors @ np.swapaxes(factors, 1, 2)])
     equations = _by_equations(depth, turn=turn)
     # A covariance that grows tilts the nodes more: their error is seen at the end.
@@ -151,11 +141,10 @@ def gaussian_flow(case: Case, *, turn: Turn = lambda A: A) -> tuple[Check, ...]:
         f"{WHY_FLOW}; RK4 against half its steps {by_steps:.1e}; 256 nodes against 144 "
         f"{by_nodes:.1e}"
     )
-    bound = {"tolerance": TOLERANCE, "why": WHY_FLOW}
     return (
-        gap("mean against DOP853", actual[:, :, 0], equations[:, :, 0], **bound),
+        gap("mean against DOP853", actual[:, :, 0], equations[:, :, 0], **FLOWN),
         gap(
-            "covariance against DOP853", actual[:, :, 1:], equations[:, :, 1:], **bound
+            "covariance against DOP853", actual[:, :, 1:], equations[:, :, 1:], **FLOWN
         ),
         gap(
             "printed equations against tokens",
@@ -176,21 +165,21 @@ class _Depth(NamedTuple):
     """A head in two layers, and a head between three nodes: edges and parameters."""
 
     edges: np.ndarray
-    layers: list[_Small]
+    layers: list[Member]
     nodes: np.ndarray
-    members: list[_Small]
+    members: list[Member]
 
-    def heads(self, t: float, layer: int) -> list[_Small]:
+    def heads(self, t: float, layer: int) -> list[Member]:
         """The parameters of both at time `t`, which belongs to this layer."""
         return [self.layers[layer], _blend(self.members, self.nodes, t)]
 
 
-def _blend(members: list[_Small], nodes: np.ndarray, t: float) -> _Small:
+def _blend(members: list[Member], nodes: np.ndarray, t: float) -> Member:
     """Every parameter linear in time between the nodes."""
     left = min(int(np.searchsorted(nodes, t, side="right")) - 1, len(nodes) - 2)
     share = (t - nodes[left]) / (nodes[left + 1] - nodes[left])
     pairs = zip(members[left], members[left + 1], strict=True)
-    return _Small(*((1 - share) * a + share * b for a, b in pairs))
+    return Member(*((1 - share) * a + share * b for a, b in pairs))
 
 
 def _depth(case: Case) -> _Depth:
@@ -200,9 +189,8 @@ def _depth(case: Case) -> _Depth:
     return _Depth(edges, draws[:2], nodes, draws[2:])
 
 
-def _attentions(parts: list[_Small]) -> Attention:
-    makes = attentions["softmax"]
-    return stacked([makes(p.Q, p.K, p.V, epsilon=p.epsilon) for p in parts])
+def _attentions(parts: list[Member]) -> Attention:
+    return stacked([attention("softmax", part) for part in parts])
 
 
 def _pieces(
@@ -221,13 +209,13 @@ def _pieces(
 def _by_equations(depth: _Depth, *, turn: Turn) -> np.ndarray:
     def advance(y: np.ndarray, layer: int, left: float, right: float) -> np.ndarray:
         def rate(t: float, y: np.ndarray) -> np.ndarray:
-            heads = [(p.V, turn(p.A)) for p in depth.heads(t, layer)]
+            heads = [(p.V, turn(p.A / p.epsilon)) for p in depth.heads(t, layer)]
             return moments_rate(heads)(t, y)
 
         return ref.integrated(rate, y, np.array([left, right]))[-1]
 
     first = depth.layers[0]
-    y = np.column_stack([first.mean, first.factor @ first.factor.T])
+    y = np.column_stack([first.mean, first.covariance])
     return np.stack(_pieces(depth, y, advance))
 
 
@@ -236,7 +224,7 @@ def _by_tokens(depth: _Depth, *, steps: int, nodes: int) -> np.ndarray:
     first = depth.layers[0]
     x, w = hermite_nodes(first.mean, first.factor, nodes)
 
-    def velocity(p: _Small, x: np.ndarray) -> np.ndarray:
+    def velocity(p: Member, x: np.ndarray) -> np.ndarray:
         scores = (x @ p.Q.T) @ (x @ p.K.T).T / p.epsilon
         return ref.normalised_velocity(scores, w, p.V, x)
 

@@ -1,67 +1,21 @@
 """Attention at points: the library's, compiled once for each kind, and in NumPy."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from meanfield.attention import Attention, attentions, plans
+from meanfield.attention import plans
 from meanfield.dynamics import AbstractDynamics
 from meanfield.measures import AbstractReduction, Blocked, Gaussian, Points
+from meanfield.theorems._vocabulary import Cloud, Parameters
 from meanfield.theorems.reference import formulas as ref
 from meanfield.tokens import Tokens
 
-EXACT = (
-    "rounding: sums of fewer than 1e3 products of size 1 and exponentials of scores "
-    "below 20 lose at most 1e3 × 20 × 2e-16 of the largest entry"
-)
-ROUNDING = 4e-12
 DEFAULT = Blocked()
-
-
-class Parameters(NamedTuple):
-    """Generic parameters, $A$ not symmetric; `epsilon` is no power of two."""
-
-    Q: np.ndarray
-    K: np.ndarray
-    V: np.ndarray
-    epsilon: np.ndarray
-
-    @property
-    def A(self) -> np.ndarray:
-        r"""$K^\top Q$, without the bandwidth."""
-        return self.K.T @ self.Q
-
-    def attention(self, name: str, **options: int | None) -> Attention:
-        """The library's variant of this name."""
-        epsilon = jnp.asarray(self.epsilon)
-        return attentions[name](self.Q, self.K, self.V, epsilon=epsilon, **options)
-
-    @property
-    def reduced(self) -> "Parameters":
-        """With $(A, I)$ in place of $(Q, K)$."""
-        return self._replace(Q=self.A, K=np.eye(len(self.V)))
-
-    @property
-    def exchanged(self) -> "Parameters":
-        r"""With $A^\top$ in place of $A$."""
-        return self._replace(Q=self.K, K=self.Q)
-
-
-class Cloud(NamedTuple):
-    """Tokens with weights of any sum, and positions where a mask compares them."""
-
-    x: np.ndarray
-    w: np.ndarray
-    position: np.ndarray | None = None
-
-    @property
-    def share(self) -> np.ndarray:
-        """The weights divided by their sum."""
-        return self.w / self.w.sum()
 
 
 def generic(rng: np.random.Generator, k: int, d: int) -> Parameters:
@@ -141,6 +95,16 @@ def variants(
     """The velocities of registered variants at the tokens, by name."""
     mu = measure(at)
     return {name: p.attention(name).field(0.0, mu)(mu.tokens) for name in names}
+
+
+@eqx.filter_jit
+def half_steps(
+    p: Parameters, at: Cloud, probes: Cloud, counts: tuple[int | None, ...]
+) -> list[tuple[Float[Array, "n n"], Float[Array, "m d"]]]:
+    """The library's matrix and velocities after so many half-steps, or at last."""
+    mu, x = points(at), tokens(probes)
+    made = [p.attention("sinkhorn", iterations=count) for count in counts]
+    return [(plans(each, 0.0, mu)[0], each.field(0.0, mu)(x)) for each in made]
 
 
 Formula = Callable[[Parameters, Cloud, np.ndarray], np.ndarray]

@@ -39,6 +39,10 @@ ENERGY = (
 )
 
 
+ROUNDED = {"tolerance": 1e-12, "why": ROUNDING}
+POTENTIAL = {"tolerance": 1e-9, "why": POTENTIALS}
+
+
 class Setting(NamedTuple):
     r"""Weighted tokens, probes elsewhere, and parameters $k \neq d$, $\epsilon \neq 1$.
 

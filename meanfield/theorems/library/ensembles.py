@@ -13,31 +13,11 @@ from meanfield.attention import Attention, attentions
 from meanfield.fields import Affine
 from meanfield.flows import flow
 from meanfield.measures import Gaussian
+from meanfield.theorems._vocabulary import Member
 from meanfield.theorems.reference import formulas as ref
 from meanfield.tokens import Tokens
 
 STEP = 4e-10  # relative error of one step of `adaptive()` in double precision
-
-
-class Member(NamedTuple):
-    r"""$N(\alpha, YY^\top)$ with parameters and a bandwidth; or a stack of them."""
-
-    mean: np.ndarray
-    factor: np.ndarray
-    Q: np.ndarray
-    K: np.ndarray
-    V: np.ndarray
-    epsilon: np.ndarray
-
-    @property
-    def covariance(self) -> np.ndarray:
-        r"""$YY^\top$."""
-        return self.factor @ np.swapaxes(self.factor, -1, -2)
-
-    @property
-    def A(self) -> np.ndarray:
-        r"""$K^\top Q$, not divided by the bandwidth."""
-        return np.swapaxes(self.K, -1, -2) @ self.Q
 
 
 def members(stack: Member) -> Iterator[Member]:

@@ -17,21 +17,17 @@ from meanfield.measures.families import family
 from meanfield.measures.sampling import clouds, gaussian_draw
 from meanfield.theorems._case import Case
 from meanfield.theorems._check import Check
-from meanfield.theorems._protocols import bounded, gap, hermite_nodes, z_score
+from meanfield.theorems._protocols import bounded, close, gap, hermite_nodes, z_score
+from meanfield.theorems._vocabulary import Cloud
 from meanfield.theorems.reference import formulas as ref
 
 from . import attentions as att
-from .attentions import EXACT, ROUNDING, Cloud
 
 SOLVED = "two Sylvester equations of condition below 1e3 each, in float64"
 GONE = 2  # the token without weight, which stands at infinity
 DRAWS = 4001  # odd: an antithetic cloud has one token at the origin
 # A ball is JAX's own draw, and takes as long to compile as these together.
 CLOUDS = ("gaussian", "antithetic", "sphere", "ring", "moons", "mixture")
-
-
-def _close(label: str, actual: object, expected: object) -> Check:
-    return gap(label, actual, expected, tolerance=ROUNDING, why=EXACT)
 
 
 @eqx.filter_jit
@@ -72,7 +68,7 @@ def of_points(case: Case) -> list[Check]:
         "weights restricted": 3 * kept / kept.sum(),
         "shares restricted": kept / kept.sum(),
     }
-    return [_close(f"cloud: {label}", found[label], expected[label]) for label in found]
+    return [close(f"cloud: {label}", found[label], expected[label]) for label in found]
 
 
 @eqx.filter_jit
@@ -95,9 +91,9 @@ def of_gaussian(case: Case) -> list[Check]:
     x, w = hermite_nodes(mean, factor, 2)
     speed = np.sqrt(w @ np.sum((x @ L.T + b) ** 2, axis=1))
     return [
-        _close("mean given", at, mean),
-        _close("root of the covariance given", root, ref.sqrtm_psd(covariance)),
-        _close("norm of a motion", np.stack(sizes), np.stack([speed, speed])),
+        close("mean given", at, mean),
+        close("root of the covariance given", root, ref.sqrtm_psd(covariance)),
+        close("norm of a motion", np.stack(sizes), np.stack([speed, speed])),
     ]
 
 
@@ -164,8 +160,8 @@ def starts(case: Case) -> list[Check]:
     return [
         *checks,
         z_score("variance in a mixture", apart / freedom, 0.0625, error),
-        _close("sizes on the sphere", sizes, np.ones(DRAWS)),
-        _close("pairs", np.sum(x["antithetic"], axis=0) + 1, np.ones(3)),
+        close("sizes on the sphere", sizes, np.ones(DRAWS)),
+        close("pairs", np.sum(x["antithetic"], axis=0) + 1, np.ones(3)),
     ]
 
 
@@ -182,9 +178,9 @@ def eigenpairs(case: Case) -> list[Check]:
         S = B + np.swapaxes(B, 1, 2)
         values, U = (np.asarray(part) for part in _eigenpairs(jnp.asarray(S)))
         checks += [
-            _close(f"eigenvalues, d = {d}", values, np.linalg.eigvalsh(S)),
-            _close(f"SU = UΛ, d = {d}", S @ U, U * values[:, None, :]),
-            _close(f"UᵀU, d = {d}", np.swapaxes(U, 1, 2) @ U, 0 * S + np.eye(d)),
+            close(f"eigenvalues, d = {d}", values, np.linalg.eigvalsh(S)),
+            close(f"SU = UΛ, d = {d}", S @ U, U * values[:, None, :]),
+            close(f"UᵀU, d = {d}", np.swapaxes(U, 1, 2) @ U, 0 * S + np.eye(d)),
         ]
     return checks
 
@@ -207,9 +203,9 @@ def families(case: Case) -> list[Check]:
     wishart = G @ np.swapaxes(G, 1, 2)
     traces = np.trace(wishart, axis1=1, axis2=2)[:, None, None]
     return [
-        _close("grid in the cone", np.stack([a - b, 2 * c, a + b], axis=1), disc),
-        _close("grid, symmetric", grid[:, 1, 0], c),
-        _close("random covariances", found, 0.7 * wishart / traces),
+        close("grid in the cone", np.stack([a - b, 2 * c, a + b], axis=1), disc),
+        close("grid, symmetric", grid[:, 1, 0], c),
+        close("random covariances", found, 0.7 * wishart / traces),
     ]
 
 
@@ -221,7 +217,7 @@ def furthest() -> Check:
     told = worst(Convergence(jnp.asarray(RESIDUALS), jnp.asarray(TOLERANCES)))
     expected = [1e-4, 1e-5]  # ten times too large; the first is larger, but allowed
     found = np.array([told.residual, told.tolerance])
-    return _close("error of a sum", found, expected)
+    return close("error of a sum", found, expected)
 
 
 @jax.jit

@@ -1,30 +1,18 @@
-"""Sinkhorn's half-steps, competitors and divergences, in NumPy, and the library's."""
+"""Densities of Sinkhorn, their competitors, divergences and rates, in NumPy."""
 
 from itertools import islice
 from typing import NamedTuple
 
-import equinox as eqx
 import numpy as np
-from jaxtyping import Array, Float
 
-from meanfield.attention import plans
-from meanfield.theorems.library import attentions as att
-from meanfield.theorems.library.attentions import Cloud, Parameters
+from meanfield.theorems._protocols import ROUNDING
+from meanfield.theorems._vocabulary import Cloud, Parameters
 
 from .alternation import scalings, settled
+from .formulas import dot_scores
 
 MOST_NEWTON = 20  # steps; it doubles its digits
 MARGINAL = 4e-11  # the library's default: eps^(2/3), on the sup of |log marginal|
-
-
-@eqx.filter_jit
-def half_steps(
-    p: Parameters, at: Cloud, probes: Cloud, counts: tuple[int | None, ...]
-) -> list[tuple[Float[Array, "n n"], Float[Array, "m d"]]]:
-    """The library's matrix and velocities after so many half-steps, or at last."""
-    mu, x = att.points(at), att.tokens(probes)
-    made = [p.attention("sinkhorn", iterations=count) for count in counts]
-    return [(plans(each, 0.0, mu)[0], each.field(0.0, mu)(x)) for each in made]
 
 
 def density(
@@ -56,6 +44,11 @@ class Solved(NamedTuple):
     error: float
     why: str
 
+    @property
+    def within(self) -> dict[str, float | str]:
+        """The tolerance of what is compared with it, and why."""
+        return {"tolerance": self.error, "why": self.why}
+
 
 def converged(scores: np.ndarray, w: np.ndarray) -> Solved:
     """By alternation until nothing changes, and Newton's method on both potentials.
@@ -75,7 +68,7 @@ def converged(scores: np.ndarray, w: np.ndarray) -> Solved:
     shares = np.linalg.svd(root[:, None] * kappa * root[None, :])[1][1:] ** 2
     free = float(1 - np.max(shares, initial=0))
     why = f"marginals solved to 4e-11, over the spectral gap {free:.2g} of alternation"
-    return Solved(kappa, free, 4 * MARGINAL / free + att.ROUNDING, why)
+    return Solved(kappa, free, 4 * MARGINAL / free + ROUNDING, why)
 
 
 def _newton(
@@ -116,7 +109,7 @@ def sharpened(p: Parameters, at: Cloud) -> Parameters:
 
 def scores_of(p: Parameters, at: Cloud) -> np.ndarray:
     """Scores between the tokens."""
-    return att.scores_of(p, at.x, at.x)
+    return dot_scores(p.Q, p.K, at.x, at.x) / p.epsilon
 
 
 def competitors(

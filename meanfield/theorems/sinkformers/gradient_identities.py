@@ -9,8 +9,9 @@ from meanfield.theorems._check import Check
 from meanfield.theorems._protocols import gap
 from meanfield.theorems._statement import Counterexample, statement
 from meanfield.theorems.library.energies import (
+    POTENTIAL,
     POTENTIALS,
-    ROUNDING,
+    ROUNDED,
     Said,
     Setting,
     interaction_of,
@@ -84,13 +85,12 @@ def _potential_slopes(case: Case, *, sign: float, normalised: float) -> tuple:
     r"""Of the library's $f = -\delta F$, against the average of slopes."""
     s = symmetric(setting(case.rng("tokens")))
     said, expected = sinkhorn_of(s), _averages(s, normalised=normalised)
-    known = {"tolerance": 1e-9, "why": POTENTIALS}
     f = ref.potential_at(s.probes, s.x, s.w, ref.bilinear(s.scaled_A))
     levels = -np.sum(f, axis=0) / 2
     return (
-        gap("∇f", -said.gradient, -sign * expected, **known),
-        gap("−∇_W F∞", said.descent, -sign * expected, **known),
-        gap("f", -said.variation, -levels, **known),
+        gap("∇f", -said.gradient, -sign * expected, **POTENTIAL),
+        gap("−∇_W F∞", said.descent, -sign * expected, **POTENTIAL),
+        gap("f", -said.variation, -levels, **POTENTIAL),
     )
 
 
@@ -182,7 +182,7 @@ def slides_zero(
     fields, slopes = unnormalised(s)
     said, _ = interaction_of(s)
     mass = np.exp(ref.bilinear(s.scaled_A)(s.probes, s.x)) @ s.w
-    level = gap("δF⁰", said.variation, mass, tolerance=1e-12, why=ROUNDING)
+    level = gap("δF⁰", said.variation, mass, **ROUNDED)
     return (level, *fields, *slopes)
 
 
@@ -253,4 +253,4 @@ def _of_zero(case: Case) -> Check:
     )
     down = -ref.slope(total, s.probes)
     field = sinkhorn_of(s).field
-    return gap("T∞", field, down, tolerance=1e-9, why=POTENTIALS)
+    return gap("T∞", field, down, **POTENTIAL)

@@ -9,8 +9,8 @@ from meanfield.theorems._check import Check
 from meanfield.theorems._protocols import gap
 from meanfield.theorems._statement import Counterexample, statement
 from meanfield.theorems.library.energies import (
-    POTENTIALS,
-    ROUNDING,
+    POTENTIAL,
+    ROUNDED,
     Said,
     Setting,
     interaction_of,
@@ -62,9 +62,7 @@ def general(s: Setting) -> Setting:
 
 
 proposition_2.refuted_if(
-    NOT_SYMMETRIC,
-    seen_by=("T⁰: attention", "T¹: attention", "T∞: attention"),
-    prepare=general,
+    NOT_SYMMETRIC, seen_by=("T⁰: attention", "T¹…", "T∞: attention"), prepare=general
 )
 
 
@@ -103,17 +101,15 @@ def unnormalised(s: Setting) -> tuple[tuple[Check, ...], tuple[Check, ...]]:
     """Of $F^0$: the fields, then the energy with its slopes."""
     s = s.with_value(s.V / s.epsilon)
     said, _ = interaction_of(s)
-    known = {"tolerance": 1e-12, "why": ROUNDING}
-    fields = descends(s, said, ref.interaction_variation, **known)
-    return fields, slopes(s, said, ref.interaction, **known)
+    fields = descends(s, said, ref.interaction_variation, **ROUNDED)
+    return fields, slopes(s, said, ref.interaction, **ROUNDED)
 
 
 def doubly_normalised(s: Setting) -> tuple[tuple[Check, ...], tuple[Check, ...]]:
     r"""Of $F^\infty$: the fields, then the energy with its slopes."""
     said = sinkhorn_of(s)
-    known = {"tolerance": 1e-9, "why": POTENTIALS}
-    fields = descends(s, said, ref.sinkhorn_variation, **known)
-    return fields, slopes(s, said, ref.sinkhorn, **known)
+    fields = descends(s, said, ref.sinkhorn_variation, **POTENTIAL)
+    return fields, slopes(s, said, ref.sinkhorn, **POTENTIAL)
 
 
 def row_normalised(s: Setting) -> Check:
@@ -123,7 +119,7 @@ def row_normalised(s: Setting) -> Check:
     scores = ref.bilinear(s.scaled_A)
     log_mass = lambda p: np.sum(np.log(np.exp(scores(p, s.x)) @ s.w))
     down = -ref.slope(log_mass, s.probes)
-    return gap("softmax", field, down, tolerance=1e-12, why=ROUNDING)
+    return gap("softmax", field, down, **ROUNDED)
 
 
 def _renamed(checks: tuple[Check, ...], name: str) -> tuple[Check, ...]:
@@ -166,4 +162,4 @@ def _factor(case: Case, *, power: float) -> Check:
     W_V = -s.scaled_A
     rows = [sum(np.exp(x @ s.scaled_A @ y) * (W_V @ y) for y in s.x) for x in s.x]
     expected = -np.array(rows) / n**power
-    return gap("∇F⁰ at atoms", said.at_atoms, expected, tolerance=1e-12, why=ROUNDING)
+    return gap("∇F⁰ at atoms", said.at_atoms, expected, **ROUNDED)

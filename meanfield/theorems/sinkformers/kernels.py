@@ -11,12 +11,14 @@ from meanfield.attention import scalings
 from meanfield.scores import Dot
 from meanfield.theorems._case import Case
 from meanfield.theorems._check import Check
-from meanfield.theorems._protocols import gap
+from meanfield.theorems._protocols import close, gap
 from meanfield.theorems._statement import Counterexample, statement
+from meanfield.theorems._vocabulary import Cloud
 from meanfield.theorems.library import attentions as att
-from meanfield.theorems.library.attentions import EXACT, ROUNDING, Cloud, Parameters
 from meanfield.theorems.reference import sinkhorn as sk
 from meanfield.theorems.reference.alternation import after, potentials
+
+from .marginals import seven_tokens
 
 COUNTS = (1, 2, 3, 4)
 
@@ -78,22 +80,11 @@ def _(case: Case) -> Counterexample:
     )
 
 
-def _close(label: str, actual: object, expected: object) -> Check:
-    return gap(label, actual, expected, tolerance=ROUNDING, why=EXACT)
-
-
-def _problem(case: Case, name: str) -> tuple[Parameters, Cloud]:
-    """Parameters with k < d and seven tokens of equal weight."""
-    rng = case.rng(name)
-    p = att.generic(rng, 2, 3)
-    return p, att.bare(rng.normal(size=(7, 3)) + 0.4)
-
-
 def _log_domain(case: Case, updates: Updates, target: float) -> tuple[Check, ...]:
-    p, at = _problem(case, "log domain")
-    C, found = sk.scores_of(p, at), sk.half_steps(p, at, at, COUNTS)
+    p, at = seven_tokens(case, "log domain")
+    C, found = sk.scores_of(p, at), att.half_steps(p, at, at, COUNTS)
     return tuple(
-        _close(f"K after {count} updates", matrix, updates(C, target, count))
+        close(f"K after {count} updates", matrix, updates(C, target, count))
         for count, (matrix, _) in zip(COUNTS, found, strict=True)
     )
 
@@ -140,24 +131,24 @@ def discrete(
     case: Case, *, zeroth: float = 1 / 7, later: float = 1.0
 ) -> tuple[Check, ...]:
     """The library's kernels and velocities for 0 to 4 half-steps, against NumPy's."""
-    p, at = _problem(case, "kernels")
+    p, at = seven_tokens(case, "kernels")
     C, p = sk.scores_of(p, at), p._replace(V=p.V * p.epsilon)  # the library divides
     exponential = p.attention("exp")
     K = np.exp(C)
     kernel = 7 * np.asarray(att.matrices(exponential, at)[0])
     velocity = att.velocity(exponential, at, at)
     checks = [
-        _close("k⁰", kernel, 7 * zeroth * K),
-        _close("velocity, ℓ = 0", velocity, zeroth * K @ at.x @ p.V.T),
+        close("k⁰", kernel, 7 * zeroth * K),
+        close("velocity, ℓ = 0", velocity, zeroth * K @ at.x @ p.V.T),
     ]
     for count, (matrix, moved) in zip(
-        COUNTS, sk.half_steps(p, at, at, COUNTS), strict=True
+        COUNTS, att.half_steps(p, at, at, COUNTS), strict=True
     ):
         K, V = _by_logs(C, 1.0, count), p.V / p.epsilon
         kernel = 7 * np.asarray(matrix)
         checks += [
-            _close(f"k, ℓ = {count}", kernel, 7 * later * K),
-            _close(f"velocity, ℓ = {count}", moved, later * K @ at.x @ V.T),
+            close(f"k, ℓ = {count}", kernel, 7 * later * K),
+            close(f"velocity, ℓ = {count}", moved, later * K @ at.x @ V.T),
         ]
     return tuple(checks)
 

@@ -13,10 +13,10 @@ from meanfield.flows import fixed, flow
 from meanfield.scores import Dot
 from meanfield.theorems._case import Case
 from meanfield.theorems._check import Check
-from meanfield.theorems._protocols import gap, order
+from meanfield.theorems._protocols import close, gap, order
 from meanfield.theorems._statement import statement
+from meanfield.theorems._vocabulary import Cloud, Parameters
 from meanfield.theorems.library import attentions as att
-from meanfield.theorems.library.attentions import EXACT, ROUNDING, Cloud, Parameters
 from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference import sinkhorn as sk
 
@@ -51,7 +51,7 @@ def layers(case: Case, *, gain: float = 1.0) -> tuple[Check, ...]:
         layers.append(x)
     names = ("h", "error")
     return (
-        _close("64 layers", frames[1], np.stack(layers)),
+        close("64 layers", frames[1], np.stack(layers)),
         order("order in h of 1/h layers", 1 / DEPTHS, errors, 1.0, names=names),
     )
 
@@ -59,10 +59,6 @@ def layers(case: Case, *, gain: float = 1.0) -> tuple[Check, ...]:
 layers.refuted_if(
     r"$\frac1n\sum_j K_{ij}W_Vx_j$: the measure is counted twice", gain=1 / 6
 )
-
-
-def _close(label: str, actual: object, expected: object) -> Check:
-    return gap(label, actual, expected, tolerance=ROUNDING, why=EXACT)
 
 
 def _tokens(case: Case, name: str, k: int) -> tuple[Parameters, Cloud]:
@@ -97,11 +93,11 @@ def stochastic(case: Case, *, count: int = 1) -> tuple[Check, ...]:
     """The library's Sinkhorn after one half-step: row sums, and NumPy's softmax."""
     rng = case.rng("rows")
     p, at = att.generic(rng, 3, 2), att.cloud(rng, 6, 2)
-    ((matrix, _),) = sk.half_steps(p, at, at, (count,))
+    ((matrix, _),) = att.half_steps(p, at, at, (count,))
     softmax = ref.row_softmax(sk.scores_of(p, at), at.share)
     return (
-        _close("row sums", np.asarray(matrix).sum(axis=1), np.ones(6)),
-        _close("softmax of the scores", matrix, softmax),
+        close("row sums", np.asarray(matrix).sum(axis=1), np.ones(6)),
+        close("softmax of the scores", matrix, softmax),
     )
 
 
@@ -135,9 +131,9 @@ def assumed(
     moved = (kernel * at.share) @ at.x @ p.V.T
     found, velocity = _unnormalised(p, at)
     return (
-        _close("k⁰(x, x')", found, kernel),
-        _close("symmetric", found, np.asarray(found).T),
-        _close("velocity", velocity, moved),
+        close("k⁰(x, x')", found, kernel),
+        close("symmetric", found, np.asarray(found).T),
+        close("velocity", velocity, moved),
     )
 
 
@@ -190,16 +186,14 @@ def double_integral(case: Case, *, share: float = 1.0) -> tuple[Check, ...]:
     why = "central difference 1e-5: its square, times third derivatives below 1e3, and "
     rounded = {"tolerance": 1e-6, "why": f"{why}rounding 1e-15 over 1e-6"}
     checks = (
-        _close("first variation", 2 * np.asarray(found), [slope(z) for z in probes]),
+        close("first variation", 2 * np.asarray(found), [slope(z) for z in probes]),
         gap("its gradient", 2 * np.asarray(gradients), gradient, **rounded),
     )
-    return (*checks, _close("double integral", 2 * np.asarray(energy), share * own))
+    return (*checks, close("double integral", 2 * np.asarray(energy), share * own))
 
 
 double_integral.refuted_if(
-    "one slot of $h$ alone is varied",
-    seen_by=("its gradient", "first variation"),
-    share=0.0,
+    "one slot of $h$ alone is varied", seen_by=("its…", "first…"), share=0.0
 )
 
 

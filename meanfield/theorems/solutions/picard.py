@@ -55,9 +55,7 @@ def contained(case: Case, *, radius: float = 1.0) -> tuple[Check, ...]:
 
 
 contained.refuted_if(
-    "the curve leaves the balls: twice as far out",
-    seen_by=("largest |x|/R(t)",),
-    radius=2.0,
+    "the curve leaves the balls: twice as far out", seen_by=("largest…",), radius=2.0
 )
 
 

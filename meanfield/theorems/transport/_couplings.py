@@ -16,8 +16,8 @@ from scipy.linalg import sqrtm
 from meanfield.attention import plans
 from meanfield.measures.sampling import gauss_hermite
 from meanfield.theorems._protocols import hermite_nodes
+from meanfield.theorems._vocabulary import Member
 from meanfield.theorems.library.ensembles import (
-    Member,
     attention,
     ensemble,
     gaussian,

@@ -13,8 +13,8 @@ from meanfield.theorems._case import Case
 from meanfield.theorems._check import Check
 from meanfield.theorems._protocols import gap
 from meanfield.theorems._statement import Counterexample, statement
+from meanfield.theorems._vocabulary import Member
 from meanfield.theorems.library.ensembles import (
-    Member,
     attention,
     ensemble,
     gaussian,
