@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 import jax.numpy as jnp
 import numpy as np
+import ot
 import pytest
 
 from meanfield.errors import UnknownNameError
@@ -20,7 +21,9 @@ from meanfield.theorems import (
     statements,
 )
 from meanfield.theorems import statement as registered_statement
-from meanfield.theorems._protocols import ascend, gap, order, wasserstein, z_score
+from meanfield.theorems._protocols import ascend, gap, order, z_score
+from meanfield.theorems.reference import alternation
+from meanfield.theorems.reference.measures import wasserstein
 
 
 def check(observed: float, **changes: object) -> Check:
@@ -81,6 +84,35 @@ def test_exact_transport_of_two_shifted_clouds_is_the_shift(
     x = rng.normal(size=(6, 2))
     for p in (1, 2):
         assert wasserstein(x, x[::-1] + 3, p) == pytest.approx(3 * np.sqrt(2))
+
+
+def test_the_alternation_of_the_references_ends_at_the_plan_of_pot(
+    rng: np.random.Generator,
+) -> None:
+    scores, w, v = rng.normal(size=(4, 5)), rng.dirichlet(np.ones(4)), np.full(5, 0.2)
+    plan = ot.sinkhorn(w, v, -scores, 1.0, "sinkhorn_log", stopThr=1e-15)
+    # Entropy relative to the marginals, which is ours, has the same minimiser.
+    f, g = alternation.settled(
+        alternation.potentials(scores, w, v),
+        lambda old, new: np.ptp(new[1] - old[1]),
+        below=1e-14,
+    )
+    ours = np.exp(scores + f[:, None] + g[None, :]) * np.outer(w, v)
+    np.testing.assert_allclose(ours, plan, rtol=1e-9)
+
+
+@pytest.mark.parametrize("count", range(1, 6))
+def test_half_steps_are_the_same_in_logarithms_and_in_scalings(
+    count: int, rng: np.random.Generator
+) -> None:
+    scores, w, v = rng.normal(size=(4, 5)), rng.dirichlet(np.ones(4)), np.full(5, 0.2)
+    f, g = alternation.after(alternation.potentials(scores, w, v), count)
+    rows, columns = alternation.after(alternation.scalings(np.exp(scores), w, v), count)
+    np.testing.assert_allclose(np.exp(f), rows, rtol=1e-13)
+    np.testing.assert_allclose(np.exp(g), columns, rtol=1e-13)
+    density = np.exp(scores + f[:, None] + g[None, :])
+    marginal = density @ v if count % 2 else w @ density
+    np.testing.assert_allclose(marginal, 1, rtol=1e-13)  # that of the last half-step
 
 
 def bump(free: dict) -> jnp.ndarray:

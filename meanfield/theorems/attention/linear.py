@@ -14,12 +14,13 @@ from meanfield.measures import Gaussian
 from meanfield.scores import Dot
 from meanfield.theorems._case import Case
 from meanfield.theorems._check import Check
-from meanfield.theorems._protocols import EPS, bounded, close, gap, hermite_nodes, order
+from meanfield.theorems._protocols import EPS, bounded, close, gap, order
 from meanfield.theorems._statement import Counterexample, statement
 from meanfield.theorems._vocabulary import Cloud, Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.library.draws import small_draws
 from meanfield.theorems.reference import formulas as ref
+from meanfield.theorems.reference.measures import hermite_nodes
 
 SHAPES = ((1, 1, 1), (2, 3, 3), (3, 2, 1))  # k, d, rank of the covariance
 
@@ -250,7 +251,7 @@ def _of_queries(at: Cloud, Ax: np.ndarray) -> np.ndarray:
 )
 def gaussian(case: Case, *, power: float = 1.0) -> tuple[Check, ...]:
     """Closed forms against both couplings over Hermite nodes; singular Σ; biases."""
-    # The value is divided by the bandwidth to this power.
+    # The value is divided by the bandwidth to the power `power`.
     checks = []
     for shape in SHAPES:
         at = _problem(case.rng(f"{shape}"), shape)

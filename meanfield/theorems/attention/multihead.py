@@ -8,7 +8,7 @@ from meanfield.attention import plans
 from meanfield.dynamics import Heads, Interpolated, Layers, LogTime, Sum, stacked
 from meanfield.theorems._case import Case
 from meanfield.theorems._check import Check
-from meanfield.theorems._protocols import close, gap, hermite_nodes
+from meanfield.theorems._protocols import close, gap
 from meanfield.theorems._statement import statement
 from meanfield.theorems._vocabulary import Cloud, Parameters
 from meanfield.theorems.library import attentions as att
@@ -17,6 +17,7 @@ from meanfield.theorems.library.draws import small_draws
 from meanfield.theorems.library.measures import furthest
 from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference import sinkhorn as sk
+from meanfield.theorems.reference.measures import hermite_nodes
 
 H, D = 3, 6
 

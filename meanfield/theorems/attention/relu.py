@@ -12,11 +12,12 @@ from meanfield.errors import NotClosedError
 from meanfield.measures import Gaussian
 from meanfield.theorems._case import Case
 from meanfield.theorems._check import Check
-from meanfield.theorems._protocols import bounded, close, gap, hermite_nodes
+from meanfield.theorems._protocols import bounded, close, gap
 from meanfield.theorems._statement import Counterexample, statement
 from meanfield.theorems._vocabulary import Cloud, Law, Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.reference import formulas as ref
+from meanfield.theorems.reference.measures import hermite_nodes
 
 LINKS = {
     "exp": np.exp,

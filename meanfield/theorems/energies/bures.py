@@ -19,12 +19,13 @@ from meanfield.measures import Gaussian, Points
 from meanfield.scores import Dot
 from meanfield.theorems._case import Case
 from meanfield.theorems._check import Check
-from meanfield.theorems._protocols import bounded, gap, order, wasserstein
+from meanfield.theorems._protocols import bounded, gap, order
 from meanfield.theorems._statement import Counterexample, statement
 from meanfield.theorems.library.energies import spd
 from meanfield.theorems.library.measures import of_gaussian, roots
 from meanfield.theorems.reference import energies as ref
 from meanfield.theorems.reference.formulas import sqrtm_psd
+from meanfield.theorems.reference.measures import wasserstein
 
 MATRICES = (
     "rounding of 1e2 operations on matrices of condition at most 1e3: 1e-11 covers "

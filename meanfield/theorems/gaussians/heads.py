@@ -14,7 +14,7 @@ from meanfield.flows import Steady
 from meanfield.measures import Gaussian
 from meanfield.theorems._case import Case
 from meanfield.theorems._check import Check
-from meanfield.theorems._protocols import bounded, counted, gap, hermite_nodes
+from meanfield.theorems._protocols import bounded, counted, gap
 from meanfield.theorems._statement import Counterexample, statement
 from meanfield.theorems.library.gaussian_flows import (
     FLOWN,
@@ -25,6 +25,7 @@ from meanfield.theorems.library.gaussian_flows import (
     sized,
 )
 from meanfield.theorems.reference import formulas as ref
+from meanfield.theorems.reference.measures import hermite_nodes
 from meanfield.tokens import Tokens
 
 UNIT = np.linspace(0, 1, 9)

@@ -4,7 +4,7 @@ import numpy as np
 
 from meanfield.theorems._case import Case
 from meanfield.theorems._check import Check
-from meanfield.theorems._protocols import bounded, gap, hermite_nodes
+from meanfield.theorems._protocols import bounded, gap
 from meanfield.theorems._statement import Counterexample, statement
 from meanfield.theorems._vocabulary import Member
 from meanfield.theorems.library.ensembles import (
@@ -17,6 +17,7 @@ from meanfield.theorems.library.ensembles import (
 )
 from meanfield.theorems.library.measures import without_mass
 from meanfield.theorems.reference import formulas as ref
+from meanfield.theorems.reference.measures import hermite_nodes
 
 NODES = {1: 20, 2: 16, 3: 16}
 REACH = 0.125  # then YᵀAY and YᵀBY are at most 1/4

@@ -11,7 +11,7 @@ from meanfield.attention import Attention, Sinkhorn
 from meanfield.measures.sampling import gauss_hermite
 from meanfield.theorems._case import Case
 from meanfield.theorems._check import Check
-from meanfield.theorems._protocols import gap, hermite_nodes
+from meanfield.theorems._protocols import gap
 from meanfield.theorems._statement import Counterexample, statement
 from meanfield.theorems._vocabulary import Member
 from meanfield.theorems.library.ensembles import (
@@ -26,6 +26,7 @@ from meanfield.theorems.library.ensembles import (
     solved,
 )
 from meanfield.theorems.reference import formulas as ref
+from meanfield.theorems.reference.measures import hermite_nodes
 
 NODES = 16
 REACH = 0.25
@@ -217,7 +218,7 @@ def moments(case: Case, *, power: float = 1.0) -> tuple[Check, ...]:
     Against the covariance of brute-force Sinkhorn velocities at Gauss–Hermite nodes;
     and the library's flow against DOP853 on the formula.
     """
-    # The rate of the covariance has 1/ε to this power.
+    # The rate of the covariance has 1/ε to the power `power`.
     small = ensemble(case.rng("rates"), (2, 3, 2), 4, reach=REACH)
     rate = lambda m: (
         lambda at: _moment_rates(m, at, transposed_gram, float(m.epsilon) ** -power)

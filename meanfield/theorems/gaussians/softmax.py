@@ -15,7 +15,7 @@ from meanfield.flows import flow
 from meanfield.measures.sampling import gauss_hermite
 from meanfield.theorems._case import Case
 from meanfield.theorems._check import Check
-from meanfield.theorems._protocols import gap, hermite_nodes
+from meanfield.theorems._protocols import gap
 from meanfield.theorems._statement import statement
 from meanfield.theorems._vocabulary import Member
 from meanfield.theorems.library.ensembles import attention, gaussian, on_device
@@ -26,6 +26,7 @@ from meanfield.theorems.library.gaussian_flows import (
     moments_rate,
 )
 from meanfield.theorems.reference import formulas as ref
+from meanfield.theorems.reference.measures import hermite_nodes
 from meanfield.tokens import Tokens
 
 NODES = 16

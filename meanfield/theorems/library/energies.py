@@ -33,10 +33,6 @@ POTENTIALS = (
     "the library stops at a log-marginal of eps^(2/3) = 4e-11, and fields are of first "
     "order in it, with factors |x| ≤ 3 and 1/ε: 1e-9"
 )
-ENERGY = (
-    "the energy is of second order in the error 4e-11 of the potentials, and its "
-    "rounding is that of 36 terms: 1e-12"
-)
 
 
 ROUNDED = {"tolerance": 1e-12, "why": ROUNDING}

@@ -17,9 +17,10 @@ from meanfield.measures.families import family
 from meanfield.measures.sampling import clouds, gaussian_draw
 from meanfield.theorems._case import Case
 from meanfield.theorems._check import Check
-from meanfield.theorems._protocols import bounded, close, gap, hermite_nodes, z_score
+from meanfield.theorems._protocols import bounded, close, gap, z_score
 from meanfield.theorems._vocabulary import Cloud
 from meanfield.theorems.reference import formulas as ref
+from meanfield.theorems.reference.measures import hermite_nodes
 
 from . import attentions as att
 

@@ -8,9 +8,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from meanfield.theorems._protocols import hermite_nodes
-
 from .alternation import after, scalings
+from .measures import hermite_nodes
 
 Array = np.ndarray
 Scores = Callable[[Array, Array], Array]

@@ -1,7 +1,7 @@
 """Densities of Sinkhorn, their competitors, divergences and rates, in NumPy."""
 
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -45,7 +45,7 @@ class Solved(NamedTuple):
     why: str
 
     @property
-    def within(self) -> dict[str, float | str]:
+    def within(self) -> dict[str, Any]:
         """The tolerance of what is compared with it, and why."""
         return {"tolerance": self.error, "why": self.why}
 

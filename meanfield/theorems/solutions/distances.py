@@ -9,8 +9,9 @@ from jaxtyping import Array as JaxArray
 from meanfield.measures import Points
 from meanfield.theorems._case import Case
 from meanfield.theorems._check import Check, Relation
-from meanfield.theorems._protocols import bounded, gap, wasserstein
+from meanfield.theorems._protocols import bounded, gap
 from meanfield.theorems._statement import statement
+from meanfield.theorems.reference.measures import wasserstein
 
 Array = np.ndarray
 POSITIONS = np.repeat([0.1, 0.35, 0.4, 0.9], [3, 1, 4, 2])

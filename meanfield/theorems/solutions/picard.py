@@ -4,8 +4,9 @@ import numpy as np
 
 from meanfield.theorems._case import Case
 from meanfield.theorems._check import Check
-from meanfield.theorems._protocols import bounded, gap, order, wasserstein
+from meanfield.theorems._protocols import bounded, gap, order
 from meanfield.theorems._statement import statement
+from meanfield.theorems.reference.measures import wasserstein
 
 from ._frozen import (
     ERROR,

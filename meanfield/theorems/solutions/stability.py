@@ -11,9 +11,10 @@ from meanfield._typing import PRNGKey
 from meanfield.attention import attentions
 from meanfield.theorems._case import Case
 from meanfield.theorems._check import Check
-from meanfield.theorems._protocols import ascend, attacked, bounded, order, wasserstein
+from meanfield.theorems._protocols import ascend, attacked, bounded, order
 from meanfield.theorems._statement import statement
 from meanfield.theorems.estimates.attacks import BANDWIDTH
+from meanfield.theorems.reference.measures import wasserstein
 
 from ._members import (
     BASE,

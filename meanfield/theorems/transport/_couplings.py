@@ -15,7 +15,6 @@ from scipy.linalg import sqrtm
 
 from meanfield.attention import plans
 from meanfield.measures.sampling import gauss_hermite
-from meanfield.theorems._protocols import hermite_nodes
 from meanfield.theorems._vocabulary import Member
 from meanfield.theorems.library.ensembles import (
     attention,
@@ -27,6 +26,7 @@ from meanfield.theorems.library.ensembles import (
     within,
 )
 from meanfield.theorems.reference import alternation
+from meanfield.theorems.reference.measures import hermite_nodes
 
 
 class Pair(NamedTuple):

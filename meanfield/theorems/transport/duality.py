@@ -42,7 +42,7 @@ def duality(
     Against (A.2) in NumPy, and against the maximum of the dual by SciPy's BFGS, which
     knows no alternation: the value by potentials, and cost plus divergence of the plan.
     """
-    # The reference knows these weights.
+    # The reference takes the weights `known`.
     p = _problem(case)
     q = p._replace(w=known(p.w), v=known(p.v))
     value, slope = _dual(q)

@@ -110,7 +110,7 @@ def inverted(case: Case, *, sign: float = -1.0) -> tuple[Check, ...]:
     on its own nodes.
     """
 
-    # The off-diagonal blocks have this sign.
+    # The off-diagonal blocks have the sign `sign`.
     def covariance(p: Pair) -> np.ndarray:
         F, G = recursion(p, 2000)
         blocks = np.block([[F, sign * p.A.T], [sign * p.A, G]])
