@@ -187,7 +187,9 @@ def to_a_ray(
 
 
 to_a_ray.refuted_if(
-    "A + Aᵀ has rank two: the limits are zero", seen_by=("limits",), sizes=(-1.0, -0.2)
+    "A + Aᵀ has rank two: the limits are zero",
+    seen_by=("limits…",),
+    sizes=(-1.0, -0.2),
 )
 
 
