@@ -90,7 +90,7 @@ def test_the_alternation_of_the_references_ends_at_the_plan_of_pot(
     rng: np.random.Generator,
 ) -> None:
     scores, w, v = rng.normal(size=(4, 5)), rng.dirichlet(np.ones(4)), np.full(5, 0.2)
-    plan = ot.sinkhorn(w, v, -scores, 1.0, "sinkhorn_log", stopThr=1e-15)
+    plan = np.asarray(ot.sinkhorn(w, v, -scores, 1.0, "sinkhorn_log", stopThr=1e-15))
     # Entropy relative to the marginals, which is ours, has the same minimiser.
     f, g = alternation.settled(
         alternation.potentials(scores, w, v),
