@@ -14,7 +14,7 @@ from experiments.covariances.families import names
 from meanfield import runs
 from meanfield.reproduce import Case, Findings, Size, load
 from meanfield.spec import parse
-from meanfield.theorems.clipped_euler import Rule, clipped_euler
+from meanfield.theorems.covariances.clipped_euler import Rule, clipped_euler
 from tests.covariance_reference import (
     integrated,
     linear_of,

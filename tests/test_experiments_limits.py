@@ -8,7 +8,6 @@ import pytest
 from helpers import assert_reportable
 from numpy.testing import assert_allclose
 from scipy.integrate import quad
-from scipy.special import logsumexp
 
 from experiments.heat_limit import heat_limit
 from experiments.heat_limit.sizes import halved
@@ -27,6 +26,7 @@ from meanfield.errors import SimulationFailed
 from meanfield.measures import FixedBox, Grid, Points
 from meanfield.measures.edges import even
 from meanfield.reproduce import Findings
+from meanfield.theorems.reference import alternation
 
 SMALL = {
     heat_limit: heat_limit.Sizes(
@@ -133,10 +133,8 @@ def test_velocities_are_those_of_a_loop_over_half_steps() -> None:
     w = np.random.default_rng(6).uniform(0.5, 1.5, size=30)
     w /= w.sum()
     Q, K = 0.8, 1.3
-    scores, f, g = Q * K * x @ x.T / epsilon, np.zeros(30), np.zeros(30)
-    for _ in range(1500):
-        f = -np.asarray(logsumexp(scores + g + np.log(w), axis=1))
-        g = -np.asarray(logsumexp(scores + (f + np.log(w))[:, None], axis=0))
+    scores = Q * K * x @ x.T / epsilon
+    f, g = alternation.after(alternation.potentials(scores, w, w), 3000)
     plan = np.exp(scores + f[:, None] + g) * w
     wanted = Q * K * (x - plan @ x) / epsilon
     family = Heat(jnp.array([[Q]]), jnp.array([[K]]))

@@ -9,7 +9,7 @@ from scipy.stats import beta
 from experiments.ranks import counts, flows
 from meanfield.endings import Status
 from meanfield.reproduce import Case, Experiment, Findings, load
-from meanfield.theorems.clipped_euler import Rule
+from meanfield.theorems.covariances.clipped_euler import Rule
 
 both = pytest.mark.parametrize("attention", ["softmax", "l2"])
 

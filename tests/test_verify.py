@@ -1,7 +1,12 @@
 """The machinery of `verify`: what counts as holding, as failing, as found again."""
 
+import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import jax.numpy as jnp
 import numpy as np
+import ot
 import pytest
 
 from meanfield.errors import UnknownNameError
@@ -9,13 +14,16 @@ from meanfield.theorems import (
     Case,
     Check,
     Counterexample,
+    Statement,
     chosen,
     measured,
     report,
     statements,
 )
 from meanfield.theorems import statement as registered_statement
-from meanfield.theorems._protocols import ascend, gap, order, wasserstein, z_score
+from meanfield.theorems._protocols import ascend, gap, order, z_score
+from meanfield.theorems.reference import alternation
+from meanfield.theorems.reference.measures import wasserstein
 
 
 def check(observed: float, **changes: object) -> Check:
@@ -78,6 +86,35 @@ def test_exact_transport_of_two_shifted_clouds_is_the_shift(
         assert wasserstein(x, x[::-1] + 3, p) == pytest.approx(3 * np.sqrt(2))
 
 
+def test_the_alternation_of_the_references_ends_at_the_plan_of_pot(
+    rng: np.random.Generator,
+) -> None:
+    scores, w, v = rng.normal(size=(4, 5)), rng.dirichlet(np.ones(4)), np.full(5, 0.2)
+    plan = np.asarray(ot.sinkhorn(w, v, -scores, 1.0, "sinkhorn_log", stopThr=1e-15))
+    # Entropy relative to the marginals, which is ours, has the same minimiser.
+    f, g = alternation.settled(
+        alternation.potentials(scores, w, v),
+        lambda old, new: np.ptp(new[1] - old[1]),
+        below=1e-14,
+    )
+    ours = np.exp(scores + f[:, None] + g[None, :]) * np.outer(w, v)
+    np.testing.assert_allclose(ours, plan, rtol=1e-9)
+
+
+@pytest.mark.parametrize("count", range(1, 6))
+def test_half_steps_are_the_same_in_logarithms_and_in_scalings(
+    count: int, rng: np.random.Generator
+) -> None:
+    scores, w, v = rng.normal(size=(4, 5)), rng.dirichlet(np.ones(4)), np.full(5, 0.2)
+    f, g = alternation.after(alternation.potentials(scores, w, v), count)
+    rows, columns = alternation.after(alternation.scalings(np.exp(scores), w, v), count)
+    np.testing.assert_allclose(np.exp(f), rows, rtol=1e-13)
+    np.testing.assert_allclose(np.exp(g), columns, rtol=1e-13)
+    density = np.exp(scores + f[:, None] + g[None, :])
+    marginal = density @ v if count % 2 else w @ density
+    np.testing.assert_allclose(marginal, 1, rtol=1e-13)  # that of the last half-step
+
+
 def bump(free: dict) -> jnp.ndarray:
     r"""A log-ratio whose largest value, log 2, is at 0.3."""
     return jnp.log(2.0) - jnp.sum((free["x"] - 0.3) ** 2)
@@ -125,6 +162,60 @@ def test_what_raises_has_failed_and_says_why() -> None:
     assert outcome.trials[0].error == "ZeroDivisionError: no such number"
     assert outcome.trials[1].error == "there is no control"
     assert found["verdict"] == "fails"
+
+
+@contextmanager
+def halved() -> Iterator[Statement]:
+    """A statement with a keyword, registered for a while: half of two is one."""
+
+    @registered_statement("test:halved", source="", claim="")
+    def one(case: Case, *, share: float = 0.5) -> tuple[Check, ...]:
+        one = check(2 * share, relation="=")
+        return one, one._replace(label="y"), check(1.0)._replace(label="still")
+
+    try:
+        yield one
+    finally:
+        statements._items.pop("test:halved")  # pyright: ignore[reportPrivateUsage]
+
+
+def test_a_control_is_its_statement_with_a_keyword_broken() -> None:
+    with halved() as one:
+        one.refuted_if("a third", seen_by=("x", "y…"), share=1 / 3)
+        outcome = measured("test:halved")
+        assert [t.passed for t in outcome.trials] == [True, True]
+        assert [c.label for c in outcome.trials[1].checks] == ["x", "y"]
+        assert outcome.trials[1].checks == one(Case("x"), share=1 / 3)[:2]
+        one.refuted_if("a third, and what does not see it", share=1 / 3)
+        assert not measured("test:halved").trials[1].passed
+
+
+def test_a_control_that_breaks_nothing_or_looks_at_nothing_is_noticed() -> None:
+    with halved() as one:
+        with pytest.raises(TypeError, match=r"no keyword `part` .* has share"):
+            one.refuted_if("a part", part=1 / 3)
+        one.refuted_if("a third", seen_by=("x", "z"), share=1 / 3)
+        control = measured("test:halved").trials[1]
+        assert not control.passed
+        assert control.error == "LookupError: no check is labelled `z`"
+
+
+BROKEN = [s for s in statements.values() if s.control and s.control.broken]
+
+
+@pytest.mark.parametrize("made", BROKEN, ids=lambda made: made.id)
+def test_what_a_control_breaks_has_another_default(made: Statement) -> None:
+    assert made.control is not None
+    keywords = inspect.signature(made.measure).parameters
+    for name, value in made.control.broken.items():
+        assert keywords[name].kind is inspect.Parameter.KEYWORD_ONLY
+        assert value is not keywords[name].default
+        if isinstance(value, int | float | str):
+            assert value != keywords[name].default
+
+
+def test_nearly_every_control_is_data() -> None:
+    assert len(BROKEN) >= 109
 
 
 def test_patterns_choose_by_id_part_alias_paper_and_wildcard() -> None:

@@ -17,7 +17,11 @@ from meanfield.endings import Status
 from meanfield.reproduce import Case, Findings
 from meanfield.spec import parse
 from meanfield.storage import ENDING_FLAGS
-from meanfield.theorems.clipped_euler import ClippedEuler, Rule, clipped_euler
+from meanfield.theorems.covariances.clipped_euler import (
+    ClippedEuler,
+    Rule,
+    clipped_euler,
+)
 
 FRAMES = {"paper": 321, "quick": 121}
 RTOL = 1e-10

@@ -28,7 +28,11 @@ from meanfield.dynamics import AbstractDynamics, LogTime
 from meanfield.endings import Status
 from meanfield.fields import Affine
 from meanfield.flows import adaptive, ensemble
-from meanfield.theorems.clipped_euler import ClippedEuler, Rule, clipped_euler
+from meanfield.theorems.covariances.clipped_euler import (
+    ClippedEuler,
+    Rule,
+    clipped_euler,
+)
 
 SEED = 0
 LAST = 1e4  # the last time

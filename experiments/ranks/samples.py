@@ -8,7 +8,7 @@ import numpy as np
 
 from experiments.covariances.families import names
 from experiments.ranks.flows import Draw, Solved, drawn, limits, published, solved
-from meanfield.theorems.clipped_euler import Rule
+from meanfield.theorems.covariances.clipped_euler import Rule
 
 ABSOLUTE = 0.1  # the script counts larger eigenvalues
 BOUND = 1e3  # on the trace

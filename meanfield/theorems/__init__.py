@@ -18,59 +18,61 @@ from ._verify import measured as measured  # isort: split
 
 # In the order of the papers, which is that of tables.
 # isort: off
-from . import attention_variants as attention_variants
-from . import linear_attention as linear_attention
-from . import relu_attention as relu_attention
-from . import sinkhorn_attention as sinkhorn_attention
-from . import masked_attention as masked_attention
-from . import multihead as multihead
-from . import support as support
-from . import stability as stability
-from . import discretisation as discretisation
-from . import distances as distances
-from . import masked_stability as masked_stability
-from . import picard as picard
-from . import masked_limits as masked_limits
-from . import field_estimates as field_estimates
-from . import field_estimates_sinkhorn as field_estimates_sinkhorn
-from . import field_estimates_sums as field_estimates_sums
-from . import potential_estimates as potential_estimates
-from . import gaussian_softmax as gaussian_softmax
-from . import gaussian_line as gaussian_line
-from . import gaussian_commuting as gaussian_commuting
-from . import gaussian_factors as gaussian_factors
-from . import rank_one_limits as rank_one_limits
-from . import gaussian_limits as gaussian_limits
-from . import gaussian_heads as gaussian_heads
-from . import gaussian_l2 as gaussian_l2
-from . import gaussian_l2_growth as gaussian_l2_growth
-from . import gaussian_sinkhorn as gaussian_sinkhorn
-from . import gaussian_sinkhorn_growth as gaussian_sinkhorn_growth
-from . import covariance_pictures as covariance_pictures
-from . import covariance_growth as covariance_growth
-from . import published_steps as published_steps
-from . import first_variations as first_variations
-from . import density_flows as density_flows
-from . import bures as bures
-from . import bures_gradients as bures_gradients
-from . import sinkhorn_energy as sinkhorn_energy
-from . import sinkhorn_gaussians as sinkhorn_gaussians
-from . import twisted_metric as twisted_metric
-from . import twisted_gaussians as twisted_gaussians
-from . import geodesics as geodesics
-from . import geodesic_convexity as geodesic_convexity
-from . import entropic_duality as entropic_duality
-from . import entropic_gaussians as entropic_gaussians
-from . import entropic_iterations as entropic_iterations
-from . import entropic_limits as entropic_limits
-from . import entropic_conditionals as entropic_conditionals
-from . import sinkformers as sinkformers
-from . import sinkformer_layers as sinkformer_layers
-from . import sinkhorn_kernels as sinkhorn_kernels
-from . import wasserstein_gradients as wasserstein_gradients
-from . import gradient_identities as gradient_identities
-from . import not_gradients as not_gradients
-from . import small_bandwidth as small_bandwidth
-from . import small_bandwidth_l2 as small_bandwidth_l2
-from . import heat_flow as heat_flow
+import meanfield.theorems.attention.variants
+import meanfield.theorems.attention.linear
+import meanfield.theorems.attention.relu
+import meanfield.theorems.attention.sinkhorn
+import meanfield.theorems.attention.masked
+import meanfield.theorems.attention.multihead
+import meanfield.theorems.solutions.support
+import meanfield.theorems.solutions.stability
+import meanfield.theorems.solutions.discretisation
+import meanfield.theorems.solutions.distances
+import meanfield.theorems.solutions.masked_stability
+import meanfield.theorems.solutions.picard
+import meanfield.theorems.solutions.masked_limits
+import meanfield.theorems.estimates.fields
+import meanfield.theorems.estimates.sinkhorn
+import meanfield.theorems.estimates.sums
+import meanfield.theorems.estimates.potentials
+import meanfield.theorems.gaussians.softmax
+import meanfield.theorems.gaussians.line
+import meanfield.theorems.gaussians.commuting
+import meanfield.theorems.gaussians.factors
+import meanfield.theorems.gaussians.rank_one
+import meanfield.theorems.gaussians.limits
+import meanfield.theorems.gaussians.heads
+import meanfield.theorems.gaussians.l2
+import meanfield.theorems.gaussians.l2_growth
+import meanfield.theorems.gaussians.sinkhorn
+import meanfield.theorems.gaussians.sinkhorn_growth
+import meanfield.theorems.covariances.pictures
+import meanfield.theorems.covariances.growth
+import meanfield.theorems.covariances.published_steps
+import meanfield.theorems.energies.first_variations
+import meanfield.theorems.energies.density_flows
+import meanfield.theorems.energies.bures
+import meanfield.theorems.energies.bures_gradients
+import meanfield.theorems.energies.sinkhorn
+import meanfield.theorems.energies.sinkhorn_gaussians
+import meanfield.theorems.energies.twisted_metric
+import meanfield.theorems.energies.twisted_gaussians
+import meanfield.theorems.energies.geodesics
+import meanfield.theorems.energies.geodesic_convexity
+import meanfield.theorems.transport.duality
+import meanfield.theorems.transport.gaussians
+import meanfield.theorems.transport.iterations
+import meanfield.theorems.transport.limits
+import meanfield.theorems.transport.conditionals
+import meanfield.theorems.sinkformers.marginals
+import meanfield.theorems.sinkformers.layers
+import meanfield.theorems.sinkformers.kernels
+import meanfield.theorems.sinkformers.gradients
+import meanfield.theorems.sinkformers.gradient_identities
+import meanfield.theorems.sinkformers.not_gradients
+import meanfield.theorems.bandwidths.heat
+import meanfield.theorems.bandwidths.l2
+import meanfield.theorems.bandwidths.variances
 # isort: on
+
+del meanfield  # the modules are imported for the statements that they register

@@ -2,16 +2,18 @@
 
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from meanfield._registry import Registry
 
 from ._case import Case
 from ._check import Check
 
-Measurement = Callable[[Case], tuple[Check, ...]]
+Measurement = Callable[..., tuple[Check, ...]]
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Counterexample(NamedTuple):
@@ -32,10 +34,13 @@ class Control(NamedTuple):
     Attributes:
         text: what was dropped or changed, in a sentence.
         measure: each check it returns must be violated.
+        broken: the keywords of the statement that it changes; none if it is a
+            measurement of its own.
     """
 
     text: str
     measure: Measurement
+    broken: Mapping[str, Any] = NOTHING
 
 
 @dataclass(frozen=True)
@@ -66,7 +71,8 @@ class Statement:
         source: where it stands: `Lemma 4.1, §4.1`.
         claim: what holds, a sentence with mathematics in `$…$`.
         hypotheses: under what, likewise.
-        measure: measures it; the docstring is the protocol.
+        measure: measures it; the docstring is the protocol. Its keywords are what a
+            control or a misprint may change; their defaults are what is claimed.
         aliases: further ids of the same claim.
         remark: what a reader should know besides, an erratum of the proof, say.
         control: the same measurement, broken.
@@ -99,8 +105,39 @@ class Statement:
         """How it is measured, in words."""
         return " ".join((inspect.getdoc(self.measure) or "").split())
 
+    def __call__(self, case: Case, **changed: Any) -> tuple[Check, ...]:
+        """The measurement, with some of its keywords changed."""
+        return self.measure(case, **changed)
+
+    def refuted_if(
+        self, text: str, *, seen_by: tuple[str, ...] = (), **broken: Any
+    ) -> None:
+        """Files the control that is this measurement with keywords changed.
+
+        Args:
+            text: what is dropped or changed, in a sentence.
+            seen_by: labels of the checks that must fail then, those that begin alike
+                by their beginning and `…`; every check must, if none is named.
+            broken: what the keywords become.
+
+        Raises:
+            TypeError: if the measurement has no keyword of such a name.
+        """
+        known = list(inspect.signature(self.measure).parameters)[1:]
+        for name in broken:
+            if name not in known:
+                raise TypeError(
+                    f"`{self.id}` has no keyword `{name}` that a control could change; "
+                    f"it has {', '.join(known) or 'none'}."
+                )
+        measure = lambda case: _seen(self.measure(case, **broken), seen_by)
+        self.control = Control(text, measure, broken)
+
     def refuted_by(self, text: str) -> Callable[[Measurement], Measurement]:
-        """A decorator for the control; `text` says what it breaks."""
+        """A decorator for a control that is a measurement of its own.
+
+        It is for what no keyword can change; `text` says what it breaks.
+        """
 
         def add(measure: Measurement) -> Measurement:
             self.control = Control(text, measure)
@@ -118,6 +155,25 @@ class Statement:
             return measure
 
         return add
+
+
+def _seen(checks: tuple[Check, ...], labels: tuple[str, ...]) -> tuple[Check, ...]:
+    """The checks of these labels, or all of them.
+
+    Raises:
+        LookupError: if no check has one of the labels.
+    """
+    for label in labels:
+        if not any(_labelled(check, label) for check in checks):
+            raise LookupError(f"no check is labelled `{label}`")
+    named = [check for check in checks if any(_labelled(check, x) for x in labels)]
+    return tuple(named) if labels else checks
+
+
+def _labelled(check: Check, label: str) -> bool:
+    if label.endswith("…"):
+        return check.label.startswith(label[:-1])
+    return check.label == label
 
 
 statements: Registry[Statement] = Registry("statement")

@@ -12,7 +12,7 @@ from experiments.covariances.families import Recipe
 from experiments.covariances.figures import figure_of
 from experiments.covariances.measurements import on_the_plane
 from experiments.covariances.parameters import P2, P2_Q
-from meanfield.theorems.clipped_euler import Rule
+from meanfield.theorems.covariances.clipped_euler import Rule
 
 EXPERIMENT = figure_of(
     "cone",

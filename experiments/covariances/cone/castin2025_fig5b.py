@@ -11,7 +11,7 @@ from experiments.covariances.families import Recipe
 from experiments.covariances.figures import figure_of
 from experiments.covariances.measurements import on_the_line
 from experiments.covariances.parameters import P2, P2_Q, scaled
-from meanfield.theorems.clipped_euler import Rule
+from meanfield.theorems.covariances.clipped_euler import Rule
 
 EXPERIMENT = figure_of(
     "cone",

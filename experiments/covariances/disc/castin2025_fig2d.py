@@ -3,7 +3,7 @@
 from experiments.covariances.families import Recipe
 from experiments.covariances.figures import figure_of
 from experiments.covariances.parameters import P5
-from meanfield.theorems.clipped_euler import Rule
+from meanfield.theorems.covariances.clipped_euler import Rule
 
 EXPERIMENT = figure_of(
     "disc",

@@ -1,0 +1,1 @@
+"""Statements on attention: its variants on points, masks and heads."""

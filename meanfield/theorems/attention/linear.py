@@ -1,0 +1,299 @@
+"""Linear attention, and softmax to first order in its scores."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from meanfield.attention import Attention, Linear, LinearExpansion, Softmax, attentions
+from meanfield.measures import Gaussian
+from meanfield.scores import Dot
+from meanfield.theorems._case import Case
+from meanfield.theorems._check import Check
+from meanfield.theorems._protocols import EPS, bounded, close, gap, order
+from meanfield.theorems._statement import Counterexample, statement
+from meanfield.theorems._vocabulary import Cloud, Parameters
+from meanfield.theorems.library import attentions as att
+from meanfield.theorems.library.draws import small_draws
+from meanfield.theorems.reference import formulas as ref
+from meanfield.theorems.reference.measures import hermite_nodes
+
+SHAPES = ((1, 1, 1), (2, 3, 3), (3, 2, 1))  # k, d, rank of the covariance
+
+
+@statement(
+    "castin2025:sec-2.2-linear",
+    source="§2.2",
+    claim=r"$\Gamma^{lin}_\mu(x) = \frac1\epsilon V\int yy^\top d\mu(y)\,Ax$; on "
+    r"$N(\alpha, \Sigma)$ it is $\frac1\epsilon V(\Sigma + \alpha\alpha^\top)Ax$.",
+    hypotheses=r"any $\Sigma \succeq 0$, any $k$",
+)
+def linear(case: Case, *, power: float = 0.0, gain: float = 1.0) -> tuple[Check, ...]:
+    r"""Closed form and points against sums over three Hermite nodes for each axis.
+
+    Three are exact. In dimension 1, 3 and 2, there with a singular covariance; biases.
+    """
+    return (*_linear(case, power), _with_biases(case, gain))
+
+
+linear.refuted_if(
+    r"the covariance alone, without $\alpha\alpha^\top$; half a bias",
+    power=1.0,
+    gain=0.5,
+)
+
+
+class Problem(NamedTuple):
+    """A Gaussian of any rank, parameters, biases of queries and keys, and probes."""
+
+    p: Parameters
+    mean: np.ndarray
+    factor: np.ndarray
+    query_bias: np.ndarray
+    key_bias: np.ndarray
+    probes: np.ndarray
+
+    @property
+    def where(self) -> Cloud:
+        """The probes as tokens."""
+        return att.bare(self.probes)
+
+    @property
+    def gaussian(self) -> Gaussian:
+        """The Gaussian."""
+        return att.gaussian(self.mean, self.factor)
+
+    @property
+    def score(self) -> Dot:
+        """The library's score, with its biases."""
+        biases = {"query_bias": self.query_bias, "key_bias": self.key_bias}
+        return Dot(self.p.Q, self.p.K, float(self.p.epsilon), **biases)
+
+    def scores(self, x: np.ndarray) -> np.ndarray:
+        """The same in NumPy."""
+        q = self.probes @ self.p.Q.T + self.query_bias
+        return q @ (x @ self.p.K.T + self.key_bias).T / self.p.epsilon
+
+
+def _problem(rng: np.random.Generator, shape: tuple[int, int, int]) -> Problem:
+    k, d, r = shape
+    sizes = [(d,), (d, r), (k,), (k,), (4, d)]
+    return Problem(att.generic(rng, k, d), *(rng.normal(size=size) for size in sizes))
+
+
+def _linear(case: Case, power: float) -> tuple[Check, ...]:
+    r"""Both forms against sums of $x_jx_j^\top$, about `power` times the mean."""
+    checks = []
+    for shape in SHAPES:
+        case_rng, label = case.rng(f"{shape}"), f"d = {shape[1]}, rank {shape[2]}"
+        at = _problem(case_rng, shape)
+        x, w = hermite_nodes(at.mean, at.factor, 3)
+        origin, p = power * at.mean, at.p
+        second = ((x - origin).T * w) @ (x - origin)
+        expected = at.probes @ (p.V @ second @ p.A / p.epsilon).T
+        made = p.attention("linear")
+        closed = att.on_gaussian(made, at.gaussian, at.where)
+        on_nodes = att.velocity(made, Cloud(x, w), at.where)
+        checks += [
+            close(f"Gaussian, {label}", closed, expected),
+            close(f"points, {label}", on_nodes, expected),
+        ]
+    return tuple(checks)
+
+
+def _with_biases(case: Case, gain: float) -> Check:
+    """An offset too, on a Gaussian and its nodes; the query's bias times `gain`."""
+    at = _problem(case.rng("biases"), SHAPES[1])
+    x, w = hermite_nodes(at.mean, at.factor, 3)
+    expected = ref.pointwise_velocity(lambda s: s, at.scores(x), w, at.p.V, x) + at.mean
+    told = at._replace(query_bias=gain * at.query_bias)
+    made = Attention(told.score, Linear(), at.p.V, at.mean)
+    closed = att.on_gaussian(made, at.gaussian, at.where)
+    on_nodes = att.velocity(made, Cloud(x, w), at.where)
+    found, twice = np.stack([closed, on_nodes]), np.stack([expected, expected])
+    return close("Gaussian and points, with biases", found, twice)
+
+
+@statement(
+    "castin2025:sec-2.2-expansion",
+    source="§2.2",
+    claim=r"Softmax with $(\epsilon Q, K, V/\epsilon)$ is $\frac1\epsilon V\bar x + "
+    r"V\mathrm{Cov}_\mu Ax + R_\epsilon(x)$ with $R_\epsilon = \frac12\epsilon V "
+    r"\kappa_3(Ax, Ax, \cdot) + O(\epsilon^2)$; $\kappa_3$ is the third cumulant.",
+)
+def expansion(case: Case, *, origin: float = 1.0) -> tuple[Check, ...]:
+    """Orders of the library's softmax minus two terms, and minus the third cumulant."""
+    R = _remainder(case, origin)
+    rest = R.values - EPSILONS[:, None, None] * R.leading
+    sizes = [np.max(np.abs(each), axis=(1, 2)) for each in (R.values, rest)]
+    return (
+        order("order of the remainder", EPSILONS, sizes[0], 1.0),
+        order("order without its leading part", EPSILONS, sizes[1], 2.0),
+    )
+
+
+expansion.refuted_if(r"$\int yy^\top d\mu$ in place of the covariance", origin=0.0)
+
+
+@expansion.misprinted(
+    "C1",
+    printed=r"The remainder is $o(\epsilon)$; the last sum of "
+    r"$\Gamma^{lin,\epsilon}(x)$ is of $x_\ell\cdot Ax_\ell$.",
+    corrected=r"It is $O(\epsilon)$, with $R_\epsilon/\epsilon \to "
+    r"\frac12 V\kappa_3(Ax, Ax, \cdot)$; the last sum is of $x_\ell\cdot Ax$.",
+    counterexample="six random tokens of unequal weights in three dimensions",
+)
+def _(case: Case) -> Counterexample:
+    limit, error = _limit(case)
+    expected = _remainder(case, 1.0).leading
+    why = f"Richardson twice: its last move, and rounding of differences, {error:.1g}"
+    size = float(np.max(np.abs(limit)))
+    return Counterexample(
+        printed=(
+            bounded("lim |R|/ε", size, "=", 0.0, tolerance=error, why=why),
+            _last_factor(case, _of_keys),
+        ),
+        corrected=(
+            gap("lim R/ε", limit, expected, tolerance=error, why=why, scale=1.0),
+            _last_factor(case, _of_queries),
+        ),
+    )
+
+
+EPSILONS = np.array([2e-3, 1e-3, 5e-4, 2.5e-4])
+
+
+@eqx.filter_jit
+def _small_scores(p: Parameters, at: Cloud) -> Float[Array, "e n d"]:
+    r"""The library's softmax with $(\epsilon Q, K, V/\epsilon)$ for each bandwidth."""
+
+    def one(epsilon: Array) -> Array:
+        made = attentions["softmax"](epsilon * p.Q, p.K, p.V / epsilon)
+        return made.field(0.0, att.points(at))(att.tokens(at))
+
+    return jax.vmap(one)(jnp.asarray(EPSILONS))
+
+
+class Remainder(NamedTuple):
+    """What softmax leaves after two terms, at each bandwidth; its leading part.
+
+    `rounding` is of the values, which are differences of numbers like 1/ε.
+    """
+
+    values: np.ndarray
+    leading: np.ndarray
+    rounding: float
+
+
+def _off_the_origin(at: Cloud) -> Cloud:
+    """The cloud moved along its mean until that has length two: the control sees it."""
+    mean = at.share @ at.x
+    return at._replace(x=at.x + mean * (2 / np.linalg.norm(mean) - 1))
+
+
+def _remainder(case: Case, origin: float) -> Remainder:
+    """The second term is taken about `origin` times the mean."""
+    rng = case.rng("expansion")
+    p, at = att.generic(rng, 2, 3), _off_the_origin(att.cloud(rng, 6, 3))
+    mean = at.share @ at.x
+    z, moved = at.x - mean, at.x - origin * mean
+    found = np.asarray(_small_scores(p, at))
+    spread = (moved.T * at.share) @ moved
+    first = np.array([[p.V @ mean / e] * len(at.x) for e in EPSILONS])
+    values = found - first - at.x @ (p.V @ spread @ p.A).T
+    cubes = [at.share @ (z * ((z @ p.A @ x) ** 2)[:, None]) for x in at.x]
+    rounding = 10 * EPS * float(np.max(np.abs(found)))
+    return Remainder(values, np.array(cubes) @ p.V.T / 2, rounding)
+
+
+def _limit(case: Case) -> tuple[np.ndarray, float]:
+    r"""$\lim R_\epsilon/\epsilon$ by Richardson, and its error, rounding included."""
+    found = _remainder(case, 1.0)
+    R = found.values / EPSILONS[:, None, None]
+    once = 2 * R[1:] - R[:-1]
+    twice = (4 * once[1:] - once[:-1]) / 3
+    rounding = 5 * found.rounding / EPSILONS[-1]  # twice adds five times its terms
+    return twice[-1], float(np.max(np.abs(twice[-1] - once[-1]))) + rounding
+
+
+def _last_factor(case: Case, each: Callable[[Cloud, np.ndarray], np.ndarray]) -> Check:
+    """Linear expansion with the mean score of a query taken as `each` says."""
+    rng = case.rng("last factor")
+    p, at = att.generic(rng, 2, 3), att.cloud(rng, 6, 3)
+    mean = at.share @ at.x
+    actual = att.variants(("linear-expansion",), p, at)["linear-expansion"]
+    first = ref.pointwise_velocity(
+        lambda s: s, at.x @ p.A.T @ at.x.T, at.share, p.V, at.x
+    )
+    second = each(at, at.x @ p.A.T)[:, None] * (p.V @ mean)[None, :]
+    return close("linear expansion", actual, p.V @ mean / p.epsilon + first - second)
+
+
+def _of_keys(at: Cloud, Ax: np.ndarray) -> np.ndarray:
+    return np.full(len(Ax), at.share @ np.sum(at.x * Ax, axis=1))
+
+
+def _of_queries(at: Cloud, Ax: np.ndarray) -> np.ndarray:
+    return Ax @ (at.share @ at.x)
+
+
+@statement(
+    "castin2025:sec-2.2-gaussian",
+    source="§2.2",
+    claim=r"On $N(\alpha, \Sigma)$ the expansion is "
+    r"$\Gamma^{lin,\epsilon}(x) = \frac1\epsilon V\alpha + V\Sigma Ax$, exactly the "
+    r"softmax field with $(\epsilon Q, K, V/\epsilon)$.",
+    hypotheses=r"any $\Sigma \succeq 0$, any $k$",
+)
+def gaussian(case: Case, *, power: float = 1.0) -> tuple[Check, ...]:
+    """Closed forms against both couplings over Hermite nodes; singular Σ; biases."""
+    # The value is divided by the bandwidth to the power `power`.
+    checks = []
+    for shape in SHAPES:
+        at = _problem(case.rng(f"{shape}"), shape)
+        p, label = at.p, f"expansion, d = {shape[1]}, rank {shape[2]}"
+        nodes = Cloud(*hermite_nodes(at.mean, at.factor, 3))
+        expected = att.expansion(p, nodes, at.probes)
+        told = p._replace(V=p.V * p.epsilon ** (1 - power))
+        made = told.attention("linear-expansion")
+        actual = att.on_gaussian(made, at.gaussian, at.where)
+        checks.append(close(label, actual, expected))
+    return (*checks, _biased(case, power), _as_softmax(case, power))
+
+
+gaussian.refuted_if(r"the value is not divided by $\epsilon$", power=0.0)
+
+
+def _biased(case: Case, power: float) -> Check:
+    r"""The first-order coupling with biases: $1 + s - \int s\,d\mu$ over nodes."""
+    at = _problem(case.rng("biases"), SHAPES[1])
+    x, w = hermite_nodes(at.mean, at.factor, 3)
+    scores = at.scores(x)
+    kernel = 1 + scores - (scores @ w)[:, None]
+    expected = (kernel * w) @ x @ at.p.V.T / at.p.epsilon
+    made = Attention(at.score, LinearExpansion(), at.p.V / at.p.epsilon**power)
+    actual = att.on_gaussian(made, at.gaussian, at.where)
+    return close("expansion, with biases", actual, expected)
+
+
+def _as_softmax(case: Case, power: float) -> Check:
+    r"""Softmax of $(\epsilon A, V/\epsilon)$, biases included, over twenty nodes."""
+    rng = case.rng("softmax")
+    (draw,) = small_draws(rng, 2, 1)
+    Q, K, V, q, k = draw.Q, draw.K, draw.V, *(0.2 * rng.normal(size=(2, 2)))
+    epsilon = 0.8
+    probes = draw.mean + rng.uniform(-1, 1, size=(4, 2)) @ draw.factor.T
+    x, w = hermite_nodes(draw.mean, draw.factor, 20)
+    scores = (epsilon * probes @ Q.T + q) @ (x @ K.T + k).T
+    expected = ref.normalised_velocity(scores, w, V / epsilon, x)
+    score = Dot(epsilon * Q, K, query_bias=q, key_bias=k)
+    made = Attention(score, Softmax(), V / epsilon**power)
+    actual = att.on_gaussian(
+        made, att.gaussian(draw.mean, draw.factor), att.bare(probes)
+    )
+    why = "Gauss–Hermite error of tilts with |YᵀAY| ≤ 1/4 plus a bias below one"
+    return gap("softmax, with biases", actual, expected, tolerance=1e-11, why=why)

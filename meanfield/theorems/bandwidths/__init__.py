@@ -1,0 +1,1 @@
+"""Statements on the limits of small bandwidths."""

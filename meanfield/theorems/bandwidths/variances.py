@@ -1,0 +1,98 @@
+"""Sinkhorn attention at small bandwidths: variances."""
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array as JaxArray
+
+from meanfield.flows import flow
+from meanfield.measures import Gaussian
+from meanfield.theorems._case import Case
+from meanfield.theorems._check import Check
+from meanfield.theorems._protocols import order
+from meanfield.theorems._statement import Counterexample, statement
+
+from ._limits import (
+    BANDWIDTHS,
+    SCALAR,
+    WIDER,
+    Array,
+    density,
+    extrapolated,
+    on_density,
+    remainder,
+)
+
+
+@statement(
+    "sander2022:eq-6",
+    source="eq. (6), §5",
+    claim=(
+        r"As $\epsilon \to 0$ the flow tends to $\partial_t\rho = \frac12\Delta\rho$: "
+        r"on the line the variance grows by 1 in a unit of time."
+    ),
+    hypotheses=r"$W_V = -W_QW_K < 0$; the linear drift $-W_Vx/\epsilon$ is added",
+)
+def variance(case: Case, *, widening: float = 1.0) -> tuple[Check, ...]:
+    """Flows of a Gaussian to t = 1, and rates of a density on a grid.
+
+    Attention and linear drift at bandwidths that halve: the extrapolated gain in
+    variance and its order; and the rate of change of the variance of
+    (1 - x²)⁴(1 + 0.6 sin 3x), weighted tokens on a grid.
+    """
+    gains, rates = _growth(case, widening=1.0), _rate(widening=1.0)
+    return (
+        _limit(case, widening=widening, gain=1.0),
+        order("order of |gain - 1|, Gaussian", BANDWIDTHS, np.abs(gains - 1), 1.0),
+        order("order of |rate - 1|, density", WIDER, np.abs(rates - 1), 1.0),
+    )
+
+
+variance.refuted_if(
+    "the kernel's bandwidth is 2ε, and 1/ε stays", seen_by=("limit…",), widening=2.0
+)
+
+
+@variance.misprinted(
+    "S1",
+    printed=r"$\partial_t\rho = \Delta\rho$: the variance grows by 2.",
+    corrected=r"$\partial_t\rho = \frac12\Delta\rho$: it grows by 1.",
+    counterexample="a Gaussian on the line, $W_Q = 0.8$, $W_K = 1.3$, $W_V = -1.04$",
+)
+def _(case: Case) -> Counterexample:
+    return Counterexample(
+        printed=(_limit(case, widening=1.0, gain=2.0),),
+        corrected=(_limit(case, widening=1.0, gain=1.0),),
+    )
+
+
+@eqx.filter_jit
+def _grown(mu: Gaussian, epsilon: JaxArray, widening: JaxArray) -> JaxArray:
+    """The variance at t = 1 at each bandwidth."""
+
+    def one(e: JaxArray) -> JaxArray:
+        dynamics = remainder(SCALAR, e, widening)
+        return flow(dynamics, mu, np.array([0.0, 1.0])).final.covariance[0, 0]
+
+    return eqx.filter_vmap(one)(epsilon)
+
+
+def _growth(case: Case, *, widening: float) -> Array:
+    """How much variance a Gaussian gains in one unit of time, at each bandwidth."""
+    mean, deviation = case.rng("start").uniform(0.5, 1.0, size=2)
+    mu = Gaussian(jnp.asarray([mean]), jnp.asarray([[deviation]]))
+    final = _grown(mu, jnp.asarray(BANDWIDTHS), jnp.asarray(widening))
+    return np.asarray(final) - deviation**2
+
+
+def _rate(*, widening: float) -> Array:
+    r"""$2\int(x - m)\bar T\,d\mu$ for the density on a grid."""
+    x, w, _ = density(240)
+    return 2 * on_density(SCALAR, 240, widening=widening) @ (w * (x - w @ x))
+
+
+def _limit(case: Case, *, widening: float, gain: float) -> Check:
+    values = _growth(case, widening=widening)
+    label = "limit of the variance gained by t = 1"
+    # Adaptive steps to 4e-10, 40 of them, extrapolated with weights of sum 6.
+    return extrapolated(label, values, np.array(gain), floor=1e-7)

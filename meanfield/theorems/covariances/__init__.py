@@ -1,0 +1,1 @@
+"""Statements on the pictures of covariances and the steps that drew them."""

@@ -1,0 +1,213 @@
+"""What the pictures of covariances under attention show."""
+
+import numpy as np
+
+from meanfield.attention import attentions
+from meanfield.dynamics import LogTime, stacked
+from meanfield.endings import Status
+from meanfield.flows import BlowUp
+from meanfield.theorems._case import Case
+from meanfield.theorems._check import Check
+from meanfield.theorems._protocols import bounded, counted, gap
+from meanfield.theorems._statement import Counterexample, statement
+from meanfield.theorems.gaussians.heads import Head, one_head, two_heads
+from meanfield.theorems.gaussians.line import line_paths
+from meanfield.theorems.library.gaussian_flows import (
+    FLOWN,
+    Paths,
+    Problem,
+    centred,
+    compared,
+    of_blow_ups,
+    paths,
+    resting,
+    with_scores,
+)
+
+LONG = np.array([0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 10.0, 1e3, 1e6])
+TURNING = np.array([0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 40.0])
+EYE = np.eye(2)
+
+
+@statement(
+    "castin2025:sec-4.5-item1",
+    source="§4.5, item 1, and Figure 4",
+    claim=(
+        r"If $A + A^\top \prec 0$ and $V = I$ the covariance goes to zero under "
+        r"softmax, $\|\Sigma(t)\| \leq "
+        r"(1/\|\Sigma_0\| + t\lambda_{\min}(-A - A^\top))^{-1}$, and under L2."
+    ),
+    hypotheses=r"$V = I$",
+)
+def sinking(case: Case) -> tuple[Check, ...]:
+    """Flows in d = 2, A not symmetric.
+
+    Under softmax against the bound to t = 40 and how they end, under L2 their size
+    at t = 1e6.
+    """
+    return _all_vanish(case, _sinking(case, EYE))
+
+
+@sinking.refuted_by("A has negative eigenvalues, but A + Aᵀ does not")
+def _(case: Case) -> tuple[Check, ...]:
+    A = np.array([[-0.5, 2.0], [0.0, -0.7]])
+    problems = [p._replace(A=A) for p in _sinking(case, EYE)]
+    return (_blown(softmax_paths(case, problems, TURNING)),)
+
+
+@sinking.misprinted(
+    "C14",
+    printed=r"$A + A^\top \prec 0$ implies $\Sigma \to 0$ independently of $V$.",
+    corrected=r"For $V = I$.",
+    counterexample="d = 1, a = v = −1, s₀ = 1: s = 1/(1 − 2t); d = 2 and V = −I",
+)
+def _(case: Case) -> Counterexample:
+    one = np.ones((8, 2, 1)) / np.sqrt(2)
+    line = line_paths(one, -one, -np.ones((8, 1, 1)), np.ones(8))
+    away = softmax_paths(case, _sinking(case, -EYE), TURNING)
+    found = [int(np.sum(run.code == int(Status.BLOW_UP))) for run in (line, away)]
+    return Counterexample(
+        printed=(
+            counted("runs that blow up, d = 1, a = v = −1", found[0]),
+            counted("runs that blow up, d = 2, V = −I", found[1]),
+        ),
+        corrected=(
+            *_all_vanish(case, _sinking(case, EYE)),
+            *of_blow_ups(line, np.full(8, 0.5), "d = 1, against t = 1/2"),
+        ),
+    )
+
+
+def l2_paths(
+    parameters: tuple[np.ndarray, np.ndarray, np.ndarray],
+    factor: np.ndarray,
+    ts: np.ndarray,
+) -> Paths:
+    """The library's L2 flows in the plane, to any time or to a size of a thousand."""
+    made = [attentions["l2"](*each) for each in zip(*parameters, strict=True)]
+    dynamics = LogTime(stacked(made))
+    return paths(dynamics, centred(factor), np.log1p(ts), stop=BlowUp(1e3))
+
+
+def softmax_paths(case: Case, problems: list[Problem], ts: np.ndarray) -> Paths:
+    """The library's softmax flows in the plane, until they rest, to any time."""
+    rng = case.rng("keys")
+    heads = [one_head(rng, p.V, p.A) for p in problems]
+    return two_heads(heads, centred(np.stack([p.factor for p in problems])), ts)
+
+
+def first_covariance(rng: np.random.Generator) -> np.ndarray:
+    """A generic covariance."""
+    B = rng.normal(size=(2, 2))
+    return B @ B.T / 2 + 0.2 * EYE
+
+
+def negative_form(rng: np.random.Generator) -> np.ndarray:
+    """A generic symmetric negative matrix."""
+    B = rng.normal(size=(2, 2))
+    return -B @ B.T - 0.4 * EYE
+
+
+def _sinking(case: Case, value: np.ndarray) -> list[Problem]:
+    """A + Aᵀ ≺ 0 under V = I, then V replaced."""
+    rng, made = case.rng("sinking"), []
+    for _ in range(case.pick(8, 16)):
+        drawn = with_scores(rng, EYE, negative_form(rng), first_covariance(rng))
+        made.append(drawn._replace(V=value))
+    return made
+
+
+def _vanishing(run: Paths, problems: list[Problem]) -> Check:
+    """‖Σ(t)‖ against what 1/‖Σ₀‖ + tλ_min(−H) allows."""
+    ratios = []
+    for Sigmas, p in zip(run.covariances, problems, strict=True):
+        low = np.linalg.eigvalsh(-p.H)[0]
+        sizes = np.linalg.norm(Sigmas, 2, axis=(1, 2))
+        ratios.append(sizes * (1 / np.linalg.norm(p.covariance, 2) + TURNING * low))
+    return bounded("size over its bound", np.max(ratios), "<=", 1, **FLOWN)
+
+
+def _l2_left(case: Case, A: list[np.ndarray]) -> Check:
+    """L2 flows of these forms at t = 1e6 that have not gone to zero."""
+    rng, n = case.rng("L2"), len(A)
+    K = rng.normal(size=(n, 2, 2)) / 2 + 1.5 * EYE
+    Q = np.linalg.solve(np.swapaxes(K, 1, 2), np.stack(A))
+    factor = np.linalg.cholesky(np.stack([first_covariance(rng) for _ in range(n)]))
+    run = l2_paths((Q, K, np.stack([EYE] * n)), factor, LONG)
+    left = np.max(np.abs(run.covariances[:, -1]), axis=(1, 2)) > 1e-4
+    return counted("L2 runs that do not vanish", np.sum(left))
+
+
+def _blown(run: Paths) -> Check:
+    count = int(np.sum(run.code == int(Status.BLOW_UP)))
+    return counted("softmax runs that blow up", count)
+
+
+def _all_vanish(case: Case, problems: list[Problem]) -> tuple[Check, ...]:
+    run = softmax_paths(case, problems, TURNING)
+    left = _l2_left(case, [p.A for p in problems])
+    return _blown(run), left, _vanishing(run, problems)
+
+
+@statement(
+    "castin2025:sec-4.5-item2",
+    source="§4.5, item 2, and Figure 1(b)",
+    claim=(
+        r"If $A + A^\top \preceq 0$ has rank one, $\Sigma(t)$ converges to a "
+        r"covariance of rank one, on the ray of the kernel $n$: "
+        r"$nn^\top/(n^\top\Sigma_0^{-1}n)$."
+    ),
+    hypotheses=r"$d = 2$, $V = I$, $\Sigma_0 \succ 0$",
+)
+def to_a_ray(
+    case: Case, *, sizes: tuple[float, float] = (-1.0, 0.0)
+) -> tuple[Check, ...]:
+    """Flows to t = 1e6: the ranks of their ends, and these against the limits.
+
+    For A with a skew part, whose factors turn for ever, the formula of Proposition
+    4.4 to t = 40.
+    """
+    still, turned = (_thin(case, sizes, skew=skew) for skew in (0.0, 1.0))
+    rows = [_row_by_row(p) for p in still]
+    start = centred(np.stack([p.factor for p in still]))
+    run = two_heads(rows, start, LONG)
+    final = run.covariances[:, -1]
+    ranks = np.sum(np.linalg.eigvalsh(final) > 1e-3, axis=1)
+    normals = [np.linalg.eigh(p.H)[1][:, [-1]] for p in still]
+    expected = [resting(p.factor, N) for p, N in zip(still, normals, strict=True)]
+    turning = softmax_paths(case, turned, TURNING)
+    why = "what decays is 1/(λt) < 2e-6 at t = 1e6, over limits of 0.2 at least"
+    return (
+        counted("limits whose rank is not one", np.sum(ranks != 1)),
+        gap("limits", final, np.stack(expected), tolerance=2e-5, why=why),
+        gap(
+            "on the way, A not symmetric", *compared(turning, turned, TURNING), **FLOWN
+        ),
+    )
+
+
+to_a_ray.refuted_if(
+    "A + Aᵀ has rank two: the limits are zero",
+    seen_by=("limits…",),
+    sizes=(-1.0, -0.2),
+)
+
+
+def _thin(case: Case, sizes: tuple[float, float], *, skew: float) -> list[Problem]:
+    """V = I and A + Aᵀ of these eigenvalues, A turned by a skew part."""
+    rng, made = case.rng("thin"), []
+    for _ in range(case.pick(8, 16)):
+        U = np.linalg.qr(rng.normal(size=(2, 2)))[0]
+        W = skew * rng.uniform(0.2, 0.5) * np.array([[0, 1], [-1, 0]])
+        H = (U * (np.array(sizes) * rng.uniform(0.5, 1.5))) @ U.T
+        made.append(Problem(EYE, H / 2 + W, np.linalg.cholesky(first_covariance(rng))))
+    return made
+
+
+def _row_by_row(problem: Problem) -> list[Head]:
+    """A symmetric negative form as −QᵀQ, so that rounding leaves its kernel alone."""
+    values, U = np.linalg.eigh(problem.A)
+    Q = np.sqrt(np.maximum(-values, 0))[:, None] * U.T
+    Q[np.abs(values) < 1e-12] = 0
+    nothing = np.zeros((2, 2))
+    return [(Q, -Q, problem.V), (nothing, nothing, nothing)]

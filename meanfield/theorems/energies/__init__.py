@@ -1,0 +1,1 @@
+"""Statements on energies, their gradient flows and the metrics of these."""

@@ -1,0 +1,250 @@
+"""The Bures–Wasserstein geometry of Gaussians."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+from scipy.integrate import quad
+
+from meanfield.energies import (
+    QuadraticPotential,
+    SinkhornEnergy,
+    Twisted,
+    bures_squared,
+    dissipation,
+    jko_step,
+)
+from meanfield.measures import Gaussian, Points
+from meanfield.scores import Dot
+from meanfield.theorems._case import Case
+from meanfield.theorems._check import Check
+from meanfield.theorems._protocols import bounded, gap, order
+from meanfield.theorems._statement import Counterexample, statement
+from meanfield.theorems.library.energies import spd
+from meanfield.theorems.library.measures import of_gaussian, roots
+from meanfield.theorems.reference import energies as ref
+from meanfield.theorems.reference.formulas import sqrtm_psd
+from meanfield.theorems.reference.measures import wasserstein
+
+MATRICES = (
+    "rounding of 1e2 operations on matrices of condition at most 1e3: 1e-11 covers "
+    "both sides"
+)
+NEWTON = (
+    "the step ends with Newton on the slope from a point within sqrt(eps): 1e-15 times "
+    "the condition of its curvature, and the rounding of 1e3 operations"
+)
+_squared = jax.jit(bures_squared)
+
+
+@statement(
+    "castin2025:eq-5.1",
+    source="eqs. (5.1)–(5.3), §5.1",
+    claim=r"Minimising movements $\mu_{k+1} = \mathrm{argmin}_\nu F(\nu) + "
+    r"\frac{1}{2\tau} D^2(\mu_k, \nu)$ follow the gradient flow to first order in "
+    r"$\tau$; $D^2/\tau$ is the least action over $[0, \tau]$.",
+    hypotheses=r"$D = W_2$, Gaussians",
+    aliases=("castin2025:eq-5.2", "castin2025:eq-5.3"),
+)
+def minimising_movement(case: Case, *, penalty: float = 1) -> tuple[Check, ...]:
+    r"""The library's implicit steps against closed forms in NumPy.
+
+    Of a quadratic potential with four rates: the resolvent, and, with $1/\tau$ steps,
+    the order at which $e^{-1}$ is reached. Of the Sinkhorn energy: its Euler–Lagrange
+    equation with complex-step slopes. The library's distance over $\tau$ against the
+    action of the straight path in NumPy and of fifty others. The size of a motion of
+    mean and factor against nodes; the roots that all this rests on, with derivatives.
+    """
+    movements = (*_steps(case, penalty=penalty), *_implicit(case), *_action(case))
+    return (*movements, *of_gaussian(case), *roots(case))
+
+
+minimising_movement.refuted_if(
+    r"the penalty is $D^2/\tau$, without its factor 1/2",
+    seen_by=("mean after a step", "covariance after a step"),
+    penalty=2,
+)
+
+
+def _bures(S0: np.ndarray, S1: np.ndarray) -> float:
+    """The library's squared distance of centred Gaussians."""
+    return float(_squared(jnp.asarray(S0), jnp.asarray(S1)))
+
+
+def _map(S0: np.ndarray, S1: np.ndarray) -> np.ndarray:
+    """The optimal map of centred Gaussians, in NumPy."""
+    root = sqrtm_psd(S0)
+    inverse = np.linalg.inv(root)
+    return inverse @ sqrtm_psd(root @ S1 @ root) @ inverse
+
+
+def _steps(case: Case, *, penalty: float) -> tuple[Check, ...]:
+    r"""Implicit steps of a quadratic potential; `penalty` multiplies $W_2^2/2\tau$."""
+    rng, tau = case.rng("step"), 0.1
+    rates = np.array([2.0, 1.0, 0.5, 0.25])
+    U, _ = np.linalg.qr(rng.normal(size=(4, 4)))
+    H, c = (U * rates) @ U.T, rng.normal(size=4)
+    mean, Y = rng.normal(size=4), rng.normal(size=(4, 4)) / 2 + np.eye(4)
+    start = Gaussian(jnp.asarray(mean), jnp.asarray(Y))
+    energy = QuadraticPotential((H + H.T) / 2, c)
+    after = jko_step(energy, start, tau)
+    shrink = np.linalg.inv(np.eye(4) + tau / penalty * H)
+    Sigma = shrink @ Y @ Y.T @ shrink
+    kept = U.T @ (np.asarray(after.mean) - c) / (U.T @ (mean - c))
+    errors = np.abs(kept ** (1 / (tau * rates)) - np.exp(-1 / penalty))
+    known = {"tolerance": 1e-11, "why": NEWTON}
+    return (
+        gap("mean after a step", after.mean, c + shrink @ (mean - c), **known),
+        gap("covariance after a step", after.covariance, Sigma, **known),
+        order("steps to time 1", tau * rates, errors, 1, names=("τ", "error")),
+    )
+
+
+def _implicit(case: Case) -> tuple[Check, ...]:
+    """The Euler–Lagrange equation of a step of the Sinkhorn energy, slopes in NumPy."""
+    rng, tau = case.rng("implicit"), 0.3
+    Q, K = rng.normal(size=(2, 2, 2)) / 2
+    mean, Y = rng.normal(size=2), np.linalg.cholesky(spd(rng, 2))
+    start = Gaussian(jnp.asarray(mean), jnp.asarray(Y))
+    after = jko_step(SinkhornEnergy(Q, K, 0.7), start, tau)
+    alpha, Sigma = np.asarray(after.mean), np.asarray(after.covariance)
+    by_mean, by_covariance = ref.gaussian_slopes(alpha, Sigma, K.T @ Q / 0.7)
+    back = np.eye(2) + 2 * tau * by_covariance
+    known = {"tolerance": 1e-11, "why": NEWTON}
+    return (
+        gap("mean before a Sinkhorn step", alpha + tau * by_mean, mean, **known),
+        gap("covariance before it", back @ Sigma @ back, Y @ Y.T, **known),
+    )
+
+
+def _action(case: Case) -> tuple[Check, ...]:
+    r"""The action over $[0, \tau]$ of the straight path, and of 50 others."""
+    rng, tau = case.rng("action"), 0.3
+    S0, S1 = spd(rng, 3), spd(rng, 3)
+    T, known = _map(S0, S1), _bures(S0, S1) / tau
+    speed = (T - np.eye(3)) / tau
+    action = tau * np.trace(speed @ S0 @ speed.T)  # the same at all times
+    roots, others = (sqrtm_psd(S1), np.linalg.inv(sqrtm_psd(S0))), []
+    for _ in range(50):
+        R = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+        speed = (roots[0] @ R @ roots[1] - np.eye(3)) / tau
+        others.append(tau * np.trace(speed @ S0 @ speed.T))
+    return (
+        gap("D²/τ", known, action, tolerance=1e-11, why=MATRICES),
+        bounded("least action of other paths", min(others) / known, ">=", 1.0),
+    )
+
+
+@statement(
+    "castin2025:sec-5.2-translation",
+    source="§5.2",
+    claim=r"$W_2^2(\mu, \nu) = W_2^2(\mu_0, \nu_0) + |m - m'|^2$ with the means taken "
+    r"out; of Diracs on the line, $d_{A,V}(\delta_p, \delta_q) = \int_p^q "
+    r"e^{a x^2/2} dx / \sqrt{B}$, which is not invariant by translation.",
+)
+def translation(case: Case, *, centred: float = 1) -> tuple[Check, ...]:
+    """Clouds by POT; the library's Bures distance against the cost of a map.
+
+    Lengths of Diracs in the library's twisted metric, by Gauss–Legendre, against
+    SciPy's quadrature of the closed form.
+    """
+    return (*_translation(case, centred=centred), *_lengths())
+
+
+translation.refuted_if(
+    "only half of each mean is taken out", seen_by=("clouds", "Gaussians"), centred=0.5
+)
+
+
+@translation.misprinted(
+    "C15",
+    "C16",
+    printed=r"$D(\mu, \nu) = D(\mu_0, \nu_0)^2 + |m - m'|^2$, the case for the "
+    "twisted distance too.",
+    corrected=r"$D^2(\mu, \nu) = D^2(\mu_0, \nu_0) + |m - m'|^2$ for $W_2$; the "
+    "twisted distance is not invariant by translation.",
+    counterexample=r"Diracs at 0 and 3; twisted, $a = 0.6$, $B = 1$: $d(\delta_0, "
+    r"\delta_1)$ and $d(\delta_2, \delta_3)$",
+)
+def _(case: Case) -> Counterexample:
+    near, far = _twisted(0, 1), _twisted(2, 3)
+    ratio = (
+        quad(lambda x: np.exp(0.3 * x**2), 2, 3)[0]
+        / quad(lambda x: np.exp(0.3 * x**2), 0, 1)[0]
+    )
+    why = "quadrature of entire functions: rounding"
+    same = bounded("d(δ₂,δ₃)/d(δ₀,δ₁)", far / near, "=", 1, tolerance=1e-11, why=why)
+    return Counterexample(
+        (_squares(case, power=1), same),
+        (
+            _squares(case, power=2),
+            gap("ratio of lengths", far / near, ratio, tolerance=1e-11, why=why),
+        ),
+    )
+
+
+def _translation(case: Case, *, centred: float) -> tuple[Check, ...]:
+    """$D^2$, and $D^2$ of the measures moved by a share of their means."""
+    rng = case.rng("clouds")
+    x, y = rng.normal(size=(7, 2)), rng.normal(size=(7, 2)) @ spd(rng, 2)
+    x, y = x - np.mean(x, 0) + 2, y - np.mean(y, 0) - np.array([0.5, 1.0])
+    m, n = centred * np.mean(x, 0), centred * np.mean(y, 0)
+    apart = np.sum((m - n) ** 2)
+    moved = wasserstein(x - m, y - n) ** 2 + apart
+    S0, S1 = spd(rng, 3), spd(rng, 3)
+    a, b = rng.normal(size=(2, 3))
+    T, (z, w) = _map(S0, S1), ref.standard_nodes(3, 4)
+    nodes = centred * a + z @ np.linalg.cholesky(S0).T
+    images = b + (nodes - centred * a) @ T.T
+    cost = w @ np.sum((images - nodes) ** 2, axis=1)
+    expected = _bures(S0, S1) + np.sum((a - b) ** 2)
+    return (
+        gap("clouds", wasserstein(x, y) ** 2, moved, tolerance=1e-11, why=MATRICES),
+        gap("Gaussians", expected, cost, tolerance=1e-11, why=MATRICES),
+    )
+
+
+@eqx.filter_jit
+def _speeds(x: Array, a: Array, B: Array) -> Array:
+    """Lengths of unit velocities of a Dirac in the library's twisted metric."""
+
+    def speed(at: Array) -> Array:
+        mu = Points.uniform(at[None, None])
+        one = jnp.ones((1, 1))
+        score = Dot(a * one, one)
+        energy = QuadraticPotential(one, jnp.full(1, 9.0))  # a slope nowhere zero
+        field = Twisted(score, B * one).descent(energy, mu)
+        return jnp.sqrt(-dissipation(energy, mu, field)) / jnp.abs(
+            field(mu.tokens)[0, 0]
+        )
+
+    return jax.vmap(speed)(x)
+
+
+def _twisted(p: float, q: float, *, a: float = 0.6, B: float = 1.0) -> float:
+    r"""$d_{A,V}(\delta_p, \delta_q)$, the library's length of the segment."""
+    nodes, weights = np.polynomial.legendre.leggauss(24)
+    x = (p + q) / 2 + (q - p) / 2 * nodes
+    speeds = _speeds(jnp.asarray(x), jnp.asarray(a), jnp.asarray(B))
+    return float((q - p) / 2 * weights @ np.asarray(speeds))
+
+
+def _lengths() -> tuple[Check, ...]:
+    checks = []
+    for p in (0.0, 2.0):
+        exact, _ = quad(lambda x: np.exp(0.4 * x**2) / np.sqrt(1.7), p, p + 1)
+        found = _twisted(p, p + 1, a=0.8, B=1.7)
+        why = "Gauss–Legendre with 24 nodes of an entire function: rounding"
+        checks.append(
+            gap(f"d(δ_{p:g}, δ_{p + 1:g})", found, exact, tolerance=1e-11, why=why)
+        )
+    return tuple(checks)
+
+
+def _squares(case: Case, *, power: float) -> Check:
+    """$D^p$ against $D_0^2$ and the squared distance of means; three against nine."""
+    del case
+    one = np.eye(1)
+    cost = wasserstein(np.array([[0.0]]), np.array([[3.0]]))
+    return gap("D", cost**power, _bures(one, one) + 9, tolerance=1e-13, why=MATRICES)

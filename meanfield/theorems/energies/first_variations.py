@@ -1,0 +1,245 @@
+"""First variations and gradient flows."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from meanfield.energies import (
+    AbstractEnergy,
+    GradientFlow,
+    Interaction,
+    Potential,
+    QuadraticPotential,
+    energies,
+)
+from meanfield.measures import Points
+from meanfield.scores import Dot
+from meanfield.theorems._case import Case
+from meanfield.theorems._check import Check
+from meanfield.theorems._protocols import gap
+from meanfield.theorems._statement import Counterexample, statement
+from meanfield.theorems.library.energies import (
+    POTENTIALS,
+    ROUNDED,
+    ROUNDING,
+    interaction_of,
+    on_gaussian,
+    potential_of,
+    setting,
+    sinkhorn_of,
+    spd,
+    twisted_of,
+)
+from meanfield.theorems.reference import energies as ref
+
+PRINTED = r"$F(\mu + h\nu) = F(\mu) + h \int \delta F(\mu) \, d\mu + o(h)$."
+CORRECTED = r"$F(\mu + h\nu) = F(\mu) + h \int \delta F(\mu) \, d\nu + o(h)$."
+DATA = r"$F(\mu) = \frac12\int x^2 d\mu$, $\mu = \delta_1$, $\nu = \delta_2 - \delta_1$"
+
+
+@statement(
+    "castin2025:first-variation",
+    source="§5.1",
+    claim=CORRECTED,
+    hypotheses=r"$\nu$ of total mass zero",
+)
+def first_variation(case: Case, *, keys: float = 0.5) -> tuple[Check, ...]:
+    """The library's variations, paired with a change of weights.
+
+    Of an interaction with non-symmetric scores, of the Sinkhorn energy and of a
+    quadratic potential, against complex steps of NumPy's energies in the weights; of
+    interactions of a Gaussian, by L2 and with biases, against a Gauss–Hermite cloud.
+    """
+    return (
+        *_variations(case, keys=keys),
+        _potential_pairing(case),
+        *_any_potential(case),
+        *_of_gaussian(case),
+    )
+
+
+first_variation.refuted_if(
+    "tokens count as queries only, though scores are lopsided",
+    seen_by=("Sinkhorn energy", "interaction"),
+    keys=1.0,
+)
+
+
+@first_variation.misprinted(
+    "C15", printed=PRINTED, corrected=CORRECTED, counterexample=DATA
+)
+def _(case: Case) -> Counterexample:
+    del case
+    return _misprint()
+
+
+def _moved(function: Callable, x: np.ndarray, w: np.ndarray, nu: np.ndarray) -> float:
+    """The derivative of an energy when the weights move along `nu`, in NumPy."""
+    return float(ref.along(lambda weights: function(x, weights), w, nu))
+
+
+def _variations(case: Case, *, keys: float) -> tuple[Check, ...]:
+    """Pairings with `nu` against derivatives in the weights.
+
+    `keys` is how much of the variation sees tokens as keys; a half by symmetry.
+    """
+    rng = case.rng("tokens")
+    s = setting(rng)
+    s = s._replace(probes=s.x)
+    nu = rng.normal(size=len(s.w))
+    nu = nu - np.mean(nu)
+    scores = ref.bilinear(s.scaled_A)
+    exp, doubly = interaction_of(s)[0], sinkhorn_of(s)
+    one_sided = (2 * keys - 1) * (np.exp(scores(s.x, s.x)) @ s.w - exp.variation)
+    f, g = ref.scaled(s.x, s.w, scores)
+    lopsided = (1 - 2 * keys) * (f - g) / 2
+    along = lambda energy: _moved(lambda x, w: energy(x, w, scores), s.x, s.w, nu)
+    return (
+        gap(
+            "interaction",
+            nu @ (exp.variation - one_sided),
+            along(ref.interaction),
+            tolerance=1e-12,
+            why=ROUNDING,
+        ),
+        gap(
+            "Sinkhorn energy",
+            nu @ (doubly.variation + lopsided),
+            along(ref.sinkhorn),
+            tolerance=1e-8,
+            why=POTENTIALS + ", times the cancellation in a pairing of mass zero, ten",
+        ),
+    )
+
+
+def _potential_pairing(case: Case) -> Check:
+    rng = case.rng("potential")
+    s, H = setting(rng), spd(rng, 2)
+    c, nu = rng.normal(size=2), rng.normal(size=len(s.w))
+    _, variation, _ = potential_of(H, c, x=s.x, w=s.w)
+    expected = _moved(lambda x, w: w @ ref.quadratic(x, H, c), s.x, s.w, nu)
+    return gap("potential", nu @ np.asarray(variation), expected, **ROUNDED)
+
+
+def _of_gaussian(case: Case) -> tuple[Check, ...]:
+    r"""Interactions of a Gaussian and of a cloud.
+
+    By $-|Qx - Ky|^2/\epsilon$, and by $(Qx + q)\cdot(Ky + k)/\epsilon$.
+    """
+    rng = case.rng("Gaussian")
+    mean, Y = rng.normal(size=2) / 2, np.linalg.cholesky(spd(rng, 2))
+    Q, K = rng.normal(size=(2, 3, 2))
+    Q, K = (M / (4 * np.linalg.norm(M @ Y, 2)) for M in (Q, K))
+    q, k = case.rng("biases").normal(size=(2, 3)) / 4
+    measure = (mean, Y, rng.normal(size=(4, 2)))
+    by_distance = energies["interaction-l2"](Q, K, np.eye(2), epsilon=0.7)
+    by_product = Interaction(Dot(Q, K, 0.7, query_bias=q, key_bias=k))
+    product = lambda x, y: (x @ Q.T + q) @ (y @ K.T + k).T / 0.7
+    return (
+        *_against_cloud("L2", by_distance, ref.distance(Q, K, 0.7), measure),
+        *_against_cloud("dot", by_product, product, measure),
+    )
+
+
+def _against_cloud(
+    name: str,
+    energy: AbstractEnergy,
+    scores: ref.Scores,
+    measure: tuple[np.ndarray, np.ndarray, np.ndarray],
+) -> tuple[Check, ...]:
+    (mean, Y, probes), (z, w) = measure, ref.standard_nodes(2, 16)
+    cloud = lambda m, factor: ref.interaction(m + z @ factor.T, w, scores)
+    level = ref.interaction_variation(probes, mean + z @ Y.T, w, scores)
+    turn = ref.slope(lambda factor: cloud(mean, factor), Y) @ Y.T
+    down = -ref.slope(lambda m: cloud(m, Y), mean)
+    said = on_gaussian(energy, mean, Y, probes=probes)
+    why = "16 Gauss–Hermite nodes of tilts with |QY|, |KY| ≤ 1/4: 1e-12 and rounding"
+    known = {"tolerance": 1e-10, "why": why}
+    return (
+        gap(f"Gaussian, {name}, δF", said.variation, level, **known),
+        gap(f"Gaussian, {name}, F", said.energy, cloud(mean, Y), **known),
+        gap(f"Gaussian, {name}, α'", said.mean_rate, down, **known),
+        gap(f"Gaussian, {name}, Σ'", said.covariance_rate, -(turn + turn.T), **known),
+    )
+
+
+def _any_potential(case: Case) -> tuple[Check, Check]:
+    r"""$\int U d\mu$ of waves less a quadratic potential: its flow's velocity."""
+    s = setting(case.rng("any potential"))
+    value, down = _of_any(jnp.asarray(s.x), jnp.asarray(s.w))
+    height = lambda x: 1.5 * np.sin(x) * x[:, ::-1] ** 2 - x * x / 2
+    energy = lambda x: s.w @ np.sum(height(x), axis=1)
+    expected = -ref.slope(energy, s.x) / s.w[:, None]
+    return (
+        gap("any potential, velocity", down, expected, **ROUNDED),
+        gap("any potential, energy", value, energy(s.x), **ROUNDED),
+    )
+
+
+@jax.jit
+def _of_any(x: Array, w: Array) -> tuple[Array, Array]:
+    mu = Points.weighted(x, w)
+    waves = Potential(lambda y: jnp.sum(jnp.sin(y) * y[::-1] ** 2))
+    energy = 1.5 * waves - QuadraticPotential(jnp.eye(2))
+    return energy(mu), GradientFlow(energy).field(0.0, mu)(mu.tokens)
+
+
+def _second_moment(*, along_mu: float) -> Check:
+    r"""The derivative 3/2 against $\int\delta F$ over `nu`, or over the measure."""
+    x, w = np.array([[1.0], [2.0]]), np.array([1.0, 0.0])
+    nu = np.array([-1.0, 1.0])
+    _, variation, _ = potential_of(np.eye(1), np.zeros(1), x=x, w=w)
+    paired = (along_mu * w + (1 - along_mu) * nu) @ np.asarray(variation)
+    expected = _moved(lambda x, w: w @ np.sum(x * x, axis=1) / 2, x, w, nu)
+    return gap("derivative", paired, expected, tolerance=1e-14, why=ROUNDING)
+
+
+def _misprint() -> Counterexample:
+    return Counterexample((_second_moment(along_mu=1),), (_second_moment(along_mu=0),))
+
+
+@statement(
+    "castin2025:eq-5.4",
+    source="eqs. (5.4)–(5.7), §5.1",
+    claim=r"The flow of $F$ in the metric $G$ has velocity $-G(\nabla\delta F)$, and "
+    r"$\frac{d}{dt} F = -\int G(\nabla\delta F) \cdot \nabla\delta F \, d\mu$.",
+    hypotheses=r"$G(v) = Bv / \int e^{s(x, y)} d\mu(y)$, $B \succ 0$",
+    aliases=("castin2025:eq-5.5", "castin2025:eq-5.6", "castin2025:eq-5.7"),
+)
+def metric_flow(case: Case, *, transposed: float = 0) -> tuple[Check, ...]:
+    """The twisted flow of an interaction with non-symmetric scores.
+
+    A complex step of NumPy's energy along the library's velocities, and the library's
+    `dissipation`, against the quadratic form of the metric in NumPy.
+    """
+    # `transposed` weighs the mass of a token that is seen as a key.
+    rng = case.rng("tokens")
+    s, B = setting(rng), spd(rng, 2)
+    s = s._replace(probes=s.x)
+    scores = ref.bilinear(s.scaled_A)
+    slope = ref.slope(lambda x: ref.interaction(x, s.w, scores), s.x) / s.w[:, None]
+    kernel = np.exp(scores(s.x, s.x))
+    mass = (1 - transposed) * (kernel @ s.w) + transposed * (kernel.T @ s.w)
+    expected = -s.w @ (np.sum((slope @ B) * slope, axis=1) / mass)
+    said = twisted_of(s, B)
+    moved = ref.along(lambda x: ref.interaction(x, s.w, scores), s.x, said.descent)
+    return (
+        gap("dF/dt along the library's flow", moved, expected, **ROUNDED),
+        gap("the library's dissipation", said.power, expected, **ROUNDED),
+    )
+
+
+metric_flow.refuted_if(
+    "the mass of the metric is that of the transposed scores", transposed=1
+)
+
+
+@metric_flow.misprinted(
+    "C15", printed=PRINTED, corrected=CORRECTED, counterexample=DATA
+)
+def _(case: Case) -> Counterexample:
+    del case
+    return _misprint()

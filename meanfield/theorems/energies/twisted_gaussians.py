@@ -1,0 +1,238 @@
+"""The interaction energy of Gaussians, and its twisted flow."""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+from scipy.integrate import quad
+from scipy.stats import norm
+
+from meanfield.attention import attentions
+from meanfield.energies import Interaction
+from meanfield.measures import Gaussian
+from meanfield.scores import Dot
+from meanfield.theorems._case import Case
+from meanfield.theorems._check import Check
+from meanfield.theorems._protocols import bounded, gap
+from meanfield.theorems._statement import Counterexample, statement
+from meanfield.theorems.library.energies import ROUNDING, on_gaussian, spd
+from meanfield.theorems.reference import energies as ref
+
+NODES = 40
+QUADRATURE = (
+    "the integral over one variable in closed form, over the other 40 Gauss–Hermite "
+    "nodes along each direction of tilts below 1/2: 1e-11 by self-convergence"
+)
+
+
+@statement(
+    "castin2025:F-alpha-sigma",
+    source="§5.4",
+    claim=r"$F(\alpha, \Sigma) = \frac12 \det(I - A\Sigma A^\top\Sigma)^{-1/2} "
+    r"\exp(\frac12 \alpha^\top [(A + \Sigma^{-1})^\top (\Sigma^{-1} - A\Sigma "
+    r"A^\top)^{-1} (A + \Sigma^{-1}) - \Sigma^{-1}] \alpha)$.",
+    hypotheses=r"$\Sigma^{-1} \succ A\Sigma A^\top$; else $F = +\infty$",
+)
+def interaction_of_gaussian(case: Case, *, half: float = 0.5) -> tuple[Check, ...]:
+    """The formula, and the library's energy, flow and first variation of a Gaussian.
+
+    Against integrals over one variable in closed form and over Gauss–Hermite nodes in
+    the other, with complex-step slopes; parameters are not symmetric, means not zero.
+    """
+    first, second = (_in_dimension(case, d, half=half) for d in (1, 2))
+    return first + second
+
+
+interaction_of_gaussian.refuted_if(
+    "the exponent goes without its factor 1/2", seen_by=("formula, d =…",), half=1.0
+)
+
+
+@interaction_of_gaussian.misprinted(
+    "C21",
+    printed=r"The formula with $|\det(I - A\Sigma A^\top\Sigma)|$, unconditionally.",
+    corrected=r"$F = +\infty$ unless $\Sigma^{-1} \succ A\Sigma A^\top$: the truncated "
+    "integrals grow without bound.",
+    counterexample=r"$d = 1$, $s = 1$, $a = 1.2$: truncated to $|x| \leq 5, 10, 15$",
+)
+def _(case: Case) -> Counterexample:
+    del case
+    one = np.eye(1)
+    printed = _printed_energy(np.zeros(1), one, 1.2 * one, half=0.5)
+    integrals = [_truncated(1.2, radius) for radius in (5.0, 10.0, 15.0)]
+    energy = Interaction(Dot(1.2 * one, one))
+    said = on_gaussian(energy, np.zeros(1), one, probes=np.zeros((4, 1)))
+    finite = float(np.isfinite(said.energy))
+    growth = min(
+        np.log(integrals[1] / integrals[0]), np.log(integrals[2] / integrals[1])
+    )
+    return Counterexample(
+        (bounded("integral over |x| ≤ 5", integrals[0], "<=", printed),),
+        (
+            bounded("finite energies of the library", finite, "<=", 0),
+            bounded("log growth from radius to radius", growth, ">=", 1.0),
+        ),
+    )
+
+
+def _half(rng: np.random.Generator, d: int) -> tuple[np.ndarray, ...]:
+    r"""Q, K, mean and factor with $\|Y^\top AY\| = 1/2$, `A` not symmetric."""
+    Q, K = rng.normal(size=(2, d + 1, d))
+    Y = np.linalg.cholesky(spd(rng, d))
+    size = np.linalg.norm(Y.T @ K.T @ Q @ Y, 2) / 0.7
+    return Q, K / (2 * size), rng.uniform(0.4, 0.9, size=d), Y
+
+
+def _printed_energy(
+    mean: np.ndarray, Sigma: np.ndarray, A: np.ndarray, *, half: float
+) -> float:
+    """The closed form of the paper; `half` is the factor in its exponent."""
+    I, P = np.eye(len(mean)), np.linalg.inv(Sigma)
+    inner = (A + P).T @ np.linalg.solve(P - A @ Sigma @ A.T, A + P) - P
+    determinant = np.abs(np.linalg.det(I - A @ Sigma @ A.T @ Sigma))
+    return float(np.exp(half * mean @ inner @ mean) / np.sqrt(determinant) / 2)
+
+
+def _in_dimension(case: Case, d: int, *, half: float) -> tuple[Check, ...]:
+    Q, K, mean, Y = _half(case.rng(f"d={d}"), d)
+    A, nodes = K.T @ Q / 0.7, ref.standard_nodes(d, NODES)
+    F = lambda m, factor: ref.interaction_gaussian(nodes, m, factor, A)
+    expected = F(mean, Y)
+    by_mean = ref.slope(lambda m: F(m, Y), mean)
+    turn = ref.slope(lambda factor: F(mean, factor), Y) @ Y.T
+    probes = case.rng("probes").normal(size=(4, d))
+    x, w = mean + nodes[0] @ Y.T, nodes[1]
+    level = ref.interaction_variation(probes, x, w, ref.bilinear(A))
+    said = on_gaussian(Interaction(Dot(Q, K, 0.7)), mean, Y, probes=probes)
+    formula = _printed_energy(mean, Y @ Y.T, A, half=half)
+    known = {"tolerance": 1e-9, "why": QUADRATURE}
+    return (
+        gap(f"formula, d = {d}", formula, expected, **known),
+        gap(f"energy, d = {d}", said.energy, expected, **known),
+        gap(f"α', d = {d}", said.mean_rate, -by_mean, **known),
+        gap(f"Σ', d = {d}", said.covariance_rate, -(turn + turn.T), **known),
+        gap(f"δF, d = {d}", said.variation, level, **known),
+    )
+
+
+def _truncated(product: float, radius: float) -> float:
+    r"""$\frac12\iint e^{axy}$ over $|x| \le r$, the other integral exact; $s = 1$."""
+    density = lambda x: norm.pdf(x) * np.exp((product * x) ** 2 / 2) / 2
+    return quad(density, -radius, radius, limit=200)[0]
+
+
+@statement(
+    "castin2025:sec-5.4-gaussian-flow",
+    source="§5.4",
+    claim=r"For centred Gaussians of the line, $s' = -M_s^{-1} F'(s) = 2avs^2$, $M_s"
+    r" = \frac{1}{4sB} (1 - a^2 s^2)^{-3/2}$; with a mean, $\alpha'$ is not "
+    r"$-\nabla_\alpha F$.",
+    hypotheses=r"$B = -v/a > 0$, $a^2 s^2 < 1$",
+)
+def line_flow(case: Case, *, weighed: float = 1) -> tuple[Check, ...]:
+    """The twisted metric by SciPy's quadrature; slopes of the library's energy.
+
+    Together against the variance's rate under the library's softmax attention; and the
+    metric against its closed form.
+    """
+    line = _line(case, mean=0.0)
+    one, zero, h = np.eye(1), np.zeros((4, 1)), 1e-4
+    F = Interaction(Dot(line.a * one, one))
+    energies = [
+        float(on_gaussian(F, np.zeros(1), np.sqrt(s) * one, probes=zero).energy)
+        for s in line.s + h * np.array([-2, -1, 1, 2])
+    ]
+    slope = (energies[0] - 8 * energies[1] + 8 * energies[2] - energies[3]) / (12 * h)
+    M = _metric(line, weighed=weighed)
+    B, left = -line.v / line.a, 1 - (line.a * line.s) ** 2
+    closed = line.s * left**-1.5 / (4 * line.s**2 * B)
+    expected = 2 * line.a * line.v * line.s**2
+    why = "a difference of fourth order, h = 1e-4: h⁴ and rounding 1e-16/h; quadrature"
+    known = {"tolerance": 1e-9, "why": why + " to 1e-12"}
+    return (
+        gap("−M⁻¹F'(s)", -slope / M, line.variance_rate, **known),
+        gap("M_s", M, closed, **known),
+        gap("2avs²", line.variance_rate, expected, tolerance=1e-13, why=ROUNDING),
+    )
+
+
+line_flow.refuted_if(
+    "the metric goes without the integral of the scores",
+    seen_by=("M_s", "−M⁻¹F'(s)"),
+    weighed=0,
+)
+
+
+@line_flow.misprinted(
+    "C22",
+    printed=r"Softmax attention on Gaussians is (5.9) for $F$, $d_{A,V}$: $\alpha' = "
+    r"-\nabla_\alpha F$.",
+    corrected=r"$\alpha' = v(1 + as)\alpha$: so only of centred Gaussians.",
+    counterexample=r"$d = 1$, $\alpha = 0.9$, random $a$, $v$ and $s$",
+)
+def _(case: Case) -> Counterexample:
+    *printed, corrected = _means(case)
+    return Counterexample(tuple(printed), (corrected,))
+
+
+class _Line(NamedTuple):
+    """Scalars $a, v, s$, a mean, and what the library's softmax does to $N(m, s)$."""
+
+    a: float
+    v: float
+    s: float
+    mean: float
+    mean_rate: float
+    variance_rate: float
+
+
+@eqx.filter_jit
+def _moved(a: Array, v: Array, mean: Array, factor: Array) -> tuple[Array, Array]:
+    mu = Gaussian(mean, factor)
+    attention = attentions["softmax"](a, jnp.ones((1, 1)), v)
+    return mu.transport(attention.field(0.0, mu))
+
+
+def _line(case: Case, *, mean: float) -> _Line:
+    rng = case.rng("line")
+    a, v, s = rng.uniform(0.4, 0.8), -rng.uniform(0.3, 0.8), rng.uniform(0.5, 1)
+    parts = ([[a]], [[v]], [mean], [[np.sqrt(s)]])
+    rate, factor = _moved(*(jnp.asarray(np.array(part)) for part in parts))
+    return _Line(a, v, s, mean, float(rate[0]), float(2 * factor[0, 0] * np.sqrt(s)))
+
+
+def _metric(line: _Line, *, weighed: float) -> float:
+    r"""$\int v^2\int e^{axy}d\mu(y)\,d\mu(x)/B$ of the $v$ with $s' = 1$.
+
+    By quadrature; `weighed` 0 leaves the inner integral out.
+    """
+    left = 1 - (line.a * line.s) ** 2
+    wide = 12 * np.sqrt(line.s / left)  # the integrand has decayed to 1e-31 there
+
+    def density(x: float) -> float:
+        inner = weighed * (line.a * x) ** 2 * line.s / 2
+        speed = x / (2 * line.s)
+        return speed**2 * np.exp(inner - x**2 / (2 * line.s))
+
+    total = quad(density, -wide, wide, epsabs=1e-13, epsrel=1e-12)[0]
+    return total / np.sqrt(2 * np.pi * line.s) / (-line.v / line.a)
+
+
+def _means(case: Case) -> tuple[Check, Check, Check]:
+    r"""The mean's rate $v(1 + as)\alpha$; $-\partial_\alpha F$, and B times it."""
+    line = _line(case, mean=0.9)
+    factor = np.array([[np.sqrt(line.s)]])
+    nodes = ref.standard_nodes(1, NODES)
+    slope = ref.slope(
+        lambda m: ref.interaction_gaussian(nodes, m, factor, line.a * np.eye(1)),
+        np.array([line.mean]),
+    )[0]
+    expected = line.v * (1 + line.a * line.s) * line.mean
+    known = {"tolerance": 1e-9, "why": QUADRATURE}
+    return (
+        gap("α' = −∂F/∂α", line.mean_rate, -slope, **known),
+        gap("α' = −B ∂F/∂α", line.mean_rate, line.v / line.a * slope, **known),
+        gap("α' = v(1 + as)α", line.mean_rate, expected, **known),
+    )

@@ -1,0 +1,1 @@
+"""Statements on sizes and Lipschitz constants, attacked by gradient ascent."""

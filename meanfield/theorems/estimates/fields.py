@@ -1,0 +1,263 @@
+"""Estimates of fields: softmax, L2 and sigmoid attention."""
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from meanfield.attention import attentions
+from meanfield.theorems._case import Case
+from meanfield.theorems._check import Check
+from meanfield.theorems._protocols import ascend, bounded, log_ratio_at
+from meanfield.theorems._statement import Counterexample, statement
+from meanfield.theorems.library.measures import of_points
+
+from .attacks import (
+    BANDWIDTH,
+    ON_BALL,
+    TWO_ON_BALL,
+    Parameters,
+    Scene,
+    aligned,
+    attained,
+    estimates,
+    log_sizes,
+    norm,
+    scene,
+    start,
+    unit,
+)
+
+THREE = ("(i) size", "(ii) derivative in x", "(iii) derivative in μ")
+LIGHT = 1e-12  # the share of an atom that all others outweigh
+LIMIT = (
+    "reached as the share of the first atom tends to zero: at 1e-12 it is missed by "
+    "1e-12 exp(2‖A‖R|x|) ≤ 1e-10, and rounding"
+)
+
+
+@statement(
+    "castin2025:lemma-B.2",
+    source="Lemma B.2, App. B.1",
+    claim=(
+        r"Softmax: (i) $|\Gamma_\mu(x)| \leq \|V\| R$; (ii) $\|D_x\Gamma_\mu\| \leq "
+        r"\|V\| \|A\| R^2$; (iii) $|\Gamma_\mu(x) - \Gamma_\nu(x)| \leq \|V\| "
+        r"(1 + 2\|A\|R|x|) e^{2\|A\|R|x|} W_p(\mu, \nu)$, for all $x$. All are sharp."
+    ),
+    hypotheses=TWO_ON_BALL + ", $p \\geq 1$" + BANDWIDTH,
+)
+def softmax_estimates(
+    case: Case, *, bounds: tuple[float, ...] = (1, 1, 1), factor: float = 1.0
+) -> tuple[Check, ...]:
+    """Gradient ascent of each log-ratio through the library's field and derivatives.
+
+    Measure, probe, matrices, radius and bandwidth are free; (iii) moves one atom, where
+    W_1 is its share times its way. Then equality: a Dirac, halves at opposite points,
+    a light atom opposite to a heavy one.
+    """
+    found = estimates(case, softmax, labels=THREE, bounds=bounds, factor=factor)
+    return found + _softmax_equalities(case)
+
+
+softmax_estimates.refuted_if(
+    "the constants of (i) and (ii) and the exponent of (iii) are halved",
+    seen_by=THREE,
+    bounds=(0.5, 0.5, 1),
+    factor=0.5,
+)
+
+
+def softmax(p: Parameters, which: Array, factor: Array) -> Array:
+    r"""Ratios (i)–(iii) of Lemma B.2; `factor` multiplies the exponent of (iii)."""
+    s = scene(p)
+    tilt = 2 * s.a * s.R * s.reach
+    spread = jnp.log1p(tilt) + factor * tilt
+    return _three("softmax", p, s, (1.0, spread))[which]
+
+
+def _three(name: str, p: Parameters, s: Scene, constants: tuple[float, Array]) -> Array:
+    r"""Log-ratios to $|V|R$, $c|V||A|R^2$ and $|V|e^\lambda$."""
+    c, log_spread = constants
+    make, epsilon = attentions[name], jnp.exp(p["log_epsilon"])
+    dynamics = make(p["Q"], p["K"], p["V"], epsilon=epsilon)
+    sizes = jnp.stack(log_sizes(dynamics, s.mu, s.x)) - jnp.log(s.v)
+    slope = jnp.log(c * s.a * s.R**2)
+    return sizes - jnp.stack([jnp.log(s.R), slope, log_spread])
+
+
+def _softmax_equalities(case: Case) -> tuple[Check, ...]:
+    data = aligned(case.rng("equality"))
+    signs = np.array([[1], [-1], [-1], [-1]])
+    rest = (1 - LIGHT) / 3
+    near = data.v / (data.a * data.R)
+    light = data.at(signs * data.u, [LIGHT, rest, rest, rest], x=near)
+    return (
+        attained(case, "(i) reached", softmax, p=data.dirac(x=data.v), which=0),
+        attained(case, "(ii) reached", softmax, p=data.pair(), which=1),
+        attained(
+            case,
+            "(iii) reached in a limit",
+            softmax,
+            p=light,
+            which=2,
+            tolerance=1e-9,
+            why=LIMIT,
+        ),
+    )
+
+
+@statement(
+    "castin2025:lemma-B.3",
+    source="Lemma B.3, App. B.1",
+    claim=(
+        r"L2: (i) $|\Gamma_\mu(x)| \leq \|V\| R$; (ii) $\|D_x\Gamma_\mu\| \leq 2\|V\| "
+        r"\|A\| R^2$; (iii) $|\Gamma_\mu(x) - \Gamma_\nu(x)| \leq \|V\| (1 + 4R(\|A\| "
+        r"|x| + \|K\|^2 R)) e^{(\|Q\||x| + \|K\|R)^2} W_p(\mu, \nu)$, for all $x$. "
+        r"The first two are sharp."
+    ),
+    hypotheses=TWO_ON_BALL + ", $p \\geq 1$" + BANDWIDTH,
+)
+def l2_estimates(
+    case: Case, *, bounds: tuple[float, ...] = (1, 1, 1), factor: float = 1.0
+) -> tuple[Check, ...]:
+    """As for Lemma B.2: ascents, then equality at a Dirac and at opposite points."""
+    data = aligned(case.rng("equality"))
+    return (
+        *estimates(case, l2, labels=THREE, bounds=bounds, factor=factor),
+        attained(case, "(i) reached", l2, p=data.dirac(x=data.v), which=0),
+        attained(case, "(ii) reached", l2, p=data.pair(), which=1),
+    )
+
+
+l2_estimates.refuted_if(
+    "the constants of (i) and (ii) are halved, and (iii) loses its exponential",
+    seen_by=THREE,
+    bounds=(0.5, 0.5, 1),
+    factor=0.0,
+)
+
+
+def printed_l2_slope(case: Case) -> Counterexample:
+    """The derivative at the middle of two atoms against $|V||A|R^2$ and twice that."""
+    p = unit([(1, 0), (-1, 0), (1, 0), (-1, 0)])
+    slope = 2 * np.exp(log_ratio_at(case, l2, p, given=(1, 1.0)))
+    why = "rounding"
+    return Counterexample(
+        printed=(bounded("‖DΓ‖", slope, "<=", 1.0, tolerance=1e-12, why=why),),
+        corrected=(bounded("‖DΓ‖", slope, "<=", 2.0, tolerance=1e-12, why=why),),
+    )
+
+
+L2_MISPRINT = {
+    "printed": r"L2: $\|D_x\Gamma_\mu\| \leq \|V\| \|A\| R^2$.",
+    "corrected": (
+        r"$D_x\Gamma_\mu = 2V\,\mathrm{Var}\,A$, so $\|D_x\Gamma_\mu\| \leq 2\|V\| "
+        r"\|A\| R^2$."
+    ),
+    "counterexample": r"$\mu = (\delta_{-1} + \delta_1)/2$, $Q = K = V = 1$, $x = 0$",
+}
+
+
+l2_estimates.misprinted("C26", **L2_MISPRINT)(printed_l2_slope)
+
+
+def l2(p: Parameters, which: Array, factor: Array) -> Array:
+    r"""Ratios (i)–(iii) of Lemma B.3; `factor` multiplies the exponent of (iii)."""
+    s = scene(p)
+    slope = 4 * s.R * (s.a * s.reach + s.k**2 * s.R)
+    spread = jnp.log1p(slope) + factor * (s.q * s.reach + s.k * s.R) ** 2
+    return _three("l2", p, s, (2.0, spread))[which]
+
+
+@statement(
+    "castin2025:lemma-B.7",
+    source="Lemma B.7, App. B.1",
+    claim=(
+        r"Sigmoid: (i) $|\Gamma_\mu(x)| \leq \|V\| R$; (ii) $\|D_x\Gamma_\mu\| \leq "
+        r"\|V\| \|A\| R^2 / 4$; (iii) $|\Gamma_\mu(x) - \Gamma_\nu(x)| \leq \|V\| "
+        r"(1 + \|A\|R|x|/4) W_1(\mu, \nu)$, for all $x$. The first two are sharp."
+    ),
+    hypotheses=TWO_ON_BALL + BANDWIDTH,
+)
+def sigmoid_estimates(
+    case: Case, *, bounds: tuple[float, ...] = (1, 1, 1), factor: float = 1.0
+) -> tuple[Check, ...]:
+    """As for Lemma B.2; equality at a Dirac, far from the probe and orthogonal to it.
+
+    Where the score is 40 the sigmoid is one to the last digit.
+    """
+    data = aligned(case.rng("equality"))
+    far = 40 / (data.a * data.R) * data.v
+    return (
+        *estimates(case, sigmoid, labels=THREE, bounds=bounds, factor=factor),
+        attained(case, "(i) reached", sigmoid, p=data.dirac(x=far), which=0),
+        attained(case, "(ii) reached", sigmoid, p=data.dirac(), which=1),
+    )
+
+
+sigmoid_estimates.refuted_if(
+    "the constants of (i) and (ii) are halved, and (iii) loses its second term",
+    seen_by=THREE,
+    bounds=(0.5, 0.5, 1),
+    factor=0.0,
+)
+
+
+@sigmoid_estimates.misprinted(
+    "C27",
+    printed=(
+        r"(iii) for all $x$ with a constant free of it, read as $|\Gamma_\mu(x) - "
+        r"\Gamma_\nu(x)| \leq \|V\| (1 + \|A\| R^2) W_p(\mu, \nu)$."
+    ),
+    corrected=(
+        r"$\|V\| (1 + \|A\| R |x| / 4) W_1(\mu, \nu)$: what is printed follows for "
+        r"$|x| \leq 4R$ alone."
+    ),
+    counterexample=r"$A = V = I$, $R = 1$, $x = (40, 0)$, the Dirac at $(0, 1)$ moved",
+)
+def _(case: Case) -> Counterexample:
+    p = unit([(0, 1)] * 4, x=np.array([40.0, 0.0]))
+    rate = 11 * np.exp(log_ratio_at(case, sigmoid, p, given=(2, 1.0)))
+    why = "rounding"
+    return Counterexample(
+        printed=(bounded("|dΓ|/W₁", rate, "<=", 2.0, tolerance=1e-12, why=why),),
+        corrected=(bounded("|dΓ|/W₁", rate, "<=", 11.0, tolerance=1e-12, why=why),),
+    )
+
+
+def sigmoid(p: Parameters, which: Array, factor: Array) -> Array:
+    r"""Ratios (i)–(iii) of Lemma B.7; `factor` multiplies the quarter of (iii)."""
+    s = scene(p)
+    spread = jnp.log1p(factor * s.a * s.R * s.reach / 4)
+    return _three("sigmoid", p, s, (0.25, spread))[which]
+
+
+@statement(
+    "castin2025:lemma-B.1",
+    source="Lemma B.1, App. B.1",
+    claim=r"$\|\mathrm{Var}\,\mu\| \leq R^2$, with equality for "
+    r"$(\delta_{Ru} + \delta_{-Ru})/2$.",
+    hypotheses=ON_BALL,
+)
+def variance_in_a_ball(case: Case, *, bound: float = 1.0) -> tuple[Check, ...]:
+    """Ascent of the log-ratio over weights and atoms, then the case of equality.
+
+    And the library's moments, norms and restrictions of a weighted cloud in NumPy.
+    """
+    data = aligned(case.rng("equality"))
+    ratio = np.exp(log_ratio_at(case, variance, data.pair()))
+    return (
+        ascend(case, "variance", variance, start, bound=bound),
+        bounded("reached", ratio, "=", 1.0, tolerance=1e-12, why="rounding"),
+        *of_points(case),
+    )
+
+
+variance_in_a_ball.refuted_if(
+    "the bound is half of the squared radius", seen_by=("variance",), bound=0.5
+)
+
+
+def variance(p: Parameters) -> Array:
+    r"""The ratio of $\|\mathrm{Var}\,\mu\|$ to $R^2$."""
+    s = scene(p)
+    return jnp.log(norm(s.mu.covariance)) - 2 * jnp.log(s.R)

@@ -1,0 +1,1 @@
+"""Statements on Gaussians: closed forms, their flows, limits and blow-ups."""

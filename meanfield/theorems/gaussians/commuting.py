@@ -1,0 +1,294 @@
+"""Gaussians under softmax attention, where the value commutes."""
+
+import jax.numpy as jnp
+import numpy as np
+from jax import random
+from jaxtyping import Array
+
+from meanfield.theorems._case import Case
+from meanfield.theorems._check import Check
+from meanfield.theorems._protocols import ascend, bounded, counted, gap
+from meanfield.theorems._statement import Counterexample, statement
+from meanfield.theorems.library.gaussian_flows import (
+    FLOWN,
+    LONG,
+    TOLERANCE,
+    WHY_FLOW,
+    Paths,
+    Problem,
+    compared,
+    long_paths,
+    of_blow_ups,
+    resting,
+    rotation,
+    with_scores,
+)
+
+
+@statement(
+    "castin2025:prop-4.4",
+    source="Proposition 4.4, §4.1",
+    claim=(
+        r"$\Sigma(t) = (\Sigma_0^{-1} - tH)^{-1}$ on $[0, t_*)$, "
+        r"$t_* = 1/\lambda_{\max}(\Sigma_0^{1/2}H\Sigma_0^{1/2})$ if that is positive, "
+        r"where $\lambda_{\max}(\Sigma) \to \infty$; if $H \preceq 0$, for ever, and "
+        r"$\Sigma(t) \to \Sigma_*$ of rank $\dim\ker H$."
+    ),
+    hypotheses=(
+        r"$H = VA + A^\top V^\top$; $V$ commutes with $\Sigma_0 \succ 0$ and with $H$"
+    ),
+)
+def commuting(case: Case) -> tuple[Check, ...]:
+    """Flows in d = 3 to t = 1e8 against the formula.
+
+    V is a multiple of I on a plane where Σ₀ and H do not commute, or a rotation of
+    it; A is not symmetric, H of every signature. Also endings, blow-up times within
+    the error that the flow states, ranks and limits.
+    """
+    triples, kernels = _triples(case)
+    run = long_paths(case, "triples", triples, LONG)
+    escapes = np.array([each.escape for each in triples])
+    return (
+        gap("covariance", *compared(run, triples, LONG), **FLOWN),
+        *of_blow_ups(run, escapes, "d = 3"),
+        *_limits(run, triples, kernels),
+    )
+
+
+@commuting.refuted_by("V no longer commutes: it is sheared, with A and Σ₀ as they were")
+def _(case: Case) -> tuple[Check, ...]:
+    triples, _ = _triples(case)
+    shear = np.eye(3) + 0.3 * np.diag([1.0, 1.0], 1)
+    sheared = [each._replace(V=each.V @ shear) for each in triples]
+    ts = np.linspace(0, 0.2, 9)  # long before any blow-up
+    run = long_paths(case, "triples", sheared, ts)
+    return (gap("covariance", *compared(run, sheared, ts), **FLOWN),)
+
+
+@commuting.misprinted(
+    "C7",
+    printed=r"$\Sigma(t) = (\Sigma_0^{-1} - tH)^{-1}$ wherever it is invertible.",
+    corrected=r"On $[0, t_*)$ only: beyond, the formula is no covariance.",
+    counterexample="the triples whose H has a positive eigenvalue, at 1.5 t*",
+)
+def _(case: Case) -> Counterexample:
+    triples, _ = _triples(case)
+    run = long_paths(case, "triples", triples, LONG)
+    escapes = np.array([each.escape for each in triples])
+    up = [i for i, t in enumerate(escapes) if np.isfinite(t)]
+    beyond = [
+        np.linalg.inv(
+            np.linalg.inv(triples[i].covariance) - 1.5 * escapes[i] * triples[i].H
+        )
+        for i in up
+    ]
+    lowest = max(float(np.linalg.eigvalsh(Sigma)[0]) for Sigma in beyond)
+    reached = float(np.max(run.stop_time[up] / escapes[up]))
+    rounding = {"tolerance": 1e-6, "why": "rounding of inverses and blow-up times"}
+    return Counterexample(
+        printed=(
+            bounded("least eigenvalue at 1.5 t*", lowest, ">=", 0, **rounding),
+            bounded("time reached over t*", reached, ">=", 1.5, **rounding),
+        ),
+        corrected=(
+            bounded("time reached over t*", reached, "<=", 1, **rounding),
+            gap("covariance", *compared(run, triples, LONG), **FLOWN),
+        ),
+    )
+
+
+def _generic(rng: np.random.Generator, plane: np.ndarray, last: float) -> Problem:
+    """`V` a multiple of I on a plane, where Σ₀ is generic and `H` as given."""
+    U, B = rotation(rng, 3), rng.normal(size=(2, 2))
+    v, w, s = rng.uniform(0.5, 1.5, size=3)
+    whole = lambda M, m: (
+        U @ np.block([[M, np.zeros((2, 1))], [np.zeros((1, 2)), m]]) @ U.T
+    )
+    Sigma = whole(B @ B.T / 2 + 0.3 * np.eye(2), s)
+    return with_scores(rng, whole(v * np.eye(2), w), whole(plane, last), Sigma)
+
+
+def _turning(rng: np.random.Generator, h: float, last: float) -> Problem:
+    """`V` turns a plane on which Σ₀ and `H` are multiples of I: it is not symmetric.
+
+    With `last` the larger: a blow-up of the plane would be unstable in other
+    directions, and no solver could follow the formula to its end.
+    """
+    U, angle = rotation(rng, 3), rng.uniform(0.3, 1.2)
+    v, w, s, r = rng.uniform(0.5, 1.5, size=4)
+    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    V = np.zeros((3, 3))
+    V[:2, :2], V[2, 2] = v * turn, w
+    H, Sigma = np.diag([h, h, last]), np.diag([s, s, r])
+    return with_scores(rng, *(U @ M @ U.T for M in (V, H, Sigma)))
+
+
+def _triples(case: Case) -> tuple[list[Problem], list[int]]:
+    """Eight commuting triples or more, and the dimension of the kernel of each `H`."""
+    rng, made, kernels = case.rng("triples"), [], []
+    for _ in range(case.pick(1, 4)):
+        C, c = rng.normal(size=(2, 2)), rng.normal(size=2)
+        sunk = -C @ C.T - 0.2 * np.eye(2)
+        made += [
+            _generic(rng, sunk, -0.5),
+            _generic(rng, -np.outer(c, c), -0.7),
+            _generic(rng, sunk, 0.0),
+            _turning(rng, 0.0, -0.6),
+            _generic(rng, np.array([[1.0, 0.3], [0.3, -0.5]]), -0.4),
+            _generic(rng, -sunk / 2, -0.3),
+            _turning(rng, -0.3, 0.6),
+            _turning(rng, -0.7, 0.9),
+        ]
+        kernels += [0, 1, 1, 2, 0, 0, 0, 0]
+    return made, kernels
+
+
+def _kernel(H: np.ndarray) -> np.ndarray:
+    values, U = np.linalg.eigh(H)
+    return U[:, np.abs(values) < 1e-10]
+
+
+def _limits(
+    run: Paths, triples: list[Problem], kernels: list[int]
+) -> tuple[Check, ...]:
+    """What rests at t = 1e8: its rank, and where."""
+    still = [i for i, each in enumerate(triples) if not np.isfinite(each.escape)]
+    final = run.covariances[:, -1]
+    rank = [int(np.sum(np.linalg.eigvalsh(final[i]) > 1e-4)) for i in still]
+    wrong = sum(r != kernels[i] for r, i in zip(rank, still, strict=True))
+    expected = [resting(triples[i].factor, _kernel(triples[i].H)) for i in still]
+    decay = f"{WHY_FLOW}; what decays is below 1e-8/0.2 then"
+    grown = [run.covariances[i, -1].max() for i in range(len(final)) if i not in still]
+    return (
+        counted("ranks of limits that are not dim ker H", wrong),
+        gap("limits", final[still], np.stack(expected), tolerance=TOLERANCE, why=decay),
+        bounded(
+            "least size at a blow-up", min(grown), ">=", 1e4, why="it is unbounded"
+        ),
+    )
+
+
+@statement(
+    "castin2025:rem-4.5",
+    source="Remark 4.5, §4.1",
+    claim=(
+        r"In the joint basis of $\Sigma_0$ and $H$ the covariance stays diagonal, and "
+        r"$\lambda_i(t) = (\lambda_i(\Sigma_0)^{-1} - t\lambda_i(H))^{-1}$."
+    ),
+    hypotheses=r"$\Sigma_0$ and $H$ commute, $V$ as in Proposition 4.4",
+)
+def joint(case: Case, *, shared: float = 1) -> tuple[Check, ...]:
+    """Flows in d = 3 to t = 2, V a multiple of I, A not symmetric, in that basis."""
+    # `H` is diagonal in the basis of Σ₀, or `1 - shared` away from it.
+    rng, problems, bases = case.rng("joint"), [], []
+    ts = np.linspace(0, 2, 9)
+    for _ in range(case.pick(8, 32)):
+        U, other = rotation(rng, 3), rotation(rng, 3)
+        basis = np.linalg.qr(shared * U + (1 - shared) * other)[0]
+        basis = U if shared == 1 else basis
+        s, h = rng.uniform(0.3, 1, size=3), rng.uniform(-1.5, 0.45, size=3)
+        V, Sigma = rng.uniform(0.5, 1.5) * np.eye(3), (U * s) @ U.T
+        problems.append(with_scores(rng, V, (basis * h) @ basis.T, Sigma))
+        bases.append((U, s, h))
+    run = long_paths(case, "joint", problems, ts)
+    ratios = []
+    for Sigmas, (U, s, h) in zip(run.covariances, bases, strict=True):
+        lines = [np.diag(1 / (1 / s - t * h)) for t in ts]
+        ratios.append([(U.T @ M @ U, L) for M, L in zip(Sigmas, lines, strict=True)])
+    found = np.array(ratios)
+    return (
+        gap("covariance in the joint basis", found[:, :, 0], found[:, :, 1], **FLOWN),
+    )
+
+
+joint.refuted_if("Σ₀ and H do not commute", shared=0.5)
+
+
+REVERSED = [(1, 3), (2, 2), (3, 1)]
+
+
+@statement(
+    "castin2025:app-C.1-weyl",
+    source="Proof of Proposition 4.4, eq. (C.1), appendix C.1",
+    claim=(
+        r"$\lambda_i(\Sigma) = 1/\lambda_{d+1-i}(\Omega)$ for $\Omega = \Sigma^{-1}$, "
+        r"and $\lambda_i(\Omega_0-tH) \geq \lambda_d(\Omega_0) - t\lambda_{d+1-i}(H)$."
+    ),
+    hypotheses=r"eigenvalues in decreasing order, $\Sigma \succ 0$, $H$ symmetric",
+    remark="C9: that $V$ and $\\Sigma_0$ can be diagonalised together is not needed.",
+)
+def weyl(
+    case: Case, *, pairs: list[tuple[int, int]] = REVERSED, base: int = 0
+) -> tuple[Check, ...]:
+    """Eigenvalues of the library's flows in d = 3 against those of Ω₀ − tH.
+
+    The inequality by gradient ascent over Ω₀ and H, t absorbed.
+    """
+    return _inversion(case, pairs=pairs), _weyl(case, base=base)
+
+
+weyl.refuted_if(
+    "The order is not reversed, and λ₁(Ω₀) stands for λ_d(Ω₀)",
+    pairs=[(1, 1), (3, 3)],
+    base=2,
+)
+
+
+@weyl.misprinted(
+    "C9",
+    printed=r"$\lambda_i(\Sigma) = 1/\lambda_{d-i}(\Omega)$.",
+    corrected=r"$\lambda_i(\Sigma) = 1/\lambda_{d+1-i}(\Omega)$.",
+    counterexample="the same flows in d = 3, i = 1, 2; at i = 3 the print is void",
+)
+def _(case: Case) -> Counterexample:
+    printed = tuple(_inversion(case, pairs=[pair]) for pair in [(1, 2), (2, 1)])
+    return Counterexample(printed, (_inversion(case, pairs=REVERSED),))
+
+
+def _eigenvalues(M: np.ndarray) -> np.ndarray:
+    """Not increasing, as λ₁ ≥ … ≥ λ_d."""
+    return np.linalg.eigvalsh(M)[..., ::-1]
+
+
+def _inverse_spectra(case: Case) -> tuple[np.ndarray, np.ndarray]:
+    """Eigenvalues of Σ(t) by the library, and of Ω₀ − tH, of random flows."""
+    rng, problems = case.rng("weyl"), []
+    for _ in range(case.pick(8, 32)):
+        B, S = rng.normal(size=(2, 3, 3))
+        V = rng.uniform(0.5, 1.5) * np.eye(3)
+        problems.append(
+            with_scores(
+                rng, V, -S @ S.T / 2 + 0.1 * np.eye(3), B @ B.T / 3 + 0.2 * np.eye(3)
+            )
+        )
+    ts = np.linspace(0, 0.8, 9)
+    run = long_paths(case, "weyl", problems, ts)
+    Omega = [np.linalg.inv(p.covariance) - t * p.H for p in problems for t in ts]
+    return _eigenvalues(run.covariances).reshape(-1, 3), _eigenvalues(np.stack(Omega))
+
+
+def _inversion(case: Case, *, pairs: list[tuple[int, int]]) -> Check:
+    """λ_i(Σ)λ_j(Ω) against one, for pairs (i, j) that count from one."""
+    of_Sigma, of_Omega = _inverse_spectra(case)
+    products = [of_Sigma[:, i - 1] * of_Omega[:, j - 1] for i, j in pairs]
+    actual = np.stack(products)
+    return gap("products of eigenvalues", actual, np.ones_like(actual), **FLOWN)
+
+
+def _excess(at: dict[str, Array], base: Array) -> Array:
+    r"""$\lambda_d(\Omega) - \lambda_{d+1-i}(H) - \lambda_i(\Omega-H)$, over sizes."""
+    Omega, H = at["B"] @ at["B"].T, at["C"] + at["C"].T
+    left, of_Omega, of_H = (jnp.linalg.eigvalsh(M) for M in (Omega - H, Omega, H))
+    size = jnp.sqrt(jnp.sum(Omega**2) + jnp.sum(H**2))
+    return jnp.max(of_Omega[base] - of_H[::-1] - left) / size
+
+
+def _pair(key: Array) -> dict[str, Array]:
+    first, second = random.normal(key, (2, 3, 3))
+    return {"B": first, "C": 0.3 * second}
+
+
+def _weyl(case: Case, *, base: int) -> Check:
+    """Weyl's inequality, attacked, whatever the signs of its sides."""
+    label = "exp of (Weyl's bound - the eigenvalue) / size"
+    return ascend(case, label, _excess, _pair, given=(base,))

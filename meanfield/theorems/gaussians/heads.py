@@ -1,0 +1,235 @@
+"""Gaussians under softmax attention with several heads."""
+
+from collections.abc import Callable, Sequence
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from meanfield.attention import attentions
+from meanfield.dynamics import Heads, LogTime, stacked
+from meanfield.endings import Status
+from meanfield.flows import Steady
+from meanfield.measures import Gaussian
+from meanfield.theorems._case import Case
+from meanfield.theorems._check import Check
+from meanfield.theorems._protocols import bounded, counted, gap
+from meanfield.theorems._statement import Counterexample, statement
+from meanfield.theorems.library.gaussian_flows import (
+    FLOWN,
+    Paths,
+    centred,
+    moments,
+    paths,
+    sized,
+)
+from meanfield.theorems.reference import formulas as ref
+from meanfield.theorems.reference.measures import hermite_nodes
+from meanfield.tokens import Tokens
+
+UNIT = np.linspace(0, 1, 9)
+CUT = (np.diag([1.0, 0.0]), np.diag([0.0, 1.0]))  # the identity, a head for each row
+
+Head = tuple[np.ndarray, np.ndarray, np.ndarray]  # Q, K, V
+
+
+@statement(
+    "castin2025:prop-4.9",
+    source="Proposition 4.9, §4.3",
+    claim=(
+        r"With heads, $\Sigma' = \sum_h (V^{(h)}\Sigma A^{(h)}\Sigma + "
+        r"\Sigma A^{(h)\top}\Sigma V^{(h)\top})$ and "
+        r"$\alpha' = \sum_h V^{(h)}(I + \Sigma A^{(h)})\alpha$."
+    ),
+    hypotheses=r"$\Sigma_0 \succeq 0$; $V^{(h)}$ has absorbed $W^{(h)}$",
+)
+def heads(
+    case: Case, *, values: Callable[["_Draws"], np.ndarray] = lambda draws: draws.value
+) -> tuple[Check, ...]:
+    """Flows of two heads in d = 2 with means against DOP853 on the equations.
+
+    The field against the sum over heads of softmax on Gauss–Hermite nodes in NumPy.
+    """
+    draws = _Draws(case)
+    V = values(draws)
+    return (*_moments(draws, V), _field(draws, V))
+
+
+heads.refuted_if(
+    "The values of the two heads are exchanged",
+    values=lambda draws: draws.value[:, ::-1],
+)
+
+
+@heads.misprinted(
+    "C31",
+    printed=(
+        r"One $V$ for all heads, and $W^{(h)}$, which §2.7 had absorbed, once more; "
+        r"read as $\Sigma' = \sum_h (W^{(h)}V\Sigma A^{(h)}\Sigma + \ldots)$."
+    ),
+    corrected=r"$V^{(h)}$ for each head, $W^{(h)}$ absorbed.",
+    counterexample="two random heads in d = 2: one V for both; W applied a second time",
+)
+def _(case: Case) -> Counterexample:
+    draws = _Draws(case)
+    shared = draws.W @ draws.V[:, :1]
+    return Counterexample(
+        printed=(*_moments(draws, shared), *_moments(draws, draws.W @ draws.value)),
+        corrected=_moments(draws, draws.value),
+    )
+
+
+class _Draws:
+    """Eight pairs of heads, two outer values absorbed in them, and Gaussians."""
+
+    def __init__(self, case: Case) -> None:
+        rng, n = case.rng("heads"), case.pick(8, 24)
+        self.Q, self.K, self.V, self.W = sized(rng.normal(size=(4, n, 2, 2, 2)), 0.8)
+        self.mean = rng.normal(size=(n, 2)) / 2
+        self.factor = sized(rng.normal(size=(n, 2, 2)), 0.7)
+        self.probes = rng.normal(size=(3, 2))
+
+    @property
+    def value(self) -> np.ndarray:
+        """$V^{(h)}$ after §2.7: the outer value times the inner one."""
+        return self.W @ self.V
+
+    def run(self) -> Paths:
+        """The library's flows."""
+        parts = zip(self.Q, self.K, self.value, strict=True)
+        heads = [list(zip(*part, strict=True)) for part in parts]
+        return two_heads(heads, (self.mean, self.factor), UNIT)
+
+    def equations(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Moments by the printed equations with these values."""
+        A = np.swapaxes(self.K, -1, -2) @ self.Q
+        found = [
+            moments(list(zip(v, a, strict=True)), (m, Y), UNIT)
+            for v, a, m, Y in zip(values, A, self.mean, self.factor, strict=True)
+        ]
+        return np.stack([m for m, _ in found]), np.stack([S for _, S in found])
+
+
+def two_heads(
+    members: Sequence[Sequence[Head]],
+    start: tuple[np.ndarray, np.ndarray],
+    ts: np.ndarray,
+) -> Paths:
+    """The library's flows of two heads in the plane, until they rest, to any time."""
+    make = attentions["softmax"]
+    stacks = [stacked([make(*head) for head in heads]) for heads in members]
+    dynamics = LogTime(Heads(stacked(stacks)))
+    run = paths(dynamics, start, np.log1p(ts), stop=Steady(1e-4))
+    return run._replace(
+        stop_time=np.expm1(run.stop_time),
+        t_star=np.expm1(run.t_star),
+        t_star_error=run.t_star_error * np.exp(run.t_star),
+    )
+
+
+def _moments(draws: _Draws, values: np.ndarray) -> tuple[Check, ...]:
+    run = draws.run()
+    means, covariances = draws.equations(values)
+    return (
+        gap("mean", run.means, means, **FLOWN),
+        gap("covariance", run.covariances, covariances, **FLOWN),
+    )
+
+
+@eqx.filter_jit
+def _velocity(stack: Array, mu: Gaussian, probes: Array) -> Array:
+    """The library's heads at probes."""
+    heads = Heads(eqx.filter_vmap(attentions["softmax"])(*stack))
+    return heads.field(0.0, mu)(Tokens(probes))
+
+
+def _field(draws: _Draws, values: np.ndarray) -> Check:
+    """Σ_h of softmax over a cloud, in NumPy, for the first draw."""
+    Q, K, mean, Y = draws.Q[0], draws.K[0], draws.mean[0], draws.factor[0]
+    mu = Gaussian(jnp.asarray(mean), jnp.asarray(Y))
+    stack = np.stack([Q, K, draws.value[0]])
+    actual = _velocity(jnp.asarray(stack), mu, jnp.asarray(draws.probes))
+    x, w = hermite_nodes(mean, Y, 24)
+    expected = sum(
+        ref.normalised_velocity(ref.dot_scores(q, k, draws.probes, x), w, v, x)
+        for q, k, v in zip(Q, K, values[0], strict=True)
+    )
+    why = (
+        "tilts at most 2: 24 nodes leave 2⁴⁸·24!/48! < 2e-23, and rounding of 576 terms"
+    )
+    return gap("velocity against a cloud", actual, expected, tolerance=1e-11, why=why)
+
+
+@statement(
+    "castin2025:sec-4.5-item3",
+    source="§4.5, item 3, and Figure 1(c)",
+    claim=(
+        r"For two heads of one row, $A + A^\top \preceq 0$ of rank one and $V = I$, "
+        r"the limits fill the plane $q^\top\Sigma e_1 = 0$ of the cone."
+    ),
+    hypotheses=(
+        r"$d = 2$; $V = I$ is cut into $V^{(h)} = e_he_h^\top$; $Q = -K = q^\top$ has "
+        r"one row, so the second head is empty"
+    ),
+    remark="With $V^{(h)} = I$ for each head the limits would lie on a ray.",
+)
+def plane(
+    case: Case, *, values: tuple[np.ndarray, np.ndarray] = CUT
+) -> tuple[Check, ...]:
+    """Limits of 32 random starts of trace one.
+
+    Singular values of their coordinates $(a - b, 2c, a + b)$, the closed form of
+    the plane, and that all come to rest.
+    """
+    run, q = _at_rest(case, values)
+    final = run.covariances[:, -1]
+    sizes = np.linalg.svd(_cone_points(final), compute_uv=False)
+    _, wide, flat = sizes / sizes[0]
+    off = np.max(np.abs(final[:, 0] @ q))
+    moving = run.ended_otherwise(Status.STEADY)
+    left = {
+        "tolerance": 1e-3,
+        "why": "`Steady` leaves 1e-4 of the way, ten times where two ways add up",
+    }
+    line = "a plane, not a line"
+    return (
+        bounded("third singular value over the first", flat, "<=", 0, **left),
+        bounded("qᵀΣe₁", off, "<=", 0, **left),
+        bounded("second singular value over the first", wide, ">=", 0.1, why=line),
+        counted("runs that do not come to rest", moving),
+    )
+
+
+plane.refuted_if(
+    "The first head has V = I: the limits lie on a ray",
+    seen_by=("second singular value over the first",),
+    values=(np.eye(2), np.eye(2)),
+)
+
+
+def _cone_points(covariances: np.ndarray) -> np.ndarray:
+    """$(a - b, 2c, a + b)$."""
+    a, b, c = (covariances[:, i, j] for i, j in ((0, 0), (1, 1), (0, 1)))
+    return np.stack([a - b, 2 * c, a + b], axis=-1)
+
+
+def _at_rest(
+    case: Case, values: tuple[np.ndarray, np.ndarray]
+) -> tuple[Paths, np.ndarray]:
+    """Flows of two heads, the second empty, from starts of trace one; and `q`."""
+    rng, n = case.rng("plane"), case.pick(32, 96)
+    r, angle = rng.uniform(0, 0.8, size=n), rng.uniform(0, 2 * np.pi, size=n)
+    x, y = r * np.cos(angle), r * np.sin(angle)
+    Sigma = np.moveaxis(np.array([[1 + x, y], [y, 1 - x]]), -1, 0) / 2
+    factor = np.linalg.cholesky(Sigma)
+    q, nothing = np.array([[0.4, 0.9], [0.0, 0.0]]) * 1.5, np.zeros((2, 2))
+    members = [[(q, -q, values[0]), (nothing, nothing, values[1])]] * n
+    ts = np.array([0.0, 1.0, 5.0, 20.0, 50.0, 100.0, 300.0, 600.0, 1e3])
+    return two_heads(members, centred(factor), ts), q[0]
+
+
+def one_head(rng: np.random.Generator, V: np.ndarray, A: np.ndarray) -> list[Head]:
+    """Softmax as two heads, the second of which does nothing."""
+    K, nothing = rng.normal(size=(2, 2)) + 2 * np.eye(2), np.zeros((2, 2))
+    return [(np.linalg.solve(K.T, A), K, V), (nothing, nothing, nothing)]

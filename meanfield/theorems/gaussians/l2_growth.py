@@ -1,0 +1,277 @@
+"""Growth of Gaussians under L2 attention."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from meanfield._typing import PRNGKey
+from meanfield.attention import attentions
+from meanfield.endings import Status
+from meanfield.fields import Affine
+from meanfield.measures import Gaussian
+from meanfield.theorems._case import Case
+from meanfield.theorems._check import Check
+from meanfield.theorems._protocols import ascend, bounded, gap
+from meanfield.theorems._statement import Counterexample, statement
+from meanfield.theorems._vocabulary import Member
+from meanfield.theorems.library.ensembles import (
+    Paths,
+    ensemble,
+    line,
+    members,
+    paths,
+    spectrum,
+)
+
+ENDING = "an ending is counted: nothing is added"
+
+
+@statement(
+    "castin2025:lemma-4.12",
+    source="Lemma 4.12, §4.3",
+    claim=r"If $K^\top K \succ 0$ then $|\Sigma'| \leq 2|V||A||\Sigma| / "
+    r"\lambda_{\min}(K^\top K)$; if $Q = K$, of any rank, then $|L\Sigma| \leq "
+    r"|V||\Sigma|$. In both cases the Gaussian flow is global.",
+    hypotheses=r"$K^\top K \succ 0$, or $Q = K$; $A = K^\top Q$, $\epsilon = 1$",
+    remark="C11: for other singular K there is blow-up in finite time, so L2 attention "
+    "does not rule out divergence.",
+)
+def growth(case: Case) -> tuple[Check, ...]:
+    """Adam ascends both ratios through the library's affine field, in the plane.
+
+    From random matrices of sizes about e; then the library's flow of four members is
+    held against Grönwall's exponential, and its endings are counted.
+    """
+    ts = np.linspace(0, 5, 6)
+    stack = _drawn(case)
+    run = paths("l2", stack, ts)
+    early = np.count_nonzero(run.code != Status.FINISHED)
+    return (
+        ascend(case, "|Σ'|, K invertible", _by_smallest, _start(Y=2, Q=2, K=2, V=2)),
+        ascend(case, "|LΣ|, Q = K a row", _by_value, _start(Y=2, Q=1, V=2)),
+        bounded("flows that end early", early, "<=", 0, why=ENDING),
+        bounded(
+            "|Σ(t)| over Grönwall's bound",
+            _envelope(stack, run, ts),
+            "<=",
+            1,
+            tolerance=run.tolerance(10),
+            why="equality at t = 0; later steps of 4e-10, amplified tenfold",
+        ),
+    )
+
+
+@growth.refuted_by(
+    "K is a row, with the positive eigenvalue of KᵀK for the smallest; then Q ≠ K"
+)
+def _(case: Case) -> tuple[Check, ...]:
+    keys = jax.random.split(case.key("rows"), 200)
+    drawn = jax.vmap(_start(Y=2, Q=1, K=1, V=2))(keys)
+    both = jax.jit(jax.vmap(lambda at: (_by_smallest(at), _by_value(at))))(drawn)
+    first, second = (float(np.exp(np.max(ratios))) for ratios in both)
+    why = "the ratios at random draws need no ascent to pass one"
+    return (
+        bounded("|Σ'|, K a row", first, "<=", 1, tolerance=1e-9, why=why),
+        bounded("|LΣ|, rows Q ≠ K", second, "<=", 1, tolerance=1e-9, why=why),
+    )
+
+
+@growth.misprinted(
+    "C11",
+    printed=r"for all Q, K, V the covariance exists for all times: L2 attention "
+    r"does not blow up",
+    corrected=r"if $K^\top K$ is singular and $Q \neq K$ it may; here "
+    r"$\Sigma_{12}(t) = 1/(2 - 2t/3)$ until $t_* = 3$, and with $K = "
+    r"\mathrm{diag}(1, \kappa)$, $\kappa > 0$, there is none",
+    counterexample="K = diag(1, 0), Q = e₁e₂ᵀ, V = diag(0, 1), Σ₀ = [[1, ½], [½, 1]]",
+)
+def _(case: Case) -> Counterexample:
+    """The library's flow to t = 4, its blow-up time, and the closed form before it."""
+    del case
+    ts = np.array([0, 0.5 * _T_STAR, 0.9 * _T_STAR, 0.95 * _T_STAR, _T_STAR + 1, 5])
+    run = paths("l2", _near_singular([0.0, 0.1, 0.3, 1.0]), ts)
+    early = run.code != Status.FINISHED
+    before = ts[:4]
+    b = 1 / (2 - 2 * before / 3)
+    exact = np.stack([np.ones(4), b, (b / _SIGMA[0, 1]) ** 2], axis=1)
+    found = run.covariance[0, :4]
+    entries = np.stack([found[:, 0, 0], found[:, 0, 1], found[:, 1, 1]], axis=1)
+    late = ts[-1] - np.nan_to_num(run.t_star[0], nan=ts[-1])
+    steps = {
+        "tolerance": run.tolerance(100),
+        "why": "steps of 4e-10; at 0.95 t* a shift of time is amplified by t/(t* − t)",
+    }
+    return Counterexample(
+        (
+            bounded("flows with a blow-up", np.sum(early), "<=", 0, why=ENDING),
+            bounded("time missing from five", late, "<=", 0),
+        ),
+        (
+            bounded(
+                "t*",
+                run.t_star[0],
+                "=",
+                _T_STAR,
+                tolerance=float(min(run.t_star_error[0], 1e-2)),
+                why="the flow's own error of its t*, at most 1e-2",
+            ),
+            gap("Σ₁₁, Σ₁₂, Σ₂₂ before t*", entries / exact, np.ones((4, 3)), **steps),
+            bounded("κ = 0 does not blow up", run.code[0] != Status.BLOW_UP, "<=", 0),
+            bounded("κ > 0 ends early", np.sum(early[1:]), "<=", 0, why=ENDING),
+        ),
+    )
+
+
+def _linear(at: dict[str, Array]) -> Array:
+    """The library's L of a centred Gaussian."""
+    V = jnp.asarray(at["V"])
+    made = attentions["l2"](at["Q"], at.get("K", at["Q"]), V)
+    field = made.field(0.0, Gaussian(jnp.zeros(2), at["Y"]))
+    assert isinstance(field, Affine)
+    return field.linear
+
+
+def _norm(M: Array) -> Array:
+    return jnp.sqrt(spectrum(M)[1])
+
+
+def _by_smallest(at: dict[str, Array]) -> Array:
+    r"""$|\Sigma'|\lambda_{\min}(K^\top K) / 2|V||A||\Sigma|$, logarithm."""
+    L, Sigma = _linear(at), at["Y"] @ at["Y"].T
+    rate = L @ Sigma + Sigma @ L.T
+    allowed = 2 * _norm(at["V"]) * _norm(at["K"].T @ at["Q"]) * _norm(Sigma)
+    return jnp.log(_norm(rate) / allowed) + jnp.log(_smallest_positive(at["K"]))
+
+
+def _smallest_positive(K: Array) -> Array:
+    """Of the eigenvalues of KᵀK: that of KKᵀ, where K is a row."""
+    return jnp.sum(K**2) if K.shape[0] == 1 else spectrum(K)[0]
+
+
+def _by_value(at: dict[str, Array]) -> Array:
+    r"""$|L\Sigma| / |V||\Sigma|$, logarithm."""
+    Sigma = at["Y"] @ at["Y"].T
+    return jnp.log(_norm(_linear(at) @ Sigma) / (_norm(at["V"]) * _norm(Sigma)))
+
+
+def _start(**rows: int) -> Callable[[PRNGKey], dict[str, Array]]:
+    """Normal matrices with so many rows, of sizes between e⁻¹ and e³."""
+
+    def draw(key: PRNGKey) -> dict[str, Array]:
+        keys = jax.random.split(key, 2 * len(rows))
+        made = {}
+        for i, (name, count) in enumerate(rows.items()):
+            size = jnp.exp(1 + jax.random.normal(keys[2 * i], ()))
+            made[name] = size * jax.random.normal(keys[2 * i + 1], (count, 2))
+        return made
+
+    return draw
+
+
+def _drawn(case: Case) -> Member:
+    """K invertible, twice; a rank-one Q = K; K nearly singular on the data of C11."""
+    made = ensemble(case.rng("flow"), (2, 2, 2), 4)
+    Q, K, V, factor = (M.copy() for M in (made.Q, made.K, made.V, made.factor))
+    Q[2, 1] = 0
+    K[2] = Q[2]
+    K[:2] += np.eye(2)
+    K[3], Q[3], V[3] = np.diag([1, 0.3]), _Q, _V
+    factor[3] = np.linalg.cholesky(_SIGMA)
+    return made._replace(Q=Q, K=K, V=V, factor=factor, epsilon=np.ones(4))
+
+
+def _envelope(stack: Member, run: Paths, ts: np.ndarray) -> float:
+    """The largest covariance over what Grönwall allows, at any frame."""
+    size = lambda M: np.linalg.norm(M, 2)
+    worst = 0.0
+    for i, m in enumerate(members(stack)):
+        smallest = np.linalg.eigvalsh(m.K.T @ m.K)[0]
+        invertible = smallest > 1e-9
+        rate = size(m.V) * (size(m.A) / smallest if invertible else 1.0)
+        grown = np.log([size(S) / size(m.covariance) for S in run.covariance[i]])
+        worst = max(worst, float(np.exp(np.max(grown - 2 * rate * ts))))
+    return worst
+
+
+_Q, _V = np.array([[0.0, 1.0], [0.0, 0.0]]), np.diag([0.0, 1.0])
+_SIGMA = np.array([[1.0, 0.5], [0.5, 1.0]])
+_T_STAR = (1 + 2 * _SIGMA[0, 0]) / (2 * _SIGMA[0, 1])
+
+
+def _near_singular(kappas: list[float]) -> Member:
+    """The data of C11 with K = diag(1, κ)."""
+    n = len(kappas)
+    return Member(
+        np.zeros((n, 2)),
+        np.array([np.linalg.cholesky(_SIGMA)] * n),
+        np.array([_Q] * n),
+        np.array([np.diag([1.0, kappa]) for kappa in kappas]),
+        np.array([_V] * n),
+        np.ones(n),
+    )
+
+
+@statement(
+    "castin2025:prop-4.13",
+    source="Proposition 4.13, §4.3",
+    claim=r"In dimension one $s' = 4avs^2/(1 + 2k^2s)$, so $s \to \infty$ as $t \to "
+    r"\infty$ if $av > 0$, at the rate $2av/k^2$, and $s \to 0$ if $av < 0$.",
+    hypotheses=r"$k \neq 0$; $a = kq$; a bandwidth divides $a$ and $k^2$",
+)
+def scalars(case: Case, *, curvature: float = 2.0) -> tuple[Check, ...]:
+    r"""The library's flow of four Gaussians on the line, to time 8.
+
+    The times are recovered from the first integral $1/s_0 - 1/s + 2k^2\log(s/s_0) =
+    4avt$; the growth rate over the last half must be its limit; for av < 0 a bound on
+    s(T), which tends to zero, follows from the integral.
+    """
+    stack = line(case.rng("line"))
+    run = paths("l2", stack, _LINE_TS)
+    s = run.covariance[:, :, 0, 0]
+    eps = stack.epsilon[:, None]
+    square = curvature * stack.K[:, :, 0] ** 2 / eps
+    rate = 4 * (stack.A * stack.V)[:, :, 0] / eps
+    elapsed = (1 / s[:, :1] - 1 / s + square * np.log(s / s[:, :1])) / rate
+    slack = float(np.max(1 / (1 + 2 * stack.K[:2, 0, 0] ** 2 / eps[:2, 0] * s[:2, -2])))
+    decay = 1 + np.abs(rate[2:, 0]) * _LINE_TS[-1] * s[2:, 0]
+    left = s[2:, -1] / s[2:, 0] * decay
+    bracket = 1 + square[2:, 0] * s[2:, 0] * np.log(decay)
+    return (
+        gap(
+            "time from its first integral",
+            elapsed,
+            np.broadcast_to(_LINE_TS, elapsed.shape),
+            tolerance=run.tolerance(100),
+            why="steps of 4e-10, amplified by 1/s and the growth of log s, below 100",
+        ),
+        _late_growth(s[:2], rate[:2] / square[:2], slack),
+        bounded(
+            "decay: s(T)(1 + 4|av|Ts₀)/s₀ over 1 + 2k²s₀ log(1 + 4|av|Ts₀)",
+            np.max(left / bracket),
+            "<=",
+            1,
+        ),
+    )
+
+
+scalars.refuted_if(
+    "the factor 2 is dropped before k²", seen_by=("time…", "growth…"), curvature=1.0
+)
+
+
+_LINE_TS = np.array([0, 0.5, 1.0, 2.0, 4.0, 8.0])
+
+
+def _late_growth(s: np.ndarray, limit: np.ndarray, slack: float) -> Check:
+    """The rate of log s over the last half of the time, over its limit."""
+    speed = np.diff(np.log(s[:, -2:]), axis=1) / np.diff(_LINE_TS[-2:])
+    return gap(
+        "growth rate over the last half, 2av/k²",
+        speed / limit,
+        np.ones_like(speed),
+        tolerance=slack,
+        why="the rate lies below its limit by 1/(1 + 2k²s), largest at mid-time",
+    )

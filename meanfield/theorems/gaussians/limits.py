@@ -1,0 +1,202 @@
+"""Limits of Gaussians under softmax attention whose value is the identity."""
+
+import numpy as np
+
+from meanfield.endings import Status
+from meanfield.theorems._case import Case
+from meanfield.theorems._check import Check
+from meanfield.theorems._protocols import bounded, counted, gap
+from meanfield.theorems._statement import Counterexample, statement
+from meanfield.theorems.library.gaussian_flows import (
+    FLOWN,
+    LONG,
+    Problem,
+    compared,
+    long_paths,
+    of_blow_ups,
+    resting,
+    rotation,
+    with_scores,
+)
+
+SHORT = np.array([0.0, 0.1, 1.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0])
+ALIVE = 0.05  # eigenvalues of limits are 0.2 at least, others 1/72 at most
+
+
+@statement(
+    "castin2025:text-before-4.8",
+    source="Text before Proposition 4.8, §4.2",
+    claim=r"The limits have $\mathrm{rk}\,\Sigma_* = d - \mathrm{rk}\,A$.",
+    hypotheses=r"softmax, $V = I$, $A = A^\top \preceq 0$, $\Sigma_0 \succ 0$",
+)
+def flattened(case: Case) -> tuple[Check, ...]:
+    r"""Flows in d = 3 to t = 1e8, A of rank one and two: their ranks there.
+
+    And the limits themselves against $N(N^\top\Sigma_0^{-1}N)^{-1}N^\top$, with N
+    the kernel of A.
+    """
+    problems = _flat_draws(case)
+    ranks, limits = _flattened(case, problems, LONG)
+    expected = np.stack([resting(p.factor, _kernel(p.A)) for p in problems])
+    return ranks, gap("limits", limits, expected, **FLOWN)
+
+
+@flattened.refuted_by("A has a skew part, which raises its rank and moves no limit")
+def _(case: Case) -> tuple[Check, ...]:
+    skew = np.array([[0.0, 0.2, -0.1], [-0.2, 0.0, 0.3], [0.1, -0.3, 0.0]])
+    turned = [p._replace(A=p.A + skew) for p in _flat_draws(case)]
+    return _flattened(case, turned, SHORT)[:1]
+
+
+@flattened.misprinted(
+    "C8",
+    printed=r"$\mathrm{rk}\,\Sigma_* \leq \mathrm{rk}\,A$.",
+    corrected=r"$\mathrm{rk}\,\Sigma_* = d - \mathrm{rk}\,A$.",
+    counterexample="$A = -e_1e_1^\\top$ in d = 3, from generic covariances",
+)
+def _(case: Case) -> Counterexample:
+    A = -np.diag([1.0, 0.0, 0.0])
+    problems = [p._replace(A=A) for p in _flat_draws(case)]
+    _, limits = _flattened(case, problems, LONG)
+    ranks = _ranks(limits)
+    return Counterexample(
+        printed=(bounded("largest rank", max(ranks), "<=", 1, why="a count"),),
+        corrected=(
+            bounded("largest rank", max(ranks), "=", 2, why="a count"),
+            bounded("least rank", min(ranks), "=", 2, why="a count"),
+        ),
+    )
+
+
+def _start(rng: np.random.Generator, d: int) -> np.ndarray:
+    """A generic covariance, 0.2 at least."""
+    B = rng.normal(size=(d, d))
+    return B @ B.T / d + 0.2 * np.eye(d)
+
+
+def _sinking(rng: np.random.Generator, d: int, rank: int) -> Problem:
+    """`V = I`, `A` symmetric and negative of that rank."""
+    U, sizes = rotation(rng, d)[:, :rank], rng.uniform(0.6, 1.5, size=rank)
+    return Problem(np.eye(d), -(U * sizes) @ U.T, np.linalg.cholesky(_start(rng, d)))
+
+
+def _ranks(covariances: np.ndarray) -> np.ndarray:
+    return np.sum(np.linalg.eigvalsh(covariances) > ALIVE, axis=-1)
+
+
+def _flattened(
+    case: Case, problems: list[Problem], ts: np.ndarray
+) -> tuple[Check, np.ndarray]:
+    """Limits whose rank is not d − rk A, and all limits."""
+    run = long_paths(case, "limits", problems, ts)
+    predicted = [len(p.A) - np.linalg.matrix_rank(p.A, tol=1e-9) for p in problems]
+    wrong = int(np.sum(_ranks(run.covariances[:, -1]) != predicted))
+    label = "limits whose rank is not d − rk A"
+    return counted(label, wrong), run.covariances[:, -1]
+
+
+def _flat_draws(case: Case) -> list[Problem]:
+    rng = case.rng("flat")
+    return [_sinking(rng, 3, 1 + i % 2) for i in range(case.pick(8, 32))]
+
+
+def _kernel(A: np.ndarray) -> np.ndarray:
+    values, U = np.linalg.eigh(A + A.T)
+    return U[:, np.abs(values) < 1e-9]
+
+
+@statement(
+    "castin2025:text-after-4.8",
+    source="Text after Proposition 4.8, §4.2",
+    claim=(
+        r"If $A + A^\top$ has a positive eigenvalue the covariance blows up in finite "
+        r"time under softmax, from any $\Sigma_0 \succ 0$."
+    ),
+    hypotheses=r"$V = I$",
+)
+def rising(case: Case) -> tuple[Check, ...]:
+    """Flows in d = 3, A + Aᵀ of every signature but the negative: how they end.
+
+    And when, within the error that they state; the way there against the formula.
+    """
+    problems = _rising(case)
+    run = long_paths(case, "rising", problems, LONG)
+    escapes = np.array([p.escape for p in problems])
+    return (
+        gap("covariance", *compared(run, problems, LONG), **FLOWN),
+        *of_blow_ups(run, escapes, "V = I"),
+    )
+
+
+@rising.refuted_by("Σ₀ is singular, and misses the one positive eigenvector")
+def _(case: Case) -> tuple[Check, ...]:
+    problems = []
+    for each in _rising(case):
+        values, U = np.linalg.eigh(each.H)
+        H = (U * np.minimum(values, -0.2)) @ U.T + 0.5 * np.outer(U[:, 2], U[:, 2])
+        start = U @ np.diag([0.7, 0.4, 0.0])
+        problems.append(Problem(each.V, H / 2, start))
+    run = long_paths(case, "rising", problems, LONG)
+    missing = run.ended_otherwise(Status.BLOW_UP)
+    return (counted("wrong endings, V = I", missing),)
+
+
+def _rising(case: Case) -> list[Problem]:
+    """`A + Aᵀ` with a positive eigenvalue at least, indefinite as often as not."""
+    rng, made = case.rng("rising"), []
+    for i in range(case.pick(8, 32)):
+        U, values = rotation(rng, 3), rng.uniform(0.3, 1.2, size=3)
+        values *= np.array([1, (-1) ** i, (-1) ** (i // 2)])
+        made.append(with_scores(rng, np.eye(3), (U * values) @ U.T, _start(rng, 3)))
+    return made
+
+
+@statement(
+    "castin2025:fig-3",
+    source="Figure 3, and Figure 8",
+    claim=(
+        r"For $A = -Q^\top Q$ of rank $\lfloor d/2 \rfloor$ the limits have rank "
+        r"$\lceil d/2 \rceil$ exactly."
+    ),
+    hypotheses=r"softmax, $V = I$, $\Sigma_0 \succ 0$",
+)
+def half_rank(case: Case, *, rows: int = 0) -> tuple[Check, ...]:
+    """Ranks at t = 1e8 of eight flows for d = 3 and d = 4; d = 5 at full size."""
+    return _halves(_figure(case, rows=rows))
+
+
+half_rank.refuted_if("Q has a row more", rows=1)
+
+
+@half_rank.misprinted(
+    "C8",
+    printed=r"The captions say: rank at most $\lfloor d/2 \rfloor$.",
+    corrected=r"Rank $\lceil d/2 \rceil$.",
+    counterexample="the flows in d = 3",
+)
+def _(case: Case) -> Counterexample:
+    ranks = _figure(case, rows=0)
+    return Counterexample(
+        printed=(
+            bounded("largest rank, d = 3", max(ranks[3]), "<=", 1, why="a count"),
+        ),
+        corrected=_halves(ranks),
+    )
+
+
+def _figure(case: Case, *, rows: int) -> dict[int, np.ndarray]:
+    """Ranks of limits for A = −QᵀQ where Q has ⌊d/2⌋ rows, or more, by dimension."""
+    found = {}
+    for d in case.pick((3, 4), (3, 4, 5)):
+        rng = case.rng(f"figure, d = {d}")
+        problems = [_sinking(rng, d, d // 2 + rows) for _ in range(8)]
+        run = long_paths(case, f"figure, d = {d}", problems, LONG)
+        found[d] = _ranks(run.covariances[:, -1])
+    return found
+
+
+def _halves(ranks: dict[int, np.ndarray]) -> tuple[Check, ...]:
+    return tuple(
+        counted(f"limits of other rank than ⌈d/2⌉, d = {d}", np.sum(r != -(-d // 2)))
+        for d, r in ranks.items()
+    )

@@ -1,0 +1,250 @@
+"""What the library says of energies, compiled once, and the draws it is asked about."""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from meanfield.attention import attentions
+from meanfield.energies import (
+    AbstractEnergy,
+    GradientFlow,
+    Interaction,
+    QuadraticPotential,
+    Twisted,
+    dissipation,
+    energies,
+)
+from meanfield.fields import AbstractField
+from meanfield.measures import Gaussian, Points
+from meanfield.scores import Dot
+from meanfield.tokens import Tokens
+
+from .draws import tokens
+
+ROUNDING = (
+    "both sides to rounding: sums of n² = 36 terms of size up to 1e2, relative to the "
+    "largest entry, 1e-16 × 36 × 1e2 with a margin of ten"
+)
+POTENTIALS = (
+    "the library stops at a log-marginal of eps^(2/3) = 4e-11, and fields are of first "
+    "order in it, with factors |x| ≤ 3 and 1/ε: 1e-9"
+)
+
+
+ROUNDED = {"tolerance": 1e-12, "why": ROUNDING}
+POTENTIAL = {"tolerance": 1e-9, "why": POTENTIALS}
+
+
+class Setting(NamedTuple):
+    r"""Weighted tokens, probes elsewhere, and parameters $k \neq d$, $\epsilon \neq 1$.
+
+    Attributes:
+        Q: `(k, d)`.
+        K: `(k, d)`.
+        V: `(d, d)`.
+        epsilon: $\epsilon$.
+        x: atoms, `(n, d)`.
+        w: their weights.
+        probes: `(n, d)`.
+    """
+
+    Q: np.ndarray
+    K: np.ndarray
+    V: np.ndarray
+    epsilon: float
+    x: np.ndarray
+    w: np.ndarray
+    probes: np.ndarray
+
+    @property
+    def A(self) -> np.ndarray:
+        r"""$K^\top Q$, not divided."""
+        return self.K.T @ self.Q
+
+    @property
+    def scaled_A(self) -> np.ndarray:
+        r"""$K^\top Q/\epsilon$."""
+        return self.A / self.epsilon
+
+    def with_symmetry(self) -> "Setting":
+        r"""Keys $MQ$ for a symmetric $M$, so $A = Q^\top MQ = A^\top$; $V = -A$."""
+        M = self.K @ self.K.T - np.eye(len(self.K)) / 2
+        K = _moderate(self.Q, M @ self.Q, self.epsilon)
+        return self._replace(K=K, V=-K.T @ self.Q)
+
+    def with_value(self, V: np.ndarray) -> "Setting":
+        """The same with another value matrix."""
+        return self._replace(V=V)
+
+
+def setting(rng: np.random.Generator, n: int = 6, d: int = 2) -> Setting:
+    """A draw of everything, none of it symmetric."""
+    x, w = tokens(rng, n, d)
+    Q, K = rng.normal(size=(2, d + 1, d))
+    V, probes = rng.normal(size=(d, d)) / 2, rng.normal(size=(n, d))
+    return Setting(Q, _moderate(Q, K, 0.7), V, 0.7, x, w, probes)
+
+
+def _moderate(Q: np.ndarray, K: np.ndarray, epsilon: float) -> np.ndarray:
+    r"""Keys scaled to $\|A\|/\epsilon = 0.6$, so that Sinkhorn converges fast."""
+    return K * (0.6 * epsilon / np.linalg.norm(K.T @ Q, 2))
+
+
+def spd(rng: np.random.Generator, d: int) -> np.ndarray:
+    """A symmetric positive definite matrix."""
+    C = rng.normal(size=(d, d))
+    return C @ C.T / d + np.eye(d) / 2
+
+
+class Said(NamedTuple):
+    r"""The library's answers about one energy and one attention.
+
+    Attributes:
+        energy: $E(\mu)$.
+        variation: $\delta E$ at probes.
+        gradient: $\nabla\delta E$ at probes.
+        at_atoms: the same at the atoms.
+        descent: the field of the gradient flow at probes.
+        field: that of the attention.
+        power: `dissipation` of the energy under the attention.
+    """
+
+    energy: np.ndarray
+    variation: np.ndarray
+    gradient: np.ndarray
+    at_atoms: np.ndarray
+    descent: np.ndarray
+    field: np.ndarray
+    power: np.ndarray
+
+
+def _said(
+    energy: AbstractEnergy, mu: Points, probes: Tokens, field: AbstractField
+) -> tuple[Array, ...]:
+    return (
+        energy(mu),
+        energy.first_variation(mu, probes),
+        energy.gradient(mu, probes),
+        energy.gradient(mu, mu.tokens),
+        GradientFlow(energy).field(0.0, mu)(probes),
+        field(probes),
+        dissipation(energy, mu, field),
+    )
+
+
+@eqx.filter_jit
+def _interaction(s: Setting, epsilon: Array) -> tuple[Array, ...]:
+    mu, probes = Points.weighted(s.x, s.w), Tokens(jnp.asarray(s.probes))
+    exp = attentions["exp"](s.Q, s.K, s.V, epsilon=epsilon)
+    softmax = attentions["softmax"](s.Q, s.K, s.V, epsilon=epsilon)
+    energy = energies["interaction"](s.Q, s.K, s.V, epsilon=epsilon)
+    said = _said(energy, mu, probes, exp.field(0.0, mu))
+    return (*said, softmax.field(0.0, mu)(probes))
+
+
+@eqx.filter_jit
+def _sinkhorn(s: Setting, epsilon: Array) -> tuple[Array, ...]:
+    mu, probes = Points.weighted(s.x, s.w), Tokens(jnp.asarray(s.probes))
+    attention = attentions["sinkhorn"](s.Q, s.K, s.V, epsilon=epsilon)
+    energy = energies["sinkhorn"](s.Q, s.K, s.V, epsilon=epsilon)
+    said = _said(energy, mu, probes, attention.field(0.0, mu))
+    moved = lambda x: attention.field(0.0, Points.weighted(x, s.w))(probes)
+    return (*said, jax.jvp(moved, (jnp.asarray(s.x),), (probes.x,))[1])
+
+
+@eqx.filter_jit
+def _twisted(s: Setting, epsilon: Array, B: Array) -> tuple[Array, ...]:
+    mu, probes = Points.weighted(s.x, s.w), Tokens(jnp.asarray(s.probes))
+    score = Dot(s.Q, s.K, epsilon)
+    energy = Interaction(score)
+    flow = GradientFlow(energy, Twisted(score, B)).field(0.0, mu)
+    softmax = attentions["softmax"](s.Q, s.K, s.V, epsilon=epsilon).field(0.0, mu)
+    *known, _, _, power = _said(energy, mu, probes, flow)
+    return (*known, flow(probes), softmax(probes), power)
+
+
+def arrays_of(s: Setting) -> Setting:
+    """The same with JAX's arrays."""
+    return Setting(*(jnp.asarray(part) for part in s))  # pyright: ignore[reportArgumentType]
+
+
+def interaction_of(s: Setting) -> tuple[Said, np.ndarray]:
+    """The interaction energy and unnormalised attention; and the softmax field."""
+    *said, softmax = _interaction(arrays_of(s), jnp.asarray(s.epsilon))
+    return Said(*map(np.asarray, said)), np.asarray(softmax)
+
+
+def sinkhorn_of(s: Setting) -> Said:
+    """The Sinkhorn energy and Sinkhorn attention."""
+    *said, _ = _sinkhorn(arrays_of(s), jnp.asarray(s.epsilon))
+    return Said(*map(np.asarray, said))
+
+
+def sinkhorn_push(s: Setting) -> np.ndarray:
+    """The derivative of Sinkhorn attention at the probes, atoms moving along these."""
+    return np.asarray(_sinkhorn(arrays_of(s), jnp.asarray(s.epsilon))[-1])
+
+
+def twisted_of(s: Setting, B: np.ndarray) -> Said:
+    """The interaction energy, its descent in the twisted metric, and softmax."""
+    said = _twisted(arrays_of(s), jnp.asarray(s.epsilon), jnp.asarray(B))
+    return Said(*map(np.asarray, said))
+
+
+class OnGaussian(NamedTuple):
+    r"""The library's answers about one energy on one Gaussian.
+
+    Attributes:
+        energy: $E$.
+        mean_rate: $\alpha'$ under the gradient flow.
+        covariance_rate: $\Sigma'$ likewise.
+        variation: $\delta E$ at probes.
+        power: `dissipation` under the gradient flow.
+    """
+
+    energy: np.ndarray
+    mean_rate: np.ndarray
+    covariance_rate: np.ndarray
+    variation: np.ndarray
+    power: np.ndarray
+
+
+@eqx.filter_jit
+def _on_gaussian(
+    energy: AbstractEnergy, mean: Array, factor: Array, probes: Array
+) -> tuple:
+    mu = Gaussian(mean, factor)
+    field = GradientFlow(energy).field(0.0, mu)
+    mean_rate, factor_rate = mu.transport(field)
+    half = factor_rate @ factor.T
+    variation = energy.first_variation(mu, Tokens(probes))
+    power = dissipation(energy, mu, field)
+    return energy(mu), mean_rate, half + half.T, variation, power
+
+
+def on_gaussian(
+    energy: AbstractEnergy, mean: np.ndarray, factor: np.ndarray, *, probes: np.ndarray
+) -> OnGaussian:
+    r"""What the library says of an energy on $N(\alpha, YY^\top)$."""
+    arrays = (jnp.asarray(each) for each in (mean, factor, probes))
+    return OnGaussian(*map(np.asarray, _on_gaussian(energy, *arrays)))
+
+
+@eqx.filter_jit
+def _potential(H: Array, c: Array, x: Array, w: Array) -> tuple[Array, Array, Array]:
+    mu, energy = Points.weighted(x, w), QuadraticPotential(H, c)
+    down = GradientFlow(energy).field(0.0, mu)(mu.tokens)
+    return energy(mu), energy.first_variation(mu, mu.tokens), down
+
+
+def potential_of(
+    H: np.ndarray, c: np.ndarray, *, x: np.ndarray, w: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A quadratic potential on atoms: energy, variation and flow, at the atoms."""
+    arrays = (jnp.asarray(each) for each in (H, c, x, w))
+    energy, variation, down = map(np.asarray, _potential(*arrays))
+    return energy, variation, down

@@ -1,0 +1,193 @@
+"""Stacks of Gaussians with parameters, and what the library says of all at once."""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from meanfield.attention import Attention, attentions
+from meanfield.fields import Affine
+from meanfield.flows import flow
+from meanfield.measures import Gaussian
+from meanfield.theorems._vocabulary import Member
+from meanfield.theorems.reference import formulas as ref
+from meanfield.tokens import Tokens
+
+STEP = 4e-10  # relative error of one step of `adaptive()` in double precision
+
+
+def members(stack: Member) -> Iterator[Member]:
+    """One by one."""
+    return (Member(*parts) for parts in zip(*stack, strict=True))
+
+
+def ensemble(
+    rng: np.random.Generator,
+    shape: tuple[int, int, int],
+    count: int,
+    *,
+    reach: float = np.inf,
+) -> Member:
+    r"""Generic members of dimension `d`, with `k` rows in Q and K and a rank `r`.
+
+    With a finite `reach`, $\|QY\|^2$, $\|KY\|^2$, $|Q\alpha|^2$ and $|K\alpha|^2$ are
+    at most `reach` bandwidths: then few Gauss–Hermite nodes integrate every tilt.
+    """
+    d, k, r = shape
+    B = rng.normal(size=(count, d, d))
+    full = np.linalg.cholesky(B @ np.swapaxes(B, -1, -2) / d + 0.2 * np.eye(d))
+    thin = rng.normal(size=(count, d, r)) / np.sqrt(r)
+    sizes = [(count, d), (count, k, d), (count, k, d), (count, d, d)]
+    mean, Q, K, V = (rng.normal(size=size) / 2 for size in sizes)
+    made = Member(
+        mean, full if r == d else thin, Q, K, V, rng.uniform(0.5, 1.6, size=count)
+    )
+    return made._replace(Q=within(Q, made, reach), K=within(K, made, reach))
+
+
+def within(M: np.ndarray, made: Member, reach: float) -> np.ndarray:
+    r"""Matrices scaled until $\|MY\|^2$ and $|M\alpha|^2$ are at most `reach` ε."""
+    spread = np.linalg.norm(M @ made.factor, 2, axis=(1, 2))
+    shift = np.linalg.norm((M @ made.mean[:, :, None])[:, :, 0], axis=1)
+    size = np.maximum(spread, shift)
+    return M * np.minimum(1, np.sqrt(reach * made.epsilon) / size)[:, None, None]
+
+
+def line(rng: np.random.Generator) -> Member:
+    """Four members in dimension one: av > 0 twice, then av < 0 twice."""
+    q, k, v, y = rng.uniform(0.9, 1.2, size=(4, 4, 1, 1))
+    signs = np.array([1.0, -1.0, 1.0, -1.0])[:, None, None]
+    growing = np.array([1.0, 1.0, -1.0, -1.0])[:, None, None]
+    mean, epsilon = rng.normal(size=(4, 1)), rng.uniform(0.6, 1.6, size=4)
+    return Member(mean, y, q * signs, k, v * signs * growing, epsilon)
+
+
+def on_device(m: Member) -> Member:
+    """Its arrays as arguments of compiled functions."""
+    return jax.tree.map(jnp.asarray, m)
+
+
+def gaussian(m: Member) -> Gaussian:
+    """The measure."""
+    return Gaussian(jnp.asarray(m.mean), jnp.asarray(m.factor))
+
+
+def attention(name: str, m: Member, **options: int | None) -> Attention:
+    """The library's attention with its parameters."""
+    return attentions[name](m.Q, m.K, m.V, epsilon=m.epsilon, **options)
+
+
+class Rates(NamedTuple):
+    r"""What the library's affine fields of a stack say.
+
+    Attributes:
+        linear: $L$.
+        velocity: $Lx + b$ at the probes.
+        mean: $\alpha'$.
+        covariance: $\Sigma'$.
+        moved: $Y'Y^\top + YY'^\top$, of the same field by the factor.
+    """
+
+    linear: Array
+    velocity: Array
+    mean: Array
+    covariance: Array
+    moved: Array
+
+
+@eqx.filter_jit
+def _rates(name: str, stack: Member, probes: Array, options: dict) -> Rates:
+    def one(m: Member, x: Array) -> Rates:
+        mu = gaussian(m)
+        field = attention(name, m, **options).field(0.0, mu)
+        assert isinstance(field, Affine)
+        mean, factor = mu.transport(field)
+        half = factor @ mu.factor.T
+        rate = field.covariance_rate(mu.covariance)
+        return Rates(field.linear, field(Tokens(x)), mean, rate, half + half.T)
+
+    return jax.vmap(one)(stack, probes)
+
+
+def rates(
+    name: str, stack: Member, probes: np.ndarray | None = None, **options: int | None
+) -> Rates:
+    """The library's field of each member of a stack, at probes of shape `(n, m, d)`."""
+    x = stack.mean[:, None, :] if probes is None else probes
+    found = _rates(name, on_device(stack), jnp.asarray(x), options)
+    return jax.tree.map(np.asarray, found)
+
+
+class Paths(NamedTuple):
+    """Flows of a stack.
+
+    Attributes:
+        mean: `(n, times, d)`.
+        covariance: `(n, times, d, d)`.
+        code: endings.
+        t_star: times of blow-up.
+        t_star_error: their errors.
+        steps: accepted.
+    """
+
+    mean: np.ndarray
+    covariance: np.ndarray
+    code: np.ndarray
+    t_star: np.ndarray
+    t_star_error: np.ndarray
+    steps: np.ndarray
+
+    def tolerance(self, amplification: float | int) -> float:
+        """Of what the flows end with: the steps' errors, added up and amplified."""
+        return float(STEP * np.max(self.steps) * amplification)
+
+
+@eqx.filter_jit
+def _paths(name: str, stack: Member, ts: Array) -> tuple:
+    def one(m: Member) -> tuple:
+        run = flow(attention(name, m), gaussian(m), ts)
+        mean, factor = run.coordinates
+        return mean, factor, run.code, run.t_star, run.t_star_error, run.n_accepted
+
+    return jax.vmap(one)(stack)
+
+
+def paths(name: str, stack: Member, ts: np.ndarray) -> Paths:
+    """The library's flow of each member."""
+    found = _paths(name, on_device(stack), jnp.asarray(ts))
+    mean, Y, *rest = map(np.asarray, found)
+    return Paths(mean, Y @ np.swapaxes(Y, -1, -2), *rest)
+
+
+Moments = tuple[np.ndarray, np.ndarray]
+
+
+def solved(
+    rate: Callable[[Moments], Moments], start: Moments, ts: np.ndarray
+) -> Moments:
+    """Moments at `ts` by SciPy's DOP853, from their rate: no factors, no library."""
+    d = len(start[0])
+    split = lambda y: (y[:d], y[d:].reshape(d, d))
+
+    def joined(_: float, y: np.ndarray) -> np.ndarray:
+        mean, covariance = rate(split(y))
+        return np.concatenate([mean, covariance.ravel()])
+
+    begin = np.concatenate([start[0], start[1].ravel()])
+    found = ref.integrated(joined, begin, ts)
+    return found[:, :d], found[:, d:].reshape(-1, d, d)
+
+
+def spectrum(M: Array) -> Array:
+    r"""The eigenvalues of $M^\top M$ for a plane `M`, not decreasing.
+
+    In plain arithmetic, which differentiates and compiles quickly.
+    """
+    size = jnp.sum(M**2)
+    det = M[0, 0] * M[1, 1] - M[0, 1] * M[1, 0] if M.shape[0] == 2 else jnp.zeros(())
+    top = (size + jnp.sqrt(jnp.maximum(size**2 - 4 * det**2, 1e-300))) / 2
+    return jnp.stack([det**2 / top, top])

@@ -1,0 +1,272 @@
+"""Flows of Gaussians for statements: few shapes, each compiled once, read as NumPy."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from meanfield.attention import Attention, attentions
+from meanfield.dynamics import AbstractDynamics, LogTime, stacked
+from meanfield.endings import Status
+from meanfield.flows import AbstractStop, adaptive, ensemble
+from meanfield.measures import Gaussian
+from meanfield.theorems._case import Case
+from meanfield.theorems._check import Check
+from meanfield.theorems._protocols import bounded, counted
+from meanfield.theorems.reference import formulas as ref
+
+from .ensembles import STEP
+
+TOGETHER = 8  # members in a block: any number of them shares a compilation
+TINY = 1e-12  # eigenvalues below are rounding
+WHY_FLOW = "rtol 4e-10 of a step, at most 200 steps, whose errors grow tenfold at most"
+TOLERANCE = 200 * 10 * STEP
+FLOWN = {"tolerance": TOLERANCE, "why": WHY_FLOW}
+# The last time is when what decays like 1/(0.2 t) and what t makes of the rounding of
+# A = KᵀQ, below 2e-15 t for keys of condition two, both lie within TOLERANCE.
+LONG = np.array([0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 10.0, 1e4, 1e8])
+
+
+class Paths(NamedTuple):
+    """Flows of an ensemble; arrays lead with the axis of members.
+
+    Attributes:
+        means: of each frame.
+        covariances: likewise.
+        saved: how many frames are real.
+        code: a `Status` each.
+        stop_time: when each ended.
+        t_star: blow-up times, NaN where there is none.
+        t_star_error: how far off they say they may be.
+    """
+
+    means: np.ndarray
+    covariances: np.ndarray
+    saved: np.ndarray
+    code: np.ndarray
+    stop_time: np.ndarray
+    t_star: np.ndarray
+    t_star_error: np.ndarray
+
+    def ended_otherwise(self, status: Status) -> int:
+        """How many did not end like this."""
+        return int(np.sum(self.code != int(status)))
+
+
+def paths(
+    dynamics: AbstractDynamics,
+    start: tuple[np.ndarray, np.ndarray],
+    ts: np.ndarray,
+    *,
+    stop: AbstractStop | None = None,
+    rtol: float | None = None,
+) -> Paths:
+    """The library's flows of a stack of dynamics from stacked means and factors."""
+    mean, factor = (jnp.asarray(part) for part in start)
+    run = ensemble(
+        dynamics,
+        Gaussian(mean, factor),
+        ts,
+        in_axes=(0, 0),
+        stepping=adaptive(rtol=rtol),
+        stop=stop,
+        together=TOGETHER,
+    )
+    means, factors = (np.asarray(part) for part in run.coordinates)
+    return Paths(
+        means,
+        factors @ np.swapaxes(factors, -1, -2),
+        np.asarray(run.n_saved),
+        np.asarray(run.code),
+        np.asarray(run.stop_time),
+        np.asarray(run.t_star),
+        np.asarray(run.t_star_error),
+    )
+
+
+def centred(factors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Starts with mean zero."""
+    return np.zeros(factors.shape[:-1]), factors
+
+
+def moments_rate(
+    heads: Sequence[tuple[np.ndarray, np.ndarray]],
+) -> Callable[[float, np.ndarray], np.ndarray]:
+    r"""The equations of $(\alpha | \Sigma)$, term by term.
+
+    $\alpha' = \sum_h V(I + \Sigma A)\alpha$ and $\Sigma' = \sum_h V\Sigma A\Sigma +
+    \Sigma A^\top\Sigma V^\top$.
+    """
+
+    def rate(_: float, y: np.ndarray) -> np.ndarray:
+        alpha, Sigma = y[:, 0], y[:, 1:]
+        mean = sum(V @ alpha + V @ Sigma @ A @ alpha for V, A in heads)
+        first = sum(V @ Sigma @ A @ Sigma for V, A in heads)
+        second = sum(Sigma @ A.T @ Sigma @ V.T for V, A in heads)
+        return np.column_stack([mean, first + second])
+
+    return rate
+
+
+def moments(
+    heads: Sequence[tuple[np.ndarray, np.ndarray]],
+    start: tuple[np.ndarray, np.ndarray],
+    ts: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and covariance at `ts`, by DOP853, from a mean and a factor."""
+    mean, factor = start
+    y = np.column_stack([mean, factor @ factor.T])
+    found = ref.integrated(moments_rate(heads), y, ts)
+    return found[:, :, 0], found[:, :, 1:]
+
+
+def resolvent(factor: np.ndarray, H: np.ndarray, t: float) -> np.ndarray:
+    r"""$(\Sigma_0^{-1} - tH)^{-1} = Y(I - tY^\top HY)^{-1}Y^\top$, by NumPy."""
+    inner = np.eye(factor.shape[1]) - t * factor.T @ H @ factor
+    return factor @ np.linalg.solve(inner, factor.T)
+
+
+def escape_time(factor: np.ndarray, H: np.ndarray) -> float:
+    r"""$1/\lambda_{\max}(Y^\top HY)$, infinite if none is positive."""
+    top = float(np.linalg.eigvalsh(factor.T @ H @ factor)[-1])
+    return 1 / top if top > TINY else np.inf
+
+
+def resting(factor: np.ndarray, kernel: np.ndarray) -> np.ndarray:
+    r"""$N(N^\top\Sigma_0^{-1}N)^{-1}N^\top$: the limit if `H` has kernel `N`."""
+    inverse = np.linalg.inv(factor @ factor.T)
+    return kernel @ np.linalg.solve(kernel.T @ inverse @ kernel, kernel.T)
+
+
+class Problem(NamedTuple):
+    r"""A softmax flow from a centred Gaussian; $H = VA + A^\top V^\top$.
+
+    Attributes:
+        V: the value.
+        A: the bilinear form of the scores.
+        factor: of the first covariance.
+    """
+
+    V: np.ndarray
+    A: np.ndarray
+    factor: np.ndarray
+
+    @property
+    def H(self) -> np.ndarray:
+        """Twice the symmetric part of `VA`."""
+        return self.V @ self.A + self.A.T @ self.V.T
+
+    @property
+    def covariance(self) -> np.ndarray:
+        """The first covariance."""
+        return self.factor @ self.factor.T
+
+    @property
+    def escape(self) -> float:
+        """The time of its blow-up if `V` commutes with both."""
+        return escape_time(self.factor, self.H)
+
+
+def softmax_stack(rng: np.random.Generator, problems: Sequence[Problem]) -> Attention:
+    """The library's softmax attention of each: a random `K`, and the `Q` it needs.
+
+    Singular values of `K` lie between one and two: what is lost in `KᵀQ` grows with its
+    condition, and long flows multiply it by the time.
+    """
+    made = []
+    for each in problems:
+        d = len(each.A)
+        K = rotation(rng, d) * rng.uniform(1, 2, size=d) @ rotation(rng, d)
+        made.append(attentions["softmax"](np.linalg.solve(K.T, each.A), K, each.V))
+    return stacked(made)
+
+
+def long_paths(
+    case: Case, name: str, problems: Sequence[Problem], ts: np.ndarray
+) -> Paths:
+    """Softmax flows to any time: the clock is logarithmic, times given are plain."""
+    rng = case.rng(f"{name}: keys")
+    dynamics = LogTime(softmax_stack(rng, problems))
+    start = centred(np.stack([each.factor for each in problems]))
+    run = paths(dynamics, start, np.log1p(ts))
+    return run._replace(
+        stop_time=np.expm1(run.stop_time),
+        t_star=np.expm1(run.t_star),
+        t_star_error=run.t_star_error * np.exp(run.t_star),
+    )
+
+
+def compared(
+    run: Paths, problems: Sequence[Problem], ts: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    r"""Covariances and $(\Sigma_0^{-1} - tH)^{-1}$, over sizes, to 0.9 of blow-ups."""
+    pairs = []
+    for index, each in enumerate(problems):
+        for k, t in enumerate(ts):
+            if k >= run.saved[index] or t > 0.9 * each.escape:
+                break
+            expected = resolvent(each.factor, each.H, t)
+            size = max(np.max(np.abs(expected)), np.max(np.abs(each.covariance)))
+            pairs.append((run.covariances[index, k] / size, expected / size))
+    left, right = zip(*pairs, strict=True)
+    return np.stack(left), np.stack(right)
+
+
+def of_blow_ups(run: Paths, times: np.ndarray, label: str) -> tuple[Check, ...]:
+    """Members with a finite time end in a blow-up then, within the error they state.
+
+    They stop there, and frames that they do not reach repeat the last. And what they
+    state is no more than the steps may have added up to.
+    """
+    finite = np.isfinite(times)
+    wrong = int(np.sum((run.code == int(Status.BLOW_UP)) != finite))
+    wrong += int(np.sum(np.abs(run.stop_time / times - 1)[finite] > 1e-3))
+    wrong += int(np.sum(~np.isfinite(run.covariances)))
+    stated = run.t_star_error[finite]
+    off = np.abs(run.t_star - times)[finite] / stated
+    none = "the time lies within the error that the flow itself reports"
+    size = np.max(stated / (1 + times[finite]))
+    return (
+        counted(f"wrong endings, {label}", wrong),
+        bounded(
+            f"error of the blow-up time over that stated, {label}",
+            np.max(off),
+            "<=",
+            1,
+            why=none,
+        ),
+        bounded(
+            f"error stated over 1 + the blow-up time, {label}",
+            size,
+            "<=",
+            0,
+            tolerance=TOLERANCE,
+            why=f"{WHY_FLOW}; the clock may be log(1 + t)",
+        ),
+    )
+
+
+def sized(M: np.ndarray, size: float) -> np.ndarray:
+    """Matrices scaled to one operator norm: small ones live to t = 1 for certain."""
+    return size * M / np.linalg.norm(M, 2, axis=(-2, -1), keepdims=True)
+
+
+def rotation(rng: np.random.Generator, d: int) -> np.ndarray:
+    """A random orthogonal matrix."""
+    return np.linalg.qr(rng.normal(size=(d, d)))[0]
+
+
+def with_scores(
+    rng: np.random.Generator, V: np.ndarray, H: np.ndarray, Sigma: np.ndarray
+) -> Problem:
+    r"""A problem of given `V`, `H` and covariance: $A = V^{-1}(H/2 + W)$, `W` skew.
+
+    Where `H` vanishes `W` does too: it would turn the factor of a covariance at
+    rest for ever, and a flow to 1e8 would follow every turn.
+    """
+    values, U = np.linalg.eigh(H)
+    kept = U[:, np.abs(values) > TINY]
+    W = rng.normal(size=H.shape) / 2
+    W = kept @ kept.T @ (W - W.T) @ kept @ kept.T
+    return Problem(V, np.linalg.solve(V, H / 2 + W), np.linalg.cholesky(Sigma))

@@ -1,0 +1,1 @@
+"""The papers' formulas in NumPy, SciPy and POT: what the library is held against."""

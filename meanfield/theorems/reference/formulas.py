@@ -1,0 +1,109 @@
+"""The formulas of the papers in plain NumPy, loops where the print has sums.
+
+Nothing here uses the library: it is what the library is held against. All take tokens
+`x` of shape `(n, d)` with weights `w` that sum to one, and probes of shape `(m, d)`.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.integrate import solve_ivp
+from scipy.special import expit, logsumexp
+
+from .alternation import potentials, settled
+
+Array = np.ndarray
+
+
+def dot_scores(Q: Array, K: Array, probes: Array, x: Array) -> Array:
+    r"""$Qx_i\cdot Ky_j$, one pair at a time."""
+    return np.array([[(Q @ p) @ (K @ y) for y in x] for p in probes])
+
+
+def distance_scores(Q: Array, K: Array, probes: Array, x: Array) -> Array:
+    """$-|Qx_i - Ky_j|^2$, one pair at a time."""
+    return np.array([[-np.sum((Q @ p - K @ y) ** 2) for y in x] for p in probes])
+
+
+def row_softmax(scores: Array, w: Array) -> Array:
+    r"""Weights of each row: $w_j e^{s_{ij}} / \sum_l w_l e^{s_{il}}$."""
+    logs = scores + np.log(w)[None, :]
+    return np.exp(logs - np.asarray(logsumexp(logs, axis=1, keepdims=True)))
+
+
+def normalised_velocity(scores: Array, w: Array, V: Array, x: Array) -> Array:
+    r"""$V\sum_j P_{ij}x_j$ with rows of `P` normalised: softmax, or L2."""
+    return row_softmax(scores, w) @ x @ V.T
+
+
+def pointwise_velocity(
+    link: Callable[[Array], Array], scores: Array, w: Array, V: Array, x: Array
+) -> Array:
+    r"""$V\sum_j w_j \varphi(s_{ij}) x_j$: exp, sigmoid, ReLU, linear."""
+    return (link(scores) * w[None, :]) @ x @ V.T
+
+
+def sinkhorn_potentials(scores: Array, w: Array) -> tuple[Array, Array]:
+    """Alternating log-domain updates from $g = 0$: $f$ of rows, $g$ of columns.
+
+    At the limit $e^{s_{ij} + f_i + g_j}$ integrates to one against `w` both ways.
+    """
+    moved = lambda old, new: np.max(np.abs(new[1] - old[1]))
+    return settled(potentials(scores, w, w), moved, below=1e-15)
+
+
+def sinkhorn_density(scores: Array, w: Array) -> Array:
+    r"""$\kappa^\infty(x_i, x_j)$, a density against $\mu\otimes\mu$."""
+    f, g = sinkhorn_potentials(scores, w)
+    return np.exp(scores + f[:, None] + g[None, :])
+
+
+def sinkhorn_velocity(
+    scores: Array, w: Array, V: Array, x: Array, epsilon: float
+) -> Array:
+    r"""$V\sum_j w_j\kappa^\infty_{ij}x_j/\epsilon$; ε has divided `scores` too."""
+    return (sinkhorn_density(scores, w) * w[None, :]) @ x @ V.T / epsilon
+
+
+def integrated(
+    rate: Callable[[float, Array], Array],
+    start: Array,
+    ts: Array,
+    *,
+    rtol: float = 1e-11,
+) -> Array:
+    """The solution of $y' = r(t, y)$ at `ts`, any shape, by SciPy's DOP853."""
+    shape = np.shape(start)
+    found = solve_ivp(
+        lambda t, y: np.ravel(rate(t, y.reshape(shape))),
+        (float(ts[0]), float(ts[-1])),
+        np.ravel(start).astype(float),
+        method="DOP853",
+        t_eval=ts,
+        rtol=rtol,
+        atol=1e-2 * rtol,
+    )
+    return found.y.T.reshape(len(found.t), *shape)
+
+
+def rk4(
+    rate: Callable[[float, Array], Array], start: Array, t: float, steps: int
+) -> Array:
+    """The classical Runge–Kutta method with fixed steps, to time `t`."""
+    y, h = np.asarray(start, float), t / steps
+    for i in range(steps):
+        s = i * h
+        a = rate(s, y)
+        b = rate(s + h / 2, y + h / 2 * a)
+        c = rate(s + h / 2, y + h / 2 * b)
+        y = y + h / 6 * (a + 2 * b + 2 * c + rate(s + h, y + h * c))
+    return y
+
+
+def sqrtm_psd(S: Array) -> Array:
+    """The symmetric square root of a positive semidefinite matrix."""
+    values, U = np.linalg.eigh(S)
+    return (U * np.sqrt(np.maximum(values, 0))) @ U.T
+
+
+sigmoid = expit

@@ -1,0 +1,1 @@
+"""Statements on Sinkformers: both marginals, layers, kernels and gradients."""

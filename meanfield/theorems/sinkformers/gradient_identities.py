@@ -1,0 +1,256 @@
+"""Gradients, potentials and dissipation of the three attentions."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from meanfield.theorems._case import Case
+from meanfield.theorems._check import Check
+from meanfield.theorems._protocols import gap
+from meanfield.theorems._statement import Counterexample, statement
+from meanfield.theorems.library.energies import (
+    POTENTIAL,
+    POTENTIALS,
+    ROUNDED,
+    Said,
+    Setting,
+    interaction_of,
+    setting,
+    sinkhorn_of,
+)
+from meanfield.theorems.reference import energies as ref
+from meanfield.theorems.reference import formulas
+
+from .gradients import (
+    NOT_SYMMETRIC,
+    SYMMETRIC,
+    doubly_normalised,
+    general,
+    row_normalised,
+    symmetric,
+    unnormalised,
+)
+
+STEP, TIME = 1e-3, 0.2
+DIFFERENCE = (
+    "a difference of fourth order, h = 1e-3: fifth derivatives below 1e3 times h⁴, and "
+    "the error 1e-12 of an energy over h: 1e-8 with a margin"
+)
+
+
+@statement(
+    "sander2022:grad-f",
+    source="§4, proof of Proposition 2",
+    claim=r"$\nabla f(x) = -\int k^\infty \nabla_x c \, d\mu$ and $\nabla_W F^\infty = "
+    r"-\nabla f$.",
+    hypotheses=r"$c$ symmetric",
+)
+def slope_of_potential(case: Case, *, normalised: float = 1) -> tuple[Check, ...]:
+    """The library's first variation and gradient at probes off the atoms.
+
+    Against the plan, extended to the probes, applied to slopes of scores, in NumPy.
+    """
+    first, _, level = _potential_slopes(case, sign=1, normalised=normalised)
+    return (first, level)
+
+
+slope_of_potential.refuted_if(
+    "softmax's plan in place of Sinkhorn's", seen_by=("∇f",), normalised=0
+)
+
+
+def _averages(s: Setting, *, normalised: float) -> np.ndarray:
+    r"""$\int k\,\nabla_xc\,d\mu$ at the probes, term by term.
+
+    `normalised` 1 takes $k^\infty$, 0 takes $k^1$.
+    """
+    scores = ref.bilinear(s.scaled_A)
+    f, g = ref.potential_at(s.probes, s.x, s.w, scores), ref.scaled(s.x, s.w, scores)[1]
+    logs = scores(s.probes, s.x)
+    doubly = logs + f[0][:, None] + g[None, :]
+    masses = np.log(np.exp(logs) @ s.w)
+    weights = np.exp(normalised * doubly + (1 - normalised) * (logs - masses[:, None]))
+    return np.array(
+        [
+            sum(
+                w * k * (s.scaled_A.T @ y)
+                for w, k, y in zip(s.w, row, s.x, strict=True)
+            )
+            for row in weights
+        ]
+    )
+
+
+def _potential_slopes(case: Case, *, sign: float, normalised: float) -> tuple:
+    r"""Of the library's $f = -\delta F$, against the average of slopes."""
+    s = symmetric(setting(case.rng("tokens")))
+    said, expected = sinkhorn_of(s), _averages(s, normalised=normalised)
+    f = ref.potential_at(s.probes, s.x, s.w, ref.bilinear(s.scaled_A))
+    levels = -np.sum(f, axis=0) / 2
+    return (
+        gap("∇f", -said.gradient, -sign * expected, **POTENTIAL),
+        gap("−∇_W F∞", said.descent, -sign * expected, **POTENTIAL),
+        gap("f", -said.variation, -levels, **POTENTIAL),
+    )
+
+
+@statement(
+    "sander2022:dissipation",
+    source="§4",
+    claim=r"$\frac{d}{dt} F = -\int |T|^2 d\mu$ for $F^0$ along $T^0$ and $F^\infty$ "
+    r"along $T^\infty$.",
+    hypotheses=SYMMETRIC,
+)
+def dissipation(
+    case: Case, *, prepare: Callable[[Setting], Setting] = symmetric
+) -> tuple[Check, ...]:
+    """Differences of NumPy's energies along Runge–Kutta steps of the library's fields.
+
+    After a while; and the library's `dissipation` there, both against the mean square
+    of the velocity.
+    """
+    s = setting(case.rng("tokens"))
+    # Far apart, exponentials are too stiff for these steps.
+    s = prepare(s._replace(x=s.x / 2))
+    divided = s.with_value(s.V / s.epsilon)
+    zero = _loss(divided, lambda z: interaction_of(z)[0], ref.interaction)
+    infinite = _loss(s, sinkhorn_of, ref.sinkhorn)
+    names = ["F⁰: "] * 2 + ["F∞: "] * 2
+    return tuple(
+        check._replace(label=name + check.label)
+        for name, check in zip(names, zero + infinite, strict=True)
+    )
+
+
+dissipation.refuted_if(NOT_SYMMETRIC, prepare=general)
+
+
+def _stepped(
+    s: Setting, said_of: Callable[[Setting], Said], shift: float
+) -> tuple[np.ndarray, Said]:
+    """The tokens, moved for a time by Runge–Kutta over the library's field."""
+
+    def velocity(t: float, x: np.ndarray) -> np.ndarray:
+        del t
+        return said_of(s._replace(x=x, probes=x)).field
+
+    x = formulas.rk4(velocity, s.x, shift, 8)
+    return x, said_of(s._replace(x=x, probes=x))
+
+
+def _loss(
+    s: Setting, said_of: Callable[[Setting], Said], energy: Callable
+) -> tuple[Check, ...]:
+    r"""$dF/dt$ after a while along the attention, against $-\int|T|^2d\mu$."""
+    x, _ = _stepped(s, said_of, TIME)
+    s = s._replace(x=x, probes=x)
+    scores = ref.bilinear(s.scaled_A)
+    values = {
+        k: energy(_stepped(s, said_of, k * STEP)[0], s.w, scores)
+        for k in (-2, -1, 1, 2)
+    }
+    found = (8 * (values[1] - values[-1]) - (values[2] - values[-2])) / (12 * STEP)
+    said = said_of(s)
+    expected = -s.w @ np.sum(said.field**2, axis=1)
+    return (
+        gap("dF/dt", found, expected, tolerance=1e-7, why=DIFFERENCE),
+        gap(
+            "library's dissipation",
+            said.power,
+            expected,
+            tolerance=1e-8,
+            why=POTENTIALS,
+        ),
+    )
+
+
+@statement(
+    "uw2023:prop-2-k0",
+    source="Proposition 2, $k = 0$",
+    claim=r"$\delta F^0 = \int k^0(\cdot, x') d\mu(x')$ and $\nabla_W F^0 = -\int k^0 "
+    r"W_V x' d\mu(x') = -T^0$.",
+    hypotheses=SYMMETRIC,
+)
+def slides_zero(
+    case: Case, *, prepare: Callable[[Setting], Setting] = symmetric
+) -> tuple[Check, ...]:
+    r"""The library's variation, gradient flow and attention at probes off the atoms.
+
+    Against $\int k^0d\mu$ and its complex-step gradient in NumPy.
+    """
+    s = prepare(setting(case.rng("tokens")))
+    fields, slopes = unnormalised(s)
+    said, _ = interaction_of(s)
+    mass = np.exp(ref.bilinear(s.scaled_A)(s.probes, s.x)) @ s.w
+    level = gap("δF⁰", said.variation, mass, **ROUNDED)
+    return (level, *fields, *slopes)
+
+
+slides_zero.refuted_if(NOT_SYMMETRIC, seen_by=("δF⁰", "attention"), prepare=general)
+
+
+@statement(
+    "uw2023:prop-2-k1",
+    source="Proposition 2, $k = 1$",
+    claim=r"$-\nabla \log \int k^0 d\mu = \int k^1 W_V x' d\mu(x') = T^1$.",
+    hypotheses=SYMMETRIC,
+)
+def slides_one(
+    case: Case, *, prepare: Callable[[Setting], Setting] = symmetric
+) -> tuple[Check, ...]:
+    """The library's softmax attention against a complex step of the log of a mass."""
+    return (row_normalised(prepare(setting(case.rng("tokens")))),)
+
+
+slides_one.refuted_if(NOT_SYMMETRIC, prepare=general)
+
+
+@statement(
+    "uw2023:prop-2-kinf",
+    source=r"Proposition 2, $k = \infty$",
+    claim=r"$\nabla f = \int k^\infty W_V x' d\mu(x')$ and $T^\infty = -\nabla_W "
+    r"F^\infty$.",
+    hypotheses=SYMMETRIC,
+)
+def slides_infinite(case: Case, *, normalised: float = 1) -> tuple[Check, ...]:
+    """The library's potential, gradient flow and Sinkhorn attention.
+
+    At probes off the atoms, against averages over the plan in NumPy and complex-step
+    gradients.
+    """
+    s = symmetric(setting(case.rng("tokens")))
+    return (
+        *_potential_slopes(case, sign=1, normalised=normalised),
+        *doubly_normalised(s)[0],
+    )
+
+
+slides_infinite.refuted_if(
+    "softmax's plan in place of Sinkhorn's", seen_by=("∇f", "−∇_W F∞"), normalised=0
+)
+
+
+@slides_infinite.misprinted(
+    "U2",
+    "U3",
+    printed=r"$\nabla f = -\int k^\infty W_V x' d\mu(x')$, $T^\infty = -\nabla_W F^0$.",
+    corrected=r"$\nabla f = \int k^\infty W_V x' d\mu(x')$ and $T^\infty = -\nabla_W "
+    r"F^\infty$.",
+    counterexample="six random tokens of random weights, $d = 2$",
+)
+def _(case: Case) -> Counterexample:
+    wrong = _potential_slopes(case, sign=-1, normalised=1)[0]
+    right = _potential_slopes(case, sign=1, normalised=1)[0]
+    s = symmetric(setting(case.rng("tokens")))
+    return Counterexample((wrong, _of_zero(case)), (right, doubly_normalised(s)[0][0]))
+
+
+def _of_zero(case: Case) -> Check:
+    """Sinkhorn attention against minus the gradient of the interaction energy."""
+    s = symmetric(setting(case.rng("tokens")))
+    total = lambda p: np.sum(
+        ref.interaction_variation(p, s.x, s.w, ref.bilinear(s.scaled_A))
+    )
+    down = -ref.slope(total, s.probes)
+    field = sinkhorn_of(s).field
+    return gap("T∞", field, down, **POTENTIAL)

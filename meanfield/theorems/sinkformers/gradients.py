@@ -1,0 +1,165 @@
+"""Attention as a Wasserstein gradient."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from meanfield.theorems._case import Case
+from meanfield.theorems._check import Check
+from meanfield.theorems._protocols import gap
+from meanfield.theorems._statement import Counterexample, statement
+from meanfield.theorems.library.energies import (
+    POTENTIAL,
+    ROUNDED,
+    Said,
+    Setting,
+    interaction_of,
+    setting,
+    sinkhorn_of,
+)
+from meanfield.theorems.reference import energies as ref
+
+Variation = Callable[..., np.ndarray]
+Energy = Callable[..., np.ndarray]
+SYMMETRIC = r"$W_K^\top W_Q = W_Q^\top W_K = -W_V$"
+NOT_SYMMETRIC = r"$W_K^\top W_Q$ is not symmetric; still $W_V = -W_K^\top W_Q$"
+
+
+def symmetric(s: Setting) -> Setting:
+    """Keys and values for which the statements hold."""
+    return s.with_symmetry()
+
+
+@statement(
+    "sander2022:prop-2-T0",
+    source="Proposition 2, §4",
+    claim=r"$T^0_\mu = -\nabla_W F^0$, $T^1_\mu = -\nabla\log\int k^0 d\mu$ and "
+    r"$T^\infty_\mu = -\nabla_W F^\infty$.",
+    hypotheses=SYMMETRIC,
+    aliases=("sander2022:prop-2-T1", "sander2022:prop-2-Tinf"),
+)
+def proposition_2(
+    case: Case, *, prepare: Callable[[Setting], Setting] = symmetric
+) -> tuple[Check, ...]:
+    r"""Three attentions and two gradient flows against gradients in NumPy.
+
+    At probes off the weighted atoms, the library's fields against minus complex-step
+    gradients of the first variations; its energies and its gradients at the atoms
+    against NumPy's energies and $\nabla_{x_i}F/w_i$.
+    """
+    s = prepare(setting(case.rng("tokens")))
+    zero, infinite = unnormalised(s), doubly_normalised(s)
+    return (
+        *_renamed(zero[0] + zero[1], "T⁰"),
+        row_normalised(s)._replace(label="T¹: attention"),
+        *_renamed(infinite[0] + infinite[1], "T∞"),
+    )
+
+
+def general(s: Setting) -> Setting:
+    """Only $V = -A$, with nothing symmetric."""
+    return s.with_value(-s.A)
+
+
+proposition_2.refuted_if(
+    NOT_SYMMETRIC, seen_by=("T⁰: attention", "T¹…", "T∞: attention"), prepare=general
+)
+
+
+def _gradient(variation: Variation, s: Setting) -> np.ndarray:
+    r"""$\nabla\delta F$ at the probes, in NumPy."""
+    scores = ref.bilinear(s.scaled_A)
+    total = lambda p: np.sum(variation(p, s.x, s.w, scores))
+    return ref.slope(total, s.probes)
+
+
+def descends(
+    s: Setting, said: Said, variation: Variation, *, tolerance: float, why: str
+) -> tuple[Check, ...]:
+    """The field of the attention, and that of the flow, against minus the gradient."""
+    down = -_gradient(variation, s)
+    return (
+        gap("attention", said.field, down, tolerance=tolerance, why=why),
+        gap("gradient flow", said.descent, down, tolerance=tolerance, why=why),
+    )
+
+
+def slopes(
+    s: Setting, said: Said, energy: Energy, *, tolerance: float, why: str
+) -> tuple[Check, ...]:
+    r"""The energy, and its Wasserstein gradient at the atoms, $\nabla_{x_i}F/w_i$."""
+    scores = ref.bilinear(s.scaled_A)
+    value = lambda x: energy(x, s.w, scores)
+    expected = ref.slope(value, s.x) / s.w[:, None]
+    return (
+        gap("energy", said.energy, value(s.x), tolerance=tolerance, why=why),
+        gap("∇F at atoms", said.at_atoms, expected, tolerance=tolerance, why=why),
+    )
+
+
+def unnormalised(s: Setting) -> tuple[tuple[Check, ...], tuple[Check, ...]]:
+    """Of $F^0$: the fields, then the energy with its slopes."""
+    s = s.with_value(s.V / s.epsilon)
+    said, _ = interaction_of(s)
+    fields = descends(s, said, ref.interaction_variation, **ROUNDED)
+    return fields, slopes(s, said, ref.interaction, **ROUNDED)
+
+
+def doubly_normalised(s: Setting) -> tuple[tuple[Check, ...], tuple[Check, ...]]:
+    r"""Of $F^\infty$: the fields, then the energy with its slopes."""
+    said = sinkhorn_of(s)
+    fields = descends(s, said, ref.sinkhorn_variation, **POTENTIAL)
+    return fields, slopes(s, said, ref.sinkhorn, **POTENTIAL)
+
+
+def row_normalised(s: Setting) -> Check:
+    r"""The field of softmax attention against $-\nabla\log\int k^0d\mu$."""
+    s = s.with_value(s.V / s.epsilon)
+    _, field = interaction_of(s)
+    scores = ref.bilinear(s.scaled_A)
+    log_mass = lambda p: np.sum(np.log(np.exp(scores(p, s.x)) @ s.w))
+    down = -ref.slope(log_mass, s.probes)
+    return gap("softmax", field, down, **ROUNDED)
+
+
+def _renamed(checks: tuple[Check, ...], name: str) -> tuple[Check, ...]:
+    return tuple(check._replace(label=f"{name}: {check.label}") for check in checks)
+
+
+@statement(
+    "sander2022:prop-2-factor",
+    source="Proposition 2 and its discrete form, §4",
+    claim=r"$\nabla_W F^0(x_i) = -\frac{1}{n} \sum_j K^0_{ij} W_V x_j$.",
+    hypotheses=SYMMETRIC + r", $n$ tokens of equal weight",
+)
+def factor(case: Case, *, power: float = 1) -> tuple[Check, ...]:
+    """The library's gradient of the interaction energy, equal weights.
+
+    Against a sum over pairs in NumPy.
+    """
+    return (_factor(case, power=power),)
+
+
+factor.refuted_if(r"the sum is divided by $\sqrt n$ in place of $n$", power=0.5)
+
+
+@factor.misprinted(
+    "S7",
+    printed=r"$k^\ell(x_i, x_j) = K^\ell_{ij}$, so that $\nabla_W F^0(x_i) = "
+    r"-\sum_j K^0_{ij} W_V x_j$.",
+    corrected=r"$\nabla_W F^0(x_i) = -\frac{1}{n} \sum_j K^0_{ij} W_V x_j$.",
+    counterexample="any tokens: six normal ones, of equal weight",
+)
+def _(case: Case) -> Counterexample:
+    return Counterexample((_factor(case, power=0),), (_factor(case, power=1),))
+
+
+def _factor(case: Case, *, power: float) -> Check:
+    r"""$\nabla_WF^0(x_i)$ of equal weights against $-n^{-p}\sum_jK^0_{ij}W_Vx_j$."""
+    s = symmetric(setting(case.rng("tokens")))
+    n = len(s.x)
+    said, _ = interaction_of(s._replace(w=np.full(n, 1 / n)))
+    W_V = -s.scaled_A
+    rows = [sum(np.exp(x @ s.scaled_A @ y) * (W_V @ y) for y in s.x) for x in s.x]
+    expected = -np.array(rows) / n**power
+    return gap("∇F⁰ at atoms", said.at_atoms, expected, **ROUNDED)

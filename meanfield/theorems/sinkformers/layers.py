@@ -1,0 +1,206 @@
+"""Sinkformers: layers, their limit, and the kernel of the literature."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Array, Float
+from scipy.special import logsumexp
+
+from meanfield.attention import Attention, Sinkhorn, plans
+from meanfield.energies import Interaction
+from meanfield.flows import fixed, flow
+from meanfield.scores import Dot
+from meanfield.theorems._case import Case
+from meanfield.theorems._check import Check
+from meanfield.theorems._protocols import close, gap, order
+from meanfield.theorems._statement import statement
+from meanfield.theorems._vocabulary import Cloud, Parameters
+from meanfield.theorems.library import attentions as att
+from meanfield.theorems.reference import formulas as ref
+from meanfield.theorems.reference import sinkhorn as sk
+
+DEPTHS = np.array([8, 16, 32, 64])  # of networks that reach time one
+
+
+@statement(
+    "sander2022:eq-1",
+    source="(1), (4), §2 and §4",
+    aliases=("sander2022:eq-4",),
+    claim=r"A layer $x_i \leftarrow x_i + \sum_j K_{ij}W_Vx_j$ is one Euler step, of "
+    r"length one, of $\dot x_i = T_\mu(x_i) = \int k(x_i, x)W_Vx\,d\mu(x)$; layers of "
+    r"step $h$ tend to this flow at order one.",
+    hypotheses=r"any number of half-steps in $K$; three here",
+)
+def layers(case: Case, *, gain: float = 1.0) -> tuple[Check, ...]:
+    r"""The library's Euler steps of length one against layers, in NumPy.
+
+    With $W_V$ times 1/16, tokens after each of 64; then 8 to 64 layers with $W_V$
+    divided by their number, whose distance to SciPy's solution at time one is regressed
+    on the step.
+    """
+    # `gain` multiplies the value of the library's layers.
+    p, at = _tokens(case, "layers", 1)
+    limit = ref.integrated(lambda _, x: _rate(p, x), at.x, np.array([0.0, 1.0]))[-1]
+    frames = [_network(p, at, gain * p.V / depth) for depth in DEPTHS]
+    ends = [each[depth] for each, depth in zip(frames, DEPTHS, strict=True)]
+    errors = [float(np.max(np.abs(end - limit))) for end in ends]
+    x, layers = at.x, [at.x]
+    for _ in range(DEPTHS[-1]):
+        x = x + _rate(p, x) / DEPTHS[1]
+        layers.append(x)
+    names = ("h", "error")
+    return (
+        close("64 layers", frames[1], np.stack(layers)),
+        order("order in h of 1/h layers", 1 / DEPTHS, errors, 1.0, names=names),
+    )
+
+
+layers.refuted_if(
+    r"$\frac1n\sum_j K_{ij}W_Vx_j$: the measure is counted twice", gain=1 / 6
+)
+
+
+def _tokens(case: Case, name: str, k: int) -> tuple[Parameters, Cloud]:
+    """Small parameters, so that layers do not grow, and six tokens."""
+    rng = case.rng(name)
+    p = att.generic(rng, k, 2)
+    half = p.V / (2 * np.linalg.norm(p.V, 2))
+    return p._replace(V=half), att.bare(rng.normal(size=(6, 2)) + 0.3)
+
+
+def _rate(p: Parameters, x: np.ndarray) -> np.ndarray:
+    r"""$T_\mu(x_i) = \sum_j K^3_{ij}W_Vx_j$, in NumPy."""
+    logs = (x @ p.Q.T) @ (x @ p.K.T).T / p.epsilon
+    for axis in (1, 0, 1):
+        logs = logs - np.asarray(logsumexp(logs, axis=axis, keepdims=True))
+    return np.exp(logs) @ x @ p.V.T
+
+
+def _network(p: Parameters, at: Cloud, value: np.ndarray) -> np.ndarray:
+    """The library's 64 Euler steps of length one, three half-steps in each."""
+    made = Attention(Dot(p.Q, p.K, float(p.epsilon)), Sinkhorn(3), value)
+    ts, steps = np.arange(DEPTHS[-1] + 1.0), fixed(1.0)
+    return np.asarray(flow(made, att.points(at), ts, stepping=steps).coordinates)
+
+
+@statement(
+    "uw2023:softmax-row",
+    source="slides on attention",
+    claim=r"$K^1 = \mathrm{SoftMax}(C)$: its rows are positive and sum to one.",
+)
+def stochastic(case: Case, *, count: int = 1) -> tuple[Check, ...]:
+    """The library's Sinkhorn after one half-step: row sums, and NumPy's softmax."""
+    rng = case.rng("rows")
+    p, at = att.generic(rng, 3, 2), att.cloud(rng, 6, 2)
+    ((matrix, _),) = att.half_steps(p, at, at, (count,))
+    softmax = ref.row_softmax(sk.scores_of(p, at), at.share)
+    return (
+        close("row sums", np.asarray(matrix).sum(axis=1), np.ones(6)),
+        close("softmax of the scores", matrix, softmax),
+    )
+
+
+stochastic.refuted_if("one half-step more, which normalises columns", count=2)
+
+
+@statement(
+    "uw2023:assumption-1-kernel",
+    source="Assumption 1",
+    claim=r"Under $W_K^\top W_Q = W_Q^\top W_K = -W_V$ the kernel is "
+    r"$k^0(x, x') = e^{-x^\top W_Vx'}$, and symmetric.",
+)
+def assumed(
+    case: Case,
+    *,
+    tie: Callable[[np.ndarray, np.ndarray], np.ndarray] = lambda S, Q: (
+        (S + S.T) @ Q / 2
+    ),
+) -> tuple[Check, ...]:
+    r"""The library's unnormalised kernel and velocities against NumPy's, from $W_V$.
+
+    $W_K = SW_Q$ with a symmetric 2 × 2 matrix $S$, so that $W_K^\top W_Q$ is symmetric
+    of rank two in three dimensions; bandwidth 0.7, in both.
+    """
+    # Keys are `tie` of the queries; $W_V$ is minus the symmetric part of $A$.
+    rng = case.rng("assumption")
+    p, at = att.generic(rng, 2, 3), att.cloud(rng, 6, 3)
+    p = p._replace(K=tie(rng.normal(size=(2, 2)), p.Q) + 0 * p.K)
+    p = p._replace(V=-(p.A + p.A.T) / (2 * p.epsilon))
+    kernel = np.array([[np.exp(-x @ p.V @ y) for y in at.x] for x in at.x])
+    moved = (kernel * at.share) @ at.x @ p.V.T
+    found, velocity = _unnormalised(p, at)
+    return (
+        close("k⁰(x, x')", found, kernel),
+        close("symmetric", found, np.asarray(found).T),
+        close("velocity", velocity, moved),
+    )
+
+
+assumed.refuted_if(
+    r"$W_K^\top W_Q$ is not symmetric; $-W_V$ is its symmetric part",
+    tie=lambda S, Q: S @ Q,
+)
+
+
+@eqx.filter_jit
+def _unnormalised(p: Parameters, at: Cloud) -> tuple[Array, Array]:
+    """The library's kernel $k^0$ at the tokens and the velocities it gives."""
+    made, mu = p.attention("exp"), att.points(at)
+    return plans(made, 0.0, mu)[0] / mu.weights[None, :], made.field(0.0, mu)(mu.tokens)
+
+
+@statement(
+    "sander2022:app-A.2-H",
+    source="Appendix A.2",
+    claim=r"The first variation of $\iint h(x, x')\,d\mu(x)\,d\mu(x')$ is "
+    r"$x \mapsto \int h(x, x')\,d\mu(x') + \int h(x', x)\,d\mu(x')$.",
+    hypotheses=r"$h$ symmetric or not",
+)
+def double_integral(case: Case, *, share: float = 1.0) -> tuple[Check, ...]:
+    """The library's variation of the interaction energy against NumPy's differences.
+
+    The energy is half the double integral of $h = e^s$, $s$ biased and not symmetric;
+    it is quadratic in the masses, so central differences are exact.
+    """
+    # The second slot of `h` gets `share` of its mass moved.
+    rng = case.rng("double")
+    p, at = att.generic(rng, 2, 3), att.cloud(rng, 6, 3)
+    p = p._replace(Q=p.Q / 2)  # so that no pair outweighs the rest
+    q, k = rng.normal(size=(2, 2)) / 2
+    probes, w, step = rng.normal(size=(4, 3)), at.share, 0.1
+    h = lambda x, y: np.exp((p.Q @ x + q) @ (p.K @ y + k) / p.epsilon)
+
+    def integral(z: np.ndarray, mass: float) -> float:
+        atoms, first = np.vstack([at.x, z]), np.append(w, mass)
+        second = np.append(w, share * mass)
+        table = np.array([[h(x, y) for y in atoms] for x in atoms])
+        return float(first @ table @ second)
+
+    slope = lambda z: (integral(z, step) - integral(z, -step)) / (2 * step)
+    shift = 1e-5 * np.eye(3)
+    gradient = [[(slope(z + e) - slope(z - e)) / 2e-5 for e in shift] for z in probes]
+    score = Dot(p.Q, p.K, float(p.epsilon), query_bias=q, key_bias=k)
+    energy, found, gradients = _variation(score, at, att.bare(probes))
+    own = integral(probes[0], 0.0)
+    why = "central difference 1e-5: its square, times third derivatives below 1e3, and "
+    rounded = {"tolerance": 1e-6, "why": f"{why}rounding 1e-15 over 1e-6"}
+    checks = (
+        close("first variation", 2 * np.asarray(found), [slope(z) for z in probes]),
+        gap("its gradient", 2 * np.asarray(gradients), gradient, **rounded),
+    )
+    return (*checks, close("double integral", 2 * np.asarray(energy), share * own))
+
+
+double_integral.refuted_if(
+    "one slot of $h$ alone is varied", seen_by=("its…", "first…"), share=0.0
+)
+
+
+@eqx.filter_jit
+def _variation(
+    score: Dot, at: Cloud, probes: Cloud
+) -> tuple[Float[Array, ""], Float[Array, " m"], Float[Array, "m d"]]:
+    """The library's energy, first variation and its gradient."""
+    energy, mu, x = Interaction(score), att.points(at), att.tokens(probes)
+    return energy(mu), energy.first_variation(mu, x), energy.gradient(mu, x)

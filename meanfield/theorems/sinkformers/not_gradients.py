@@ -1,0 +1,164 @@
+"""Softmax attention is no Wasserstein gradient."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from meanfield.measures import Points
+from meanfield.scores import Dot
+from meanfield.theorems._case import Case
+from meanfield.theorems._check import Check
+from meanfield.theorems._protocols import asymmetry, bounded, gap
+from meanfield.theorems._statement import statement
+from meanfield.theorems.library.energies import (
+    Setting,
+    interaction_of,
+    setting,
+    sinkhorn_of,
+)
+from meanfield.theorems.reference import energies as ref
+from meanfield.tokens import Tokens
+
+from .gradients import SYMMETRIC, symmetric
+
+STEP = 1e-4
+DIFFERENCE = (
+    "central differences with h = 1e-4: third derivatives of at most 1e2 times h²/6, "
+    "and the error 4e-11 of a Sinkhorn field over h: 1e-6 with a margin of ten"
+)
+
+
+@statement(
+    "sander2022:prop-3",
+    source="Proposition 3, §4",
+    claim=r"$T^1_\mu$ is not the Wasserstein gradient of any energy.",
+    hypotheses=SYMMETRIC + ", generic",
+    remark="S8: the printed proof forgets that a first variation is known up to a "
+    "constant of μ; the cyclic sum does not see such a constant.",
+)
+def proposition_3(case: Case) -> tuple[Check, ...]:
+    r"""Asymmetry of $w_i\partial v_i/\partial x_j$ of the library's fields.
+
+    Softmax's held against complex steps; and the sum, round a triangle, of the
+    antisymmetric part of the second variation, which vanishes for every energy.
+    """
+    return not_a_gradient(case)
+
+
+@proposition_3.refuted_by("softmax is replaced by Sinkhorn, and by no normalisation")
+def _(case: Case) -> tuple[Check, ...]:
+    return gradients_instead(case)
+
+
+def jacobian(field: Callable[[Setting], np.ndarray], s: Setting) -> np.ndarray:
+    """Central differences of $w_iv_i$ with respect to $x_j$, the library's fields."""
+    columns = []
+    for unit in STEP * np.eye(s.x.size).reshape(-1, *s.x.shape):
+        ends = [s._replace(x=s.x + h, probes=s.x + h) for h in (unit, -unit)]
+        forward, back = (s.w[:, None] * field(end) for end in ends)
+        columns.append((forward - back).ravel() / (2 * STEP))
+    return np.stack(columns, axis=1)
+
+
+def _asymmetries(case: Case) -> tuple[dict[str, float], Check]:
+    """Of the Jacobians of $w_iv_i$ in $x_j$; and softmax's against complex steps."""
+    s = symmetric(setting(case.rng("tokens")))
+    found = {
+        "exp": jacobian(lambda z: interaction_of(z)[0].field, s),
+        "softmax": jacobian(lambda z: interaction_of(z)[1], s),
+        "sinkhorn": jacobian(lambda z: sinkhorn_of(z).field, s),
+    }
+
+    def softmax(x: np.ndarray) -> np.ndarray:
+        plan = np.exp(ref.bilinear(s.scaled_A)(x, x)) * s.w[None, :]
+        mean = (plan / np.sum(plan, axis=1, keepdims=True)) @ x
+        return (s.w[:, None] * (mean @ s.V.T)).ravel()
+
+    units = np.eye(s.x.size).reshape(-1, *s.x.shape)
+    expected = np.stack([ref.along(softmax, s.x, unit) for unit in units], axis=1)
+    same = gap(
+        "Jacobian of softmax",
+        found["softmax"],
+        expected,
+        tolerance=1e-5,
+        why=DIFFERENCE,
+    )
+    return {name: asymmetry(J) for name, J in found.items()}, same
+
+
+@eqx.filter_jit
+def _log_masses(x: Array, atoms: Array, weights: Array) -> Array:
+    mu = Points.weighted(atoms, weights)
+    one = jnp.ones((1, 1))
+    return mu.log_integral(Dot(one, one), Tokens(x))
+
+
+def _cyclic_sum(normalise: Callable[[np.ndarray], np.ndarray]) -> float:
+    r"""$\sum (D_{xy} - D_{yx})$ round a triangle.
+
+    $D_{xy}$ the derivative of the first variation at `x` when mass moves to `y`;
+    zero if it is that of any energy.
+    """
+    x, start, h = np.array([0.0, 0.7, -0.4]), 0.9, 1e-4
+    D = np.empty((3, 3))
+    for j in range(3):
+        atoms = jnp.asarray(np.array([[start], [x[j]]]))
+        sides = [
+            normalise(np.asarray(_log_masses(jnp.asarray(x[:, None]), atoms, weights)))
+            for weights in (jnp.array([1 - h, h]), jnp.array([1 - 2 * h, 2 * h]))
+        ]
+        mass = normalise(start * x)
+        D[:, j] = (4 * sides[0] - sides[1] - 3 * mass) / (2 * h)  # second order
+    return sum(D[i, j] - D[j, i] for i, j in ((0, 1), (1, 2), (2, 0)))
+
+
+def _obstruction(normalise: Callable[[np.ndarray], np.ndarray]) -> tuple[Check, Check]:
+    x = np.array([0.0, 0.7, -0.4])
+    S = np.exp(np.outer(x, x) - 0.9 * x[:, None])
+    exact = sum(S[i, j] - S[j, i] for i, j in ((0, 1), (1, 2), (2, 0)))
+    found = _cyclic_sum(normalise)
+    why = "differences of second order with h = 1e-4, rounding 1e-16/h: 1e-7"
+    return (
+        bounded("cyclic sum of the variation", abs(found), ">=", 0.1),
+        bounded("the same", found, "=", exact, tolerance=1e-6, why=why),
+    )
+
+
+def not_a_gradient(case: Case) -> tuple[Check, ...]:
+    """What shows that softmax is no gradient, and that the other two are."""
+    sizes, same = _asymmetries(case)
+    return (
+        same,
+        bounded("asymmetry of T¹", sizes["softmax"], ">=", 1e-2),
+        bounded("of T⁰", sizes["exp"], "<=", 0, tolerance=1e-5, why=DIFFERENCE),
+        bounded("of T∞", sizes["sinkhorn"], "<=", 0, tolerance=1e-5, why=DIFFERENCE),
+        *_obstruction(lambda logs: logs),
+    )
+
+
+def gradients_instead(case: Case) -> tuple[Check, ...]:
+    """The same of Sinkhorn and of unnormalised attention, which are gradients."""
+    sizes, _ = _asymmetries(case)
+    return (
+        bounded("asymmetry of T∞", sizes["sinkhorn"], ">=", 1e-2),
+        _obstruction(np.exp)[0],
+    )
+
+
+@statement(
+    "uw2023:prop-3",
+    source="Proposition 3",
+    claim=r"For $k^1$ no energy has $T^1_\mu$ as minus its Wasserstein gradient.",
+    hypotheses=SYMMETRIC + ", generic",
+)
+def proposition_3_of_slides(case: Case) -> tuple[Check, ...]:
+    """As for sander2022:prop-3, on another draw."""
+    return not_a_gradient(case)
+
+
+@proposition_3_of_slides.refuted_by("softmax is replaced by Sinkhorn, or by exp alone")
+def _(case: Case) -> tuple[Check, ...]:
+    return gradients_instead(case)

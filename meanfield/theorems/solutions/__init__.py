@@ -1,0 +1,1 @@
+"""Statements on solutions: existence, supports, stability and limits of many tokens."""

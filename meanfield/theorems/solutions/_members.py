@@ -1,0 +1,61 @@
+"""The runs that the statements on support and on stability measure."""
+
+import numpy as np
+
+from meanfield.theorems._case import Case
+
+from ._particles import Array, Members, generic
+
+N = 6
+SHIFTS = (8e-3, 4e-3, 2e-3, 1e-3)
+SPEED = 0.9
+BASE, MOVED = 0, (1, 2, 3, 4)  # generic tokens, and the same moved by each shift
+SLOW, SLOW_MOVED = 5, 6  # likewise, one shift; parameters so small that bounds are
+TOGETHER = (
+    7  # all tokens at one point, V a multiple of I: the support's bound is reached
+)
+SHEARED = 8  # all tokens at one point, V nilpotent
+STILL, TRANSLATED = 9, 10  # Q = K = 0, V = 0.9 I: the bound on distances is reached
+
+
+def members(case: Case) -> Members:
+    """Eleven runs: generic ones with neighbours, and those that reach the bounds."""
+    rng = case.rng("members")
+    runs = [
+        *_neighbours(rng, SHIFTS, scale=1.0),
+        *_neighbours(rng, SHIFTS[-1:], scale=0.3),
+        *_at_one_point(rng),
+        *_translated(rng),
+    ]
+    return Members(*(np.stack(part) for part in zip(*runs, strict=True)))
+
+
+def _tokens(rng: np.random.Generator) -> tuple[Array, Array]:
+    w = rng.uniform(0.2, 1.8, size=N)
+    return 0.7 * rng.normal(size=(N, 2)), w / w.sum()
+
+
+def _neighbours(
+    rng: np.random.Generator, shifts: tuple[float, ...], *, scale: float
+) -> list[tuple]:
+    Q, K, V = (scale * part for part in generic(rng))
+    x, w = _tokens(rng)
+    away = rng.normal(size=x.shape)
+    return [(Q, K, V, x + h * away, w) for h in (0.0, *shifts)]
+
+
+def _at_one_point(rng: np.random.Generator) -> list[tuple]:
+    Q, K, _ = generic(rng)
+    x, w = _tokens(rng)
+    growing = np.array([0.4, 0.9, 0.6])[:, None, None, None] * np.eye(2)
+    shear = np.array([[0.0, SPEED], [0.0, 0.0]]) + np.zeros_like(Q)
+    at = np.broadcast_to(x[:1], x.shape)
+    up = np.broadcast_to(np.array([0.0, 0.8]), x.shape)
+    return [(Q, K, growing + np.zeros_like(Q), at, w), (Q, K, shear, up, w)]
+
+
+def _translated(rng: np.random.Generator) -> list[tuple]:
+    none = np.zeros((3, 2, 2, 2))
+    V = SPEED * np.eye(2) + none
+    x, w = _tokens(rng)
+    return [(none, none, V, y, w) for y in (x, x + np.array([0.4, -0.3]))]

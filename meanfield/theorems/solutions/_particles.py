@@ -1,0 +1,257 @@
+"""Tokens under parameters that change in time: the library's flow, and NumPy's."""
+
+import itertools
+from collections.abc import Callable
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array as JaxArray
+
+from meanfield.attention import attentions
+from meanfield.dynamics import (
+    AbstractDynamics,
+    Heads,
+    Interpolated,
+    Layers,
+    Sum,
+)
+from meanfield.flows import flow
+from meanfield.measures import Points
+from meanfield.theorems.reference import formulas as ref
+from meanfield.theorems.reference.alternation import scalings, settled
+
+Array = np.ndarray
+EPSILON = 1.3
+NODES = (0.0, 0.4, 1.0)  # parameters are linear between them
+EDGES = (0.0, 0.3, 0.7, 1.0)  # or constant between these
+FLOWN = ("softmax", "L2", "sigmoid", "multi-head")
+FRAMES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+ADAPTIVE = (
+    "local errors of 4e-10 in at most 40 steps, amplified by e at most, from a root "
+    "mean square over 12 coordinates to their maximum: 2e-7"
+)
+ADAPTIVE_ERROR = 2e-7
+ADAPTIVE_SINKHORN = (
+    "local errors of 1e-10 in at most 40 steps of DOP853, amplified by e at most, from "
+    "a root mean square over 132 coordinates to their maximum: 1.3e-7; potentials "
+    "solved to 4e-11"
+)
+
+
+class Members(NamedTuple):
+    """Runs side by side, each with parameters of its own.
+
+    Attributes:
+        Q: `(members, nodes, heads, d, d)`; so are `K` and `V`.
+        K: see `Q`.
+        V: see `Q`.
+        x: tokens, `(members, n, d)`.
+        w: their weights, `(members, n)`.
+    """
+
+    Q: Array
+    K: Array
+    V: Array
+    x: Array
+    w: Array
+
+
+class Kind(NamedTuple):
+    """A field, how its parameters change, and the same in NumPy.
+
+    Attributes:
+        attention: its name in the registry.
+        heads: how many heads are summed; one is no sum.
+        depth: from a stack to a dynamics.
+        at: parameters at a time, given the middle of the step that the time is in.
+        velocity: of tokens in NumPy, for one head.
+        value_scale: what the library's value is, over `V`.
+    """
+
+    attention: str
+    heads: int
+    depth: Callable[[AbstractDynamics], AbstractDynamics]
+    at: Callable[[Array, float, float], Array]
+    velocity: Callable[..., Array]
+    value_scale: float
+
+    @property
+    def kinks(self) -> tuple[float, ...]:
+        """Between these the parameters are smooth."""
+        return NODES if self.at is _linear else EDGES
+
+
+def _interpolated(stack: AbstractDynamics) -> AbstractDynamics:
+    with jax.ensure_compile_time_eval():
+        return Interpolated(jnp.asarray(NODES), stack)
+
+
+def _layered(stack: AbstractDynamics) -> AbstractDynamics:
+    with jax.ensure_compile_time_eval():
+        return Layers(jnp.asarray(EDGES), stack)
+
+
+def _linear(values: Array, t: float, middle: float) -> Array:
+    left = min(int(np.searchsorted(NODES, middle)) - 1, len(NODES) - 2)
+    share = (t - NODES[left]) / (NODES[left + 1] - NODES[left])
+    return (1 - share) * values[left] + share * values[left + 1]
+
+
+def _constant(values: Array, t: float, middle: float) -> Array:
+    del t
+    return values[int(np.searchsorted(EDGES, middle)) - 1]
+
+
+def softmax_velocity(Q: Array, K: Array, V: Array, x: Array, w: Array) -> Array:
+    """Softmax attention of the tokens to themselves, by sums over pairs."""
+    return ref.normalised_velocity(ref.dot_scores(Q, K, x, x) / EPSILON, w, V, x)
+
+
+def _l2_velocity(Q: Array, K: Array, V: Array, x: Array, w: Array) -> Array:
+    scores = ref.distance_scores(Q, K, x, x) / EPSILON
+    return ref.normalised_velocity(scores, w, V, x)
+
+
+def _sigmoid_velocity(Q: Array, K: Array, V: Array, x: Array, w: Array) -> Array:
+    scores = ref.dot_scores(Q, K, x, x) / EPSILON
+    return ref.pointwise_velocity(ref.sigmoid, scores, w, V, x)
+
+
+def _sinkhorn_velocity(Q: Array, K: Array, V: Array, x: Array, w: Array) -> Array:
+    """By alternating scalings of the kernel itself: its scores are of order one."""
+    kernel = np.exp(ref.dot_scores(Q, K, x, x) / EPSILON)
+    moved = lambda old, new: np.max(np.abs(new[0] / old[0] - 1))
+    a, b = settled(scalings(kernel, w, w), moved, below=1e-14)
+    return (a[:, None] * kernel * (w * b)[None, :]) @ x @ V.T / EPSILON
+
+
+KINDS = {
+    "softmax": Kind("softmax", 1, _interpolated, _linear, softmax_velocity, 1.0),
+    "L2": Kind("l2", 1, _layered, _constant, _l2_velocity, 1.0),
+    "Sinkhorn": Kind(
+        "sinkhorn", 1, _interpolated, _linear, _sinkhorn_velocity, 1 / EPSILON
+    ),
+    "sigmoid": Kind("sigmoid", 1, _layered, _constant, _sigmoid_velocity, 1.0),
+    "multi-head": Kind("softmax", 2, _interpolated, _linear, softmax_velocity, 1.0),
+}
+
+
+def _term(kind: Kind, Q: JaxArray, K: JaxArray, V: JaxArray) -> AbstractDynamics:
+    make = lambda *head: attentions[kind.attention](*head, epsilon=EPSILON)
+    if kind.heads == 1:
+        stack = eqx.filter_vmap(make)(Q[:, 0], K[:, 0], V[:, 0])
+        return kind.depth(stack)
+    heads = lambda *node: Heads(eqx.filter_vmap(make)(*node))
+    return kind.depth(eqx.filter_vmap(heads)(Q, K, V))
+
+
+@eqx.filter_jit
+def _flows(members: Members, which: JaxArray) -> tuple[JaxArray, JaxArray]:
+    def one(run: Members, chosen: JaxArray) -> tuple:
+        terms = [
+            _term(KINDS[name], *(share * part for part in (run.Q, run.K, run.V)))
+            for name, share in zip(FLOWN, chosen, strict=True)
+        ]
+        path = flow(Sum(*terms), Points.weighted(run.x, run.w), np.array(FRAMES))
+        return path.coordinates, path.code
+
+    each = lambda chosen: eqx.filter_vmap(lambda run: one(run, chosen))(members)
+    return eqx.filter_vmap(each)(which)
+
+
+@eqx.filter_jit
+def _sinkhorn(t: JaxArray, members: Members) -> JaxArray:
+    def one(run: Members) -> JaxArray:
+        mu = Points.weighted(run.x, run.w)
+        parts = (jnp.asarray(part) for part in (run.Q, run.K, run.V))
+        return _term(KINDS["Sinkhorn"], *parts).field(t, mu)(mu.tokens)
+
+    return eqx.filter_vmap(one)(members)
+
+
+def trajectories(members: Members) -> dict[str, Array]:
+    """The library's tokens at the frames, `(members, frames, n, d)` for each kind.
+
+    One program for all: a sum of four fields, of which all but one have V = 0; and
+    for Sinkhorn the library's field in SciPy's DOP853, which compiles faster.
+
+    Raises:
+        RuntimeError: if a run did not reach the last frame.
+    """
+    paths, codes = _flows(members, jnp.asarray(np.eye(len(FLOWN))))
+    if np.any(np.asarray(codes)):
+        raise RuntimeError(f"A flow ended early: {np.asarray(codes).tolist()}.")
+    found = dict(zip(FLOWN, np.asarray(paths), strict=True))
+    frames = [members.x]
+    for a, b in itertools.pairwise(FRAMES):
+        rate = lambda t, x, a=a: np.asarray(
+            _sinkhorn(jnp.asarray(a + t), members._replace(x=x))
+        )
+        piece = np.array([0.0, b - a])  # between frames, and so between kinks
+        frames.append(ref.integrated(rate, frames[-1], piece, rtol=1e-10)[-1])
+    return found | {"Sinkhorn": np.stack(frames, axis=1)}
+
+
+def reference(name: str, members: Members, m: int) -> Array:
+    """Where NumPy carries the tokens of one member by the last frame."""
+    kind = KINDS[name]
+    parts = [getattr(members, part)[m] for part in "QKV"]
+    w, y = members.w[m], members.x[m]
+    for start, end in itertools.pairwise(kind.kinks):
+        middle = (start + end) / 2
+
+        def rate(t: float, x: Array, middle: float = middle) -> Array:
+            Q, K, V = (kind.at(part, t, middle) for part in parts)
+            each = [kind.velocity(*M, x, w) for M in zip(Q, K, V, strict=True)]
+            return np.sum(each[: kind.heads], axis=0)
+
+        y = ref.integrated(rate, y, np.array([start, end]))[-1]
+    return y
+
+
+def at_times(name: str, values: Array, ts: Array) -> Array:
+    """One member's parameter, `(nodes, heads, d, d)`, at many times of one kind."""
+    kind = KINDS[name]
+    middles = np.clip(ts, 1e-9, 1 - 1e-9)
+    return np.stack([kind.at(values, t, s) for t, s in zip(ts, middles, strict=True)])[
+        :, : kind.heads
+    ]
+
+
+def operator_norm(matrices: Array) -> Array:
+    """The largest singular value, over leading axes."""
+    return np.linalg.norm(matrices, 2, axis=(-2, -1))
+
+
+def radii(
+    name: str, members: Members, m: int, *, size: Callable[[Array], Array]
+) -> Array:
+    r"""$R(t) = R_0\exp\int_0^t\sum_h|V^{(h)}|$ at the frames; `size` gives $|V|$.
+
+    By 12 Gauss–Legendre nodes on every piece between frames and kinks.
+    """
+    kind = KINDS[name]
+    cuts = np.union1d(FRAMES, kind.kinks)
+    nodes, weights = np.polynomial.legendre.leggauss(12)
+    integral, grown = 0.0, [0.0]
+    for a, b in itertools.pairwise(cuts):
+        V = at_times(name, members.V[m], (a + b) / 2 + (b - a) / 2 * nodes)
+        sizes = np.sum(size(kind.value_scale * V), axis=1)
+        integral += float(weights @ sizes) * (b - a) / 2
+        grown += [integral] if b in FRAMES else []
+    start = np.max(np.linalg.norm(members.x[m], axis=1))
+    return start * np.exp(np.array(grown))
+
+
+def generic(rng: np.random.Generator, heads: int = 2) -> tuple[Array, Array, Array]:
+    r"""Parameters that turn with depth: $M_0\cos\theta_i + M_1\sin\theta_i$."""
+    angles = np.array([0.0, 0.9, 2.1])[:, None, None, None]
+    pairs = (
+        rng.normal(size=(3, 2, heads, 2, 2))
+        * np.array([0.5, 0.5, 0.6])[:, None, None, None, None]
+    )
+    Q, K, V = (np.cos(angles) * a + np.sin(angles) * b for a, b in pairs)
+    return Q, K, V

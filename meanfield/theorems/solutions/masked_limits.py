@@ -1,0 +1,87 @@
+"""Masked attention: velocities jump where distances vanish."""
+
+import numpy as np
+
+from meanfield.theorems._case import Case
+from meanfield.theorems._check import Check
+from meanfield.theorems._protocols import bounded, gap, order
+from meanfield.theorems._statement import statement
+from meanfield.theorems.reference.measures import wasserstein
+
+from ._masked import EPSILON, Line, velocities
+
+
+@statement(
+    "castin2025:prop-B.14",
+    source="Proposition B.14, §B",
+    claim=(
+        r"$\mu \mapsto \Gamma_\mu$ is not continuous for $W_2$ on "
+        r"$[0,1]\times\mathbb{R}^d$, for masked attention, even with compact supports."
+    ),
+    remark=(
+        "C30: the sequences printed in the proof have no limit in $W_2$, and show only "
+        "that no modulus of continuity is uniform; atoms whose position tends to s "
+        "from above show the discontinuity."
+    ),
+)
+def discontinuity(case: Case, *, s: float = 0.5) -> tuple[Check, ...]:
+    """The library's masked field at s = ½ of two atoms, the second at ½ + 1/n.
+
+    In the limit it is at ½: the jump against its closed form, and W_2 by linear
+    programmes, which tends to zero like 1/n; and the printed masses 1/n at n², in or
+    out of sight.
+    """
+    gaps = []
+    for n in (10, 100, 1000):
+        w, x = np.array([0.75 - 1 / n, 1 / n, 0.25]), np.array([0.0, n**2, 0.0])
+        seen = Line(0.0, 0.0, 1.3, x, w, np.array([0.25, 0.5, 0.9]))
+        unseen = seen._replace(
+            w=np.array([0.75, 1 / n, 0.25 - 1 / n]), s=np.array([0.25, 1.0, 0.9])
+        )
+        gaps.append(np.ptp(velocities([seen, unseen], 0.4, 0.75)) / (1.3 * n / 0.75))
+    return (
+        *_jump(case, s=s),
+        gap(
+            "printed sequence: jump at s = ¾ over 4n|V|/3",
+            gaps,
+            np.ones(3),
+            tolerance=1e-12,
+            why="rounding of a sum of three terms",
+        ),
+    )
+
+
+discontinuity.refuted_if(
+    "at s = 1, where nothing is masked", seen_by=("jump…", "smallest…"), s=1.0
+)
+
+
+def _jump(case: Case, *, s: float) -> tuple[Check, ...]:
+    """The field at (s, 0.3) of halves at positions 0 and ½ + 1/n, and in the limit."""
+    rng = case.rng("jump")
+    Q, K, V = rng.uniform(0.5, 1.5, size=3)
+    x = np.array([rng.uniform(-0.5, 0), rng.uniform(0.5, 1)])
+    half = np.full(2, 0.5)
+    limit = Line(Q, K, V, x, half, np.array([0.0, 0.5]))
+    counts = (10, 100, 1000)
+    lines = [limit._replace(s=np.array([0.0, 0.5 + 1 / n])) for n in counts]
+    found = velocities([*lines, limit], 0.3, s)
+    share = 1 / (1 + np.exp(Q * K * 0.3 * (x[0] - x[1]) / EPSILON))
+    clouds = [np.stack([line.s, x], axis=1) for line in (*lines, limit)]
+    W = [wasserstein(cloud, clouds[-1], weights=(half, half)) for cloud in clouds[:-1]]
+    gone = np.abs(found[:-1] - found[-1])
+    jump = V * share * (x[1] - x[0])
+    why = "rounding of a sum of two terms"
+    return (
+        gap(
+            "jump of the field at n = 10, 100, 1000",
+            gone,
+            np.full(3, jump),
+            tolerance=1e-13,
+            why=why,
+        ),
+        bounded("smallest jump over W_2", np.min(gone / W), ">=", 1.0),
+        order(
+            "order of W_2 in 1/n", [1 / n for n in counts], W, 1.0, names=("1/n", "W₂")
+        ),
+    )

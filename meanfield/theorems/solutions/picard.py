@@ -1,0 +1,281 @@
+"""The fixed-point map behind existence and uniqueness."""
+
+import numpy as np
+
+from meanfield.theorems._case import Case
+from meanfield.theorems._check import Check
+from meanfield.theorems._protocols import bounded, gap, order
+from meanfield.theorems._statement import statement
+from meanfield.theorems.reference.measures import wasserstein
+
+from ._frozen import (
+    ERROR,
+    FRAMES,
+    WHY,
+    Array,
+    Curve,
+    Run,
+    carried,
+    constants,
+    reference,
+)
+
+N = 4
+TOGETHER = np.zeros(N)
+HORIZONS = (0.2, 0.1, 0.05, 0.025)
+LAST = 0.3
+
+
+@statement(
+    "castin2025:lemma-B.8",
+    source="Lemmas B.8, B.9 and B.12, §B",
+    claim=(
+        r"If $\mathrm{Supp}\,\mu(t) \subset B_{R(t)}$ for all $t$, with "
+        r"$R(t) = R_0e^{\|V\|t}$, then $F(\mu)$, which carries $\mu_0$ by the fields "
+        r"of $\mu(t)$, has the same property."
+    ),
+    hypotheses=r"$\mathrm{Supp}\,\mu_0 \subset B_{R_0}$; masked attention likewise",
+    aliases=("castin2025:lemma-B.9", "castin2025:lemma-B.12"),
+)
+def contained(case: Case, *, radius: float = 1.0) -> tuple[Check, ...]:
+    """Tokens carried by the library's fields of prescribed curves, masked and not.
+
+    Atoms turn on spheres of radius R(t): tokens against NumPy's DOP853, against R(t),
+    and atoms and tokens on one line with V = 0.7 I, which reach it.
+    """
+    runs = _spheres(case, radius=radius)
+    paths = carried(runs)
+    shares = _share(runs, paths)
+    expected = np.stack([reference(run) for run in runs[:2]])
+    reached = "|x|/R(t) on a line"
+    return (
+        bounded("largest |x|/R(t)", shares.max(), "<=", 1.0, tolerance=ERROR, why=WHY),
+        bounded(reached, shares[-1], "=", 1.0, tolerance=ERROR, why=WHY),
+        gap("tokens at t = 1", paths[:2, -1], expected, tolerance=ERROR, why=WHY),
+    )
+
+
+contained.refuted_if(
+    "the curve leaves the balls: twice as far out", seen_by=("largest…",), radius=2.0
+)
+
+
+def _parameters(rng: np.random.Generator, scale: float) -> tuple[Array, Array, Array]:
+    Q, K, V = rng.normal(size=(3, 2, 2)) / 2
+    return scale * Q, scale * K, V
+
+
+def _curve(rng: np.random.Generator, radius: Array, growth: float) -> Curve:
+    phase = rng.uniform(0, 2 * np.pi, size=N)
+    return Curve(radius, np.array(growth), phase, rng.uniform(-3, 3, size=N))
+
+
+def _start(rng: np.random.Generator) -> tuple[Array, Array, Array]:
+    """Tokens of which the furthest is at distance one, weights, distinct positions."""
+    x, w = rng.normal(size=(N, 2)), rng.uniform(0.2, 1.8, size=N)
+    x /= np.linalg.norm(x, axis=1).max()
+    return x, w / w.sum(), np.sort(rng.uniform(size=N))
+
+
+def _spheres(case: Case, *, radius: float) -> list[Run]:
+    """Curves on growing spheres, masked and not; the last carries along a line."""
+    rng = case.rng("spheres")
+    runs = []
+    for _ in range(2):
+        parameters = _parameters(rng, 1.0)
+        growth = float(np.linalg.norm(parameters[2], 2))
+        curve = _curve(rng, np.full(N, radius), growth)
+        x, w, position = _start(rng)
+        runs += [Run(*parameters, curve, x, w, s) for s in (TOGETHER, position)]
+    Q, K, _ = _parameters(rng, 1.0)
+    x, w, position = _start(rng)
+    line = Curve(np.full(N, radius), np.array(0.7), np.ones(N), TOGETHER)
+    x = np.broadcast_to([np.cos(1), np.sin(1)], x.shape)
+    return [*runs, Run(Q, K, 0.7 * np.eye(2), line, x, w, position)]
+
+
+def _share(runs: list[Run], paths: Array) -> Array:
+    """The largest |x|/R(t) over later frames, run by run."""
+    growth = np.array([np.linalg.norm(run.V, 2) for run in runs])
+    R = np.exp(growth[:, None] * FRAMES[None, :])
+    return (np.linalg.norm(paths, axis=-1).max(axis=-1) / R)[:, 1:].max(axis=1)
+
+
+@statement(
+    "castin2025:lemma-B.10",
+    source="Lemmas B.10 and B.13, §B",
+    claim=(
+        r"$D_{p,T}(F(\mu),F(\nu)) \le f(T,R_0) D_{p,T}(\mu,\nu)$ with "
+        r"$f = \frac{C_1}{C_2R^2}(e^{C_2R^2T} - 1)$, which tends to 0 with $T$; "
+        r"masked, for $p = 2$, with $2C_1$ for $C_1$."
+    ),
+    hypotheses=(
+        r"$F$ of Lemma B.8; $D_{p,T}$ is the largest $W_p(\mu(t),\nu(t))$ for "
+        r"$t \le T$, masked $d_p$ for $W_p$; $\mu, \nu$ in $B_{R(t)}$, softmax, $C_1$ "
+        r"and $C_2$ of Theorem 3.1 at $R = R(T)$"
+    ),
+    aliases=("castin2025:lemma-B.13",),
+    remark=(
+        "C5: for masked attention the pointwise estimate of the proof fails; Hardy's "
+        "inequality replaces it, with its factor p/(p - 1) = 2."
+    ),
+)
+def contraction(case: Case, *, one: float = 1.0) -> tuple[Check, ...]:
+    """Tokens carried by the fields of two constant curves of four atoms.
+
+    The largest distance up to T, by linear programmes, against f; its order in T; and
+    Diracs with A = 0 and V = 0.7 I, which reach the bound.
+    """
+    pairs = _pairs(case)
+    paths = carried([run for pair in pairs for run in pair])
+    at = [int(np.flatnonzero(T == FRAMES)[0]) for T in HORIZONS]
+    orders = [
+        order(
+            f"order of D_2,T(F(μ), F(ν)) in T, {label}",
+            HORIZONS,
+            [
+                _moved(pairs[i], paths[2 * i : 2 * i + 2], 2.0)[: k + 1].max()
+                for k in at
+            ],
+            1.0,
+            names=("T", "distance"),
+        )
+        for i, label in ((0, "free"), (1, "masked"))
+    ]
+    return (*_contraction(case, one=one), *orders)
+
+
+contraction.refuted_if(
+    "without the 1 in 1 + 2|A|R²: barycentres of curves stay put",
+    seen_by=(
+        "D_1,T(F(μ), F(ν)) / D_1,T(μ, ν), Diracs, …",
+        "D_2,T(F(μ), F(ν)) / D_2,T(μ, ν), Diracs, …",
+    ),
+    one=0.0,
+)
+
+
+def _pairs(case: Case) -> list[tuple[Run, Run]]:
+    """Curves in pairs: constant, then growing; and Diracs with A = 0, V = 0.7 I."""
+    rng = case.rng("pairs")
+    pairs = []
+    for growth, masked in ((0.0, 0.0), (0.0, 1.0), (0.4, 0.0)):
+        Q, K, V = _parameters(rng, 0.6)
+        V = V * max(1.0, growth / np.linalg.norm(V, 2))  # the growth X allows
+        x, w, position = _start(rng)
+        turn = np.array(0.0 if growth == 0 else 1.0)
+        curves = [_curve(rng, rng.uniform(0.3, 1, size=N), growth) for _ in range(2)]
+        pairs.append(
+            tuple(
+                Run(Q, K, V, c._replace(turn=turn * c.turn), x, w, masked * position)
+                for c in curves
+            )
+        )
+    x, w, _ = _start(rng)
+    zero = np.zeros((2, 2))
+    diracs = [
+        Curve(np.full(N, r), np.array(0.0), np.ones(N), TOGETHER) for r in (0.9, 0.2)
+    ]
+    runs = [Run(zero, zero, 0.7 * np.eye(2), c, x, w, TOGETHER) for c in diracs]
+    return [*pairs, (runs[0], runs[1])]
+
+
+def _distance(first: Run, y: Array, z: Array, p: float) -> float:
+    """W_p; for masked runs $d_p$, since every position holds one atom."""
+    if np.ptp(first.position) == 0:
+        return wasserstein(y, z, p, weights=(first.w, first.w))
+    return float(first.w @ np.linalg.norm(y - z, axis=1) ** p) ** (1 / p)
+
+
+def _rates(run: Run, T: float, *, one: float) -> tuple[float, float]:
+    r"""$C_1$ and $C_2R^2$ at $R(T)$, with `one` for the 1 in $1 + 2\|A\|R^2$."""
+    v = float(np.linalg.norm(run.V, 2))
+    full, grown = constants(run, np.exp(v * T))
+    return full - (1 - one) * v * np.exp(2 * grown / v), grown
+
+
+def _factor(run: Run, T: float, *, one: float) -> float:
+    r"""$f = \frac{C_1}{C_2R^2}(e^{C_2R^2T} - 1)$ at $R(T)$, twice that if masked."""
+    first, grown = _rates(run, T, one=one)
+    hardy = 1 if np.ptp(run.position) == 0 else 2
+    return hardy * first * (np.expm1(grown * T) / grown if grown else T)
+
+
+def _moved(pair: tuple[Run, Run], paths: Array, p: float) -> Array:
+    """The distance of the carried tokens at each frame."""
+    return np.array([_distance(pair[0], y, z, p) for y, z in zip(*paths, strict=True)])
+
+
+def _contraction(case: Case, *, one: float) -> tuple[Check, ...]:
+    pairs = _pairs(case)
+    paths = carried([run for pair in pairs for run in pair])
+    checks = []
+    for i, p in ((0, 1.0), (0, 2.0), (1, 2.0), (3, 1.0), (3, 2.0)):
+        pair = pairs[i]
+        start = _distance(pair[0], pair[0].curve.at(0.0), pair[1].curve.at(0.0), p)
+        moved = _moved(pair, paths[2 * i : 2 * i + 2], p)
+        label = ("free", "masked", "", "Diracs")[i]
+        checks += [
+            bounded(
+                f"D_{p:g},T(F(μ), F(ν)) / D_{p:g},T(μ, ν), {label}, T = {T}",
+                moved[FRAMES <= T].max() / start,
+                "<=",
+                _factor(pair[0], T, one=one),
+                tolerance=2 * ERROR / start,
+                why=f"{WHY}, twice, over the distance of the curves",
+            )
+            for T in HORIZONS[::3]
+        ]
+    return tuple(checks)
+
+
+@statement(
+    "castin2025:eq-B.1",
+    source="eq. (B.1), §B",
+    claim=(
+        r"$\|\phi_t(\mu)-\phi_t(\nu)\|_\infty \le C_1\int_0^t e^{C_2R^2(t-s)} "
+        r"W_p(\mu(s),\nu(s))\,ds$."
+    ),
+    hypotheses=(
+        r"$\phi_t(\mu)$ carries points by the fields of $\mu(s)$, $s \le t$; the "
+        r"norm is over $B_{R_0}$; $\mu, \nu$ in $B_{R(t)}$, softmax, $p \geq 1$; "
+        r"$C_1$ and $C_2$ of Theorem 3.1, with $R$ at the last time"
+    ),
+)
+def flows_apart(case: Case, *, one: float = 1.0) -> tuple[Check, ...]:
+    """Tokens carried by two curves of four atoms that turn and move outwards.
+
+    To t = 0.3; W_1 by linear programmes at 8 Gauss–Legendre nodes; and two Diracs with
+    A = 0 and V = 0.7 I, which reach the bound.
+    """
+    pairs = _pairs(case)
+    paths = carried([run for pair in pairs for run in pair])
+    end = int(np.flatnonzero(FRAMES == LAST)[0])
+    nodes, weights = np.polynomial.legendre.leggauss(8)
+    s, ds = LAST / 2 * (1 + nodes), LAST / 2 * weights
+    checks = []
+    for i in (2, 3):
+        pair = pairs[i]
+        first, grown = _rates(pair[0], LAST, one=one)
+        first_at, second_at = (run.curve.at for run in pair)
+        W = [_distance(pair[0], first_at(t), second_at(t), 1.0) for t in s]
+        bound = first * float(ds @ (np.exp(grown * (LAST - s)) * W))
+        apart = np.linalg.norm(paths[2 * i, end] - paths[2 * i + 1, end], axis=1)
+        checks.append(
+            bounded(
+                f"sup of |φ_t(μ) - φ_t(ν)|, {('', '', 'growing', 'Diracs')[i]}",
+                apart.max(),
+                "<=",
+                bound,
+                tolerance=2 * ERROR,
+                why=f"{WHY}, twice; W_1 at 8 Gauss–Legendre nodes is below that",
+            )
+        )
+    return tuple(checks)
+
+
+flows_apart.refuted_if(
+    "without the 1 in 1 + 2|A|R²: barycentres of curves stay put",
+    seen_by=("sup of |φ_t(μ) - φ_t(ν)|, Diracs",),
+    one=0.0,
+)

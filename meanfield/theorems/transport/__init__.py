@@ -1,0 +1,1 @@
+"""Statements on entropic transport between Gaussians."""

@@ -1,0 +1,110 @@
+"""Entropic transport of a Gaussian with itself: conditional laws."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from meanfield.theorems._case import Case
+from meanfield.theorems._check import Check
+from meanfield.theorems._protocols import gap
+from meanfield.theorems._statement import Counterexample, statement
+
+from ._couplings import SOLVED, closed_C, on_nodes, recursion
+
+
+@statement(
+    "castin2025:app-C.1-4.14",
+    source="Proof of Lemma 4.14, appendix C.1",
+    claim=r"With $\Omega = \Sigma$: $A^\top G^{-1}A = F - \epsilon\Sigma^{-1}$, and "
+    r"$\kappa(x, \cdot)\mu = N(\alpha + A^{-\top}\Sigma^{-1}C_G(x - \alpha), \epsilon "
+    r"G^{-1})$.",
+    hypotheses=r"$\Sigma \succ 0$, $A$ invertible",
+)
+def conditioned(case: Case, *, half: float = 0.5) -> tuple[Check, ...]:
+    """Rows and columns of the library's plan of a Gaussian with itself, on its nodes.
+
+    At nodes within two deviations: conditional means against the closed form by SciPy's
+    root; conditional covariances, which must not depend on x, give G and F; third
+    moments vanish; G is the limit of the recursion in NumPy.
+    """
+    # `half` is the share of ε that stands in C.
+    found, p, central = on_nodes(case.rng("self"))
+    x = found.x
+    rows = _conditionals(x, found.plan[central])
+    columns = _conditionals(x, found.plan.T[central])
+    C = closed_C(p.mirrored, half)
+    slope = np.linalg.solve(p.A.T, np.linalg.solve(p.Sigma, C))
+    mean = p.alpha + (x[central] - p.alpha) @ slope.T
+    G = p.epsilon * np.linalg.inv(rows.covariance[0])
+    F = p.epsilon * np.linalg.inv(columns.covariance[0])
+    expected = F - 2 * half * p.epsilon * np.linalg.inv(p.Sigma)
+    same = np.broadcast_to(rows.covariance[:1], rows.covariance.shape)
+    checks = (
+        gap("E[y | x]", rows.mean, mean, **SOLVED),
+        gap(
+            "AᵀG⁻¹A", p.A.T @ np.linalg.solve(G, p.A), expected, scale=_top(F), **SOLVED
+        ),
+    )
+    spread = gap("Cov[y | x] over x", rows.covariance, same, **SOLVED)
+    skew = gap("third moments of κ(x, ·)", rows.skewness, 0.0, scale=1.0, **SOLVED)
+    limit = gap("εCov[y | x]⁻¹ = G of (A.9)", G, recursion(p, 2000)[1], **SOLVED)
+    return (*checks, spread, skew, limit) if half == 0.5 else checks
+
+
+conditioned.refuted_if(
+    "ε stands for ε/2 in C, and 2ε for ε beside Σ⁻¹",
+    seen_by=("E[y | x]", "AᵀG⁻¹A"),
+    half=1.0,
+)
+
+
+@conditioned.misprinted(
+    "C13",
+    printed=r"$G = \epsilon\Sigma^{-1} + A^\top F^{-1}A$, and "
+    r"$A^\top G^{-1}A = F^{-1} - \epsilon\Sigma^{-1}$",
+    corrected=r"$G = \epsilon\Sigma^{-1} + AF^{-1}A^\top$, and "
+    r"$A^\top G^{-1}A = F - \epsilon\Sigma^{-1}$",
+    counterexample="a generic Gaussian in the plane with itself, A not symmetric",
+)
+def _(case: Case) -> Counterexample:
+    """F and G from the conditional covariances of the library's plan."""
+    found, p, central = on_nodes(case.rng("self"))
+    rows = _conditionals(found.x, found.plan[central])
+    columns = _conditionals(found.x, found.plan.T[central])
+    G = p.epsilon * np.linalg.inv(rows.covariance[0])
+    F = p.epsilon * np.linalg.inv(columns.covariance[0])
+    A, base = p.A, p.epsilon * np.linalg.inv(p.Sigma)
+    left = A.T @ np.linalg.solve(G, A)
+    return Counterexample(
+        (
+            gap("G", G, base + A.T @ np.linalg.solve(F, A), **SOLVED),
+            gap("AᵀG⁻¹A", left, np.linalg.inv(F) - base, scale=_top(F), **SOLVED),
+        ),
+        (
+            gap("G", G, base + A @ np.linalg.solve(F, A.T), **SOLVED),
+            gap("AᵀG⁻¹A", left, F - base, scale=_top(F), **SOLVED),
+        ),
+    )
+
+
+class Conditionals(NamedTuple):
+    """Of the library's plan, at central nodes: means, covariances, skewness."""
+
+    mean: np.ndarray
+    covariance: np.ndarray
+    skewness: float
+
+
+def _conditionals(x: np.ndarray, rows: np.ndarray) -> Conditionals:
+    P = rows / rows.sum(axis=1, keepdims=True)
+    mean = P @ x
+    gaps = x[None, :, :] - mean[:, None, :]
+    covariance = np.einsum("ij,ija,ijb->iab", P, gaps, gaps)
+    third = np.einsum("ij,ija,ijb,ijc->iabc", P, gaps, gaps, gaps)
+    size = np.max(np.abs(covariance)) ** 1.5
+    return Conditionals(mean, covariance, float(np.max(np.abs(third)) / size))
+
+
+def _top(F: np.ndarray) -> float:
+    """The size of what is subtracted: differences are known relative to it."""
+    return float(np.max(np.abs(F)))
