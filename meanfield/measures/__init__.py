@@ -3,6 +3,8 @@ from ._boxes import AffineBox as AffineBox
 from ._boxes import FixedBox as FixedBox
 from ._boxes import ScaledBox as ScaledBox
 from ._chebyshev import Chebyshev as Chebyshev
+from ._chebyshev import Interpolated as Interpolated
+from ._chebyshev import Revealing as Revealing
 from ._chebyshev import coarsely as coarsely
 from ._chebyshev import exactly as exactly
 from ._gaussian import Gaussian as Gaussian
