@@ -27,6 +27,8 @@ from ._quadrature import Quadrature as Quadrature
 from ._quadrature import Rotated as Rotated
 from ._quadrature import Tensor as Tensor
 from ._quadrature import rule_for as rule_for
+from ._reader import AbstractReader as AbstractReader
+from ._reader import unread as unread
 from ._reduction import AbstractReduction as AbstractReduction
 from ._reduction import Blocked as Blocked
 from ._reduction import Dense as Dense

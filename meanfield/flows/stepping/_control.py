@@ -6,7 +6,7 @@ pack them once, so that a controller is written as `begin` and `decide`.
 
 import abc
 from collections.abc import Callable
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import diffrax
 import equinox as eqx
@@ -67,7 +67,7 @@ class Trial(NamedTuple):
     order: SolverTime
 
 
-class Decision(NamedTuple, Generic[StateT]):
+class Decision(NamedTuple):
     """What becomes of a trial, and the step after it.
 
     Attributes:
@@ -83,7 +83,7 @@ class Decision(NamedTuple, Generic[StateT]):
     t0: Array
     t1: Array
     jump: Bool[Array, ""]
-    state: StateT
+    state: PyTree
     result: diffrax.RESULTS = diffrax.RESULTS.successful
 
 
@@ -95,7 +95,7 @@ class AbstractControl(diffrax.AbstractAdaptiveStepSizeController[StateT, None]):
         """Where the first step is to end, and what is remembered."""
 
     @abc.abstractmethod
-    def decide(self, trial: Trial, state: StateT) -> Decision[StateT]:
+    def decide(self, trial: Trial, state: StateT) -> Decision:
         """Whether a trial is kept, and what comes next."""
 
     @override
@@ -125,7 +125,9 @@ class AbstractControl(diffrax.AbstractAdaptiveStepSizeController[StateT, None]):
         controller_state: StateT,
     ) -> tuple[Any, Array, Array, Array, StateT, diffrax.RESULTS]:
         trial = Trial(t0, t1, y0, y1_candidate, args, y_error, error_order)
-        return tuple(self.decide(trial, controller_state))
+        chosen = self.decide(trial, controller_state)
+        keep, t0, t1, jump, state, result = chosen
+        return keep, t0, t1, jump, state, result
 
 
 class AbstractRuledControl(AbstractControl[StateT]):
@@ -193,7 +195,7 @@ class AbstractWrapping(AbstractControl[StateT]):
         end, inner = self.controller.init(*start)
         return jnp.asarray(end), inner
 
-    def decided(self, trial: Trial, inner: PyTree[Array]) -> Decision[PyTree[Array]]:
+    def decided(self, trial: Trial, inner: PyTree[Array]) -> Decision:
         """What the wrapped controller decides."""
         *proposal, inner, result = self.controller.adapt_step_size(*trial, inner)
         keep, t0, t1, jump = (jnp.asarray(part) for part in proposal)

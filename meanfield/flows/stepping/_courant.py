@@ -69,7 +69,7 @@ class CourantSteps(AbstractRuledControl[None]):
         return jnp.asarray(t0 + self._step(rate, start.t1 - t0)), None
 
     @override
-    def decide(self, trial: Trial, state: None) -> Decision[None]:
+    def decide(self, trial: Trial, state: None) -> Decision:
         rate = jnp.asarray(trial.error)
         keep = jnp.asarray(elapsed(trial) * rate <= 1)
         start = jnp.where(keep, trial.t1, trial.t0)

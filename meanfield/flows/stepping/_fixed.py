@@ -74,7 +74,7 @@ class EdgeSteps(AbstractRuledControl[Array]):
         return self._end(1), jnp.asarray(1)
 
     @override
-    def decide(self, trial: Trial, state: Array) -> Decision[Array]:
+    def decide(self, trial: Trial, state: Array) -> Decision:
         start, jump = self.edges[state], self.jumped[state]
         end = self._end(jnp.minimum(state + 1, self.edges.shape[0] - 1))
         return Decision(keep=True, t0=start, t1=end, jump=jump, state=state + 1)

@@ -47,7 +47,7 @@ class Predictive(AbstractWrapping[PredictiveState]):
         return end, PredictiveState(inner, dt, jnp.zeros_like(dt))
 
     @override
-    def decide(self, trial: Trial, state: PredictiveState) -> Decision[PredictiveState]:
+    def decide(self, trial: Trial, state: PredictiveState) -> Decision:
         keep, start, end, jump, inner, result = self.decided(trial, state.inner)
         dt = elapsed(trial)
         # diffrax writes one where there was no error.

@@ -71,7 +71,7 @@ class Watch(AbstractWrapping[WatchState]):
         )
 
     @override
-    def decide(self, trial: Trial, state: WatchState) -> Decision[WatchState]:
+    def decide(self, trial: Trial, state: WatchState) -> Decision:
         keep, t0, t1, jump, inner, result = self.decided(trial, state.inner)
         y1 = jax.lax.stop_gradient(trial.y1)
         end = jnp.asarray(trial.t1)
