@@ -11,7 +11,7 @@ from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 from meanfield.flows import Isotropic, doubt, flow
 from meanfield.measures import Gaussian, Grid
-from meanfield.runs._grids import law_on_grid
+from meanfield.runs.representations._cells import law_on_grid
 from meanfield.spec import parse
 
 FAMILIES = LINES + PLANES

@@ -8,9 +8,9 @@ from scipy.stats import norm
 
 from meanfield.endings import Status
 from meanfield.fields import Affine
-from meanfield.flows._grid_endings import grid_ending
-from meanfield.flows._noise_grid import spread_with
-from meanfield.flows._rim import rim_masses
+from meanfield.flows.motions.grid._endings import ending as grid_ending
+from meanfield.flows.motions.grid._noise import spread_with
+from meanfield.flows.motions.grid._rim import rim_masses
 from meanfield.measures import (
     AbstractBox,
     AffineBox,

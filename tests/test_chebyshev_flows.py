@@ -14,7 +14,7 @@ from jaxtyping import Array
 from meanfield import attentions
 from meanfield.attention import Attention
 from meanfield.flows import adaptive, flow
-from meanfield.flows._planning import interpolation_error
+from meanfield.flows.motions.points._planning import interpolation_error
 from meanfield.measures import Chebyshev, Points, suspects
 
 slow = pytest.mark.slow

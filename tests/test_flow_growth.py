@@ -32,7 +32,7 @@ from meanfield.endings import Status
 from meanfield.fields import AbstractField, Affine
 from meanfield.flows import Trajectory, adaptive, fixed, flow
 from meanfield.flows import ensemble as members
-from meanfield.flows._ahead import log_rate
+from meanfield.flows.watch._ahead import log_rate
 from meanfield.measures import AbstractMeasure, Gaussian, Points
 from meanfield.runs import execute
 from meanfield.scores import AbstractScore, Dot

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from meanfield.flows import Doubt, Status
-from meanfield.flows._doubt import coarsened
-from meanfield.flows._walls import between
+from meanfield.flows.doubts._doubt import coarsened
+from meanfield.flows.doubts._walls import between
 from meanfield.measures import Grid
 from meanfield.measures.edges import even, graded
 from meanfield.runs._endings import DOUBTED, Outcome

@@ -10,7 +10,7 @@ from test_noise import KAPPA, Drift, L, line, lyapunov
 
 from meanfield.errors import UnsupportedError
 from meanfield.flows import Isotropic, Steady, Trajectory, flow
-from meanfield.flows._noise_grid import warmed
+from meanfield.flows.motions.grid._noise import warmed
 from meanfield.measures import AbstractBox, FixedBox, Grid, ScaledBox
 from meanfield.measures.edges import even, graded
 

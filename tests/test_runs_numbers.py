@@ -13,7 +13,7 @@ from meanfield.endings import Status
 from meanfield.flows import BlowUpTime, Trajectory
 from meanfield.measures import Gaussian, Points
 from meanfield.runs._gaps import effective_tokens
-from meanfield.runs._plan import size_of
+from meanfield.runs.representations import representation_of
 from meanfield.spec import parse
 
 Q = [[0.5, 0.2], [-0.3, 0.4], [0.1, -0.6]]
@@ -69,7 +69,10 @@ def test_a_plan_counts_segments_and_the_memory_of_all_members(
 ) -> None:
     spec = parse({"n": 10, "d": 2, "segment": 5})
     mu = Points.uniform(np.ones((10, 2)))
-    one, three = (runs.plan(spec, size_of(mu), frames, members) for members in (1, 3))
+    one, three = (
+        runs.plan(spec, representation_of(mu).size(mu), frames, members)
+        for members in (1, 3)
+    )
     assert one.segments == segments
     assert one.disk == 10 * 2 * 8 * frames
     assert three.disk == 3 * one.disk

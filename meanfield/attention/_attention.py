@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import equinox as eqx
 import jax
@@ -16,7 +17,13 @@ from meanfield._typing import Numbers, Time
 from meanfield.dynamics import AbstractDynamics
 from meanfield.errors import InvalidInputError, NotClosedError, UnsupportedError
 from meanfield.fields import AbstractField, image
-from meanfield.measures import AbstractMeasure, Gaussian, Grid, Points, Quadrature
+from meanfield.measures import (
+    AbstractMeasure,
+    AbstractReader,
+    Gaussian,
+    Points,
+    Quadrature,
+)
 from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot, Masked
 
 from ._coupling import (
@@ -81,42 +88,53 @@ class Attention(AbstractDynamics):
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
         del t
         self._check_dimension(mu)
-        return image(self.value, self.offset, self._barycentre(mu))
+        return image(self.value, self.offset, _Barycentre(self)(mu))
 
     @override
     def linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
         r"""If the barycentre $\bar y$ is: $|V\bar y + o| \leq |V|\,|\bar y| + |o|$."""
         return self.coupling.linearly_bounded(self.score, mu)
 
-    def _barycentre(self, mu: AbstractMeasure) -> AbstractField:
-        """The one place that asks which measure this is."""
-        if isinstance(mu, Grid):
-            mu = mu.points()
-        if isinstance(mu, Points):
-            return self.coupling.barycentre(self.score, mu)
-        if isinstance(mu, Quadrature):
-            return self._smeared(mu)
-        if not isinstance(mu, Gaussian):
-            raise UnsupportedError(
-                f"Attention reads points, Gaussians and grids; got a "
-                f"{type(mu).__name__}."
+    def _check_dimension(self, mu: AbstractMeasure) -> None:
+        d = self.value.shape[0]
+        if isinstance(mu, AbstractMeasure) and mu.dimension != d:
+            raise InvalidInputError(
+                f"The attention acts in dimension {d} and the measure lives in "
+                f"dimension {mu.dimension}; they must agree."
             )
-        if not isinstance(self.score, AbstractQuadraticScore):
-            raise NotClosedError(
-                f"A `{type(self.score).__name__}` score has no closed form on a "
-                "Gaussian; a quadratic one has (`Dot`, `SquaredDistance`). Use points."
-            )
-        if not isinstance(self.coupling, AbstractGaussianCoupling):
-            raise NotClosedError(
-                f"`{_called(self.coupling)}` attention does not keep Gaussians "
-                f"Gaussian; these do: {', '.join(closed_on_gaussians())}. Use points, "
-                "or `projected`."
-            )
-        return self.coupling.affine(self.score, mu)
 
-    def _smeared(self, mu: Quadrature) -> AbstractField:
+
+@dataclass(frozen=True)
+class _Barycentre(AbstractReader[AbstractField]):
+    """The barycentre of an attention, before its value."""
+
+    attention: Attention
+    reads = "Attention reads points, Gaussians and grids"
+
+    @override
+    def of_points(self, mu: Points) -> AbstractField:
+        return self.attention.coupling.barycentre(self.attention.score, mu)
+
+    @override
+    def of_gaussian(self, mu: Gaussian) -> AbstractField:
+        score, coupling = self.attention.score, self.attention.coupling
+        if not isinstance(score, AbstractQuadraticScore):
+            raise NotClosedError(
+                f"A `{type(score).__name__}` score has no closed form on a Gaussian; "
+                "a quadratic one has (`Dot`, `SquaredDistance`). Use points."
+            )
+        if not isinstance(coupling, AbstractGaussianCoupling):
+            raise NotClosedError(
+                f"`{_called(coupling)}` attention does not keep Gaussians Gaussian; "
+                f"these do: {', '.join(closed_on_gaussians())}. Use points, or "
+                "`projected`."
+            )
+        return coupling.affine(score, mu)
+
+    @override
+    def of_quadrature(self, mu: Quadrature) -> AbstractField:
         """Of the Gaussian itself where the coupling knows it; else of its nodes."""
-        coupling, score = self.coupling, self.score
+        score, coupling = self.attention.score, self.attention.coupling
         if isinstance(score, Masked):
             raise NotClosedError(
                 "A mask compares positions, and a Gaussian has none, projected or not. "
@@ -130,19 +148,6 @@ class Attention(AbstractDynamics):
             if isinstance(coupling, AbstractGaussianCoupling) and quadratic:
                 return coupling.affine(score, mu.gaussian)
         return coupling.barycentre(score, mu.points)
-
-    def _check_dimension(self, mu: AbstractMeasure) -> None:
-        d = self.value.shape[0]
-        if not isinstance(mu, AbstractMeasure):
-            raise UnsupportedError(
-                f"Attention reads points, Gaussians and grids; got a "
-                f"{type(mu).__name__}."
-            )
-        if mu.dimension != d:
-            raise InvalidInputError(
-                f"The attention acts in dimension {d} and the measure lives in "
-                f"dimension {mu.dimension}; they must agree."
-            )
 
 
 Factory = Callable[..., Attention]

@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from meanfield.measures import Grid, Points
-from meanfield.runs import Result, moments_of, reason
+from meanfield.runs import Result, moments_of, reason, representations
 from meanfield.spec import RunSpec
 from meanfield.spectrum import effective_rank
 
@@ -31,7 +30,7 @@ class Timing(NamedTuple):
 
 def as_json(result: Result, timing: Timing) -> dict[str, Any]:
     """The report of a run, as `simulate --json` prints it."""
-    spec, outcome, first = result.spec, result.outcome, result.measures[0]
+    spec, outcome = result.spec, result.outcome
     moments = [moments_of(measure) for measure in result.measures]
     mean = moments[0][0]
     report: dict[str, Any] = {
@@ -42,7 +41,7 @@ def as_json(result: Result, timing: Timing) -> dict[str, Any]:
         "approximation": APPROXIMATION if spec.projected else None,
         "attention": spec.attention,
         "assumed": {"A": 1.0} if spec.assumes_identity else {},
-        "n": first.tokens.n if isinstance(first, Points) else None,
+        "n": None,
         "d": mean.size,
         "dtype": str(mean.dtype),
         "reduction": result.sums,
@@ -51,8 +50,8 @@ def as_json(result: Result, timing: Timing) -> dict[str, Any]:
         "residual": outcome.residual,
         **timing._asdict(),
     }
-    if isinstance(first, Grid):
-        report |= _on_grid(result, first)
+    home = representations[spec.measure]
+    report |= home.report(result.measures, result.outcomes, spec)
     if spec.is_family:
         report["endings"] = dict(Counter(o.name for o in result.outcomes))
         report["t_stars"] = [o.t_star for o in result.outcomes]
@@ -72,25 +71,6 @@ def _ending(result: Result) -> dict[str, Any]:
         "t": outcome.time,
         "t_star": outcome.t_star,
         "t_star_error": outcome.t_star_error,
-    }
-
-
-def _on_grid(result: Result, first: Grid) -> dict[str, Any]:
-    """The mass on a grid and what has left it, of each member of a family."""
-    grids = [measure for measure in result.measures if isinstance(measure, Grid)]
-    masses = [float(grid.mass) for grid in grids]
-    outflows = [float(grid.outflow) for grid in grids]
-    single = not result.spec.is_family
-    known = [outcome.doubt for outcome in result.outcomes]
-    doubts = [None if doubt is None else doubt._asdict() for doubt in known]
-    return {
-        "cells": [edges.shape[0] - 1 for edges in first.edges],
-        "positions": None if first.position is None else first.position.shape[0],
-        "box": result.spec.box,
-        "bandwidth": result.spec.bandwidth,
-        "mass": masses[0] if single else masses,
-        "outflow": outflows[0] if single else outflows,
-        "doubt": doubts[0] if single else doubts,
     }
 
 

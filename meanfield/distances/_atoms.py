@@ -1,16 +1,26 @@
 r"""Measures as few atoms, each the mean of the mass it stands for."""
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 from scipy.special import ndtr, ndtri
+from typing_extensions import override
 
 from meanfield.errors import UnsupportedError
-from meanfield.measures import AbstractMeasure, Gaussian, Grid, Points
+from meanfield.measures import (
+    AbstractMeasure,
+    AbstractReader,
+    Gaussian,
+    Grid,
+    Points,
+)
 
 from ._quantiles import cells
 
+MOST_ATOMS = 2000  # of each side of a linear programme: a second of work
+FEW_ATOMS = 1024  # that a density is made into
 LARGEST_RANK = 3  # of a Gaussian that a product of atoms resolves
 
 
@@ -30,19 +40,40 @@ class Atoms(NamedTuple):
     error: float
 
 
-def quantised(mu: AbstractMeasure, at_most: int) -> Atoms:
+def quantised(mu: AbstractMeasure, at_most: int | None = None) -> Atoms:
     """A measure as at most so many atoms; tokens are atoms already.
+
+    By default there may be 2000 tokens, and a density becomes 1024 atoms.
 
     Raises:
         UnsupportedError: if there are more tokens, or a Gaussian has a rank above 3.
     """
-    if isinstance(mu, Points):
-        return _tokens(mu, at_most)
-    if isinstance(mu, Gaussian):
-        return _gaussian(mu, at_most)
-    if not isinstance(mu, Grid):
-        raise UnsupportedError(f"A {type(mu).__name__} is not made of atoms here.")
-    return _merged(*cells(mu), _inside(mu), _blocks(mu, at_most))
+    return _Quantised(at_most or MOST_ATOMS, at_most or FEW_ATOMS)(mu)
+
+
+@dataclass(frozen=True)
+class _Quantised(AbstractReader[Atoms]):
+    """A measure as atoms.
+
+    Attributes:
+        tokens: at most so many are taken as they are.
+        atoms: at most so many stand for a density.
+    """
+
+    tokens: int
+    atoms: int
+
+    @override
+    def of_points(self, mu: Points) -> Atoms:
+        return _tokens(mu, self.tokens)
+
+    @override
+    def of_grid(self, mu: Grid) -> Atoms:
+        return _merged(*cells(mu), _inside(mu), _blocks(mu, self.atoms))
+
+    @override
+    def of_gaussian(self, mu: Gaussian) -> Atoms:
+        return _gaussian(mu, self.atoms)
 
 
 def _tokens(mu: Points, at_most: int) -> Atoms:

@@ -1,13 +1,22 @@
 r"""The distance of masked attention: positions are kept."""
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
+from typing_extensions import override
 
 from meanfield.errors import InvalidInputError
-from meanfield.measures import AbstractMeasure, Grid, Points
+from meanfield.measures import (
+    AbstractMeasure,
+    AbstractReader,
+    Gaussian,
+    Grid,
+    Points,
+)
 
 from ._distance import Distance, nearest
 
@@ -51,24 +60,59 @@ def conditional(mu: AbstractMeasure, nu: AbstractMeasure) -> Distance:
 
 
 def _places(mu: AbstractMeasure) -> np.ndarray:
-    position = mu.tokens.position if isinstance(mu, Points) else None
-    position = mu.position if isinstance(mu, Grid) else position
-    if position is None:
-        raise InvalidInputError(
-            f"A {type(mu).__name__} without positions has no conditional distance."
-        )
-    return np.unique(np.asarray(position, float))
+    return np.unique(_Positions()(mu))
 
 
 def _slices(mu: AbstractMeasure, places: np.ndarray) -> list[Slice]:
     """The parts of a measure nearest to each place."""
-    middles = (places[1:] + places[:-1]) / 2
-    if isinstance(mu, Grid):
-        belongs = np.searchsorted(middles, np.asarray(mu.position, float))
-        return [_layers(mu, belongs == i) for i in range(len(places))]
-    assert isinstance(mu, Points)
-    belongs = np.searchsorted(middles, np.asarray(mu.tokens.position, float))
-    return [_tokens(mu, belongs == i) for i in range(len(places))]
+    return _Slices((places[1:] + places[:-1]) / 2)(mu)
+
+
+class _Positions(AbstractReader[np.ndarray]):
+    """The positions of a measure, of each token or of each layer."""
+
+    @override
+    def of_points(self, mu: Points) -> np.ndarray:
+        return self._known(mu, mu.tokens.position)
+
+    @override
+    def of_grid(self, mu: Grid) -> np.ndarray:
+        return self._known(mu, mu.position)
+
+    @override
+    def of_gaussian(self, mu: Gaussian) -> np.ndarray:
+        return self._known(mu, None)
+
+    def _known(self, mu: AbstractMeasure, position: Array | None) -> np.ndarray:
+        if position is None:
+            raise InvalidInputError(
+                f"A {type(mu).__name__} without positions has no conditional distance."
+            )
+        return np.asarray(position, float)
+
+
+@dataclass(frozen=True)
+class _Slices(AbstractReader[list[Slice]]):
+    """The parts of a measure between some places."""
+
+    middles: np.ndarray
+
+    @override
+    def of_points(self, mu: Points) -> list[Slice]:
+        return [_tokens(mu, chosen) for chosen in self._parts(mu)]
+
+    @override
+    def of_grid(self, mu: Grid) -> list[Slice]:
+        return [_layers(mu, chosen) for chosen in self._parts(mu)]
+
+    @override
+    def of_gaussian(self, mu: Gaussian) -> list[Slice]:
+        return [Slice(1.0, mu) for _ in self._parts(mu)]
+
+    def _parts(self, mu: AbstractMeasure) -> list[np.ndarray]:
+        """Which tokens, or layers, belong to each place."""
+        belongs = np.searchsorted(self.middles, _Positions()(mu))
+        return [belongs == i for i in range(len(self.middles) + 1)]
 
 
 def _tokens(mu: Points, chosen: np.ndarray) -> Slice:

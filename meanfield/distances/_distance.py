@@ -7,13 +7,11 @@ import ot
 
 from meanfield.energies import bures_squared
 from meanfield.errors import InvalidInputError, UnsupportedError
-from meanfield.measures import AbstractMeasure, Gaussian, Points
+from meanfield.measures import AbstractMeasure, Gaussian
 
 from ._atoms import quantised
 from ._quantiles import lines, squared
 
-MOST_ATOMS = 2000  # of each side of a linear programme: a second of work
-FEW_ATOMS = 1024  # that a density is made into
 DIRECTIONS = 64
 MOST_PIVOTS = 10_000_000
 
@@ -109,11 +107,7 @@ def _common_dimension(mu: AbstractMeasure, nu: AbstractMeasure) -> int:
 
 
 def _programme(mu: AbstractMeasure, nu: AbstractMeasure) -> Distance:
-    sides = [
-        quantised(m, MOST_ATOMS if isinstance(m, Points) else FEW_ATOMS)
-        for m in (mu, nu)
-    ]
-    (x, v, first), (y, w, second) = sides
+    (x, v, first), (y, w, second) = quantised(mu), quantised(nu)
     centre = np.mean(x, axis=0)  # costs far from the origin would cancel
     cost = ot.dist(x - centre, y - centre)
     total: Any = ot.emd2(v, w, cost, numItermax=MOST_PIVOTS)

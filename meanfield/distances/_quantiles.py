@@ -13,9 +13,15 @@ import numpy as np
 from jaxtyping import Float
 from scipy.interpolate import PchipInterpolator
 from scipy.special import ndtr, ndtri
+from typing_extensions import override
 
-from meanfield.errors import UnsupportedError
-from meanfield.measures import AbstractMeasure, Gaussian, Grid, Points
+from meanfield.measures import (
+    AbstractMeasure,
+    AbstractReader,
+    Gaussian,
+    Grid,
+    Points,
+)
 
 FINER = 8  # parts of a cell, whose masses are interpolated: errors fall by its square
 
@@ -80,27 +86,40 @@ def _normal_moments(cuts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return first, np.clip(sloped, 0, most)
 
 
-def lines(mu: AbstractMeasure) -> Callable[[Float[np.ndarray, " d"]], Quantiles]:
+Line = Callable[[Float[np.ndarray, " d"]], Quantiles]
+
+
+def lines(mu: AbstractMeasure) -> Line:
     r"""The law of $\theta\cdot x$, $x \sim \mu$, by $\theta$; positions are left out.
 
     Exact for tokens and Gaussians. Of a density on a line the masses are interpolated
     inside the cells, monotonically; of one in the plane the cells count as atoms.
 
     Raises:
-        UnsupportedError: if `mu` is none of points, Gaussian and grid.
+        UnsupportedError: if `mu` is no measure.
     """
-    if isinstance(mu, Points):
+    return _Lines()(mu)
+
+
+class _Lines(AbstractReader[Line]):
+    """The law of a measure along each direction."""
+
+    @override
+    def of_points(self, mu: Points) -> Line:
         x, w = np.asarray(mu.counted.x, float), np.asarray(mu.probabilities, float)
         return lambda ray: _of_atoms(x @ ray, w)
-    if isinstance(mu, Gaussian):
+
+    @override
+    def of_grid(self, mu: Grid) -> Line:
+        if mu.dimension == 1:
+            return lambda ray: _of_cells(mu, float(ray[0]))
+        middles, masses = cells(mu)
+        return lambda ray: _of_atoms(middles @ ray, masses)
+
+    @override
+    def of_gaussian(self, mu: Gaussian) -> Line:
         mean, factor = np.asarray(mu.mean, float), np.asarray(mu.factor, float)
         return lambda ray: _normal(float(mean @ ray), factor.T @ ray)
-    if not isinstance(mu, Grid):
-        raise UnsupportedError(f"A {type(mu).__name__} has no quantile function here.")
-    if mu.dimension == 1:
-        return lambda ray: _of_cells(mu, float(ray[0]))
-    middles, masses = cells(mu)
-    return lambda ray: _of_atoms(middles @ ray, masses)
 
 
 def cells(mu: Grid) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, " n"]]:

@@ -1,6 +1,7 @@
 """Masked attention as attention to a restricted measure, for any dynamics."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import equinox as eqx
 import jax
@@ -13,7 +14,7 @@ from meanfield._registry import Registry
 from meanfield._typing import Time
 from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.fields import AbstractField, Convergence, worst
-from meanfield.measures import AbstractMeasure, Grid, Points
+from meanfield.measures import AbstractMeasure, AbstractReader, Gaussian, Points
 from meanfield.scores import causal
 from meanfield.tokens import Tokens
 
@@ -73,19 +74,7 @@ class Prefix(AbstractDynamics):
 
     @override
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
-        if isinstance(mu, Grid):
-            mu = mu.points()
-        if not isinstance(mu, Points):
-            raise UnsupportedError(
-                f"A mask compares positions of tokens; a {type(mu).__name__} has none. "
-                "Use points."
-            )
-        if mu.tokens.position is None:
-            raise InvalidInputError(
-                "A mask compares positions, and these tokens have none; build them "
-                "with `position=`."
-            )
-        return PrefixField(self.dynamics, self.mask, t, mu, mu.tokens.position)
+        return _Restriction(self, t)(mu)
 
     @override
     def linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
@@ -96,6 +85,31 @@ class Prefix(AbstractDynamics):
         if not isinstance(mu, Points):
             return jnp.zeros((), bool)
         return self.dynamics.linearly_bounded(t, mu)
+
+
+@dataclass(frozen=True)
+class _Restriction(AbstractReader[AbstractField]):
+    """The field of a masked dynamics at a measure whose tokens have positions."""
+
+    prefix: Prefix
+    t: Time
+
+    @override
+    def of_points(self, mu: Points) -> AbstractField:
+        position = mu.tokens.position
+        if position is None:
+            raise InvalidInputError(
+                "A mask compares positions, and these tokens have none; build them "
+                "with `position=`."
+            )
+        prefix = self.prefix
+        return PrefixField(prefix.dynamics, prefix.mask, self.t, mu, position)
+
+    @override
+    def of_gaussian(self, mu: Gaussian) -> AbstractField:
+        raise UnsupportedError(
+            "A mask compares positions of tokens; a Gaussian has none. Use points."
+        )
 
 
 class PrefixField(AbstractField):

@@ -2,6 +2,8 @@
 
 import abc
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
 
 import equinox as eqx
 import jax
@@ -11,10 +13,18 @@ from typing_extensions import override
 
 from meanfield._registry import Registry
 from meanfield._typing import Scalar
-from meanfield.errors import InvalidInputError, UnsupportedError
+from meanfield.errors import InvalidInputError
 from meanfield.fields import Convergence, worst
-from meanfield.measures import AbstractMeasure, Gaussian, Grid, Points, Quadrature
+from meanfield.measures import (
+    AbstractMeasure,
+    AbstractReader,
+    Gaussian,
+    Grid,
+    Points,
+)
 from meanfield.tokens import Tokens
+
+R = TypeVar("R")
 
 
 class AbstractVariation(eqx.Module):
@@ -58,8 +68,25 @@ class AbstractEnergy(eqx.Module):
         """The energy of the Gaussian of these moments."""
 
     @abc.abstractmethod
+    def variation_on_points(self, mu: Points) -> AbstractVariation:
+        """The first variation at weighted tokens."""
+
+    def variation_on_grid(self, mu: Grid) -> AbstractVariation:
+        """The first variation at a density; by default at its `points()`."""
+        return self.variation_on_points(mu.points())
+
+    @abc.abstractmethod
+    def variation_on_gaussian(self, mu: Gaussian) -> AbstractVariation:
+        """The first variation at a Gaussian."""
+
     def variation(self, mu: AbstractMeasure) -> AbstractVariation:
-        """The first variation, which works once and then answers for any tokens."""
+        """The first variation, which works once and then answers for any tokens.
+
+        Raises:
+            UnsupportedError: if this energy has no meaning on such a measure.
+            NotClosedError: if it has no closed form on a Gaussian.
+        """
+        return _Variation(self)(mu)
 
     def __call__(self, mu: AbstractMeasure) -> Float[Array, ""]:
         """The energy of a measure.
@@ -68,12 +95,7 @@ class AbstractEnergy(eqx.Module):
             UnsupportedError: if this energy has no meaning on such a measure.
             NotClosedError: if it has no closed form on a Gaussian.
         """
-        if isinstance(mu, Points):
-            return self.on_points(mu)
-        if isinstance(mu, Grid):
-            return self.on_grid(mu)
-        gaussian = as_gaussian(mu)
-        return self.on_gaussian(gaussian.mean, gaussian.covariance)
+        return _Value(self)(mu)
 
     def first_variation(
         self, mu: AbstractMeasure, tokens: Tokens
@@ -125,6 +147,50 @@ class AbstractEnergy(eqx.Module):
         return self * -1.0
 
 
+class AbstractEnergyReader(AbstractReader[R]):
+    """Reads a measure for an energy."""
+
+    reads = "Energies read points, Gaussians and grids"
+
+
+@dataclass(frozen=True)
+class _Value(AbstractEnergyReader[Float[Array, ""]]):
+    """The energy of a measure."""
+
+    energy: AbstractEnergy
+
+    @override
+    def of_points(self, mu: Points) -> Float[Array, ""]:
+        return self.energy.on_points(mu)
+
+    @override
+    def of_grid(self, mu: Grid) -> Float[Array, ""]:
+        return self.energy.on_grid(mu)
+
+    @override
+    def of_gaussian(self, mu: Gaussian) -> Float[Array, ""]:
+        return self.energy.on_gaussian(mu.mean, mu.covariance)
+
+
+@dataclass(frozen=True)
+class _Variation(AbstractEnergyReader[AbstractVariation]):
+    """The first variation of an energy at a measure."""
+
+    energy: AbstractEnergy
+
+    @override
+    def of_points(self, mu: Points) -> AbstractVariation:
+        return self.energy.variation_on_points(mu)
+
+    @override
+    def of_grid(self, mu: Grid) -> AbstractVariation:
+        return self.energy.variation_on_grid(mu)
+
+    @override
+    def of_gaussian(self, mu: Gaussian) -> AbstractVariation:
+        return self.energy.variation_on_gaussian(mu)
+
+
 class Combination(AbstractEnergy):
     r"""$\sum_i c_i E_i$; its variation has the constants of its terms.
 
@@ -159,7 +225,18 @@ class Combination(AbstractEnergy):
         return _combined(self.factors, values)
 
     @override
-    def variation(self, mu: AbstractMeasure) -> AbstractVariation:
+    def variation_on_points(self, mu: Points) -> AbstractVariation:
+        return self._combined_at(mu)
+
+    @override
+    def variation_on_grid(self, mu: Grid) -> AbstractVariation:
+        return self._combined_at(mu)
+
+    @override
+    def variation_on_gaussian(self, mu: Gaussian) -> AbstractVariation:
+        return self._combined_at(mu)
+
+    def _combined_at(self, mu: AbstractMeasure) -> AbstractVariation:
         terms = tuple(term.variation(mu) for term in self.terms)
         return CombinedVariation(self.factors, terms)
 
@@ -207,26 +284,6 @@ class QuadraticVariation(AbstractVariation):
     @override
     def convergence(self) -> Convergence | None:
         return None
-
-
-def discretised(mu: AbstractMeasure) -> AbstractMeasure:
-    """`mu` itself, or the weighted tokens that integrate against a density."""
-    return mu.points() if isinstance(mu, Grid) else mu
-
-
-def as_gaussian(mu: AbstractMeasure) -> Gaussian:
-    """`mu`, if it is a Gaussian, or the one that it integrates against.
-
-    Raises:
-        UnsupportedError: if it is not.
-    """
-    if isinstance(mu, Quadrature):
-        return mu.gaussian
-    if not isinstance(mu, Gaussian):
-        raise UnsupportedError(
-            f"Energies read points, Gaussians and grids; got a {type(mu).__name__}."
-        )
-    return mu
 
 
 Factory = Callable[..., AbstractEnergy]

@@ -12,10 +12,10 @@ from meanfield._typing import Numbers, Scalar
 from meanfield.errors import UnsupportedError
 from meanfield.fields import Convergence
 from meanfield.linalg import solve_positive
-from meanfield.measures import AbstractMeasure, Gaussian, Grid, Points
+from meanfield.measures import Gaussian, Grid, Points
 from meanfield.tokens import Tokens
 
-from ._energy import AbstractEnergy, AbstractVariation, as_gaussian, energy_of_measure
+from ._energy import AbstractEnergy, AbstractVariation, energy_of_measure
 
 
 class Entropy(AbstractEnergy):
@@ -52,12 +52,16 @@ class Entropy(AbstractEnergy):
         return jnp.where(eigenvalues[0] > rounding, -log_det / 2, jnp.inf)
 
     @override
-    def variation(self, mu: AbstractMeasure) -> AbstractVariation:
-        if isinstance(mu, Points):
-            raise _without_density()
-        if isinstance(mu, Grid):
-            return LogCellDensity(log_density(mu), mu)
-        return LogDensity(as_gaussian(mu))
+    def variation_on_points(self, mu: Points) -> AbstractVariation:
+        raise _without_density()
+
+    @override
+    def variation_on_grid(self, mu: Grid) -> AbstractVariation:
+        return LogCellDensity(log_density(mu), mu)
+
+    @override
+    def variation_on_gaussian(self, mu: Gaussian) -> AbstractVariation:
+        return LogDensity(mu)
 
 
 class LogDensity(AbstractVariation):

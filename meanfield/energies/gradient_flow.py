@@ -1,6 +1,7 @@
 r"""Gradient flows: the dynamics $-\nabla\delta E/\delta\mu$, in a metric."""
 
 import abc
+from dataclasses import dataclass
 
 import equinox as eqx
 import jax
@@ -14,16 +15,15 @@ from meanfield.dynamics import AbstractDynamics
 from meanfield.errors import InvalidInputError, NotClosedError, UnsupportedError
 from meanfield.fields import AbstractField, Affine, Convergence
 from meanfield.linalg import HIGHEST
-from meanfield.measures import AbstractMeasure, Points
+from meanfield.measures import AbstractMeasure, Gaussian, Grid, Points
 from meanfield.scores import AbstractScore
 from meanfield.tokens import Tokens
 
 from ._energy import (
     AbstractEnergy,
+    AbstractEnergyReader,
     AbstractVariation,
     CombinedVariation,
-    as_gaussian,
-    discretised,
 )
 from .entropy import LogCellDensity
 
@@ -48,11 +48,7 @@ class Wasserstein(AbstractMetric):
 
     @override
     def descent(self, energy: AbstractEnergy, mu: AbstractMeasure) -> AbstractField:
-        if isinstance(discretised(mu), Points):
-            return Descent(_followed(energy.variation(mu)))
-        by_mean, by_covariance = energy.slopes(as_gaussian(mu))
-        linear = -2 * by_covariance
-        return Affine(linear, -by_mean - linear @ as_gaussian(mu).mean)
+        return _Steepest(energy)(mu)
 
 
 class Twisted(AbstractMetric):
@@ -84,15 +80,55 @@ class Twisted(AbstractMetric):
 
     @override
     def descent(self, energy: AbstractEnergy, mu: AbstractMeasure) -> AbstractField:
-        points = discretised(mu)
-        if not isinstance(points, Points):
-            as_gaussian(mu)
-            raise NotClosedError(
-                "The twisted metric has no closed form on a Gaussian. Use points; or, "
-                "for an interaction of symmetric `A`, softmax attention with V = -B A."
-            )
-        variation = _followed(energy.variation(mu))
-        return TwistedDescent(variation, self.score, self.matrix, points)
+        return _Twist(self, energy)(mu)
+
+
+@dataclass(frozen=True)
+class _Steepest(AbstractEnergyReader[AbstractField]):
+    """The Wasserstein gradient of an energy, downwards."""
+
+    energy: AbstractEnergy
+
+    @override
+    def of_points(self, mu: Points) -> AbstractField:
+        return Descent(_followed(self.energy.variation(mu)))
+
+    @override
+    def of_grid(self, mu: Grid) -> AbstractField:
+        return Descent(_followed(self.energy.variation(mu)))
+
+    @override
+    def of_gaussian(self, mu: Gaussian) -> AbstractField:
+        by_mean, by_covariance = self.energy.slopes(mu)
+        linear = -2 * by_covariance
+        return Affine(linear, -by_mean - linear @ mu.mean)
+
+
+@dataclass(frozen=True)
+class _Twist(AbstractEnergyReader[AbstractField]):
+    """The gradient of an energy in a twisted metric, downwards."""
+
+    metric: Twisted
+    energy: AbstractEnergy
+
+    @override
+    def of_points(self, mu: Points) -> AbstractField:
+        return self._descent(mu, mu)
+
+    @override
+    def of_grid(self, mu: Grid) -> AbstractField:
+        return self._descent(mu, mu.points())
+
+    @override
+    def of_gaussian(self, mu: Gaussian) -> AbstractField:
+        raise NotClosedError(
+            "The twisted metric has no closed form on a Gaussian. Use points; or, for "
+            "an interaction of symmetric `A`, softmax attention with V = -B A."
+        )
+
+    def _descent(self, mu: AbstractMeasure, points: Points) -> AbstractField:
+        variation = _followed(self.energy.variation(mu))
+        return TwistedDescent(variation, self.metric.score, self.metric.matrix, points)
 
 
 class Descent(AbstractField):
@@ -176,14 +212,30 @@ def dissipation(
     Raises:
         UnsupportedError: if a Gaussian meets a field that is not affine.
     """
-    points = discretised(mu)
-    if isinstance(points, Points):
-        return _power(energy.variation(mu), points, field)
-    gaussian = as_gaussian(mu)
-    mean_rate, factor_rate = gaussian.transport(field)
-    by_mean, by_covariance = energy.slopes(gaussian)
-    half = factor_rate @ gaussian.factor.T
-    return by_mean @ mean_rate + 2 * jnp.sum(by_covariance * half)
+    return _Dissipation(energy, field)(mu)
+
+
+@dataclass(frozen=True)
+class _Dissipation(AbstractEnergyReader[Float[Array, ""]]):
+    """The rate of an energy where a field moves the measure."""
+
+    energy: AbstractEnergy
+    field: AbstractField
+
+    @override
+    def of_points(self, mu: Points) -> Float[Array, ""]:
+        return _power(self.energy.variation(mu), mu, self.field)
+
+    @override
+    def of_grid(self, mu: Grid) -> Float[Array, ""]:
+        return _power(self.energy.variation(mu), mu.points(), self.field)
+
+    @override
+    def of_gaussian(self, mu: Gaussian) -> Float[Array, ""]:
+        mean_rate, factor_rate = mu.transport(self.field)
+        by_mean, by_covariance = self.energy.slopes(mu)
+        half = factor_rate @ mu.factor.T
+        return by_mean @ mean_rate + 2 * jnp.sum(by_covariance * half)
 
 
 def _power(

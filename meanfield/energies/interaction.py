@@ -9,7 +9,7 @@ from meanfield._typing import Numbers, Scalar
 from meanfield.errors import NotClosedError
 from meanfield.fields import Convergence
 from meanfield.linalg import psd_sqrt
-from meanfield.measures import AbstractMeasure, Gaussian, Grid, Points
+from meanfield.measures import Gaussian, Grid, Points
 from meanfield.scores import (
     AbstractQuadraticScore,
     AbstractScore,
@@ -22,8 +22,6 @@ from meanfield.tokens import Tokens
 from ._energy import (
     AbstractEnergy,
     AbstractVariation,
-    as_gaussian,
-    discretised,
     energy_of_attention,
 )
 
@@ -75,13 +73,14 @@ class Interaction(AbstractEnergy):
         return jnp.exp(_log_double(score, mean, covariance)) / 2
 
     @override
-    def variation(self, mu: AbstractMeasure) -> AbstractVariation:
-        mu = discretised(mu)
-        if isinstance(mu, Points):
-            return PointsVariation(self.score, mu)
+    def variation_on_points(self, mu: Points) -> AbstractVariation:
+        return PointsVariation(self.score, mu)
+
+    @override
+    def variation_on_gaussian(self, mu: Gaussian) -> AbstractVariation:
         if isinstance(self.score, SquaredDistance):
-            return DistanceVariation(self.score, as_gaussian(mu))
-        return GaussianVariation(_quadratic(self.score), as_gaussian(mu))
+            return DistanceVariation(self.score, mu)
+        return GaussianVariation(_quadratic(self.score), mu)
 
 
 class PointsVariation(AbstractVariation):

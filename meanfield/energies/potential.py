@@ -12,15 +12,13 @@ from meanfield._array import float_array, is_concrete
 from meanfield._typing import Numbers, Scalar
 from meanfield.errors import InvalidInputError, NotClosedError
 from meanfield.fields import Convergence
-from meanfield.measures import AbstractMeasure, Grid, Points
+from meanfield.measures import Gaussian, Grid, Points
 from meanfield.tokens import Tokens
 
 from ._energy import (
     AbstractEnergy,
     AbstractVariation,
     QuadraticVariation,
-    as_gaussian,
-    discretised,
     energy_of_measure,
 )
 
@@ -56,9 +54,11 @@ class Potential(AbstractEnergy):
         )
 
     @override
-    def variation(self, mu: AbstractMeasure) -> AbstractVariation:
-        if not isinstance(discretised(mu), Points):
-            as_gaussian(mu)
+    def variation_on_points(self, mu: Points) -> AbstractVariation:
+        return PotentialVariation(self.function)
+
+    @override
+    def variation_on_gaussian(self, mu: Gaussian) -> AbstractVariation:
         return PotentialVariation(self.function)
 
 
@@ -127,9 +127,11 @@ class QuadraticPotential(AbstractEnergy):
         return (z @ self.matrix @ z + jnp.sum(self.matrix * covariance)) / 2
 
     @override
-    def variation(self, mu: AbstractMeasure) -> AbstractVariation:
-        if not isinstance(discretised(mu), Points):
-            as_gaussian(mu)
+    def variation_on_points(self, mu: Points) -> AbstractVariation:
+        return QuadraticVariation(self.matrix, self.centre, jnp.zeros_like(self.centre))
+
+    @override
+    def variation_on_gaussian(self, mu: Gaussian) -> AbstractVariation:
         return QuadraticVariation(self.matrix, self.centre, jnp.zeros_like(self.centre))
 
 

@@ -10,7 +10,7 @@ from meanfield._typing import Numbers, Scalar
 from meanfield.attention import Scalings, scalings
 from meanfield.fields import Convergence
 from meanfield.linalg import entropic_shrinkage, psd_sqrt
-from meanfield.measures import AbstractMeasure, Grid, Points
+from meanfield.measures import Gaussian, Grid, Points
 from meanfield.scores import Dot
 from meanfield.tokens import Tokens
 
@@ -18,8 +18,6 @@ from ._energy import (
     AbstractEnergy,
     AbstractVariation,
     QuadraticVariation,
-    as_gaussian,
-    discretised,
     energy_of_attention,
 )
 
@@ -113,14 +111,14 @@ class SinkhornEnergy(AbstractEnergy):
         return mean @ A @ mean / 2 + _centred(A, covariance)
 
     @override
-    def variation(self, mu: AbstractMeasure) -> AbstractVariation:
-        mu = discretised(mu)
-        if isinstance(mu, Points):
-            return PotentialsVariation(self.potentials(mu))
-        gaussian, A = as_gaussian(mu), self.score.A
-        linear = (A + A.T) @ gaussian.mean / 2
-        curvature = 2 * _centred_slope(A, gaussian.factor)
-        return QuadraticVariation(curvature, gaussian.mean, linear)
+    def variation_on_points(self, mu: Points) -> AbstractVariation:
+        return PotentialsVariation(self.potentials(mu))
+
+    @override
+    def variation_on_gaussian(self, mu: Gaussian) -> AbstractVariation:
+        A = self.score.A
+        linear = (A + A.T) @ mu.mean / 2
+        return QuadraticVariation(2 * _centred_slope(A, mu.factor), mu.mean, linear)
 
 
 class PotentialsVariation(AbstractVariation):

@@ -16,22 +16,15 @@ from meanfield._array import float_array
 from meanfield._typing import Numbers, PRNGKey
 from meanfield.dynamics import AbstractDynamics
 from meanfield.errors import InvalidInputError
-from meanfield.measures import AbstractMeasure, EveryFace, Gaussian, Grid
+from meanfield.measures import AbstractMeasure
 
 from ._compiled import compiled, signature
 from ._flow import Stop, prepared
-from ._growth import BlowUpTime
 from ._integration import Problem, integrated
-from ._noise import Noise, ready
-from ._overrun import forerunner, foresees, is_bounded, never
-from ._stepping import AbstractStepping
 from ._trajectory import M, Trajectory
-
-# Gaussians that step side by side: enough to hide what a step costs besides its
-# arithmetic, few enough not to wait long for the slowest among them. Measured: 256 in
-# the plane, 64 in eight dimensions.
-TOGETHER = 64
-NUMBERS = 1024  # in all their factors, if that allows more of them
+from .motions import Noise, motion_of
+from .stepping import AbstractStepping
+from .watch import BlowUpTime, forerunner, foresees, is_bounded, never
 
 Axes = tuple[int | None, ...]
 Members = tuple[AbstractDynamics, AbstractMeasure, Noise, PRNGKey | None, BlowUpTime]
@@ -85,7 +78,8 @@ def ensemble(  # noqa: PLR0913 (as `flow`)
         NotClosedError: if a Gaussian meets an attention that does not keep it one.
     """
     given = float_array("ts", ts)
-    mu0 = cast(M, ready(noise, mu0, given))
+    motion = motion_of(mu0)
+    mu0 = cast(M, motion.ready(mu0, noise, given))
     told = never(given.dtype)
     if foresees(stepping, mu0, noise):
         span = jnp.stack([given[0], given[-1] if until is None else until])
@@ -95,7 +89,7 @@ def ensemble(  # noqa: PLR0913 (as `flow`)
     trees: Members = (dynamics, mu0, noise, key, told)
     axes = (*in_axes, _leads(noise and noise.kappa), _leads(key), _leads(told.t_star))
     n = _members(trees, axes)
-    size = together or min(n, abreast(mu0))
+    size = together or min(n, motion.abreast(mu0))
     moves, mu, noisy, own, _ = _taken(trees, axes, np.asarray(0))
     problem, times = prepared(
         moves,
@@ -107,9 +101,7 @@ def ensemble(  # noqa: PLR0913 (as `flow`)
         noise=noisy,
         key=own,
     )
-    if isinstance(mu0, Grid) and isinstance(problem.mu0, Grid):
-        asking = mu0.asking(problem.mu0.probe or EveryFace())  # as the first one needs
-        trees = (dynamics, asking, noise, key, told)
+    trees = (dynamics, motion.alike(mu0, problem.mu0), noise, key, told)
     # The last member fills the last block: blocks of one shape share one compilation.
     order = np.minimum(np.arange(-(-n // size) * size), n - 1).reshape(-1, size)
 
@@ -140,14 +132,6 @@ def _dues(
         return BlowUpTime(none, none)
     ends = ensemble(dynamics, mu0, span, in_axes=in_axes, stepping=forerunner(), **how)
     return BlowUpTime(ends.t_star, ends.t_star_error)
-
-
-def abreast(mu0: AbstractMeasure) -> int:
-    """How many members like this one, or like those of a stack, step side by side."""
-    if not isinstance(mu0, Gaussian):
-        return 1
-    d, r = mu0.factor.shape[-2:]
-    return max(TOGETHER, NUMBERS // max(d * r, 1))
 
 
 _known: set[Hashable] = set()  # what blocks have been compiled for

@@ -16,27 +16,15 @@ from meanfield.dynamics import AbstractDynamics
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 from meanfield.fields import Convergence
-from meanfield.measures import AbstractMeasure, Grid, Points
+from meanfield.measures import AbstractMeasure
 
 from ._compiled import outlined
-from ._courant import cfl, check_stepping
-from ._growth import BlowUpTime
 from ._integration import Problem, integrate
-from ._noise import Noise, check_noise, drift, present, ready
-from ._noise_steps import landing
-from ._overrun import forerunner, foresees, is_bounded, never
-from ._planning import interpolation_error, planned, roomier
-from ._probing import probed
-from ._refusals import (
-    ask_again,
-    check_adjoint,
-    check_moved,
-    check_options,
-    check_precision,
-)
-from ._stepping import AbstractStepping, adaptive
-from ._stop import AbstractStop
+from ._refusals import check_adjoint, check_moved, check_options, check_precision
 from ._trajectory import M, Trajectory
+from .motions import Noise, motion_of, present
+from .stepping import AbstractStepping
+from .watch import AbstractStop, BlowUpTime, forerunner, foresees, is_bounded, never
 
 Stop = AbstractStop | tuple[AbstractStop, ...] | None
 
@@ -102,7 +90,8 @@ def flow(  # noqa: PLR0913 (all that defines a flow, and no more)
     problem = eqx.tree_at(lambda p: p.due, problem, jax.tree.map(cast_all, due))
     trajectory = _moved(problem, times, adjoint or diffrax.RecursiveCheckpointAdjoint())
     if is_concrete(trajectory.code) and trajectory.status.failed:
-        ask_again(dynamics, trajectory.final, trajectory.stop_time)
+        last = trajectory.final
+        motion_of(last).ask_again(dynamics, last, trajectory.stop_time)
     return trajectory
 
 
@@ -138,16 +127,8 @@ def _with_room(problem: Problem, trajectory: Trajectory) -> Problem | None:
     """The problem with more nodes, if it was lost for want of them."""
     if not is_concrete(trajectory.code) or trajectory.status != Status.UNCONVERGED:
         return None
-    more = roomier(problem.mu0)
+    more = motion_of(problem.mu0).roomier(problem.mu0)
     return None if more is None else eqx.tree_at(lambda p: p.mu0, problem, more)
-
-
-def default_stepping(mu0: AbstractMeasure, noise: Noise) -> AbstractStepping:
-    """How a measure is stepped unless told otherwise."""
-    if isinstance(mu0, Grid):
-        return cfl()
-    noisy = noise is not None and isinstance(mu0, Points)
-    return adaptive("shark") if noisy else adaptive()
 
 
 def prepared(
@@ -166,23 +147,21 @@ def prepared(
     Shapes, and pairs that do not work, are refused here and not inside the solver.
     """
     check_moved(dynamics, mu0)
+    motion = motion_of(mu0)
     stops = stop if isinstance(stop, tuple) else (() if stop is None else (stop,))
     check_options(stepping, stops, since, key)
     dtype = jnp.result_type(*jax.tree.leaves(mu0.coordinates))
     with jax.ensure_compile_time_eval():  # numbers known now stay so inside a `jit`
         times, jumps = _increasing(ts).astype(dtype), dynamics.jumps
-        mu0 = ready(noise, mu0, times)
+        mu0 = motion.ready(mu0, noise, times)
     start = jax.device_put(np.asarray(times)[0]) if is_concrete(times) else times[0]
-    steps = stepping or default_stepping(mu0, noise)
-    check_stepping(steps, mu0)
-    check_noise(noise, mu0, key, steps, stops)
-    if isinstance(mu0, Grid):
-        mu0 = probed(dynamics, mu0, start)
-    mu0 = planned(dynamics, mu0, start)
+    steps = stepping or motion.stepping(noise)
+    rests = any(stop.watches_speed for stop in stops)
+    motion.check(mu0, steps, noise, key=key, rests=rests)
+    mu0 = motion.planned(dynamics, mu0, start)
     *solved, rates = _errors(dynamics, mu0, start, noise)
     check_precision(mu0, rates)
-    noisy = noise is not None and isinstance(mu0, Points)
-    laid = landing(steps, times, jumps) if noisy else steps.prepare(times, jumps)
+    laid = motion.laid_out(steps, noise, times, jumps)
     begun = start if since is None else jnp.asarray(since, dtype)
     iterates = any(error is not None for error in solved)
     due = never(dtype)
@@ -197,8 +176,9 @@ def _errors(
     """How well a field is solved for and interpolated, and how it moves the measure."""
     freeze = functools.partial(dynamics.field, t)
     field = freeze(mu)
-    rates = drift(noise, mu, field)
-    return field.convergence, interpolation_error(freeze, mu, field), rates
+    motion = motion_of(mu)
+    rates = motion.drift(mu, field, noise)
+    return field.convergence, motion.missed(freeze, mu, field), rates
 
 
 def _increasing(ts: Numbers) -> Float[Array, " times"]:

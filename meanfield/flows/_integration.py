@@ -15,15 +15,19 @@ from meanfield.endings import Status
 from meanfield.measures import AbstractMeasure
 
 from ._compiled import compiled
-from ._escape import Escape
-from ._growth import BlowUpTime
-from ._judge import AbstractJudge
-from ._noise import Noise, drift, driven, typed
-from ._overrun import Foretold, foresees
-from ._stepping import AbstractStepping
-from ._stop import AbstractStop
 from ._trajectory import Trajectory, repeat_last
-from ._watch import Watch, WatchState
+from .motions import Noise, motion_of, typed
+from .stepping import AbstractStepping
+from .watch import (
+    AbstractJudge,
+    AbstractStop,
+    BlowUpTime,
+    Escape,
+    Foretold,
+    Watch,
+    WatchState,
+    foresees,
+)
 
 
 class VectorField(eqx.Module):
@@ -38,7 +42,8 @@ class VectorField(eqx.Module):
         """`d(coordinates)/dt`."""
         del args
         mu = self.mu0.at(y)
-        return drift(self.noise, mu, self.dynamics.field(jnp.asarray(t), mu))
+        field = self.dynamics.field(jnp.asarray(t), mu)
+        return motion_of(mu).drift(mu, field, self.noise)
 
 
 class Problem(eqx.Module):
@@ -61,8 +66,10 @@ def integrated(
     """The trajectory of a prepared flow, to be called inside `jit`."""
     dynamics, mu0, stepping = problem.dynamics, problem.mu0, problem.stepping
     noise = typed(problem.noise, ts.dtype)
-    motion = diffrax.ODETerm(VectorField(dynamics, mu0, noise))
-    terms, solver = driven(noise, mu0, motion, stepping.solver, problem.key)
+    moving = diffrax.ODETerm(VectorField(dynamics, mu0, noise))
+    terms, solver = motion_of(mu0).driven(
+        mu0, moving, stepping.solver, noise, problem.key
+    )
     frames, end = diffrax.SubSaveAt(ts=ts), diffrax.SubSaveAt(t1=True)
     watch = _watch(problem, ts, noise)
     solution = diffrax.diffeqsolve(

@@ -1,24 +1,23 @@
-"""What a flow refuses: things in each other's place, and fields that cannot go on."""
+"""What a flow refuses: things in each other's place, and of another kind."""
 
 import diffrax
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import PyTree
 
-from meanfield._array import is_concrete, number, require
-from meanfield._typing import Time
+from meanfield._array import number, require
 from meanfield.dynamics import AbstractDynamics
 from meanfield.errors import InvalidInputError
-from meanfield.measures import AbstractMeasure, Gaussian, Points
+from meanfield.measures import AbstractMeasure
 
-from ._stepping import AbstractStepping
-from ._stop import AbstractStop
+from .motions import motion_of
+from .stepping import AbstractStepping
+from .watch import AbstractStop
 
 _ORDER = "`flow(dynamics, mu0, ts)` moves"
 
 
-def check_moved(dynamics: object, mu0: object) -> None:
+def check_moved(dynamics: object, mu0: AbstractMeasure) -> None:
     """Refuses a dynamics and a measure that are none, or in each other's place.
 
     Raises:
@@ -26,14 +25,7 @@ def check_moved(dynamics: object, mu0: object) -> None:
     """
     require(f"{_ORDER} by a dynamics", dynamics, AbstractDynamics)
     require(f"{_ORDER} a measure, such as `Points.uniform(x)`", mu0, AbstractMeasure)
-    parts = mu0.coordinates if isinstance(mu0, Points | Gaussian) else ()
-    for part in jax.tree.leaves(parts)[-1:]:  # the states, or the factor
-        shape = np.shape(part)
-        if len(shape) != 2:
-            raise InvalidInputError(
-                f"The states of one measure are a matrix; got shape {shape} (an "
-                "`ensemble` takes measures that are `stacked`)."
-            )
+    motion_of(mu0).check_single(mu0)
 
 
 def check_options(
@@ -78,20 +70,3 @@ def check_precision(mu0: AbstractMeasure, rates: PyTree) -> None:
             f"The measure is {state} and its velocities are {rate}: give the measure "
             "and the parameters of its dynamics one dtype."
         )
-
-
-def ask_again(dynamics: AbstractDynamics, mu: AbstractMeasure, t: Time) -> None:
-    """Asks for the field where a Gaussian failed, and a step further, outside `jit`.
-
-    There a closed form reads numbers, and refuses those that it does not hold for. Of
-    a flow inside `grad` or `vmap` there are none to read.
-
-    Raises:
-        NotClosedError: as the closed form says it.
-    """
-    read = all(map(is_concrete, jax.tree.leaves((dynamics, mu, t))))
-    if not (read and isinstance(mu, Gaussian)):
-        return
-    rates = mu.transport(dynamics.field(t, mu))
-    step = jax.tree.map(lambda y, k: y + np.asarray(k), mu.coordinates, rates)
-    dynamics.field(t, mu.at(step))

@@ -15,7 +15,7 @@ from meanfield.endings import Status
 from meanfield.errors import FrameIndexError, SimulationFailed, WrongKindError
 from meanfield.measures import AbstractMeasure
 
-from ._growth import BlowUpTime
+from .watch import BlowUpTime
 
 M = TypeVar("M", bound=AbstractMeasure)
 

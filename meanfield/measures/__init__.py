@@ -3,6 +3,8 @@ from ._boxes import AffineBox as AffineBox
 from ._boxes import FixedBox as FixedBox
 from ._boxes import ScaledBox as ScaledBox
 from ._chebyshev import Chebyshev as Chebyshev
+from ._chebyshev import Interpolated as Interpolated
+from ._chebyshev import Revealing as Revealing
 from ._chebyshev import coarsely as coarsely
 from ._chebyshev import exactly as exactly
 from ._gaussian import Gaussian as Gaussian
@@ -25,6 +27,8 @@ from ._quadrature import Quadrature as Quadrature
 from ._quadrature import Rotated as Rotated
 from ._quadrature import Tensor as Tensor
 from ._quadrature import rule_for as rule_for
+from ._reader import AbstractReader as AbstractReader
+from ._reader import unread as unread
 from ._reduction import AbstractReduction as AbstractReduction
 from ._reduction import Blocked as Blocked
 from ._reduction import Dense as Dense

@@ -55,18 +55,24 @@ class Chebyshev(AbstractReduction):
         counts = tuple(count - max(count // 8, 1) for count in self.counts or ())
         return Chebyshev(self.tolerance, counts or None, self.otherwise)
 
+    def interpolated(
+        self, score: AbstractScore, queries: Tokens
+    ) -> AbstractQuadraticScore | None:
+        """The score whose exponentials are interpolated; `None` if none are."""
+        if isinstance(score, Masked) and score.mask is causal:
+            score = score.score
+        enough = self.counts and queries.n >= math.prod(self.counts)
+        return score if enough and isinstance(score, AbstractQuadraticScore) else None
+
     @override
     def log_mean(
         self, score: AbstractScore, queries: Tokens, keys: Keys
     ) -> tuple[Float[Array, "m p"], Float[Array, " m"]]:
-        counts = self.counts or ()
-        masked = isinstance(score, Masked) and score.mask is causal
-        known = score.score if isinstance(score, Masked) and masked else score
-        few = not counts or queries.n < math.prod(counts)
-        if few or not isinstance(known, AbstractQuadraticScore):
+        quadratic = self.interpolated(score, queries)
+        if quadratic is None:
             return self.otherwise.log_mean(score, queries, keys)
-        own = known.factors(queries, keys.tokens)
-        counts = counts[: own.query.shape[1]]
+        own = quadratic.factors(queries, keys.tokens)
+        counts = (self.counts or ())[: own.query.shape[1]]
         box = Box.around(own.query, len(counts))
         logs = keys.log_weights + own.of_key + own.key @ box.beside
         heaviest = jnp.argmax(logs)
@@ -76,7 +82,7 @@ class Chebyshev(AbstractReduction):
         k = jnp.where(out[:, None], own.key[heaviest][None], own.key)
         q = jnp.matmul(own.query, box.axes, precision=HIGHEST)
         along = Keyed(k @ box.axes, logs - top, keys.values)
-        if masked:
+        if isinstance(score, Masked):
             placed = PlacedKeys(along, positions(keys.tokens))
             asked = Placed(q, positions(queries))
             means, logs = causal_log_mean(box, counts, asked, placed)
@@ -89,6 +95,22 @@ class Chebyshev(AbstractReduction):
         self, link: Link, score: AbstractScore, queries: Tokens, keys: Keys
     ) -> Float[Array, "m p"]:
         return self.otherwise.integral(link, score, queries, keys)
+
+
+class Interpolated(Exception):
+    """Says that a sum of `Revealing` is interpolated."""
+
+
+class Revealing(Chebyshev):
+    """Sums that tell whether they are interpolated, instead of their value."""
+
+    @override
+    def log_mean(
+        self, score: AbstractScore, queries: Tokens, keys: Keys
+    ) -> tuple[Float[Array, "m p"], Float[Array, " m"]]:
+        if self.interpolated(score, queries) is not None:
+            raise Interpolated
+        return super().log_mean(score, queries, keys)
 
 
 def exactly(tree: PyTree) -> PyTree:

@@ -1,5 +1,7 @@
 """A Gaussian, carried by its mean and a factor of its covariance."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +15,7 @@ from meanfield.fields import AbstractAveragedField, AbstractField
 from meanfield.linalg import length, psd_sqrt
 
 from ._measure import AbstractMeasure
+from ._reader import AbstractReader
 
 
 class Gaussian(AbstractMeasure):
@@ -74,6 +77,10 @@ class Gaussian(AbstractMeasure):
     @override
     def coordinates(self) -> tuple[Float[Array, " d"], Float[Array, "d r"]]:
         return self.mean, self.factor
+
+    @override
+    def read_by(self, reader: AbstractReader[Any]) -> Any:
+        return reader.of_gaussian(self)
 
     @override
     def at(self, coordinates: tuple[Array, Array]) -> "Gaussian":

@@ -1,7 +1,7 @@
 r"""A density on a grid, in one or two dimensions."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +26,7 @@ from ._grid_checks import (
 from ._measure import AbstractMeasure
 from ._points import Points
 from ._probes import AbstractProbe, Chart, EveryFace
+from ._reader import AbstractReader
 from ._reduction import AbstractReduction, Blocked, Dense
 from ._separable import Separable
 from ._upwind import fluxes
@@ -206,6 +207,10 @@ class Grid(AbstractMeasure):
     @override
     def coordinates(self) -> GridState:
         return self.state
+
+    @override
+    def read_by(self, reader: AbstractReader[Any]) -> Any:
+        return reader.of_grid(self)
 
     @override
     def at(self, coordinates: GridState) -> "Grid":

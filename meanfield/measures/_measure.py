@@ -1,11 +1,15 @@
 """What every measure answers for."""
 
 import abc
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 from jaxtyping import Array, Float, PyTree
 
 from meanfield.fields import AbstractField
+
+if TYPE_CHECKING:
+    from ._reader import AbstractReader
 
 
 class AbstractMeasure(eqx.Module):
@@ -41,3 +45,7 @@ class AbstractMeasure(eqx.Module):
     @abc.abstractmethod
     def error_norm(self, error: PyTree[Array]) -> Float[Array, ""]:
         """The size of an integration error, which nothing that moves may escape."""
+
+    @abc.abstractmethod
+    def read_by(self, reader: "AbstractReader[Any]") -> Any:
+        """What a reader makes of it, by the method that fits: `of_points`, say."""

@@ -17,6 +17,7 @@ from meanfield.scores import AbstractScore
 from meanfield.tokens import Tokens
 
 from ._measure import AbstractMeasure
+from ._reader import AbstractReader
 from ._reduction import AbstractReduction, Blocked, Keys, Link
 
 
@@ -145,6 +146,10 @@ class Points(AbstractMeasure):
     @override
     def coordinates(self) -> Float[Array, "n d"]:
         return self.tokens.x
+
+    @override
+    def read_by(self, reader: AbstractReader[Any]) -> Any:
+        return reader.of_points(self)
 
     @override
     def at(self, coordinates: Float[Array, "n d"]) -> "Points":

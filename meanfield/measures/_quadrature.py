@@ -1,7 +1,7 @@
 r"""A Gaussian with nodes that integrate against it, and the rules that choose them."""
 
 import abc
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -18,6 +18,7 @@ from meanfield.tokens import Tokens
 from ._gaussian import Gaussian
 from ._measure import AbstractMeasure
 from ._points import Points
+from ._reader import AbstractReader
 from ._reduction import Blocked
 
 MAX_NODES = 2_000_000
@@ -159,6 +160,10 @@ class Quadrature(AbstractMeasure):
     @override
     def coordinates(self) -> tuple[Array, Array]:
         return self.gaussian.coordinates
+
+    @override
+    def read_by(self, reader: AbstractReader[Any]) -> Any:
+        return reader.of_quadrature(self)
 
     @override
     def at(self, coordinates: tuple[Array, Array]) -> "Quadrature":

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from ._foresight import Foresight, foreseen
     from ._gaps import Gap
     from ._maps import with_attention
-    from ._measures import moments_of
     from ._opening import open  # noqa: A004
     from ._plan import Plan, physical_memory, plan, readable, refuse_full_disk
     from ._plugins import plugins_of
@@ -27,8 +26,10 @@ if TYPE_CHECKING:
     from ._run import Run, start
     from ._sweep import SweepProgress, SweepResult, begin_sweep, join_sweep, sweep
     from ._sweep_store import SweepStore, is_sweep, sweep_dataset
+    from .representations import AbstractRepresentation, moments_of, representations
 
 __all__ = [
+    "AbstractRepresentation",
     "Comparison",
     "Duration",
     "Foresight",
@@ -60,6 +61,7 @@ __all__ = [
     "readable",
     "reason",
     "refuse_full_disk",
+    "representations",
     "resume",
     "sides",
     "start",
@@ -72,6 +74,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "AbstractRepresentation": ".representations",
     "Comparison": "._comparison",
     "Duration": "._duration",
     "Foresight": "._foresight",
@@ -94,7 +97,7 @@ _HOMES = {
     "in_words": "._duration",
     "is_sweep": "._sweep_store",
     "join_sweep": "._sweep",
-    "moments_of": "._measures",
+    "moments_of": ".representations",
     "member": "._build",
     "open": "._opening",
     "physical_memory": "._plan",
@@ -103,6 +106,7 @@ _HOMES = {
     "readable": "._plan",
     "reason": "._causes",
     "refuse_full_disk": "._plan",
+    "representations": ".representations",
     "resume": "._execute",
     "sides": "._compare",
     "start": "._run",

@@ -10,13 +10,12 @@ import numpy as np
 
 from meanfield.endings import Status
 from meanfield.linalg import psd_sqrt
-from meanfield.measures import Grid
 from meanfield.spec import RunSpec
 
 from ._attention import parameters, scaled
 from ._execute import Result
-from ._measures import moments_of
 from ._parameters import Draw
+from .representations import moments_of, representations
 
 ENDINGS = (Status.MAX_STEPS, Status.UNCONVERGED)
 NEAR = 0.99  # of 1: a covariance on cells is that of its law to less
@@ -45,11 +44,7 @@ def _advice(result: Result) -> str:
         return "`--precision double` resolves shorter ones"
     if not (_spent(result) or spec.noise):
         return "raise `rtol`, or lower `t`"
-    if spec.measure == "grid":
-        return "raise `max_steps`, or lower `cells`"
-    if spec.solver == "kvaerno5" or spec.noise:
-        return "raise `max_steps` or `rtol`, or lower `t`"
-    return "where the flow is stiff, `--solver kvaerno5` takes fewer"
+    return representations[spec.measure].out_of_steps(spec)
 
 
 def _spent(result: Result) -> bool:
@@ -63,9 +58,7 @@ def _has_normal_tails(result: Result) -> bool:
     spec = result.spec
     one = spec.attention == "exp" and spec.heads == 1 and spec.model is None
     one &= not (spec.layers or spec.terms or spec.is_family or spec.is_masked)
-    if isinstance(result.measures[0], Grid):
-        return one and spec.init == "gaussian" and spec.source is None
-    return one and spec.projected
+    return one and representations[spec.measure].has_normal_tails(spec)
 
 
 def _norm(result: Result) -> float:

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 
 from meanfield.errors import InvalidInputError, MeanfieldError, NotClosedError
-from meanfield.measures import Gaussian
 from meanfield.measures.laws import law
 from meanfield.spec import KEYS, RunSpec, parse
 
 from ._build import dimension
 from ._execute import Progress, Result, execute
-from ._parameters import Draw, square, vector
+from ._parameters import Draw
 from ._run import start
+from ._tokens import placed
+from .representations import representations
 
-MEASURES = ("points", "gaussian", "grid")
 FRAMES = 21  # unless the spec says how many
 RTOL = 1e-6  # unless the spec says so: far below the gaps that are told apart
 RTOL_OF_MODELS = 1e-3  # hundreds of dimensions: a step takes a second
@@ -107,7 +107,7 @@ def run_sides(
 
 
 def _check(spec: RunSpec, measures: Sequence[str]) -> None:
-    unknown = [m for m in measures if m not in MEASURES]
+    unknown = [m for m in measures if m not in representations]
     if unknown or len(set(measures)) < max(2, len(measures)):
         raise InvalidInputError(
             "`measures` must be two or three of points, gaussian and grid, such as "
@@ -140,11 +140,11 @@ def _for_measure(spec: RunSpec, measure: str) -> Side:
     """The keys that a measure takes, with a note for each that it has no use for."""
     values = {**spec.as_json(), "measure": measure}
     values.pop("observe", None)
-    if measure == "grid":
+    if not representations[measure].counts_tokens:
         values.pop("n", None)  # of the tokens beside it
     if not {"frames", "times", "dt"} & values.keys():
         values["frames"] = FRAMES
-    if measure != "grid" and not {"rtol", "dt"} & values.keys():
+    if KEYS["rtol"].known_to(measure) and not {"rtol", "dt"} & values.keys():
         values["rtol"] = RTOL if spec.model is None else RTOL_OF_MODELS
     for name, row in KEYS.items():
         if row.only is not None and not row.known_to(measure):
@@ -163,16 +163,14 @@ def _with_start(side: Side) -> Side:
     spec = side.spec
     given = spec.model is not None or spec.source is not None
     given |= spec.init.startswith("@")
-    if side.measure == "points":
+    home = representations[side.measure]
+    if home.begins_with == "tokens":
         return side
     if given:
-        note = {"gaussian": "starts with the moments of the tokens"}
-        notes = (*side.notes, note.get(side.measure, "starts as the tokens, blurred"))
-        exact = side.is_exact and side.measure != "gaussian"
+        notes = (*side.notes, home.stands_for_tokens)
+        exact = side.is_exact and home.begins_with != "moments"
         return replace(side, notes=notes, from_law=False, is_exact=exact)
-    if side.measure == "grid":
-        return side
-    return _gaussian_start(side)
+    return side if home.begins_with == "law" else _gaussian_start(side)
 
 
 def _gaussian_start(side: Side) -> Side:
@@ -186,9 +184,7 @@ def _gaussian_start(side: Side) -> Side:
         note = f"starts with the moments of the {spec.n} tokens"
         notes = (*side.notes, note)
         return replace(side, notes=notes, from_law=False, is_exact=False)
-    frame = Gaussian.from_moments(
-        vector("mean", spec.mean, d), square("cov", spec.cov, d, draw)
-    )
+    frame = placed(spec, d, draw)
     F = np.asarray(frame.factor, float)
     mean = np.asarray(frame.mean, float) + F @ found.mean
     covariance = F @ found.covariance @ F.T

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meanfield.measures import Grid
 from meanfield.spec import RunSpec, parse
 from meanfield.storage import RunStore
 
 from ._compare import Report, Sides, run_sides, sides
 from ._execute import Result
 from ._gaps import Gap, Path, gap
-from ._measures import restored
+from .representations import restored
 
 if TYPE_CHECKING:
     import xarray
@@ -119,7 +118,7 @@ def compare(
 
 def outflow(path: Path) -> list[float]:
     """The mass that has left a grid, by frame; zero for what has no box."""
-    return [float(m.outflow) if isinstance(m, Grid) else 0.0 for m in path.measures]
+    return [path.home.lost(mu) for mu in path.measures]
 
 
 def _path(found: Sides, measure: str, results: dict[str, Result], folder: File) -> Path:

@@ -10,16 +10,20 @@ from meanfield.measures import AbstractMeasure
 from meanfield.spec import RunSpec
 from meanfield.storage import RESUMABLE, Ending, RunStore
 
-from ._doubts import with_doubts
 from ._endings import Outcome, common
 from ._inputs import inputs, refuse_changed
-from ._measures import Arrays, dims_of, largest_eigenvalue
-from ._plan import plan, refuse_full_disk, size_of
+from ._plan import plan, refuse_full_disk
 from ._precision import dtype_of
 from ._provenance import provenance
-from ._run import Run, continued, start
+from ._run import Run, continued, start, with_doubts
 from ._segment import integrate_segment
 from ._stored import refuse, stored_members, stored_spec
+from .representations import (
+    Arrays,
+    largest_eigenvalue,
+    representation_of,
+    representations,
+)
 
 
 @dataclass(frozen=True)
@@ -134,14 +138,16 @@ def _reached(store: RunStore, spec: RunSpec) -> tuple[Run, float]:
     outcomes = [Outcome.from_json(state) for state in stored_members(store)]
     frame = store.last_frame()
     reached = float(frame.pop("time"))
-    first = store.first_frame() if spec.measure == "grid" else {}
+    remembers = representations[spec.measure].remembers_start
+    first = store.first_frame() if remembers else {}
     first.pop("time", None)
     return continued(spec, frame, store.static(), outcomes, first), reached
 
 
 def _create(run: Run, out: Path, plugins: Sequence[Path]) -> RunStore:
     measure = run.members[0].measure
-    size = size_of(measure)
+    home = representation_of(measure)
+    size = home.size(measure)
     refuse_full_disk(plan(run.spec, size, len(run.ts), len(run.members)), out)
     attrs = {
         "kind": run.spec.measure,
@@ -150,7 +156,7 @@ def _create(run: Run, out: Path, plugins: Sequence[Path]) -> RunStore:
         "inputs": inputs(run.spec, plugins),
         **provenance(),
     }
-    return RunStore.create(out, attrs=attrs, static=run.static, dims=dims_of(measure))
+    return RunStore.create(out, attrs=attrs, static=run.static, dims=home.dims(measure))
 
 
 def _integrate(run: Run, store: RunStore | None, report: Report | None) -> Result:

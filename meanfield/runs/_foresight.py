@@ -3,30 +3,19 @@
 import dataclasses
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
-
-from meanfield.measures import (
-    AbstractMeasure,
-    Blocked,
-    Chebyshev,
-    EveryFace,
-    Grid,
-    Points,
-)
+from meanfield.measures import Chebyshev
 from meanfield.measures.families import family
 from meanfield.spec import RunSpec
-from meanfield.tokens import Tokens
 
-from ._build import Member, dimension, members, times
+from ._build import Member, dimension, members
 from ._duration import Duration, duration
 from ._idle import refuse_equal_draws
-from ._measures import reduction
 from ._parameters import Draw
-from ._plan import Plan, Size, plan, size_of
+from ._plan import Plan, plan
 from ._run import admitted, rehearse
-
-FEW = 64  # tokens that stand for all: enough for every shape to be tried
+from ._times import times
+from ._tokens import counts_tokens
+from .representations import FEW, representation_of
 
 
 class Foresight(NamedTuple):
@@ -59,8 +48,10 @@ def foreseen(spec: RunSpec) -> Foresight:
     small = _small(spec)
     found = members(small)
     refuse_equal_draws(spec, found)
-    rehearse(small, [Member(m.dynamics, _sketched(m.measure)) for m in found[:1]])
-    size, count = _size(spec, found[0].measure), _count(spec)
+    own = found[0]
+    home = representation_of(own.measure)
+    rehearse(small, [Member(own.dynamics, home.sketched(own.measure))])
+    size, count = home.size_in_full(spec, home.size(own.measure)), _count(spec)
     ts = tuple(map(float, times(spec)))
     told, estimate = plan(spec, size, len(ts), count), duration(spec, size, ts, count)
     if not isinstance(size.how, Chebyshev):
@@ -73,38 +64,13 @@ def foreseen(spec: RunSpec) -> Foresight:
 def _small(spec: RunSpec) -> RunSpec:
     """The spec of a run of few tokens and members that has every key's shape."""
     changes: dict[str, Any] = {}
-    if _draws_tokens(spec):
+    if counts_tokens(spec):
         changes["n"] = min(spec.n, max(FEW, dimension(spec) + 1))
     if spec.draws is not None:
         changes["draws"] = min(spec.draws, 2)
     if spec.starts is not None:
         changes |= {"starts": None, "d": dimension(spec)}
     return spec.model_copy(update=changes)
-
-
-def _draws_tokens(spec: RunSpec) -> bool:
-    """Whether its tokens are as many as it says, and nothing else counts them."""
-    given = (spec.source, spec.model, spec.weights)
-    return given == (None, None, None) and not spec.init.startswith("@")
-
-
-def _sketched(measure: AbstractMeasure) -> AbstractMeasure:
-    """A measure of the same shapes, with few tokens, that asks for no plan."""
-    if isinstance(measure, Grid):
-        return measure.asking(EveryFace())
-    if not isinstance(measure, Points):
-        return measure
-    some = lambda leaf: leaf[:FEW]
-    tokens: Tokens = jax.tree.map(some, measure.tokens)
-    return Points(tokens, jnp.zeros(tokens.n, tokens.x.dtype), Blocked())
-
-
-def _size(spec: RunSpec, measure: AbstractMeasure) -> Size:
-    size = size_of(measure)
-    if not isinstance(measure, Points):
-        return size
-    n = spec.n if _draws_tokens(spec) else size.n
-    return size._replace(n=n, how=reduction(spec, n, size.d))
 
 
 def _count(spec: RunSpec) -> int:

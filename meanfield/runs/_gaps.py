@@ -3,18 +3,18 @@ r"""How far two representations of one flow are apart over time."""
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
 from meanfield.distances import Distance, conditional, nearest
 from meanfield.endings import Status
-from meanfield.measures import AbstractMeasure, Grid, Points
+from meanfield.measures import AbstractMeasure
 
 from ._compare import Side
 from ._endings import Outcome
-from ._measures import moments_of
+from .representations import AbstractRepresentation, moments_of, representations
 
 SIGMAS = 3.0  # sampling errors beyond which tokens are no longer drawn from the law
 MATCHED = 1e-2  # relative gap that starts with equal moments may come to
@@ -32,6 +32,21 @@ class Path:
     times: Series
     measures: tuple[AbstractMeasure, ...]
     outcome: Outcome
+
+    @property
+    def home(self) -> AbstractRepresentation[Any]:
+        """Its representation."""
+        return representations[self.side.measure]
+
+    @property
+    def sample_size(self) -> float:
+        """How many tokens of equal weight would be as random; infinite of a law."""
+        return self.home.sample_size(self.measures[0])
+
+    @property
+    def lost(self) -> float:
+        """The mass that has left it."""
+        return self.home.lost(self.measures[-1])
 
 
 class Parting(NamedTuple):
@@ -123,14 +138,8 @@ def gap(first: Path, second: Path) -> Gap:
 def _distance_of(first: Path, second: Path) -> Callable[..., Distance]:
     """The distance of masked attention keeps positions, where both have them."""
     masked = first.side.spec.is_masked and second.side.spec.is_masked
-    placed = all(_has_positions(path.measures[0]) for path in (first, second))
+    placed = all(path.home.has_positions(path.measures[0]) for path in (first, second))
     return conditional if masked and placed else nearest
-
-
-def _has_positions(mu: AbstractMeasure) -> bool:
-    if isinstance(mu, Grid):
-        return mu.position is not None
-    return isinstance(mu, Points) and mu.tokens.position is not None
 
 
 def _relative(
@@ -156,12 +165,11 @@ def _allowed(
     The mean of $m$ tokens of $N(\beta, S)$ is off by $(\mathrm{tr}\,S/m)^{1/2}$, root
     mean square, their covariance by $((\mathrm{tr}^2 S + |S|^2)/m)^{1/2}$ (Wishart).
     """
-    tokens = [p.measures[0] for p in (first, second) if p.side.measure == "points"]
-    if not tokens:
+    m = min(first.sample_size, second.sample_size)
+    if math.isinf(m):
         return np.full((2, len(covariances)), RESOLVED)
     if not (first.side.from_law and second.side.from_law):
         return np.full((2, len(covariances)), MATCHED)
-    m = effective_tokens(tokens[0])
     ranks = [
         _ratio(float(np.trace(S)), float(np.linalg.norm(S))) ** 2 for S in covariances
     ]
@@ -169,18 +177,11 @@ def _allowed(
     return SIGMAS * np.stack([mean, np.sqrt((1 + np.array(ranks)) / m)])
 
 
-def effective_tokens(mu: AbstractMeasure) -> float:
-    r"""$1/\sum_i w_i^2$: how many tokens of equal weight would be as random."""
-    assert isinstance(mu, Points)
-    return float(1 / np.sum(np.asarray(mu.probabilities, float) ** 2))
-
-
 def _reasons(first: Path, second: Path) -> tuple[str, ...]:
     """Why two sides part, or may: what each cannot follow."""
     both = (first, second)
     found = [reason for path in both for reason in _own_reasons(path)]
-    if "points" in (first.side.measure, second.side.measure):
-        found += _of_tokens(first, second)
+    found += _of_tokens(first, second)
     return tuple(found) or ("both follow the flow, the grid to the width of its cells",)
 
 
@@ -199,15 +200,13 @@ def _own_reasons(path: Path) -> list[str]:
         found.append(f"{side.measure}: {outcome.name} at t = {outcome.time:.4g}")
     if outcome.doubt is not None and outcome.doubt.worst > RESOLVED:
         found.append(f"the grid may be off by {outcome.doubt.worst:.2g} of the spread")
-    last = path.measures[-1]
-    if isinstance(last, Grid) and float(last.outflow) > LOST:
-        found.append(f"the grid has lost {float(last.outflow):.2g} of its mass")
+    if path.lost > LOST:
+        found.append(f"the grid has lost {path.lost:.2g} of its mass")
     return found
 
 
 def _of_tokens(first: Path, second: Path) -> list[str]:
-    tokens = next(p for p in (first, second) if p.side.measure == "points")
-    if not (first.side.from_law and second.side.from_law):
+    n = min(first.sample_size, second.sample_size)
+    if math.isinf(n) or not (first.side.from_law and second.side.from_law):
         return []
-    n = effective_tokens(tokens.measures[0])
     return [f"{n:.0f} tokens have a sampling error of n^-1/2 = {n**-0.5:.2g}"]

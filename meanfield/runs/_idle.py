@@ -1,4 +1,4 @@
-"""Keys that would do nothing for a density, though they go with others."""
+"""Draws of which nothing is drawn."""
 
 from collections.abc import Sequence
 
@@ -8,19 +8,7 @@ from meanfield.errors import InvalidInputError
 from meanfield.spec import RunSpec
 
 from ._build import Member
-
-
-def refuse_number(spec: RunSpec) -> None:
-    """Refuses a number of tokens for a density.
-
-    Raises:
-        InvalidInputError: if `n` is given.
-    """
-    if spec.measure == "grid" and "n" in spec.model_fields_set:
-        raise InvalidInputError(
-            "`n` counts tokens, and a density has none: leave it out (`cells` says how "
-            "finely a grid is cut)."
-        )
+from .representations import representations
 
 
 def refuse_equal_draws(spec: RunSpec, found: Sequence[Member]) -> None:
@@ -29,7 +17,7 @@ def refuse_equal_draws(spec: RunSpec, found: Sequence[Member]) -> None:
     Raises:
         InvalidInputError: if the first two are the same.
     """
-    if spec.measure != "grid" or len(found) < 2:
+    if len(found) < 2 or representations[spec.measure].is_drawn(spec):
         return
     first, second = ((each.dynamics, each.measure) for each in found[:2])
     if eqx.tree_equal(first, second):

@@ -13,9 +13,9 @@ from meanfield.storage import RunStore
 
 from ._build import moved_by
 from ._inputs import refuse_other_moves
-from ._measures import restored
 from ._parameters import Draw
 from ._stored import stored_spec
+from .representations import restored
 
 if TYPE_CHECKING:
     import xarray

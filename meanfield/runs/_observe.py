@@ -16,9 +16,9 @@ from meanfield.spec import RunSpec
 
 from ._attention import parameters, scaled
 from ._build import Member
-from ._measures import Arrays, coordinates_of
 from ._parameters import Draw
 from ._precision import typed
+from .representations import Arrays, representation_of
 
 Energies = dict[str, AbstractEnergy]  # by the suffix of their variables
 
@@ -75,7 +75,7 @@ def observables(
     kept = len(frames["time"])
     pick = np.minimum(np.arange(length), kept - 1)
     picked = {name: array[pick] for name, array in frames.items()}
-    coordinates = coordinates_of(own.measure, picked)
+    coordinates = representation_of(own.measure).coordinates(own.measure, picked)
     ts = jnp.asarray(picked["time"])
     along = _along(found, own.dynamics, own.measure, ts, coordinates)
     return {name: np.asarray(along[name])[:kept] for name in _both(found)}

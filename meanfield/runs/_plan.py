@@ -13,13 +13,11 @@ import numpy as np
 from meanfield.errors import ResourceError
 from meanfield.measures import (
     LARGEST,
-    AbstractMeasure,
     AbstractReduction,
     Blocked,
     Chebyshev,
     Dense,
     Grid,
-    Points,
 )
 from meanfield.spec import RunSpec
 
@@ -70,20 +68,13 @@ class Size(NamedTuple):
         n: tokens; 0 without any.
         cells: of a grid, those of all layers; 0 without one.
         d: the dimension of the space.
-        how: how sums over the tokens or cells are executed; `None` for a Gaussian.
+        how: how sums over the tokens or cells are executed; `None` without sums.
     """
 
     n: int
     cells: int
     d: int
     how: AbstractReduction | None
-
-
-def size_of(measure: AbstractMeasure) -> Size:
-    """The size of a measure, by the shapes of its arrays."""
-    n = measure.tokens.n if isinstance(measure, Points) else 0
-    cells = measure.masses.size if isinstance(measure, Grid) else 0
-    return Size(n, cells, measure.dimension, _reduction_of(measure))
 
 
 def plan(spec: RunSpec, size: Size, frames: int, members: int) -> Plan:
@@ -110,15 +101,9 @@ def plan(spec: RunSpec, size: Size, frames: int, members: int) -> Plan:
     )
 
 
-def sums_of(measure: AbstractMeasure) -> str:
-    """How sums over the tokens or cells of a measure are executed; `none` if not."""
-    return named(_reduction_of(measure))
-
-
-def _reduction_of(measure: AbstractMeasure) -> AbstractReduction | None:
-    if isinstance(measure, Grid):  # by its shapes: the cells need not become tokens
-        return eqx.filter_eval_shape(Grid.points, measure).reduction
-    return measure.reduction if isinstance(measure, Points) else None
+def sums_over_cells(mu: Grid) -> AbstractReduction:
+    """How sums over cells are executed, by their shapes: they become no tokens yet."""
+    return eqx.filter_eval_shape(Grid.points, mu).reduction
 
 
 def named(how: AbstractReduction | None) -> str:

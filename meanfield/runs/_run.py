@@ -1,7 +1,6 @@
 """A run under way: its members, from a spec or from a stored frame."""
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,7 +8,7 @@ from jaxtyping import Float
 
 from meanfield._array import require
 from meanfield.flows import AbstractStepping, AbstractStop, prepared
-from meanfield.measures import AbstractMeasure, Grid, Points
+from meanfield.measures import AbstractMeasure
 from meanfield.spec import RunSpec
 
 from ._build import (
@@ -21,26 +20,22 @@ from ._build import (
     noise,
     stepping,
     stops,
-    times,
 )
 from ._endings import Outcome
-from ._grids import cells_of, layers_of
-from ._idle import refuse_equal_draws, refuse_number
-from ._measures import (
+from ._idle import refuse_equal_draws
+from ._observe import Energies, check_observable, observed, variables
+from ._parameters import Draw, embedded
+from ._plan import refuse_too_large
+from ._times import times
+from .representations import (
     Arrays,
     dimension_in,
     frame_of,
+    representation_of,
+    representations,
     restored,
-    static_of,
+    sums_of,
 )
-from ._observe import (
-    Energies,
-    check_observable,
-    observed,
-    variables,
-)
-from ._parameters import Draw, embedded
-from ._plan import refuse_large_grid, refuse_too_large, sums_of
 
 
 @dataclass
@@ -54,7 +49,8 @@ class Run:
         done: the index of the frame that the members are at.
         observed: what was observed at the last frame.
         sums: how sums over the tokens of the first member were executed last.
-        begun: the densities on grids that its members started from; else none.
+        begun: the measures that its members started from, if doubts about their ends
+            ask for them.
     """
 
     spec: RunSpec
@@ -68,7 +64,7 @@ class Run:
     done: int = 0
     observed: Arrays = field(default_factory=dict)
     sums: str = "none"
-    begun: tuple[Grid, ...] = ()
+    begun: tuple[AbstractMeasure, ...] = ()
 
     @property
     def last(self) -> int:
@@ -98,17 +94,18 @@ def start(spec: RunSpec) -> Run:
     spec = admitted(spec)
     found = members(spec)
     refuse_equal_draws(spec, found)
-    static = static_of(found[0].measure)
+    static = representation_of(found[0].measure).static(found[0].measure)
     # A resumed run starts from stored arrays; so must the run, to have the same bits.
     stored = [restored(spec, frame_of(m.measure), static) for m in found]
     pairs = zip(found, stored, strict=True)
     run = _run(spec, [Member(m.dynamics, mu) for m, mu in pairs], static)
-    run.begun = _grids(member.measure for member in run.members)
+    run.begun = _remembered(spec, [member.measure for member in run.members])
     first = _prepared(run)
     run.sums = sums_of(first)
-    if isinstance(first, Points) and not spec.is_family:
-        # Planned already; later segments plan for themselves.
-        run.members[0] = Member(run.members[0].dynamics, first)
+    if not spec.is_family:
+        own = run.members[0]
+        kept = representation_of(first).planned(own.measure, first)
+        run.members[0] = Member(own.dynamics, kept)
     check_observable(run.members[0], run.energies[0])
     return run
 
@@ -124,15 +121,11 @@ def admitted(spec: RunSpec) -> RunSpec:
     require("A run is made of a `RunSpec`, such as `parse({…})`", spec, RunSpec)
     spec = embedded(spec)
     if spec.model is None:
-        makes_tokens = spec.source is None and not spec.init.startswith("@")
-        makes_tokens &= spec.measure == "points" or (
-            spec.measure == "gaussian" and spec.init != "gaussian"
-        )
-        d = dimension(spec)
+        given = spec.source is not None or spec.init.startswith("@")
+        d, home = dimension(spec), representations[spec.measure]
+        makes_tokens = not given and home.draws_tokens(spec)
         refuse_too_large(spec, spec.n if makes_tokens else 0, d)
-        if spec.measure == "grid":
-            refuse_number(spec)
-            refuse_large_grid(spec, layers_of(spec) * math.prod(cells_of(spec, d)))
+        home.refuse(spec, d)
     return in_full(spec)
 
 
@@ -163,7 +156,7 @@ def continued(
         frame: where it goes on.
         static: the arrays that do not move.
         outcomes: of its members so far.
-        first: its first frame, if it is a density on a grid; else empty.
+        first: its first frame, if doubts about its end ask for it; else empty.
     """
     d = dimension_in(frame)
     found, same = [], moved_by(spec, d, Draw(spec.seed))
@@ -172,7 +165,8 @@ def continued(
         found.append(Member(moves, measure))
     run = _run(spec, found, static)
     if first:
-        run.begun = _grids(_restored(spec, first, static, len(outcomes)))
+        began = _restored(spec, first, static, len(outcomes))
+        run.begun = _remembered(spec, began)
     run.outcomes = list(outcomes)
     run.observed = {name: frame[name] for name in variables(spec)}
     return run
@@ -189,8 +183,11 @@ def _restored(
     return [restored(spec, own(i), static) for i in range(count)]
 
 
-def _grids(measures: Iterable[AbstractMeasure]) -> tuple[Grid, ...]:
-    return tuple(mu for mu in measures if isinstance(mu, Grid))
+def _remembered(
+    spec: RunSpec, measures: Sequence[AbstractMeasure]
+) -> tuple[AbstractMeasure, ...]:
+    """The measures at the start, if doubts about the end ask for them."""
+    return tuple(measures) if representations[spec.measure].remembers_start else ()
 
 
 def _run(spec: RunSpec, members: list[Member], static: Mapping[str, np.ndarray]) -> Run:
@@ -227,3 +224,15 @@ def _prepared(run: Run) -> AbstractMeasure:
         key=Draw(run.spec.seed).key("noise"),
     )
     return problem.mu0
+
+
+def with_doubts(run: Run) -> list[Outcome]:
+    """How the members of a run ended, with what is in doubt of those that may be."""
+    if not run.begun:
+        return run.outcomes
+    home = representations[run.spec.measure]
+    members = zip(run.members, run.begun, run.outcomes, strict=True)
+    return [
+        home.doubted(run.spec, own.dynamics, begun, own.measure, outcome, index=i)
+        for i, (own, begun, outcome) in enumerate(members)
+    ]

@@ -8,14 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from meanfield.dynamics import stacked
-from meanfield.flows import BlowUpTime, Trajectory, abreast, ensemble, flow, unplanned
+from meanfield.flows import BlowUpTime, Trajectory, ensemble, flow, motion_of
 
 from ._build import Member, noise
-from ._measures import Arrays, coordinates_of, frame_of, frames_of, still
 from ._observe import observables
 from ._parameters import Draw
-from ._plan import sums_of
 from ._run import Run
+from .representations import Arrays, frame_of, representation_of, still, sums_of
 
 
 def integrate_segment(run: Run) -> Arrays:
@@ -116,11 +115,12 @@ def _advance_together(run: Run, ts: np.ndarray, end: int) -> list[Arrays]:
     pieces = [still(own.measure, len(ts)) for own in run.members]
     going = [i for i, outcome in enumerate(run.outcomes) if outcome.going]
     measures = stacked([run.members[i].measure for i in going])
+    together = motion_of(measures).abreast(measures)
     trajectories = ensemble(
         run.members[0].dynamics,
         measures,
         ts,
-        together=min(abreast(measures), len(run.members)),  # however few go on
+        together=min(together, len(run.members)),  # however few go on
         stepping=run.stepping,
         stop=run.stops,
         since=float(run.ts[0]),
@@ -151,12 +151,13 @@ def _arrived(run: Run, index: int, trajectory: Trajectory, end: int) -> Arrays:
     """The frames of a member, which is then where the segment ends."""
     own, before = run.members[index], run.outcomes[index]
     after = before.after(trajectory, float(run.ts[-1]))
-    frames = frames_of(own.measure, trajectory.coordinates)
+    home = representation_of(own.measure)
+    frames = home.frames(own.measure, trajectory.coordinates)
     # Going on starts from the stored frame, and from nothing that the flow chose for
     # itself on the way, so that a resumed run has the same bits.
     stored = {name: array[end] for name, array in frames.items()}
-    arrived = coordinates_of(own.measure, stored) if after.going else trajectory.last
-    measure = unplanned(own.measure).at(arrived)
+    arrived = home.coordinates(own.measure, stored) if after.going else trajectory.last
+    measure = motion_of(own.measure).unplanned(own.measure).at(arrived)
     if index == 0:
         run.sums = sums_of(trajectory.start)
     run.outcomes[index] = after

@@ -3,24 +3,18 @@
 import numpy as np
 
 from meanfield.errors import InvalidInputError
-from meanfield.measures import AbstractMeasure, Gaussian, Grid, Points
-from meanfield.spec import KEYS, RunSpec
+from meanfield.measures import AbstractMeasure
+from meanfield.spec import RunSpec
 from meanfield.storage import RunStore
 
-from ._grids import gaussian_on_grid
-from ._measures import (
-    MOVING,
-    STATIC,
-    as_measure,
+from ._precision import dtype_of
+from .representations import (
     dimension_in,
-    kind_in,
-    kind_of,
-    moments,
+    representation_in,
+    representations,
     restored,
 )
-from ._precision import dtype_of
 
-_WORDS = {"gaussian": "Gaussian", "grid": "density on a grid"}
 _ROUNDINGS = 8  # between a time as it is printed and as it is stored
 
 
@@ -45,20 +39,7 @@ def source_measure(spec: RunSpec) -> AbstractMeasure:
         InvalidInputError: if it has no frame at that time, or it is no cloud of points
             and points are asked for.
     """
-    found = stored_measure(spec)
-    if isinstance(found, Points):
-        return as_measure(spec, found)
-    if spec.measure == "points":
-        raise InvalidInputError(
-            f"`{spec.source}` holds a {_WORDS[kind_of(found)]}; go on with "
-            f"`measure = {kind_of(found)}`."
-        )
-    if isinstance(found, Grid) and spec.measure == "gaussian":
-        return moments(found.points())
-    if isinstance(found, Grid):
-        return _same_grid(spec, found)
-    assert isinstance(found, Gaussian)
-    return gaussian_on_grid(spec, found) if spec.measure == "grid" else found
+    return representations[spec.measure].of_frame(spec, stored_measure(spec))
 
 
 def stored_measure(spec: RunSpec) -> AbstractMeasure:
@@ -76,30 +57,11 @@ def stored_measure(spec: RunSpec) -> AbstractMeasure:
             "start from a run of one."
         )
     moment = dataset.isel(time=_index(spec, dataset["time"].values))
-    names = [name for name in (*MOVING[kind_in(moment)], *STATIC) if name in moment]
+    home = representation_in(moment)
+    names = [n for n in (*home.moving, *home.static_names) if n in moment]
     arrays = {name: moment[name].values.astype(dtype_of(spec)) for name in names}
     box = spec.box or store.spec.get("box")  # goes on moving as it did
     return restored(spec.model_copy(update={"box": box}), arrays, arrays)
-
-
-def _same_grid(spec: RunSpec, found: Grid) -> Grid:
-    """The density of another run, on the cells that it has there.
-
-    Raises:
-        InvalidInputError: if the spec names others.
-    """
-    cells = [k for k, row in KEYS.items() if row.group == "Grid" and row.left_behind]
-    given = [key for key in cells if key in spec.model_fields_set]
-    if given:
-        raise InvalidInputError(
-            f"`{spec.source}` brings its own cells: leave out `{given[0]}`."
-        )
-    if spec.is_masked != (found.position is not None):
-        has = "no positions" if found.position is None else "positions"
-        raise InvalidInputError(
-            f"`{spec.source}` has {has}, so that `mask` must be as it was there."
-        )
-    return found
 
 
 def _index(spec: RunSpec, times: np.ndarray) -> int:

@@ -8,9 +8,8 @@ from typing import Any, NoReturn, TypeGuard
 from meanfield.endings import Status
 from meanfield.errors import StoreError
 from meanfield.spec import RunSpec, parse
-from meanfield.storage import RUN, STATES, RunStore, damaged
+from meanfield.storage import RUN, RunStore, damaged, kinds
 
-_FIXED = {"points": ("weight", "position"), "gaussian": (), "grid": ("edges_x",)}
 _NUMBERS = ("time", "t_star", "t_star_error", "residual")  # or null
 _COUNTS = ("accepted", "rejected")
 LARGEST = int(sys.float_info.max)
@@ -25,7 +24,8 @@ def stored_spec(store: RunStore) -> RunSpec:
         InvalidInputError: if the spec is none.
     """
     spec = parse(store.spec, where=f"the spec of `{store.path}`")
-    needed = {*_FIXED[spec.measure], *(STATES[spec.measure] if store.frames else ())}
+    own = kinds[spec.measure]
+    needed = {*own.fixed, *(own.moving if store.frames else ())}
     if not needed <= store.names:
         refuse(store.path, f"it has no `{min(needed - store.names)}`")
     if store.frames and spec.is_family != (RUN in store.sizes):

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -13,18 +13,18 @@ from jaxtyping import Array, PyTree
 from meanfield.dynamics import stacked
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError, MeanfieldError
-from meanfield.flows import Trajectory, ensemble
-from meanfield.measures import AbstractMeasure, Grid
+from meanfield.flows import Trajectory, ensemble, motion_of
+from meanfield.measures import AbstractMeasure
 from meanfield.spec import KEYS, cell_name
 from meanfield.spectrum import effective_rank
 
-from ._build import Member, member, noise, stepping, stops, times
-from ._doubts import with_doubt
+from ._build import Member, member, noise, stepping, stops
 from ._endings import Outcome
-from ._measures import moments_of
 from ._parameters import Draw
 from ._run import start
 from ._sweep_cells import Cells, is_array
+from ._times import times
+from .representations import AbstractRepresentation, moments_of, representations
 
 LARGEST_SHOWN = 4  # dimension up to which entries of moments are reported
 TOGETHER = 64  # Gaussians in a chunk, if the sweep is large and they are small
@@ -62,7 +62,7 @@ def checked(cells: Cells, chunk: int | None) -> tuple[int, int]:
         run = _named(cells, index, functools.partial(start, spec))
         mu = run.members[0].measure
         numbers = max(numbers, mu.dimension**2)
-        alone |= spec.measure != "gaussian"
+        alone |= motion_of(mu).abreast(mu) == 1
         steps = None if spec.dt is None else float(run.ts[-1] - run.ts[0])
         tree = (run.members[0].dynamics, mu, run.stepping, run.stops)
         programs.add((*_static(tree), *_shapes(tree), steps))
@@ -138,21 +138,26 @@ class Computer:
         )
         rows = _numbers(found, [each.measure for each in members])
         rows = {name: rows[name][: len(own)] for name in rows}
-        if spec.measure == "grid":
-            rows |= self._doubts(own, members, found)
+        home = representations[spec.measure]
+        if home.remembers_start:
+            rows |= self._doubts(home, own, members, found)
         return {"cell": own, **rows}
 
     def _doubts(
-        self, cells: Sequence[int], members: Sequence[Member], found: Trajectory
+        self,
+        home: AbstractRepresentation[Any],
+        cells: Sequence[int],
+        members: Sequence[Member],
+        found: Trajectory,
     ) -> Rows:
-        """How densities on grids ended, with what is in doubt of them."""
+        """How flows ended, with what is in doubt of them."""
         outcomes = []
         for i, (cell, begun) in enumerate(zip(cells, members, strict=False)):
             last = jax.tree.map(lambda leaf, i=i: jnp.asarray(leaf[i]), found.last)
-            end = Member(begun.dynamics, begun.measure.at(last))
+            end = begun.measure.at(last)
             how = Outcome(Status(int(found.code[i])), float(found.stop_time[i]))
-            spec, start = self._cells.run_spec(cell), cast(Grid, begun.measure)
-            outcomes.append(with_doubt(spec, end, start, how, index=0))
+            spec, law = self._cells.run_spec(cell), begun.dynamics
+            outcomes.append(home.doubted(spec, law, begun.measure, end, how, index=0))
         worst = [None if o.doubt is None else _plain(o.doubt.worst) for o in outcomes]
         return {"ending": [o.name for o in outcomes], "doubt": worst}
 

@@ -1,9 +1,10 @@
 """Names on disk: dimensions, variables, endings, and the number of this layout."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from meanfield._registry import Registry
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 
@@ -54,14 +55,27 @@ DIMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 """Dimensions of the variables a run may hold; all but `time` may lead with `run`."""
 
 
-STATES: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "points": ("x",),
-        "gaussian": ("mean", "factor"),
-        "grid": ("mass", "outflow", "origin", "axes", "courant", "blur"),
-    }
+@dataclass(frozen=True)
+class Kind:
+    """The variables of a kind of measure.
+
+    Attributes:
+        moving: in the order of its coordinates.
+        fixed: those that do not move and that every run has.
+        dims: of variables that `DIMS` does not know.
+    """
+
+    moving: tuple[str, ...]
+    fixed: tuple[str, ...] = ()
+    dims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+kinds: Registry[Kind] = Registry("measure")
+kinds.register("points")(Kind(("x",), ("weight", "position")))
+kinds.register("gaussian")(Kind(("mean", "factor")))
+kinds.register("grid")(
+    Kind(("mass", "outflow", "origin", "axes", "courant", "blur"), ("edges_x",))
 )
-"""The variables that move, of each kind of measure, in the order of its coordinates."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from meanfield.measures import AbstractMeasure, GridState
+from meanfield.flows.motions import motion_of
+from meanfield.measures import AbstractMeasure
 
 from ._growth import SIZES
 
@@ -21,15 +22,10 @@ def ahead(
     """The state on along the `way` of the last step, far enough for a law to show.
 
     Or a `share` of so far, in e-folds.
-
-    Of a grid its box: cells would lose more than they hold.
     """
     size, length = mu0.at(y).size, mu0.norm(way)
     stretch = jnp.exp(share * SIZES) * size / jnp.where(length > 0, length, 1)
-    far = jax.tree.map(lambda start, change: start + stretch * change, y, way)
-    if isinstance(y, GridState):
-        return y._replace(origin=far.origin, axes=far.axes)
-    return far
+    return motion_of(mu0).onward(y, way, stretch)
 
 
 def log_rate(mu: AbstractMeasure, velocity: PyTree[Array]) -> Float[Array, ""]:

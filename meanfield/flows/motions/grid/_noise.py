@@ -14,7 +14,6 @@ Source: Strang 1968, section 3; uniformisation is Jensen 1953 (see Moler and Van
 
 from typing import Any, NamedTuple
 
-import diffrax
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -22,12 +21,10 @@ from jaxtyping import Array, Float, PyTree
 from typing_extensions import override
 
 from meanfield._array import is_concrete
-from meanfield._typing import SolverTime
 from meanfield.errors import UnsupportedError
+from meanfield.flows.stepping import AbstractGridSolver, Step
 from meanfield.linalg import eigh
 from meanfield.measures import TURN, AbstractBox, AffineBox, Grid, GridState
-
-from ._ssp import AbstractGridSolver
 
 CHUNK = 64.0  # changes of cell in one sum: its first weight, e^-64, is still a number
 Edges = tuple[Float[Array, "..."], ...]
@@ -42,7 +39,7 @@ class Strang(AbstractGridSolver):
         edges: of the cells along each axis.
     """
 
-    inner: diffrax.AbstractSolver
+    inner: AbstractGridSolver
     kappa: Float[Array, ""]
     edges: Edges
 
@@ -51,23 +48,11 @@ class Strang(AbstractGridSolver):
         return 2
 
     @override
-    def step(
-        self,
-        terms: Any,
-        t0: SolverTime,
-        t1: SolverTime,
-        y0: GridState,
-        args: PyTree,
-        solver_state: None,
-        made_jump: Any,
-    ) -> tuple[GridState, Any, dict[str, PyTree], None, diffrax.RESULTS]:
-        half = self.kappa * jnp.asarray(t1 - t0) / 2
+    def advance(self, terms: Any, step: Step, y0: GridState) -> tuple[GridState, Any]:
+        half = self.kappa * jnp.asarray(step.t1 - step.t0) / 2
         warm = warmed(y0, self.edges, half)
-        moved, error, _, _, result = self.inner.step(
-            terms, t0, t1, warm, args, None, made_jump
-        )
-        y1 = warmed(moved, self.edges, half)
-        return y1, error, {"y0": y0, "y1": y1}, None, result
+        moved, told = self.inner.advance(terms, step, warm)
+        return warmed(moved, self.edges, half), told
 
 
 class Spreading(AbstractBox):

@@ -1,4 +1,4 @@
-"""Densities on grids: what a run of one starts from."""
+"""Cells of a density on a grid, and what starts on them."""
 
 from typing import NamedTuple
 
@@ -21,9 +21,8 @@ from meanfield.measures import (
 )
 from meanfield.measures.edges import averages, graded, volumes
 from meanfield.measures.laws import TAILS, Law, normal
+from meanfield.runs._precision import dtype_of
 from meanfield.spec import RunSpec
-
-from ._precision import dtype_of
 
 CELLS = {1: 400, 2: 128}  # along each axis, by dimension
 CELLS_MASKED = {1: 200, 2: 32}

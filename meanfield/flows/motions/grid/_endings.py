@@ -6,9 +6,9 @@ from jaxtyping import Array, Bool, Float, Int
 
 from meanfield.dynamics import AbstractDynamics
 from meanfield.endings import Status
-from meanfield.measures import COARSE, AbstractMeasure, Grid, roughness
+from meanfield.measures import COARSE, Grid, roughness
 
-from ._rim import rim_influence, rim_masses
+from ._rim import rim_influence
 
 ESCAPED = 1e-3  # of mass or second moment, beyond which the rest is another measure
 RIM_FELT = 5e-4  # of the velocity, that may be owed to what lies at the edges
@@ -17,27 +17,20 @@ BLURRED = 1e-3  # of the spread, that interpolated velocities may have been off 
 ROUNDED = 1e3  # units of rounding of a place that a box must be wider than
 
 
-def rim_of(mu: AbstractMeasure) -> Float[Array, " d"] | None:
-    """The mass in the rim of a grid at the start; `None` of other measures."""
-    return rim_masses(mu) if isinstance(mu, Grid) else None
-
-
 def feels_rim(
     dynamics: AbstractDynamics,
     t: Float[Array, ""],
-    mu: AbstractMeasure,
-    rim: Float[Array, " d"] | None,
+    mu: Grid,
+    rim: Float[Array, " d"],
     n_accepted: Int[Array, ""],
 ) -> Bool[Array, ""]:
     """Whether velocities hang on what lies at the edges, at every eighth step."""
     no = jnp.zeros((), bool)
-    if rim is None or not isinstance(mu, Grid):
-        return no
     look = lambda: rim_influence(dynamics, t, mu, rim) > RIM_FELT
     return jax.lax.cond(n_accepted % EVERY == 0, look, lambda: no)
 
 
-def grid_ending(mu: AbstractMeasure, felt: Bool[Array, ""]) -> Int[Array, ""]:
+def ending(mu: Grid, felt: Bool[Array, ""]) -> Int[Array, ""]:
     """The ending of a flow whose state is `mu`; `finished` if it may go on.
 
     Args:
@@ -45,8 +38,6 @@ def grid_ending(mu: AbstractMeasure, felt: Bool[Array, ""]) -> Int[Array, ""]:
         felt: whether what lies at the edges is felt.
     """
     none = jnp.asarray(int(Status.FINISHED))
-    if not isinstance(mu, Grid):
-        return none
     width = _narrowest(mu)
     far = mu.outflow * (1 + (width / 2 / mu.spread) ** 2)
     escaped = far > ESCAPED * (mu.mass + mu.outflow)

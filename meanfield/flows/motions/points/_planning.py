@@ -8,7 +8,6 @@ a stored frame plans as it would have.
 
 import functools
 import math
-import re
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -22,16 +21,16 @@ from meanfield._array import is_concrete
 from meanfield._typing import Time
 from meanfield.dynamics import AbstractDynamics
 from meanfield.fields import AbstractField, Convergence
+from meanfield.flows._compiled import compiled
 from meanfield.measures import (
-    AbstractMeasure,
     Chebyshev,
+    Interpolated,
     Points,
+    Revealing,
     coarsely,
     exactly,
     suspects,
 )
-
-from ._compiled import compiled
 
 DIMENSIONS = 3  # beyond, nodes are too many
 RUNGS = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384)
@@ -40,21 +39,16 @@ FLOPS, PAIRS = 4e10, 3e9  # per second, on two cores: products, and pairs of tok
 WORTH = 0.8  # of the time of exact sums that interpolation may take
 SEEN = 2  # An error may be twice what is seen of it: the worst of 6 000 was 1.6 times.
 MARGIN = 0.5  # of the tolerance that a plan may miss: tokens will move
-ADDRESS = re.compile(r"0x[0-9a-f]+")  # of functions, in a program's text
 
 
-def planned(
-    dynamics: AbstractDynamics, mu: AbstractMeasure, t: Time
-) -> AbstractMeasure:
-    """The measure with as many Chebyshev nodes as hold its field to the tolerance.
+def planned(dynamics: AbstractDynamics, mu: Points, t: Time) -> Points:
+    """The tokens with as many Chebyshev nodes as hold its field to the tolerance.
 
     Exact sums take their place where they cost less, and where numbers are not known:
-    inside a `jit` or under a derivative. Measures without such a reduction, or with a
+    inside a `jit` or under a derivative. Tokens without such a reduction, or with a
     plan, come back as they are.
     """
-    if not isinstance(mu, Points) or not isinstance(mu.reduction, Chebyshev):
-        return mu
-    if mu.reduction.counts is not None:
+    if not isinstance(mu.reduction, Chebyshev) or mu.reduction.counts is not None:
         return mu
     known = all(is_concrete(leaf) for leaf in jax.tree.leaves((dynamics, mu)))
     n, d = mu.tokens.x.shape
@@ -69,23 +63,17 @@ def planned(
     return exactly(mu) if counts is None else _with(mu, counts)
 
 
-def unplanned(mu: AbstractMeasure) -> AbstractMeasure:
-    """The measure before it was planned: what moves is to be looked at anew."""
-    if not isinstance(mu, Points) or not isinstance(mu.reduction, Chebyshev):
-        return mu
-    own = mu.reduction
-    reduction = Chebyshev(own.tolerance, otherwise=own.otherwise)
-    return Points(mu.tokens, mu.log_weights, reduction)
+def unplanned(mu: Points) -> Points:
+    """Tokens before they were planned: what moves is to be looked at anew."""
+    return _with(mu, None) if isinstance(mu.reduction, Chebyshev) else mu
 
 
-def roomier(mu: AbstractMeasure) -> AbstractMeasure | None:
-    """A planned measure with more nodes, or exact sums instead of too many.
+def roomier(mu: Points) -> Points | None:
+    """Planned tokens with more nodes, or exact sums instead of too many.
 
     `None` if nothing is interpolated.
     """
-    if not isinstance(mu, Points) or not isinstance(mu.reduction, Chebyshev):
-        return None
-    if mu.reduction.counts is None:
+    if not isinstance(mu.reduction, Chebyshev) or mu.reduction.counts is None:
         return None
     more = _grown(mu.reduction.counts, 1.0)
     fits = more is not None and affordable(mu.tokens.n, more)
@@ -93,21 +81,19 @@ def roomier(mu: AbstractMeasure) -> AbstractMeasure | None:
 
 
 def interpolation_error(
-    freeze: Callable[[Points], AbstractField], mu: AbstractMeasure, field: AbstractField
+    freeze: Callable[[Points], AbstractField], mu: Points, field: AbstractField
 ) -> Convergence | None:
-    """What the field of a planned measure misses; `None` if sums are exact.
+    """What the field of planned tokens misses; `None` if sums are exact.
 
     At all tokens it is compared with that of fewer nodes, which misses more; where they
     differ most, cell by cell, with exact sums.
 
     Args:
-        freeze: gives the field of a measure.
-        mu: the measure.
-        field: its field.
+        freeze: gives the field of tokens.
+        mu: the tokens.
+        field: their field.
     """
-    if not isinstance(mu, Points) or not isinstance(mu.reduction, Chebyshev):
-        return None
-    if mu.reduction.counts is None:
+    if not isinstance(mu.reduction, Chebyshev) or mu.reduction.counts is None:
         return None
     velocities = field(mu.tokens)
     gaps = _gaps(freeze, mu, velocities)
@@ -149,11 +135,17 @@ class _Search(NamedTuple):
     @property
     def interpolates(self) -> bool:
         """Whether nodes change anything about the field; sums of links have none."""
+        how = self.mu.reduction
+        assert isinstance(how, Chebyshev)
         counts = (RUNGS[0],) * self.mu.tokens.x.shape[1]
-        both = _with(self.mu, counts), _with(self.mu, None)
+        sums = Revealing(how.tolerance, counts, how.otherwise)
+        mu = Points(self.mu.tokens, self.mu.log_weights, sums)
         field = lambda mu: self.dynamics.field(jnp.asarray(self.t), mu)(mu.tokens)
-        programs = (str(eqx.filter_make_jaxpr(field)(mu)[0]) for mu in both)
-        return len({ADDRESS.sub("", program) for program in programs}) > 1
+        try:
+            eqx.filter_eval_shape(field, mu)
+        except Interpolated:
+            return True
+        return False
 
     def error(self, counts: tuple[int, ...]) -> float:
         """What so many nodes miss, over what they may."""

@@ -2,15 +2,12 @@
 
 from typing import Any
 
-import diffrax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, PyTree
 from typing_extensions import override
 
-from meanfield._typing import SolverTime
+from meanfield.flows.stepping import AbstractGridSolver, Step
 from meanfield.measures import Grid, GridState
-
-from ._ssp import AbstractGridSolver
 
 
 class Walled(AbstractGridSolver):
@@ -21,7 +18,7 @@ class Walled(AbstractGridSolver):
         room: whether a cell may hold mass, by layer and axis.
     """
 
-    inner: diffrax.AbstractSolver
+    inner: AbstractGridSolver
     room: Bool[Array, "..."]
 
     @override
@@ -29,21 +26,9 @@ class Walled(AbstractGridSolver):
         return 1
 
     @override
-    def step(
-        self,
-        terms: Any,
-        t0: SolverTime,
-        t1: SolverTime,
-        y0: GridState,
-        args: PyTree,
-        solver_state: None,
-        made_jump: Any,
-    ) -> tuple[GridState, Any, dict[str, PyTree], None, diffrax.RESULTS]:
-        moved, error, _, _, result = self.inner.step(
-            terms, t0, t1, y0, args, None, made_jump
-        )
-        y1 = cleared(moved, self.room)
-        return y1, error, {"y0": y0, "y1": y1}, None, result
+    def advance(self, terms: Any, step: Step, y0: GridState) -> tuple[GridState, Any]:
+        moved, told = self.inner.advance(terms, step, y0)
+        return cleared(moved, self.room), told
 
 
 def cleared(state: GridState, room: Bool[Array, "..."]) -> GridState:

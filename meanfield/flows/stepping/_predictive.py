@@ -4,7 +4,6 @@ A controller that looks at the last error alone learns too late that steps must 
 all the time, as before a blow-up: there it rejects one step for each that it keeps.
 """
 
-from collections.abc import Callable
 from typing import NamedTuple, cast
 
 import diffrax
@@ -13,9 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 from typing_extensions import override
 
-from meanfield._typing import SolverTime
-
-from ._wrapping import AbstractWrapping
+from ._control import AbstractWrapping, Decision, Start, Trial, elapsed
 
 SAFETY = 0.9
 SHRINKAGE = 0.2  # at most, after a step that was kept
@@ -44,49 +41,24 @@ class Predictive(AbstractWrapping[PredictiveState]):
     controller: diffrax.AbstractAdaptiveStepSizeController  # a PID one
 
     @override
-    def init(
-        self,
-        terms: PyTree[diffrax.AbstractTerm],
-        t0: SolverTime,
-        t1: SolverTime,
-        y0: PyTree,
-        dt0: SolverTime | None,
-        args: PyTree,
-        func: Callable,
-        error_order: SolverTime | None,
-    ) -> tuple[Array, PredictiveState]:
-        end, inner = self.controller.init(
-            terms, t0, t1, y0, dt0, args, func, error_order
-        )
-        dt = jnp.asarray(end) - t0
-        return jnp.asarray(end), PredictiveState(inner, dt, jnp.zeros_like(dt))
+    def begin(self, start: Start) -> tuple[Array, PredictiveState]:
+        end, inner = self.begun(start)
+        dt = end - start.t0
+        return end, PredictiveState(inner, dt, jnp.zeros_like(dt))
 
     @override
-    def adapt_step_size(
-        self,
-        t0: SolverTime,
-        t1: SolverTime,
-        y0: PyTree,
-        y1_candidate: PyTree,
-        args: PyTree,
-        y_error: PyTree | None,
-        error_order: SolverTime,
-        controller_state: PredictiveState,
-    ) -> tuple[Array, Array, Array, Array, PredictiveState, diffrax.RESULTS]:
-        before = controller_state
-        *proposal, inner, result = self.controller.adapt_step_size(
-            t0, t1, y0, y1_candidate, args, y_error, error_order, before.inner
-        )
-        keep, start, end, jump = (jnp.asarray(part) for part in proposal)
-        dt = jnp.asarray(t1) - t0
+    def decide(self, trial: Trial, state: PredictiveState) -> Decision:
+        keep, start, end, jump, inner, result = self.decided(trial, state.inner)
+        dt = elapsed(trial)
         # diffrax writes one where there was no error.
         inverse = cast(Array, inner[0]).astype(dt.dtype)
-        stretch = jnp.where(inverse == 1, 0, inverse ** (GAIN / error_order))
+        stretch = jnp.where(inverse == 1, 0, inverse ** (GAIN / trial.order))
         after = PredictiveState(inner, dt, stretch)
-        shorter = jnp.minimum(end, start + _longest(before, after))
-        rejected = before._replace(inner=inner)
-        state = jax.tree.map(lambda a, b: jnp.where(keep, a, b), after, rejected)
-        return keep, start, jnp.where(keep, shorter, end), jump, state, result
+        shorter = jnp.minimum(end, start + _longest(state, after))
+        rejected = state._replace(inner=inner)
+        memory = jax.tree.map(lambda a, b: jnp.where(keep, a, b), after, rejected)
+        end = jnp.where(keep, shorter, end)
+        return Decision(keep, start, end, jump, memory, result)
 
 
 def _longest(before: PredictiveState, after: PredictiveState) -> Float[Array, ""]:

@@ -18,13 +18,13 @@ from jaxtyping import Array, Bool, Float
 
 from meanfield._typing import SolverTime
 from meanfield.dynamics import AbstractDynamics
+from meanfield.flows._compiled import compiled
+from meanfield.flows._flow import prepared
+from meanfield.flows._integration import Problem, VectorField
+from meanfield.flows.motions import Isotropic, motion_of, typed
+from meanfield.flows.stepping import AbstractGridSolver, Courant, cfl
 from meanfield.measures import TURN, AbstractMeasure, Grid, GridState
 
-from ._compiled import compiled
-from ._courant import Courant, cfl
-from ._flow import prepared
-from ._integration import Problem, VectorField
-from ._noise import Isotropic, driven, typed
 from ._remainder import of_box, of_cells, of_time
 from ._walls import Walled, between, cleared
 
@@ -199,8 +199,10 @@ def _moved(
     """Where a flow arrives that only its size may end, and whether it does."""
     mu0, stepping = problem.mu0, problem.stepping
     noise = typed(problem.noise, ts.dtype)
-    motion = diffrax.ODETerm(VectorField(problem.dynamics, mu0, noise))
-    terms, solver = driven(noise, mu0, motion, stepping.solver, None)
+    moving = diffrax.ODETerm(VectorField(problem.dynamics, mu0, noise))
+    motion = motion_of(mu0)
+    terms, solver = motion.driven(mu0, moving, stepping.solver, noise, None)
+    assert isinstance(solver, AbstractGridSolver)
     solution = diffrax.diffeqsolve(
         terms,
         Walled(solver, room),

@@ -1,19 +1,17 @@
 """Steps as long as the fluxes of a grid allow: the Courant condition."""
 
-from collections.abc import Callable
-
 import diffrax
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float
 from typing_extensions import override
 
 from meanfield._array import positive
 from meanfield._typing import SolverTime
 from meanfield.errors import InvalidInputError
-from meanfield.measures import TURN, AbstractMeasure, Grid
+from meanfield.measures import TURN, AbstractMeasure
 
-from ._ruled import AbstractRuledSteps
+from ._control import AbstractRuledControl, Decision, Start, Trial, elapsed
 from ._ssp import SSPRK3
 from ._stepping import MAX_STEPS, AbstractStepping, check_steps
 
@@ -59,44 +57,24 @@ class Courant(AbstractStepping):
         return diffrax.ClipStepSizeController(inner, ts, jump_ts)
 
 
-class CourantSteps(AbstractRuledSteps[None]):
+class CourantSteps(AbstractRuledControl[None]):
     """Keeps steps that were stable at each stage; adaptive, but not to an error."""
 
     share: float = eqx.field(static=True)
 
     @override
-    def init(
-        self,
-        terms: PyTree[diffrax.AbstractTerm],
-        t0: SolverTime,
-        t1: SolverTime,
-        y0: PyTree,
-        dt0: SolverTime | None,
-        args: PyTree,
-        func: Callable,
-        error_order: SolverTime | None,
-    ) -> tuple[Array, None]:
-        rate = func(terms, t0, y0, args).courant
-        return jnp.asarray(t0 + self._step(rate, t1 - t0)), None
+    def begin(self, start: Start) -> tuple[Array, None]:
+        t0 = start.t0
+        rate = start.func(start.terms, t0, start.y0, start.args).courant
+        return jnp.asarray(t0 + self._step(rate, start.t1 - t0)), None
 
     @override
-    def adapt_step_size(
-        self,
-        t0: SolverTime,
-        t1: SolverTime,
-        y0: PyTree,
-        y1_candidate: PyTree,
-        args: PyTree,
-        y_error: PyTree | None,
-        error_order: SolverTime,
-        controller_state: None,
-    ) -> tuple[Array, Array, Array, Array, None, diffrax.RESULTS]:
-        rate = jnp.asarray(y_error)
-        keep = jnp.asarray((t1 - t0) * rate <= 1)
-        start = jnp.where(keep, t1, t0)
+    def decide(self, trial: Trial, state: None) -> Decision:
+        rate = jnp.asarray(trial.error)
+        keep = jnp.asarray(elapsed(trial) * rate <= 1)
+        start = jnp.where(keep, trial.t1, trial.t0)
         end = start + self._step(rate, jnp.inf)
-        no_jump = jnp.zeros((), bool)
-        return keep, start, end, no_jump, None, diffrax.RESULTS.successful
+        return Decision(keep, start, end, jnp.zeros((), bool), None)
 
     def _step(self, rate: Array, longest: SolverTime) -> Array:
         return jnp.minimum(self.share / rate, longest)
@@ -119,22 +97,3 @@ def cfl(share: float = SAFETY, *, max_steps: int = MAX_STEPS) -> Courant:
             f"`share` of the longest stable step must be in (0, 1]; got {share}."
         )
     return Courant(share, max_steps)
-
-
-def check_stepping(stepping: AbstractStepping, mu: AbstractMeasure) -> None:
-    """Refuses steps that do not fit a measure.
-
-    Raises:
-        InvalidInputError: unless a grid is stepped by `cfl()`, and nothing else is.
-    """
-    if isinstance(mu, Grid) == isinstance(stepping, Courant):
-        return
-    if isinstance(mu, Grid):
-        raise InvalidInputError(
-            "A grid is stepped by `cfl()`, which keeps its masses positive; "
-            f"`{type(stepping).__name__}` steps do not."
-        )
-    raise InvalidInputError(
-        f"`cfl()` steps are for grids; a {type(mu).__name__} takes `adaptive()` or "
-        "`fixed(dt)`."
-    )

@@ -12,9 +12,8 @@ from typing_extensions import override
 
 from meanfield._array import is_concrete
 from meanfield.errors import InvalidInputError
+from meanfield.flows.stepping import MAX_STEPS, AbstractStepping, Fixed
 from meanfield.measures import AbstractMeasure
-
-from ._stepping import MAX_STEPS, AbstractStepping, Fixed
 
 CLOSE = 1e-9  # of a step, within which two edges are one
 
@@ -22,11 +21,6 @@ CLOSE = 1e-9  # of a step, within which two edges are one
 def knows_noise(solver: diffrax.AbstractSolver) -> bool:
     """Whether a solver can step tokens under noise."""
     return isinstance(solver, diffrax.AbstractStratonovichSolver)
-
-
-def needs_noise(solver: diffrax.AbstractSolver) -> bool:
-    """Whether it can step nothing else."""
-    return isinstance(solver, diffrax.AbstractSRK)
 
 
 def landing(

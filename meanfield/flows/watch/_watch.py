@@ -5,7 +5,6 @@ host callback, no second pass. It never changes an accepted step.
 """
 
 import functools
-from collections.abc import Callable
 from typing import NamedTuple
 
 import diffrax
@@ -15,18 +14,15 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 from typing_extensions import override
 
-from meanfield._typing import SolverTime
 from meanfield.dynamics import AbstractDynamics
 from meanfield.endings import Status
 from meanfield.fields import Convergence
+from meanfield.flows.motions import Motion, Noise, motion_of
+from meanfield.flows.stepping import AbstractWrapping, Decision, Start, Trial, elapsed
 from meanfield.measures import AbstractMeasure
 
-from ._grid_endings import feels_rim, grid_ending, rim_of
 from ._judge import AbstractJudge, Attempt
-from ._noise import Noise, drift, splits
-from ._planning import interpolation_error
 from ._stop import AbstractStop, Seen
-from ._wrapping import AbstractWrapping
 
 
 class WatchState(NamedTuple):
@@ -36,7 +32,7 @@ class WatchState(NamedTuple):
     growth: PyTree[Array]  # what its judge remembers
     memories: tuple[PyTree[Array], ...]
     residual: Float[Array, ""]
-    rim: Float[Array, " d"] | None  # of a grid, the mass at its edges at the start
+    begun: PyTree[Array]  # what the motion of the measure remembers of the start
     code: Int[Array, ""]
     by_growth: Bool[Array, ""]  # whether growth ended it
     n_accepted: Int[Array, ""]
@@ -55,91 +51,69 @@ class Watch(AbstractWrapping[WatchState]):
     iterates: bool = eqx.field(static=True)
 
     @override
-    def init(
-        self,
-        terms: PyTree[diffrax.AbstractTerm],
-        t0: SolverTime,
-        t1: SolverTime,
-        y0: PyTree,
-        dt0: SolverTime | None,
-        args: PyTree,
-        func: Callable,
-        error_order: SolverTime | None,
-    ) -> tuple[Array, WatchState]:
-        start = jnp.asarray(t0)
-        span = jnp.asarray(t1) - start
-        t1, inner = self.controller.init(
-            terms, t0, t1, y0, dt0, args, func, error_order
-        )
-        seen, residual, converged = self._look(start, jax.lax.stop_gradient(y0))
+    def begin(self, start: Start) -> tuple[Array, WatchState]:
+        t0 = jnp.asarray(start.t0)
+        span = jnp.asarray(start.t1) - t0
+        end, inner = self.begun(start)
+        seen, residual, converged = self._look(t0, jax.lax.stop_gradient(start.y0))
         zero = jnp.asarray(0)
         fine, missed = int(Status.FINISHED), int(Status.UNCONVERGED)
-        state = WatchState(
+        return end, WatchState(
             inner,
-            self.judge.start(start, y0, jnp.asarray(self.rtol)),
+            self.judge.start(t0, start.y0, jnp.asarray(self.rtol)),
             tuple(stop.start(seen, span) for stop in self.stops),
             residual,
-            rim_of(self.mu0),
+            self._motion.at_start(self.mu0),
             jnp.where(converged, fine, missed),
             jnp.zeros((), bool),
             zero,
             zero,
         )
-        return jnp.asarray(t1), state
 
     @override
-    def adapt_step_size(
-        self,
-        t0: SolverTime,
-        t1: SolverTime,
-        y0: PyTree,
-        y1_candidate: PyTree,
-        args: PyTree,
-        y_error: PyTree | None,
-        error_order: SolverTime,
-        controller_state: WatchState,
-    ) -> tuple[Array, Array, Array, Array, WatchState, diffrax.RESULTS]:
-        state = controller_state
-        *proposal, inner, result = self.controller.adapt_step_size(
-            t0, t1, y0, y1_candidate, args, y_error, error_order, state.inner
-        )
-        keep, next_t0, next_t1, jump = (jnp.asarray(part) for part in proposal)
-        y1 = jax.lax.stop_gradient(y1_candidate)
+    def decide(self, trial: Trial, state: WatchState) -> Decision:
+        keep, t0, t1, jump, inner, result = self.decided(trial, state.inner)
+        y1 = jax.lax.stop_gradient(trial.y1)
+        end = jnp.asarray(trial.t1)
         # Moments must be finite too, or fields that divide by them vanish in silence.
         finite = _all_finite(y1) & jnp.isfinite(self.mu0.at(y1).size ** 2)
         # A fixed step accepts anything: the last good state must survive it.
-        late = keep & self.judge.overrun(jnp.asarray(t1))
+        late = keep & self.judge.overrun(end)
         taken = keep & finite & ~late & (state.code == int(Status.FINISHED))
-        vanished = ~keep & ~(next_t1 - next_t0 > _shortest(next_t0))
-        end = jnp.asarray(t1)
-        way = jax.tree.map(jnp.subtract, y1, jax.lax.stop_gradient(y0))
-        error = jax.lax.stop_gradient(_like(y1, y_error))
-        attempt = Attempt(end, end - t0, y1, way, error, error_order, taken, jump)
-        seen = self._after(attempt, state)
-        lost = keep & ~finite
-        breaks = self.judge.breaks(seen.growth, vanished=vanished, lost=lost)
-        breaks |= late
-        stuck = jnp.where(finite, int(Status.MAX_STEPS), int(Status.NOT_FINITE))
-        code = jnp.where(vanished | lost, stuck, seen.code)
-        code = jnp.where(breaks, int(Status.BLOW_UP), code)
-        by_growth = seen.by_growth | breaks
-        state = seen._replace(inner=inner, code=code, by_growth=by_growth)
-        ends = code != int(Status.FINISHED)
+        way = jax.tree.map(jnp.subtract, y1, jax.lax.stop_gradient(trial.y0))
+        error = jax.lax.stop_gradient(_like(y1, trial.error))
+        order = trial.order
+        step = Attempt(end, elapsed(trial), y1, way, error, order, taken, jump)
+        vanished = ~keep & ~(t1 - t0 > _shortest(t0))
+        state = self._after(step, state)._replace(inner=inner)
+        state = self._stuck(state, vanished, keep & ~finite, finite)
+        state = _blown_up(state, late)
+        ends = state.code != int(Status.FINISHED)
         result = diffrax.RESULTS.where(ends, diffrax.RESULTS.event_occurred, result)
-        next_t0 = jnp.where(taken, next_t0, t0)
-        return taken, next_t0, next_t1, jump, state, result
+        t0 = jnp.where(taken, t0, trial.t0)
+        return Decision(taken, t0, t1, jump, state, result)
+
+    def _stuck(
+        self, state: WatchState, vanished: Array, lost: Array, finite: Array
+    ) -> WatchState:
+        """The state where steps vanish, or one that was kept is lost to overflow."""
+        why = jnp.where(finite, int(Status.MAX_STEPS), int(Status.NOT_FINITE))
+        code = jnp.where(vanished | lost, why, state.code)
+        breaks = self.judge.breaks(state.growth, vanished=vanished, lost=lost)
+        return _blown_up(state._replace(code=code), breaks)
 
     def _after(self, step: Attempt, state: WatchState) -> WatchState:
         """The state after an attempted step; a rejected one only counts."""
         seen, residual, converged = self._look(step.t, step.y)
-        if self._watches_speed and splits(self.noise, self.mu0):
+        if self._watches_speed and self._motion.splits(self.noise):
             # No part of such a step is zero at rest, only the whole.
             seen = seen._replace(speed=self.mu0.norm(step.way) / step.dt)
         memories, code = self._stopped(state, seen)
         finished = code == int(Status.FINISHED)
         mu = self.mu0.at(step.y)
-        felt = feels_rim(self.dynamics, step.t, mu, state.rim, state.n_accepted)
-        ended = grid_ending(mu, felt)
+        ended = self._motion.ending(
+            self.dynamics, step.t, mu, state.begun, state.n_accepted
+        )
         code = jnp.where(finished, ended, code)
         growth, by_growth = self.judge.after(state.growth, step)
         code = jnp.where(by_growth, int(Status.BLOW_UP), code)
@@ -179,16 +153,26 @@ class Watch(AbstractWrapping[WatchState]):
         freeze = functools.partial(self.dynamics.field, t)
         field, speed = freeze(mu), nothing
         if self._watches_speed:
-            speed = self.mu0.norm(drift(self.noise, mu, field))
+            speed = self.mu0.norm(self._motion.drift(mu, field, self.noise))
         convergence = field.convergence or Convergence(nothing, nothing)
         converged = convergence.residual <= convergence.tolerance
-        missed = interpolation_error(freeze, mu, field) or Convergence(nothing, nothing)
+        missed = self._motion.missed(freeze, mu, field) or Convergence(nothing, nothing)
         converged &= missed.residual <= missed.tolerance
         return seen._replace(speed=speed), convergence.residual, converged
 
     @property
+    def _motion(self) -> Motion:
+        return motion_of(self.mu0)
+
+    @property
     def _watches_speed(self) -> bool:
         return any(stop.watches_speed for stop in self.stops)
+
+
+def _blown_up(state: WatchState, ends: Array) -> WatchState:
+    """The state of a flow that its growth ends, where it does."""
+    code = jnp.where(ends, int(Status.BLOW_UP), state.code)
+    return state._replace(code=code, by_growth=state.by_growth | ends)
 
 
 def _like(y: PyTree[Array], error: PyTree | None) -> PyTree | None:

@@ -12,12 +12,12 @@ from jaxtyping import Array, Bool, Float, PyTree
 from typing_extensions import override
 
 from meanfield.dynamics import AbstractDynamics
-from meanfield.measures import AbstractMeasure, Points
+from meanfield.flows.motions import Noise, motion_of
+from meanfield.flows.stepping import AbstractStepping, Adaptive, Fixed, adaptive
+from meanfield.measures import AbstractMeasure
 
 from ._growth import BlowUpTime
 from ._judge import AbstractJudge, Attempt
-from ._noise import Noise
-from ._stepping import AbstractStepping, Adaptive, Fixed, adaptive
 
 FORERUNNERS = 10_000  # steps: a blow-up takes some hundred
 
@@ -66,8 +66,7 @@ def foresees(
     stepping: AbstractStepping | None, mu0: AbstractMeasure, noise: Noise
 ) -> bool:
     """Whether steps are fixed, on a path that others can go before."""
-    random = noise is not None and isinstance(mu0, Points)
-    return isinstance(stepping, Fixed) and not random
+    return isinstance(stepping, Fixed) and not motion_of(mu0).is_random(noise)
 
 
 def forerunner() -> Adaptive:

@@ -1,0 +1,2 @@
+from ._doubt import Doubt as Doubt
+from ._doubt import doubt as doubt

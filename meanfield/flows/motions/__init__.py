@@ -1,0 +1,12 @@
+from ._isotropic import Isotropic as Isotropic
+from ._isotropic import Noise as Noise
+from ._isotropic import present as present
+from ._isotropic import typed as typed
+from ._motion import Motion as Motion
+from ._motion import motion_of as motion_of
+from ._motion import motions as motions
+from .gaussian import GaussianMotion as GaussianMotion
+from .grid import GridMotion as GridMotion
+from .points import DIMENSIONS as DIMENSIONS
+from .points import TokenMotion as TokenMotion
+from .points import planned as planned

@@ -1,0 +1,1 @@
+from ._motion import GaussianMotion as GaussianMotion

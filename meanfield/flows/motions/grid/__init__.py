@@ -1,0 +1,1 @@
+from ._motion import GridMotion as GridMotion

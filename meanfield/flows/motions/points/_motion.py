@@ -1,0 +1,141 @@
+"""How tokens are moved: adaptively, or along Brownian paths."""
+
+from collections.abc import Callable
+from typing import Any
+
+import diffrax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+from typing_extensions import override
+
+from meanfield._typing import PRNGKey, SolverTime, Time
+from meanfield.dynamics import AbstractDynamics
+from meanfield.errors import InvalidInputError
+from meanfield.fields import AbstractField, Convergence
+from meanfield.flows.motions._isotropic import Noise
+from meanfield.flows.motions._motion import (
+    Motion,
+    Terms,
+    check_matrix,
+    check_solver,
+    motions,
+)
+from meanfield.flows.stepping import AbstractStepping, Courant, adaptive
+from meanfield.measures import Points
+
+from ._landing import knows_noise, landing
+from ._paths import TokenPaths
+from ._planning import interpolation_error, planned, roomier, unplanned
+
+
+class TokenMotion(Motion[Points]):
+    """Tokens under noise are stepped onto frames and integer times, by `shark`."""
+
+    @override
+    def check_single(self, mu0: Points) -> None:
+        check_matrix(mu0.tokens.x)
+
+    @override
+    def stepping(self, noise: Noise) -> AbstractStepping:
+        return adaptive() if noise is None else adaptive("shark")
+
+    @override
+    def check(
+        self,
+        mu0: Points,
+        stepping: AbstractStepping,
+        noise: Noise,
+        *,
+        key: PRNGKey | None,
+        rests: bool,
+    ) -> None:
+        if noise is None or isinstance(stepping, Courant):
+            check_solver(mu0, stepping)
+            return
+        if key is None:
+            raise InvalidInputError("Noise on tokens is drawn from a `key`: give one.")
+        if not knows_noise(stepping.solver):
+            raise InvalidInputError(
+                f"{type(stepping.solver).__name__} does not step tokens under noise; "
+                "use the solver `shark`, or `heun`."
+            )
+        if rests:
+            raise InvalidInputError(
+                "Tokens under noise never come to rest: `steady` is for Gaussians and "
+                "grids, whose law does."
+            )
+
+    @override
+    def planned(self, dynamics: AbstractDynamics, mu0: Points, t: Time) -> Points:
+        return planned(dynamics, mu0, t)
+
+    @override
+    def unplanned(self, mu: Points) -> Points:
+        return unplanned(mu)
+
+    @override
+    def roomier(self, mu: Points) -> Points | None:
+        return roomier(mu)
+
+    @override
+    def missed(
+        self,
+        freeze: Callable[[Points], AbstractField],
+        mu: Points,
+        field: AbstractField,
+    ) -> Convergence | None:
+        return interpolation_error(freeze, mu, field)
+
+    @override
+    def laid_out(
+        self,
+        stepping: AbstractStepping,
+        noise: Noise,
+        ts: Float[Array, " times"],
+        jumps: Float[Array, " k"],
+    ) -> AbstractStepping:
+        if noise is None:
+            return stepping.prepare(ts, jumps)
+        return landing(stepping, ts, jumps)
+
+    @override
+    def is_random(self, noise: Noise) -> bool:
+        return noise is not None
+
+    @override
+    def driven(
+        self,
+        mu0: Points,
+        terms: diffrax.AbstractTerm,
+        solver: diffrax.AbstractSolver,
+        noise: Noise,
+        key: PRNGKey | None,
+    ) -> Terms:
+        if noise is None:
+            return terms, solver
+        assert key is not None
+        paths = TokenPaths.of(key, mu0.tokens.x)
+        amplitude = jnp.sqrt(2 * noise.kappa).astype(mu0.tokens.x.dtype)
+        return diffrax.MultiTerm(terms, Kicks(amplitude, paths)), solver
+
+
+class Kicks(diffrax.AbstractTerm):
+    r"""$\sqrt{2\kappa}\, dW$: the same for all coordinates, whatever the state."""
+
+    amplitude: Float[Array, ""]
+    paths: TokenPaths
+
+    @override
+    def vf(self, t: SolverTime, y: PyTree, args: PyTree) -> Float[Array, ""]:
+        return self.amplitude
+
+    @override
+    def contr(self, t0: SolverTime, t1: SolverTime, **kwargs: Any) -> PyTree:
+        return self.paths.evaluate(t0, t1, **kwargs)
+
+    @override
+    def prod(self, vf: Float[Array, ""], control: Array) -> Array:
+        return vf * control
+
+
+motions[Points] = TokenMotion()

@@ -1,0 +1,107 @@
+"""Steps as long as their estimated error allows."""
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+from typing_extensions import override
+
+from meanfield._array import positive
+from meanfield.measures import AbstractMeasure
+
+from ._predictive import Predictive
+from ._stepping import MAX_STEPS, AbstractStepping, check_steps, method_of
+
+NOISY_RTOL = 1e-3  # of a step under noise: beyond, tokens err by their number
+
+
+class Adaptive(AbstractStepping):
+    """Steps as long as their estimated error allows; see `adaptive`."""
+
+    method: diffrax.AbstractSolver
+    rtol: float | None
+    steps: int = eqx.field(static=True)
+
+    @property
+    @override
+    def solver(self) -> diffrax.AbstractSolver:
+        return self.method
+
+    @property
+    @override
+    def max_steps(self) -> int:
+        return self.steps
+
+    @override
+    def relative_error(self, dtype: jnp.dtype) -> float:
+        if self.rtol is not None:
+            return self.rtol
+        noisy = isinstance(self.method, diffrax.AbstractSRK)
+        return NOISY_RTOL if noisy else float(jnp.finfo(dtype).eps ** 0.6)
+
+    @override
+    def prepare(
+        self, ts: Float[Array, " times"], jumps: Float[Array, " k"]
+    ) -> "AbstractStepping":
+        return self
+
+    @override
+    def controller(
+        self,
+        mu0: AbstractMeasure,
+        ts: Float[Array, " times"],
+        jumps: Float[Array, " k"],
+    ) -> diffrax.AbstractAdaptiveStepSizeController:
+        rtol = self.relative_error(ts.dtype)
+        size = jax.lax.stop_gradient(mu0.norm(mu0.coordinates))
+        scale = jnp.where(size > 0, size, 1)  # at the origin any unit is as good
+        # Abstract fields of diffrax look like arguments to a type checker.
+        inner = Predictive(  # pyright: ignore[reportCallIssue]
+            controller=diffrax.PIDController(
+                rtol=rtol,
+                atol=rtol * scale / 10,
+                norm=jax.tree_util.Partial(_step_error, mu0),
+            )
+        )
+        # The interpolant of Dopri8 is orders worse than its steps: land on the frames.
+        frames = ts if isinstance(self.method, diffrax.Dopri8) else None
+        jump_ts = jumps.astype(ts.dtype) if jumps.shape[0] else None
+        if frames is None and jump_ts is None:
+            return inner
+        return diffrax.ClipStepSizeController(inner, frames, jump_ts)
+
+
+def _step_error(mu0: AbstractMeasure, error: PyTree[Array]) -> Float[Array, ""]:
+    """The size of a scaled error; infinite where a trial step overflowed.
+
+    Such a step has `inf / inf` for an error, and a NaN would become the next step.
+    """
+    size = jax.lax.stop_gradient(mu0.error_norm(error))
+    return jnp.where(jnp.isnan(size), jnp.inf, size)
+
+
+def adaptive(
+    solver: str | diffrax.AbstractSolver = "tsit5",
+    *,
+    rtol: float | None = None,
+    max_steps: int = MAX_STEPS,
+) -> Adaptive:
+    r"""Adaptive steps.
+
+    Args:
+        solver: `tsit5`, `dopri8`, `kvaerno5` where the flow is stiff, `shark` for
+            tokens under noise, or any of diffrax.
+        rtol: the relative error of a step in the norm of the measure; `None` is
+            $\epsilon^{0.6}$ of the dtype, 4e-10 in double precision, and 1e-3 for
+            `shark`. The absolute tolerance is a tenth of it times the initial size.
+        max_steps: accepted and rejected steps before the flow ends as `max-steps`.
+
+    Raises:
+        InvalidInputError: if `rtol` is not positive.
+        UnknownNameError: if no solver has that name.
+    """
+    if rtol is not None:
+        positive("rtol", rtol)
+    check_steps(max_steps)
+    return Adaptive(method_of(solver), rtol, max_steps)

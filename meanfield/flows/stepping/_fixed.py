@@ -1,0 +1,114 @@
+"""Steps of one length."""
+
+import diffrax
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+from typing_extensions import override
+
+from meanfield._array import is_concrete, positive
+from meanfield.errors import InvalidInputError
+from meanfield.measures import AbstractMeasure
+
+from ._control import AbstractRuledControl, Decision, Start, Trial
+from ._stepping import MAX_STEPS, AbstractStepping, method_of
+
+
+class Fixed(AbstractStepping):
+    """Steps of one length, shortened only to land on jumps and on the end."""
+
+    method: diffrax.AbstractSolver
+    dt: float = eqx.field(static=True)
+    edges: Float[Array, " edges"] | None = None
+    jumped: Bool[Array, " edges"] | None = None
+
+    @property
+    @override
+    def solver(self) -> diffrax.AbstractSolver:
+        return self.method
+
+    @property
+    @override
+    def max_steps(self) -> int:
+        return MAX_STEPS if self.edges is None else self.edges.shape[0]
+
+    @override
+    def relative_error(self, dtype: jnp.dtype) -> float:
+        return float("nan")  # nobody estimates it
+
+    @override
+    def prepare(
+        self, ts: Float[Array, " times"], jumps: Float[Array, " k"]
+    ) -> "AbstractStepping":
+        if not (is_concrete(ts) and is_concrete(jumps)):
+            raise InvalidInputError(
+                "Fixed steps are laid out before the flow is traced: `ts` and the "
+                "times of layers must be numbers, not results of a surrounding `jit` "
+                "or `vmap`."
+            )
+        edges, jumped = _grid(np.asarray(ts), self.dt, np.asarray(jumps))
+        return Fixed(self.method, self.dt, jnp.asarray(edges), jnp.asarray(jumped))
+
+    @override
+    def controller(
+        self,
+        mu0: AbstractMeasure,
+        ts: Float[Array, " times"],
+        jumps: Float[Array, " k"],
+    ) -> diffrax.AbstractAdaptiveStepSizeController:
+        if self.edges is None or self.jumped is None:
+            raise InvalidInputError("A fixed stepping must be prepared with its times.")
+        # Abstract fields of diffrax look like arguments to a type checker.
+        return EdgeSteps(edges=self.edges, jumped=self.jumped)  # pyright: ignore[reportCallIssue]
+
+
+class EdgeSteps(AbstractRuledControl[Array]):
+    """From edge to edge; before a jump, to the last number before it."""
+
+    edges: Float[Array, " edges"]
+    jumped: Bool[Array, " edges"]
+
+    @override
+    def begin(self, start: Start) -> tuple[Array, Array]:
+        return self._end(1), jnp.asarray(1)
+
+    @override
+    def decide(self, trial: Trial, state: Array) -> Decision:
+        start, jump = self.edges[state], self.jumped[state]
+        end = self._end(jnp.minimum(state + 1, self.edges.shape[0] - 1))
+        return Decision(keep=True, t0=start, t1=end, jump=jump, state=state + 1)
+
+    def _end(self, index: Array | int) -> Array:
+        edge = self.edges[index]
+        return jnp.where(self.jumped[index], jnp.nextafter(edge, -jnp.inf), edge)
+
+
+def fixed(dt: float, solver: str | diffrax.AbstractSolver = "euler") -> Fixed:
+    """Steps of length `dt`, explicit Euler unless another `solver` is named.
+
+    Raises:
+        InvalidInputError: if `dt` is not positive, or the solver is implicit.
+        UnknownNameError: if no solver has that name.
+    """
+    positive("dt", dt)
+    method = method_of(solver)
+    if isinstance(method, diffrax.AbstractImplicitSolver):
+        raise InvalidInputError(
+            "Implicit solvers choose their steps by error: use `adaptive`."
+        )
+    return Fixed(method, float(dt))
+
+
+def _grid(
+    ts: np.ndarray, dt: float, jumps: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Edges every `dt` from the first time to the last, with the jumps between."""
+    start, end = float(ts[0]), float(ts[-1])
+    count = max(1, int(np.ceil((end - start) / dt * (1 - 1e-12))))
+    regular = start + dt * np.arange(count)
+    inside = jumps[(jumps > start) & (jumps < end)].astype(float)
+    # An edge within rounding of a jump is the jump.
+    far = np.all(np.abs(regular[:, None] - inside[None, :]) > 1e-9 * dt, axis=1)
+    edges = np.unique(np.concatenate([regular[far], inside, [end]])).astype(ts.dtype)
+    return edges, np.isin(edges, inside.astype(ts.dtype))

@@ -1,0 +1,81 @@
+"""A solver, and a rule for the lengths of its steps."""
+
+import abc
+from collections.abc import Callable
+
+import diffrax
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from meanfield._array import require
+from meanfield._registry import Registry
+from meanfield.errors import InvalidInputError
+from meanfield.measures import AbstractMeasure
+
+MAX_STEPS = 100_000
+
+solvers: Registry[Callable[[], diffrax.AbstractSolver]] = Registry("solver")
+solvers.register("tsit5")(diffrax.Tsit5)
+solvers.register("dopri8")(diffrax.Dopri8)
+solvers.register("kvaerno5")(diffrax.Kvaerno5)
+solvers.register("euler")(diffrax.Euler)
+solvers.register("heun")(diffrax.Heun)
+solvers.register("shark")(diffrax.ShARK)  # for tokens under noise
+
+
+class AbstractStepping(eqx.Module):
+    """A solver and a rule for the lengths of its steps."""
+
+    @property
+    @abc.abstractmethod
+    def solver(self) -> diffrax.AbstractSolver:
+        """The Runge–Kutta method."""
+
+    @property
+    @abc.abstractmethod
+    def max_steps(self) -> int:
+        """Steps after which the flow ends as `max-steps`."""
+
+    @abc.abstractmethod
+    def relative_error(self, dtype: jnp.dtype) -> float:
+        """The relative error of one step."""
+
+    @abc.abstractmethod
+    def prepare(
+        self, ts: Float[Array, " times"], jumps: Float[Array, " k"]
+    ) -> "AbstractStepping":
+        """The stepping for these times: all that must be known outside `jit`."""
+
+    @abc.abstractmethod
+    def controller(
+        self,
+        mu0: AbstractMeasure,
+        ts: Float[Array, " times"],
+        jumps: Float[Array, " k"],
+    ) -> diffrax.AbstractAdaptiveStepSizeController:
+        """The step-size controller that lands on jumps and straddles none."""
+
+
+def check_steps(max_steps: int) -> None:
+    """Refuses a number of steps that is none.
+
+    Raises:
+        InvalidInputError: unless it is whole and positive.
+    """
+    if not isinstance(max_steps, int) or max_steps < 1:
+        raise InvalidInputError(
+            f"`max_steps` must be a whole number, at least 1; got {max_steps!r}."
+        )
+
+
+def method_of(solver: str | diffrax.AbstractSolver) -> diffrax.AbstractSolver:
+    """A solver, or that of a name.
+
+    Raises:
+        InvalidInputError: if it is another thing.
+        UnknownNameError: if no solver has that name.
+    """
+    what = "`solver` is a name of `solvers`, or a solver of diffrax"
+    require(what, solver, (str, diffrax.AbstractSolver))
+    return solvers[solver]() if isinstance(solver, str) else solver

@@ -1,0 +1,15 @@
+from ._escape import Escape as Escape
+from ._growth import BlowUpTime as BlowUpTime
+from ._judge import AbstractJudge as AbstractJudge
+from ._overrun import Foretold as Foretold
+from ._overrun import forerunner as forerunner
+from ._overrun import foresees as foresees
+from ._overrun import is_bounded as is_bounded
+from ._overrun import never as never
+from ._stop import AbstractStop as AbstractStop
+from ._stop import BlowUp as BlowUp
+from ._stop import Seen as Seen
+from ._stop import Steady as Steady
+from ._stop import stops as stops
+from ._watch import Watch as Watch
+from ._watch import WatchState as WatchState

@@ -1,0 +1,59 @@
+"""What is made of a measure, for each way that it can be given."""
+
+import abc
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+
+from meanfield.errors import UnsupportedError
+
+from ._measure import AbstractMeasure
+
+if TYPE_CHECKING:
+    from ._gaussian import Gaussian
+    from ._grid import Grid
+    from ._points import Points
+    from ._quadrature import Quadrature
+
+R = TypeVar("R")
+
+
+class AbstractReader(abc.ABC, Generic[R]):
+    """Makes something of a measure: a velocity, an energy, a distance.
+
+    Called with a measure, it is handed on to the method that fits. A measure of another
+    kind chooses, in its `read_by`, what it is for readers who know these four: tokens,
+    say, that integrate as it does.
+    """
+
+    reads: ClassVar[str] = "Points, Gaussians and grids are read"
+    """Who reads what, as the message about anything else begins."""
+
+    def __call__(self, mu: AbstractMeasure) -> R:
+        """What is made of a measure.
+
+        Raises:
+            UnsupportedError: if it is none that this reads.
+        """
+        if not isinstance(mu, AbstractMeasure):
+            raise unread(self, mu)
+        return mu.read_by(self)
+
+    @abc.abstractmethod
+    def of_points(self, mu: "Points") -> R:
+        """What is made of weighted tokens."""
+
+    def of_grid(self, mu: "Grid") -> R:
+        """What is made of a density: by default, of the tokens that stand for it."""
+        return self.of_points(mu.points())
+
+    @abc.abstractmethod
+    def of_gaussian(self, mu: "Gaussian") -> R:
+        """What is made of a Gaussian."""
+
+    def of_quadrature(self, mu: "Quadrature") -> R:
+        """What is made of a Gaussian with nodes: by default, of the Gaussian."""
+        return self.of_gaussian(mu.gaussian)
+
+
+def unread(reader: AbstractReader, thing: object) -> UnsupportedError:
+    """The error of a reader that is given another thing."""
+    return UnsupportedError(f"{reader.reads}; got a {type(thing).__name__}.")

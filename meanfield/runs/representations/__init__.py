@@ -1,0 +1,18 @@
+# The order in which they are listed: tokens first.
+from ._points import FEW as FEW  # isort: skip
+from ._points import TokenRuns as TokenRuns  # isort: skip
+from ._gaussian import GaussianRuns as GaussianRuns  # isort: skip
+from ._grid import GridRuns as GridRuns  # isort: skip
+from ._representation import AbstractRepresentation as AbstractRepresentation
+from ._representation import Arrays as Arrays
+from ._representation import Frame as Frame
+from ._representation import dimension_in as dimension_in
+from ._representation import frame_of as frame_of
+from ._representation import largest_eigenvalue as largest_eigenvalue
+from ._representation import moments_of as moments_of
+from ._representation import representation_in as representation_in
+from ._representation import representation_of as representation_of
+from ._representation import representations as representations
+from ._representation import restored as restored
+from ._representation import still as still
+from ._representation import sums_of as sums_of

@@ -1,0 +1,149 @@
+"""Runs of weighted tokens."""
+
+from typing import Any, ClassVar, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+from typing_extensions import override
+
+from meanfield.errors import InvalidInputError
+from meanfield.flows import AbstractStepping
+from meanfield.measures import (
+    AbstractMeasure,
+    AbstractReader,
+    Blocked,
+    Gaussian,
+    Grid,
+    Points,
+)
+from meanfield.runs._endings import Outcome
+from meanfield.runs._plan import Size
+from meanfield.runs._tokens import counts_tokens, reduction, weighted
+from meanfield.spec import RunSpec
+from meanfield.tokens import Tokens
+
+from ._representation import (
+    AbstractRepresentation,
+    Arrays,
+    Frame,
+    representation_of,
+    representations,
+)
+from ._steps import error_steps
+
+FEW = 64  # tokens that stand for all: enough for every shape to be tried
+
+
+class TokenRuns(AbstractRepresentation[Points]):
+    """Tokens have weights, positions in order, and sums over all pairs."""
+
+    name: ClassVar[str] = "points"
+    kind: ClassVar[type[AbstractMeasure]] = Points
+    noun: ClassVar[str] = "cloud of tokens"
+    place: ClassVar[str] = "x"
+    begins_with: ClassVar[Literal["tokens", "moments", "law"]] = "tokens"
+    static_names: ClassVar[tuple[str, ...]] = ("weight", "position")
+
+    @override
+    def of_tokens(self, spec: RunSpec, points: Points) -> Points:
+        return points
+
+    @override
+    def of_frame(self, spec: RunSpec, mu: AbstractMeasure) -> Points:
+        return _Tokens(spec)(mu)
+
+    @override
+    def static(self, mu: Points) -> Arrays:
+        position = np.asarray(mu.tokens.position)
+        return {"weight": np.exp(np.asarray(mu.log_weights)), "position": position}
+
+    @override
+    def restored(self, spec: RunSpec, frame: Frame, static: Frame) -> Points:
+        return weighted(spec, frame["x"], static["weight"], static["position"])
+
+    @override
+    def moments(self, mu: Points) -> tuple[np.ndarray, np.ndarray]:
+        # On the host: a program would take longer to compile than this takes to run, up
+        # to millions of tokens.
+        logs = np.asarray(mu.log_weights, np.float64)
+        counted = ~np.isneginf(logs)
+        weights = np.exp(logs - np.max(logs))[counted]
+        x = np.asarray(mu.tokens.x)[counted]
+        with np.errstate(over="ignore", invalid="ignore"):  # tokens that blow up
+            mean = np.average(x, axis=0, weights=weights).astype(x.dtype)
+            covariance = np.cov(x.T, aweights=weights, ddof=0)
+            return mean, np.atleast_2d(covariance).astype(x.dtype)
+
+    @override
+    def stepping(
+        self, spec: RunSpec, ts: Float[np.ndarray, " times"]
+    ) -> AbstractStepping:
+        if spec.noise:
+            return error_steps(spec, ts, by_error="shark", by_length="shark")
+        return super().stepping(spec, ts)
+
+    @override
+    def size(self, mu: Points) -> Size:
+        return Size(mu.tokens.n, 0, mu.dimension, mu.reduction)
+
+    @override
+    def size_in_full(self, spec: RunSpec, size: Size) -> Size:
+        n = spec.n if counts_tokens(spec) else size.n
+        return size._replace(n=n, how=reduction(spec, n, size.d))
+
+    @override
+    def sketched(self, mu: Points) -> Points:
+        tokens: Tokens = jax.tree.map(lambda leaf: leaf[:FEW], mu.tokens)
+        return Points(tokens, jnp.zeros(tokens.n, tokens.x.dtype), Blocked())
+
+    @override
+    def planned(self, mu: Points, first: AbstractMeasure) -> Points:
+        """The plan is kept; later segments plan for themselves."""
+        assert isinstance(first, Points)
+        return first
+
+    @override
+    def report(
+        self, measures: tuple[Points, ...], outcomes: tuple[Outcome, ...], spec: RunSpec
+    ) -> dict[str, Any]:
+        return {"n": measures[0].tokens.n}
+
+    @override
+    def sample_size(self, mu: Points) -> float:
+        r"""$1/\sum_i w_i^2$."""
+        return float(1 / np.sum(np.asarray(mu.probabilities, float) ** 2))
+
+    @override
+    def has_positions(self, mu: Points) -> bool:
+        return mu.tokens.position is not None
+
+
+class _Tokens(AbstractReader[Points]):
+    """The tokens of a frame; other measures have none."""
+
+    def __init__(self, spec: RunSpec) -> None:
+        self._spec = spec
+
+    @override
+    def of_points(self, mu: Points) -> Points:
+        return mu
+
+    @override
+    def of_grid(self, mu: Grid) -> Points:
+        raise self._refused(mu)
+
+    @override
+    def of_gaussian(self, mu: Gaussian) -> Points:
+        raise self._refused(mu)
+
+    def _refused(self, mu: AbstractMeasure) -> InvalidInputError:
+        home = representation_of(mu)
+        return InvalidInputError(
+            f"`{self._spec.source}` holds a {home.noun}; go on with `measure = "
+            f"{home.name}`."
+        )
+
+
+representations.register("points")(TokenRuns())

@@ -1,0 +1,305 @@
+"""What a run needs of one kind of measure: a class for each, one home for all of it."""
+
+import abc
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Array, Float, PyTree
+
+from meanfield._registry import Registry
+from meanfield.dynamics import AbstractDynamics
+from meanfield.errors import UnsupportedError
+from meanfield.flows import AbstractStepping
+from meanfield.measures import AbstractMeasure, Points
+from meanfield.measures.sampling import clouds
+from meanfield.runs._endings import Outcome
+from meanfield.runs._parameters import Draw
+from meanfield.runs._plan import Size, named
+from meanfield.runs._tokens import placed, spread_by, tokens_of
+from meanfield.spec import RunSpec
+from meanfield.storage import kinds
+
+from ._steps import error_steps
+
+M = TypeVar("M", bound=AbstractMeasure)
+Arrays = dict[str, np.ndarray]
+Frame = Mapping[str, np.ndarray]
+
+
+class AbstractRepresentation(abc.ABC, Generic[M]):
+    """A kind of measure, from the spec of a run to its report.
+
+    To add one, write a measure and this: how it starts from a law and from tokens, and
+    how a stored frame becomes one again. All else has a default.
+    """
+
+    name: ClassVar[str]
+    """What specs and stores call it."""
+
+    kind: ClassVar[type[AbstractMeasure]]
+    """The class of its measures."""
+
+    noun: ClassVar[str]
+    """What messages call it, without an article."""
+
+    place: ClassVar[str]
+    """The stored variable whose last axis is that of the space."""
+
+    counts_tokens: ClassVar[bool] = True
+    """Whether `n` of a spec counts its tokens."""
+
+    begins_with: ClassVar[Literal["tokens", "moments", "law"]] = "law"
+    """What it takes of the law of a start where it is compared with others."""
+
+    remembers_start: ClassVar[bool] = False
+    """Whether doubts about its end need the measure that it began with."""
+
+    static_names: ClassVar[tuple[str, ...]] = ()
+    """The stored variables that do not move, those that a run may lack included."""
+
+    def of_law(self, spec: RunSpec, d: int, draw: Draw) -> M:
+        """The start that a spec describes: by default, of tokens that are drawn.
+
+        Raises:
+            InvalidInputError: if keys do not fit together.
+            UnknownNameError: if no cloud has the name of `init`.
+        """
+        cloud = clouds[spec.init](spec.n, d, key=draw.key("init"))
+        x = spread_by(placed(spec, d, draw), cloud)
+        return self.of_tokens(spec, tokens_of(spec, x))
+
+    @abc.abstractmethod
+    def of_tokens(self, spec: RunSpec, points: Points) -> M:
+        """What stands for tokens that were given, or drawn.
+
+        Raises:
+            InvalidInputError: if it cannot hold them.
+        """
+
+    @abc.abstractmethod
+    def of_frame(self, spec: RunSpec, mu: AbstractMeasure) -> M:
+        """What goes on from a frame of another run, of this kind or another.
+
+        Raises:
+            InvalidInputError: if a measure of its kind cannot.
+        """
+
+    def draws_tokens(self, spec: RunSpec) -> bool:
+        """Whether its start, unless given, is as many tokens as the spec says."""
+        del spec
+        return True
+
+    def refuse(self, spec: RunSpec, d: int) -> None:
+        """Refuses keys that do nothing, and what cannot fit into memory.
+
+        Raises:
+            InvalidInputError: naming a key.
+            ResourceError: naming what is needed and what there is.
+        """
+
+    def in_full(
+        self, spec: RunSpec, start: Callable[[], AbstractMeasure | None]
+    ) -> RunSpec:
+        """A spec with what such a run has by default, for all that goes on from it.
+
+        Args:
+            spec: of the run.
+            start: gives the tokens, or the stored frame, that it starts from, if any.
+        """
+        del start
+        return spec
+
+    def is_drawn(self, spec: RunSpec) -> bool:
+        """Whether draws of one law differ, whatever else is drawn."""
+        del spec
+        return True
+
+    @property
+    def moving(self) -> tuple[str, ...]:
+        """The stored variables that move, in the order of its coordinates."""
+        return kinds[self.name].moving
+
+    def frames(self, mu: M, coordinates: PyTree[Array]) -> Arrays:
+        """Coordinates of a measure like `mu`, or a stack of them, named."""
+        del mu
+        parts = jax.tree.leaves(coordinates)
+        return dict(zip(self.moving, map(np.asarray, parts), strict=True))
+
+    def coordinates(self, mu: M, frames: Frame) -> PyTree[Array]:
+        """What `frames` named, as coordinates of a measure like `mu`."""
+        parts = [frames[name] for name in self.moving]
+        where = jax.tree.structure(mu.coordinates)
+        return jax.tree.unflatten(where, jax.device_put(parts))
+
+    def static(self, mu: M) -> Arrays:
+        """What does not move, named."""
+        del mu
+        return {}
+
+    def dims(self, mu: M) -> dict[str, tuple[str, ...]]:
+        """The dimensions of variables that depend on more than their name."""
+        del mu
+        return {}
+
+    @abc.abstractmethod
+    def restored(self, spec: RunSpec, frame: Frame, static: Frame) -> M:
+        """The measure of a stored frame; the same arrays give the same bits."""
+
+    def moments(self, mu: M) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and covariance."""
+        mean, covariance = _moments(mu)
+        return np.asarray(mean), np.asarray(covariance)
+
+    def stepping(
+        self, spec: RunSpec, ts: Float[np.ndarray, " times"]
+    ) -> AbstractStepping:
+        """The steps of a spec; see `error_steps`."""
+        return error_steps(spec, ts, by_error=spec.solver, by_length="euler")
+
+    def size(self, mu: M) -> Size:
+        """How much of it there is, by the shapes of its arrays."""
+        return Size(0, 0, mu.dimension, None)
+
+    def size_in_full(self, spec: RunSpec, size: Size) -> Size:
+        """The size of a start of a spec, where a small one stood for it."""
+        del spec
+        return size
+
+    def sketched(self, mu: M) -> M:
+        """A small measure of the same shapes, that asks for no plan."""
+        return mu
+
+    def planned(self, mu: M, first: AbstractMeasure) -> M:
+        """The measure that a run starts with, once `first` was planned from it."""
+        del first
+        return mu
+
+    def doubted(
+        self,
+        spec: RunSpec,
+        dynamics: AbstractDynamics,
+        begun: M,
+        end: M,
+        outcome: Outcome,
+        *,
+        index: int,
+    ) -> Outcome:
+        """How a flow ended, with what is in doubt of it.
+
+        Args:
+            spec: of the run.
+            dynamics: what moved it.
+            begun: where it began.
+            end: where it ended.
+            outcome: how it ended.
+            index: which draw of the spec it is.
+        """
+        del spec, dynamics, begun, end, index
+        return outcome
+
+    def report(
+        self, measures: tuple[M, ...], outcomes: tuple[Outcome, ...], spec: RunSpec
+    ) -> dict[str, Any]:
+        """What the report of a run says besides what all runs say, as JSON values."""
+        del measures, outcomes, spec
+        return {}
+
+    def out_of_steps(self, spec: RunSpec) -> str:
+        """What may help where all steps of a run were spent."""
+        if spec.solver == "kvaerno5" or spec.noise:
+            return "raise `max_steps` or `rtol`, or lower `t`"
+        return "where the flow is stiff, `--solver kvaerno5` takes fewer"
+
+    def has_normal_tails(self, spec: RunSpec) -> bool:
+        """Whether velocities are averaged over a normal law, tails and all."""
+        return spec.projected
+
+    def sample_size(self, mu: M) -> float:
+        """How many tokens of equal weight would be as random; infinite of a law."""
+        del mu
+        return math.inf
+
+    stands_for_tokens: ClassVar[str] = "starts as the tokens"
+    """How it starts where tokens are given, as a comparison notes it."""
+
+    def lost(self, mu: M) -> float:
+        """The mass that has left it."""
+        del mu
+        return 0.0
+
+    def has_positions(self, mu: M) -> bool:
+        """Whether its parts have positions."""
+        del mu
+        return False
+
+
+representations: Registry[AbstractRepresentation[Any]] = Registry("measure")
+
+
+def representation_of(mu: AbstractMeasure) -> AbstractRepresentation[Any]:
+    """The representation of a measure.
+
+    Raises:
+        UnsupportedError: if none is registered for its class.
+    """
+    for home in representations.values():
+        if isinstance(mu, home.kind):
+            return home
+    raise UnsupportedError(
+        f"A run moves {', '.join(representations)}; got a {type(mu).__name__}."
+    )
+
+
+def representation_in(frame: Iterable[object]) -> AbstractRepresentation[Any]:
+    """The representation whose variables are among these names."""
+    names = set(frame)
+    homes = representations.values()
+    return next(home for home in homes if names.issuperset(home.moving))
+
+
+def frame_of(mu: AbstractMeasure) -> Arrays:
+    """What moves of a measure, by the names of a store."""
+    return representation_of(mu).frames(mu, mu.coordinates)
+
+
+def still(mu: AbstractMeasure, frames: int) -> Arrays:
+    """The frames of a measure that has ended: where it was."""
+    here = frame_of(mu).items()
+    return {name: np.broadcast_to(a, (frames, *a.shape)) for name, a in here}
+
+
+def restored(spec: RunSpec, frame: Frame, static: Frame) -> AbstractMeasure:
+    """The measure of a stored frame; the same arrays give the same bits."""
+    return representation_in(frame).restored(spec, frame, static)
+
+
+def dimension_in(frame: Frame) -> int:
+    """The dimension of the space that a stored frame lives in."""
+    return frame[representation_in(frame).place].shape[-1]
+
+
+def moments_of(mu: AbstractMeasure) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and covariance."""
+    return representation_of(mu).moments(mu)
+
+
+def largest_eigenvalue(mu: AbstractMeasure) -> float:
+    """The largest eigenvalue of the covariance; infinite if that overflows."""
+    covariance = moments_of(mu)[1]
+    if not np.all(np.isfinite(covariance)):
+        return math.inf
+    return float(np.linalg.eigvalsh(covariance)[-1])
+
+
+@eqx.filter_jit
+def _moments(mu: Any) -> tuple[Array, Array]:
+    return mu.mean, mu.covariance
+
+
+def sums_of(mu: AbstractMeasure) -> str:
+    """How sums over the tokens or cells of a measure are executed; `none` if not."""
+    return named(representation_of(mu).size(mu).how)
