@@ -12,7 +12,6 @@ from meanfield import runs
 from meanfield.endings import Status
 from meanfield.flows import BlowUpTime, Trajectory
 from meanfield.measures import Gaussian, Points
-from meanfield.runs._gaps import effective_tokens
 from meanfield.runs.representations import representation_of
 from meanfield.spec import parse
 
@@ -84,7 +83,7 @@ def test_a_plan_counts_segments_and_the_memory_of_all_members(
 def test_weighted_tokens_are_as_random_as_fewer_of_equal_weight() -> None:
     w = np.array([0.5, 0.25, 0.25, 0.0])
     mu = Points.weighted(np.arange(8.0).reshape(4, 2), w)
-    assert effective_tokens(mu) == pytest.approx(1 / np.sum(w**2))
+    assert representation_of(mu).sample_size(mu) == pytest.approx(1 / np.sum(w**2))
 
 
 def test_a_flow_that_ends_where_its_segment_begins_stores_no_frame_twice(
