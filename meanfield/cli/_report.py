@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from meanfield.runs import Result, moments_of, reason, representations
+from meanfield.runs import Result, moments_of, reason
+from meanfield.runs.representations import representations
 from meanfield.spec import RunSpec
 from meanfield.spectrum import effective_rank
 

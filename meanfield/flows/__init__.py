@@ -12,7 +12,6 @@ from .motions import DIMENSIONS as DIMENSIONS
 from .motions import Isotropic as Isotropic
 from .motions import Motion as Motion
 from .motions import motion_of as motion_of
-from .motions import motions as motions
 from .motions import planned as planned
 from .stepping import SAFETY as SAFETY
 from .stepping import AbstractStepping as AbstractStepping

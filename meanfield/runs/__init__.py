@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ._run import Run, start
     from ._sweep import SweepProgress, SweepResult, begin_sweep, join_sweep, sweep
     from ._sweep_store import SweepStore, is_sweep, sweep_dataset
-    from .representations import AbstractRepresentation, moments_of, representations
+    from .representations import AbstractRepresentation, moments_of
 
 __all__ = [
     "AbstractRepresentation",
@@ -61,7 +61,6 @@ __all__ = [
     "readable",
     "reason",
     "refuse_full_disk",
-    "representations",
     "resume",
     "sides",
     "start",
@@ -106,7 +105,6 @@ _HOMES = {
     "readable": "._plan",
     "reason": "._causes",
     "refuse_full_disk": "._plan",
-    "representations": ".representations",
     "resume": "._execute",
     "sides": "._compare",
     "start": "._run",

@@ -190,12 +190,12 @@ class AbstractWrapping(AbstractControl[StateT]):
         wrapped = self.controller.wrap(direction)
         return eqx.tree_at(lambda own: own.controller, self, wrapped)
 
-    def begun(self, start: Start) -> tuple[Array, PyTree[Array]]:
+    def begun(self, start: Start) -> tuple[Array, PyTree]:
         """Where the wrapped controller lets the first step end, and its memory."""
         end, inner = self.controller.init(*start)
         return jnp.asarray(end), inner
 
-    def decided(self, trial: Trial, inner: PyTree[Array]) -> Decision:
+    def decided(self, trial: Trial, inner: PyTree) -> Decision:
         """What the wrapped controller decides."""
         *proposal, inner, result = self.controller.adapt_step_size(*trial, inner)
         keep, t0, t1, jump = (jnp.asarray(part) for part in proposal)
