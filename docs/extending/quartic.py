@@ -10,7 +10,7 @@ from meanfield.energies import (
     Potential,
     energy_of_measure,
 )
-from meanfield.measures import AbstractMeasure, Grid, Points
+from meanfield.measures import Gaussian, Grid, Points
 
 
 def _quarter(x: Float[Array, " d"]) -> Float[Array, ""]:
@@ -41,8 +41,12 @@ class Quartic(AbstractEnergy):
         return (second**2 + variance) / 4
 
     @override
-    def variation(self, mu: AbstractMeasure) -> AbstractVariation:
-        return POTENTIAL.variation(mu)
+    def variation_on_points(self, mu: Points) -> AbstractVariation:
+        return POTENTIAL.variation_on_points(mu)
+
+    @override
+    def variation_on_gaussian(self, mu: Gaussian) -> AbstractVariation:
+        return POTENTIAL.variation_on_gaussian(mu)
 
 
 @energy_of_measure("quartic")
