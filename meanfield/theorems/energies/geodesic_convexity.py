@@ -16,6 +16,8 @@ from meanfield.theorems.reference import energies as ref
 
 from .geodesics import Motion, library, mass, motion, path_of, symmetric, velocity
 
+WAY = 0.1  # that an atom may go along a chord: beyond .3 or so E may be convex
+
 
 @statement(
     "castin2025:prop-5.4-d2E",
@@ -215,7 +217,14 @@ def _commuting(rng: np.random.Generator, *, sign: float, n: int) -> Motion:
 
 
 def _chord(m: Motion) -> float:
-    """The library's E at the middle of a geodesic, over the mean of its ends."""
-    path = path_of(m, np.array([0.0, 0.15, 0.3]))
-    E = [library(m._replace(x=z[0]))[2] for z in path]
-    return (E[1] - (E[0] + E[2]) / 2) / 0.3**2
+    """The library's E at the middle of a geodesic, over the mean of its ends.
+
+    The geodesic ends before an atom leaves the surroundings of the origin.
+    """
+    speeds = np.linalg.norm(velocity(m, np.stack([m.x, m.p]))[0], axis=1)
+    end = min(0.3, WAY / float(np.max(speeds)))
+    E = [
+        library(m._replace(x=z[0]))[2]
+        for z in path_of(m, np.array([0.0, end / 2, end]))
+    ]
+    return (E[1] - (E[0] + E[2]) / 2) / end**2
