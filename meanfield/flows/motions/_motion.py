@@ -10,7 +10,6 @@ from typing import Any, Generic, TypeVar
 import diffrax
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from meanfield._typing import PRNGKey, Time
@@ -225,7 +224,7 @@ def check_matrix(states: Array) -> None:
     Raises:
         InvalidInputError: naming the shape that was given.
     """
-    shape = np.shape(states)
+    shape = getattr(states, "shape", ())  # a list has none
     if len(shape) != 2:
         raise InvalidInputError(
             f"The states of one measure are a matrix; got shape {shape} (an "
