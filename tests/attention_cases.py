@@ -1,0 +1,42 @@
+"""What the tests of every registered attention share."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from reference import Parameters
+
+from meanfield.attention import (
+    Attention,
+    attentions,
+    closed_on_gaussians,
+)
+from meanfield.measures import Points
+from meanfield.scores import Dot
+from meanfield.tokens import Tokens
+
+every_variant = pytest.mark.parametrize("name", list(attentions))
+every_closed = pytest.mark.parametrize("name", closed_on_gaussians())
+
+# Sinkhorn stops at a marginal error of eps^(2/3): that, and not rounding, bounds it.
+SOLVED = {"sinkhorn": 3.0 * np.finfo(np.float64).eps ** (-1 / 3)}
+
+
+def ulps(name: str, at_least: float = 300) -> float:
+    """What a comparison of `name` may differ by, in units of eps."""
+    return max(at_least, SOLVED.get(name, 0))
+
+
+def eager_velocities(attention: Attention, mu: Points, at: Tokens) -> jax.Array:
+    return attention.field(0.0, mu)(at)
+
+
+velocities = eqx.filter_jit(eager_velocities)
+
+
+def biased(rng: np.random.Generator, p: Parameters) -> tuple[Dot, Parameters]:
+    """A dot score with biases, and what it is in NumPy."""
+    q, k = 0.3 * rng.normal(size=(2, len(p.Q)))
+    score = Dot(p.Q, p.K, p.epsilon, query_bias=jnp.asarray(q), key_bias=jnp.asarray(k))
+    return score, Parameters(p.Q, p.K, p.V, p.epsilon, q, k)

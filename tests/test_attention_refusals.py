@@ -1,0 +1,154 @@
+"""What attentions refuse, in one line."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from attention_cases import every_variant
+from helpers import (
+    assert_close,
+    case,
+    gaussian,
+)
+
+from meanfield.attention import (
+    Attention,
+    Sinkhorn,
+    Softmax,
+    attentions,
+    closed_on_gaussians,
+)
+from meanfield.dynamics import causal
+from meanfield.errors import (
+    InvalidInputError,
+    NotClosedError,
+    UnknownNameError,
+    UnsupportedError,
+)
+from meanfield.measures import Gaussian, Points
+from meanfield.scores import Dot, Masked
+from meanfield.tokens import Tokens
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in attentions if n not in closed_on_gaussians()]
+)
+def test_variants_without_closed_form_name_those_with_one(name: str):
+    one = np.eye(2)
+    with pytest.raises(NotClosedError) as refusal:
+        attentions[name](one, one, one).field(0.0, Gaussian(jnp.zeros(2), jnp.eye(2)))
+    for other in closed_on_gaussians():
+        assert other in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_the_variants_without_closed_form_are_two():
+    assert set(attentions) - set(closed_on_gaussians()) == {"exp", "sigmoid"}
+
+
+def test_relu_refuses_a_mean():
+    one = np.eye(2)
+    mu = Gaussian(jnp.array([0.0, 1e-9]), jnp.eye(2))
+    with pytest.raises(NotClosedError, match="mean"):
+        attentions["relu"](one, one, one).field(0.0, mu)
+
+
+def test_relu_of_a_traced_mean_is_not_a_number():
+    one = np.eye(2)
+    relu = attentions["relu"](one, one, one)
+    at = Tokens(jnp.zeros((1, 2)))  # where an affine field shows its offset
+    offset = lambda alpha: relu.field(0.0, Gaussian(alpha, jnp.eye(2)))(at)
+    assert jnp.all(jnp.isnan(jax.jit(offset)(jnp.ones(2))))
+    assert_close(jax.jit(offset)(jnp.zeros(2)), jnp.zeros((1, 2)))
+
+
+@pytest.mark.parametrize("iterations", [2, 4])
+def test_even_half_steps_refuse_gaussians(iterations: int):
+    one = np.eye(2)
+    attention = attentions["sinkhorn"](one, one, one, iterations=iterations)
+    with pytest.raises(NotClosedError, match="odd"):
+        attention.field(0.0, Gaussian(jnp.zeros(2), jnp.eye(2)))
+
+
+def test_sinkhorn_refuses_masked_scores(rng: np.random.Generator):
+    c = case(rng)
+    score = Masked(Dot(c.p.Q, c.p.K), causal)
+    with pytest.raises(UnsupportedError, match="Prefix"):
+        Attention(score, Sinkhorn(), c.p.V).field(0.0, c.points())
+
+
+def test_masked_scores_have_no_gaussian(rng: np.random.Generator):
+    c = case(rng)
+    attention = Attention(Masked(Dot(c.p.Q, c.p.K), causal), Softmax(), c.p.V)
+    with pytest.raises(NotClosedError, match="Masked"):
+        attention.field(0.0, gaussian(rng, 3))
+
+
+def test_unknown_names_are_met_with_a_suggestion():
+    with pytest.raises(UnknownNameError, match="did you mean `softmax`"):
+        attentions["sofmax"]
+
+
+@every_variant
+@pytest.mark.parametrize("epsilon", [0.0, -1.0, np.nan])
+def test_epsilon_must_be_positive(name: str, epsilon: float):
+    one = np.eye(2)
+    with pytest.raises(InvalidInputError, match=r"`epsilon` must be positive") as error:
+        attentions[name](one, one, one, epsilon=epsilon)
+    assert f"{epsilon}" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@every_variant
+@pytest.mark.parametrize(
+    ("Q", "K", "V"),
+    [
+        (np.eye(2), np.eye(3), np.eye(2)),
+        (np.ones(2), np.ones(2), np.eye(2)),
+        (np.eye(2), np.eye(2), np.ones((2, 3))),
+        (np.eye(2), np.eye(2), np.eye(3)),
+        (np.full((2, 2), np.nan), np.eye(2), np.eye(2)),
+        (np.eye(2), np.eye(2), [["a", "b"], ["c", "d"]]),
+    ],
+)
+def test_matrices_that_do_not_fit_are_refused(
+    name: str, Q: np.ndarray, K: np.ndarray, V: np.ndarray
+):
+    with pytest.raises(InvalidInputError) as error:
+        attentions[name](Q, K, V)
+    assert "\n" not in str(error.value)
+
+
+@every_variant
+def test_dimensions_must_agree(name: str):
+    one = np.eye(2)
+    attention = attentions[name](one, one, one)
+    with pytest.raises(InvalidInputError, match="dimension 3"):
+        attention.field(0.0, Points.uniform(np.ones((4, 3))))
+
+
+def test_double_precision_input_needs_it_switched_on():
+    code = (
+        "import numpy as np\n"
+        "from meanfield.attention import attentions\n"
+        "from meanfield.errors import PrecisionError\n"
+        "try:\n"
+        "    attentions['softmax'](np.eye(2), np.eye(2), np.eye(2))\n"
+        "except PrecisionError as error:\n"
+        "    assert 'jax_enable_x64' in str(error), error\n"
+        "else:\n"
+        "    raise SystemExit('rounded in silence')\n"
+    )
+    run_python(code)
+
+
+def run_python(code: str) -> None:
+    import os
+    import subprocess
+    import sys
+
+    environment = {k: v for k, v in os.environ.items() if k != "JAX_ENABLE_X64"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
