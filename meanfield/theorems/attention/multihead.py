@@ -161,13 +161,10 @@ def _on_gaussian(case: Case, share: float) -> Check:
     rng = case.rng("gaussian")
     draws = small_draws(rng, 2, 3)
     mean, factor = draws[0].mean, draws[0].factor
-    scale = [
-        np.linalg.norm(each.factor, 2) / np.linalg.norm(factor, 2) for each in draws
-    ]
+    small = lambda M: M * np.sqrt(0.125) / np.linalg.norm(M @ factor, 2)
     epsilon = np.asarray(1.6)
     one, two, three = (
-        Parameters(d.Q * min(1, s), d.K * min(1, s), d.V, epsilon)
-        for d, s in zip(draws, scale, strict=True)
+        Parameters(small(each.Q), small(each.K), each.V, epsilon) for each in draws
     )
     probes = mean + rng.uniform(-1, 1, size=(4, 2)) @ factor.T
     x, w = hermite_nodes(mean, factor, 24)

@@ -52,7 +52,7 @@ def leading(
     """
     probed = _probed(case)
     limit = probed.x @ matrix(probed.weights).T
-    errors = np.max(np.abs(probed.velocities - limit), axis=(1, 2))
+    errors = np.linalg.norm(probed.velocities - limit, axis=(1, 2))
     return (
         extrapolated("limit of ε T¹, mixture", probed.velocities, limit, floor=FLOOR),
         order("order of the error, mixture", BANDWIDTHS, errors, 1.0),
@@ -246,7 +246,7 @@ def _remainder(probed: Probed, *, matrix: Array, y: Array) -> tuple[Check, ...]:
     leading = probed.x @ probed.weights.Q.T @ probed.weights.Q
     actual = (probed.velocities + leading) / BANDWIDTHS[:, None, None]
     limit = probed.mixture.slope(y) @ matrix.T
-    errors = np.max(np.abs(actual - limit), axis=(1, 2))
+    errors = np.linalg.norm(actual - limit, axis=(1, 2))
     # The rounding of the velocities is divided by ε once more.
     return (
         extrapolated("limit of T̄¹, mixture", actual, limit, floor=1e2 * FLOOR),

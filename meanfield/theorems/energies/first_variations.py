@@ -109,8 +109,9 @@ def _variations(case: Case, *, keys: float) -> tuple[Check, ...]:
             "Sinkhorn energy",
             nu @ (doubly.variation + lopsided),
             along(ref.sinkhorn),
-            tolerance=1e-8,
-            why=POTENTIALS + ", times the cancellation in a pairing of mass zero, ten",
+            scale=float(np.abs(nu) @ np.abs(doubly.variation)),
+            tolerance=1e-9,
+            why=POTENTIALS + ", relative to the terms of a pairing that may cancel",
         ),
     )
 

@@ -128,6 +128,7 @@ def _triples(case: Case) -> tuple[list[Problem], list[int]]:
     rng, made, kernels = case.rng("triples"), [], []
     for _ in range(case.pick(1, 4)):
         C, c = rng.normal(size=(2, 2)), rng.normal(size=2)
+        c *= max(1, np.sqrt(0.2) / np.linalg.norm(c))
         sunk = -C @ C.T - 0.2 * np.eye(2)
         made += [
             _generic(rng, sunk, -0.5),
