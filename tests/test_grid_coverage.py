@@ -60,7 +60,7 @@ def test_bars_cover_flows_that_are_known_otherwise() -> None:
 
 @pytest.mark.slow
 def test_bars_cover_99_of_100_flows_of_every_kind() -> None:
-    """At least 300, in every box, with and without noise: docs/design.md."""
+    """At least 300, in every box, with and without noise: see docs/numerics.md."""
     rows = [
         row
         for i, kind in enumerate(FAMILIES)

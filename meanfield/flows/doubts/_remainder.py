@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-SAFETY = 2.0  # with it 322 of 322 flows known otherwise were covered: docs/design.md
+SAFETY = 2.0  # with it 322 of 322 flows known otherwise were covered: docs/numerics.md
 LEAST = 1 / 2  # of the last change that may be left, however fast changes fall
 MOST = 30.0  # times the last change that may be left, however slowly they do
 ACCIDENT = 1 / 16  # of the change before the last that may be left in any case
