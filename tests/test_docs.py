@@ -53,6 +53,23 @@ def test_names_of_the_map_are_defined():
     assert not missing
 
 
+def test_the_map_says_in_which_files_things_are():
+    """`NAME` in `FILE`, `NAME` (`FILE`) and `NAME`, `FILE`."""
+    between = r"(?: in |,? \(|, )"
+    pairs = re.findall(rf"`([\w.]+)`{between}\s*`([\w/]+\.py)`", " ".join(MAP.split()))
+    named = [pair for pair in pairs if not pair[0].endswith(".py")]
+    assert len(named) >= 10
+    assert not [pair for pair in named if not is_defined(*pair)]
+
+
+def is_defined(name: str, path: str) -> bool:
+    """Whether a file defines a function or class, or assigns the name."""
+    text = (PACKAGE / path).read_text(encoding="utf-8")
+    last = name.split(".")[-1]
+    pattern = rf"^\s*(?:def|class) {last}\b|^{last}\b.* = "
+    return bool(re.search(pattern, text, flags=re.MULTILINE))
+
+
 def test_the_map_has_every_part_of_the_package():
     public = [file for file in PACKAGE.iterdir() if not file.name.startswith("_")]
     parts = [f"{p.name}/" if p.is_dir() else p.name for p in public]
