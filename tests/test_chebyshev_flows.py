@@ -52,7 +52,7 @@ class Case(NamedTuple):
 
     def ratios(self, kind: str, seed: int) -> list[float]:
         """Errors over what is seen of them, at states of a flow that NumPy takes."""
-        d, floor = len(self.counts), 100 * float(np.finfo(self.dtype).eps)
+        d = len(self.counts)
         p = Problem.random(
             kind, self.name, seed, n=self.n, d=d, sharpness=self.sharpness
         )
@@ -62,10 +62,13 @@ class Case(NamedTuple):
             mu = Points.weighted(x, w, reduction=Chebyshev(counts=self.counts))
             v, seen = looked_at(attention(p, self.dtype), mu)
             exact = p.velocities(x)
-            missed = np.max(np.abs(np.asarray(v) - exact)) / np.max(np.abs(exact))
+            largest = np.max(np.abs(exact))
+            missed = np.max(np.abs(np.asarray(v) - exact)) / largest
+            # A velocity is a mean of V y, and rounded as these are, however small.
+            rounding = 100 * np.finfo(self.dtype).eps * np.max(np.abs(x @ p.V.T))
             # What is seen may decide wherever it is no rounding, and not hopeless.
             if float(seen) <= 1e-2:
-                ratios.append(missed / max(float(seen), floor))
+                ratios.append(missed / max(float(seen), rounding / largest))
             y = y + dt * p.velocities(y)
         return ratios
 
@@ -76,7 +79,7 @@ CASES = [
     Case("softmax", (32,), 2000, 60.0),
     Case("softmax", (48,), 2000, 100.0, np.float32),
     Case("l2", (24, 24), 2000, 60.0),
-    Case("softmax", (48, 32), 2500, 200.0),
+    Case("softmax", (48, 32), 2500, 150.0),
     Case("softmax", (32, 16), 2000, 100.0, np.float32),
     Case("softmax", (16, 16, 16), 4500, 40.0, seeds=4),
 ]
@@ -156,7 +159,7 @@ def test_no_frame_of_a_flow_breaks_its_tolerance(
     name: str, d: int, tolerance: float, dtype: type
 ):
     """At all tokens, between steps too; most flows end with nodes."""
-    n, sharpness = {1: (2000, 60.0), 2: (4000, 12.0), 3: (8000, 3.0)}[d]
+    n, sharpness = {1: (3000, 60.0), 2: (4000, 12.0), 3: (8000, 3.0)}[d]
     interpolated = 0
     for kind in KINDS + THIN:
         p = Problem.random(kind, name, 0, n=n, d=d, sharpness=sharpness)
