@@ -18,7 +18,7 @@ from meanfield.tokens import Tokens
 
 from ._measure import AbstractMeasure
 from ._reader import AbstractReader
-from ._reduction import AbstractReduction, Blocked, Keys, Link
+from .reductions import AbstractReduction, Blocked, Keys, Link
 
 
 class Points(AbstractMeasure):

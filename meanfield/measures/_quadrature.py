@@ -19,7 +19,7 @@ from ._gaussian import Gaussian
 from ._measure import AbstractMeasure
 from ._points import Points
 from ._reader import AbstractReader
-from ._reduction import Blocked
+from .reductions import Blocked
 
 MAX_NODES = 2_000_000
 ENOUGH = 4096  # nodes that `rule_for` stays below, while the rank allows it

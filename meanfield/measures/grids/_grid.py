@@ -13,24 +13,23 @@ from meanfield._array import float_array
 from meanfield._typing import Numbers
 from meanfield.fields import AbstractField
 from meanfield.linalg import HIGHEST, length
+from meanfield.measures._measure import AbstractMeasure
+from meanfield.measures._points import Points
+from meanfield.measures._reader import AbstractReader
+from meanfield.measures.edges import averages, volumes
+from meanfield.measures.reductions import AbstractReduction, Blocked, Dense, Separable
 
 from ._axis import along, centres, point_masses, widths
 from ._boxes import AbstractBox, AffineBox
-from ._grid_checks import (
+from ._checks import (
     check_density,
     check_edges,
     check_mass,
     check_resolved,
     roughness,
 )
-from ._measure import AbstractMeasure
-from ._points import Points
 from ._probes import AbstractProbe, Chart, EveryFace
-from ._reader import AbstractReader
-from ._reduction import AbstractReduction, Blocked, Dense
-from ._separable import Separable
 from ._upwind import fluxes
-from .edges import averages, volumes
 
 DENSE_UP_TO = 2048  # cells: scores of all pairs fit into a few caches' worth
 TURN = 0.02  # of an e-fold that the box may turn, stretch or move by in a step
