@@ -1,3 +1,5 @@
+"""A density on a grid: its cells, its box, its fluxes and where it is probed."""
+
 from ._boxes import AbstractBox as AbstractBox
 from ._boxes import AffineBox as AffineBox
 from ._boxes import FixedBox as FixedBox

@@ -1,3 +1,5 @@
+"""How sums over tokens are executed: dense, in blocks, or between Chebyshev nodes."""
+
 from ._chebyshev import Chebyshev as Chebyshev
 from ._chebyshev import Interpolated as Interpolated
 from ._chebyshev import Revealing as Revealing
