@@ -12,9 +12,9 @@ from meanfield.endings import Status
 from meanfield.linalg import psd_sqrt
 from meanfield.spec import RunSpec
 
-from ._attention import parameters, scaled
 from ._execute import Result
-from ._parameters import Draw
+from .building._attention import parameters, scaled
+from .building._parameters import Draw
 from .representations import moments_of, representations
 
 ENDINGS = (Status.MAX_STEPS, Status.UNCONVERGED)

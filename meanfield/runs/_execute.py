@@ -11,13 +11,13 @@ from meanfield.spec import RunSpec
 from meanfield.storage import RESUMABLE, Ending, RunStore
 
 from ._endings import Outcome, common
-from ._inputs import inputs, refuse_changed
-from ._plan import plan, refuse_full_disk
-from ._precision import dtype_of
-from ._provenance import provenance
 from ._run import Run, continued, start, with_doubts
 from ._segment import integrate_segment
-from ._stored import refuse, stored_members, stored_spec
+from .building._precision import dtype_of
+from .forecasts._plan import plan, refuse_full_disk
+from .records._inputs import inputs, refuse_changed
+from .records._provenance import provenance
+from .records._stored import refuse, stored_members, stored_spec
 from .representations import (
     Arrays,
     largest_eigenvalue,

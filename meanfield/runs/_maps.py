@@ -11,10 +11,10 @@ from meanfield.errors import InvalidInputError
 from meanfield.measures import Points
 from meanfield.storage import RunStore
 
-from ._build import moved_by
-from ._inputs import refuse_other_moves
-from ._parameters import Draw
-from ._stored import stored_spec
+from .building._build import moved_by
+from .building._parameters import Draw
+from .records._inputs import refuse_other_moves
+from .records._stored import stored_spec
 from .representations import restored
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from meanfield.errors import InvalidInputError
 from meanfield.measures import AbstractMeasure
 from meanfield.spec import RunSpec
 
-from ._attention import parameters, scaled
-from ._build import Member
-from ._parameters import Draw
-from ._precision import typed
+from .building._attention import parameters, scaled
+from .building._build import Member
+from .building._parameters import Draw
+from .building._precision import typed
 from .representations import Arrays, representation_of
 
 Energies = dict[str, AbstractEnergy]  # by the suffix of their variables

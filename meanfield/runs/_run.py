@@ -11,7 +11,9 @@ from meanfield.flows import AbstractStepping, AbstractStop, prepared
 from meanfield.measures import AbstractMeasure
 from meanfield.spec import RunSpec
 
-from ._build import (
+from ._endings import Outcome
+from ._observe import Energies, check_observable, observed, variables
+from .building._build import (
     Member,
     dimension,
     in_full,
@@ -21,12 +23,10 @@ from ._build import (
     stepping,
     stops,
 )
-from ._endings import Outcome
-from ._idle import refuse_equal_draws
-from ._observe import Energies, check_observable, observed, variables
-from ._parameters import Draw, embedded
-from ._plan import refuse_too_large
-from ._times import times
+from .building._parameters import Draw, embedded
+from .building._times import times
+from .forecasts._idle import refuse_equal_draws
+from .forecasts._plan import refuse_too_large
 from .representations import (
     Arrays,
     dimension_in,

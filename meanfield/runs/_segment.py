@@ -10,10 +10,10 @@ import numpy as np
 from meanfield.dynamics import stacked
 from meanfield.flows import BlowUpTime, Trajectory, ensemble, flow, motion_of
 
-from ._build import Member, noise
 from ._observe import observables
-from ._parameters import Draw
 from ._run import Run
+from .building._build import Member, noise
+from .building._parameters import Draw
 from .representations import Arrays, frame_of, representation_of, still, sums_of
 
 

@@ -4,16 +4,16 @@ import numpy as np
 
 from meanfield.errors import InvalidInputError
 from meanfield.measures import AbstractMeasure
-from meanfield.spec import RunSpec
-from meanfield.storage import RunStore
-
-from ._precision import dtype_of
-from .representations import (
+from meanfield.runs.representations import (
     dimension_in,
     representation_in,
     representations,
     restored,
 )
+from meanfield.spec import RunSpec
+from meanfield.storage import RunStore
+
+from ._precision import dtype_of
 
 _ROUNDINGS = 8  # between a time as it is printed and as it is stored
 

@@ -4,8 +4,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from meanfield.runs.sweeps._store import is_sweep, sweep_dataset
+
 from ._dataset import dataset
-from ._sweep_store import is_sweep, sweep_dataset
 
 if TYPE_CHECKING:
     import xarray

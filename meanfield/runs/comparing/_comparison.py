@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from meanfield.runs._execute import Result
+from meanfield.runs.representations import restored
 from meanfield.spec import RunSpec, parse
 from meanfield.storage import RunStore
 
-from ._compare import Report, Sides, run_sides, sides
-from ._execute import Result
 from ._gaps import Gap, Path, gap
-from .representations import restored
+from ._sides import Report, Sides, run_sides, sides
 
 if TYPE_CHECKING:
     import xarray

@@ -10,6 +10,10 @@ from pathlib import Path
 
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
+from meanfield.runs.building._parameters import embedded
+from meanfield.runs.building._precision import dtype_of
+from meanfield.runs.records._inputs import inputs, refuse_changed
+from meanfield.runs.records._provenance import provenance
 from meanfield.spec import Axis, RunSpec
 from meanfield.storage import (
     SWEEP,
@@ -19,13 +23,9 @@ from meanfield.storage import (
 )
 from meanfield.workers import threads
 
-from ._inputs import inputs, refuse_changed
-from ._parameters import embedded
-from ._precision import dtype_of
-from ._provenance import provenance
-from ._sweep_cells import Cells
-from ._sweep_compute import Computer, checked
-from ._sweep_store import SweepStore, is_sweep
+from ._cells import Cells
+from ._compute import Computer, checked
+from ._store import SweepStore, is_sweep
 
 BEAT = 0.5  # seconds between two signs of life, and two looks at the folder
 

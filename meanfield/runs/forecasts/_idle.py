@@ -5,10 +5,9 @@ from collections.abc import Sequence
 import equinox as eqx
 
 from meanfield.errors import InvalidInputError
+from meanfield.runs.building._build import Member
+from meanfield.runs.representations import representations
 from meanfield.spec import RunSpec
-
-from ._build import Member
-from .representations import representations
 
 
 def refuse_equal_draws(spec: RunSpec, found: Sequence[Member]) -> None:

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from meanfield.errors import InputFileError, InvalidInputError
+from meanfield.runs.sweeps._store import SweepStore, is_sweep
 from meanfield.storage import RunStore
 
 from ._digests import Digests, Files, refuse_changed_file, sha256, texts
-from ._sweep_store import SweepStore, is_sweep
 
 _DIGESTS, _PATHS = "plugins", "plugin_paths"
 

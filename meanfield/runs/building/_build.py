@@ -18,6 +18,7 @@ from meanfield.flows import stops as ways_to_stop
 from meanfield.linalg import psd_sqrt
 from meanfield.measures import AbstractMeasure, Gaussian
 from meanfield.measures.families import family
+from meanfield.runs.representations import representations
 from meanfield.spec import KEYS, RunSpec
 
 from ._attention import dynamics, model_coupling
@@ -25,7 +26,6 @@ from ._parameters import Draw, columns
 from ._precision import dtype_of, typed
 from ._source import source_dimension, source_measure, stored_measure
 from ._tokens import states_in, tokens_of, tokens_of_file
-from .representations import representations
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,8 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from meanfield.endings import Status
+from meanfield.runs.records._stored import is_number, refuse
 from meanfield.spec import Axis, RunSpec
-
-from ._stored import is_number, refuse
 
 LARGEST = 2**63  # whole numbers below are numbers of NumPy
 

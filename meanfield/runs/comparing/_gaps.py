@@ -11,10 +11,14 @@ from jaxtyping import Float
 from meanfield.distances import Distance, conditional, nearest
 from meanfield.endings import Status
 from meanfield.measures import AbstractMeasure
+from meanfield.runs._endings import Outcome
+from meanfield.runs.representations import (
+    AbstractRepresentation,
+    moments_of,
+    representations,
+)
 
-from ._compare import Side
-from ._endings import Outcome
-from .representations import AbstractRepresentation, moments_of, representations
+from ._sides import Side
 
 SIGMAS = 3.0  # sampling errors beyond which tokens are no longer drawn from the law
 MATCHED = 1e-2  # relative gap that starts with equal moments may come to

@@ -15,16 +15,20 @@ from meanfield.endings import Status
 from meanfield.errors import InvalidInputError, MeanfieldError
 from meanfield.flows import Trajectory, ensemble, motion_of
 from meanfield.measures import AbstractMeasure
+from meanfield.runs._endings import Outcome
+from meanfield.runs._run import start
+from meanfield.runs.building._build import Member, member, noise, stepping, stops
+from meanfield.runs.building._parameters import Draw
+from meanfield.runs.building._times import times
+from meanfield.runs.representations import (
+    AbstractRepresentation,
+    moments_of,
+    representations,
+)
 from meanfield.spec import KEYS, cell_name
 from meanfield.spectrum import effective_rank
 
-from ._build import Member, member, noise, stepping, stops
-from ._endings import Outcome
-from ._parameters import Draw
-from ._run import start
-from ._sweep_cells import Cells, is_array
-from ._times import times
-from .representations import AbstractRepresentation, moments_of, representations
+from ._cells import Cells, is_array
 
 LARGEST_SHOWN = 4  # dimension up to which entries of moments are reported
 TOGETHER = 64  # Gaussians in a chunk, if the sweep is large and they are small

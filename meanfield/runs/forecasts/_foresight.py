@@ -5,17 +5,17 @@ from typing import Any, NamedTuple
 
 from meanfield.measures import Chebyshev
 from meanfield.measures.families import family
+from meanfield.runs._run import admitted, rehearse
+from meanfield.runs.building._build import Member, dimension, members
+from meanfield.runs.building._parameters import Draw
+from meanfield.runs.building._times import times
+from meanfield.runs.building._tokens import counts_tokens
+from meanfield.runs.representations import FEW, representation_of
 from meanfield.spec import RunSpec
 
-from ._build import Member, dimension, members
 from ._duration import Duration, duration
 from ._idle import refuse_equal_draws
-from ._parameters import Draw
 from ._plan import Plan, plan
-from ._run import admitted, rehearse
-from ._times import times
-from ._tokens import counts_tokens
-from .representations import FEW, representation_of
 
 
 class Foresight(NamedTuple):

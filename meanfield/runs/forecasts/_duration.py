@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from meanfield import models
 from meanfield.measures import Blocked, Chebyshev, Dense
+from meanfield.runs.building._precision import dtype_of
 from meanfield.spec import RunSpec
 
 from ._plan import Size
-from ._precision import dtype_of
 
 
 class Rates(NamedTuple):

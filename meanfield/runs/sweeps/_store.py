@@ -11,6 +11,8 @@ import numpy as np
 
 from meanfield.endings import Status
 from meanfield.errors import StoreError
+from meanfield.runs.records._dataset import title
+from meanfield.runs.records._stored import refuse
 from meanfield.spec import KEYS, Axis, parse
 from meanfield.storage import (
     ENDING_FLAGS,
@@ -20,10 +22,8 @@ from meanfield.storage import (
     replace_file,
 )
 
-from ._dataset import title
-from ._stored import refuse
-from ._sweep_cells import MOST, Cells
-from ._sweep_rows import are_rows, stored_axes
+from ._cells import MOST, Cells
+from ._rows import are_rows, stored_axes
 
 if TYPE_CHECKING:
     import xarray

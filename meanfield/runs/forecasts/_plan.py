@@ -19,9 +19,8 @@ from meanfield.measures import (
     Dense,
     Grid,
 )
+from meanfield.runs.building._precision import dtype_of
 from meanfield.spec import RunSpec
-
-from ._precision import dtype_of
 
 SHARE = 0.8  # of the machine's memory that a run may plan to use
 SCORE_BUFFERS = 4  # scores, exponentials, and what a step keeps of them

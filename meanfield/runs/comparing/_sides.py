@@ -9,14 +9,13 @@ import numpy as np
 
 from meanfield.errors import InvalidInputError, MeanfieldError, NotClosedError
 from meanfield.measures.laws import law
+from meanfield.runs._execute import Progress, Result, execute
+from meanfield.runs._run import start
+from meanfield.runs.building._build import dimension
+from meanfield.runs.building._parameters import Draw
+from meanfield.runs.building._tokens import placed
+from meanfield.runs.representations import representations
 from meanfield.spec import KEYS, RunSpec, parse
-
-from ._build import dimension
-from ._execute import Progress, Result, execute
-from ._parameters import Draw
-from ._run import start
-from ._tokens import placed
-from .representations import representations
 
 FRAMES = 21  # unless the spec says how many
 RTOL = 1e-6  # unless the spec says so: far below the gaps that are told apart
