@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from meanfield.cli._report import doubt_in_words
+from meanfield.cli.jobs._report import doubt_in_words
 from meanfield.endings import Status
 from meanfield.flows import Doubt
 from meanfield.runs._endings import Outcome, common

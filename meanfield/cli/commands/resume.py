@@ -14,13 +14,12 @@ def resume(
         plugin: a Python file in place of one that the run began with; may be repeated.
             The others are run again from where they were, if they have not changed.
     """
+    from meanfield.cli.process._plugins import load_plugins_of
+    from meanfield.cli.process._session import open_session
     from meanfield.storage import RunStore
-
-    from ._plugins import load_plugins_of
-    from ._session import open_session
 
     open_session(RunStore.open(run).spec.get("precision", "double"))
     plugins = load_plugins_of(run, plugin)
-    from ._simulate import go_on
+    from meanfield.cli.jobs._simulation import go_on
 
     go_on(run, plugins, in_json=json)

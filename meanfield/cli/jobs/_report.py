@@ -6,12 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from meanfield.cli.terminal._output import number, print_pairs
 from meanfield.runs import Result, moments_of, reason
 from meanfield.runs.representations import representations
 from meanfield.spec import RunSpec
 from meanfield.spectrum import effective_rank
-
-from ._output import number, print_pairs
 
 LARGEST_PRINTED = 16  # dimension up to which moments are printed
 EIGENVALUES = 6  # eigenvalues printed for people

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from meanfield.cli.terminal._output import number
 from meanfield.plotting import put
 
-from ._output import number
-from ._verify import SIGNS, against
+from ._statements import SIGNS, against
 
 HEAD = """\
 # What is false as printed

@@ -8,13 +8,13 @@ from typing import Any
 import jax
 
 from meanfield import runs
+from meanfield.cli.process._session import CLOCK
+from meanfield.cli.terminal._console import RunProgress
+from meanfield.cli.terminal._output import note, print_json, print_pairs
 from meanfield.errors import ResourceError, SimulationFailed
 from meanfield.spec import RunSpec
 
-from ._console import RunProgress
-from ._output import note, print_json, print_pairs
 from ._report import Timing, as_json, print_report
-from ._session import CLOCK
 
 Job = Callable[[RunProgress], runs.Result]
 

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from meanfield._registry import suggestion
+from meanfield.cli.terminal._mathematics import in_letters
+from meanfield.cli.terminal._output import print_json, print_pairs, print_rows
 from meanfield.endings import Status
 from meanfield.errors import UnknownNameError
-
-from ._mathematics import in_letters
-from ._output import print_json, print_pairs, print_rows
 
 KINDS = {
     "attentions": "what `--attention` names",
@@ -39,8 +38,8 @@ def list_(
         plugin: a Python file that is run, and registers what you add; may be repeated.
     """
     if plugin:
-        from ._plugins import load_plugins
-        from ._session import open_session
+        from meanfield.cli.process._plugins import load_plugins
+        from meanfield.cli.process._session import open_session
 
         open_session()
         load_plugins(plugin)
@@ -58,7 +57,7 @@ def info(*, json: bool = False) -> None:
     Args:
         json: print one JSON object on stdout.
     """
-    from ._session import cache_folder, open_session
+    from meanfield.cli.process._session import cache_folder, open_session
 
     open_session()
     from meanfield import runs
@@ -162,7 +161,7 @@ def _short(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _statements() -> list[dict[str, Any]]:
-    from ._session import open_session
+    from meanfield.cli.process._session import open_session
 
     open_session()
     from meanfield.theorems import described, statements

@@ -11,9 +11,8 @@ from typing import Any, Literal
 from meanfield._folders import holder
 from meanfield._reading import json_value, read_text
 from meanfield._writing import check_writable
+from meanfield.cli.terminal._output import finite, note, note_step, print_json
 from meanfield.errors import InputFileError, InvalidInputError, VerificationFailed
-
-from ._output import finite, note, note_step, print_json
 
 FOLDER = "benchmarks"
 

@@ -4,11 +4,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from meanfield.cli.terminal._output import note, print_json, print_pairs
 from meanfield.endings import Status
 from meanfield.errors import InputFileError, InvalidInputError, UnknownNameError
 
 from ._naming import meanings, nearest
-from ._output import note, print_json, print_pairs
 
 
 def show(
@@ -39,8 +39,8 @@ def show(
     if toml or check:
         raise InputFileError(f"There is no run at `{name}`.")
     if plugin:
-        from ._plugins import load_plugins
-        from ._session import open_session
+        from meanfield.cli.process._plugins import load_plugins
+        from meanfield.cli.process._session import open_session
 
         open_session()
         load_plugins(plugin)

@@ -11,12 +11,12 @@ import numpy as np
 
 from meanfield import runs
 from meanfield._writing import writing
+from meanfield.cli.terminal._console import RunProgress
+from meanfield.cli.terminal._output import finite, note, number, print_json, print_rows
 from meanfield.plotting import draw_comparison, save
 from meanfield.spec import RunSpec
 from meanfield.storage import replace_file
 
-from ._console import RunProgress
-from ._output import finite, note, number, print_json, print_rows
 from ._report import ASSUMED
 
 SHOWN = 6  # times of each pair in the table

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from meanfield import runs
+from meanfield.cli.process._plugins import begin_worker
+from meanfield.cli.process._session import CLOCK
+from meanfield.cli.terminal._console import RunProgress
+from meanfield.cli.terminal._output import note, print_json, print_pairs, print_rows
 from meanfield.spec import Axis, RunSpec
 from meanfield.workers import Processes
 
-from ._console import RunProgress
-from ._output import note, print_json, print_pairs, print_rows
-from ._plugins import begin_worker
 from ._report import ASSUMED
-from ._session import CLOCK
 
 Helpers = Processes[runs.SweepResult]
 

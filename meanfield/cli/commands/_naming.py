@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 from meanfield._registry import suggestion
+from meanfield.cli.terminal._mathematics import in_letters
 
-from ._mathematics import in_letters
 from .catalog import KINDS, rows, summary
 
 # What takes a number after a colon: `window:0.5`, `random:100`.

@@ -4,10 +4,9 @@ import json as json_text
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from meanfield.cli._options import gather, with_spec_options
 from meanfield.errors import InputFileError, InvalidInputError
 from meanfield.spec import Axis, RunSpec, parse_axes
-
-from ._options import gather, with_spec_options
 
 MOST_WORKERS = 1024  # each is a process
 
@@ -54,8 +53,8 @@ def sweep(
         axes = parse_axes(*(over or []))
         spec = gather(file, preset, {}, {**options, **_heads(axes, options)})
         folder, begins = _given(out), True
-    from ._plugins import load_plugins, load_plugins_of
-    from ._session import open_session
+    from meanfield.cli.process._plugins import load_plugins, load_plugins_of
+    from meanfield.cli.process._session import open_session
 
     precision = _precision(spec, axes)
     open_session(precision)
@@ -64,7 +63,7 @@ def sweep(
         load_plugins(plugins)
     else:
         plugins = load_plugins_of(folder, plugins)
-    from ._sweep import Crew, Work, conclude
+    from meanfield.cli.jobs._sweeping import Crew, Work, conclude
 
     job = Work(spec, axes, folder, chunk) if begins else None
     conclude(folder, job, Crew(workers, precision, plugins), in_json=json)

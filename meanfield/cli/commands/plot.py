@@ -3,9 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from meanfield.cli.terminal._output import note
 from meanfield.errors import InvalidInputError
-
-from ._output import note
 
 if TYPE_CHECKING:
     import xarray
@@ -91,9 +90,8 @@ def animate(
         tokens: a run of tokens, to draw over a density.
     """
     from meanfield import runs
+    from meanfield.cli.terminal._console import FrameProgress
     from meanfield.plotting import animate as write
-
-    from ._console import FrameProgress
 
     target = out or run.parent / f"{_stem(run)}.gif"
     data = _carrying(_one_of(runs.dataset(run), member), tokens)
@@ -177,10 +175,9 @@ def _chosen(panel: str | None, data: "xarray.Dataset") -> list[str]:
 def _load(run: Path, plugins: list[Path]) -> None:
     """Runs plugins in the precision of the run, which their arrays then have."""
     from meanfield import runs
+    from meanfield.cli.process._plugins import load_plugins
+    from meanfield.cli.process._session import open_session
     from meanfield.storage import RunStore
-
-    from ._plugins import load_plugins
-    from ._session import open_session
 
     spec = {} if runs.is_sweep(run) else RunStore.open(run).spec
     open_session(spec.get("precision", "double"))
@@ -193,7 +190,7 @@ def _load_recorded(run: Path, names: list[str], given: list[Path]) -> list[Path]
 
     if "attention" not in names and all(name in panels for name in names):
         return given
-    from ._plugins import load_plugins_of
+    from meanfield.cli.process._plugins import load_plugins_of
 
     _load(run, given)
     return load_plugins_of(run, given)

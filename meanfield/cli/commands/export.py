@@ -23,10 +23,9 @@ def export(run: Path, file: Path, /, *, force: bool = False) -> None:
             f"`{file}` exists: add --force to replace it, or name another file."
         )
     from meanfield import runs
+    from meanfield.cli.terminal._output import note
     from meanfield.storage import export as write
     from meanfield.storage import table_bytes
-
-    from ._output import note
 
     dataset = runs.dataset(run)
     if file.suffix.lower() == ".csv" and (size := table_bytes(dataset)) > LARGE:

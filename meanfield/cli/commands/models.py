@@ -5,7 +5,7 @@ import sys
 
 from cyclopts import App
 
-from ._output import number, print_json, print_pairs, print_rows
+from meanfield.cli.terminal._output import number, print_json, print_pairs, print_rows
 
 app = App(
     name="models",

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
+from meanfield.cli.process._session import CLOCK
+
 from ._output import note, number
-from ._session import CLOCK
 
 if TYPE_CHECKING:
     import meanfield.runs

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from ._output import number
+from meanfield.cli.terminal._output import number
 
 SIGNS = {"<=": "≤≰", ">=": "≥≱", "=": "=≠"}  # as claimed, and where it fails
 

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from meanfield._folders import home
+from meanfield.cli.terminal._output import note, note_step, print_json, print_rows
 from meanfield.errors import InvalidInputError
-
-from ._output import note, note_step, print_json, print_rows
 
 if TYPE_CHECKING:
     from meanfield.reproduce import Reproduced
@@ -35,7 +34,7 @@ def reproduce(
     """
     if not names:
         raise InvalidInputError("Name a figure, or `all`; `reproduce list` lists them.")
-    from ._session import open_session
+    from meanfield.cli.process._session import open_session
 
     open_session()
     from meanfield.reproduce import chosen, reproduce

@@ -5,10 +5,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from meanfield.cli._options import Values, gather, given_values, with_spec_options
 from meanfield.errors import InvalidInputError
 from meanfield.spec import KEYS, read_toml
-
-from ._options import Values, gather, given_values, with_spec_options
 
 
 @with_spec_options
@@ -46,12 +45,12 @@ def compare(
             "`--measures points,grid`."
         )
     spec = gather(file, preset, _base(file, given_values(options)), options)
-    from ._plugins import load_plugins
-    from ._session import open_session
+    from meanfield.cli.process._plugins import load_plugins
+    from meanfield.cli.process._session import open_session
 
     open_session(spec.precision)
     load_plugins(plugin)
-    from ._compare import conclude
+    from meanfield.cli.jobs._comparison import conclude
 
     conclude(spec, measures, out, plugin or [], in_json=json)
 

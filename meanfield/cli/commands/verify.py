@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from meanfield._writing import check_writable
+from meanfield.cli.terminal._output import note, print_json
 from meanfield.errors import InvalidInputError, UnknownNameError, VerificationFailed
-
-from ._output import note, print_json
 
 if TYPE_CHECKING:
     from meanfield.theorems import Statement
@@ -47,16 +46,15 @@ def verify(
         plugin: a Python file that is run, and registers what you add; may be repeated.
     """
     page = _checked(seed, jobs, html, errata)
-    from ._plugins import load_plugins
-    from ._session import compile_fast, open_session
+    from meanfield.cli.process._plugins import load_plugins
+    from meanfield.cli.process._session import compile_fast, open_session
 
     compile_fast()
     open_session()
     load_plugins(plugin)
+    from meanfield.cli.jobs import _statements as present
+    from meanfield.cli.jobs._measuring import Work, outcomes
     from meanfield.theorems import chosen, read_report, report, witnesses
-
-    from . import _verify as present
-    from ._measuring import Work, outcomes
 
     before = {} if replay is None else read_report(replay)
     known = witnesses(before) if before else {}
@@ -134,7 +132,7 @@ def _write(found: dict, html: Path | None, errata: Path | None) -> None:
 
         note(f"page: {save_statements_page(found, html)}")
     if errata is not None:
-        from ._errata import save_errata
+        from meanfield.cli.jobs._errata import save_errata
 
         note(f"errata: {save_errata(found, errata)}")
 

@@ -5,9 +5,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from meanfield.cli._options import Values, gather, given_values, with_spec_options
 from meanfield.spec import KEYS, PARAMETERS
-
-from ._options import Values, gather, given_values, with_spec_options
 
 
 @with_spec_options
@@ -44,12 +43,12 @@ def simulate(
     """
     base = {} if start_from is None else _keys_of(start_from, given_values(options))
     spec = gather(file, preset, base, options)
-    from ._plugins import load_plugins
-    from ._session import open_session
+    from meanfield.cli.process._plugins import load_plugins
+    from meanfield.cli.process._session import open_session
 
     open_session(spec.precision)
     load_plugins(plugin)
-    from ._simulate import dry, integrate
+    from meanfield.cli.jobs._simulation import dry, integrate
 
     if dry_run:
         dry(spec, out, in_json=json)

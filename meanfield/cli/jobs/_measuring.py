@@ -6,13 +6,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from meanfield.cli.process._plugins import begin_worker
+from meanfield.cli.process._session import forget_programs
+from meanfield.cli.terminal._console import RunProgress
 from meanfield.errors import ResourceError
 from meanfield.theorems import Outcome, Size, measured
 from meanfield.workers import Processes, WorkerLost
-
-from ._console import RunProgress
-from ._plugins import begin_worker
-from ._session import forget_programs
 
 
 class Work(NamedTuple):

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from meanfield.cli.terminal._output import note
 from meanfield.errors import InputFileError
 
-from ._output import note
 from ._session import open_session
 
 FAULTS = (  # what a user's own file may raise while it is read
