@@ -22,8 +22,8 @@ def meanings(name: str) -> list[Row]:
     A statement is found by each of its ids; an ending, where nothing that can be asked
     for has its name: `collapse` is a preset.
     """
-    others = [kind for kind in _kinds(name) if kind != "endings"]
-    return _rows_called(name, others) or _rows_called(name, ["endings"])
+    kinds = [kind for kind in _kinds(name) if kind != "endings"]
+    return _rows_called(name, kinds) or _rows_called(name, ["endings"])
 
 
 def _rows_called(name: str, kinds: list[str]) -> list[Row]:
@@ -37,8 +37,8 @@ def _rows_called(name: str, kinds: list[str]) -> list[Row]:
 
 def nearest(name: str) -> str:
     """The end of an error message: the nearest of all names, if one is near."""
-    known = [row["name"] for kind in KINDS for row in rows(kind)]
-    near = suggestion(name, known)
+    names = [row["name"] for kind in KINDS for row in rows(kind)]
+    near = suggestion(name, names)
     return near if near.startswith("did") else "see `meanfield list`."
 
 
@@ -50,8 +50,9 @@ def _kinds(name: str) -> list[str]:
 def _is_called(kind: str, row: Row, name: str) -> bool:
     if kind in NUMBERED:
         return row["name"].split(":")[0] == name.split(":")[0]
-    own = row["name"] == row.get("id")  # what is printed of a statement has them too
-    return name == row["name"] or (own and name in row["aliases"])
+    # A statement has aliases, and so has what is printed of it, under another name.
+    is_claim = row["name"] == row.get("id")
+    return name == row["name"] or (is_claim and name in row["aliases"])
 
 
 def _in_full(kind: str, row: Row) -> Row:
@@ -60,10 +61,10 @@ def _in_full(kind: str, row: Row) -> Row:
         return {**row, **_formulas(row["name"])}
     if kind != "statements":
         return row
-    told = {key: in_letters(v) if isinstance(v, str) else v for key, v in row.items()}
-    how = f"meanfield verify explain {row['id']}"
-    kept = {k: v for k, v in told.items() if v not in ("", []) and k != "id"}
-    return {**kept, "to measure": how}
+    texts = {key: in_letters(v) if isinstance(v, str) else v for key, v in row.items()}
+    command = f"meanfield verify explain {row['id']}"
+    facts = {k: v for k, v in texts.items() if v not in ("", []) and k != "id"}
+    return {**facts, "to measure": command}
 
 
 def _formulas(name: str) -> dict[str, str]:
@@ -72,18 +73,18 @@ def _formulas(name: str) -> dict[str, str]:
 
     from meanfield.attention import AbstractGaussianCoupling, Attention, attentions
 
-    one = jnp.ones((1, 1))
-    attention = attentions[name](one, one, one)
+    unit = jnp.ones((1, 1))
+    attention = attentions[name](unit, unit, unit)
     coupling = type(attention.coupling)
     parts: dict[str, Callable[..., Any]] = {
         "velocity": Attention,
         "scores": type(attention.score),
         "weights": coupling,
     }
-    said = {key: summary(part) for key, part in parts.items()}
+    sentences = {key: summary(part) for key, part in parts.items()}
     if issubclass(coupling, AbstractGaussianCoupling):
         affine = summary(coupling.affine)
-        said["on N(α, Σ)"] = f"v(x) = V(Lx + b), {affine}"
-    rest = (inspect.getdoc(attentions[name]) or "").split("\n\n")[1:]
-    note = in_letters(" ".join(" ".join(rest).split()))
-    return {**said, **({"remark": note} if note else {})}
+        sentences["on N(α, Σ)"] = f"v(x) = V(Lx + b), {affine}"
+    paragraphs = (inspect.getdoc(attentions[name]) or "").split("\n\n")[1:]
+    note = in_letters(" ".join(" ".join(paragraphs).split()))
+    return {**sentences, **({"remark": note} if note else {})}

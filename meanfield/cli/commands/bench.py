@@ -47,47 +47,49 @@ def bench(
     """
     _checked([case, method, quick, long, out], out, docs, results)
     if results is not None:
-        found = _read(results)
+        measurements = _read(results)
     else:
         size: Literal["quick", "full", "long"] = "long" if long else "full"
-        chosen = case or [], "quick" if quick else size, method or []
-        found = _measured(*chosen, cut=lambda found: _cut(found, out, json=json))
+        selection = case or [], "quick" if quick else size, method or []
+        measurements = _measured(
+            *selection, cut=lambda rows: _cut(rows, out, json=json)
+        )
         whole = not (case or method or quick)
-        _keep(found, out, whole=whole)
+        _keep(measurements, out, whole=whole)
     if docs is not None:
-        _write(docs, _module("_page").page(found))
+        _write(docs, _module("_page").page(measurements))
         note(f"docs: {docs}")
-    _show(found, json=json)
-    _conclude(found)
+    _show(measurements, json=json)
+    _conclude(measurements)
 
 
-def _show(found: dict[str, Any], *, json: bool) -> None:
+def _show(measurements: dict[str, Any], *, json: bool) -> None:
     if json:
-        print_json(found)
+        print_json(measurements)
     else:
-        _module("_table").show(found)
+        _module("_table").show(measurements)
 
 
-def _cut(found: dict[str, Any], out: Path | None, *, json: bool) -> None:
+def _cut(measurements: dict[str, Any], out: Path | None, *, json: bool) -> None:
     """What is measured when an interrupt comes: the process has a second left."""
-    _keep(found, out, whole=False)
-    _show(found, json=json)
+    _keep(measurements, out, whole=False)
+    _show(measurements, json=json)
 
 
 def _checked(
-    measuring: list[Any], out: Path | None, docs: Path | None, results: Path | None
+    choices: list[Any], out: Path | None, docs: Path | None, results: Path | None
 ) -> None:
     """Refuses what does not go together, or cannot be written, before minutes of work.
 
     Raises:
         InvalidInputError: for results that are read and measured.
     """
-    if results is not None and any(measuring):
+    if results is not None and any(choices):
         raise InvalidInputError(
             "`--results` shows what was measured before: leave out `--case`, "
             "`--method`, `--quick`, `--long` and `--out`."
         )
-    if measuring[2] and measuring[3]:
+    if choices[2] and choices[3]:
         raise InvalidInputError("Choose one of `--quick` and `--long`.")
     for file in (out, docs):
         if file is not None:
@@ -118,13 +120,13 @@ def _measured(
     return report.report(cases, size, method, told=note_step, cut=cut)
 
 
-def _keep(found: dict[str, Any], out: Path | None, *, whole: bool) -> None:
+def _keep(measurements: dict[str, Any], out: Path | None, *, whole: bool) -> None:
     """Writes results: where one says, or where those of a whole run belong."""
     if out is None and not whole:
         return
-    file = out or _module("_report").file_of(found)
+    file = out or _module("_report").file_of(measurements)
     file.parent.mkdir(parents=True, exist_ok=True)
-    text = json_module.dumps(finite(found), indent=1, ensure_ascii=False)
+    text = json_module.dumps(finite(measurements), indent=1, ensure_ascii=False)
     _write(file, text + "\n")
     note(f"results: {file}")
 
@@ -142,22 +144,22 @@ def _read(file: Path) -> dict[str, Any]:
         InputFileError: if the file holds none.
     """
     try:
-        found = json_value(read_text(file))
+        measurements = json_value(read_text(file))
     except ValueError as error:
         raise InputFileError(f"Cannot read results from `{file}`: {error}.") from error
-    if not isinstance(found, dict) or "rows" not in found:
+    if not isinstance(measurements, dict) or "rows" not in measurements:
         raise InputFileError(f"`{file}` holds no results of `meanfield bench`.")
-    return found
+    return measurements
 
 
-def _conclude(found: dict[str, Any]) -> None:
+def _conclude(measurements: dict[str, Any]) -> None:
     """Raises if something of ours did not run; what peers cannot do is in the table.
 
     Raises:
         VerificationFailed: naming the first.
     """
-    failed = _module("_report").ours_failed(found)
-    if failed:
+    failures = _module("_report").ours_failed(measurements)
+    if failures:
         raise VerificationFailed(
-            f"{len(failed)} of ours could not be measured; the first is {failed[0]}"
+            f"{len(failures)} of ours could not be measured; the first is {failures[0]}"
         )

@@ -1,5 +1,6 @@
 """`meanfield list` and `info`: what there is."""
 
+import importlib
 import inspect
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,6 +26,16 @@ KINDS = {
     "stops": "what `--stop` names: when a flow ends early",
     "endings": "how a run ends, with the exit code of its command",
 }
+REGISTRIES = {  # where a kind has one, under its own name; loaded when it is needed
+    "attentions": "meanfield.attention",
+    "clouds": "meanfield.measures.sampling",
+    "energies": "meanfield.energies",
+    "families": "meanfield.measures.families",
+    "masks": "meanfield.dynamics",
+    "panels": "meanfield.plotting",
+    "solvers": "meanfield.flows",
+    "stops": "meanfield.flows",
+}
 
 
 def list_(
@@ -43,12 +54,12 @@ def list_(
 
         open_session()
         load_plugins(plugin)
-    named = [{"name": name, "what": what} for name, what in KINDS.items()]
-    found = named if kind is None else rows(kind)
+    kinds = [{"name": name, "what": meaning} for name, meaning in KINDS.items()]
+    entries = kinds if kind is None else rows(kind)
     if json:
-        print_json(found)
+        print_json(entries)
     else:
-        print_rows(_short(found) if kind == "statements" else found)
+        print_rows(_short(entries) if kind == "statements" else entries)
 
 
 def info(*, json: bool = False) -> None:
@@ -77,10 +88,10 @@ def rows(kind: str) -> list[dict[str, Any]]:
     Raises:
         UnknownNameError: if there is no such kind.
     """
-    special = {"attentions": _attentions, "models": _models, "presets": _presets}
-    special |= {"endings": _endings, "masks": _masks, "statements": _statements}
-    if kind in special:
-        return special[kind]()
+    tables = {"attentions": _attentions, "models": _models, "presets": _presets}
+    tables |= {"endings": _endings, "masks": _masks, "statements": _statements}
+    if kind in tables:
+        return tables[kind]()
     if kind not in KINDS:
         raise UnknownNameError(
             f"Nothing is listed as `{kind}`; {suggestion(kind, KINDS)}"
@@ -90,39 +101,23 @@ def rows(kind: str) -> list[dict[str, Any]]:
 
 def registry(kind: str) -> Mapping[str, object]:
     """The registry of a kind that is neither model nor preset."""
-    if kind == "panels":
-        from meanfield.plotting import panels as found
-    elif kind == "clouds":
-        from meanfield.measures.sampling import clouds as found
-    elif kind == "families":
-        from meanfield.measures.families import families as found
-    elif kind == "masks":
-        from meanfield.dynamics import masks as found
-    elif kind == "attentions":
-        from meanfield.attention import attentions as found
-    elif kind == "energies":
-        from meanfield.energies import energies as found
-    elif kind == "stops":
-        from meanfield.flows import stops as found
-    else:
-        from meanfield.flows import solvers as found
-    return found
+    return getattr(importlib.import_module(REGISTRIES[kind]), kind)
 
 
-def summary(thing: object) -> str:
+def summary(target: object) -> str:
     """The first paragraph of a docstring, its mathematics in plain letters."""
-    text = " ".join((inspect.getdoc(thing) or "").split("\n\n", 1)[0].split())
+    text = " ".join((inspect.getdoc(target) or "").split("\n\n", 1)[0].split())
     return in_letters(text)
 
 
 def _attentions() -> list[dict[str, Any]]:
     from meanfield.attention import attentions, closed_on_gaussians, symmetries
 
-    closed = closed_on_gaussians()
+    closed_names = closed_on_gaussians()
     return [
         {
             "name": name,
-            "gaussian": name in closed,
+            "gaussian": name in closed_names,
             "symmetries": sorted(symmetries.get(name, ())),
             "what": summary(factory),
         }
@@ -141,8 +136,8 @@ def _masks() -> list[dict[str, Any]]:
     """The registered masks, and the one that takes a number."""
     from meanfield.dynamics import Window
 
-    known = [{"name": n, "what": summary(o)} for n, o in registry("masks").items()]
-    return [*known, {"name": "window:WIDTH", "what": summary(Window)}]
+    masks = [{"name": n, "what": summary(o)} for n, o in registry("masks").items()]
+    return [*masks, {"name": "window:WIDTH", "what": summary(Window)}]
 
 
 def _models() -> list[dict[str, Any]]:
@@ -154,10 +149,10 @@ def _models() -> list[dict[str, Any]]:
     ]
 
 
-def _short(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _short(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What fits a terminal of the rows of statements."""
     columns = ("name", "group", "source", "claim")
-    return [{name: in_letters(each[name]) for name in columns} for each in found]
+    return [{name: in_letters(row[name]) for name in columns} for row in entries]
 
 
 def _statements() -> list[dict[str, Any]]:
@@ -166,14 +161,14 @@ def _statements() -> list[dict[str, Any]]:
     open_session()
     from meanfield.theorems import described, statements
 
-    found = []
-    for made in statements.values():
-        about = {"name": made.id, **described(made)}
-        found.append(about)
-        if made.printed is not None:
-            claim = {"claim": made.printed.printed}
-            found.append({**about, "name": f"{made.id}:printed", **claim})
-    return found
+    entries = []
+    for statement in statements.values():
+        about = {"name": statement.id, **described(statement)}
+        entries.append(about)
+        if statement.printed is not None:
+            claim = {"claim": statement.printed.printed}
+            entries.append({**about, "name": f"{statement.id}:printed", **claim})
+    return entries
 
 
 def _presets() -> list[dict[str, Any]]:

@@ -55,8 +55,8 @@ def compare(
     conclude(spec, measures, out, plugin or [], in_json=json)
 
 
-def _base(file: Path | None, given: Values) -> Values:
+def _base(file: Path | None, options: Values) -> Values:
     """Keys of grids are read as such though no measure is named."""
-    values = {**({} if file is None else read_toml(file)), **given}
+    values = {**({} if file is None else read_toml(file)), **options}
     on_grids = any(k in KEYS and KEYS[k].group == "Grid" for k in values)
     return {"measure": "grid"} if on_grids else {}

@@ -41,15 +41,11 @@ def plot(
             t_star, effective_rank, trace or steps; `ending` for none.
         tokens: a run of tokens, to draw over a density.
     """
-    from meanfield import runs
-    from meanfield.plotting import named, panels, save
+    from meanfield.plotting import panels, save
 
     if plugin:
         _load(run, plugin)
-    dataset = _sweep(run, colour) if runs.is_sweep(run) else runs.dataset(run)
-    if colour is not None and not runs.is_sweep(run):
-        raise InvalidInputError(f"`--colour` is for sweeps; `{run}` is a run.")
-    dataset = _carrying(dataset, tokens)
+    dataset = _carrying(_dataset(run, colour), tokens)
     names = _chosen(panel, dataset)
     plugins = _load_recorded(run, names, plugin or [])
     if at is not None and "attention" not in names:
@@ -58,16 +54,10 @@ def plot(
         _write_page(dataset, names, out or run.parent / f"{_stem(run)}-cone.html")
         return
     for name in names:
-        draw = panels[name]
-        data = (
-            _with_attention(run, dataset, at, plugins)
-            if name == "attention"
-            else dataset
-        )
-        target = out or run.parent / f"{_stem(run)}-{name}"
-        if out is not None and panel == "all":
-            target = named(out).with_name(f"{out.stem}-{name}{out.suffix}")
-        for path in save(draw(data), target):
+        draw, data = panels[name], dataset
+        if name == "attention":
+            data = _with_attention(run, dataset, at, plugins)
+        for path in save(draw(data), _target(run, name, out, panel)):
             note(f"wrote {path}")
 
 
@@ -139,10 +129,31 @@ def _write_page(data: "xarray.Dataset", names: list[str], target: Path) -> None:
     note(f"wrote {save_page(data, target)}")
 
 
-def _sweep(path: Path, colour: str | None) -> "xarray.Dataset":
+def _dataset(run: Path, colour: str | None) -> "xarray.Dataset":
+    """A run, or a sweep with the number that colours its cells.
+
+    Raises:
+        InvalidInputError: if a run is to be coloured.
+    """
     from meanfield import runs
 
-    return runs.sweep_dataset(path).assign_attrs(colour=colour)
+    if runs.is_sweep(run):
+        return runs.sweep_dataset(run).assign_attrs(colour=colour)
+    dataset = runs.dataset(run)
+    if colour is not None:
+        raise InvalidInputError(f"`--colour` is for sweeps; `{run}` is a run.")
+    return dataset
+
+
+def _target(run: Path, name: str, out: Path | None, panel: str | None) -> Path:
+    """The file of a panel: beside the run, or `out`, with the panel's name if all."""
+    from meanfield.plotting import named
+
+    if out is None:
+        return run.parent / f"{_stem(run)}-{name}"
+    if panel == "all":
+        return named(out).with_name(f"{out.stem}-{name}{out.suffix}")
+    return out
 
 
 def _stem(run: Path) -> str:
@@ -157,19 +168,19 @@ def _chosen(panel: str | None, data: "xarray.Dataset") -> list[str]:
         return ["phase"]
     plane = ["cone", "disc"] if data.sizes["coord"] == 2 else []
     if data.attrs.get("kind") == "grid":
-        fitting = ["density", "balance", "spectrum", *plane]
+        names = ["density", "balance", "spectrum", *plane]
     elif "run" in data.dims:
-        fitting = ["spectrum", *plane]
+        names = ["spectrum", *plane]
     else:
-        fitting = ["tokens", "spectrum", *plane]
+        names = ["tokens", "spectrum", *plane]
     if "energy" in data:
-        fitting.append("energy")
+        names.append("energy")
     if data.attrs.get("kind") == "points":
-        few = data.sizes["token"] <= MANY and "run" not in data.dims
-        fitting += ["clusters", *(["attention"] if few else [])]
+        is_small = data.sizes["token"] <= MANY and "run" not in data.dims
+        names += ["clusters", *(["attention"] if is_small else [])]
     elif plane and data.attrs.get("kind") == "gaussian":
-        fitting = ["cone", *(name for name in fitting if name != "cone")]
-    return fitting if panel == "all" else fitting[:1]
+        names = ["cone", *(name for name in names if name != "cone")]
+    return names if panel == "all" else names[:1]
 
 
 def _load(run: Path, plugins: list[Path]) -> None:
@@ -184,16 +195,16 @@ def _load(run: Path, plugins: list[Path]) -> None:
     load_plugins(plugins)
 
 
-def _load_recorded(run: Path, names: list[str], given: list[Path]) -> list[Path]:
+def _load_recorded(run: Path, names: list[str], plugins: list[Path]) -> list[Path]:
     """The plugins, once those of the run are loaded where a panel has need of them."""
     from meanfield.plotting import panels
 
     if "attention" not in names and all(name in panels for name in names):
-        return given
+        return plugins
     from meanfield.cli.process._plugins import load_plugins_of
 
-    _load(run, given)
-    return load_plugins_of(run, given)
+    _load(run, plugins)
+    return load_plugins_of(run, plugins)
 
 
 def _with_attention(

@@ -52,8 +52,8 @@ def reproduce(
     if json:
         print_json(rows)
         return
-    shown = ("name", "computing", "drawing", "caption")
-    print_rows([{key: row[key] for key in shown} for row in rows])
+    columns = ("name", "computing", "drawing", "caption")
+    print_rows([{key: row[key] for key in columns} for row in rows])
     note(f"{time.perf_counter() - begin:.0f} s; the figures are in {folder}")
 
 
@@ -73,11 +73,11 @@ def _list(*, in_json: bool) -> None:
 
 
 def _row(picture: "Reproduced") -> dict[str, Any]:
-    computing, drawing = picture.seconds
+    compute_seconds, draw_seconds = picture.seconds
     return {
         "name": picture.name,
-        "computing": round(computing, 2),
-        "drawing": round(drawing, 2),
+        "computing": round(compute_seconds, 2),
+        "drawing": round(draw_seconds, 2),
         "files": [str(file) for file in picture.files],
         "caption": picture.caption,
     }

@@ -44,17 +44,22 @@ def show(
 
         open_session()
         load_plugins(plugin)
-    found = meanings(name)
-    if not found:
+    _show_name(name, in_json=json)
+
+
+def _show_name(name: str, *, in_json: bool) -> None:
+    entries = meanings(name)
+    if not entries:
         raise UnknownNameError(
             f"There is no run and nothing else called `{name}`; {nearest(name)}"
         )
-    if json:
-        print_json(found[0] if len(found) == 1 else {"name": name, "meanings": found})
+    if in_json:
+        is_one = len(entries) == 1
+        print_json(entries[0] if is_one else {"name": name, "meanings": entries})
         return
-    for place, meaning in enumerate(found):
+    for place, entry in enumerate(entries):
         sys.stdout.write("\n" if place else "")
-        print_pairs(meaning)
+        print_pairs(entry)
 
 
 def _show_run(path: Path, *, in_json: bool, in_toml: bool, check: bool) -> None:
@@ -64,31 +69,31 @@ def _show_run(path: Path, *, in_json: bool, in_toml: bool, check: bool) -> None:
     if in_json and in_toml:
         raise InvalidInputError("Give either `--json` or `--toml`.")
     store = RunStore.open(path)
-    passed = {}
+    verdict = {}
     if check:
         store.check()
-        passed = {"check": f"passed: all {store.frames} frames are as written"}
+        verdict = {"check": f"passed: all {store.frames} frames are as written"}
     spec = parse(store.spec, where=f"the spec of `{path}`")
     if in_toml:
         sys.stdout.write(spec.toml())
         if check:
-            note(f"check {passed['check']}")
+            note(f"check {verdict['check']}")
     elif in_json:
-        print_json({**_about(store), **passed, "spec": store.spec})
+        print_json({**_about(store), **verdict, "spec": store.spec})
     else:
-        about = {k: v for k, v in _about(store).items() if v is not None}
-        print_pairs({**about, **passed})
+        facts = {k: v for k, v in _about(store).items() if v is not None}
+        print_pairs({**facts, **verdict})
         sys.stdout.write(f"\n# keys\n{spec.toml()}")
 
 
 def _about(store: Any) -> dict[str, Any]:
     ending = store.ending
     attrs = {key: value for key, value in store.attrs.items() if key != "spec"}
-    unfinished = f"not finished; go on with `meanfield resume {store.path}`"
+    hint = f"not finished; go on with `meanfield resume {store.path}`"
     return {
         "run": str(store.path),
         "ending": Status.INTERRUPTED.ending if ending is None else ending.name,
-        "reason": unfinished if ending is None else ending.reason,
+        "reason": hint if ending is None else ending.reason,
         "frames": store.frames,
         "t": None if ending is None else ending.stop_time,
         "t_star": None if ending is None else ending.t_star,

@@ -56,17 +56,17 @@ def simulate(
         integrate(spec, out, plugin or [], in_json=json)
 
 
-def _keys_of(run: Path, given: Values) -> Values:
+def _keys_of(run: Path, options: Values) -> Values:
     """The keys of a run that others are to start from; its last frame by default."""
     from meanfield.storage import RunStore
 
     store = RunStore.open(run)
-    measure = given.get("measure", store.spec.get("measure", "points"))
-    dropped = {
+    measure = options.get("measure", store.spec.get("measure", "points"))
+    omissions = {
         k for k, row in KEYS.items() if row.left_behind or not row.known_to(measure)
     }
-    if not given.keys().isdisjoint(PARAMETERS):
-        dropped |= {k for k, row in KEYS.items() if row.group == "Transformer"}
-    keys = {key: value for key, value in store.spec.items() if key not in dropped}
+    if not options.keys().isdisjoint(PARAMETERS):
+        omissions |= {k for k, row in KEYS.items() if row.group == "Transformer"}
+    keys = {key: value for key, value in store.spec.items() if key not in omissions}
     at = float(store.last_frame()["time"])
     return {**keys, "source": str(run.absolute()), "at": at}

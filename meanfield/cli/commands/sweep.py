@@ -44,32 +44,40 @@ def sweep(
     """
     _check_positive(workers=workers, chunk=chunk)
     if file is not None and file.is_dir():
-        fixed = {"over": over, "out": out, "preset": preset, "chunk": chunk, **options}
-        spec, axes = _begun(file, [name for name, given in fixed.items() if given])
-        folder, begins = file, False
+        settings = {"over": over, "out": out, "preset": preset, "chunk": chunk}
+        spec, axes = _begun(file, {**settings, **options})
+        folder, is_new = file, False
     else:
         if file is not None and not file.exists():
             raise InputFileError(f"There is neither a spec nor a sweep at `{file}`.")
         axes = parse_axes(*(over or []))
         spec = gather(file, preset, {}, {**options, **_heads(axes, options)})
-        folder, begins = _given(out), True
+        folder, is_new = _folder(out), True
+    precision = _precision(spec, axes)
+    plugins = _begin(folder, precision, plugin or [], is_new=is_new)
+    from meanfield.cli.jobs._sweeping import Crew, Work, conclude
+
+    work = Work(spec, axes, folder, chunk) if is_new else None
+    conclude(folder, work, Crew(workers, precision, plugins), in_json=json)
+
+
+def _begin(
+    folder: Path, precision: str, plugins: list[Path], *, is_new: bool
+) -> list[Path]:
+    """Configures JAX and runs the plugins, those of a sweep that goes on among them."""
     from meanfield.cli.process._plugins import load_plugins, load_plugins_of
     from meanfield.cli.process._session import open_session
 
-    precision = _precision(spec, axes)
     open_session(precision)
-    plugins = plugin or []
-    if begins:
-        load_plugins(plugins)
-    else:
-        plugins = load_plugins_of(folder, plugins)
-    from meanfield.cli.jobs._sweeping import Crew, Work, conclude
-
-    job = Work(spec, axes, folder, chunk) if begins else None
-    conclude(folder, job, Crew(workers, precision, plugins), in_json=json)
+    if not is_new:
+        return load_plugins_of(folder, plugins)
+    load_plugins(plugins)
+    return plugins
 
 
-def _begun(folder: Path, given: Sequence[str]) -> tuple[RunSpec, tuple[Axis, ...]]:
+def _begun(
+    folder: Path, settings: Mapping[str, object]
+) -> tuple[RunSpec, tuple[Axis, ...]]:
     """The spec and the axes of a sweep on disk.
 
     Raises:
@@ -79,10 +87,11 @@ def _begun(folder: Path, given: Sequence[str]) -> tuple[RunSpec, tuple[Axis, ...
     from meanfield import runs
 
     cells = runs.SweepStore.open(folder).cells
-    if given:
+    names = [name for name, value in settings.items() if value]
+    if names:
         raise InvalidInputError(
             f"`{folder}` is a sweep that has begun: its keys are fixed; leave out "
-            f"`--{given[0].replace('_', '-')}`."
+            f"`--{names[0].replace('_', '-')}`."
         )
     return cells.spec, cells.axes
 
@@ -106,7 +115,7 @@ def _heads(
     return {key: text(value) for key, value in firsts.items() if value is not None}
 
 
-def _given(out: Path | None) -> Path:
+def _folder(out: Path | None) -> Path:
     if out is None:
         raise InvalidInputError("A sweep needs a folder for its cells: add `--out`.")
     return out
@@ -114,10 +123,10 @@ def _given(out: Path | None) -> Path:
 
 def _precision(spec: RunSpec, axes: Sequence[Axis]) -> str:
     """The finest format that a cell needs."""
-    varied = [
+    precisions = [
         value for axis in axes if axis.key == "precision" for value in axis.values
     ]
-    return "double" if "double" in (varied or [spec.precision]) else "single"
+    return "double" if "double" in (precisions or [spec.precision]) else "single"
 
 
 def _check_positive(**numbers: int | None) -> None:

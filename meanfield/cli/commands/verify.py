@@ -9,6 +9,7 @@ from meanfield.cli.terminal._output import note, print_json
 from meanfield.errors import InvalidInputError, UnknownNameError, VerificationFailed
 
 if TYPE_CHECKING:
+    from meanfield.cli.jobs._measuring import Work
     from meanfield.theorems import Statement
 
 T = TypeVar("T")
@@ -46,32 +47,50 @@ def verify(
         plugin: a Python file that is run, and registers what you add; may be repeated.
     """
     page = _checked(seed, jobs, html, errata)
+    _begin(plugin)
+    from meanfield.cli.jobs import _statements as present
+    from meanfield.cli.jobs._measuring import outcomes
+    from meanfield.theorems import read_report, report
+
+    base = {} if replay is None else read_report(replay)
+    work = _work(patterns, size, seed, jobs, base)
+    results = report(outcomes(work, plugin or []), work.size, work.seed)
+    show = present.explain if patterns[:1] == (EXPLAIN,) else present.table
+    (print_json if json else show)(results)
+    _write(results, page, errata)
+    _conclude(results)
+
+
+def _begin(plugins: list[Path] | None) -> None:
     from meanfield.cli.process._plugins import load_plugins
     from meanfield.cli.process._session import compile_fast, open_session
 
     compile_fast()
     open_session()
-    load_plugins(plugin)
-    from meanfield.cli.jobs import _statements as present
-    from meanfield.cli.jobs._measuring import Work, outcomes
-    from meanfield.theorems import chosen, read_report, report, witnesses
+    load_plugins(plugins)
 
-    before = {} if replay is None else read_report(replay)
-    known = witnesses(before) if before else {}
-    explaining = patterns[:1] == (EXPLAIN,)
-    made = [_one(patterns[1:])] if explaining else chosen(patterns or tuple(known))
-    work = Work(
-        tuple(each.id for each in made),
-        _agreed("size", size, before, "quick"),
-        _agreed("seed", seed, before, 0),
+
+def _work(
+    patterns: tuple[str, ...],
+    size: Literal["quick", "full"] | None,
+    seed: int | None,
+    jobs: int,
+    base: Mapping[str, Any],
+) -> "Work":
+    """The statements of some patterns, or those of a report that is replayed."""
+    from meanfield.cli.jobs._measuring import Work
+    from meanfield.theorems import chosen, witnesses
+
+    evidence = witnesses(base) if base else {}
+    is_one = patterns[:1] == (EXPLAIN,)
+    targets = [_one(patterns[1:])] if is_one else chosen(patterns or tuple(evidence))
+    return Work(
+        tuple(statement.id for statement in targets),
+        _agreed("size", size, base, "quick"),
+        _agreed("seed", seed, base, 0),
         jobs,
-        known,
+        evidence,
     )
-    found = report(outcomes(work, plugin or []), work.size, work.seed)
-    show = present.explain if explaining else present.table
-    (print_json if json else show)(found)
-    _write(found, page, errata)
-    _conclude(found)
 
 
 def _checked(
@@ -93,19 +112,19 @@ def _checked(
     return page
 
 
-def _agreed(name: str, given: T | None, before: Mapping[str, Any], usual: T) -> T:
+def _agreed(name: str, value: T | None, base: Mapping[str, Any], default: T) -> T:
     """What is given, else what a replayed report was measured with, else the usual.
 
     Raises:
         InvalidInputError: if the first two differ: the draws would, too.
     """
-    fixed = before.get(name, given)
-    if given not in (None, fixed):
+    record = base.get(name, value)
+    if value not in (None, record):
         raise InvalidInputError(
-            f"The report was measured with `--{name} {fixed}`; got {given}: leave it "
+            f"The report was measured with `--{name} {record}`; got {value}: leave it "
             "out, or measure without `--replay`."
         )
-    return usual if fixed is None else fixed
+    return default if record is None else record
 
 
 def _one(names: Sequence[str]) -> "Statement":
@@ -119,34 +138,38 @@ def _one(names: Sequence[str]) -> "Statement":
 
     if len(names) != 1:
         raise InvalidInputError("Name one statement: `meanfield verify explain ID`.")
-    found = chosen(names)
-    if len(found) > 1:
-        shown = ", ".join(each.id for each in found[:6])
-        raise UnknownNameError(f"`{names[0]}` could be any of {shown}, …; name one.")
-    return found[0]
+    candidates = chosen(names)
+    if len(candidates) > 1:
+        ids = ", ".join(candidate.id for candidate in candidates[:6])
+        raise UnknownNameError(f"`{names[0]}` could be any of {ids}, …; name one.")
+    return candidates[0]
 
 
-def _write(found: dict, html: Path | None, errata: Path | None) -> None:
+def _write(results: dict, html: Path | None, errata: Path | None) -> None:
     if html is not None:
         from meanfield.plotting.pages import save_statements_page
 
-        note(f"page: {save_statements_page(found, html)}")
+        note(f"page: {save_statements_page(results, html)}")
     if errata is not None:
         from meanfield.cli.jobs._errata import save_errata
 
-        note(f"errata: {save_errata(found, errata)}")
+        note(f"errata: {save_errata(results, errata)}")
 
 
-def _conclude(found: dict) -> None:
+def _conclude(results: dict) -> None:
     """Raises if anything went other than it must.
 
     Raises:
         VerificationFailed: with the ids.
     """
-    bad = [each["id"] for each in found["statements"] if not each["passed"]]
-    if bad:
-        shown = ", ".join(bad[:5]) + (", …" if len(bad) > 5 else "")
+    failures = [
+        statement["id"]
+        for statement in results["statements"]
+        if not statement["passed"]
+    ]
+    if failures:
+        ids = ", ".join(failures[:5]) + (", …" if len(failures) > 5 else "")
         raise VerificationFailed(
-            f"{len(bad)} of {len(found['statements'])} statements did not come out as "
-            f"they must: {shown}; see `meanfield verify explain {bad[0]}`."
+            f"{len(failures)} of {len(results['statements'])} statements did not come "
+            f"out as they must: {ids}; see `meanfield verify explain {failures[0]}`."
         )

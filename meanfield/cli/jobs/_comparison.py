@@ -33,15 +33,15 @@ def conclude(
     """Compares, prints, and with `out` writes runs, numbers and a picture."""
     names = [name.strip() for name in measures.split(",")]
     with _folder(out) as folder, _Progress() as progress:
-        found = runs.compare(spec, names, folder, report=progress, plugins=plugins)
+        comparison = runs.compare(spec, names, folder, report=progress, plugins=plugins)
         progress.close()
-        files = [] if out is None else _written(found, folder, spec)
+        files = [] if out is None else _written(comparison, folder, spec)
     if in_json:
-        print_json({"out": None if out is None else str(out), **found.as_json()})
+        print_json({"out": None if out is None else str(out), **comparison.as_json()})
     else:
         if spec.assumes_identity:
             note(f"scores: {ASSUMED}")
-        _print(found)
+        _print(comparison)
     for file in files:
         note(f"wrote {file}")
     if out is None and not in_json:
@@ -88,35 +88,35 @@ def _folder(out: Path | None) -> Iterator[Path]:
     yield out
 
 
-def _written(found: runs.Comparison, folder: Path, spec: RunSpec) -> list[Path]:
+def _written(comparison: runs.Comparison, folder: Path, spec: RunSpec) -> list[Path]:
     record = folder / "comparison.json"
-    text = json.dumps(finite(found.as_json()), indent=1, ensure_ascii=False)
+    text = json.dumps(finite(comparison.as_json()), indent=1, ensure_ascii=False)
     replace_file(record, lambda stream: stream.write(f"{text}\n".encode()))
-    states = {m: runs.dataset(folder / f"{m}.zarr") for m in found.paths}
-    labels = {m: path.side.label for m, path in found.paths.items()}
-    about = {"title": runs.subject(spec), "spec": spec.as_json()}
-    gaps = found.dataset().assign_attrs(about)
+    states = {m: runs.dataset(folder / f"{m}.zarr") for m in comparison.paths}
+    labels = {m: path.side.label for m, path in comparison.paths.items()}
+    attrs = {"title": runs.subject(spec), "spec": spec.as_json()}
+    gaps = comparison.dataset().assign_attrs(attrs)
     figure = draw_comparison(gaps, states, labels)
     return [record, *save(figure, folder / "comparison")]
 
 
-def _print(found: runs.Comparison) -> None:
+def _print(comparison: runs.Comparison) -> None:
     """Notes on each side, a table of gaps, and a line for each pair."""
-    for line in found.sides.left_out:
+    for line in comparison.sides.left_out:
         note(line)
-    for path in found.paths.values():
+    for path in comparison.paths.values():
         for text in path.side.notes:
             note(f"{path.side.measure}: {text}")
-    print_rows([row for each in found.gaps for row in _rows(found, each)])
+    print_rows([row for gap in comparison.gaps for row in _rows(comparison, gap)])
     sys.stdout.write("\n")
-    for gap in found.gaps:
+    for gap in comparison.gaps:
         sys.stdout.write(f"{gap.verdict} Distance: {gap.how}.\n")
 
 
-def _rows(found: runs.Comparison, gap: runs.Gap) -> list[dict[str, str]]:
+def _rows(comparison: runs.Comparison, gap: runs.Gap) -> list[dict[str, str]]:
     """Some times of a pair; gaps are relative to the spread of the second."""
-    lost = found.outflow_of(gap.pair)
-    some = np.unique(np.linspace(0, len(gap.times) - 1, SHOWN).astype(int)).tolist()
+    outflow = comparison.outflow_of(gap.pair)
+    indices = np.unique(np.linspace(0, len(gap.times) - 1, SHOWN).astype(int)).tolist()
     return [
         {
             "pair": " – ".join(gap.pair),
@@ -124,9 +124,9 @@ def _rows(found: runs.Comparison, gap: runs.Gap) -> list[dict[str, str]]:
             "mean": number(float(gap.mean[i]), 3),
             "covariance": number(float(gap.covariance[i]), 3),
             "distance": _with_error(gap, i),
-            "outflow": number(lost.get(float(gap.times[i])), 2),
+            "outflow": number(outflow.get(float(gap.times[i])), 2),
         }
-        for i in some
+        for i in indices
     ]
 
 

@@ -32,32 +32,33 @@ def save_errata(report: Mapping[str, Any], file: Path) -> Path:
 def errata_text(report: Mapping[str, Any]) -> str:
     """The Markdown."""
     parts = [HEAD.format(size=report["size"], seed=report["seed"])]
-    found = report["statements"]
-    for paper in dict.fromkeys(each["paper"] for each in found):
-        entries = [e for e in found if e["paper"] == paper and e["errata"]]
+    statements = report["statements"]
+    for paper in dict.fromkeys(statement["paper"] for statement in statements):
+        entries = [e for e in statements if e["paper"] == paper and e["errata"]]
         if entries:
             parts.append(f"## {paper}\n")
-            parts += [_entry(each) for each in sorted(entries, key=_place)]
-    remarks = [e for e in found if e["remark"]]
+            parts += [_entry(entry) for entry in sorted(entries, key=_place)]
+    remarks = [e for e in statements if e["remark"]]
     if remarks:
         parts.append("## Remarks: hypotheses and proofs\n")
         parts += [f"- `{e['id']}` ({e['source']}): {e['remark']}" for e in remarks]
     return "\n".join(parts) + "\n"
 
 
-def _entry(each: Mapping[str, Any]) -> str:
-    trials = {trial["role"]: trial for trial in each["trials"]}
+def _entry(statement: Mapping[str, Any]) -> str:
+    trials = {trial["role"]: trial for trial in statement["trials"]}
     rows = [
         _row(role, check)
         for role in ("printed", "corrected")
         for check in trials.get(role, {"checks": []})["checks"]
     ]
+    errata = ", ".join(statement["errata"])
     return "\n".join(
         [
-            f"### {', '.join(each['errata'])} · {each['source']} · `{each['id']}`\n",
-            f"Printed: {each['printed']}\n",
-            f"True: {each['corrected']}\n",
-            f"Counterexample: {each['counterexample']}\n",
+            f"### {errata} · {statement['source']} · `{statement['id']}`\n",
+            f"Printed: {statement['printed']}\n",
+            f"True: {statement['corrected']}\n",
+            f"Counterexample: {statement['counterexample']}\n",
             "| reading | measured | observed | claimed |",
             "|---|---|---|---|",
             *rows,
@@ -69,11 +70,11 @@ def _entry(each: Mapping[str, Any]) -> str:
 def _row(role: str, check: Mapping[str, Any]) -> str:
     label = check["label"].replace("|", "\\|")
     sign = SIGNS[check["relation"]][0]
-    observed = number(check["observed"], 3)
-    return f"| {role} | {label} | {observed} | {sign} {against(check)} |"
+    value = number(check["observed"], 3)
+    return f"| {role} | {label} | {value} | {sign} {against(check)} |"
 
 
-def _place(each: Mapping[str, Any]) -> tuple[str, int]:
+def _place(statement: Mapping[str, Any]) -> tuple[str, int]:
     """C2 before C12."""
-    letters, digits = re.match(r"(\D*)(\d*)", each["errata"][0]).groups()  # pyright: ignore[reportOptionalMemberAccess]
+    letters, digits = re.match(r"(\D*)(\d*)", statement["errata"][0]).groups()  # pyright: ignore[reportOptionalMemberAccess]
     return letters, int(digits or 0)

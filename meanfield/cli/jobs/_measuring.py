@@ -45,17 +45,19 @@ def outcomes(work: Work, plugins: Sequence[Path]) -> list[Outcome]:
     Raises:
         ResourceError: if a process dies.
     """
-    found: list[Outcome] = []
+    results: list[Outcome] = []
     alone = work.jobs == 1 or len(work.ids) == 1
     source = _here(work) if alone else _elsewhere(work, plugins)
     with closing(source), RunProgress("verify") as progress:
         for outcome in source:
-            found.append(outcome)
-            bad = sum(not each.passed for each in found)
-            wrong = f", {bad} not as they must be" if bad else ""
-            status = f"{len(found)} of {len(work.ids)} statements{wrong}  {outcome.id}"
-            progress.show(len(found) / len(work.ids), status)
-    return found
+            results.append(outcome)
+            failures = sum(not result.passed for result in results)
+            suffix = f", {failures} not as they must be" if failures else ""
+            status = (
+                f"{len(results)} of {len(work.ids)} statements{suffix}  {outcome.id}"
+            )
+            progress.show(len(results) / len(work.ids), status)
+    return results
 
 
 def _here(work: Work) -> Generator[Outcome]:

@@ -57,10 +57,19 @@ def as_json(result: Result, timing: Timing) -> dict[str, Any]:
         report["t_stars"] = [o.t_star for o in result.outcomes]
     report |= {name: value.tolist() for name, value in result.observed.items()}
     if mean.size <= LARGEST_PRINTED:
-        for place, name in enumerate(("mean", "covariance")):
-            every = [each[place].tolist() for each in moments]
-            report[name] = every if spec.is_family else every[0]
+        report |= _moments_as_json(moments, is_family=spec.is_family)
     return report
+
+
+def _moments_as_json(
+    moments: list[tuple[np.ndarray, np.ndarray]], *, is_family: bool
+) -> dict[str, Any]:
+    """Mean and covariance: a list of them for a family, else those of the one run."""
+    values = {
+        name: [member[place].tolist() for member in moments]
+        for place, name in enumerate(("mean", "covariance"))
+    }
+    return values if is_family else {name: v[0] for name, v in values.items()}
 
 
 def _ending(result: Result) -> dict[str, Any]:
@@ -77,17 +86,16 @@ def _ending(result: Result) -> dict[str, Any]:
 def print_report(result: Result, timing: Timing) -> None:
     """The report of a run, for people."""
     report, outcome = as_json(result, timing), result.outcome
-    why = report["reason"]
+    endings = report.get("endings", {})
     pairs = {
         "run": report["run"] or "not stored (use --out)",
         "what": _what(result.spec, report),
         "scores": ASSUMED,
         "approximation": report["approximation"] or "",
-        "ending": f"{report['ending']} at t = {number(outcome.time)}: {why}",
+        "ending": f"{report['ending']} at t = {number(outcome.time)}: "
+        f"{report['reason']}",
         "t_star": f"{number(outcome.t_star, 10)} ± {number(outcome.t_star_error, 2)}",
-        "endings": ", ".join(
-            f"{k} × {v}" for k, v in report.get("endings", {}).items()
-        ),
+        "endings": ", ".join(f"{name} × {count}" for name, count in endings.items()),
         **_mass(report),
         "doubt": doubt_in_words(report),
         **_moments(result),
@@ -98,16 +106,22 @@ def print_report(result: Result, timing: Timing) -> None:
         "time": f"{timing.seconds:.2f} s computing, {timing.compile_seconds:.2f} s "
         "compiling",
     }
-    idle = {
-        "t_star": math.isnan(outcome.t_star),
-        "approximation": not result.spec.projected,
-        "scores": not result.spec.assumes_identity,
+    idle = _idle(result.spec, report)
+    print_pairs({key: text for key, text in pairs.items() if key not in idle})
+
+
+def _idle(spec: RunSpec, report: dict[str, Any]) -> set[str]:
+    """The lines of which there is nothing to say of this run."""
+    absences = {
+        "t_star": math.isnan(report["t_star"]),
+        "approximation": not spec.projected,
+        "scores": not spec.assumes_identity,
         "residual": report["residual"] == 0,
         "sums": report["reduction"] == "none",
         "endings": "endings" not in report,
         "doubt": not doubt_in_words(report),
     }
-    print_pairs({key: text for key, text in pairs.items() if not idle.get(key, False)})
+    return {key for key, is_absent in absences.items() if is_absent}
 
 
 def _residual(spec: RunSpec) -> str:
@@ -117,11 +131,11 @@ def _residual(spec: RunSpec) -> str:
 
 
 def _what(spec: RunSpec, report: dict[str, Any]) -> str:
-    counted = "" if report["n"] is None else f"{report['n']} tokens, "
+    size = "" if report["n"] is None else f"{report['n']} tokens, "
     if "cells" in report:
-        counted = f"{_cells(report)}, box {report['box']}, "
+        size = f"{_cells(report)}, box {report['box']}, "
     return (
-        f"{spec.moved} under {report['attention']}: {counted}d = {report['d']}, "
+        f"{spec.moved} under {report['attention']}: {size}d = {report['d']}, "
         f"{report['dtype']}"
     )
 
@@ -134,16 +148,16 @@ def _cells(report: dict[str, Any]) -> str:
 
 def doubt_in_words(report: dict[str, Any]) -> str:
     """How far off a density may be, where known; of a family, the one most in doubt."""
-    known = report.get("doubt")
-    members = known if isinstance(known, list) else [known]
+    record = report.get("doubt")
+    members = record if isinstance(record, list) else [record]
     doubts = [(i, list(doubt.values())) for i, doubt in enumerate(members) if doubt]
     if not doubts:
         return ""
     index, worst = max(doubts, key=lambda pair: max(pair[1]))
     covariance, mean, box, cells = map(_share, worst)
-    whose = f"member {index}, most in doubt: " if isinstance(known, list) else ""
+    owner = f"member {index}, most in doubt: " if isinstance(record, list) else ""
     return (
-        f"{whose}the covariance may be off by {covariance} (the box {box}, its cells "
+        f"{owner}the covariance may be off by {covariance} (the box {box}, its cells "
         f"{cells}), the mean by {mean} of the spread"
     )
 
@@ -162,10 +176,10 @@ def _mass(report: dict[str, Any]) -> dict[str, str]:
 
 def _observed(result: Result) -> dict[str, str]:
     """Final energies and their rates of change, of the first member of a family."""
-    first = "first member: " if result.spec.is_family else ""
+    prefix = "first member: " if result.spec.is_family else ""
     rate = lambda name: "dE/dt = " if name.startswith("dissipation") else ""
     return {
-        name: f"{first}{rate(name)}{number(float(np.ravel(value)[0]))}"
+        name: f"{prefix}{rate(name)}{number(float(np.ravel(value)[0]))}"
         for name, value in result.observed.items()
     }
 
@@ -176,11 +190,11 @@ def _moments(result: Result) -> dict[str, str]:
     if not np.all(np.isfinite(covariance)):
         return {"covariance": "no longer finite"}
     eigenvalues = np.linalg.eigvalsh(covariance)[::-1]
-    shown = ", ".join(f"{value:.4g}" for value in eigenvalues[:EIGENVALUES])
-    more = ", …" if len(eigenvalues) > EIGENVALUES else ""
-    first = "first member: " if result.spec.is_family else ""
+    head = ", ".join(f"{value:.4g}" for value in eigenvalues[:EIGENVALUES])
+    tail = ", …" if len(eigenvalues) > EIGENVALUES else ""
+    prefix = "first member: " if result.spec.is_family else ""
     rank = float(effective_rank(eigenvalues))
     return {
-        "covariance": f"{first}eigenvalues {shown}{more}",
-        "rank": f"{first}effective {rank:.4g} of {len(eigenvalues)}",
+        "covariance": f"{prefix}eigenvalues {head}{tail}",
+        "rank": f"{prefix}effective {rank:.4g} of {len(eigenvalues)}",
     }

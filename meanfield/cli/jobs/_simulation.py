@@ -23,11 +23,11 @@ def integrate(
     spec: RunSpec, out: Path | None, plugins: Sequence[Path], *, in_json: bool
 ) -> None:
     """Executes a spec, with progress, and reports."""
-    what = f"{spec.attention} {spec.moved}"
+    title = f"{spec.attention} {spec.moved}"
     job: Job = lambda progress: runs.execute(
         spec, out=out, report=progress, plugins=plugins
     )
-    _conclude(what, job, out, in_json)
+    _conclude(title, job, out, in_json)
 
 
 def go_on(path: Path, plugins: Sequence[Path], *, in_json: bool) -> None:
@@ -47,31 +47,30 @@ def dry(spec: RunSpec, out: Path | None, *, in_json: bool) -> None:
         return
     sizes = {key: runs.readable(values[key]) for key in ("memory", "disk")}
     counts = {key: values[key] for key in ("n", "cells") if values[key]}
-    shown = {key: value for key, value in values.items() if key not in ("n", "cells")}
+    facts = {key: value for key, value in values.items() if key not in ("n", "cells")}
     words = {"time": runs.in_words(estimate)}
     if exact is not None:
         words["without nodes"] = runs.in_words(exact)
-    print_pairs({**shown, **sizes, **counts, **words})
+    print_pairs({**facts, **sizes, **counts, **words})
 
 
 def _timed(estimate: runs.Duration | None) -> dict[str, Any] | None:
     if estimate is None:
         return None
-    derived = {"seconds": estimate.seconds, "step": estimate.step}
-    return {**derived, **estimate._asdict()}
+    numbers = {"seconds": estimate.seconds, "step": estimate.step}
+    return {**numbers, **estimate._asdict()}
 
 
-def _conclude(what: str, job: Job, path: Path | None, in_json: bool) -> None:
+def _conclude(title: str, job: Job, path: Path | None, in_json: bool) -> None:
     """Does a job with progress, and prints its result; fails if the flow did."""
-    begin, compiled = time.perf_counter(), CLOCK.seconds
+    begin, compile_begin = time.perf_counter(), CLOCK.seconds
     try:
-        with RunProgress(what) as progress:
+        with RunProgress(title) as progress:
             result = job(progress)
     except KeyboardInterrupt as error:
-        stored = path is not None and path.exists()
-        hint = (
-            f"go on with `meanfield resume {path}`." if stored else "nothing is stored."
-        )
+        is_stored = path is not None and path.exists()
+        advice = f"go on with `meanfield resume {path}`."
+        hint = advice if is_stored else "nothing is stored."
         raise type(error)(f"stopped; {hint}") from None
     except jax.errors.JaxRuntimeError as error:
         if "RESOURCE_EXHAUSTED" not in str(error):
@@ -79,8 +78,9 @@ def _conclude(what: str, job: Job, path: Path | None, in_json: bool) -> None:
         raise ResourceError(
             "The device's memory is full; ask for fewer tokens."
         ) from error
-    compiled = CLOCK.seconds - compiled
-    timing = Timing(time.perf_counter() - begin - compiled, compiled)
+    compile_seconds = CLOCK.seconds - compile_begin
+    seconds = time.perf_counter() - begin - compile_seconds
+    timing = Timing(seconds, compile_seconds)
     if in_json:
         print_json(as_json(result, timing))
     else:
@@ -99,10 +99,10 @@ def _fail_with(result: runs.Result) -> None:
     outcome = result.outcome
     if outcome.status is None or not outcome.status.failed:
         return
-    kept = (
+    place = (
         "" if result.store is None else f" The frames up to then are in {result.store}."
     )
     raise SimulationFailed(
         f"The flow ended as `{outcome.name}` at t = {outcome.time:g}: "
-        f"{runs.reason(result)}.{kept}"
+        f"{runs.reason(result)}.{place}"
     )

@@ -18,45 +18,45 @@ def table(report: Mapping[str, Any]) -> None:
     console = Console()
     if not console.is_terminal:
         console.width = 200
-    key = lambda each: (each["paper"], each["group"])
-    ranked = sorted(report["statements"], key=lambda each: each["paper"])
-    for (paper, group), rows in groupby(ranked, key):
-        shown = Table(
+    key = lambda statement: (statement["paper"], statement["group"])
+    statements = sorted(report["statements"], key=lambda statement: statement["paper"])
+    for (paper, group), rows in groupby(statements, key):
+        sheet = Table(
             box=None, pad_edge=False, header_style="bold", title_justify="left"
         )
-        shown.title = f"{paper} · {group}"
+        sheet.title = f"{paper} · {group}"
         for name in ("statement", "verdict", "observed", "tightness", "control", "s"):
-            shown.add_column(name, overflow="fold")
-        for each in rows:
-            shown.add_row(*_row(each))
-        console.print(shown, highlight=False, markup=False)
+            sheet.add_column(name, overflow="fold")
+        for statement in rows:
+            sheet.add_row(*_row(statement))
+        console.print(sheet, highlight=False, markup=False)
         console.print()
     console.print(_summary(report), highlight=False, markup=False)
 
 
-def _row(each: Mapping[str, Any]) -> tuple[str, ...]:
-    trials = {trial["role"]: trial for trial in each["trials"]}
-    best = _telling(trials["statement"])
-    tight = "" if best is None else number(best["tightness"], 4)
-    erratum = ", ".join(each["errata"])
-    verdict = each["verdict"] + (f", print false ({erratum})" if erratum else "")
+def _row(statement: Mapping[str, Any]) -> tuple[str, ...]:
+    trials = {trial["role"]: trial for trial in statement["trials"]}
+    check = _telling(trials["statement"])
+    tightness = "" if check is None else number(check["tightness"], 4)
+    erratum = ", ".join(statement["errata"])
+    verdict = statement["verdict"] + (f", print false ({erratum})" if erratum else "")
     control = _telling(trials["control"])
     return (
-        each["id"],
+        statement["id"],
         verdict,
-        trials["statement"]["error"] or _compared(best),
-        tight,
+        trials["statement"]["error"] or _compared(check),
+        tightness,
         trials["control"]["error"] or _compared(control),
-        f"{each['seconds']:.1f}",
+        f"{statement['seconds']:.1f}",
     )
 
 
 def _telling(trial: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The check nearest to its bound: the tightest inequality, or the largest error."""
     checks = trial["checks"]
-    tight = [check for check in checks if check["tightness"] is not None]
-    if tight:
-        return max(tight, key=lambda check: check["tightness"])
+    inequalities = [check for check in checks if check["tightness"] is not None]
+    if inequalities:
+        return max(inequalities, key=lambda check: check["tightness"])
     share = lambda check: (
         abs(check["observed"] - check["bound"]) / (check["tolerance"] or 1)
     )
@@ -79,34 +79,39 @@ def against(check: Mapping[str, Any]) -> str:
 
 
 def _summary(report: Mapping[str, Any]) -> str:
-    found = report["statements"]
-    good = sum(each["passed"] for each in found)
-    printed = [each for each in found if each["errata"]]
+    statements = report["statements"]
+    n_passed = sum(statement["passed"] for statement in statements)
+    misprints = [statement for statement in statements if statement["errata"]]
     return (
-        f"{good} of {len(found)} statements hold and their controls fail; "
-        f"{len(printed)} are false as printed, with a counterexample each; "
+        f"{n_passed} of {len(statements)} statements hold and their controls fail; "
+        f"{len(misprints)} are false as printed, with a counterexample each; "
         f"size {report['size']}, seed {report['seed']}, {report['dtype']}"
     )
 
 
 def explain(report: Mapping[str, Any]) -> None:
     """All about the one statement of a report, on stdout."""
-    (each,) = report["statements"]
+    (statement,) = report["statements"]
     out = sys.stdout.write
-    names = ", ".join([each["id"], *each["aliases"]])
-    out(f"{names}\n{each['paper']}, {each['source']} · {each['group']}\n")
+    names = ", ".join([statement["id"], *statement["aliases"]])
+    out(
+        f"{names}\n{statement['paper']}, {statement['source']} · {statement['group']}\n"
+    )
     for title in ("claim", "hypotheses", "protocol", "remark"):
-        if each[title]:
-            out(f"\n{title}\n  {each[title]}\n")
-    if each["errata"]:
-        out(f"\nerratum {', '.join(each['errata'])}\n  printed: {each['printed']}\n")
-        out(f"  true: {each['corrected']}\n")
-        out(f"  counterexample: {each['counterexample']}\n")
-    out(f"\ncontrol\n  {each['control']}\n")
-    for trial in each["trials"]:
-        went = "as it must" if trial["passed"] else "NOT as it must"
-        out(f"\n{trial['role']}: {went} {trial['error']}".rstrip() + "\n")
-        for why, checks in groupby(trial["checks"], lambda check: check["why"]):
+        if statement[title]:
+            out(f"\n{title}\n  {statement[title]}\n")
+    if statement["errata"]:
+        out(
+            f"\nerratum {', '.join(statement['errata'])}\n"
+            f"  printed: {statement['printed']}\n"
+        )
+        out(f"  true: {statement['corrected']}\n")
+        out(f"  counterexample: {statement['counterexample']}\n")
+    out(f"\ncontrol\n  {statement['control']}\n")
+    for trial in statement["trials"]:
+        outcome = "as it must" if trial["passed"] else "NOT as it must"
+        out(f"\n{trial['role']}: {outcome} {trial['error']}".rstrip() + "\n")
+        for reason, checks in groupby(trial["checks"], lambda check: check["why"]):
             out("".join(f"  {_compared(check)}\n" for check in checks))
-            out(f"    tolerance: {why}\n")
-    out(f"\nverdict: {each['verdict']}, in {each['seconds']} s\n")
+            out(f"    tolerance: {reason}\n")
+    out(f"\nverdict: {statement['verdict']}, in {statement['seconds']} s\n")

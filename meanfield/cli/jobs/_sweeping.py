@@ -44,7 +44,7 @@ class Work(NamedTuple):
 
 def conclude(
     folder: Path,
-    begins: Work | None,
+    work: Work | None,
     crew: Crew,
     *,
     in_json: bool,
@@ -54,30 +54,36 @@ def conclude(
     Raises:
         KeyboardInterrupt: saying how to go on.
     """
+    try:
+        result = _result(folder, work, crew)
+    except KeyboardInterrupt as error:
+        advice = f"go on with `meanfield sweep {folder}`."
+        hint = advice if runs.is_sweep(folder) else "nothing is stored."
+        raise type(error)(f"stopped; {hint}") from None
+    assumes_identity = runs.SweepStore.open(folder).cells.spec.assumes_identity
+    if in_json:
+        assumptions = {"A": 1.0} if assumes_identity else {}
+        print_json({**_as_json(result), "assumed": assumptions})
+    else:
+        _print(result, {"scores": ASSUMED} if assumes_identity else {})
+
+
+def _result(folder: Path, work: Work | None, crew: Crew) -> runs.SweepResult:
+    """A sweep worked off by all of a crew; with `work` it is begun first."""
     size, precision, plugins = crew
     join = partial(runs.join_sweep, folder.absolute(), plugins=plugins)
     ready = partial(begin_worker, precision, plugins)
-    try:
-        with (
-            RunProgress(f"sweep {folder.name}") as progress,
-            Helpers(size - 1, ready=ready) as helpers,
-        ):
-            if begins is not None:
-                spec, axes, out, chunk = begins
-                runs.begin_sweep(spec, axes, out=out, chunk=chunk, plugins=plugins)
-            for _ in range(size - 1):
-                helpers.give(join)
-            pace = _Pace(progress, helpers)
-            result = runs.join_sweep(folder, report=pace, plugins=plugins)
-    except KeyboardInterrupt as error:
-        next_ = f"go on with `meanfield sweep {folder}`."
-        hint = next_ if runs.is_sweep(folder) else "nothing is stored."
-        raise type(error)(f"stopped; {hint}") from None
-    assumed = runs.SweepStore.open(folder).cells.spec.assumes_identity
-    if in_json:
-        print_json({**_as_json(result), "assumed": {"A": 1.0} if assumed else {}})
-    else:
-        _print(result, {"scores": ASSUMED} if assumed else {})
+    with (
+        RunProgress(f"sweep {folder.name}") as progress,
+        Helpers(size - 1, ready=ready) as helpers,
+    ):
+        if work is not None:
+            spec, axes, out, chunk = work
+            runs.begin_sweep(spec, axes, out=out, chunk=chunk, plugins=plugins)
+        for _ in range(size - 1):
+            helpers.give(join)
+        pace = _Pace(progress, helpers)
+        return runs.join_sweep(folder, report=pace, plugins=plugins)
 
 
 class _Pace:
@@ -91,16 +97,16 @@ class _Pace:
     def __call__(self, step: runs.SweepProgress) -> None:
         for answer in self._helpers.answers(0.0):
             if answer.error is not None:
-                why = f"a worker ended early ({answer.error})"
-                note(f"{why}; its cells go to the others")
+                reason = f"a worker ended early ({answer.error})"
+                note(f"{reason}; its cells go to the others")
         # Seconds of compiling are not the pace.
         now = time.perf_counter() - CLOCK.seconds
-        begin, done = self._first = self._first or (now, step.done)
-        if step.done == done:
+        begin, start = self._first = self._first or (now, step.done)
+        if step.done == start:
             return
-        left = (now - begin) / (step.done - done) * (step.cells - step.done)
+        seconds = (now - begin) / (step.done - start) * (step.cells - step.done)
         endings = ", ".join(f"{name} {count}" for name, count in step.endings.items())
-        status = f"{step.done} of {step.cells} cells  {endings}  {left:.0f} s left"
+        status = f"{step.done} of {step.cells} cells  {endings}  {seconds:.0f} s left"
         self._progress.show(step.done / step.cells, status)
 
 
@@ -118,7 +124,7 @@ def _as_json(result: runs.SweepResult) -> dict[str, object]:
     }
 
 
-def _print(result: runs.SweepResult, assumed: dict[str, str]) -> None:
+def _print(result: runs.SweepResult, assumptions: dict[str, str]) -> None:
     print_rows(
         [
             {"ending": name, "cells": count, "share": f"{count / result.cells:.1%}"}
@@ -126,7 +132,7 @@ def _print(result: runs.SweepResult, assumed: dict[str, str]) -> None:
         ]
     )
     print_pairs(
-        assumed
+        assumptions
         | {
             "cells": f"{result.cells}: {' × '.join(map(_axis, result.axes))}",
             "compilations": result.compilations,

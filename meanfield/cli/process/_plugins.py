@@ -46,7 +46,7 @@ def begin_worker(precision: str, plugins: list[Path]) -> None:
     load_plugins(plugins)
 
 
-def load_plugins_of(run: Path, given: Sequence[Path] | None) -> list[Path]:
+def load_plugins_of(run: Path, files: Sequence[Path] | None) -> list[Path]:
     """Runs the plugins that are given, and those that a run or sweep began with.
 
     Returns:
@@ -58,8 +58,8 @@ def load_plugins_of(run: Path, given: Sequence[Path] | None) -> list[Path]:
     """
     from meanfield import runs
 
-    plugins = runs.plugins_of(run, given or [])
-    for file in plugins[len(given or []) :]:
+    plugins = runs.plugins_of(run, files or [])
+    for file in plugins[len(files or []) :]:
         note(f"plugin: {file}, as when the run began")
     load_plugins(plugins)
     return plugins

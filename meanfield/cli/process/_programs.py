@@ -27,7 +27,7 @@ _ZLIB = b"\x78"
 Show = Callable[..., None]
 
 
-def prune(folder: Path, most: int = MOST) -> None:
+def prune(folder: Path, limit: int = MOST) -> None:
     """Removes the entries longest not read, once there is more than `most` bytes.
 
     A file system that keeps no time of reading has them go by when they were written.
@@ -39,9 +39,9 @@ def prune(folder: Path, most: int = MOST) -> None:
         stamp.touch()
         entries = sorted(_sizes(folder), reverse=True)
         total = sum(size for _, size, _ in entries)
-        if total <= most:
+        if total <= limit:
             return
-        while entries and total > KEPT * most:
+        while entries and total > KEPT * limit:
             _, size, path = entries.pop()
             path.unlink(missing_ok=True)
             total -= size
@@ -59,11 +59,11 @@ def heal(folder: Path) -> None:
         file: TextIO | None = None,
         line: str | None = None,
     ) -> None:
-        unreadable = _UNREADABLE.match(str(message))
-        if unreadable is None:
+        match = _UNREADABLE.match(str(message))
+        if match is None:
             show(message, category, filename, lineno, file, line)
         else:
-            remove_torn(folder, unreadable[1])
+            remove_torn(folder, match[1])
 
     warnings.showwarning = healing
 

@@ -44,10 +44,10 @@ def _started() -> ModuleType:
         jax = importlib.import_module("jax")
         jax.devices()
     except (AssertionError, RuntimeError, ValueError) as error:  # device, or flag
-        asked = [f"{k}={v}" for k, v in os.environ.items() if k.startswith("JAX_")]
+        settings = [f"{k}={v}" for k, v in os.environ.items() if k.startswith("JAX_")]
         raise ResourceError(
             "JAX finds no device such as the environment asks for "
-            f"({', '.join(asked) or 'nothing'}); leave it out, or install one's "
+            f"({', '.join(settings) or 'nothing'}); leave it out, or install one's "
             f"package. {error}"
         ) from error
     return jax
@@ -70,10 +70,10 @@ def forget_programs() -> None:
     import jax
 
     try:
-        held = MAPS.read_bytes().count(b"\n")
+        maps = MAPS.read_bytes().count(b"\n")
     except OSError:
         return  # not Linux: no such table, no such limit
-    if held > MANY_MAPS:
+    if maps > MANY_MAPS:
         jax.clear_caches()
 
 

@@ -108,20 +108,20 @@ class _Watch:
         self._landed, self.struck = True, strike
         raise strike
 
-    def lost(self, lost: "sys.UnraisableHookArgs") -> None:
+    def lost(self, args: "sys.UnraisableHookArgs") -> None:
         """Takes up an interrupt inside a collector's callback or a finaliser.
 
         Python prints such exceptions and goes on; the thread sends the signal again.
         """
-        if isinstance(lost.exc_value, KeyboardInterrupt):
+        if isinstance(args.exc_value, KeyboardInterrupt):
             self._landed, self.struck = False, None
         else:
-            sys.__unraisablehook__(lost)
+            sys.__unraisablehook__(args)
 
     def run(self) -> None:
         """Waits for signals, and sees to it that the first ends the command."""
-        while received := os.read(self._reader, 1):
-            number = signal.Signals(received[0])
+        while octet := os.read(self._reader, 1):
+            number = signal.Signals(octet[0])
             if number in RAISED:
                 self._see_to(number)
         os.close(self._reader)

@@ -60,8 +60,8 @@ def refusal(error: OSError) -> tuple[str, int]:
         return f"`{error.filename}` cannot be used: {reason}.", code
     if not _has_folder():
         return "the working folder was deleted; change to one that is there.", code
-    what = "standard output or a file cannot be written" if code == 4 else "refused"
-    return f"{what}: {reason}.", code
+    subject = "standard output or a file cannot be written" if code == 4 else "refused"
+    return f"{subject}: {reason}.", code
 
 
 def shortened(word: str) -> str:

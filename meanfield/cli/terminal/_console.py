@@ -75,9 +75,11 @@ class RunProgress:
     def _left(self, share: float) -> str:
         """The time left at the pace of the last segment, compilation left out."""
         now = (time.perf_counter(), CLOCK.seconds, share)
-        spent, compiled, done = (b - a for a, b in zip(self._last, now, strict=True))
+        seconds, compile_seconds, progress = (
+            b - a for a, b in zip(self._last, now, strict=True)
+        )
         self._last = now
-        return f"{(spent - compiled) * (1 - share) / done:.0f} s left"
+        return f"{(seconds - compile_seconds) * (1 - share) / progress:.0f} s left"
 
 
 class FrameProgress:
@@ -88,21 +90,21 @@ class FrameProgress:
         self._last = time.monotonic()
         self._end = "\r" if sys.stderr.isatty() else "\n"
 
-    def __call__(self, done: int, total: int) -> None:
+    def __call__(self, count: int, total: int) -> None:
         """Shows how many of the frames are done."""
-        if done == total and self._end == "\r":
+        if count == total and self._end == "\r":
             sys.stderr.write("\x1b[2K\r")
         elif time.monotonic() - self._last > QUIET_SECONDS:
             self._last = time.monotonic()
-            sys.stderr.write(f"{self._title}: frame {done} of {total}{self._end}")
+            sys.stderr.write(f"{self._title}: frame {count} of {total}{self._end}")
         sys.stderr.flush()
 
 
 def _status(step: "meanfield.runs.Progress") -> str:
-    taken, refused = step.outcome.accepted, step.outcome.rejected
+    outcome = step.outcome
     nodes = f"  {step.sums}" if step.sums.startswith("chebyshev") else ""
     return (
         f"t {step.t:.3g}/{step.t_end:.3g}  dt {number(step.step_size, 2)}  "
-        f"{taken} steps, {refused} refused  λ {number(step.largest_eigenvalue, 3)}"
-        f"{nodes}"
+        f"{outcome.accepted} steps, {outcome.rejected} refused  "
+        f"λ {number(step.largest_eigenvalue, 3)}{nodes}"
     )

@@ -35,14 +35,14 @@ def _wrapped_entry(entry: HelpEntry) -> HelpEntry:
     return evolve(entry, description=description, default=default)
 
 
-def _wrapped(said: Any) -> Any:
+def _wrapped(description: Any) -> Any:
     """A text whose paragraphs are one line each, for the terminal to break."""
-    if not isinstance(said, InlineText) or not isinstance(
-        said.primary_renderable, Text
+    if not isinstance(description, InlineText) or not isinstance(
+        description.primary_renderable, Text
     ):
-        return said
-    text = ENDS_OF_LINES.sub(" ", said.primary_renderable.plain)
-    whole = InlineText(Text(text), force_empty_end=said.force_empty_end)
-    for other in said.texts:
-        whole.append(other)
+        return description
+    text = ENDS_OF_LINES.sub(" ", description.primary_renderable.plain)
+    whole = InlineText(Text(text), force_empty_end=description.force_empty_end)
+    for part in description.texts:
+        whole.append(part)
     return whole

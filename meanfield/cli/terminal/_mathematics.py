@@ -113,9 +113,9 @@ def in_letters(text: str) -> str:
 
 def _formula(tex: str) -> str:
     tokens = deque(_TOKEN.findall(tex))
-    found = "".join(_next(tokens) for _ in iter(lambda: bool(tokens), False))
-    apart = re.sub(r"(?<=[^\s(^])([-+=/]) ", r" \1 ", found)  # TeX eats spaces
-    return re.sub(r"\s+", " ", re.sub(r"\s*·\s*", "·", apart)).strip()
+    line = "".join(_next(tokens) for _ in iter(lambda: bool(tokens), False))
+    line = re.sub(r"(?<=[^\s(^])([-+=/]) ", r" \1 ", line)  # TeX eats spaces
+    return re.sub(r"\s+", " ", re.sub(r"\s*·\s*", "·", line)).strip()
 
 
 def _next(tokens: deque[str]) -> str:
@@ -124,22 +124,22 @@ def _next(tokens: deque[str]) -> str:
     if token == "{":
         return _group(tokens)
     if token == "^":
-        raised = _next(tokens)
-        short = raised.translate(_RAISED)
-        known = short != raised and not set(short) & set(raised)
-        return short if known else f"^{_bracketed(raised)}"
+        exponent = _next(tokens)
+        glyphs = exponent.translate(_RAISED)
+        is_short = glyphs != exponent and not set(glyphs) & set(exponent)
+        return glyphs if is_short else f"^{_bracketed(exponent)}"
     if token == "_":
         return f"_{_bracketed(_next(tokens))}"
     return _command(token, tokens) if token.startswith("\\") else token
 
 
 def _group(tokens: deque[str]) -> str:
-    found = ""
+    text = ""
     while tokens and tokens[0] != "}":
-        found += _next(tokens)
+        text += _next(tokens)
     if tokens:
         tokens.popleft()
-    return found
+    return text
 
 
 def _command(token: str, tokens: deque[str]) -> str:
@@ -148,8 +148,8 @@ def _command(token: str, tokens: deque[str]) -> str:
     if name in _FRACTIONS:
         above, below = _next(tokens), _next(tokens)
         ratio = f"{_bracketed(above)}/{_bracketed(below)}"
-        rest = "".join(tokens).lstrip()[:1]
-        return f"({ratio})" if rest and rest not in "),.;:]}=+-" else ratio
+        tail = "".join(tokens).lstrip()[:1]
+        return f"({ratio})" if tail and tail not in "),.;:]}=+-" else ratio
     if name == "sqrt":
         return f"√{_bracketed(_next(tokens))}"
     if name == "operatorname":

@@ -72,8 +72,8 @@ def plain(value: object) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{key} = {plain(item)}" for key, item in value.items())
     if isinstance(value, list | tuple):
-        nested = any(isinstance(item, list | tuple) for item in value)
-        return str(value) if nested else ", ".join(plain(item) for item in value)
+        is_nested = any(isinstance(item, list | tuple) for item in value)
+        return str(value) if is_nested else ", ".join(plain(item) for item in value)
     return "–" if value is None else str(value)
 
 

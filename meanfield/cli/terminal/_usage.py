@@ -9,18 +9,20 @@ from meanfield._registry import suggestion
 def usage(error: CycloptsError) -> str:
     """The line, with a near name where one is unknown."""
     if isinstance(error, UnknownOptionError):
-        given = str(error.token.keyword or error.token.value)
-        known = [name for each in error.argument_collection for name in each.names]
-        return f"There is no option `{given}`; {_near(given, known, 'options')}"
+        word = str(error.token.keyword or error.token.value)
+        names = [
+            name for argument in error.argument_collection for name in argument.names
+        ]
+        return f"There is no option `{word}`; {_near(word, names, 'options')}"
     line = " ".join(str(error).split())
     if isinstance(error, UnknownCommandError):
-        given = (error.unused_tokens or [""])[0]
-        known = [] if error.app is None else [n for n in error.app if n[0] != "-"]
-        return f"There is no command `{given}`; {_near(given, known, 'commands')}"
+        word = (error.unused_tokens or [""])[0]
+        names = [] if error.app is None else [n for n in error.app if n[0] != "-"]
+        return f"There is no command `{word}`; {_near(word, names, 'commands')}"
     return f"{line} See `meanfield {' '.join(error.command_chain or ())} --help`."
 
 
-def _near(given: str, known: list[str], what: str) -> str:
-    if not known:
-        return f"see `--help` for the {what}."
-    return suggestion(given, known)
+def _near(word: str, names: list[str], kind: str) -> str:
+    if not names:
+        return f"see `--help` for the {kind}."
+    return suggestion(word, names)
