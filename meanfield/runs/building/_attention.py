@@ -55,15 +55,15 @@ def model_coupling(spec: RunSpec) -> AbstractCoupling:
         InvalidInputError: if the variant has scores of another kind.
         UnknownNameError: if there is no such variant.
     """
-    one = jnp.ones((1, 1))
-    made = {name: make(one, one, one) for name, make in attentions.items()}
-    fitting = [name for name, each in made.items() if _fits_a_model(each)]
-    attention = _variant(spec, one, one, one)
+    unit = jnp.ones((1, 1))
+    variants = {name: make(unit, unit, unit) for name, make in attentions.items()}
+    names = [name for name, variant in variants.items() if _fits_a_model(variant)]
+    attention = _variant(spec, unit, unit, unit)
     if not _fits_a_model(attention):
         raise InvalidInputError(
             "The heads of a model have scores Qx·Ky, weights that sum to one and value "
             f"biases that rely on it, which `{spec.attention}` has not; these fit: "
-            f"{', '.join(fitting)} (Sinkhorn after an odd number of half-steps)."
+            f"{', '.join(names)} (Sinkhorn after an odd number of half-steps)."
         )
     return attention.coupling
 
@@ -78,10 +78,10 @@ def _fits_a_model(attention: Attention) -> bool:
 def _in_depth(spec: RunSpec, d: int, draw: Draw) -> AbstractDynamics:
     specs = [_inherit(spec, layer) for layer in spec.layers]
     for key in _SHARED:
-        if len({getattr(each, key) for each in specs}) > 1:
+        if len({getattr(layer, key) for layer in specs}) > 1:
             raise InvalidInputError(f"All `layers` must have the same `{key}`.")
     members = [
-        _attention(each, d, draw, f"layers.{i}.") for i, each in enumerate(specs)
+        _attention(layer, d, draw, f"layers.{i}.") for i, layer in enumerate(specs)
     ]
     starts = [layer.t for layer in spec.layers]
     if spec.depth == "interpolated":
@@ -94,10 +94,10 @@ def _inherit(spec: RunSpec, layer: LayerSpec) -> AttentionSpec:
     """The parameters of a layer, with those it leaves out taken from the run."""
     names = set(AttentionSpec.model_fields)
     values = spec.model_dump(include=names & spec.model_fields_set)
-    own = layer.model_dump(include=names & layer.model_fields_set)
-    if "A" in own or "Q" in own:
+    overrides = layer.model_dump(include=names & layer.model_fields_set)
+    if "A" in overrides or "Q" in overrides:
         values = {key: v for key, v in values.items() if key not in ("A", "Q", "K")}
-    return AttentionSpec(**{**values, **own})
+    return AttentionSpec(**{**values, **overrides})
 
 
 def _attention(

@@ -45,21 +45,21 @@ def dimension(spec: RunSpec) -> int:
         InvalidInputError: if two keys disagree.
         InputFileError: if a file cannot be read.
     """
-    found = {} if spec.d is None else {"d": spec.d}
+    sizes = {} if spec.d is None else {"d": spec.d}
     matrices = [name for name, row in KEYS.items() if row.holds == "matrix"]
     for name in matrices:
         size = columns(getattr(spec, name))
         if size is not None:
-            found[name if name == "mean" else f"columns of {name}"] = size
+            sizes[name if name == "mean" else f"columns of {name}"] = size
     if spec.init.startswith("@"):
-        found["init"] = states_in(spec.init[1:]).shape[1]
+        sizes["init"] = states_in(spec.init[1:]).shape[1]
     if spec.source is not None:
-        found["the run to start from"] = source_dimension(spec.source)
-    if len(set(found.values())) > 1:
-        listing = ", ".join(f"{name}: {size}" for name, size in found.items())
-        raise InvalidInputError(f"The keys disagree on the dimension ({listing}).")
+        sizes["the run to start from"] = source_dimension(spec.source)
+    if len(set(sizes.values())) > 1:
+        text = ", ".join(f"{name}: {size}" for name, size in sizes.items())
+        raise InvalidInputError(f"The keys disagree on the dimension ({text}).")
     plane = spec.starts is not None and spec.starts.startswith("grid")
-    return next(iter(found.values()), 2 if plane else 1)
+    return next(iter(sizes.values()), 2 if plane else 1)
 
 
 def member(spec: RunSpec, index: int = 0) -> Member:

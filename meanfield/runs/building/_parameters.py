@@ -47,19 +47,19 @@ def embedded(spec: RunSpec) -> RunSpec:
         "layers": tuple(_with_numbers(layer) for layer in spec.layers),
         "terms": tuple(_with_numbers(term) for term in spec.terms),
     }
-    given = {name: part for name, part in parts.items() if part}
-    return _with_numbers(spec).model_copy(update=given)
+    updates = {name: part for name, part in parts.items() if part}
+    return _with_numbers(spec).model_copy(update=updates)
 
 
 def _with_numbers(spec: S) -> S:
-    named = {
+    values = {
         name: getattr(spec, name, None)
         for name, row in KEYS.items()
         if row.holds == "matrix"
     }
     files = {
         name: read_array(value[1:]).tolist()
-        for name, value in named.items()
+        for name, value in values.items()
         if isinstance(value, str) and value.startswith("@")
     }
     return spec.model_copy(update=files)
@@ -183,8 +183,8 @@ def _numeric(cell: str) -> bool:
 def _law(name: str, law: str, shape: tuple[int, int], draw: Draw) -> Array:
     kind, _, argument = law.partition(":")
     scale = float(argument) if _numeric(argument) else 1.0
-    known = argument == "" or (_numeric(argument) and math.isfinite(scale))
-    if kind != "normal" or not known:
+    is_law = argument == "" or (_numeric(argument) and math.isfinite(scale))
+    if kind != "normal" or not is_law:
         raise InvalidInputError(
             f"`{name}` must be a number, a list of rows, @FILE.npy, or the law "
             f"`normal` or `normal:SCALE`; got `{law}`."

@@ -48,8 +48,8 @@ def tokens_of(spec: RunSpec, x: Array) -> Points:
 
 def counts_tokens(spec: RunSpec) -> bool:
     """Whether tokens are as many as a spec says, and nothing else counts them."""
-    given = (spec.source, spec.model, spec.weights)
-    return given == (None, None, None) and not spec.init.startswith("@")
+    sources = (spec.source, spec.model, spec.weights)
+    return sources == (None, None, None) and not spec.init.startswith("@")
 
 
 def tokens_of_file(spec: RunSpec) -> Points | None:
@@ -103,16 +103,16 @@ def reduction(spec: RunSpec, n: int, d: int) -> AbstractReduction:
         InvalidInputError: if `reduction` is none of `auto`, `dense`, `blocked[:SIZE]`,
             `chebyshev[:TOLERANCE]`.
     """
-    kind, _, given = spec.reduction.partition(":")
-    number = _positive(given)
-    if kind == "auto" and not given:
+    kind, _, argument = spec.reduction.partition(":")
+    number = _positive(argument)
+    if kind == "auto" and not argument:
         pays = n >= INTERPOLATED_FROM and d <= DIMENSIONS
         return Chebyshev(_tolerance(spec)) if pays else Blocked()
-    if kind == "dense" and not given:
+    if kind == "dense" and not argument:
         return Dense()
-    if kind == "blocked" and (not given or (number and number.is_integer())):
+    if kind == "blocked" and (not argument or (number and number.is_integer())):
         return Blocked(int(number) if number else None)
-    if kind == "chebyshev" and (not given or number):
+    if kind == "chebyshev" and (not argument or number):
         return Chebyshev(number or _tolerance(spec))
     raise InvalidInputError(
         "`reduction` must be `auto`, `dense`, `blocked`, `blocked:SIZE`, `chebyshev` "

@@ -108,12 +108,14 @@ def compare(
         InputFileError: if a file that the spec names cannot be read.
         ResourceError: if memory, disk or folder will not do.
     """
-    found = sides(spec, measures)
-    results = run_sides(found, folder, report, plugins)
-    paths = {s.measure: _path(found, s.measure, results, folder) for s in found.taken}
+    parties = sides(spec, measures)
+    results = run_sides(parties, folder, report, plugins)
+    paths = {
+        s.measure: _path(parties, s.measure, results, folder) for s in parties.taken
+    }
     gaps = [gap(paths[a], paths[b]) for a, b in combinations(paths, 2)]
     seconds = {measure: result.seconds for measure, result in results.items()}
-    return Comparison(found, paths, tuple(gaps), seconds)
+    return Comparison(parties, paths, tuple(gaps), seconds)
 
 
 def outflow(path: Path) -> list[float]:
@@ -121,42 +123,44 @@ def outflow(path: Path) -> list[float]:
     return [path.home.lost(mu) for mu in path.measures]
 
 
-def _path(found: Sides, measure: str, results: dict[str, Result], folder: File) -> Path:
+def _path(
+    parties: Sides, measure: str, results: dict[str, Result], folder: File
+) -> Path:
     """A run as it was stored."""
-    side = next(each for each in found.taken if each.measure == measure)
+    side = next(s for s in parties.taken if s.measure == measure)
     store = RunStore.open(folder / f"{measure}.zarr")
-    stored = parse(store.spec)
+    spec = parse(store.spec)
     data, static = store.dataset(), store.static()
-    moving = {str(n): a.values for n, a in data.items() if "time" in a.dims}
+    arrays = {str(n): a.values for n, a in data.items() if "time" in a.dims}
     frames = [
-        {name: array[i] for name, array in moving.items()}
+        {name: array[i] for name, array in arrays.items()}
         for i in range(data.sizes["time"])
     ]
-    measures = tuple(restored(stored, frame, static) for frame in frames)
+    measures = tuple(restored(spec, frame, static) for frame in frames)
     times = np.asarray(data["time"].values, float)
     return Path(side, times, measures, results[measure].outcome)
 
 
-def _as_json(each: Gap) -> dict[str, Any]:
-    parted = each.parting
+def _as_json(gap: Gap) -> dict[str, Any]:
+    parting = gap.parting
     return {
-        "pair": list(each.pair),
-        "verdict": each.verdict,
-        "reasons": list(each.reasons),
-        "parting": None if parted is None else parted._asdict(),
-        "distance_how": each.how,
-        "t": each.times.tolist(),
-        "mean_gap": each.mean.tolist(),
-        "covariance_gap": each.covariance.tolist(),
-        "distance": each.distance.tolist(),
-        "distance_error": each.distance_error.tolist(),
-        "mean_allowed": each.allowed[0].tolist(),
-        "covariance_allowed": each.allowed[1].tolist(),
+        "pair": list(gap.pair),
+        "verdict": gap.verdict,
+        "reasons": list(gap.reasons),
+        "parting": None if parting is None else parting._asdict(),
+        "distance_how": gap.how,
+        "t": gap.times.tolist(),
+        "mean_gap": gap.mean.tolist(),
+        "covariance_gap": gap.covariance.tolist(),
+        "distance": gap.distance.tolist(),
+        "distance_error": gap.distance_error.tolist(),
+        "mean_allowed": gap.allowed[0].tolist(),
+        "covariance_allowed": gap.allowed[1].tolist(),
     }
 
 
-def _spread(times: np.ndarray, own: np.ndarray, values: np.ndarray) -> np.ndarray:
+def _spread(times: np.ndarray, places: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Values at their own times among others, NaN elsewhere."""
-    found = np.full(len(times), np.nan)
-    found[np.searchsorted(times, own)] = values
-    return found
+    row = np.full(len(times), np.nan)
+    row[np.searchsorted(times, places)] = values
+    return row

@@ -92,27 +92,29 @@ class Gap:
     def parting(self) -> Parting | None:
         """The first frame at which a gap is larger than allowed, if there is one."""
         for i, t in enumerate(self.times):
-            for what, allowed in zip(("mean", "covariance"), self.allowed, strict=True):
-                gap = float(getattr(self, what)[i])
+            for moment, allowed in zip(
+                ("mean", "covariance"), self.allowed, strict=True
+            ):
+                gap = float(getattr(self, moment)[i])
                 if not gap <= allowed[i]:
-                    return Parting(float(t), what, gap, float(allowed[i]))
+                    return Parting(float(t), moment, gap, float(allowed[i]))
         return None
 
     @property
     def verdict(self) -> str:
         """When and why they part, in a line."""
         names = " and ".join(self.pair)
-        why = "; ".join(self.reasons)
-        parted = self.parting
-        if parted is None:
-            most = max(float(np.max(self.mean)), float(np.max(self.covariance)))
+        reasons = "; ".join(self.reasons)
+        parting = self.parting
+        if parting is None:
+            largest = max(float(np.max(self.mean)), float(np.max(self.covariance)))
             return (
-                f"{names} stay together up to t = {self.times[-1]:.4g}, to {most:.2g} "
-                f"in mean and covariance; {why}."
+                f"{names} stay together up to t = {self.times[-1]:.4g}, "
+                f"to {largest:.2g} in mean and covariance; {reasons}."
             )
         return (
-            f"{names} part at t = {parted.time:.4g}: gap in the {parted.what} "
-            f"{parted.gap:.2g} > {parted.allowed:.2g}; {why}."
+            f"{names} part at t = {parting.time:.4g}: gap in the {parting.what} "
+            f"{parting.gap:.2g} > {parting.allowed:.2g}; {reasons}."
         )
 
 
@@ -123,17 +125,17 @@ def gap(first: Path, second: Path) -> Gap:
     moments = [(*moments_of(mu), *moments_of(nu)) for mu, nu in pairs]
     relative = np.array([_relative(*four) for four in moments])
     spreads = np.array([math.sqrt(max(np.trace(four[3]), 0)) for four in moments])
-    measured = _distance_of(first, second)
-    each = [measured(mu, nu) for mu, nu in pairs]
+    distance = _distance_of(first, second)
+    distances = [distance(mu, nu) for mu, nu in pairs]
     over = lambda values: _ratio(np.array(values), spreads)
     return Gap(
         (first.side.measure, second.side.measure),
         times,
         relative[:, 0],
         relative[:, 1],
-        over([one.value for one in each]),
-        over([one.error for one in each]),
-        each[0].how,
+        over([d.value for d in distances]),
+        over([d.error for d in distances]),
+        distances[0].how,
         _allowed(first, second, [four[3] for four in moments]),
         _reasons(first, second),
     )
@@ -141,9 +143,11 @@ def gap(first: Path, second: Path) -> Gap:
 
 def _distance_of(first: Path, second: Path) -> Callable[..., Distance]:
     """The distance of masked attention keeps positions, where both have them."""
-    masked = first.side.spec.is_masked and second.side.spec.is_masked
-    placed = all(path.home.has_positions(path.measures[0]) for path in (first, second))
-    return conditional if masked and placed else nearest
+    are_masked = first.side.spec.is_masked and second.side.spec.is_masked
+    have_positions = all(
+        path.home.has_positions(path.measures[0]) for path in (first, second)
+    )
+    return conditional if are_masked and have_positions else nearest
 
 
 def _relative(
@@ -183,30 +187,34 @@ def _allowed(
 
 def _reasons(first: Path, second: Path) -> tuple[str, ...]:
     """Why two sides part, or may: what each cannot follow."""
-    both = (first, second)
-    found = [reason for path in both for reason in _own_reasons(path)]
-    found += _of_tokens(first, second)
-    return tuple(found) or ("both follow the flow, the grid to the width of its cells",)
+    paths = (first, second)
+    reasons = [reason for path in paths for reason in _own_reasons(path)]
+    reasons += _of_tokens(first, second)
+    return tuple(reasons) or (
+        "both follow the flow, the grid to the width of its cells",
+    )
 
 
 def _own_reasons(path: Path) -> list[str]:
     side, outcome = path.side, path.outcome
-    found = []
+    reasons = []
     if side.spec.projected:
-        found.append(
+        reasons.append(
             "the attention does not keep Gaussians, and the closure is an approximation"
         )
     elif not side.is_exact:
-        found.append(
+        reasons.append(
             "the start is no Gaussian, and the closure knows two moments of it"
         )
     if outcome.status not in (None, Status.FINISHED):
-        found.append(f"{side.measure}: {outcome.name} at t = {outcome.time:.4g}")
+        reasons.append(f"{side.measure}: {outcome.name} at t = {outcome.time:.4g}")
     if outcome.doubt is not None and outcome.doubt.worst > RESOLVED:
-        found.append(f"the grid may be off by {outcome.doubt.worst:.2g} of the spread")
+        reasons.append(
+            f"the grid may be off by {outcome.doubt.worst:.2g} of the spread"
+        )
     if path.lost > LOST:
-        found.append(f"the grid has lost {path.lost:.2g} of its mass")
-    return found
+        reasons.append(f"the grid has lost {path.lost:.2g} of its mass")
+    return reasons
 
 
 def _of_tokens(first: Path, second: Path) -> list[str]:

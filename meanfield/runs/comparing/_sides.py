@@ -70,21 +70,21 @@ def sides(spec: RunSpec, measures: Sequence[str]) -> Sides:
             the spec.
     """
     _check(spec, measures)
-    taken, left = [], []
+    members, notes = [], []
     for measure in measures:
         try:
-            taken.append(_side(spec, measure))
+            members.append(_side(spec, measure))
         except MeanfieldError as error:
-            left.append(f"{measure} is left out: {error}")
-    if len(taken) < 2:
+            notes.append(f"{measure} is left out: {error}")
+    if len(members) < 2:
         raise InvalidInputError(
-            f"A comparison needs two measures that can take the spec. {' '.join(left)}"
+            f"A comparison needs two measures that can take the spec. {' '.join(notes)}"
         )
-    return Sides(tuple(taken), tuple(left))
+    return Sides(tuple(members), tuple(notes))
 
 
 def run_sides(
-    found: Sides,
+    parties: Sides,
     folder: Path,
     report: Report | None = None,
     plugins: Sequence[Path] = (),
@@ -96,18 +96,18 @@ def run_sides(
         ResourceError: if memory, disk or folder will not do.
     """
     results = {}
-    for side in found.taken:
-        told = None if report is None else report(side.measure)
+    for side in parties.taken:
+        progress = None if report is None else report(side.measure)
         out = folder / f"{side.measure}.zarr"
         results[side.measure] = execute(
-            side.spec, out=out, report=told, plugins=plugins
+            side.spec, out=out, report=progress, plugins=plugins
         )
     return results
 
 
 def _check(spec: RunSpec, measures: Sequence[str]) -> None:
-    unknown = [m for m in measures if m not in representations]
-    if unknown or len(set(measures)) < max(2, len(measures)):
+    strangers = [m for m in measures if m not in representations]
+    if strangers or len(set(measures)) < max(2, len(measures)):
         raise InvalidInputError(
             "`measures` must be two or three of points, gaussian and grid, such as "
             f"`points,gaussian`; got `{','.join(measures)}`."
@@ -128,10 +128,10 @@ def _side(spec: RunSpec, measure: str) -> Side:
     try:
         start(side.spec)
     except NotClosedError:
-        own = parse({**side.spec.as_json(), "projected": True})
-        start(own)
+        closure = parse({**side.spec.as_json(), "projected": True})
+        start(closure)
         note = "the attention does not keep Gaussians: its projection is moved instead"
-        return replace(side, spec=own, notes=(*side.notes, note), is_exact=False)
+        return replace(side, spec=closure, notes=(*side.notes, note), is_exact=False)
     return side
 
 
@@ -153,46 +153,48 @@ def _for_measure(spec: RunSpec, measure: str) -> Side:
     ]
     if not idle:
         return Side(measure, parse(values))
-    kept = {key: value for key, value in values.items() if key not in idle}
-    return Side(measure, parse(kept), (f"steps by its own rule: no {', '.join(idle)}",))
+    rest = {key: value for key, value in values.items() if key not in idle}
+    return Side(measure, parse(rest), (f"steps by its own rule: no {', '.join(idle)}",))
 
 
 def _with_start(side: Side) -> Side:
     """A side that starts from the law of the start where it can."""
     spec = side.spec
-    given = spec.model is not None or spec.source is not None
-    given |= spec.init.startswith("@")
+    has_tokens = spec.model is not None or spec.source is not None
+    has_tokens |= spec.init.startswith("@")
     home = representations[side.measure]
     if home.begins_with == "tokens":
         return side
-    if given:
+    if has_tokens:
         notes = (*side.notes, home.stands_for_tokens)
-        exact = side.is_exact and home.begins_with != "moments"
-        return replace(side, notes=notes, from_law=False, is_exact=exact)
+        is_exact = side.is_exact and home.begins_with != "moments"
+        return replace(side, notes=notes, from_law=False, is_exact=is_exact)
     return side if home.begins_with == "law" else _gaussian_start(side)
 
 
 def _gaussian_start(side: Side) -> Side:
     """A Gaussian with the moments of the law of a cloud, or else of its tokens."""
     spec, d = side.spec, dimension(side.spec)
-    exact = spec.init in GAUSSIAN
+    is_exact = spec.init in GAUSSIAN
     draw = Draw(spec.seed)
     try:
-        found = law(spec.init, d, key=draw.key("init"))
+        density = law(spec.init, d, key=draw.key("init"))
     except InvalidInputError:
         note = f"starts with the moments of the {spec.n} tokens"
         notes = (*side.notes, note)
         return replace(side, notes=notes, from_law=False, is_exact=False)
     frame = placed(spec, d, draw)
     F = np.asarray(frame.factor, float)
-    mean = np.asarray(frame.mean, float) + F @ found.mean
-    covariance = F @ found.covariance @ F.T
+    mean = np.asarray(frame.mean, float) + F @ density.mean
+    covariance = F @ density.covariance @ F.T
     values: dict[str, Any] = {
         **spec.as_json(),
         "init": "gaussian",
         "mean": mean.tolist(),
         "cov": covariance.tolist(),
     }
-    notes = () if exact else (f"starts with the mean and covariance of `{spec.init}`",)
-    own = parse(values)
-    return replace(side, spec=own, notes=(*side.notes, *notes), is_exact=exact)
+    notes = (
+        () if is_exact else (f"starts with the mean and covariance of `{spec.init}`",)
+    )
+    gaussian = parse(values)
+    return replace(side, spec=gaussian, notes=(*side.notes, *notes), is_exact=is_exact)

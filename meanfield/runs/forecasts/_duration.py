@@ -100,13 +100,13 @@ def duration(
 def in_words(time: Duration) -> str:
     """An estimate for people, and what it is made of."""
     steps = f"{time.steps} steps" if time.steps < MOST else f"over {MOST:.0e} steps"
-    counted = steps if time.known else f"typically {steps}"
-    each = f" for each of {time.members}" if time.members > 1 else ""
-    unknown = "" if time.known else "; how many it takes, only the run can tell"
+    count = steps if time.known else f"typically {steps}"
+    share = f" for each of {time.members}" if time.members > 1 else ""
+    doubt = "" if time.known else "; how many it takes, only the run can tell"
     return (
         f"about {_readable(time.seconds)}, estimated for {os.cpu_count()} cores: "
-        f"{counted}{each} of {_readable(time.step)}, velocities {time.stages} times a "
-        f"step{unknown}; and some {COMPILING:.0f} s of compiling, once"
+        f"{count}{share} of {_readable(time.step)}, velocities {time.stages} times a "
+        f"step{doubt}; and some {COMPILING:.0f} s of compiling, once"
     )
 
 
@@ -132,10 +132,10 @@ def _typical(spec: RunSpec, size: Size, times: tuple[float, ...]) -> int:
         return max(_whole(CELLWISE * span * _along(size)), len(times) - 1)
     order = 8 if spec.solver == "dopri8" else 5
     rtol = spec.rtol or float(10 ** (-9.4 if spec.precision == "double" else -4.1))
-    adapted = _whole(ADAPTED * (1e-6 / rtol) ** (1 / order))
+    steps = _whole(ADAPTED * (1e-6 / rtol) ** (1 / order))
     layers = len(spec.layers) or (_whole(span) if spec.model else 0)
-    landed = len(times) - 1 if spec.solver == "dopri8" or spec.noise else 0
-    return max(adapted, BEGINNING * _segments(spec, times), LAYER * layers, landed)
+    landings = len(times) - 1 if spec.solver == "dopri8" or spec.noise else 0
+    return max(steps, BEGINNING * _segments(spec, times), LAYER * layers, landings)
 
 
 def _whole(count: float) -> int:
@@ -148,9 +148,9 @@ def _work(spec: RunSpec, size: Size) -> float:
     parts = _heads(spec) + len(spec.terms)
     passes = 2 * (spec.iterations or PASSES) if spec.attention == "sinkhorn" else 1
     pair = (4 * d + 2) / rates.products + 1 / rates.exponentials
-    solved = 40 * d**3 / rates.products  # roots and solves of d × d matrices
+    solution = 40 * d**3 / rates.products  # roots and solves of d × d matrices
     if size.how is None and not spec.projected:
-        return parts * solved
+        return parts * solution
     if isinstance(size.how, Chebyshev):
         around = 2 * (2 * d + 1) * NODES**d / rates.products
         return parts * passes * size.n * (around + 8 * d * NODES / rates.exponentials)
@@ -164,8 +164,8 @@ def _work(spec: RunSpec, size: Size) -> float:
 def _heads(spec: RunSpec) -> int:
     if spec.model is None:
         return spec.heads
-    known = models.read(models.load(spec.model)).sizes.n_heads
-    return known if spec.model_heads is None else len(spec.model_heads)
+    count = models.read(models.load(spec.model)).sizes.n_heads
+    return count if spec.model_heads is None else len(spec.model_heads)
 
 
 def _along(size: Size) -> float:

@@ -46,19 +46,20 @@ def foreseen(spec: RunSpec) -> Foresight:
     """
     spec = admitted(spec)
     small = _small(spec)
-    found = members(small)
-    refuse_equal_draws(spec, found)
-    own = found[0]
-    home = representation_of(own.measure)
-    rehearse(small, [Member(own.dynamics, home.sketched(own.measure))])
-    size, count = home.size_in_full(spec, home.size(own.measure)), _count(spec)
+    draws = members(small)
+    refuse_equal_draws(spec, draws)
+    member = draws[0]
+    home = representation_of(member.measure)
+    rehearse(small, [Member(member.dynamics, home.sketched(member.measure))])
+    size, count = home.size_in_full(spec, home.size(member.measure)), _count(spec)
     ts = tuple(map(float, times(spec)))
-    told, estimate = plan(spec, size, len(ts), count), duration(spec, size, ts, count)
+    forecast = plan(spec, size, len(ts), count)
+    estimate = duration(spec, size, ts, count)
     if not isinstance(size.how, Chebyshev):
-        return Foresight(told, estimate, None)
-    told = dataclasses.replace(told, reduction="chebyshev or blocked")
+        return Foresight(forecast, estimate, None)
+    forecast = dataclasses.replace(forecast, reduction="chebyshev or blocked")
     exact = size._replace(how=size.how.otherwise)
-    return Foresight(told, estimate, duration(spec, exact, ts, count))
+    return Foresight(forecast, estimate, duration(spec, exact, ts, count))
 
 
 def _small(spec: RunSpec) -> RunSpec:

@@ -10,15 +10,15 @@ from meanfield.runs.representations import representations
 from meanfield.spec import RunSpec
 
 
-def refuse_equal_draws(spec: RunSpec, found: Sequence[Member]) -> None:
+def refuse_equal_draws(spec: RunSpec, draws: Sequence[Member]) -> None:
     """Refuses draws of a density of which nothing is drawn.
 
     Raises:
         InvalidInputError: if the first two are the same.
     """
-    if len(found) < 2 or representations[spec.measure].is_drawn(spec):
+    if len(draws) < 2 or representations[spec.measure].is_drawn(spec):
         return
-    first, second = ((each.dynamics, each.measure) for each in found[:2])
+    first, second = ((m.dynamics, m.measure) for m in draws[:2])
     if eqx.tree_equal(first, second):
         raise InvalidInputError(
             f"All {spec.draws} `draws` are the same density under the same attention: "

@@ -38,14 +38,14 @@ def dataset(path: Path) -> "xarray.Dataset":
     if "run" not in data.dims:
         return data
     members = stored_members(store)
-    each = {
+    arrays = {
         "status": np.array([_code(m) for m in members], np.int8),
         "stop_time": np.array([_or_nan(m["time"]) for m in members]),
         "t_star": np.array([_or_nan(m["t_star"]) for m in members]),
         "t_star_error": np.array([_or_nan(m["t_star_error"]) for m in members]),
     }
-    old = {name: data[name].attrs for name in each}
-    return data.assign({name: ("run", a, old[name]) for name, a in each.items()})
+    old = {name: data[name].attrs for name in arrays}
+    return data.assign({name: ("run", a, old[name]) for name, a in arrays.items()})
 
 
 def _density(data: "xarray.Dataset") -> "xarray.DataArray":

@@ -23,15 +23,15 @@ def sha256(path: Path) -> str:
         raise InputFileError(f"`{path}` cannot be read: {error.strerror}.") from error
 
 
-def texts(recorded: object, group: str) -> Digests:
+def texts(record: object, group: str) -> Digests:
     """A group of what a run recorded of its files: texts by their names.
 
     Raises:
         StoreError: if it is no such thing.
     """
-    found = recorded.get(group, {}) if isinstance(recorded, Mapping) else None
-    if isinstance(found, dict) and all(isinstance(v, str) for v in found.values()):
-        return found
+    digests = record.get(group, {}) if isinstance(record, Mapping) else None
+    if isinstance(digests, dict) and all(isinstance(v, str) for v in digests.values()):
+        return digests
     raise StoreError(
         f"The digests of `{group}` in the record of the run are none; restore the "
         "record from a copy, or begin a new run."

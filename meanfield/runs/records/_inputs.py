@@ -35,7 +35,7 @@ def inputs(
 
 
 def refuse_changed(
-    recorded: object,
+    record: object,
     spec: RunSpec,
     plugins: Sequence[Path],
     *,
@@ -47,7 +47,7 @@ def refuse_changed(
     A run that an older version stored has no digests, and is believed.
 
     Args:
-        recorded: the `inputs` it began with.
+        record: the `inputs` it began with.
         spec: what names the files.
         plugins: those that are loaded now.
         axes: of a sweep; their values may be files.
@@ -57,16 +57,16 @@ def refuse_changed(
         InputFileError: naming the file, or the plugin that is missing or new.
         StoreError: if what was recorded is no such thing.
     """
-    if recorded is None:
+    if record is None:
         return
-    refuse_other_moves(recorded, spec, plugins, axes=axes)
+    refuse_other_moves(record, spec, plugins, axes=axes)
     if not started:
-        _refuse_others(recorded, _START, _files(spec, axes))
-    refuse_new_plugins(recorded, plugins)
+        _refuse_others(record, _START, _files(spec, axes))
+    refuse_new_plugins(record, plugins)
 
 
 def refuse_other_moves(
-    recorded: object,
+    record: object,
     spec: RunSpec,
     plugins: Sequence[Path],
     *,
@@ -80,14 +80,14 @@ def refuse_other_moves(
         InputFileError: naming the file, or the plugin that is missing.
         StoreError: if what was recorded is no such thing.
     """
-    if recorded is None:
+    if record is None:
         return
-    _refuse_others(recorded, _MOVES, _files(spec, axes))
-    refuse_missing_plugins(recorded, plugins)
+    _refuse_others(record, _MOVES, _files(spec, axes))
+    refuse_missing_plugins(record, plugins)
 
 
-def _refuse_others(recorded: object, group: str, files: dict[str, Files]) -> None:
-    for name, digest in texts(recorded, group).items():
+def _refuse_others(record: object, group: str, files: dict[str, Files]) -> None:
+    for name, digest in texts(record, group).items():
         path = files[group].get(name)
         refuse_changed_file(name, digest, path and sha256(path))
 
@@ -97,8 +97,8 @@ def _files(spec: RunSpec, axes: Sequence[Axis]) -> dict[str, Files]:
     parts = (spec, *spec.layers, *spec.terms)
     pairs = [pair for part in parts for pair in part]
     pairs += [(axis.key, value) for axis in axes for value in axis.values]
-    found = {_MOVES: _moving(pairs), _START: _starting(pairs)}
-    return {group: dict(files) for group, files in found.items()}
+    groups = {_MOVES: _moving(pairs), _START: _starting(pairs)}
+    return {group: dict(files) for group, files in groups.items()}
 
 
 def _moving(pairs: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Path]]:

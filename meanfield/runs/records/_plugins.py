@@ -30,83 +30,84 @@ def plugins_as_recorded(plugins: Sequence[Path]) -> dict[str, Digests]:
     }
 
 
-def plugins_of(path: Path, given: Sequence[Path] = ()) -> list[Path]:
+def plugins_of(path: Path, files: Sequence[Path] = ()) -> list[Path]:
     """The plugins to load before one goes on with a run or a sweep.
 
     They are those given, and of those that it began with all others, where they were.
 
     Args:
         path: the folder of the run or of the sweep.
-        given: files that the user names, in place of recorded ones too.
+        files: what the user names, in place of recorded ones too.
 
     Raises:
         InputFileError: naming a plugin that has changed, or is where it was no more.
         StoreError: if what was recorded is no such thing.
     """
     sweep = is_sweep(path)
-    recorded = SweepStore.open(path).record if sweep else RunStore.open(path).attrs
-    return _completed(recorded.get("inputs"), given)
+    record = SweepStore.open(path).record if sweep else RunStore.open(path).attrs
+    return _completed(record.get("inputs"), files)
 
 
-def refuse_missing_plugins(recorded: object, plugins: Sequence[Path]) -> None:
+def refuse_missing_plugins(record: object, plugins: Sequence[Path]) -> None:
     """Refuses to go on without a plugin that a run began with.
 
     Raises:
         InputFileError: naming the plugin, and saying whether it has changed.
         StoreError: if what was recorded is no such thing.
     """
-    for name in _missing(recorded, plugins):
+    for name in _missing(record, plugins):
         raise InputFileError(_lacking(name))
 
 
-def refuse_new_plugins(recorded: object, plugins: Sequence[Path]) -> None:
+def refuse_new_plugins(record: object, plugins: Sequence[Path]) -> None:
     """Refuses plugins that a run did not begin with.
 
     Raises:
         InputFileError: naming the first.
         StoreError: if what was recorded is no such thing.
     """
-    known = texts(recorded, _DIGESTS).values()
+    digests = texts(record, _DIGESTS).values()
     for path in plugins:
-        if sha256(path) not in known:
+        if sha256(path) not in digests:
             raise InputFileError(
                 f"The run was begun without the plugin `{path.name}`; leave it out."
             )
 
 
-def _completed(recorded: object, given: Sequence[Path]) -> list[Path]:
-    if recorded is None:  # a run of an older version is believed
-        return list(given)
-    paths = {name: Path(text) for name, text in texts(recorded, _PATHS).items()}
-    found = list(given)
-    for name, digest in _missing(recorded, given).items():
+def _completed(record: object, files: Sequence[Path]) -> list[Path]:
+    if record is None:  # a run of an older version is believed
+        return list(files)
+    paths = {name: Path(text) for name, text in texts(record, _PATHS).items()}
+    plugins = list(files)
+    for name, digest in _missing(record, files).items():
         if name not in paths or not paths[name].is_file():
-            was = f", then at `{paths[name]}`" if name in paths else ""
-            raise InputFileError(_lacking(name, was))
+            place = f", then at `{paths[name]}`" if name in paths else ""
+            raise InputFileError(_lacking(name, place))
         refuse_changed_file(name, digest, sha256(paths[name]))
-        found.append(paths[name])
-    return found
+        plugins.append(paths[name])
+    return plugins
 
 
-def _missing(recorded: object, given: Sequence[Path]) -> Digests:
+def _missing(record: object, files: Sequence[Path]) -> Digests:
     """The digests of recorded plugins that are not among the given files.
 
     Raises:
         InputFileError: if one of them has the name of such a plugin: it has changed.
     """
-    known = [(path.name, sha256(path)) for path in given]
-    contents = {digest for _, digest in known}
-    recorded_digests = texts(recorded, _DIGESTS)
-    missing = {n: old for n, old in recorded_digests.items() if old not in contents}
-    for name, digest in known:
+    pairs = [(path.name, sha256(path)) for path in files]
+    contents = {digest for _, digest in pairs}
+    digests = texts(record, _DIGESTS)
+    missing = {n: old for n, old in digests.items() if old not in contents}
+    for name, digest in pairs:
         if name in missing:
             refuse_changed_file(name, missing[name], digest)
     return missing
 
 
-def _lacking(name: str, was: str = "") -> str:
+def _lacking(name: str, place: str = "") -> str:
     return (
-        f"The run was begun with the plugin `{name}`{was}; give it again by `--plugin`."
+        f"The run was begun with the plugin `{name}`{place}; "
+        "give it again by `--plugin`."
     )
 
 

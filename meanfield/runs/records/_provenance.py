@@ -15,16 +15,16 @@ def provenance() -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """The versions of the packages whose arithmetic a result depends on."""
-    found = {}
+    numbers = {}
     for name in DISTRIBUTIONS:
         try:
-            found[name] = metadata.version(name)
+            numbers[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
-            found[name] = "not installed"
-    return found
+            numbers[name] = "not installed"
+    return numbers
 
 
 def device() -> str:
     """The device that arrays live on: `cpu`, or the accelerator's kind."""
-    first = jax.devices()[0]
-    return first.device_kind if first.platform != "cpu" else "cpu"
+    accelerator = jax.devices()[0]
+    return accelerator.device_kind if accelerator.platform != "cpu" else "cpu"

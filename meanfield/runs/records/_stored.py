@@ -24,10 +24,10 @@ def stored_spec(store: RunStore) -> RunSpec:
         InvalidInputError: if the spec is none.
     """
     spec = parse(store.spec, where=f"the spec of `{store.path}`")
-    own = kinds[spec.measure]
-    needed = {*own.fixed, *(own.moving if store.frames else ())}
-    if not needed <= store.names:
-        refuse(store.path, f"it has no `{min(needed - store.names)}`")
+    kind = kinds[spec.measure]
+    names = {*kind.fixed, *(kind.moving if store.frames else ())}
+    if not names <= store.names:
+        refuse(store.path, f"it has no `{min(names - store.names)}`")
     if store.frames and spec.is_family != (RUN in store.sizes):
         refuse(store.path, "it holds one flow where its spec has many, or the reverse")
     return spec

@@ -63,11 +63,11 @@ class Cells:
     def with_first(self, index: int, keys: Sequence[str]) -> int:
         """The cell that has the first number of `keys`, and is else like `index`."""
         places = np.unravel_index(index, self.shape)
-        kept = [
+        firsts = [
             0 if axis.key in keys and axis.is_numeric else int(place)
             for axis, place in zip(self.axes, places, strict=True)
         ]
-        return int(np.ravel_multi_index(kept, self.shape))
+        return int(np.ravel_multi_index(firsts, self.shape))
 
     def chunks(self, size: int) -> list[list[int]]:
         """The indices of the cells of each chunk.
@@ -100,15 +100,15 @@ class Cells:
 
     def varied(self, axes: Iterable[Axis]) -> list[int]:
         """The cells that differ from the first in the values of `axes` alone."""
-        chosen = list(axes)
+        subset = list(axes)
         cells = np.arange(self.count).reshape(self.shape)
-        ends = [None if axis in chosen else 1 for axis in self.axes]
+        ends = [None if axis in subset else 1 for axis in self.axes]
         return cells[tuple(map(slice, ends))].ravel().tolist()
 
     def _shares_program(self, axis: Axis) -> bool:
         # A fixed step makes the number of steps part of the program.
-        fixed = "dt" in {*self.spec.model_fields_set, *(a.key for a in self.axes)}
-        return is_array(axis) or (KEYS[axis.key].enters == "times" and not fixed)
+        has_step = "dt" in {*self.spec.model_fields_set, *(a.key for a in self.axes)}
+        return is_array(axis) or (KEYS[axis.key].enters == "times" and not has_step)
 
 
 def is_array(axis: Axis) -> bool:

@@ -83,23 +83,23 @@ def _try_values(cells: Cells, size: int) -> None:
         side_by_side = []
         for index in _some(cells.varied([axis])):
             _named(cells, index, functools.partial(times, cells.run_spec(index)))
-            made = _member(cells, index)
-            _named(cells, index, functools.partial(_check_field, made, cells, index))
+            trial = _member(cells, index)
+            _named(cells, index, functools.partial(_check_field, trial, cells, index))
             if is_array(axis) and size > 1:
-                side_by_side.append(made)
+                side_by_side.append(trial)
         _check_alike(side_by_side)
 
 
 def _some(indices: Sequence[int]) -> list[int]:
     """All of few; of many, those at the ends and some between."""
-    few = np.unique(np.linspace(0, len(indices) - 1, TRIED).round().astype(int))
-    return [indices[i] for i in few]
+    places = np.unique(np.linspace(0, len(indices) - 1, TRIED).round().astype(int))
+    return [indices[i] for i in places]
 
 
-def _check_field(made: Member, cells: Cells, index: int) -> None:
+def _check_field(trial: Member, cells: Cells, index: int) -> None:
     """Lets a field refuse the numbers of a cell."""
     t = float(times(cells.run_spec(index))[0])
-    eqx.filter_eval_shape(lambda: made.dynamics.field(t, made.measure))
+    eqx.filter_eval_shape(lambda: trial.dynamics.field(t, trial.measure))
 
 
 class Computer:
@@ -120,18 +120,18 @@ class Computer:
         Raises:
             MeanfieldError: the library's own, naming the cell that it refuses.
         """
-        own = list(dict.fromkeys(indices))
-        members = [self._member(i) for i in own]
-        members += members[-1:] * (len(indices) - len(own))
+        cells = list(dict.fromkeys(indices))
+        members = [self._member(i) for i in cells]
+        members += members[-1:] * (len(indices) - len(cells))
         _check_alike(members)
-        spec = self._cells.run_spec(own[0])
+        spec = self._cells.run_spec(cells[0])
         ts = times(spec)
         segments = -(-(len(ts) - 1) // spec.segment)  # `max_steps` counts in each
         spec = spec.model_copy(update={"max_steps": segments * spec.max_steps})
         ts = ts[[0, -1]]
-        found = ensemble(
-            stacked([each.dynamics for each in members]),
-            stacked([each.measure for each in members]),
+        trajectory = ensemble(
+            stacked([m.dynamics for m in members]),
+            stacked([m.measure for m in members]),
             ts,
             in_axes=(0, 0),
             together=len(members),
@@ -140,28 +140,32 @@ class Computer:
             noise=noise(spec),
             key=Draw(spec.seed).key("noise"),
         )
-        rows = _numbers(found, [each.measure for each in members])
-        rows = {name: rows[name][: len(own)] for name in rows}
+        rows = _numbers(trajectory, [m.measure for m in members])
+        rows = {name: rows[name][: len(cells)] for name in rows}
         home = representations[spec.measure]
         if home.remembers_start:
-            rows |= self._doubts(home, own, members, found)
-        return {"cell": own, **rows}
+            rows |= self._doubts(home, cells, members, trajectory)
+        return {"cell": cells, **rows}
 
     def _doubts(
         self,
         home: AbstractRepresentation[Any],
         cells: Sequence[int],
         members: Sequence[Member],
-        found: Trajectory,
+        trajectory: Trajectory,
     ) -> Rows:
         """How flows ended, with what is in doubt of them."""
         outcomes = []
-        for i, (cell, begun) in enumerate(zip(cells, members, strict=False)):
-            last = jax.tree.map(lambda leaf, i=i: jnp.asarray(leaf[i]), found.last)
-            end = begun.measure.at(last)
-            how = Outcome(Status(int(found.code[i])), float(found.stop_time[i]))
-            spec, law = self._cells.run_spec(cell), begun.dynamics
-            outcomes.append(home.doubted(spec, law, begun.measure, end, how, index=0))
+        for i, (cell, origin) in enumerate(zip(cells, members, strict=False)):
+            last = jax.tree.map(lambda leaf, i=i: jnp.asarray(leaf[i]), trajectory.last)
+            end = origin.measure.at(last)
+            outcome = Outcome(
+                Status(int(trajectory.code[i])), float(trajectory.stop_time[i])
+            )
+            spec, law = self._cells.run_spec(cell), origin.dynamics
+            outcomes.append(
+                home.doubted(spec, law, origin.measure, end, outcome, index=0)
+            )
         worst = [None if o.doubt is None else _plain(o.doubt.worst) for o in outcomes]
         return {"ending": [o.name for o in outcomes], "doubt": worst}
 
@@ -186,9 +190,9 @@ def _named(cells: Cells, index: int, make: Callable[[], T]) -> T:
         raise type(error)(f"In the cell {name}: {error}") from error
 
 
-def _numbers(found: Trajectory, starts: Sequence[AbstractMeasure]) -> Rows:
+def _numbers(trajectory: Trajectory, starts: Sequence[AbstractMeasure]) -> Rows:
     """The reported numbers, a list of one number or name for each member."""
-    host = jax.tree.map(np.asarray, found)
+    host = jax.tree.map(np.asarray, trajectory)
     moments = []
     for i, mu in enumerate(starts):
         last = jax.tree.map(lambda leaf, i=i: jnp.asarray(leaf[i]), host.last)
@@ -231,7 +235,7 @@ def _plain(value: np.generic | float) -> int | float | None:
 
 def _check_alike(members: Sequence[Member]) -> None:
     """Numbers that are no arrays are part of a program: all its cells share them."""
-    statics = [_static((each.dynamics, each.measure)) for each in members]
+    statics = [_static((m.dynamics, m.measure)) for m in members]
     if any(static != statics[0] for static in statics):
         raise InvalidInputError(
             "The cells differ in numbers that the attention does not hold as arrays; "

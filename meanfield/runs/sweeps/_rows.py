@@ -26,8 +26,8 @@ def stored_axes(stored: Sequence[Any], file: Path) -> tuple[Axis, ...]:
             axes.append(TypeAdapter(Axis).validate_python(values))
         except ValidationError:
             refuse(file, "an axis of it is none")
-    named = len({axis.name for axis in axes}) == len(axes)
-    if not axes or not named or not all(map(_is_axis, axes)):
+    are_distinct = len({axis.name for axis in axes}) == len(axes)
+    if not axes or not are_distinct or not all(map(_is_axis, axes)):
         refuse(file, "its axes are none")
     return tuple(axes)
 

@@ -67,13 +67,15 @@ class SweepStore:
             StoreError: if its record is damaged or of another schema.
         """
         record, seal = read_tasks(path, SWEEP)
-        missing = _NEEDED.keys() - record.keys()
-        wrong = [k for k in record if not isinstance(record[k], _NEEDED.get(k, object))]
-        if not missing and not wrong and not 0 < record["chunk"] <= MOST:
-            wrong = ["chunk"]
-        if missing or wrong:
-            what = f"no `{min(missing)}`" if missing else f"another `{wrong[0]}`"
-            refuse(path / SWEEP, f"it has {what}")
+        absences = _NEEDED.keys() - record.keys()
+        faults = [
+            k for k in record if not isinstance(record[k], _NEEDED.get(k, object))
+        ]
+        if not absences and not faults and not 0 < record["chunk"] <= MOST:
+            faults = ["chunk"]
+        if absences or faults:
+            fault = f"no `{min(absences)}`" if absences else f"another `{faults[0]}`"
+            refuse(path / SWEEP, f"it has {fault}")
         return cls(path, record, seal)
 
     @functools.cached_property
@@ -182,10 +184,10 @@ def _coordinates(axis: Axis) -> np.ndarray:
 
 def _title(cells: Cells) -> str:
     """The run in a few words; what varies is not named."""
-    varied = {axis.key for axis in cells.axes}
-    if not any(KEYS[key].titled for key in varied):
+    keys = {axis.key for axis in cells.axes}
+    if not any(KEYS[key].titled for key in keys):
         return title(cells.spec)
-    return f"{cells.spec.moved} under attention" if "measure" not in varied else ""
+    return f"{cells.spec.moved} under attention" if "measure" not in keys else ""
 
 
 def _quoted(value: Any) -> str:

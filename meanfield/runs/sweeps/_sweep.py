@@ -116,15 +116,15 @@ def begin_sweep(
     refuse_other(out, SWEEP)
     spec = embedded(spec)
     _check_one_flow(spec)
-    what = {"axes": [axis.as_json() for axis in axes], "spec": spec.as_json()}
+    identity = {"axes": [axis.as_json() for axis in axes], "spec": spec.as_json()}
     if is_sweep(out):
-        _check_same(SweepStore.open(out), what, chunk)
+        _check_same(SweepStore.open(out), identity, chunk)
         return
     cells = Cells(spec, tuple(axes))
     compilations, size = checked(cells, chunk)
     record = {
         "schema": SWEEP_SCHEMA,
-        **what,
+        **identity,
         "chunk": size,
         "compilations": compilations,
         "dtype": dtype_of(spec).name,
@@ -133,7 +133,7 @@ def begin_sweep(
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     create_tasks(out, record, SWEEP, len(cells.chunks(size)))
-    _check_same(SweepStore.open(out), what, chunk)  # another may have been faster
+    _check_same(SweepStore.open(out), identity, chunk)  # another may have been faster
 
 
 def _check_one_flow(spec: RunSpec) -> None:
@@ -167,8 +167,8 @@ def join_sweep(
     """
     begin = time.perf_counter()
     store = SweepStore.open(path)
-    recorded, cells = store.record.get("inputs"), store.cells
-    refuse_changed(recorded, cells.spec, plugins, axes=cells.axes)
+    record, cells = store.record.get("inputs"), store.cells
+    refuse_changed(record, cells.spec, plugins, axes=cells.axes)
     watch = _Watch(store, report)
     computer = Computer(store.cells, store.record["chunk"])
     store.tasks.recover()
@@ -222,8 +222,8 @@ class _Watch:
             self._counts.update(self._store.part(task)["ending"])
             self._seen.add(task)
         if self._report is not None:
-            done, count = self._counts.total(), self._store.cells.count
-            self._report(SweepProgress(done, count, self.endings))
+            n_done, count = self._counts.total(), self._store.cells.count
+            self._report(SweepProgress(n_done, count, self.endings))
         return len(self._seen) == len(self._store.chunks)
 
 
@@ -244,16 +244,16 @@ def _work(store: SweepStore, task: int, computer: Computer, watch: _Watch) -> No
             store.tasks.release(task)
 
 
-def _check_same(store: SweepStore, what: dict, chunk: int | None) -> None:
+def _check_same(store: SweepStore, identity: dict, chunk: int | None) -> None:
     """Checks that a folder holds the sweep that is asked for.
 
     Raises:
         InvalidInputError: naming what differs.
     """
-    named = {**what, "chunk": chunk or store.record["chunk"]}
-    other = [key for key, value in named.items() if store.record[key] != value]
-    if other:
+    entries = {**identity, "chunk": chunk or store.record["chunk"]}
+    differences = [key for key, value in entries.items() if store.record[key] != value]
+    if differences:
         raise InvalidInputError(
-            f"`{store.path}` holds a sweep with another `{other[0]}`; choose another "
-            f"folder, or go on with that one by `meanfield sweep {store.path}`."
+            f"`{store.path}` holds a sweep with another `{differences[0]}`; choose "
+            f"another folder, or go on with that one by `meanfield sweep {store.path}`."
         )
