@@ -140,8 +140,8 @@ class Quadrature(AbstractMeasure):
     @classmethod
     def of(cls, gaussian: Gaussian, rule: AbstractRule) -> "Quadrature":
         """The nodes of `rule`, in the format of the Gaussian."""
-        found, dtype = rule.nodes(gaussian.factor.shape[1]), gaussian.factor.dtype
-        z, weights = (jnp.asarray(array, dtype) for array in found)
+        arrays, dtype = rule.nodes(gaussian.factor.shape[1]), gaussian.factor.dtype
+        z, weights = (jnp.asarray(array, dtype) for array in arrays)
         return cls(gaussian, z, weights)
 
     @property

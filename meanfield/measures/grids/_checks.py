@@ -24,8 +24,8 @@ def check_edges(edges: tuple[Array, ...]) -> None:
             f"A grid has one or two axes; got edges for {len(edges)}. Use points in "
             "higher dimensions."
         )
-    for axis, own in enumerate(edges):
-        host = np.asarray(own)
+    for axis, row in enumerate(edges):
+        host = np.asarray(row)
         if host.ndim != 1 or host.size < FEWEST + 1:
             raise InvalidInputError(
                 f"Axis {axis} of a grid needs at least {FEWEST} cells; got edges of "
@@ -92,8 +92,8 @@ def roughness(
     $\sigma$ cells; 1 where every cell with mass stands alone.
     """
     parts = []
-    for axis, own in enumerate(edges, start=1):
-        h = jnp.diff(own)
+    for axis, row in enumerate(edges, start=1):
+        h = jnp.diff(row)
         ends = [(0, 0)] * masses.ndim
         ends[axis] = (1, 1)
         density = jnp.pad(masses / along(h, axis, masses.ndim), ends)

@@ -105,21 +105,21 @@ class Grid(AbstractMeasure):
                 do not increase, a density is negative or not finite, or is narrower
                 than the cells.
         """
-        known = tuple(float_array("edges", e) for e in edges)
-        check_edges(known)
+        rows = tuple(float_array("edges", e) for e in edges)
+        check_edges(rows)
         places = None if position is None else float_array("position", position)
         values = float_array("density", density)
         lead = () if places is None else places.shape
-        check_density(values, (*lead, *(e.shape[0] - 1 for e in known)))
+        check_density(values, (*lead, *(e.shape[0] - 1 for e in rows)))
         values = values if places is not None else values[None]
-        for axis, own in enumerate(known):
-            values = values * along(widths(own), axis + 1, values.ndim)
+        for axis, row in enumerate(rows):
+            values = values * along(widths(row), axis + 1, values.ndim)
         masses = values / jnp.sum(values)
-        check_resolved(float(roughness(masses, known)))
-        d, zero = len(known), jnp.zeros((), masses.dtype)
+        check_resolved(float(roughness(masses, rows)))
+        d, zero = len(rows), jnp.zeros((), masses.dtype)
         origin, axes = jnp.zeros(d, masses.dtype), jnp.eye(d, dtype=masses.dtype)
         state = GridState(masses, zero, origin, axes, zero, zero)
-        return cls(state, known, places, box, probe)
+        return cls(state, rows, places, box, probe)
 
     @classmethod
     def from_function(
@@ -221,24 +221,26 @@ class Grid(AbstractMeasure):
 
     @override
     def transport(self, field: AbstractField) -> GridState:
-        seen = (self.probe or EveryFace()).velocities(self.chart, field)
-        drift, R = self._motion(seen.across)
-        masses, emptying = jnp.zeros_like(self.state.masses), jnp.zeros(())
-        leaving = jnp.zeros_like(self.outflow)
-        for axis, (edges, u) in enumerate(zip(self.edges, seen.across, strict=True)):
+        velocities = (self.probe or EveryFace()).velocities(self.chart, field)
+        drift, R = self._motion(velocities.across)
+        masses, shares = jnp.zeros_like(self.state.masses), jnp.zeros(())
+        outflow = jnp.zeros_like(self.outflow)
+        for axis, (edges, u) in enumerate(
+            zip(self.edges, velocities.across, strict=True)
+        ):
             w = u[..., axis] - drift[axis] - self._turn(axis, R[axis])
             through, empties = fluxes(self.state.masses, axis + 1, widths(edges), w)
             masses = masses - jnp.diff(through, axis=axis + 1)
             ends = jnp.take(through, jnp.array([0, -1]), axis=axis + 1)
-            leaving = leaving + jnp.sum(jnp.abs(ends))
-            emptying = emptying + empties
+            outflow = outflow + jnp.sum(jnp.abs(ends))
+            shares = shares + empties
         moves = self.state.axes @ drift
         # Steps have no derivative, and the length of no motion at all has none either.
         still = jax.lax.stop_gradient
-        turning = (length(still(R)) + length(still(moves)) / still(self.size)) / TURN
-        rate = still(jnp.max(emptying)) + turning
+        turns = (length(still(R)) + length(still(moves)) / still(self.size)) / TURN
+        rate = still(jnp.max(shares)) + turns
         axes = jnp.matmul(self.state.axes, R, precision=HIGHEST)
-        return GridState(masses, leaving, moves, axes, rate, seen.error)
+        return GridState(masses, outflow, moves, axes, rate, velocities.error)
 
     def _motion(
         self, across: tuple[Float[Array, "..."], ...]

@@ -112,9 +112,9 @@ class Nodes(AbstractProbe):
             rows = [interpolation(n, p) for n, p in zip(nodes, at, strict=True)]
             across.append(_along_each(u, rows))
         # The last coefficients say what the series still changes by.
-        last = chebyshev_rows(self.count)[-max(2, self.count // 8) :]
+        ends = chebyshev_rows(self.count)[-max(2, self.count // 8) :]
         v = jnp.matmul(u, chart.axes.T, precision=HIGHEST)
-        tail = jnp.max(self._sizes(v, jnp.asarray(last, v.dtype)))
+        tail = jnp.max(self._sizes(v, jnp.asarray(ends, v.dtype)))
         return Velocities(tuple(across), tail)
 
     def coefficients(self, chart: Chart, field: AbstractField) -> Float[Array, " p"]:
@@ -135,8 +135,10 @@ class Nodes(AbstractProbe):
         """The largest coefficient along any axis, for each row."""
         largest = []
         for axis in range(1, v.ndim - 1):
-            each = jnp.tensordot(rows, v, axes=(1, axis), precision=HIGHEST)
-            largest.append(jnp.max(jnp.abs(each).reshape(rows.shape[0], -1), axis=1))
+            coefficients = jnp.tensordot(rows, v, axes=(1, axis), precision=HIGHEST)
+            largest.append(
+                jnp.max(jnp.abs(coefficients).reshape(rows.shape[0], -1), axis=1)
+            )
         return jnp.max(jnp.stack(largest), axis=0)
 
 
@@ -148,6 +150,6 @@ def _faces(edges: Edges, axis: int) -> Edges:
 def _along_each(u: Array, rows: list[Array]) -> Array:
     """A matrix applied along each axis but the first."""
     for axis, matrix in enumerate(rows, start=1):
-        moved = jnp.tensordot(matrix, u, axes=(1, axis), precision=HIGHEST)
-        u = jnp.moveaxis(moved, 0, axis)
+        product = jnp.tensordot(matrix, u, axes=(1, axis), precision=HIGHEST)
+        u = jnp.moveaxis(product, 0, axis)
     return u

@@ -47,30 +47,30 @@ def causal_log_mean(
 ) -> tuple[Float[Array, "p m"], Float[Array, " m"]]:
     """Means over the keys at a query's position and before, and their log-masses."""
     lattice = Lattice.over(box, keys.keys.along, counts)
-    arriving, asking = _order(keys.position), _order(queries.position)
-    known = keys.position[arriving]
-    blocks = _keys_in_blocks(_taken(keys, arriving))
+    key_order, query_order = _order(keys.position), _order(queries.position)
+    places = keys.position[key_order]
+    blocks = _keys_in_blocks(_taken(keys, key_order))
 
     def step(
-        carried: tuple[Array, Int[Array, ""]], some: Placed
+        state: tuple[Array, Int[Array, ""]], part: Placed
     ) -> tuple[tuple[Array, Int[Array, ""]], tuple[Array, Array]]:
-        total, done = carried
-        ends = jnp.stack([jnp.min(some.position), jnp.max(some.position)])
-        seen = jnp.searchsorted(known, ends, side="right")
-        whole, end = seen[0] // BLOCK, -(-seen[1] // BLOCK)
+        total, start_block = state
+        ends = jnp.stack([jnp.min(part.position), jnp.max(part.position)])
+        reach = jnp.searchsorted(places, ends, side="right")
+        whole, end = reach[0] // BLOCK, -(-reach[1] // BLOCK)
         whole = jnp.where(whole < FEW, 0, whole)
         add = lambda j, sums: sums + _at_nodes(lattice, _taken(blocks.keys, j))
-        total = jax.lax.fori_loop(done, whole, add, total)
-        more = lambda j, partial: _and(partial, some, _taken(blocks, j))
-        before = _before(total, lattice, box.within(some.along))
-        found = jax.lax.fori_loop(whole, end, more, before)
-        return (total, whole), _means(found)
+        total = jax.lax.fori_loop(start_block, whole, add, total)
+        more = lambda j, partial: _and(partial, part, _taken(blocks, j))
+        before = _before(total, lattice, box.within(part.along))
+        result = jax.lax.fori_loop(whole, end, more, before)
+        return (total, whole), _means(result)
 
-    start = jnp.zeros((keys.keys.values.shape[1] + 1, *counts), known.dtype)
-    cut = _in_blocks(_taken(queries, asking))
+    start = jnp.zeros((keys.keys.values.shape[1] + 1, *counts), places.dtype)
+    cut = _in_blocks(_taken(queries, query_order))
     means, logs = jax.lax.scan(step, (start, jnp.zeros((), jnp.int32)), cut)[1]
     means = jnp.moveaxis(means, 1, 0).reshape(means.shape[1], logs.size)
-    back = jnp.zeros_like(asking).at[asking].set(jnp.arange(len(asking)))
+    back = jnp.zeros_like(query_order).at[query_order].set(jnp.arange(len(query_order)))
     return means[:, back], logs.reshape(-1)[back]
 
 
@@ -84,17 +84,19 @@ def _before(
     return Partial(jnp.where(none, 0, sums), jnp.where(none, -jnp.inf, logs))
 
 
-def _and(partial: Partial, some: Placed, block: PlacedKeys) -> Partial:
+def _and(partial: Partial, queries: Placed, block: PlacedKeys) -> Partial:
     """With the keys of one block, one by one."""
-    own = block.keys
-    scores = jnp.matmul(own.along, some.along.T, precision=HIGHEST) + own.logs[:, None]
-    seen = block.position[:, None] <= some.position[None]
-    scores = jnp.where(seen, scores, -jnp.inf)
+    side = block.keys
+    scores = (
+        jnp.matmul(side.along, queries.along.T, precision=HIGHEST) + side.logs[:, None]
+    )
+    visible = block.position[:, None] <= queries.position[None]
+    scores = jnp.where(visible, scores, -jnp.inf)
     top = jax.lax.stop_gradient(jnp.maximum(partial.top, jnp.max(scores, axis=0)))
     finite = jnp.where(jnp.isneginf(top), 0, top)
     powers = _powers(scores - finite[None])
-    more = jnp.matmul(own.summed, powers, precision=HIGHEST)
-    return Partial(partial.sums * _powers(partial.top - finite)[None] + more, top)
+    addition = jnp.matmul(side.summed, powers, precision=HIGHEST)
+    return Partial(partial.sums * _powers(partial.top - finite)[None] + addition, top)
 
 
 def _powers(exponents: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -102,12 +104,12 @@ def _powers(exponents: Float[Array, "..."]) -> Float[Array, "..."]:
     return jnp.where(none, 0, exp2(LOG2E * jnp.where(none, 0, exponents)))
 
 
-def _means(found: Partial) -> tuple[Float[Array, "p m"], Float[Array, " m"]]:
-    mass = found.sums[-1]
+def _means(partial: Partial) -> tuple[Float[Array, "p m"], Float[Array, " m"]]:
+    mass = partial.sums[-1]
     none = mass == 0
     safe = jnp.where(none, 1, mass)
-    logs = jnp.where(none, -jnp.inf, found.top + jnp.log(safe))
-    return jnp.where(none[None], 0, found.sums[:-1] / safe[None]), logs
+    logs = jnp.where(none, -jnp.inf, partial.top + jnp.log(safe))
+    return jnp.where(none[None], 0, partial.sums[:-1] / safe[None]), logs
 
 
 def _at_nodes(lattice: Lattice, block: Keyed) -> Float[Array, "r ..."]:
@@ -116,9 +118,9 @@ def _at_nodes(lattice: Lattice, block: Keyed) -> Float[Array, "r ..."]:
 
 def _order(position: Float[Array, " n"]) -> Int[Array, " n"]:
     """The tokens in the order of their positions, in which they mostly are."""
-    ordered = jnp.all(position[1:] >= position[:-1])
+    is_ordered = jnp.all(position[1:] >= position[:-1])
     as_they_are = lambda: jnp.arange(position.shape[0])
-    return jax.lax.cond(ordered, as_they_are, lambda: jnp.argsort(position))
+    return jax.lax.cond(is_ordered, as_they_are, lambda: jnp.argsort(position))
 
 
 def _taken(tree: PyTree[Array], index: Array) -> PyTree[Array]:

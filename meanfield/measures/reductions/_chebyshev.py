@@ -71,24 +71,24 @@ class Chebyshev(AbstractReduction):
         quadratic = self.interpolated(score, queries)
         if quadratic is None:
             return self.otherwise.log_mean(score, queries, keys)
-        own = quadratic.factors(queries, keys.tokens)
-        counts = (self.counts or ())[: own.query.shape[1]]
-        box = Box.around(own.query, len(counts))
-        logs = keys.log_weights + own.of_key + own.key @ box.beside
+        parts = quadratic.factors(queries, keys.tokens)
+        counts = (self.counts or ())[: parts.query.shape[1]]
+        box = Box.around(parts.query, len(counts))
+        logs = keys.log_weights + parts.of_key + parts.key @ box.beside
         heaviest = jnp.argmax(logs)
         top = _finite(jax.lax.stop_gradient(logs[heaviest]))
         # What is excluded must not widen the range of exponents.
         out = jnp.isneginf(logs)
-        k = jnp.where(out[:, None], own.key[heaviest][None], own.key)
-        q = jnp.matmul(own.query, box.axes, precision=HIGHEST)
+        k = jnp.where(out[:, None], parts.key[heaviest][None], parts.key)
+        q = jnp.matmul(parts.query, box.axes, precision=HIGHEST)
         along = Keyed(k @ box.axes, logs - top, keys.values)
         if isinstance(score, Masked):
-            placed = PlacedKeys(along, positions(keys.tokens))
-            asked = Placed(q, positions(queries))
-            means, logs = causal_log_mean(box, counts, asked, placed)
+            key_places = PlacedKeys(along, positions(keys.tokens))
+            query_places = Placed(q, positions(queries))
+            means, logs = causal_log_mean(box, counts, query_places, key_places)
         else:
             means, logs = log_mean_between(box, counts, q, along)
-        return means.T, logs + top + own.of_query
+        return means.T, logs + top + parts.of_query
 
     @override
     def integral(

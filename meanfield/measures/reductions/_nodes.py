@@ -142,18 +142,20 @@ def between(
     """Means and log-masses at coordinates in the box, from sums at nodes."""
     mass = sums[-1]
     log_mass = jnp.log(mass) + lattice.exponents
-    found = interpolated(jnp.concatenate([sums[:-1] / mass[None], log_mass[None]]), at)
-    return found[:-1], found[-1]
+    rows = interpolated(jnp.concatenate([sums[:-1] / mass[None], log_mass[None]]), at)
+    return rows[:-1], rows[-1]
 
 
 def _products(rows: Float[Array, "r n"], powers: list[Array]) -> Array:
     r"""$\sum_j r_j E_1[\\cdot, j] \\cdots E_k[\\cdot, j]$ as one matrix product."""
-    *leading, last = powers
-    left = rows
-    for each in leading:
-        left = (left[:, None, :] * each[None]).reshape(-1, rows.shape[1])
-    sums = jax.lax.dot_general(left, last, (((1,), (1,)), ((), ())), precision=HIGHEST)
-    return sums.reshape(rows.shape[0], *(each.shape[0] for each in powers))
+    *heads, tail = powers
+    product = rows
+    for power in heads:
+        product = (product[:, None, :] * power[None]).reshape(-1, rows.shape[1])
+    sums = jax.lax.dot_general(
+        product, tail, (((1,), (1,)), ((), ())), precision=HIGHEST
+    )
+    return sums.reshape(rows.shape[0], *(power.shape[0] for power in powers))
 
 
 def interpolated(
@@ -168,24 +170,24 @@ def interpolated(
     m = at.shape[1]
     size = block_size(m, values.shape[0] * math.prod(counts[:-1]))
 
-    def there(some: Float[Array, "size k"]) -> Array:
-        found = values.reshape(-1, counts[-1]) @ _polynomials(some[:, -1], counts[-1])
+    def there(points: Float[Array, "size k"]) -> Array:
+        sums = values.reshape(-1, counts[-1]) @ _polynomials(points[:, -1], counts[-1])
         for axis in reversed(range(len(counts) - 1)):
-            basis = _polynomials(some[:, axis], counts[axis])
-            found = found.reshape(-1, counts[axis], found.shape[-1])
-            found = jnp.sum(found * basis[None], axis=1)
-        return found
+            basis = _polynomials(points[:, axis], counts[axis])
+            sums = sums.reshape(-1, counts[axis], sums.shape[-1])
+            sums = jnp.sum(sums * basis[None], axis=1)
+        return sums
 
     blocks = jax.lax.map(jax.checkpoint(there, prevent_cse=False), padded(at.T, size))
-    joined = (values.shape[0], blocks.shape[0] * size)
-    return jnp.moveaxis(blocks, 1, 0).reshape(joined)[:, :m]
+    shape = (values.shape[0], blocks.shape[0] * size)
+    return jnp.moveaxis(blocks, 1, 0).reshape(shape)[:, :m]
 
 
 def _polynomials(x: Float[Array, " m"], count: int) -> Float[Array, "count m"]:
     r"""Chebyshev polynomials $T_0, \dots, T_{p-1}$."""
 
-    def step(last: tuple[Array, Array], _: None) -> tuple[tuple[Array, Array], Array]:
-        before, now = last
+    def step(pair: tuple[Array, Array], _: None) -> tuple[tuple[Array, Array], Array]:
+        before, now = pair
         return (now, 2 * x * now - before), before
 
     start = jnp.ones_like(x), x

@@ -77,9 +77,9 @@ class Dense(AbstractReduction):
         S = score(queries, keys.tokens)
         out = jnp.isneginf(S) | jnp.isneginf(keys.log_weights)[None, :]
         # The inner `where` keeps derivatives of the link at -inf out of the sum.
-        linked = jnp.where(out, 0, link(jnp.where(out, 0, S)))
-        weighted = jnp.exp(keys.log_weights)[:, None] * keys.values
-        return jnp.matmul(linked, weighted, precision=HIGHEST)
+        links = jnp.where(out, 0, link(jnp.where(out, 0, S)))
+        terms = jnp.exp(keys.log_weights)[:, None] * keys.values
+        return jnp.matmul(links, terms, precision=HIGHEST)
 
 
 class Blocked(AbstractReduction):
@@ -111,29 +111,29 @@ class Blocked(AbstractReduction):
     def log_mean(
         self, score: AbstractScore, queries: Tokens, keys: Keys
     ) -> tuple[Float[Array, "m p"], Float[Array, " m"]]:
-        pairs, rest = paired(score, queries, keys.tokens, LOG2E)
+        pairs, remainder = paired(score, queries, keys.tokens, LOG2E)
         pairs = pairs.offset_by(LOG2E * keys.log_weights)
-        blocks = cut(pairs, self.shape(rest.dtype))
-        ones = jnp.ones((1, keys.tokens.n), rest.dtype)
+        blocks = cut(pairs, self.shape(remainder.dtype))
+        ones = jnp.ones((1, keys.tokens.n), remainder.dtype)
         # Powers are never zero: what is excluded needs values that are.
         rows = _counted(keys, jnp.concatenate([keys.values.T, ones]))
         values = blocks.by_key(rows)
-        powers = lambda shifted: total(shifted, exp2, values)
+        powers = lambda lowered_blocks: total(lowered_blocks, exp2, values)
         sums, top = stabilised(blocks, powers)
         none = sums[-1] == 0
         mass = jnp.where(none, 1, sums[-1])
-        logs = LN2 * top + jnp.log(mass) + rest
+        logs = LN2 * top + jnp.log(mass) + remainder
         return (sums[:-1] / mass[None]).T, jnp.where(none, -jnp.inf, logs)
 
     @override
     def integral(
         self, link: Link, score: AbstractScore, queries: Tokens, keys: Keys
     ) -> Float[Array, "m p"]:
-        pairs, rest = paired(score, queries, keys.tokens)
-        weighted = _counted(keys, jnp.exp(keys.log_weights)[None] * keys.values.T)
-        blocks = cut(pairs, self.shape(rest.dtype))
-        shifted = blocks.below(blocks.by_query(-rest))
-        return blocks.joined(total(shifted, link, blocks.by_key(weighted))).T
+        pairs, remainder = paired(score, queries, keys.tokens)
+        terms = _counted(keys, jnp.exp(keys.log_weights)[None] * keys.values.T)
+        blocks = cut(pairs, self.shape(remainder.dtype))
+        lowered_blocks = blocks.below(blocks.by_query(-remainder))
+        return blocks.joined(total(lowered_blocks, link, blocks.by_key(terms))).T
 
 
 def block_shape(platform: str, itemsize: int) -> Shape:

@@ -49,11 +49,11 @@ class Separable(AbstractReduction):
             return self.otherwise.log_mean(score, queries, keys)
         table = self._table(score, keys)
 
-        def at(some: Tokens) -> tuple[Array, Array]:
-            means, logs, lost = self._sums(score, table, some.x)
+        def at(block: Tokens) -> tuple[Array, Array]:
+            means, logs, is_lost = self._sums(score, table, block.x)
             return jax.lax.cond(
-                lost,
-                lambda: self.otherwise.log_mean(score, some, keys),
+                is_lost,
+                lambda: self.otherwise.log_mean(score, block, keys),
                 lambda: (means, logs),
             )
 
@@ -72,18 +72,18 @@ class Separable(AbstractReduction):
         """
         first, second = self.places
         eta = jnp.stack(jnp.meshgrid(first, second, indexing="ij"), axis=-1)
-        moved = jnp.matmul(eta.reshape(-1, 2), self.axes.T, precision=HIGHEST)
-        y = self.origin[None] + moved
-        own = score.of_keys(y)
+        offsets = jnp.matmul(eta.reshape(-1, 2), self.axes.T, precision=HIGHEST)
+        y = self.origin[None] + offsets
+        terms = score.of_keys(y)
         shape = (first.shape[0], second.shape[0])
-        W = (keys.log_weights + own).reshape(shape)
+        W = (keys.log_weights + terms).reshape(shape)
         rows = _top(W, 1)
         W = W - _finite(rows)[:, None]
         columns = _top(W, 0)
-        rest = jnp.exp(W - _finite(columns)[None])
+        remainder = jnp.exp(W - _finite(columns)[None])
         values = keys.values.T.reshape(-1, *shape)
-        both = jnp.concatenate([rest[None], rest[None] * values])
-        return _Table(rows, columns, both)
+        weights = jnp.concatenate([remainder[None], remainder[None] * values])
+        return _Table(rows, columns, weights)
 
     def _sums(
         self, score: AbstractQuadraticScore, table: "_Table", x: Float[Array, "m 2"]
@@ -99,11 +99,11 @@ class Separable(AbstractReduction):
         sums = jnp.einsum("pmi,mi->pm", inner, E1)
         none = jnp.all(table.weights[0] == 0)
         mass = jnp.where(none, 1, sums[0])
-        own = score.of_queries(x)
-        log_mass = jnp.log(mass) + tops[0] + tops[1] + image @ self.origin + own
+        offset = score.of_queries(x)
+        log_mass = jnp.log(mass) + tops[0] + tops[1] + image @ self.origin + offset
         limits = jnp.finfo(mass.dtype)
-        lost = jnp.any(mass < limits.tiny / limits.eps)
-        return (sums[1:] / mass[None]).T, jnp.where(none, -jnp.inf, log_mass), lost
+        is_lost = jnp.any(mass < limits.tiny / limits.eps)
+        return (sums[1:] / mass[None]).T, jnp.where(none, -jnp.inf, log_mass), is_lost
 
 
 class _Table(eqx.Module):

@@ -33,9 +33,9 @@ def stabilised(
         top = _finite(largest(frozen(blocks).rounded))
         return sums(blocks.rounded.below(top)), top
 
-    known = blocks.pairs.exact and not blocks.one
-    found, tops = _by_bounds(blocks, sums, exact) if known else exact()
-    return blocks.joined(found), blocks.joined(tops[:, None])[0]
+    has_bounds = blocks.pairs.exact and not blocks.one
+    numbers, tops = _by_bounds(blocks, sums, exact) if has_bounds else exact()
+    return blocks.joined(numbers), blocks.joined(tops[:, None])[0]
 
 
 def _by_bounds(

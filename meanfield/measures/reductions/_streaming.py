@@ -87,62 +87,68 @@ class Pairs(eqx.Module):
         """With so much more in each score of a key."""
         return replace(self, keys=replace(self.keys, offset=self.keys.offset + logs))
 
-    def scores(self, some: QuerySide, few: KeySide) -> Float[Array, "keys queries"]:
+    def scores(self, queries: QuerySide, keys: KeySide) -> Float[Array, "keys queries"]:
         """The scores of a block, keys by queries."""
-        if some.vectors is None or few.vectors is None:
-            own = self.units * self.score(some.tokens, few.tokens).T
+        if queries.vectors is None or keys.vectors is None:
+            inner = self.units * self.score(queries.tokens, keys.tokens).T
         else:
             products = _products if self.fused else _rounded_products
-            own = products(few.vectors, some.vectors)
+            inner = products(keys.vectors, queries.vectors)
         # In this order: a stabiliser is subtracted from a score that is rounded as it
         # was when the largest was looked for, and leaves 0 of that one at any size.
-        return (own + few.offset[:, None]) + some.offset[None, :]
+        return (inner + keys.offset[:, None]) + queries.offset[None, :]
 
-    def linked(self, link: Link, some: QuerySide, few: KeySide, values: Array) -> Array:
+    def linked(
+        self, link: Link, queries: QuerySide, keys: KeySide, values: Array
+    ) -> Array:
         """`values` times the linked scores of a block; 0 where excluded."""
         if self.exact:
-            return _product(values, link(self.scores(some, few)))
+            return _product(values, link(self.scores(queries, keys)))
         if not self.masks:
-            scores = self.scores(some, few)
+            scores = self.scores(queries, keys)
             return _product(values, _without(link, scores, ~jnp.isneginf(scores)))
         assert isinstance(self.score, Masked)
-        allowed = lambda: cast(Masked, self.score).allowed(some.tokens, few.tokens).T
-        none = jnp.zeros((values.shape[0], some.offset.shape[0]), values.dtype)
+        mask = lambda: cast(Masked, self.score).allowed(queries.tokens, keys.tokens).T
+        none = jnp.zeros((values.shape[0], queries.offset.shape[0]), values.dtype)
         cases = (
             lambda: none,
-            lambda: _product(values, _without(link, self.scores(some, few), allowed())),
-            lambda: _product(values, link(self.scores(some, few))),
+            lambda: _product(
+                values, _without(link, self.scores(queries, keys), mask())
+            ),
+            lambda: _product(values, link(self.scores(queries, keys))),
         )
-        return jax.lax.switch(self.score.share(some.tokens, few.tokens), cases)
+        return jax.lax.switch(self.score.share(queries.tokens, keys.tokens), cases)
 
-    def largest(self, some: QuerySide, few: KeySide) -> Float[Array, " queries"]:
+    def largest(self, queries: QuerySide, keys: KeySide) -> Float[Array, " queries"]:
         """The largest score of each query in a block."""
         if not (isinstance(self.score, Masked) and self.masks):
-            return jnp.max(self.scores(some, few), axis=0)
-        allowed = lambda: cast(Masked, self.score).allowed(some.tokens, few.tokens).T
-        scores = lambda: self.scores(some, few)
+            return jnp.max(self.scores(queries, keys), axis=0)
+        mask = lambda: cast(Masked, self.score).allowed(queries.tokens, keys.tokens).T
+        scores = lambda: self.scores(queries, keys)
         cases = (
-            lambda: jnp.full_like(some.offset, -jnp.inf),
-            lambda: jnp.max(jnp.where(allowed(), scores(), -jnp.inf), axis=0),
+            lambda: jnp.full_like(queries.offset, -jnp.inf),
+            lambda: jnp.max(jnp.where(mask(), scores(), -jnp.inf), axis=0),
             lambda: jnp.max(scores(), axis=0),
         )
-        return jax.lax.switch(self.score.share(some.tokens, few.tokens), cases)
+        return jax.lax.switch(self.score.share(queries.tokens, keys.tokens), cases)
 
 
 def paired(
     score: AbstractScore, queries: Tokens, keys: Tokens, units: float = 1.0
 ) -> tuple[Pairs, Float[Array, " m"]]:
     """Scores of pairs, and what was left out of them that depends on queries alone."""
-    known = score.score if isinstance(score, Masked) else score
-    if isinstance(known, AbstractQuadraticScore):
-        own = known.factors(queries, keys)
-        some = QuerySide(units * own.query.T, jnp.zeros_like(own.of_query), queries)
-        few = KeySide(own.key, units * own.of_key, keys)
-        return Pairs(score, units, some, few), own.of_query
+    base = score.score if isinstance(score, Masked) else score
+    if isinstance(base, AbstractQuadraticScore):
+        parts = base.factors(queries, keys)
+        query_side = QuerySide(
+            units * parts.query.T, jnp.zeros_like(parts.of_query), queries
+        )
+        key_side = KeySide(parts.key, units * parts.of_key, keys)
+        return Pairs(score, units, query_side, key_side), parts.of_query
     dtype = jnp.result_type(queries.x, keys.x)
-    some = QuerySide(None, jnp.zeros(queries.n, dtype), queries)
-    few = KeySide(None, jnp.zeros(keys.n, dtype), keys)
-    return Pairs(score, units, some, few), some.offset
+    query_side = QuerySide(None, jnp.zeros(queries.n, dtype), queries)
+    key_side = KeySide(None, jnp.zeros(keys.n, dtype), keys)
+    return Pairs(score, units, query_side, key_side), query_side.offset
 
 
 class Blocks(eqx.Module):
@@ -181,19 +187,19 @@ class Blocks(eqx.Module):
         """Values, a column for each key, in blocks; padded with zeros."""
         return _blocks(values, self.keys.offset.shape[1], 1)
 
-    def joined(self, found: Float[Array, "bm p queries"]) -> Float[Array, "p m"]:
+    def joined(self, numbers: Float[Array, "bm p queries"]) -> Float[Array, "p m"]:
         """What was found for each query, in their order."""
-        blocks, p, queries = found.shape
+        blocks, p, queries = numbers.shape
         m = self.pairs.queries.offset.shape[0]
-        return jnp.moveaxis(found, 0, 1).reshape(p, blocks * queries)[:, :m]
+        return jnp.moveaxis(numbers, 0, 1).reshape(p, blocks * queries)[:, :m]
 
 
 def cut(pairs: Pairs, shape: Shape) -> Blocks:
     """Pairs in blocks, none larger than `shape`."""
     m, n = pairs.queries.offset.shape[0], pairs.keys.offset.shape[0]
-    some = _split(pairs.queries, _size(m, shape.queries), vectors=1)
-    few = _split(pairs.keys, _size(n, shape.keys), vectors=0)
-    return Blocks(pairs, some, few)
+    query_side = _split(pairs.queries, _size(m, shape.queries), vectors=1)
+    key_side = _split(pairs.keys, _size(n, shape.keys), vectors=0)
+    return Blocks(pairs, query_side, key_side)
 
 
 def total(
@@ -201,12 +207,12 @@ def total(
 ) -> Float[Array, "bm p queries"]:
     """The linked sums of all queries."""
     offset = blocks.queries.offset
-    linked = jax.checkpoint(
+    terms = jax.checkpoint(
         lambda *block: blocks.pairs.linked(link, *block), prevent_cse=False
     )
     dtype = jnp.result_type(values, offset)
     start = jnp.zeros((values.shape[1], offset.shape[1]), dtype)
-    add = lambda sums, *block: sums + linked(*block)
+    add = lambda sums, *block: sums + terms(*block)
     return _over_blocks(blocks, values, start, add)
 
 
@@ -216,8 +222,10 @@ def largest(blocks: Blocks) -> Float[Array, "bm queries"]:
     bn, keys = blocks.keys.offset.shape
     values = jnp.zeros((bn, 0, keys), offset.dtype)
     start = jnp.full((1, offset.shape[1]), -jnp.inf, offset.dtype)
-    more = lambda top, some, few, _: jnp.maximum(top, pairs.largest(some, few)[None])
-    return _over_blocks(blocks, values, start, more)[:, 0]
+    fold = lambda top, query_side, key_side, _: jnp.maximum(
+        top, pairs.largest(query_side, key_side)[None]
+    )
+    return _over_blocks(blocks, values, start, fold)[:, 0]
 
 
 def _over_blocks(
@@ -231,8 +239,8 @@ def _over_blocks(
     if blocks.one:
         return fold(start, *jax.tree.map(lambda x: x[0], sides))[None]
 
-    def of(some: QuerySide) -> Array:
-        step = lambda sums, block: (fold(sums, some, *block), None)
+    def of(query_side: QuerySide) -> Array:
+        step = lambda sums, block: (fold(sums, query_side, *block), None)
         return jax.lax.scan(step, start, sides[1:])[0]
 
     return jax.lax.map(of, blocks.queries)
@@ -271,17 +279,17 @@ def _product(a: Array, b: Array) -> Array:
     return jnp.matmul(a, b, precision=HIGHEST)
 
 
-def _without(link: Link, scores: Array, allowed: Array) -> Array:
+def _without(link: Link, scores: Array, mask: Array) -> Array:
     # The inner `where` keeps derivatives of the link at -inf out of the sum.
-    return jnp.where(allowed, link(jnp.where(allowed, scores, 0)), 0)
+    return jnp.where(mask, link(jnp.where(mask, scores, 0)), 0)
 
 
-def _size(count: int, most: int) -> int:
+def _size(count: int, limit: int) -> int:
     """The size of blocks, all as large as each other, of at most `most`."""
-    if count <= most:
+    if count <= limit:
         return count
-    size = math.ceil(count / math.ceil(count / most))
-    return size if size == count else min(most, -(-size // LANES) * LANES)
+    size = math.ceil(count / math.ceil(count / limit))
+    return size if size == count else min(limit, -(-size // LANES) * LANES)
 
 
 def _split(side: Side, size: int, *, vectors: int) -> Side:

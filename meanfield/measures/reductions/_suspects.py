@@ -28,12 +28,12 @@ def suspects(
     angles = jnp.arccos(jnp.clip(Box.around(x, d).coordinates(x), -1, 1)) / np.pi
     coarse, fine = _cells(angles, side), _cells(angles, FINER * side)
     first = _first(coarse, gaps, side**d)[coarse] == jnp.arange(n)
-    chosen = _first(fine, gaps, (FINER * side) ** d)
-    there = jnp.minimum(chosen, n - 1)
+    indices = _first(fine, gaps, (FINER * side) ** d)
+    there = jnp.minimum(indices, n - 1)
     order = jnp.where(first[there], jnp.inf, gaps[there])
-    order = jnp.where(chosen < n, order, -jnp.inf)
-    chosen = chosen[jax.lax.top_k(order, side**d)[1]]
-    return jnp.where(chosen < n, chosen, jnp.argmax(gaps))
+    order = jnp.where(indices < n, order, -jnp.inf)
+    indices = indices[jax.lax.top_k(order, side**d)[1]]
+    return jnp.where(indices < n, indices, jnp.argmax(gaps))
 
 
 def _cells(angles: Float[Array, "d n"], side: int) -> Int[Array, " n"]:
