@@ -15,9 +15,9 @@ from storage_run import (
     writer,
 )
 
+import meanfield.storage.disk._locks as locks
 from meanfield.errors import StoreError
 from meanfield.storage import RunStore, TaskFolder, create_tasks, replace_file
-from meanfield.storage.disk import _locks as locks
 from meanfield.storage.disk._drafts import clear_drafts, draft_folder
 from meanfield.storage.disk._locks import Lock
 

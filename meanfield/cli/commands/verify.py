@@ -75,7 +75,7 @@ def _work(
     size: Literal["quick", "full"] | None,
     seed: int | None,
     jobs: int,
-    base: Mapping[str, Any],
+    base: dict[str, Any],
 ) -> "Work":
     """The statements of some patterns, or those of a report that is replayed."""
     from meanfield.cli.jobs._measuring import Work
