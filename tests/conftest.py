@@ -111,7 +111,7 @@ def cli(
 ) -> Iterator[Callable[..., Finished]]:
     """Runs the command line in this process and an empty folder, without a cache."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("meanfield.cli._session.cache_folder", lambda: None)
+    monkeypatch.setattr("meanfield.cli.process._session.cache_folder", lambda: None)
     monkeypatch.setenv("EQX_ON_ERROR", os.environ.get("EQX_ON_ERROR", "raise"))
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
 

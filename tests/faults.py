@@ -152,8 +152,8 @@ def warm() -> None:
     import diffrax  # noqa: F401
     import zarr  # noqa: F401
 
-    import meanfield.cli._simulate
-    import meanfield.cli._sweep
+    import meanfield.cli.jobs._simulation
+    import meanfield.cli.jobs._sweeping
     import meanfield.plotting  # noqa: F401
 
 

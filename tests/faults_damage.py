@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from meanfield.storage._files import json_digest
+from meanfield.storage.disk._files import json_digest
 
 Damage = Callable[[random.Random, Path, Path], None]
 

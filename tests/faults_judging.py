@@ -9,7 +9,7 @@ from faults_commands import PATIENCE, Finished, whole
 from meanfield import runs
 from meanfield.errors import MeanfieldError
 from meanfield.storage import RunStore
-from meanfield.storage._drafts import clear_drafts
+from meanfield.storage.disk._drafts import clear_drafts
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from meanfield.cli._session import compile_fast, forget_programs, open_session
+from meanfield.cli.process._session import compile_fast, forget_programs, open_session
 
 BLOCK = 8  # seeds of one statement before the next has its turn
 

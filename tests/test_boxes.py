@@ -19,8 +19,8 @@ from meanfield.measures import (
     GridState,
     ScaledBox,
 )
-from meanfield.measures._axis import chebyshev_rows
 from meanfield.measures.edges import even, graded
+from meanfield.measures.grids._axis import chebyshev_rows
 
 
 @pytest.fixture

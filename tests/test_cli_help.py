@@ -26,7 +26,7 @@ def flat(text: str) -> str:
 def described(target: str) -> tuple[list[str], dict[str, str]]:
     """The paragraphs of a command's docstring, and what it says of each argument."""
     module, _, name = target.partition(":")
-    function = getattr(import_module(f"meanfield.cli.{module}"), name)
+    function = getattr(import_module(f"meanfield.cli.commands.{module}"), name)
     body, _, arguments = (inspect.getdoc(function) or "").partition("Args:\n")
     own = arguments.split("\n\n")[0]
     entries = {name: flat(said) for name, said in ENTRY.findall(own)}
@@ -54,7 +54,7 @@ def test_help_says_all_that_the_docstring_says(
 def test_every_argument_of_every_command_is_described() -> None:
     for target in FUNCTIONS.values():
         module, _, name = target.partition(":")
-        function = getattr(import_module(f"meanfield.cli.{module}"), name)
+        function = getattr(import_module(f"meanfield.cli.commands.{module}"), name)
         given = set(inspect.signature(inspect.unwrap(function)).parameters)
         assert given == set(described(target)[1]), target
 

@@ -8,7 +8,7 @@ import pytest
 from conftest import Finished
 
 from meanfield.attention import attentions
-from meanfield.cli.catalog import KINDS
+from meanfield.cli.commands.catalog import KINDS
 from meanfield.spec import presets
 
 Command = Callable[..., Finished]

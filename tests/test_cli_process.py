@@ -126,7 +126,7 @@ def test_an_interrupt_in_the_collector_is_not_lost(tmp_path: Path, name: str) ->
     """Python prints what a callback of its collector raises, and goes on."""
     code = (
         "import gc, signal, sys, time\n"
-        "from meanfield.cli._signals import watched\n"
+        "from meanfield.cli.process._signals import watched\n"
         "def struck(phase, _):\n"
         "    gc.callbacks.remove(struck)\n"
         f"    signal.raise_signal(signal.{name})\n"
@@ -146,7 +146,7 @@ def test_an_interrupt_in_the_collector_is_not_lost(tmp_path: Path, name: str) ->
 
 WRAPPED = """
 import signal
-from meanfield.cli._signals import watched
+from meanfield.cli.process._signals import watched
 class Part:
     def __set_name__(self, owner, name):  # what this raises, Python 3.11 wraps
         signal.raise_signal(signal.SIGTERM)
@@ -169,7 +169,7 @@ def test_a_signal_that_an_import_turns_into_its_own_error_is_told() -> None:
 
 LOCKS = """
 import signal, sys, threading
-from meanfield.cli._signals import watched
+from meanfield.cli.process._signals import watched
 struck = []
 def strike(frame, event, _):
     code = frame.f_code
@@ -203,7 +203,7 @@ def test_a_process_that_ignores_hanging_up_goes_on_ignoring_it() -> None:
     code = (
         "import signal\n"
         "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
-        "from meanfield.cli._signals import watched\n"
+        "from meanfield.cli.process._signals import watched\n"
         "with watched():\n"
         "    signal.raise_signal(signal.SIGHUP)\n"
         "print(signal.getsignal(signal.SIGHUP).name)\n"

@@ -6,10 +6,10 @@ import sys
 import zlib
 from pathlib import Path
 
-from meanfield.cli._programs import prune
+from meanfield.cli.process._programs import prune
 
 CODE = """
-from meanfield.cli._session import open_session
+from meanfield.cli.process._session import open_session
 open_session()
 import jax
 import jax.numpy as jnp

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from meanfield import runs
-from meanfield.cli import _console  # pyright: ignore[reportPrivateUsage]
+from meanfield.cli.terminal import _console
 from meanfield.endings import Status
 
 

@@ -9,8 +9,8 @@ import pytest
 from conftest import Finished
 
 from meanfield import runs
-from meanfield.cli._mathematics import in_letters
-from meanfield.cli.catalog import KINDS
+from meanfield.cli.commands.catalog import KINDS
+from meanfield.cli.terminal._mathematics import in_letters
 from meanfield.storage import table_bytes
 
 Command = Callable[..., Finished]
@@ -86,7 +86,7 @@ def test_a_large_table_says_its_size_beforehand(
     expected = table_bytes(runs.dataset(tmp_path / "run"))
     assert cli("export", "run", "run.csv").err == "wrote run.csv\n"
     assert expected == pytest.approx((tmp_path / "run.csv").stat().st_size, rel=0.1)
-    monkeypatch.setattr("meanfield.cli.export.LARGE", expected - 1)
+    monkeypatch.setattr("meanfield.cli.commands.export.LARGE", expected - 1)
     first, last = cli("export", "run", "run.csv", "--force").err.splitlines()
     assert first.startswith(f"`run.csv` will hold about {runs.readable(expected)}")
     assert last == "wrote run.csv"

@@ -21,8 +21,8 @@ from meanfield.flows import (
     flow,
 )
 from meanfield.measures import AbstractMeasure, FixedBox, Grid, Points
-from meanfield.measures._upwind import fluxes
 from meanfield.measures.edges import averages, even, graded
+from meanfield.measures.grids._upwind import fluxes
 
 ONE = np.eye(1)
 

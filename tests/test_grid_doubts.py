@@ -14,7 +14,7 @@ from conftest import Finished
 from doubt_oracles import by_tokens, uniform
 
 from meanfield import runs
-from meanfield.cli._report import doubt_in_words
+from meanfield.cli.jobs._report import doubt_in_words
 from meanfield.dynamics import Drift
 from meanfield.endings import Status
 from meanfield.flows import flow

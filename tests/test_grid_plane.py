@@ -14,8 +14,8 @@ from meanfield.dynamics import AbstractDynamics, Prefix, causal
 from meanfield.endings import Status
 from meanfield.flows import flow
 from meanfield.measures import EveryFace, FixedBox, Grid, Nodes, Points
-from meanfield.measures._separable import Separable
 from meanfield.measures.edges import even, graded
+from meanfield.measures.reductions._separable import Separable
 from meanfield.scores import Dot, Masked, SquaredDistance
 from meanfield.tokens import Tokens
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from meanfield.cli._report import doubt_in_words
+from meanfield.cli.jobs._report import doubt_in_words
 from meanfield.endings import Status
 from meanfield.flows import Doubt
 from meanfield.runs._endings import Outcome, common
-from meanfield.runs._stored import _is_member  # pyright: ignore[reportPrivateUsage]
+from meanfield.runs.records._stored import _is_member  # pyright: ignore[reportPrivateUsage]
 
 
 def test_the_doubt_of_a_family_is_the_largest_of_its_members() -> None:

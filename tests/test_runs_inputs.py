@@ -9,7 +9,7 @@ import pytest
 from meanfield import runs
 from meanfield.errors import InputFileError, InvalidInputError
 from meanfield.runs import SweepStore
-from meanfield.runs._inputs import inputs, refuse_other_moves
+from meanfield.runs.records._inputs import inputs, refuse_other_moves
 from meanfield.spec import parse, parse_axes
 from meanfield.storage import RunStore
 from meanfield.storage._record import read_record, write_record

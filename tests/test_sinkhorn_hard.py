@@ -11,9 +11,9 @@ from jaxtyping import Array, ArrayLike
 from reference import log_sum
 
 from meanfield.attention import Attention, Sinkhorn, attentions, scalings
-from meanfield.attention._annealing import scaled
-from meanfield.attention._newton import newton
-from meanfield.attention._steps import full_step_along
+from meanfield.attention.potentials._annealing import scaled
+from meanfield.attention.potentials._newton import newton
+from meanfield.attention.potentials._steps import full_step_along
 from meanfield.dynamics import Heads, stacked
 from meanfield.fields import Convergence
 from meanfield.fixed_point import FixedPoint

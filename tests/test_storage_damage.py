@@ -11,7 +11,7 @@ import pytest
 
 from meanfield.errors import InputFileError, StoreError
 from meanfield.storage import RunStore
-from meanfield.storage._files import json_digest
+from meanfield.storage.disk._files import json_digest
 from tests.storage_run import initial_frame, new_store, segment_after
 
 

@@ -15,11 +15,11 @@ from storage_run import (
     writer,
 )
 
+import meanfield.storage.disk._locks as locks
 from meanfield.errors import StoreError
 from meanfield.storage import RunStore, TaskFolder, create_tasks, replace_file
-from meanfield.storage import _locks as locks
-from meanfield.storage._drafts import clear_drafts, draft_folder
-from meanfield.storage._locks import Lock
+from meanfield.storage.disk._drafts import clear_drafts, draft_folder
+from meanfield.storage.disk._locks import Lock
 
 NAME = ".run.meanfield-draft-0123456789abcdef"
 

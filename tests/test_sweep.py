@@ -13,8 +13,8 @@ from meanfield import runs
 from meanfield.errors import InvalidInputError
 from meanfield.flows import _ensemble  # pyright: ignore[reportPrivateUsage]
 from meanfield.plotting import panels
-from meanfield.runs._sweep_cells import Cells
-from meanfield.runs._sweep_compute import checked
+from meanfield.runs.sweeps._cells import Cells
+from meanfield.runs.sweeps._compute import checked
 from meanfield.spec import parse, parse_axes
 from tests.conftest import Finished
 

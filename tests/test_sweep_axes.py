@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from meanfield.errors import InvalidInputError
-from meanfield.runs._sweep_cells import Cells
+from meanfield.runs.sweeps._cells import Cells
 from meanfield.spec import Axis, parse, parse_axes, with_values
 
 BASE = {"measure": "gaussian", "d": 1, "V": 1.0}

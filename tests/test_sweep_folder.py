@@ -14,7 +14,7 @@ import pytest
 from meanfield import runs
 from meanfield.errors import InputFileError, StoreError
 from meanfield.runs import SweepStore
-from meanfield.runs._sweep_rows import stored_axes
+from meanfield.runs.sweeps._rows import stored_axes
 from meanfield.spec import parse, parse_axes
 from meanfield.storage import TaskFolder, create_tasks, read_tasks
 from tests.conftest import Finished

@@ -14,7 +14,7 @@ import jax
 import pytest
 from conftest import Finished
 
-from meanfield.cli._session import forget_programs
+from meanfield.cli.process._session import forget_programs
 from meanfield.theorems import statements, witnesses
 
 MAIN = "from meanfield.cli import main; main()"
@@ -246,7 +246,7 @@ def test_programs_are_forgotten_before_a_process_has_too_many(
         return x + 1
 
     def runs_after(limit: int) -> int:
-        monkeypatch.setattr("meanfield.cli._session.MANY_MAPS", limit)
+        monkeypatch.setattr("meanfield.cli.process._session.MANY_MAPS", limit)
         forget_programs()
         program(jax.numpy.ones(3))
         return len(traced)

@@ -12,8 +12,7 @@ from meanfield.scores import AbstractQuadraticScore, AbstractScore, Masked, tran
 from meanfield.tokens import Tokens
 
 from ._centring import centred
-from ._potentials import converged_potential
-from ._steps import half_step
+from .potentials import converged_potential, half_step
 
 
 class Scalings(eqx.Module):

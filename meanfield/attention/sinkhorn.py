@@ -28,7 +28,7 @@ from ._coupling import (
     TiltedMean,
     tilted_affine,
 )
-from ._steps import full_step
+from .potentials import full_step
 from .scalings import refuse_masked, scalings
 
 T = TypeVar("T")

@@ -14,11 +14,9 @@ from cyclopts import App, CycloptsError, Parameter
 
 from meanfield.errors import MeanfieldError
 
-from ._console import RunProgress as RunProgress
-from ._help import Help
-from ._session import open_session as open_session
-from ._signals import SAID, leave, watched
-from ._system import (
+from .process._session import open_session as open_session
+from .process._signals import SAID, leave, watched
+from .process._system import (
     CLOSED,
     check_arguments,
     drop_stdout,
@@ -26,7 +24,9 @@ from ._system import (
     refusal,
     shortened,
 )
-from ._usage import usage
+from .terminal._console import RunProgress as RunProgress
+from .terminal._help import Help
+from .terminal._usage import usage
 
 # Each docstring is the help of its command; its module is imported when it is needed.
 COMMANDS = {
@@ -61,7 +61,7 @@ app = App(
     suppress_keyboard_interrupt=False,
 )
 for _name, _target in COMMANDS.items():
-    app.command(f"meanfield.cli.{_target}", name=_name)
+    app.command(f"meanfield.cli.commands.{_target}", name=_name)
 
 
 # Objects between two collections: tracing makes many, and next to no garbage.

@@ -32,16 +32,17 @@ def with_spec_options(command: Callable[..., None]) -> Callable[..., None]:
     A key that the command names itself is left to it.
     """
     signature = inspect.signature(command)
-    kept = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
-    own = signature.parameters
-    added = [_parameter(k) for k, row in KEYS.items() if row.group and k not in own]
+    names = signature.parameters
+    arguments = [p for p in names.values() if p.kind is not p.VAR_KEYWORD]
+    keys = [_parameter(k) for k, row in KEYS.items() if row.group and k not in names]
 
     @functools.wraps(command)
     def wrapped(*args: object, **options: object) -> None:
         command(*args, **options)
 
-    wrapped.__signature__ = signature.replace(parameters=[*kept, *added])  # pyright: ignore[reportAttributeAccessIssue]
-    wrapped.__annotations__ = {p.name: p.annotation for p in [*kept, *added]}
+    parameters = [*arguments, *keys]
+    wrapped.__signature__ = signature.replace(parameters=parameters)  # pyright: ignore[reportAttributeAccessIssue]
+    wrapped.__annotations__ = {p.name: p.annotation for p in parameters}
     return wrapped
 
 
@@ -58,30 +59,30 @@ def gather(
         InputFileError: if the file cannot be read.
         UnknownNameError: if there is no such preset.
     """
-    given = given_values(options)
+    entries = given_values(options)
     values = override(base, presets[preset] if preset else {})
     if file is not None:
         values = override(values, read_toml(file))
-    where = f"`{file}`" if file is not None and not given else "the options"
-    return parse(override(values, given), where=where)
+    where = f"`{file}`" if file is not None and not entries else "the options"
+    return parse(override(values, entries), where=where)
 
 
 def given_values(options: Mapping[str, str | bool | None]) -> Values:
     """The options that were given, as values; file names are located here."""
-    given = {
+    entries = {
         name: text if text is True else _value(name, text)
         for name, text in options.items()
         if text
     }
-    return located(given, Path.cwd())
+    return located(entries, Path.cwd())
 
 
 def override(values: Values, newer: Mapping[str, Any]) -> Values:
     """`values` with newer ones; a newer way to say the same replaces the older."""
-    replaced = {old for key in newer if key in KEYS for old in KEYS[key].replaces}
-    dropped = replaced - set(newer)
-    kept = {key: value for key, value in values.items() if key not in dropped}
-    return {**kept, **newer}
+    synonyms = {old for key in newer if key in KEYS for old in KEYS[key].replaces}
+    losses = synonyms - set(newer)
+    remainder = {key: value for key, value in values.items() if key not in losses}
+    return {**remainder, **newer}
 
 
 def _value(name: str, text: str) -> Any:
@@ -104,15 +105,15 @@ def _value(name: str, text: str) -> Any:
 
 def _parameter(name: str) -> inspect.Parameter:
     field = RunSpec.model_fields[name]
-    described = field.description or ""
+    text = field.description or ""
     if field.default not in (None, ()) and field.default is not False:
-        described += f" [default: {field.default}]"
+        text += f" [default: {field.default}]"
     group = KEYS[name].group or GROUPS[-1]
     annotation = Annotated[
         (bool if _is_flag(name) else str) | None,
         Parameter(
             name=_flag(name),
-            help=described,
+            help=text,
             group=Group(group, sort_key=GROUPS.index(group) + 1),
             metavar=None if _is_flag(name) else _metavar(name),
             negative="",

@@ -18,7 +18,7 @@ from meanfield.tokens import Tokens
 
 from ._measure import AbstractMeasure
 from ._reader import AbstractReader
-from ._reduction import AbstractReduction, Blocked, Keys, Link
+from .reductions import AbstractReduction, Blocked, Keys, Link
 
 
 class Points(AbstractMeasure):
@@ -121,8 +121,8 @@ class Points(AbstractMeasure):
     @property
     def counted(self) -> Tokens:
         """The tokens, the origin in place of those excluded, whatever stood there."""
-        excluded = jnp.isneginf(self.log_weights)
-        x = jnp.where(excluded[:, None], 0, self.tokens.x)
+        exclusions = jnp.isneginf(self.log_weights)
+        x = jnp.where(exclusions[:, None], 0, self.tokens.x)
         return Tokens(x, self.tokens.position)
 
     @property
@@ -217,12 +217,12 @@ class Points(AbstractMeasure):
 
         Renormalised to the mass it had; without mass when no token counts.
         """
-        kept = jnp.where(counted, self.log_weights, -jnp.inf)
-        mass = jax.nn.logsumexp(kept)
+        log_weights = jnp.where(counted, self.log_weights, -jnp.inf)
+        mass = jax.nn.logsumexp(log_weights)
         shift = jax.nn.logsumexp(self.log_weights) - jnp.where(
             jnp.isneginf(mass), 0, mass
         )
-        return Points(self.tokens, kept + shift, self.reduction)
+        return Points(self.tokens, log_weights + shift, self.reduction)
 
     @property
     def probabilities(self) -> Float[Array, " n"]:

@@ -19,7 +19,7 @@ from ._gaussian import Gaussian
 from ._measure import AbstractMeasure
 from ._points import Points
 from ._reader import AbstractReader
-from ._reduction import Blocked
+from .reductions import Blocked
 
 MAX_NODES = 2_000_000
 ENOUGH = 4096  # nodes that `rule_for` stays below, while the rank allows it
@@ -140,8 +140,8 @@ class Quadrature(AbstractMeasure):
     @classmethod
     def of(cls, gaussian: Gaussian, rule: AbstractRule) -> "Quadrature":
         """The nodes of `rule`, in the format of the Gaussian."""
-        found, dtype = rule.nodes(gaussian.factor.shape[1]), gaussian.factor.dtype
-        z, weights = (jnp.asarray(array, dtype) for array in found)
+        arrays, dtype = rule.nodes(gaussian.factor.shape[1]), gaussian.factor.dtype
+        z, weights = (jnp.asarray(array, dtype) for array in arrays)
         return cls(gaussian, z, weights)
 
     @property

@@ -9,9 +9,9 @@ from ._measure import AbstractMeasure
 
 if TYPE_CHECKING:
     from ._gaussian import Gaussian
-    from ._grid import Grid
     from ._points import Points
     from ._quadrature import Quadrature
+    from .grids import Grid
 
 R = TypeVar("R")
 

@@ -64,9 +64,9 @@ def averages(
     x = np.stack(np.meshgrid(*nodes, indexing="ij"), axis=-1)
     values = np.asarray(density(x.reshape(-1, len(nodes)))).reshape(x.shape[:-1])
     for axis in range(len(nodes)):
-        folded = np.moveaxis(values, axis, -1)
-        folded = folded.reshape(*folded.shape[:-1], -1, GAUSS) @ (w / 2)
-        values = np.moveaxis(folded, -1, axis)
+        columns = np.moveaxis(values, axis, -1)
+        columns = columns.reshape(*columns.shape[:-1], -1, GAUSS) @ (w / 2)
+        values = np.moveaxis(columns, -1, axis)
     return values
 
 

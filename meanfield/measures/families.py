@@ -42,8 +42,8 @@ def family(name: str, d: int, *, key: PRNGKey) -> Float[Array, "members d d"]:
         sizes = Sizes(int(numbers[0]), *map(float, numbers[1:2]))
     except (ValueError, IndexError):
         sizes = Sizes(0)
-    good = sizes.count >= 1 and 0 < sizes.width < _WIDEST
-    if len(numbers) > 2 or not good:
+    is_valid = sizes.count >= 1 and 0 < sizes.width < _WIDEST
+    if len(numbers) > 2 or not is_valid:
         raise InvalidInputError(
             "A family of starts is `grid:COUNT[:WIDTH]` or `random:COUNT[:TRACE]`, "
             f"such as grid:20; got `{name}`."

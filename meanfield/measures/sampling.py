@@ -13,7 +13,7 @@ from meanfield.errors import InvalidInputError
 from ._gaussian import Gaussian
 from ._points import Points
 from ._quadrature import Tensor
-from ._reduction import AbstractReduction, Blocked
+from .reductions import AbstractReduction, Blocked
 
 BLUR_RING, BLUR_MOONS = 0.05, 0.08  # deviations of what is added to curves
 DEVIATION = 0.25  # of the components of a mixture

@@ -8,25 +8,31 @@ from typing import TYPE_CHECKING
 from meanfield._lazy import lazy
 
 if TYPE_CHECKING:
-    from ._build import Member, member
     from ._causes import reason
-    from ._compare import sides
-    from ._comparison import Comparison, compare
-    from ._dataset import dataset, subject, title
-    from ._duration import Duration, in_words
     from ._endings import Outcome
     from ._execute import Progress, Result, execute, resume
-    from ._foresight import Foresight, foreseen
-    from ._gaps import Gap
     from ._maps import with_attention
-    from ._opening import open  # noqa: A004
-    from ._plan import Plan, physical_memory, plan, readable, refuse_full_disk
-    from ._plugins import plugins_of
-    from ._provenance import device, versions
     from ._run import Run, start
-    from ._sweep import SweepProgress, SweepResult, begin_sweep, join_sweep, sweep
-    from ._sweep_store import SweepStore, is_sweep, sweep_dataset
+    from .building._build import Member, member
+    from .comparing._comparison import Comparison, compare
+    from .comparing._gaps import Gap
+    from .comparing._sides import sides
+    from .forecasts._duration import Duration, in_words
+    from .forecasts._foresight import Foresight, foreseen
+    from .forecasts._plan import Plan, physical_memory, plan, readable, refuse_full_disk
+    from .records._dataset import dataset, subject, title
+    from .records._opening import open  # noqa: A004
+    from .records._plugins import plugins_of
+    from .records._provenance import device, versions
     from .representations import AbstractRepresentation, moments_of
+    from .sweeps._store import SweepStore, is_sweep, sweep_dataset
+    from .sweeps._sweep import (
+        SweepProgress,
+        SweepResult,
+        begin_sweep,
+        join_sweep,
+        sweep,
+    )
 
 __all__ = [
     "AbstractRepresentation",
@@ -74,45 +80,45 @@ __all__ = [
 
 _HOMES = {
     "AbstractRepresentation": ".representations",
-    "Comparison": "._comparison",
-    "Duration": "._duration",
-    "Foresight": "._foresight",
-    "Gap": "._gaps",
-    "Member": "._build",
+    "Comparison": ".comparing._comparison",
+    "Duration": ".forecasts._duration",
+    "Foresight": ".forecasts._foresight",
+    "Gap": ".comparing._gaps",
+    "Member": ".building._build",
     "Outcome": "._endings",
-    "Plan": "._plan",
+    "Plan": ".forecasts._plan",
     "Progress": "._execute",
     "Result": "._execute",
     "Run": "._run",
-    "SweepProgress": "._sweep",
-    "SweepResult": "._sweep",
-    "SweepStore": "._sweep_store",
-    "begin_sweep": "._sweep",
-    "compare": "._comparison",
-    "dataset": "._dataset",
-    "device": "._provenance",
+    "SweepProgress": ".sweeps._sweep",
+    "SweepResult": ".sweeps._sweep",
+    "SweepStore": ".sweeps._store",
+    "begin_sweep": ".sweeps._sweep",
+    "compare": ".comparing._comparison",
+    "dataset": ".records._dataset",
+    "device": ".records._provenance",
     "execute": "._execute",
-    "foreseen": "._foresight",
-    "in_words": "._duration",
-    "is_sweep": "._sweep_store",
-    "join_sweep": "._sweep",
+    "foreseen": ".forecasts._foresight",
+    "in_words": ".forecasts._duration",
+    "is_sweep": ".sweeps._store",
+    "join_sweep": ".sweeps._sweep",
     "moments_of": ".representations",
-    "member": "._build",
-    "open": "._opening",
-    "physical_memory": "._plan",
-    "plan": "._plan",
-    "plugins_of": "._plugins",
-    "readable": "._plan",
+    "member": ".building._build",
+    "open": ".records._opening",
+    "physical_memory": ".forecasts._plan",
+    "plan": ".forecasts._plan",
+    "plugins_of": ".records._plugins",
+    "readable": ".forecasts._plan",
     "reason": "._causes",
-    "refuse_full_disk": "._plan",
+    "refuse_full_disk": ".forecasts._plan",
     "resume": "._execute",
-    "sides": "._compare",
+    "sides": ".comparing._sides",
     "start": "._run",
-    "subject": "._dataset",
-    "sweep": "._sweep",
-    "sweep_dataset": "._sweep_store",
-    "title": "._dataset",
-    "versions": "._provenance",
+    "subject": ".records._dataset",
+    "sweep": ".sweeps._sweep",
+    "sweep_dataset": ".sweeps._store",
+    "title": ".records._dataset",
+    "versions": ".records._provenance",
     "with_attention": "._maps",
 }
 

@@ -12,9 +12,9 @@ from meanfield.endings import Status
 from meanfield.linalg import psd_sqrt
 from meanfield.spec import RunSpec
 
-from ._attention import parameters, scaled
 from ._execute import Result
-from ._parameters import Draw
+from .building._attention import parameters, scaled
+from .building._parameters import Draw
 from .representations import moments_of, representations
 
 ENDINGS = (Status.MAX_STEPS, Status.UNCONVERGED)
@@ -56,9 +56,9 @@ def _spent(result: Result) -> bool:
 def _has_normal_tails(result: Result) -> bool:
     """Whether a Gaussian moved under one attention `exp`, itself or as a density."""
     spec = result.spec
-    one = spec.attention == "exp" and spec.heads == 1 and spec.model is None
-    one &= not (spec.layers or spec.terms or spec.is_family or spec.is_masked)
-    return one and representations[spec.measure].has_normal_tails(spec)
+    is_single = spec.attention == "exp" and spec.heads == 1 and spec.model is None
+    is_single &= not (spec.layers or spec.terms or spec.is_family or spec.is_masked)
+    return is_single and representations[spec.measure].has_normal_tails(spec)
 
 
 def _norm(result: Result) -> float:

@@ -57,11 +57,11 @@ class Outcome:
         }
         due = values.get("due")  # records of 0.1 have none
         doubt = values.get("doubt")
-        known = None if doubt is None else Doubt(*map(_or_infinite, doubt))
+        record = None if doubt is None else Doubt(*map(_or_infinite, doubt))
         return cls(
             None if status is None else Status(status),
             due=None if due is None else (_or_nan(due[0]), _or_nan(due[1])),
-            doubt=known,
+            doubt=record,
             accepted=values["accepted"],
             rejected=values["rejected"],
             **floats,
@@ -103,8 +103,8 @@ class Outcome:
 
     def doubted(self, doubt: Doubt) -> "Outcome":
         """The same with a doubt, which may leave nothing resolved."""
-        resolved = doubt.worst <= DOUBTED
-        status = self.status if resolved else Status.UNRESOLVED
+        is_resolved = doubt.worst <= DOUBTED
+        status = self.status if is_resolved else Status.UNRESOLVED
         return replace(self, doubt=doubt, status=status)
 
     def as_json(self) -> dict[str, Any]:
@@ -155,19 +155,19 @@ def common(outcomes: Sequence[Outcome]) -> Outcome:
     """
     if len(outcomes) == 1:
         return outcomes[0]
-    failed = [o for o in outcomes if o.status is not None and o.status.failed]
-    going = [o for o in outcomes if o.going]
-    unresolved = [o for o in outcomes if o.status is Status.UNRESOLVED]
-    one = len({o.status for o in outcomes}) == 1
+    failures = [o for o in outcomes if o.status is not None and o.status.failed]
+    survivors = [o for o in outcomes if o.going]
+    doubtful = [o for o in outcomes if o.status is Status.UNRESOLVED]
+    is_one = len({o.status for o in outcomes}) == 1
     finished = replace(outcomes[0], status=Status.FINISHED)
-    shared = [outcomes[0]] if one else [finished]
-    chosen = (failed or going or unresolved or shared)[0]
-    known = [o.doubt for o in outcomes if o.doubt is not None]
+    agreement = [outcomes[0]] if is_one else [finished]
+    choice = (failures or survivors or doubtful or agreement)[0]
+    doubts = [o.doubt for o in outcomes if o.doubt is not None]
     return Outcome(
-        chosen.status,
+        choice.status,
         max(o.time for o in outcomes),
         accepted=sum(o.accepted for o in outcomes),
         rejected=sum(o.rejected for o in outcomes),
         residual=max(o.residual for o in outcomes),
-        doubt=max(known, key=lambda doubt: doubt.worst, default=None),
+        doubt=max(doubts, key=lambda doubt: doubt.worst, default=None),
     )

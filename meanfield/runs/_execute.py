@@ -11,13 +11,13 @@ from meanfield.spec import RunSpec
 from meanfield.storage import RESUMABLE, Ending, RunStore
 
 from ._endings import Outcome, common
-from ._inputs import inputs, refuse_changed
-from ._plan import plan, refuse_full_disk
-from ._precision import dtype_of
-from ._provenance import provenance
 from ._run import Run, continued, start, with_doubts
 from ._segment import integrate_segment
-from ._stored import refuse, stored_members, stored_spec
+from .building._precision import dtype_of
+from .forecasts._plan import plan, refuse_full_disk
+from .records._inputs import inputs, refuse_changed
+from .records._provenance import provenance
+from .records._stored import refuse, stored_members, stored_spec
 from .representations import (
     Arrays,
     largest_eigenvalue,
@@ -117,19 +117,19 @@ def resume(
     store = RunStore.open(path)
     store.check()
     spec = stored_spec(store)
-    ended = store.ending is not None and store.ending.name != RESUMABLE
-    if not ended:
-        recorded, started = store.attrs.get("inputs"), store.frames > 0
-        refuse_changed(recorded, spec, plugins, started=started)
+    has_ended = store.ending is not None and store.ending.name != RESUMABLE
+    if not has_ended:
+        record, is_started = store.attrs.get("inputs"), store.frames > 0
+        refuse_changed(record, spec, plugins, started=is_started)
     if not store.frames:
         return _integrate(start(spec), store.claim(), report)
-    run, reached = _reached(store, spec)
-    if ended:
+    run, t = _reached(store, spec)
+    if has_ended:
         return _result(run, store, 0.0)
     run.done = store.frames - 1
-    if run.done > run.last or reached != run.ts[run.done]:
-        why = f"its last frame is at t = {reached:g}, which is no time of its spec"
-        refuse(path, why)
+    if run.done > run.last or t != run.ts[run.done]:
+        reason = f"its last frame is at t = {t:g}, which is no time of its spec"
+        refuse(path, reason)
     return _integrate(run, store.claim(), report)
 
 
@@ -137,11 +137,11 @@ def _reached(store: RunStore, spec: RunSpec) -> tuple[Run, float]:
     """The run at its last frame, and the time of that frame."""
     outcomes = [Outcome.from_json(state) for state in stored_members(store)]
     frame = store.last_frame()
-    reached = float(frame.pop("time"))
+    t = float(frame.pop("time"))
     remembers = representations[spec.measure].remembers_start
     first = store.first_frame() if remembers else {}
     first.pop("time", None)
-    return continued(spec, frame, store.static(), outcomes, first), reached
+    return continued(spec, frame, store.static(), outcomes, first), t
 
 
 def _create(run: Run, out: Path, plugins: Sequence[Path]) -> RunStore:
@@ -163,7 +163,7 @@ def _integrate(run: Run, store: RunStore | None, report: Report | None) -> Resul
     begin, first = time.perf_counter(), run.done
     try:
         while not run.over:
-            taken, before = run.steps, run.done
+            steps, before = run.steps, run.done
             frames = integrate_segment(run)
             if run.over:
                 run.outcomes = with_doubts(run)
@@ -171,7 +171,7 @@ def _integrate(run: Run, store: RunStore | None, report: Report | None) -> Resul
                 _commit(run, store, frames)
             if report is not None:
                 span = float(run.ts[run.done] - run.ts[before])
-                report(_progress(run, first, span, run.steps - taken))
+                report(_progress(run, first, span, run.steps - steps))
     except KeyboardInterrupt:
         if store is not None:
             _record_interruption(store)
@@ -191,10 +191,10 @@ def _record_interruption(store: RunStore) -> None:
     store.reread()
     if store.ending is not None or not store.frames:
         return
-    known = float(store.last_frame()["time"])
+    t = float(store.last_frame()["time"])
     status = Status.INTERRUPTED
     with store:
-        ending = Ending(status.ending, status.reason, known)
+        ending = Ending(status.ending, status.reason, t)
         store.append({}, store.state, ending)
 
 

@@ -11,10 +11,10 @@ from meanfield.errors import InvalidInputError
 from meanfield.measures import Points
 from meanfield.storage import RunStore
 
-from ._build import moved_by
-from ._inputs import refuse_other_moves
-from ._parameters import Draw
-from ._stored import stored_spec
+from .building._build import moved_by
+from .building._parameters import Draw
+from .records._inputs import refuse_other_moves
+from .records._stored import stored_spec
 from .representations import restored
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ def with_attention(
     moves = moved_by(spec, data.sizes["coord"], Draw(spec.seed))
     static = {name: data[name].values for name in ("weight", "position")}
     times, x = data["time"].values, data["x"].values
-    wanted = at or [times[0], times[len(times) // 2], times[-1]]
-    nearest = sorted({int(np.argmin(np.abs(times - t))) for t in wanted})
+    moments = at or [times[0], times[len(times) // 2], times[-1]]
+    nearest = sorted({int(np.argmin(np.abs(times - t))) for t in moments})
     matrices = []
     for index in nearest:
         mu = restored(spec, {"x": x[index]}, static)

@@ -14,10 +14,10 @@ from meanfield.errors import InvalidInputError
 from meanfield.measures import AbstractMeasure
 from meanfield.spec import RunSpec
 
-from ._attention import parameters, scaled
-from ._build import Member
-from ._parameters import Draw
-from ._precision import typed
+from .building._attention import parameters, scaled
+from .building._build import Member
+from .building._parameters import Draw
+from .building._precision import typed
 from .representations import Arrays, representation_of
 
 Energies = dict[str, AbstractEnergy]  # by the suffix of their variables
@@ -31,22 +31,22 @@ def observed(spec: RunSpec, d: int, draw: Draw) -> Energies:
             the run has noise, whose share of `dE/dt` is not known here.
         UnknownNameError: if a name is not registered.
     """
-    found: Energies = {}
+    parts: Energies = {}
     if spec.observe and spec.noise:
         raise InvalidInputError(
             "`observe` records an energy and its rate under the velocities alone, to "
             "which `noise` adds: leave out one of them."
         )
     for name in spec.observe or ():
-        chosen = _natural(spec) if name == "energy" else name
-        make = energies[chosen]
-        given = (jnp.eye(d),) * 3
-        if chosen not in free:
+        key = _natural(spec) if name == "energy" else name
+        make = energies[key]
+        matrices = (jnp.eye(d),) * 3
+        if key not in free:
             _check_single(spec, name)
             Q, K, V = parameters(spec, d, draw)
-            given = (*scaled(spec, Q, K), V)
-        found[_suffix(name)] = typed(spec, make(*given, epsilon=spec.epsilon))
-    return found
+            matrices = (*scaled(spec, Q, K), V)
+        parts[_suffix(name)] = typed(spec, make(*matrices, epsilon=spec.epsilon))
+    return parts
 
 
 def variables(spec: RunSpec) -> list[str]:
@@ -54,55 +54,58 @@ def variables(spec: RunSpec) -> list[str]:
     return _both(_suffix(name) for name in spec.observe or ())
 
 
-def check_observable(own: Member, found: Energies) -> None:
+def check_observable(member: Member, parts: Energies) -> None:
     """Lets an energy that has no meaning here fail before anything is written.
 
     Raises:
         UnsupportedError: if a measure has no such energy.
     """
     t = jnp.zeros(())
-    eqx.filter_eval_shape(lambda: _at(found, own.dynamics, own.measure, t))
+    eqx.filter_eval_shape(lambda: _at(parts, member.dynamics, member.measure, t))
 
 
 def observables(
-    own: Member, found: Energies, frames: Mapping[str, np.ndarray], length: int
+    member: Member,
+    parts: Energies,
+    frames: Mapping[str, np.ndarray],
+    length: int,
 ) -> Arrays:
     """What is observed of one member at its frames.
 
     Frames are filled up to `length`, the same for every segment: all then share one
     compilation, and a resumed run has the same bits.
     """
-    kept = len(frames["time"])
-    pick = np.minimum(np.arange(length), kept - 1)
-    picked = {name: array[pick] for name, array in frames.items()}
-    coordinates = representation_of(own.measure).coordinates(own.measure, picked)
-    ts = jnp.asarray(picked["time"])
-    along = _along(found, own.dynamics, own.measure, ts, coordinates)
-    return {name: np.asarray(along[name])[:kept] for name in _both(found)}
+    count = len(frames["time"])
+    pick = np.minimum(np.arange(length), count - 1)
+    arrays = {name: array[pick] for name, array in frames.items()}
+    coordinates = representation_of(member.measure).coordinates(member.measure, arrays)
+    ts = jnp.asarray(arrays["time"])
+    along = _along(parts, member.dynamics, member.measure, ts, coordinates)
+    return {name: np.asarray(along[name])[:count] for name in _both(parts)}
 
 
 @eqx.filter_jit
 def _along(
-    found: Energies,
+    parts: Energies,
     dynamics: AbstractDynamics,
     mu: AbstractMeasure,
     ts: Float[Array, " times"],
     coordinates: PyTree[Array],
 ) -> dict[str, Float[Array, " times"]]:
     """One frame after the other, to hold the memory of one."""
-    at = lambda frame: _at(found, dynamics, mu.at(frame[1]), frame[0])
+    at = lambda frame: _at(parts, dynamics, mu.at(frame[1]), frame[0])
     return jax.lax.map(at, (ts, coordinates))
 
 
 def _at(
-    found: Energies,
+    parts: Energies,
     dynamics: AbstractDynamics,
     mu: AbstractMeasure,
     t: Float[Array, ""],
 ) -> dict[str, Float[Array, ""]]:
     field = dynamics.field(t, mu)
-    values = {f"energy{suffix}": energy(mu) for suffix, energy in found.items()}
-    rates = {f"dissipation{s}": dissipation(e, mu, field) for s, e in found.items()}
+    values = {f"energy{suffix}": energy(mu) for suffix, energy in parts.items()}
+    rates = {f"dissipation{s}": dissipation(e, mu, field) for s, e in parts.items()}
     return values | rates
 
 
@@ -112,7 +115,9 @@ def _suffix(name: str) -> str:
 
 
 def _both(suffixes: Iterable[str]) -> list[str]:
-    return [f"{what}{s}" for s in suffixes for what in ("energy", "dissipation")]
+    return [
+        f"{quantity}{s}" for s in suffixes for quantity in ("energy", "dissipation")
+    ]
 
 
 def _natural(spec: RunSpec) -> str:
@@ -134,9 +139,9 @@ def _check_single(spec: RunSpec, name: str) -> None:
         "mask": spec.mask is not None,
         "model": spec.model is not None,
     }
-    found = next((key for key, there in several.items() if there), None)
-    if found is not None:
+    key = next((key for key, is_there in several.items() if is_there), None)
+    if key is not None:
         raise InvalidInputError(
             f"`observe = {name}` needs one unmasked attention that does not change in "
-            f"time, and this run has `{found}`; these need none: {', '.join(free)}."
+            f"time, and this run has `{key}`; these need none: {', '.join(free)}."
         )

@@ -11,7 +11,9 @@ from meanfield.flows import AbstractStepping, AbstractStop, prepared
 from meanfield.measures import AbstractMeasure
 from meanfield.spec import RunSpec
 
-from ._build import (
+from ._endings import Outcome
+from ._observe import Energies, check_observable, observed, variables
+from .building._build import (
     Member,
     dimension,
     in_full,
@@ -21,12 +23,10 @@ from ._build import (
     stepping,
     stops,
 )
-from ._endings import Outcome
-from ._idle import refuse_equal_draws
-from ._observe import Energies, check_observable, observed, variables
-from ._parameters import Draw, embedded
-from ._plan import refuse_too_large
-from ._times import times
+from .building._parameters import Draw, embedded
+from .building._times import times
+from .forecasts._idle import refuse_equal_draws
+from .forecasts._plan import refuse_too_large
 from .representations import (
     Arrays,
     dimension_in,
@@ -92,20 +92,20 @@ def start(spec: RunSpec) -> Run:
         ResourceError: if it cannot fit into memory.
     """
     spec = admitted(spec)
-    found = members(spec)
-    refuse_equal_draws(spec, found)
-    static = representation_of(found[0].measure).static(found[0].measure)
+    draws = members(spec)
+    refuse_equal_draws(spec, draws)
+    static = representation_of(draws[0].measure).static(draws[0].measure)
     # A resumed run starts from stored arrays; so must the run, to have the same bits.
-    stored = [restored(spec, frame_of(m.measure), static) for m in found]
-    pairs = zip(found, stored, strict=True)
+    measures = [restored(spec, frame_of(m.measure), static) for m in draws]
+    pairs = zip(draws, measures, strict=True)
     run = _run(spec, [Member(m.dynamics, mu) for m, mu in pairs], static)
     run.begun = _remembered(spec, [member.measure for member in run.members])
     first = _prepared(run)
     run.sums = sums_of(first)
     if not spec.is_family:
-        own = run.members[0]
-        kept = representation_of(first).planned(own.measure, first)
-        run.members[0] = Member(own.dynamics, kept)
+        member = run.members[0]
+        measure = representation_of(first).planned(member.measure, first)
+        run.members[0] = Member(member.dynamics, measure)
     check_observable(run.members[0], run.energies[0])
     return run
 
@@ -121,15 +121,15 @@ def admitted(spec: RunSpec) -> RunSpec:
     require("A run is made of a `RunSpec`, such as `parse({…})`", spec, RunSpec)
     spec = embedded(spec)
     if spec.model is None:
-        given = spec.source is not None or spec.init.startswith("@")
+        has_tokens = spec.source is not None or spec.init.startswith("@")
         d, home = dimension(spec), representations[spec.measure]
-        makes_tokens = not given and home.draws_tokens(spec)
+        makes_tokens = not has_tokens and home.draws_tokens(spec)
         refuse_too_large(spec, spec.n if makes_tokens else 0, d)
         home.refuse(spec, d)
     return in_full(spec)
 
 
-def rehearse(spec: RunSpec, found: Sequence[Member]) -> None:
+def rehearse(spec: RunSpec, draws: Sequence[Member]) -> None:
     """Refuses what a flow of the first of these members would, by its shapes alone.
 
     Raises:
@@ -137,7 +137,7 @@ def rehearse(spec: RunSpec, found: Sequence[Member]) -> None:
         UnsupportedError: if parts do not work together, or have no such energy.
         NotClosedError: if a Gaussian meets an attention that does not keep it one.
     """
-    run = _run(spec, list(found[:1]), {})
+    run = _run(spec, list(draws[:1]), {})
     _prepared(run)
     check_observable(run.members[0], run.energies[0])
 
@@ -159,14 +159,14 @@ def continued(
         first: its first frame, if doubts about its end ask for it; else empty.
     """
     d = dimension_in(frame)
-    found, same = [], moved_by(spec, d, Draw(spec.seed))
+    draws, law = [], moved_by(spec, d, Draw(spec.seed))
     for i, measure in enumerate(_restored(spec, frame, static, len(outcomes))):
-        moves = same if spec.draws is None else moved_by(spec, d, Draw(spec.seed, i))
-        found.append(Member(moves, measure))
-    run = _run(spec, found, static)
+        moves = law if spec.draws is None else moved_by(spec, d, Draw(spec.seed, i))
+        draws.append(Member(moves, measure))
+    run = _run(spec, draws, static)
     if first:
-        began = _restored(spec, first, static, len(outcomes))
-        run.begun = _remembered(spec, began)
+        starts = _restored(spec, first, static, len(outcomes))
+        run.begun = _remembered(spec, starts)
     run.outcomes = list(outcomes)
     run.observed = {name: frame[name] for name in variables(spec)}
     return run
@@ -179,8 +179,8 @@ def _restored(
     count: int,
 ) -> list[AbstractMeasure]:
     """The measures of a stored frame, one for each member."""
-    own = lambda i: {k: a[i] for k, a in frame.items()} if spec.is_family else frame
-    return [restored(spec, own(i), static) for i in range(count)]
+    arrays = lambda i: {k: a[i] for k, a in frame.items()} if spec.is_family else frame
+    return [restored(spec, arrays(i), static) for i in range(count)]
 
 
 def _remembered(
@@ -195,7 +195,7 @@ def _run(spec: RunSpec, members: list[Member], static: Mapping[str, np.ndarray])
     outcomes = [Outcome.at_start(float(ts[0])) for _ in members]
     d = members[0].measure.dimension
     draws = 1 if spec.draws is None else len(members)
-    found = [observed(spec, d, Draw(spec.seed, i)) for i in range(draws)]
+    energies = [observed(spec, d, Draw(spec.seed, i)) for i in range(draws)]
     return Run(
         spec,
         members,
@@ -204,7 +204,7 @@ def _run(spec: RunSpec, members: list[Member], static: Mapping[str, np.ndarray])
         ts,
         stepping(spec, ts),
         stops(spec),
-        found * (len(members) // draws),
+        energies * (len(members) // draws),
     )
 
 
@@ -233,6 +233,8 @@ def with_doubts(run: Run) -> list[Outcome]:
     home = representations[run.spec.measure]
     members = zip(run.members, run.begun, run.outcomes, strict=True)
     return [
-        home.doubted(run.spec, own.dynamics, begun, own.measure, outcome, index=i)
-        for i, (own, begun, outcome) in enumerate(members)
+        home.doubted(
+            run.spec, member.dynamics, origin, member.measure, outcome, index=i
+        )
+        for i, (member, origin, outcome) in enumerate(members)
     ]

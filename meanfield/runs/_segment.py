@@ -10,10 +10,10 @@ import numpy as np
 from meanfield.dynamics import stacked
 from meanfield.flows import BlowUpTime, Trajectory, ensemble, flow, motion_of
 
-from ._build import Member, noise
 from ._observe import observables
-from ._parameters import Draw
 from ._run import Run
+from .building._build import Member, noise
+from .building._parameters import Draw
 from .representations import Arrays, frame_of, representation_of, still, sums_of
 
 
@@ -30,18 +30,18 @@ def _with_observables(run: Run, frames: Arrays) -> Arrays:
     if not frames or not run.energies[0]:
         return frames
     length = min(run.spec.segment, run.last) + 1
-    both = zip(run.members, run.energies, strict=True)
+    pairs = zip(run.members, run.energies, strict=True)
     if run.spec.is_family:
-        kept = {name: a for name, a in frames.items() if name != "time"}
-        each = [
-            observables(*pair, {**_own(kept, i), "time": frames["time"]}, length)
-            for i, pair in enumerate(both)
+        arrays = {name: a for name, a in frames.items() if name != "time"}
+        parts = [
+            observables(*pair, {**_own(arrays, i), "time": frames["time"]}, length)
+            for i, pair in enumerate(pairs)
         ]
-        found = {name: np.stack([one[name] for one in each]) for name in each[0]}
+        values = {name: np.stack([part[name] for part in parts]) for name in parts[0]}
     else:
-        found = observables(*next(both), frames, length)
-    run.observed = {name: array[..., -1] for name, array in found.items()}
-    return {**frames, **found}
+        values = observables(*next(pairs), frames, length)
+    run.observed = {name: array[..., -1] for name, array in values.items()}
+    return {**frames, **values}
 
 
 def _own(frames: Arrays, index: int) -> Arrays:
@@ -58,23 +58,23 @@ def _moved(run: Run) -> Arrays:
     advance = _advance_each if run.spec.starts is None else _advance_together
     pieces = advance(run, ts, stop - run.done)
     keep = slice(0 if run.done == 0 else 1, stop - run.done + 1)
-    kept = run.ts[run.done : stop + 1][keep]
-    begun = -math.inf if run.done == 0 else float(run.ts[run.done])
+    times = run.ts[run.done : stop + 1][keep]
+    begin = -math.inf if run.done == 0 else float(run.ts[run.done])
     run.done = stop
     if run.spec.is_family:
         stacks = {n: np.stack([p[n][keep] for p in pieces]) for n in pieces[0]}
-        return {"time": kept, **stacks}
-    frames = {"time": kept, **{name: a[keep] for name, a in pieces[0].items()}}
-    return frames if run.outcomes[0].going else _with_end(run, frames, begun)
+        return {"time": times, **stacks}
+    frames = {"time": times, **{name: a[keep] for name, a in pieces[0].items()}}
+    return frames if run.outcomes[0].going else _with_end(run, frames, begin)
 
 
-def _with_end(run: Run, frames: Arrays, begun: float) -> Arrays:
+def _with_end(run: Run, frames: Arrays, begin: float) -> Arrays:
     """Frames up to where a flow ended, and that state as the last.
 
     None at all if it ended where the segment begun: that frame is stored.
     """
     end = frames["time"].dtype.type(run.outcomes[0].time)
-    if end <= begun:
+    if end <= begin:
         return {}
     before = frames["time"] < end
     last = {"time": np.asarray(end), **frame_of(run.members[0].measure)}
@@ -86,7 +86,7 @@ def _with_end(run: Run, frames: Arrays, begun: float) -> Arrays:
 
 def _advance_each(run: Run, ts: np.ndarray, end: int) -> list[Arrays]:
     """Moves members, each under its own dynamics, to the end of the segment."""
-    pieces = [still(own.measure, len(ts)) for own in run.members]
+    pieces = [still(member.measure, len(ts)) for member in run.members]
     for i, outcome in enumerate(run.outcomes):
         if outcome.going:
             pieces[i] = _advance(run, i, ts, end)
@@ -94,10 +94,10 @@ def _advance_each(run: Run, ts: np.ndarray, end: int) -> list[Arrays]:
 
 
 def _advance(run: Run, index: int, ts: np.ndarray, end: int) -> Arrays:
-    own = run.members[index]
+    member = run.members[index]
     trajectory = flow(
-        own.dynamics,
-        own.measure,
+        member.dynamics,
+        member.measure,
         ts,
         stepping=run.stepping,
         stop=run.stops,
@@ -112,9 +112,9 @@ def _advance(run: Run, index: int, ts: np.ndarray, end: int) -> Arrays:
 
 def _advance_together(run: Run, ts: np.ndarray, end: int) -> list[Arrays]:
     """Moves members that share their dynamics; those that have ended stay."""
-    pieces = [still(own.measure, len(ts)) for own in run.members]
-    going = [i for i, outcome in enumerate(run.outcomes) if outcome.going]
-    measures = stacked([run.members[i].measure for i in going])
+    pieces = [still(member.measure, len(ts)) for member in run.members]
+    indices = [i for i, outcome in enumerate(run.outcomes) if outcome.going]
+    measures = stacked([run.members[i].measure for i in indices])
     together = motion_of(measures).abreast(measures)
     trajectories = ensemble(
         run.members[0].dynamics,
@@ -124,14 +124,14 @@ def _advance_together(run: Run, ts: np.ndarray, end: int) -> list[Arrays]:
         stepping=run.stepping,
         stop=run.stops,
         since=float(run.ts[0]),
-        due=_told_all([run.outcomes[i].due for i in going]),
+        due=_told_all([run.outcomes[i].due for i in indices]),
         until=float(run.ts[-1]),
         noise=noise(run.spec),
     )
     on_host = jax.tree.map(np.asarray, trajectories)
-    for row, index in enumerate(going):
-        own = jax.tree.map(lambda array, row=row: jnp.asarray(array[row]), on_host)
-        pieces[index] = _arrived(run, index, own, end)
+    for row, index in enumerate(indices):
+        member = jax.tree.map(lambda array, row=row: jnp.asarray(array[row]), on_host)
+        pieces[index] = _arrived(run, index, member, end)
     return pieces
 
 
@@ -141,25 +141,27 @@ def _told(due: tuple[float, float] | None) -> BlowUpTime | None:
 
 
 def _told_all(dues: Sequence[tuple[float, float] | None]) -> BlowUpTime | None:
-    known = [due for due in dues if due is not None]
-    if len(known) < len(dues):
+    pairs = [due for due in dues if due is not None]
+    if len(pairs) < len(dues):
         return None
-    return BlowUpTime(*map(jnp.asarray, zip(*known, strict=True)))
+    return BlowUpTime(*map(jnp.asarray, zip(*pairs, strict=True)))
 
 
 def _arrived(run: Run, index: int, trajectory: Trajectory, end: int) -> Arrays:
     """The frames of a member, which is then where the segment ends."""
-    own, before = run.members[index], run.outcomes[index]
+    member, before = run.members[index], run.outcomes[index]
     after = before.after(trajectory, float(run.ts[-1]))
-    home = representation_of(own.measure)
-    frames = home.frames(own.measure, trajectory.coordinates)
+    home = representation_of(member.measure)
+    frames = home.frames(member.measure, trajectory.coordinates)
     # Going on starts from the stored frame, and from nothing that the flow chose for
     # itself on the way, so that a resumed run has the same bits.
-    stored = {name: array[end] for name, array in frames.items()}
-    arrived = home.coordinates(own.measure, stored) if after.going else trajectory.last
-    measure = motion_of(own.measure).unplanned(own.measure).at(arrived)
+    final = {name: array[end] for name, array in frames.items()}
+    end_coordinates = (
+        home.coordinates(member.measure, final) if after.going else trajectory.last
+    )
+    measure = motion_of(member.measure).unplanned(member.measure).at(end_coordinates)
     if index == 0:
         run.sums = sums_of(trajectory.start)
     run.outcomes[index] = after
-    run.members[index] = Member(own.dynamics, measure)
+    run.members[index] = Member(member.dynamics, measure)
     return frames

@@ -1,8 +1,6 @@
 """Runs on disk: what was committed comes back bit for bit, whatever was killed."""
 
-from ._drafts import replace_file
 from ._export import export, table_bytes
-from ._files import damaged
 from ._schema import (
     DIMS,
     ENDING_FLAGS,
@@ -17,6 +15,7 @@ from ._schema import (
 )
 from ._store import RunStore
 from ._tasks import TaskFolder, create_tasks, read_tasks, refuse_other
+from .disk import damaged, replace_file
 
 __all__ = [
     "DIMS",

@@ -12,8 +12,8 @@ import numpy as np
 
 from meanfield.errors import InvalidInputError
 
-from ._drafts import replace_file
 from ._schema import RESERVED, RUN, TIME
+from .disk import replace_file
 
 if TYPE_CHECKING:
     import xarray

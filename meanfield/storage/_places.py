@@ -6,7 +6,7 @@ from pathlib import Path
 
 from meanfield.errors import StoreError
 
-from ._files import link_message
+from .disk import link_message
 
 
 def static_folder(folder: Path) -> Path:

@@ -17,9 +17,8 @@ from pydantic import (
 from meanfield._reading import json_value
 from meanfield.errors import InputFileError, InvalidInputError, StoreError
 
-from ._drafts import replace_file
-from ._files import damaged, json_digest, read_plain
 from ._schema import SCHEMA, SWEEP, TIME, Ending
+from .disk import damaged, json_digest, read_plain, replace_file
 
 RECORD = "commit.json"
 _OTHER = "it is not what was written"

@@ -10,10 +10,9 @@ import numpy as np
 
 from meanfield.errors import StoreError
 
-from ._contents import ARRAYS, strangers
-from ._files import flush_tree, tree_digest
 from ._places import refuse_links, segment_folder
 from ._schema import TIME
+from .disk import ARRAYS, flush_tree, strangers, tree_digest
 
 if TYPE_CHECKING:
     import zarr

@@ -11,8 +11,6 @@ import numpy as np
 
 from meanfield.errors import ResourceError, StoreError
 
-from ._drafts import LOCK
-from ._locks import Lock
 from ._places import refuse_losses, refuse_lost_arrays
 from ._reading import (
     array_folders,
@@ -25,6 +23,7 @@ from ._reading import (
 from ._record import Record, fingerprint, plain_json, read_record, write_record
 from ._schema import RESUMABLE, Ending
 from ._writing import extended, found
+from .disk import LOCK, Lock
 
 if TYPE_CHECKING:
     import xarray

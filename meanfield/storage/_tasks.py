@@ -16,10 +16,19 @@ from meanfield._reading import json_value
 from meanfield._writing import writing
 from meanfield.errors import InputFileError, InvalidInputError, StoreError
 
-from ._drafts import LOCK, clear_drafts, draft_folder, place_file, replace_file
-from ._files import flush, json_digest, read_plain, touch
 from ._places import refuse_links
 from ._schema import SWEEP_SCHEMA
+from .disk import (
+    LOCK,
+    clear_drafts,
+    draft_folder,
+    flush,
+    json_digest,
+    place_file,
+    read_plain,
+    replace_file,
+    touch,
+)
 
 UNSEALED = 1  # the schema of folders whose files have no digests
 SILENT = 600.0  # seconds without a sign of life after which a worker counts as lost

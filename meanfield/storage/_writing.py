@@ -12,14 +12,12 @@ import numpy as np
 from meanfield._writing import writing
 from meanfield.errors import InvalidInputError, StoreError
 
-from ._drafts import LOCK, clear_drafts, draft_folder
-from ._files import flush, flush_tree
 from ._frames import Arrays, frame_arrays, real_frames, static_arrays
-from ._locks import Lock
 from ._places import segment_folder, static_folder
 from ._record import RECORD, Record, Segment, Variable, plain_json, write_record
 from ._schema import TIME
 from ._segments import clear, write_arrays, write_hierarchy
+from .disk import LOCK, Lock, clear_drafts, draft_folder, flush, flush_tree
 
 
 def found(

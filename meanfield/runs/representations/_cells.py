@@ -21,7 +21,7 @@ from meanfield.measures import (
 )
 from meanfield.measures.edges import averages, graded, volumes
 from meanfield.measures.laws import TAILS, Law, normal
-from meanfield.runs._precision import dtype_of
+from meanfield.runs.building._precision import dtype_of
 from meanfield.spec import RunSpec
 
 CELLS = {1: 400, 2: 128}  # along each axis, by dimension

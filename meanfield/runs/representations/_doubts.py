@@ -8,9 +8,9 @@ from meanfield.flows import SAFETY, Isotropic, cfl, doubt
 from meanfield.measures import Grid
 from meanfield.measures.laws import law, laws
 from meanfield.runs._endings import Outcome
-from meanfield.runs._parameters import Draw
-from meanfield.runs._times import times
-from meanfield.runs._tokens import placed
+from meanfield.runs.building._parameters import Draw
+from meanfield.runs.building._times import times
+from meanfield.runs.building._tokens import placed
 from meanfield.spec import RunSpec
 
 REACHED = (Status.FINISHED, Status.STEADY)

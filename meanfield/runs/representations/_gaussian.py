@@ -6,8 +6,8 @@ import jax
 from typing_extensions import override
 
 from meanfield.measures import AbstractMeasure, AbstractReader, Gaussian, Grid, Points
-from meanfield.runs._parameters import Draw
-from meanfield.runs._tokens import moments, placed
+from meanfield.runs.building._parameters import Draw
+from meanfield.runs.building._tokens import moments, placed
 from meanfield.spec import RunSpec
 
 from ._representation import AbstractRepresentation, Frame, representations

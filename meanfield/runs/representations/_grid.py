@@ -22,9 +22,9 @@ from meanfield.measures import (
 )
 from meanfield.measures.laws import law
 from meanfield.runs._endings import Outcome
-from meanfield.runs._parameters import Draw
-from meanfield.runs._plan import Size, refuse_large_grid, sums_over_cells
-from meanfield.runs._tokens import placed
+from meanfield.runs.building._parameters import Draw
+from meanfield.runs.building._tokens import placed
+from meanfield.runs.forecasts._plan import Size, refuse_large_grid, sums_over_cells
 from meanfield.spec import KEYS, RunSpec
 
 from ._cells import (

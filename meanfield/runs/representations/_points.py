@@ -19,8 +19,8 @@ from meanfield.measures import (
     Points,
 )
 from meanfield.runs._endings import Outcome
-from meanfield.runs._plan import Size
-from meanfield.runs._tokens import counts_tokens, reduction, weighted
+from meanfield.runs.building._tokens import counts_tokens, reduction, weighted
+from meanfield.runs.forecasts._plan import Size
 from meanfield.spec import RunSpec
 from meanfield.tokens import Tokens
 

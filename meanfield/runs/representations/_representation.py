@@ -17,9 +17,9 @@ from meanfield.flows import AbstractStepping
 from meanfield.measures import AbstractMeasure, Points
 from meanfield.measures.sampling import clouds
 from meanfield.runs._endings import Outcome
-from meanfield.runs._parameters import Draw
-from meanfield.runs._plan import Size, named
-from meanfield.runs._tokens import placed, spread_by, tokens_of
+from meanfield.runs.building._parameters import Draw
+from meanfield.runs.building._tokens import placed, spread_by, tokens_of
+from meanfield.runs.forecasts._plan import Size, named
 from meanfield.spec import RunSpec
 from meanfield.storage import kinds
 

@@ -1,0 +1,165 @@
+"""`meanfield bench`: ours against what a user would pick instead."""
+
+import importlib
+import json as json_module
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal
+
+from meanfield._folders import holder
+from meanfield._reading import json_value, read_text
+from meanfield._writing import check_writable
+from meanfield.cli.terminal._output import finite, note, note_step, print_json
+from meanfield.errors import InputFileError, InvalidInputError, VerificationFailed
+
+FOLDER = "benchmarks"
+
+
+def bench(
+    *,
+    case: list[str] | None = None,
+    method: list[str] | None = None,
+    quick: bool = False,
+    long: bool = False,
+    out: Path | None = None,
+    docs: Path | None = None,
+    results: Path | None = None,
+    json: bool = False,
+) -> None:
+    """Measure time, memory and error against what one would use instead.
+
+    Each row is measured in a process of its own; packages that are not installed are
+    left out by name. An interrupt shows what is measured by then, and keeps it with
+    --out. Ends with 6 if a measurement of ours fails.
+
+    Args:
+        case: a case, all by default; may be repeated.
+        method: of which methods, such as 'ours*'; may be repeated.
+        quick: small sizes, which tell nothing but that all works.
+        long: whole flows of a million tokens, too.
+        out: a JSON file for the results; by default, those of all cases go into
+            benchmarks/results/ of the checkout, or of the present folder.
+        docs: a Markdown file to write from the results.
+        results: a JSON file of results; nothing is measured again.
+        json: print the results as one JSON object on stdout.
+    """
+    _checked([case, method, quick, long, out], out, docs, results)
+    if results is not None:
+        measurements = _read(results)
+    else:
+        size: Literal["quick", "full", "long"] = "long" if long else "full"
+        selection = case or [], "quick" if quick else size, method or []
+        measurements = _measured(
+            *selection, cut=lambda rows: _cut(rows, out, json=json)
+        )
+        whole = not (case or method or quick)
+        _keep(measurements, out, whole=whole)
+    if docs is not None:
+        _write(docs, _module("_page").page(measurements))
+        note(f"docs: {docs}")
+    _show(measurements, json=json)
+    _conclude(measurements)
+
+
+def _show(measurements: dict[str, Any], *, json: bool) -> None:
+    if json:
+        print_json(measurements)
+    else:
+        _module("_table").show(measurements)
+
+
+def _cut(measurements: dict[str, Any], out: Path | None, *, json: bool) -> None:
+    """What is measured when an interrupt comes: the process has a second left."""
+    _keep(measurements, out, whole=False)
+    _show(measurements, json=json)
+
+
+def _checked(
+    choices: list[Any], out: Path | None, docs: Path | None, results: Path | None
+) -> None:
+    """Refuses what does not go together, or cannot be written, before minutes of work.
+
+    Raises:
+        InvalidInputError: for results that are read and measured.
+    """
+    if results is not None and any(choices):
+        raise InvalidInputError(
+            "`--results` shows what was measured before: leave out `--case`, "
+            "`--method`, `--quick`, `--long` and `--out`."
+        )
+    if choices[2] and choices[3]:
+        raise InvalidInputError("Choose one of `--quick` and `--long`.")
+    for file in (out, docs):
+        if file is not None:
+            check_writable(file)
+
+
+def _module(name: str) -> ModuleType:
+    """A module of the folder of benchmarks.
+
+    Raises:
+        InputFileError: if there is no such folder.
+    """
+    folder = str(holder(FOLDER))
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    return importlib.import_module(f"{FOLDER}.{name}")
+
+
+def _measured(
+    case: list[str],
+    size: str,
+    method: list[str],
+    *,
+    cut: Callable[[dict[str, Any]], None],
+) -> dict[str, Any]:
+    report = _module("_report")
+    cases = report.chosen(case, size)
+    return report.report(cases, size, method, told=note_step, cut=cut)
+
+
+def _keep(measurements: dict[str, Any], out: Path | None, *, whole: bool) -> None:
+    """Writes results: where one says, or where those of a whole run belong."""
+    if out is None and not whole:
+        return
+    file = out or _module("_report").file_of(measurements)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    text = json_module.dumps(finite(measurements), indent=1, ensure_ascii=False)
+    _write(file, text + "\n")
+    note(f"results: {file}")
+
+
+def _write(file: Path, text: str) -> None:
+    from meanfield.plotting import put
+
+    put(file, text.encode())
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """The results of an earlier run.
+
+    Raises:
+        InputFileError: if the file holds none.
+    """
+    try:
+        measurements = json_value(read_text(file))
+    except ValueError as error:
+        raise InputFileError(f"Cannot read results from `{file}`: {error}.") from error
+    if not isinstance(measurements, dict) or "rows" not in measurements:
+        raise InputFileError(f"`{file}` holds no results of `meanfield bench`.")
+    return measurements
+
+
+def _conclude(measurements: dict[str, Any]) -> None:
+    """Raises if something of ours did not run; what peers cannot do is in the table.
+
+    Raises:
+        VerificationFailed: naming the first.
+    """
+    failures = _module("_report").ours_failed(measurements)
+    if failures:
+        raise VerificationFailed(
+            f"{len(failures)} of ours could not be measured; the first is {failures[0]}"
+        )

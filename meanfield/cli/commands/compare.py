@@ -1,0 +1,62 @@
+"""`meanfield compare`: one spec in several representations, and how far they part."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from meanfield.cli._options import Values, gather, given_values, with_spec_options
+from meanfield.errors import InvalidInputError
+from meanfield.spec import KEYS, read_toml
+
+
+@with_spec_options
+def compare(
+    file: Path | None = None,
+    /,
+    *,
+    measures: Annotated[str, Parameter(metavar="LIST")] = "points,gaussian,grid",
+    out: Path | None = None,
+    preset: str | None = None,
+    json: bool = False,
+    plugin: list[Path] | None = None,
+    measure: Annotated[str | None, Parameter(show=False)] = None,
+    **options: str | bool | None,
+) -> None:
+    """Run a spec as tokens, Gaussian and density, and say when and why they part.
+
+    Args:
+        file: a TOML file of keys.
+        measures: two or three of points, gaussian, grid.
+        out: folder for the runs, `comparison.json` and the picture; without it nothing
+            is written.
+        preset: a named set of keys; see `list presets`.
+        json: print one JSON object on stdout.
+        plugin: a Python file that is run, and registers what you add; may be repeated.
+        measure: refused, and told of `--measures`.
+        **options: the keys of the spec, all but `measure`.
+
+    Raises:
+        InvalidInputError: if a single measure is named.
+    """
+    if measure:
+        raise InvalidInputError(
+            "`compare` runs several measures: name them with `--measures`, as in "
+            "`--measures points,grid`."
+        )
+    spec = gather(file, preset, _base(file, given_values(options)), options)
+    from meanfield.cli.process._plugins import load_plugins
+    from meanfield.cli.process._session import open_session
+
+    open_session(spec.precision)
+    load_plugins(plugin)
+    from meanfield.cli.jobs._comparison import conclude
+
+    conclude(spec, measures, out, plugin or [], in_json=json)
+
+
+def _base(file: Path | None, options: Values) -> Values:
+    """Keys of grids are read as such though no measure is named."""
+    values = {**({} if file is None else read_toml(file)), **options}
+    on_grids = any(k in KEYS and KEYS[k].group == "Grid" for k in values)
+    return {"measure": "grid"} if on_grids else {}

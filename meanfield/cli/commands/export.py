@@ -1,0 +1,34 @@
+"""`meanfield export`: frames for other programs."""
+
+from pathlib import Path
+
+from meanfield.errors import InvalidInputError
+
+LARGE = 100_000_000  # bytes of a table, above which its size is said beforehand
+
+
+def export(run: Path, file: Path, /, *, force: bool = False) -> None:
+    """Write the frames of a run as .npz (all arrays) or .csv (a long table).
+
+    Args:
+        run: the folder of the run.
+        file: where to; its ending decides the format.
+        force: replace `file` if it exists.
+
+    Raises:
+        InvalidInputError: if `file` exists, and is not to be replaced.
+    """
+    if file.exists() and not force:
+        raise InvalidInputError(
+            f"`{file}` exists: add --force to replace it, or name another file."
+        )
+    from meanfield import runs
+    from meanfield.cli.terminal._output import note
+    from meanfield.storage import export as write
+    from meanfield.storage import table_bytes
+
+    dataset = runs.dataset(run)
+    if file.suffix.lower() == ".csv" and (size := table_bytes(dataset)) > LARGE:
+        note(f"`{file}` will hold about {runs.readable(size)}; an .npz is smaller")
+    write(dataset, file)
+    note(f"wrote {file}")

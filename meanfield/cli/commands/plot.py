@@ -1,0 +1,217 @@
+"""`meanfield plot` and `meanfield animate`: pictures of a run."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from meanfield.cli.terminal._output import note
+from meanfield.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    import xarray
+
+MANY = 256  # tokens above which attention matrices are drawn only when asked for
+
+
+def plot(
+    run: Path,
+    /,
+    *,
+    panel: str | None = None,
+    out: Path | None = None,
+    at: list[float] | None = None,
+    plugin: list[Path] | None = None,
+    html: bool = False,
+    colour: str | None = None,
+    tokens: Path | None = None,
+) -> None:
+    """Draw a panel of a run, as PDF and PNG, or as a page to turn in a browser.
+
+    Args:
+        run: the folder of the run.
+        panel: a name from `list panels`, or `all` that fit; by default tokens, the
+            cone for a Gaussian in the plane, density for a grid, or phase for a sweep.
+        out: file to write, with or without ending; by default RUN-PANEL beside the run.
+            With `--panel all` the panel is added to its name.
+        at: times of the attention matrices (panel `attention`); repeat for several.
+        plugin: a Python file that registers a panel, or stands in place of one that the
+            run began with; may be repeated. Those of the run are run again for the
+            panel `attention`, and for a panel that only they have.
+        html: write the panel `cone` as one HTML file that needs no network.
+        colour: the number of a sweep that colours its cells (panel `phase`), such as
+            t_star, effective_rank, trace or steps; `ending` for none.
+        tokens: a run of tokens, to draw over a density.
+    """
+    from meanfield.plotting import panels, save
+
+    if plugin:
+        _load(run, plugin)
+    dataset = _carrying(_dataset(run, colour), tokens)
+    names = _chosen(panel, dataset)
+    plugins = _load_recorded(run, names, plugin or [])
+    if at is not None and "attention" not in names:
+        raise InvalidInputError("`--at` is for the panel `attention`: leave it out.")
+    if html:
+        _write_page(dataset, names, out or run.parent / f"{_stem(run)}-cone.html")
+        return
+    for name in names:
+        draw, data = panels[name], dataset
+        if name == "attention":
+            data = _with_attention(run, dataset, at, plugins)
+        for path in save(draw(data), _target(run, name, out, panel)):
+            note(f"wrote {path}")
+
+
+def animate(
+    run: Path,
+    /,
+    *,
+    out: Path | None = None,
+    fps: int = 20,
+    member: int | None = None,
+    tokens: Path | None = None,
+) -> None:
+    """Make a GIF of a run.
+
+    Args:
+        run: the folder of the run.
+        out: file to write; by default RUN.gif beside the run.
+        fps: frames of the run shown in a second.
+        member: which of several draws or starts to show, from 0.
+        tokens: a run of tokens, to draw over a density.
+    """
+    from meanfield import runs
+    from meanfield.cli.terminal._console import FrameProgress
+    from meanfield.plotting import animate as write
+
+    target = out or run.parent / f"{_stem(run)}.gif"
+    data = _carrying(_one_of(runs.dataset(run), member), tokens)
+    write(data, target, fps=fps, progress=FrameProgress("drawing"))
+    note(f"wrote {target}")
+
+
+def _one_of(data: "xarray.Dataset", member: int | None) -> "xarray.Dataset":
+    """The run itself, or one of its members.
+
+    Raises:
+        InvalidInputError: if it has several and none is chosen, or not so many.
+    """
+    count = data.sizes.get("run")
+    if count is None and member is None:
+        return data
+    if count is None:
+        raise InvalidInputError("`--member` is for several draws or starts.")
+    if member is None or not 0 <= member < count:
+        raise InvalidInputError(
+            f"An animation shows one run and this holds {count}: choose one by "
+            f"`--member`, from 0 to {count - 1}."
+        )
+    return data.isel(run=member)
+
+
+def _carrying(data: "xarray.Dataset", tokens: Path | None) -> "xarray.Dataset":
+    """The dataset itself, or with the tokens of another run."""
+    if tokens is None:
+        return data
+    from meanfield import runs
+    from meanfield.plotting import with_tokens
+
+    return with_tokens(data, runs.dataset(tokens))
+
+
+def _write_page(data: "xarray.Dataset", names: list[str], target: Path) -> None:
+    from meanfield.plotting import save_page
+
+    if names != ["cone"]:
+        raise InvalidInputError(
+            "Only the panel `cone` is written as a page: "
+            "use `--panel cone`, or leave out `--html`."
+        )
+    note(f"wrote {save_page(data, target)}")
+
+
+def _dataset(run: Path, colour: str | None) -> "xarray.Dataset":
+    """A run, or a sweep with the number that colours its cells.
+
+    Raises:
+        InvalidInputError: if a run is to be coloured.
+    """
+    from meanfield import runs
+
+    if runs.is_sweep(run):
+        return runs.sweep_dataset(run).assign_attrs(colour=colour)
+    dataset = runs.dataset(run)
+    if colour is not None:
+        raise InvalidInputError(f"`--colour` is for sweeps; `{run}` is a run.")
+    return dataset
+
+
+def _target(run: Path, name: str, out: Path | None, panel: str | None) -> Path:
+    """The file of a panel: beside the run, or `out`, with the panel's name if all."""
+    from meanfield.plotting import named
+
+    if out is None:
+        return run.parent / f"{_stem(run)}-{name}"
+    if panel == "all":
+        return named(out).with_name(f"{out.stem}-{name}{out.suffix}")
+    return out
+
+
+def _stem(run: Path) -> str:
+    return run.absolute().name.removesuffix(".zarr")
+
+
+def _chosen(panel: str | None, data: "xarray.Dataset") -> list[str]:
+    """The panels to draw: the one asked for, all that fit, or the most telling."""
+    if panel not in (None, "all"):
+        return [panel]
+    if data.attrs.get("kind") == "sweep":
+        return ["phase"]
+    plane = ["cone", "disc"] if data.sizes["coord"] == 2 else []
+    if data.attrs.get("kind") == "grid":
+        names = ["density", "balance", "spectrum", *plane]
+    elif "run" in data.dims:
+        names = ["spectrum", *plane]
+    else:
+        names = ["tokens", "spectrum", *plane]
+    if "energy" in data:
+        names.append("energy")
+    if data.attrs.get("kind") == "points":
+        is_small = data.sizes["token"] <= MANY and "run" not in data.dims
+        names += ["clusters", *(["attention"] if is_small else [])]
+    elif plane and data.attrs.get("kind") == "gaussian":
+        names = ["cone", *(name for name in names if name != "cone")]
+    return names if panel == "all" else names[:1]
+
+
+def _load(run: Path, plugins: list[Path]) -> None:
+    """Runs plugins in the precision of the run, which their arrays then have."""
+    from meanfield import runs
+    from meanfield.cli.process._plugins import load_plugins
+    from meanfield.cli.process._session import open_session
+    from meanfield.storage import RunStore
+
+    spec = {} if runs.is_sweep(run) else RunStore.open(run).spec
+    open_session(spec.get("precision", "double"))
+    load_plugins(plugins)
+
+
+def _load_recorded(run: Path, names: list[str], plugins: list[Path]) -> list[Path]:
+    """The plugins, once those of the run are loaded where a panel has need of them."""
+    from meanfield.plotting import panels
+
+    if "attention" not in names and all(name in panels for name in names):
+        return plugins
+    from meanfield.cli.process._plugins import load_plugins_of
+
+    _load(run, plugins)
+    return load_plugins_of(run, plugins)
+
+
+def _with_attention(
+    run: Path, data: "xarray.Dataset", at: list[float] | None, plugins: list[Path]
+) -> "xarray.Dataset":
+    from meanfield import runs
+
+    if at is not None and not all(t == t for t in at):
+        raise InvalidInputError("The times `--at` must be numbers; got nan.")
+    return runs.with_attention(run, data, at, plugins)

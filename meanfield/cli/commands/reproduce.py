@@ -1,0 +1,83 @@
+"""`meanfield reproduce`: the figures of the literature, rebuilt."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from meanfield._folders import home
+from meanfield.cli.terminal._output import note, note_step, print_json, print_rows
+from meanfield.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from meanfield.reproduce import Reproduced
+
+
+def reproduce(
+    *names: str,
+    size: Literal["quick", "paper"] = "paper",
+    reading: Annotated[Literal["text", "code"] | None, Parameter(name="--as")] = None,
+    out: Path | None = None,
+    json: bool = False,
+) -> None:
+    """Rebuild figures of the literature: NAME.pdf, .png, and .json with the numbers.
+
+    Args:
+        names: names of figures, `all` of them, or `list`, which says what there is.
+        size: `paper` as published; `quick` the same with less of everything.
+        reading: `text`, what the paper says, solved to tolerance; `code`, the procedure
+            published with it, written as NAME-code. Without it, each figure's first.
+        out: folder to write to; by default `figures/` of the checkout, or of the
+            present folder, and `figures/quick/` for that size.
+        json: print JSON on stdout.
+    """
+    if not names:
+        raise InvalidInputError("Name a figure, or `all`; `reproduce list` lists them.")
+    from meanfield.cli.process._session import open_session
+
+    open_session()
+    from meanfield.reproduce import chosen, reproduce
+
+    if names == ("list",):
+        _list(in_json=json)
+        return
+    figures = chosen(names, reading)
+    folder = out or home() / "figures" / ("quick" if size == "quick" else "")
+    begin = time.perf_counter()
+    rows = [
+        _row(picture)
+        for picture in reproduce(figures, size, reading, folder, report=note_step)
+    ]
+    if json:
+        print_json(rows)
+        return
+    columns = ("name", "computing", "drawing", "caption")
+    print_rows([{key: row[key] for key in columns} for row in rows])
+    note(f"{time.perf_counter() - begin:.0f} s; the figures are in {folder}")
+
+
+def _list(*, in_json: bool) -> None:
+    from meanfield.reproduce import chosen
+
+    rows = [
+        {
+            "name": name,
+            "source": experiment.source,
+            "readings": list(experiment.readings),
+            "claim": experiment.claim,
+        }
+        for name, experiment in chosen(("all",), None).items()
+    ]
+    (print_json if in_json else print_rows)(rows)
+
+
+def _row(picture: "Reproduced") -> dict[str, Any]:
+    compute_seconds, draw_seconds = picture.seconds
+    return {
+        "name": picture.name,
+        "computing": round(compute_seconds, 2),
+        "drawing": round(draw_seconds, 2),
+        "files": [str(file) for file in picture.files],
+        "caption": picture.caption,
+    }

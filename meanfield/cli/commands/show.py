@@ -1,0 +1,102 @@
+"""`meanfield show`: a run, or anything that can be named."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from meanfield.cli.terminal._output import note, print_json, print_pairs
+from meanfield.endings import Status
+from meanfield.errors import InputFileError, InvalidInputError, UnknownNameError
+
+from ._naming import meanings, nearest
+
+
+def show(
+    name: str,
+    /,
+    *,
+    json: bool = False,
+    toml: bool = False,
+    check: bool = False,
+    plugin: list[Path] | None = None,
+) -> None:
+    """Show a run, or anything that can be named.
+
+    What has a name in several lists, such as `moons`, is shown from all of them.
+
+    Args:
+        name: the folder of a run, or the name of an attention, cloud, preset,
+            statement, ….
+        json: print one JSON object on stdout; of a name with several meanings, with
+            these as `meanings`.
+        toml: print only the keys of a run, as a file for `simulate`.
+        check: verify every byte of a run against its digests, and say so.
+        plugin: a Python file that is run, and registers what you add; may be repeated.
+    """
+    if Path(name).exists():
+        _show_run(Path(name), in_json=json, in_toml=toml, check=check)
+        return
+    if toml or check:
+        raise InputFileError(f"There is no run at `{name}`.")
+    if plugin:
+        from meanfield.cli.process._plugins import load_plugins
+        from meanfield.cli.process._session import open_session
+
+        open_session()
+        load_plugins(plugin)
+    _show_name(name, in_json=json)
+
+
+def _show_name(name: str, *, in_json: bool) -> None:
+    entries = meanings(name)
+    if not entries:
+        raise UnknownNameError(
+            f"There is no run and nothing else called `{name}`; {nearest(name)}"
+        )
+    if in_json:
+        is_one = len(entries) == 1
+        print_json(entries[0] if is_one else {"name": name, "meanings": entries})
+        return
+    for place, entry in enumerate(entries):
+        sys.stdout.write("\n" if place else "")
+        print_pairs(entry)
+
+
+def _show_run(path: Path, *, in_json: bool, in_toml: bool, check: bool) -> None:
+    from meanfield.spec import parse
+    from meanfield.storage import RunStore
+
+    if in_json and in_toml:
+        raise InvalidInputError("Give either `--json` or `--toml`.")
+    store = RunStore.open(path)
+    verdict = {}
+    if check:
+        store.check()
+        verdict = {"check": f"passed: all {store.frames} frames are as written"}
+    spec = parse(store.spec, where=f"the spec of `{path}`")
+    if in_toml:
+        sys.stdout.write(spec.toml())
+        if check:
+            note(f"check {verdict['check']}")
+    elif in_json:
+        print_json({**_about(store), **verdict, "spec": store.spec})
+    else:
+        facts = {k: v for k, v in _about(store).items() if v is not None}
+        print_pairs({**facts, **verdict})
+        sys.stdout.write(f"\n# keys\n{spec.toml()}")
+
+
+def _about(store: Any) -> dict[str, Any]:
+    ending = store.ending
+    attrs = {key: value for key, value in store.attrs.items() if key != "spec"}
+    hint = f"not finished; go on with `meanfield resume {store.path}`"
+    return {
+        "run": str(store.path),
+        "ending": Status.INTERRUPTED.ending if ending is None else ending.name,
+        "reason": hint if ending is None else ending.reason,
+        "frames": store.frames,
+        "t": None if ending is None else ending.stop_time,
+        "t_star": None if ending is None else ending.t_star,
+        "t_star_error": None if ending is None else ending.t_star_error,
+        **attrs,
+    }

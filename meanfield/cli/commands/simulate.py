@@ -1,0 +1,72 @@
+"""`meanfield simulate`: integrate a spec."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from meanfield.cli._options import Values, gather, given_values, with_spec_options
+from meanfield.spec import KEYS, PARAMETERS
+
+
+@with_spec_options
+def simulate(
+    file: Path | None = None,
+    /,
+    *,
+    out: Path | None = None,
+    preset: str | None = None,
+    start_from: Annotated[Path | None, Parameter(name="--from")] = None,
+    json: bool = False,
+    dry_run: bool = False,
+    plugin: list[Path] | None = None,
+    **options: str | bool | None,
+) -> None:
+    """Integrate a token flow: tokens, Gaussians or densities under attention.
+
+    Keys come from a preset, a TOML file and options of the same names; the later win.
+    A MATRIX is a number c (for c I), a list of rows such as [[1,0],[0,2]], a file as
+    @FILE.npy or @FILE.csv, or the law normal:SCALE, drawn from the seed. Without `--A`,
+    or `--Q` and `--K`, the scores are those of A = I, under which softmax attention
+    with V = 1 blows up; the report says so.
+
+    Args:
+        file: a TOML file of keys.
+        out: folder to store the run in; without it nothing is written.
+        preset: a named set of keys; see `list presets`.
+        start_from: a run to start from, at its end or at `--at`, with its keys.
+        json: print one JSON object on stdout.
+        dry_run: print what the run would take, memory and about how much time, and
+            refuse what cannot be.
+        plugin: a Python file that is run, and registers what you add; may be repeated.
+        **options: the keys of the spec.
+    """
+    base = {} if start_from is None else _keys_of(start_from, given_values(options))
+    spec = gather(file, preset, base, options)
+    from meanfield.cli.process._plugins import load_plugins
+    from meanfield.cli.process._session import open_session
+
+    open_session(spec.precision)
+    load_plugins(plugin)
+    from meanfield.cli.jobs._simulation import dry, integrate
+
+    if dry_run:
+        dry(spec, out, in_json=json)
+    else:
+        integrate(spec, out, plugin or [], in_json=json)
+
+
+def _keys_of(run: Path, options: Values) -> Values:
+    """The keys of a run that others are to start from; its last frame by default."""
+    from meanfield.storage import RunStore
+
+    store = RunStore.open(run)
+    measure = options.get("measure", store.spec.get("measure", "points"))
+    omissions = {
+        k for k, row in KEYS.items() if row.left_behind or not row.known_to(measure)
+    }
+    if not options.keys().isdisjoint(PARAMETERS):
+        omissions |= {k for k, row in KEYS.items() if row.group == "Transformer"}
+    keys = {key: value for key, value in store.spec.items() if key not in omissions}
+    at = float(store.last_frame()["time"])
+    return {**keys, "source": str(run.absolute()), "at": at}

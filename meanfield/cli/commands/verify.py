@@ -1,0 +1,175 @@
+"""`meanfield verify`: the statements of the papers, measured."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from meanfield._writing import check_writable
+from meanfield.cli.terminal._output import note, print_json
+from meanfield.errors import InvalidInputError, UnknownNameError, VerificationFailed
+
+if TYPE_CHECKING:
+    from meanfield.cli.jobs._measuring import Work
+    from meanfield.theorems import Statement
+
+T = TypeVar("T")
+EXPLAIN = "explain"
+SEEDS = 2**63  # of them; those that a run may have
+
+
+def verify(
+    *patterns: str,
+    size: Literal["quick", "full"] | None = None,
+    seed: int | None = None,
+    jobs: int = 1,
+    json: bool = False,
+    html: Path | None = None,
+    errata: Path | None = None,
+    replay: Path | None = None,
+    plugin: list[Path] | None = None,
+) -> None:
+    """Measure the statements of the papers, each with a control that must fail.
+
+    `verify explain ID` says all about one. Ends with 6 unless every statement holds,
+    every control fails and every printed error is found violated.
+
+    Args:
+        patterns: ids, parts of ids, papers, or names with * and ?; all without any.
+            Or `explain` and one id.
+        size: `quick`, the default, takes minutes; `full` has more of everything.
+        seed: of every draw, 0 by default; the same seed gives the same numbers.
+        jobs: processes at work.
+        json: print one JSON object on stdout; it can be replayed.
+        html: a page to write, with formulas, numbers and plots.
+        errata: a Markdown file to write: what is printed, what is true, numbers.
+        replay: a report as printed by --json; its statements, or those named, are
+            measured again at its witnesses, with its size and seed.
+        plugin: a Python file that is run, and registers what you add; may be repeated.
+    """
+    page = _checked(seed, jobs, html, errata)
+    _begin(plugin)
+    from meanfield.cli.jobs import _statements as present
+    from meanfield.cli.jobs._measuring import outcomes
+    from meanfield.theorems import read_report, report
+
+    base = {} if replay is None else read_report(replay)
+    work = _work(patterns, size, seed, jobs, base)
+    results = report(outcomes(work, plugin or []), work.size, work.seed)
+    show = present.explain if patterns[:1] == (EXPLAIN,) else present.table
+    (print_json if json else show)(results)
+    _write(results, page, errata)
+    _conclude(results)
+
+
+def _begin(plugins: list[Path] | None) -> None:
+    from meanfield.cli.process._plugins import load_plugins
+    from meanfield.cli.process._session import compile_fast, open_session
+
+    compile_fast()
+    open_session()
+    load_plugins(plugins)
+
+
+def _work(
+    patterns: tuple[str, ...],
+    size: Literal["quick", "full"] | None,
+    seed: int | None,
+    jobs: int,
+    base: dict[str, Any],
+) -> "Work":
+    """The statements of some patterns, or those of a report that is replayed."""
+    from meanfield.cli.jobs._measuring import Work
+    from meanfield.theorems import chosen, witnesses
+
+    evidence = witnesses(base) if base else {}
+    is_one = patterns[:1] == (EXPLAIN,)
+    targets = [_one(patterns[1:])] if is_one else chosen(patterns or tuple(evidence))
+    return Work(
+        tuple(statement.id for statement in targets),
+        _agreed("size", size, base, "quick"),
+        _agreed("seed", seed, base, 0),
+        jobs,
+        evidence,
+    )
+
+
+def _checked(
+    seed: int | None, jobs: int, html: Path | None, errata: Path | None
+) -> Path | None:
+    """The file of the page, once it is clear that nothing will fail after the work."""
+    if jobs < 1:
+        raise InvalidInputError(f"`--jobs` must be at least 1; got {jobs}.")
+    if seed is not None and not 0 <= seed < SEEDS:
+        raise InvalidInputError(f"`--seed` is at least 0 and below 2^63; got {seed}.")
+    page = html
+    if html is not None:
+        from meanfield.plotting.pages import page_file
+
+        page = page_file(html)
+    for file in (page, errata):
+        if file is not None:
+            check_writable(file)
+    return page
+
+
+def _agreed(name: str, value: T | None, base: Mapping[str, Any], default: T) -> T:
+    """What is given, else what a replayed report was measured with, else the usual.
+
+    Raises:
+        InvalidInputError: if the first two differ: the draws would, too.
+    """
+    record = base.get(name, value)
+    if value not in (None, record):
+        raise InvalidInputError(
+            f"The report was measured with `--{name} {record}`; got {value}: leave it "
+            "out, or measure without `--replay`."
+        )
+    return default if record is None else record
+
+
+def _one(names: Sequence[str]) -> "Statement":
+    """The statement of a name.
+
+    Raises:
+        InvalidInputError: if there is not one name.
+        UnknownNameError: if it could be that of several.
+    """
+    from meanfield.theorems import chosen
+
+    if len(names) != 1:
+        raise InvalidInputError("Name one statement: `meanfield verify explain ID`.")
+    candidates = chosen(names)
+    if len(candidates) > 1:
+        ids = ", ".join(candidate.id for candidate in candidates[:6])
+        raise UnknownNameError(f"`{names[0]}` could be any of {ids}, …; name one.")
+    return candidates[0]
+
+
+def _write(results: dict, html: Path | None, errata: Path | None) -> None:
+    if html is not None:
+        from meanfield.plotting.pages import save_statements_page
+
+        note(f"page: {save_statements_page(results, html)}")
+    if errata is not None:
+        from meanfield.cli.jobs._errata import save_errata
+
+        note(f"errata: {save_errata(results, errata)}")
+
+
+def _conclude(results: dict) -> None:
+    """Raises if anything went other than it must.
+
+    Raises:
+        VerificationFailed: with the ids.
+    """
+    failures = [
+        statement["id"]
+        for statement in results["statements"]
+        if not statement["passed"]
+    ]
+    if failures:
+        ids = ", ".join(failures[:5]) + (", …" if len(failures) > 5 else "")
+        raise VerificationFailed(
+            f"{len(failures)} of {len(results['statements'])} statements did not come "
+            f"out as they must: {ids}; see `meanfield verify explain {failures[0]}`."
+        )

@@ -1,0 +1,85 @@
+"""Measuring statements, by this process or by several, with progress."""
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from meanfield.cli.process._plugins import begin_worker
+from meanfield.cli.process._session import forget_programs
+from meanfield.cli.terminal._console import RunProgress
+from meanfield.errors import ResourceError
+from meanfield.theorems import Outcome, Size, measured
+from meanfield.workers import Processes, WorkerLost
+
+
+class Work(NamedTuple):
+    """What is to be measured.
+
+    Attributes:
+        ids: of the statements.
+        size: of each measurement.
+        seed: of every draw.
+        jobs: processes at work.
+        witnesses: by statement and role, of a report that is replayed.
+    """
+
+    ids: tuple[str, ...]
+    size: Size
+    seed: int
+    jobs: int
+    witnesses: Mapping[str, Any]
+
+    @property
+    def calls(self) -> list[tuple]:
+        """The arguments of `measured` for each statement."""
+        return [
+            (name, self.size, self.seed, self.witnesses.get(name)) for name in self.ids
+        ]
+
+
+def outcomes(work: Work, plugins: Sequence[Path]) -> list[Outcome]:
+    """Every statement measured, with progress.
+
+    Raises:
+        ResourceError: if a process dies.
+    """
+    results: list[Outcome] = []
+    alone = work.jobs == 1 or len(work.ids) == 1
+    source = _here(work) if alone else _elsewhere(work, plugins)
+    with closing(source), RunProgress("verify") as progress:
+        for outcome in source:
+            results.append(outcome)
+            failures = sum(not result.passed for result in results)
+            suffix = f", {failures} not as they must be" if failures else ""
+            status = (
+                f"{len(results)} of {len(work.ids)} statements{suffix}  {outcome.id}"
+            )
+            progress.show(len(results) / len(work.ids), status)
+    return results
+
+
+def _here(work: Work) -> Generator[Outcome]:
+    for arguments in work.calls:
+        yield _measured(*arguments)
+
+
+def _measured(*arguments: Any) -> Outcome:
+    forget_programs()
+    return measured(*arguments)
+
+
+def _elsewhere(work: Work, plugins: Sequence[Path]) -> Generator[Outcome]:
+    ready = partial(begin_worker, "double", list(plugins))
+    with Processes[Outcome](min(work.jobs, len(work.ids)), ready=ready) as processes:
+        for arguments in work.calls:
+            processes.give(_measured, *arguments)
+        try:
+            for answer in processes.answers():
+                yield answer.result
+        except WorkerLost as error:
+            raise ResourceError(
+                f"A process that measured statements was lost ({error}), for memory "
+                "as a rule; use fewer `--jobs`."
+            ) from error

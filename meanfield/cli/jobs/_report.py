@@ -1,0 +1,200 @@
+"""What a run came to, as JSON values and as lines for people."""
+
+import math
+from collections import Counter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from meanfield.cli.terminal._output import number, print_pairs
+from meanfield.runs import Result, moments_of, reason
+from meanfield.runs.representations import representations
+from meanfield.spec import RunSpec
+from meanfield.spectrum import effective_rank
+
+LARGEST_PRINTED = 16  # dimension up to which moments are printed
+EIGENVALUES = 6  # eigenvalues printed for people
+APPROXIMATION = (
+    "the flow is projected on Gaussians at every instant; where it is not affine, mean "
+    "and covariance part from the tokens' like t²"
+)
+ASSUMED = "A = I, by default: `--A`, or `--Q` and `--K`, give others"
+
+
+class Timing(NamedTuple):
+    """Seconds of computing, and those of tracing and compiling before it."""
+
+    seconds: float
+    compile_seconds: float
+
+
+def as_json(result: Result, timing: Timing) -> dict[str, Any]:
+    """The report of a run, as `simulate --json` prints it."""
+    spec, outcome = result.spec, result.outcome
+    moments = [moments_of(measure) for measure in result.measures]
+    mean = moments[0][0]
+    report: dict[str, Any] = {
+        "run": None if result.store is None else str(result.store),
+        **_ending(result),
+        "measure": spec.measure,
+        "projected": spec.projected,
+        "approximation": APPROXIMATION if spec.projected else None,
+        "attention": spec.attention,
+        "assumed": {"A": 1.0} if spec.assumes_identity else {},
+        "n": None,
+        "d": mean.size,
+        "dtype": str(mean.dtype),
+        "reduction": result.sums,
+        "accepted": outcome.accepted,
+        "rejected": outcome.rejected,
+        "residual": outcome.residual,
+        **timing._asdict(),
+    }
+    home = representations[spec.measure]
+    report |= home.report(result.measures, result.outcomes, spec)
+    if spec.is_family:
+        report["endings"] = dict(Counter(o.name for o in result.outcomes))
+        report["t_stars"] = [o.t_star for o in result.outcomes]
+    report |= {name: value.tolist() for name, value in result.observed.items()}
+    if mean.size <= LARGEST_PRINTED:
+        report |= _moments_as_json(moments, is_family=spec.is_family)
+    return report
+
+
+def _moments_as_json(
+    moments: list[tuple[np.ndarray, np.ndarray]], *, is_family: bool
+) -> dict[str, Any]:
+    """Mean and covariance: a list of them for a family, else those of the one run."""
+    values = {
+        name: [member[place].tolist() for member in moments]
+        for place, name in enumerate(("mean", "covariance"))
+    }
+    return values if is_family else {name: v[0] for name, v in values.items()}
+
+
+def _ending(result: Result) -> dict[str, Any]:
+    outcome = result.outcome
+    return {
+        "ending": outcome.name,
+        "reason": reason(result),
+        "t": outcome.time,
+        "t_star": outcome.t_star,
+        "t_star_error": outcome.t_star_error,
+    }
+
+
+def print_report(result: Result, timing: Timing) -> None:
+    """The report of a run, for people."""
+    report, outcome = as_json(result, timing), result.outcome
+    endings = report.get("endings", {})
+    pairs = {
+        "run": report["run"] or "not stored (use --out)",
+        "what": _what(result.spec, report),
+        "scores": ASSUMED,
+        "approximation": report["approximation"] or "",
+        "ending": f"{report['ending']} at t = {number(outcome.time)}: "
+        f"{report['reason']}",
+        "t_star": f"{number(outcome.t_star, 10)} ± {number(outcome.t_star_error, 2)}",
+        "endings": ", ".join(f"{name} × {count}" for name, count in endings.items()),
+        **_mass(report),
+        "doubt": doubt_in_words(report),
+        **_moments(result),
+        **_observed(result),
+        "sums": report["reduction"],
+        "steps": f"{report['accepted']} taken, {report['rejected']} refused",
+        "residual": f"{_residual(result.spec)} ≤ {number(report['residual'], 2)}",
+        "time": f"{timing.seconds:.2f} s computing, {timing.compile_seconds:.2f} s "
+        "compiling",
+    }
+    idle = _idle(result.spec, report)
+    print_pairs({key: text for key, text in pairs.items() if key not in idle})
+
+
+def _idle(spec: RunSpec, report: dict[str, Any]) -> set[str]:
+    """The lines of which there is nothing to say of this run."""
+    absences = {
+        "t_star": math.isnan(report["t_star"]),
+        "approximation": not spec.projected,
+        "scores": not spec.assumes_identity,
+        "residual": report["residual"] == 0,
+        "sums": report["reduction"] == "none",
+        "endings": "endings" not in report,
+        "doubt": not doubt_in_words(report),
+    }
+    return {key for key, is_absent in absences.items() if is_absent}
+
+
+def _residual(spec: RunSpec) -> str:
+    if spec.projected:
+        return "quadrature of the rates, relative,"
+    return "Sinkhorn |log marginal|"
+
+
+def _what(spec: RunSpec, report: dict[str, Any]) -> str:
+    size = "" if report["n"] is None else f"{report['n']} tokens, "
+    if "cells" in report:
+        size = f"{_cells(report)}, box {report['box']}, "
+    return (
+        f"{spec.moved} under {report['attention']}: {size}d = {report['d']}, "
+        f"{report['dtype']}"
+    )
+
+
+def _cells(report: dict[str, Any]) -> str:
+    cells = f"{' × '.join(map(str, report['cells']))} cells"
+    layers = report["positions"]
+    return cells if layers is None else f"{cells} at each of {layers} positions"
+
+
+def doubt_in_words(report: dict[str, Any]) -> str:
+    """How far off a density may be, where known; of a family, the one most in doubt."""
+    record = report.get("doubt")
+    members = record if isinstance(record, list) else [record]
+    doubts = [(i, list(doubt.values())) for i, doubt in enumerate(members) if doubt]
+    if not doubts:
+        return ""
+    index, worst = max(doubts, key=lambda pair: max(pair[1]))
+    covariance, mean, box, cells = map(_share, worst)
+    owner = f"member {index}, most in doubt: " if isinstance(record, list) else ""
+    return (
+        f"{owner}the covariance may be off by {covariance} (the box {box}, its cells "
+        f"{cells}), the mean by {mean} of the spread"
+    )
+
+
+def _share(value: float) -> str:
+    return f"{100 * value:.2g} %" if math.isfinite(value) else "any amount"
+
+
+def _mass(report: dict[str, Any]) -> dict[str, str]:
+    """Mass and outflow of a grid, of the first member of a family."""
+    if "mass" not in report:
+        return {}
+    mass, outflow = (np.ravel(report[key])[0] for key in ("mass", "outflow"))
+    return {"mass": f"{mass:.10g} on the grid, {outflow:.3g} left it"}
+
+
+def _observed(result: Result) -> dict[str, str]:
+    """Final energies and their rates of change, of the first member of a family."""
+    prefix = "first member: " if result.spec.is_family else ""
+    rate = lambda name: "dE/dt = " if name.startswith("dissipation") else ""
+    return {
+        name: f"{prefix}{rate(name)}{number(float(np.ravel(value)[0]))}"
+        for name, value in result.observed.items()
+    }
+
+
+def _moments(result: Result) -> dict[str, str]:
+    """The final spectrum, of the first member of a family."""
+    covariance = moments_of(result.measures[0])[1].astype(np.float64)
+    if not np.all(np.isfinite(covariance)):
+        return {"covariance": "no longer finite"}
+    eigenvalues = np.linalg.eigvalsh(covariance)[::-1]
+    head = ", ".join(f"{value:.4g}" for value in eigenvalues[:EIGENVALUES])
+    tail = ", …" if len(eigenvalues) > EIGENVALUES else ""
+    prefix = "first member: " if result.spec.is_family else ""
+    rank = float(effective_rank(eigenvalues))
+    return {
+        "covariance": f"{prefix}eigenvalues {head}{tail}",
+        "rank": f"{prefix}effective {rank:.4g} of {len(eigenvalues)}",
+    }

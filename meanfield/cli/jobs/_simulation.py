@@ -1,0 +1,108 @@
+"""The part of `simulate` and `resume` that needs JAX."""
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from meanfield import runs
+from meanfield.cli.process._session import CLOCK
+from meanfield.cli.terminal._console import RunProgress
+from meanfield.cli.terminal._output import note, print_json, print_pairs
+from meanfield.errors import ResourceError, SimulationFailed
+from meanfield.spec import RunSpec
+
+from ._report import Timing, as_json, print_report
+
+Job = Callable[[RunProgress], runs.Result]
+
+
+def integrate(
+    spec: RunSpec, out: Path | None, plugins: Sequence[Path], *, in_json: bool
+) -> None:
+    """Executes a spec, with progress, and reports."""
+    title = f"{spec.attention} {spec.moved}"
+    job: Job = lambda progress: runs.execute(
+        spec, out=out, report=progress, plugins=plugins
+    )
+    _conclude(title, job, out, in_json)
+
+
+def go_on(path: Path, plugins: Sequence[Path], *, in_json: bool) -> None:
+    """Resumes a run, with progress, and reports."""
+    job: Job = lambda progress: runs.resume(path, report=progress, plugins=plugins)
+    _conclude(f"resume {path.name}", job, path, in_json)
+
+
+def dry(spec: RunSpec, out: Path | None, *, in_json: bool) -> None:
+    """Prints what a run would take, its time as an estimate."""
+    plan, estimate, exact = runs.foreseen(spec)
+    if out is not None:
+        runs.refuse_full_disk(plan, out)
+    values = plan.as_json()
+    if in_json:
+        print_json({**values, "time": _timed(estimate), "exact": _timed(exact)})
+        return
+    sizes = {key: runs.readable(values[key]) for key in ("memory", "disk")}
+    counts = {key: values[key] for key in ("n", "cells") if values[key]}
+    facts = {key: value for key, value in values.items() if key not in ("n", "cells")}
+    words = {"time": runs.in_words(estimate)}
+    if exact is not None:
+        words["without nodes"] = runs.in_words(exact)
+    print_pairs({**facts, **sizes, **counts, **words})
+
+
+def _timed(estimate: runs.Duration | None) -> dict[str, Any] | None:
+    if estimate is None:
+        return None
+    numbers = {"seconds": estimate.seconds, "step": estimate.step}
+    return {**numbers, **estimate._asdict()}
+
+
+def _conclude(title: str, job: Job, path: Path | None, in_json: bool) -> None:
+    """Does a job with progress, and prints its result; fails if the flow did."""
+    begin, compile_begin = time.perf_counter(), CLOCK.seconds
+    try:
+        with RunProgress(title) as progress:
+            result = job(progress)
+    except KeyboardInterrupt as error:
+        is_stored = path is not None and path.exists()
+        advice = f"go on with `meanfield resume {path}`."
+        hint = advice if is_stored else "nothing is stored."
+        raise type(error)(f"stopped; {hint}") from None
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        raise ResourceError(
+            "The device's memory is full; ask for fewer tokens."
+        ) from error
+    compile_seconds = CLOCK.seconds - compile_begin
+    seconds = time.perf_counter() - begin - compile_seconds
+    timing = Timing(seconds, compile_seconds)
+    if in_json:
+        print_json(as_json(result, timing))
+    else:
+        print_report(result, timing)
+    if result.store is not None and not in_json:
+        note(f"next: meanfield plot {result.store}")
+    _fail_with(result)
+
+
+def _fail_with(result: runs.Result) -> None:
+    """Fails if the flow did; what was computed is kept.
+
+    Raises:
+        SimulationFailed: naming the ending.
+    """
+    outcome = result.outcome
+    if outcome.status is None or not outcome.status.failed:
+        return
+    place = (
+        "" if result.store is None else f" The frames up to then are in {result.store}."
+    )
+    raise SimulationFailed(
+        f"The flow ended as `{outcome.name}` at t = {outcome.time:g}: "
+        f"{runs.reason(result)}.{place}"
+    )

@@ -1,0 +1,148 @@
+"""The part of `sweep` that needs JAX: progress, further workers, the report."""
+
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from meanfield import runs
+from meanfield.cli.process._plugins import begin_worker
+from meanfield.cli.process._session import CLOCK
+from meanfield.cli.terminal._console import RunProgress
+from meanfield.cli.terminal._output import note, print_json, print_pairs, print_rows
+from meanfield.spec import Axis, RunSpec
+from meanfield.workers import Processes
+
+from ._report import ASSUMED
+
+Helpers = Processes[runs.SweepResult]
+
+
+class Crew(NamedTuple):
+    """The processes of this machine that work on a sweep.
+
+    Attributes:
+        size: how many, this one included.
+        precision: in which they compute.
+        plugins: files that each of them loads.
+    """
+
+    size: int
+    precision: str
+    plugins: list[Path]
+
+
+class Work(NamedTuple):
+    """A sweep to begin."""
+
+    spec: RunSpec
+    axes: Sequence[Axis]
+    out: Path
+    chunk: int | None
+
+
+def conclude(
+    folder: Path,
+    work: Work | None,
+    crew: Crew,
+    *,
+    in_json: bool,
+) -> None:
+    """Works on a sweep until it is done, with progress, and reports.
+
+    Raises:
+        KeyboardInterrupt: saying how to go on.
+    """
+    try:
+        result = _result(folder, work, crew)
+    except KeyboardInterrupt as error:
+        advice = f"go on with `meanfield sweep {folder}`."
+        hint = advice if runs.is_sweep(folder) else "nothing is stored."
+        raise type(error)(f"stopped; {hint}") from None
+    assumes_identity = runs.SweepStore.open(folder).cells.spec.assumes_identity
+    if in_json:
+        assumptions = {"A": 1.0} if assumes_identity else {}
+        print_json({**_as_json(result), "assumed": assumptions})
+    else:
+        _print(result, {"scores": ASSUMED} if assumes_identity else {})
+
+
+def _result(folder: Path, work: Work | None, crew: Crew) -> runs.SweepResult:
+    """A sweep worked off by all of a crew; with `work` it is begun first."""
+    size, precision, plugins = crew
+    join = partial(runs.join_sweep, folder.absolute(), plugins=plugins)
+    ready = partial(begin_worker, precision, plugins)
+    with (
+        RunProgress(f"sweep {folder.name}") as progress,
+        Helpers(size - 1, ready=ready) as helpers,
+    ):
+        if work is not None:
+            spec, axes, out, chunk = work
+            runs.begin_sweep(spec, axes, out=out, chunk=chunk, plugins=plugins)
+        for _ in range(size - 1):
+            helpers.give(join)
+        pace = _Pace(progress, helpers)
+        return runs.join_sweep(folder, report=pace, plugins=plugins)
+
+
+class _Pace:
+    """Shows where a sweep is, and the time left at the pace so far."""
+
+    def __init__(self, progress: RunProgress, helpers: Helpers) -> None:
+        self._progress = progress
+        self._helpers = helpers
+        self._first: tuple[float, int] | None = None
+
+    def __call__(self, step: runs.SweepProgress) -> None:
+        for answer in self._helpers.answers(0.0):
+            if answer.error is not None:
+                reason = f"a worker ended early ({answer.error})"
+                note(f"{reason}; its cells go to the others")
+        # Seconds of compiling are not the pace.
+        now = time.perf_counter() - CLOCK.seconds
+        begin, start = self._first = self._first or (now, step.done)
+        if step.done == start:
+            return
+        seconds = (now - begin) / (step.done - start) * (step.cells - step.done)
+        endings = ", ".join(f"{name} {count}" for name, count in step.endings.items())
+        status = f"{step.done} of {step.cells} cells  {endings}  {seconds:.0f} s left"
+        self._progress.show(step.done / step.cells, status)
+
+
+def _as_json(result: runs.SweepResult) -> dict[str, object]:
+    return {
+        "sweep": str(result.store),
+        "cells": result.cells,
+        "endings": result.endings,
+        "axes": [
+            {"name": axis.name, "scale": axis.scale, "values": list(axis.values)}
+            for axis in result.axes
+        ],
+        "compilations": result.compilations,
+        "seconds": result.seconds,
+    }
+
+
+def _print(result: runs.SweepResult, assumptions: dict[str, str]) -> None:
+    print_rows(
+        [
+            {"ending": name, "cells": count, "share": f"{count / result.cells:.1%}"}
+            for name, count in result.endings.items()
+        ]
+    )
+    print_pairs(
+        assumptions
+        | {
+            "cells": f"{result.cells}: {' × '.join(map(_axis, result.axes))}",
+            "compilations": result.compilations,
+            "seconds": f"{result.seconds:.2f}",
+            "table": result.store / "table.csv",
+        }
+    )
+    if len(result.axes) <= 3:
+        note(f"next: meanfield plot {result.store} --panel phase")
+
+
+def _axis(axis: Axis) -> str:
+    return f"{len(axis.values)} {axis.name}"

@@ -1,0 +1,91 @@
+"""A user's own files, which register what the package lacks: code that is run."""
+
+import hashlib
+import importlib.util
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from meanfield.cli.terminal._output import note
+from meanfield.errors import InputFileError
+
+from ._session import open_session
+
+FAULTS = (  # what a user's own file may raise while it is read
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    EOFError,
+    ImportError,
+    LookupError,
+    MemoryError,
+    NameError,
+    OSError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
+
+
+def load_plugins(files: Sequence[Path] | None) -> None:
+    """Runs the user's own files, each content once in a process.
+
+    Raises:
+        InputFileError: if one is missing or cannot be imported.
+    """
+    for file in files or []:
+        name = f"meanfield_plugin_{file.stem}_{_digest(file)[:12]}"
+        if name not in sys.modules:
+            _load(file, name)
+
+
+def begin_worker(precision: str, plugins: list[Path]) -> None:
+    """What a process that works for a command does first."""
+    open_session(precision)
+    load_plugins(plugins)
+
+
+def load_plugins_of(run: Path, files: Sequence[Path] | None) -> list[Path]:
+    """Runs the plugins that are given, and those that a run or sweep began with.
+
+    Returns:
+        All of them.
+
+    Raises:
+        InputFileError: if a plugin of the run has changed or is not to be found, or one
+            cannot be imported.
+    """
+    from meanfield import runs
+
+    plugins = runs.plugins_of(run, files or [])
+    for file in plugins[len(files or []) :]:
+        note(f"plugin: {file}, as when the run began")
+    load_plugins(plugins)
+    return plugins
+
+
+def _digest(file: Path) -> str:
+    if not file.exists():
+        raise InputFileError(f"There is no file `{file}`.")
+    try:
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError as error:
+        raise InputFileError(_broken(file, error)) from error
+
+
+def _load(file: Path, name: str) -> None:
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise InputFileError(f"`{file}` is no Python file: plugins end in .py.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except FAULTS as error:
+        del sys.modules[name]
+        raise InputFileError(_broken(file, error)) from error
+
+
+def _broken(file: Path, error: Exception) -> str:
+    return f"The plugin `{file}` fails: {type(error).__name__}: {error}"

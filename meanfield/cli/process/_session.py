@@ -1,0 +1,98 @@
+"""The one place that configures JAX: before any array, from the command line alone."""
+
+import functools
+import importlib
+import os
+from pathlib import Path
+from types import ModuleType
+
+from meanfield.errors import ResourceError
+
+from ._clock import CompileClock
+from ._programs import heal, prune
+
+MAPS = Path("/proc/self/maps")
+MANY_MAPS = 20_000
+CLOCK = CompileClock()  # one for the process, as is the compiler it listens to
+
+
+def open_session(precision: str = "double") -> None:
+    """Sets precision, the compilation cache and the compile clock, and loads JAX."""
+    # Inputs are checked on the host; checks inside would each be a host callback, which
+    # keeps a compiled program out of the cache.
+    os.environ.setdefault("EQX_ON_ERROR", "off")
+    jax = _started()
+    jax.config.update("jax_enable_x64", precision == "double")
+    folder = cache_folder()
+    if folder is not None:
+        jax.config.update("jax_compilation_cache_dir", str(folder))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+        prune(folder)
+        _heal(folder)
+    _start_clock()
+    CLOCK.restart()
+
+
+def _started() -> ModuleType:
+    """JAX, once it has found its device.
+
+    Raises:
+        ResourceError: if there is none such as the environment asks for.
+    """
+    try:
+        jax = importlib.import_module("jax")
+        jax.devices()
+    except (AssertionError, RuntimeError, ValueError) as error:  # device, or flag
+        settings = [f"{k}={v}" for k, v in os.environ.items() if k.startswith("JAX_")]
+        raise ResourceError(
+            "JAX finds no device such as the environment asks for "
+            f"({', '.join(settings) or 'nothing'}); leave it out, or install one's "
+            f"package. {error}"
+        ) from error
+    return jax
+
+
+def compile_fast() -> None:
+    """Has the compiler optimise little, for commands that compile more than they run.
+
+    Processes started later inherit it; flags of the user's own stay as they are.
+    """
+    os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+
+
+def forget_programs() -> None:
+    """Drops compiled programs once they hold a third of the maps a process may have.
+
+    Each program holds some memory maps, and the compiler ends the process with a
+    segmentation fault where Linux, by default, gives no more than 65 530.
+    """
+    import jax
+
+    try:
+        maps = MAPS.read_bytes().count(b"\n")
+    except OSError:
+        return  # not Linux: no such table, no such limit
+    if maps > MANY_MAPS:
+        jax.clear_caches()
+
+
+_heal = functools.cache(heal)  # once for the process, as is the compiler
+
+
+@functools.cache
+def _start_clock() -> None:
+    import jax
+
+    jax.monitoring.register_event_duration_secs_listener(CLOCK.listen)
+
+
+def cache_folder() -> Path | None:
+    """Where compiled programs are kept, in `XDG_CACHE_HOME`, if that is writable."""
+    try:
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        folder = Path(base) / "meanfield" / "compiled"
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError):  # who has no home has no folder there
+        return None
+    return folder if os.access(folder, os.W_OK) else None

@@ -1,0 +1,110 @@
+"""Progress, on stderr alone: a bar on a terminal, lines elsewhere, none if short."""
+
+import sys
+import threading
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+from meanfield.cli.process._session import CLOCK
+
+from ._output import note, number
+
+if TYPE_CHECKING:
+    import meanfield.runs
+
+QUIET_SECONDS = 2.0  # nothing is shown before; plain lines come no closer than this
+
+
+class RunProgress:
+    """Draws a run between its segments: a bar on a terminal, lines elsewhere."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._console = Console(stderr=True)
+        self._bar = Progress(
+            BarColumn(bar_width=10),
+            TextColumn("{task.fields[status]}"),
+            console=self._console,
+            transient=True,
+        )
+        self._task = self._bar.add_task(title, total=1.0, status="compiling")
+        self._timer = threading.Timer(QUIET_SECONDS, self._appear)
+        self._timer.daemon = True
+        self._last = (time.perf_counter(), CLOCK.seconds, 0.0)
+        self._shown = 0.0
+
+    def __enter__(self) -> "RunProgress":
+        self._timer.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._timer.cancel()
+        self._timer.join()
+        if self._bar.live.is_started:
+            self._bar.stop()
+
+    def __call__(self, step: "meanfield.runs.Progress") -> None:
+        """Shows the run after a segment."""
+        self.show(step.share, f"{_status(step)}  {self._left(step.share)}")
+
+    def show(self, share: float, status: str) -> None:
+        """Shows how much is done, and a line about it."""
+        self._bar.update(self._task, completed=share, status=status)
+        if self._console.is_terminal or self._timer.is_alive() or share >= 1:
+            return
+        if time.perf_counter() - self._shown > QUIET_SECONDS:
+            self._shown = time.perf_counter()
+            note(f"{self._title}: {status}")
+
+    def _appear(self) -> None:
+        if self._console.is_terminal:
+            self._bar.start()
+        else:
+            self._shown = time.perf_counter()
+            note(f"{self._title}: {self._bar.tasks[0].fields['status']}")
+
+    def _left(self, share: float) -> str:
+        """The time left at the pace of the last segment, compilation left out."""
+        now = (time.perf_counter(), CLOCK.seconds, share)
+        seconds, compile_seconds, progress = (
+            b - a for a, b in zip(self._last, now, strict=True)
+        )
+        self._last = now
+        return f"{(seconds - compile_seconds) * (1 - share) / progress:.0f} s left"
+
+
+class FrameProgress:
+    """Counts frames as they are drawn: in place on a terminal, in lines elsewhere."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._last = time.monotonic()
+        self._end = "\r" if sys.stderr.isatty() else "\n"
+
+    def __call__(self, count: int, total: int) -> None:
+        """Shows how many of the frames are done."""
+        if count == total and self._end == "\r":
+            sys.stderr.write("\x1b[2K\r")
+        elif time.monotonic() - self._last > QUIET_SECONDS:
+            self._last = time.monotonic()
+            sys.stderr.write(f"{self._title}: frame {count} of {total}{self._end}")
+        sys.stderr.flush()
+
+
+def _status(step: "meanfield.runs.Progress") -> str:
+    outcome = step.outcome
+    nodes = f"  {step.sums}" if step.sums.startswith("chebyshev") else ""
+    return (
+        f"t {step.t:.3g}/{step.t_end:.3g}  dt {number(step.step_size, 2)}  "
+        f"{outcome.accepted} steps, {outcome.rejected} refused  "
+        f"λ {number(step.largest_eigenvalue, 3)}{nodes}"
+    )

@@ -1,0 +1,155 @@
+r"""Where a grid asks for the velocity: at every face, or at Chebyshev nodes.
+
+A field of attention is smooth wherever its measure is: tilted means are analytic in the
+query. On a plane grid it is asked for at a few thousand nodes, and interpolated to the
+faces by two small matrix products; the last coefficients of the series say how well.
+"""
+
+import abc
+from typing import NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+from typing_extensions import override
+
+from meanfield.fields import AbstractField
+from meanfield.linalg import HIGHEST
+from meanfield.tokens import Tokens
+
+from ._axis import centres, chebyshev, chebyshev_rows, interpolation
+
+Edges = tuple[Float[Array, "..."], ...]
+
+
+class Chart(NamedTuple):
+    r"""Where the cells are: $x = c + D\xi$ over edges that do not move.
+
+    Attributes:
+        origin: $c$.
+        axes: $D$.
+        edges: of the cells along each axis of $\xi$.
+        position: of each layer of cells; `None` if tokens have none.
+    """
+
+    origin: Float[Array, " d"]
+    axes: Float[Array, "d d"]
+    edges: Edges
+    position: Float[Array, " layers"] | None
+
+    @property
+    def layers(self) -> int:
+        """How many layers of cells there are, one for each position."""
+        return 1 if self.position is None else self.position.shape[0]
+
+    def tokens(self, *places: Float[Array, "..."]) -> Tokens:
+        """Tokens at the tensor product of places on the axes, layer by layer."""
+        xi = jnp.stack(jnp.meshgrid(*places, indexing="ij"), axis=-1)
+        xi = xi.reshape(-1, len(places))
+        x = self.origin[None, :] + jnp.matmul(xi, self.axes.T, precision=HIGHEST)
+        if self.position is None:
+            return Tokens(x)
+        position = jnp.repeat(self.position, x.shape[0])
+        return Tokens(jnp.tile(x, (self.layers, 1)), position)
+
+    def relative(
+        self, field: AbstractField, places: tuple[Float[Array, "..."], ...]
+    ) -> Float[Array, "layers *places d"]:
+        r"""$u = D^{-1}v$ at a tensor product of places, an axis for each."""
+        v = field(self.tokens(*places))
+        u = jnp.linalg.solve(self.axes, v.T).T
+        return u.reshape(self.layers, *(p.shape[0] for p in places), len(places))
+
+
+class Velocities(NamedTuple):
+    """Velocities relative to the axes of a chart.
+
+    Attributes:
+        across: for each axis, at the middles of the faces across it: all components.
+        error: of the interpolation, in the units of the velocity $v$; 0 without one.
+    """
+
+    across: tuple[Float[Array, "..."], ...]
+    error: Float[Array, ""]
+
+
+class AbstractProbe(eqx.Module):
+    """A way to know the velocity at all faces."""
+
+    @abc.abstractmethod
+    def velocities(self, chart: Chart, field: AbstractField) -> Velocities:
+        """The velocities that a field gives at the faces of a chart."""
+
+
+class EveryFace(AbstractProbe):
+    """Asks at every face."""
+
+    @override
+    def velocities(self, chart: Chart, field: AbstractField) -> Velocities:
+        across = tuple(
+            chart.relative(field, _faces(chart.edges, axis))
+            for axis in range(len(chart.edges))
+        )
+        return Velocities(across, jnp.zeros((), chart.origin.dtype))
+
+
+class Nodes(AbstractProbe):
+    """Asks at tensor Chebyshev nodes.
+
+    Attributes:
+        count: nodes along each axis.
+    """
+
+    count: int = eqx.field(static=True)
+
+    @override
+    def velocities(self, chart: Chart, field: AbstractField) -> Velocities:
+        nodes = tuple(chebyshev(self.count, e[0], e[-1]) for e in chart.edges)
+        u = self._seen(chart, field)
+        across = []
+        for axis in range(len(nodes)):
+            at = _faces(chart.edges, axis)
+            rows = [interpolation(n, p) for n, p in zip(nodes, at, strict=True)]
+            across.append(_along_each(u, rows))
+        # The last coefficients say what the series still changes by.
+        ends = chebyshev_rows(self.count)[-max(2, self.count // 8) :]
+        v = jnp.matmul(u, chart.axes.T, precision=HIGHEST)
+        tail = jnp.max(self._sizes(v, jnp.asarray(ends, v.dtype)))
+        return Velocities(tuple(across), tail)
+
+    def coefficients(self, chart: Chart, field: AbstractField) -> Float[Array, " p"]:
+        """The largest Chebyshev coefficient of each degree, over the largest speed."""
+        v = jnp.matmul(self._seen(chart, field), chart.axes.T, precision=HIGHEST)
+        sizes = self._sizes(v, jnp.asarray(chebyshev_rows(self.count), v.dtype))
+        return sizes / jnp.max(jnp.abs(v))
+
+    def _seen(
+        self, chart: Chart, field: AbstractField
+    ) -> Float[Array, "layers *nodes d"]:
+        nodes = tuple(chebyshev(self.count, e[0], e[-1]) for e in chart.edges)
+        return chart.relative(field, nodes)
+
+    def _sizes(
+        self, v: Float[Array, "layers *nodes d"], rows: Float[Array, "k p"]
+    ) -> Float[Array, " k"]:
+        """The largest coefficient along any axis, for each row."""
+        largest = []
+        for axis in range(1, v.ndim - 1):
+            coefficients = jnp.tensordot(rows, v, axes=(1, axis), precision=HIGHEST)
+            largest.append(
+                jnp.max(jnp.abs(coefficients).reshape(rows.shape[0], -1), axis=1)
+            )
+        return jnp.max(jnp.stack(largest), axis=0)
+
+
+def _faces(edges: Edges, axis: int) -> Edges:
+    """The middles of the faces across one axis: edges there, centres elsewhere."""
+    return tuple(e if k == axis else centres(e) for k, e in enumerate(edges))
+
+
+def _along_each(u: Array, rows: list[Array]) -> Array:
+    """A matrix applied along each axis but the first."""
+    for axis, matrix in enumerate(rows, start=1):
+        product = jnp.tensordot(matrix, u, axes=(1, axis), precision=HIGHEST)
+        u = jnp.moveaxis(product, 0, axis)
+    return u

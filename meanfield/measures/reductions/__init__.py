@@ -1,0 +1,15 @@
+"""How sums over tokens are executed: dense, in blocks, or between Chebyshev nodes."""
+
+from ._chebyshev import Chebyshev as Chebyshev
+from ._chebyshev import Interpolated as Interpolated
+from ._chebyshev import Revealing as Revealing
+from ._chebyshev import coarsely as coarsely
+from ._chebyshev import exactly as exactly
+from ._nodes import LARGEST as LARGEST
+from ._reduction import AbstractReduction as AbstractReduction
+from ._reduction import Blocked as Blocked
+from ._reduction import Dense as Dense
+from ._reduction import Keys as Keys
+from ._reduction import Link as Link
+from ._separable import Separable as Separable
+from ._suspects import suspects as suspects

@@ -1,0 +1,172 @@
+"""From a spec to a dynamics, an initial measure and times."""
+
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from meanfield import models
+from meanfield._reading import read_text
+from meanfield.dynamics import AbstractDynamics, Projected
+from meanfield.errors import InvalidInputError
+from meanfield.flows import AbstractStepping, AbstractStop, BlowUp, Isotropic, Steady
+from meanfield.flows import stops as ways_to_stop
+from meanfield.linalg import psd_sqrt
+from meanfield.measures import AbstractMeasure, Gaussian
+from meanfield.measures.families import family
+from meanfield.runs.representations import representations
+from meanfield.spec import KEYS, RunSpec
+
+from ._attention import dynamics, model_coupling
+from ._parameters import Draw, columns
+from ._precision import dtype_of, typed
+from ._source import source_dimension, source_measure, stored_measure
+from ._tokens import states_in, tokens_of, tokens_of_file
+
+
+@dataclass(frozen=True)
+class Member:
+    """One flow: what moves, and by what."""
+
+    dynamics: AbstractDynamics
+    measure: AbstractMeasure
+
+
+def dimension(spec: RunSpec) -> int:
+    """The dimension that the keys fix; a number alone is a 1 × 1 matrix.
+
+    A grid of starts lies in the plane.
+
+    Raises:
+        InvalidInputError: if two keys disagree.
+        InputFileError: if a file cannot be read.
+    """
+    sizes = {} if spec.d is None else {"d": spec.d}
+    matrices = [name for name, row in KEYS.items() if row.holds == "matrix"]
+    for name in matrices:
+        size = columns(getattr(spec, name))
+        if size is not None:
+            sizes[name if name == "mean" else f"columns of {name}"] = size
+    if spec.init.startswith("@"):
+        sizes["init"] = states_in(spec.init[1:]).shape[1]
+    if spec.source is not None:
+        sizes["the run to start from"] = source_dimension(spec.source)
+    if len(set(sizes.values())) > 1:
+        text = ", ".join(f"{name}: {size}" for name, size in sizes.items())
+        raise InvalidInputError(f"The keys disagree on the dimension ({text}).")
+    plane = spec.starts is not None and spec.starts.startswith("grid")
+    return next(iter(sizes.values()), 2 if plane else 1)
+
+
+def member(spec: RunSpec, index: int = 0) -> Member:
+    """The flow of draw `index` of a spec.
+
+    Raises:
+        InvalidInputError: if keys do not fit together.
+        InputFileError: if a file it names cannot be read.
+    """
+    draw = Draw(spec.seed, index)
+    d = 0 if spec.model is not None else dimension(spec)
+    if spec.source is not None:
+        measure = source_measure(spec)
+    elif spec.model is not None:
+        measure = _words(spec)
+    else:
+        measure = _start(spec, d, draw)
+    return Member(moved_by(spec, d, draw), typed(spec, measure))
+
+
+def members(spec: RunSpec) -> list[Member]:
+    """All flows of a spec: one, or one for each draw or start.
+
+    Raises:
+        InvalidInputError: if keys do not fit together.
+        InputFileError: if a file it names cannot be read.
+    """
+    if spec.starts is None:
+        return [member(spec, i) for i in range(spec.draws or 1)]
+    draw, d = Draw(spec.seed), dimension(spec)
+    moves = moved_by(spec, d, draw)
+    covariances = family(spec.starts, d, key=draw.key("starts"))
+    factors, zero = jax.vmap(psd_sqrt)(covariances), jnp.zeros(d)
+    return [Member(moves, typed(spec, Gaussian(zero, Y))) for Y in factors]
+
+
+def moved_by(spec: RunSpec, d: int, draw: Draw) -> AbstractDynamics:
+    """The dynamics of a spec in dimension `d`, in its floating-point format.
+
+    Raises:
+        InvalidInputError: if keys do not fit together.
+    """
+    moves = _attends(spec, d, draw)
+    return Projected(moves) if spec.projected else moves
+
+
+def _attends(spec: RunSpec, d: int, draw: Draw) -> AbstractDynamics:
+    if spec.model is None:
+        return typed(spec, dynamics(spec, d, draw))
+    return models.layers(
+        models.load(spec.model),
+        layers=spec.model_layers,
+        heads=spec.model_heads,
+        coupling=model_coupling(spec),
+        dtype=dtype_of(spec),
+    )
+
+
+def stepping(spec: RunSpec, ts: Float[np.ndarray, " times"]) -> AbstractStepping:
+    """The stepping of a spec.
+
+    Raises:
+        InvalidInputError: if a fixed step needs more steps than are allowed.
+        UnknownNameError: if there is no such solver.
+    """
+    return representations[spec.measure].stepping(spec, ts)
+
+
+def noise(spec: RunSpec) -> Isotropic | None:
+    """The noise of a spec; none if it is zero."""
+    return Isotropic(spec.noise) if spec.noise else None
+
+
+def stops(spec: RunSpec) -> tuple[AbstractStop, ...]:
+    """When a spec lets its flow end early.
+
+    Raises:
+        InvalidInputError: if the number of a stop does not work.
+        UnknownNameError: if there is no such stop.
+    """
+    steady = () if spec.steady is None else (Steady(spec.steady),)
+    bound = () if spec.bound is None else (BlowUp(spec.bound),)
+    return (*steady, *bound, *map(_stop, spec.stop or ()))
+
+
+def _stop(text: str) -> AbstractStop:
+    name, _, number = text.rpartition(":")
+    return ways_to_stop[name](float(number))
+
+
+def in_full(spec: RunSpec) -> RunSpec:
+    """A spec with what its measure has by default, for all that goes on from it."""
+    start = tokens_of_file if spec.source is None else stored_measure
+    return representations[spec.measure].in_full(spec, functools.partial(start, spec))
+
+
+def _start(spec: RunSpec, d: int, draw: Draw) -> AbstractMeasure:
+    home, tokens = representations[spec.measure], tokens_of_file(spec)
+    if tokens is None:
+        return home.of_law(spec, d, draw)
+    return home.of_tokens(spec, tokens)
+
+
+def _words(spec: RunSpec) -> AbstractMeasure:
+    text = str(spec.text)
+    longest = models.LONGEST_TEXT
+    words = read_text(Path(text[1:]), longest=longest) if text[:1] == "@" else text
+    checkpoint = models.load(str(spec.model))
+    x = models.embed(checkpoint, words, dtype=dtype_of(spec)).tokens.x
+    return representations[spec.measure].of_tokens(spec, tokens_of(spec, x))

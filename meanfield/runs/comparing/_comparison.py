@@ -1,0 +1,166 @@
+"""A comparison: sides, their runs, and the gaps of every two of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path as File
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from meanfield.runs._execute import Result
+from meanfield.runs.representations import restored
+from meanfield.spec import RunSpec, parse
+from meanfield.storage import RunStore
+
+from ._gaps import Gap, Path, gap
+from ._sides import Report, Sides, run_sides, sides
+
+if TYPE_CHECKING:
+    import xarray
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Representations of one flow beside each other.
+
+    Attributes:
+        sides: those that were run, and a line for each that was left out.
+        paths: what each came to, by measure.
+        gaps: of every two.
+        seconds: spent on each, by measure.
+    """
+
+    sides: Sides
+    paths: dict[str, Path]
+    gaps: tuple[Gap, ...]
+    seconds: dict[str, float]
+
+    @property
+    def verdicts(self) -> tuple[str, ...]:
+        """When and why every two part, in a line each."""
+        return tuple(each.verdict for each in self.gaps)
+
+    def as_json(self) -> dict[str, Any]:
+        """The comparison as JSON values."""
+        return {
+            "spec": {m: path.side.spec.as_json() for m, path in self.paths.items()},
+            "left_out": list(self.sides.left_out),
+            "measures": {m: self._side(m) for m in self.paths},
+            "pairs": [_as_json(each) for each in self.gaps],
+        }
+
+    def _side(self, measure: str) -> dict[str, Any]:
+        path = self.paths[measure]
+        doubt = path.outcome.doubt
+        return {
+            "label": path.side.label,
+            "notes": list(path.side.notes),
+            "ending": path.outcome.name,
+            "t": path.outcome.time,
+            "t_star": path.outcome.t_star,
+            "seconds": self.seconds[measure],
+            "outflow": outflow(path)[-1],
+            "doubt": None if doubt is None else doubt._asdict(),
+        }
+
+    def outflow_of(self, pair: tuple[str, str]) -> dict[float, float]:
+        """The mass that the grid of a pair has lost, by time; none without a grid."""
+        if "grid" not in pair:
+            return {}
+        path = self.paths["grid"]
+        return dict(zip(map(float, path.times), outflow(path), strict=True))
+
+    def dataset(self) -> "xarray.Dataset":
+        """The gaps by pair and time, NaN where a pair has no frame; for pictures."""
+        import xarray
+
+        times = np.unique(np.concatenate([each.times for each in self.gaps]))
+        variables = {}
+        for name in ("mean", "covariance", "distance", "distance_error"):
+            rows = [_spread(times, g.times, getattr(g, name)) for g in self.gaps]
+            variables[f"{name}_gap" if "_" not in name else name] = rows
+        for i, name in enumerate(("mean", "covariance")):
+            rows = [_spread(times, g.times, g.allowed[i]) for g in self.gaps]
+            variables[f"{name}_allowed"] = rows
+        dims = ("pair", "time")
+        data = {name: (dims, np.stack(rows)) for name, rows in variables.items()}
+        parted = [g.parting for g in self.gaps]
+        when = np.array([p.time if p else np.nan for p in parted])
+        coordinates = {"time": times, "pair": [" – ".join(g.pair) for g in self.gaps]}
+        attrs = {"how": [g.how for g in self.gaps], "verdicts": list(self.verdicts)}
+        return xarray.Dataset({**data, "parting": ("pair", when)}, coordinates, attrs)
+
+
+def compare(
+    spec: RunSpec,
+    measures: Sequence[str],
+    folder: File,
+    *,
+    report: Report | None = None,
+    plugins: Sequence[File] = (),
+) -> Comparison:
+    """Runs a spec in several representations, stored in a folder, and measures gaps.
+
+    Raises:
+        InvalidInputError: if fewer than two measures can take the spec, or a run of
+            that name is in the folder.
+        InputFileError: if a file that the spec names cannot be read.
+        ResourceError: if memory, disk or folder will not do.
+    """
+    parties = sides(spec, measures)
+    results = run_sides(parties, folder, report, plugins)
+    paths = {
+        s.measure: _path(parties, s.measure, results, folder) for s in parties.taken
+    }
+    gaps = [gap(paths[a], paths[b]) for a, b in combinations(paths, 2)]
+    seconds = {measure: result.seconds for measure, result in results.items()}
+    return Comparison(parties, paths, tuple(gaps), seconds)
+
+
+def outflow(path: Path) -> list[float]:
+    """The mass that has left a grid, by frame; zero for what has no box."""
+    return [path.home.lost(mu) for mu in path.measures]
+
+
+def _path(
+    parties: Sides, measure: str, results: dict[str, Result], folder: File
+) -> Path:
+    """A run as it was stored."""
+    side = next(s for s in parties.taken if s.measure == measure)
+    store = RunStore.open(folder / f"{measure}.zarr")
+    spec = parse(store.spec)
+    data, static = store.dataset(), store.static()
+    arrays = {str(n): a.values for n, a in data.items() if "time" in a.dims}
+    frames = [
+        {name: array[i] for name, array in arrays.items()}
+        for i in range(data.sizes["time"])
+    ]
+    measures = tuple(restored(spec, frame, static) for frame in frames)
+    times = np.asarray(data["time"].values, float)
+    return Path(side, times, measures, results[measure].outcome)
+
+
+def _as_json(gap: Gap) -> dict[str, Any]:
+    parting = gap.parting
+    return {
+        "pair": list(gap.pair),
+        "verdict": gap.verdict,
+        "reasons": list(gap.reasons),
+        "parting": None if parting is None else parting._asdict(),
+        "distance_how": gap.how,
+        "t": gap.times.tolist(),
+        "mean_gap": gap.mean.tolist(),
+        "covariance_gap": gap.covariance.tolist(),
+        "distance": gap.distance.tolist(),
+        "distance_error": gap.distance_error.tolist(),
+        "mean_allowed": gap.allowed[0].tolist(),
+        "covariance_allowed": gap.allowed[1].tolist(),
+    }
+
+
+def _spread(times: np.ndarray, places: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Values at their own times among others, NaN elsewhere."""
+    row = np.full(len(times), np.nan)
+    row[np.searchsorted(times, places)] = values
+    return row

@@ -1,0 +1,200 @@
+"""One spec in several representations, run beside each other."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from meanfield.errors import InvalidInputError, MeanfieldError, NotClosedError
+from meanfield.measures.laws import law
+from meanfield.runs._execute import Progress, Result, execute
+from meanfield.runs._run import start
+from meanfield.runs.building._build import dimension
+from meanfield.runs.building._parameters import Draw
+from meanfield.runs.building._tokens import placed
+from meanfield.runs.representations import representations
+from meanfield.spec import KEYS, RunSpec, parse
+
+FRAMES = 21  # unless the spec says how many
+RTOL = 1e-6  # unless the spec says so: far below the gaps that are told apart
+RTOL_OF_MODELS = 1e-3  # hundreds of dimensions: a step takes a second
+GAUSSIAN = ("gaussian", "antithetic")  # clouds that are drawn from a Gaussian
+
+Report = Callable[[str], Callable[[Progress], None]]
+
+
+@dataclass(frozen=True)
+class Side:
+    """A spec in one representation.
+
+    Attributes:
+        measure: `points`, `gaussian` or `grid`.
+        spec: what is run.
+        notes: what was changed for it, in a line each.
+        from_law: whether it starts from the law of the start, or from `n` tokens.
+        is_exact: whether this representation can follow the flow exactly: not a
+            Gaussian that is projected, or stands for a start that is none.
+    """
+
+    measure: str
+    spec: RunSpec
+    notes: tuple[str, ...] = ()
+    from_law: bool = True
+    is_exact: bool = True
+
+    @property
+    def label(self) -> str:
+        """What it is, in words that say where it is an approximation."""
+        return self.spec.moved
+
+
+@dataclass(frozen=True)
+class Sides:
+    """The representations that can take a spec, and a line for each that cannot."""
+
+    taken: tuple[Side, ...]
+    left_out: tuple[str, ...]
+
+
+def sides(spec: RunSpec, measures: Sequence[str]) -> Sides:
+    """What a spec is in each representation; refused where fewer than two are left.
+
+    A Gaussian whose attention does not keep it one is projected. Starts are the same
+    law for all, unless it has no moments in closed form: then the Gaussian has those of
+    the tokens.
+
+    Raises:
+        InvalidInputError: if measures are unknown, or fewer than two of them can take
+            the spec.
+    """
+    _check(spec, measures)
+    members, notes = [], []
+    for measure in measures:
+        try:
+            members.append(_side(spec, measure))
+        except MeanfieldError as error:
+            notes.append(f"{measure} is left out: {error}")
+    if len(members) < 2:
+        raise InvalidInputError(
+            f"A comparison needs two measures that can take the spec. {' '.join(notes)}"
+        )
+    return Sides(tuple(members), tuple(notes))
+
+
+def run_sides(
+    parties: Sides,
+    folder: Path,
+    report: Report | None = None,
+    plugins: Sequence[Path] = (),
+) -> dict[str, Result]:
+    """Runs each side into `folder/MEASURE.zarr`.
+
+    Raises:
+        InvalidInputError: if one of them is taken.
+        ResourceError: if memory, disk or folder will not do.
+    """
+    results = {}
+    for side in parties.taken:
+        progress = None if report is None else report(side.measure)
+        out = folder / f"{side.measure}.zarr"
+        results[side.measure] = execute(
+            side.spec, out=out, report=progress, plugins=plugins
+        )
+    return results
+
+
+def _check(spec: RunSpec, measures: Sequence[str]) -> None:
+    strangers = [m for m in measures if m not in representations]
+    if strangers or len(set(measures)) < max(2, len(measures)):
+        raise InvalidInputError(
+            "`measures` must be two or three of points, gaussian and grid, such as "
+            f"`points,gaussian`; got `{','.join(measures)}`."
+        )
+    if spec.is_family:
+        raise InvalidInputError(
+            "A comparison follows one flow: leave out `draws` and `starts`."
+        )
+
+
+def _side(spec: RunSpec, measure: str) -> Side:
+    """A spec for one measure, tried.
+
+    Raises:
+        MeanfieldError: if that measure cannot take it.
+    """
+    side = _with_start(_for_measure(spec, measure))
+    try:
+        start(side.spec)
+    except NotClosedError:
+        closure = parse({**side.spec.as_json(), "projected": True})
+        start(closure)
+        note = "the attention does not keep Gaussians: its projection is moved instead"
+        return replace(side, spec=closure, notes=(*side.notes, note), is_exact=False)
+    return side
+
+
+def _for_measure(spec: RunSpec, measure: str) -> Side:
+    """The keys that a measure takes, with a note for each that it has no use for."""
+    values = {**spec.as_json(), "measure": measure}
+    values.pop("observe", None)
+    if not representations[measure].counts_tokens:
+        values.pop("n", None)  # of the tokens beside it
+    if not {"frames", "times", "dt"} & values.keys():
+        values["frames"] = FRAMES
+    if KEYS["rtol"].known_to(measure) and not {"rtol", "dt"} & values.keys():
+        values["rtol"] = RTOL if spec.model is None else RTOL_OF_MODELS
+    for name, row in KEYS.items():
+        if row.only is not None and not row.known_to(measure):
+            values.pop(name, None)
+    idle = [
+        name for name, row in KEYS.items() if name in values and measure in row.never
+    ]
+    if not idle:
+        return Side(measure, parse(values))
+    rest = {key: value for key, value in values.items() if key not in idle}
+    return Side(measure, parse(rest), (f"steps by its own rule: no {', '.join(idle)}",))
+
+
+def _with_start(side: Side) -> Side:
+    """A side that starts from the law of the start where it can."""
+    spec = side.spec
+    has_tokens = spec.model is not None or spec.source is not None
+    has_tokens |= spec.init.startswith("@")
+    home = representations[side.measure]
+    if home.begins_with == "tokens":
+        return side
+    if has_tokens:
+        notes = (*side.notes, home.stands_for_tokens)
+        is_exact = side.is_exact and home.begins_with != "moments"
+        return replace(side, notes=notes, from_law=False, is_exact=is_exact)
+    return side if home.begins_with == "law" else _gaussian_start(side)
+
+
+def _gaussian_start(side: Side) -> Side:
+    """A Gaussian with the moments of the law of a cloud, or else of its tokens."""
+    spec, d = side.spec, dimension(side.spec)
+    is_exact = spec.init in GAUSSIAN
+    draw = Draw(spec.seed)
+    try:
+        density = law(spec.init, d, key=draw.key("init"))
+    except InvalidInputError:
+        note = f"starts with the moments of the {spec.n} tokens"
+        notes = (*side.notes, note)
+        return replace(side, notes=notes, from_law=False, is_exact=False)
+    frame = placed(spec, d, draw)
+    F = np.asarray(frame.factor, float)
+    mean = np.asarray(frame.mean, float) + F @ density.mean
+    covariance = F @ density.covariance @ F.T
+    values: dict[str, Any] = {
+        **spec.as_json(),
+        "init": "gaussian",
+        "mean": mean.tolist(),
+        "cov": covariance.tolist(),
+    }
+    notes = (
+        () if is_exact else (f"starts with the mean and covariance of `{spec.init}`",)
+    )
+    gaussian = parse(values)
+    return replace(side, spec=gaussian, notes=(*side.notes, *notes), is_exact=is_exact)

@@ -1,0 +1,172 @@
+"""About how long a run will take: counts of pairs and steps, times measured rates."""
+
+import math
+import os
+from typing import NamedTuple
+
+from meanfield import models
+from meanfield.measures import Blocked, Chebyshev, Dense
+from meanfield.runs.building._precision import dtype_of
+from meanfield.spec import RunSpec
+
+from ._plan import Size
+
+
+class Rates(NamedTuple):
+    """Of one core: operations in products of matrices, and exponentials, a second."""
+
+    products: float
+    exponentials: float
+
+
+# Of an AMD EPYC with 512-bit vectors, as `docs/speed.md` has them for two cores.
+RATES = {"float64": Rates(9.5e10, 1.9e9), "float32": Rates(2.3e11, 7e9)}
+COMPILING = 10.0  # seconds of a first run, typically; 1 where the cache has its program
+PASSES = 4  # of Sinkhorn's iteration that a velocity typically takes
+NODES = 48  # along an axis, of interpolated sums, typically
+ENOUGH = 4096  # nodes of a projected Gaussian
+PROBED = 64  # along an axis of a plane grid, where velocities are asked for
+STAGES = {"euler": 1, "heun": 2, "shark": 2, "dopri8": 13, "kvaerno5": 60}
+USUAL_STAGES = 6  # of Runge-Kutta methods of fifth order
+GRID_STAGES = 3
+OVERHEAD = 2e-5  # seconds of a velocity besides its sums
+TOGETHER = 100  # members of a family that share it, stepping side by side
+ADAPTED = 30.0  # steps to a relative error of 1e-6 that a flow typically takes
+BEGINNING = 4  # steps of a segment, at least: each begins with short ones
+LAYER = 10  # steps of a layer
+COMMIT = 0.02  # seconds of a segment besides its steps
+MOST = 2.0**53  # steps that are counted: no run gets so far, and floats go beyond
+CELLWISE = 0.5  # steps of a grid for a unit of time and a cell along its axis
+
+
+class Duration(NamedTuple):
+    """An estimate, right to a factor of about four where it was compared.
+
+    Attributes:
+        velocity: seconds of one velocity of one member.
+        stages: velocities in a step.
+        steps: of a member; those that are fixed, or else a typical number.
+        known: whether the number of steps is known beforehand.
+        members: flows, one after the other.
+        between: seconds between the steps, where segments begin and end.
+    """
+
+    velocity: float
+    stages: int
+    steps: int
+    known: bool
+    members: int
+    between: float
+
+    @property
+    def step(self) -> float:
+        """Seconds of a step of a member."""
+        return self.velocity * self.stages
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of computing in all, compilation left out."""
+        return self.step * self.steps * self.members + self.between
+
+
+def duration(
+    spec: RunSpec, size: Size, times: tuple[float, ...], members: int
+) -> Duration:
+    """About how long the steps of a run take on this machine's cores.
+
+    Velocities are counted by what they sum over; energies that are observed, files and
+    progress are not. Adaptive steps cannot be counted beforehand: a typical number
+    stands for them, of flows whose clouds change by a few times their size.
+
+    Args:
+        spec: of the run, in full.
+        size: of its measure.
+        times: of its frames.
+        members: of its family.
+    """
+    stages = STAGES.get(spec.solver, USUAL_STAGES)
+    if spec.dt is not None and "solver" not in spec.model_fields_set:
+        stages = STAGES["euler"]
+    if size.cells:
+        stages = GRID_STAGES
+    steps = _fixed(spec, times) if spec.dt else _typical(spec, size, times)
+    overhead = OVERHEAD / (1 if spec.starts is None else TOGETHER)
+    velocity = overhead + _work(spec, size) / (os.cpu_count() or 1)
+    apart = members if spec.starts is None else 1
+    between = COMMIT * apart * _segments(spec, times)
+    return Duration(velocity, stages, steps, spec.dt is not None, members, between)
+
+
+def in_words(time: Duration) -> str:
+    """An estimate for people, and what it is made of."""
+    steps = f"{time.steps} steps" if time.steps < MOST else f"over {MOST:.0e} steps"
+    count = steps if time.known else f"typically {steps}"
+    share = f" for each of {time.members}" if time.members > 1 else ""
+    doubt = "" if time.known else "; how many it takes, only the run can tell"
+    return (
+        f"about {_readable(time.seconds)}, estimated for {os.cpu_count()} cores: "
+        f"{count}{share} of {_readable(time.step)}, velocities {time.stages} times a "
+        f"step{doubt}; and some {COMPILING:.0f} s of compiling, once"
+    )
+
+
+def _readable(seconds: float) -> str:
+    """A time for people, as roughly as it is known: `3 min`."""
+    units = {"days": 86400.0, "h": 3600.0, "min": 60.0, "s": 1.0, "ms": 1e-3}
+    unit, size = next((u for u in units.items() if seconds >= u[1]), ("ms", 1e-3))
+    return f"{float(f'{seconds / size:.2g}'):g} {unit}"
+
+
+def _fixed(spec: RunSpec, times: tuple[float, ...]) -> int:
+    assert spec.dt is not None
+    return max(1, round(min((times[-1] - times[0]) / spec.dt, MOST)))
+
+
+def _segments(spec: RunSpec, times: tuple[float, ...]) -> int:
+    return -(-(len(times) - 1) // spec.segment)
+
+
+def _typical(spec: RunSpec, size: Size, times: tuple[float, ...]) -> int:
+    span = times[-1] - times[0]
+    if size.cells:
+        return max(_whole(CELLWISE * span * _along(size)), len(times) - 1)
+    order = 8 if spec.solver == "dopri8" else 5
+    rtol = spec.rtol or float(10 ** (-9.4 if spec.precision == "double" else -4.1))
+    steps = _whole(ADAPTED * (1e-6 / rtol) ** (1 / order))
+    layers = len(spec.layers) or (_whole(span) if spec.model else 0)
+    landings = len(times) - 1 if spec.solver == "dopri8" or spec.noise else 0
+    return max(steps, BEGINNING * _segments(spec, times), LAYER * layers, landings)
+
+
+def _whole(count: float) -> int:
+    return math.ceil(min(count, MOST))
+
+
+def _work(spec: RunSpec, size: Size) -> float:
+    """Seconds of one core for a velocity."""
+    rates, d = RATES[dtype_of(spec).name], size.d
+    parts = _heads(spec) + len(spec.terms)
+    passes = 2 * (spec.iterations or PASSES) if spec.attention == "sinkhorn" else 1
+    pair = (4 * d + 2) / rates.products + 1 / rates.exponentials
+    solution = 40 * d**3 / rates.products  # roots and solves of d × d matrices
+    if size.how is None and not spec.projected:
+        return parts * solution
+    if isinstance(size.how, Chebyshev):
+        around = 2 * (2 * d + 1) * NODES**d / rates.products
+        return parts * passes * size.n * (around + 8 * d * NODES / rates.exponentials)
+    if size.how is not None and not isinstance(size.how, Blocked | Dense):
+        along, across = 2 * _along(size) / rates.exponentials, 6 * size.cells
+        return parts * passes * PROBED**2 * (along + across / rates.products)
+    pairs = float(size.n or size.cells or ENOUGH) ** 2
+    return parts * passes * pairs * pair + 8 * size.n * d**2 / rates.products
+
+
+def _heads(spec: RunSpec) -> int:
+    if spec.model is None:
+        return spec.heads
+    count = models.read(models.load(spec.model)).sizes.n_heads
+    return count if spec.model_heads is None else len(spec.model_heads)
+
+
+def _along(size: Size) -> float:
+    return size.cells ** (1 / size.d)

@@ -1,0 +1,82 @@
+"""What a run will take, without making it: its shapes are tried on a few tokens."""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+from meanfield.measures import Chebyshev
+from meanfield.measures.families import family
+from meanfield.runs._run import admitted, rehearse
+from meanfield.runs.building._build import Member, dimension, members
+from meanfield.runs.building._parameters import Draw
+from meanfield.runs.building._times import times
+from meanfield.runs.building._tokens import counts_tokens
+from meanfield.runs.representations import FEW, representation_of
+from meanfield.spec import RunSpec
+
+from ._duration import Duration, duration
+from ._idle import refuse_equal_draws
+from ._plan import Plan, plan
+
+
+class Foresight(NamedTuple):
+    """What a run will take: memory and disk, and an estimate of its time.
+
+    Attributes:
+        plan: memory and disk.
+        duration: about how long it takes; with interpolated sums, where these may do.
+        exact: about how long it takes where they do not; `None` if sums are exact.
+    """
+
+    plan: Plan
+    duration: Duration
+    exact: Duration | None
+
+
+def foreseen(spec: RunSpec) -> Foresight:
+    """What a run of a spec will take; all that can be refused is refused here.
+
+    Nothing is summed over its tokens and nothing is compiled for them: a few tokens of
+    the same law, or the first of those that are given, stand for all.
+
+    Raises:
+        InvalidInputError: if keys do not fit together.
+        InputFileError: if a file that the spec names cannot be read.
+        NotClosedError: if a Gaussian meets an attention that does not keep it one.
+        ResourceError: if it cannot fit into memory.
+    """
+    spec = admitted(spec)
+    small = _small(spec)
+    draws = members(small)
+    refuse_equal_draws(spec, draws)
+    member = draws[0]
+    home = representation_of(member.measure)
+    rehearse(small, [Member(member.dynamics, home.sketched(member.measure))])
+    size, count = home.size_in_full(spec, home.size(member.measure)), _count(spec)
+    ts = tuple(map(float, times(spec)))
+    forecast = plan(spec, size, len(ts), count)
+    estimate = duration(spec, size, ts, count)
+    if not isinstance(size.how, Chebyshev):
+        return Foresight(forecast, estimate, None)
+    forecast = dataclasses.replace(forecast, reduction="chebyshev or blocked")
+    exact = size._replace(how=size.how.otherwise)
+    return Foresight(forecast, estimate, duration(spec, exact, ts, count))
+
+
+def _small(spec: RunSpec) -> RunSpec:
+    """The spec of a run of few tokens and members that has every key's shape."""
+    changes: dict[str, Any] = {}
+    if counts_tokens(spec):
+        changes["n"] = min(spec.n, max(FEW, dimension(spec) + 1))
+    if spec.draws is not None:
+        changes["draws"] = min(spec.draws, 2)
+    if spec.starts is not None:
+        changes |= {"starts": None, "d": dimension(spec)}
+    return spec.model_copy(update=changes)
+
+
+def _count(spec: RunSpec) -> int:
+    """How many members there are."""
+    if spec.starts is None:
+        return spec.draws or 1
+    key = Draw(spec.seed).key("starts")
+    return len(family(spec.starts, dimension(spec), key=key))

@@ -1,0 +1,212 @@
+"""What a run will take, said before it starts; the impossible is refused."""
+
+import math
+import os
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import numpy as np
+
+from meanfield.errors import ResourceError
+from meanfield.measures import (
+    LARGEST,
+    AbstractReduction,
+    Blocked,
+    Chebyshev,
+    Dense,
+    Grid,
+)
+from meanfield.runs.building._precision import dtype_of
+from meanfield.spec import RunSpec
+
+SHARE = 0.8  # of the machine's memory that a run may plan to use
+SCORE_BUFFERS = 4  # scores, exponentials, and what a step keeps of them
+MATRICES = 6  # of size d × d that an attention keeps or makes on its way
+QUERIES = 2048  # of a grid at once
+FACES = 12  # velocities, face values and fluxes of a grid, in copies of its masses
+STAGES = 16  # copies of the coordinates that a Runge–Kutta step holds at most
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run will take. Sizes are in bytes.
+
+    Attributes:
+        n: the number of tokens; 0 without any.
+        cells: the number of cells of a grid; 0 without one.
+        reduction: how sums over tokens or cells are executed; `none` for a Gaussian.
+        segments: pieces integrated, and committed, one after the other.
+        members: flows: one, or one for each draw or start.
+    """
+
+    measure: str
+    attention: str
+    n: int
+    cells: int
+    d: int
+    dtype: str
+    reduction: str
+    frames: int
+    segments: int
+    members: int
+    memory: int
+    disk: int
+
+    def as_json(self) -> dict[str, Any]:
+        """The plan as JSON values."""
+        return asdict(self)
+
+
+class Size(NamedTuple):
+    """How much of a measure there is.
+
+    Attributes:
+        n: tokens; 0 without any.
+        cells: of a grid, those of all layers; 0 without one.
+        d: the dimension of the space.
+        how: how sums over the tokens or cells are executed; `None` without sums.
+    """
+
+    n: int
+    cells: int
+    d: int
+    how: AbstractReduction | None
+
+
+def plan(spec: RunSpec, size: Size, frames: int, members: int) -> Plan:
+    """The plan of a run that moves `members` of a size through so many frames."""
+    item, (n, cells, d, how) = dtype_of(spec).itemsize, size
+    sums, state = SCORE_BUFFERS * d * d * item, 2 * d * d * item
+    if how is not None:
+        state = (n * d or cells) * item
+        sums = _memory(how, n or d * cells, n or cells, item)
+        sums += FACES * cells * item
+    return Plan(
+        measure=spec.measure,
+        attention=spec.attention,
+        n=n,
+        cells=cells,
+        d=d,
+        dtype=dtype_of(spec).name,
+        reduction=named(how),
+        frames=frames,
+        segments=-(-(frames - 1) // spec.segment),
+        members=members,
+        memory=state * _held(spec, frames) * members + sums,
+        disk=state * frames * members,
+    )
+
+
+def sums_over_cells(mu: Grid) -> AbstractReduction:
+    """How sums over cells are executed, by their shapes: they become no tokens yet."""
+    return eqx.filter_eval_shape(Grid.points, mu).reduction
+
+
+def named(how: AbstractReduction | None) -> str:
+    """A way to execute sums, in a word or two."""
+    if how is None:
+        return "none"
+    if isinstance(how, Chebyshev) and how.counts is not None:
+        return f"chebyshev, {' × '.join(map(str, how.counts))} nodes"
+    how = how.otherwise if isinstance(how, Chebyshev) else how
+    if isinstance(how, Blocked):
+        return "blocked" if how.size is None else f"blocked:{how.size}"
+    return "dense" if isinstance(how, Dense) else "separable"
+
+
+def _memory(how: AbstractReduction, m: int, n: int, item: int) -> int:
+    """What sums over `n` tokens or cells take for `m` queries."""
+    if isinstance(how, Chebyshev):
+        if how.counts is not None:
+            return SCORE_BUFFERS * LARGEST * item
+        how = how.otherwise
+    if isinstance(how, Blocked):
+        shape = how.shape(np.dtype(f"float{8 * item}"))
+        return SCORE_BUFFERS * min(shape.queries, m) * min(shape.keys, n) * item
+    if isinstance(how, Dense):
+        return SCORE_BUFFERS * m * n * item
+    return SCORE_BUFFERS * min(m, QUERIES) * math.isqrt(n) * item
+
+
+def refuse_too_large(spec: RunSpec, n: int, d: int) -> None:
+    """Refuses what cannot fit, before any of it is made: `n` tokens, or none.
+
+    Raises:
+        ResourceError: naming what is needed, what there is, and what would fit.
+    """
+    item = 8 if spec.precision == "double" else 4
+    room = int(SHARE * physical_memory())
+    parts = max(len(spec.layers), 1) * spec.heads + len(spec.terms)
+    fixed = MATRICES * parts * (spec.draws or 1) * d * d * item
+    if fixed > room:
+        raise ResourceError(
+            f"Matrices in dimension {d} need about {readable(fixed)} of memory and "
+            f"this machine has {readable(physical_memory())}; lower `d`."
+        )
+    row = d * item * _held(spec, spec.frames) * (spec.draws or 1)
+    if n * row > room - fixed:
+        raise ResourceError(
+            f"{n} tokens in dimension {d} need about {readable(n * row)} of memory and "
+            f"this machine has {readable(physical_memory())}; at most "
+            f"{(room - fixed) // row} tokens fit."
+        )
+    if spec.reduction == "dense" and SCORE_BUFFERS * n * n * item > room:
+        raise ResourceError(
+            f"Dense sums over {n} tokens need {readable(SCORE_BUFFERS * n * n * item)} "
+            f"of memory and this machine has {readable(physical_memory())}; use "
+            "`reduction = blocked`."
+        )
+
+
+def refuse_large_grid(spec: RunSpec, cells: int) -> None:
+    """Refuses a grid that cannot fit, before any of it is made.
+
+    Raises:
+        ResourceError: naming what is needed, what there is, and what would fit.
+    """
+    item = 8 if spec.precision == "double" else 4
+    each = (_held(spec, spec.frames) + FACES) * item * (spec.draws or 1)
+    room = int(SHARE * physical_memory())
+    if cells * each > room:
+        raise ResourceError(
+            f"A grid of {cells} cells needs about {readable(cells * each)} of memory "
+            f"and this machine has {readable(physical_memory())}; at most "
+            f"{room // each} cells fit."
+        )
+
+
+def refuse_full_disk(plan: Plan, out: Path) -> None:
+    """Refuses a run that its disk cannot hold.
+
+    Raises:
+        ResourceError: naming what is needed and what there is.
+    """
+    folder = next(p for p in (out, *out.absolute().parents) if p.exists())
+    disk = shutil.disk_usage(folder)
+    if disk.total and plan.disk > disk.free:  # folders such as /proc have no size
+        raise ResourceError(
+            f"The frames need {readable(plan.disk)} and `{folder}` has "
+            f"{readable(disk.free)} left; ask for fewer `frames`, or use another disk."
+        )
+
+
+def physical_memory() -> int:
+    """The memory of this machine, in bytes."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def readable(size: int | float) -> str:
+    """A size in bytes for people: `1.5 GB`."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} TB"
+
+
+def _held(spec: RunSpec, frames: int) -> int:
+    """Copies of the state that are in memory at once."""
+    return min(frames, spec.segment + 1) + STAGES

@@ -1,0 +1,88 @@
+"""A stored run as a dataset, titled, each draw with its own ending; without JAX."""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from meanfield.endings import Status
+from meanfield.errors import StoreError
+from meanfield.spec import RunSpec
+from meanfield.storage import RunStore
+
+from ._stored import stored_members, stored_spec
+
+if TYPE_CHECKING:
+    import xarray
+
+
+def dataset(path: Path) -> "xarray.Dataset":
+    """The frames of a run, titled; each draw with its own ending.
+
+    Raises:
+        InputFileError: if there is no run at `path`.
+        StoreError: if it is damaged or holds no frame yet.
+    """
+    store = RunStore.open(path)
+    if not store.frames:
+        raise StoreError(
+            f"`{path}` holds no frame yet; go on with `meanfield resume {path}`."
+        )
+    spec = stored_spec(store)
+    data = store.dataset()
+    data.attrs["title"] = title(spec)
+    if "mass" in data:
+        data = data.assign(density=_density(data))
+    if "run" not in data.dims:
+        return data
+    members = stored_members(store)
+    arrays = {
+        "status": np.array([_code(m) for m in members], np.int8),
+        "stop_time": np.array([_or_nan(m["time"]) for m in members]),
+        "t_star": np.array([_or_nan(m["t_star"]) for m in members]),
+        "t_star_error": np.array([_or_nan(m["t_star_error"]) for m in members]),
+    }
+    old = {name: data[name].attrs for name in arrays}
+    return data.assign({name: ("run", a, old[name]) for name, a in arrays.items()})
+
+
+def _density(data: "xarray.Dataset") -> "xarray.DataArray":
+    r"""Averages of the density over cells: masses over widths and $|\det D|$."""
+    import xarray
+
+    axes, mass = data["axes"], data["mass"]
+    determinant = np.abs(np.linalg.det(axes.values))
+    volume = xarray.DataArray(determinant, dims=axes.dims[:-2])
+    for cell, edges in (("cell_x", "edges_x"), ("cell_y", "edges_y")):
+        if edges in data:
+            widths = np.diff(data[edges].values)
+            volume = volume * xarray.DataArray(widths, dims=(cell,))
+    return (mass / volume).transpose(*mass.dims)
+
+
+def title(spec: RunSpec) -> str:
+    """A run in a few words."""
+    family = f" from {spec.starts}" if spec.starts else ""
+    return f"{subject(spec)}: {spec.moved}{family}"
+
+
+def subject(spec: RunSpec) -> str:
+    """The attention of a run, in a few words."""
+    terms = f" + {len(spec.terms)} more" if spec.terms else ""
+    layers = f", {len(spec.layers)} layers" if spec.layers else ""
+    heads = f", {spec.heads} heads" if spec.heads > 1 else ""
+    mask = f", {spec.mask}" if spec.mask else ""
+    source = f" of {Path(spec.model).name}" if spec.model else ""
+    return f"{spec.attention} attention{terms}{source}{layers}{heads}{mask}"
+
+
+def _code(member: Mapping[str, Any]) -> int:
+    """The number of an ending; a flow that goes on counts as interrupted."""
+    status = member["status"]
+    return int(Status.INTERRUPTED) if status is None else status
+
+
+def _or_nan(value: float | None) -> float:
+    return math.nan if value is None else value

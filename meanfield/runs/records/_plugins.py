@@ -1,0 +1,122 @@
+"""The plugins of a run: known by name and digest, and found where they were.
+
+A plugin is code, and is run. A run records the path and the SHA-256 of each, so that
+what goes on with it runs the same code again, or none.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from meanfield.errors import InputFileError, InvalidInputError
+from meanfield.runs.sweeps._store import SweepStore, is_sweep
+from meanfield.storage import RunStore
+
+from ._digests import Digests, Files, refuse_changed_file, sha256, texts
+
+_DIGESTS, _PATHS = "plugins", "plugin_paths"
+
+
+def plugins_as_recorded(plugins: Sequence[Path]) -> dict[str, Digests]:
+    """What a run records of its plugins: their digests and absolute paths, by name.
+
+    Raises:
+        InputFileError: if one cannot be read.
+        InvalidInputError: if two have one name.
+    """
+    files = _by_name(plugins)
+    return {
+        _DIGESTS: {name: sha256(path) for name, path in files.items()},
+        _PATHS: {name: str(path.absolute()) for name, path in files.items()},
+    }
+
+
+def plugins_of(path: Path, files: Sequence[Path] = ()) -> list[Path]:
+    """The plugins to load before one goes on with a run or a sweep.
+
+    They are those given, and of those that it began with all others, where they were.
+
+    Args:
+        path: the folder of the run or of the sweep.
+        files: what the user names, in place of recorded ones too.
+
+    Raises:
+        InputFileError: naming a plugin that has changed, or is where it was no more.
+        StoreError: if what was recorded is no such thing.
+    """
+    sweep = is_sweep(path)
+    record = SweepStore.open(path).record if sweep else RunStore.open(path).attrs
+    return _completed(record.get("inputs"), files)
+
+
+def refuse_missing_plugins(record: object, plugins: Sequence[Path]) -> None:
+    """Refuses to go on without a plugin that a run began with.
+
+    Raises:
+        InputFileError: naming the plugin, and saying whether it has changed.
+        StoreError: if what was recorded is no such thing.
+    """
+    for name in _missing(record, plugins):
+        raise InputFileError(_lacking(name))
+
+
+def refuse_new_plugins(record: object, plugins: Sequence[Path]) -> None:
+    """Refuses plugins that a run did not begin with.
+
+    Raises:
+        InputFileError: naming the first.
+        StoreError: if what was recorded is no such thing.
+    """
+    digests = texts(record, _DIGESTS).values()
+    for path in plugins:
+        if sha256(path) not in digests:
+            raise InputFileError(
+                f"The run was begun without the plugin `{path.name}`; leave it out."
+            )
+
+
+def _completed(record: object, files: Sequence[Path]) -> list[Path]:
+    if record is None:  # a run of an older version is believed
+        return list(files)
+    paths = {name: Path(text) for name, text in texts(record, _PATHS).items()}
+    plugins = list(files)
+    for name, digest in _missing(record, files).items():
+        if name not in paths or not paths[name].is_file():
+            place = f", then at `{paths[name]}`" if name in paths else ""
+            raise InputFileError(_lacking(name, place))
+        refuse_changed_file(name, digest, sha256(paths[name]))
+        plugins.append(paths[name])
+    return plugins
+
+
+def _missing(record: object, files: Sequence[Path]) -> Digests:
+    """The digests of recorded plugins that are not among the given files.
+
+    Raises:
+        InputFileError: if one of them has the name of such a plugin: it has changed.
+    """
+    pairs = [(path.name, sha256(path)) for path in files]
+    contents = {digest for _, digest in pairs}
+    digests = texts(record, _DIGESTS)
+    missing = {n: old for n, old in digests.items() if old not in contents}
+    for name, digest in pairs:
+        if name in missing:
+            refuse_changed_file(name, missing[name], digest)
+    return missing
+
+
+def _lacking(name: str, place: str = "") -> str:
+    return (
+        f"The run was begun with the plugin `{name}`{place}; "
+        "give it again by `--plugin`."
+    )
+
+
+def _by_name(plugins: Sequence[Path]) -> Files:
+    files = {path.name: path for path in plugins}
+    for path in plugins:
+        if files[path.name] != path:
+            raise InvalidInputError(
+                f"`{path}` and `{files[path.name]}` have one name, by which the run "
+                "would know them; rename one."
+            )
+    return files

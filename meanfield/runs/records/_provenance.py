@@ -1,0 +1,30 @@
+"""Where numbers came from: versions, device, format."""
+
+from importlib import metadata
+from typing import Any
+
+import jax
+
+DISTRIBUTIONS = ("meanfield-attention", "jax", "jaxlib", "diffrax", "equinox", "numpy")
+
+
+def provenance() -> dict[str, Any]:
+    """Versions of what computes, and the device it computes on."""
+    return {"versions": versions(), "device": device()}
+
+
+def versions() -> dict[str, str]:
+    """The versions of the packages whose arithmetic a result depends on."""
+    numbers = {}
+    for name in DISTRIBUTIONS:
+        try:
+            numbers[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            numbers[name] = "not installed"
+    return numbers
+
+
+def device() -> str:
+    """The device that arrays live on: `cpu`, or the accelerator's kind."""
+    accelerator = jax.devices()[0]
+    return accelerator.device_kind if accelerator.platform != "cpu" else "cpu"

@@ -1,0 +1,117 @@
+"""The cells of a sweep, and the chunks in which they are computed; without JAX."""
+
+import functools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from meanfield.errors import ResourceError
+from meanfield.spec import KEYS, Axis, RunSpec, with_values
+
+MOST = 1_000_000  # cells
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Every combination of the values of some axes.
+
+    Attributes:
+        spec: what the cells share.
+        axes: the last varies fastest.
+
+    Raises:
+        ResourceError: if there are too many.
+    """
+
+    spec: RunSpec
+    axes: tuple[Axis, ...]
+
+    def __post_init__(self) -> None:
+        if self.count > MOST:
+            raise ResourceError(
+                f"These axes have {self.count} cells and at most {MOST} are taken; "
+                "take fewer values."
+            )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of values on each axis."""
+        return tuple(len(axis.values) for axis in self.axes)
+
+    @property
+    def count(self) -> int:
+        """The number of cells."""
+        return math.prod(self.shape)
+
+    def values(self, index: int) -> list[tuple[Axis, Any]]:
+        """The axes, each with its value in cell `index`."""
+        places = np.unravel_index(index, self.shape)
+        pairs = zip(self.axes, places, strict=True)
+        return [(axis, axis.values[place]) for axis, place in pairs]
+
+    def run_spec(self, index: int) -> RunSpec:
+        """The spec of cell `index`.
+
+        Raises:
+            InvalidInputError: if its values do not work.
+        """
+        return with_values(self.spec, self.values(index))
+
+    def with_first(self, index: int, keys: Sequence[str]) -> int:
+        """The cell that has the first number of `keys`, and is else like `index`."""
+        places = np.unravel_index(index, self.shape)
+        firsts = [
+            0 if axis.key in keys and axis.is_numeric else int(place)
+            for axis, place in zip(self.axes, places, strict=True)
+        ]
+        return int(np.ravel_multi_index(firsts, self.shape))
+
+    def chunks(self, size: int) -> list[list[int]]:
+        """The indices of the cells of each chunk.
+
+        The cells of a chunk differ only in arrays; the last one fills it up.
+        """
+        groups = self._groups
+        length = -(-groups.shape[1] // size) * size
+        order = np.minimum(np.arange(length), groups.shape[1] - 1)
+        return groups[:, order].reshape(-1, size).tolist()
+
+    @property
+    def longest_chunk(self) -> int:
+        """The number of cells that differ only in arrays."""
+        return self._groups.shape[1]
+
+    @property
+    def heads(self) -> list[int]:
+        """One cell of each program that must be compiled, and maybe more than one."""
+        return self.varied([a for a in self.axes if not self._shares_program(a)])
+
+    @functools.cached_property
+    def _groups(self) -> np.ndarray:
+        """The indices of cells that differ only in arrays, row by row."""
+        inner = [i for i, axis in enumerate(self.axes) if is_array(axis)]
+        outer = [i for i in range(len(self.axes)) if i not in inner]
+        width = math.prod(self.shape[i] for i in inner)
+        cells = np.arange(self.count).reshape(self.shape)
+        return cells.transpose(*outer, *inner).reshape(-1, width)
+
+    def varied(self, axes: Iterable[Axis]) -> list[int]:
+        """The cells that differ from the first in the values of `axes` alone."""
+        subset = list(axes)
+        cells = np.arange(self.count).reshape(self.shape)
+        ends = [None if axis in subset else 1 for axis in self.axes]
+        return cells[tuple(map(slice, ends))].ravel().tolist()
+
+    def _shares_program(self, axis: Axis) -> bool:
+        # A fixed step makes the number of steps part of the program.
+        has_step = "dt" in {*self.spec.model_fields_set, *(a.key for a in self.axes)}
+        return is_array(axis) or (KEYS[axis.key].enters == "times" and not has_step)
+
+
+def is_array(axis: Axis) -> bool:
+    """Whether cells that differ along an axis differ only in the entries of arrays."""
+    arrays = ("start", "dynamics", "draw")
+    return KEYS[axis.key].enters in arrays and axis.is_numeric

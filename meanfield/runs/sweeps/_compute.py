@@ -1,0 +1,254 @@
+"""A chunk of a sweep as one compiled call, and the numbers that it comes to."""
+
+import functools
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from meanfield.dynamics import stacked
+from meanfield.endings import Status
+from meanfield.errors import InvalidInputError, MeanfieldError
+from meanfield.flows import Trajectory, ensemble, motion_of
+from meanfield.measures import AbstractMeasure
+from meanfield.runs._endings import Outcome
+from meanfield.runs._run import start
+from meanfield.runs.building._build import Member, member, noise, stepping, stops
+from meanfield.runs.building._parameters import Draw
+from meanfield.runs.building._times import times
+from meanfield.runs.representations import (
+    AbstractRepresentation,
+    moments_of,
+    representations,
+)
+from meanfield.spec import KEYS, cell_name
+from meanfield.spectrum import effective_rank
+
+from ._cells import Cells, is_array
+
+LARGEST_SHOWN = 4  # dimension up to which entries of moments are reported
+TOGETHER = 64  # Gaussians in a chunk, if the sweep is large and they are small
+TRIED = 200  # values of an axis that are tried before a sweep begins
+NUMBERS = 2**16  # entries of covariances in a chunk, at most
+CHUNKS = 8  # into which a small sweep is cut, for progress and workers to share
+
+# Numbers that only one part of a member depends on.
+_OF_START, _OF_DYNAMICS = (
+    [name for name, row in KEYS.items() if row.enters == part]
+    for part in ("start", "dynamics")
+)
+_KEPT = 16  # parts that are kept, for each cell of a chunk
+
+Rows = dict[str, list[Any]]
+T = TypeVar("T")
+
+
+def checked(cells: Cells, chunk: int | None) -> tuple[int, int]:
+    """The number of programs to compile, and of cells in a chunk.
+
+    Every program and every value of every axis is tried, without integrating.
+
+    Args:
+        cells: those of the sweep.
+        chunk: the number of cells in a chunk, if it is given.
+
+    Raises:
+        MeanfieldError: the library's own, naming the cell that it refuses.
+    """
+    programs: set[Hashable] = set()
+    numbers, alone = 1, False  # tokens and grids fill the machine one by one
+    for index in cells.heads:
+        spec = cells.run_spec(index)
+        run = _named(cells, index, functools.partial(start, spec))
+        mu = run.members[0].measure
+        numbers = max(numbers, mu.dimension**2)
+        alone |= motion_of(mu).abreast(mu) == 1
+        steps = None if spec.dt is None else float(run.ts[-1] - run.ts[0])
+        tree = (run.members[0].dynamics, mu, run.stepping, run.stops)
+        programs.add((*_static(tree), *_shapes(tree), steps))
+    share = -(-cells.count // CHUNKS)
+    fits = min(TOGETHER, NUMBERS // numbers, share, cells.longest_chunk)
+    size = chunk or (1 if alone else max(1, fits))
+    _try_values(cells, size)
+    return len(programs), size
+
+
+def _try_values(cells: Cells, size: int) -> None:
+    """Makes a member for each value of each axis, the others at their first."""
+    for axis in cells.axes:
+        side_by_side = []
+        for index in _some(cells.varied([axis])):
+            _named(cells, index, functools.partial(times, cells.run_spec(index)))
+            trial = _member(cells, index)
+            _named(cells, index, functools.partial(_check_field, trial, cells, index))
+            if is_array(axis) and size > 1:
+                side_by_side.append(trial)
+        _check_alike(side_by_side)
+
+
+def _some(indices: Sequence[int]) -> list[int]:
+    """All of few; of many, those at the ends and some between."""
+    places = np.unique(np.linspace(0, len(indices) - 1, TRIED).round().astype(int))
+    return [indices[i] for i in places]
+
+
+def _check_field(trial: Member, cells: Cells, index: int) -> None:
+    """Lets a field refuse the numbers of a cell."""
+    t = float(times(cells.run_spec(index))[0])
+    eqx.filter_eval_shape(lambda: trial.dynamics.field(t, trial.measure))
+
+
+class Computer:
+    """Computes chunks of a sweep, and keeps the parts that cells share.
+
+    Args:
+        cells: those of the sweep.
+        size: how many of them a chunk has.
+    """
+
+    def __init__(self, cells: Cells, size: int) -> None:
+        self._cells = cells
+        self._part = functools.lru_cache(_KEPT * size)(lambda i: _member(cells, i))
+
+    def __call__(self, indices: Sequence[int]) -> Rows:
+        """The reported numbers of a chunk of cells; an index that repeats fills it up.
+
+        Raises:
+            MeanfieldError: the library's own, naming the cell that it refuses.
+        """
+        cells = list(dict.fromkeys(indices))
+        members = [self._member(i) for i in cells]
+        members += members[-1:] * (len(indices) - len(cells))
+        _check_alike(members)
+        spec = self._cells.run_spec(cells[0])
+        ts = times(spec)
+        segments = -(-(len(ts) - 1) // spec.segment)  # `max_steps` counts in each
+        spec = spec.model_copy(update={"max_steps": segments * spec.max_steps})
+        ts = ts[[0, -1]]
+        trajectory = ensemble(
+            stacked([m.dynamics for m in members]),
+            stacked([m.measure for m in members]),
+            ts,
+            in_axes=(0, 0),
+            together=len(members),
+            stepping=stepping(spec, ts),
+            stop=stops(spec),
+            noise=noise(spec),
+            key=Draw(spec.seed).key("noise"),
+        )
+        rows = _numbers(trajectory, [m.measure for m in members])
+        rows = {name: rows[name][: len(cells)] for name in rows}
+        home = representations[spec.measure]
+        if home.remembers_start:
+            rows |= self._doubts(home, cells, members, trajectory)
+        return {"cell": cells, **rows}
+
+    def _doubts(
+        self,
+        home: AbstractRepresentation[Any],
+        cells: Sequence[int],
+        members: Sequence[Member],
+        trajectory: Trajectory,
+    ) -> Rows:
+        """How flows ended, with what is in doubt of them."""
+        outcomes = []
+        for i, (cell, origin) in enumerate(zip(cells, members, strict=False)):
+            last = jax.tree.map(lambda leaf, i=i: jnp.asarray(leaf[i]), trajectory.last)
+            end = origin.measure.at(last)
+            outcome = Outcome(
+                Status(int(trajectory.code[i])), float(trajectory.stop_time[i])
+            )
+            spec, law = self._cells.run_spec(cell), origin.dynamics
+            outcomes.append(
+                home.doubted(spec, law, origin.measure, end, outcome, index=0)
+            )
+        worst = [None if o.doubt is None else _plain(o.doubt.worst) for o in outcomes]
+        return {"ending": [o.name for o in outcomes], "doubt": worst}
+
+    def _member(self, index: int) -> Member:
+        """A cell out of parts: dynamics know nothing of the start, nor it of them."""
+        moves = self._part(self._cells.with_first(index, _OF_START))
+        start = self._part(self._cells.with_first(index, _OF_DYNAMICS))
+        return Member(moves.dynamics, start.measure)
+
+
+def _member(cells: Cells, index: int) -> Member:
+    spec = cells.run_spec(index)
+    return _named(cells, index, lambda: member(spec))
+
+
+def _named(cells: Cells, index: int, make: Callable[[], T]) -> T:
+    """What `make` makes; what it refuses is refused with the name of the cell."""
+    try:
+        return make()
+    except MeanfieldError as error:
+        name = cell_name(cells.values(index))
+        raise type(error)(f"In the cell {name}: {error}") from error
+
+
+def _numbers(trajectory: Trajectory, starts: Sequence[AbstractMeasure]) -> Rows:
+    """The reported numbers, a list of one number or name for each member."""
+    host = jax.tree.map(np.asarray, trajectory)
+    moments = []
+    for i, mu in enumerate(starts):
+        last = jax.tree.map(lambda leaf, i=i: jnp.asarray(leaf[i]), host.last)
+        moments.append(moments_of(mu.at(last)))
+    mean, cov = (np.stack(part).astype(float) for part in zip(*moments, strict=True))
+    columns: Mapping[str, np.ndarray] = {
+        "stop_time": host.stop_time,
+        "t_star": host.t_star,
+        "t_star_error": host.t_star_error,
+        "steps": host.n_accepted,
+        **_spectrum(cov),
+        **(_entries(mean, cov) if mean.shape[1] <= LARGEST_SHOWN else {}),
+    }
+    rows = {name: [_plain(v) for v in column] for name, column in columns.items()}
+    return {"ending": [Status(int(code)).ending for code in host.code], **rows}
+
+
+def _spectrum(cov: np.ndarray) -> dict[str, np.ndarray]:
+    finite = np.isfinite(cov).all(axis=(1, 2))
+    eigenvalues = np.full(cov.shape[:2], np.nan)
+    eigenvalues[finite] = np.linalg.eigvalsh(cov[finite])
+    return {
+        "trace": np.trace(cov, axis1=1, axis2=2),
+        "largest_eigenvalue": eigenvalues[:, -1],
+        "smallest_eigenvalue": eigenvalues[:, 0],
+        "effective_rank": np.where(finite, effective_rank(eigenvalues), np.nan),
+    }
+
+
+def _entries(mean: np.ndarray, cov: np.ndarray) -> dict[str, np.ndarray]:
+    d = range(mean.shape[1])
+    means = {f"mean{i}": mean[:, i] for i in d}
+    return means | {f"cov{i}{j}": cov[:, i, j] for i in d for j in d}
+
+
+def _plain(value: np.generic | float) -> int | float | None:
+    """A number of Python; `None` where there is none."""
+    return np.asarray(value).item() if np.isfinite(value) else None
+
+
+def _check_alike(members: Sequence[Member]) -> None:
+    """Numbers that are no arrays are part of a program: all its cells share them."""
+    statics = [_static((m.dynamics, m.measure)) for m in members]
+    if any(static != statics[0] for static in statics):
+        raise InvalidInputError(
+            "The cells differ in numbers that the attention does not hold as arrays; "
+            "make them arrays, or compute one cell at a time with `--chunk 1`."
+        )
+
+
+def _static(tree: PyTree) -> tuple[Hashable, ...]:
+    """All that is not an array."""
+    leaves = jax.tree.leaves(eqx.filter(tree, eqx.is_array, inverse=True))
+    return jax.tree.structure(tree), *leaves
+
+
+def _shapes(tree: PyTree) -> tuple[Hashable, ...]:
+    arrays: list[Array] = jax.tree.leaves(eqx.filter(tree, eqx.is_array))
+    return tuple((array.shape, array.dtype.name) for array in arrays)

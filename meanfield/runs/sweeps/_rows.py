@@ -1,0 +1,75 @@
+"""What a sweep has stored, checked before it is believed; without JAX."""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from meanfield.endings import Status
+from meanfield.runs.records._stored import is_number, refuse
+from meanfield.spec import Axis, RunSpec
+
+LARGEST = 2**63  # whole numbers below are numbers of NumPy
+
+
+def stored_axes(stored: Sequence[Any], file: Path) -> tuple[Axis, ...]:
+    """The axes in the record of a sweep.
+
+    Raises:
+        StoreError: if they are none.
+    """
+    axes = []
+    for values in stored:
+        try:
+            axes.append(TypeAdapter(Axis).validate_python(values))
+        except ValidationError:
+            refuse(file, "an axis of it is none")
+    are_distinct = len({axis.name for axis in axes}) == len(axes)
+    if not axes or not are_distinct or not all(map(_is_axis, axes)):
+        refuse(file, "its axes are none")
+    return tuple(axes)
+
+
+def are_rows(part: Mapping[str, Any], cells: Sequence[int]) -> bool:
+    """Whether a chunk holds an ending and numbers for each of its cells."""
+    columns = {k: v for k, v in part.items() if k not in ("cell", "ending")}
+    return (
+        part.get("cell") == cells
+        and _is_column(part.get("ending"), cells)
+        and {status.ending for status in Status}.issuperset(part["ending"])
+        and all(name.isidentifier() and name.isascii() for name in columns)
+        and all(_is_column(column, cells) for column in columns.values())
+        and all(v is None or _is_cell(v) for c in columns.values() for v in c)
+    )
+
+
+def _is_axis(axis: Axis) -> bool:
+    plain = (bool, int, float, str, list, type(None))
+    texts = [repr(value) for value in axis.values]
+    return (
+        axis.key in RunSpec.model_fields
+        and len(set(texts)) == len(texts) > 0
+        and all(isinstance(value, plain) for value in axis.values)
+        and all(_is_sound(value) for value in axis.values)
+        and (axis.is_numeric or axis.scale == "list")
+        and (axis.scale != "log" or min(axis.values) > 0)
+    )
+
+
+def _is_sound(value: object) -> bool:
+    """Whether a value is no number without a size, nor text that no file can hold."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, str):
+        return value.encode(errors="ignore").decode() == value
+    return True
+
+
+def _is_column(value: object, cells: Sequence[int]) -> bool:
+    return isinstance(value, list) and len(value) == len(cells)
+
+
+def _is_cell(value: object) -> bool:
+    return is_number(value) and (isinstance(value, float) or abs(value) < LARGEST)

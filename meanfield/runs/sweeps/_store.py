@@ -1,0 +1,200 @@
+"""A sweep on disk: its record, its table, its dataset; without JAX."""
+
+import functools
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from meanfield.endings import Status
+from meanfield.errors import StoreError
+from meanfield.runs.records._dataset import title
+from meanfield.runs.records._stored import refuse
+from meanfield.spec import KEYS, Axis, parse
+from meanfield.storage import (
+    ENDING_FLAGS,
+    SWEEP,
+    TaskFolder,
+    read_tasks,
+    replace_file,
+)
+
+from ._cells import MOST, Cells
+from ._rows import are_rows, stored_axes
+
+if TYPE_CHECKING:
+    import xarray
+
+TABLE = "table.csv"
+_SHOWN = 60  # characters of a value that a picture has room for
+# What the record of a sweep holds at least.
+_NEEDED = {
+    "spec": dict,
+    "axes": list,
+    "chunk": int,
+    "compilations": int,
+    "versions": dict,
+    "device": str,
+    "dtype": str,
+    "created": str,
+}
+_ABOUT = ("spec", "versions", "device", "dtype", "created", "compilations")
+
+
+@dataclass(frozen=True)
+class SweepStore:
+    """A sweep on disk.
+
+    Attributes:
+        record: spec, axes, chunk, compilations, inputs, versions, device, dtype,
+            created.
+        seal: the digest of the record; `None` in a sweep of an older version.
+    """
+
+    path: Path
+    record: Mapping[str, Any]
+    seal: str | None
+
+    @classmethod
+    def open(cls, path: Path) -> "SweepStore":
+        """The sweep at `path`.
+
+        Raises:
+            InputFileError: if there is none.
+            StoreError: if its record is damaged or of another schema.
+        """
+        record, seal = read_tasks(path, SWEEP)
+        absences = _NEEDED.keys() - record.keys()
+        faults = [
+            k for k in record if not isinstance(record[k], _NEEDED.get(k, object))
+        ]
+        if not absences and not faults and not 0 < record["chunk"] <= MOST:
+            faults = ["chunk"]
+        if absences or faults:
+            fault = f"no `{min(absences)}`" if absences else f"another `{faults[0]}`"
+            refuse(path / SWEEP, f"it has {fault}")
+        return cls(path, record, seal)
+
+    @functools.cached_property
+    def cells(self) -> Cells:
+        """What is computed."""
+        spec = parse(self.record["spec"], where=f"the spec of `{self.path}`")
+        return Cells(spec, stored_axes(self.record["axes"], self.path / SWEEP))
+
+    @functools.cached_property
+    def chunks(self) -> list[list[int]]:
+        """The cells of each task."""
+        return self.cells.chunks(self.record["chunk"])
+
+    @functools.cached_property
+    def tasks(self) -> TaskFolder:
+        """The chunks that are to do, claimed, or done."""
+        return TaskFolder(self.path, len(self.chunks), self.seal)
+
+    def part(self, task: int) -> dict[str, list[Any]]:
+        """The reported numbers of a chunk that is done.
+
+        Raises:
+            StoreError: if they are damaged.
+        """
+        part = self.tasks.result(task)
+        if not are_rows(part, list(dict.fromkeys(self.chunks[task]))):
+            raise StoreError(
+                f"The chunk {task} of `{self.path}` is damaged: it is not what was "
+                "written. Delete its file in `done` to have it computed again."
+            )
+        return part
+
+    def rows(self) -> dict[str, list[Any]]:
+        """The reported numbers of all cells that are done, chunk after chunk."""
+        parts = [self.part(task) for task in sorted(self.tasks.done())]
+        names = list(dict.fromkeys(name for part in parts for name in part))
+        # Where the dimension varies, some cells have more moments than others.
+        names.sort(key=lambda name: (name.startswith("cov"), name.startswith("mean")))
+        none = lambda part: [None] * len(part["cell"])
+        return {
+            name: [v for part in parts for v in part.get(name, none(part))]
+            for name in names
+        }
+
+    def write_table(self) -> None:
+        """Writes `table.csv`: the values and the numbers of each cell, in order.
+
+        Raises:
+            ResourceError: if it cannot be written.
+        """
+        text = io.StringIO()
+        columns = self.rows()
+        names = [name for name in columns if name != "cell"]
+        heads = [axis.name for axis in self.cells.axes]
+        text.write(",".join(map(_quoted, [*heads, *names])) + "\n")
+        for row in np.argsort(columns["cell"]):
+            values = [value for _, value in self.cells.values(columns["cell"][row])]
+            numbers = [columns[name][row] for name in names]
+            text.write(",".join(map(_quoted, [*values, *numbers])) + "\n")
+        content = text.getvalue().encode()
+        replace_file(self.path / TABLE, lambda stream: stream.write(content))
+
+
+def is_sweep(path: Path) -> bool:
+    """Whether a folder holds a sweep, begun or done."""
+    return (path / SWEEP).exists()
+
+
+def sweep_dataset(path: Path) -> "xarray.Dataset":
+    """The cells of a sweep: a dimension for each axis, a variable for each number.
+
+    Cells that are not done have the ending `interrupted` and no numbers.
+
+    Raises:
+        InputFileError: if there is no sweep at `path`.
+        StoreError: if it is damaged.
+    """
+    import xarray
+
+    store = SweepStore.open(path)
+    axes, columns = store.cells.axes, store.rows()
+    dims = [axis.name for axis in axes]
+    at = np.array(columns.pop("cell", []), int)
+    codes = np.full(store.cells.count, Status.INTERRUPTED, np.int8)
+    codes[at] = [Status.named(name) for name in columns.pop("ending", [])]
+    variables: dict[str, Any] = {
+        "ending": (dims, codes.reshape(store.cells.shape), dict(ENDING_FLAGS))
+    }
+    for name, column in columns.items():
+        numbers = np.full(store.cells.count, np.nan)
+        numbers[at] = [np.nan if value is None else value for value in column]
+        variables[name] = (dims, numbers.reshape(store.cells.shape))
+    coords = {a.name: (a.name, _coordinates(a), {"scale": a.scale}) for a in axes}
+    about = {key: store.record[key] for key in _ABOUT}
+    attrs = {"kind": "sweep", "title": _title(store.cells), **about}
+    return xarray.Dataset(variables, coords=coords, attrs=attrs)
+
+
+def _coordinates(axis: Axis) -> np.ndarray:
+    """The values if they are numbers, else as people write them, but for their ends."""
+    if axis.is_numeric:
+        return np.array(axis.values)
+    cut = lambda text: text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+    return np.array([cut(label) for label in axis.labels])
+
+
+def _title(cells: Cells) -> str:
+    """The run in a few words; what varies is not named."""
+    keys = {axis.key for axis in cells.axes}
+    if not any(KEYS[key].titled for key in keys):
+        return title(cells.spec)
+    return f"{cells.spec.moved} under attention" if "measure" not in keys else ""
+
+
+def _quoted(value: Any) -> str:
+    """A cell of a CSV file."""
+    if value is None:
+        return "nan"
+    if isinstance(value, float | int) and not isinstance(value, bool):
+        return repr(value)
+    text = value if isinstance(value, str) else str(value)
+    return '"' + text.replace('"', '""') + '"' if set(text) & set(',"\n') else text
