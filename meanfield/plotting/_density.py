@@ -2,28 +2,24 @@ r"""Densities as panels read them: masses of the cells of a box $x = c + D\xi$."
 
 import math
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
 
+from meanfield.cells import (
+    centres,
+    entropy,
+    lattice,
+    layer_masses,
+    point_masses,
+    points,
+    volumes,
+)
 from meanfield.errors import InvalidInputError
 
 from ._data import Ending, Swarm, Track, ending, kind, swarm, values
 
 _CELLS, _EDGES = ("cell_x", "cell_y"), ("edges_x", "edges_y")
-
-
-class Box(NamedTuple):
-    """Where the cells of a frame are: $c$ (d) and $D$ (d, d)."""
-
-    origin: np.ndarray
-    axes: np.ndarray
-
-    def places(self, *along: np.ndarray) -> np.ndarray:
-        r"""Points $c + D\xi$ over the product of places along each axis: (*n, d)."""
-        xi = np.stack(np.meshgrid(*along, indexing="ij"), axis=-1)
-        return self.origin + xi @ self.axes.T
 
 
 @dataclass(frozen=True)
@@ -60,16 +56,13 @@ class Density:
     @property
     def middles(self) -> tuple[np.ndarray, ...]:
         r"""The middles of the cells along each axis of $\xi$."""
-        return tuple((e[1:] + e[:-1]) / 2 for e in self.edges)
+        return tuple(map(centres, self.edges))
 
     @property
     def volumes(self) -> np.ndarray:
         """The volumes of the cells, (time, 1, *cells)."""
-        steps = np.ones(())
-        for edges in self.edges:
-            steps = np.multiply.outer(steps, np.diff(edges))
-        scale = np.abs(np.linalg.det(self.axes))
-        return scale.reshape(-1, 1, *(1,) * self.dimension) * steps
+        sizes = np.abs(np.linalg.det(self.axes))
+        return np.multiply.outer(sizes, volumes(self.edges))[:, None]
 
     @property
     def density(self) -> np.ndarray:
@@ -79,14 +72,13 @@ class Density:
     @property
     def laws(self) -> np.ndarray:
         """The density of each layer as a law of its own; the density, without."""
-        cells = tuple(range(2, self.mass.ndim))
-        shares = self.mass.sum(axis=cells, keepdims=True)
+        shares = layer_masses(self.mass, self.dimension)
         total = shares.sum(axis=1, keepdims=True)
         return self.density * (total / np.where(shares > 0, shares, 1))
 
-    def box(self, frame: int) -> Box:
-        """Where the cells of a frame are."""
-        return Box(self.origin[frame], self.axes[frame])
+    def places(self, frame: int, *along: np.ndarray) -> np.ndarray:
+        r"""Points $c + D\xi$ of a frame over the product of places: (*n, d)."""
+        return points(self.origin[frame], self.axes[frame], *along)
 
     def at(self, frames: np.ndarray) -> "Density":
         """The same run at some of its frames."""
@@ -159,27 +151,6 @@ def _finite(density: Density) -> np.ndarray:
     return np.logical_and.reduce([*whole, peaks(density.mass) > 0])
 
 
-def point_masses(density: Density) -> np.ndarray:
-    r"""Densities at the middles of cells times volumes, shaped as the masses.
-
-    What `Grid.points()` weighs its tokens by: an average over a cell exceeds the value
-    at its middle by $h^2\rho''/24$, which would add $h^2/12$ to a variance.
-    """
-    masses = density.mass
-    for axis, edges in enumerate(density.edges, start=2):
-        h = np.diff(edges)
-        along = (-1,) + (1,) * (masses.ndim - axis - 1)
-        slopes = np.diff(masses / h.reshape(along), axis=axis)
-        flux = slopes * ((h[1:] + h[:-1]) / 48).reshape(along)
-        whole = np.moveaxis(masses, axis, 0)
-        most = np.moveaxis(whole[:-1], 0, axis) / 2, np.moveaxis(whole[1:], 0, axis) / 2
-        flux = np.clip(flux, -most[1], most[0])
-        ends = [(0, 0)] * masses.ndim
-        ends[axis] = (1, 1)
-        masses = masses - np.diff(np.pad(flux, ends), axis=axis)
-    return masses
-
-
 def density_moments(density: Density) -> Track:
     r"""Means and covariance factors $DR$, with $RR^\top$ the covariance of $\xi$.
 
@@ -195,10 +166,9 @@ def density_moments(density: Density) -> Track:
 
 def _known_moments(density: Density) -> Track:
     law = density.of_state()
-    weights = point_masses(law).reshape(len(law.times), -1)
+    weights = point_masses(law.mass, law.edges).reshape(len(law.times), -1)
     weights = weights / weights.sum(axis=1, keepdims=True)
-    xi = Box(np.zeros(law.dimension), np.eye(law.dimension)).places(*law.middles)
-    xi = xi.reshape(-1, law.dimension)
+    xi = lattice(*law.middles).reshape(-1, law.dimension)
     mean = weights @ xi
     centred = np.sqrt(weights)[..., None] * (xi - mean[:, None])
     R = np.linalg.qr(centred, mode="r")
@@ -206,12 +176,12 @@ def _known_moments(density: Density) -> Track:
     return Track(law.origin + moved, law.axes @ np.swapaxes(R, -1, -2))
 
 
-def entropy(density: Density) -> np.ndarray:
+def entropies(density: Density) -> np.ndarray:
     r"""$\int\rho\log\rho\,dx$ by frame, the mean over the layers of their own laws."""
-    at_points = replace(density, mass=point_masses(density))
-    laws = at_points.laws
-    logs = np.log(np.where(laws > 0, laws, 1))
-    return (at_points.mass * logs).reshape(len(logs), -1).sum(axis=1)
+    masses = point_masses(density.mass, density.edges)
+    laws = replace(density, mass=masses).laws
+    logs, rows = np.log(np.where(laws > 0, laws, 1)), (len(masses), -1)
+    return entropy(masses.reshape(rows), logs.reshape(rows))
 
 
 def quantiles(density: Density, levels: np.ndarray) -> np.ndarray:

@@ -77,11 +77,11 @@ def draw_frame(axes: Axes, run: Density, frame: int, norm: Normalize) -> None:
     if run.dimension == 1:
         _layers(axes, run, frame, norm)
         return
-    heights, box = run.density[frame, 0], run.box(frame)
-    X, Y = np.moveaxis(box.places(*run.edges), -1, 0)
+    heights = run.density[frame, 0]
+    X, Y = np.moveaxis(run.places(frame, *run.edges), -1, 0)
     axes.pcolormesh(X, Y, heights, cmap=colours(), norm=norm, rasterized=True)
     levels = np.unique(holding_levels(heights, run.mass[frame, 0], SHARES))
-    x, y = np.moveaxis(box.places(*run.middles), -1, 0)
+    x, y = np.moveaxis(run.places(frame, *run.middles), -1, 0)
     if heights.max() > levels[0] > 0:
         axes.contour(x, y, heights, levels, colors=_CONTOUR, linewidths=0.9)
     corners = box_corners(run, frame)
@@ -94,7 +94,7 @@ def draw_frame(axes: Axes, run: Density, frame: int, norm: Normalize) -> None:
 def _layers(axes: Axes, run: Density, frame: int, norm: Normalize) -> None:
     """States against positions, with the median and the middle half of each law."""
     assert run.position is not None
-    faces = run.box(frame).places(run.edges[0])[:, 0]
+    faces = run.places(frame, run.edges[0])[:, 0]
     columns = layer_edges(run.position)
     heights = run.laws[frame].T
     axes.pcolormesh(columns, faces, heights, cmap=colours(), norm=norm, rasterized=True)

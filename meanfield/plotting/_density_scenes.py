@@ -76,7 +76,7 @@ class CurveScene(AbstractScene):
 
     def _outline(self, frame: int) -> tuple[np.ndarray, np.ndarray]:
         run = self._run
-        middles = run.box(frame).places(*run.middles)[:, 0]
+        middles = run.places(frame, *run.middles)[:, 0]
         return middles, self._density[frame]
 
     @override

@@ -75,7 +75,7 @@ def _tails(density: Density) -> np.ndarray:
     law = density.of_state()
     found = []
     for i in range(len(law.times)):
-        x = law.box(i).places(*law.middles).reshape(-1, law.dimension)
+        x = law.places(i, *law.middles).reshape(-1, law.dimension)
         found.append([_weighted(x[:, k], law.mass[i].ravel(), levels) for k in (0, 1)])
     return np.swapaxes(np.array(found), 1, 2)
 
@@ -90,7 +90,7 @@ def _weighted(x: np.ndarray, mass: np.ndarray, levels: np.ndarray) -> np.ndarray
 def box_corners(density: Density, frame: int) -> np.ndarray:
     """The ends of the box, or its corners in turn: (k, d)."""
     ends = [edges[[0, -1]] for edges in density.edges]
-    corners = density.box(frame).places(*ends)
+    corners = density.places(frame, *ends)
     if density.dimension == 1:
         return corners
     return corners.reshape(4, 2)[[0, 1, 3, 2]]

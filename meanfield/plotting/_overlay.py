@@ -120,7 +120,7 @@ def _on_line(axes: Axes, now: Mapping[str, xr.Dataset], view: View) -> None:
         axes.stairs(shares * BINS / (high - low), faces, color=PALE, fill=True)
     if "grid" in now:
         law = _state(now["grid"])
-        x = law.box(0).places(*law.middles)
+        x = law.places(0, *law.middles)
         axes.plot(x[:, 0], law.density[0, 0], color=COLOURS["grid"])
     if "gaussian" in now:
         mean, factor = _gaussian(now["gaussian"], view)
@@ -164,7 +164,7 @@ def _contours(axes: Axes, law: Density) -> None:
     heights = law.density[0, 0]
     levels = np.unique(holding_levels(heights, law.mass[0, 0], INSIDE))
     if len(levels) > 1:
-        x, y = np.moveaxis(law.box(0).places(*law.middles), -1, 0)
+        x, y = np.moveaxis(law.places(0, *law.middles), -1, 0)
         axes.contour(x, y, heights, levels=levels, colors=COLOURS["grid"])
 
 

@@ -12,7 +12,7 @@ from meanfield.errors import InvalidInputError
 
 from ._bands import BAND_NOTE, draw, spans_decades
 from ._data import ending, values
-from ._density import density_moments, density_run, entropy, every_frame
+from ._density import density_moments, density_run, entropies, every_frame
 from ._marks import legend
 from ._observables import per_run, spectrum
 from ._panels import annotate, ending_note, mark_blow_up, panels, titled_figure
@@ -65,7 +65,7 @@ def _whole(run: xr.Dataset, of: Callable[[xr.Dataset], np.ndarray]) -> np.ndarra
 
 
 def _entropy(run: xr.Dataset) -> np.ndarray:
-    return _whole(run, lambda one: entropy(density_run(one)))
+    return _whole(run, lambda one: entropies(density_run(one)))
 
 
 def _eigenvalues(run: xr.Dataset) -> np.ndarray:
