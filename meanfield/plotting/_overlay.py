@@ -11,11 +11,11 @@ from matplotlib.figure import SubFigure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from ._data import Track, cloud, kind, swarm, track
-from ._density import Density, density_run, holding_levels
-from ._observables import covariance, principal_axes, run_moments
-from ._style import CLOSURE_COLOUR, CYCLE, GREY, INK, PALE
-from ._views import ellipses
+from ._figure.style import CLOSURE_COLOUR, CYCLE, GREY, INK, PALE
+from ._runs.data import Track, cloud, kind, swarm, track
+from ._runs.density import Density, density_run, holding_levels
+from ._runs.observables import covariance, principal_axes, run_moments
+from .tokens.views import ellipses
 
 COLOURS = {"points": INK, "gaussian": CLOSURE_COLOUR, "grid": CYCLE[0]}
 BINS = 60

@@ -15,16 +15,16 @@ from PIL import Image
 from meanfield._writing import check_writable
 from meanfield.errors import InvalidInputError
 
-from ._data import cloud, kind
-from ._density import density_moments, density_run
-from ._density_scenes import density_scene
-from ._files import put
-from ._observables import even_frames
-from ._panels import annotate, titled_figure
-from ._plane import frame_plane
-from ._scenes import AbstractScene, LineScene, PlaneScene
-from ._style import CYCLE, PALE, style
-from ._views import Projection, projection, rms_radii, robust_windows, window
+from ._figure.panels import annotate, titled_figure
+from ._figure.style import CYCLE, PALE, style
+from ._runs.data import cloud, kind
+from ._runs.density import density_moments, density_run
+from ._runs.observables import even_frames
+from ._writing.files import put
+from .density.scenes import density_scene
+from .tokens.plane import frame_plane
+from .tokens.scenes import AbstractScene, LineScene, PlaneScene
+from .tokens.views import Projection, projection, rms_radii, robust_windows, window
 
 # Frames of the file; a longer run is thinned evenly.
 _FRAMES = 150

@@ -8,17 +8,17 @@ from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
 from meanfield.errors import InvalidInputError
 
-from ._bands import BAND_NOTE, draw, spans_decades
-from ._data import ending, kind, runs, swarm, values
-from ._observables import (
+from ._figure.bands import BAND_NOTE, draw, spans_decades
+from ._figure.panels import annotate, ending_note, mark_blow_up, panels, titled_figure
+from ._figure.style import CYCLE, INK, style
+from ._runs.data import ending, kind, runs, swarm, values
+from ._runs.observables import (
     cluster_counts,
     cluster_radii,
     cluster_share,
     even_frames,
     per_run,
 )
-from ._panels import annotate, ending_note, mark_blow_up, panels, titled_figure
-from ._style import CYCLE, INK, style
 
 # Frames that are counted; a longer run is thinned evenly.
 _FRAMES = 200

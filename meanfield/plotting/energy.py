@@ -8,11 +8,11 @@ from matplotlib.lines import Line2D
 
 from meanfield.errors import InvalidInputError
 
-from ._bands import BAND_NOTE, draw, spans_decades
-from ._data import ending, values
-from ._marks import legend
-from ._panels import annotate, ending_note, mark_blow_up, panels, titled_figure
-from ._style import CYCLE, style
+from ._figure.bands import BAND_NOTE, draw, spans_decades
+from ._figure.marks import legend
+from ._figure.panels import annotate, ending_note, mark_blow_up, panels, titled_figure
+from ._figure.style import CYCLE, style
+from ._runs.data import ending, values
 
 _PREFIX, _RATE = "energy", "dissipation"
 
