@@ -17,30 +17,22 @@ from meanfield.plotting._runs.observables import even_frames
 from .views import (
     Extent,
     box_corners,
-    bulk,
     colours,
-    one_scale,
+    framed,
     scale,
 )
 
 SHARES = [0.99, 0.9, 0.5]
 TOKENS = 400
 _FRAMES, _COLUMNS = 6, 3
+_MAGNIFIED = "each frame at its own magnification: mind the scales"
 _CONTOUR, _BOX = CYCLE[5], CYCLE[2]
 
 
 def draw_frames(figure: Figure, run: Density) -> list[str]:
     """Draw a run at up to six times; returns notes."""
     few = run.at(even_frames(len(run.times), _FRAMES))
-    notes = []
-    if few.dimension == 2 and few.position is not None:
-        notes.append(f"the law of the state, summed over {few.position.size} positions")
-        few = few.of_state()
-    view = bulk(few).squared() if few.dimension == 2 else bulk(few)
-    if one_scale(view):
-        view = view.common()
-    else:
-        notes.append("each frame at its own magnification: mind the scales")
+    few, view, notes = framed(few, _MAGNIFIED)
     norm = scale(few.laws)
     grid = _grid(figure, few)
     for index, axes in enumerate(grid.ravel()[: len(few.times)]):
@@ -62,10 +54,10 @@ def _grid(figure: Figure, run: Density) -> np.ndarray:
     handles = _handles(run)
     top.legend(handles=handles, loc="center", ncols=len(handles))
     places = [(row, column) for row in range(rows) for column in range(columns)]
-    found = [figure.add_subplot(cells[row + 1, column]) for row, column in places]
-    for empty in found[len(run.times) :]:
+    panels = [figure.add_subplot(cells[row + 1, column]) for row, column in places]
+    for empty in panels[len(run.times) :]:
         empty.axis("off")
-    return np.array(found).reshape(rows, columns)
+    return np.array(panels).reshape(rows, columns)
 
 
 def height_label(run: Density) -> str:

@@ -2,19 +2,19 @@
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.collections import QuadMesh
 from matplotlib.lines import Line2D
 from matplotlib.transforms import Affine2D
 from typing_extensions import override
 
+from meanfield.plotting._figure.marks import Key, colour_scale
+from meanfield.plotting._figure.scenes import AbstractScene
 from meanfield.plotting._figure.style import CYCLE, GREY, INK
 from meanfield.plotting._runs.density import Density, peaks, quantiles, ratio
 from meanfield.plotting._runs.observables import even_frames
-from meanfield.plotting.tokens.scenes import AbstractScene
 
 from .frames import TOKENS, height_label, layer_edges
 from .line import LEVELS
-from .views import Extent, box_corners, bulk, colours, one_scale, scale
+from .views import Extent, box_corners, colours, framed, scale
 
 _BOX, _FOLLOWED = CYCLE[2], "the view follows the density: mind the scale"
 _TICKS = (0.6, 1.0, 1.6, 1.0, 0.6)  # widths of the marks of quantiles
@@ -25,28 +25,19 @@ def density_scene(axes: Axes, run: Density) -> tuple[AbstractScene, list[str]]:
     """A scene of the run on the axes, and notes."""
     if run.dimension == 1 and run.position is None:
         return _curve(axes, run)
-    notes = []
-    if run.dimension == 2 and run.position is not None:
-        notes.append(f"the law of the state, summed over {run.position.size} positions")
-        run = run.of_state()
-    views, note = _views(run)
+    run, views, notes = framed(run, _FOLLOWED)
     scene = LayerScene if run.dimension == 1 else MapScene
-    return scene(axes, run, views), [*notes, note]
-
-
-def _views(run: Density) -> tuple[Extent, str]:
-    view = bulk(run).squared() if run.dimension == 2 else bulk(run)
-    return (view.common(), "") if one_scale(view) else (view, _FOLLOWED)
+    return scene(axes, run, views), notes
 
 
 def _curve(axes: Axes, run: Density) -> tuple[AbstractScene, list[str]]:
-    views, note = _views(run)
+    run, views, notes = framed(run, _FOLLOWED)
     tops = peaks(run.density)
     steady = ratio(tops) <= _STEADY
     heights = np.full_like(tops, tops.max()) if steady else tops
     legend = "marks: quantiles 2.5, 25, 50, 75 and 97.5 %"
     scene = CurveScene(axes, run, views, 1.08 * heights)
-    return scene, [legend, note or ("" if steady else _FOLLOWED)]
+    return scene, [legend, *(notes or ["" if steady else _FOLLOWED])]
 
 
 class CurveScene(AbstractScene):
@@ -116,7 +107,7 @@ class MapScene(AbstractScene):
         self._mesh = axes.pcolormesh(
             *run.edges, self._heights[0].T, cmap=colours(), norm=scale(self._heights)
         )
-        _bar(axes, self._mesh, run)
+        colour_scale(axes, Key([], self._mesh, height_label(run), []), pad=0.02)
         (self._box,) = axes.plot([], [], color=_BOX, linewidth=1.2)
         (self._tokens,) = axes.plot([], [], ".", color=INK, markersize=2.4)
 
@@ -157,7 +148,7 @@ class LayerScene(AbstractScene):
             cmap=colours(),
             norm=scale(self._heights),
         )
-        _bar(axes, self._mesh, run)
+        colour_scale(axes, Key([], self._mesh, height_label(run), []), pad=0.02)
         self._ends: list[Line2D] = [
             axes.axhline(0, color=_BOX, linewidth=1.2) for _ in range(2)
         ]
@@ -179,11 +170,3 @@ class LayerScene(AbstractScene):
             self._tokens.set_data(
                 run.tokens.position[some], run.tokens.x[frame, some, 0]
             )
-
-
-def _bar(axes: Axes, mesh: QuadMesh, run: Density) -> None:
-    assert axes.figure is not None
-    bar = axes.figure.colorbar(
-        mesh, ax=axes, shrink=0.75, aspect=28, pad=0.02, label=height_label(run)
-    )
-    bar.outline.set_visible(False)

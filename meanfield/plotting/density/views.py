@@ -96,9 +96,26 @@ def box_corners(density: Density, frame: int) -> np.ndarray:
     return corners.reshape(4, 2)[[0, 1, 3, 2]]
 
 
-def one_scale(extent: Extent) -> bool:
+def _is_one_scale(extent: Extent) -> bool:
     """Whether all frames can be shown at the same magnification."""
     return ratio((extent.high - extent.low).max(axis=1)) <= _ONE_SCALE
+
+
+def framed(run: Density, apart: str) -> tuple[Density, Extent, list[str]]:
+    """A run as maps show it, what is seen of each frame, and notes.
+
+    Args:
+        run: whose positions are summed over in the plane.
+        apart: the note where the frames are not shown on one scale.
+    """
+    notes = []
+    if run.dimension == 2 and run.position is not None:
+        notes.append(f"the law of the state, summed over {run.position.size} positions")
+        run = run.of_state()
+    view = bulk(run).squared() if run.dimension == 2 else bulk(run)
+    if _is_one_scale(view):
+        return run, view.common(), notes
+    return run, view, [*notes, apart]
 
 
 def mass_note(density: Density) -> str:

@@ -12,7 +12,7 @@ from meanfield.plotting._figure.style import CLOSURE_COLOUR, GREY, INK, PALE
 from meanfield.plotting._runs.data import Cloud, Swarm, Track
 from meanfield.plotting._runs.observables import moments
 
-from .paths import colouring, marker_sizes, opacity, thinned, uniform
+from .paths import dots, uniform
 from .views import N_SIGMA, Window, window, within
 
 _BAND = Patch(color=PALE, label="mean ± 2σ")
@@ -58,21 +58,18 @@ def band(track: Track, view: Window) -> np.ndarray:
 
 def _tokens(axes: Axes, cloud: Cloud, state: Swarm, view: Window) -> Key:
     """The paths of the tokens, with marks where they start and end."""
-    colours = colouring(cloud, state, uniform)
-    some, indices, note = thinned(state)
-    x = within(some.x, view)[..., 0]
+    tokens = dots(cloud, state, uniform)
+    x = within(tokens.x, view)[..., 0]
     times = np.broadcast_to(cloud.times[:, None], x.shape)
     paths = np.stack([times, x], axis=-1).swapaxes(0, 1)
-    shade = colours.tokens[indices]
-    thread = {"linewidths": 0.9, "alpha": opacity(x.shape[1])}
+    shade = tokens.colours.tokens
+    thread = {"linewidths": 0.9, "alpha": tokens.opacity}
     heavy = x.size > 20_000
     axes.add_collection(
         LineCollection(list(paths), colors=shade, rasterized=heavy, **thread),
         autolim=False,
     )
-    sizes = 0.5 * marker_sizes(some.weights)
+    sizes = 0.5 * tokens.sizes
     axes.scatter(times[0], x[0], sizes, "white", edgecolors=GREY, linewidths=0.7)
     axes.scatter(times[-1], x[-1], sizes, shade, edgecolors="white", linewidths=0.4)
-    meaning = "" if colours.scale else colours.note
-    handles, notes = [START, END, _BAND], [note, view.note, meaning]
-    return Key(handles, colours.scale, colours.label, notes, colours.handles)
+    return tokens.key([START, END, _BAND], view.note)

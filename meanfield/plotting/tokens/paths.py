@@ -4,10 +4,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize, to_rgba_array
 from matplotlib.lines import Line2D
 
+from meanfield.plotting._figure.marks import Key
 from meanfield.plotting._figure.style import CYCLE, GREY, legible
 from meanfield.plotting._runs.components import component_labels
 from meanfield.plotting._runs.data import Cloud, Swarm
@@ -40,16 +42,53 @@ class Colouring(NamedTuple):
         return f"colours: {self.label}{order}" if self.label else ""
 
 
+class Dots(NamedTuple):
+    """The tokens that a picture shows: places (time, m, d), areas, colours, a note."""
+
+    x: np.ndarray
+    sizes: np.ndarray
+    colours: Colouring
+    note: str
+
+    @property
+    def opacity(self) -> float:
+        """The opacity at which their paths still let one another through."""
+        return float(np.clip(6.0 / np.sqrt(self.x.shape[1]), 0.18, 0.85))
+
+    @property
+    def threads(self) -> np.ndarray:
+        """The colours of the steps of all paths, (steps m, 4)."""
+        shades = self.colours.paths.reshape(-1, 4).copy()
+        shades[:, 3] = self.opacity
+        return shades
+
+    @property
+    def caption(self) -> str:
+        """What a picture without a legend says of them."""
+        return "; ".join(filter(None, [self.note, self.colours.note]))
+
+    def key(self, handles: list[Artist], view_note: str) -> Key:
+        """What explains them in a picture with these entries, whose view has a note."""
+        colours = self.colours
+        meaning = "" if colours.scale else colours.note
+        notes = [self.note, view_note, meaning]
+        return Key(handles, colours.scale, colours.label, notes, colours.handles)
+
+
 Fallback = Callable[[np.ndarray, int], Colouring]
 
 
-def thinned(state: Swarm) -> tuple[Swarm, np.ndarray, str]:
-    """The tokens that are drawn, their indices, and a note if they are not all."""
+def dots(cloud: Cloud, state: Swarm, otherwise: Fallback) -> Dots:
+    """The tokens that are drawn, coloured by `colouring`; a note if not all are."""
     n = state.weights.size
-    some = even_frames(n, DRAWN)
-    position = None if state.position is None else state.position[some]
-    note = "" if some.size == n else f"{some.size} of {n} tokens drawn"
-    return Swarm(state.x[:, some], state.weights[some], position), some, note
+    indices = even_frames(n, DRAWN)
+    colours = colouring(cloud, state, otherwise)
+    colours = colours._replace(
+        tokens=colours.tokens[indices], paths=colours.paths[:, indices]
+    )
+    note = "" if indices.size == n else f"{indices.size} of {n} tokens drawn"
+    sizes = _marker_sizes(state.weights[indices])
+    return Dots(state.x[:, indices], sizes, colours, note)
 
 
 def colouring(cloud: Cloud, state: Swarm, otherwise: Fallback) -> Colouring:
@@ -113,9 +152,14 @@ def uniform(times: np.ndarray, n: int) -> Colouring:
     return _constant(np.tile(to_rgba_array(CYCLE[0]), (n, 1)), times.size - 1, None, "")
 
 
+def time_scale(times: np.ndarray) -> ScalarMappable:
+    """Colours from the first time, dark, to the last, light."""
+    return ScalarMappable(Normalize(times[0], times[-1]), legible("viridis"))
+
+
 def by_time(times: np.ndarray, n: int) -> Colouring:
     """Paths that change colour with time."""
-    scale = ScalarMappable(Normalize(times[0], times[-1]), legible("viridis"))
+    scale = time_scale(times)
     middle = scale.to_rgba((times[1:] + times[:-1]) / 2).reshape(-1, 1, 4)
     paths = np.broadcast_to(middle, (times.size - 1, n, 4))
     tokens = np.tile(scale.to_rgba(times[-1:]), (n, 1))
@@ -129,12 +173,7 @@ def segments(x: np.ndarray) -> np.ndarray:
     return pairs.reshape(-1, 2, x.shape[-1])
 
 
-def marker_sizes(weights: np.ndarray) -> np.ndarray:
+def _marker_sizes(weights: np.ndarray) -> np.ndarray:
     """Areas, in square points, proportional to weights, small for many tokens."""
     base = np.clip(250 / np.sqrt(weights.size), 4.0, 36.0)
     return base * np.clip(weights * weights.size / weights.sum(), 0.15, 8.0)
-
-
-def opacity(n: int) -> float:
-    """The opacity at which `n` paths still let one another through."""
-    return float(np.clip(6.0 / np.sqrt(n), 0.18, 0.85))

@@ -2,16 +2,15 @@
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection
-from matplotlib.colors import Normalize, to_hex, to_rgba_array
+from matplotlib.colors import to_hex, to_rgba_array
 
 from meanfield.plotting._figure.marks import CLOSURE, END, START, Key, spread
-from meanfield.plotting._figure.style import CLOSURE_COLOUR, GREY, INK, legible
+from meanfield.plotting._figure.style import CLOSURE_COLOUR, GREY, INK
 from meanfield.plotting._runs.data import Cloud, Swarm, Track
 from meanfield.plotting._runs.observables import even_frames, moments
 
-from .paths import by_time, colouring, marker_sizes, opacity, segments, thinned
+from .paths import by_time, dots, segments, time_scale
 from .views import Window, ellipses, visible_frames, window, within
 
 # Times at which tokens and Gaussians get their ellipse.
@@ -59,30 +58,36 @@ def faded(colour: str, count: int) -> np.ndarray:
     return shades
 
 
+def shades_of_time(
+    cloud: Cloud, frames: np.ndarray, view: Window
+) -> tuple[np.ndarray, Key]:
+    """Colours of some frames by their times, and what explains them."""
+    scale = time_scale(cloud.times)
+    shades = scale.to_rgba(cloud.times[frames])
+    shown = None if cloud.times.size == 1 else scale
+    return shades, Key([spread(to_hex(shades[-1]))], shown, "time $t$", [view.note])
+
+
 def _outlines(
     axes: Axes, track: Track, frames: np.ndarray, view: Window
 ) -> LineCollection:
     """Ellipses at some frames, added to the axes; the caller colours them."""
-    some = Track(track.mean[frames], track.factor[frames])
-    outlines = LineCollection(list(within(ellipses(some), view)), zorder=3)
+    drawn = Track(track.mean[frames], track.factor[frames])
+    outlines = LineCollection(list(within(ellipses(drawn), view)), zorder=3)
     axes.add_collection(outlines, autolim=False)
     return outlines
 
 
 def _tokens(axes: Axes, cloud: Cloud, state: Swarm, view: Window) -> Key:
     """Paths, starts, ends and ellipses of tokens."""
-    colours = colouring(cloud, state, by_time)
-    some, indices, note = thinned(state)
-    x = within(some.x, view)
-    shades = colours.paths[:, indices].reshape(-1, 4).copy()
-    shades[:, 3] = opacity(indices.size)
+    tokens = dots(cloud, state, by_time)
+    x, shades = within(tokens.x, view), tokens.threads
     heavy = len(shades) > 20_000
     paths = LineCollection(
         list(segments(x)), colors=shades, linewidths=0.8, rasterized=heavy
     )
     axes.add_collection(paths, autolim=False)
-    sizes = marker_sizes(some.weights)
-    faces = colours.tokens[indices]
+    sizes, faces = tokens.sizes, tokens.colours.tokens
     axes.scatter(*x[0].T, s=0.6 * sizes, c="white", edgecolors=GREY, linewidths=0.6)
     axes.scatter(
         *x[-1].T, s=sizes, c=faces, edgecolors="white", linewidths=0.3, zorder=4
@@ -90,23 +95,15 @@ def _tokens(axes: Axes, cloud: Cloud, state: Swarm, view: Window) -> Key:
     frames = drawn_frames(cloud, _N_TOKENS)
     outlines = _outlines(axes, moments(state), frames, view)
     outlines.set(colors=faded(INK, frames.size), linewidths=1.2)
-    meaning = "" if colours.scale else colours.note
-    handles, notes = [START, END, spread(INK)], [note, view.note, meaning]
-    return Key(handles, colours.scale, colours.label, notes, colours.handles)
+    return tokens.key([START, END, spread(INK)], view.note)
 
 
 def _gaussian(axes: Axes, cloud: Cloud, track: Track, view: Window) -> Key:
     """The path of the mean, and ellipses coloured by time."""
     frames = drawn_frames(cloud, _N_GAUSSIAN)
-    scale = ScalarMappable(
-        Normalize(cloud.times[0], cloud.times[-1]), legible("viridis")
-    )
-    shades = scale.to_rgba(cloud.times[frames])
+    shades, key = shades_of_time(cloud, frames, view)
     _outlines(axes, track, frames, view).set(colors=shades, linewidths=1.4)
     mean = within(track.mean, view)
     axes.plot(*mean.T, color=GREY, linewidth=1.0)
     axes.scatter(*mean[frames].T, s=14, c=shades, zorder=4)
-    single = cloud.times.size == 1
-    return Key(
-        [spread(to_hex(shades[-1]))], None if single else scale, "time $t$", [view.note]
-    )
+    return key

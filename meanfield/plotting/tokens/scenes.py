@@ -1,6 +1,4 @@
-"""What moves in an animation: artists that show one frame of a run after another."""
-
-from abc import ABC, abstractmethod
+"""What moves in an animation of tokens or of a Gaussian."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -8,39 +6,40 @@ from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
 from typing_extensions import override
 
-from meanfield.plotting._figure.style import CLOSURE_COLOUR, CYCLE, INK
+from meanfield.plotting._figure.scenes import AbstractScene
+from meanfield.plotting._figure.style import CLOSURE_COLOUR, INK
 from meanfield.plotting._runs.data import Cloud, Swarm, Track
 from meanfield.plotting._runs.observables import moments
 
 from .line import band, frame_line
-from .paths import colouring, marker_sizes, opacity, thinned, uniform
-from .views import Window, ellipses, within
+from .paths import Dots, dots, uniform
+from .plane import frame_plane
+from .views import Projection, Window, ellipses, robust_windows, window, within
 
 # Frames of the past that a token trails behind it: less if there are many of them.
 _TRAIL, _SHORT_TRAIL, _MANY = 6, 2, 300
 
 
-class AbstractScene(ABC):
-    """Artists on an axes that can show any frame of a run."""
+def cloud_scene(axes: Axes, seen: Projection) -> tuple[AbstractScene, list[str]]:
+    """A scene of the run on the axes, and notes."""
+    if seen.cloud.dimension == 1:
+        view = window(seen.cloud)
+        axes.set_ylabel(seen.labels[0])
+        scene = LineScene(axes, seen.cloud, view)
+        return scene, [seen.note, scene.note, view.note]
+    views, note = robust_windows(seen.cloud)
+    frame_plane(axes, views[0])
+    axes.set(xlabel=seen.labels[0], ylabel=seen.labels[1])
+    scene = PlaneScene(axes, seen.cloud, views)
+    return scene, [seen.note, scene.note, note]
 
-    @abstractmethod
-    def show(self, frame: int) -> None:
-        """Move the artists to where they are at `frame`."""
 
-
-class _Dots:
-    """The points that are drawn, (time, m, d), their colours (m, 4), their sizes."""
-
-    def __init__(self, cloud: Cloud) -> None:
-        if isinstance(cloud.state, Swarm):
-            some, indices, note = thinned(cloud.state)
-            colours = colouring(cloud, cloud.state, uniform)
-            self.note = "; ".join(filter(None, [note, colours.note]))
-            self.shades = colours.tokens[indices]
-            self.x, self.sizes = some.x, marker_sizes(some.weights)
-        else:
-            self.x, self.note = cloud.state.mean[:, None, :], ""
-            self.shades, self.sizes = CYCLE[0], np.array([24.0])
+def _drawn(cloud: Cloud) -> Dots:
+    """The tokens that are drawn; of a Gaussian its mean."""
+    if isinstance(cloud.state, Swarm):
+        return dots(cloud, cloud.state, uniform)
+    mean = cloud.state.mean[:, None, :]
+    return Dots(mean, np.array([24.0]), uniform(cloud.times, 1), "")
 
 
 class PlaneScene(AbstractScene):
@@ -54,18 +53,18 @@ class PlaneScene(AbstractScene):
 
     def __init__(self, axes: Axes, cloud: Cloud, views: list[Window]) -> None:
         self._axes, self._views = axes, views
-        dots = _Dots(cloud)
-        self.note, self._x = dots.note, dots.x
-        self._length = _TRAIL if dots.x.shape[1] <= _MANY else _SHORT_TRAIL
+        drawn = _drawn(cloud)
+        self.note, self._x = drawn.caption, drawn.x
+        self._length = _TRAIL if drawn.x.shape[1] <= _MANY else _SHORT_TRAIL
         self._outlines = ellipses(moments(cloud.state))
         self._trails = LineCollection(
-            [], colors=dots.shades, linewidths=0.8, alpha=opacity(dots.x.shape[1])
+            [], colors=drawn.colours.tokens, linewidths=0.8, alpha=drawn.opacity
         )
         axes.add_collection(self._trails, autolim=False)
         self._dots = axes.scatter(
-            *dots.x[0].T,
-            s=dots.sizes,
-            c=dots.shades,
+            *drawn.x[0].T,
+            s=drawn.sizes,
+            c=drawn.colours.tokens,
             edgecolors="white",
             linewidths=0.3,
         )
@@ -99,18 +98,18 @@ class LineScene(AbstractScene):
     """
 
     def __init__(self, axes: Axes, cloud: Cloud, view: Window) -> None:
-        dots = _Dots(cloud)
+        drawn = _drawn(cloud)
         frame_line(axes, cloud, view)
-        self.note, self._times = dots.note, cloud.times
-        x = within(dots.x, view)[..., 0]
+        self.note, self._times = drawn.caption, cloud.times
+        x, shades = within(drawn.x, view)[..., 0], drawn.colours.tokens
         times = np.broadcast_to(cloud.times[:, None], x.shape)
         self._paths = np.stack([times, x], axis=-1)
         self._trails = LineCollection(
-            [], colors=dots.shades, linewidths=0.9, alpha=opacity(x.shape[1])
+            [], colors=shades, linewidths=0.9, alpha=drawn.opacity
         )
         axes.add_collection(self._trails, autolim=False)
         self._dots = axes.scatter(
-            times[0], x[0], dots.sizes, dots.shades, edgecolors="white", linewidths=0.3
+            times[0], x[0], drawn.sizes, shades, edgecolors="white", linewidths=0.3
         )
         self._bands = _band_lines(axes, moments(cloud.state), view, INK)
         if cloud.closure is not None:

@@ -1,18 +1,16 @@
 """Tokens in space: paths, and the main sections of ellipsoids."""
 
 import numpy as np
-from matplotlib.cm import ScalarMappable
-from matplotlib.colors import Normalize, to_hex
 from mpl_toolkits.mplot3d.art3d import Line3DCollection
 from mpl_toolkits.mplot3d.axes3d import Axes3D
 
 from meanfield.plotting._figure.marks import CLOSURE, END, START, Key, spread
-from meanfield.plotting._figure.style import CLOSURE_COLOUR, GREY, INK, legible
+from meanfield.plotting._figure.style import CLOSURE_COLOUR, GREY, INK
 from meanfield.plotting._runs.data import Cloud, Swarm, Track
 from meanfield.plotting._runs.observables import moments
 
-from .paths import by_time, colouring, marker_sizes, opacity, segments, thinned
-from .plane import drawn_frames, faded
+from .paths import by_time, dots, segments
+from .plane import drawn_frames, faded, shades_of_time
 from .views import Window, great_circles, window, within
 
 _N_TOKENS, _N_GAUSSIAN = 2, 4
@@ -52,8 +50,8 @@ def _sections(
     axes: Axes3D, track: Track, frames: np.ndarray, view: Window
 ) -> Line3DCollection:
     """Main sections at some frames, added to the axes; the caller colours them."""
-    some = Track(track.mean[frames], track.factor[frames])
-    circles = great_circles(some).reshape(-1, 121, 3)
+    drawn = Track(track.mean[frames], track.factor[frames])
+    circles = great_circles(drawn).reshape(-1, 121, 3)
     sections = Line3DCollection(list(within(circles, view)), zorder=3)
     axes.add_collection3d(sections, autolim=False)
     return sections
@@ -61,11 +59,8 @@ def _sections(
 
 def _tokens(axes: Axes3D, cloud: Cloud, state: Swarm, view: Window) -> Key:
     """Paths, starts, ends and ellipsoids of tokens."""
-    colours = colouring(cloud, state, by_time)
-    some, indices, note = thinned(state)
-    x = within(some.x, view)
-    shades = colours.paths[:, indices].reshape(-1, 4).copy()
-    shades[:, 3] = opacity(indices.size)
+    tokens = dots(cloud, state, by_time)
+    x, shades = within(tokens.x, view), tokens.threads
     if len(shades):
         axes.add_collection3d(
             Line3DCollection(
@@ -76,15 +71,12 @@ def _tokens(axes: Axes3D, cloud: Cloud, state: Swarm, view: Window) -> Key:
             ),
             autolim=False,
         )
-    sizes = marker_sizes(some.weights)
-    _dots(axes, x[0], 0.6 * sizes, "white", GREY)
-    _dots(axes, x[-1], sizes, colours.tokens[indices], "white")
+    _dots(axes, x[0], 0.6 * tokens.sizes, "white", GREY)
+    _dots(axes, x[-1], tokens.sizes, tokens.colours.tokens, "white")
     frames = drawn_frames(cloud, _N_TOKENS)
     sections = _sections(axes, moments(state), frames, view)
     sections.set(colors=np.repeat(faded(INK, frames.size), 3, axis=0), linewidths=0.8)
-    meaning = "" if colours.scale else colours.note
-    handles, notes = [START, END, spread(INK)], [note, view.note, meaning]
-    return Key(handles, colours.scale, colours.label, notes, colours.handles)
+    return tokens.key([START, END, spread(INK)], view.note)
 
 
 def _dots(
@@ -103,16 +95,10 @@ def _dots(
 def _gaussian(axes: Axes3D, cloud: Cloud, track: Track, view: Window) -> Key:
     """The path of the mean, and ellipsoids coloured by time."""
     frames = drawn_frames(cloud, _N_GAUSSIAN)
-    scale = ScalarMappable(
-        Normalize(cloud.times[0], cloud.times[-1]), legible("viridis")
-    )
-    shades = scale.to_rgba(cloud.times[frames])
+    shades, key = shades_of_time(cloud, frames, view)
     sections = _sections(axes, track, frames, view)
     sections.set(colors=np.repeat(shades, 3, axis=0), linewidths=1.2)
     mean = within(track.mean, view)
     axes.plot(*mean.T, color=GREY, linewidth=1.0)
     axes.scatter(*mean[frames].T, s=14, c=shades)
-    single = cloud.times.size == 1
-    return Key(
-        [spread(to_hex(shades[-1]))], None if single else scale, "time $t$", [view.note]
-    )
+    return key
