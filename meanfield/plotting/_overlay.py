@@ -146,8 +146,8 @@ def _interval(now: Mapping[str, xr.Dataset], view: View) -> tuple[float, float]:
 def _in_plane(axes: Axes, now: Mapping[str, xr.Dataset], view: View) -> None:
     if "points" in now:
         x, _ = _tokens(now["points"], view)
-        some = x[:: max(1, len(x) // _SHOWN)]
-        axes.scatter(some[:, 0], some[:, 1], 5, GREY, linewidths=0, alpha=0.6)
+        sample = x[:: max(1, len(x) // _SHOWN)]
+        axes.scatter(sample[:, 0], sample[:, 1], 5, GREY, linewidths=0, alpha=0.6)
     if "grid" in now:
         _contours(axes, _state(now["grid"]))
     if "gaussian" in now:

@@ -48,17 +48,17 @@ def energy(dataset: xr.Dataset) -> Figure:
 
 def _observed(dataset: xr.Dataset) -> list[str]:
     """The suffixes of the energies that are there and somewhere finite."""
-    found = [
+    suffixes = [
         name.removeprefix(_PREFIX)
         for name in map(str, dataset.data_vars)
         if name.startswith(_PREFIX) and name.replace(_PREFIX, _RATE, 1) in dataset
     ]
-    if not found:
+    if not suffixes:
         raise InvalidInputError(
             "This run observed no energy; simulate it with `observe = energy`."
         )
     finite = [
-        name for name in found if np.isfinite(_read(dataset, _PREFIX, name)).any()
+        name for name in suffixes if np.isfinite(_read(dataset, _PREFIX, name)).any()
     ]
     if not finite:
         raise InvalidInputError("No energy of this run is finite: nothing to draw.")

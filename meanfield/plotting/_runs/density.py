@@ -146,10 +146,10 @@ def every_frame(run: xr.Dataset) -> Density:
 
 def _carried(run: xr.Dataset) -> Swarm:
     """The tokens over a density; `position` is that of its layers, not of theirs."""
-    own = run.drop_vars("position", errors="ignore")
+    tokens = run.drop_vars("position", errors="ignore")
     if "token_position" in run:
-        own = own.rename(token_position="position")
-    return swarm(own)
+        tokens = tokens.rename(token_position="position")
+    return swarm(tokens)
 
 
 def _finite(density: Density) -> np.ndarray:

@@ -178,8 +178,8 @@ def principal_axes(cloud: Cloud, k: int) -> tuple[np.ndarray, np.ndarray]:
     most 16 frames, evenly spaced, are used, and none in which only rounding is left.
     Signs make the largest entry positive.
     """
-    few = cloud.at(even_frames(cloud.times.size, 16))
-    mean, factor = moments(few.state)
+    sample = cloud.at(even_frames(cloud.times.size, 16))
+    mean, factor = moments(sample.state)
     spread = np.concatenate([factor, (mean - mean[0])[..., None]], axis=-1)
     scale = np.abs(spread).max(axis=(-2, -1), keepdims=True)
     size = np.abs(mean).max(axis=-1)[:, None, None]
@@ -197,5 +197,5 @@ def principal_axes(cloud: Cloud, k: int) -> tuple[np.ndarray, np.ndarray]:
 
 def even_frames(n_frames: int, at_most: int) -> np.ndarray:
     """Indices of evenly spaced frames, the first and the last among them."""
-    few = min(n_frames, at_most)
-    return np.unique(np.linspace(0, n_frames - 1, few).round().astype(np.intp))
+    count = min(n_frames, at_most)
+    return np.unique(np.linspace(0, n_frames - 1, count).round().astype(np.intp))

@@ -21,10 +21,10 @@ def paletted(figure: Figure) -> Image.Image:
     frequent = _palette(image, Image.Quantize.MEDIANCUT)
     colours = [*WHITE, *frequent, *_palette(image, Image.Quantize.MAXCOVERAGE)]
     palette.putpalette(colours)
-    few = image.quantize(palette=palette, dither=Image.Dither.NONE)
+    indices = image.quantize(palette=palette, dither=Image.Dither.NONE)
     # Nearly the nearest is good enough for all but the paper.
     white = np.all(np.asarray(image) == WHITE, axis=-1)
-    exact = Image.fromarray(np.where(white, 0, np.asarray(few)).astype(np.uint8))
+    exact = Image.fromarray(np.where(white, 0, np.asarray(indices)).astype(np.uint8))
     exact.putpalette(colours)
     return exact
 

@@ -129,8 +129,8 @@ def _threads(
 def _tips(axes: Axes3D, paths: Sequence[ConePath]) -> None:
     """Small grey starts, and ends in the shape and colour of their ending."""
     thin = width(len(paths))
-    for status, found in by_ending(paths).items():
-        starts, ends = tips(found)
+    for status, group in by_ending(paths).items():
+        starts, ends = tips(group)
         axes.scatter(
             *starts.T,
             s=5 * thin,  # pyright: ignore[reportArgumentType]

@@ -87,8 +87,8 @@ def draw_disc(axes: Axes, dataset: xr.Dataset) -> Key:
     """
     paths, note = shapes_of_trace_one(cone_paths(dataset, "disc"))
     outline = limit_outline(dataset, 1.0)
-    found = escapes(paths)
-    shared = _shared(found)
+    ends = escapes(paths)
+    shared = _shared(ends)
     _frame(axes, _ROOM if len(shared.counts) else _MARGIN)
     limits = [] if outline is None else [_limit(axes, outline)]
     _paths(axes, paths)
@@ -96,7 +96,7 @@ def draw_disc(axes: Axes, dataset: xr.Dataset) -> Key:
         _ring(axes, direction, int(count))
     rings = [_RING] if len(shared.counts) else []
     handles = [*ending_handles(paths), *limits, *rings]
-    outside = _outside_note(found, shared)
+    outside = _outside_note(ends, shared)
     notes = ["centre: isotropic; rim: rank one", note, outside, early_note(paths)]
     return Key(handles, None, "", [line for line in notes if line])
 
@@ -123,8 +123,8 @@ def _paths(axes: Axes, paths: Sequence[ConePath]) -> None:
     ]
     threads = LineCollection(lines, colors=colours, linewidths=n, rasterized=many)
     axes.add_collection(threads)
-    for status, found in by_ending(paths).items():
-        starts, ends = tips(found)
+    for status, group in by_ending(paths).items():
+        starts, ends = tips(group)
         axes.scatter(*starts.T, s=7 * n, c=GREY, lw=0, zorder=3)
         axes.scatter(
             *ends.T,
@@ -145,18 +145,18 @@ def _limit(axes: Axes, outline: np.ndarray) -> Artist:
     return mark
 
 
-def _shared(found: EscapeDirections) -> EscapeDirections:
+def _shared(ends: EscapeDirections) -> EscapeDirections:
     """The directions that many escapes share, if they are few; else none."""
-    tight = (found.counts >= _SHARED) & (found.spreads <= _CLOSE)
+    tight = (ends.counts >= _SHARED) & (ends.spreads <= _CLOSE)
     common = np.flatnonzero(tight)[:_N_RINGS]
-    if found.counts[common].sum() < _TAKEN * found.counts.sum():
+    if ends.counts[common].sum() < _TAKEN * ends.counts.sum():
         common = common[:0]
-    return EscapeDirections(*(values[common] for values in found))
+    return EscapeDirections(*(values[common] for values in ends))
 
 
-def _outside_note(found: EscapeDirections, shared: EscapeDirections) -> str:
+def _outside_note(ends: EscapeDirections, shared: EscapeDirections) -> str:
     """How many escapes have no ring, where others have."""
-    total = found.counts.sum()
+    total = ends.counts.sum()
     outside = total - shared.counts.sum()
     if outside == 0 or not len(shared.counts):
         return ""

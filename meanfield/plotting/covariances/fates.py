@@ -43,9 +43,9 @@ def ending_handles(paths: Sequence[ConePath]) -> list[Artist]:
             color=status.row.colour,
             marker=status.row.marker,
             markersize=5.5,
-            label=f"{status} ({len(found)})",
+            label=f"{status} ({len(group)})",
         )
-        for status, found in by_ending(paths).items()
+        for status, group in by_ending(paths).items()
     ]
     start = Line2D([], [], color=GREY, marker="o", markersize=3, linestyle="")
     start.set_label("start")

@@ -105,8 +105,8 @@ def below(rows: np.ndarray, height: float) -> np.ndarray:
 
 def drawn_paths(paths: Sequence[ConePath], height: float) -> list[ConePath]:
     """The paths below `height`, thinned to `DETAIL` of it."""
-    few = thinned([below(path.rows, height) for path in paths], DETAIL * height)
-    return [replace(path, rows=rows) for path, rows in zip(paths, few, strict=True)]
+    lines = thinned([below(path.rows, height) for path in paths], DETAIL * height)
+    return [replace(path, rows=rows) for path, rows in zip(paths, lines, strict=True)]
 
 
 def shapes_of_trace_one(paths: Sequence[ConePath]) -> tuple[list[ConePath], str]:
@@ -134,4 +134,4 @@ def by_ending(paths: Sequence[ConePath]) -> dict[Status, list[ConePath]]:
         status: [path for path in paths if path.ending.status is status]
         for status in Status
     }
-    return {status: found for status, found in sorted_paths.items() if found}
+    return {status: group for status, group in sorted_paths.items() if group}

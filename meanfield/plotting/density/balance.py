@@ -68,9 +68,9 @@ def balance(dataset: xr.Dataset) -> Figure:
 def _whole(run: xr.Dataset, of: Callable[[xr.Dataset], np.ndarray]) -> np.ndarray:
     """Numbers of the finite frames of a run, NaN at the others."""
     known = np.isin(values(run, "time", ("time",)), density_run(run).times)
-    found = of(run)
-    result = np.full((len(known), *found.shape[1:]), np.nan)
-    result[known] = found
+    numbers = of(run)
+    result = np.full((len(known), *numbers.shape[1:]), np.nan)
+    result[known] = numbers
     return result
 
 

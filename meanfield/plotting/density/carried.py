@@ -20,15 +20,15 @@ def with_tokens(density: xr.Dataset, tokens: xr.Dataset) -> xr.Dataset:
     _check(density, tokens)
     times = density["time"].values
     last = tokens.sizes["time"] - 1
-    own = np.minimum(np.searchsorted(tokens["time"].values, times), last)
-    x = tokens["x"].transpose("time", "token", "coord").values[own].astype(float)
+    frames = np.minimum(np.searchsorted(tokens["time"].values, times), last)
+    x = tokens["x"].transpose("time", "token", "coord").values[frames].astype(float)
     x[times > tokens["time"].values[last]] = np.nan
-    found = density.assign(
+    dataset = density.assign(
         x=(("time", "token", "coord"), x), weight=("token", tokens["weight"].values)
     )
     if "position" not in tokens:
-        return found
-    return found.assign(token_position=("token", tokens["position"].values))
+        return dataset
+    return dataset.assign(token_position=("token", tokens["position"].values))
 
 
 def _check(density: xr.Dataset, tokens: xr.Dataset) -> None:
@@ -46,9 +46,9 @@ def _check(density: xr.Dataset, tokens: xr.Dataset) -> None:
             f"The tokens have d = {tokens.sizes['coord']}, the density has d = "
             f"{density.sizes['coord']}."
         )
-    times, own = density["time"].values, tokens["time"].values
-    missing = times[(times <= own[-1]) & ~np.isin(times, own)]
-    if missing.size or times[0] > own[-1]:
+    times, token_times = density["time"].values, tokens["time"].values
+    missing = times[(times <= token_times[-1]) & ~np.isin(times, token_times)]
+    if missing.size or times[0] > token_times[-1]:
         t = (missing if missing.size else times)[0]
         raise InvalidInputError(
             f"The tokens have no frame at t = {t:.6g}, as the density has; give both "

@@ -31,16 +31,16 @@ _CONTOUR, _BOX = CYCLE[5], CYCLE[2]
 
 def draw_frames(figure: Figure, run: Density) -> list[str]:
     """Draw a run at up to six times; returns notes."""
-    few = run.at(even_frames(len(run.times), _FRAMES))
-    few, view, notes = framed(few, _MAGNIFIED)
-    norm = scale(few.laws)
-    grid = _grid(figure, few)
-    for index, axes in enumerate(grid.ravel()[: len(few.times)]):
-        draw_frame(axes, few, index, norm)
-        _limits(axes, few, view, index)
-        axes.set_title(f"$t$ = {few.times[index]:.4g}", fontsize=10.5)
-    _labels(grid, few)
-    _colour_bar(figure, grid, norm, height_label(few))
+    sample = run.at(even_frames(len(run.times), _FRAMES))
+    sample, view, notes = framed(sample, _MAGNIFIED)
+    norm = scale(sample.laws)
+    grid = _grid(figure, sample)
+    for index, axes in enumerate(grid.ravel()[: len(sample.times)]):
+        draw_frame(axes, sample, index, norm)
+        _limits(axes, sample, view, index)
+        axes.set_title(f"$t$ = {sample.times[index]:.4g}", fontsize=10.5)
+    _labels(grid, sample)
+    _colour_bar(figure, grid, norm, height_label(sample))
     return notes
 
 
@@ -91,10 +91,10 @@ def _layers(axes: Axes, run: Density, frame: int, norm: Normalize) -> None:
     columns = layer_edges(run.position)
     heights = run.laws[frame].T
     axes.pcolormesh(columns, faces, heights, cmap=colours(), norm=norm, rasterized=True)
-    each = run.at(np.array([frame]))
+    instant = run.at(np.array([frame]))
     for level, pattern in ((0.25, "--"), (0.5, "-"), (0.75, "--")):
         path = [
-            quantiles(_layer(each, i), np.array([level]))[0, 0]
+            quantiles(_layer(instant, i), np.array([level]))[0, 0]
             for i in range(run.position.size)
         ]
         axes.plot(run.position, path, pattern, color=_CONTOUR, linewidth=1.1)
@@ -116,9 +116,9 @@ def layer_edges(position: np.ndarray) -> np.ndarray:
 
 
 def _tokens(axes: Axes, tokens: Swarm, frame: int) -> None:
-    some = even_frames(tokens.x.shape[1], TOKENS)
+    indices = even_frames(tokens.x.shape[1], TOKENS)
     axes.plot(
-        *tokens.x[frame, some].T, ".", color=INK, markersize=2.2, markeredgewidth=0
+        *tokens.x[frame, indices].T, ".", color=INK, markersize=2.2, markeredgewidth=0
     )
 
 

@@ -84,13 +84,13 @@ def _box(axes: Axes, density: Density) -> list[Line2D]:
 def _tokens(axes: Axes, density: Density, tokens: Swarm) -> list[Line2D]:
     """The paths of a few tokens, evenly spaced by where they start."""
     order = np.argsort(tokens.x[0, :, 0])
-    some = order[even_frames(order.size, _TOKENS)]
-    paths = [np.column_stack([density.times, tokens.x[:, i, 0]]) for i in some]
+    indices = order[even_frames(order.size, _TOKENS)]
+    paths = [np.column_stack([density.times, tokens.x[:, i, 0]]) for i in indices]
     axes.add_collection(
         LineCollection(paths, colors=INK, linewidths=0.6, alpha=0.7), autolim=False
     )
-    few = f", {some.size} of {order.size}" if some.size < order.size else ""
-    return [Line2D([], [], color=INK, linewidth=0.8, label=f"tokens{few}")]
+    share = f", {indices.size} of {order.size}" if indices.size < order.size else ""
+    return [Line2D([], [], color=INK, linewidth=0.8, label=f"tokens{share}")]
 
 
 def _beyond(density: Density, low: float, high: float) -> str:

@@ -85,9 +85,9 @@ class CurveScene(AbstractScene):
         for end, place in zip(self._ends, box_corners(run, frame)[:, 0], strict=True):
             end.set_data([place, place], [floor, top])
         if run.tokens is not None:
-            some = even_frames(run.tokens.x.shape[1], TOKENS)
-            places = run.tokens.x[frame, some, 0]
-            self._tokens.set_data(places, np.full(some.size, floor / 2))
+            indices = even_frames(run.tokens.x.shape[1], TOKENS)
+            places = run.tokens.x[frame, indices, 0]
+            self._tokens.set_data(places, np.full(indices.size, floor / 2))
 
 
 class MapScene(AbstractScene):
@@ -123,8 +123,8 @@ class MapScene(AbstractScene):
         self._mesh.set_array(self._heights[frame].T)
         self._box.set_data(*box_corners(run, frame)[[0, 1, 2, 3, 0]].T)
         if run.tokens is not None:
-            some = even_frames(run.tokens.x.shape[1], TOKENS)
-            self._tokens.set_data(*run.tokens.x[frame, some].T)
+            indices = even_frames(run.tokens.x.shape[1], TOKENS)
+            self._tokens.set_data(*run.tokens.x[frame, indices].T)
 
 
 class LayerScene(AbstractScene):
@@ -166,7 +166,7 @@ class LayerScene(AbstractScene):
         for end, place in zip(self._ends, box_corners(run, frame)[:, 0], strict=True):
             end.set_ydata([place, place])
         if run.tokens is not None and run.tokens.position is not None:
-            some = even_frames(run.tokens.x.shape[1], TOKENS)
+            indices = even_frames(run.tokens.x.shape[1], TOKENS)
             self._tokens.set_data(
-                run.tokens.position[some], run.tokens.x[frame, some, 0]
+                run.tokens.position[indices], run.tokens.x[frame, indices, 0]
             )

@@ -73,11 +73,11 @@ def _tails(density: Density) -> np.ndarray:
     if density.dimension == 1:
         return quantiles(density, levels)[..., None]
     law = density.of_state()
-    found = []
+    tails = []
     for i in range(len(law.times)):
         x = law.places(i, *law.middles).reshape(-1, law.dimension)
-        found.append([_weighted(x[:, k], law.mass[i].ravel(), levels) for k in (0, 1)])
-    return np.swapaxes(np.array(found), 1, 2)
+        tails.append([_weighted(x[:, k], law.mass[i].ravel(), levels) for k in (0, 1)])
+    return np.swapaxes(np.array(tails), 1, 2)
 
 
 def _weighted(x: np.ndarray, mass: np.ndarray, levels: np.ndarray) -> np.ndarray:

@@ -153,10 +153,10 @@ def _map(
     x, y = (scale_of(dataset, str(dim)) for dim in dataset["ending"].dims)
     endings, numbers = endings_of(dataset), numbers_of(dataset, name)
     for ending in np.unique(endings):
-        own, bare = endings == ending, np.isnan(numbers)
-        _fill(axes, _outline(x.edges, y.edges, own & bare), str(ending), name)
-        _hatch(axes, _outline(x.edges, y.edges, own & bare), str(ending), INK)
-        _hatch(axes, _outline(x.edges, y.edges, own & ~bare), str(ending), "white")
+        mask, bare = endings == ending, np.isnan(numbers)
+        _fill(axes, _outline(x.edges, y.edges, mask & bare), str(ending), name)
+        _hatch(axes, _outline(x.edges, y.edges, mask & bare), str(ending), INK)
+        _hatch(axes, _outline(x.edges, y.edges, mask & ~bare), str(ending), "white")
     if mapping is not None:
         shown = np.ma.masked_invalid(numbers.T)
         mesh = axes.pcolormesh(
@@ -193,9 +193,9 @@ def _curve(dataset: xr.Dataset, name: str) -> Figure:
     handles = []
     for ending, count in counts_of(endings).items():
         look = _mark(ending)
-        own = endings == ending
-        axes.plot(x.centres[own], numbers[own], **look)
-        missing = x.centres[own & ~np.isfinite(numbers)]
+        mask = endings == ending
+        axes.plot(x.centres[mask], numbers[mask], **look)
+        missing = x.centres[mask & ~np.isfinite(numbers)]
         low, foot = axes.get_xaxis_transform(), np.full(len(missing), 0.03)
         axes.plot(missing, foot, transform=low, alpha=0.5, **look)
         label = f"{ending_label(dataset, ending)} ({count})"
@@ -211,8 +211,8 @@ def _curve(dataset: xr.Dataset, name: str) -> Figure:
 
 def _mark(ending: str) -> dict[str, Any]:
     row = Status.named(ending).row
-    own = {"color": row.colour, "marker": row.marker}
-    return {**own, "linestyle": "", "markersize": 5}
+    look = {"color": row.colour, "marker": row.marker}
+    return {**look, "linestyle": "", "markersize": 5}
 
 
 def _mapping(numbers: np.ndarray) -> ScalarMappable | None:
@@ -228,15 +228,15 @@ def _mapping(numbers: np.ndarray) -> ScalarMappable | None:
 def _patches(dataset: xr.Dataset, name: str) -> list[Artist]:
     """Legend entries: each ending with its hatch and its count."""
     endings, numbers = endings_of(dataset), numbers_of(dataset, name)
-    found: list[Artist] = []
+    patches: list[Artist] = []
     for ending, count in counts_of(endings).items():
         bare = np.isnan(numbers[endings == ending]).any()
         face = _face(ending, name) if bare else "white"
         label = f"{ending_label(dataset, ending)} ({count})"
         patch = Patch(facecolor=face, edgecolor=INK, linewidth=0.7, label=label)
         patch.set_hatch(Status.named(ending).row.hatch)
-        found.append(patch)
-    return found
+        patches.append(patch)
+    return patches
 
 
 def _notes(dataset: xr.Dataset, name: str) -> tuple[str, ...]:

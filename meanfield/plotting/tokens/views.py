@@ -120,14 +120,14 @@ def _extent(cloud: Cloud) -> tuple[np.ndarray, np.ndarray]:
 
 def _seen_tracks(cloud: Cloud) -> list[Track]:
     """The Gaussians the view makes room for: not a closure that leaves its cloud."""
-    own = moments(cloud.state)
+    track = moments(cloud.state)
     if cloud.closure is None:
-        return [own]
+        return [track]
     mean, factor = cloud.closure
-    reach = np.abs(mean - own.mean[0]).max(axis=-1)
+    reach = np.abs(mean - track.mean[0]).max(axis=-1)
     reach = reach + np.sqrt((factor**2).sum(axis=(-2, -1)))
     stays = reach <= _STRAY * radii(cloud).max()
-    return [own, Track(np.where(stays[:, None], mean, np.nan), factor)]
+    return [track, Track(np.where(stays[:, None], mean, np.nan), factor)]
 
 
 def within(points: np.ndarray, view: Window) -> np.ndarray:
