@@ -17,9 +17,9 @@ from meanfield.errors import InvalidInputError
 from meanfield.plotting import draw_cone, draw_disc, escape_directions, panels, save
 from meanfield.plotting._figure.style import style
 from meanfield.plotting._writing.png import paletted
-from meanfield.plotting.covariances.limits import limit_outline
-from meanfield.plotting.covariances.paths import cone_height, cone_paths, drawn_paths
-from meanfield.plotting.covariances.thinning import thinned
+from meanfield.plotting.cone.limits import limit_outline
+from meanfield.plotting.cone.paths import cone_height, cone_paths, drawn_paths
+from meanfield.plotting.cone.thinning import thinned
 
 FINISHED, STEADY, BLOW_UP = 0, 1, 2
 

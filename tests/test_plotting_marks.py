@@ -27,7 +27,7 @@ from meanfield.plotting._figure.style import (
     style,
 )
 from meanfield.plotting._runs.described import described
-from meanfield.plotting.covariances.disc import (
+from meanfield.plotting.cone.disc import (
     _ROOM,  # pyright: ignore[reportPrivateUsage]
     _frame,  # pyright: ignore[reportPrivateUsage]
     _ring,  # pyright: ignore[reportPrivateUsage]

@@ -13,7 +13,7 @@ from meanfield.plotting import (
 )
 from meanfield.plotting._runs.components import component_labels
 from meanfield.plotting._runs.observables import spectrum
-from meanfield.plotting.covariances.paths import below, cone_coordinates
+from meanfield.plotting.cone.paths import below, cone_coordinates
 
 # Double precision, and sums over at most a few thousand terms of order one.
 CLOSE = 1e-12

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from ._writing.files import named, put
     from .animation import animate
     from .comparison import draw_comparison
-    from .covariances.cone import draw_cone
-    from .covariances.disc import draw_disc
-    from .covariances.escapes import EscapeDirections, escape_directions
-    from .covariances.paths import cone_coordinates
+    from .cone.cone import draw_cone
+    from .cone.disc import draw_disc
+    from .cone.escapes import EscapeDirections, escape_directions
+    from .cone.paths import cone_coordinates
     from .density.carried import with_tokens
     from .gallery import panels
     from .pages import (
@@ -64,18 +64,18 @@ __all__ = [
 
 _HOMES = {
     "ClusterCounts": "._runs.observables",
-    "EscapeDirections": ".covariances.escapes",
+    "EscapeDirections": ".cone.escapes",
     "animate": ".animation",
     "cluster_counts": "._runs.observables",
     "cluster_radius": "._runs.observables",
-    "cone_coordinates": ".covariances.paths",
+    "cone_coordinates": ".cone.paths",
     "cone_page": ".pages",
     "covariances": "._runs.observables",
     "draw_comparison": ".comparison",
-    "draw_cone": ".covariances.cone",
-    "draw_disc": ".covariances.disc",
+    "draw_cone": ".cone.cone",
+    "draw_disc": ".cone.disc",
     "effective_rank": "._runs.observables",
-    "escape_directions": ".covariances.escapes",
+    "escape_directions": ".cone.escapes",
     "named": "._writing.files",
     "panels": ".gallery",
     "put": "._writing.files",

@@ -5,8 +5,8 @@ from . import clusters as clusters
 from . import energy as energy
 from . import spectrum as spectrum
 from ._figure.panels import panels as panels
-from .covariances import cone as cone
-from .covariances import disc as disc
+from .cone import cone as cone
+from .cone import disc as disc
 from .density import balance as balance
 from .density import density as density
 from .sweeps import phase as phase

@@ -8,8 +8,8 @@ import xarray as xr
 
 from meanfield.endings import Status
 from meanfield.plotting._figure.style import LIMIT_COLOUR
-from meanfield.plotting.covariances.limits import limit_outline
-from meanfield.plotting.covariances.paths import (
+from meanfield.plotting.cone.limits import limit_outline
+from meanfield.plotting.cone.paths import (
     ConePath,
     by_ending,
     cone_height,
