@@ -1,5 +1,8 @@
 """The formulas of cells, in NumPy and in JAX alike."""
 
+from collections.abc import Callable
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,6 +10,7 @@ import pytest
 
 from meanfield import cells
 
+Array = Callable[[np.ndarray], Any]
 EDGES = np.array([-1.0, -0.6, -0.5, 0.1, 0.4, 1.2, 1.3, 2.0, 2.5])
 KINDS = pytest.mark.parametrize(
     ("array", "kind"), [(np.asarray, np.ndarray), (jnp.asarray, jax.Array)]
@@ -14,7 +18,9 @@ KINDS = pytest.mark.parametrize(
 
 
 @KINDS
-def test_point_masses_of_a_parabola_are_its_values_at_the_middles(array, kind):
+def test_point_masses_of_a_parabola_are_its_values_at_the_middles(
+    array: Array, kind: type
+) -> None:
     edges = np.linspace(-1, 3, 21)
     slope, middles = 0.1, (edges[1:] + edges[:-1]) / 2
     h = np.diff(edges)
@@ -29,7 +35,7 @@ def test_point_masses_of_a_parabola_are_its_values_at_the_middles(array, kind):
 
 
 @KINDS
-def test_volumes_fill_the_box(array, kind):
+def test_volumes_fill_the_box(array: Array, kind: type) -> None:
     sizes = array(np.array([1.0, 3.0]))
     volumes = cells.volumes([array(EDGES), array(2 * EDGES)], sizes)
     assert isinstance(volumes, kind)
@@ -38,7 +44,7 @@ def test_volumes_fill_the_box(array, kind):
 
 
 @KINDS
-def test_points_are_an_affine_image_of_the_lattice(array, kind):
+def test_points_are_an_affine_image_of_the_lattice(array: Array, kind: type) -> None:
     origin, axes = np.array([[1.0, 2.0]]), np.array([[[2.0, 1.0], [0.0, -1.0]]])
     places = np.array([0.0, 1.0, 5.0]), np.array([-1.0, 3.0])
     x = cells.points(array(origin), array(axes), *map(array, places))
@@ -51,7 +57,9 @@ def test_points_are_an_affine_image_of_the_lattice(array, kind):
 
 
 @KINDS
-def test_the_entropy_of_a_uniform_law_is_minus_the_log_of_its_length(array, kind):
+def test_the_entropy_of_a_uniform_law_is_minus_the_log_of_its_length(
+    array: Array, kind: type
+) -> None:
     masses = np.where(EDGES[1:] <= 1.2, np.diff(EDGES), 0) / 2.2
     with np.errstate(divide="ignore"):
         logs = np.log(masses / np.diff(EDGES))
@@ -60,7 +68,7 @@ def test_the_entropy_of_a_uniform_law_is_minus_the_log_of_its_length(array, kind
 
 
 @KINDS
-def test_layers_hold_the_mass(array, kind):
+def test_layers_hold_the_mass(array: Array, kind: type) -> None:
     masses = np.arange(24.0).reshape(2, 3, 4)
     held = cells.layer_masses(array(masses), 1)
     assert isinstance(held, kind)
