@@ -15,11 +15,11 @@ from plotting_data import FLAGS, moving_gaussian, shrinking
 
 from meanfield.errors import InvalidInputError
 from meanfield.plotting import draw_cone, draw_disc, escape_directions, panels, save
-from meanfield.plotting._cone_paths import cone_height, cone_paths, drawn_paths
-from meanfield.plotting._limits import limit_outline
-from meanfield.plotting._png import paletted
-from meanfield.plotting._style import style
-from meanfield.plotting._thinning import thinned
+from meanfield.plotting._figure.style import style
+from meanfield.plotting._writing.png import paletted
+from meanfield.plotting.cone.limits import limit_outline
+from meanfield.plotting.cone.paths import cone_height, cone_paths, drawn_paths
+from meanfield.plotting.cone.thinning import thinned
 
 FINISHED, STEADY, BLOW_UP = 0, 1, 2
 

@@ -19,20 +19,20 @@ from test_plotting_cone import escaping_to
 import meanfield.plotting
 from meanfield.endings import Status
 from meanfield.plotting import panels
-from meanfield.plotting._density_views import colours
-from meanfield.plotting._described import described
-from meanfield.plotting._panels import annotate
-from meanfield.plotting._style import (
+from meanfield.plotting._figure.panels import annotate
+from meanfield.plotting._figure.style import (
     CLOSURE_COLOUR,
     CYCLE,
     GREY,
     style,
 )
-from meanfield.plotting.trace_one_disc import (
+from meanfield.plotting._runs.described import described
+from meanfield.plotting.cone.disc import (
     _ROOM,  # pyright: ignore[reportPrivateUsage]
     _frame,  # pyright: ignore[reportPrivateUsage]
     _ring,  # pyright: ignore[reportPrivateUsage]
 )
+from meanfield.plotting.density.views import colours
 from meanfield.reproduce import Findings, load, names
 from meanfield.storage import ENDING_FLAGS
 

@@ -11,9 +11,9 @@ from meanfield.plotting import (
     covariances,
     effective_rank,
 )
-from meanfield.plotting._components import component_labels
-from meanfield.plotting._cone_paths import below, cone_coordinates
-from meanfield.plotting._observables import spectrum
+from meanfield.plotting._runs.components import component_labels
+from meanfield.plotting._runs.observables import spectrum
+from meanfield.plotting.cone.paths import below, cone_coordinates
 
 # Double precision, and sums over at most a few thousand terms of order one.
 CLOSE = 1e-12

@@ -8,6 +8,7 @@ from jaxtyping import Float
 from scipy.special import ndtr, ndtri
 from typing_extensions import override
 
+from meanfield.cells import lattice, widths
 from meanfield.errors import UnsupportedError
 from meanfield.measures import (
     AbstractMeasure,
@@ -105,8 +106,7 @@ def _gaussian(mu: Gaussian, at_most: int) -> Atoms:
     line = np.diff(ndtr(edges))
     means = -np.diff(phi) / line
     left = max(1 - float(line @ means**2), 0.0)
-    z = np.stack(np.meshgrid(*[means] * rank, indexing="ij"), -1).reshape(-1, rank)
-    w = np.stack(np.meshgrid(*[line] * rank, indexing="ij"), -1).reshape(-1, rank)
+    z, w = (lattice(*[values] * rank).reshape(-1, rank) for values in (means, line))
     masses = np.prod(w, axis=1)
     x = np.asarray(mu.mean, float) + z @ (U * s)[:, :rank].T
     return Atoms(x, masses / np.sum(masses), float(np.sqrt(left * np.sum(s**2))))
@@ -129,7 +129,7 @@ def _inside(mu: Grid) -> np.ndarray:
     r"""The variance inside each cell, $\sum_k |D_k|^2 h_k^2/12$."""
     lengths = np.sum(np.asarray(mu.state.axes, float) ** 2, axis=0)
     parts = [
-        size * np.diff(np.asarray(edges, float)) ** 2 / 12
+        size * widths(np.asarray(edges, float)) ** 2 / 12
         for size, edges in zip(lengths, mu.edges, strict=True)
     ]
     total = parts[0] if len(parts) == 1 else np.add.outer(*parts)

@@ -1,7 +1,5 @@
 r"""The entropy $\int \rho\log\rho$."""
 
-import functools
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -9,6 +7,8 @@ from jaxtyping import Array, Float, Int
 from typing_extensions import override
 
 from meanfield._typing import Numbers, Scalar
+from meanfield.cells import centres, layer_masses, volumes
+from meanfield.cells import entropy as summed
 from meanfield.errors import UnsupportedError
 from meanfield.fields import Convergence
 from meanfield.linalg import solve_positive
@@ -38,8 +38,7 @@ class Entropy(AbstractEnergy):
     @override
     def on_grid(self, mu: Grid) -> Float[Array, ""]:
         weights = mu.points().weights
-        logs = log_density(mu).reshape(-1)
-        return jnp.sum(jnp.where(weights > 0, weights * logs, 0))
+        return summed(weights, log_density(mu).reshape(-1))
 
     @override
     def on_gaussian(
@@ -85,10 +84,9 @@ def log_density(mu: Grid) -> Float[Array, "..."]:
     r"""$\log\rho$ at the middles of cells, of each layer as a law of its own."""
     layers = mu.state.masses
     logs = mu.points().log_weights.reshape(layers.shape)
-    steps = functools.reduce(jnp.multiply.outer, [jnp.diff(e) for e in mu.edges])
-    volumes = jnp.abs(jnp.linalg.det(mu.state.axes)) * steps
-    shares = jnp.sum(layers, axis=tuple(range(1, layers.ndim)), keepdims=True)
-    return logs - jnp.log(volumes)[None] - jnp.log(shares / jnp.sum(shares))
+    sizes = jnp.abs(jnp.linalg.det(mu.state.axes)) * volumes(mu.edges)
+    shares = layer_masses(layers, mu.dimension)
+    return logs - jnp.log(sizes)[None] - jnp.log(shares / jnp.sum(shares))
 
 
 class LogCellDensity(AbstractVariation):
@@ -140,7 +138,7 @@ class _Cubic(eqx.Module):
 
 
 def _cubic(edges: Float[Array, " faces"], places: Float[Array, " n"]) -> _Cubic:
-    middles = (edges[1:] + edges[:-1]) / 2
+    middles = centres(edges)
     first = jnp.clip(jnp.searchsorted(middles, places) - 2, 0, len(middles) - 4)
     cells = first[:, None] + jnp.arange(4)[None, :]
     nodes = middles[cells]

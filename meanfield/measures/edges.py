@@ -1,11 +1,11 @@
-"""Edges of cells along an axis, volumes of cells, averages of functions over them."""
+"""Edges of cells along an axis, and averages of functions over cells."""
 
-import functools
 from collections.abc import Callable, Sequence
 
 import numpy as np
 from jaxtyping import Float
 
+from meanfield.cells import lattice
 from meanfield.errors import InvalidInputError
 
 GAUSS = 5  # nodes in a cell and along an axis: exact to degree nine
@@ -42,11 +42,6 @@ def graded(
     return (low + high) / 2 + (high - low) / 2 * stretched
 
 
-def volumes(edges: Sequence[np.ndarray]) -> Float[np.ndarray, " *cells"]:
-    """The volumes of cells whose edges along each axis are given."""
-    return functools.reduce(np.multiply.outer, map(np.diff, edges))
-
-
 def averages(
     density: Callable[[np.ndarray], np.ndarray],
     edges: Sequence[Float[np.ndarray, "..."]],
@@ -61,7 +56,7 @@ def averages(
     nodes = [
         ((e[1:] + e[:-1])[:, None] + np.diff(e)[:, None] * u).ravel() / 2 for e in edges
     ]
-    x = np.stack(np.meshgrid(*nodes, indexing="ij"), axis=-1)
+    x = lattice(*nodes)
     values = np.asarray(density(x.reshape(-1, len(nodes)))).reshape(x.shape[:-1])
     for axis in range(len(nodes)):
         columns = np.moveaxis(values, axis, -1)

@@ -8,23 +8,24 @@ from typing import TYPE_CHECKING
 from meanfield._lazy import lazy
 
 if TYPE_CHECKING:
-    from ._cone_paths import cone_coordinates
-    from ._escapes import EscapeDirections, escape_directions
-    from ._files import named, put
-    from ._observables import (
+    from ._figure.panels import titled_figure
+    from ._figure.style import style
+    from ._runs.observables import (
         ClusterCounts,
         cluster_counts,
         cluster_radius,
         covariances,
         effective_rank,
     )
-    from ._output import save
-    from ._panels import titled_figure
-    from ._style import style
+    from ._writing.figures import save
+    from ._writing.files import named, put
     from .animation import animate
-    from .carried import with_tokens
     from .comparison import draw_comparison
-    from .covariance_cone import draw_cone
+    from .cone.cone import draw_cone
+    from .cone.disc import draw_disc
+    from .cone.escapes import EscapeDirections, escape_directions
+    from .cone.paths import cone_coordinates
+    from .density.carried import with_tokens
     from .gallery import panels
     from .pages import (
         cone_page,
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
         statements_page,
         typeset,
     )
-    from .trace_one_disc import draw_disc
 
 __all__ = [
     "ClusterCounts",
@@ -63,30 +63,30 @@ __all__ = [
 ]
 
 _HOMES = {
-    "ClusterCounts": "._observables",
-    "EscapeDirections": "._escapes",
+    "ClusterCounts": "._runs.observables",
+    "EscapeDirections": ".cone.escapes",
     "animate": ".animation",
-    "cluster_counts": "._observables",
-    "cluster_radius": "._observables",
-    "cone_coordinates": "._cone_paths",
+    "cluster_counts": "._runs.observables",
+    "cluster_radius": "._runs.observables",
+    "cone_coordinates": ".cone.paths",
     "cone_page": ".pages",
-    "covariances": "._observables",
+    "covariances": "._runs.observables",
     "draw_comparison": ".comparison",
-    "draw_cone": ".covariance_cone",
-    "draw_disc": ".trace_one_disc",
-    "effective_rank": "._observables",
-    "escape_directions": "._escapes",
-    "named": "._files",
+    "draw_cone": ".cone.cone",
+    "draw_disc": ".cone.disc",
+    "effective_rank": "._runs.observables",
+    "escape_directions": ".cone.escapes",
+    "named": "._writing.files",
     "panels": ".gallery",
-    "put": "._files",
-    "save": "._output",
+    "put": "._writing.files",
+    "save": "._writing.figures",
     "save_page": ".pages",
     "save_statements_page": ".pages",
     "statements_page": ".pages",
-    "style": "._style",
-    "titled_figure": "._panels",
+    "style": "._figure.style",
+    "titled_figure": "._figure.panels",
     "typeset": ".pages",
-    "with_tokens": ".carried",
+    "with_tokens": ".density.carried",
 }
 
 __getattr__, __dir__ = lazy(__name__, _HOMES)

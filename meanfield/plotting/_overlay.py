@@ -11,11 +11,11 @@ from matplotlib.figure import SubFigure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from ._data import Track, cloud, kind, swarm, track
-from ._density import Density, density_run, holding_levels
-from ._observables import covariance, principal_axes, run_moments
-from ._style import CLOSURE_COLOUR, CYCLE, GREY, INK, PALE
-from ._views import ellipses
+from ._figure.style import CLOSURE_COLOUR, CYCLE, GREY, INK, PALE
+from ._runs.data import Track, cloud, kind, swarm, track
+from ._runs.density import Density, density_run, holding_levels
+from ._runs.observables import covariance, principal_axes, run_moments
+from .tokens.views import ellipses
 
 COLOURS = {"points": INK, "gaussian": CLOSURE_COLOUR, "grid": CYCLE[0]}
 BINS = 60
@@ -120,7 +120,7 @@ def _on_line(axes: Axes, now: Mapping[str, xr.Dataset], view: View) -> None:
         axes.stairs(shares * BINS / (high - low), faces, color=PALE, fill=True)
     if "grid" in now:
         law = _state(now["grid"])
-        x = law.box(0).places(*law.middles)
+        x = law.places(0, *law.middles)
         axes.plot(x[:, 0], law.density[0, 0], color=COLOURS["grid"])
     if "gaussian" in now:
         mean, factor = _gaussian(now["gaussian"], view)
@@ -146,8 +146,8 @@ def _interval(now: Mapping[str, xr.Dataset], view: View) -> tuple[float, float]:
 def _in_plane(axes: Axes, now: Mapping[str, xr.Dataset], view: View) -> None:
     if "points" in now:
         x, _ = _tokens(now["points"], view)
-        some = x[:: max(1, len(x) // _SHOWN)]
-        axes.scatter(some[:, 0], some[:, 1], 5, GREY, linewidths=0, alpha=0.6)
+        sample = x[:: max(1, len(x) // _SHOWN)]
+        axes.scatter(sample[:, 0], sample[:, 1], 5, GREY, linewidths=0, alpha=0.6)
     if "grid" in now:
         _contours(axes, _state(now["grid"]))
     if "gaussian" in now:
@@ -164,7 +164,7 @@ def _contours(axes: Axes, law: Density) -> None:
     heights = law.density[0, 0]
     levels = np.unique(holding_levels(heights, law.mass[0, 0], INSIDE))
     if len(levels) > 1:
-        x, y = np.moveaxis(law.box(0).places(*law.middles), -1, 0)
+        x, y = np.moveaxis(law.places(0, *law.middles), -1, 0)
         axes.contour(x, y, heights, levels=levels, colors=COLOURS["grid"])
 
 

@@ -15,16 +15,16 @@ from PIL import Image
 from meanfield._writing import check_writable
 from meanfield.errors import InvalidInputError
 
-from ._data import cloud, kind
-from ._density import density_moments, density_run
-from ._density_scenes import density_scene
-from ._files import put
-from ._observables import even_frames
-from ._panels import annotate, titled_figure
-from ._plane import frame_plane
-from ._scenes import AbstractScene, LineScene, PlaneScene
-from ._style import CYCLE, PALE, style
-from ._views import Projection, projection, rms_radii, robust_windows, window
+from ._figure.panels import annotate, titled_figure
+from ._figure.scenes import AbstractScene
+from ._figure.style import CYCLE, PALE, style
+from ._runs.data import cloud, kind
+from ._runs.density import density_moments, density_run
+from ._runs.observables import even_frames
+from ._writing.files import put
+from .density.scenes import density_scene
+from .tokens.scenes import cloud_scene
+from .tokens.views import projection, rms_radii
 
 # Frames of the file; a longer run is thinned evenly.
 _FRAMES = 150
@@ -122,7 +122,7 @@ def _token_play(dataset: xr.Dataset) -> _Play:
     run = cloud(dataset)
     run = run.at(even_frames(run.times.size, _FRAMES))
     seen = projection(run, 2)
-    return _Play(run.times, rms_radii(run), lambda axes: _scene(axes, seen))
+    return _Play(run.times, rms_radii(run), lambda axes: cloud_scene(axes, seen))
 
 
 def _density_play(dataset: xr.Dataset) -> _Play:
@@ -150,19 +150,6 @@ def _stage(dataset: xr.Dataset, play: _Play) -> tuple[Figure, Callable[[int], No
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
     return figure, show
-
-
-def _scene(axes: Axes, seen: Projection) -> tuple[AbstractScene, list[str]]:
-    if seen.cloud.dimension == 1:
-        view = window(seen.cloud)
-        axes.set_ylabel(seen.labels[0])
-        scene = LineScene(axes, seen.cloud, view)
-        return scene, [seen.note, scene.note, view.note]
-    views, note = robust_windows(seen.cloud)
-    frame_plane(axes, views[0])
-    axes.set(xlabel=seen.labels[0], ylabel=seen.labels[1])
-    scene = PlaneScene(axes, seen.cloud, views)
-    return scene, [seen.note, scene.note, note]
 
 
 def _progress_bar(figure: Figure) -> Line2D:

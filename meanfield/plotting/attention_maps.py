@@ -9,10 +9,10 @@ from matplotlib.figure import Figure
 
 from meanfield.errors import InvalidInputError
 
-from ._data import runs, values
-from ._observables import even_frames
-from ._panels import annotate, panels, titled_figure
-from ._style import GREY, style
+from ._figure.panels import annotate, panels, titled_figure
+from ._figure.style import GREY, style
+from ._runs.data import runs, values
+from ._runs.observables import even_frames
 
 # Snapshots (rows, evenly spaced) and heads (columns, the first) in one figure.
 _SNAPSHOTS, _HEADS = 4, 6

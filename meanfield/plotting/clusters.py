@@ -8,17 +8,17 @@ from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
 from meanfield.errors import InvalidInputError
 
-from ._bands import BAND_NOTE, draw, spans_decades
-from ._data import ending, kind, runs, swarm, values
-from ._observables import (
+from ._figure.bands import BAND_NOTE, draw, spans_decades
+from ._figure.panels import annotate, ending_note, mark_blow_up, panels, titled_figure
+from ._figure.style import CYCLE, INK, style
+from ._runs.data import ending, kind, runs, swarm, values
+from ._runs.observables import (
     cluster_counts,
     cluster_radii,
     cluster_share,
     even_frames,
     per_run,
 )
-from ._panels import annotate, ending_note, mark_blow_up, panels, titled_figure
-from ._style import CYCLE, INK, style
 
 # Frames that are counted; a longer run is thinned evenly.
 _FRAMES = 200
@@ -57,12 +57,12 @@ panels.register("clusters")(clusters)
 def _figure(dataset: xr.Dataset, given: float | None) -> Figure:
     share = _default_share(dataset) if given is None else given
     frames = even_frames(dataset.sizes["time"], _FRAMES)
-    some = dataset.isel(time=frames)
-    results = per_run(some, lambda run: _run_counts(run, share))
+    sample = dataset.isel(time=frames)
+    results = per_run(sample, lambda run: _run_counts(run, share))
     counts, bulk = results[..., 0, :], results[..., 1, :]
     if not np.isfinite(counts).any():
         raise InvalidInputError("No frame of this dataset is finite: nothing to draw.")
-    times = values(some, "time", ("time",))
+    times = values(sample, "time", ("time",))
     figure = titled_figure(dataset, (6.6, 5.8))
     top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[1.5, 1])
     draw(top, times, counts, CYCLE[0])

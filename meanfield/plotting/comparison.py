@@ -8,9 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 
+from ._figure.panels import annotate, titled_figure
+from ._figure.style import CYCLE, GREY, style
 from ._overlay import draw_states
-from ._panels import annotate, titled_figure
-from ._style import CYCLE, GREY, style
 
 _PANELS = {
     "mean_gap": r"mean: $|\alpha - \beta| / (\mathrm{tr}\,S)^{1/2}$",

@@ -8,11 +8,11 @@ from matplotlib.lines import Line2D
 
 from meanfield.errors import InvalidInputError
 
-from ._bands import BAND_NOTE, draw, spans_decades
-from ._data import ending, values
-from ._marks import legend
-from ._panels import annotate, ending_note, mark_blow_up, panels, titled_figure
-from ._style import CYCLE, style
+from ._figure.bands import BAND_NOTE, draw, spans_decades
+from ._figure.marks import legend
+from ._figure.panels import annotate, ending_note, mark_blow_up, panels, titled_figure
+from ._figure.style import CYCLE, style
+from ._runs.data import ending, values
 
 _PREFIX, _RATE = "energy", "dissipation"
 
@@ -48,17 +48,17 @@ def energy(dataset: xr.Dataset) -> Figure:
 
 def _observed(dataset: xr.Dataset) -> list[str]:
     """The suffixes of the energies that are there and somewhere finite."""
-    found = [
+    suffixes = [
         name.removeprefix(_PREFIX)
         for name in map(str, dataset.data_vars)
         if name.startswith(_PREFIX) and name.replace(_PREFIX, _RATE, 1) in dataset
     ]
-    if not found:
+    if not suffixes:
         raise InvalidInputError(
             "This run observed no energy; simulate it with `observe = energy`."
         )
     finite = [
-        name for name in found if np.isfinite(_read(dataset, _PREFIX, name)).any()
+        name for name in suffixes if np.isfinite(_read(dataset, _PREFIX, name)).any()
     ]
     if not finite:
         raise InvalidInputError("No energy of this run is finite: nothing to draw.")

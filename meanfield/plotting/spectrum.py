@@ -11,13 +11,13 @@ from matplotlib.lines import Line2D
 from meanfield.errors import InvalidInputError
 from meanfield.spectrum import effective_rank
 
-from ._bands import BAND_NOTE, draw, spans_decades
-from ._data import LARGEST, ending, kind, values
-from ._marks import legend
-from ._observables import per_run, run_moments
-from ._observables import spectrum as run_spectrum
-from ._panels import annotate, ending_note, mark_blow_up, panels, titled_figure
-from ._style import CYCLE, INK, legible, style
+from ._figure.bands import BAND_NOTE, draw, spans_decades
+from ._figure.marks import legend
+from ._figure.panels import annotate, ending_note, mark_blow_up, panels, titled_figure
+from ._figure.style import CYCLE, INK, legible, style
+from ._runs.data import LARGEST, ending, kind, values
+from ._runs.observables import per_run, run_moments
+from ._runs.observables import spectrum as run_spectrum
 
 # Eigenvalues that get a colour and a name each.
 _NAMED = len(CYCLE) - 1

@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
+from meanfield.cells import centres, points
 from meanfield.errors import InvalidInputError
 
 from ._schema import RESERVED, RUN, TIME
@@ -152,12 +153,8 @@ def _grid_rows(frame: "xarray.Dataset") -> dict[str, np.ndarray]:
 def cell_centres(dataset: "xarray.Dataset") -> np.ndarray:
     r"""The middles $c + D\xi$ of a grid's cells (…, cell_x[, cell_y], coord)."""
     edges = [dataset[e].values for e in ("edges_x", "edges_y") if e in dataset]
-    middles = [(e[1:] + e[:-1]) / 2 for e in edges]
-    xi = np.stack(np.meshgrid(*middles, indexing="ij"), axis=-1)
-    places = xi.reshape(-1, len(edges))
-    moved = places @ np.swapaxes(dataset["axes"].values, -1, -2)
-    x = dataset["origin"].values[..., None, :] + moved
-    return x.reshape(*x.shape[:-2], *xi.shape)
+    box = dataset["origin"].values, dataset["axes"].values
+    return points(*box, *map(centres, edges))
 
 
 def _centre_dims(dataset: "xarray.Dataset") -> tuple[str, ...]:

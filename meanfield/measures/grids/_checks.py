@@ -4,9 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from meanfield.cells import along, widths
 from meanfield.errors import InvalidInputError
-
-from ._axis import along
 
 FEWEST = 8  # cells along an axis: a face value is read from five
 MISSING = 1e-3  # of its mass that a density may have outside the grid
@@ -93,7 +92,7 @@ def roughness(
     """
     parts = []
     for axis, row in enumerate(edges, start=1):
-        h = jnp.diff(row)
+        h = widths(row)
         ends = [(0, 0)] * masses.ndim
         ends[axis] = (1, 1)
         density = jnp.pad(masses / along(h, axis, masses.ndim), ends)

@@ -11,15 +11,22 @@ from typing_extensions import override
 
 from meanfield._array import float_array
 from meanfield._typing import Numbers
+from meanfield.cells import (
+    along,
+    centres,
+    lattice,
+    point_masses,
+    volumes,
+    widths,
+)
 from meanfield.fields import AbstractField
 from meanfield.linalg import HIGHEST, length
 from meanfield.measures._measure import AbstractMeasure
 from meanfield.measures._points import Points
 from meanfield.measures._reader import AbstractReader
-from meanfield.measures.edges import averages, volumes
+from meanfield.measures.edges import averages
 from meanfield.measures.reductions import AbstractReduction, Blocked, Dense, Separable
 
-from ._axis import along, centres, point_masses, widths
 from ._boxes import AbstractBox, AffineBox
 from ._checks import (
     check_density,
@@ -160,10 +167,8 @@ class Grid(AbstractMeasure):
     @property
     def density(self) -> Float[Array, "..."]:
         """Averages of the density over the cells, in the units of the space."""
-        masses = self.masses / jnp.abs(jnp.linalg.det(self.state.axes))
-        for axis, edges in enumerate(self.edges, masses.ndim - self.dimension):
-            masses = masses / along(widths(edges), axis, masses.ndim)
-        return masses
+        size = jnp.abs(jnp.linalg.det(self.state.axes))
+        return self.masses / volumes(self.edges, size)
 
     @property
     def reference_width(self) -> Float[Array, ""]:
@@ -186,10 +191,8 @@ class Grid(AbstractMeasure):
         Weighted such that smooth densities are integrated to fourth order: their
         covariance is that of the density, not more by $h^2/12$.
         """
-        weights = self.state.masses
-        for axis, edges in enumerate(self.edges):
-            weights = point_masses(weights, axis + 1, widths(edges))
-        tokens = self.chart.tokens(*(centres(e) for e in self.edges))
+        weights = point_masses(self.state.masses, self.edges)
+        tokens = self.chart.tokens(*map(centres, self.edges))
         return Points(tokens, jnp.log(weights.reshape(-1)), self._reduction)
 
     @property
@@ -248,9 +251,7 @@ class Grid(AbstractMeasure):
         """The motion of the box, from velocities at the middles of cells."""
         between = (across[0][:, 1:] + across[0][:, :-1]) / 2
         velocities = between.reshape(-1, self.dimension)
-        places = jnp.stack(
-            jnp.meshgrid(*(centres(e) for e in self.edges), indexing="ij"), axis=-1
-        ).reshape(-1, self.dimension)
+        places = lattice(*map(centres, self.edges)).reshape(-1, self.dimension)
         places = jnp.tile(places, (self.chart.layers, 1))
         return self.box.motion(places, velocities, self.points().probabilities)
 

@@ -13,11 +13,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 from typing_extensions import override
 
+from meanfield.cells import centres, lattice
 from meanfield.fields import AbstractField
 from meanfield.linalg import HIGHEST
 from meanfield.tokens import Tokens
 
-from ._axis import centres, chebyshev, chebyshev_rows, interpolation
+from ._axis import chebyshev, chebyshev_rows, interpolation
 
 Edges = tuple[Float[Array, "..."], ...]
 
@@ -44,8 +45,7 @@ class Chart(NamedTuple):
 
     def tokens(self, *places: Float[Array, "..."]) -> Tokens:
         """Tokens at the tensor product of places on the axes, layer by layer."""
-        xi = jnp.stack(jnp.meshgrid(*places, indexing="ij"), axis=-1)
-        xi = xi.reshape(-1, len(places))
+        xi = lattice(*places).reshape(-1, len(places))
         x = self.origin[None, :] + jnp.matmul(xi, self.axes.T, precision=HIGHEST)
         if self.position is None:
             return Tokens(x)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ._axis import along
+from meanfield.cells import along
 
 # How far beyond its cell a face value may lie, in steps to the cell behind: one such
 # that steps up to 1/(1 + STEEPNESS) of a cell are monotone, what `SAFETY` allows.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import xarray as xr
 
-from meanfield.plotting._described import described
+from meanfield.plotting._runs.described import described
 
 from ._payload import payload
 from ._writing import filled, page_file, source, written

@@ -7,7 +7,9 @@ import numpy as np
 import xarray as xr
 
 from meanfield.endings import Status
-from meanfield.plotting._cone_paths import (
+from meanfield.plotting._figure.style import LIMIT_COLOUR
+from meanfield.plotting.cone.limits import limit_outline
+from meanfield.plotting.cone.paths import (
     ConePath,
     by_ending,
     cone_height,
@@ -15,8 +17,6 @@ from meanfield.plotting._cone_paths import (
     drawn_paths,
     ring_heights,
 )
-from meanfield.plotting._limits import limit_outline
-from meanfield.plotting._style import LIMIT_COLOUR
 
 # Coordinates are integers that run to this many steps at the height of the picture.
 STEPS = 2**15 - 1

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from meanfield.errors import InvalidInputError
-from meanfield.plotting._files import named, put
+from meanfield.plotting._writing.files import named, put
 
 _SUFFIX = ".html"
 

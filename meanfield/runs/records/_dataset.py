@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from meanfield.cells import volumes
 from meanfield.endings import Status
 from meanfield.errors import StoreError
 from meanfield.spec import RunSpec
@@ -53,13 +54,10 @@ def _density(data: "xarray.Dataset") -> "xarray.DataArray":
     import xarray
 
     axes, mass = data["axes"], data["mass"]
-    determinant = np.abs(np.linalg.det(axes.values))
-    volume = xarray.DataArray(determinant, dims=axes.dims[:-2])
-    for cell, edges in (("cell_x", "edges_x"), ("cell_y", "edges_y")):
-        if edges in data:
-            widths = np.diff(data[edges].values)
-            volume = volume * xarray.DataArray(widths, dims=(cell,))
-    return (mass / volume).transpose(*mass.dims)
+    edges = [data[name].values for name in ("edges_x", "edges_y") if name in data]
+    sizes = volumes(edges, np.abs(np.linalg.det(axes.values)))
+    dims = (*axes.dims[:-2], *mass.dims[-len(edges) :])
+    return (mass / xarray.DataArray(sizes, dims=dims)).transpose(*mass.dims)
 
 
 def title(spec: RunSpec) -> str:

@@ -7,6 +7,7 @@ import numpy as np
 import scipy
 from jaxtyping import Float
 
+from meanfield.cells import volumes
 from meanfield.errors import InvalidInputError
 from meanfield.measures import (
     MISSING,
@@ -19,7 +20,7 @@ from meanfield.measures import (
     ScaledBox,
     check_edges,
 )
-from meanfield.measures.edges import averages, graded, volumes
+from meanfield.measures.edges import averages, graded
 from meanfield.measures.laws import TAILS, Law, normal
 from meanfield.runs.building._precision import dtype_of
 from meanfield.spec import RunSpec

@@ -21,6 +21,7 @@ from jaxtyping import Array, Float, PyTree
 from typing_extensions import override
 
 from meanfield._array import is_concrete
+from meanfield.cells import centres, widths
 from meanfield.errors import UnsupportedError
 from meanfield.flows.stepping import AbstractGridSolver, Step
 from meanfield.linalg import eigh
@@ -153,8 +154,7 @@ class _Stencil(NamedTuple):
 
 def _stencil(edges: Float[Array, " faces"]) -> _Stencil:
     """Fluxes between cells go by the distance of their middles; outside is nothing."""
-    h = jnp.diff(edges)
-    middles = (edges[1:] + edges[:-1]) / 2
+    h, middles = widths(edges), centres(edges)
     known = jnp.concatenate([edges[:1], middles, edges[-1:]])
     conducts = 1 / jnp.diff(known)
     up, down = conducts[1:] / h, conducts[:-1] / h

@@ -1,0 +1,1 @@
+"""What every figure shares: its style, title, notes, legends, bands."""

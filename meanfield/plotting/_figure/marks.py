@@ -1,0 +1,67 @@
+"""Entries of legends, and what a drawing hands back to its figure."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.lines import Line2D
+
+from .style import CLOSURE_COLOUR, GREY, INK
+
+
+class Key(NamedTuple):
+    """What explains a drawing: legend entries, a colour scale, small print.
+
+    The entries of `clusters` hold for one run only.
+    """
+
+    handles: Sequence[Artist]
+    scale: ScalarMappable | None
+    label: str
+    notes: list[str]
+    clusters: Sequence[Artist] = ()
+
+
+START = Line2D(
+    [], [], marker="o", linestyle="", color=GREY, markerfacecolor="white", label="start"
+)
+END = Line2D([], [], marker="o", linestyle="", color=INK, label="end")
+
+
+def spread(colour: str) -> Line2D:
+    """The entry of ellipses whose last has this colour."""
+    return Line2D([], [], color=colour, linewidth=1.2, label="2σ, at several times")
+
+
+CLOSURE = Line2D(
+    [],
+    [],
+    color=CLOSURE_COLOUR,
+    linewidth=1.4,
+    linestyle=(0, (4, 2)),
+    label="2σ, Gaussian closure",
+)
+
+
+def legend(axes: Axes, handles: Sequence[Artist], columns: int) -> None:
+    """A legend above the axes, so that it covers no data, read row by row."""
+    by_column = [handle for i in range(columns) for handle in handles[i::columns]]
+    axes.legend(
+        handles=by_column,
+        loc="lower center",
+        bbox_to_anchor=(0.5, 1.0),
+        ncols=columns,
+        columnspacing=1.4,
+        handletextpad=0.5,
+    )
+
+
+def colour_scale(axes: Axes, key: Key, pad: float) -> None:
+    """A slim colour bar beside the axes, if colours have a scale."""
+    if key.scale is not None and axes.figure is not None:
+        bar = axes.figure.colorbar(
+            key.scale, ax=axes, shrink=0.75, aspect=28, pad=pad, label=key.label
+        )
+        bar.outline.set_visible(False)

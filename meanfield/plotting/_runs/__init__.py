@@ -1,0 +1,1 @@
+"""What pictures read in a dataset, and the numbers that they draw."""

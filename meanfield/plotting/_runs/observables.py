@@ -1,0 +1,201 @@
+r"""Numbers of a cloud: covariance, spectrum, effective rank, clusters, main axes.
+
+Plain NumPy on arrays whose leading axes (runs, times) are free. Frames that are not
+finite, or beyond 1e100, come out as NaN; nothing warns.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import scipy.linalg
+import xarray as xr
+from scipy.spatial.distance import cdist
+
+from meanfield.spectrum import effective_rank as spectral_rank
+
+from .components import component_labels
+from .data import LARGEST, Cloud, Swarm, Track, kind, runs, swarm, track
+from .density import density_moments, every_frame
+
+# The default radius of clusters, as a share of the RMS radius; or, where tokens are
+# farther apart than that at first, so much of the distance to the nearest.
+RADIUS_SHARE, _NEAREST_SHARE = 0.05, 0.5
+# Tokens whose nearest neighbours are looked for.
+_SAMPLE = 200
+# A cloud smaller than this share of its distance from zero has only the directions of
+# rounding, in single precision.
+_ROUNDED = 1e-6
+
+
+class ClusterCounts(NamedTuple):
+    """Clusters over the leading axes: how many, and the weight of the heaviest."""
+
+    counts: np.ndarray
+    bulk: np.ndarray
+
+
+def moments(state: Swarm | Track) -> Track:
+    r"""Mean and covariance factor; $Y_{\cdot i} = \sqrt{w_i}(x_i - m)$ for tokens."""
+    if isinstance(state, Track):
+        return state
+    mean = state.weights @ state.x
+    factor = np.sqrt(state.weights)[:, None] * (state.x - mean[:, None, :])
+    return Track(mean, np.swapaxes(factor, -1, -2))
+
+
+def covariances(dataset: xr.Dataset) -> np.ndarray:
+    r"""The covariances $\Sigma(t)$, of shape (time, d, d), or (run, time, d, d).
+
+    For points it is the weighted covariance of the tokens (weights of sum one, no
+    Bessel correction), for a Gaussian $YY^T$, for a grid that of the density.
+
+    Raises:
+        InvalidInputError: if the dataset holds neither.
+    """
+    return per_run(dataset, lambda run: covariance(run_moments(run).factor))
+
+
+def covariance(factor: np.ndarray) -> np.ndarray:
+    """$YY^T$, NaN throughout where an entry is not finite."""
+    Sigma = factor @ np.swapaxes(factor, -1, -2)
+    whole = finite(Sigma)
+    return np.where(whole[..., None, None], Sigma, np.nan)
+
+
+def finite(matrices: np.ndarray) -> np.ndarray:
+    """Which matrices have only finite entries."""
+    return np.asarray(np.isfinite(matrices).all(axis=(-2, -1)))
+
+
+def run_moments(run: xr.Dataset) -> Track:
+    """The mean and a covariance factor of one run at all its times."""
+    if kind(run) == "grid":
+        return density_moments(every_frame(run))
+    return moments(swarm(run) if kind(run) == "points" else track(run))
+
+
+def per_run(
+    dataset: xr.Dataset, observable: Callable[[xr.Dataset], np.ndarray]
+) -> np.ndarray:
+    """`observable` of the run, or of each run of an ensemble, stacked in front."""
+    results = [observable(run) for run in runs(dataset)]
+    return np.stack(results) if "run" in dataset.dims else results[0]
+
+
+def spectrum(factor: np.ndarray) -> np.ndarray:
+    r"""The $d$ eigenvalues of $YY^T$ in decreasing order, from those of the factor.
+
+    They are squares of singular values, so small ones are exact to $\epsilon^2$ of the
+    largest, where an eigenvalue solver on $\Sigma$ would stop at $\epsilon$.
+    """
+    d, r = factor.shape[-2:]
+    whole = finite(factor)
+    singular = np.linalg.svd(
+        np.where(whole[..., None, None], factor, 0.0), compute_uv=False
+    )
+    eigenvalues = singular**2
+    missing = np.zeros((*eigenvalues.shape[:-1], max(d - r, 0)))
+    eigenvalues = np.concatenate([eigenvalues, missing], axis=-1)
+    return np.where(whole[..., None], eigenvalues, np.nan)
+
+
+def effective_rank(covariances: np.ndarray) -> np.ndarray:
+    r"""$\exp(-\sum_k p_k \log p_k)$ with $p_k = \lambda_k / \operatorname{tr}\Sigma$.
+
+    Between 1 and $d$; 0 for $\Sigma = 0$ and NaN where $\Sigma$ is not finite. Takes
+    covariances of shape (..., d, d).
+    """
+    whole = finite(covariances)
+    Sigma = np.where(whole[..., None, None], covariances, 0.0)
+    eigenvalues = np.where(whole[..., None], np.linalg.eigvalsh(Sigma), np.nan)
+    return spectral_rank(np.maximum(eigenvalues, 0.0))
+
+
+def cluster_radius(
+    x: np.ndarray, weights: np.ndarray, share: float = RADIUS_SHARE
+) -> float:
+    r"""`share` of the RMS radius $\sqrt{\operatorname{tr}\Sigma}$ of tokens (n, d)."""
+    w = weights / weights.sum()
+    centred = x - w @ x
+    return float(share * np.sqrt(w @ (centred**2).sum(axis=-1)))
+
+
+def cluster_share(x: np.ndarray, weights: np.ndarray) -> float:
+    """The share of the RMS radius of tokens (n, d) within which they are clusters.
+
+    Five per cent; or half of the median distance to the nearest token, if that is more:
+    in hundreds of dimensions no two of few tokens are nearer than the RMS radius.
+    """
+    held = x[weights > 0]
+    radius = cluster_radius(x, weights, 1.0)
+    if len(held) < 2 or not (np.isfinite(radius) and radius > 0):
+        return RADIUS_SHARE
+    distances = cdist(held[even_frames(len(held), _SAMPLE)], held)
+    nearest = np.partition(distances, 1, axis=1)[:, 1]  # the first is the token itself
+    return max(RADIUS_SHARE, float(_NEAREST_SHARE * np.median(nearest) / radius))
+
+
+def cluster_radii(x: np.ndarray, weights: np.ndarray, share: float) -> np.ndarray:
+    """The radius of clusters in each frame of tokens (time, n, d).
+
+    It follows a cloud that grows beyond its first frame; in one that shrinks it stays,
+    so that tokens which all meet become one cluster.
+    """
+    sizes = [cluster_radius(frame, weights, share) for frame in x]
+    return np.fmax(sizes, sizes[0])
+
+
+def cluster_counts(
+    x: np.ndarray, weights: np.ndarray, radius: float | np.ndarray
+) -> ClusterCounts:
+    """The number of clusters of tokens (..., n, d), and the share of the heaviest.
+
+    Clusters are the connected components of the graph that links two tokens at a
+    distance of at most `radius`, which may differ from frame to frame: deterministic,
+    and blind to the tokens' order. Tokens of weight zero do not count. Frames that are
+    not finite give NaN.
+    """
+    held = weights > 0
+    w = weights[held] / weights[held].sum()
+    frames = x[..., held, :].reshape(-1, w.size, x.shape[-1])
+    radii = np.broadcast_to(radius, x.shape[:-2]).ravel()
+    results = np.full((len(frames), 2), np.nan)
+    for index, frame in enumerate(frames):  # a graph algorithm, frame by frame
+        if np.all(np.abs(frame) <= LARGEST):
+            masses = np.bincount(component_labels(frame, radii[index]), weights=w)
+            results[index] = masses.size, masses.max()
+    counts, bulk = np.moveaxis(results.reshape(*x.shape[:-2], 2), -1, 0)
+    return ClusterCounts(counts, bulk)
+
+
+def principal_axes(cloud: Cloud, k: int) -> tuple[np.ndarray, np.ndarray]:
+    r"""The `k` main axes (d, k) of a moving cloud, and the variance shares they hold.
+
+    They are eigenvectors of the mean over frames of $M(t) / \operatorname{tr} M(t)$,
+    with $M(t)$ the second moment about the initial mean: early and late frames count
+    alike, however much the cloud has shrunk or grown, and drift counts as spread. At
+    most 16 frames, evenly spaced, are used, and none in which only rounding is left.
+    Signs make the largest entry positive.
+    """
+    sample = cloud.at(even_frames(cloud.times.size, 16))
+    mean, factor = moments(sample.state)
+    spread = np.concatenate([factor, (mean - mean[0])[..., None]], axis=-1)
+    scale = np.abs(spread).max(axis=(-2, -1), keepdims=True)
+    size = np.abs(mean).max(axis=-1)[:, None, None]
+    unit = spread / np.where(scale > _ROUNDED * size, scale, np.inf)
+    M = unit @ np.swapaxes(unit, -1, -2)
+    trace = np.trace(M, axis1=-2, axis2=-1)[:, None, None]
+    M = (M / np.where(trace > 0, trace, 1.0)).mean(axis=0)
+    d = len(M)
+    shares, axes = scipy.linalg.eigh(M, subset_by_index=[d - k, d - 1])
+    axes, shares = axes[:, ::-1], np.maximum(shares[::-1], 0.0)
+    largest = axes[np.abs(axes).argmax(axis=0), np.arange(k)]
+    total = np.trace(M)
+    return axes * np.sign(largest), shares / (total if total > 0 else 1.0)
+
+
+def even_frames(n_frames: int, at_most: int) -> np.ndarray:
+    """Indices of evenly spaced frames, the first and the last among them."""
+    count = min(n_frames, at_most)
+    return np.unique(np.linspace(0, n_frames - 1, count).round().astype(np.intp))

@@ -1,0 +1,1 @@
+"""Figures and other files for readers, written whole or not at all."""

@@ -1,0 +1,51 @@
+"""Figures to files."""
+
+from io import BytesIO
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from meanfield.errors import InvalidInputError
+from meanfield.plotting._figure.style import style
+
+from .files import named, put
+from .png import paletted
+
+_SUFFIXES = (".pdf", ".png", ".svg")
+
+
+@style()
+def save(figure: Figure, path: str | Path) -> tuple[Path, ...]:
+    """Write a figure: to `path`, or to `path.pdf` and `path.png` if it has no suffix.
+
+    All is drawn before anything is written, and each file is replaced whole or stays.
+
+    Returns:
+        The files written. Vector files carry no date: same figure, same bytes. A PNG
+        has 256 colours.
+
+    Raises:
+        InvalidInputError: if the suffix is not one of .pdf, .png and .svg, or there is
+            no name.
+        ResourceError: if the file cannot be written; an old one then stays.
+    """
+    target = named(path)
+    if target.suffix and target.suffix.lower() not in _SUFFIXES:
+        raise InvalidInputError(
+            f"A figure cannot be written as `{target.suffix}`; "
+            f"use {', '.join(_SUFFIXES)}, or no suffix for .pdf and .png."
+        )
+    suffixes = [target.suffix] if target.suffix else [".pdf", ".png"]
+    drawn = {target.with_suffix(s): _bytes(figure, s.lower()[1:]) for s in suffixes}
+    return tuple(put(file, content) for file, content in drawn.items())
+
+
+def _bytes(figure: Figure, kind: str) -> bytes:
+    """The figure as the content of a `pdf`, a `png` or an `svg` without a date."""
+    content = BytesIO()
+    if kind == "png":
+        paletted(figure).save(content, format="png", optimize=True)
+    else:
+        date = {"pdf": "CreationDate", "svg": "Date"}[kind]
+        figure.savefig(content, format=kind, metadata={date: None})
+    return content.getvalue()

@@ -1,0 +1,35 @@
+"""PNG files with a palette: a third of the bytes, and no difference to the eye."""
+
+from io import BytesIO
+
+import numpy as np
+from matplotlib.figure import Figure
+from PIL import Image
+
+# Half the palette is for the most frequent colours, which keeps gradients smooth, and
+# half for the rest, which keeps the colours of thin lines and small marks.
+_HALF = 128
+WHITE = (255, 255, 255)
+
+
+def paletted(figure: Figure) -> Image.Image:
+    """The figure as an image of 255 colours, each pixel with the nearest of them."""
+    pixels = BytesIO()
+    figure.savefig(pixels, format="png", pil_kwargs={"compress_level": 0})
+    image = Image.open(pixels).convert("RGB")
+    palette = Image.new("P", (1, 1))
+    frequent = _palette(image, Image.Quantize.MEDIANCUT)
+    colours = [*WHITE, *frequent, *_palette(image, Image.Quantize.MAXCOVERAGE)]
+    palette.putpalette(colours)
+    indices = image.quantize(palette=palette, dither=Image.Dither.NONE)
+    # Nearly the nearest is good enough for all but the paper.
+    white = np.all(np.asarray(image) == WHITE, axis=-1)
+    exact = Image.fromarray(np.where(white, 0, np.asarray(indices)).astype(np.uint8))
+    exact.putpalette(colours)
+    return exact
+
+
+def _palette(image: Image.Image, method: Image.Quantize) -> list[int]:
+    """At most `_HALF - 1` colours of an image, three numbers each."""
+    flat = image.quantize(_HALF - 1, method=method).getpalette() or []
+    return flat[: 3 * (_HALF - 1)]

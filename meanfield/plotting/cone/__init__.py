@@ -1,0 +1,1 @@
+"""Covariances of order two: the cone, and its disc of trace one."""

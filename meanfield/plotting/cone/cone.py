@@ -1,0 +1,162 @@
+"""Covariances of order two: their paths in the cone of semidefinite matrices."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import xarray as xr
+from matplotlib.artist import Artist
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from mpl_toolkits.mplot3d.art3d import Line3DCollection
+from mpl_toolkits.mplot3d.axes3d import Axes3D
+
+from meanfield.plotting._figure.marks import Key, legend
+from meanfield.plotting._figure.panels import annotate, panels, titled_figure
+from meanfield.plotting._figure.style import GREY, INK, LIMIT_COLOUR, style
+
+from .fates import (
+    RASTERISED,
+    early_note,
+    ending_handles,
+    opacity,
+    single_ending,
+    tips,
+    width,
+)
+from .limits import limit_outline
+from .paths import ConePath, by_ending, cone_height, cone_paths, drawn_paths
+from .surface import (
+    BEHIND,
+    INSIDE,
+    TIPS,
+    draw_limit,
+    draw_surface,
+    view_direction,
+)
+
+_AXIS = Line2D([], [], color=INK, linestyle="--", linewidth=0.9, label="isotropic")
+
+
+@panels.register("cone")
+@style()
+def cone(dataset: xr.Dataset) -> Figure:
+    r"""Paths of covariances in the cone $z \ge \sqrt{x^2 + y^2}$, coloured by ending.
+
+    A covariance with entries $a, c, c, b$ is the point $(a - b, 2c, a + b)$. Points are
+    drawn by their weighted covariance. Paths that blow up leave through the top.
+
+    Raises:
+        InvalidInputError: if the dimension is not two, or `limit` makes no sense.
+    """
+    figure = titled_figure(dataset, (6.6, 5.8))
+    axes = figure.add_subplot(projection="3d")
+    key = draw_cone(axes, dataset)
+    legend(axes, key.handles, min(len(key.handles), 5))
+    annotate(figure, *key.notes, single_ending(dataset))
+    return figure
+
+
+@style()
+def draw_cone(axes: Axes3D, dataset: xr.Dataset) -> Key:
+    """The cone and its paths on the given axes, whose view and limits it sets.
+
+    What lies behind the limit plane, or behind the front of the cone, is drawn below
+    it; to turn the axes afterwards would undo that. Paths are thinned to a thousandth
+    of the height, less than half a pixel, and in a vector file many are an image.
+
+    Returns:
+        The entries of a legend, `handles`, and small print, `notes`.
+
+    Raises:
+        InvalidInputError: if the dimension is not two, or `limit` makes no sense.
+    """
+    paths = cone_paths(dataset, "cone")
+    height = cone_height(paths)
+    outline = limit_outline(dataset, height)
+    drawn = drawn_paths(paths, height)
+    draw_surface(axes, height)
+    if outline is not None:
+        draw_limit(axes, outline)
+    many = sum(len(path.rows) for path in drawn) > RASTERISED
+    for part, layer in _layers(drawn, outline):
+        _threads(axes, part, layer, len(paths)).set_rasterized(many)
+    _tips(axes, drawn)
+    tallest = max(path.points[:, 2].max() for path in paths)
+    cut = f"cut at trace {height:.3g}; traces go on to {tallest:.2g}"
+    handles = [*ending_handles(paths), _AXIS, *_limit_handles(outline)]
+    inside = [path for path in paths if path.points[-1, 2] <= height]
+    notes = [cut if tallest > height else "", early_note(inside)]
+    return Key(handles, None, "", [line for line in notes if line])
+
+
+def _layers(
+    paths: Sequence[ConePath], outline: np.ndarray | None
+) -> list[tuple[list[ConePath], int]]:
+    """The paths behind a limit plane and before it, each from far to near."""
+    viewer = view_direction()
+    depths = np.array([path.points.mean(axis=0) @ viewer for path in paths])
+    ordered = [paths[index] for index in np.argsort(depths)]
+    if outline is None or len(outline) == 2:
+        return [(ordered, INSIDE)]
+    normal = np.cross(outline[1], outline[2])
+    normal = normal * np.sign(normal @ viewer)
+    near = [bool(path.points.mean(axis=0) @ normal >= 0) for path in ordered]
+    return [
+        ([p for p, is_near in zip(ordered, near, strict=True) if not is_near], BEHIND),
+        ([p for p, is_near in zip(ordered, near, strict=True) if is_near], INSIDE),
+    ]
+
+
+def _threads(
+    axes: Axes3D, paths: Sequence[ConePath], layer: int, n_paths: int
+) -> Line3DCollection:
+    """The paths as lines, added in the order in which they are given."""
+    moving = [path for path in paths if len(path.rows) > 1]
+    threads = Line3DCollection(
+        [path.points for path in moving],
+        colors=[
+            to_rgba(path.ending.status.row.colour, opacity(n_paths)) for path in moving
+        ],
+        linewidths=width(n_paths),
+        zorder=layer,
+    )
+    axes.add_collection3d(threads, autolim=False)
+    return threads
+
+
+def _tips(axes: Axes3D, paths: Sequence[ConePath]) -> None:
+    """Small grey starts, and ends in the shape and colour of their ending."""
+    thin = width(len(paths))
+    for status, group in by_ending(paths).items():
+        starts, ends = tips(group)
+        axes.scatter(
+            *starts.T,
+            s=5 * thin,  # pyright: ignore[reportArgumentType]
+            c=GREY,
+            linewidths=0,
+            depthshade=False,
+            zorder=TIPS,
+        )
+        axes.scatter(
+            *ends.T,
+            s=18 * thin,  # pyright: ignore[reportArgumentType]
+            c=status.row.colour,
+            marker=status.row.marker,
+            edgecolors="white",
+            linewidths=0.3 * thin,
+            depthshade=False,
+            zorder=TIPS,
+        )
+
+
+def _limit_handles(outline: np.ndarray | None) -> list[Artist]:
+    """The legend entry of a limit ray or plane, if there is one."""
+    if outline is None:
+        return []
+    if len(outline) == 2:
+        return [Line2D([], [], color=LIMIT_COLOUR, linewidth=2.4, label="limits")]
+    patch = Patch(facecolor=LIMIT_COLOUR, edgecolor=LIMIT_COLOUR, alpha=0.4)
+    patch.set_label("limits")
+    return [patch]

@@ -1,0 +1,181 @@
+"""Covariances of order two by their shape alone: the disc of trace one."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import xarray as xr
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Circle
+
+from meanfield.plotting._figure.marks import Key, legend
+from meanfield.plotting._figure.panels import annotate, panels, titled_figure
+from meanfield.plotting._figure.style import GREY, INK, LIMIT_COLOUR, style
+
+from .escapes import EscapeDirections, escapes
+from .fates import (
+    RASTERISED,
+    early_note,
+    ending_handles,
+    opacity,
+    single_ending,
+    tips,
+    width,
+)
+from .limits import limit_outline
+from .paths import (
+    DETAIL,
+    ConePath,
+    by_ending,
+    cone_paths,
+    shapes_of_trace_one,
+)
+from .thinning import thinned
+
+# Escapes get rings if at most four directions, of at least three runs each that end
+# this close to it, take nine in ten of them.
+_N_RINGS, _SHARED, _CLOSE, _TAKEN = 4, 3, 0.05, 0.9
+# The picture reaches this far, and farther where rings have numbers beside them.
+_MARGIN, _ROOM = 1.16, 1.3
+_RING = Line2D(
+    [],
+    [],
+    color=INK,
+    marker="o",
+    markersize=11,
+    markerfacecolor="none",
+    linestyle="",
+    label="shared escape",
+)
+
+
+@panels.register("disc")
+@style()
+def disc(dataset: xr.Dataset) -> Figure:
+    r"""Paths of $\Sigma / \operatorname{tr}\Sigma$ in a disc, coloured by ending.
+
+    The coordinates are $(a - b, 2c) / (a + b)$: the centre is isotropic, the rim has
+    rank one. Frames in which $\Sigma$ vanishes have no place in it. Where runs that
+    blow up share their last shape, it has a ring and their number.
+
+    Raises:
+        InvalidInputError: if the dimension is not two, if $\Sigma$ always vanishes, or
+            if `limit` makes no sense.
+    """
+    figure = titled_figure(dataset, (5.6, 6.2))
+    axes = figure.add_subplot()
+    key = draw_disc(axes, dataset)
+    legend(axes, key.handles, min(len(key.handles), 4))
+    annotate(figure, *key.notes, single_ending(dataset))
+    return figure
+
+
+@style()
+def draw_disc(axes: Axes, dataset: xr.Dataset) -> Key:
+    r"""The disc of trace one and its paths on the given axes, whose limits it sets.
+
+    Returns:
+        The entries of a legend, `handles`, and small print, `notes`.
+
+    Raises:
+        InvalidInputError: if the dimension is not two, if $\Sigma$ always vanishes, or
+            if `limit` makes no sense.
+    """
+    paths, note = shapes_of_trace_one(cone_paths(dataset, "disc"))
+    outline = limit_outline(dataset, 1.0)
+    ends = escapes(paths)
+    shared = _shared(ends)
+    _frame(axes, _ROOM if len(shared.counts) else _MARGIN)
+    limits = [] if outline is None else [_limit(axes, outline)]
+    _paths(axes, paths)
+    for direction, count in zip(shared.directions, shared.counts, strict=True):
+        _ring(axes, direction, int(count))
+    rings = [_RING] if len(shared.counts) else []
+    handles = [*ending_handles(paths), *limits, *rings]
+    outside = _outside_note(ends, shared)
+    notes = ["centre: isotropic; rim: rank one", note, outside, early_note(paths)]
+    return Key(handles, None, "", [line for line in notes if line])
+
+
+def _frame(axes: Axes, reach: float) -> None:
+    """The disc, its centre, and coordinates up to `reach`."""
+    axes.add_patch(Circle((0, 0), 1.0, facecolor="#f6f8fa", edgecolor=GREY))
+    axes.plot(0, 0, "+", color=GREY, markersize=9)
+    ticks = [-1.0, -0.5, 0.0, 0.5, 1.0]
+    limits = (-reach, reach)
+    axes.set(xlim=limits, ylim=limits, xticks=ticks, yticks=ticks)
+    axes.set_aspect("equal")
+    axes.set_xlabel(r"$(a - b)\,/\,\mathrm{tr}\,\Sigma$")
+    axes.set_ylabel(r"$2c\,/\,\mathrm{tr}\,\Sigma$")
+
+
+def _paths(axes: Axes, paths: Sequence[ConePath]) -> None:
+    """Lines, grey starts, and ends in the shape and colour of their ending."""
+    n = width(len(paths))
+    lines = [rows[:, :2] for rows in thinned([path.rows for path in paths], DETAIL)]
+    many = sum(len(line) for line in lines) > RASTERISED
+    colours = [
+        to_rgba(path.ending.status.row.colour, opacity(len(paths))) for path in paths
+    ]
+    threads = LineCollection(lines, colors=colours, linewidths=n, rasterized=many)
+    axes.add_collection(threads)
+    for status, group in by_ending(paths).items():
+        starts, ends = tips(group)
+        axes.scatter(*starts.T, s=7 * n, c=GREY, lw=0, zorder=3)
+        axes.scatter(
+            *ends.T,
+            s=24 * n,
+            c=status.row.colour,
+            marker=status.row.marker,
+            edgecolors="white",
+            linewidths=0.4 * n,
+            zorder=4,
+        )
+
+
+def _limit(axes: Axes, outline: np.ndarray) -> Artist:
+    """The point in which a limit ray meets the disc, or the chord of a plane."""
+    marker, line = ("D", "none") if len(outline) == 2 else ("none", "-")
+    (mark,) = axes.plot(*outline[1:, :2].T, marker=marker, linestyle=line, zorder=2)
+    mark.set(color=LIMIT_COLOUR, linewidth=2.4, label="limits")
+    return mark
+
+
+def _shared(ends: EscapeDirections) -> EscapeDirections:
+    """The directions that many escapes share, if they are few; else none."""
+    tight = (ends.counts >= _SHARED) & (ends.spreads <= _CLOSE)
+    common = np.flatnonzero(tight)[:_N_RINGS]
+    if ends.counts[common].sum() < _TAKEN * ends.counts.sum():
+        common = common[:0]
+    return EscapeDirections(*(values[common] for values in ends))
+
+
+def _outside_note(ends: EscapeDirections, shared: EscapeDirections) -> str:
+    """How many escapes have no ring, where others have."""
+    total = ends.counts.sum()
+    outside = total - shared.counts.sum()
+    if outside == 0 or not len(shared.counts):
+        return ""
+    return f"{outside} of {total} blow-ups end outside the rings"
+
+
+def _ring(axes: Axes, direction: np.ndarray, count: int) -> None:
+    """A ring around a direction, and beside it, away from the centre, its count."""
+    axes.plot(*direction, "o", ms=13, mfc="none", mec=INK, mew=1.2, zorder=5)
+    length = np.linalg.norm(direction)
+    outward = direction / length if length > 0.1 else np.array([0.0, 1.0])
+    reach = 12 + 2.6 * len(f"{count}")  # half of the ring, and of the digits
+    axes.annotate(
+        f"{count}",
+        (direction[0], direction[1]),
+        xytext=(reach * outward[0], 17 * outward[1]),
+        textcoords="offset points",
+        ha="center",
+        va="center",
+        fontsize=9.5,
+        zorder=6,
+    )

@@ -1,0 +1,60 @@
+"""The shapes towards which covariances blow up, and how many runs share each."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from meanfield.endings import Status
+from meanfield.plotting._runs.components import component_labels
+
+from .paths import ConePath, cone_paths, shapes_of_trace_one
+
+# Escapes nearer than this in the disc are linked to one direction.
+_LINK = 1e-2
+
+
+class EscapeDirections(NamedTuple):
+    r"""Points (k, 2) of the disc $\operatorname{tr}\Sigma = 1$ that escapes end at.
+
+    With the number of runs to each, the most frequent first, and the largest distance
+    of one of them from it: small for a common direction, large for a continuum.
+    """
+
+    directions: np.ndarray
+    counts: np.ndarray
+    spreads: np.ndarray
+
+
+def escape_directions(dataset: xr.Dataset) -> EscapeDirections:
+    r"""Where $\Sigma / \operatorname{tr}\Sigma$ ends in runs that blow up, clustered.
+
+    An end is $(a - b, 2c) / (a + b)$ at the last finite frame. Ends within a hundredth
+    of one another are linked, and a direction is the mean of ends that are linked,
+    directly or by others. Without a blow-up there are none.
+
+    Raises:
+        InvalidInputError: if the dimension is not two, or $\Sigma$ always vanishes.
+    """
+    return escapes(shapes_of_trace_one(cone_paths(dataset, "disc"))[0])
+
+
+def escapes(shapes: Sequence[ConePath]) -> EscapeDirections:
+    """The directions of those shapes that blow up."""
+    ends = [
+        shape.points[-1] for shape in shapes if shape.ending.status is Status.BLOW_UP
+    ]
+    if not ends:
+        return EscapeDirections(
+            np.empty((0, 2)), np.empty(0, dtype=np.intp), np.empty(0)
+        )
+    points = np.array(ends)
+    labels = component_labels(points, _LINK)
+    counts = np.bincount(labels)
+    sums = np.stack([np.bincount(labels, weights=x) for x in points.T], axis=-1)
+    centres = sums / counts[:, None]
+    spreads = np.zeros(len(counts))
+    np.maximum.at(spreads, labels, np.linalg.norm(points - centres[labels], axis=1))
+    order = np.argsort(-counts, kind="stable")
+    return EscapeDirections(centres[order], counts[order], spreads[order])

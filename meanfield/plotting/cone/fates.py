@@ -1,0 +1,71 @@
+"""How runs of each ending look in the cone and in the disc, and what explains it."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import xarray as xr
+from matplotlib.artist import Artist
+from matplotlib.lines import Line2D
+
+from meanfield.endings import Status
+from meanfield.plotting._figure.panels import ending_note
+from meanfield.plotting._figure.style import GREY
+from meanfield.plotting._runs.data import ending
+
+from .paths import ConePath, by_ending
+
+# Beyond this many points of paths a vector file holds them as an image.
+RASTERISED = 30_000
+
+
+def width(n_paths: int) -> float:
+    """The width of a path among others, in points."""
+    return float(np.clip(5 / np.sqrt(n_paths), 0.4, 1.5))
+
+
+def opacity(n_paths: int) -> float:
+    """The opacity at which paths let one another through, yet keep their colours."""
+    return float(np.clip(8 / np.sqrt(n_paths), 0.3, 0.9))
+
+
+def tips(paths: Sequence[ConePath]) -> tuple[np.ndarray, np.ndarray]:
+    """The first and the last points of paths."""
+    first = np.array([path.points[0] for path in paths])
+    return first, np.array([path.points[-1] for path in paths])
+
+
+def ending_handles(paths: Sequence[ConePath]) -> list[Artist]:
+    """Legend entries: each ending with its count, then the mark of a start."""
+    handles: list[Artist] = [
+        Line2D(
+            [],
+            [],
+            color=status.row.colour,
+            marker=status.row.marker,
+            markersize=5.5,
+            label=f"{status} ({len(group)})",
+        )
+        for status, group in by_ending(paths).items()
+    ]
+    start = Line2D([], [], color=GREY, marker="o", markersize=3, linestyle="")
+    start.set_label("start")
+    return [*handles, start]
+
+
+def early_note(paths: Sequence[ConePath]) -> str:
+    """How many paths stop short of the blow-up, which came between two frames."""
+    ends = [
+        (p.rows[-1, -1], p.ending) for p in paths if p.ending.status is Status.BLOW_UP
+    ]
+    early = [end.stop_time - t for t, end in ends if t < end.stop_time]
+    if not early:
+        return ""
+    if len(early) == 1:
+        return f"1 path stops at its last frame, {early[0]:.2g} before its blow-up"
+    farthest = f"up to {max(early):.2g} before their blow-ups"
+    return f"{len(early)} paths stop at their last frames, {farthest}"
+
+
+def single_ending(dataset: xr.Dataset) -> str:
+    """How the run ended; nothing for many runs, whose legend says it."""
+    return "" if "run" in dataset.dims else ending_note(ending(dataset))

@@ -1,0 +1,67 @@
+"""The limit line or plane of a dataset, where it meets the cone."""
+
+import numpy as np
+import xarray as xr
+
+from meanfield.errors import InvalidInputError
+from meanfield.plotting._runs.data import values
+
+# Directions that miss the cone by this share are on its surface, up to rounding.
+_ROUNDING = 1e-6
+
+
+def limit_outline(dataset: xr.Dataset, height: float) -> np.ndarray | None:
+    r"""What `limit` spans of the cone $\sqrt{x^2 + y^2} \le z \le$ `height`.
+
+    The variable `limit(limit, cone)` holds one direction $(x, y, z)$, for a ray from
+    the apex, or two, for the plane through them.
+
+    Returns:
+        The vertices: apex and tip of the ray, or the apex and the two upper corners of
+        the triangle in which a plane meets the cone. None without a `limit`.
+
+    Raises:
+        InvalidInputError: if `limit` is not one or two vectors of three finite numbers,
+            if it leaves the cone at once, or if its two vectors are parallel.
+    """
+    if "limit" not in dataset:
+        return None
+    vectors = values(dataset, "limit", ("limit", "cone"))
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    sound = np.isfinite(vectors).all() and np.all(norms > 0)
+    if not sound or vectors.shape not in ((1, 3), (2, 3)):
+        raise InvalidInputError(
+            "`limit` must hold one or two vectors (x, y, z), finite and not zero; "
+            f"got {vectors.tolist()}."
+        )
+    directions = vectors / norms
+    top = _ray_top(directions[0]) if len(vectors) == 1 else _plane_top(*directions)
+    return height * np.concatenate([np.zeros((1, 3)), top])
+
+
+def _ray_top(direction: np.ndarray) -> np.ndarray:
+    """Where a ray meets the plane $z = 1$."""
+    x, y, z = direction
+    if z <= 0 or np.hypot(x, y) > (1 + _ROUNDING) * z:
+        raise InvalidInputError(
+            f"`limit` must point into the cone z >= |(x, y)|; got {direction.tolist()}."
+        )
+    return direction[None] / z
+
+
+def _plane_top(u: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """The ends of the chord along which a plane meets the disc of height one."""
+    normal = np.cross(u, v)
+    if np.linalg.norm(normal) <= _ROUNDING:
+        raise InvalidInputError("The two vectors of `limit` are parallel: no plane.")
+    slope = np.hypot(normal[0], normal[1])
+    if abs(normal[2]) > (1 + _ROUNDING) * slope:
+        raise InvalidInputError(
+            "The plane of `limit` meets the cone in its apex only; use vectors whose "
+            "span holds a covariance."
+        )
+    away = normal[:2] / slope
+    distance = np.clip(-normal[2] / slope, -1.0, 1.0)
+    half = np.sqrt(1 - distance**2) * np.array([-away[1], away[0]])
+    corners = distance * away + np.stack([half, -half])
+    return np.column_stack([corners, np.ones(2)])

@@ -1,0 +1,137 @@
+"""Covariances of order two as points of the cone, sorted by how their runs end."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import xarray as xr
+from matplotlib.ticker import MaxNLocator
+
+from meanfield.endings import Status
+from meanfield.errors import InvalidInputError
+from meanfield.plotting._runs.data import Ending, ending, runs, values
+from meanfield.plotting._runs.observables import covariance, run_moments
+
+from .thinning import thinned
+
+# Paths leave the cone's picture at this many times the largest first trace, unless it
+# can hold this share of those that do not blow up, by growing to the third number.
+_CROP_ESCAPE, _HELD, _CROP = 4.0, 0.95, 50.0
+# Paths are drawn to this share of the height of the picture: under half a pixel.
+DETAIL = 1e-3
+
+
+@dataclass(frozen=True)
+class ConePath:
+    """One run: rows $(x, y, z, t)$ of finite frames, how it ended, its index."""
+
+    rows: np.ndarray
+    ending: Ending
+    run: int
+
+    @property
+    def points(self) -> np.ndarray:
+        """The rows without their times."""
+        return self.rows[:, :-1]
+
+
+def cone_coordinates(covariances: np.ndarray) -> np.ndarray:
+    r"""$(a - b, 2c, a + b)$ for $\begin{pmatrix} a & c \\ c & b \end{pmatrix}$.
+
+    Positive semidefinite matrices fill the cone $z \ge \sqrt{x^2 + y^2}$: its axis is
+    isotropic, its surface has rank one. Takes shape (..., 2, 2), gives (..., 3).
+    """
+    a, b = covariances[..., 0, 0], covariances[..., 1, 1]
+    return np.stack([a - b, 2 * covariances[..., 0, 1], a + b], axis=-1)
+
+
+def cone_paths(dataset: xr.Dataset, panel: str) -> list[ConePath]:
+    """The paths of all runs, without frames that are not finite.
+
+    Raises:
+        InvalidInputError: if the dimension is not two, or no frame is finite.
+    """
+    paths = []
+    for index, run in enumerate(runs(dataset)):
+        Sigma = covariance(run_moments(run).factor)
+        if Sigma.shape[-1] != 2:
+            raise InvalidInputError(
+                f"The panel `{panel}` draws covariances of dimension 2; "
+                f"this run has dimension {Sigma.shape[-1]}: use `spectrum` instead."
+            )
+        rows = np.column_stack([cone_coordinates(Sigma), _times(run, len(Sigma))])
+        rows = rows[np.isfinite(rows).all(axis=-1)]
+        if len(rows):
+            paths.append(ConePath(rows, ending(run), index))
+    if not paths:
+        raise InvalidInputError("No frame of this dataset is finite: nothing to draw.")
+    return paths
+
+
+def _times(run: xr.Dataset, frames: int) -> np.ndarray:
+    """The times of the frames; their indices where the dataset has none."""
+    if "time" in run.variables:
+        return values(run, "time", ("time",))
+    return np.arange(frames, dtype=np.float64)
+
+
+def cone_height(paths: Sequence[ConePath]) -> float:
+    """The trace at which the picture ends: all of it, unless some paths escape."""
+    first = max(path.points[0, 2] for path in paths)
+    calm = [p.points[:, 2].max() for p in paths if not p.ending.status.row.leaves]
+    tallest = max(path.points[:, 2].max() for path in paths)
+    most = np.quantile(calm, _HELD, method="higher") if calm else 0.0
+    kept = float(most) if most <= _CROP * first else 0.0
+    height = min(tallest, max(kept, _CROP_ESCAPE * first))
+    return float(1.05 * height) if height > 0 else 1.0
+
+
+def ring_heights(height: float) -> list[float]:
+    """Round traces at which the surface has rings, none close to its rim."""
+    ticks = MaxNLocator(4).tick_values(0, height)
+    return [float(z) for z in ticks if 0 < z < 0.93 * height]
+
+
+def below(rows: np.ndarray, height: float) -> np.ndarray:
+    """A path up to where its third column first crosses `height`, ending there."""
+    above = np.flatnonzero(rows[:, 2] > height)
+    if above.size == 0 or above[0] == 0:
+        return rows
+    inside, outside = rows[above[0] - 1], rows[above[0]]
+    share = (height - inside[2]) / (outside[2] - inside[2])
+    crossing = inside + share * (outside - inside)
+    return np.concatenate([rows[: above[0]], crossing[None]])
+
+
+def drawn_paths(paths: Sequence[ConePath], height: float) -> list[ConePath]:
+    """The paths below `height`, thinned to `DETAIL` of it."""
+    lines = thinned([below(path.rows, height) for path in paths], DETAIL * height)
+    return [replace(path, rows=rows) for path, rows in zip(paths, lines, strict=True)]
+
+
+def shapes_of_trace_one(paths: Sequence[ConePath]) -> tuple[list[ConePath], str]:
+    r"""Rows $(x / z, y / z, t)$ where $z > 0$, and a note on frames left out.
+
+    Raises:
+        InvalidInputError: if $z = 0$ everywhere.
+    """
+    left_out = sum(int((path.points[:, 2] <= 0).sum()) for path in paths)
+    shapes = [replace(path, rows=_shapes(path.rows)) for path in paths]
+    shapes = [shape for shape in shapes if len(shape.rows)]
+    if not shapes:
+        raise InvalidInputError("Every covariance is zero: it has no shape to draw.")
+    return shapes, f"{left_out} frames of zero covariance left out" if left_out else ""
+
+
+def _shapes(rows: np.ndarray) -> np.ndarray:
+    x, y, z, t = rows[rows[:, 2] > 0].T
+    return np.column_stack([x / z, y / z, t])
+
+
+def by_ending(paths: Sequence[ConePath]) -> dict[Status, list[ConePath]]:
+    """The paths under each ending, in the order of their codes."""
+    sorted_paths = {
+        status: [path for path in paths if path.ending.status is status]
+        for status in Status
+    }
+    return {status: group for status, group in sorted_paths.items() if group}

@@ -1,0 +1,124 @@
+"""The cone of covariances as a translucent solid, in layers from back to front."""
+
+import numpy as np
+from matplotlib.colors import to_rgba
+from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
+from mpl_toolkits.mplot3d.axes3d import Axes3D
+
+from meanfield.plotting._figure.style import GREY, INK, LIMIT_COLOUR, PALE
+
+from .paths import ring_heights
+
+# What is drawn later covers what is drawn earlier; tips of paths lie within the cone.
+BACK, BEHIND, AXIS, LIMIT, INSIDE, TIPS, FRONT = range(1, 8)
+_ELEVATION, _AZIMUTH, _HEIGHT = 17.0, -62.0, 0.92
+# A unit of trace is drawn this many times as long as one of the other coordinates.
+_STRETCH = 2 * _HEIGHT
+_GLASS, _EDGE = "#7d9fc2", "#6d86a1"
+
+
+def view_direction() -> np.ndarray:
+    """The direction to the viewer in data coordinates: larger products are nearer."""
+    elevation, azimuth = np.radians([_ELEVATION, _AZIMUTH])
+    flat = np.cos(elevation) * np.array([np.cos(azimuth), np.sin(azimuth)])
+    return np.array([*flat, _STRETCH * np.sin(elevation)])
+
+
+def draw_surface(axes: Axes3D, height: float) -> None:
+    """The cone up to `height`: glass, rings at the ticks of the trace, its axis."""
+    _frame(axes, height)
+    rings = ring_heights(height)
+    axes.set(zticks=[0.0, *rings])
+    azimuth, half = np.radians(_AZIMUTH), _half_angle()
+    front = azimuth + np.linspace(-half, half, 61)
+    back = azimuth + np.linspace(half, 2 * np.pi - half, 61)
+    for angles, layer in ((front, FRONT), (back, BACK)):
+        _glass(axes, angles, height, layer)
+        _lines(axes, [z * _circle(angles) for z in rings], _EDGE, 0.5, layer)
+        _lines(axes, [height * _circle(angles)], _EDGE, 1.0, layer)
+    silhouette = [height * np.outer([0.0, 1.0], ray) for ray in _circle(front[[0, -1]])]
+    _lines(axes, silhouette, _EDGE, 1.0, FRONT)
+    axes.plot(
+        [0, 0],
+        [0, 0],
+        [0, height],
+        color=INK,
+        linestyle=(0, (5, 3)),
+        linewidth=0.9,
+        zorder=AXIS,
+    )
+
+
+def draw_limit(axes: Axes3D, outline: np.ndarray) -> None:
+    """The ray or the triangle with the vertices `outline`."""
+    if len(outline) == 2:
+        axes.plot(
+            *outline.T, color=LIMIT_COLOUR, linewidth=2.6, alpha=0.9, zorder=LIMIT
+        )
+        return
+    patch = Poly3DCollection([outline], zorder=LIMIT)
+    patch.set_facecolor(to_rgba(LIMIT_COLOUR, 0.22))
+    patch.set_edgecolor(to_rgba(LIMIT_COLOUR, 0.9))
+    patch.set_linewidth(0.9)
+    axes.add_collection3d(patch, autolim=False)
+
+
+def _half_angle() -> float:
+    r"""The angle on either side of the viewer at which the surface turns away.
+
+    With heights stretched by $s$, its normal is $(\cos\varphi, \sin\varphi, -1/s)$.
+    """
+    slope = np.tan(np.radians(_ELEVATION)) / _STRETCH
+    return float(np.arccos(slope))
+
+
+def _circle(angles: np.ndarray) -> np.ndarray:
+    """Points of the cone at height one, (n, 3)."""
+    return np.stack([np.cos(angles), np.sin(angles), np.ones_like(angles)], axis=-1)
+
+
+def _glass(axes: Axes3D, angles: np.ndarray, height: float, layer: int) -> None:
+    """Part of the surface, denser where it is seen at a grazing angle.
+
+    Sheets that narrow towards both its edges lie over one another, so no seams show;
+    they are few, since fainter ones would be lost to the rounding of colours.
+    """
+    first, last = angles[0], angles[-1]
+    edges = (last - first) / 2 * np.geomspace(0.02, 0.9, 10)
+    spans = [(first, last)]
+    spans += [(first, first + edge) for edge in edges]
+    spans += [(last - edge, last) for edge in edges]
+    sheets = [
+        height * np.concatenate([np.zeros((1, 3)), _circle(np.linspace(*span, 61))])
+        for span in spans
+    ]
+    colours = [to_rgba(_GLASS, 0.09), *[to_rgba(_GLASS, 0.035)] * (len(spans) - 1)]
+    glass = Poly3DCollection(sheets, facecolors=colours, linewidths=0, zorder=layer)
+    glass.set_rasterized(True)
+    axes.add_collection3d(glass, autolim=False)
+
+
+def _lines(
+    axes: Axes3D, lines: list[np.ndarray], colour: str, width: float, layer: int
+) -> None:
+    share = 0.75 if layer == FRONT else 0.4
+    drawn = Line3DCollection(lines, colors=to_rgba(colour, share), linewidths=width)
+    drawn.set_zorder(layer)
+    axes.add_collection3d(drawn, autolim=False)
+
+
+def _frame(axes: Axes3D, height: float) -> None:
+    """Limits, labels and the view; the rings stand for a grid."""
+    axes.set_proj_type("ortho")
+    axes.view_init(elev=_ELEVATION, azim=_AZIMUTH)
+    axes.set_box_aspect((1, 1, _HEIGHT), zoom=1.12)  # pyright: ignore[reportArgumentType]
+    axes.set(xlim=(-height, height), ylim=(-height, height), zlim=(0, height))
+    axes.set(xlabel="$a - b$", ylabel="$2c$", zlabel=r"$a + b = \mathrm{tr}\,\Sigma$")
+    axes.locator_params(nbins=5)
+    axes.grid(visible=False)
+    floor = height * np.array([[-1, -1, 0], [-1, 1, 0], [1, 1, 0]])
+    axes.plot(*floor.T, color=PALE, linewidth=0.8, zorder=0)
+    for axis in (axes.xaxis, axes.yaxis, axes.zaxis):  # their stubs are those of 2D
+        axis.pane.set_visible(False)  # pyright: ignore[reportAttributeAccessIssue]
+        axis.line.set_color(GREY)  # pyright: ignore[reportAttributeAccessIssue]
+    axes.computed_zorder = False

@@ -1,0 +1,56 @@
+"""Tokens over a density: the run of one carries the run of the other."""
+
+import numpy as np
+import xarray as xr
+
+from meanfield.errors import InvalidInputError
+from meanfield.plotting._runs.data import kind
+
+
+def with_tokens(density: xr.Dataset, tokens: xr.Dataset) -> xr.Dataset:
+    """A run of a density that carries tokens, which panels and movies draw over it.
+
+    Args:
+        density: one run of a density.
+        tokens: one run of tokens, with a frame at each of its times; NaN after its end.
+
+    Raises:
+        InvalidInputError: if they are no such runs, or of other times or dimensions.
+    """
+    _check(density, tokens)
+    times = density["time"].values
+    last = tokens.sizes["time"] - 1
+    frames = np.minimum(np.searchsorted(tokens["time"].values, times), last)
+    x = tokens["x"].transpose("time", "token", "coord").values[frames].astype(float)
+    x[times > tokens["time"].values[last]] = np.nan
+    dataset = density.assign(
+        x=(("time", "token", "coord"), x), weight=("token", tokens["weight"].values)
+    )
+    if "position" not in tokens:
+        return dataset
+    return dataset.assign(token_position=("token", tokens["position"].values))
+
+
+def _check(density: xr.Dataset, tokens: xr.Dataset) -> None:
+    if (kind(density), kind(tokens)) != ("grid", "points"):
+        raise InvalidInputError(
+            "Tokens (`measure = points`) are drawn over a density (`measure = grid`); "
+            f"got {kind(tokens)} over {kind(density)}."
+        )
+    if "run" in density.dims or "run" in tokens.dims:
+        raise InvalidInputError(
+            "One run of tokens is drawn over one of a density; got several."
+        )
+    if density.sizes["coord"] != tokens.sizes["coord"]:
+        raise InvalidInputError(
+            f"The tokens have d = {tokens.sizes['coord']}, the density has d = "
+            f"{density.sizes['coord']}."
+        )
+    times, token_times = density["time"].values, tokens["time"].values
+    missing = times[(times <= token_times[-1]) & ~np.isin(times, token_times)]
+    if missing.size or times[0] > token_times[-1]:
+        t = (missing if missing.size else times)[0]
+        raise InvalidInputError(
+            f"The tokens have no frame at t = {t:.6g}, as the density has; give both "
+            "the same `t`, `frames` and `spacing`."
+        )

@@ -1,0 +1,53 @@
+"""A density on its way: against time on the line, at several times in the plane."""
+
+from itertools import islice
+
+import xarray as xr
+from matplotlib.figure import Figure
+
+from meanfield.plotting._figure.panels import (
+    annotate,
+    ending_note,
+    panels,
+    titled_figure,
+)
+from meanfield.plotting._figure.style import style
+from meanfield.plotting._runs.data import runs
+from meanfield.plotting._runs.density import Density, density_run
+
+from .frames import draw_frames
+from .line import draw_line
+from .views import mass_note
+
+
+@panels.register("density")
+@style()
+def density(dataset: xr.Dataset) -> Figure:
+    r"""The density $\rho(t, x)$, with the box of its grid and what it holds.
+
+    On the line against time, with paths of quantiles; in the plane at up to six times,
+    with contours that hold 50, 90 and 99 % of the mass. Densities of (position, state)
+    are shown at up to six times too. Colours are logarithmic where peaks span decades.
+    Tokens that the dataset carries are drawn on top. Of an ensemble the first run.
+
+    Raises:
+        InvalidInputError: if the dataset holds no density.
+    """
+    run = density_run(next(islice(runs(dataset), 1)))
+    figure = _figure(dataset, run)
+    several = dataset.sizes.get("run", 1)
+    first = f"the first of {several} runs" if several > 1 else ""
+    notes = _draw(figure, run)
+    annotate(figure, first, *notes, mass_note(run), ending_note(run.ending))
+    return figure
+
+
+def _figure(dataset: xr.Dataset, run: Density) -> Figure:
+    on_the_line = run.dimension == 1 and run.position is None
+    return titled_figure(dataset, (7.2, 4.9) if on_the_line else (9.6, 6.8))
+
+
+def _draw(figure: Figure, run: Density) -> list[str]:
+    if run.dimension == 1 and run.position is None:
+        return draw_line(figure, run)
+    return draw_frames(figure, run)

@@ -1,0 +1,104 @@
+"""A density on the line: space against time, coloured by its height."""
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from meanfield.plotting._figure.marks import legend
+from meanfield.plotting._figure.panels import mark_blow_up
+from meanfield.plotting._figure.style import CYCLE, INK
+from meanfield.plotting._runs.data import Swarm
+from meanfield.plotting._runs.density import Density, quantiles
+from meanfield.plotting._runs.observables import even_frames
+
+from .views import bulk, colours, scale
+
+LEVELS = np.array([0.025, 0.25, 0.5, 0.75, 0.975])
+_PATTERNS = (":", "--", "-", "--", ":")
+_COLOUR, _BOX = CYCLE[5], CYCLE[2]
+_TOKENS = 40
+
+
+def draw_line(figure: Figure, density: Density) -> list[str]:
+    """Draw a run of dimension one; returns notes."""
+    axes = figure.add_subplot()
+    heights = density.density[:, 0]
+    mesh = axes.pcolormesh(
+        *_mesh(density), heights, cmap=colours(), norm=scale(heights), rasterized=True
+    )
+    label = r"density $\rho(t, x)$"
+    if isinstance(mesh.norm, LogNorm):
+        label += ", logarithmic"
+    bar = figure.colorbar(mesh, ax=axes, aspect=30, pad=0.02, label=label)
+    bar.outline.set_visible(False)
+    handles = _paths(axes, density)
+    view = bulk(density).common()
+    low, high = view.low[0, 0], view.high[0, 0]
+    handles += _box(axes, density)
+    if density.tokens is not None:
+        handles += _tokens(axes, density, density.tokens)
+    pad = 0.02 * (high - low)
+    axes.set(xlabel="time $t$", ylabel="$x$", ylim=(low - pad, high + pad))
+    mark_blow_up(axes, density.ending)
+    legend(axes, handles, len(handles))
+    return [_beyond(density, low, high)]
+
+
+def _mesh(density: Density) -> tuple[np.ndarray, np.ndarray]:
+    """Corners of the quads: times half way between frames, and faces there."""
+    times = _between(density.times)
+    faces = density.origin + density.axes[:, :, 0] * density.edges[0]
+    return np.broadcast_to(times[:, None], (len(times), faces.shape[1])), _between(
+        faces
+    )
+
+
+def _between(values: np.ndarray) -> np.ndarray:
+    """Means of neighbouring rows, between the first row and the last."""
+    if len(values) == 1:  # a single frame is given a width of one
+        return np.concatenate([values, values + (1.0 if values.ndim == 1 else 0.0)])
+    return np.concatenate([values[:1], (values[1:] + values[:-1]) / 2, values[-1:]])
+
+
+def _paths(axes: Axes, density: Density) -> list[Line2D]:
+    """Quantiles over time, on a pale ground that any colour leaves legible."""
+    for path, pattern in zip(quantiles(density, LEVELS).T, _PATTERNS, strict=True):
+        axes.plot(density.times, path, "-", color="white", linewidth=2.2, alpha=0.6)
+        axes.plot(density.times, path, pattern, color=_COLOUR, linewidth=1.2)
+    names = ("median", "25, 75 %", "2.5, 97.5 %")
+    return [
+        Line2D([], [], color=_COLOUR, linestyle=pattern, label=name)
+        for pattern, name in zip(("-", "--", ":"), names, strict=True)
+    ]
+
+
+def _box(axes: Axes, density: Density) -> list[Line2D]:
+    ends = density.origin + density.axes[:, :, 0] * density.edges[0][[0, -1]]
+    axes.plot(density.times, ends, color=_BOX, linewidth=1.4)
+    return [Line2D([], [], color=_BOX, linewidth=1.4, label="box of the grid")]
+
+
+def _tokens(axes: Axes, density: Density, tokens: Swarm) -> list[Line2D]:
+    """The paths of a few tokens, evenly spaced by where they start."""
+    order = np.argsort(tokens.x[0, :, 0])
+    indices = order[even_frames(order.size, _TOKENS)]
+    paths = [np.column_stack([density.times, tokens.x[:, i, 0]]) for i in indices]
+    axes.add_collection(
+        LineCollection(paths, colors=INK, linewidths=0.6, alpha=0.7), autolim=False
+    )
+    share = f", {indices.size} of {order.size}" if indices.size < order.size else ""
+    return [Line2D([], [], color=INK, linewidth=0.8, label=f"tokens{share}")]
+
+
+def _beyond(density: Density, low: float, high: float) -> str:
+    """Where the box is, if its ends are not in the picture."""
+    ends = density.origin + density.axes[:, :, 0] * density.edges[0][[0, -1]]
+    if np.any((ends >= low) & (ends <= high)):
+        return ""
+    (a, b), (c, d) = ends[0], ends[-1]
+    return (
+        f"the box reaches from {a:.3g} to {b:.3g}, at the end from {c:.3g} to {d:.3g}"
+    )

@@ -1,0 +1,284 @@
+"""Phase diagrams: how the cells of a sweep ended, and one of their numbers."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.collections import LineCollection
+from matplotlib.colors import LogNorm, Normalize, to_rgb
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch, PathPatch
+from matplotlib.path import Path
+
+from meanfield.endings import Status
+from meanfield.errors import InvalidInputError
+from meanfield.plotting._figure.bands import spans_decades
+from meanfield.plotting._figure.panels import annotate, panels, titled_figure
+from meanfield.plotting._figure.style import (
+    GREY,
+    INK,
+    legible,
+    style,
+)
+
+from .cells import (
+    SIZES,
+    counts_of,
+    ending_label,
+    endings_of,
+    key_label,
+    number_label,
+    number_shown,
+    numbers_of,
+    scale_of,
+    set_axis,
+    short,
+)
+
+_PANELS = 9  # maps in one figure
+_TINT = 0.25  # how much of an ending's colour is in cells without a number
+
+
+@panels.register("phase")
+@style()
+def phase(dataset: xr.Dataset) -> Figure:
+    """How the flows of a sweep ended, cell by cell, coloured by a number.
+
+    The attribute `colour` of the dataset names the number; without it, it is the
+    blow-up time if there is one, else the effective rank, else the trace. `ending`
+    leaves the numbers out. Hatching tells the endings apart; cells without the number
+    have a pale tint of their ending. A third axis of up to nine values makes a map for
+    each; a single axis makes a curve.
+
+    Raises:
+        InvalidInputError: if the dataset is no sweep, has too many axes, or has no such
+            number.
+    """
+    if dataset.attrs.get("kind") != "sweep" or "ending" not in dataset:
+        raise InvalidInputError(
+            "The panel `phase` draws a sweep; got a dataset of kind "
+            f"{dataset.attrs.get('kind')!r}."
+        )
+    name = number_shown(dataset)
+    if dataset["ending"].ndim == 1:
+        return _curve(dataset, name)
+    return _maps(dataset, name)
+
+
+def _maps(dataset: xr.Dataset, name: str) -> Figure:
+    """A map for each value of a third axis, or one, with one scale for all."""
+    layers = list(_layers(dataset))
+    n_columns = math.ceil(math.sqrt(len(layers)))
+    n_rows = math.ceil(len(layers) / n_columns)
+    figure = _framed(dataset, n_rows, n_columns)
+    grid = figure.subplots(n_rows, n_columns, sharex=True, sharey=True, squeeze=False)
+    mapping = _mapping(numbers_of(dataset, name))
+    for axes in grid.flat[len(layers) :]:
+        axes.set_axis_off()
+    for index, (axes, (label, layer)) in enumerate(
+        zip(grid.flat, layers, strict=False)
+    ):
+        _map(axes, layer, name, mapping)
+        axes.set_title(label)
+        if index % n_columns > 0:
+            axes.set_ylabel("")
+        if index + n_columns < len(layers):
+            axes.set_xlabel("")
+        else:
+            axes.tick_params(labelbottom=True)
+    if mapping is not None:
+        bar = figure.colorbar(mapping, ax=list(grid.flat), aspect=30, pad=0.02)
+        bar.set_label(number_label(name))
+        bar.outline.set_visible(False)
+    _explain(figure, dataset, _patches(dataset, name))
+    annotate(figure, *_notes(dataset, name))
+    return figure
+
+
+def _framed(dataset: xr.Dataset, n_rows: int, n_columns: int) -> Figure:
+    """An empty figure for so many maps; the legend of several bears the title."""
+    if dataset["ending"].ndim == 2:
+        return titled_figure(dataset, (6.6, 5.6))
+    size = (1.4 + 3 * n_columns, 1.6 + 2.7 * n_rows)
+    return titled_figure(dataset.assign_attrs(title=""), size)
+
+
+def _explain(figure: Figure, dataset: xr.Dataset, handles: list[Artist]) -> None:
+    """A legend that covers no data: above the one map, or above all of them."""
+    if dataset["ending"].ndim == 2:
+        figure.axes[0].legend(handles=handles, **_above(len(handles)))
+        return
+    figure.legend(
+        handles=handles,
+        loc="outside upper center",
+        ncols=min(len(handles), 4),
+        title=str(dataset.attrs.get("title") or ""),
+        title_fontsize="x-large",
+    )
+
+
+def _layers(dataset: xr.Dataset) -> Iterator[tuple[str, xr.Dataset]]:
+    """Parts of a dataset with two axes, each with its title.
+
+    Raises:
+        InvalidInputError: if there are too many axes, saying which to fix.
+    """
+    dims = [str(dim) for dim in dataset["ending"].dims]
+    if len(dims) == 2:
+        yield "", dataset
+        return
+    shortest = min(dims, key=lambda dim: dataset.sizes[dim])
+    if len(dims) > 3 or dataset.sizes[shortest] > _PANELS:
+        sizes = ", ".join(f"{dim}: {dataset.sizes[dim]}" for dim in dims)
+        raise InvalidInputError(
+            f"A picture shows two axes, and a third of up to {_PANELS} values; this "
+            f"sweep has {len(dims)} ({sizes}): sweep without `{shortest}`, or fix it, "
+            f"in Python by `meanfield.open(SWEEP).isel({{'{shortest}': 0}})`."
+        )
+    for index in range(dataset.sizes[shortest]):
+        part = dataset.isel({shortest: index})
+        yield f"{key_label(shortest)} = {short(part[shortest].item())}", part
+
+
+def _map(
+    axes: Axes, dataset: xr.Dataset, name: str, mapping: ScalarMappable | None
+) -> None:
+    """Cells in colours, their endings in hatches, and lines between endings."""
+    x, y = (scale_of(dataset, str(dim)) for dim in dataset["ending"].dims)
+    endings, numbers = endings_of(dataset), numbers_of(dataset, name)
+    for ending in np.unique(endings):
+        mask, bare = endings == ending, np.isnan(numbers)
+        _fill(axes, _outline(x.edges, y.edges, mask & bare), str(ending), name)
+        _hatch(axes, _outline(x.edges, y.edges, mask & bare), str(ending), INK)
+        _hatch(axes, _outline(x.edges, y.edges, mask & ~bare), str(ending), "white")
+    if mapping is not None:
+        shown = np.ma.masked_invalid(numbers.T)
+        mesh = axes.pcolormesh(
+            x.edges, y.edges, shown, cmap=mapping.cmap, rasterized=True
+        )
+        mesh.set_norm(mapping.norm)
+    borders = list(_borders(x.edges, y.edges, endings))
+    axes.add_collection(LineCollection(borders, colors=INK, linewidths=1.1, zorder=4))
+    set_axis(axes, "x", x)
+    set_axis(axes, "y", y)
+
+
+def _fill(axes: Axes, region: Path, ending: str, name: str) -> None:
+    axes.add_patch(PathPatch(region, facecolor=_face(ending, name), edgecolor="none"))
+
+
+def _hatch(axes: Axes, region: Path, ending: str, colour: str) -> None:
+    marks = PathPatch(region, facecolor="none", edgecolor=colour, linewidth=0)
+    marks.set(hatch=Status.named(ending).row.hatch, alpha=0.5, zorder=3)
+    axes.add_patch(marks)
+
+
+def _curve(dataset: xr.Dataset, name: str) -> Figure:
+    """A number along one axis, in marks that tell the ending."""
+    name = "stop_time" if name == "ending" else name
+    figure = titled_figure(dataset, (6.6, 4.4))
+    axes = figure.add_subplot()
+    x = scale_of(dataset, str(dataset["ending"].dims[0]))
+    endings, numbers = endings_of(dataset), numbers_of(dataset, name)
+    if spans_decades(numbers) and np.nanmin(numbers) > 0:
+        axes.set_yscale("log")
+    if x.kind != "list":
+        axes.plot(x.centres, numbers, color=GREY, linewidth=1)
+    handles = []
+    for ending, count in counts_of(endings).items():
+        look = _mark(ending)
+        mask = endings == ending
+        axes.plot(x.centres[mask], numbers[mask], **look)
+        missing = x.centres[mask & ~np.isfinite(numbers)]
+        low, foot = axes.get_xaxis_transform(), np.full(len(missing), 0.03)
+        axes.plot(missing, foot, transform=low, alpha=0.5, **look)
+        label = f"{ending_label(dataset, ending)} ({count})"
+        handles.append(Line2D([], [], label=label, **look))
+    set_axis(axes, "x", x)
+    axes.set_ylabel(number_label(name))
+    axes.grid(visible=True, axis="y")
+    axes.legend(handles=handles, **_above(len(handles)))
+    absent = "pale marks at the foot: no such number" if np.isnan(numbers).any() else ""
+    annotate(figure, absent)
+    return figure
+
+
+def _mark(ending: str) -> dict[str, Any]:
+    row = Status.named(ending).row
+    look = {"color": row.colour, "marker": row.marker}
+    return {**look, "linestyle": "", "markersize": 5}
+
+
+def _mapping(numbers: np.ndarray) -> ScalarMappable | None:
+    """Colours for numbers; none if there are none."""
+    finite = numbers[np.isfinite(numbers)]
+    if finite.size == 0:
+        return None
+    log = spans_decades(finite) and finite.min() > 0
+    norm = (LogNorm if log else Normalize)(finite.min(), finite.max())
+    return ScalarMappable(norm, legible("viridis"))
+
+
+def _patches(dataset: xr.Dataset, name: str) -> list[Artist]:
+    """Legend entries: each ending with its hatch and its count."""
+    endings, numbers = endings_of(dataset), numbers_of(dataset, name)
+    patches: list[Artist] = []
+    for ending, count in counts_of(endings).items():
+        bare = np.isnan(numbers[endings == ending]).any()
+        face = _face(ending, name) if bare else "white"
+        label = f"{ending_label(dataset, ending)} ({count})"
+        patch = Patch(facecolor=face, edgecolor=INK, linewidth=0.7, label=label)
+        patch.set_hatch(Status.named(ending).row.hatch)
+        patches.append(patch)
+    return patches
+
+
+def _notes(dataset: xr.Dataset, name: str) -> tuple[str, ...]:
+    numbers, endings = numbers_of(dataset, name), endings_of(dataset)
+    infinite = name.startswith(SIZES) and bool(np.any(endings == Status.BLOW_UP.ending))
+    bare = name != "ending" and np.isnan(numbers).any()
+    return (
+        "cells in a pale tint have no such number" if bare and not infinite else "",
+        "where it blows up, in a pale tint, the size is infinite" if infinite else "",
+    )
+
+
+def _face(ending: str, name: str) -> tuple[float, float, float]:
+    """The colour of cells of an ending: pale unless endings alone are shown."""
+    share = 0.75 if name == "ending" else _TINT
+    red, green, blue = to_rgb(Status.named(ending).row.colour)
+    return 1 - share * (1 - red), 1 - share * (1 - green), 1 - share * (1 - blue)
+
+
+def _outline(x: np.ndarray, y: np.ndarray, inside: np.ndarray) -> Path:
+    """One path around each cell that is `inside`, so that hatches run on."""
+    i, j = np.nonzero(inside)
+    left, right, low, high = x[i], x[i + 1], y[j], y[j + 1]
+    corners = [(left, low), (right, low), (right, high), (left, high), (left, low)]
+    points = np.moveaxis(np.array(corners), -1, 0).reshape(-1, 2)
+    codes = [Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY]
+    return Path(points, codes * len(i))
+
+
+def _borders(x: np.ndarray, y: np.ndarray, endings: np.ndarray) -> Iterator[list]:
+    """The edges between cells of different endings."""
+    for i, j in np.argwhere(endings[1:] != endings[:-1]):
+        yield [(x[i + 1], y[j]), (x[i + 1], y[j + 1])]
+    for i, j in np.argwhere(endings[:, 1:] != endings[:, :-1]):
+        yield [(x[i], y[j + 1]), (x[i + 1], y[j + 1])]
+
+
+def _above(count: int) -> dict[str, Any]:
+    """Where a legend covers no data: above the axes."""
+    return {
+        "loc": "lower center",
+        "bbox_to_anchor": (0.5, 1.0),
+        "ncols": min(count, 4),
+        "columnspacing": 1.4,
+    }

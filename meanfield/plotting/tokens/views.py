@@ -1,0 +1,208 @@
+"""How a cloud is brought to the page: its projection, its limits, its ellipses."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from meanfield.plotting._runs.data import Cloud, Swarm, Track
+from meanfield.plotting._runs.observables import finite, moments, principal_axes
+
+# A cloud that blows up is cropped at this many initial radii; the view of a movie
+# follows one that grows beyond them.
+_CROP = 30.0
+# The view makes room for a closure up to this many radii of the tokens.
+_STRAY = 3.0
+# Paths are cut this many half-widths from the centre: far outside, but finite.
+_BEYOND = 8.0
+# A view narrower than this share of its distance from zero would show rounding.
+_ROUNDED = 1e-12
+# Ellipses are drawn at two standard deviations.
+N_SIGMA = 2.0
+
+
+class Projection(NamedTuple):
+    """A cloud in at most `k` coordinates, the names of its axes, and a note."""
+
+    cloud: Cloud
+    labels: tuple[str, ...]
+    note: str
+
+
+class Window(NamedTuple):
+    """A cube of the page: centre, half-width, and a note where it leaves things out."""
+
+    centre: np.ndarray
+    half_width: float
+    note: str
+
+
+def projection(cloud: Cloud, k: int) -> Projection:
+    """The cloud itself if $d <= k$, else its image on its `k` main axes."""
+    d = cloud.dimension
+    if d <= k:
+        labels = tuple(f"$x_{{{i + 1}}}$" for i in range(d)) if d > 1 else ("$x$",)
+        return Projection(cloud, labels, "")
+    axes, shares = principal_axes(cloud, k)
+    axes = axes * (shares > 0)  # where nothing moves, rounding is not shown either
+    origin = moments(cloud.at(np.array([0])).state).mean[0]
+    labels = tuple(
+        f"PC {i + 1}  ({100 * share:.3g} % of variance)"
+        for i, share in enumerate(shares)
+    )
+    note = f"main {k} of {d} dimensions, pooled over time"
+    return Projection(cloud.seen_along(axes, origin), labels, note)
+
+
+def radii(cloud: Cloud) -> np.ndarray:
+    """The RMS distances from the initial mean, by frame."""
+    mean, factor = moments(cloud.state)
+    drift = mean - mean[0]
+    return np.sqrt((factor**2).sum(axis=(-2, -1)) + (drift**2).sum(axis=-1))
+
+
+def rms_radii(cloud: Cloud) -> np.ndarray:
+    r"""$\sqrt{\operatorname{tr}\Sigma}$ by frame."""
+    return np.sqrt((moments(cloud.state).factor ** 2).sum(axis=(-2, -1)))
+
+
+def visible_frames(cloud: Cloud) -> np.ndarray:
+    """The frames that a picture shows: all, or of a cloud that escapes the first."""
+    if cloud.ending.status.row.leaves:
+        return _near_frames(cloud)
+    return np.arange(cloud.times.size)
+
+
+def _near_frames(cloud: Cloud) -> np.ndarray:
+    """The frames in which the cloud is within the crop; always the first."""
+    distances = radii(cloud)
+    start = moments(cloud.at(np.array([0])).state).mean[0]
+    reference = max(distances[0], np.abs(start).max() if distances[0] == 0 else 0.0)
+    if reference == 0:
+        return np.arange(distances.size)
+    return np.flatnonzero(distances <= _CROP * reference)
+
+
+def window(cloud: Cloud) -> Window:
+    """The smallest square that shows every visible frame, with a margin."""
+    frames = visible_frames(cloud)
+    low, high = _extent(cloud.at(frames))
+    centre, half = (low + high) / 2, float((high - low).max() / 2)
+    size = max(float(np.abs(centre).max()), float(half))
+    if half <= _ROUNDED * size:
+        half = max(size, 1.0) / 2
+    return Window(centre, 1.08 * half, _growth_note(cloud, frames.size))
+
+
+def _growth_note(cloud: Cloud, n_visible: int) -> str:
+    """Where the cloud is cropped, or why its start is a dot."""
+    sizes = radii(cloud)
+    if n_visible < cloud.times.size:
+        reach = sizes.max()
+        return f"cropped at {_CROP:.0f} initial radii; the cloud goes on to {reach:.2g}"
+    if sizes.max() > _CROP * sizes[0] > 0:
+        return f"the cloud grows from radius {sizes[0]:.2g} to {sizes.max():.2g}"
+    return ""
+
+
+def _extent(cloud: Cloud) -> tuple[np.ndarray, np.ndarray]:
+    """The lowest and highest coordinates of tokens and of ellipses."""
+    tracks = _seen_tracks(cloud)
+    points = []
+    if isinstance(cloud.state, Swarm):
+        points.append(cloud.state.x.reshape(-1, cloud.dimension))
+    for track in tracks:
+        reach = N_SIGMA * np.sqrt((track.factor**2).sum(axis=-1))
+        points += [track.mean - reach, track.mean + reach]
+    cells = np.concatenate(points)
+    cells = cells[np.isfinite(cells).all(axis=1)]
+    return cells.min(axis=0), cells.max(axis=0)
+
+
+def _seen_tracks(cloud: Cloud) -> list[Track]:
+    """The Gaussians the view makes room for: not a closure that leaves its cloud."""
+    track = moments(cloud.state)
+    if cloud.closure is None:
+        return [track]
+    mean, factor = cloud.closure
+    reach = np.abs(mean - track.mean[0]).max(axis=-1)
+    reach = reach + np.sqrt((factor**2).sum(axis=(-2, -1)))
+    stays = reach <= _STRAY * radii(cloud).max()
+    return [track, Track(np.where(stays[:, None], mean, np.nan), factor)]
+
+
+def within(points: np.ndarray, view: Window) -> np.ndarray:
+    """The points, those far outside the view drawn in along their ray to its centre."""
+    offset = points - view.centre
+    largest = np.abs(offset).max(axis=-1, keepdims=True)
+    reach = _BEYOND * view.half_width
+    return view.centre + offset * (reach / np.maximum(largest, reach))
+
+
+def ellipses(track: Track) -> np.ndarray:
+    r"""Outlines $m + 2Yu$, $u$ a unit vector, of plane Gaussians: (time, 121, 2)."""
+    angle = np.linspace(0.0, 2 * np.pi, 121)
+    circle = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
+    return track.mean[:, None, :] + N_SIGMA * circle @ _root(track.factor)
+
+
+def great_circles(track: Track) -> np.ndarray:
+    """The three main sections of the ellipsoids of a Gaussian in space.
+
+    Returns:
+        Outlines of shape (time, 3, 121, 3).
+    """
+    angle = np.linspace(0.0, 2 * np.pi, 121)
+    cosine, sine, zero = np.cos(angle), np.sin(angle), np.zeros_like(angle)
+    circles = np.stack(
+        [
+            np.stack([cosine, sine, zero], axis=-1),
+            np.stack([zero, cosine, sine], axis=-1),
+            np.stack([sine, zero, cosine], axis=-1),
+        ]
+    )
+    spheres = N_SIGMA * circles @ _root(track.factor)[:, None]
+    return track.mean[:, None, None, :] + spheres
+
+
+def _root(factor: np.ndarray) -> np.ndarray:
+    r"""Rows $\sqrt{\lambda_k} u_k^T$: half axes of $YY^T$, singular or not."""
+    d, r = factor.shape[-2:]
+    wide = np.concatenate([factor, np.zeros((*factor.shape[:-1], max(d - r, 0)))], -1)
+    whole = finite(factor)[..., None, None]
+    u, s, _ = np.linalg.svd(np.where(whole, wide, 0.0), full_matrices=False)
+    return np.where(whole, np.swapaxes(u * s[..., None, :], -1, -2), np.nan)
+
+
+def robust_windows(cloud: Cloud) -> tuple[list[Window], str]:
+    """The square of each frame: one for all, or following a cloud that grows too far.
+
+    It holds all but one in a hundred tokens at either end of each axis, and ellipses.
+    """
+    low, high = _robust_extents(cloud)
+    followed = _near_frames(cloud).size < cloud.times.size
+    if not followed:
+        low, high = low.min(axis=0, keepdims=True), high.max(axis=0, keepdims=True)
+    centres = (low + high) / 2
+    halves = np.maximum.accumulate((high - low).max(axis=1) / 2)
+    floor = max(float(np.abs(centres).max()), 1.0) / 2
+    halves = 1.12 * np.where(halves > 0, halves, floor)
+    windows = [Window(c, float(h), "") for c, h in zip(centres, halves, strict=True)]
+    if followed:
+        return windows, "the view follows the cloud: mind the scale"
+    return windows * cloud.times.size, ""
+
+
+def _robust_extents(cloud: Cloud) -> tuple[np.ndarray, np.ndarray]:
+    """Lowest and highest coordinates by frame, (time, d), without outlying tokens."""
+    tracks = _seen_tracks(cloud)
+    lows, highs = [], []
+    for track in tracks:
+        reach = N_SIGMA * np.sqrt((track.factor**2).sum(axis=-1))
+        lows.append(track.mean - reach)
+        highs.append(track.mean + reach)
+    if isinstance(cloud.state, Swarm):
+        low, high = np.quantile(cloud.state.x, [0.01, 0.99], axis=1)
+        lows.append(low)
+        highs.append(high)
+    # A closure that has ended is NaN, which fmin and fmax pass over.
+    return np.fmin.reduce(lows), np.fmax.reduce(highs)
