@@ -74,7 +74,7 @@ def tree(tmp_path: Path) -> Path:
         "flows/listing.py": LISTING,
         "theorems/loops.py": LOOPS,
         "long.py": LONG,
-        "words.py": WORDS,
+        "words/file.py": WORDS,
     }
     for name, text in files.items():
         file = tmp_path / "meanfield" / name
@@ -134,5 +134,5 @@ def test_lines_of_code_leave_out_blanks_imports_and_docstrings(tree: Path):
 
 
 def test_words_are_counted_where_they_are_bound(tree: Path):
-    assert words.variables(tree, "meanfield") == {"found": 1, "other": 1, "own": 1}
-    assert words.regular(tree, "meanfield") == {"moved": 1}
+    assert words.variables(tree, "meanfield/words") == {"found": 1, "own": 1}
+    assert words.regular(tree, "meanfield/words") == {"moved": 1}
