@@ -115,7 +115,7 @@ def table(root: Path) -> list[Row]:
 
 def main() -> None:
     """Prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="The table of the house.")
     parser.add_argument("--tree", type=Path, default=ROOT, help="another checkout")
     parser.add_argument("--places", action="store_true", help="where each is")
     parser.add_argument("--json", action="store_true", help="for programs")

@@ -76,7 +76,7 @@ def lists_of_endings(root: Path) -> list[str]:
         places += [
             f"{source.place}:{node.lineno}: class Status"
             for node in source.nodes
-            if _is_status(node)
+            if isinstance(node, ast.ClassDef) and node.name == "Status"
         ]
         places += _listed(source, endings, _ending, without=set())
     return places
@@ -156,8 +156,9 @@ def _is_of(node: LISTS, known: Set[str], word: Word) -> bool:
 
 
 def _text(element: ast.expr | None) -> str | None:
-    is_text = isinstance(element, ast.Constant) and isinstance(element.value, str)
-    return str(element.value) if is_text else None
+    if isinstance(element, ast.Constant) and isinstance(element.value, str):
+        return element.value
+    return None
 
 
 def _ending(element: ast.expr | None) -> str | None:
@@ -165,10 +166,6 @@ def _ending(element: ast.expr | None) -> str | None:
     if isinstance(element, ast.Attribute):
         return element.attr.lower().replace("_", "-")
     return _text(element)
-
-
-def _is_status(node: ast.AST) -> bool:
-    return isinstance(node, ast.ClassDef) and node.name == "Status"
 
 
 def _endings(root: Path) -> set[str]:

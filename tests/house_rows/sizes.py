@@ -89,9 +89,7 @@ def _code(source: Source) -> dict[int, str]:
 
 def _apart(node: ast.AST) -> range:
     """The lines of an import, or of a string that stands alone."""
-    is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-    if isinstance(node, ast.Import | ast.ImportFrom) or (
-        is_text and isinstance(node.value.value, str)
-    ):
-        return range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    match node:
+        case ast.Import() | ast.ImportFrom() | ast.Expr(ast.Constant(str())):
+            return range(node.lineno, (node.end_lineno or node.lineno) + 1)
     return range(0)

@@ -60,7 +60,7 @@ def _alternates(loop: ast.For | ast.While) -> bool:
     # A loop inside this one is asked for itself.
     if any(isinstance(part, ast.For | ast.While) for part in within):
         return False
-    read = {part.id for part in within if _is_read(part)}
+    read = {n for part in within if _is_read(part) for n in names(part)}
     steps = [part for part in within if isinstance(part, ast.Assign | ast.AugAssign)]
     return any(_targets(step) & read and _scales(step.value) for step in steps)
 
