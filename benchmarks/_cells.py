@@ -16,9 +16,9 @@ HEADS += ("ratio", "floor", "notes")
 
 def cells(row: Row) -> tuple[str, ...]:
     """What `HEADS` names, of one row."""
-    told = (row["dtype"], str(row["n"]), str(row["d"]), row["method"])
+    labels = (row["dtype"], str(row["n"]), str(row["d"]), row["method"])
     if row["status"] != "measured":
-        return (*told, *[""] * (len(HEADS) - len(told) - 1), reason(row))
+        return (*labels, *[""] * (len(HEADS) - len(labels) - 1), reason(row))
     keys = ("seconds", "cpu_seconds", "compile_seconds")
     times = [seconds(row[key]) for key in keys]
     error = "" if row.get("error") is None else f"{row['error']:.1e}"
@@ -29,7 +29,7 @@ def cells(row: Row) -> tuple[str, ...]:
         share(row),
         notes(row),
     )
-    return (*told, *times, *rest)
+    return (*labels, *times, *rest)
 
 
 def reason(row: Row) -> str:
@@ -57,8 +57,10 @@ def share(row: Row) -> str:
 
 def notes(row: Row) -> str:
     """What else a row says."""
-    other = [f"{key} {_short(row[key])}" for key in row if key not in KNOWN]
-    return ", ".join([*(["scaled"] if row["scaled"] else []), *other]).replace("_", " ")
+    extras = [f"{key} {_short(row[key])}" for key in row if key not in KNOWN]
+    return ", ".join([*(["scaled"] if row["scaled"] else []), *extras]).replace(
+        "_", " "
+    )
 
 
 def _short(value: object) -> str:

@@ -18,7 +18,7 @@ def peaks(rows: Sequence[Row], cores: int) -> Peaks:
     Those of exponentials are one core's, by processor time, times the cores; of an
     accelerator they are not known.
     """
-    found: Peaks = {"products": {}, "exponentials": {}}
+    rates: Peaks = {"products": {}, "exponentials": {}}
     for row in rows:
         if row["case"] != "floor" or row["status"] != "measured":
             continue
@@ -29,23 +29,23 @@ def peaks(rows: Sequence[Row], cores: int) -> Peaks:
             rate = cores * row["exponentials"] / row["cpu_seconds"]
         else:
             continue
-        best = found[kind].get(row["dtype"], 0.0)
-        found[kind][row["dtype"]] = max(best, rate)
-    return found
+        best = rates[kind].get(row["dtype"], 0.0)
+        rates[kind][row["dtype"]] = max(best, rate)
+    return rates
 
 
 def floor_seconds(row: Row, best: Peaks) -> float | None:
     """The least time for the operations of a row, `None` where it is not known."""
     kinds = [kind for kind in best if row.get(kind)]
-    known = [kind for kind in kinds if row["dtype"] in best[kind]]
-    if row["case"] == "floor" or not kinds or known != kinds:
+    kinds_of_dtype = [kind for kind in kinds if row["dtype"] in best[kind]]
+    if row["case"] == "floor" or not kinds or kinds_of_dtype != kinds:
         return None
     return sum(row[kind] / best[kind][row["dtype"]] for kind in kinds)
 
 
 def with_ratios(rows: Sequence[Row], best: Peaks) -> list[dict[str, Any]]:
     """Rows with `ratio`, to the first of their problem, and `floor_share`."""
-    found = []
+    entries = []
     for _, group in groupby(rows, problem):
         members = list(group)
         first = members[0].get("seconds")
@@ -53,8 +53,8 @@ def with_ratios(rows: Sequence[Row], best: Peaks) -> list[dict[str, Any]]:
             seconds, least = row.get("seconds"), floor_seconds(row, best)
             ratio = seconds / first if seconds and first else None
             share = least / seconds if seconds and least else None
-            found.append({**row, "ratio": ratio, "floor_share": share})
-    return found
+            entries.append({**row, "ratio": ratio, "floor_share": share})
+    return entries
 
 
 def problem(row: Row) -> tuple[Any, ...]:
@@ -66,14 +66,14 @@ def growth(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """The slope of log seconds over log n, of methods measured at several sizes."""
     keys = ("case", "problem", "dtype", "d", "method")
     family = lambda row: tuple(row[key] for key in keys)
-    timed = [row for row in rows if row.get("seconds") and row["case"] != "floor"]
-    found = []
-    for values, group in groupby(sorted(timed, key=family), family):
+    timings = [row for row in rows if row.get("seconds") and row["case"] != "floor"]
+    entries = []
+    for values, group in groupby(sorted(timings, key=family), family):
         points = sorted((row["n"], row["seconds"]) for row in group)
         if len(points) > 1:
             fit = {"n": [n for n, _ in points], "slope": _slope(points)}
-            found.append({**dict(zip(keys, values, strict=True)), **fit})
-    return found
+            entries.append({**dict(zip(keys, values, strict=True)), **fit})
+    return entries
 
 
 def _slope(points: Sequence[tuple[int, float]]) -> float:

@@ -26,8 +26,8 @@ def version(package: str) -> str | None:
 def device() -> str:
     """Where JAX puts arrays; asked of another process, which lets it go again."""
     command = [sys.executable, "-c", DEVICE]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return done.stdout.strip().splitlines()[-1]
+    process = subprocess.run(command, capture_output=True, text=True, check=True)
+    return process.stdout.strip().splitlines()[-1]
 
 
 def physical_memory() -> int:

@@ -33,7 +33,7 @@ def measured(job: Job, scale: float = 1.0) -> dict[str, Any]:
     runs, result = _repeated(job)
     memory = job.usage.peak() - before
     typical = statistics.median(run.wall for run in runs)
-    found = {
+    figures = {
         "seconds": scale * typical,
         "best_seconds": scale * min(run.wall for run in runs),
         "cpu_seconds": scale * statistics.median(run.cpu for run in runs),
@@ -41,7 +41,7 @@ def measured(job: Job, scale: float = 1.0) -> dict[str, Any]:
         "repeats": len(runs),
         "memory": memory,
     }
-    return {**found, **job.facts(result)}
+    return {**figures, **job.facts(result)}
 
 
 def _repeated(job: Job) -> tuple[list[Spent], Any]:
@@ -50,20 +50,20 @@ def _repeated(job: Job) -> tuple[list[Spent], Any]:
     result = None
     while _goes_on([run.wall for run in runs], job.most):
         result = None
-        spent, result = _once(job)
-        runs.append(spent)
+        duration, result = _once(job)
+        runs.append(duration)
     return runs, result
 
 
-def _goes_on(times: list[float], most: int) -> bool:
+def _goes_on(times: list[float], limit: int) -> bool:
     """Whether another repeat is worth its time."""
     if not times:
         return True
-    spent, enough = sum(times), len(times) >= FEWEST
-    return len(times) < most and spent < (LONG_ENOUGH if enough else TOO_LONG)
+    duration, enough = sum(times), len(times) >= FEWEST
+    return len(times) < limit and duration < (LONG_ENOUGH if enough else TOO_LONG)
 
 
 def _once(job: Job) -> tuple[Spent, Any]:
-    cpu, begun = job.usage.cpu(), time.perf_counter()
+    cpu, start = job.usage.cpu(), time.perf_counter()
     result = job.run()
-    return Spent(time.perf_counter() - begun, job.usage.cpu() - cpu), result
+    return Spent(time.perf_counter() - start, job.usage.cpu() - cpu), result

@@ -44,21 +44,21 @@ def machine_line(report: Report) -> str:
 def peaks_line(best: Mapping[str, Mapping[str, float]]) -> str:
     """The floor's rates."""
     units = {"products": "GFLOP/s in matrix products", "exponentials": "Gexp/s"}
-    said = [
+    rates = [
         f"{best[kind][dtype] / 1e9:.3g} {unit} in {dtype}"
         for kind, unit in units.items()
         for dtype in sorted(best[kind])
     ]
-    return f"floor: {'; '.join(said)}" if said else "floor: not measured"
+    return f"floor: {'; '.join(rates)}" if rates else "floor: not measured"
 
 
-def growth_line(each: Mapping[str, Any]) -> str:
+def growth_line(entry: Mapping[str, Any]) -> str:
     """How the time of one method grows."""
-    named = [each["problem"]] if each["problem"] else []
-    named += [f"d = {each['d']}, {each['dtype']}, {each['method']}"]
-    sizes = ", ".join(str(n) for n in each["n"])
+    parts = [entry["problem"]] if entry["problem"] else []
+    parts += [f"d = {entry['d']}, {entry['dtype']}, {entry['method']}"]
+    sizes = ", ".join(str(n) for n in entry["n"])
     return (
-        f"{each['case']}: {', '.join(named)}: time grows like n^{each['slope']:.2f} "
+        f"{entry['case']}: {', '.join(parts)}: time grows like n^{entry['slope']:.2f} "
         f"over n = {sizes}"
     )
 
@@ -66,9 +66,9 @@ def growth_line(each: Mapping[str, Any]) -> str:
 def _machine(report: Report) -> str:
     versions = ", ".join(f"{k} {v}" for k, v in report["machine"]["versions"].items())
     flags = report["machine"]["XLA_FLAGS"]
-    said = f"; XLA_FLAGS={flags}" if flags else ""
+    suffix = f"; XLA_FLAGS={flags}" if flags else ""
     return (
-        f"## The machine\n\n{machine_line(report)}{said}.\n\n{versions}.\n\n"
+        f"## The machine\n\n{machine_line(report)}{suffix}.\n\n{versions}.\n\n"
         f"{peaks_line(report['peaks'])}.\n{_remark(report)}"
     )
 
@@ -95,7 +95,7 @@ def _summary(rows: Sequence[Row]) -> list[str]:
     methods = list(dict.fromkeys(row["method"] for row in rows))
     at = {(problem(row), row["method"]): row for row in rows}
     table = [
-        [method, *(_brief(at.get((each, method))) for each in problems)]
+        [method, *(_brief(at.get((entry, method))) for entry in problems)]
         for method in methods
     ]
     return _markdown(["method", *map(_titled, problems)], table)
@@ -103,11 +103,11 @@ def _summary(rows: Sequence[Row]) -> list[str]:
 
 def _largest(rows: Sequence[Row]) -> list[tuple[Any, ...]]:
     """The problems that no other differs from by more tokens alone."""
-    found = list(dict.fromkeys(problem(row) for row in rows))
-    most: dict[tuple[Any, ...], int] = {}
-    for *same, n, d in found:
-        most[*same, d] = max(n, most.get((*same, d), 0))
-    return [each for each in found if most[*each[:-2], each[-1]] == each[-2]]
+    problems = list(dict.fromkeys(problem(row) for row in rows))
+    sizes: dict[tuple[Any, ...], int] = {}
+    for *rest, n, d in problems:
+        sizes[*rest, d] = max(n, sizes.get((*rest, d), 0))
+    return [entry for entry in problems if sizes[*entry[:-2], entry[-1]] == entry[-2]]
 
 
 def _titled(key: tuple[Any, ...]) -> str:
@@ -119,32 +119,34 @@ def _brief(row: Row | None) -> str:
     if row is None or row["status"] != "measured":
         return "–"
     also = [word for word in (times_of(row["ratio"]), share(row)) if word]
-    scaled = ", scaled" if row["scaled"] else ""
-    return f"{seconds(row['seconds'])} s ({', '.join(also)}{scaled})"
+    remark = ", scaled" if row["scaled"] else ""
+    return f"{seconds(row['seconds'])} s ({', '.join(also)}{remark})"
 
 
 def _details(rows: Sequence[Row]) -> list[str]:
-    found: list[str] = []
+    lines: list[str] = []
     for name, group in groupby(rows, lambda row: row["problem"]):
-        found += [f"*{name}*\n"] if name else []
-        found += _markdown(HEADS, [cells(row) for row in group])
-    return found
+        lines += [f"*{name}*\n"] if name else []
+        lines += _markdown(HEADS, [cells(row) for row in group])
+    return lines
 
 
-def _growth(every: Sequence[Mapping[str, Any]]) -> str:
-    if not every:
+def _growth(entries: Sequence[Mapping[str, Any]]) -> str:
+    if not entries:
         return ""
     heads = ("case", "problem", "dtype", "d", "method", "sizes", "exponent")
     table = [
         [
-            *(str(each[key]) for key in ("case", "problem", "dtype", "d", "method")),
-            ", ".join(str(n) for n in each["n"]),
-            f"{each['slope']:.2f}",
+            *(str(entry[key]) for key in ("case", "problem", "dtype", "d", "method")),
+            ", ".join(str(n) for n in entry["n"]),
+            f"{entry['slope']:.2f}",
         ]
-        for each in every
+        for entry in entries
     ]
-    said = "The exponent of `n` in the time, fitted to all sizes that were measured.\n"
-    return "\n".join(["## Growth\n", said, *_markdown(heads, table)])
+    legend = (
+        "The exponent of `n` in the time, fitted to all sizes that were measured.\n"
+    )
+    return "\n".join(["## Growth\n", legend, *_markdown(heads, table)])
 
 
 def _markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

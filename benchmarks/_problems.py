@@ -20,14 +20,14 @@ class Sums(NamedTuple):
 
 def tokens(trial: Trial) -> np.ndarray:
     """Standard normal tokens, `(n, d)`; the same for every method."""
-    drawn = np.random.default_rng(0).standard_normal((trial.n, trial.d))
-    return drawn.astype(trial.dtype)
+    normals = np.random.default_rng(0).standard_normal((trial.n, trial.d))
+    return normals.astype(trial.dtype)
 
 
 def directions(trial: Trial) -> np.ndarray:
     r"""Directions $u_i$, `(n, d)`, of the cost $\sum_i u_i \cdot v(x_i)$."""
-    drawn = np.random.default_rng(1).standard_normal((trial.n, trial.d))
-    return drawn.astype(trial.dtype)
+    normals = np.random.default_rng(1).standard_normal((trial.n, trial.d))
+    return normals.astype(trial.dtype)
 
 
 def sampled(count: int) -> np.ndarray:
@@ -38,7 +38,7 @@ def sampled(count: int) -> np.ndarray:
 def dense_sums(x: np.ndarray, queries: np.ndarray, epsilon: float) -> Sums:
     r"""$\sum_j e^{q \cdot x_j/\epsilon} x_j / Z$ and $\log Z$, some rows at a time."""
     parts = [_sums(x, queries[rows], epsilon) for rows in _rows(len(x), len(queries))]
-    return Sums(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+    return Sums(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
 def _sums(x: np.ndarray, queries: np.ndarray, epsilon: float) -> Sums:
@@ -59,41 +59,41 @@ def cost_gradient(
     $\sum_i P_{ik} u_i + \sum_j D_{kj} x_j + \sum_i D_{ik} x_i$ at the token $k$.
     """
     v, logs = dense_sums(x, x, epsilon)
-    fixed = np.sum(u * v, axis=1)
+    offsets = np.sum(u * v, axis=1)
     P = np.exp(x @ x[at].T / epsilon - logs[:, None])  # columns of the sampled tokens
-    D = P * (u @ x[at].T - fixed[:, None]) / epsilon
+    D = P * (u @ x[at].T - offsets[:, None]) / epsilon
     rows = np.exp(x[at] @ x.T / epsilon - logs[at, None])
-    own = rows * (u[at] @ x.T - fixed[at, None]) / epsilon
-    return P.T @ u + own @ x + D.T @ x
+    slopes = rows * (u[at] @ x.T - offsets[at, None]) / epsilon
+    return P.T @ u + slopes @ x + D.T @ x
 
 
-def relative_gap(found: np.ndarray, exact: np.ndarray) -> float:
+def relative_gap(values: np.ndarray, exact: np.ndarray) -> float:
     """The largest difference, in units of the largest entry."""
-    return float(np.max(np.abs(found - exact)) / np.max(np.abs(exact)))
+    return float(np.max(np.abs(values - exact)) / np.max(np.abs(exact)))
 
 
-def velocity_facts(trial: Trial, found: np.ndarray) -> dict[str, Any]:
+def velocity_facts(trial: Trial, values: np.ndarray) -> dict[str, Any]:
     """The error of velocities at the first queries, and what they cost at least."""
     x = tokens(trial).astype(np.float64)
     at = sampled(trial.asked)
     exact = dense_sums(x, x[at], trial.settings["epsilon"]).velocities
-    error = relative_gap(np.asarray(found, np.float64)[at], exact)
+    error = relative_gap(np.asarray(values, np.float64)[at], exact)
     return {"error": error, **pair_costs(trial)}
 
 
-def gradient_facts(trial: Trial, found: np.ndarray) -> dict[str, Any]:
+def gradient_facts(trial: Trial, values: np.ndarray) -> dict[str, Any]:
     """The error of a gradient."""
     x, u = (part.astype(np.float64) for part in (tokens(trial), directions(trial)))
     at = sampled(trial.n)
     exact = cost_gradient(x, u, trial.settings["epsilon"], at)
-    return {"error": relative_gap(np.asarray(found, np.float64)[at], exact)}
+    return {"error": relative_gap(np.asarray(values, np.float64)[at], exact)}
 
 
-def cost_facts(trial: Trial, found: float) -> dict[str, Any]:
+def cost_facts(trial: Trial, value: float) -> dict[str, Any]:
     """The error of the cost, relative to the sum of the sizes of its terms."""
     x, u = (part.astype(np.float64) for part in (tokens(trial), directions(trial)))
     terms = np.sum(u * dense_sums(x, x, trial.settings["epsilon"]).velocities, axis=1)
-    error = abs(float(found) - terms.sum()) / np.abs(terms).sum()
+    error = abs(float(value) - terms.sum()) / np.abs(terms).sum()
     return {"error": float(error), **pair_costs(trial)}
 
 

@@ -21,8 +21,8 @@ FIRST = "floor"  # what others are held against
 
 def names() -> list[str]:
     """The cases: files of this folder, the floor first."""
-    found = sorted(file.stem for file in Path(__file__).parent.glob("[!_]*.py"))
-    return sorted(found, key=lambda name: name != FIRST)
+    files = sorted(file.stem for file in Path(__file__).parent.glob("[!_]*.py"))
+    return sorted(files, key=lambda name: name != FIRST)
 
 
 def load(name: str) -> Case:
@@ -43,27 +43,27 @@ def trials(cases: Sequence[str], size: Size, methods: Sequence[str]) -> list[Tri
     Raises:
         UnknownNameError: if there is no such case, or no method that fits.
     """
-    found = [trial for name in cases for trial in load(name).trials(size)]
+    candidates = [trial for name in cases for trial in load(name).trials(size)]
     if not methods:
-        return found
-    fits = lambda each: any(fnmatch(each.method, pattern) for pattern in methods)
-    kept = [each for each in found if each.case == FIRST or fits(each)]
-    if all(each.case == FIRST for each in kept):
-        known = ", ".join(sorted({f"`{each.method}`" for each in found}))
-        raise UnknownNameError(f"No method fits `{methods[0]}`; there are {known}.")
-    return kept
+        return candidates
+    fits = lambda trial: any(fnmatch(trial.method, pattern) for pattern in methods)
+    selection = [trial for trial in candidates if trial.case == FIRST or fits(trial)]
+    if all(trial.case == FIRST for trial in selection):
+        choices = ", ".join(sorted({f"`{trial.method}`" for trial in candidates}))
+        raise UnknownNameError(f"No method fits `{methods[0]}`; there are {choices}.")
+    return selection
 
 
-def chosen(asked: Sequence[str], size: Size) -> list[str]:
+def chosen(cases: Sequence[str], size: Size) -> list[str]:
     """Cases in the order in which they are measured: the floor is, unless quick.
 
     Raises:
         UnknownNameError: if there is none of a name.
     """
-    for name in asked:
+    for name in cases:
         load(name)
-    wanted = set(asked or names()) | ({FIRST} if size != "quick" else set())
-    return [name for name in names() if name in wanted]
+    selection = set(cases or names()) | ({FIRST} if size != "quick" else set())
+    return [name for name in names() if name in selection]
 
 
 def report(
@@ -83,44 +83,52 @@ def report(
         told: hears of each trial before it begins.
         cut: gets what is measured by then when an interrupt ends it.
     """
-    asked = trials(cases, size, methods)
+    selection = trials(cases, size, methods)
     where = _machine.device()
     machine = _machine.described(where)
-    found: list[dict[str, Any]] = []
-
-    def so_far() -> dict[str, Any]:
-        best = _derived.peaks(found, machine["cores"])
-        return {
-            "date": dt.datetime.now(dt.UTC).date().isoformat(),
-            "size": size,
-            "machine": machine,
-            "peaks": best,
-            "cases": {name: load(name).says for name in cases},
-            "rows": _derived.with_ratios(found, best),
-            "growth": _derived.growth(found),
-        }
-
+    measurements: list[dict[str, Any]] = []
+    so_far = lambda: _findings(measurements, machine, cases, size)
     try:
         rounds = 1 if size == "quick" else ROUNDS
-        for row in rows(asked, where, told, rounds=rounds):
-            found.append(row)  # noqa: PERF402 (an interrupt leaves those before)
+        for row in rows(selection, where, told, rounds=rounds):
+            measurements.append(row)  # noqa: PERF402 (an interrupt leaves those before)
     except KeyboardInterrupt:
         cut(so_far())
         raise
     return so_far()
 
 
-def ours_failed(found: dict[str, Any]) -> list[str]:
+def _findings(
+    measurements: Sequence[dict[str, Any]],
+    machine: dict[str, Any],
+    cases: Sequence[str],
+    size: Size,
+) -> dict[str, Any]:
+    """Rows, and what follows from them."""
+    best = _derived.peaks(measurements, machine["cores"])
+    return {
+        "date": dt.datetime.now(dt.UTC).date().isoformat(),
+        "size": size,
+        "machine": machine,
+        "peaks": best,
+        "cases": {name: load(name).says for name in cases},
+        "rows": _derived.with_ratios(measurements, best),
+        "growth": _derived.growth(measurements),
+    }
+
+
+def ours_failed(findings: dict[str, Any]) -> list[str]:
     """The rows of ours that could not be measured, in words."""
     return [
         f"{row['case']}, {row['method']}: {row['reason']}"
-        for row in found["rows"]
+        for row in findings["rows"]
         if row["status"] == "failed" and row["package"] == OURS
     ]
 
 
-def file_of(found: dict[str, Any]) -> Path:
+def file_of(findings: dict[str, Any]) -> Path:
     """Where the results of a whole run are kept: DATE-DEVICE.json."""
-    device = re.sub(r"[^a-z0-9]+", "-", found["machine"]["device"].lower()).strip("-")
+    device = findings["machine"]["device"].lower()
+    name = re.sub(r"[^a-z0-9]+", "-", device).strip("-")
     results = home() / "benchmarks" / "results"
-    return results / f"{found['date']}-{device}.json"
+    return results / f"{findings['date']}-{name}.json"

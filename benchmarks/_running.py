@@ -38,9 +38,9 @@ def rows(
     """
     for number, trial in enumerate(trials, start=1):
         told(number, len(trials), trial.words)
-        placed = replace(trial, device=device)
-        row = {**placed.as_json(), "scaled": placed.scale > 1}
-        yield {**row, **outcome(placed, rounds)}
+        instance = replace(trial, device=device)
+        row = {**instance.as_json(), "scaled": instance.scale > 1}
+        yield {**row, **outcome(instance, rounds)}
 
 
 def outcome(trial: Trial, rounds: int = 1) -> dict[str, Any]:
@@ -55,12 +55,12 @@ def outcome(trial: Trial, rounds: int = 1) -> dict[str, Any]:
 
 def _middle(trial: Trial, rounds: int) -> dict[str, Any]:
     """The process of median time; of two the faster."""
-    found, begun = [_in_a_process(trial)], time.perf_counter()
-    while len(found) < rounds and time.perf_counter() - begun < SHORT:
-        found.append(_in_a_process(trial))
-    failed = [each for each in found if each["status"] != "measured"]
-    by_time = sorted(found, key=lambda each: each.get("seconds", 0.0))
-    return failed[0] if failed else by_time[(len(found) - 1) // 2]
+    measurements, start = [_in_a_process(trial)], time.perf_counter()
+    while len(measurements) < rounds and time.perf_counter() - start < SHORT:
+        measurements.append(_in_a_process(trial))
+    failures = [row for row in measurements if row["status"] != "measured"]
+    by_time = sorted(measurements, key=lambda row: row.get("seconds", 0.0))
+    return failures[0] if failures else by_time[(len(measurements) - 1) // 2]
 
 
 def _in_a_process(trial: Trial) -> dict[str, Any]:
@@ -76,18 +76,20 @@ def _in_a_process(trial: Trial) -> dict[str, Any]:
 
 def _environment(trial: Trial) -> dict[str, str]:
     """The user's, with the precision of the trial and no programs from earlier runs."""
-    kept = {k: v for k, v in os.environ.items() if k != "JAX_COMPILATION_CACHE_DIR"}
+    variables = {
+        k: v for k, v in os.environ.items() if k != "JAX_COMPILATION_CACHE_DIR"
+    }
     double = str(int(trial.dtype == "float64"))
     # The last line of a failure is then the error.
-    return {**kept, "JAX_ENABLE_X64": double, "JAX_TRACEBACK_FILTERING": "off"}
+    return {**variables, "JAX_ENABLE_X64": double, "JAX_TRACEBACK_FILTERING": "off"}
 
 
 def _why(error: BaseException) -> str:
     """The last line of an error, with its kind if the trial has raised it."""
     if isinstance(error, WorkerLost):
         return str(error)
-    said = traceback.format_exception_only(error)[0]
-    return said.strip().splitlines()[-1][:LONGEST]
+    message = traceback.format_exception_only(error)[0]
+    return message.strip().splitlines()[-1][:LONGEST]
 
 
 def _without(status: str, reason: str) -> dict[str, Any]:

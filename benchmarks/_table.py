@@ -18,19 +18,19 @@ def show(report: Mapping[str, Any]) -> None:
     console = Console()
     if not console.is_terminal:
         console.width = WIDTH
-    print_ = lambda what: console.print(what, highlight=False, markup=False)
+    print_ = lambda content: console.print(content, highlight=False, markup=False)
     key = lambda row: (row["case"], row["problem"])
     for (case, problem), rows in groupby(report["rows"], key):
         title = f"{case} · {problem}" if problem else case
-        shown = Table(box=None, pad_edge=False, header_style="bold", title=title)
-        shown.title_justify = "left"
+        table = Table(box=None, pad_edge=False, header_style="bold", title=title)
+        table.title_justify = "left"
         for name in HEADS:
-            shown.add_column(name, overflow="fold")
+            table.add_column(name, overflow="fold")
         for row in rows:
-            shown.add_row(*cells(row))
-        print_(shown)
+            table.add_row(*cells(row))
+        print_(table)
         print_("")
-    for line in [growth_line(each) for each in report["growth"]]:
+    for line in [growth_line(entry) for entry in report["growth"]]:
         print_(line)
     print_(peaks_line(report["peaks"]))
     print_(machine_line(report))

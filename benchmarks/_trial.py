@@ -61,9 +61,9 @@ class Trial:
     @property
     def words(self) -> str:
         """The trial in a line."""
-        named = [self.problem] if self.problem else []
-        named += [f"n = {self.n}, d = {self.d}, {self.dtype}, {self.method}"]
-        return f"{self.case}: {', '.join(named)}"
+        parts = [self.problem] if self.problem else []
+        parts += [f"n = {self.n}, d = {self.d}, {self.dtype}, {self.method}"]
+        return f"{self.case}: {', '.join(parts)}"
 
     def as_json(self) -> dict[str, Any]:
         """Its attributes; `Trial(**values)` is the same trial."""

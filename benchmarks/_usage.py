@@ -38,12 +38,12 @@ class _Own:
 
 class _Children:
     def cpu(self) -> float:
-        used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return used.ru_utime + used.ru_stime
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return usage.ru_utime + usage.ru_stime
 
     def peak(self) -> float:
-        used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return used.ru_maxrss * MAXRSS_UNIT / 1e6
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return usage.ru_maxrss * MAXRSS_UNIT / 1e6
 
 
 def forget_peak() -> None:

@@ -20,7 +20,7 @@ def _trials(size: Size) -> list[Trial]:
 
 def _trial(way: tuple[str, str, str], n: int, d: int) -> Trial:
     method, maker, package = way
-    some = n > WHOLE and not maker.endswith("chebyshev")
+    is_sampled = n > WHOLE and not maker.endswith("chebyshev")
     return Trial(
         "chebyshev",
         method,
@@ -29,7 +29,7 @@ def _trial(way: tuple[str, str, str], n: int, d: int) -> Trial:
         "float64",
         n,
         d,
-        queries=ASKED if some else None,
+        queries=ASKED if is_sampled else None,
         settings={"epsilon": 1.0, "tolerance": TOLERANCE},
     )
 

@@ -31,10 +31,10 @@ def _trials(size: Size) -> list[Trial]:
             problem=problem,
             settings={"repeats": repeats},
         )
-        for asked in (PRODUCT, EXPONENTIALS)
+        for operation in (PRODUCT, EXPONENTIALS)
         for dtype in ("float32", "float64")
         for problem, method, maker, package in METHODS
-        if problem == asked
+        if problem == operation
     ]
 
 

@@ -13,7 +13,7 @@ def _trials(size: Size) -> list[Trial]:
     if size not in NUMBERS:
         return []
     n, t, frames = NUMBERS[size]
-    shared = {"t": t, "frames": frames, "rtol": 1e-6, "reduction": "auto"}
+    common = {"t": t, "frames": frames, "rtol": 1e-6, "reduction": "auto"}
     return [
         Trial(
             "flow",
@@ -24,7 +24,7 @@ def _trials(size: Size) -> list[Trial]:
             n,
             2,
             problem=f"{name}, to t = {t:g}, {frames} frames",
-            settings={"options": {"attention": name, **shared, **options}},
+            settings={"options": {"attention": name, **common, **options}},
         )
         for name, options in RUNS.items()
     ]

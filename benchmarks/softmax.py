@@ -25,11 +25,11 @@ def _trials(size: Size) -> list[Trial]:
     if size == "quick":
         return [_trial(way, "float32", 256, PLANE) for way in METHODS]
     problems = [*PROBLEMS, ("float32", 15_360, WIDEST)]
-    every = [_trial(way, *problem) for problem in problems for way in METHODS]
+    trials = [_trial(way, *problem) for problem in problems for way in METHODS]
     streaming = [
         way for way in METHODS if way[1] in ("ours:blocked", "torch_sdpa:velocity")
     ]
-    return every + [_trial(way, "float32", MANY, PLANE) for way in streaming]
+    return trials + [_trial(way, "float32", MANY, PLANE) for way in streaming]
 
 
 def _trial(way: tuple[str, str, str, int], dtype: str, n: int, d: int) -> Trial:

@@ -1,6 +1,7 @@
 """Specs become flows: closed forms, stores, repetitions and endings."""
 
 from pathlib import Path
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,6 +15,7 @@ from meanfield.errors import (
     ResourceError,
     StoreError,
 )
+from meanfield.flows import prepared
 from meanfield.measures import Dense, Points
 from meanfield.spec import parse
 from meanfield.storage import RunStore
@@ -90,6 +92,20 @@ def test_segments_do_not_change_the_times(tmp_path: Path) -> None:
         np.testing.assert_array_equal(part["time"].values, np.linspace(0, 1, 7))
         # Steps restart at segments: equal to the tolerance of steps, not to the bit.
         assert np.abs(part["x"].values - parts[0]["x"].values).max() < 1e-7
+
+
+def test_each_flow_of_a_run_is_prepared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The start refuses what the first flow would, and hands it what it prepared."""
+    calls: list[object] = []
+
+    def counted(*arguments: Any, **options: Any) -> object:
+        calls.append(arguments)
+        return prepared(*arguments, **options)
+
+    monkeypatch.setattr("meanfield.flows._flow.prepared", counted)
+    monkeypatch.setattr("meanfield.runs._run.prepared", counted)
+    runs.execute(parse({**GAUSSIAN, "A": -1.0}))
+    assert len(calls) == 2  # of its segments
 
 
 def test_a_stored_run_repeats_itself(tmp_path: Path) -> None:

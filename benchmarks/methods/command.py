@@ -62,19 +62,19 @@ def _in_empty_cache(run: Callable[[str], dict[str, Any]]) -> Callable[[], dict]:
 def _simulated(trial: Trial, cache: str, *more: str) -> dict[str, Any]:
     """What `simulate --json` prints."""
     options = {"n": trial.n, "d": trial.d, **trial.settings["options"]}
-    given = [f"--{name}={value}" for name, value in options.items()]
-    done = subprocess.run(
-        [sys.executable, "-c", MAIN, "simulate", *given, *more, "--json"],
+    arguments = [f"--{name}={value}" for name, value in options.items()]
+    process = subprocess.run(
+        [sys.executable, "-c", MAIN, "simulate", *arguments, *more, "--json"],
         env={**os.environ, "XDG_CACHE_HOME": cache},
         stdout=subprocess.PIPE,
         text=True,
         check=True,
     )
-    return json.loads(done.stdout)
+    return json.loads(process.stdout)
 
 
-def _told(found: Mapping[str, Any]) -> dict[str, Any]:
-    ending, compiling, integrating = (found[name] for name in TOLD)
+def _told(report: Mapping[str, Any]) -> dict[str, Any]:
+    ending, compiling, integrating = (report[name] for name in TOLD)
     return {
         "ending": ending,
         "compile_seconds": compiling,

@@ -38,10 +38,10 @@ def bounded(trial: Trial) -> Job:
     """An ensemble whose members end at the published bound on the trace."""
     stop = BlowUp(trial.settings["bound"] ** 0.5)
 
-    def facts(found: Trajectory) -> dict[str, Any]:
-        factors = np.asarray(found.last[1])
+    def facts(trajectory: Trajectory) -> dict[str, Any]:
+        factors = np.asarray(trajectory.last[1])
         return time_facts(
-            trial, np.asarray(found.stop_time), np.sum(factors**2, (1, 2))
+            trial, np.asarray(trajectory.stop_time), np.sum(factors**2, (1, 2))
         )
 
     return Job(_run(trial, stop), facts)
@@ -50,17 +50,19 @@ def bounded(trial: Trial) -> Job:
 def blown(trial: Trial) -> Job:
     """An ensemble whose members end at their blow-up."""
 
-    def facts(found: Trajectory) -> dict[str, Any]:
-        return time_facts(trial, np.asarray(found.t_star), np.full(trial.n, np.inf))
+    def facts(trajectory: Trajectory) -> dict[str, Any]:
+        return time_facts(
+            trial, np.asarray(trajectory.t_star), np.full(trial.n, np.inf)
+        )
 
     return Job(_run(trial, None), facts)
 
 
 def _run(trial: Trial, stop: AbstractStop | None) -> Any:
-    Sigma, A, one = starts(trial), score_matrix(trial), np.eye(trial.d)
-    attention = meanfield.attentions["softmax"](A, one, one)
-    each = [Gaussian.from_moments(np.zeros(trial.d), S) for S in Sigma]
-    stack = jax.tree.map(lambda *leaves: jnp.stack(leaves), *each)
+    Sigma, A, identity = starts(trial), score_matrix(trial), np.eye(trial.d)
+    attention = meanfield.attentions["softmax"](A, identity, identity)
+    members = [Gaussian.from_moments(np.zeros(trial.d), S) for S in Sigma]
+    stack = jax.tree.map(lambda *leaves: jnp.stack(leaves), *members)
     ts = np.array([0.0, PAST * blow_up_times(Sigma, A).max()])
     stepping = adaptive(rtol=trial.settings["rtol"])
     return lambda: jax.block_until_ready(

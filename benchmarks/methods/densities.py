@@ -26,7 +26,7 @@ def steps(trial: Trial) -> Job:
     def run() -> Trajectory:
         return jax.block_until_ready(flow(attention, mu, ts, stepping=stepping))
 
-    return Job(run, lambda found: _facts(trial, found))
+    return Job(run, lambda trajectory: _facts(trial, trajectory))
 
 
 def _normal(cells: int) -> Grid:
@@ -34,10 +34,10 @@ def _normal(cells: int) -> Grid:
     return Grid.from_function([even(-6, 6, cells)] * 2, density)
 
 
-def _facts(trial: Trial, found: Trajectory) -> dict[str, Any]:
-    taken = int(found.n_accepted + found.n_rejected)
-    probe = found.start.probe
+def _facts(trial: Trial, trajectory: Trajectory) -> dict[str, Any]:
+    steps = int(trajectory.n_accepted + trajectory.n_rejected)
+    probe = trajectory.start.probe
     nodes = probe.count if isinstance(probe, Nodes) else 0
     queries = nodes**2 if nodes else 2 * trial.n * (trial.n + 1)
-    products = STAGES * SUMS * queries * trial.n**2 * taken
-    return {"products": products, "exponentials": 0, "nodes": nodes, "steps": taken}
+    products = STAGES * SUMS * queries * trial.n**2 * steps
+    return {"products": products, "exponentials": 0, "nodes": nodes, "steps": steps}

@@ -23,17 +23,20 @@ class Family(NamedTuple):
 
 def published(trial: Trial) -> Job:
     """Explicit Euler steps, clipped, to a bound on the trace."""
-    Sigma, A, one = starts(trial), score_matrix(trial), np.eye(trial.d)
+    Sigma, A, identity = starts(trial), score_matrix(trial), np.eye(trial.d)
     dt, bound = trial.settings["dt"], trial.settings["bound"]
 
     def run() -> Family:
-        ends = [_stepped(S, (A, one), dt, bound) for S in Sigma]
+        ends = [_stepped(S, (A, identity), dt, bound) for S in Sigma]
         counts = np.array([count for count, _ in ends])
         traces = np.array([trace for _, trace in ends])
         return Family(dt * counts, traces, int(counts.sum()))
 
-    def facts(found: Family) -> dict[str, Any]:
-        return {**time_facts(trial, found.times, found.traces), "steps": found.steps}
+    def facts(members: Family) -> dict[str, Any]:
+        return {
+            **time_facts(trial, members.times, members.traces),
+            "steps": members.steps,
+        }
 
     return Job(run, facts, warmups=0)
 

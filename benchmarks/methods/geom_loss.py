@@ -23,8 +23,11 @@ def tensorized(trial: Trial) -> Job:
         backend="tensorized",
     )
 
-    def measured(found: tuple[torch.Tensor, torch.Tensor]) -> dict[str, Any]:
-        f, g = (each.numpy().ravel() / epsilon - np.log(trial.n) for each in found)
+    def measured(potentials: tuple[torch.Tensor, torch.Tensor]) -> dict[str, Any]:
+        f, g = (
+            potential.numpy().ravel() / epsilon - np.log(trial.n)
+            for potential in potentials
+        )
         return facts(trial, f, g)
 
     def run() -> tuple[torch.Tensor, torch.Tensor]:

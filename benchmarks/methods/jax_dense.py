@@ -32,13 +32,13 @@ def dot_product_attention(trial: Trial) -> Job:
 def cost(trial: Trial) -> Job:
     """A scalar of the velocities of all tokens."""
     run = _of_cost(trial, _cost)
-    return Job(run, lambda found: cost_facts(trial, found))
+    return Job(run, lambda scalar: cost_facts(trial, scalar))
 
 
 def gradient(trial: Trial) -> Job:
     """The same scalar with its gradient with respect to the tokens."""
     run = _of_cost(trial, jax.value_and_grad(_cost))
-    return Job(run, lambda found: gradient_facts(trial, found[1]))
+    return Job(run, lambda result: gradient_facts(trial, result[1]))
 
 
 def _written_out(queries: jax.Array, x: jax.Array, epsilon: float) -> jax.Array:
@@ -61,7 +61,7 @@ def _velocity(trial: Trial, function: Callable[..., jax.Array]) -> Job:
     queries = x[: trial.asked]
     velocity = jax.jit(lambda queries, x: function(queries, x, epsilon))
     run = lambda: _ready(velocity(queries, x))
-    return Job(run, lambda found: velocity_facts(trial, found))
+    return Job(run, lambda velocities: velocity_facts(trial, velocities))
 
 
 def _cost(x: jax.Array, u: jax.Array, epsilon: float) -> jax.Array:

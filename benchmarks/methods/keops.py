@@ -18,4 +18,4 @@ def velocity(trial: Trial) -> Job:
         scores = (LazyTensor(queries[:, None, :]) | keys).sum(-1)
         return scores.sumsoftmaxweight(keys, axis=1)
 
-    return Job(run, lambda found: velocity_facts(trial, found))
+    return Job(run, lambda velocities: velocity_facts(trial, velocities))

@@ -18,4 +18,4 @@ def velocity(trial: Trial) -> Job:
         np.exp(scores, out=scores)
         return scores @ x / scores.sum(axis=1, keepdims=True)
 
-    return Job(run, lambda found: velocity_facts(trial, found))
+    return Job(run, lambda velocities: velocity_facts(trial, velocities))

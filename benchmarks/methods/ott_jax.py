@@ -38,13 +38,13 @@ def _solved(trial: Trial, **options: Any) -> Job:
     x = jnp.asarray(cloud(trial))
 
     @jax.jit
-    def solved(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def potentials_of(x: jax.Array) -> tuple[jax.Array, jax.Array]:
         geometry = pointcloud.PointCloud(x, epsilon=reg)
-        found = solver(linear_problem.LinearProblem(geometry))
-        return found.f, found.g
+        solution = solver(linear_problem.LinearProblem(geometry))
+        return solution.f, solution.g
 
-    def measured(found: tuple[jax.Array, jax.Array]) -> dict[str, Any]:
-        f, g = (np.asarray(each) / reg for each in found)
+    def measured(potentials: tuple[jax.Array, jax.Array]) -> dict[str, Any]:
+        f, g = (np.asarray(potential) / reg for potential in potentials)
         return facts(trial, f, g)
 
-    return Job(lambda: jax.block_until_ready(solved(x)), measured)
+    return Job(lambda: jax.block_until_ready(potentials_of(x)), measured)

@@ -39,22 +39,22 @@ def dense(trial: Trial) -> Job:
 def chebyshev(trial: Trial) -> Job:
     """A velocity from Chebyshev nodes, planned once, at the first run."""
     attention = _attention(trial)
-    asked = Chebyshev(trial.settings["tolerance"])
-    mu = Points.uniform(tokens(trial), reduction=asked)
+    reduction = Chebyshev(trial.settings["tolerance"])
+    mu = Points.uniform(tokens(trial), reduction=reduction)
 
     @functools.cache
     def plan() -> tuple[Points, float]:
-        begun = time.perf_counter()
+        start = time.perf_counter()
         ready = planned(attention, mu, 0.0)
         assert isinstance(ready, Points)
-        return ready, time.perf_counter() - begun
+        return ready, time.perf_counter() - start
 
-    def facts(found: np.ndarray) -> dict[str, Any]:
+    def facts(velocities: np.ndarray) -> dict[str, Any]:
         ready, seconds = plan()
         how = ready.reduction
         counts = how.counts if isinstance(how, Chebyshev) else None
         nodes = "×".join(map(str, counts)) if counts else "none, exact sums"
-        error = velocity_facts(trial, found)["error"]
+        error = velocity_facts(trial, velocities)["error"]
         return {"error": error, "nodes": nodes, "planning_seconds": seconds}
 
     velocity = compiled(lambda attention, mu: attention.field(0.0, mu)(mu.tokens))
@@ -62,9 +62,9 @@ def chebyshev(trial: Trial) -> Job:
 
 
 def _attention(trial: Trial) -> Attention:
-    one = np.eye(trial.d, dtype=trial.dtype)
+    identity = np.eye(trial.d, dtype=trial.dtype)
     return meanfield.attentions["softmax"](
-        one, one, one, epsilon=trial.settings["epsilon"]
+        identity, identity, identity, epsilon=trial.settings["epsilon"]
     )
 
 
@@ -74,18 +74,20 @@ def _velocity(trial: Trial, reduction: AbstractReduction) -> Job:
     queries = Tokens(mu.tokens.x[: trial.asked])
     velocity = compiled(lambda attention, mu, at: attention.field(0.0, mu)(at))
     run = lambda: _ready(velocity(attention, mu, queries))
-    return Job(run, lambda found: velocity_facts(trial, found))
+    return Job(run, lambda velocities: velocity_facts(trial, velocities))
 
 
 def cost(trial: Trial) -> Job:
     """A scalar of the velocities of all tokens."""
-    return Job(_of_cost(trial, compiled(_cost)), lambda found: cost_facts(trial, found))
+    return Job(
+        _of_cost(trial, compiled(_cost)), lambda scalar: cost_facts(trial, scalar)
+    )
 
 
 def gradient(trial: Trial) -> Job:
     """The same scalar with its gradient with respect to the tokens."""
     run = _of_cost(trial, compiled(jax.value_and_grad(_cost)))
-    return Job(run, lambda found: gradient_facts(trial, found[1]))
+    return Job(run, lambda result: gradient_facts(trial, result[1]))
 
 
 def _cost(x: jax.Array, u: jax.Array, attention: Attention) -> jax.Array:
@@ -94,28 +96,28 @@ def _cost(x: jax.Array, u: jax.Array, attention: Attention) -> jax.Array:
 
 
 def _of_cost(trial: Trial, of: Callable[..., Any]) -> Callable[[], Any]:
-    given = (jnp.asarray(tokens(trial)), jnp.asarray(directions(trial)))
+    arrays = (jnp.asarray(tokens(trial)), jnp.asarray(directions(trial)))
     attention = _attention(trial)
-    return lambda: _ready(of(*given, attention))
+    return lambda: _ready(of(*arrays, attention))
 
 
 def sinkhorn(trial: Trial) -> Job:
     """Sinkhorn potentials to a tolerance on the marginals."""
-    one, epsilon = np.eye(trial.d), trial.settings["epsilon"]
-    score, mu = Dot(one, one, epsilon), Points.uniform(tokens(trial))
-    solved = compiled(
+    identity, epsilon = np.eye(trial.d), trial.settings["epsilon"]
+    score, mu = Dot(identity, identity, epsilon), Points.uniform(tokens(trial))
+    scalings_of = compiled(
         lambda score, mu: scalings(score, mu, tolerance=trial.settings["tolerance"])
     )
 
-    def facts(found: Scalings) -> dict[str, Any]:
+    def facts(solution: Scalings) -> dict[str, Any]:
         at = mu.tokens
         half = np.sum(np.asarray(at.x) ** 2, axis=1) / (2 * epsilon)
         log_n = np.log(trial.n)
-        u = np.asarray(found.rows(at)) + half - log_n
-        v = np.asarray(found.columns(at)) + half - log_n
+        u = np.asarray(solution.rows(at)) + half - log_n
+        v = np.asarray(solution.columns(at)) + half - log_n
         return _marginals.facts(trial, u, v)
 
-    return Job(lambda: jax.block_until_ready(solved(score, mu)), facts)
+    return Job(lambda: jax.block_until_ready(scalings_of(score, mu)), facts)
 
 
 def _ready(result: Any) -> Any:

@@ -37,9 +37,9 @@ def _exponentials(trial: Trial, exponential: Callable[[Any], Any]) -> Job:
     x, repeats = jnp.asarray(_numbers(trial, (trial.n,))), trial.settings["repeats"]
     # It depends on the sum so far, or it would be computed once.
     again = lambda _, total: total + exponential(x - 1e-30 * total)
-    many = lambda x: jax.lax.fori_loop(0, repeats, again, jnp.zeros_like(x))
+    repeated_sum = lambda x: jax.lax.fori_loop(0, repeats, again, jnp.zeros_like(x))
     options: Any = FULL_VECTORS if trial.device == "cpu" else None
-    of = jax.jit(many, compiler_options=options)
+    of = jax.jit(repeated_sum, compiler_options=options)
     facts = lambda _: {"exponentials": repeats * trial.n}
     return Job(lambda: jax.block_until_ready(of(x)), facts)
 

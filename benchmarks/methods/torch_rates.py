@@ -30,5 +30,5 @@ def exponentials(trial: Trial) -> Job:
 
 
 def _numbers(trial: Trial, shape: tuple[int, ...]) -> torch.Tensor:
-    drawn = np.random.default_rng(0).uniform(-30, 0, shape).astype(trial.dtype)
-    return torch.from_numpy(drawn).to("cpu" if trial.device == "cpu" else "cuda")
+    numbers = np.random.default_rng(0).uniform(-30, 0, shape).astype(trial.dtype)
+    return torch.from_numpy(numbers).to("cpu" if trial.device == "cpu" else "cuda")

@@ -26,7 +26,7 @@ def velocity(trial: Trial) -> Job:
         with torch.no_grad():
             return _attended(trial, queries, x).cpu().numpy()
 
-    return Job(run, lambda found: velocity_facts(trial, found))
+    return Job(run, lambda velocities: velocity_facts(trial, velocities))
 
 
 def cost(trial: Trial) -> Job:
@@ -37,7 +37,7 @@ def cost(trial: Trial) -> Job:
         with torch.no_grad():
             return of(_placed(trial, tokens(trial))).item()
 
-    return Job(run, lambda found: cost_facts(trial, found))
+    return Job(run, lambda scalar: cost_facts(trial, scalar))
 
 
 def gradient(trial: Trial) -> Job:
@@ -48,7 +48,7 @@ def gradient(trial: Trial) -> Job:
         x = _placed(trial, tokens(trial)).requires_grad_()
         return torch.autograd.grad(of(x), x)[0].cpu().numpy()
 
-    return Job(run, lambda found: gradient_facts(trial, found))
+    return Job(run, lambda gradient: gradient_facts(trial, gradient))
 
 
 def _placed(trial: Trial, array: np.ndarray) -> torch.Tensor:

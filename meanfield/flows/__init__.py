@@ -3,7 +3,9 @@ from meanfield.endings import Status as Status
 from ._compiled import compiled as compiled
 from ._ensemble import ensemble as ensemble
 from ._flow import flow as flow
+from ._flow import followed as followed
 from ._flow import prepared as prepared
+from ._integration import Problem as Problem
 from ._trajectory import Trajectory as Trajectory
 from ._trajectory import status_counts as status_counts
 from .doubts import Doubt as Doubt

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import diffrax
 import equinox as eqx
@@ -78,41 +78,81 @@ def ensemble(  # noqa: PLR0913 (as `flow`)
         NotClosedError: if a Gaussian meets an attention that does not keep it one.
     """
     given = float_array("ts", ts)
-    motion = motion_of(mu0)
-    mu0 = cast(M, motion.ready(mu0, noise, given))
+    mu0 = cast(M, motion_of(mu0).ready(mu0, noise, given))
     told = never(given.dtype)
     if foresees(stepping, mu0, noise):
         span = jnp.stack([given[0], given[-1] if until is None else until])
         how = {"together": together, "since": since, "noise": noise}
         due = due or _dues(dynamics, mu0, span, in_axes=in_axes, **how)
         told = jax.tree.map(lambda part: jnp.asarray(part, given.dtype), due)
-    trees: Members = (dynamics, mu0, noise, key, told)
+    members: Members = (dynamics, mu0, noise, key, told)
     axes = (*in_axes, _leads(noise and noise.kappa), _leads(key), _leads(told.t_star))
-    n = _members(trees, axes)
-    size = together or min(n, motion.abreast(mu0))
-    moves, mu, noisy, own, _ = _taken(trees, axes, np.asarray(0))
+    family = _family(members, axes, given, stepping=stepping, stop=stop, since=since)
+    return family.trajectories(together)
+
+
+class _Family(NamedTuple):
+    """The flows of all members, ready to be integrated.
+
+    Attributes:
+        problem: that of the first member.
+        members: what is different in the others, and along which axis.
+        ts: times of the frames.
+        size: how many there are.
+    """
+
+    problem: Problem
+    members: Members
+    axes: Axes
+    ts: Float[Array, " times"]
+    size: int
+
+    def trajectories(self, together: int | None) -> Trajectory:
+        """The trajectories of all members, block by block on all cores."""
+        mu0s, n = self.members[1], self.size
+        abreast = together or min(n, motion_of(mu0s).abreast(mu0s))
+        # The last member fills the last block: blocks of one shape share one
+        # compilation.
+        order = np.minimum(np.arange(-(-n // abreast) * abreast), n - 1)
+        order = order.reshape(-1, abreast)
+        program = signature((self.problem, self.members, abreast))
+        with ThreadPoolExecutor(os.cpu_count()) as cores:
+            blocks = _first_alone(self.block, order, program, cores)
+        join = lambda *leaves: jnp.asarray(np.concatenate(leaves)[:n])
+        return jax.tree.map(join, *blocks)
+
+    def block(self, indices: np.ndarray) -> Trajectory:
+        """The trajectories of some members, side by side."""
+        members = _taken(self.members, self.axes, indices)
+        return jax.block_until_ready(_block(self.problem, members, self.axes, self.ts))
+
+
+def _family(
+    members: Members,
+    axes: Axes,
+    ts: Numbers,
+    *,
+    stepping: AbstractStepping | None,
+    stop: Stop,
+    since: float | None,
+) -> _Family:
+    """All flows, made ready as the first of them asks for."""
+    size = _members(members, axes)
+    dynamics, mu0, noise, key, _ = _taken(members, axes, np.asarray(0))
     problem, times = prepared(
-        moves,
-        mu,
-        given,
+        dynamics,
+        mu0,
+        ts,
         stepping=stepping,
         stop=stop,
         since=since,
-        noise=noisy,
-        key=own,
+        noise=noise,
+        key=key,
     )
-    trees = (dynamics, motion.alike(mu0, problem.mu0), noise, key, told)
-    # The last member fills the last block: blocks of one shape share one compilation.
-    order = np.minimum(np.arange(-(-n // size) * size), n - 1).reshape(-1, size)
-
-    def block(indices: np.ndarray) -> Trajectory:
-        own = _taken(trees, axes, indices)
-        return jax.block_until_ready(_block(problem, own, axes, times))
-
-    with ThreadPoolExecutor(os.cpu_count()) as cores:
-        blocks = _first_alone(block, order, signature((problem, trees, size)), cores)
-    join = lambda *leaves: jnp.asarray(np.concatenate(leaves)[:n])
-    return jax.tree.map(join, *blocks)
+    moves, mu0s, *others = members
+    mu0s = motion_of(mu0).alike(mu0s, problem.mu0)
+    alike = cast(Members, (moves, mu0s, *others))
+    return _Family(problem, alike, axes, times, size)
 
 
 def _dues(

@@ -85,13 +85,25 @@ def flow(  # noqa: PLR0913 (all that defines a flow, and no more)
         noise=present(noise),
         key=key,
     )
-    due = _due(problem, times, until) if due is None else due
-    cast_all = lambda part: jnp.asarray(part, times.dtype)
+    return followed(problem, times, due=due, until=until, adjoint=adjoint)
+
+
+def followed(
+    problem: Problem,
+    ts: Float[Array, " times"],
+    *,
+    due: BlowUpTime | None = None,
+    until: float | None = None,
+    adjoint: diffrax.AbstractAdjoint | None = None,
+) -> Trajectory:
+    """The trajectory of a flow that is `prepared`; see `flow`."""
+    due = _due(problem, ts, until) if due is None else due
+    cast_all = lambda part: jnp.asarray(part, ts.dtype)
     problem = eqx.tree_at(lambda p: p.due, problem, jax.tree.map(cast_all, due))
-    trajectory = _moved(problem, times, adjoint or diffrax.RecursiveCheckpointAdjoint())
+    trajectory = _moved(problem, ts, adjoint or diffrax.RecursiveCheckpointAdjoint())
     if is_concrete(trajectory.code) and trajectory.status.failed:
         last = trajectory.final
-        motion_of(last).ask_again(dynamics, last, trajectory.stop_time)
+        motion_of(last).ask_again(problem.dynamics, last, trajectory.stop_time)
     return trajectory
 
 

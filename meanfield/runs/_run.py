@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float
 
 from meanfield._array import require
-from meanfield.flows import AbstractStepping, AbstractStop, prepared
+from meanfield.flows import AbstractStepping, AbstractStop, Problem, prepared
 from meanfield.measures import AbstractMeasure
 from meanfield.spec import RunSpec
 
@@ -37,6 +37,9 @@ from .representations import (
     sums_of,
 )
 
+Prepared = tuple[Problem, Float[Array, " times"]]
+"""A flow ready to be integrated, and the times of its frames."""
+
 
 @dataclass
 class Run:
@@ -51,6 +54,7 @@ class Run:
         sums: how sums over the tokens of the first member were executed last.
         begun: the measures that its members started from, if doubts about their ends
             ask for them.
+        first: the first flow of its first member, until it is integrated.
     """
 
     spec: RunSpec
@@ -65,6 +69,7 @@ class Run:
     observed: Arrays = field(default_factory=dict)
     sums: str = "none"
     begun: tuple[AbstractMeasure, ...] = ()
+    first: Prepared | None = None
 
     @property
     def last(self) -> int:
@@ -75,6 +80,18 @@ class Run:
     def over(self) -> bool:
         """Whether nothing is left to integrate."""
         return self.done >= self.last or not any(o.going for o in self.outcomes)
+
+    @property
+    def segment(self) -> Float[np.ndarray, " times"]:
+        """The times of the next segment, from where the members are.
+
+        All segments have one shape, and share one compilation: the end of the run is
+        repeated to fill the last.
+        """
+        size = min(self.spec.segment, self.last)
+        stop = min(self.done + size, self.last)
+        padding = np.full(self.done + size - stop, self.ts[stop])
+        return np.append(self.ts[self.done : stop + 1], padding)
 
     @property
     def steps(self) -> int:
@@ -100,12 +117,10 @@ def start(spec: RunSpec) -> Run:
     pairs = zip(draws, measures, strict=True)
     run = _run(spec, [Member(m.dynamics, mu) for m, mu in pairs], static)
     run.begun = _remembered(spec, [member.measure for member in run.members])
-    first = _prepared(run)
-    run.sums = sums_of(first)
-    if not spec.is_family:
-        member = run.members[0]
-        measure = representation_of(first).planned(member.measure, first)
-        run.members[0] = Member(member.dynamics, measure)
+    # Pairs that do not work fail here, before anything is written.
+    first = prepared_flow(run, 0)
+    run.sums = sums_of(first[0].mu0)
+    run.first = first if spec.starts is None else None
     check_observable(run.members[0], run.energies[0])
     return run
 
@@ -138,7 +153,7 @@ def rehearse(spec: RunSpec, draws: Sequence[Member]) -> None:
         NotClosedError: if a Gaussian meets an attention that does not keep it one.
     """
     run = _run(spec, list(draws[:1]), {})
-    _prepared(run)
+    prepared_flow(run, 0)
     check_observable(run.members[0], run.energies[0])
 
 
@@ -208,22 +223,19 @@ def _run(spec: RunSpec, members: list[Member], static: Mapping[str, np.ndarray])
     )
 
 
-def _prepared(run: Run) -> AbstractMeasure:
-    """The first measure as a flow would take it.
-
-    Pairs that do not work fail here, before anything is written.
-    """
-    problem, _ = prepared(
-        run.members[0].dynamics,
-        run.members[0].measure,
-        run.ts[:2],
+def prepared_flow(run: Run, index: int) -> Prepared:
+    """The flow of a member through the next segment, ready to be integrated."""
+    member = run.members[index]
+    return prepared(
+        member.dynamics,
+        member.measure,
+        run.segment,
         stepping=run.stepping,
         stop=run.stops,
-        since=None,
+        since=float(run.ts[0]),
         noise=noise(run.spec),
-        key=Draw(run.spec.seed).key("noise"),
+        key=Draw(run.spec.seed, index).key("noise"),
     )
-    return problem.mu0
 
 
 def with_doubts(run: Run) -> list[Outcome]:

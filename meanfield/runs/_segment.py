@@ -8,12 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from meanfield.dynamics import stacked
-from meanfield.flows import BlowUpTime, Trajectory, ensemble, flow, motion_of
+from meanfield.flows import BlowUpTime, Trajectory, ensemble, followed, motion_of
 
 from ._observe import observables
-from ._run import Run
+from ._run import Prepared, Run, prepared_flow
 from .building._build import Member, noise
-from .building._parameters import Draw
 from .representations import Arrays, frame_of, representation_of, still, sums_of
 
 
@@ -50,11 +49,7 @@ def _own(frames: Arrays, index: int) -> Arrays:
 
 def _moved(run: Run) -> Arrays:
     """The frames of one more segment."""
-    size = min(run.spec.segment, run.last)
-    stop = min(run.done + size, run.last)
-    # Every segment has one shape, so that all share one compilation.
-    padding = np.full(run.done + size - stop, run.ts[stop])
-    ts = np.append(run.ts[run.done : stop + 1], padding)
+    ts, stop = run.segment, min(run.done + run.spec.segment, run.last)
     advance = _advance_each if run.spec.starts is None else _advance_together
     pieces = advance(run, ts, stop - run.done)
     keep = slice(0 if run.done == 0 else 1, stop - run.done + 1)
@@ -89,25 +84,23 @@ def _advance_each(run: Run, ts: np.ndarray, end: int) -> list[Arrays]:
     pieces = [still(member.measure, len(ts)) for member in run.members]
     for i, outcome in enumerate(run.outcomes):
         if outcome.going:
-            pieces[i] = _advance(run, i, ts, end)
+            pieces[i] = _advance(run, i, end)
     return pieces
 
 
-def _advance(run: Run, index: int, ts: np.ndarray, end: int) -> Arrays:
-    member = run.members[index]
-    trajectory = flow(
-        member.dynamics,
-        member.measure,
-        ts,
-        stepping=run.stepping,
-        stop=run.stops,
-        since=float(run.ts[0]),
-        due=_told(run.outcomes[index].due),
-        until=float(run.ts[-1]),
-        noise=noise(run.spec),
-        key=Draw(run.spec.seed, index).key("noise"),
-    )
+def _advance(run: Run, index: int, end: int) -> Arrays:
+    problem, ts = _next_flow(run, index)
+    due = _told(run.outcomes[index].due)
+    trajectory = followed(problem, ts, due=due, until=float(run.ts[-1]))
     return _arrived(run, index, jax.block_until_ready(trajectory), end)
+
+
+def _next_flow(run: Run, index: int) -> Prepared:
+    """The flow of a member through the segment; the first was prepared at the start."""
+    if index > 0 or run.first is None:
+        return prepared_flow(run, index)
+    first, run.first = run.first, None
+    return first
 
 
 def _advance_together(run: Run, ts: np.ndarray, end: int) -> list[Arrays]:

@@ -99,12 +99,6 @@ class TokenRuns(AbstractRepresentation[Points]):
         return Points(tokens, jnp.zeros(tokens.n, tokens.x.dtype), Blocked())
 
     @override
-    def planned(self, mu: Points, first: AbstractMeasure) -> Points:
-        """The plan is kept; later segments plan for themselves."""
-        assert isinstance(first, Points)
-        return first
-
-    @override
     def report(
         self, measures: tuple[Points, ...], outcomes: tuple[Outcome, ...], spec: RunSpec
     ) -> dict[str, Any]:

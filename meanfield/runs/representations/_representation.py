@@ -173,11 +173,6 @@ class AbstractRepresentation(abc.ABC, Generic[M]):
         """A small measure of the same shapes, that asks for no plan."""
         return mu
 
-    def planned(self, mu: M, first: AbstractMeasure) -> M:
-        """The measure that a run starts with, once `first` was planned from it."""
-        del first
-        return mu
-
     def doubted(
         self,
         spec: RunSpec,

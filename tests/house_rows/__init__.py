@@ -1,0 +1,1 @@
+"""What `house.py` counts, a module for each kind of count."""

@@ -1,0 +1,106 @@
+"""Runs that version 0.1.0 stored and left unfinished open, plot, export and resume.
+
+`tests/data/0.1.0` holds three of them, as its own code wrote them, and in `said.json`
+what its `show` said of each, and its `resume` of a copy.
+"""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import Finished
+
+import meanfield
+from meanfield import runs
+from meanfield.spec import parse
+from meanfield.storage import RunStore
+
+CLI = Callable[..., Finished]
+HOME = Path(__file__).resolve().parent / "data" / "0.1.0"
+SAID = json.loads((HOME / "said.json").read_text(encoding="utf-8"))
+NAMES = tuple(SAID)
+RTOL = 1e-6  # of the solver, by default
+VARIABLES = {
+    "tokens": ("x", "energy", "dissipation"),
+    "gaussian": ("mean", "factor"),
+    "grid": ("mass", "origin", "axes"),
+}
+
+pytestmark = pytest.mark.parametrize("name", NAMES)
+
+
+@pytest.fixture
+def store(name: str, tmp_path: Path) -> Path:
+    """A copy of an old run, to be gone on with."""
+    return Path(shutil.copytree(HOME / name, tmp_path / name))
+
+
+def said(command: Finished) -> dict[str, Any]:
+    assert command.code == 0, command.err
+    return json.loads(command.out)
+
+
+def assert_runs_agree(name: str, path: Path, other: Path) -> None:
+    """All frames agree; the last of a blow-up is where it was told, and may not."""
+    run, fresh = meanfield.open(path), meanfield.open(other)
+    blown = SAID[name]["resume"]["said"]["ending"] == "blow-up"
+    n = min(run.sizes["time"], fresh.sizes["time"]) - blown
+    assert n > SAID[name]["show"]["said"]["frames"]
+    for key in VARIABLES[name]:
+        values, expected = run[key].values[:n], fresh[key].values[:n]
+        scale = np.max(np.abs(expected), initial=1.0)
+        np.testing.assert_allclose(values, expected, atol=100 * RTOL * scale, rtol=0)
+
+
+def test_it_opens_with_the_frames_that_were_stored(name: str):
+    """The numbers are read off the files, which zarr wrote."""
+    data = meanfield.open(HOME / name)
+    then = SAID[name]["show"]["said"]
+    assert data.sizes["time"] == then["frames"] == 3
+    assert float(data["time"][-1]) == then["t"]
+    assert data.data_vars.keys() >= set(VARIABLES[name])
+    for variable in VARIABLES[name]:
+        assert np.all(np.isfinite(data[variable].values))
+
+
+def test_show_says_what_it_said_then(name: str, cli: CLI):
+    then = SAID[name]["show"]["said"]
+    now = said(cli("show", HOME / name, "--json"))
+    assert now.keys() >= then.keys()
+    assert {key: now[key] for key in then if key != "run"} == {
+        key: value for key, value in then.items() if key != "run"
+    }
+
+
+def test_it_is_plotted_and_exported(name: str, cli: CLI, store: Path, tmp_path: Path):
+    assert cli("plot", store, "--out", tmp_path / "picture.png").code == 0
+    assert (tmp_path / "picture.png").stat().st_size > 0
+    assert cli("export", store, tmp_path / "frames.npz").code == 0
+    data = meanfield.open(store)
+    with np.load(tmp_path / "frames.npz") as file:
+        for key, variable in data.variables.items():
+            np.testing.assert_array_equal(file[str(key)], variable.values)
+
+
+def test_it_resumes_to_what_a_run_of_today_says(
+    name: str, cli: CLI, store: Path, tmp_path: Path
+):
+    then = SAID[name]["resume"]["said"]
+    now = said(cli("resume", store, "--json"))
+    spec = parse(RunStore.open(store).spec)
+    runs.execute(spec, out=tmp_path / "fresh")
+    fresh = said(cli("show", tmp_path / "fresh", "--json"))
+    assert now.keys() >= then.keys()
+    assert now["ending"] == fresh["ending"] == then["ending"]
+    assert_runs_agree(name, store, tmp_path / "fresh")
+    if then["ending"] == "blow-up":
+        slack = then["t_star_error"] + now["t_star_error"] + RTOL
+        assert now["t_star"] == pytest.approx(then["t_star"], abs=slack)
+        assert now["t_star"] == pytest.approx(fresh["t_star"], abs=slack)
+    else:
+        for key in ("t", "mean", "covariance"):
+            np.testing.assert_allclose(now[key], then[key], rtol=0, atol=100 * RTOL)
