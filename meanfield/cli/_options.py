@@ -58,12 +58,22 @@ def gather(
         InputFileError: if the file cannot be read.
         UnknownNameError: if there is no such preset.
     """
-    given = given_values(options)
+    lone = file is not None and not any(options.values())
+    where = f"`{file}`" if lone else "the options"
+    return parse(gathered(file, preset, base, options), where=where)
+
+
+def gathered(
+    file: Path | None,
+    preset: str | None,
+    base: Values,
+    options: Mapping[str, str | bool | None],
+) -> Values:
+    """The keys of a command before they are checked; see `gather`."""
     values = override(base, presets[preset] if preset else {})
     if file is not None:
         values = override(values, read_toml(file))
-    where = f"`{file}`" if file is not None and not given else "the options"
-    return parse(override(values, given), where=where)
+    return override(values, given_values(options))
 
 
 def given_values(options: Mapping[str, str | bool | None]) -> Values:

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from meanfield.errors import InvalidInputError
 from meanfield.spec import KEYS, read_toml
 
-from ._options import Values, gather, given_values, with_spec_options
+from ._options import Values, gather, gathered, given_values, with_spec_options
 
 
 @with_spec_options
@@ -28,7 +28,7 @@ def compare(
 
     Args:
         file: a TOML file of keys.
-        measures: two or three of points, gaussian, grid.
+        measures: two or three of points, gaussian, grid; see `list measures`.
         out: folder for the runs, `comparison.json` and the picture; without it nothing
             is written.
         preset: a named set of keys; see `list presets`.
@@ -45,12 +45,14 @@ def compare(
             "`compare` runs several measures: name them with `--measures`, as in "
             "`--measures points,grid`."
         )
+    from ._plugins import load_before_keys
+
+    if plugin:
+        load_before_keys(plugin, gathered(file, preset, {}, options))
     spec = gather(file, preset, _base(file, given_values(options)), options)
-    from ._plugins import load_plugins
     from ._session import open_session
 
     open_session(spec.precision)
-    load_plugins(plugin)
     from ._compare import conclude
 
     conclude(spec, measures, out, plugin or [], in_json=json)

@@ -36,7 +36,7 @@ def plot(
         at: times of the attention matrices (panel `attention`); repeat for several.
         plugin: a Python file that registers a panel, or stands in place of one that the
             run began with; may be repeated. Those of the run are run again for the
-            panel `attention`, and for a panel that only they have.
+            panel `attention`, and for a panel or a measure that only they have.
         html: write the panel `cone` as one HTML file that needs no network.
         colour: the number of a sweep that colours its cells (panel `phase`), such as
             t_star, effective_rank, trace or steps; `ending` for none.
@@ -45,8 +45,9 @@ def plot(
     from meanfield import runs
     from meanfield.plotting import named, panels, save
 
-    if plugin:
-        _load(run, plugin)
+    from ._plugins import load_measure_of
+
+    load_measure_of(run, plugin)
     dataset = _sweep(run, colour) if runs.is_sweep(run) else runs.dataset(run)
     if colour is not None and not runs.is_sweep(run):
         raise InvalidInputError(f"`--colour` is for sweeps; `{run}` is a run.")
@@ -80,6 +81,7 @@ def animate(
     fps: int = 20,
     member: int | None = None,
     tokens: Path | None = None,
+    plugin: list[Path] | None = None,
 ) -> None:
     """Make a GIF of a run.
 
@@ -89,12 +91,16 @@ def animate(
         fps: frames of the run shown in a second.
         member: which of several draws or starts to show, from 0.
         tokens: a run of tokens, to draw over a density.
+        plugin: a Python file in place of one that the run began with; may be repeated.
+            Those of the run are run again for a measure that only they have.
     """
     from meanfield import runs
     from meanfield.plotting import animate as write
 
     from ._console import FrameProgress
+    from ._plugins import load_measure_of
 
+    load_measure_of(run, plugin)
     target = out or run.parent / f"{_stem(run)}.gif"
     data = _carrying(_one_of(runs.dataset(run), member), tokens)
     write(data, target, fps=fps, progress=FrameProgress("drawing"))

@@ -5,9 +5,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from meanfield.spec import KEYS, PARAMETERS
+from meanfield.spec import KEYS, PARAMETERS, knows
 
-from ._options import Values, gather, given_values, with_spec_options
+from ._options import Values, gather, gathered, given_values, with_spec_options
 
 
 @with_spec_options
@@ -42,13 +42,16 @@ def simulate(
         plugin: a Python file that is run, and registers what you add; may be repeated.
         **options: the keys of the spec.
     """
+    from ._plugins import load_before_keys
+
+    if plugin:
+        all_keys = gathered(file, preset, _all_keys_of(start_from), options)
+        load_before_keys(plugin, all_keys)
     base = {} if start_from is None else _keys_of(start_from, given_values(options))
     spec = gather(file, preset, base, options)
-    from ._plugins import load_plugins
     from ._session import open_session
 
     open_session(spec.precision)
-    load_plugins(plugin)
     from ._simulate import dry, integrate
 
     if dry_run:
@@ -57,15 +60,20 @@ def simulate(
         integrate(spec, out, plugin or [], in_json=json)
 
 
+def _all_keys_of(run: Path | None) -> Values:
+    """The keys of a run, also those that nothing else starts from."""
+    from meanfield.storage import RunStore
+
+    return {} if run is None else dict(RunStore.open(run).spec)
+
+
 def _keys_of(run: Path, given: Values) -> Values:
     """The keys of a run that others are to start from; its last frame by default."""
     from meanfield.storage import RunStore
 
     store = RunStore.open(run)
     measure = given.get("measure", store.spec.get("measure", "points"))
-    dropped = {
-        k for k, row in KEYS.items() if row.left_behind or not row.known_to(measure)
-    }
+    dropped = {k for k, row in KEYS.items() if row.left_behind or not knows(measure, k)}
     if not given.keys().isdisjoint(PARAMETERS):
         dropped |= {k for k, row in KEYS.items() if row.group == "Transformer"}
     keys = {key: value for key, value in store.spec.items() if key not in dropped}

@@ -7,7 +7,7 @@ from pathlib import Path
 from meanfield.errors import InputFileError, InvalidInputError
 from meanfield.spec import Axis, RunSpec, parse_axes
 
-from ._options import gather, with_spec_options
+from ._options import gather, gathered, with_spec_options
 
 MOST_WORKERS = 1024  # each is a process
 
@@ -44,7 +44,10 @@ def sweep(
         **options: the keys of the spec.
     """
     _check_positive(workers=workers, chunk=chunk)
+    from ._plugins import load_before_keys, load_measure_of, load_plugins_of
+
     if file is not None and file.is_dir():
+        load_measure_of(file, plugin)
         fixed = {"over": over, "out": out, "preset": preset, "chunk": chunk, **options}
         spec, axes = _begun(file, [name for name, given in fixed.items() if given])
         folder, begins = file, False
@@ -52,18 +55,17 @@ def sweep(
         if file is not None and not file.exists():
             raise InputFileError(f"There is neither a spec nor a sweep at `{file}`.")
         axes = parse_axes(*(over or []))
-        spec = gather(file, preset, {}, {**options, **_heads(axes, options)})
+        options = {**options, **_heads(axes, options)}
+        if plugin:
+            given = gathered(file, preset, {}, options).get("precision", "double")
+            load_before_keys(plugin, {"precision": _precision(str(given), axes)})
+        spec = gather(file, preset, {}, options)
         folder, begins = _given(out), True
-    from ._plugins import load_plugins, load_plugins_of
     from ._session import open_session
 
-    precision = _precision(spec, axes)
+    precision = _precision(spec.precision, axes)
     open_session(precision)
-    plugins = plugin or []
-    if begins:
-        load_plugins(plugins)
-    else:
-        plugins = load_plugins_of(folder, plugins)
+    plugins = (plugin or []) if begins else load_plugins_of(folder, plugin)
     from ._sweep import Crew, Work, conclude
 
     job = Work(spec, axes, folder, chunk) if begins else None
@@ -113,12 +115,12 @@ def _given(out: Path | None) -> Path:
     return out
 
 
-def _precision(spec: RunSpec, axes: Sequence[Axis]) -> str:
-    """The finest format that a cell needs."""
+def _precision(given: str, axes: Sequence[Axis]) -> str:
+    """The finest format that a cell needs, that of the spec unless it varies."""
     varied = [
         value for axis in axes if axis.key == "precision" for value in axis.values
     ]
-    return "double" if "double" in (varied or [spec.precision]) else "single"
+    return "double" if "double" in (varied or [given]) else "single"
 
 
 def _check_positive(**numbers: int | None) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from meanfield.errors import InvalidInputError, MeanfieldError, NotClosedError
 from meanfield.measures.laws import law
-from meanfield.spec import KEYS, RunSpec, parse
+from meanfield.spec import KEYS, RunSpec, knows, parse
 
 from ._build import dimension
 from ._execute import Progress, Result, execute
@@ -31,12 +31,13 @@ class Side:
     """A spec in one representation.
 
     Attributes:
-        measure: `points`, `gaussian` or `grid`.
+        measure: `points`, say.
         spec: what is run.
         notes: what was changed for it, in a line each.
         from_law: whether it starts from the law of the start, or from `n` tokens.
-        is_exact: whether this representation can follow the flow exactly: not a
-            Gaussian that is projected, or stands for a start that is none.
+        is_exact: whether this representation can follow the flow exactly: not an
+            approximation, nor a Gaussian that is projected, or stands for a start that
+            is none.
     """
 
     measure: str
@@ -108,10 +109,12 @@ def run_sides(
 
 def _check(spec: RunSpec, measures: Sequence[str]) -> None:
     unknown = [m for m in measures if m not in representations]
-    if unknown or len(set(measures)) < max(2, len(measures)):
+    if unknown or len(set(measures)) < len(measures) or len(measures) not in (2, 3):
+        *others, last = representations
         raise InvalidInputError(
-            "`measures` must be two or three of points, gaussian and grid, such as "
-            f"`points,gaussian`; got `{','.join(measures)}`."
+            f"`measures` must be two or three of {', '.join(others)} and {last}, such "
+            f"as `points,gaussian`; got `{','.join(measures)}` (`--plugin FILE.py` may "
+            "register others)."
         )
     if spec.is_family:
         raise InvalidInputError(
@@ -144,18 +147,14 @@ def _for_measure(spec: RunSpec, measure: str) -> Side:
         values.pop("n", None)  # of the tokens beside it
     if not {"frames", "times", "dt"} & values.keys():
         values["frames"] = FRAMES
-    if KEYS["rtol"].known_to(measure) and not {"rtol", "dt"} & values.keys():
+    if knows(measure, "rtol") and not {"rtol", "dt"} & values.keys():
         values["rtol"] = RTOL if spec.model is None else RTOL_OF_MODELS
-    for name, row in KEYS.items():
-        if row.only is not None and not row.known_to(measure):
-            values.pop(name, None)
-    idle = [
-        name for name, row in KEYS.items() if name in values and measure in row.never
-    ]
-    if not idle:
-        return Side(measure, parse(values))
-    kept = {key: value for key, value in values.items() if key not in idle}
-    return Side(measure, parse(kept), (f"steps by its own rule: no {', '.join(idle)}",))
+    kept = {key: value for key, value in values.items() if knows(measure, key)}
+    idle = [key for key in KEYS if key in values.keys() - kept.keys()]
+    idle = [key for key in idle if KEYS[key].only is None]
+    notes = (f"steps by its own rule: no {', '.join(idle)}",) if idle else ()
+    exact = not representations[measure].approximation
+    return Side(measure, parse(kept), notes, is_exact=exact)
 
 
 def _with_start(side: Side) -> Side:
@@ -196,4 +195,5 @@ def _gaussian_start(side: Side) -> Side:
     }
     notes = () if exact else (f"starts with the mean and covariance of `{spec.init}`",)
     own = parse(values)
+    exact &= side.is_exact
     return replace(side, spec=own, notes=(*side.notes, *notes), is_exact=exact)

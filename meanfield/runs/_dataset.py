@@ -10,7 +10,7 @@ import numpy as np
 from meanfield.endings import Status
 from meanfield.errors import StoreError
 from meanfield.spec import RunSpec
-from meanfield.storage import RunStore
+from meanfield.storage import RunStore, kinds
 
 from ._stored import stored_members, stored_spec
 
@@ -33,8 +33,7 @@ def dataset(path: Path) -> "xarray.Dataset":
     spec = stored_spec(store)
     data = store.dataset()
     data.attrs["title"] = title(spec)
-    if "mass" in data:
-        data = data.assign(density=_density(data))
+    data = data.assign(kinds[spec.measure].derived(data))
     if "run" not in data.dims:
         return data
     members = stored_members(store)
@@ -46,20 +45,6 @@ def dataset(path: Path) -> "xarray.Dataset":
     }
     old = {name: data[name].attrs for name in each}
     return data.assign({name: ("run", a, old[name]) for name, a in each.items()})
-
-
-def _density(data: "xarray.Dataset") -> "xarray.DataArray":
-    r"""Averages of the density over cells: masses over widths and $|\det D|$."""
-    import xarray
-
-    axes, mass = data["axes"], data["mass"]
-    determinant = np.abs(np.linalg.det(axes.values))
-    volume = xarray.DataArray(determinant, dims=axes.dims[:-2])
-    for cell, edges in (("cell_x", "edges_x"), ("cell_y", "edges_y")):
-        if edges in data:
-            widths = np.diff(data[edges].values)
-            volume = volume * xarray.DataArray(widths, dims=(cell,))
-    return (mass / volume).transpose(*mass.dims)
 
 
 def title(spec: RunSpec) -> str:

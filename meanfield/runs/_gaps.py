@@ -186,9 +186,11 @@ def _reasons(first: Path, second: Path) -> tuple[str, ...]:
 
 
 def _own_reasons(path: Path) -> list[str]:
-    side, outcome = path.side, path.outcome
+    side, outcome, approximation = path.side, path.outcome, path.home.approximation
     found = []
-    if side.spec.projected:
+    if approximation:
+        found.append(f"{side.measure}: {approximation}")
+    elif side.spec.projected:
         found.append(
             "the attention does not keep Gaussians, and the closure is an approximation"
         )
