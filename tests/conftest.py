@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 # Compilation takes most of the time here: a quarter of that is LLVM's optimiser, and a
 # third the newer emitters of fused loops; JAX 0.10 can be asked for the older ones.
@@ -27,9 +28,13 @@ from meanfield.attention import attentions, symmetries
 from meanfield.cli import main
 from meanfield.energies import energies, free, natural
 from meanfield.flows import stops
+from meanfield.flows.motions import motions
 from meanfield.measures.laws import laws
 from meanfield.measures.sampling import clouds
 from meanfield.plotting import panels
+from meanfield.runs.representations import representations
+from meanfield.spec import measures
+from meanfield.storage import kinds
 from meanfield.theorems import statements
 
 jax.config.update("jax_enable_x64", True)
@@ -86,12 +91,14 @@ def files_end_at() -> Iterator[Callable[[int], None]]:
 def registries(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What plugins register in a test goes with it."""
     named = attentions, clouds, energies, free, laws, natural, panels, statements, stops
-    for registry in named:
+    for registry in (*named, kinds, measures, representations):
         monkeypatch.setattr(registry, "_items", dict(registry.items()))
-    known = dict(symmetries)
+    tables: tuple[dict[Any, Any], ...] = (symmetries, motions)
+    plain = [(known, dict(known)) for known in tables]
     yield
-    symmetries.clear()
-    symmetries.update(known)
+    for known, before in plain:
+        known.clear()
+        known.update(before)
     for name in [n for n in sys.modules if n.startswith("meanfield_plugin_")]:
         del sys.modules[name]
 
@@ -124,3 +131,11 @@ def cli(
 
     yield run
     jax.config.update("jax_enable_x64", True)
+
+
+@pytest.fixture
+def page(cli: Callable[..., Finished], tmp_path: Path) -> Callable[..., Finished]:
+    """The command line, in a folder from which the paths of docs/extending.md work."""
+    root = Path(__file__).resolve().parent.parent
+    (tmp_path / "docs").symlink_to(root / "docs")
+    return cli

@@ -1,19 +1,14 @@
 """The files of docs/extending.md do what they say, and each command of it works."""
 
-import importlib.util
 import json
 import re
-import shlex
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy
-from conftest import Finished
+from extending import CLI, PAGE, ROOT, commands, done, loaded
 from helpers import assert_close
 
 from meanfield import runs
@@ -24,49 +19,10 @@ from meanfield.plotting import panels
 from meanfield.spec import parse
 from meanfield.theorems import measured
 
-CLI = Callable[..., Finished]
-ROOT = Path(__file__).resolve().parent.parent
-PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
 FILES = sorted((ROOT / "docs" / "extending").glob("*.py"))
-LONGEST = {"representation": 200}  # lines; of all others 120
+LONGEST = {"mixture": 200}  # lines; of all others 120
 
 pytestmark = pytest.mark.usefixtures("registries")
-
-
-def loaded(name: str) -> ModuleType:
-    """A file of the page, imported without the command line."""
-    path = ROOT / "docs" / "extending" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(f"meanfield_plugin_{name}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    # A statement asks for the module that it stands in.
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture
-def page(cli: CLI, tmp_path: Path) -> CLI:
-    """The command line, in a folder from which the paths of the page are right."""
-    (tmp_path / "docs").symlink_to(ROOT / "docs")
-    return cli
-
-
-def commands(title: str) -> list[list[str]]:
-    """The commands of one section, without the name of the program."""
-    section = PAGE.split(f"## {title}\n", 1)[1].split("\n## ", 1)[0]
-    text = "\n".join(re.findall(r"```sh\n(.*?)```", section, re.DOTALL))
-    lines = text.replace("\\\n", " ").splitlines()
-    assert all(line.startswith("meanfield ") for line in lines)
-    return [shlex.split(line)[1:] for line in lines]
-
-
-def done(cli: CLI, arguments: list[str]) -> str:
-    """What a command prints that must end well."""
-    finished = cli(*arguments)
-    assert finished.code == 0, finished.err
-    return finished.out
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

@@ -60,11 +60,21 @@ def gather(
         UnknownNameError: if there is no such preset.
     """
     entries = given_values(options)
+    where = f"`{file}`" if file is not None and not entries else "the options"
+    return parse(gathered(file, preset, base, options), where=where)
+
+
+def gathered(
+    file: Path | None,
+    preset: str | None,
+    base: Values,
+    options: Mapping[str, str | bool | None],
+) -> Values:
+    """The keys of a command before they are checked; see `gather`."""
     values = override(base, presets[preset] if preset else {})
     if file is not None:
         values = override(values, read_toml(file))
-    where = f"`{file}`" if file is not None and not entries else "the options"
-    return parse(override(values, entries), where=where)
+    return override(values, given_values(options))
 
 
 def given_values(options: Mapping[str, str | bool | None]) -> Values:

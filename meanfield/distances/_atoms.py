@@ -18,7 +18,7 @@ from meanfield.measures import (
     Points,
 )
 
-from ._quantiles import cells
+from ._quantiles import cells, nodes_are_no_atoms
 
 MOST_ATOMS = 2000  # of each side of a linear programme: a second of work
 FEW_ATOMS = 1024  # that a density is made into
@@ -67,6 +67,10 @@ class _Quantised(AbstractReader[Atoms]):
     @override
     def of_points(self, mu: Points) -> Atoms:
         return _tokens(mu, self.tokens)
+
+    @override
+    def of_nodes(self, mu: AbstractMeasure, nodes: Points) -> Atoms:
+        raise nodes_are_no_atoms(mu)
 
     @override
     def of_grid(self, mu: Grid) -> Atoms:

@@ -15,6 +15,7 @@ from scipy.interpolate import PchipInterpolator
 from scipy.special import ndtr, ndtri
 from typing_extensions import override
 
+from meanfield.errors import UnsupportedError
 from meanfield.measures import (
     AbstractMeasure,
     AbstractReader,
@@ -96,7 +97,7 @@ def lines(mu: AbstractMeasure) -> Line:
     inside the cells, monotonically; of one in the plane the cells count as atoms.
 
     Raises:
-        UnsupportedError: if `mu` is no measure.
+        UnsupportedError: if `mu` is no measure, or is known by nodes alone.
     """
     return _Lines()(mu)
 
@@ -110,6 +111,10 @@ class _Lines(AbstractReader[Line]):
         return lambda ray: _of_atoms(x @ ray, w)
 
     @override
+    def of_nodes(self, mu: AbstractMeasure, nodes: Points) -> Line:
+        raise nodes_are_no_atoms(mu)
+
+    @override
     def of_grid(self, mu: Grid) -> Line:
         if mu.dimension == 1:
             return lambda ray: _of_cells(mu, float(ray[0]))
@@ -120,6 +125,14 @@ class _Lines(AbstractReader[Line]):
     def of_gaussian(self, mu: Gaussian) -> Line:
         mean, factor = np.asarray(mu.mean, float), np.asarray(mu.factor, float)
         return lambda ray: _normal(float(mean @ ray), factor.T @ ray)
+
+
+def nodes_are_no_atoms(mu: AbstractMeasure) -> UnsupportedError:
+    """The error of a distance that looks at atoms, where there are nodes instead."""
+    return UnsupportedError(
+        f"A {type(mu).__name__} is known by nodes for its integrals, which lie apart "
+        "from its mass; use `nearest`, which bounds the distance by moments."
+    )
 
 
 def cells(mu: Grid) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, " n"]]:

@@ -20,8 +20,8 @@ class AbstractReader(abc.ABC, Generic[R]):
     """Makes something of a measure: a velocity, an energy, a distance.
 
     Called with a measure, it is handed on to the method that fits. A measure of another
-    kind chooses, in its `read_by`, what it is for readers who know these four: tokens,
-    say, that integrate as it does.
+    kind chooses, in its `read_by`, what it is for readers who know these four: with
+    `of_nodes`, tokens that integrate as it does.
     """
 
     reads: ClassVar[str] = "Points, Gaussians and grids are read"
@@ -40,6 +40,14 @@ class AbstractReader(abc.ABC, Generic[R]):
     @abc.abstractmethod
     def of_points(self, mu: "Points") -> R:
         """What is made of weighted tokens."""
+
+    def of_nodes(self, mu: AbstractMeasure, nodes: "Points") -> R:
+        """What is made of another measure, given nodes for integrals against it.
+
+        By default, of the nodes. A reader that looks at atoms themselves refuses.
+        """
+        del mu
+        return self.of_points(nodes)
 
     def of_grid(self, mu: "Grid") -> R:
         """What is made of a density: by default, of the tokens that stand for it."""

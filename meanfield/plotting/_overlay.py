@@ -1,6 +1,6 @@
 """States of several representations over each other, at the start and at the end."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from itertools import islice
 from typing import NamedTuple
 
@@ -11,13 +11,14 @@ from matplotlib.figure import SubFigure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from ._figure.style import CLOSURE_COLOUR, CYCLE, GREY, INK, PALE
-from ._runs.data import Track, cloud, kind, swarm, track
+from ._figure.style import CLOSURE_COLOUR, CYCLE, GREY, INK, LIMIT_COLOUR, PALE
+from ._runs.data import Track, cloud, swarm, track
 from ._runs.density import Density, density_run, holding_levels
 from ._runs.observables import covariance, principal_axes, run_moments
 from .tokens.views import ellipses
 
 COLOURS = {"points": INK, "gaussian": CLOSURE_COLOUR, "grid": CYCLE[0]}
+OTHERS = (CYCLE[5], LIMIT_COLOUR, CYCLE[6])  # of further kinds, in their order
 BINS = 60
 INSIDE = [0.8647, 0.3935]  # the mass of a plane Gaussian within two and one deviations
 REACH = 4.0  # deviations about the mean that a picture on the line shows
@@ -73,7 +74,10 @@ def _view(states: Mapping[str, xr.Dataset]) -> View:
     first = _parting_axis(states)
     second = main - (first @ main) * first
     axes = np.stack([first, second / np.linalg.norm(second)], axis=1)
-    names = ("where the covariances differ most", f"main axis of the {kind(run)}")
+    names = (
+        "where the covariances differ most",
+        f"main axis of the {run.attrs['kind']}",
+    )
     note = f"2 of {d} dimensions: {names[0]} at the end, and the {names[1]}"
     return View(run_moments(run.isel(time=[0])).mean[0], axes, names, note)
 
@@ -112,6 +116,15 @@ def _state(now: xr.Dataset) -> Density:
     return density_run(now).of_state()
 
 
+def _by_moments(names: Collection[str]) -> dict[str, str]:
+    """The colours of those that are drawn as the Gaussians with their moments."""
+    others = [name for name in names if name not in COLOURS]
+    colours: dict[str, str] = dict(zip(others, OTHERS, strict=False))
+    if "gaussian" in names:
+        return {"gaussian": COLOURS["gaussian"], **colours}
+    return colours
+
+
 def _on_line(axes: Axes, now: Mapping[str, xr.Dataset], view: View) -> None:
     low, high = _interval(now, view)
     if "points" in now:
@@ -122,12 +135,12 @@ def _on_line(axes: Axes, now: Mapping[str, xr.Dataset], view: View) -> None:
         law = _state(now["grid"])
         x = law.places(0, *law.middles)
         axes.plot(x[:, 0], law.density[0, 0], color=COLOURS["grid"])
-    if "gaussian" in now:
-        mean, factor = _gaussian(now["gaussian"], view)
+    for name, colour in _by_moments(now).items():
+        mean, factor = _gaussian(now[name], view)
         s = max(float(np.linalg.norm(factor)), np.finfo(float).tiny)
         x = np.linspace(low, high, 400)
         bell = np.exp(-(((x - mean[0, 0]) / s) ** 2) / 2) / (s * np.sqrt(2 * np.pi))
-        axes.plot(x, bell, color=COLOURS["gaussian"], dashes=(4, 2))
+        axes.plot(x, bell, color=colour, dashes=(4, 2))
     axes.set(xlabel=view.labels[0], xlim=(low, high), ylabel="density")
 
 
@@ -150,11 +163,11 @@ def _in_plane(axes: Axes, now: Mapping[str, xr.Dataset], view: View) -> None:
         axes.scatter(sample[:, 0], sample[:, 1], 5, GREY, linewidths=0, alpha=0.6)
     if "grid" in now:
         _contours(axes, _state(now["grid"]))
-    if "gaussian" in now:
-        track = _gaussian(now["gaussian"], view)
+    for name, colour in _by_moments(now).items():
+        track = _gaussian(now[name], view)
         for share in (1.0, 0.5):
             outline = ellipses(Track(track.mean, share * track.factor))[0]
-            axes.plot(*outline.T, color=COLOURS["gaussian"], dashes=(4, 2))
+            axes.plot(*outline.T, color=colour, dashes=(4, 2))
     axes.set(xlabel=view.labels[0], ylabel=view.labels[1])
     axes.set_aspect("equal", adjustable="datalim")
 
@@ -177,8 +190,9 @@ def _key(labels: Mapping[str, str], d: int) -> list[Line2D | Patch]:
             dots = {"marker": "o", "linestyle": "", "markersize": 3}
             handles.append(Line2D([], [], color=GREY, label=label, **dots))
         else:
-            dashes = (4, 2) if name == "gaussian" else (None, None)
-            line = Line2D([], [], color=COLOURS[name], label=label)
-            line.set_dashes(dashes)
+            normal = _by_moments(labels)
+            own = label if name in COLOURS else f"{label}: its mean and covariance"
+            line = Line2D([], [], color=normal.get(name, COLOURS["grid"]), label=own)
+            line.set_dashes((4, 2) if name in normal else (None, None))
             handles.append(line)
     return handles

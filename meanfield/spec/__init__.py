@@ -11,8 +11,11 @@ from ._grid import GridSpec as GridSpec
 from ._keys import GROUPS as GROUPS
 from ._keys import PARAMETERS as PARAMETERS
 from ._keys import Key as Key
+from ._measures import Moved as Moved
+from ._measures import measures as measures
 from ._model import KEYS as KEYS
 from ._model import MATRICES as MATRICES
 from ._model import RunSpec as RunSpec
+from ._model import knows as knows
 from ._parsing import parse as parse
 from ._presets import presets as presets

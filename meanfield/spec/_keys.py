@@ -30,7 +30,8 @@ class Key:
         holds: a `matrix`, whose numbers a stored spec holds; the `array` of a file; a
             `table` of specs; or something `plain`.
         files: endings of the names of files that `@FILE` may stand for.
-        only: the one measure that knows it, and what it is, as `is a key of grids`.
+        only: the one measure that knows it, and what it is, as `is a key of grids`;
+            a measure of a plugin may know it too: see `Moved`.
         never: measures to which it means nothing, and what they do instead.
         brings: what it brings, and the keys that then do nothing.
         replaces: older keys that give way to it.
@@ -54,11 +55,6 @@ class Key:
     left_behind: bool = False
     titled: bool = False
     label: str = ""
-
-    def known_to(self, measure: str) -> bool:
-        """Whether a measure has use for it."""
-        alone = self.only is None or self.only[0] == measure
-        return alone and measure not in self.never
 
 
 @functools.cache

@@ -14,6 +14,7 @@ from pydantic import (
 from ._attention import AttentionSpec, LayerSpec
 from ._grid import Count, GridSpec
 from ._keys import PARAMETERS, Key, keys_of
+from ._measures import measures
 from ._rules import check_run
 from ._start import StartSpec
 from ._times import ENDS, TimesSpec
@@ -242,3 +243,12 @@ KEYS = keys_of(RunSpec)
 
 MATRICES = tuple(k for k, row in KEYS.items() if row.holds in ("matrix", "array"))
 """The keys that hold arrays."""
+
+
+def knows(measure: str, key: str) -> bool:
+    """Whether a measure has use for a key.
+
+    Raises:
+        UnknownNameError: if there is no such measure.
+    """
+    return not measures[measure].refusal(measure, key, KEYS[key])

@@ -5,6 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 from ._keys import PARAMETERS, Key
+from ._measures import measures
 
 Keys = Mapping[str, Key]
 
@@ -76,10 +77,9 @@ def _check_together(given: Mapping[str, Any]) -> None:
 def _check_measure(given: Mapping[str, Any], rows: Keys) -> None:
     measure = given.get("measure", "points")
     for name, row in rows.items():
-        if row.only is not None and row.only[0] != measure:
-            raise ValueError(f"`{name}` {row.only[1]}: add `measure = {row.only[0]}`")
-        if measure in row.never:
-            raise ValueError(f"a {measure} {row.never[measure]}: leave out `{name}`")
+        refusal = measures[measure].refusal(measure, name, row)
+        if refusal:
+            raise ValueError(refusal)
     if measure == "grid":
         _check_on_grid(given)
     if given.get("projected") and _is_masked(given):

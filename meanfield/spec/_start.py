@@ -1,13 +1,14 @@
 """What a spec says of the start: a measure, and where it comes from."""
 
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from ._attention import Numbers
 from ._grid import Count, Strict
 from ._keys import ARRAYS, Key
+from ._measures import known_measure
 
 MOMENT = Key(
     group="Start", holds="matrix", files=ARRAYS, enters="start", left_behind=True
@@ -18,7 +19,8 @@ class StartSpec(Strict):
     """What is moved, from where."""
 
     measure: Annotated[
-        Literal["points", "gaussian", "grid"],
+        str,
+        AfterValidator(known_measure),
         Key(group="Start", titled=True),
         Field(description="what is moved: `points`, `gaussian` or `grid`, a density"),
     ] = "points"

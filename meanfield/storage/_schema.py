@@ -1,12 +1,18 @@
 """Names on disk: dimensions, variables, endings, and the number of this layout."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from meanfield._registry import Registry
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
+
+from ._density import density
+
+if TYPE_CHECKING:
+    import xarray
 
 SCHEMA = 1
 """The layout of a run."""
@@ -55,6 +61,12 @@ DIMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 """Dimensions of the variables a run may hold; all but `time` may lead with `run`."""
 
 
+def no_more(data: "xarray.Dataset") -> Mapping[str, "xarray.DataArray"]:
+    """No variables besides those that are stored."""
+    del data
+    return {}
+
+
 @dataclass(frozen=True)
 class Kind:
     """The variables of a kind of measure.
@@ -63,18 +75,26 @@ class Kind:
         moving: in the order of its coordinates.
         fixed: those that do not move and that every run has.
         dims: of variables that `DIMS` does not know.
+        derived: variables that a dataset gains when it is read. A kind that pictures
+            and tables do not know is shown by its `mean` and a `factor` of its
+            covariance, whose columns may be any.
     """
 
     moving: tuple[str, ...]
     fixed: tuple[str, ...] = ()
     dims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    derived: Callable[["xarray.Dataset"], Mapping[str, "xarray.DataArray"]] = no_more
 
 
 kinds: Registry[Kind] = Registry("measure")
 kinds.register("points")(Kind(("x",), ("weight", "position")))
 kinds.register("gaussian")(Kind(("mean", "factor")))
 kinds.register("grid")(
-    Kind(("mass", "outflow", "origin", "axes", "courant", "blur"), ("edges_x",))
+    Kind(
+        ("mass", "outflow", "origin", "axes", "courant", "blur"),
+        ("edges_x",),
+        derived=density,
+    )
 )
 
 

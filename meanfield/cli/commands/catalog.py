@@ -18,6 +18,7 @@ KINDS = {
     "energies": "what `--observe` names, besides `energy`: numbers of a measure",
     "families": "what `--starts` names: many Gaussians at once",
     "masks": "what `--mask` names",
+    "measures": "what `--measure` names: what is moved",
     "models": "what `--model` names: real transformers",
     "panels": "what `plot --panel` names: pictures",
     "presets": "what `--preset` names: sets of keys",
@@ -90,6 +91,7 @@ def rows(kind: str) -> list[dict[str, Any]]:
     """
     tables = {"attentions": _attentions, "models": _models, "presets": _presets}
     tables |= {"endings": _endings, "masks": _masks, "statements": _statements}
+    tables["measures"] = _measures
     if kind in tables:
         return tables[kind]()
     if kind not in KINDS:
@@ -138,6 +140,12 @@ def _masks() -> list[dict[str, Any]]:
 
     masks = [{"name": n, "what": summary(o)} for n, o in registry("masks").items()]
     return [*masks, {"name": "window:WIDTH", "what": summary(Window)}]
+
+
+def _measures() -> list[dict[str, Any]]:
+    from meanfield.spec import measures
+
+    return [{"name": name, "what": row.what} for name, row in measures.items()]
 
 
 def _models() -> list[dict[str, Any]]:

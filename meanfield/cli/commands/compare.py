@@ -5,7 +5,13 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from meanfield.cli._options import Values, gather, given_values, with_spec_options
+from meanfield.cli._options import (
+    Values,
+    gather,
+    gathered,
+    given_values,
+    with_spec_options,
+)
 from meanfield.errors import InvalidInputError
 from meanfield.spec import KEYS, read_toml
 
@@ -27,7 +33,7 @@ def compare(
 
     Args:
         file: a TOML file of keys.
-        measures: two or three of points, gaussian, grid.
+        measures: two or three of points, gaussian, grid; see `list measures`.
         out: folder for the runs, `comparison.json` and the picture; without it nothing
             is written.
         preset: a named set of keys; see `list presets`.
@@ -44,12 +50,14 @@ def compare(
             "`compare` runs several measures: name them with `--measures`, as in "
             "`--measures points,grid`."
         )
+    from meanfield.cli.process._plugins import load_before_keys
+
+    if plugin:
+        load_before_keys(plugin, gathered(file, preset, {}, options))
     spec = gather(file, preset, _base(file, given_values(options)), options)
-    from meanfield.cli.process._plugins import load_plugins
     from meanfield.cli.process._session import open_session
 
     open_session(spec.precision)
-    load_plugins(plugin)
     from meanfield.cli.jobs._comparison import conclude
 
     conclude(spec, measures, out, plugin or [], in_json=json)

@@ -7,13 +7,22 @@ from meanfield.errors import InvalidInputError
 LARGE = 100_000_000  # bytes of a table, above which its size is said beforehand
 
 
-def export(run: Path, file: Path, /, *, force: bool = False) -> None:
+def export(
+    run: Path,
+    file: Path,
+    /,
+    *,
+    force: bool = False,
+    plugin: list[Path] | None = None,
+) -> None:
     """Write the frames of a run as .npz (all arrays) or .csv (a long table).
 
     Args:
         run: the folder of the run.
         file: where to; its ending decides the format.
         force: replace `file` if it exists.
+        plugin: a Python file that is run, for a run of a measure that only it has; may
+            be repeated.
 
     Raises:
         InvalidInputError: if `file` exists, and is not to be replaced.
@@ -23,10 +32,12 @@ def export(run: Path, file: Path, /, *, force: bool = False) -> None:
             f"`{file}` exists: add --force to replace it, or name another file."
         )
     from meanfield import runs
+    from meanfield.cli.process._plugins import load_before_keys
     from meanfield.cli.terminal._output import note
     from meanfield.storage import export as write
     from meanfield.storage import table_bytes
 
+    load_before_keys(plugin, {})
     dataset = runs.dataset(run)
     if file.suffix.lower() == ".csv" and (size := table_bytes(dataset)) > LARGE:
         note(f"`{file}` will hold about {runs.readable(size)}; an .npz is smaller")

@@ -35,16 +35,16 @@ def plot(
         at: times of the attention matrices (panel `attention`); repeat for several.
         plugin: a Python file that registers a panel, or stands in place of one that the
             run began with; may be repeated. Those of the run are run again for the
-            panel `attention`, and for a panel that only they have.
+            panel `attention`, and for a panel or a measure that only they have.
         html: write the panel `cone` as one HTML file that needs no network.
         colour: the number of a sweep that colours its cells (panel `phase`), such as
             t_star, effective_rank, trace or steps; `ending` for none.
         tokens: a run of tokens, to draw over a density.
     """
+    from meanfield.cli.process._plugins import load_measure_of
     from meanfield.plotting import panels, save
 
-    if plugin:
-        _load(run, plugin)
+    load_measure_of(run, plugin)
     dataset = _carrying(_dataset(run, colour), tokens)
     names = _chosen(panel, dataset)
     plugins = _load_recorded(run, names, plugin or [])
@@ -69,6 +69,7 @@ def animate(
     fps: int = 20,
     member: int | None = None,
     tokens: Path | None = None,
+    plugin: list[Path] | None = None,
 ) -> None:
     """Make a GIF of a run.
 
@@ -78,11 +79,15 @@ def animate(
         fps: frames of the run shown in a second.
         member: which of several draws or starts to show, from 0.
         tokens: a run of tokens, to draw over a density.
+        plugin: a Python file in place of one that the run began with; may be repeated.
+            Those of the run are run again for a measure that only they have.
     """
     from meanfield import runs
+    from meanfield.cli.process._plugins import load_measure_of
     from meanfield.cli.terminal._console import FrameProgress
     from meanfield.plotting import animate as write
 
+    load_measure_of(run, plugin)
     target = out or run.parent / f"{_stem(run)}.gif"
     data = _carrying(_one_of(runs.dataset(run), member), tokens)
     write(data, target, fps=fps, progress=FrameProgress("drawing"))

@@ -32,18 +32,17 @@ def show(
         toml: print only the keys of a run, as a file for `simulate`.
         check: verify every byte of a run against its digests, and say so.
         plugin: a Python file that is run, and registers what you add; may be repeated.
+            A run of a measure that only a plugin has is shown with it.
     """
+    if plugin:
+        from meanfield.cli.process._plugins import load_before_keys
+
+        load_before_keys(plugin, {})
     if Path(name).exists():
         _show_run(Path(name), in_json=json, in_toml=toml, check=check)
         return
     if toml or check:
         raise InputFileError(f"There is no run at `{name}`.")
-    if plugin:
-        from meanfield.cli.process._plugins import load_plugins
-        from meanfield.cli.process._session import open_session
-
-        open_session()
-        load_plugins(plugin)
     _show_name(name, in_json=json)
 
 

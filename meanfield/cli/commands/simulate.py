@@ -5,8 +5,14 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from meanfield.cli._options import Values, gather, given_values, with_spec_options
-from meanfield.spec import KEYS, PARAMETERS
+from meanfield.cli._options import (
+    Values,
+    gather,
+    gathered,
+    given_values,
+    with_spec_options,
+)
+from meanfield.spec import KEYS, PARAMETERS, knows
 
 
 @with_spec_options
@@ -41,19 +47,29 @@ def simulate(
         plugin: a Python file that is run, and registers what you add; may be repeated.
         **options: the keys of the spec.
     """
+    from meanfield.cli.process._plugins import load_before_keys
+
+    if plugin:
+        all_keys = gathered(file, preset, _all_keys_of(start_from), options)
+        load_before_keys(plugin, all_keys)
     base = {} if start_from is None else _keys_of(start_from, given_values(options))
     spec = gather(file, preset, base, options)
-    from meanfield.cli.process._plugins import load_plugins
     from meanfield.cli.process._session import open_session
 
     open_session(spec.precision)
-    load_plugins(plugin)
     from meanfield.cli.jobs._simulation import dry, integrate
 
     if dry_run:
         dry(spec, out, in_json=json)
     else:
         integrate(spec, out, plugin or [], in_json=json)
+
+
+def _all_keys_of(run: Path | None) -> Values:
+    """The keys of a run, also those that nothing else starts from."""
+    from meanfield.storage import RunStore
+
+    return {} if run is None else dict(RunStore.open(run).spec)
 
 
 def _keys_of(run: Path, options: Values) -> Values:
@@ -63,7 +79,7 @@ def _keys_of(run: Path, options: Values) -> Values:
     store = RunStore.open(run)
     measure = options.get("measure", store.spec.get("measure", "points"))
     omissions = {
-        k for k, row in KEYS.items() if row.left_behind or not row.known_to(measure)
+        k for k, row in KEYS.items() if row.left_behind or not knows(measure, k)
     }
     if not options.keys().isdisjoint(PARAMETERS):
         omissions |= {k for k, row in KEYS.items() if row.group == "Transformer"}

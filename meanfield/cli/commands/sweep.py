@@ -4,7 +4,7 @@ import json as json_text
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from meanfield.cli._options import gather, with_spec_options
+from meanfield.cli._options import gather, gathered, with_spec_options
 from meanfield.errors import InputFileError, InvalidInputError
 from meanfield.spec import Axis, RunSpec, parse_axes
 
@@ -43,7 +43,14 @@ def sweep(
         **options: the keys of the spec.
     """
     _check_positive(workers=workers, chunk=chunk)
+    from meanfield.cli.process._plugins import (
+        load_before_keys,
+        load_measure_of,
+        load_plugins_of,
+    )
+
     if file is not None and file.is_dir():
+        load_measure_of(file, plugin)
         settings = {"over": over, "out": out, "preset": preset, "chunk": chunk}
         spec, axes = _begun(file, {**settings, **options})
         folder, is_new = file, False
@@ -51,28 +58,21 @@ def sweep(
         if file is not None and not file.exists():
             raise InputFileError(f"There is neither a spec nor a sweep at `{file}`.")
         axes = parse_axes(*(over or []))
-        spec = gather(file, preset, {}, {**options, **_heads(axes, options)})
+        options = {**options, **_heads(axes, options)}
+        if plugin:
+            entry = gathered(file, preset, {}, options).get("precision", "double")
+            load_before_keys(plugin, {"precision": _precision(str(entry), axes)})
+        spec = gather(file, preset, {}, options)
         folder, is_new = _folder(out), True
-    precision = _precision(spec, axes)
-    plugins = _begin(folder, precision, plugin or [], is_new=is_new)
+    from meanfield.cli.process._session import open_session
+
+    precision = _precision(spec.precision, axes)
+    open_session(precision)
+    plugins = (plugin or []) if is_new else load_plugins_of(folder, plugin)
     from meanfield.cli.jobs._sweeping import Crew, Work, conclude
 
     work = Work(spec, axes, folder, chunk) if is_new else None
     conclude(folder, work, Crew(workers, precision, plugins), in_json=json)
-
-
-def _begin(
-    folder: Path, precision: str, plugins: list[Path], *, is_new: bool
-) -> list[Path]:
-    """Configures JAX and runs the plugins, those of a sweep that goes on among them."""
-    from meanfield.cli.process._plugins import load_plugins, load_plugins_of
-    from meanfield.cli.process._session import open_session
-
-    open_session(precision)
-    if not is_new:
-        return load_plugins_of(folder, plugins)
-    load_plugins(plugins)
-    return plugins
 
 
 def _begun(
@@ -121,12 +121,12 @@ def _folder(out: Path | None) -> Path:
     return out
 
 
-def _precision(spec: RunSpec, axes: Sequence[Axis]) -> str:
-    """The finest format that a cell needs."""
+def _precision(precision: str, axes: Sequence[Axis]) -> str:
+    """The finest format that a cell needs, that of the spec unless it varies."""
     precisions = [
         value for axis in axes if axis.key == "precision" for value in axis.values
     ]
-    return "double" if "double" in (precisions or [spec.precision]) else "single"
+    return "double" if "double" in (precisions or [precision]) else "single"
 
 
 def _check_positive(**numbers: int | None) -> None:

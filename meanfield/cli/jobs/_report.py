@@ -33,12 +33,14 @@ def as_json(result: Result, timing: Timing) -> dict[str, Any]:
     spec, outcome = result.spec, result.outcome
     moments = [moments_of(measure) for measure in result.measures]
     mean = moments[0][0]
+    home = representations[spec.measure]
+    approximation = APPROXIMATION if spec.projected else home.approximation
     report: dict[str, Any] = {
         "run": None if result.store is None else str(result.store),
         **_ending(result),
         "measure": spec.measure,
         "projected": spec.projected,
-        "approximation": APPROXIMATION if spec.projected else None,
+        "approximation": approximation or None,
         "attention": spec.attention,
         "assumed": {"A": 1.0} if spec.assumes_identity else {},
         "n": None,
@@ -50,7 +52,6 @@ def as_json(result: Result, timing: Timing) -> dict[str, Any]:
         "residual": outcome.residual,
         **timing._asdict(),
     }
-    home = representations[spec.measure]
     report |= home.report(result.measures, result.outcomes, spec)
     if spec.is_family:
         report["endings"] = dict(Counter(o.name for o in result.outcomes))
@@ -114,7 +115,7 @@ def _idle(spec: RunSpec, report: dict[str, Any]) -> set[str]:
     """The lines of which there is nothing to say of this run."""
     absences = {
         "t_star": math.isnan(report["t_star"]),
-        "approximation": not spec.projected,
+        "approximation": not report["approximation"],
         "scores": not spec.assumes_identity,
         "residual": report["residual"] == 0,
         "sums": report["reduction"] == "none",

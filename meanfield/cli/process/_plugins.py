@@ -3,11 +3,13 @@
 import hashlib
 import importlib.util
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from meanfield.cli.terminal._output import note
 from meanfield.errors import InputFileError
+from meanfield.spec import measures
 
 from ._session import open_session
 
@@ -38,6 +40,39 @@ def load_plugins(files: Sequence[Path] | None) -> None:
         name = f"meanfield_plugin_{file.stem}_{_digest(file)[:12]}"
         if name not in sys.modules:
             _load(file, name)
+
+
+def load_before_keys(plugins: Sequence[Path] | None, keys: Mapping[str, Any]) -> None:
+    """Runs plugins before keys are checked, which may name what they register.
+
+    Args:
+        plugins: those that are given.
+        keys: in whose precision they are run.
+    """
+    if plugins:
+        open_session(str(keys.get("precision", "double")))
+        load_plugins(plugins)
+
+
+def load_measure_of(path: Path, given: Sequence[Path] | None = None) -> None:
+    """Runs the plugins that are given, and those of a run that must say what it moved.
+
+    These are the plugins that a run, or a sweep, of a measure of theirs began with.
+
+    Raises:
+        InputFileError: as `load_plugins_of`.
+    """
+    from meanfield import runs
+    from meanfield.storage import RunStore
+
+    if runs.is_sweep(path):
+        keys = runs.SweepStore.open(path).record["spec"]
+    else:
+        keys = RunStore.open(path).spec
+    load_before_keys(given, keys)
+    if str(keys.get("measure", "points")) not in measures:
+        open_session(str(keys.get("precision", "double")))
+        load_plugins_of(path, given)
 
 
 def begin_worker(precision: str, plugins: list[Path]) -> None:

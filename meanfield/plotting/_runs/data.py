@@ -18,6 +18,9 @@ _VARIABLES = {
     "grid": ("mass", "outflow", "origin", "axes", "edges_x"),
 }
 
+# What is read of any other kind: the Gaussian that has its moments.
+_MOMENTS = ("mean", "factor")
+
 # The square of a larger number may overflow: a frame that holds one has no state.
 LARGEST = 1e100
 
@@ -105,15 +108,20 @@ def _state_at(state: Swarm | Track, frames: np.ndarray) -> Swarm | Track:
 def kind(dataset: xr.Dataset) -> str:
     """`points`, `gaussian` or `grid`, checked against the variables that are there.
 
+    A dataset of another kind that holds a mean and a factor of its covariance is drawn
+    as a `gaussian`.
+
     Raises:
         InvalidInputError: if it is none of them, or a variable is missing.
     """
     name = dataset.attrs.get("kind")
     if name not in _VARIABLES:
+        if name is not None and all(key in dataset for key in _MOMENTS):
+            return "gaussian"
         hint = " A sweep is drawn by the panel `phase`." if name == "sweep" else ""
         raise InvalidInputError(
-            "This panel draws a dataset of kind `points`, `gaussian` or `grid`; got "
-            f"{name!r}.{hint}"
+            "This panel draws a dataset of kind `points`, `gaussian` or `grid`, or one "
+            f"that holds {' and '.join(_MOMENTS)}; got {name!r}.{hint}"
         )
     missing = [key for key in _VARIABLES[name] if key not in dataset]
     if missing:

@@ -196,9 +196,11 @@ def _reasons(first: Path, second: Path) -> tuple[str, ...]:
 
 
 def _own_reasons(path: Path) -> list[str]:
-    side, outcome = path.side, path.outcome
+    side, outcome, approximation = path.side, path.outcome, path.home.approximation
     reasons = []
-    if side.spec.projected:
+    if approximation:
+        reasons.append(f"{side.measure}: {approximation}")
+    elif side.spec.projected:
         reasons.append(
             "the attention does not keep Gaussians, and the closure is an approximation"
         )

@@ -15,7 +15,7 @@ from meanfield.runs.building._build import dimension
 from meanfield.runs.building._parameters import Draw
 from meanfield.runs.building._tokens import placed
 from meanfield.runs.representations import representations
-from meanfield.spec import KEYS, RunSpec, parse
+from meanfield.spec import KEYS, RunSpec, knows, parse
 
 FRAMES = 21  # unless the spec says how many
 RTOL = 1e-6  # unless the spec says so: far below the gaps that are told apart
@@ -30,12 +30,13 @@ class Side:
     """A spec in one representation.
 
     Attributes:
-        measure: `points`, `gaussian` or `grid`.
+        measure: `points`, say.
         spec: what is run.
         notes: what was changed for it, in a line each.
         from_law: whether it starts from the law of the start, or from `n` tokens.
-        is_exact: whether this representation can follow the flow exactly: not a
-            Gaussian that is projected, or stands for a start that is none.
+        is_exact: whether this representation can follow the flow exactly: not an
+            approximation, nor a Gaussian that is projected, or stands for a start that
+            is none.
     """
 
     measure: str
@@ -107,10 +108,13 @@ def run_sides(
 
 def _check(spec: RunSpec, measures: Sequence[str]) -> None:
     strangers = [m for m in measures if m not in representations]
-    if strangers or len(set(measures)) < max(2, len(measures)):
+    distinct = len(set(measures)) == len(measures)
+    if strangers or not distinct or len(measures) not in (2, 3):
+        *others, last = representations
         raise InvalidInputError(
-            "`measures` must be two or three of points, gaussian and grid, such as "
-            f"`points,gaussian`; got `{','.join(measures)}`."
+            f"`measures` must be two or three of {', '.join(others)} and {last}, such "
+            f"as `points,gaussian`; got `{','.join(measures)}` (`--plugin FILE.py` may "
+            "register others)."
         )
     if spec.is_family:
         raise InvalidInputError(
@@ -143,18 +147,14 @@ def _for_measure(spec: RunSpec, measure: str) -> Side:
         values.pop("n", None)  # of the tokens beside it
     if not {"frames", "times", "dt"} & values.keys():
         values["frames"] = FRAMES
-    if KEYS["rtol"].known_to(measure) and not {"rtol", "dt"} & values.keys():
+    if knows(measure, "rtol") and not {"rtol", "dt"} & values.keys():
         values["rtol"] = RTOL if spec.model is None else RTOL_OF_MODELS
-    for name, row in KEYS.items():
-        if row.only is not None and not row.known_to(measure):
-            values.pop(name, None)
-    idle = [
-        name for name, row in KEYS.items() if name in values and measure in row.never
-    ]
-    if not idle:
-        return Side(measure, parse(values))
-    rest = {key: value for key, value in values.items() if key not in idle}
-    return Side(measure, parse(rest), (f"steps by its own rule: no {', '.join(idle)}",))
+    known = {key: value for key, value in values.items() if knows(measure, key)}
+    idle = [key for key in KEYS if key in values.keys() - known.keys()]
+    idle = [key for key in idle if KEYS[key].only is None]
+    notes = (f"steps by its own rule: no {', '.join(idle)}",) if idle else ()
+    is_exact = not representations[measure].approximation
+    return Side(measure, parse(known), notes, is_exact=is_exact)
 
 
 def _with_start(side: Side) -> Side:
@@ -197,4 +197,5 @@ def _gaussian_start(side: Side) -> Side:
         () if is_exact else (f"starts with the mean and covariance of `{spec.init}`",)
     )
     gaussian = parse(values)
+    is_exact &= side.is_exact
     return replace(side, spec=gaussian, notes=(*side.notes, *notes), is_exact=is_exact)

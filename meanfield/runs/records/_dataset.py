@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meanfield.cells import volumes
 from meanfield.endings import Status
 from meanfield.errors import StoreError
 from meanfield.spec import RunSpec
-from meanfield.storage import RunStore
+from meanfield.storage import RunStore, kinds
 
 from ._stored import stored_members, stored_spec
 
@@ -34,8 +33,7 @@ def dataset(path: Path) -> "xarray.Dataset":
     spec = stored_spec(store)
     data = store.dataset()
     data.attrs["title"] = title(spec)
-    if "mass" in data:
-        data = data.assign(density=_density(data))
+    data = data.assign(kinds[spec.measure].derived(data))
     if "run" not in data.dims:
         return data
     members = stored_members(store)
@@ -47,17 +45,6 @@ def dataset(path: Path) -> "xarray.Dataset":
     }
     old = {name: data[name].attrs for name in arrays}
     return data.assign({name: ("run", a, old[name]) for name, a in arrays.items()})
-
-
-def _density(data: "xarray.Dataset") -> "xarray.DataArray":
-    r"""Averages of the density over cells: masses over widths and $|\det D|$."""
-    import xarray
-
-    axes, mass = data["axes"], data["mass"]
-    edges = [data[name].values for name in ("edges_x", "edges_y") if name in data]
-    sizes = volumes(edges, np.abs(np.linalg.det(axes.values)))
-    dims = (*axes.dims[:-2], *mass.dims[-len(edges) :])
-    return (mass / xarray.DataArray(sizes, dims=dims)).transpose(*mass.dims)
 
 
 def title(spec: RunSpec) -> str:

@@ -43,6 +43,7 @@ from ._representation import (
     AbstractRepresentation,
     Arrays,
     Frame,
+    other_kind,
     representations,
 )
 
@@ -74,10 +75,6 @@ class GridRuns(AbstractRepresentation[Grid]):
     @override
     def of_frame(self, spec: RunSpec, mu: AbstractMeasure) -> Grid:
         return _Density(spec)(mu)
-
-    @override
-    def draws_tokens(self, spec: RunSpec) -> bool:
-        return False
 
     @override
     def refuse(self, spec: RunSpec, d: int) -> None:
@@ -229,6 +226,10 @@ class _Density(AbstractReader[Grid]):
     @override
     def of_points(self, mu: Points) -> Grid:
         return tokens_on_grid(self._spec, mu)
+
+    @override
+    def of_nodes(self, mu: AbstractMeasure, nodes: Points) -> Grid:
+        raise other_kind(self._spec, mu)
 
     @override
     def of_gaussian(self, mu: Gaussian) -> Grid:

@@ -8,7 +8,6 @@ import numpy as np
 from jaxtyping import Float
 from typing_extensions import override
 
-from meanfield.errors import InvalidInputError
 from meanfield.flows import AbstractStepping
 from meanfield.measures import (
     AbstractMeasure,
@@ -28,7 +27,7 @@ from ._representation import (
     AbstractRepresentation,
     Arrays,
     Frame,
-    representation_of,
+    other_kind,
     representations,
 )
 from ._steps import error_steps
@@ -85,10 +84,6 @@ class TokenRuns(AbstractRepresentation[Points]):
         return super().stepping(spec, ts)
 
     @override
-    def size(self, mu: Points) -> Size:
-        return Size(mu.tokens.n, 0, mu.dimension, mu.reduction)
-
-    @override
     def size_in_full(self, spec: RunSpec, size: Size) -> Size:
         n = spec.n if counts_tokens(spec) else size.n
         return size._replace(n=n, how=reduction(spec, n, size.d))
@@ -125,19 +120,16 @@ class _Tokens(AbstractReader[Points]):
         return mu
 
     @override
+    def of_nodes(self, mu: AbstractMeasure, nodes: Points) -> Points:
+        raise other_kind(self._spec, mu)
+
+    @override
     def of_grid(self, mu: Grid) -> Points:
-        raise self._refused(mu)
+        raise other_kind(self._spec, mu)
 
     @override
     def of_gaussian(self, mu: Gaussian) -> Points:
-        raise self._refused(mu)
-
-    def _refused(self, mu: AbstractMeasure) -> InvalidInputError:
-        home = representation_of(mu)
-        return InvalidInputError(
-            f"`{self._spec.source}` holds a {home.noun}; go on with `measure = "
-            f"{home.name}`."
-        )
+        raise other_kind(self._spec, mu)
 
 
 representations.register("points")(TokenRuns())

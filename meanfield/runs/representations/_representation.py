@@ -9,12 +9,13 @@ import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Array, Float, PyTree
+from typing_extensions import override
 
 from meanfield._registry import Registry
 from meanfield.dynamics import AbstractDynamics
-from meanfield.errors import UnsupportedError
+from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.flows import AbstractStepping
-from meanfield.measures import AbstractMeasure, Points
+from meanfield.measures import AbstractMeasure, AbstractReader, Gaussian, Points
 from meanfield.measures.sampling import clouds
 from meanfield.runs._endings import Outcome
 from meanfield.runs.building._parameters import Draw
@@ -61,6 +62,9 @@ class AbstractRepresentation(abc.ABC, Generic[M]):
     static_names: ClassVar[tuple[str, ...]] = ()
     """The stored variables that do not move, those that a run may lack included."""
 
+    approximation: ClassVar[str] = ""
+    """Why what it follows is not the flow of the law itself; empty where it is."""
+
     def of_law(self, spec: RunSpec, d: int, draw: Draw) -> M:
         """The start that a spec describes: by default, of tokens that are drawn.
 
@@ -91,7 +95,7 @@ class AbstractRepresentation(abc.ABC, Generic[M]):
     def draws_tokens(self, spec: RunSpec) -> bool:
         """Whether its start, unless given, is as many tokens as the spec says."""
         del spec
-        return True
+        return self.counts_tokens
 
     def refuse(self, spec: RunSpec, d: int) -> None:
         """Refuses keys that do nothing, and what cannot fit into memory.
@@ -136,14 +140,14 @@ class AbstractRepresentation(abc.ABC, Generic[M]):
         return jax.tree.unflatten(where, jax.device_put(parts))
 
     def static(self, mu: M) -> Arrays:
-        """What does not move, named."""
-        del mu
-        return {}
+        """What does not move, named: by default, attributes of the measure."""
+        fixed = kinds[self.name].fixed
+        return {name: np.asarray(getattr(mu, name)) for name in fixed}
 
     def dims(self, mu: M) -> dict[str, tuple[str, ...]]:
         """The dimensions of variables that depend on more than their name."""
         del mu
-        return {}
+        return dict(kinds[self.name].dims)
 
     @abc.abstractmethod
     def restored(self, spec: RunSpec, frame: Frame, static: Frame) -> M:
@@ -162,7 +166,7 @@ class AbstractRepresentation(abc.ABC, Generic[M]):
 
     def size(self, mu: M) -> Size:
         """How much of it there is, by the shapes of its arrays."""
-        return Size(0, 0, mu.dimension, None)
+        return _Size()(mu)
 
     def size_in_full(self, spec: RunSpec, size: Size) -> Size:
         """The size of a start of a spec, where a small one stood for it."""
@@ -249,11 +253,28 @@ def representation_of(mu: AbstractMeasure) -> AbstractRepresentation[Any]:
     )
 
 
+def other_kind(spec: RunSpec, mu: AbstractMeasure) -> InvalidInputError:
+    """The error of a run that cannot go on from such a measure."""
+    home = representation_of(mu)
+    return InvalidInputError(
+        f"`{spec.source}` holds a {home.noun}; go on with `measure = {home.name}`."
+    )
+
+
 def representation_in(frame: Iterable[object]) -> AbstractRepresentation[Any]:
-    """The representation whose variables are among these names."""
+    """The representation whose variables are among these names.
+
+    Raises:
+        InvalidInputError: if there is none.
+    """
     names = set(frame)
-    homes = representations.values()
-    return next(home for home in homes if names.issuperset(home.moving))
+    homes = [h for h in representations.values() if names.issuperset(h.moving)]
+    if not homes:
+        raise InvalidInputError(
+            f"A frame of {', '.join(sorted(map(str, names)))} is one of "
+            f"none of {', '.join(representations)}; give the `--plugin` of its measure."
+        )
+    return max(homes, key=lambda home: len(home.moving))
 
 
 def frame_of(mu: AbstractMeasure) -> Arrays:
@@ -288,6 +309,18 @@ def largest_eigenvalue(mu: AbstractMeasure) -> float:
     if not np.all(np.isfinite(covariance)):
         return math.inf
     return float(np.linalg.eigvalsh(covariance)[-1])
+
+
+class _Size(AbstractReader[Size]):
+    """How many tokens, or nodes, sums go over, and how; a Gaussian has none."""
+
+    @override
+    def of_points(self, mu: Points) -> Size:
+        return Size(mu.tokens.n, 0, mu.dimension, mu.reduction)
+
+    @override
+    def of_gaussian(self, mu: Gaussian) -> Size:
+        return Size(0, 0, mu.dimension, None)
 
 
 @eqx.filter_jit

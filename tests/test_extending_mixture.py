@@ -1,0 +1,135 @@
+"""A measure that a plugin brings: its numbers, against other computations."""
+
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy
+import xarray as xr
+from extending import loaded
+from mixture_reference import integrated
+
+from meanfield import runs
+from meanfield.attention import attentions
+from meanfield.distances import nearest
+from meanfield.dynamics import Projected
+from meanfield.errors import InvalidInputError
+from meanfield.flows import adaptive, flow
+from meanfield.measures import Gaussian, Tensor
+from meanfield.plotting import covariances, panels
+from meanfield.spec import knows, parse
+
+pytestmark = pytest.mark.usefixtures("registries")
+
+
+def test_components_far_apart_follow_the_velocities_of_the_whole(
+    rng: np.random.Generator,
+):
+    made = loaded("mixture").Mixture
+    Q, K, V = rng.normal(size=(3, 2, 2)) / 2
+    m = np.array([[3.0, -1.0], [-3.0, 1.0]])
+    Y, w = 0.4 * rng.normal(size=(2, 2, 2)) + 0.3 * np.eye(2), np.array([0.3, 0.7])
+    attention = attentions["softmax"](*map(jnp.asarray, (Q, K, V)), epsilon=1.5)
+    start = made(*map(jnp.asarray, (w, m, Y)), Tensor(14))
+    ends = flow(attention, start, [0, 0.7], stepping=adaptive(rtol=1e-7)).at(-1)
+    S = Y @ np.swapaxes(Y, 1, 2)
+    m1, S1 = integrated(K.T @ Q / 1.5, V, w, (m, S), 0.7)
+    assert np.abs(m1 - m).max() > 0.1
+    np.testing.assert_allclose(ends.means, m1, atol=1e-6)
+    factors = np.asarray(ends.factors)
+    np.testing.assert_allclose(factors @ np.swapaxes(factors, 1, 2), S1, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["softmax", "sigmoid", "l2"])
+def test_one_component_has_the_rates_of_the_projected_gaussian(
+    name: str, rng: np.random.Generator
+):
+    made = loaded("mixture").Mixture
+    Q, K, V = rng.normal(size=(3, 2, 2)) / 2
+    mean, Y = jnp.asarray(rng.normal(size=2)), jnp.asarray(rng.normal(size=(2, 2)) / 2)
+    attention = attentions[name](*map(jnp.asarray, (Q, K, V)))
+    one, alone = made(jnp.ones(1), mean[None], Y[None], Tensor(32)), Gaussian(mean, Y)
+    rates = one.transport(attention.field(0.0, one))
+    expected = alone.transport(Projected(attention).field(0.0, alone))
+    for rate, known in zip(rates, expected, strict=True):
+        np.testing.assert_allclose(rate[0], known, atol=1e-8)
+
+
+def test_a_mixture_begins_with_the_law_of_the_cloud(tmp_path: Path):
+    loaded("mixture")
+    spec = parse({"measure": "mixture", "init": "mixture", "d": 2, "mean": [1.0, 2.0]})
+    begun: Any = runs.member(spec).measure
+    keys = {"init": "mixture", "n": 4000, "d": 2, "mean": [1, 2]}
+    drawn: Any = runs.member(parse(keys)).measure
+    x = np.asarray(drawn.tokens.x).reshape(-1, 4, 2)  # one after the other
+    error = 5 * 0.25 / np.sqrt(len(x))
+    np.testing.assert_allclose(begun.means, x.mean(axis=0), atol=error)
+    np.testing.assert_allclose(begun.covariance, np.cov(x.reshape(-1, 2).T), atol=0.05)
+    cloud = np.array([[0.0, 1.0], [2.0, 0.0], [1.0, -3.0]])
+    np.save(tmp_path / "x.npy", cloud)
+    keys = {"measure": "mixture", "init": f"@{tmp_path}/x.npy", "bandwidth": 0.5}
+    blurred: Any = runs.member(parse(keys)).measure
+    np.testing.assert_allclose(blurred.mean, cloud.mean(axis=0), atol=1e-12)
+    np.testing.assert_allclose(blurred.covariance, np.cov(cloud.T, bias=True))
+    width = np.asarray(blurred.factors[0] @ blurred.factors[0].T)
+    np.testing.assert_allclose(width, np.cov(cloud.T, bias=True) / 5)  # 0.5² / 1.25
+
+
+def test_nodes_that_do_not_resolve_the_velocities_end_the_flow():
+    loaded("mixture")
+    keys = {"measure": "mixture", "init": "mixture", "A": -300.0, "t": 0.2, "frames": 2}
+    outcome = runs.execute(parse(keys)).outcome
+    assert outcome.name == "unconverged"
+
+
+def test_the_distance_of_a_mixture_is_bounded_by_its_moments():
+    """On the line $W_2$ is a distance of quantiles; nodes are no atoms."""
+    made = loaded("mixture").Mixture
+    w, m, s = np.array([0.4, 0.6]), np.array([-2.0, 1.0]), np.array([0.3, 0.5])
+    parts = map(jnp.asarray, (w, m[:, None], s[:, None, None]))
+    found = nearest(made(*parts, Tensor(16)), Gaussian(jnp.zeros(1), jnp.eye(1)))
+    x = np.linspace(-8, 8, 400_001)
+    u = (np.arange(100_000) + 0.5) / 100_000
+    below = (w * scipy.special.ndtr((x[:, None] - m) / s)).sum(axis=1)
+    exact = np.sqrt(np.mean((np.interp(u, below, x) - scipy.special.ndtri(u)) ** 2))
+    deviation = np.sqrt(w @ (s**2 + (m - w @ m) ** 2))
+    np.testing.assert_allclose(found.value, np.hypot(w @ m, deviation - 1))
+    assert found.value < exact
+    assert np.isnan(found.error)
+
+
+def test_keys_are_known_to_a_mixture_by_its_own_word():
+    loaded("mixture")
+    assert knows("mixture", "bandwidth")
+    for key, value in {
+        "n": 5,
+        "reduction": "dense",
+        "cells": 9,
+        "starts": "grid:2",
+    }.items():
+        with pytest.raises(InvalidInputError, match=f"`{key}`"):
+            parse({"measure": "mixture", key: value})
+
+
+def test_pictures_show_the_moments_of_what_they_do_not_know(rng: np.random.Generator):
+    mean, factor = rng.normal(size=(3, 2)), rng.normal(size=(3, 2, 5))
+    places = ("time", "coord")
+    data = xr.Dataset(
+        {"mean": (places, mean), "factor": ((*places, "rank"), factor)},
+        {"time": np.arange(3.0)},
+        {"kind": "foam"},
+    )
+    np.testing.assert_allclose(
+        covariances(data), factor @ np.swapaxes(factor, -1, -2), rtol=1e-12
+    )
+    gaussian = data.assign_attrs(kind="gaussian")
+    for name in ("tokens", "spectrum", "cone"):
+        shown, known = (panels[name](each) for each in (data, gaussian))
+        lines = [
+            [line.get_xydata() for line in f.axes[0].lines] for f in (shown, known)
+        ]
+        assert len(lines[0]) == len(lines[1])
+        for one, other in zip(*lines, strict=True):
+            np.testing.assert_array_equal(one, other)

@@ -1,0 +1,155 @@
+"""Every command takes a run of a measure of a plugin, or says what it lacks."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from extending import CLI, commands, done, loaded
+from mixture_reference import integrated, of_all
+from PIL import Image, ImageSequence
+
+from meanfield import runs
+from meanfield.runs.representations import representations
+from meanfield.spec import measures, parse
+from meanfield.storage import RunStore, kinds
+
+pytestmark = pytest.mark.usefixtures("registries")
+
+PLUGIN = ("--plugin", "docs/extending/mixture.py")
+TITLE = "A representation"
+
+
+@pytest.fixture
+def forget(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """What was registered is gone, as it is from a new process."""
+    named = kinds, measures, representations
+    before = [dict(registry.items()) for registry in named]
+
+    def forgetting() -> None:
+        for registry, items in zip(named, before, strict=True):
+            monkeypatch.setattr(registry, "_items", dict(items))
+        for name in [n for n in sys.modules if n.startswith("meanfield_plugin_")]:
+            del sys.modules[name]
+
+    return forgetting
+
+
+def refused(cli: CLI, *arguments: str) -> str:
+    """The one line of a command that says what is missing."""
+    finished = cli(*arguments)
+    assert finished.code in (2, 3)
+    assert finished.err.count("\n") == 1
+    return finished.err
+
+
+def files(run: Path) -> dict[str, bytes]:
+    """The bytes of all that a run has stored."""
+    inside = (path for path in (run / "data").rglob("*") if path.is_file())
+    return {str(path.relative_to(run)): path.read_bytes() for path in inside}
+
+
+def test_the_page_moves_a_mixture(
+    page: CLI, forget: Callable[[], None], tmp_path: Path
+):
+    listed, simulated, shown, plotted, moved, exported, *_ = commands(TITLE)
+    assert "weighted Gaussians" in done(page, listed)
+    forget()
+    assert "--plugin" in refused(page, *simulated[: simulated.index("--plugin")])
+    report = json.loads(done(page, [*simulated, "--json"]))
+    frames = RunStore.open(tmp_path / "clumps.zarr").dataset()
+    w, m, Y = (frames[name].values for name in ("share", "means", "factors"))
+    A, S = -np.eye(2), Y @ np.swapaxes(Y, -1, -2)
+    m1, S1 = integrated(A, np.eye(2), w, (m[0], S[0]), 1.0)
+    mean, covariance = of_all(w, m1, S1)
+    np.testing.assert_allclose(report["mean"], mean, rtol=1e-5)
+    np.testing.assert_allclose(report["covariance"], covariance, atol=1e-5)
+    assert "by projection" in report["approximation"]
+    forget()
+    assert "--plugin" in refused(page, *shown[:2])
+    assert "mixture" in done(page, shown)
+    forget()
+    assert "--plugin" in refused(page, *exported[:3])
+    done(page, exported)
+    table = np.genfromtxt(tmp_path / "clumps.csv", delimiter=",", names=True)
+    np.testing.assert_allclose(table["mean0"][-1], report["mean"][0], rtol=1e-12)
+    cells = [table[f"cov{i}{j}"][-1] for i in (0, 1) for j in (0, 1)]
+    np.testing.assert_allclose(cells, np.ravel(report["covariance"]), rtol=1e-10)
+    forget()
+    done(page, plotted)
+    assert (tmp_path / "clumps-tokens.png").stat().st_size > 0
+    forget()
+    done(page, moved)
+    with Image.open(tmp_path / "clumps.gif") as movie:
+        assert len(list(ImageSequence.Iterator(movie))) == 5
+    copy = tmp_path / "copy.py"
+    copy.write_bytes((tmp_path / PLUGIN[1]).read_bytes())
+    (tmp_path / "docs").unlink()
+    for command in ("plot", "animate", "resume"):
+        forget()
+        assert "`mixture.py`" in refused(page, command, "clumps.zarr")
+        done(page, [command, "clumps.zarr", "--plugin", "copy.py"])
+
+
+def test_a_mixture_goes_on_to_the_bytes_it_would_have_had(
+    page: CLI, forget: Callable[[], None], tmp_path: Path
+):
+    plugins = [Path(str(loaded("mixture").__file__))]
+    keys = {"measure": "mixture", "init": "mixture", "A": -1.0, "t": 0.5, "frames": 5}
+    spec = parse({**keys, "segment": 2, "rtol": 1e-4})
+    runs.execute(spec, out=tmp_path / "whole", plugins=plugins)
+
+    def stop(progress: runs.Progress) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        runs.execute(spec, out=tmp_path / "cut", plugins=plugins, report=stop)
+    assert RunStore.open(tmp_path / "cut").frames == 3
+    forget()
+    done(page, ["resume", "cut"])
+    assert files(tmp_path / "cut") == files(tmp_path / "whole")
+    begun = ("simulate", "--from", "whole", "--t", "0.6", "--dry-run", "--measure")
+    assert "holds a mixture of" in refused(page, *begun, "points", *PLUGIN)
+    done(page, [*begun, "gaussian", *PLUGIN])
+    forget()
+    assert "--plugin" in refused(page, *begun, "gaussian")
+
+
+def test_the_page_compares_a_mixture_with_tokens(
+    page: CLI, forget: Callable[[], None], tmp_path: Path
+):
+    compared = commands(TITLE)[6]
+    assert "--plugin" in refused(page, *compared[: compared.index("--plugin")])
+    found = json.loads(done(page, [*compared, "--json"]))
+    (pair,) = found["pairs"]
+    assert pair["parting"] is None
+    assert pair["distance_how"] == "lower bound by moments"
+    assert pair["distance_error"] == [None] * 3
+    assert "mixture: its components are kept Gaussian" in pair["verdict"]
+    assert (tmp_path / "both" / "comparison.png").stat().st_size > 0
+
+
+def test_the_page_sweeps_over_measures(
+    page: CLI, forget: Callable[[], None], tmp_path: Path
+):
+    """One component under softmax is the Gaussian, whose flow is known."""
+    swept = commands(TITLE)[7]
+    without = swept[: swept.index("--plugin")]
+    assert "--plugin" in refused(page, *without, "--out=alone")
+    assert json.loads(done(page, [*swept, "--json"]))["endings"] == {"finished": 2}
+    table = np.genfromtxt(
+        tmp_path / "alone" / "table.csv", delimiter=",", names=True, dtype=None
+    )
+    for name in ("mean0", "cov00"):
+        np.testing.assert_allclose(*table[name], rtol=1e-6)
+    variance = 1 / (2 + 2 * 0.5)  # Σ' = −2Σ²
+    np.testing.assert_allclose(table["cov00"], variance, rtol=1e-6)
+    forget()
+    joined = page("sweep", "alone")
+    assert joined.code == 0
+    assert "plugin: " in joined.err
+    forget()
+    done(page, ["plot", "alone"])
+    assert (tmp_path / "alone-phase.png").stat().st_size > 0
