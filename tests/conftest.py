@@ -93,8 +93,8 @@ def registries(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     named = attentions, clouds, energies, free, laws, natural, panels, statements, stops
     for registry in (*named, kinds, measures, representations):
         monkeypatch.setattr(registry, "_items", dict(registry.items()))
-    tables: tuple[dict[Any, Any], ...] = (symmetries, motions)
-    plain = [(known, dict(known)) for known in tables]
+    plain: list[tuple[dict[Any, Any], dict[Any, Any]]]
+    plain = [(known, dict(known)) for known in (symmetries, motions)]
     yield
     for known, before in plain:
         known.clear()
