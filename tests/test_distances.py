@@ -168,6 +168,14 @@ def test_atoms_have_the_moments_that_their_error_says(rank: int) -> None:
     assert len(atoms.x) <= 1000
 
 
+def test_a_dirac_is_a_root_mean_square_away(rng: np.random.Generator) -> None:
+    mean, x = np.array([0.2, 0.1]), rng.normal(size=(5, 2))
+    expected = np.sqrt(np.mean(np.sum((x - mean) ** 2, axis=1)))
+    dirac = Gaussian(jnp.asarray(mean), jnp.zeros((2, 2)))
+    distance = wasserstein(dirac, Points.uniform(x))
+    assert distance.value == pytest.approx(expected, rel=1e-12)
+
+
 def test_atoms_of_a_grid_keep_its_variance() -> None:
     mu = plane(np.array([0.3, 0.0]), 64)
     atoms = quantised(mu, 300)

@@ -98,13 +98,14 @@ def _gaussian(mu: Gaussian, at_most: int) -> Atoms:
     and Dite 1951); their variance is left as $e^2\,\mathrm{tr}\,\Sigma$.
     """
     U, s, _ = np.linalg.svd(np.asarray(mu.factor, float), full_matrices=False)
-    rank = int(np.sum(s > len(U) * np.finfo(float).eps * max(s[0], 1e-300)))
+    above = s > len(U) * np.finfo(float).eps * max(s[0], 1e-300)
+    rank = max(1, int(np.sum(above)))  # A Dirac has atoms in one place.
     if rank > LARGEST_RANK:
         raise UnsupportedError(
             f"A Gaussian of rank {rank} is not resolved by {at_most} atoms, up to rank "
             f"{LARGEST_RANK} is; use `sliced`."
         )
-    k = max(2, int(at_most ** (1 / max(rank, 1)) + 1e-9))
+    k = max(2, int(at_most ** (1 / rank) + 1e-9))
     edges = np.sqrt(3) * ndtri(np.arange(k + 1) / k)
     phi = np.exp(-(edges**2) / 2) / np.sqrt(2 * np.pi)
     line = np.diff(ndtr(edges))
