@@ -79,6 +79,7 @@ CASES = [
     Case("softmax", (32,), 2000, 60.0),
     Case("softmax", (48,), 2000, 100.0, np.float32),
     Case("l2", (24, 24), 2000, 60.0),
+    # At 200 what is seen of 187 of 352 states is beyond 1e-2: too few are judged.
     Case("softmax", (48, 32), 2500, 150.0),
     Case("softmax", (32, 16), 2000, 100.0, np.float32),
     Case("softmax", (16, 16, 16), 4500, 40.0, seeds=4),
@@ -158,7 +159,10 @@ def test_potentials_between_nodes_hold_the_tolerance(
 def test_no_frame_of_a_flow_breaks_its_tolerance(
     name: str, d: int, tolerance: float, dtype: type
 ):
-    """At all tokens, between steps too; most flows end with nodes."""
+    """At all tokens, between steps too; most flows end with nodes.
+
+    Of 2000 tokens on the line six of eleven end with exact sums, which cost less.
+    """
     n, sharpness = {1: (3000, 60.0), 2: (4000, 12.0), 3: (8000, 3.0)}[d]
     interpolated = 0
     for kind in KINDS + THIN:

@@ -120,3 +120,31 @@ def test_a_sweep_is_joined_with_its_plugin(
     Path("mine.py").write_text("")
     Path("was-run").unlink()
     refused(cli("sweep", "sweep"), "`mine.py` is not what it was")
+    Path("mine.py").write_text(ATTENTION + "# another\n")
+    refused(
+        cli("sweep", "sweep", "--plugin", "mine.py"), "`mine.py` is not what it was"
+    )
+
+
+@pytest.mark.parametrize("command", ["plot", "animate"])
+def test_a_picture_is_not_drawn_with_a_plugin_that_has_changed(
+    cli: CLI, run: Path, command: str
+):
+    Path("mine.py").write_text(ATTENTION + "# another\n")
+    done = cli(command, "run", "--plugin", "mine.py")
+    refused(done, "`mine.py` is not what it was")
+
+
+def test_the_plugin_of_a_joined_sweep_has_the_finest_precision(
+    cli: CLI, forget: Callable
+):
+    Path("mine.py").write_text(
+        ATTENTION + "Path('dtype').write_text(str(jnp.ones(1).dtype))\n"
+    )
+    over = ("--over", "precision=single|double", "--out", "sweep")
+    options = (*OPTIONS[:4], "--t", "0.1", *over, "--plugin", "mine.py")
+    for arguments in (options, ("sweep", "--plugin", "mine.py")):
+        done = cli("sweep", *arguments)
+        assert done.code == 0, done.err
+        assert Path("dtype").read_text() == "float64"
+        forget()

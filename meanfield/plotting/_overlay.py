@@ -183,6 +183,7 @@ def _contours(axes: Axes, law: Density) -> None:
 
 def _key(labels: Mapping[str, str], d: int) -> list[Line2D | Patch]:
     handles: list[Line2D | Patch] = []
+    normal = _by_moments(labels)
     for name, label in labels.items():
         if name == "points" and d == 1:
             handles.append(Patch(color=PALE, label=label))
@@ -190,9 +191,8 @@ def _key(labels: Mapping[str, str], d: int) -> list[Line2D | Patch]:
             dots = {"marker": "o", "linestyle": "", "markersize": 3}
             handles.append(Line2D([], [], color=GREY, label=label, **dots))
         else:
-            normal = _by_moments(labels)
-            own = label if name in COLOURS else f"{label}: its mean and covariance"
-            line = Line2D([], [], color=normal.get(name, COLOURS["grid"]), label=own)
+            text = label if name in COLOURS else f"{label}: its mean and covariance"
+            line = Line2D([], [], color=normal.get(name, COLOURS["grid"]), label=text)
             line.set_dashes((4, 2) if name in normal else (None, None))
             handles.append(line)
     return handles

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .forecasts._plan import Plan, physical_memory, plan, readable, refuse_full_disk
     from .records._dataset import dataset, subject, title
     from .records._opening import open  # noqa: A004
-    from .records._plugins import plugins_of
+    from .records._plugins import plugins_of, refuse_changed_plugins
     from .records._provenance import device, versions
     from .representations import AbstractRepresentation, moments_of
     from .sweeps._store import SweepStore, is_sweep, sweep_dataset
@@ -66,6 +66,7 @@ __all__ = [
     "plugins_of",
     "readable",
     "reason",
+    "refuse_changed_plugins",
     "refuse_full_disk",
     "resume",
     "sides",
@@ -108,6 +109,7 @@ _HOMES = {
     "physical_memory": ".forecasts._plan",
     "plan": ".forecasts._plan",
     "plugins_of": ".records._plugins",
+    "refuse_changed_plugins": ".records._plugins",
     "readable": ".forecasts._plan",
     "reason": "._causes",
     "refuse_full_disk": ".forecasts._plan",

@@ -11,7 +11,7 @@ from meanfield.dynamics import stacked
 from meanfield.flows import BlowUpTime, Trajectory, ensemble, followed, motion_of
 
 from ._observe import observables
-from ._run import Prepared, Run, prepared_flow
+from ._run import Run, prepared_flow
 from .building._build import Member, noise
 from .representations import Arrays, frame_of, representation_of, still, sums_of
 
@@ -55,7 +55,7 @@ def _moved(run: Run) -> Arrays:
     keep = slice(0 if run.done == 0 else 1, stop - run.done + 1)
     times = run.ts[run.done : stop + 1][keep]
     begin = -math.inf if run.done == 0 else float(run.ts[run.done])
-    run.done = stop
+    run.done, run.first = stop, None
     if run.spec.is_family:
         stacks = {n: np.stack([p[n][keep] for p in pieces]) for n in pieces[0]}
         return {"time": times, **stacks}
@@ -89,18 +89,11 @@ def _advance_each(run: Run, ts: np.ndarray, end: int) -> list[Arrays]:
 
 
 def _advance(run: Run, index: int, end: int) -> Arrays:
-    problem, ts = _next_flow(run, index)
+    is_first = index == 0 and run.first is not None
+    problem, ts = run.first if is_first else prepared_flow(run, index)
     due = _told(run.outcomes[index].due)
     trajectory = followed(problem, ts, due=due, until=float(run.ts[-1]))
     return _arrived(run, index, jax.block_until_ready(trajectory), end)
-
-
-def _next_flow(run: Run, index: int) -> Prepared:
-    """The flow of a member through the segment; the first was prepared at the start."""
-    if index > 0 or run.first is None:
-        return prepared_flow(run, index)
-    first, run.first = run.first, None
-    return first
 
 
 def _advance_together(run: Run, ts: np.ndarray, end: int) -> list[Arrays]:

@@ -12,7 +12,7 @@ from meanfield.cli._options import (
     given_values,
     with_spec_options,
 )
-from meanfield.spec import KEYS, PARAMETERS, knows
+from meanfield.spec import KEYS, PARAMETERS, knows, measures
 
 
 @with_spec_options
@@ -78,9 +78,8 @@ def _keys_of(run: Path, options: Values) -> Values:
 
     store = RunStore.open(run)
     measure = options.get("measure", store.spec.get("measure", "points"))
-    omissions = {
-        k for k, row in KEYS.items() if row.left_behind or not knows(measure, k)
-    }
+    is_idle = lambda key: measure in measures and not knows(measure, key)
+    omissions = {k for k, row in KEYS.items() if row.left_behind or is_idle(k)}
     if not options.keys().isdisjoint(PARAMETERS):
         omissions |= {k for k, row in KEYS.items() if row.group == "Transformer"}
     keys = {key: value for key, value in store.spec.items() if key not in omissions}

@@ -43,57 +43,78 @@ def sweep(
         **options: the keys of the spec.
     """
     _check_positive(workers=workers, chunk=chunk)
-    from meanfield.cli.process._plugins import (
-        load_before_keys,
-        load_measure_of,
-        load_plugins_of,
-    )
-
     if file is not None and file.is_dir():
-        load_measure_of(file, plugin)
         settings = {"over": over, "out": out, "preset": preset, "chunk": chunk}
-        spec, axes = _begun(file, {**settings, **options})
-        folder, is_new = file, False
+        _refuse_settings(file, {**settings, **options})
+        precision, plugins = _begun(file, plugin)
+        folder, work = file, None
     else:
-        if file is not None and not file.exists():
-            raise InputFileError(f"There is neither a spec nor a sweep at `{file}`.")
-        axes = parse_axes(*(over or []))
-        options = {**options, **_heads(axes, options)}
-        if plugin:
-            entry = gathered(file, preset, {}, options).get("precision", "double")
-            load_before_keys(plugin, {"precision": _precision(str(entry), axes)})
-        spec = gather(file, preset, {}, options)
-        folder, is_new = _folder(out), True
+        spec, axes = _asked(file, preset, over, options, plugin)
+        precision, plugins = _precision(spec.precision, axes), plugin or []
+        folder = _folder(out)
+        work = spec, axes, folder, chunk
     from meanfield.cli.process._session import open_session
 
-    precision = _precision(spec.precision, axes)
     open_session(precision)
-    plugins = (plugin or []) if is_new else load_plugins_of(folder, plugin)
     from meanfield.cli.jobs._sweeping import Crew, Work, conclude
 
-    work = Work(spec, axes, folder, chunk) if is_new else None
-    conclude(folder, work, Crew(workers, precision, plugins), in_json=json)
+    crew = Crew(workers, precision, plugins)
+    conclude(folder, Work(*work) if work else None, crew, in_json=json)
 
 
-def _begun(
-    folder: Path, settings: Mapping[str, object]
+def _asked(
+    file: Path | None,
+    preset: str | None,
+    over: list[str] | None,
+    options: Mapping[str, str | bool | None],
+    plugins: list[Path] | None,
 ) -> tuple[RunSpec, tuple[Axis, ...]]:
-    """The spec and the axes of a sweep on disk.
+    """The spec and the axes of a new sweep, its plugins loaded.
 
     Raises:
-        InputFileError: if there is none.
-        InvalidInputError: if keys are given: it has its own.
+        InputFileError: if the file is missing.
+    """
+    if file is not None and not file.exists():
+        raise InputFileError(f"There is neither a spec nor a sweep at `{file}`.")
+    axes = parse_axes(*(over or []))
+    options = {**options, **_heads(axes, options)}
+    if plugins:
+        from meanfield.cli.process._plugins import load_before_keys
+
+        entry = gathered(file, preset, {}, options).get("precision", "double")
+        load_before_keys(plugins, {"precision": _precision(str(entry), axes)})
+    return gather(file, preset, {}, options), axes
+
+
+def _begun(folder: Path, plugins: list[Path] | None) -> tuple[str, list[Path]]:
+    """The precision of a sweep on disk, and its plugins, loaded in it.
+
+    Raises:
+        InputFileError: if there is no sweep, or a plugin has changed.
     """
     from meanfield import runs
+    from meanfield.cli.process._plugins import load_measure_of, load_plugins_of
+    from meanfield.cli.process._session import open_session
 
+    load_measure_of(folder, plugins)
     cells = runs.SweepStore.open(folder).cells
+    precision = _precision(cells.spec.precision, cells.axes)
+    open_session(precision)
+    return precision, load_plugins_of(folder, plugins)
+
+
+def _refuse_settings(folder: Path, settings: Mapping[str, object]) -> None:
+    """Refuses the keys of a sweep that has begun.
+
+    Raises:
+        InvalidInputError: naming the first.
+    """
     names = [name for name, value in settings.items() if value]
     if names:
         raise InvalidInputError(
             f"`{folder}` is a sweep that has begun: its keys are fixed; leave out "
             f"`--{names[0].replace('_', '-')}`."
         )
-    return cells.spec, cells.axes
 
 
 def _heads(

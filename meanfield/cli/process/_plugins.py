@@ -37,9 +37,8 @@ def load_plugins(files: Sequence[Path] | None) -> None:
         InputFileError: if one is missing or cannot be imported.
     """
     for file in files or []:
-        name = f"meanfield_plugin_{file.stem}_{_digest(file)[:12]}"
-        if name not in sys.modules:
-            _load(file, name)
+        if not _is_loaded(file):
+            _load(file, _module_name(file))
 
 
 def load_before_keys(plugins: Sequence[Path] | None, keys: Mapping[str, Any]) -> None:
@@ -63,16 +62,28 @@ def load_measure_of(path: Path, given: Sequence[Path] | None = None) -> None:
         InputFileError: as `load_plugins_of`.
     """
     from meanfield import runs
-    from meanfield.storage import RunStore
 
-    if runs.is_sweep(path):
-        keys = runs.SweepStore.open(path).record["spec"]
+    keys = _keys_of(path)
+    runs.refuse_changed_plugins(path, given or [])
+    if str(keys.get("measure", "points")) in measures:
+        load_before_keys(given, keys)
     else:
-        keys = RunStore.open(path).spec
-    load_before_keys(given, keys)
-    if str(keys.get("measure", "points")) not in measures:
         open_session(str(keys.get("precision", "double")))
         load_plugins_of(path, given)
+
+
+def _keys_of(path: Path) -> Mapping[str, Any]:
+    """The keys of a run, or of a sweep in the finest precision of its cells."""
+    from meanfield import runs
+    from meanfield.storage import RunStore
+
+    if not runs.is_sweep(path):
+        return RunStore.open(path).spec
+    sweep = runs.SweepStore.open(path)
+    precisions = [a.values for a in sweep.axes if a.key == "precision"]
+    spec = sweep.record["spec"]
+    finest = {"precision": "double"} if any("double" in p for p in precisions) else {}
+    return {**spec, **finest}
 
 
 def begin_worker(precision: str, plugins: list[Path]) -> None:
@@ -94,10 +105,19 @@ def load_plugins_of(run: Path, files: Sequence[Path] | None) -> list[Path]:
     from meanfield import runs
 
     plugins = runs.plugins_of(run, files or [])
-    for file in plugins[len(files or []) :]:
+    news = [file for file in plugins[len(files or []) :] if not _is_loaded(file)]
+    for file in news:
         note(f"plugin: {file}, as when the run began")
     load_plugins(plugins)
     return plugins
+
+
+def _is_loaded(file: Path) -> bool:
+    return _module_name(file) in sys.modules
+
+
+def _module_name(file: Path) -> str:
+    return f"meanfield_plugin_{file.stem}_{_digest(file)[:12]}"
 
 
 def _digest(file: Path) -> str:

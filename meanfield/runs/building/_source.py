@@ -8,7 +8,6 @@ from meanfield.runs.representations import (
     dimension_in,
     representation_in,
     representations,
-    restored,
 )
 from meanfield.spec import RunSpec
 from meanfield.storage import RunStore
@@ -61,7 +60,7 @@ def stored_measure(spec: RunSpec) -> AbstractMeasure:
     names = [n for n in (*home.moving, *home.static_names) if n in moment]
     arrays = {name: moment[name].values.astype(dtype_of(spec)) for name in names}
     box = spec.box or store.spec.get("box")  # goes on moving as it did
-    return restored(spec.model_copy(update={"box": box}), arrays, arrays)
+    return home.restored(spec.model_copy(update={"box": box}), arrays, arrays)
 
 
 def _index(spec: RunSpec, times: np.ndarray) -> int:

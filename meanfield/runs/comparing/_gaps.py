@@ -212,10 +212,10 @@ def _own_reasons(path: Path) -> list[str]:
         reasons.append(f"{side.measure}: {outcome.name} at t = {outcome.time:.4g}")
     if outcome.doubt is not None and outcome.doubt.worst > RESOLVED:
         reasons.append(
-            f"the grid may be off by {outcome.doubt.worst:.2g} of the spread"
+            f"the {side.measure} may be off by {outcome.doubt.worst:.2g} of the spread"
         )
     if path.lost > LOST:
-        reasons.append(f"the grid has lost {path.lost:.2g} of its mass")
+        reasons.append(f"the {side.measure} has lost {path.lost:.2g} of its mass")
     return reasons
 
 

@@ -48,7 +48,8 @@ class Side:
     @property
     def label(self) -> str:
         """What it is, in words that say where it is an approximation."""
-        return self.spec.moved
+        told = not representations[self.measure].approximation
+        return self.spec.moved if told else f"{self.spec.moved} (approximation)"
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,9 @@ A plugin is code, and is run. A run records the path and the SHA-256 of each, so
 what goes on with it runs the same code again, or none.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from meanfield.errors import InputFileError, InvalidInputError
 from meanfield.runs.sweeps._store import SweepStore, is_sweep
@@ -43,9 +44,19 @@ def plugins_of(path: Path, files: Sequence[Path] = ()) -> list[Path]:
         InputFileError: naming a plugin that has changed, or is where it was no more.
         StoreError: if what was recorded is no such thing.
     """
-    sweep = is_sweep(path)
-    record = SweepStore.open(path).record if sweep else RunStore.open(path).attrs
-    return _completed(record.get("inputs"), files)
+    return _completed(_record(path).get("inputs"), files)
+
+
+def refuse_changed_plugins(path: Path, files: Sequence[Path]) -> None:
+    """Refuses files that have the name of a recorded plugin, but not its content.
+
+    Raises:
+        InputFileError: naming the plugin.
+        StoreError: if what was recorded is no such thing.
+    """
+    record = _record(path).get("inputs")
+    if record is not None:
+        _missing(record, files)
 
 
 def refuse_missing_plugins(record: object, plugins: Sequence[Path]) -> None:
@@ -72,6 +83,11 @@ def refuse_new_plugins(record: object, plugins: Sequence[Path]) -> None:
             raise InputFileError(
                 f"The run was begun without the plugin `{path.name}`; leave it out."
             )
+
+
+def _record(path: Path) -> Mapping[str, Any]:
+    sweep = is_sweep(path)
+    return SweepStore.open(path).record if sweep else RunStore.open(path).attrs
 
 
 def _completed(record: object, files: Sequence[Path]) -> list[Path]:

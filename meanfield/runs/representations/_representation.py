@@ -240,17 +240,18 @@ representations: Registry[AbstractRepresentation[Any]] = Registry("measure")
 
 
 def representation_of(mu: AbstractMeasure) -> AbstractRepresentation[Any]:
-    """The representation of a measure.
+    """The representation of a measure: of the nearest class that is registered.
 
     Raises:
         UnsupportedError: if none is registered for its class.
     """
-    for home in representations.values():
-        if isinstance(mu, home.kind):
-            return home
-    raise UnsupportedError(
-        f"A run moves {', '.join(representations)}; got a {type(mu).__name__}."
-    )
+    homes = {home.kind: home for home in representations.values()}
+    kind = next((kind for kind in type(mu).mro() if kind in homes), None)
+    if kind is None:
+        raise UnsupportedError(
+            f"A run moves {', '.join(representations)}; got a {type(mu).__name__}."
+        )
+    return homes[kind]
 
 
 def other_kind(spec: RunSpec, mu: AbstractMeasure) -> InvalidInputError:
@@ -290,7 +291,7 @@ def still(mu: AbstractMeasure, frames: int) -> Arrays:
 
 def restored(spec: RunSpec, frame: Frame, static: Frame) -> AbstractMeasure:
     """The measure of a stored frame; the same arrays give the same bits."""
-    return representation_in(frame).restored(spec, frame, static)
+    return representations[spec.measure].restored(spec, frame, static)
 
 
 def dimension_in(frame: Frame) -> int:

@@ -64,7 +64,7 @@ def checked(cells: Cells, chunk: int | None) -> tuple[int, int]:
     for index in cells.heads:
         spec = cells.run_spec(index)
         run = _named(cells, index, functools.partial(start, spec))
-        mu = run.members[0].measure
+        mu = run.members[0].measure if run.first is None else run.first[0].mu0
         numbers = max(numbers, mu.dimension**2)
         alone |= motion_of(mu).abreast(mu) == 1
         steps = None if spec.dt is None else float(run.ts[-1] - run.ts[0])

@@ -82,7 +82,12 @@ class SweepStore:
     def cells(self) -> Cells:
         """What is computed."""
         spec = parse(self.record["spec"], where=f"the spec of `{self.path}`")
-        return Cells(spec, stored_axes(self.record["axes"], self.path / SWEEP))
+        return Cells(spec, self.axes)
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """The axes of the cells, as recorded."""
+        return stored_axes(self.record["axes"], self.path / SWEEP)
 
     @functools.cached_property
     def chunks(self) -> list[list[int]]:
