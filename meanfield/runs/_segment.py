@@ -89,8 +89,8 @@ def _advance_each(run: Run, ts: np.ndarray, end: int) -> list[Arrays]:
 
 
 def _advance(run: Run, index: int, end: int) -> Arrays:
-    is_first = index == 0 and run.first is not None
-    problem, ts = run.first if is_first else prepared_flow(run, index)
+    known = run.first if index == 0 else None
+    problem, ts = prepared_flow(run, index) if known is None else known
     due = _told(run.outcomes[index].due)
     trajectory = followed(problem, ts, due=due, until=float(run.ts[-1]))
     return _arrived(run, index, jax.block_until_ready(trajectory), end)
