@@ -117,6 +117,7 @@ def test_a_mixture_goes_on_to_the_bytes_it_would_have_had(
     assert "--plugin" in refused(page, *begun, "gaussian")
 
 
+@pytest.mark.slow
 def test_the_page_compares_a_mixture_with_tokens(
     page: CLI, forget: Callable[[], None], tmp_path: Path
 ):
@@ -131,6 +132,7 @@ def test_the_page_compares_a_mixture_with_tokens(
     assert (tmp_path / "both" / "comparison.png").stat().st_size > 0
 
 
+@pytest.mark.slow
 def test_the_page_sweeps_over_measures(
     page: CLI, forget: Callable[[], None], tmp_path: Path
 ):

@@ -107,8 +107,12 @@ def _refuse_settings(folder: Path, settings: Mapping[str, object]) -> None:
     """Refuses the keys of a sweep that has begun.
 
     Raises:
+        InputFileError: if there is none.
         InvalidInputError: naming the first.
     """
+    from meanfield import runs
+
+    runs.SweepStore.open(folder)
     names = [name for name, value in settings.items() if value]
     if names:
         raise InvalidInputError(
