@@ -1,5 +1,6 @@
 """Double precision, no silent broadcasting, seeded randomness; warnings are errors."""
 
+import gc
 import os
 import resource
 import sys
@@ -11,9 +12,11 @@ from typing import Any
 
 # Compilation takes most of the time here: a quarter of that is LLVM's optimiser, and a
 # third the newer emitters of fused loops; JAX 0.10 can be asked for the older ones.
+# On two cores that both test, a program that is compiled in parts only costs more.
 os.environ.setdefault(
     "XLA_FLAGS",
     "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+    " --xla_cpu_parallel_codegen_split_count=1"
     if version("jax").startswith("0.10.")
     else "--xla_backend_optimization_level=0",
 )
@@ -54,6 +57,12 @@ def _fewer_programs(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     if request.node.get_closest_marker("slow"):
         jax.clear_caches()
+
+
+def pytest_collection_finish() -> None:
+    """What is imported lives to the end: to look for cycles in it took a fifth."""
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 50)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
