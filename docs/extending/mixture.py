@@ -45,11 +45,10 @@ class Mixture(AbstractMeasure):
     @property
     def points(self) -> Points:
         """The nodes of all components, one after the other, as weighted tokens."""
-        z, weights = self.rule.nodes(self.factors.shape[-1])
+        z, weights = self.rule.along(self.factors[0])
         away = jnp.einsum("mr,cdr->cmd", z, self.factors, precision=HIGHEST)
         x = (self.means[:, None, :] + away).reshape(-1, self.dimension)
-        masses = jnp.outer(self.share, weights).astype(x.dtype)
-        return Points(Tokens(x), jnp.log(masses).ravel())
+        return Points(Tokens(x), jnp.log(jnp.outer(self.share, weights)).ravel())
 
     @property
     def mean(self) -> Float[Array, " d"]:
@@ -83,7 +82,7 @@ class Mixture(AbstractMeasure):
 
     @override
     def transport(self, field: AbstractField) -> Parts:
-        z, w = self.rule.nodes(self.factors.shape[-1])
+        z, w = self.rule.along(self.factors[0])
         v = field(self.points.tokens).reshape(len(self.means), len(w), -1)
         means = jnp.einsum("m,cmd->cd", w, v, precision=HIGHEST)
         return means, jnp.einsum("m,cmd,mr->cdr", w, v, z, precision=HIGHEST)
@@ -172,6 +171,7 @@ def _mixture(share: Array, means: Array, factors: Array) -> Mixture:
     if rank > LARGEST_RANK:
         raise InvalidInputError(f"Components have at most {LARGEST_RANK} dimensions.")
     along = int((NODES / count) ** (1 / max(rank, 1)) + 1e-9)
+    share, means = share.astype(factors.dtype), means.astype(factors.dtype)
     return Mixture(share, means, factors, Tensor(min(max(along, FEWEST), MOST)))
 
 

@@ -42,6 +42,13 @@ class AbstractRule(eqx.Module):
     def nodes(self, r: int) -> StandardNodes:
         """Its nodes in dimension `r`, of mean 0 and covariance 1."""
 
+    def along(
+        self, factor: Float[Array, "d r"]
+    ) -> tuple[Float[Array, "m r"], Float[Array, " m"]]:
+        """Its nodes for the columns of a factor, and their weights, in its format."""
+        z, weights = self.nodes(factor.shape[-1])
+        return jnp.asarray(z, factor.dtype), jnp.asarray(weights, factor.dtype)
+
     @property
     @abc.abstractmethod
     def control(self) -> "AbstractRule":
@@ -140,9 +147,7 @@ class Quadrature(AbstractMeasure):
     @classmethod
     def of(cls, gaussian: Gaussian, rule: AbstractRule) -> "Quadrature":
         """The nodes of `rule`, in the format of the Gaussian."""
-        arrays, dtype = rule.nodes(gaussian.factor.shape[1]), gaussian.factor.dtype
-        z, weights = (jnp.asarray(array, dtype) for array in arrays)
-        return cls(gaussian, z, weights)
+        return cls(gaussian, *rule.along(gaussian.factor))
 
     @property
     def points(self) -> Points:

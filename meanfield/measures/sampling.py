@@ -47,11 +47,9 @@ def gauss_hermite(
     Raises:
         InvalidInputError: if `order < 1` or the grid passes two million nodes.
     """
-    z, weights = Tensor(order).nodes(gaussian.factor.shape[1])
-    x = gaussian.mean[None, :] + jnp.asarray(z, gaussian.factor.dtype) @ (
-        gaussian.factor.T
-    )
-    return Points.weighted(x, jnp.asarray(weights, x.dtype), reduction=reduction)
+    z, weights = Tensor(order).along(gaussian.factor)
+    x = gaussian.mean[None, :] + z @ gaussian.factor.T
+    return Points.weighted(x, weights, reduction=reduction)
 
 
 @clouds.register("gaussian")
