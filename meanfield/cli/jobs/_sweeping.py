@@ -104,7 +104,9 @@ class _Pace:
         begin, start = self._first = self._first or (now, step.done)
         if step.done == start:
             return
-        seconds = (now - begin) / (step.done - start) * (step.cells - step.done)
+        # Cells that were begun before may be compiled for after, in another thread.
+        spent = max(now - begin, 0.0)
+        seconds = spent / (step.done - start) * (step.cells - step.done)
         endings = ", ".join(f"{name} {count}" for name, count in step.endings.items())
         status = f"{step.done} of {step.cells} cells  {endings}  {seconds:.0f} s left"
         self._progress.show(step.done / step.cells, status)
