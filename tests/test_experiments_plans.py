@@ -1,5 +1,6 @@
 """Figures of attention matrices: against POT, SciPy and a network in NumPy."""
 
+import functools
 import importlib.util
 
 import jax.numpy as jnp
@@ -32,7 +33,12 @@ WORDS = PASSAGE[:60]
 
 @pytest.fixture(scope="module", params=NAMES)
 def found(request: pytest.FixtureRequest) -> tuple[Experiment, Findings]:
-    experiment = load(request.param)
+    return quick(request.param)
+
+
+@functools.cache
+def quick(name: str) -> tuple[Experiment, Findings]:
+    experiment = load(name)
     return experiment, experiment.compute(Case("quick"))
 
 
@@ -137,7 +143,7 @@ def test_states_and_matrices_are_those_of_the_network() -> None:
 
 @needs_minilm
 def test_shares_of_kinds_add_up_and_the_first_token_gathers() -> None:
-    findings = load("sander2022-fig2").compute(Case("quick"))
+    _, findings = quick("sander2022-fig2")
     kinds, columns = findings.data["kinds"], findings.data["columns"]
     np.testing.assert_allclose(kinds["received"].sum("kind"), 1)
     np.testing.assert_allclose(columns["trained"].sum("token"), columns.sizes["token"])

@@ -55,6 +55,7 @@ def test_where_the_box_does_not_matter_a_report_says_so(cli: Run) -> None:
     assert "the covariance may be off by" in doubt_in_words(found)
 
 
+@pytest.mark.slow
 def test_single_precision_has_a_doubt_too(cli: Run) -> None:
     """Softmax with A = -1: the variance is 1/(1 + 2t)."""
     found = report(

@@ -52,11 +52,11 @@ def run(
 FIXED, MOVING = FixedBox(), AffineBox()
 CASES = [
     ("softmax", -1.0, FIXED, 6.0, 1.0, 1e-4),
-    ("softmax", -1.0, MOVING, 6.0, 1.0, 1e-4),
+    pytest.param("softmax", -1.0, MOVING, 6.0, 1.0, 1e-4, marks=pytest.mark.slow),
     ("contracting", 1.0, MOVING, 8.0, 100.0, 1e-3),  # σ falls to a fourteenth
-    ("softmax", 1.0, FIXED, 20.0, 0.2, 1e-3),
+    pytest.param("softmax", 1.0, FIXED, 20.0, 0.2, 1e-3, marks=pytest.mark.slow),
     ("softmax", 1.0, MOVING, 20.0, 0.2, 1e-3),
-    ("l2", -1.0, FIXED, 6.0, 1.0, 1e-4),
+    pytest.param("l2", -1.0, FIXED, 6.0, 1.0, 1e-4, marks=pytest.mark.slow),
     ("l2", 1.0, FIXED, 12.0, 1.0, 1e-3),
     pytest.param("sinkhorn", -1.0, MOVING, 6.0, 1.0, 1e-4, marks=pytest.mark.slow),
     ("sinkhorn", 1.0, MOVING, 6.0, 1.0, 1e-3),
@@ -78,7 +78,9 @@ def test_the_variance_is_that_of_the_closed_form(
 
 ENDINGS = [
     # The tilted mean looks beyond the box before a thousandth of anything has left.
-    ("softmax", 1.0, FIXED, 6.0, 0.6, Status.ESCAPE),
+    pytest.param(
+        "softmax", 1.0, FIXED, 6.0, 0.6, Status.ESCAPE, marks=pytest.mark.slow
+    ),
     ("softmax", 1.0, MOVING, 6.0, 0.6, Status.ESCAPE),
     ("l2", 1.0, FIXED, 6.0, 2.0, Status.ESCAPE),
     ("contracting", 1.0, FIXED, 6.0, 1e3, Status.COLLAPSE),  # a Dirac, to its cells

@@ -18,7 +18,9 @@ RUNS = {
 }
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize(
+    "name", ["points", pytest.param("grid", marks=pytest.mark.slow)]
+)
 def test_a_run_leaves_nothing_of_its_compilation(name: str):
     """What a trace made must go with it: some tables of JAX are never cleared."""
     before = {id(tracer) for tracer in _tracers()}

@@ -292,6 +292,7 @@ def objective_along(s: Array, at: tuple, along: tuple) -> Array:
     return objective(*(a + s * b for a, b in zip(at, along, strict=True)))
 
 
+@pytest.mark.slow
 def test_derivatives_under_vmap_and_blocked(rng: np.random.Generator):
     A, x, log_w = leaves(rng, "not symmetric")
     many = jnp.stack([x, 1.1 * x, x[::-1]])

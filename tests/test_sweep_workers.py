@@ -94,6 +94,7 @@ def test_a_killed_worker_loses_nothing(folder: Path, table: bytes) -> None:
     assert claims(sweep) == []
 
 
+@pytest.mark.slow
 def test_an_interrupted_sweep_goes_on_by_many_workers(
     folder: Path, table: bytes
 ) -> None:

@@ -206,7 +206,10 @@ def gone(pid: int) -> bool:
     return False
 
 
-@pytest.mark.parametrize(("number", "code"), [("SIGINT", 130), ("SIGKILL", -9)])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [("SIGINT", 130), pytest.param("SIGKILL", -9, marks=pytest.mark.slow)],
+)
 def test_processes_end_with_the_command_at_once(
     at_work: subprocess.Popen[str], tmp_path: Path, number: str, code: int
 ) -> None:
