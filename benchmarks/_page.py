@@ -13,7 +13,7 @@ HEAD = """\
 # Speed
 
 Written by `meanfield bench --docs` from the results of one run; nothing here is typed
-by hand. `make bench` measures again.
+by hand but the remarks. `make bench` measures again.
 
 Each row is a process of its own. *s* is the median wall time of repeated runs, *CPU s*
 the median processor time of all cores together, *first s* what the first run takes

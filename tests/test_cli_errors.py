@@ -16,6 +16,15 @@ USAGE = {
     "case is kept": (("simulate", "--a", "1"), ["`--a`", "did you mean `--A`?"]),
     "missing value": (("simulate", "--A"), ["--A"]),
     "option for a value": (("simulate", "--A", "--V", "1"), ["`--A` needs a value"]),
+    "empty value": (("simulate", "--cov", ""), ["`--cov` needs a value"]),
+    "empty value of a sweep": (
+        ("sweep", "--over=V=1|2", "--cov=", "--out=s"),
+        ["`--cov` needs a value"],
+    ),
+    "energies of a comparison": (
+        ("compare", "--n=3", "--observe=energy"),
+        ["leave out `observe`"],
+    ),
     "no number": (("simulate", "--t", "soon"), ["`t`", "'soon'"]),
     "negative time": (("simulate", "--t=-1"), ["`t`", "greater than 0"]),
     "zero epsilon": (("simulate", "--epsilon", "0"), ["`epsilon`"]),

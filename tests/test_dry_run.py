@@ -125,6 +125,7 @@ def test_tokens_that_are_given_are_counted(cli: Command, tmp_path: Path) -> None
         (2, ("--n=100000", "--reduction=sparse")),
         (2, ("--measure=grid", "--cells=40", "--draws=3")),
         (2, ("--observe=entropy",)),
+        (2, ("--n=3", "--t=0.1", "--out=.")),
         (2, ("--dt=1e-9",)),
         (2, ("--dt=1e-320", "--t=1")),
         (2, ("--dt=1e-320", "--times=[0,1]")),
@@ -135,6 +136,7 @@ def test_tokens_that_are_given_are_counted(cli: Command, tmp_path: Path) -> None
 def test_a_dry_run_refuses_what_a_run_refuses(
     cli: Command, code: int, options: tuple[str, ...]
 ) -> None:
+    Path("taken").touch()
     rehearsed = cli("simulate", *options, "--dry-run")
     begun = cli("simulate", *options)
     assert rehearsed.code == begun.code == code

@@ -16,6 +16,7 @@ from meanfield import runs
 from meanfield.attention import attentions
 from meanfield.distances import nearest
 from meanfield.dynamics import Projected
+from meanfield.energies import dissipation, energies
 from meanfield.errors import InvalidInputError
 from meanfield.flows import adaptive, flow
 from meanfield.measures import Gaussian, Tensor
@@ -147,3 +148,22 @@ def test_pictures_show_the_moments_of_what_they_do_not_know(rng: np.random.Gener
         assert len(lines[0]) == len(lines[1]) > 0
         for one, other in zip(*lines, strict=True):
             np.testing.assert_array_equal(one, other)
+
+
+def test_the_rate_of_an_energy_is_that_of_the_components(rng: np.random.Generator):
+    """Not of nodes that follow the field themselves, which does not stay a mixture."""
+    made = loaded("mixture").Mixture
+    w, m, Y = [0.4, 0.6], [[1.0], [-2.0]], [[[0.8]], [[0.5]]]
+    mu = made(*map(jnp.asarray, (w, m, Y)), Tensor(24))
+    field = attentions["sigmoid"]([[1.0]], [[1.0]], [[-1.0]]).field(0.0, mu)
+    energy = energies["interaction"](*map(jnp.asarray, ([[0.4]], [[1.0]], [[-1.0]])))
+    h, rates = 1e-5, mu.transport(field)
+
+    def after(s: float) -> float:
+        pairs = zip(mu.coordinates, rates, strict=True)
+        return float(energy(mu.at(tuple(y + s * v for y, v in pairs))))
+
+    slope = (after(h) - after(-h)) / (2 * h)
+    of_nodes = float(dissipation(energy, mu.points, field))
+    assert abs(of_nodes / slope - 1) > 1e-3
+    assert abs(float(dissipation(energy, mu, field)) / slope - 1) < 1e-7

@@ -124,14 +124,20 @@ def test_a_sweep_is_joined_with_its_plugin(
     refused(
         cli("sweep", "sweep", "--plugin", "mine.py"), "`mine.py` is not what it was"
     )
+    refused(
+        cli("sweep", *OPTIONS[:4], "--t", "0.1", *over), "`mine.py` is not what it was"
+    )
 
 
-@pytest.mark.parametrize("command", ["plot", "animate"])
-def test_a_picture_is_not_drawn_with_a_plugin_that_has_changed(
-    cli: CLI, run: Path, command: str
+@pytest.mark.parametrize(
+    "command",
+    [("plot", "run"), ("animate", "run"), ("show", "run"), ("export", "run", "x.npz")],
+)
+def test_a_run_is_not_read_with_a_plugin_that_has_changed(
+    cli: CLI, run: Path, command: tuple[str, ...]
 ):
     Path("mine.py").write_text(ATTENTION + "# another\n")
-    done = cli(command, "run", "--plugin", "mine.py")
+    done = cli(*command, "--plugin", "mine.py")
     refused(done, "`mine.py` is not what it was")
 
 

@@ -161,6 +161,9 @@ def test_a_run_starts_from_a_frame_of_another(tmp_path: Path) -> None:
     np.testing.assert_allclose(covariance, np.cov(start.T, bias=True), rtol=1e-12)
     with pytest.raises(InvalidInputError, match=r"no frame at t = 0\.4"):
         runs.start(parse({**spec, "at": 0.4}))
+    late = {key: value for key, value in spec.items() if key != "t"}
+    with pytest.raises(InvalidInputError, match=r"at t = 0\.5, so its `times` begin"):
+        runs.start(parse({**late, "times": [0.0, 1.0]}))
 
 
 def test_draws_differ_and_each_keeps_its_own_ending(tmp_path: Path) -> None:

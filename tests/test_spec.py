@@ -73,12 +73,20 @@ def test_a_spec_is_frozen() -> None:
         parse({}).n = 3
 
 
+def test_what_is_missing_from_a_row_is_not_suggested_for_it() -> None:
+    """A term has no time of its own; a layer has."""
+    with pytest.raises(InvalidInputError, match=r"no key `terms\.0\.t`") as refusal:
+        parse({"terms": [{"t": 1.0}]})
+    assert "did you mean `t`" not in str(refusal.value)
+
+
 @pytest.mark.parametrize(
     ("values", "words"),
     [
         ({"atention": "l2"}, ["`atention`", "did you mean `attention`?"]),
         ({"a": 1.0}, ["`a`", "did you mean `A`?"]),
         ({"layers": [{"t": 0.0, "epsilo": 1.0}]}, ["`layers.0.epsilo`", "`epsilon`"]),
+        ({"terms": [{"epsilo": 1.0}]}, ["`terms.0.epsilo`", "`epsilon`"]),
         ({"layers": [{"A": 1.0}]}, ["`layers.0.t` is missing"]),
         ({"n": 1.5}, ["`n`", "1.5", "integer"]),
         ({"n": 0}, ["`n`", "greater than 0"]),

@@ -68,3 +68,15 @@ def test_rows_of_the_table_are_in_the_order_of_the_cells(folder: Path) -> None:
     assert order == [(seed, name) for seed in SEEDS for name in NAMES]
     traces = np.reshape([float(row["trace"]) for row in rows], (3, 2))
     np.testing.assert_array_equal(traces, runs.sweep_dataset(folder)["trace"])
+
+
+def test_noise_is_that_of_the_seed_of_each_cell(tmp_path: Path) -> None:
+    """However many cells are computed at once."""
+    keys = {"n": 6, "d": 1, "t": 0.5, "noise": 0.3, "dt": 0.1}
+    runs.sweep(parse(keys), parse_axes("seed=3|5|8"), out=tmp_path / "s", chunk=3)
+    found = runs.sweep_dataset(tmp_path / "s")["mean0"].values
+    alone = [
+        runs.moments_of(runs.execute(parse({**keys, "seed": seed})).measures[0])[0][0]
+        for seed in SEEDS
+    ]
+    np.testing.assert_allclose(found, alone, rtol=1e-12)

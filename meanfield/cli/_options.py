@@ -82,7 +82,7 @@ def given_values(options: Mapping[str, str | bool | None]) -> Values:
     entries = {
         name: text if text is True else _value(name, text)
         for name, text in options.items()
-        if text
+        if text is not None and text is not False
     }
     return located(entries, Path.cwd())
 
@@ -97,10 +97,9 @@ def override(values: Values, newer: Mapping[str, Any]) -> Values:
 
 def _value(name: str, text: str) -> Any:
     """A number or a list where the key holds one; else the text."""
-    if text.startswith("--"):
-        raise InvalidInputError(
-            f"`{_flag(name)}` needs a value; got the option `{text}`."
-        )
+    if not text or text.startswith("--"):
+        got = f"the option `{text}`" if text else "an empty text"
+        raise InvalidInputError(f"`{_flag(name)}` needs a value; got {got}.")
     if _is_text(name):
         return text
     for candidate in (text, f"[{text}]" if "," in text else text):

@@ -207,7 +207,8 @@ def dissipation(
 
     Negative where energy is lost, and in the clock of the field. On a Gaussian by
     the chain rule through its moments; on a grid as on its `points()`, mass that leaves
-    through the ends of the box not counted.
+    through the ends of the box not counted; on a measure that is read by its nodes by
+    the chain rule through its coordinates, which need not follow the field itself.
 
     Raises:
         UnsupportedError: if a Gaussian meets a field that is not affine.
@@ -229,6 +230,12 @@ class _Dissipation(AbstractEnergyReader[Float[Array, ""]]):
     @override
     def of_grid(self, mu: Grid) -> Float[Array, ""]:
         return _power(self.energy.variation(mu), mu.points(), self.field)
+
+    @override
+    def of_nodes(self, mu: AbstractMeasure, nodes: Points) -> Float[Array, ""]:
+        energy = lambda coordinates: self.energy(mu.at(coordinates))
+        rates = mu.transport(self.field)
+        return jax.jvp(energy, (mu.coordinates,), (rates,))[1]
 
     @override
     def of_gaussian(self, mu: Gaussian) -> Float[Array, ""]:

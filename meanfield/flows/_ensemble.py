@@ -1,6 +1,5 @@
 """Many flows in one call, each with its own steps and its own ending."""
 
-import os
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, cast
@@ -13,10 +12,11 @@ import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
 from meanfield._array import float_array
-from meanfield._typing import Numbers, PRNGKey
+from meanfield._typing import Numbers
 from meanfield.dynamics import AbstractDynamics
 from meanfield.errors import InvalidInputError
 from meanfield.measures import AbstractMeasure
+from meanfield.workers import threads
 
 from ._compiled import compiled, signature
 from ._flow import Stop, prepared
@@ -27,7 +27,8 @@ from .stepping import AbstractStepping
 from .watch import BlowUpTime, forerunner, foresees, is_bounded, never
 
 Axes = tuple[int | None, ...]
-Members = tuple[AbstractDynamics, AbstractMeasure, Noise, PRNGKey | None, BlowUpTime]
+Keys = Key[Array, "..."]
+Members = tuple[AbstractDynamics, AbstractMeasure, Noise, Keys | None, BlowUpTime]
 
 
 def ensemble(  # noqa: PLR0913 (as `flow`)
@@ -43,7 +44,7 @@ def ensemble(  # noqa: PLR0913 (as `flow`)
     due: BlowUpTime | None = None,
     until: float | None = None,
     noise: Noise = None,
-    key: Key[Array, "..."] | None = None,
+    key: Keys | None = None,
 ) -> Trajectory[M]:
     """The flows of many members, compiled once: each as `flow` would give it.
 
@@ -62,13 +63,13 @@ def ensemble(  # noqa: PLR0913 (as `flow`)
             their arrays lead with the axis of members.
         together: members in a block; by default 64 Gaussians, or more of few
             dimensions, and one cloud of points, whose sums fill the machine alone.
-        stepping: as in `flow`.
-        stop: likewise.
-        since: likewise.
-        due: likewise; leads with the axis of members.
-        until: likewise.
-        noise: likewise; its `kappa` may lead with the axis of members.
-        key: likewise; a stack of keys, one for each member, if tokens are many clouds.
+        stepping: as in `flow`, as are `stop`, `since` and `until`.
+        stop: what ends a flow early.
+        since: when the run began.
+        due: as in `flow`, and leads with the axis of members.
+        until: where the run ends.
+        noise: as in `flow`; its `kappa` may lead with the axis of members.
+        key: of the noise; a stack of keys, one for each member, if each has its own.
 
     Returns:
         A trajectory whose arrays lead with the axis of members.
@@ -116,7 +117,7 @@ class _Family(NamedTuple):
         order = np.minimum(np.arange(-(-n // abreast) * abreast), n - 1)
         order = order.reshape(-1, abreast)
         program = signature((self.problem, self.members, abreast))
-        with ThreadPoolExecutor(os.cpu_count()) as cores:
+        with threads() as cores:
             blocks = _first_alone(self.block, order, program, cores)
         join = lambda *leaves: jnp.asarray(np.concatenate(leaves)[:n])
         return jax.tree.map(join, *blocks)

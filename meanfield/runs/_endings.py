@@ -27,7 +27,7 @@ class Outcome:
         rejected: steps tried and refused.
         residual: the worst error of an iteration behind the field; 0 without one.
         due: when the exact flow blows up, as fixed steps were told; NaN if it does
-            not, and `None` before they were.
+            not, and `None` until the run that predicts it has been made.
         doubt: how far off the last moments of a density on a grid may be, if it flowed
             to its end.
     """

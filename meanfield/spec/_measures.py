@@ -16,7 +16,7 @@ class Moved:
     measure its own row says it.
 
     Attributes:
-        what: it is, for people.
+        what: a few words that say what it is, as `list measures` shows them.
         also: keys of one other measure that it knows too.
         never: keys that mean nothing to it, and what it does instead, as in `has no
             positions`.

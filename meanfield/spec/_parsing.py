@@ -10,11 +10,12 @@ from meanfield._reading import bounded
 from meanfield._registry import suggestion
 from meanfield.errors import InvalidInputError
 
-from ._attention import LayerSpec
+from ._attention import AttentionSpec, LayerSpec
 from ._model import MATRICES, RunSpec
 
 Problem = Mapping[str, Any]  # as pydantic tells one: its type, place, input, message
 
+_MODELS = {"layers": LayerSpec, "terms": AttentionSpec}  # of the rows of tables
 _SHOWN = 60  # characters of a bad value that a message repeats
 
 
@@ -68,7 +69,7 @@ def _first(problems: Sequence[Problem]) -> Problem:
 def _explained(problem: Problem) -> str:
     path = [str(part) for part in problem["loc"]]
     if problem["type"] == "extra_forbidden":
-        model = RunSpec if len(path) == 1 else LayerSpec
+        model = _MODELS.get(path[0], RunSpec) if len(path) > 1 else RunSpec
         near = suggestion(path[-1], list(model.model_fields))
         return f"there is no key `{'.'.join(path)}`; {near}"
     said = str(problem.get("ctx", {}).get("error", ""))

@@ -15,6 +15,7 @@ from ._schema import (
 )
 from ._store import RunStore
 from ._tasks import TaskFolder, create_tasks, read_tasks, refuse_other
+from ._writing import refuse_taken
 from .disk import damaged, replace_file
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "kinds",
     "read_tasks",
     "refuse_other",
+    "refuse_taken",
     "replace_file",
     "table_bytes",
 ]

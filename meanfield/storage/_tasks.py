@@ -173,7 +173,7 @@ class TaskFolder:
         host, _, process = owner.rpartition(".")
         if host != self._host or silence > SILENT:
             return silence > SILENT
-        # The number of this process, but another life: that one is over.
+        # An earlier process had the number of this one, and has ended.
         reborn = int(process) == os.getpid() and life != self._life
         return reborn or not _is_alive(int(process))
 

@@ -48,7 +48,7 @@ def found(
     )
     arrays = static_arrays(static, record.dims)
     with writing(folder):
-        _refuse_taken(folder)
+        refuse_taken(folder)
         return _build(Path(os.path.realpath(folder)), record, arrays)
 
 
@@ -100,7 +100,12 @@ def _build(target: Path, record: Record, static: Arrays) -> Lock:
     return lock
 
 
-def _refuse_taken(folder: Path) -> None:
+def refuse_taken(folder: Path) -> None:
+    """Refuses a folder that a new run cannot be stored in.
+
+    Raises:
+        InvalidInputError: saying what is there.
+    """
     if (folder / RECORD).exists():
         raise InvalidInputError(
             f"`{folder}` already holds a run; go on with it by "

@@ -45,7 +45,7 @@ def compare(
     Raises:
         InvalidInputError: if a single measure is named.
     """
-    if measure:
+    if measure is not None:
         raise InvalidInputError(
             "`compare` runs several measures: name them with `--measures`, as in "
             "`--measures points,grid`."

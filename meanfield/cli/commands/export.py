@@ -37,7 +37,7 @@ def export(
     from meanfield.storage import export as write
     from meanfield.storage import table_bytes
 
-    load_before_keys(plugin, {})
+    load_before_keys(plugin, {}, run)
     dataset = runs.dataset(run)
     if file.suffix.lower() == ".csv" and (size := table_bytes(dataset)) > LARGE:
         note(f"`{file}` will hold about {runs.readable(size)}; an .npz is smaller")

@@ -37,7 +37,8 @@ def show(
     if plugin:
         from meanfield.cli.process._plugins import load_before_keys
 
-        load_before_keys(plugin, {})
+        run = Path(name) if Path(name).exists() else None
+        load_before_keys(plugin, {}, run)
     if Path(name).exists():
         _show_run(Path(name), in_json=json, in_toml=toml, check=check)
         return

@@ -49,9 +49,10 @@ def sweep(
         precision, plugins = _begun(file, plugin)
         folder, work = file, None
     else:
+        folder = _folder(out)
+        _refuse_changed(folder, plugin or [])
         spec, axes = _asked(file, preset, over, options, plugin)
         precision, plugins = _precision(spec.precision, axes), plugin or []
-        folder = _folder(out)
         work = spec, axes, folder, chunk
     from meanfield.cli.process._session import open_session
 
@@ -103,6 +104,18 @@ def _begun(folder: Path, plugins: list[Path] | None) -> tuple[str, list[Path]]:
     return precision, load_plugins_of(folder, plugins)
 
 
+def _refuse_changed(folder: Path, plugins: Sequence[Path]) -> None:
+    """Refuses plugins that have changed since a sweep in `folder` began, if one has.
+
+    Raises:
+        InputFileError: naming the plugin.
+    """
+    from meanfield import runs
+
+    if runs.is_sweep(folder):
+        runs.refuse_changed_plugins(folder, plugins)
+
+
 def _refuse_settings(folder: Path, settings: Mapping[str, object]) -> None:
     """Refuses the keys of a sweep that has begun.
 
@@ -113,7 +126,7 @@ def _refuse_settings(folder: Path, settings: Mapping[str, object]) -> None:
     from meanfield import runs
 
     runs.SweepStore.open(folder)
-    names = [name for name, value in settings.items() if value]
+    names = [name for name, value in settings.items() if value not in (None, False)]
     if names:
         raise InvalidInputError(
             f"`{folder}` is a sweep that has begun: its keys are fixed; leave out "

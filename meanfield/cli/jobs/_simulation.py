@@ -13,6 +13,7 @@ from meanfield.cli.terminal._console import RunProgress
 from meanfield.cli.terminal._output import note, print_json, print_pairs
 from meanfield.errors import ResourceError, SimulationFailed
 from meanfield.spec import RunSpec
+from meanfield.storage import refuse_taken
 
 from ._report import Timing, as_json, print_report
 
@@ -40,6 +41,7 @@ def dry(spec: RunSpec, out: Path | None, *, in_json: bool) -> None:
     """Prints what a run would take, its time as an estimate."""
     plan, estimate, exact = runs.foreseen(spec)
     if out is not None:
+        refuse_taken(out)
         runs.refuse_full_disk(plan, out)
     values = plan.as_json()
     if in_json:

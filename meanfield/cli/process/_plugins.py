@@ -41,14 +41,25 @@ def load_plugins(files: Sequence[Path] | None) -> None:
             _load(file, _module_name(file))
 
 
-def load_before_keys(plugins: Sequence[Path] | None, keys: Mapping[str, Any]) -> None:
+def load_before_keys(
+    plugins: Sequence[Path] | None, keys: Mapping[str, Any], stored: Path | None = None
+) -> None:
     """Runs plugins before keys are checked, which may name what they register.
 
     Args:
         plugins: those that are given.
         keys: in whose precision they are run.
+        stored: a run or a sweep; where it began with a plugin of the same name, that
+            must be the same.
+
+    Raises:
+        InputFileError: if a plugin has changed since, is missing, or fails.
     """
     if plugins:
+        if stored is not None:
+            from meanfield import runs
+
+            runs.refuse_changed_plugins(stored, plugins)
         open_session(str(keys.get("precision", "double")))
         load_plugins(plugins)
 

@@ -28,7 +28,7 @@ Show = Callable[..., None]
 
 
 def prune(folder: Path, limit: int = MOST) -> None:
-    """Removes the entries longest not read, once there is more than `most` bytes.
+    """Removes the entries longest not read, once there is more than `limit` bytes.
 
     A file system that keeps no time of reading has them go by when they were written.
     """

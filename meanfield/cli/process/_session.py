@@ -1,6 +1,7 @@
 """The one place that configures JAX: before any array, from the command line alone."""
 
 import functools
+import gc
 import importlib
 import os
 from pathlib import Path
@@ -13,11 +14,13 @@ from ._programs import heal, prune
 
 MAPS = Path("/proc/self/maps")
 MANY_MAPS = 20_000
+COLLECTED = 100_000, 20, 50  # a trace makes many objects and hardly a cycle
 CLOCK = CompileClock()  # one for the process, as is the compiler it listens to
 
 
 def open_session(precision: str = "double") -> None:
     """Sets precision, the compilation cache and the compile clock, and loads JAX."""
+    gc.set_threshold(*COLLECTED)
     # Inputs are checked on the host; checks inside would each be a host callback, which
     # keeps a compiled program out of the cache.
     os.environ.setdefault("EQX_ON_ERROR", "off")

@@ -187,9 +187,10 @@ def goes_on(
 def disguise(
     record: Record, t0: Float[Array, ""], log_size0: Float[Array, ""]
 ) -> Float[Array, ""]:
-    """How many times larger all was at `t0` than what was to escape, or as large.
+    """The size at `t0` over the part of it that was to escape; at least 1.
 
-    The latter by the growth law, followed back: errors are relative to the former.
+    That part is what the growth law gives when it is followed back to `t0`. Errors of
+    steps are relative to the whole size, so that of the time is so many times larger.
     """
     halves = _halves(record)
     left, elapsed = _time_left(halves), record.ts[-1] - t0

@@ -51,7 +51,7 @@ class Chebyshev(AbstractReduction):
 
     @property
     def coarser(self) -> "Chebyshev":
-        """An eighth fewer nodes along each axis: what they change is a bad sign."""
+        """An eighth fewer nodes along each axis: the change shows what nodes miss."""
         counts = tuple(count - max(count // 8, 1) for count in self.counts or ())
         return Chebyshev(self.tolerance, counts or None, self.otherwise)
 

@@ -117,6 +117,11 @@ def _check(spec: RunSpec, measures: Sequence[str]) -> None:
             f"as `points,gaussian`; got `{','.join(measures)}` (`--plugin FILE.py` may "
             "register others)."
         )
+    if spec.observe:
+        raise InvalidInputError(
+            "A comparison measures gaps, not energies: leave out `observe`, which "
+            "`simulate` records."
+        )
     if spec.is_family:
         raise InvalidInputError(
             "A comparison follows one flow: leave out `draws` and `starts`."
@@ -143,7 +148,6 @@ def _side(spec: RunSpec, measure: str) -> Side:
 def _for_measure(spec: RunSpec, measure: str) -> Side:
     """The keys that a measure takes, with a note for each that it has no use for."""
     values = {**spec.as_json(), "measure": measure}
-    values.pop("observe", None)
     if not representations[measure].counts_tokens:
         values.pop("n", None)  # of the tokens beside it
     if not {"frames", "times", "dt"} & values.keys():

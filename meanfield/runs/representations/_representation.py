@@ -34,8 +34,8 @@ Frame = Mapping[str, np.ndarray]
 class AbstractRepresentation(abc.ABC, Generic[M]):
     """A kind of measure, from the spec of a run to its report.
 
-    To add one, write a measure and this: how it starts from a law and from tokens, and
-    how a stored frame becomes one again. All else has a default.
+    To add one, write a measure, and here the four names below, `of_tokens`, `of_frame`
+    and `restored`. All else has a default.
     """
 
     name: ClassVar[str]
@@ -57,7 +57,7 @@ class AbstractRepresentation(abc.ABC, Generic[M]):
     """What it takes of the law of a start where it is compared with others."""
 
     remembers_start: ClassVar[bool] = False
-    """Whether doubts about its end need the measure that it began with."""
+    """Whether the error bars computed at the end (`doubted`) need the start."""
 
     static_names: ClassVar[tuple[str, ...]] = ()
     """The stored variables that do not move, those that a run may lack included."""

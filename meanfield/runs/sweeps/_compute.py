@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PyTree
+from jaxtyping import Array, Key, PyTree
 
 from meanfield.dynamics import stacked
 from meanfield.endings import Status
@@ -91,7 +91,7 @@ def _try_values(cells: Cells, size: int) -> None:
 
 
 def _some(indices: Sequence[int]) -> list[int]:
-    """All of few; of many, those at the ends and some between."""
+    """At most `TRIED` of them, evenly spaced, both ends included."""
     places = np.unique(np.linspace(0, len(indices) - 1, TRIED).round().astype(int))
     return [indices[i] for i in places]
 
@@ -121,8 +121,8 @@ class Computer:
             MeanfieldError: the library's own, naming the cell that it refuses.
         """
         cells = list(dict.fromkeys(indices))
-        members = [self._member(i) for i in cells]
-        members += members[-1:] * (len(indices) - len(cells))
+        filled = cells + cells[-1:] * (len(indices) - len(cells))
+        members = [self._member(i) for i in filled]
         _check_alike(members)
         spec = self._cells.run_spec(cells[0])
         ts = times(spec)
@@ -138,7 +138,7 @@ class Computer:
             stepping=stepping(spec, ts),
             stop=stops(spec),
             noise=noise(spec),
-            key=Draw(spec.seed).key("noise"),
+            key=self._noise_keys(filled),
         )
         rows = _numbers(trajectory, [m.measure for m in members])
         rows = {name: rows[name][: len(cells)] for name in rows}
@@ -146,6 +146,11 @@ class Computer:
         if home.remembers_start:
             rows |= self._doubts(home, cells, members, trajectory)
         return {"cell": cells, **rows}
+
+    def _noise_keys(self, indices: Sequence[int]) -> Key[Array, " cells"]:
+        """Those of the runs that the cells are: each by the seed of its own."""
+        seeds = [self._cells.run_spec(i).seed for i in indices]
+        return jnp.stack([Draw(seed).key("noise") for seed in seeds])
 
     def _doubts(
         self,

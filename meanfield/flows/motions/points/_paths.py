@@ -67,13 +67,13 @@ class TokenPaths(diffrax.AbstractBrownianPath):
     @property
     @override
     def t0(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """There is no first time."""
+        """Minus infinity: a path is defined at every time."""
         return -jnp.inf
 
     @property
     @override
     def t1(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """There is no last time."""
+        """Infinity: a path is defined at every time."""
         return jnp.inf
 
     @override
