@@ -97,7 +97,7 @@ def velocities(attention: Attention | Heads, mu: Points) -> np.ndarray:
     ("kind", "name", "d"),
     [
         ("clusters", "l2", 2),
-        ("heavy-tailed", "softmax", 1),
+        pytest.param("heavy-tailed", "softmax", 1, marks=pytest.mark.slow),
         pytest.param("normal", "softmax", 2, marks=pytest.mark.slow),
         pytest.param("far", "l2", 2, marks=pytest.mark.slow),
         pytest.param("normal", "sinkhorn", 2, marks=pytest.mark.slow),

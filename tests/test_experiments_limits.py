@@ -156,12 +156,14 @@ def test_the_constant_is_a_half_along_each_way(heat: Findings) -> None:
         assert one["error"] < 0.02, name
 
 
+@pytest.mark.slow
 def test_the_printed_constant_is_excluded(heat: Findings) -> None:
     each = heat.numbers["constants"].values()
     assert min(one["sigmas_to_printed"] for one in each) > 25
     assert heat.numbers["tokens"]["alone"]["value"] < 0.5
 
 
+@pytest.mark.slow
 def test_the_constants_are_of_first_order(heat: Findings) -> None:
     for name, one in heat.numbers["constants"].items():
         if name in ("draws", "quantiles"):  # what n leaves is not of that order
@@ -174,6 +176,7 @@ def test_the_constants_are_of_first_order(heat: Findings) -> None:
     assert 0.6 < orders["velocities_with_edges"]["exponents"][0] < 0.8
 
 
+@pytest.mark.slow
 def test_heat_of_the_half_is_nearest_and_mass_is_kept(heat: Findings) -> None:
     flow, T = heat.data["flow"].isel(epsilon=-1), heat.numbers["T"]
     edges, rho = flow["edges"].values, flow["density"].values
@@ -184,6 +187,7 @@ def test_heat_of_the_half_is_nearest_and_mass_is_kept(heat: Findings) -> None:
     assert heat.numbers["mass"] < 1e-13
 
 
+@pytest.mark.slow
 def test_meshes_resolve_the_root_of_the_bandwidth(heat: Findings) -> None:
     mesh = heat.numbers["mesh"]
     assert mesh["exponents"][0] == pytest.approx(0.5, abs=0.05)

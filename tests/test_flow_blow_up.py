@@ -1,5 +1,6 @@
 """Flows in one dimension and finite-time blow-up: closed forms and their times."""
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -7,11 +8,12 @@ from flow_cases import ensemble, one_dimensional, spread
 from jaxtyping import Array
 
 from meanfield.attention import Attention, Softmax, attentions
-from meanfield.dynamics import Layers, stacked
+from meanfield.dynamics import AbstractDynamics, Layers, stacked
 from meanfield.endings import Status
 from meanfield.errors import SimulationFailed
 from meanfield.flows import Trajectory, adaptive, flow
-from meanfield.measures import Gaussian, Points
+from meanfield.flows.watch import is_bounded_by_kind
+from meanfield.measures import AbstractMeasure, Gaussian, Points
 from meanfield.scores import Dot
 
 
@@ -182,3 +184,32 @@ def test_ever_faster_layers_are_not_a_blow_up():
     edges = np.concatenate([[0.0], np.cumsum(1.0 / np.asarray(rates))])
     trajectory = flow(Layers(edges, stacked(members)), token, [0.0, float(edges[-1])])
     assert trajectory.status == Status.FINISHED
+
+
+@pytest.mark.parametrize(
+    ("name", "of_tokens", "of_gaussians"),
+    [
+        ("softmax", True, False),
+        ("l2", True, False),  # a Gaussian's keys have to be injective
+        ("sigmoid", True, True),
+        ("sinkhorn", True, True),
+        ("linear", False, False),
+        ("exp", False, False),
+    ],
+)
+def test_what_is_bounded_whatever_its_numbers_is_known_while_it_is_traced(
+    name: str, of_tokens: bool, of_gaussians: bool
+) -> None:
+    cloud = Points.uniform(np.ones((3, 2)))
+    told = []
+
+    @eqx.filter_jit
+    def ask(law: AbstractDynamics, mu: AbstractMeasure, ts: Array) -> None:
+        told.append(is_bounded_by_kind(law, mu, ts))
+
+    attention = attentions[name](np.eye(2), np.eye(2), -np.eye(2))
+    layers = Layers(jnp.array([0.0, 0.5, 1.0]), stacked([attention, attention]))
+    for law in (attention, layers):
+        for mu in (cloud, Gaussian(jnp.zeros(2), jnp.eye(2))):
+            ask(law, mu, jnp.array([0.0, 1.0]))
+    assert told == 2 * [of_tokens, of_gaussians]

@@ -61,7 +61,9 @@ def test_gradients_of_a_gaussian_flow(name: str, rng: np.random.Generator):
     assert_gradient(end, jnp.concatenate([score_matrix(rng), jnp.eye(2)]))
 
 
-@pytest.mark.parametrize("name", ["softmax", "sinkhorn"])
+@pytest.mark.parametrize(
+    "name", ["softmax", pytest.param("sinkhorn", marks=pytest.mark.slow)]
+)
 def test_gradients_at_a_singular_covariance(name: str, rng: np.random.Generator):
     """With respect to the factor: the covariance itself has an edge there."""
     attention = attentions[name](score_matrix(rng), jnp.eye(2), jnp.eye(2))

@@ -316,7 +316,7 @@ def test_fixed_steps_do_not_walk_past_a_blow_up(solver: str):
         assert abs(end.t_star - 0.25) <= min(float(end.t_star_error), 1e-6)
 
 
-@pytest.mark.parametrize("segment", [3, 1000])
+@pytest.mark.parametrize("segment", [pytest.param(3, marks=pytest.mark.slow), 1000])
 def test_a_run_of_fixed_steps_names_its_blow_up(segment: int):
     keys = {"measure": "gaussian", "A": 1.0, "V": 1.0, "cov": 2.0, "dt": 0.01}
     outcome = execute(parse({**keys, "t": 0.26, "segment": segment})).outcome
@@ -333,7 +333,10 @@ def test_fixed_steps_call_nothing_a_blow_up_that_is_none(solver: str, dt: float)
     assert jnp.isnan(end.t_star)
 
 
-@pytest.mark.parametrize(("solver", "dt"), [("euler", 0.1), ("heun", 0.25)])
+@pytest.mark.parametrize(
+    ("solver", "dt"),
+    [pytest.param("euler", 0.1, marks=pytest.mark.slow), ("heun", 0.25)],
+)
 def test_fixed_steps_name_no_blow_up_of_growth_that_settles(solver: str, dt: float):
     """Their own path may be lost, which is no finite time of the flow."""
     attention = attentions["softmax"](*map(np.array, SETTLING))

@@ -307,6 +307,7 @@ def covariance_of(mu: object) -> float:
     return float(mu.covariance[0, 0])
 
 
+@pytest.mark.slow
 def test_a_sweep_of_densities_tells_endings_and_variances(
     cli: Command, tmp_path: Path
 ) -> None:

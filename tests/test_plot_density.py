@@ -208,6 +208,7 @@ def test_movies_have_a_frame_for_each_time(
     assert frames == found.sizes["time"]
 
 
+@pytest.mark.slow
 def test_the_command_line_draws_a_density(cli: Command, tmp_path: Path) -> None:
     grid = {"measure": "grid", "cells": 60, "A": -1.0, "t": 0.2, "frames": 3}
     runs.execute(parse({**grid, "observe": ["energy"]}), out=tmp_path / "run")

@@ -1,6 +1,6 @@
 """One prepared flow through the solver, and the names of its ending."""
 
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import diffrax
 import equinox as eqx
@@ -27,6 +27,8 @@ from .watch import (
     Watch,
     WatchState,
     foresees,
+    is_bounded_by_kind,
+    never,
 )
 
 
@@ -93,8 +95,11 @@ def _watch(problem: Problem, ts: Float[Array, " times"], noise: Noise) -> Watch:
     dynamics, mu0 = problem.dynamics, problem.mu0
     jumps = jax.lax.stop_gradient(dynamics.jumps)
     law, still, kicks = frozen(dynamics), frozen(mu0), frozen(noise)
-    told = foresees(problem.stepping, mu0, noise)
-    judge = Foretold(problem.due) if told else Escape(law, still, problem.since)
+    judge: AbstractJudge[Any] = Escape(law, still, problem.since)
+    if foresees(problem.stepping, mu0, noise):
+        judge = Foretold(problem.due)
+    elif is_bounded_by_kind(law, still, ts):
+        judge = Foretold(never(ts.dtype))  # compiled in two thirds of the time
     # Abstract fields of diffrax look like arguments to a type checker.
     return Watch(  # pyright: ignore[reportCallIssue]
         controller=problem.stepping.controller(mu0, ts, jumps),

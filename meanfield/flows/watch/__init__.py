@@ -5,6 +5,7 @@ from ._overrun import Foretold as Foretold
 from ._overrun import forerunner as forerunner
 from ._overrun import foresees as foresees
 from ._overrun import is_bounded as is_bounded
+from ._overrun import is_bounded_by_kind as is_bounded_by_kind
 from ._overrun import never as never
 from ._stop import AbstractStop as AbstractStop
 from ._stop import BlowUp as BlowUp

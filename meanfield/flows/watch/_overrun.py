@@ -8,6 +8,7 @@ and tell them when the flow is infinite.
 
 import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, PyTree
 from typing_extensions import override
 
@@ -80,3 +81,15 @@ def is_bounded(
     """Whether a proof is known, for every piece of time, that nothing blows up."""
     begins = jnp.concatenate([ts[:1], dynamics.jumps.astype(ts.dtype), ts[-1:]])
     return jnp.all(jax.vmap(lambda t: dynamics.linearly_bounded(t, mu0))(begins))
+
+
+def is_bounded_by_kind(
+    dynamics: AbstractDynamics, mu0: AbstractMeasure, ts: Float[Array, " times"]
+) -> bool:
+    """Whether that is known while a flow is traced, whatever its numbers are.
+
+    It is of tokens under softmax attention, and is not where keys have to be injective.
+    """
+    with jax.ensure_compile_time_eval():
+        claim = is_bounded(dynamics, mu0, ts)
+    return not isinstance(claim, Tracer) and bool(claim)
