@@ -226,8 +226,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     ("number", "code"),
     [
         (signal.SIGINT, 130),
-        (signal.SIGTERM, 143),
-        (signal.SIGHUP, 129),
+        pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow),
+        pytest.param(signal.SIGHUP, 129, marks=pytest.mark.slow),
         (signal.SIGKILL, -9),
     ],
 )

@@ -198,6 +198,7 @@ def test_meshes_resolve_the_root_of_the_bandwidth(heat: Findings) -> None:
     assert np.all(errors[:, -1] > 0.5)
 
 
+@pytest.mark.slow
 def test_tokens_miss_what_they_see_of_themselves(heat: Findings) -> None:
     clouds = heat.data["clouds"]
     n, e = np.meshgrid(clouds["n"].values, clouds["epsilon"].values)

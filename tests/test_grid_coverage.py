@@ -52,8 +52,8 @@ def test_laws_in_the_plane_have_the_moments_of_their_densities(kind: str) -> Non
 def test_bars_cover_flows_that_are_known_otherwise() -> None:
     """Densities of every shape under softmax, on an odd number of cells."""
     kind = Family("softmax", "affine", 201)
-    rows = [row for i in range(12) if (row := measured(kind, i)) is not None]
-    assert len(rows) >= 8
+    rows = [row for i in range(6) if (row := measured(kind, i)) is not None]
+    assert len(rows) >= 4
     assert all(row.is_covered for row in rows), rows
     assert sum(row.is_resolved for row in rows) >= len(rows) / 2
 

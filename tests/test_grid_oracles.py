@@ -59,7 +59,7 @@ CASES = [
     pytest.param("l2", -1.0, FIXED, 6.0, 1.0, 1e-4, marks=pytest.mark.slow),
     ("l2", 1.0, FIXED, 12.0, 1.0, 1e-3),
     pytest.param("sinkhorn", -1.0, MOVING, 6.0, 1.0, 1e-4, marks=pytest.mark.slow),
-    ("sinkhorn", 1.0, MOVING, 6.0, 1.0, 1e-3),
+    pytest.param("sinkhorn", 1.0, MOVING, 6.0, 1.0, 1e-3, marks=pytest.mark.slow),
 ]
 
 
@@ -83,7 +83,9 @@ ENDINGS = [
     ),
     ("softmax", 1.0, MOVING, 6.0, 0.6, Status.ESCAPE),
     ("l2", 1.0, FIXED, 6.0, 2.0, Status.ESCAPE),
-    ("contracting", 1.0, FIXED, 6.0, 1e3, Status.COLLAPSE),  # a Dirac, to its cells
+    pytest.param(  # a Dirac, to its cells
+        *("contracting", 1.0, FIXED, 6.0, 1e3, Status.COLLAPSE), marks=pytest.mark.slow
+    ),
 ]
 
 

@@ -47,6 +47,7 @@ def by_differences(cells: int) -> np.ndarray:
     return end.data
 
 
+@pytest.mark.slow
 def test_noisy_attention_is_that_of_a_library_of_differences() -> None:
     one = np.eye(1)
     attention = meanfield.attentions["softmax"](A * one, one, V * one)

@@ -74,6 +74,7 @@ def test_variances_follow_their_closed_forms(attention: str) -> None:
     assert abs(float(grid.mass + grid.outflow) - 1) < 1e-13
 
 
+@pytest.mark.slow
 def test_a_growing_density_takes_its_box_along() -> None:
     spec = {"measure": "grid", "attention": "l2", "A": 1.0, "t": 2.0, "frames": 2}
     assert covariance(runs.execute(parse(spec)))[0, 0] == pytest.approx(
@@ -108,6 +109,7 @@ def test_a_start_has_the_masses_of_its_law_in_every_cell() -> None:
     assert edges[[0, -1]].tolist() == [-12, 14]
 
 
+@pytest.mark.slow
 def test_masked_layers_that_start_alike_stay_alike() -> None:
     """Each prefix then has one law, which moves as it does without a mask."""
     spec = {**GRID, "mask": "causal", "positions": 3, "t": 0.5, "frames": 2}

@@ -20,6 +20,7 @@ def test_a_planted_mistake_is_noticed(name: str) -> None:
     assert set(catchers(mutant, mutant.caught_by)) == set(mutant.caught_by)
 
 
+@pytest.mark.slow
 def test_a_mistake_that_no_statement_sees_fails_its_test() -> None:
     mutant = EVERY["measures-graded-ratio"]
     assert mutant.tests

@@ -221,6 +221,7 @@ def test_a_batch_may_be_permuted():
     np.testing.assert_array_equal(last(x, keys)[order], last(x[order], keys[order]))
 
 
+@pytest.mark.slow
 def test_many_tokens_have_the_law_of_the_gaussian():
     n, x = 20_000, jax.random.normal(jax.random.key(4), (20_000, 2))
     path = flow(
