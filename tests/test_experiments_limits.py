@@ -276,7 +276,9 @@ def test_a_flow_that_ends_early_is_one_line() -> None:
         moved(family, start, np.array([0.1]), 0.2)
 
 
-@pytest.mark.parametrize("module", SMALL)
+@pytest.mark.parametrize(
+    "module", [nonlocal_limit, pytest.param(heat_limit, marks=pytest.mark.slow)]
+)
 def test_what_is_reported_is_json_and_drawn(
     module: ModuleType, request: pytest.FixtureRequest
 ) -> None:
