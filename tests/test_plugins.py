@@ -38,7 +38,7 @@ def run(cli: CLI, forget: Callable, tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def refused(done: Finished, *words: str) -> None:
+def assert_refused(done: Finished, *words: str) -> None:
     """One line that says why, and nothing of the plugin was run."""
     assert done.code == 3
     assert done.err.count("\n") == 1
@@ -80,15 +80,21 @@ def test_a_changed_plugin_is_refused_before_it_is_run(
 ):
     forget()
     Path("mine.py").write_text(ATTENTION + "# another\n")
-    refused(cli("resume", run), "`mine.py` is not what it was")
-    refused(cli("resume", run, "--plugin", "mine.py"), "`mine.py` is not what it was")
-    refused(cli("plot", run, "--panel", "attention"), "`mine.py` is not what it was")
+    assert_refused(cli("resume", run), "`mine.py` is not what it was")
+    assert_refused(
+        cli("resume", run, "--plugin", "mine.py"), "`mine.py` is not what it was"
+    )
+    assert_refused(
+        cli("plot", run, "--panel", "attention"), "`mine.py` is not what it was"
+    )
 
 
 def test_a_plugin_that_moved_is_given_again(cli: CLI, run: Path, forget: Callable):
     forget()
     Path("mine.py").rename("moved.py")
-    refused(cli("resume", run), "the plugin `mine.py`", "give it again by `--plugin`")
+    assert_refused(
+        cli("resume", run), "the plugin `mine.py`", "give it again by `--plugin`"
+    )
     done = cli("resume", run, "--plugin", "moved.py")
     assert done.code == 0, done.err
 
@@ -119,12 +125,12 @@ def test_a_sweep_is_joined_with_its_plugin(
     assert f"plugin: {tmp_path / 'mine.py'}" in done.err
     Path("mine.py").write_text("")
     Path("was-run").unlink()
-    refused(cli("sweep", "sweep"), "`mine.py` is not what it was")
+    assert_refused(cli("sweep", "sweep"), "`mine.py` is not what it was")
     Path("mine.py").write_text(ATTENTION + "# another\n")
-    refused(
+    assert_refused(
         cli("sweep", "sweep", "--plugin", "mine.py"), "`mine.py` is not what it was"
     )
-    refused(
+    assert_refused(
         cli("sweep", *OPTIONS[:4], "--t", "0.1", *over), "`mine.py` is not what it was"
     )
 
@@ -138,7 +144,7 @@ def test_a_run_is_not_read_with_a_plugin_that_has_changed(
 ):
     Path("mine.py").write_text(ATTENTION + "# another\n")
     done = cli(*command, "--plugin", "mine.py")
-    refused(done, "`mine.py` is not what it was")
+    assert_refused(done, "`mine.py` is not what it was")
 
 
 def test_the_plugin_of_a_joined_sweep_has_the_finest_precision(

@@ -95,21 +95,26 @@ def _watch(problem: Problem, ts: Float[Array, " times"], noise: Noise) -> Watch:
     dynamics, mu0 = problem.dynamics, problem.mu0
     jumps = jax.lax.stop_gradient(dynamics.jumps)
     law, still, kicks = frozen(dynamics), frozen(mu0), frozen(noise)
-    judge: AbstractJudge[Any] = Escape(law, still, problem.since)
-    if foresees(problem.stepping, mu0, noise):
-        judge = Foretold(problem.due)
-    elif is_bounded_by_kind(law, still, ts):
-        judge = Foretold(never(ts.dtype))  # compiled in two thirds of the time
     # Abstract fields of diffrax look like arguments to a type checker.
     return Watch(  # pyright: ignore[reportCallIssue]
         controller=problem.stepping.controller(mu0, ts, jumps),
         dynamics=law,
         mu0=still,
         noise=kicks,
-        judge=judge,
+        judge=_judge(problem, ts),
         stops=problem.stops,
         iterates=problem.iterates,
     )
+
+
+def _judge(problem: Problem, ts: Float[Array, " times"]) -> AbstractJudge[Any]:
+    """Who says that growth is a blow-up; none is looked for where none can be."""
+    if foresees(problem.stepping, problem.mu0, problem.noise):
+        return Foretold(problem.due)
+    law, still = frozen(problem.dynamics), frozen(problem.mu0)
+    if is_bounded_by_kind(law, still, ts):
+        return Foretold(never(ts.dtype))
+    return Escape(law, still, problem.since)
 
 
 integrate = compiled(integrated)

@@ -46,7 +46,8 @@ def stored_measure(spec: RunSpec) -> AbstractMeasure:
 
     Raises:
         InputFileError: if there is no such run.
-        InvalidInputError: if it has no frame at that time, or several draws.
+        InvalidInputError: if it has no frame at that time, or several draws, or if
+            the `times` that are asked for begin at another.
     """
     store = RunStore.open(str(spec.source))
     dataset = store.dataset()
@@ -71,5 +72,10 @@ def _index(spec: RunSpec, times: np.ndarray) -> int:
         raise InvalidInputError(
             f"`{spec.source}` has no frame at t = {at:g}; the nearest is at t = "
             f"{times[index]!s}."
+        )
+    if spec.times is not None and abs(spec.times[0] - at) > off:
+        raise InvalidInputError(
+            f"The run starts from a state at t = {at:g}, so its `times` begin there; "
+            f"got {spec.times[0]:g}."
         )
     return index

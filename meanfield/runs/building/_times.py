@@ -29,14 +29,9 @@ def times(spec: RunSpec) -> Float[np.ndarray, " times"]:
 
 
 def _times(spec: RunSpec) -> Float[np.ndarray, " times"]:
-    start = 0.0 if spec.at is None else spec.at
     if spec.times is not None:
-        if spec.at is not None and spec.times[0] != start:
-            raise InvalidInputError(
-                f"The run starts from a state at t = {start:g}, so its `times` begin "
-                f"there; got {spec.times[0]:g}."
-            )
         return np.asarray(spec.times, float)
+    start = 0.0 if spec.at is None else spec.at
     end = _final_time(spec)
     if end <= start:
         raise InvalidInputError(

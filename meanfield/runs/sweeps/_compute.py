@@ -138,7 +138,7 @@ class Computer:
             stepping=stepping(spec, ts),
             stop=stops(spec),
             noise=noise(spec),
-            key=self._noise_keys(filled),
+            key=None if spec.noise is None else self._noise_keys(filled),
         )
         rows = _numbers(trajectory, [m.measure for m in members])
         rows = {name: rows[name][: len(cells)] for name in rows}
