@@ -113,6 +113,10 @@ def test_what_cannot_take_the_spec_is_left_out_with_a_line() -> None:
         (("--measures", "points,gaussian", "--draws", "3"), "leave out `draws`"),
         (("--d", "3", "--measures", "gaussian,grid"), "needs two measures"),
         (("--mask", "causal", "--measures", "points,gaussian"), "gaussian is left out"),
+        (("--measures", "points,gaussian", "--cells", "9"), "`cells` is nothing to"),
+        (("--cells", "nine"), "must be a whole number of cells"),
+        (("--projected",), "leave out `projected`"),
+        (("--starts", "grid:3"), "leave out `starts`"),
     ],
 )
 def test_what_cannot_be_compared_is_refused_in_a_line(
@@ -137,6 +141,14 @@ def test_starts_share_a_law_or_else_say_what_they_share() -> None:
     own = runs.sides(circle, ("points", "gaussian")).taken[1]
     assert not own.from_law
     assert "moments of the 200 tokens" in own.notes[0]
+
+
+def test_each_side_has_the_keys_that_it_knows() -> None:
+    shared = parse({**BASE, "solver": "dopri8"})
+    found = runs.sides(shared, ("points", "grid"), {"cells": 60, "cfl": 0.5})
+    tokens, density = (side.spec for side in found.taken)
+    assert (tokens.solver, density.cells, density.cfl) == ("dopri8", 60, 0.5)
+    assert found.taken[1].notes == ("steps by its own rule: no solver, rtol",)
 
 
 @pytest.mark.slow

@@ -158,3 +158,40 @@ def test_a_wheel_reproduces_and_measures(wheel: Path, tmp_path: Path):
         assert done.returncode == 0, done.stderr
     made = {file.name for file in (empty / "figures" / "quick").iterdir()}
     assert made == {f"castin2025-fig1b.{kind}" for kind in ("pdf", "png", "json")}
+
+
+COMMANDS = (
+    "simulate --A=-1 --V 1 --t 0.5 --frames 3 --n 50 --out run.zarr",
+    "plot run.zarr",
+    "verify lemma-4",
+    "reproduce castin2025-fig1b --size quick",
+    "bench --quick --case gaussians --method NumPy*",
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("versions", ["lowest", "newest"])
+def test_an_installed_wheel_runs_its_commands(
+    wheel: Path, tmp_path: Path, versions: str
+):
+    """In an empty environment, with what the bounds of `pyproject.toml` allow."""
+    required = PROJECT["project"]["dependencies"]
+    pinned = [each.replace(">=", "==") for each in required]
+    venv.create(tmp_path / "venv")
+    python = tmp_path / "venv" / "bin" / "python"
+    install = [sys.executable, "-m", "pip", "--python", str(python), "install"]
+    chosen = pinned if versions == "lowest" else []
+    kept = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    for command in (
+        [*install, "--quiet", str(wheel), *chosen],
+        *([str(python), "-m", "meanfield", *each.split()] for each in COMMANDS),
+    ):
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=tmp_path,
+            env=kept,
+        )
+        assert done.returncode == 0, done.stderr

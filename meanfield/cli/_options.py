@@ -59,9 +59,13 @@ def gather(
         InputFileError: if the file cannot be read.
         UnknownNameError: if there is no such preset.
     """
-    entries = given_values(options)
-    where = f"`{file}`" if file is not None and not entries else "the options"
-    return parse(gathered(file, preset, base, options), where=where)
+    values = gathered(file, preset, base, options)
+    return parse(values, where=told_by(file, options))
+
+
+def told_by(file: Path | None, options: Mapping[str, str | bool | None]) -> str:
+    """Where the keys of a command come from, for messages."""
+    return f"`{file}`" if file and not given_values(options) else "the options"
 
 
 def gathered(

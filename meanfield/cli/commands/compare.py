@@ -5,15 +5,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from meanfield.cli._options import (
-    Values,
-    gather,
-    gathered,
-    given_values,
-    with_spec_options,
-)
+from meanfield.cli._options import Values, gathered, told_by, with_spec_options
 from meanfield.errors import InvalidInputError
-from meanfield.spec import KEYS, read_toml
+from meanfield.spec import KEYS, parse
 
 
 @with_spec_options
@@ -54,17 +48,18 @@ def compare(
 
     if plugin:
         load_before_keys(plugin, gathered(file, preset, {}, options))
-    spec = gather(file, preset, _base(file, given_values(options)), options)
+    shared, own = _parted(gathered(file, preset, {}, options))
+    spec = parse(shared, where=told_by(file, options))
     from meanfield.cli.process._session import open_session
 
     open_session(spec.precision)
     from meanfield.cli.jobs._comparison import conclude
 
-    conclude(spec, measures, out, plugin or [], in_json=json)
+    conclude(spec, measures, own, out, plugin or [], in_json=json)
 
 
-def _base(file: Path | None, options: Values) -> Values:
-    """Keys of grids are read as such though no measure is named."""
-    values = {**({} if file is None else read_toml(file)), **options}
-    on_grids = any(k in KEYS and KEYS[k].group == "Grid" for k in values)
-    return {"measure": "grid"} if on_grids else {}
+def _parted(values: Values) -> tuple[Values, Values]:
+    """The keys that all measures know, and those that only some do, such as `cells`."""
+    own = {k: v for k, v in values.items() if k in KEYS and KEYS[k].only is not None}
+    shared = {k: v for k, v in values.items() if k not in own and k != "measure"}
+    return shared, own

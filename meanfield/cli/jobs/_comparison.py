@@ -3,9 +3,10 @@
 import json
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +26,7 @@ SHOWN = 6  # times of each pair in the table
 def conclude(
     spec: RunSpec,
     measures: str,
+    own: Mapping[str, Any],
     out: Path | None,
     plugins: Sequence[Path],
     *,
@@ -33,7 +35,9 @@ def conclude(
     """Compares, prints, and with `out` writes runs, numbers and a picture."""
     names = [name.strip() for name in measures.split(",")]
     with _folder(out) as folder, _Progress() as progress:
-        comparison = runs.compare(spec, names, folder, report=progress, plugins=plugins)
+        comparison = runs.compare(
+            spec, names, folder, own=own, report=progress, plugins=plugins
+        )
         progress.close()
         files = [] if out is None else _written(comparison, folder, spec)
     if in_json:

@@ -1,6 +1,6 @@
 """A comparison: sides, their runs, and the gaps of every two of them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path as File
@@ -14,7 +14,7 @@ from meanfield.spec import RunSpec, parse
 from meanfield.storage import RunStore
 
 from ._gaps import Gap, Path, gap
-from ._sides import Report, Sides, run_sides, sides
+from ._sides import NONE, Report, Sides, run_sides, sides
 
 if TYPE_CHECKING:
     import xarray
@@ -97,18 +97,27 @@ def compare(
     measures: Sequence[str],
     folder: File,
     *,
+    own: Mapping[str, Any] = NONE,
     report: Report | None = None,
     plugins: Sequence[File] = (),
 ) -> Comparison:
     """Runs a spec in several representations, stored in a folder, and measures gaps.
 
+    Args:
+        spec: what they share, whatever its own measure.
+        measures: two or three names.
+        folder: of the runs.
+        own: further keys, each for those of the measures that know it, as `cells`.
+        report: called with the name of each measure; what it returns, at each segment.
+        plugins: recorded in the runs.
+
     Raises:
-        InvalidInputError: if fewer than two measures can take the spec, or a run of
-            that name is in the folder.
+        InvalidInputError: if a key of `own` is known to no measure, fewer than two can
+            take the spec, or a run of that name is in the folder.
         InputFileError: if a file that the spec names cannot be read.
         ResourceError: if memory, disk or folder will not do.
     """
-    parties = sides(spec, measures)
+    parties = sides(spec, measures, own)
     results = run_sides(parties, folder, report, plugins)
     paths = {
         s.measure: _path(parties, s.measure, results, folder) for s in parties.taken

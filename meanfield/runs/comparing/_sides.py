@@ -1,8 +1,9 @@
 """One spec in several representations, run beside each other."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,11 @@ from meanfield.spec import KEYS, RunSpec, knows, parse
 FRAMES = 21  # unless the spec says how many
 RTOL = 1e-6  # unless the spec says so: far below the gaps that are told apart
 RTOL_OF_MODELS = 1e-3  # hundreds of dimensions: a step takes a second
+NONE: Mapping[str, Any] = MappingProxyType({})
+INSTEAD = {
+    "starts": "follows one flow",
+    "projected": "projects a Gaussian where the attention does not keep it one",
+}
 GAUSSIAN = ("gaussian", "antithetic")  # clouds that are drawn from a Gaussian
 
 Report = Callable[[str], Callable[[Progress], None]]
@@ -60,22 +66,30 @@ class Sides:
     left_out: tuple[str, ...]
 
 
-def sides(spec: RunSpec, measures: Sequence[str]) -> Sides:
+def sides(
+    spec: RunSpec, measures: Sequence[str], own: Mapping[str, Any] = NONE
+) -> Sides:
     """What a spec is in each representation; refused where fewer than two are left.
 
     A Gaussian whose attention does not keep it one is projected. Starts are the same
     law for all, unless it has no moments in closed form: then the Gaussian has those of
     the tokens.
 
+    Args:
+        spec: what they share, whatever its own measure.
+        measures: two or three names.
+        own: further keys, each for those of the measures that know it, as `cells`.
+
     Raises:
-        InvalidInputError: if measures are unknown, or fewer than two of them can take
-            the spec.
+        InvalidInputError: if measures are unknown, a key of `own` is known to none of
+            them, or fewer than two of them can take the spec.
     """
     _check(spec, measures)
+    _check_own(spec, measures, own)
     members, notes = [], []
     for measure in measures:
         try:
-            members.append(_side(spec, measure))
+            members.append(_side(_for_measure(spec, measure, own)))
         except MeanfieldError as error:
             notes.append(f"{measure} is left out: {error}")
     if len(members) < 2:
@@ -128,13 +142,28 @@ def _check(spec: RunSpec, measures: Sequence[str]) -> None:
         )
 
 
-def _side(spec: RunSpec, measure: str) -> Side:
-    """A spec for one measure, tried.
+def _check_own(spec: RunSpec, measures: Sequence[str], own: Mapping[str, Any]) -> None:
+    """Refuses keys that no side knows, and values that do not work."""
+    for measure in measures:
+        if any(knows(measure, key) for key in own):
+            _for_measure(spec, measure, own)
+    for key in own:
+        if key in INSTEAD:
+            raise InvalidInputError(f"A comparison {INSTEAD[key]}: leave out `{key}`.")
+        if not any(knows(measure, key) for measure in measures):
+            raise InvalidInputError(
+                f"`{key}` is nothing to {' and '.join(measures)}: leave it out, or "
+                "compare with a measure that knows it."
+            )
+
+
+def _side(side: Side) -> Side:
+    """A side with its start, tried.
 
     Raises:
-        MeanfieldError: if that measure cannot take it.
+        MeanfieldError: if its measure cannot take the spec.
     """
-    side = _with_start(_for_measure(spec, measure))
+    side = _with_start(side)
     try:
         start(side.spec)
     except NotClosedError:
@@ -145,9 +174,9 @@ def _side(spec: RunSpec, measure: str) -> Side:
     return side
 
 
-def _for_measure(spec: RunSpec, measure: str) -> Side:
+def _for_measure(spec: RunSpec, measure: str, own: Mapping[str, Any]) -> Side:
     """The keys that a measure takes, with a note for each that it has no use for."""
-    values = {**spec.as_json(), "measure": measure}
+    values = {**spec.as_json(), **own, "measure": measure}
     if not representations[measure].counts_tokens:
         values.pop("n", None)  # of the tokens beside it
     if not {"frames", "times", "dt"} & values.keys():
