@@ -75,10 +75,11 @@ def gathered(
     options: Mapping[str, str | bool | None],
 ) -> Values:
     """The keys of a command before they are checked; see `gather`."""
+    entries = given_values(options)  # an option without a value took the next as `file`
     values = override(base, presets[preset] if preset else {})
     if file is not None:
         values = override(values, read_toml(file))
-    return override(values, given_values(options))
+    return override(values, entries)
 
 
 def given_values(options: Mapping[str, str | bool | None]) -> Values:
