@@ -1,6 +1,7 @@
 """What a flow knows of its own growth, and when that is a finite-time blow-up."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -29,6 +30,8 @@ from ._growth import (
 )
 from ._judge import AbstractJudge, Attempt
 
+T = TypeVar("T")
+
 # A step of an embedded pair errs by less than its estimate, but where estimates change
 # their sign they are small by chance: there the geometry of growth says what a method
 # of that order may miss. These were chosen on a thousand blow-ups of known times, with
@@ -37,6 +40,7 @@ ESTIMATED = 2.0
 CURVED = 2e-3
 ASKED = 1e-3  # of the tolerance, at least: implicit stages are solved to one, too
 BEFORE = 8.0  # tolerances for each step of a run before this flow: no more was seen
+BLIND = 2 * SIZES  # e-folds before the largest number
 ROUNDINGS = 32  # of the time, at least: fields are not computed to the last digit
 
 
@@ -50,7 +54,8 @@ class Growth(NamedTuple):
     rtol: Float[Array, ""]
     log_speed: Float[Array, ""]  # of the speed over the size, in the last step
     blur: Float[Array, ""]  # by how much the steps may have shifted the time
-    goes_on: Bool[Array, ""]  # whether the field ahead follows the law of the record
+    way: PyTree[Array]  # of the last step
+    goes_on: Bool[Array, ""]  # whether the field ahead did, at the last look
 
 
 class Escape(AbstractJudge[Growth]):
@@ -73,56 +78,72 @@ class Escape(AbstractJudge[Growth]):
         record = empty_record(t0, log_size)
         blur = BEFORE * rtol * (t0 - self.since)
         unknown = jnp.full_like(blur, jnp.nan)
-        law = record, rtol, unknown, blur, jnp.zeros((), bool)
+        way = jax.tree.map(jnp.zeros_like, jax.lax.stop_gradient(y0))
+        law = record, rtol, unknown, blur, way, jnp.zeros((), bool)
         return Growth(self.since, t0, log_size, *law)
 
     @override
     def after(self, memory: Growth, step: Attempt) -> tuple[Growth, Bool[Array, ""]]:
-        growth = memory
-        size = self.mu0.at(step.y).size
-        log_speed, shift = self._shift(growth, step)
-        blur = growth.blur + shift
-        record = push(growth.record, step.t, jnp.log(size), step.dt)
-        far = self._goes_on(growth, record, step)
-        ends = blows_up(record, growth.since)
-        ends |= exhausted(record, growth.since, _time_error(blur, step.t))
-        ends &= far
+        growth = _where(step.keep, self._longer(memory, step), memory)
+        record, since = growth.record, growth.since
+        near = blows_up(record, since)
+        near |= exhausted(record, since, _time_error(growth.blur, step.t))
+        near = (step.keep & near) | _breaks(record, step)
+        asks = near | (step.keep & certain(record) & self._is_large(step.y))
+        far = jnp.where(asks, self._goes_on(growth, step, asks), growth.goes_on)
         # Growth on two sides of a jump follows two laws.
-        fresh = empty_record(step.t, jnp.log(size))
-        record = jax.tree.map(lambda a, b: jnp.where(step.jump, a, b), fresh, record)
-        growth = growth._replace(
-            record=record, log_speed=log_speed, blur=blur, goes_on=far
-        )
-        return growth, ends
+        fresh = empty_record(step.t, jnp.log(self.mu0.at(step.y).size))
+        record = _where(step.keep & step.jump, fresh, record)
+        return growth._replace(record=record, goes_on=far), near & far
 
-    def _goes_on(self, growth: Growth, record: Record, step: Attempt) -> Array:
+    def _room(self, y: PyTree[Array]) -> Array:
+        """E-folds from its size to where moments are beyond all numbers."""
+        size = self.mu0.at(y).size
+        return jnp.log(jnp.finfo(size.dtype).max) / 2 - jnp.log(size)
+
+    def _is_large(self, y: PyTree[Array]) -> Array:
+        """Whether the next look may be too near to the largest number."""
+        return self._room(y) <= 2 * BLIND
+
+    def _longer(self, growth: Growth, step: Attempt) -> Growth:
+        """What is remembered after a step that was accepted."""
+        log_size = jnp.log(self.mu0.at(step.y).size)
+        log_speed, shift = self._shift(growth, step)
+        return growth._replace(
+            record=push(growth.record, step.t, log_size, step.dt),
+            log_speed=log_speed,
+            blur=growth.blur + shift,
+            way=step.way,
+        )
+
+    def _goes_on(self, growth: Growth, step: Attempt, asks: Array) -> Array:
         """Whether growth follows a law that the field ahead follows, and no bound.
 
         Near the largest number nothing is ahead: there the last look stands.
         """
+        y = _where(step.keep, step.y, step.y0)
+        t = jnp.where(step.keep, step.t, step.t - step.dt)
+        record, size = growth.record, self.mu0.at(y).size
 
         def look(share: Array) -> tuple[Array, Array]:
             """E-folds of size to a state ahead, and the log of its rate of growth."""
-            mu = self.mu0.at(ahead(self.mu0, step.y, step.way, share))
-            grown = jnp.log(mu.size) - jnp.log(self.mu0.at(step.y).size)
-            t = step.t + time_to_grow(record, grown)
-            return grown, log_rate(mu, mu.transport(self.dynamics.field(t, mu)))
+            mu = self.mu0.at(ahead(self.mu0, y, growth.way, share))
+            grown = jnp.log(mu.size) - jnp.log(size)
+            then = t + time_to_grow(record, grown)
+            return grown, log_rate(mu, mu.transport(self.dynamics.field(then, mu)))
 
         def follows() -> Array:
             # A loop, so that the field is compiled once.
-            shares = jnp.array([0.0, 0.5, 1.0], step.t.dtype)
+            shares = jnp.array([0.0, 0.5, 1.0], t.dtype)
             (_, half, whole), (rate, middle, there) = jax.lax.map(look, shares)
             # Where times are rounded the record may tell too low an exponent.
             first, second = (middle - rate) / half, (there - middle) / (whole - half)
             steady = ~(second < (1 - SAME) * first)
             return jnp.isfinite(rate) & steady & goes_on(record, whole, there - rate)
 
-        bounded = self.dynamics.linearly_bounded(step.t, self.mu0)
-        looks = step.keep & ~bounded & (accelerates(record) | certain(record))
-        size = self.mu0.at(step.y).size
-        room = jnp.log(jnp.finfo(size.dtype).max) / 2 - jnp.log(size)
-        seen = jax.lax.cond(looks, follows, lambda: jnp.zeros((), bool))
-        return jnp.where(room > 2 * SIZES, seen, looks & growth.goes_on)
+        bounded = self.dynamics.linearly_bounded(t, self.mu0)
+        seen = _if(asks & ~bounded, follows)
+        return jnp.where(self._room(y) > BLIND, seen, ~bounded & growth.goes_on)
 
     def _shift(self, growth: Growth, step: Attempt) -> tuple[Array, Array]:
         r"""The log of speed over size, and the shift of time that a step may cause.
@@ -150,23 +171,38 @@ class Escape(AbstractJudge[Growth]):
         return jnp.zeros((), bool)
 
     @override
-    def breaks(
-        self, memory: Growth, *, vanished: Array, lost: Array
-    ) -> Bool[Array, ""]:
-        """Whether growth is why steps vanish, or are lost to overflow.
-
-        Steps that vanish while growth accelerates resolve its time no further, and a
-        law that is certain goes on where numbers end: if the field ahead says so, too.
-        """
-        breaks = vanished & accelerates(memory.record)
-        breaks |= (vanished | lost) & certain(memory.record)
-        return breaks & memory.goes_on
-
-    @override
     def when(self, memory: Growth) -> BlowUpTime:
         record = memory.record
         blur = memory.blur * disguise(record, memory.begin, memory.log_size)
         return blow_up_time(record, _time_error(blur, record.ts[-1]))
+
+
+def _breaks(record: Record, step: Attempt) -> Bool[Array, ""]:
+    """Whether growth may be why steps vanish, or are lost to overflow.
+
+    Steps that vanish while growth accelerates resolve its time no further, and a law
+    that is certain goes on where numbers end: if the field ahead says so, too.
+    """
+    stuck = step.vanished | step.lost
+    return (step.vanished & accelerates(record)) | (stuck & certain(record))
+
+
+def _where(condition: Array, yes: T, no: T) -> T:
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
+
+
+def _if(condition: Array, answer: Callable[[], Array]) -> Array:
+    """The answer where the condition holds, else no.
+
+    A loop of one pass or none: side by side, `lax.cond` computes the answer of every
+    member at every step, and this only while one of them asks.
+    """
+
+    def once(_: tuple[Array, Array]) -> tuple[Array, Array]:
+        return jnp.zeros((), bool), answer()
+
+    nothing = condition, jnp.zeros((), bool)
+    return jax.lax.while_loop(lambda state: state[0], once, nothing)[1]
 
 
 def _time_error(blur: Float[Array, ""], t: Float[Array, ""]) -> Float[Array, ""]:

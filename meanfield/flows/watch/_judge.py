@@ -16,14 +16,17 @@ MemoryT = TypeVar("MemoryT")
 class Attempt(NamedTuple):
     """One step that the solver tried."""
 
-    t: Float[Array, ""]
+    t: Float[Array, ""]  # where it ends
     dt: Float[Array, ""]
+    y0: PyTree[Array]
     y: PyTree[Array]
     way: PyTree[Array]
     error: PyTree[Array] | None
     order: SolverTime  # of that error
     keep: Bool[Array, ""]
     jump: Bool[Array, ""]
+    vanished: Bool[Array, ""]  # whether shorter ones would be rounding
+    lost: Bool[Array, ""]  # whether the solver keeps it, but it is not finite
 
 
 class AbstractJudge(eqx.Module, Generic[MemoryT]):
@@ -35,17 +38,14 @@ class AbstractJudge(eqx.Module, Generic[MemoryT]):
 
     @abc.abstractmethod
     def after(self, memory: MemoryT, step: Attempt) -> tuple[MemoryT, Bool[Array, ""]]:
-        """The memory with an accepted step, and whether it is a blow-up."""
+        """The memory after a step, and whether growth ends the flow here.
+
+        Because it shows a blow-up, or is why steps vanish or are lost to overflow.
+        """
 
     @abc.abstractmethod
     def overrun(self, t: Float[Array, ""]) -> Bool[Array, ""]:
         """Whether a step that ends at `t` would walk past a blow-up."""
-
-    @abc.abstractmethod
-    def breaks(
-        self, memory: MemoryT, *, vanished: Array, lost: Array
-    ) -> Bool[Array, ""]:
-        """Whether growth is why steps vanish, or are lost to overflow."""
 
     @abc.abstractmethod
     def when(self, memory: MemoryT) -> BlowUpTime:

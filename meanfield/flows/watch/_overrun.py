@@ -47,12 +47,6 @@ class Foretold(AbstractJudge[BlowUpTime]):
         return t >= self.due.t_star - self.due.error
 
     @override
-    def breaks(
-        self, memory: BlowUpTime, *, vanished: Array, lost: Array
-    ) -> Bool[Array, ""]:
-        return jnp.zeros((), bool)
-
-    @override
     def when(self, memory: BlowUpTime) -> BlowUpTime:
         return memory
 

@@ -82,25 +82,34 @@ class Watch(AbstractWrapping[WatchState]):
         taken = keep & finite & ~late & (state.code == int(Status.FINISHED))
         way = jax.tree.map(jnp.subtract, y1, jax.lax.stop_gradient(trial.y0))
         error = jax.lax.stop_gradient(_like(y1, trial.error))
-        order = trial.order
-        step = Attempt(end, elapsed(trial), y1, way, error, order, taken, jump)
-        vanished = ~keep & ~(t1 - t0 > _shortest(t0))
+        step = Attempt(
+            end,
+            elapsed(trial),
+            jax.lax.stop_gradient(trial.y0),
+            y1,
+            way,
+            error,
+            trial.order,
+            taken,
+            jump,
+            vanished=~keep & ~(t1 - t0 > _shortest(t0)),
+            lost=keep & ~finite,
+        )
         state = self._after(step, state)._replace(inner=inner)
-        state = self._stuck(state, vanished, keep & ~finite, finite)
+        state = self._judged(step, state, finite)
         state = _blown_up(state, late)
         ends = state.code != int(Status.FINISHED)
         result = diffrax.RESULTS.where(ends, diffrax.RESULTS.event_occurred, result)
         t0 = jnp.where(taken, t0, trial.t0)
         return Decision(taken, t0, t1, jump, state, result)
 
-    def _stuck(
-        self, state: WatchState, vanished: Array, lost: Array, finite: Array
-    ) -> WatchState:
-        """The state where steps vanish, or one that was kept is lost to overflow."""
+    def _judged(self, step: Attempt, state: WatchState, finite: Array) -> WatchState:
+        """The state where growth ends the flow, or steps vanish or are lost."""
+        growth, by_growth = self.judge.after(state.growth, step)
         why = jnp.where(finite, int(Status.MAX_STEPS), int(Status.NOT_FINITE))
-        code = jnp.where(vanished | lost, why, state.code)
-        breaks = self.judge.breaks(state.growth, vanished=vanished, lost=lost)
-        return _blown_up(state._replace(code=code), breaks)
+        code = jnp.where(step.vanished | step.lost, why, state.code)
+        by_growth &= code != int(Status.UNCONVERGED)
+        return _blown_up(state._replace(code=code, growth=growth), by_growth)
 
     def _after(self, step: Attempt, state: WatchState) -> WatchState:
         """The state after an attempted step; a rejected one only counts."""
@@ -115,15 +124,11 @@ class Watch(AbstractWrapping[WatchState]):
             self.dynamics, step.t, mu, state.begun, state.n_accepted
         )
         code = jnp.where(finished, ended, code)
-        growth, by_growth = self.judge.after(state.growth, step)
-        code = jnp.where(by_growth, int(Status.BLOW_UP), code)
         code = jnp.where(converged, code, int(Status.UNCONVERGED))
         accepted = state._replace(
-            growth=growth,
             memories=memories,
             residual=jnp.maximum(state.residual, residual),
             code=code,
-            by_growth=by_growth,
             n_accepted=state.n_accepted + 1,
         )
         rejected = state._replace(n_rejected=state.n_rejected + 1)
