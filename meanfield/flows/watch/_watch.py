@@ -74,32 +74,19 @@ class Watch(AbstractWrapping[WatchState]):
     def decide(self, trial: Trial, state: WatchState) -> Decision:
         keep, t0, t1, jump, inner, result = self.decided(trial, state.inner)
         y1 = jax.lax.stop_gradient(trial.y1)
-        end = jnp.asarray(trial.t1)
         # Moments must be finite too, or fields that divide by them vanish in silence.
         finite = _all_finite(y1) & jnp.isfinite(self.mu0.at(y1).size ** 2)
         # A fixed step accepts anything: the last good state must survive it.
-        late = keep & self.judge.overrun(end)
+        late = keep & self.judge.overrun(jnp.asarray(trial.t1))
         taken = keep & finite & ~late & (state.code == int(Status.FINISHED))
-        way = jax.tree.map(jnp.subtract, y1, jax.lax.stop_gradient(trial.y0))
-        error = jax.lax.stop_gradient(_like(y1, trial.error))
-        step = Attempt(
-            end,
-            elapsed(trial),
-            jax.lax.stop_gradient(trial.y0),
-            y1,
-            way,
-            error,
-            trial.order,
-            taken,
-            jump,
-            vanished=~keep & ~(t1 - t0 > _shortest(t0)),
-            lost=keep & ~finite,
-        )
+        vanished = ~keep & ~(t1 - t0 > _shortest(t0))
+        ends = vanished, keep & ~finite
+        step = _attempt(trial, y1, keep=taken, jump=jump, ends=ends)
         state = self._after(step, state)._replace(inner=inner)
         state = self._judged(step, state, finite)
         state = _blown_up(state, late)
-        ends = state.code != int(Status.FINISHED)
-        result = diffrax.RESULTS.where(ends, diffrax.RESULTS.event_occurred, result)
+        is_over = state.code != int(Status.FINISHED)
+        result = diffrax.RESULTS.where(is_over, diffrax.RESULTS.event_occurred, result)
         t0 = jnp.where(taken, t0, trial.t0)
         return Decision(taken, t0, t1, jump, state, result)
 
@@ -172,6 +159,30 @@ class Watch(AbstractWrapping[WatchState]):
     @property
     def _watches_speed(self) -> bool:
         return any(stop.watches_speed for stop in self.stops)
+
+
+def _attempt(
+    trial: Trial,
+    y: PyTree[Array],
+    *,
+    keep: Array,
+    jump: Array,
+    ends: tuple[Array, Array],
+) -> Attempt:
+    """A trial as judges see it; `ends` says whether it vanished, or is lost."""
+    y0 = jax.lax.stop_gradient(trial.y0)
+    return Attempt(
+        jnp.asarray(trial.t1),
+        elapsed(trial),
+        y0,
+        y,
+        jax.tree.map(jnp.subtract, y, y0),
+        jax.lax.stop_gradient(_like(y, trial.error)),
+        trial.order,
+        keep,
+        jump,
+        *ends,
+    )
 
 
 def _blown_up(state: WatchState, ends: Array) -> WatchState:
