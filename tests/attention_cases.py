@@ -8,6 +8,7 @@ import pytest
 from reference import Parameters
 
 from meanfield.attention import (
+    AbstractBarycentre,
     Attention,
     attentions,
     closed_on_gaussians,
@@ -18,6 +19,14 @@ from meanfield.tokens import Tokens
 
 every_variant = pytest.mark.parametrize("name", list(attentions))
 every_closed = pytest.mark.parametrize("name", closed_on_gaussians())
+
+ONE = np.eye(1)
+CONTINUOUS = [n for n, make in attentions.items() if make(ONE, ONE, ONE).is_continuous]
+every_continuous = pytest.mark.parametrize("name", CONTINUOUS)
+# Ranks among nodes are not those of the law: sums over nodes are exact without sorts.
+SORTED = [name for name in attentions if name.startswith("esp")]
+CLOSED_AT_NODES = [name for name in closed_on_gaussians() if name not in SORTED]
+every_closed_at_nodes = pytest.mark.parametrize("name", CLOSED_AT_NODES)
 
 # Sinkhorn stops at a marginal error of eps^(2/3): that, and not rounding, bounds it.
 SOLVED = {"sinkhorn": 3.0 * np.finfo(np.float64).eps ** (-1 / 3)}
@@ -33,6 +42,13 @@ def eager_velocities(attention: Attention, mu: Points, at: Tokens) -> jax.Array:
 
 
 velocities = eqx.filter_jit(eager_velocities)
+
+
+def weights_of(attention: Attention, mu: Points) -> np.ndarray:
+    """What each token gives to each."""
+    barycentre = attention.coupling.barycentre(attention.score, mu)
+    assert isinstance(barycentre, AbstractBarycentre)
+    return np.asarray(barycentre.weights())
 
 
 def biased(rng: np.random.Generator, p: Parameters) -> tuple[Dot, Parameters]:

@@ -42,6 +42,12 @@ from meanfield.theorems import statements
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
+# A module drops its programs at its end; the next, and the other worker, read from disk
+# what they share with it. The commands keep that folder small.
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute()
+jax.config.update("jax_compilation_cache_dir", str(CACHE / "meanfield" / "compiled"))
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -25,6 +25,16 @@ class Parameters:
     k: Vector | None = None
 
 
+@dataclass(frozen=True)
+class Sides:
+    """Queries `x` of weights `u`, and the keys `y` of weights `w` they look at."""
+
+    x: Matrix
+    u: Vector
+    y: Matrix
+    w: Vector
+
+
 def dot(p: Parameters, x: Vector, y: Vector) -> float:
     q = np.zeros(len(p.Q)) if p.q is None else p.q
     k = np.zeros(len(p.K)) if p.k is None else p.k
@@ -56,6 +66,49 @@ def l2(p: Parameters, x: Matrix, y: Matrix, w: Vector) -> Matrix:
     return np.exp(S - log_sum(S, w)[:, None])
 
 
+def esp(p: Parameters, x: Matrix, y: Matrix, w: Vector) -> Matrix:
+    """Plans by ranks along the axes: overlaps of masses, pair by pair."""
+    return esp_across(p, x, Sides(y, w, y, w))
+
+
+def share_of_mass(
+    atoms: Vector, u: Vector, keys: Vector, w: Vector, at: float
+) -> Vector:
+    """Who a query at `at`, of `atoms`, is matched with, relative to their weights."""
+    u, w = u / np.sum(u), w / np.sum(w)
+    low, high = np.sum(u[atoms < at]), np.sum(u[atoms <= at])
+    if np.any(atoms == at):
+        return share_of_range(keys, w, low, high)
+    # Between two atoms: linear in the level between the middles of the masses of keys.
+    places = np.unique(keys[w > 0])
+    masses = np.array([np.sum(w[keys == place]) for place in places])
+    middles = np.cumsum(masses) - masses / 2
+    near = [np.interp(low, middles, each) for each in np.eye(len(places))]
+    shares = dict(zip(places, near / masses, strict=True))
+    return np.array([shares.get(key, 0.0) for key in keys])
+
+
+def share_of_range(keys: Vector, w: Vector, low: float, high: float) -> Vector:
+    below = np.array([np.sum(w[keys < key]) for key in keys])
+    mass = np.array([np.sum(w[keys == key]) for key in keys])
+    inside = np.maximum(np.minimum(below + mass, high) - np.maximum(below, low), 0)
+    return inside / mass / np.sum(w * inside / mass)
+
+
+def esp_soft(p: Parameters, x: Matrix, y: Matrix, w: Vector) -> Matrix:
+    """Sorted softly at temperature 1, each row divided by its sum."""
+    return esp_soft_across(p, x, Sides(y, w, y, w))
+
+
+def esp_soft_published(p: Parameters, x: Matrix, y: Matrix, w: Vector) -> Matrix:
+    return esp_soft_published_across(p, x, Sides(y, w, y, w))
+
+
+def differential(p: Parameters, x: Matrix, y: Matrix, w: Vector) -> Matrix:
+    """Half of the mean taken away: the other scores are zero unless they are given."""
+    return softmax(p, x, y, w) - 0.5
+
+
 def linear(p: Parameters, x: Matrix, y: Matrix, w: Vector) -> Matrix:
     return table(dot, p, x, y)
 
@@ -81,26 +134,39 @@ def half_steps(
     p: Parameters, x: Matrix, y: Matrix, w: Vector, *, iterations: int
 ) -> Matrix:
     """Sinkhorn from zero, rows first, stopped after `iterations` half-steps."""
-    S = table(dot, p, y, y)
-    f, g = np.zeros(len(y)), np.zeros(len(y))
+    return half_steps_across(p, x, Sides(y, w, y, w), iterations=iterations)
+
+
+def half_steps_across(
+    p: Parameters, x: Matrix, sides: Sides, *, iterations: int
+) -> Matrix:
+    """The same between two measures."""
+    S = table(dot, p, sides.x, sides.y)
+    f, g = np.zeros(len(sides.x)), np.zeros(len(sides.y))
     before = g
     for step in range(iterations):
         if step % 2 == 0:
             before = g
-            f = -log_sum(S + g[None, :], w)
+            f = -log_sum(S + g[None, :], sides.w)
         else:
-            g = -log_sum(S.T + f[None, :], w)
-    rows = table(dot, p, x, y)
-    at_queries = -log_sum(rows + before[None, :], w)
+            g = -log_sum(S.T + f[None, :], sides.u)
+    rows = table(dot, p, x, sides.y)
+    at_queries = -log_sum(rows + before[None, :], sides.w)
     return np.exp(rows + at_queries[:, None] + g[None, :]) / p.epsilon
 
 
-def plan_potentials(S: Matrix, w: Vector) -> tuple[Vector, Vector]:
-    """Alternation in the log domain until both marginals hold to 1e-13."""
-    f, g = np.zeros(len(w)), np.zeros(len(w))
+def plan_potentials(
+    S: Matrix, w: Vector, u: Vector | None = None
+) -> tuple[Vector, Vector]:
+    """Alternation in the log domain until both marginals hold to 1e-13.
+
+    Columns have the weights `w`, rows `u`, or `w` too.
+    """
+    u = w if u is None else u
+    f, g = np.zeros(len(u)), np.zeros(len(w))
     for _ in range(200_000):
         f = -log_sum(S + g[None, :], w)
-        change = -log_sum(S.T + f[None, :], w) - g
+        change = -log_sum(S.T + f[None, :], u) - g
         g = g + change
         if np.max(np.abs(change)) < 1e-13:
             return f, g
@@ -108,14 +174,58 @@ def plan_potentials(S: Matrix, w: Vector) -> tuple[Vector, Vector]:
 
 
 def sinkhorn(p: Parameters, x: Matrix, y: Matrix, w: Vector) -> Matrix:
-    _, g = plan_potentials(table(dot, p, y, y), w)
-    rows = table(dot, p, x, y) + g[None, :]
-    return np.exp(rows - log_sum(rows, w)[:, None]) / p.epsilon
+    return sinkhorn_across(p, x, Sides(y, w, y, w))
+
+
+def sinkhorn_across(p: Parameters, x: Matrix, sides: Sides) -> Matrix:
+    _, g = plan_potentials(table(dot, p, sides.x, sides.y), sides.w, sides.u)
+    rows = table(dot, p, x, sides.y) + g[None, :]
+    return np.exp(rows - log_sum(rows, sides.w)[:, None]) / p.epsilon
+
+
+def esp_across(p: Parameters, x: Matrix, sides: Sides) -> Matrix:
+    """Overlaps of the masses of projected queries and keys, axis by axis."""
+    at, atoms = (np.array([p.Q @ each for each in z]) for z in (x, sides.x))
+    K = np.array([p.K @ each for each in sides.y])
+    rows = [
+        [
+            share_of_mass(atoms[:, axis], sides.u, K[:, axis], sides.w, q[axis])
+            for q in at
+        ]
+        for axis in range(len(p.Q))
+    ]
+    return np.mean(rows, axis=0)
+
+
+def esp_soft_across(p: Parameters, x: Matrix, sides: Sides) -> Matrix:
+    plans = soft_plans(p, x, sides)
+    return np.mean([plan / (plan @ sides.w)[:, None] for plan in plans], axis=0)
+
+
+def esp_soft_published_across(p: Parameters, x: Matrix, sides: Sides) -> Matrix:
+    return np.mean(soft_plans(p, x, sides), axis=0)
+
+
+def soft_plans(p: Parameters, x: Matrix, sides: Sides, t: float = 1.0) -> list[Matrix]:
+    """$P_t(u)^T I P_t(v)$ over the weights, axis by axis, its rows continued to `x`."""
+    near = lambda a, b: np.exp(-((a[:, None] - b[None, :]) ** 2) / t)
+    plans, (u_mass, w) = [], (sides.u / sides.u.sum(), sides.w / sides.w.sum())
+    for q, k in zip(p.Q, p.K, strict=True):
+        u, v, at = sides.x @ q, sides.y @ k, x @ q
+        hard = np.array([share_of_mass(u, u_mass, v, w, each) for each in u])
+        keys = near(v, v) / (near(v, v) @ w)[:, None]
+        queries = near(at, u) / (near(u, u) @ u_mass)[None, :]
+        plans.append((queries * u_mass) @ (hard * w) @ keys)
+    return plans
 
 
 KERNELS: dict[str, Callable[[Parameters, Matrix, Matrix, Vector], Matrix]] = {
     "softmax": softmax,
     "l2": l2,
+    "differential": differential,
+    "esp": esp,
+    "esp-soft": esp_soft,
+    "esp-soft-published": esp_soft_published,
     "sinkhorn": sinkhorn,
     "linear": linear,
     "linear-expansion": linear_expansion,
@@ -123,6 +233,24 @@ KERNELS: dict[str, Callable[[Parameters, Matrix, Matrix, Vector], Matrix]] = {
     "sigmoid": sigmoid,
     "relu": relu,
 }
+
+
+# Of those that look at both measures; the rest look at keys alone.
+ACROSS: dict[str, Callable[[Parameters, Matrix, Sides], Matrix]] = {
+    "sinkhorn": sinkhorn_across,
+    "esp": esp_across,
+    "esp-soft": esp_soft_across,
+    "esp-soft-published": esp_soft_published_across,
+}
+
+
+def velocity_across(name: str, p: Parameters, x: Matrix, sides: Sides) -> Matrix:
+    """Velocities at `x` of queries that look at keys, under the variant `name`."""
+    if name in ACROSS:
+        kernel = ACROSS[name](p, x, sides)
+    else:
+        kernel = KERNELS[name](p, x, sides.y, sides.w)
+    return (kernel * sides.w[None, :]) @ sides.y @ p.V.T
 
 
 def velocity(name: str, p: Parameters, x: Matrix, y: Matrix, w: Vector) -> Matrix:
@@ -155,29 +283,61 @@ def gaussian_linear(
     """$(L, b)$ of the barycentre after $V$, with inverses wherever a paper has them.
 
     For nonsingular `Sigma` and `A`. Sources: castin2025, Lemmas 4.1 and 4.14, and eq.
-    (4.3) corrected as ERRATA C10 says.
+    (4.3) corrected as ERRATA C10 says; ERRATA N2 for `esp`.
     """
-    d = len(alpha)
-    A = p.K.T @ p.Q / p.epsilon
+    L, b = CLOSED[name](p, Sigma, alpha)
+    return p.V @ L, p.V @ b
+
+
+def of_l2(p: Parameters, Sigma: Matrix, alpha: Vector) -> tuple[Matrix, Vector]:
     inverse = np.linalg.inv(Sigma)
-    if name == "softmax":
-        return p.V @ Sigma @ A, p.V @ alpha
-    if name == "l2":
-        tilted = np.linalg.inv(inverse + 2 * p.K.T @ p.K / p.epsilon)
-        return 2 * p.V @ tilted @ A, p.V @ tilted @ inverse @ alpha
-    if name == "sinkhorn":
-        root = square_root(Sigma)
-        middle = square_root(np.eye(d) / 4 + root @ A.T @ Sigma @ A @ root)
-        C = root @ middle @ np.linalg.inv(root) - np.eye(d) / 2
-        L = p.V @ np.linalg.inv(A).T @ inverse @ C / p.epsilon
-        return L, p.V @ alpha / p.epsilon - L @ alpha
-    if name == "linear":
-        return p.V @ (Sigma + np.outer(alpha, alpha)) @ A, np.zeros(d)
-    if name == "linear-expansion":
-        return p.V @ Sigma @ A * p.epsilon, p.V @ alpha / p.epsilon
-    if name == "relu":
-        return p.V @ Sigma @ A / 2, np.zeros(d)
-    raise KeyError(name)
+    tilted = np.linalg.inv(inverse + 2 * p.K.T @ p.K / p.epsilon)
+    return 2 * tilted @ p.K.T @ p.Q / p.epsilon, tilted @ inverse @ alpha
+
+
+def of_sinkhorn(p: Parameters, Sigma: Matrix, alpha: Vector) -> tuple[Matrix, Vector]:
+    A, root = p.K.T @ p.Q / p.epsilon, square_root(Sigma)
+    middle = square_root(np.eye(len(A)) / 4 + root @ A.T @ Sigma @ A @ root)
+    C = root @ middle @ np.linalg.inv(root) - np.eye(len(A)) / 2
+    L = np.linalg.inv(A).T @ np.linalg.inv(Sigma) @ C / p.epsilon
+    return L, alpha / p.epsilon - L @ alpha
+
+
+def of_esp(p: Parameters, Sigma: Matrix, alpha: Vector) -> tuple[Matrix, Vector]:
+    L = np.zeros_like(Sigma)
+    for q, k in zip(p.Q, p.K, strict=True):  # along the axes
+        L += np.outer(Sigma @ k, q) / np.sqrt((q @ Sigma @ q) * (k @ Sigma @ k))
+    L /= len(p.Q)
+    return L, alpha - L @ alpha
+
+
+def of_esp_soft(p: Parameters, Sigma: Matrix, alpha: Vector) -> tuple[Matrix, Vector]:
+    """At temperature 1: kernels of variance 1/2."""
+    L = np.zeros_like(Sigma)
+    for q, k in zip(p.Q, p.K, strict=True):
+        s, r = q @ Sigma @ q, k @ Sigma @ k
+        # Ranks near a query have the prior N(0, s) and each its own normaliser.
+        among = 1 / (1 / s + 2 - 1 / (s + 0.5)) * 2
+        L += np.outer(Sigma @ k, q) * among * np.sqrt(r / s) / (r + 0.5)
+    L /= len(p.Q)
+    return L, alpha - L @ alpha
+
+
+Closed = Callable[[Parameters, Matrix, Vector], tuple[Matrix, Vector]]
+CLOSED: dict[str, Closed] = {
+    "softmax": lambda p, S, alpha: (S @ p.K.T @ p.Q / p.epsilon, alpha),
+    "l2": of_l2,
+    "sinkhorn": of_sinkhorn,
+    "differential": lambda p, S, alpha: (S @ p.K.T @ p.Q / p.epsilon, alpha / 2),
+    "esp": of_esp,
+    "esp-soft": of_esp_soft,
+    "linear": lambda p, S, alpha: (
+        (S + np.outer(alpha, alpha)) @ p.K.T @ p.Q / p.epsilon,
+        0 * alpha,
+    ),
+    "linear-expansion": lambda p, S, alpha: (S @ p.K.T @ p.Q, alpha / p.epsilon),
+    "relu": lambda p, S, alpha: (S @ p.K.T @ p.Q / p.epsilon / 2, 0 * alpha),
+}
 
 
 def square_root(S: Matrix) -> Matrix:

@@ -4,7 +4,13 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from attention_cases import biased, every_closed, velocities
+from attention_cases import (
+    CLOSED_AT_NODES,
+    biased,
+    every_closed,
+    every_closed_at_nodes,
+    velocities,
+)
 from helpers import (
     assert_close,
     case,
@@ -20,7 +26,6 @@ from meanfield.attention import (
     Sinkhorn,
     Softmax,
     attentions,
-    closed_on_gaussians,
 )
 from meanfield.dynamics import Heads, Layers, stacked
 from meanfield.fields import Affine
@@ -88,7 +93,7 @@ def tight(attention: Attention) -> Attention:
     return eqx.tree_at(lambda a: a.coupling, attention, Sinkhorn(tolerance=1e-13))
 
 
-@every_closed
+@every_closed_at_nodes
 @pytest.mark.parametrize("kind", list(GAUSSIANS))
 def test_closed_form_is_the_barycentre_of_nodes(
     name: str, kind: str, rng: np.random.Generator
@@ -145,7 +150,7 @@ def test_expansion_with_biases_has_a_closed_form(rng: np.random.Generator):
     assert_closed_form(Attention(score, plain.coupling, p.V), mu, rng)
 
 
-@pytest.mark.parametrize("name", [n for n in closed_on_gaussians() if n != "relu"])
+@pytest.mark.parametrize("name", [name for name in CLOSED_AT_NODES if name != "relu"])
 def test_heads_and_layers_have_closed_forms(name: str, rng: np.random.Generator):
     mu = gaussian(rng, 2)
     members = []

@@ -18,11 +18,12 @@ from scipy.integrate import solve_ivp
 from scipy.optimize import approx_fprime
 from scipy.special import softmax as scipy_softmax
 
-from benchmarks import _derived, _marginals, _problems, _running
+from benchmarks import _clouds, _derived, _marginals, _problems, _running
 from benchmarks._measure import measured
 from benchmarks._page import page
 from benchmarks._report import load, names, report
 from benchmarks._trial import Job, Trial
+from benchmarks._worker import measurement
 from benchmarks.methods.covariances import blow_up_times, times_of_traces
 from meanfield import _folders
 
@@ -133,6 +134,25 @@ def test_marginals_of_a_plan_are_measured_at_both_sides():
     assert _marginals.facts(TRIAL, u, v)["error"] < 1e-10
     for wrong in ((u + np.log(1.1), v), (u + np.log(1.1) * (np.arange(30) == 4), v)):
         assert _marginals.facts(TRIAL, *wrong)["error"] == pytest.approx(0.1)
+
+
+def test_small_clouds_move_by_the_plans_of_pot():
+    _, law, *_ = [t for t in load("clouds").trials("quick") if "sinkhorn" in t.problem]
+    x, w = _clouds.starts(law)[0], np.full(law.n, 1 / law.n)
+    plan = ot.sinkhorn(w, w, -x @ x.T, 1.0, method="sinkhorn_log", stopThr=1e-14)
+    assert_close(_clouds.velocity(law, x), -law.n * np.asarray(plan) @ x, ulps=1e5)
+
+
+def test_small_clouds_end_where_those_of_peers_do():
+    """All take the same steps, whose error is that of the method."""
+    trials = load("clouds").trials("quick")
+    fixed = [t for t in trials if "softmax" in t.problem and t.settings["steps"]]
+    rows = [measurement(trial) for trial in fixed]
+    assert len(rows) == 4
+    errors = [row["error"] for row in rows]
+    assert 1e-7 < errors[0] < 1e-3
+    assert np.ptp(errors) < 1e-9
+    assert len({row["exponentials"] for row in rows}) == 1
 
 
 def test_traces_of_covariances_come_when_the_equation_says(rng: np.random.Generator):

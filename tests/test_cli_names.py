@@ -1,6 +1,7 @@
 """Names: all that are listed can be shown, with all that they stand for."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from conftest import Finished
 
 from meanfield.attention import attentions
 from meanfield.cli.commands.catalog import KINDS
+from meanfield.cli.terminal._output import print_entries
 from meanfield.spec import presets
 
 Command = Callable[..., Finished]
@@ -26,6 +28,19 @@ def test_every_name_that_is_listed_is_shown(cli: Command, kind: str) -> None:
         for value in (row["name"], row.get("what", "")):
             assert value in done.out
         assert not {"$", "\\"} & set(done.out)
+
+
+def test_long_names_are_whole_on_a_narrow_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("FORCE_COLOR", "1"), ("COLUMNS", "80")):
+        monkeypatch.setenv(name, value)
+    name, claim = "shahbazi2025:" + 30 * "x", " ".join(["a claim"] * 30)
+    print_entries([{"name": name, "group": "Sliced", "source": "§3", "claim": claim}])
+    first, *others = re.sub(r"\x1b\[\d*m", "", capsys.readouterr().out).splitlines()
+    assert first.rstrip() == f"{name} · Sliced · §3"
+    assert " ".join(line.strip() for line in others) == claim
+    assert max(map(len, others)) <= 80
 
 
 def test_every_id_of_a_statement_finds_it(cli: Command) -> None:
@@ -150,3 +165,18 @@ def test_a_movie_of_a_family_is_of_the_member_one_names(
         assert "`--member`, from 0 to 2" in done.err
     assert cli("animate", "family", "--member", "2").code == 0
     assert (tmp_path / "family.gif").read_bytes()[:3] == b"GIF"
+
+
+def test_the_page_of_attentions_is_as_written(cli: Command, tmp_path: Path) -> None:
+    """Every variant with what its classes say, and with files that measure it."""
+    written = tmp_path / "attentions.md"
+    assert cli("list", "attentions", "--docs", str(written)).code == 0
+    page = Path(__file__).parent.parent / "docs" / "attentions.md"
+    assert written.read_text(encoding="utf-8") == page.read_text(encoding="utf-8")
+    for name in attentions:
+        section = page.read_text(encoding="utf-8").split(f"\n## {name}\n")[1]
+        assert "- Measured by: [" in section.split("\n## ")[0]
+    assert cli("list", "clouds", "--docs", "page.md").code == 2
+    refused = cli("list", "attentions", "--docs", "page.md", "--json")
+    assert refused.code == 2
+    assert "leave out `--json`" in refused.err

@@ -64,6 +64,14 @@ def test_exp_says_when_its_velocity_has_no_average(cli: Command, scale: float) -
         assert (clause in text) == (norm > 1)
 
 
+def test_exp_says_nothing_of_its_own_law_before_another(cli: Command) -> None:
+    gaussian = ("--measure=gaussian", "--projected", "--attention=exp", "--cov=4")
+    context = ("--context=gaussian", "--context-cov=0.01", "--max-steps=1", "--json")
+    done = cli("simulate", *gaussian, *context)
+    assert done.code == 5
+    assert "no finite average" not in done.err
+
+
 def test_exp_on_a_grid_says_so_too(cli: Command) -> None:
     grid = ("--measure=grid", "--attention=exp", "--cells=40", "--max-steps=20")
     done = cli("simulate", *grid, "--frames=2", "--json")

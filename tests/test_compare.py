@@ -75,6 +75,7 @@ def test_the_picture_draws_every_pair(softmax: runs.Comparison, tmp_path: Path) 
     assert all(path.stat().st_size > 5_000 for path in save(figure, tmp_path / "both"))
 
 
+@pytest.mark.slow
 def test_from_the_command_line_a_closure_parts_from_the_density(
     cli: Run, tmp_path: Path
 ) -> None:

@@ -1,6 +1,7 @@
 """Dry runs: memory and about how much time, in two seconds, whatever is asked for."""
 
 import json
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -69,6 +70,45 @@ def test_fixed_steps_are_counted(cli: Command) -> None:
     assert estimate["stages"] == 1  # of Euler's method
 
 
+def test_slices_that_are_sorted_are_counted_and_their_steps_known(
+    cli: Command,
+) -> None:
+    """Of `n`, and not of pairs: 0.55 s of a core for 100 000 tokens on 8 slices."""
+    slices = "--options=slices=random:8"
+    one = dry(cli, "--attention=esp", "--n=100000", "--d=8", slices)["time"]
+    assert (one["steps"], one["stages"], one["known"]) == (128, 1, True)
+    cores = os.cpu_count() or 1
+    assert one["step"] * cores == pytest.approx(0.56, rel=0.1)
+    more = dry(cli, "--attention=esp", "--n=1000000", "--d=8", slices)["time"]
+    assert more["step"] == pytest.approx(10 * one["step"], rel=0.01)
+    heads = "--A=normal", "--V=normal", "--heads=2"
+    pair = dry(cli, "--attention=esp", "--n=100000", "--d=8", slices, *heads)["time"]
+    assert pair["step"] == pytest.approx(2 * one["step"], rel=0.01)
+    Path("run.toml").write_text(
+        "layers = [{t = 0.0, V = 1.0}, {t = 0.5, V = -1.0}]", "utf-8"
+    )
+    layers = ("run.toml", "--attention=esp", "--n=100000", "--d=8", slices)
+    assert dry(cli, *layers)["time"]["step"] == one["step"]
+
+
+@pytest.mark.parametrize("name", ["esp", "sinkhorn"])
+def test_a_plan_is_made_for_each_prefix(cli: Command, name: str) -> None:
+    attention = ("--n=4000", "--d=8", f"--attention={name}")
+    whole, masked = (
+        dry(cli, *attention, *mask)["time"]["step"] for mask in ((), ("--mask=causal",))
+    )
+    assert masked == pytest.approx(4000 * whole, rel=0.01)
+
+
+def test_tokens_that_look_elsewhere_are_counted_with_what_they_see(
+    cli: Command, tmp_path: Path
+) -> None:
+    np.save(tmp_path / "c.npy", np.random.default_rng(0).normal(size=(5_000, 8)))
+    own = dry(cli, "--n=100000", "--d=8")["time"]["seconds"]
+    seen = dry(cli, "--n=100000", "--d=8", "--context=@c.npy")["time"]["seconds"]
+    assert seen == pytest.approx(own / 20, rel=0.1)
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -128,6 +168,7 @@ def test_tokens_that_are_given_are_counted(cli: Command, tmp_path: Path) -> None
         (2, ("--n=3", "--t=0.1", "--out=.")),
         (2, ("--dt=1e-9",)),
         (2, ("--dt=1e-320", "--t=1")),
+        (2, ("--attention=esp", "--n=3", "--frames=2", "--max-steps=100")),
         (2, ("--dt=1e-320", "--times=[0,1]")),
         (3, ("--A=@none.npy",)),
         (4, ("--n=1000000000",)),

@@ -12,9 +12,11 @@ from reference import Parameters, masked_velocity, velocity
 from meanfield.attention import Attention, Sinkhorn, Softmax, attentions, plans
 from meanfield.dynamics import (
     AbstractDynamics,
+    Drift,
     Heads,
     Interpolated,
     Layers,
+    Perceptron,
     Prefix,
     Sum,
     Window,
@@ -173,6 +175,16 @@ def test_a_token_that_sees_nothing_gives_no_weight(rng: np.random.Generator):
         matrix = np.asarray(plans(dynamics, 0.0, mu)[0])
         assert_close(matrix.sum(1), np.array([0.0, 1.0, 1.0, 1.0]))
         assert_close(np.triu(matrix, 1), np.zeros((4, 4)))
+
+
+def test_drifts_have_no_plan_beside_one_that_has(rng: np.random.Generator):
+    c = case(rng, n=4)
+    mu, attention = c.points(), c.attention("softmax")
+    drift, eye = Drift(np.eye(mu.dimension)), np.eye(mu.dimension)
+    both = Sum(attention, drift, Perceptron(eye, eye))
+    assert_close(plans(both, 0.0, mu), plans(attention, 0.0, mu))
+    with pytest.raises(UnsupportedError, match="`Drift` has no attention matrix"):
+        plans(drift, 0.0, mu)
 
 
 def test_a_nonuniform_time_marginal_is_a_choice_of_weights(rng: np.random.Generator):

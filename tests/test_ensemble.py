@@ -5,13 +5,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from meanfield import Gaussian, Points, attentions, flow
-from meanfield.dynamics import stacked
+from meanfield import Gaussian, Points, attentions, flow, runs
+from meanfield.dynamics import Sum, stacked
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 from meanfield.flows import Steady, ensemble, status_counts
+from meanfield.spec import parse
 from tests.helpers import assert_close
 
+BLOWS_UP = ("esp", "linear")
 TS = np.linspace(0.0, 1.0, 5)
 
 
@@ -77,6 +79,29 @@ def test_clouds_and_stops():
         attention, jax.tree.map(lambda leaf: leaf[1], clouds), long, stop=Steady(1e-6)
     )
     assert_close(found.last[1], alone.last, ulps=1e6)
+
+
+def test_sorted_clouds_that_blow_up_do_so_as_one_by_one():
+    """Steps by error go before those of one length, although velocities jump."""
+    x = np.random.default_rng(1).standard_normal((8, 2))
+    law = Sum(*(attentions[name](np.eye(2), np.eye(2), np.eye(2)) for name in BLOWS_UP))
+    alone = flow(law, Points.uniform(x), TS)
+    assert alone.status == Status.BLOW_UP
+    pair = stacked([Points.uniform(x), Points.uniform(x)])
+    both = ensemble(law, pair, TS)
+    assert list(both.code) == [int(Status.BLOW_UP)] * 2
+    np.testing.assert_allclose(both.t_star, alone.t_star, rtol=1e-9)
+    np.testing.assert_array_equal(both.n_accepted, alone.n_accepted)
+
+
+def test_draws_that_are_sorted_blow_up_as_one_by_one():
+    spec = {"n": 8, "d": 2, "frames": 3, "draws": 2, "dt": 0.01, "attention": "esp"}
+    spec["terms"] = [{"attention": "linear"}]
+    times = [outcome.t_star for outcome in runs.execute(parse(spec)).outcomes]
+    alone = runs.execute(parse({**spec, "draws": None})).outcomes[0]
+    assert alone.status == Status.BLOW_UP
+    np.testing.assert_allclose(times[0], alone.t_star, rtol=1e-9)
+    assert times[0] != times[1]
 
 
 def test_members_must_agree_on_their_number():

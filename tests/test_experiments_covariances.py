@@ -31,6 +31,8 @@ SAME = {"fig4a": "fig1a", "fig5a": "fig4b", "fig6a": "fig2d"}
 GROUPS = {"fig2c": "l2", "fig4b": "l2", "fig5c": "l2", "fig6b": "l2", "fig5b": "l2"}
 GROUPS |= {"fig7a": "sinkhorn", "fig7b": "sinkhorn", "fig1b": "row", "fig1c": "row"}
 GROUPS |= {"fig2b": "heads", "fig4c": "heads", "fig6c": "heads"}
+# One of each kind; the others are left to the slow run.
+QUICK = ("fig1a", "fig1c", "fig2a", "fig2b", "fig2c", "fig4b", "fig4c", "fig7b")
 STEPS = 20_000  # longer members are left to the slow test
 # Step, threshold of rest and bound of the trace, as the authors' scripts call them. The
 # bound is 1e3 unless a call says otherwise, and only those of 2(c) and 7(b) do.
@@ -50,7 +52,8 @@ SCRIPTS = {
 def of(*panels: str) -> pytest.MarkDecorator:
     """Parametrises over panels, those of a structure on one worker."""
     group = lambda panel: pytest.mark.xdist_group(GROUPS.get(panel, "softmax"))
-    marked = [pytest.param(panel, marks=group(panel)) for panel in panels]
+    late = lambda panel: [] if panel in QUICK else [pytest.mark.slow]
+    marked = [pytest.param(name, marks=[group(name), *late(name)]) for name in panels]
     return pytest.mark.parametrize("panel", marked)
 
 

@@ -244,6 +244,7 @@ def test_velocities_at_finite_bandwidth_are_those_of_the_heated_density() -> Non
         assert_allclose(v[inner], wanted, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_l2_tends_to_the_nonlocal_limit(nonlocal_heat: Findings) -> None:
     for name in ("line", "plane"):
         one = nonlocal_heat.numbers[name]

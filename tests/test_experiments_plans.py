@@ -9,7 +9,8 @@ import ot
 import pytest
 from bert_reference import Reference
 from helpers import assert_close, assert_reportable
-from scipy.special import logsumexp, softmax
+from scipy.optimize import linear_sum_assignment
+from scipy.special import entr, logsumexp, softmax
 
 from experiments.transport_plans import bert_states, clouds, sander2022_fig2
 from experiments.transport_plans.passage import PASSAGE
@@ -118,6 +119,30 @@ def test_error_of_the_columns_falls_at_the_rate_of_the_limit() -> None:
     sigma = np.linalg.svd(half_steps(C, 2001), compute_uv=False)
     assert numbers["rate"] == pytest.approx(sigma[1] ** 2, rel=1e-9)
     assert numbers["rate_observed"] == pytest.approx(numbers["rate"], rel=0.02)
+
+
+def test_sliced_plans_are_means_of_permutations() -> None:
+    """By argsort, slice by slice; from the mean of all to the cheapest."""
+    numbers = load("shahbazi2025-fig2").compute(Case("quick")).numbers
+    cloud = clouds.gaussian_cloud(149, n=10, epsilon=1.0)
+    slices = np.random.default_rng(0).normal(size=(128, 2))
+    q, k = cloud.x @ cloud.Q.T, cloud.x @ cloud.K.T
+    permutations = np.zeros((128, 10, 10))
+    for each, theta in zip(permutations, slices, strict=True):
+        each[np.argsort(q @ theta), np.argsort(k @ theta)] = 1
+    costs = np.sum((q[:, None] - k[None]) ** 2, axis=2)
+    of_slices = np.sum(permutations * costs, axis=(1, 2))
+    least = costs[linear_sum_assignment(costs)].sum()
+    for entry, tau in zip(numbers["sliced"], (0.0, 1.0, 100.0), strict=True):
+        expected = np.tensordot(softmax(-tau * of_slices / 10), permutations, 1)
+        assert entry["error"] < 1e-12
+        assert entry["pairs_used"] == pytest.approx(
+            np.exp(entr(expected / 10).sum()), rel=1e-9
+        )
+        over = float(np.sum(expected * costs) / least)
+        assert entry["cost_over_least"] == pytest.approx(over, rel=1e-9)
+    cheapest = of_slices.min() / least
+    assert cheapest <= numbers["sliced"][2]["cost_over_least"] < 1.0001 * cheapest
 
 
 @needs_minilm

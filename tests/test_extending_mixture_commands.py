@@ -93,6 +93,7 @@ def test_the_page_moves_a_mixture(
         done(page, [command, "clumps.zarr", "--plugin", "copy.py"])
 
 
+@pytest.mark.slow
 def test_a_mixture_goes_on_to_the_bytes_it_would_have_had(
     page: CLI, forget: Callable[[], None], tmp_path: Path
 ):

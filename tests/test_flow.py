@@ -4,22 +4,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from attention_cases import CLOSED_AT_NODES, every_closed, every_continuous
 from flow_cases import RTOL, ensemble, one_dimensional, spread
 from helpers import Case, assert_close, case, gaussian, parameters, small_scores
 from jaxtyping import Array
 from reference import Parameters, gaussian_linear, velocity
 from scipy.integrate import solve_ivp
 
-from meanfield.attention import Attention, Softmax, attentions, closed_on_gaussians
+from meanfield.attention import Attention, Softmax, attentions
 from meanfield.dynamics import Heads, Interpolated, Layers, stacked
 from meanfield.endings import Status
 from meanfield.flows import adaptive, fixed, flow, solvers
 from meanfield.measures import Gaussian, Points
 from meanfield.measures.sampling import gauss_hermite, gaussian_draw
 from meanfield.scores import Dot
-
-every_variant = pytest.mark.parametrize("name", list(attentions))
-every_closed = pytest.mark.parametrize("name", closed_on_gaussians())
 
 
 def scipy_gaussian(
@@ -59,7 +57,7 @@ def mild(c: Case) -> Case:
     return Case(p, c.x / 2, c.w, c.probes)
 
 
-@every_variant
+@every_continuous
 def test_points_follow_the_definition(name: str, rng: np.random.Generator):
     c = mild(case(rng, n=5, d=2))
     t = 0.25
@@ -117,7 +115,16 @@ def test_solvers_agree(solver: str, rng: np.random.Generator):
     assert_close(trajectory.last, best.last, ulps=50 * loose / np.finfo(float).eps)
 
 
-@every_closed
+# A velocity that is exact is moved alike: the slow run asks all variants.
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        if name in ("softmax", "differential", "sinkhorn")
+        else pytest.param(name, marks=pytest.mark.slow)
+        for name in CLOSED_AT_NODES
+    ],
+)
 def test_nodes_follow_their_gaussian(name: str, rng: np.random.Generator):
     """To solver tolerance: quadrature is exact while scores stay small."""
     mu = gaussian(rng, 2, mean=name != "relu")

@@ -49,6 +49,7 @@ def test_laws_in_the_plane_have_the_moments_of_their_densities(kind: str) -> Non
     np.testing.assert_allclose(spread, law.covariance, atol=tolerance)
 
 
+@pytest.mark.slow
 def test_bars_cover_flows_that_are_known_otherwise() -> None:
     """Densities of every shape under softmax, on an odd number of cells."""
     kind = Family("softmax", "affine", 201)

@@ -33,7 +33,8 @@ def report(cli: Run, *args: str) -> dict[str, Any]:
     return json.loads(done.out)
 
 
-@pytest.mark.parametrize("cells", [pytest.param("200", marks=pytest.mark.slow), "201"])
+@pytest.mark.slow
+@pytest.mark.parametrize("cells", ["200", "201"])
 def test_a_box_too_narrow_leaves_nothing_resolved(cli: Run, cells: str) -> None:
     """Softmax with A = 1: the variance is 1/(1 - 2t), if no tail is cut."""
     found = report(cli, "--A", "1", "--t", "0.44", "--cells", cells)

@@ -25,6 +25,9 @@ RATES = {  # of the variance of a centred Gaussian: 2Ls, with L of each closed f
     "contracting": lambda s, A: -2 * A * s**2,  # softmax with V = -1
     "l2": lambda s, A: 2 * (2 * A * s**2) / (1 + 2 * s),
     "sinkhorn": lambda s, A: 4 * A * s**2 / (1 + np.sqrt(1 + 4 * A**2 * s**2)),
+    "esp": lambda s, A: 2 * np.sign(A) * s,
+    # Each sort regresses: of keys to s/(s + 1/2), of queries' ranks by 1/p, t = 1.
+    "esp-soft": lambda s, A: 2 * A * s**2 / (s + 0.5) / (1 + 0.25 / (s * (s + 0.5))),
 }
 
 VARIANT = {"contracting": "softmax"}
@@ -57,7 +60,9 @@ CASES = [
     pytest.param("softmax", 1.0, FIXED, 20.0, 0.2, 1e-3, marks=pytest.mark.slow),
     ("softmax", 1.0, MOVING, 20.0, 0.2, 1e-3),
     pytest.param("l2", -1.0, FIXED, 6.0, 1.0, 1e-4, marks=pytest.mark.slow),
-    ("l2", 1.0, FIXED, 12.0, 1.0, 1e-3),
+    pytest.param("l2", 1.0, FIXED, 12.0, 1.0, 1e-3, marks=pytest.mark.slow),
+    ("esp", -1.0, FIXED, 6.0, 0.5, 1e-3),
+    pytest.param("esp-soft", -1.0, FIXED, 6.0, 0.5, 1e-3, marks=pytest.mark.slow),
     pytest.param("sinkhorn", -1.0, MOVING, 6.0, 1.0, 1e-4, marks=pytest.mark.slow),
     pytest.param("sinkhorn", 1.0, MOVING, 6.0, 1.0, 1e-3, marks=pytest.mark.slow),
 ]

@@ -13,7 +13,10 @@ TRIED = (
 )
 
 
-@pytest.mark.parametrize("name", TRIED)
+@pytest.mark.parametrize(
+    "name",
+    [TRIED[0], *(pytest.param(name, marks=pytest.mark.slow) for name in TRIED[1:])],
+)
 def test_a_planted_mistake_is_noticed(name: str) -> None:
     mutant = EVERY[name]
     assert mutant.caught_by

@@ -164,6 +164,23 @@ def test_movies_pages_and_comparisons_say_what_was_run(
             "parameters from t = [1] on; 5 tokens, d = 2",
         ),
         (
+            {
+                "context": "gaussian",
+                "context_mean": [1.0, 2.0],
+                "terms": [{"context": "@c.npy", "mask": "causal"}],
+            },
+            "softmax, to gaussian, mean [1, 2]: A = 1, V = 1, ε = 1; + softmax, "
+            "causal, to @c.npy: A = 1, V = 1, ε = 1; 5 tokens, d = 2",
+        ),
+        (
+            {
+                "drift": {"M": -1.0},
+                "layers": [{"t": 0.0, "context": "e.zarr"}, {"t": 1.0, "drift": "b=1"}],
+            },
+            "softmax, to e.zarr: A = 1, V = 1, ε = 1; + drift: M = −1; + drifts of "
+            "layers; other parameters from t = [0, 1] on; 5 tokens, d = 2",
+        ),
+        (
             {"model": "minilm", "text": "a b c", "model_layers": [0, 1]},
             "softmax of the model minilm, layers [0, 1]; 5 tokens, d = 2",
         ),
@@ -184,6 +201,13 @@ def test_what_was_run_leaves_out_what_a_sweep_varies() -> None:
     assert described(data) == "softmax: V = 2, ε = 1; gaussian"
     entry = data.rename({"A": "V[0,1]"}).drop_vars("cov").rename({"cov": "attention"})
     assert described(entry) == "A = 1, V = 2 but for V[0,1], ε = 1; gaussian"
+    spec = {"context": "gaussian", "context_cov": 2.0, "drift": {"M": [[1, 2], [3, 4]]}}
+    axes = {"A": "context_cov", "cov": "drift.M[0,1]"}
+    law = data.rename(axes).assign_attrs(spec={"measure": "gaussian", **spec})
+    assert described(law) == (
+        "softmax, to gaussian: A = 1, V = 1, ε = 1; + drift: M = [[1, 2], [3, 4]] but "
+        "for drift.M[0,1]; gaussian"
+    )
     assert described(data.assign_attrs(spec=None)) == ""
     with pytest.raises(InvalidInputError, match="the `spec` of this dataset"):
         described(data.assign_attrs(spec={"A": "B" * 2, "epsilon": -1}))

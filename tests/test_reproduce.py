@@ -55,7 +55,7 @@ def test_the_figures_of_the_literature_are_there():
     panels = {"1": "abcd", "2": "abcd", "4": "abc", "5": "abc", "6": "abc", "7": "ab"}
     expected |= {f"castin2025-fig{n}{p}" for n, ps in panels.items() for p in ps}
     expected |= {"sander2022-fig1", "sander2022-fig2", "shahbazi2025-fig2"}
-    expected |= {"heat-limit", "nonlocal-limit", "mean-field-limit"}
+    expected |= {"heat-limit", "nonlocal-limit", "mean-field-limit", "collapse-limit"}
     assert set(names()) == expected
 
 

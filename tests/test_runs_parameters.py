@@ -1,5 +1,7 @@
 """The parameters of a spec move what it says, against sums and equations by hand."""
 
+from pathlib import Path
+
 import equinox as eqx
 import numpy as np
 import pytest
@@ -162,3 +164,10 @@ def test_a_token_stands_at_its_share_of_the_sequence() -> None:
     own = runs.member(parse({"n": 4, "d": 2, "mask": "window:0.25"})).measure
     assert isinstance(own, Points)
     np.testing.assert_array_equal(own.tokens.position, [0.25, 0.5, 0.75, 1.0])
+
+
+def test_a_column_of_numbers_in_a_file_is_a_mean(tmp_path: Path) -> None:
+    np.savetxt(tmp_path / "mean.csv", [0.5, -1.0, 2.0])
+    own = runs.member(parse({"measure": "gaussian", "mean": f"@{tmp_path}/mean.csv"}))
+    assert isinstance(own.measure, Gaussian)
+    np.testing.assert_array_equal(own.measure.mean, [0.5, -1.0, 2.0])

@@ -26,6 +26,8 @@ BASE = {"measure": "gaussian", "d": 1, "V": 1.0}
         ("A=[[1,0],[0,2]]|normal:2|3", ["A"], [[[[1, 0], [0, 2]], "normal:2", 3]]),
         ("A[0,1]=-1:1:2,A[1,0]=0|1", ["A[0,1]", "A[1,0]"], [[-1, 1], [0, 1]]),
         ("mask=null|causal", ["mask"], [[None, "causal"]]),
+        ("options.tau=1|2,drift.b=0|1", ["options.tau", "drift.b"], [[1, 2], [0, 1]]),
+        ("drift.M[0,1]=0|1,A=1|2", ["drift.M[0,1]", "A"], [[0, 1], [1, 2]]),
     ],
 )
 def test_axes_are_read(text: str, names: list[str], values: list[list]) -> None:
@@ -58,6 +60,8 @@ def test_axes_are_read(text: str, names: list[str], values: list[list]) -> None:
         ("A=1:2:3,A=3:4:5", "`A` is given twice"),
         ("A=1|2,A[0,0]=1|2", "`A` is given twice"),
         ("A[0,0]=1|2,A=1|2", "`A` is given twice"),
+        ("drift.M[0,0]=1|2,drift.M=1|2", "`drift` is given twice"),
+        ("drift=1|2,drift.M[0,0]=1|2", "`drift` is given twice"),
         ("draws=1|2", "sweep over `seed`"),
         ("starts=grid:2|grid:3", "`starts` cannot be an axis"),
         ("layers=1|2", "it is a table"),
@@ -69,6 +73,22 @@ def test_bad_axes_are_refused_in_one_line(text: str, message: str) -> None:
         parse_axes(text)
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_an_axis_is_stored_as_by_versions_that_knew_no_options() -> None:
+    """So that their sweeps go on with the same command."""
+    (axis,) = parse_axes("A=1:2:2")
+    assert set(axis.as_json()) == {"key", "values", "scale", "entry"}
+    (axis,) = parse_axes("options.tau=1|2")
+    assert axis.as_json()["option"] == "tau"
+
+
+def test_an_entry_of_a_drift_varies_alone() -> None:
+    (axis,) = parse_axes("drift.M[0,1]=-1|1")
+    spec = parse({"drift": {"M": [[1, 2], [3, 4]], "b": [1, 0]}})
+    assert with_values(spec, [(axis, 1)]).drift == {"M": [[1, 1], [3, 4]], "b": [1, 0]}
+    with pytest.raises(InvalidInputError, match=r"give `drift.M` as a matrix"):
+        with_values(parse({"drift": {"b": 1}}), [(axis, 1)])
 
 
 def test_an_entry_of_a_matrix_varies_alone() -> None:

@@ -111,6 +111,7 @@ def test_an_interrupted_sweep_goes_on_by_many_workers(
     assert claims(sweep) == list((sweep / "todo").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_helper_that_is_killed_is_named_and_its_cells_are_computed(
     folder: Path,
 ) -> None:

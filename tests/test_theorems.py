@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from latex2mathml.converter import convert
 
-from meanfield.theorems import Statement, statements
+from meanfield.theorems import Statement, by_attention, statements
 
 MAIN = "from meanfield.cli import main; main()"
-PAPERS = ("castin2025", "sander2022", "uw2023", "new")
+PAPERS = ("castin2025", "sander2022", "uw2023", "shahbazi2025", "new")
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def test_what_is_said_of_a_statement_is_whole_and_can_be_typeset(
     texts = [made.claim, made.hypotheses, made.remark, made.control.text]
     if made.printed is not None:
         texts += [made.printed.printed, made.printed.corrected]
-        assert all(erratum[0] in "CSU" for erratum in made.printed.errata)
+        assert all(erratum[0] in "CSUH" for erratum in made.printed.errata)
     for text in texts:
         pieces = text.split("$")
         assert len(pieces) % 2 == 1, f"an odd number of $ in {text!r}"
@@ -122,3 +122,15 @@ def test_no_two_statements_share_a_name() -> None:
 
 def test_every_statement_has_its_place_on_the_page(run: Run) -> None:
     assert all(f'id="{name}"' in run.page for name in statements)
+
+
+def test_a_variant_is_measured_where_code_of_ours_names_it() -> None:
+    """Variables and functions of SciPy called `linear` or `softmax` do not count."""
+    marks = {name: [name] for name in ("softmax", "linear", "esp", "esp-soft")}
+    about = by_attention(marks)
+    assert "new:N2" in about["esp"]  # by functions that its file borrows
+    assert "new:N2" not in about["linear"]
+    assert "new:N2-cost" not in about["softmax"]
+    assert "uw2023:prop-2-k1" in about["softmax"]  # by a compiled one
+    assert "new:N2-softsort" not in about["esp"]
+    assert "new:N2-softsort" in about["esp-soft"]

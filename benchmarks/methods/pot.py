@@ -1,4 +1,4 @@
-"""Sinkhorn potentials by POT."""
+"""Sinkhorn potentials and sliced plans by POT."""
 
 import warnings
 from typing import Any
@@ -7,6 +7,8 @@ import numpy as np
 import ot
 
 from benchmarks._marginals import cloud, facts, half_squares
+from benchmarks._problems import tokens
+from benchmarks._sliced import by_slices, matrices, sliced_facts
 from benchmarks._trial import Job, Trial
 
 
@@ -31,3 +33,17 @@ def log_domain(trial: Trial) -> Job:
             )[1]
 
     return Job(run, lambda log: facts(trial, log["log_u"], log["log_v"]), warmups=0)
+
+
+def expected_plan(trial: Trial) -> Job:
+    """The dense plan over all slices, times the keys."""
+    x, (Q, K) = tokens(trial), matrices(trial)
+    theta = by_slices(trial.settings["slices"], len(Q)).astype(x.dtype)
+
+    def run() -> np.ndarray:
+        found = ot.sliced.expected_sliced_plan(
+            x @ Q.T, x @ K.T, projections=theta.T, dense=True
+        )
+        return trial.n * np.asarray(found[0]) @ x
+
+    return Job(run, lambda values: sliced_facts(trial, "esp", values), most=5)

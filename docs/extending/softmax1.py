@@ -7,7 +7,7 @@ from typing_extensions import override
 
 from meanfield.attention import (
     AbstractBarycentre,
-    AbstractCoupling,
+    AbstractRowwise,
     Attention,
     variant,
 )
@@ -17,7 +17,7 @@ from meanfield.scores import AbstractScore, Dot
 from meanfield.tokens import Tokens
 
 
-class Softmax1(AbstractCoupling):
+class Softmax1(AbstractRowwise):
     r"""$\kappa_\mu(x, y) = e^{s(x, y)} / (1 + \int e^{s(x, z)} d\mu(z))$."""
 
     @override

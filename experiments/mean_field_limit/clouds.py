@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import betaln, log_ndtr, ndtri
 
-from meanfield.attention import Attention, attentions
+from meanfield.attention import Attention, attentions, closed_on_gaussians
 from meanfield.distances import wasserstein
 from meanfield.flows import Trajectory, adaptive, ensemble, flow
 from meanfield.measures import AbstractMeasure, Gaussian, Grid, Points
@@ -18,7 +18,7 @@ from meanfield.theorems.solutions.stability import constants
 from meanfield.tokens import Tokens
 
 A, T = -0.3, 1.0  # of the draws: scores 0.3 times minus the product, values themselves
-CLOSED = ("softmax", "l2", "sinkhorn", "linear", "linear-expansion", "relu")
+CLOSED = tuple(closed_on_gaussians())
 CELLS, REACH = 400, 8.0
 RTOL = 1e-6
 ATTRACTING, SHORT, RADIUS = 1.0, 0.25, 0.5  # A, time and support of the pairs of clouds

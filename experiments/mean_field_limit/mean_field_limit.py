@@ -1,9 +1,9 @@
 r"""The mean-field limit: tokens drawn from a law against the law itself.
 
-Every registered attention moves `n` independent tokens of a law on the line, and the
-law: in closed form where Gaussians stay Gaussian, on a grid where they do not. The
-distances fall like $n^{-1/2}$, up to the $(\log\log n)^{1/2}$ of $W_2$ to a Gaussian;
-and two flows part no faster than castin2025, Theorem 3.1 allows.
+Every attention that is continuous in the tokens moves `n` independent ones of a law on
+the line, and the law: in closed form where Gaussians stay Gaussian, on a grid where
+they do not. The distances fall like $n^{-1/2}$, up to the $(\log\log n)^{1/2}$ of $W_2$
+to a Gaussian; and two flows part no faster than castin2025, Theorem 3.1 allows.
 """
 
 from typing import Any
@@ -17,10 +17,12 @@ from experiments.mean_field_limit.clouds import (
     BOUNDED,
     CLOSED,
     SIZES,
+    A,
     Errors,
     Growth,
     Sizes,
     T,
+    attention,
     distance_at_start,
     errors_of,
     growth_of,
@@ -42,7 +44,8 @@ def compute(case: Case) -> Findings:
 
 def findings(sizes: Sizes) -> Findings:
     """The same, of any sizes."""
-    errors = {name: errors_of(name, sizes, SEED) for name in attentions}
+    names = [name for name in attentions if attention(name, A).is_continuous]
+    errors = {name: errors_of(name, sizes, SEED) for name in names}
     growth = {name: growth_of(name, sizes, SEED) for name in BOUNDED}
     slopes = {name: _slopes(part) for name, part in errors.items()}
     return Findings(

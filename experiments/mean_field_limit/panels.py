@@ -12,6 +12,7 @@ COLOURS = (
     *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#222222"),
     "#8a8a8a",
 )
+MARKERS, LINES = ("o", "s"), ("-", "--")  # of variants beyond the colours there are
 TITLES = {
     "mean": r"mean: $|\alpha_n - \alpha| / \sigma$",
     "covariance": r"variance: $|\sigma_n^2 - \sigma^2| / \sigma^2$",
@@ -31,7 +32,8 @@ def draw(findings: Findings) -> Figure:
     n, start = errors["n"], findings.data["theory"]["start"]
     (exact,) = axes[2].plot(n, start, color="black", dashes=(4, 2))
     axes[2].legend([exact], ["at t = 0, exactly"], fontsize=8)
-    axes[0].legend(fontsize=8, ncols=2)
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=6, fontsize=8)
     _growth(axes[3], findings.data["growth"])
     return figure
 
@@ -39,10 +41,12 @@ def draw(findings: Findings) -> Figure:
 def _gaps(axes: Axes, errors: xr.Dataset, name: str) -> None:
     n = errors["n"].values
     rows = errors[name].values
-    for row, variant, colour in zip(
-        rows, errors["variant"].values, COLOURS, strict=False
+    for i, (row, variant) in enumerate(
+        zip(rows, errors["variant"].values, strict=True)
     ):
-        axes.loglog(n, row, color=colour, marker="o", markersize=3, label=str(variant))
+        turn, place = divmod(i, len(COLOURS))
+        how = {"color": COLOURS[place], "marker": MARKERS[turn], "markersize": 3}
+        axes.loglog(n, row, linestyle=LINES[turn], label=str(variant), **how)
     top = 1.3 * rows[:, 0].max()
     axes.loglog(n, top * np.sqrt(n[0] / n), color="#8a8a8a", linestyle=":")
     axes.annotate(

@@ -1,8 +1,8 @@
-r"""Figure 2 of ESPFormer, its Sinkhorn part: the plan after ever more half-steps.
+r"""Figure 2 of ESPFormer: plans by Sinkhorn's half-steps, and by slices.
 
-After $\ell$ half-steps from zero, rows first: one is softmax. The cloud, and how lines
-are drawn, are those of `sander2022-fig1`. The sliced plans at several $\tau$, which the
-paper shows beside these, join when that attention exists.
+After $\ell$ half-steps from zero, rows first: one is softmax. Expected sliced plans at
+several $\tau$ stand below. The cloud, and how lines are drawn, are those of
+`sander2022-fig1`.
 """
 
 import numpy as np
@@ -22,6 +22,12 @@ from experiments.transport_plans.clouds import (
     plans_of,
 )
 from experiments.transport_plans.lines import draw_lines, line_legend, scaled_plans
+from experiments.transport_plans.sliced import (
+    SLICES,
+    TAUS,
+    measured_cost,
+    sliced_plans,
+)
 from meanfield.attention import Sinkhorn
 from meanfield.plotting import style
 from meanfield.reproduce import Case, Experiment, Findings
@@ -38,19 +44,24 @@ def compute(case: Case) -> Findings:
     draws, longest = DRAWS[case.size], LONGEST[case.size]
     truncated = [plan(cloud, Sinkhorn(steps)) for steps in HALF_STEPS]
     converged = plan(cloud, Sinkhorn())
-    plans = [*truncated, converged]
+    sliced = sliced_plans(cloud)
+    plans = [*truncated, converged, *sliced]
     scaled = scaled_plans(
         plans, queries=cloud.x @ cloud.Q.T, keys=cloud.x @ cloud.K.T
     ).assign(error=("panel", [marginal_error(matrix) for matrix in plans]))
     curve = _curve(cloud, converged, longest)
     return Findings(
         spec={"seed": SEED, "n": N, "half_steps": list(HALF_STEPS), **inputs(cloud)}
-        | {"longest": longest, "draws": draws},
+        | {"longest": longest, "draws": draws, "slices": SLICES, "tau": list(TAUS)},
         numbers={
             "n": N,
             "half_steps": list(HALF_STEPS),
             "after": [measured(matrix) for matrix in truncated],
-            "converged": measured(converged),
+            "converged": measured_cost(cloud, converged),
+            "slices": int(SLICES.rpartition(":")[2]),
+            "tau": list(TAUS),
+            "sliced": [measured_cost(cloud, matrix) for matrix in sliced],
+            "sliced_error": max(float(marginal_error(matrix)) for matrix in sliced),
             **curve.attrs,
             "draws": draws,
             "error_median": _over_draws(cloud, draws),
@@ -87,21 +98,34 @@ def _over_draws(cloud: Cloud, draws: int) -> list[float]:
 
 @style()
 def draw(findings: Findings) -> Figure:
-    """Five panels of lines, and how fast the columns come to sum to one."""
-    data = findings.data["plans"]
-    figure = Figure(figsize=(10.4, 7.4), layout="constrained")
-    grid = figure.subplots(2, 3)
-    names = [rf"$\ell = {steps}$" for steps in HALF_STEPS] + ["converged"]
-    names[0] += ", softmax"
-    for i, (axes, name) in enumerate(zip(grid.flat, names, strict=False)):
-        draw_lines(axes, data.isel(panel=i))
-        error = f"largest error of a sum {data.error.values[i]:.2g}"
-        axes.set(title=f"{name}: {error}", xlabel="first coordinate")
+    """Plans by half-steps and by slices, and how fast columns come to sum to one."""
+    figure = Figure(figsize=(10.4, 10.8), layout="constrained")
+    grid = figure.subplots(3, 3)
+    plans = [axes for axes in grid.flat if axes is not grid[1, 2]]
+    for i, (axes, title) in enumerate(zip(plans, _titles(findings), strict=True)):
+        draw_lines(axes, findings.data["plans"].isel(panel=i))
+        axes.set(title=title, xlabel="first coordinate")
     for axes in grid[:, 0]:
         axes.set_ylabel("second coordinate")
     _draw_curve(grid[1, 2], findings.data["curve"])
     line_legend(figure)
     return figure
+
+
+def _titles(findings: Findings) -> list[str]:
+    """Of plans by half-steps what is wrong with them, of others what they cost."""
+    names = [rf"$\ell = {steps}$" for steps in HALF_STEPS] + ["converged"]
+    names[0] += ", softmax"
+    errors = findings.data["plans"].error.values
+    by_steps = [
+        f"{name}: largest error of a sum {error:.2g}"
+        for name, error in zip(names, errors, strict=False)
+    ]
+    by_slices = [
+        rf"slices, $\tau = {tau:g}$: {entry['cost_over_least']:.3g} times least cost"
+        for tau, entry in zip(TAUS, findings.numbers["sliced"], strict=True)
+    ]
+    return by_steps + by_slices
 
 
 def _draw_curve(axes: Axes, curve: xr.Dataset) -> None:
@@ -125,7 +149,8 @@ EXPERIMENT = Experiment(
     source="shahbazi2025, Figure 2",
     claim=(
         "Sinkhorn leads from softmax to equal marginals; the error of the columns "
-        "falls geometrically, at a rate read off the limit."
+        "falls geometrically, at a rate read off the limit. Plans by slices have equal "
+        "marginals at once, and come to one permutation as τ grows."
     ),
     caption=(
         "Plans between {n} queries and {n} keys after {half_steps[0]} (softmax), "
@@ -138,7 +163,13 @@ EXPERIMENT = Experiment(
         "half-steps multiply it by {rate_observed:.4f} after {longest}; the squared "
         "second singular value of the limit is {rate:.4f}. Weights spread over "
         "{after[0][pairs_used]:.0f} pairs at first and {converged[pairs_used]:.0f} at "
-        "the end (exponential of the entropy)."
+        "the end (exponential of the entropy). Plans of {slices} random slices at τ = "
+        "{tau[0]:g}, {tau[1]:g} and {tau[2]:g} use {sliced[0][pairs_used]:.0f}, "
+        "{sliced[1][pairs_used]:.0f} and {sliced[2][pairs_used]:.0f}; their sums "
+        "are one to {sliced_error:.0e}. They cost "
+        "{sliced[0][cost_over_least]:.3g}, {sliced[1][cost_over_least]:.3g} and "
+        "{sliced[2][cost_over_least]:.3g} times the least of all plans, Sinkhorn's "
+        "limit {converged[cost_over_least]:.3g} times."
     ),
     compute=compute,
     draw=draw,

@@ -1,13 +1,18 @@
 from ._attention import Attention as Attention
 from ._attention import attentions as attentions
 from ._attention import closed_on_gaussians as closed_on_gaussians
+from ._attention import costs as costs
+from ._attention import own_options as own_options
 from ._attention import symmetries as symmetries
 from ._attention import variant as variant
 from ._coupling import AbstractBarycentre as AbstractBarycentre
 from ._coupling import AbstractCoupling as AbstractCoupling
 from ._coupling import AbstractGaussianCoupling as AbstractGaussianCoupling
+from ._coupling import AbstractRowwise as AbstractRowwise
+from ._coupling import AbstractSmearedCoupling as AbstractSmearedCoupling
 from .softmax import Softmax as Softmax  # isort: split
 
+from .differential import Differential as Differential
 from .l2 import l2 as l2
 from .linear import Linear as Linear
 from .linear import LinearExpansion as LinearExpansion
@@ -17,3 +22,7 @@ from .relu import Relu as Relu
 from .scalings import Scalings as Scalings
 from .scalings import scalings as scalings
 from .sinkhorn import Sinkhorn as Sinkhorn
+from .sliced import GaussianSoftSlices as GaussianSoftSlices
+from .sliced import HardSlices as HardSlices
+from .sliced import PublishedSoftSlices as PublishedSoftSlices
+from .sliced import SoftSlices as SoftSlices

@@ -1,6 +1,7 @@
 """Attention: a score, a coupling, a value; and the registry of its variants."""
 
 import contextlib
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ from meanfield.fields import AbstractField, image
 from meanfield.measures import (
     AbstractMeasure,
     AbstractReader,
+    Facing,
     Gaussian,
     Points,
     Quadrature,
@@ -31,6 +33,7 @@ from ._coupling import (
     AbstractGaussianCoupling,
     AbstractSmearedCoupling,
 )
+from ._crossing import BoundAcross, Closed, Crossing, Parts
 
 
 class Attention(AbstractDynamics):
@@ -93,6 +96,8 @@ class Attention(AbstractDynamics):
     @override
     def linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
         r"""If the barycentre $\bar y$ is: $|V\bar y + o| \leq |V|\,|\bar y| + |o|$."""
+        if isinstance(mu, Facing):
+            return BoundAcross(self.score, self.coupling)(mu.keys)
         return self.coupling.linearly_bounded(self.score, mu)
 
     def _check_dimension(self, mu: AbstractMeasure) -> None:
@@ -117,6 +122,22 @@ class _Barycentre(AbstractReader[AbstractField]):
 
     @override
     def of_gaussian(self, mu: Gaussian) -> AbstractField:
+        score, coupling = self.closed()
+        return coupling.affine(score, mu)
+
+    @override
+    def of_facing(self, mu: Facing) -> AbstractField:
+        attention = self.attention
+        called = lambda: _called(attention.coupling)
+        parts = Parts(attention.score, attention.coupling, self.closed, called)
+        return Crossing(parts, mu.keys)(mu.queries)
+
+    def closed(self) -> Closed:
+        """The score and the coupling, if they keep Gaussians Gaussian.
+
+        Raises:
+            NotClosedError: if they do not.
+        """
         score, coupling = self.attention.score, self.attention.coupling
         if not isinstance(score, AbstractQuadraticScore):
             raise NotClosedError(
@@ -126,10 +147,10 @@ class _Barycentre(AbstractReader[AbstractField]):
         if not isinstance(coupling, AbstractGaussianCoupling):
             raise NotClosedError(
                 f"`{_called(coupling)}` attention does not keep Gaussians Gaussian; "
-                f"these do: {', '.join(closed_on_gaussians())}. Use points, or "
-                "`projected`."
+                "these do, with the options they have by default: "
+                f"{', '.join(closed_on_gaussians())}. Use points, or `projected`."
             )
-        return coupling.affine(score, mu)
+        return Closed(score, coupling)
 
     @override
     def of_quadrature(self, mu: Quadrature) -> AbstractField:
@@ -155,18 +176,34 @@ Symmetry = str  # "permutation", "orthogonal" or "translation"
 
 attentions: Registry[Factory] = Registry("attention")
 symmetries: dict[str, frozenset[Symmetry]] = {}
+costs: dict[str, str] = {}
 
 
-def variant(name: str, *declared: Symmetry) -> Callable[[Factory], Factory]:
+def variant(
+    name: str, *declared: Symmetry, cost: str = ""
+) -> Callable[[Factory], Factory]:
     """Registers a factory `(Q, K, V, **options) -> Attention` under `name`.
 
     Args:
         name: what the command line calls it.
         *declared: what its barycentre commutes with, among `permutation` of tokens,
             `orthogonal` change of basis and `translation`; tested for every variant.
+        cost: of one velocity of `n` tokens, with mathematics in `$…$`.
     """
     symmetries[name] = frozenset(declared)
+    costs[name] = cost
     return attentions.register(name)
+
+
+def own_options(name: str) -> dict[str, str]:
+    """The parameters that a variant has of its own, by the names that specs call them.
+
+    One that ends in an underscore is called without it: `lambda`.
+    """
+    common = ("epsilon", "iterations")  # keys of a spec
+    parameters = inspect.signature(attentions[name]).parameters.values()
+    own = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+    return {each.rstrip("_"): each for each in own if each not in common}
 
 
 def closed_on_gaussians() -> list[str]:
@@ -185,7 +222,9 @@ def _called(coupling: AbstractCoupling) -> str:
     """The variant with this coupling; the name of its class if none is registered."""
     each = _couplings().items()
     same = [name for name, own in each if eqx.tree_equal(own, coupling) is True]
-    return same[0] if same else type(coupling).__name__
+    akin = [name for name, own in each if type(own) is type(coupling)]
+    alone = akin if len(akin) == 1 else []  # whatever its numbers
+    return next(iter((*same, *alone)), type(coupling).__name__)
 
 
 def _square(value: Numbers) -> Float[Array, "d d"]:

@@ -37,17 +37,22 @@ def about(score: AbstractScore, mean: Float[Array, " d"]) -> AbstractScore:
     return score
 
 
-def centred(score: AbstractQuadraticScore, mean: Float[Array, " d"]) -> Dot:
-    """The bilinear part of a score with queries and keys measured from `mean`.
+def centred(
+    score: AbstractQuadraticScore,
+    mean: Float[Array, " d"],
+    of_queries: Float[Array, " d"] | None = None,
+) -> Dot:
+    """The bilinear part of a score, keys measured from `mean`; queries, too, or so.
 
     All that a doubly normalised coupling sees, with the least rounding: what is left
     out depends on the query alone or on the key alone.
     """
     centre, bilinear = jax.lax.stop_gradient(mean), score.bilinear
+    origin = centre if of_queries is None else jax.lax.stop_gradient(of_queries)
     return Dot(
         bilinear.Q,
         bilinear.K,
         bilinear.epsilon,
-        query_bias=-bilinear.Q @ centre,
+        query_bias=-bilinear.Q @ origin,
         key_bias=-bilinear.K @ centre,
     )

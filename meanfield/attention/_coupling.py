@@ -31,12 +31,57 @@ class AbstractCoupling(eqx.Module):
     def barycentre(self, score: AbstractScore, mu: Points) -> AbstractField:
         r"""The field $x \mapsto \int y\, \kappa_\mu(x, y)\, d\mu(y)$."""
 
+    def across(
+        self, score: AbstractScore, queries: Points, keys: Points
+    ) -> AbstractField:
+        r"""The field $x \mapsto \int y\, \kappa_{\mu,\nu}(x, y)\, d\nu(y)$ of keys.
+
+        For queries $\mu$, of which $x$ is one; $\kappa_{\mu,\mu} = \kappa_\mu$.
+
+        Raises:
+            UnsupportedError: if the coupling does not say what it is between two
+                measures; one whose rows stand alone (`AbstractRowwise`) does.
+        """
+        del score, queries, keys
+        raise unsaid(self)
+
     def linearly_bounded(
         self, score: AbstractScore, mu: AbstractMeasure
     ) -> Bool[Array, ""]:
         """Whether the barycentre is, as `AbstractDynamics.linearly_bounded` says it."""
         del score, mu
         return jnp.zeros((), bool)
+
+    def bounded_across(
+        self, score: AbstractScore, keys: AbstractMeasure
+    ) -> Bool[Array, ""]:
+        r"""Whether $|\bar y(x)| \leq C(1 + |x|)$ is proven for keys that stand still.
+
+        At every $x$, for any queries that $x$ is one of; where keys are no tokens, in
+        $L^2$ of the queries.
+        """
+        del score, keys
+        return jnp.zeros((), bool)
+
+
+class AbstractRowwise(AbstractCoupling):
+    r"""A coupling whose rows stand alone: $\kappa(x, \cdot)$ sees $x$ and keys only.
+
+    Between two measures it is then the coupling of the keys, asked at the queries.
+    """
+
+    @override
+    def across(
+        self, score: AbstractScore, queries: Points, keys: Points
+    ) -> AbstractField:
+        return self.barycentre(score, keys)
+
+    @override
+    def bounded_across(
+        self, score: AbstractScore, keys: AbstractMeasure
+    ) -> Bool[Array, ""]:
+        """Where one measure is: with the keys, of tokens, its size stands still."""
+        return self.linearly_bounded(score, keys)
 
 
 class AbstractGaussianCoupling(AbstractCoupling):
@@ -45,6 +90,17 @@ class AbstractGaussianCoupling(AbstractCoupling):
     @abc.abstractmethod
     def affine(self, score: AbstractQuadraticScore, mu: Gaussian) -> Affine:
         """The barycentre of a Gaussian, in closed form."""
+
+    def affine_across(
+        self, score: AbstractQuadraticScore, queries: Gaussian, keys: Gaussian
+    ) -> Affine:
+        """The barycentre of keys for queries, both Gaussian, in closed form.
+
+        Raises:
+            UnsupportedError: if the coupling does not say; see `across`.
+        """
+        del score, queries, keys
+        raise unsaid(self)
 
 
 class AbstractSmearedCoupling(AbstractCoupling):
@@ -108,6 +164,20 @@ def tilted_affine(
     pull = a if B is None else a - product(B, mu.mean)
     shift = tilt(mu.factor, B, pull)
     return Affine(tilt(mu.factor, B, A), mu.mean + shift)
+
+
+def unsaid(coupling: AbstractCoupling) -> UnsupportedError:
+    """The error of a coupling that is asked for another measure than its own."""
+    return UnsupportedError(
+        f"`{type(coupling).__name__}` does not say what it is where tokens attend to "
+        "another measure; a coupling whose rows stand alone does by deriving from "
+        "`AbstractRowwise`, another by its method `across`."
+    )
+
+
+def linear_in_queries(score: AbstractScore) -> Bool[Array, ""]:
+    """Whether a score is known to grow no faster than the query, keys fixed."""
+    return jnp.asarray(isinstance(score, Dot))
 
 
 def require_dot(score: AbstractScore, coupling: str) -> Dot:

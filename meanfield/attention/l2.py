@@ -7,7 +7,9 @@ from ._attention import Attention, variant
 from .softmax import Softmax
 
 
-@variant("l2", "permutation", "orthogonal")
+@variant(
+    "l2", "permutation", "orthogonal", cost=r"$n^2$, or $n$ on nodes if $d \leq 3$"
+)
 def l2(Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0) -> Attention:
     r"""Softmax with scores $-|Qx - Ky|^2/\epsilon$; castin2025, section 2.3.
 

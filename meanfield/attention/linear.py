@@ -11,11 +11,17 @@ from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot
 from meanfield.tokens import Tokens
 
 from ._attention import Attention, variant
-from ._coupling import AbstractBarycentre, AbstractGaussianCoupling, require_dot
+from ._coupling import (
+    AbstractBarycentre,
+    AbstractGaussianCoupling,
+    AbstractRowwise,
+    linear_in_queries,
+    require_dot,
+)
 from .pointwise import LinkedMean
 
 
-class Linear(AbstractGaussianCoupling):
+class Linear(AbstractGaussianCoupling, AbstractRowwise):
     r"""$\kappa_\mu(x, y) = s(x, y)$: no exponential, no normalisation."""
 
     @override
@@ -40,8 +46,15 @@ class Linear(AbstractGaussianCoupling):
         """Never: it is cubic."""
         return jnp.zeros((), bool)
 
+    @override
+    def bounded_across(
+        self, score: AbstractScore, keys: AbstractMeasure
+    ) -> Bool[Array, ""]:
+        """If scores are linear in the query: so are the weights."""
+        return linear_in_queries(score)
 
-class LinearExpansion(AbstractGaussianCoupling):
+
+class LinearExpansion(AbstractGaussianCoupling, AbstractRowwise):
     r"""$\kappa_\mu(x, y) = 1 + s(x, y) - \int s(x, z)\,d\mu(z)$.
 
     Softmax to first order in the scores. What a score excludes is left out of both
@@ -69,6 +82,13 @@ class LinearExpansion(AbstractGaussianCoupling):
     ) -> Bool[Array, ""]:
         """Never: it is cubic."""
         return jnp.zeros((), bool)
+
+    @override
+    def bounded_across(
+        self, score: AbstractScore, keys: AbstractMeasure
+    ) -> Bool[Array, ""]:
+        """If scores are linear in the query: so are the weights."""
+        return linear_in_queries(score)
 
 
 class ExpansionField(AbstractBarycentre):
@@ -106,13 +126,13 @@ def _identity(scores: Array) -> Array:
     return scores
 
 
-@variant("linear", "permutation", "orthogonal")
+@variant("linear", "permutation", "orthogonal", cost="$n^2$")
 def linear(Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0) -> Attention:
     r"""Linear attention, weights $Qx \cdot Ky/\epsilon$; castin2025, section 2.2."""
     return Attention(Dot(Q, K, epsilon), Linear(), V)
 
 
-@variant("linear-expansion", "permutation", "orthogonal")
+@variant("linear-expansion", "permutation", "orthogonal", cost="$n^2$")
 def linear_expansion(
     Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0
 ) -> Attention:

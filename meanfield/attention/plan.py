@@ -8,9 +8,11 @@ from jaxtyping import Array, Float
 from meanfield._typing import Time
 from meanfield.dynamics import (
     AbstractDynamics,
+    Drift,
     Heads,
     Interpolated,
     Layers,
+    Perceptron,
     Prefix,
     Sum,
 )
@@ -25,15 +27,21 @@ def plans(dynamics: AbstractDynamics, t: Time, mu: Points) -> Float[Array, "head
     """The matrices by which tokens look at each other at time `t`, one for each head.
 
     Row `i` holds the weights that token `i` gives to the others; the barycentre is this
-    matrix times the states. Heads, terms and layers are taken apart.
+    matrix times the states. Heads, terms and layers are taken apart; a drift looks at
+    nothing.
 
     Raises:
         UnsupportedError: if a part is no attention.
     """
-    return jnp.concatenate([_matrices(part, t, mu) for part in _parts(dynamics, t)])
+    parts = _parts(dynamics, t)
+    if not parts:
+        raise _without_plan(dynamics)
+    return jnp.concatenate([_matrices(part, t, mu) for part in parts])
 
 
 def _parts(dynamics: AbstractDynamics, t: Time) -> list[AbstractDynamics]:
+    if isinstance(dynamics, Drift | Perceptron):
+        return []
     if isinstance(dynamics, Sum):
         return [part for term in dynamics.terms for part in _parts(term, t)]
     if isinstance(dynamics, Layers | Interpolated):
@@ -64,6 +72,9 @@ def _matrices(part: AbstractDynamics, t: Time, mu: Points) -> Float[Array, "1 n 
             for i in range(mu.tokens.n)
         ]
         return jnp.stack(rows)[None]
-    raise UnsupportedError(
-        f"`{type(part).__name__}` has no attention matrix; an `Attention` has."
-    )
+    raise _without_plan(part)
+
+
+def _without_plan(part: AbstractDynamics) -> UnsupportedError:
+    name = type(part).__name__
+    return UnsupportedError(f"`{name}` has no attention matrix; an `Attention` has.")

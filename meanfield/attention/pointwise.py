@@ -14,11 +14,11 @@ from meanfield.scores import AbstractScore, Dot
 from meanfield.tokens import Tokens
 
 from ._attention import Attention, variant
-from ._coupling import AbstractBarycentre, AbstractSmearedCoupling
+from ._coupling import AbstractBarycentre, AbstractRowwise, AbstractSmearedCoupling
 from ._smeared import Averages, LinkedGaussianMean, exp_averages, sigmoid_averages
 
 
-class Pointwise(AbstractSmearedCoupling):
+class Pointwise(AbstractSmearedCoupling, AbstractRowwise):
     r"""$\kappa_\mu(x, y) = \varphi(s(x, y))$; not closed on Gaussians in general.
 
     Attributes:
@@ -79,13 +79,13 @@ def _sigmoid(scores: Array) -> Array:
     return jax.nn.sigmoid(scores)
 
 
-@variant("exp", "permutation", "orthogonal")
+@variant("exp", "permutation", "orthogonal", cost="$n^2$")
 def exp(Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0) -> Attention:
     r"""Unnormalised attention, weights $e^{Qx\cdot Ky/\epsilon}$; castin2025, 2.5."""
     return Attention(Dot(Q, K, epsilon), Pointwise(_exponential, exp_averages), V)
 
 
-@variant("sigmoid", "permutation", "orthogonal")
+@variant("sigmoid", "permutation", "orthogonal", cost="$n^2$")
 def sigmoid(Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0) -> Attention:
     r"""Sigmoid attention, $1/(1 + e^{-Qx\cdot Ky/\epsilon})$; castin2025, 2.5."""
     coupling = Pointwise(_sigmoid, sigmoid_averages, bounded=True)

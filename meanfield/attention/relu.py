@@ -16,14 +16,16 @@ from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot
 from ._attention import Attention, variant
 from ._coupling import (
     AbstractGaussianCoupling,
+    AbstractRowwise,
     AbstractSmearedCoupling,
+    linear_in_queries,
     require_dot,
 )
 from ._smeared import LinkedGaussianMean, relu_averages
 from .pointwise import LinkedMean
 
 
-class Relu(AbstractGaussianCoupling, AbstractSmearedCoupling):
+class Relu(AbstractGaussianCoupling, AbstractSmearedCoupling, AbstractRowwise):
     r"""$\kappa_\mu(x, y) = \max(s(x, y), 0)$."""
 
     @override
@@ -63,8 +65,15 @@ class Relu(AbstractGaussianCoupling, AbstractSmearedCoupling):
         """Never: it is cubic."""
         return jnp.zeros((), bool)
 
+    @override
+    def bounded_across(
+        self, score: AbstractScore, keys: AbstractMeasure
+    ) -> Bool[Array, ""]:
+        r"""If scores are linear in the query: $\max(s, 0) \leq |s|$."""
+        return linear_in_queries(score)
 
-@variant("relu", "permutation", "orthogonal")
+
+@variant("relu", "permutation", "orthogonal", cost="$n^2$")
 def relu(Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0) -> Attention:
     r"""ReLU attention, weights $\max(Qx\cdot Ky, 0)/\epsilon$; castin2025, 2.5."""
     return Attention(Dot(Q, K, epsilon), Relu(), V)

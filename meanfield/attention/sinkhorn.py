@@ -13,7 +13,7 @@ from meanfield._typing import Numbers, Scalar
 from meanfield.errors import InvalidInputError, NotClosedError
 from meanfield.fields import AbstractField, Affine, Convergence
 from meanfield.linalg import entropic_shrinkage, tilt
-from meanfield.measures import AbstractMeasure, Gaussian, Points
+from meanfield.measures import AbstractMeasure, Gaussian, Points, exactly
 from meanfield.scores import (
     AbstractQuadraticScore,
     AbstractScore,
@@ -22,13 +22,14 @@ from meanfield.scores import (
 from meanfield.tokens import Tokens
 
 from ._attention import Attention, variant
+from ._centring import centred
 from ._coupling import (
     AbstractBarycentre,
     AbstractGaussianCoupling,
     TiltedMean,
     tilted_affine,
 )
-from .potentials import full_step
+from .potentials import converged_potential, full_step
 from .scalings import refuse_masked, scalings
 
 T = TypeVar("T")
@@ -61,10 +62,39 @@ class Sinkhorn(AbstractGaussianCoupling):
 
     @override
     def barycentre(self, score: AbstractScore, mu: Points) -> AbstractField:
-        refuse_masked(score)
         if self.iterations is None:
             return self._to_tolerance(score, mu)
-        step = lambda g: full_step(score, mu, g)
+        return self._after_half_steps(score, mu)
+
+    @override
+    def across(
+        self, score: AbstractScore, queries: Points, keys: Points
+    ) -> AbstractField:
+        r"""Rows integrate to one against the keys, columns against the queries.
+
+        A plan between two measures of one mass: entropic transport, where converged.
+        """
+        mu, queries = exactly(keys), exactly(queries)
+        if self.iterations is not None:
+            return self._after_half_steps(score, mu, queries)
+        refuse_masked(score)
+        if isinstance(score, AbstractQuadraticScore):
+            score = centred(score, mu.mean, queries.mean)
+        g, convergence = converged_potential(
+            score,
+            mu,
+            queries,
+            tolerance=self.tolerance,
+            max_iterations=self.max_iterations,
+        )
+        return TiltedMean(score, mu, g, convergence)
+
+    def _after_half_steps(
+        self, score: AbstractScore, mu: Points, queries: Points | None = None
+    ) -> AbstractField:
+        refuse_masked(score)
+        assert self.iterations is not None
+        step = lambda g: full_step(score, mu, g, queries)
         g = _repeated(step, jnp.zeros_like(mu.log_weights), (self.iterations - 1) // 2)
         if self.iterations % 2 == 1:
             return TiltedMean(score, mu, g)
@@ -89,17 +119,34 @@ class Sinkhorn(AbstractGaussianCoupling):
             NotClosedError: after an even number of half-steps, which does not end on
                 normalised rows.
         """
+        return self.affine_across(score, mu, mu)
+
+    @override
+    def affine_across(
+        self, score: AbstractQuadraticScore, queries: Gaussian, keys: Gaussian
+    ) -> Affine:
+        r"""$L = YU\mathrm{diag}(1/h)U^\top Y^\top A$, $b = \alpha_Y - L\alpha_X$.
+
+        For queries $N(\alpha_X, XX^\top)$ and keys $N(\alpha_Y, YY^\top)$, now with
+        $Y^\top AX = U\mathrm{diag}(\sigma)W^\top$. In $x = \alpha_X + XWu$ and $y =
+        \alpha_Y + YUz$ the plan is $e^{\sum_i\sigma_iz_iu_i}$ with normal marginals: a
+        Gaussian whose precision has $h$ on its diagonal and $-\sigma$ beside it, $h^2 -
+        \sigma^2 = h$ for variances of one, so that $E[z_i|u] = (\sigma_i/h_i)u_i$.
+
+        Raises:
+            NotClosedError: as `affine`.
+        """
         if self.iterations is None:
-            Y = mu.factor
-            linear = Y @ (entropic_shrinkage(Y.T @ score.A @ Y) @ (Y.T @ score.A))
-            return Affine(linear, mu.mean - linear @ mu.mean)
+            X, Y = _of_one_width(queries.factor, keys.factor)
+            linear = Y @ (entropic_shrinkage(Y.T @ score.A @ X) @ (Y.T @ score.A))
+            return Affine(linear, keys.mean - linear @ queries.mean)
         if self.iterations % 2 == 0:
             raise NotClosedError(
                 "Sinkhorn attention keeps Gaussians Gaussian after an odd number of "
                 f"half-steps or converged; got iterations={self.iterations}. Use "
                 "points, or `projected`."
             )
-        return _after_half_steps(score, mu, self.iterations)
+        return _after_half_steps(score, queries, keys, self.iterations)
 
     @override
     def linearly_bounded(
@@ -116,9 +163,16 @@ class Sinkhorn(AbstractGaussianCoupling):
         proven = rows if isinstance(mu, Points) else self.iterations is None
         return jnp.asarray(proven)
 
+    @override
+    def bounded_across(
+        self, score: AbstractScore, keys: AbstractMeasure
+    ) -> Bool[Array, ""]:
+        r"""As for one measure: $\int|\bar y|^2d\mu \leq \int|y|^2d\nu$ of keys."""
+        return self.linearly_bounded(score, keys)
+
 
 def _after_half_steps(
-    score: AbstractQuadraticScore, mu: Gaussian, iterations: int
+    score: AbstractQuadraticScore, queries: Gaussian, keys: Gaussian, iterations: int
 ) -> Affine:
     r"""Softmax tilted by the quadratic potential that the half-steps build.
 
@@ -131,10 +185,20 @@ def _after_half_steps(
     A = score.A
 
     def step(absorbed: tuple[Array, Array]) -> tuple[Array, Array]:
-        return _absorbed(mu, A.T, *_absorbed(mu, A, *absorbed))
+        return _absorbed(queries, A.T, *_absorbed(keys, A, *absorbed))
 
     B, a = _repeated(step, (score.B, score.a), (iterations - 1) // 2)
-    return tilted_affine(mu, A, B, a)
+    return tilted_affine(keys, A, B, a)
+
+
+def _of_one_width(
+    X: Float[Array, "d r"], Y: Float[Array, "d s"]
+) -> tuple[Float[Array, "d w"], Float[Array, "d w"]]:
+    """Factors of the same covariances, zeros added to the one with fewer columns."""
+    width = max(X.shape[1], Y.shape[1])
+    missing = lambda Z: width - Z.shape[1]
+    widened = lambda Z: jnp.pad(Z, ((0, 0), (0, missing(Z)))) if missing(Z) else Z
+    return widened(X), widened(Y)
 
 
 def _repeated(step: Callable[[T], T], start: T, times: int) -> T:
@@ -182,7 +246,13 @@ class ColumnField(AbstractBarycentre):
         return None
 
 
-@variant("sinkhorn", "permutation", "orthogonal", "translation")
+@variant(
+    "sinkhorn",
+    "permutation",
+    "orthogonal",
+    "translation",
+    cost=r"that of `softmax` for each half-step",
+)
 def sinkhorn(
     Q: Numbers,
     K: Numbers,

@@ -5,21 +5,26 @@ from jaxtyping import Array, Bool
 from typing_extensions import override
 
 from meanfield._typing import Numbers, Scalar
-from meanfield.fields import AbstractField, Affine
+from meanfield.fields import Affine
 from meanfield.linalg import positive_definite
 from meanfield.measures import AbstractMeasure, Gaussian, Points
 from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot
 
 from ._attention import Attention, variant
 from ._centring import about
-from ._coupling import AbstractGaussianCoupling, TiltedMean, tilted_affine
+from ._coupling import (
+    AbstractGaussianCoupling,
+    AbstractRowwise,
+    TiltedMean,
+    tilted_affine,
+)
 
 
-class Softmax(AbstractGaussianCoupling):
+class Softmax(AbstractGaussianCoupling, AbstractRowwise):
     r"""$\kappa_\mu(x, y) = e^{s(x, y)} / \int e^{s(x, z)} d\mu(z)$."""
 
     @override
-    def barycentre(self, score: AbstractScore, mu: Points) -> AbstractField:
+    def barycentre(self, score: AbstractScore, mu: Points) -> TiltedMean:
         return TiltedMean(about(score, mu.mean), mu)
 
     @override
@@ -50,7 +55,9 @@ class Softmax(AbstractGaussianCoupling):
         return positive_definite(score.B)
 
 
-@variant("softmax", "permutation", "orthogonal")
+@variant(
+    "softmax", "permutation", "orthogonal", cost=r"$n^2$, or $n$ on nodes if $d \leq 3$"
+)
 def softmax(Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0) -> Attention:
     r"""Softmax attention, scores $Qx \cdot Ky/\epsilon$; castin2025, eq. (2.2)."""
     return Attention(Dot(Q, K, epsilon), Softmax(), V)

@@ -3,8 +3,10 @@
 import functools
 import inspect
 import json
+import re
 import typing
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,14 +18,19 @@ from meanfield.spec import (
     GROUPS,
     KEYS,
     MATRICES,
+    OF_HEADS,
     RunSpec,
     located,
+    options_of,
     parse,
     presets,
     read_toml,
 )
 
 Values = dict[str, Any]
+
+_NUMBER = r"[-+]?\.?\d[\d.]*(?:[eE][-+]?\d+)?\s*(?:,|$)"
+_VALUE_AFTER = re.compile(rf",(?=\s*(?:@|\[|normal\b|{_NUMBER}))")
 
 
 def with_spec_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -32,8 +39,9 @@ def with_spec_options(command: Callable[..., None]) -> Callable[..., None]:
     A key that the command names itself is left to it.
     """
     signature = inspect.signature(command)
-    names = signature.parameters
-    arguments = [p for p in names.values() if p.kind is not p.VAR_KEYWORD]
+    named = signature.parameters.values()
+    arguments = [p for p in named if p.kind is not p.VAR_KEYWORD]
+    names = {p.name for p in arguments}
     keys = [_parameter(k) for k, row in KEYS.items() if row.group and k not in names]
 
     @functools.wraps(command)
@@ -107,14 +115,45 @@ def _value(name: str, text: str) -> Any:
         raise InvalidInputError(f"`{_flag(name)}` needs a value; got {got}.")
     if _is_text(name):
         return text
-    for candidate in (text, f"[{text}]" if "," in text else text):
-        try:
-            return json_value(candidate)
-        except json.JSONDecodeError:
-            continue
-        except ValueError as error:
-            raise InvalidInputError(f"`{_flag(name)}`: {error}.") from None
-    return text
+    if KEYS[name].holds == "options":
+        return _named(name, text)
+    parts = _parts(text) if name in OF_HEADS else [text]
+    try:
+        return _read(text) if len(parts) == 1 else [_json_or_text(p) for p in parts]
+    except ValueError as error:
+        raise InvalidInputError(f"`{_flag(name)}`: {error}.") from None
+
+
+def _read(text: str) -> Any:
+    """A JSON value, a list of them without its brackets, or the text."""
+    if "," not in text:
+        return _json_or_text(text)
+    try:
+        return json_value(text)
+    except json.JSONDecodeError:
+        inside = _json_or_text(f"[{text}]")
+        return text if isinstance(inside, str) else inside
+
+
+def _json_or_text(text: str) -> Any:
+    try:
+        return json_value(text)
+    except json.JSONDecodeError:
+        return text
+
+
+def _parts(text: str) -> list[str]:
+    """The values of a list for heads: it is cut outside brackets, where one begins."""
+    outside = lambda place: text.count("[", 0, place) == text.count("]", 0, place)
+    cuts = [m.start() for m in _VALUE_AFTER.finditer(text) if outside(m.start())]
+    return [text[a + 1 : b].strip() for a, b in pairwise([-1, *cuts, len(text)])]
+
+
+def _named(name: str, text: str) -> Any:
+    try:
+        return options_of(text)
+    except ValueError as error:
+        raise InvalidInputError(f"`{_flag(name)}` {error}; got `{text}`.") from None
 
 
 def _parameter(name: str) -> inspect.Parameter:
@@ -146,6 +185,8 @@ def _flag(name: str) -> str:
 def _metavar(name: str) -> str:
     if name in MATRICES:
         return "MATRIX"
+    if KEYS[name].holds == "options":
+        return "NAME=VALUE,…"
     if _is_text(name):
         return "NAME"
     origins = [typing.get_origin(kind) for kind in _kinds(name)]

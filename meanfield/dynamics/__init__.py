@@ -1,13 +1,19 @@
 from meanfield.scores import causal as causal
 
 from ._dynamics import AbstractDynamics as AbstractDynamics
+from ._dynamics import Discontinuous as Discontinuous
 from .clock import LogTime as LogTime
 from .combine import Heads as Heads
 from .combine import Sum as Sum
 from .combine import stacked as stacked
+from .context import AbstractContext as AbstractContext
+from .context import Moving as Moving
+from .context import Still as Still
+from .cross import Cross as Cross
 from .depth import Interpolated as Interpolated
 from .depth import Layers as Layers
 from .drift import Drift as Drift
+from .perceptron import Perceptron as Perceptron
 from .prefix import Prefix as Prefix
 from .prefix import Window as Window
 from .prefix import masks as masks

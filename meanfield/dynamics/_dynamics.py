@@ -3,12 +3,20 @@
 import abc
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from meanfield._typing import Time
 from meanfield.fields import AbstractField
 from meanfield.measures import AbstractMeasure
+
+
+class Discontinuous(eqx.Module):
+    """A part, such as a coupling by ranks, that makes velocities jump.
+
+    They do where two tokens exchange ranks.
+    """
 
 
 class AbstractDynamics(eqx.Module):
@@ -22,6 +30,12 @@ class AbstractDynamics(eqx.Module):
     @abc.abstractmethod
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
         """The field of `mu` at time `t`: works once, then answers for any tokens."""
+
+    @property
+    def is_continuous(self) -> bool:
+        """Whether velocities of tokens are continuous: no part of it says otherwise."""
+        jumps = lambda part: isinstance(part, Discontinuous)
+        return not any(map(jumps, jax.tree.leaves(self, is_leaf=jumps)))
 
     def linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
         r"""Whether $|v| \leq C(1 + |\mu|)$ is proven for measures of the kind of `mu`.

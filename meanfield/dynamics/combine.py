@@ -14,7 +14,13 @@ from meanfield._array import is_concrete, require
 from meanfield._typing import Time
 from meanfield.errors import InvalidInputError
 from meanfield.fields import AbstractField, Affine, Convergence, total, worst
-from meanfield.measures import AbstractMeasure, Gaussian
+from meanfield.measures import (
+    AbstractMeasure,
+    Facing,
+    Gaussian,
+    beside,
+    clouds_abreast,
+)
 from meanfield.tokens import Tokens
 
 from ._dynamics import AbstractDynamics
@@ -81,12 +87,19 @@ class Heads(AbstractDynamics):
     @override
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
         of = lambda head: head.field(t, mu)
-        if not isinstance(mu, Gaussian):  # sums over tokens lose much side by side
+        share = clouds_abreast(mu) // self.count
+        moved = mu.queries if isinstance(mu, Facing) else mu
+        if not (share or isinstance(moved, Gaussian)):  # large sums lose much so
             return StackedField(_one_by_one(of, self.stack))
-        fields = eqx.filter_vmap(of)(self.stack)
+        fields = eqx.filter_vmap(lambda head: head.field(t, beside(mu)))(self.stack)
         if isinstance(fields, Affine):
             return Affine(jnp.sum(fields.linear, 0), jnp.sum(fields.offset, 0))
-        return StackedField(fields)
+        return StackedField(fields, share * len(jax.tree.leaves(mu.coordinates)[0]))
+
+    @property
+    def count(self) -> int:
+        """The number of heads."""
+        return len(jax.tree.leaves(eqx.filter(self.stack, eqx.is_array))[0])
 
     @override
     def linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
@@ -96,12 +109,21 @@ class Heads(AbstractDynamics):
 
 
 class StackedField(AbstractField):
-    """The sum of the fields in a stack, one at a time to bound memory."""
+    """The sum of the fields in a stack, one at a time to bound memory.
+
+    Attributes:
+        stack: one field whose arrays lead with an axis of fields.
+        tokens_at_once: tokens at which all fields are asked side by side.
+    """
 
     stack: AbstractField
+    tokens_at_once: int = eqx.field(static=True, default=0)
 
     @override
     def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
+        if tokens.n <= self.tokens_at_once:
+            velocities = eqx.filter_vmap(lambda head: head(tokens))(self.stack)
+            return jnp.sum(velocities, axis=0)
         arrays, rest = eqx.partition(self.stack, eqx.is_array)
 
         def add(sums: Array, head: AbstractField) -> tuple[Array, None]:
@@ -112,7 +134,7 @@ class StackedField(AbstractField):
     @property
     @override
     def convergence(self) -> Convergence | None:
-        each = self.stack.convergence
+        each = _one_by_one(lambda head: head.convergence, self.stack)
         return None if each is None else worst(each)
 
 

@@ -1,4 +1,4 @@
-"""A linear velocity that no token has a part in."""
+"""An affine velocity that no token has a part in."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
@@ -14,22 +14,31 @@ from ._dynamics import AbstractDynamics
 
 
 class Drift(AbstractDynamics):
-    """The velocity $Mx$, whatever the measure; add it to others with `Sum`.
+    """The velocity $Mx + b$, whatever the measure; add it to others with `Sum`.
 
     Attributes:
         matrix: $M$.
+        offset: $b$, zero if none is given.
 
     Raises:
-        InvalidInputError: if `matrix` is not square.
+        InvalidInputError: if `matrix` is not square, or `offset` does not fit it.
     """
 
     matrix: Float[Array, "d d"]
+    offset: Float[Array, " d"]
 
-    def __init__(self, matrix: Numbers) -> None:
+    def __init__(self, matrix: Numbers, offset: Numbers | None = None) -> None:
         self.matrix = float_array("matrix", matrix)
         shape = self.matrix.shape
         if len(shape) != 2 or shape[0] != shape[1]:
             raise InvalidInputError(f"`matrix` must be square; got shape {shape}.")
+        zero = jnp.zeros_like(self.matrix[0])
+        self.offset = zero if offset is None else float_array("offset", offset)
+        if self.offset.shape != shape[:1]:
+            raise InvalidInputError(
+                f"`offset` must be a vector of {shape[0]} numbers; got shape "
+                f"{self.offset.shape}."
+            )
 
     @property
     @override
@@ -38,9 +47,9 @@ class Drift(AbstractDynamics):
 
     @override
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
-        return Affine(self.matrix, jnp.zeros_like(self.matrix[0]))
+        return Affine(self.matrix, self.offset)
 
     @override
     def linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
-        r"""Always: $|Mx| \leq |M|\,|x|$."""
+        r"""Always: $|Mx + b| \leq |M|\,|x| + |b|$."""
         return jnp.ones((), bool)

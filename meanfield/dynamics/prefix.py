@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, PyTree
 from typing_extensions import override
 
 from meanfield._array import require
@@ -14,11 +15,20 @@ from meanfield._registry import Registry
 from meanfield._typing import Time
 from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.fields import AbstractField, Convergence, worst
-from meanfield.measures import AbstractMeasure, AbstractReader, Gaussian, Points
+from meanfield.measures import (
+    AbstractMeasure,
+    AbstractReader,
+    Facing,
+    Gaussian,
+    Points,
+    beside,
+    clouds_abreast,
+)
 from meanfield.scores import causal
 from meanfield.tokens import Tokens
 
 from ._dynamics import AbstractDynamics
+from .cross import Cross
 
 Mask = Callable[[Array, Array], Bool[Array, "..."]]
 masks: Registry[Mask] = Registry("mask")
@@ -49,7 +59,8 @@ class Prefix(AbstractDynamics):
     A token at position $s$ gets the velocity of `dynamics` under $\mu$ conditioned on
     the positions that `mask` allows it ($\le s$ for `causal`), renormalised: the masked
     attention of castin2025, eq. (2.7), for any dynamics. A token that may see nothing
-    stays where it is. Costs one field for each token.
+    stays where it is. Costs one field for each token. Inside `Cross`, keys and the
+    other queries are conditioned alike.
 
     Attributes:
         dynamics: what is restricted; Sinkhorn is solved prefix by prefix.
@@ -65,6 +76,12 @@ class Prefix(AbstractDynamics):
             raise InvalidInputError(
                 "`mask` is a predicate on two positions, such as those in `masks`; got "
                 f"{self.mask!r}."
+            )
+        crosses = lambda part: isinstance(part, Cross)
+        if any(map(crosses, jax.tree.leaves(self.dynamics, is_leaf=crosses))):
+            raise InvalidInputError(
+                "A mask around `Cross` would not reach its context: write "
+                "`Cross(Prefix(dynamics, mask), context)`."
             )
 
     @property
@@ -82,7 +99,8 @@ class Prefix(AbstractDynamics):
 
         The second moment of a restricted density is not bounded by that of the whole.
         """
-        if not isinstance(mu, Points):
+        keys = mu.keys if isinstance(mu, Facing) else mu
+        if not isinstance(keys, Points):
             return jnp.zeros((), bool)
         return self.dynamics.linearly_bounded(t, mu)
 
@@ -96,30 +114,55 @@ class _Restriction(AbstractReader[AbstractField]):
 
     @override
     def of_points(self, mu: Points) -> AbstractField:
-        position = mu.tokens.position
-        if position is None:
+        _Positioned()(mu)
+        return PrefixField(self.prefix.dynamics, self.prefix.mask, self.t, mu)
+
+    @override
+    def of_facing(self, mu: Facing) -> AbstractField:
+        queries, keys = map(_Positioned(), (mu.queries, mu.keys))
+        prefix = self.prefix
+        return PrefixField(prefix.dynamics, prefix.mask, self.t, keys, queries)
+
+    @override
+    def of_gaussian(self, mu: Gaussian) -> AbstractField:
+        return self.of_points(_Positioned()(mu))
+
+
+class _Positioned(AbstractReader[Points]):
+    """The tokens of a measure, if they have positions."""
+
+    @override
+    def of_points(self, mu: Points) -> Points:
+        if mu.tokens.position is None:
             raise InvalidInputError(
                 "A mask compares positions, and these tokens have none; build them "
                 "with `position=`."
             )
-        prefix = self.prefix
-        return PrefixField(prefix.dynamics, prefix.mask, self.t, mu, position)
+        return mu
 
     @override
-    def of_gaussian(self, mu: Gaussian) -> AbstractField:
+    def of_gaussian(self, mu: Gaussian) -> Points:
         raise UnsupportedError(
             "A mask compares positions of tokens; a Gaussian has none. Use points."
         )
 
 
 class PrefixField(AbstractField):
-    """One restricted measure for each token, taken one at a time."""
+    """One restricted measure for each token, some at a time to bound memory.
+
+    Attributes:
+        dynamics: what is restricted.
+        mask: a predicate on positions.
+        t: the time.
+        mu: the keys.
+        queries: those that look at them, if these are others.
+    """
 
     dynamics: AbstractDynamics
     mask: Mask
     t: Time
     mu: Points
-    position: Float[Array, " n"]
+    queries: Points | None = None
 
     @override
     def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
@@ -129,25 +172,51 @@ class PrefixField(AbstractField):
             )
         # A bound method of a module holds arrays and has no hash; a function has.
         velocity = lambda token: self._velocity(*token)
-        return jax.lax.map(jax.checkpoint(velocity), (tokens.x, tokens.position))
+        return self._of_each(velocity, (tokens.x, tokens.position))
 
     def _velocity(self, x: Float[Array, " d"], s: Float[Array, ""]) -> Array:
-        seen = self._seen(s)
         one = Tokens(x[None], s[None])
-        velocity = self.dynamics.field(self.t, self.mu.restricted(seen))(one)[0]
-        counted = seen & ~jnp.isneginf(self.mu.log_weights)
+        velocity = self.dynamics.field(self.t, self._restricted(s))(one)[0]
+        counted = self._seen(s, self.mu) & ~jnp.isneginf(self.mu.log_weights)
         return jnp.where(jnp.any(counted), velocity, 0)
 
-    def _seen(self, position: Float[Array, ""]) -> Bool[Array, " n"]:
-        return self.mask(position, self.position)
+    def _restricted(self, s: Float[Array, ""]) -> AbstractMeasure:
+        """What a token at `s` may see; of the other queries, too, if there are any."""
+        keys = self.mu.restricted(self._seen(s, self.mu))
+        if self.queries is None:
+            return beside(keys)
+        queries = self.queries.restricted(self._seen(s, self.queries))
+        return Facing(queries, keys)
+
+    def _seen(self, s: Float[Array, ""], mu: Points) -> Bool[Array, " n"]:
+        assert mu.tokens.position is not None
+        return self.mask(s, mu.tokens.position)
 
     @property
     @override
     def convergence(self) -> Convergence | None:
         def prefix(position: Array) -> Convergence | None:
-            restricted = self.mu.restricted(self._seen(position))
-            return self.dynamics.field(self.t, restricted).convergence
+            return self.dynamics.field(self.t, self._restricted(position)).convergence
 
-        if eqx.filter_eval_shape(prefix, self.position[0]) is None:
+        positions = (self.mu if self.queries is None else self.queries).tokens.position
+        assert positions is not None
+        if eqx.filter_eval_shape(prefix, positions[0]) is None:
             return None
-        return worst(jax.lax.map(prefix, self.position))
+        return worst(self._of_each(prefix, positions))
+
+    def _of_each(self, fn: Callable[[Any], Any], rows: PyTree[Array]) -> Any:
+        """What `fn` gives of each row, as many rows at a time as there is room for."""
+        rows_at_once = clouds_abreast(self.mu) if self.queries is None else 0
+        if not rows_at_once:
+            return jax.lax.map(jax.checkpoint(fn), rows)
+        count = len(jax.tree.leaves(rows)[0])
+        size = min(rows_at_once, count)
+
+        def blocks(x: Array) -> Array:
+            widths = [(0, -count % size)] + [(0, 0)] * (x.ndim - 1)
+            return jnp.pad(x, widths, mode="edge").reshape(-1, size, *x.shape[1:])
+
+        several = jax.vmap(jax.checkpoint(fn))
+        results = jax.lax.map(several, jax.tree.map(blocks, rows))
+        joined = lambda y: y.reshape(-1, *y.shape[2:])[:count]
+        return jax.tree.map(joined, results)

@@ -13,6 +13,7 @@ from meanfield.linalg import length
 from meanfield.measures import (
     AbstractMeasure,
     AbstractRule,
+    Facing,
     Gaussian,
     Quadrature,
     rule_for,
@@ -56,6 +57,12 @@ class Projected(AbstractDynamics):
 
     @override
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
+        if isinstance(mu, Facing):
+            raise UnsupportedError(
+                "A projected dynamics moves a Gaussian, and looks at nothing else: "
+                "write `Projected(Cross(dynamics, context))`, for what is projected is "
+                "the whole."
+            )
         if not isinstance(mu, Gaussian):
             raise UnsupportedError(
                 f"A projected dynamics moves a Gaussian; a {type(mu).__name__} needs "

@@ -1,6 +1,7 @@
 from meanfield.endings import Status as Status
 
 from ._compiled import compiled as compiled
+from ._compiled import signature as signature
 from ._ensemble import ensemble as ensemble
 from ._flow import flow as flow
 from ._flow import followed as followed
@@ -20,6 +21,7 @@ from .stepping import AbstractStepping as AbstractStepping
 from .stepping import adaptive as adaptive
 from .stepping import cfl as cfl
 from .stepping import fixed as fixed
+from .stepping import over_jumps as over_jumps
 from .stepping import solvers as solvers
 from .watch import AbstractStop as AbstractStop
 from .watch import BlowUp as BlowUp

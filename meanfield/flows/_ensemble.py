@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 import diffrax
@@ -15,7 +16,7 @@ from meanfield._array import float_array
 from meanfield._typing import Numbers
 from meanfield.dynamics import AbstractDynamics
 from meanfield.errors import InvalidInputError
-from meanfield.measures import AbstractMeasure
+from meanfield.measures import AbstractMeasure, beside
 from meanfield.workers import threads
 
 from ._compiled import compiled, signature
@@ -62,7 +63,8 @@ def ensemble(  # noqa: PLR0913 (as `flow`)
         in_axes: as in `jax.vmap`, 0 or `None` for `dynamics` and for `mu0`: whether
             their arrays lead with the axis of members.
         together: members in a block; by default 64 Gaussians, or more of few
-            dimensions, and one cloud of points, whose sums fill the machine alone.
+            dimensions, as many clouds of tokens as hold no more numbers than a block
+            of the sums over a large one, and one such large cloud.
         stepping: as in `flow`, as are `stop`, `since` and `until`.
         stop: what ends a flow early.
         since: when the run began.
@@ -80,15 +82,15 @@ def ensemble(  # noqa: PLR0913 (as `flow`)
     """
     given = float_array("ts", ts)
     mu0 = cast(M, motion_of(mu0).ready(mu0, noise, given))
-    told = never(given.dtype)
-    if foresees(stepping, mu0, noise):
-        span = jnp.stack([given[0], given[-1] if until is None else until])
-        how = {"together": together, "since": since, "noise": noise}
-        due = due or _dues(dynamics, mu0, span, in_axes=in_axes, **how)
-        told = jax.tree.map(lambda part: jnp.asarray(part, given.dtype), due)
-    members: Members = (dynamics, mu0, noise, key, told)
-    axes = (*in_axes, _leads(noise and noise.kappa), _leads(key), _leads(told.t_star))
+    members: Members = (dynamics, mu0, noise, key, never(given.dtype))
+    axes = (*in_axes, _leads(noise and noise.kappa), _leads(key), None)
     family = _family(members, axes, given, stepping=stepping, stop=stop, since=since)
+    if foresees(family.problem.stepping, mu0, noise):
+        if due is None:
+            end = given[-1] if until is None else until
+            span = jnp.stack([given[0], jnp.asarray(end, given.dtype)])
+            due = family.dues(span.astype(family.ts.dtype), together)
+        family = family.told(due)
     return family.trajectories(together)
 
 
@@ -121,6 +123,27 @@ class _Family(NamedTuple):
             blocks = _first_alone(self.block, order, program, cores)
         join = lambda *leaves: jnp.asarray(np.concatenate(leaves)[:n])
         return jax.tree.map(join, *blocks)
+
+    def told(self, due: BlowUpTime) -> "_Family":
+        """The same flows, told when each of them is infinite."""
+        due = jax.tree.map(lambda part: jnp.asarray(part, self.ts.dtype), due)
+        members = cast(Members, (*self.members[:-1], due))
+        return self._replace(
+            members=members, axes=(*self.axes[:-1], _leads(due.t_star))
+        )
+
+    def dues(self, span: Float[Array, " times"], together: int | None) -> BlowUpTime:
+        """When the exact flows blow up, as steps go before fixed ones to see."""
+        dynamics, mu0s, *_ = self.members
+        axes = tuple(None if a is None else eqx.if_array(a) for a in self.axes[:2])
+        claim = lambda law, mu: is_bounded(law, mu, span)
+        proven = eqx.filter_vmap(claim, in_axes=axes)(dynamics, mu0s)
+        if bool(jnp.all(proven)):
+            none = jnp.full(proven.shape, jnp.nan, span.dtype)
+            return BlowUpTime(none, none)
+        ahead = replace(self.problem, stepping=forerunner(), stops=())
+        ends = self._replace(problem=ahead, ts=span).trajectories(together)
+        return BlowUpTime(ends.t_star, ends.t_star_error)
 
     def block(self, indices: np.ndarray) -> Trajectory:
         """The trajectories of some members, side by side."""
@@ -156,25 +179,6 @@ def _family(
     return _Family(problem, alike, axes, times, size)
 
 
-def _dues(
-    dynamics: AbstractDynamics,
-    mu0: AbstractMeasure,
-    span: Float[Array, " times"],
-    *,
-    in_axes: Axes,
-    **how: Any,
-) -> BlowUpTime:
-    """When the exact flows blow up, as steps go before fixed ones to see."""
-    axes = tuple(None if axis is None else eqx.if_array(axis) for axis in in_axes)
-    claim = lambda law, mu: is_bounded(law, mu, span)
-    proven = eqx.filter_vmap(claim, in_axes=axes)(dynamics, mu0)
-    if bool(jnp.all(proven)):
-        none = jnp.full(proven.shape, jnp.nan, span.dtype)
-        return BlowUpTime(none, none)
-    ends = ensemble(dynamics, mu0, span, in_axes=in_axes, stepping=forerunner(), **how)
-    return BlowUpTime(ends.t_star, ends.t_star_error)
-
-
 _known: set[Hashable] = set()  # what blocks have been compiled for
 
 
@@ -205,25 +209,37 @@ def _block(
         own = eqx.tree_at(parts, problem, own_parts, is_leaf=lambda x: x is None)
         return integrated(own, ts, adjoint)
 
+    if _members(members, in_axes) == 1:  # side by side both sides of a `cond` run
+        alone = _picked(members, in_axes, lambda leaf: leaf[0])
+        return jax.tree.map(lambda leaf: leaf[None], one(*alone))
+
+    def among(law: AbstractDynamics, mu0: AbstractMeasure, *others: Any) -> Trajectory:
+        trajectory = one(law, beside(mu0), *others)
+        return eqx.tree_at(lambda flowed: flowed.start, trajectory, mu0)
+
     axes = tuple(None if axis is None else eqx.if_array(axis) for axis in in_axes)
-    return eqx.filter_vmap(one, in_axes=axes)(*members)
+    return eqx.filter_vmap(among, in_axes=axes)(*members)
 
 
 def _taken(trees: Members, in_axes: Axes, index: np.ndarray) -> Members:
     """Members of stacks, or what all share."""
 
-    def take(leaf: Any) -> Any:  # JAX would compile a gather for each number of members
-        if not eqx.is_array(leaf):
-            return leaf
+    def take(leaf: Array) -> Array:  # JAX would compile a gather for each number
         if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
             return leaf[index]  # keys have no numbers to be read on the host
         return jnp.asarray(np.asarray(leaf)[index])
 
-    taken = (
-        tree if axis is None else jax.tree.map(take, tree)
+    return _picked(trees, in_axes, take)
+
+
+def _picked(trees: Members, in_axes: Axes, pick: Callable[[Array], Array]) -> Members:
+    """What `pick` takes of the arrays of stacks, or what all members share."""
+    own = lambda leaf: pick(leaf) if eqx.is_array(leaf) else leaf
+    parts = (
+        tree if axis is None else jax.tree.map(own, tree)
         for tree, axis in zip(trees, in_axes, strict=True)
     )
-    return cast(Members, tuple(taken))
+    return cast(Members, tuple(parts))
 
 
 def _leads(stack: Array | None) -> int | None:

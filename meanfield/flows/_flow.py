@@ -56,7 +56,8 @@ def flow(  # noqa: PLR0913 (all that defines a flow, and no more)
         dynamics: gives the field of a measure.
         mu0: the measure at `ts[0]`.
         ts: times of the frames, not decreasing; the first is the start.
-        stepping: `adaptive()` if `None`, or `fixed(dt)`; for a `Grid`, `cfl()`.
+        stepping: `adaptive()` if `None`, or `fixed(dt)`; for a `Grid`, `cfl()`; for
+            tokens whose velocities jump, as under `esp`, 128 steps of one length.
         since: when the run began, if `ts` continues one; a blow-up is judged against
             the time elapsed since. `ts[0]` if `None`.
         due: when the exact flow blows up, as `Trajectory.due` of an earlier part of the
@@ -167,9 +168,9 @@ def prepared(
         times, jumps = _increasing(ts).astype(dtype), dynamics.jumps
         mu0 = motion.ready(mu0, noise, times)
     start = jax.device_put(np.asarray(times)[0]) if is_concrete(times) else times[0]
-    steps = stepping or motion.stepping(noise)
+    steps = stepping or motion.stepping(noise, dynamics, times)
     rests = any(stop.watches_speed for stop in stops)
-    motion.check(mu0, steps, noise, key=key, rests=rests)
+    motion.check(mu0, steps, noise, dynamics=dynamics, key=key, rests=rests)
     mu0 = motion.planned(dynamics, mu0, start)
     *solved, rates = _errors(dynamics, mu0, start, noise)
     check_precision(mu0, rates)

@@ -8,6 +8,7 @@ from meanfield.errors import UnsupportedError
 from ._measure import AbstractMeasure
 
 if TYPE_CHECKING:
+    from ._facing import Facing
     from ._gaussian import Gaussian
     from ._points import Points
     from ._quadrature import Quadrature
@@ -56,6 +57,14 @@ class AbstractReader(abc.ABC, Generic[R]):
     @abc.abstractmethod
     def of_gaussian(self, mu: "Gaussian") -> R:
         """What is made of a Gaussian."""
+
+    def of_facing(self, mu: "Facing") -> R:
+        """What is made of queries that look at another measure: by default, nothing.
+
+        Raises:
+            UnsupportedError: if it looks at one measure only.
+        """
+        raise unread(self, mu)
 
     def of_quadrature(self, mu: "Quadrature") -> R:
         """What is made of a Gaussian with nodes: by default, of the Gaussian."""

@@ -13,7 +13,8 @@ from meanfield.linalg import psd_sqrt
 from meanfield.spec import RunSpec
 
 from ._execute import Result
-from .building._attention import parameters, scaled
+from .building._attention import scaled
+from .building._heads import parameters
 from .building._parameters import Draw
 from .representations import moments_of, representations
 
@@ -57,6 +58,7 @@ def _has_normal_tails(result: Result) -> bool:
     """Whether a Gaussian moved under one attention `exp`, itself or as a density."""
     spec = result.spec
     is_single = spec.attention == "exp" and spec.heads == 1 and spec.model is None
+    is_single &= spec.context is None  # averages are over what is looked at
     is_single &= not (spec.layers or spec.terms or spec.is_family or spec.is_masked)
     return is_single and representations[spec.measure].has_normal_tails(spec)
 
@@ -69,6 +71,6 @@ def _norm(result: Result) -> float:
 
 
 def _score_matrix(spec: RunSpec, d: int) -> np.ndarray:
-    Q, K, _ = parameters(spec, d, Draw(spec.seed))
+    ((Q, K, _),) = parameters(spec, d, Draw(spec.seed))
     Q, K = scaled(spec, Q, K)
     return np.asarray(K.T @ Q) / spec.epsilon

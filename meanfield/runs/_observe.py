@@ -14,8 +14,9 @@ from meanfield.errors import InvalidInputError
 from meanfield.measures import AbstractMeasure
 from meanfield.spec import RunSpec
 
-from .building._attention import parameters, scaled
+from .building._attention import scaled
 from .building._build import Member
+from .building._heads import parameters
 from .building._parameters import Draw
 from .building._precision import typed
 from .representations import Arrays, representation_of
@@ -43,7 +44,7 @@ def observed(spec: RunSpec, d: int, draw: Draw) -> Energies:
         matrices = (jnp.eye(d),) * 3
         if key not in free:
             _check_single(spec, name)
-            Q, K, V = parameters(spec, d, draw)
+            ((Q, K, V),) = parameters(spec, d, draw)
             matrices = (*scaled(spec, Q, K), V)
         parts[_suffix(name)] = typed(spec, make(*matrices, epsilon=spec.epsilon))
     return parts
@@ -121,12 +122,13 @@ def _both(suffixes: Iterable[str]) -> list[str]:
 
 
 def _natural(spec: RunSpec) -> str:
-    if spec.attention in natural and spec.iterations is None:
+    if (spec.iterations, spec.drift) == (None, None) and spec.attention in natural:
         return natural[spec.attention]
-    after = "" if spec.iterations is None else " after finitely many iterations"
+    after_steps = "" if spec.iterations is None else " after finitely many iterations"
+    with_drift = "" if spec.drift is None else " beside a `drift`"
     raise InvalidInputError(
-        f"`{spec.attention}` attention{after} follows no energy that is known; "
-        f"observe one of {', '.join(energies)}."
+        f"`{spec.attention}` attention{after_steps}{with_drift} follows no energy that "
+        f"is known; observe one of {', '.join(energies)}."
     )
 
 
@@ -137,6 +139,7 @@ def _check_single(spec: RunSpec, name: str) -> None:
         "layers": bool(spec.layers),
         "terms": bool(spec.terms),
         "mask": spec.mask is not None,
+        "context": spec.context is not None,
         "model": spec.model is not None,
     }
     key = next((key for key, is_there in several.items() if is_there), None)

@@ -23,10 +23,11 @@ from .building._build import (
     stepping,
     stops,
 )
+from .building._context import most_keys, numbers_moving
 from .building._parameters import Draw, embedded
 from .building._times import times
 from .forecasts._idle import refuse_equal_draws
-from .forecasts._plan import refuse_too_large
+from .forecasts._plan import refuse_large_context, refuse_too_large
 from .representations import (
     Arrays,
     dimension_in,
@@ -139,7 +140,9 @@ def admitted(spec: RunSpec) -> RunSpec:
         has_tokens = spec.source is not None or spec.init.startswith("@")
         d, home = dimension(spec), representations[spec.measure]
         makes_tokens = not has_tokens and home.draws_tokens(spec)
-        refuse_too_large(spec, spec.n if makes_tokens else 0, d)
+        n = spec.n if makes_tokens else 0
+        refuse_too_large(spec, n, d, keys=most_keys(spec))
+        refuse_large_context(spec, numbers_moving(spec))
         home.refuse(spec, d)
     return in_full(spec)
 
@@ -217,7 +220,7 @@ def _run(spec: RunSpec, members: list[Member], static: Mapping[str, np.ndarray])
         static,
         outcomes,
         ts,
-        stepping(spec, ts),
+        stepping(spec, ts, members[0].dynamics),
         stops(spec),
         energies * (len(members) // draws),
     )

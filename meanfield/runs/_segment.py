@@ -7,12 +7,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from meanfield.dynamics import stacked
-from meanfield.flows import BlowUpTime, Trajectory, ensemble, followed, motion_of
+from meanfield.dynamics import AbstractDynamics, stacked
+from meanfield.flows import (
+    BlowUpTime,
+    Trajectory,
+    ensemble,
+    followed,
+    motion_of,
+    signature,
+)
+from meanfield.measures import clouds_abreast
 
 from ._observe import observables
 from ._run import Run, prepared_flow
 from .building._build import Member, noise
+from .building._parameters import Draw
 from .representations import Arrays, frame_of, representation_of, still, sums_of
 
 
@@ -50,7 +59,7 @@ def _own(frames: Arrays, index: int) -> Arrays:
 def _moved(run: Run) -> Arrays:
     """The frames of one more segment."""
     ts, stop = run.segment, min(run.done + run.spec.segment, run.last)
-    advance = _advance_each if run.spec.starts is None else _advance_together
+    advance = _advance_together if _side_by_side(run) else _advance_each
     pieces = advance(run, ts, stop - run.done)
     keep = slice(0 if run.done == 0 else 1, stop - run.done + 1)
     times = run.ts[run.done : stop + 1][keep]
@@ -79,6 +88,17 @@ def _with_end(run: Run, frames: Arrays, begin: float) -> Arrays:
     }
 
 
+def _side_by_side(run: Run) -> bool:
+    """Whether members move together: starts, and draws of small clouds of one kind."""
+    if run.spec.starts is not None:
+        return True
+    are_small = clouds_abreast(run.members[0].measure) > 1 and len(run.members) > 1
+    return (
+        are_small
+        and len({signature((m.dynamics, m.measure)) for m in run.members}) == 1
+    )
+
+
 def _advance_each(run: Run, ts: np.ndarray, end: int) -> list[Arrays]:
     """Moves members, each under its own dynamics, to the end of the segment."""
     pieces = [still(member.measure, len(ts)) for member in run.members]
@@ -97,15 +117,18 @@ def _advance(run: Run, index: int, end: int) -> Arrays:
 
 
 def _advance_together(run: Run, ts: np.ndarray, end: int) -> list[Arrays]:
-    """Moves members that share their dynamics; those that have ended stay."""
+    """Moves members side by side; those that have ended stay."""
     pieces = [still(member.measure, len(ts)) for member in run.members]
     indices = [i for i, outcome in enumerate(run.outcomes) if outcome.going]
     measures = stacked([run.members[i].measure for i in indices])
     together = motion_of(measures).abreast(measures)
+    law, axis = _law(run, indices)
+    draws = (Draw(run.spec.seed, i).key("noise") for i in indices)
     trajectories = ensemble(
-        run.members[0].dynamics,
+        law,
         measures,
         ts,
+        in_axes=(axis, 0),
         together=min(together, len(run.members)),  # however few go on
         stepping=run.stepping,
         stop=run.stops,
@@ -113,12 +136,22 @@ def _advance_together(run: Run, ts: np.ndarray, end: int) -> list[Arrays]:
         due=_told_all([run.outcomes[i].due for i in indices]),
         until=float(run.ts[-1]),
         noise=noise(run.spec),
+        key=None if run.spec.starts or not run.spec.noise else jnp.stack([*draws]),
     )
     on_host = jax.tree.map(np.asarray, trajectories)
     for row, index in enumerate(indices):
         member = jax.tree.map(lambda array, row=row: jnp.asarray(array[row]), on_host)
         pieces[index] = _arrived(run, index, member, end)
     return pieces
+
+
+def _law(run: Run, indices: Sequence[int]) -> tuple[AbstractDynamics, int | None]:
+    """What moves members: one for all, whose axis is `None`, or a stack of theirs."""
+    first, *others = (jax.tree.leaves(member.dynamics) for member in run.members)
+    same = lambda leaves: all(map(np.array_equal, first, leaves))
+    if all(map(same, others)):
+        return run.members[0].dynamics, None
+    return stacked([run.members[i].dynamics for i in indices]), 0
 
 
 def _told(due: tuple[float, float] | None) -> BlowUpTime | None:

@@ -15,34 +15,56 @@ from meanfield.errors import InvalidInputError
 
 from ._model import KEYS, MATRICES, RunSpec
 from ._parsing import parse
+from .attention import options_of
 
-GRAMMAR = "write KEY=START:STOP:COUNT, KEY=START:STOP:COUNT:log or KEY=VALUE|VALUE"
+GRAMMAR = (
+    "write KEY=START:STOP:COUNT, KEY=START:STOP:COUNT:log or KEY=VALUE|VALUE; KEY may "
+    "be A[0,1], options.NAME or drift.NAME"
+)
 _MOST = 1_000_000  # values on one axis: more are a slip of the pen
-_NAME = r"\w+(?:\[\d{1,9},\d{1,9}\])?"
+_NAME = r"\w+(?:\.\w+)?(?:\[\d{1,9},\d{1,9}\])?"
 _BETWEEN = re.compile(rf",(?=\s*{_NAME}=)")
-_AXIS = re.compile(r"\s*(\w+)(?:\[(\d{1,9}),(\d{1,9})\])?=(.*)", re.DOTALL)
+_AXIS = re.compile(
+    r"\s*(\w+)(?:\.([A-Za-z]\w*))?(?:\[(\d{1,9}),(\d{1,9})\])?=(.*)",
+    re.DOTALL | re.ASCII,
+)
 
 
 @dataclass(frozen=True)
 class Axis:
-    """One key of a spec, or one entry of a matrix, and the values it takes.
+    """A key of a spec, an entry of a matrix or an option, and the values it takes.
 
     Attributes:
         key: a key of `RunSpec`.
         values: JSON values, no two of them equal.
         scale: `linear` and `log` are evenly spaced so; a `list` has no order.
         entry: row and column, if only one entry of a matrix varies.
+        option: its name, if one option of an attention, or part of a drift, varies.
     """
 
     key: str
     values: tuple[Any, ...]
     scale: Literal["linear", "log", "list"] = "list"
     entry: tuple[int, int] | None = None
+    option: str | None = None
 
     @property
     def name(self) -> str:
-        """How people write it: `A`, or `A[0,1]`."""
-        return self.key if self.entry is None else f"{self.key}[{_indices(self)}]"
+        """How people write it: `A`, `A[0,1]`, `options.tau` or `drift.M[0,1]`."""
+        whole = self.key if self.option is None else f"{self.key}.{self.option}"
+        return whole if self.entry is None else f"{whole}[{_indices(self)}]"
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of its key varies."""
+        return self.entry is None and self.option is None
+
+    @property
+    def pairs(self) -> list[tuple[str, Any]]:
+        """Its key with each value, as a spec has them."""
+        if self.option is None:
+            return [(self.key, value) for value in self.values]
+        return [(self.key, {self.option: value}) for value in self.values]
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -56,7 +78,10 @@ class Axis:
 
     def as_json(self) -> dict[str, Any]:
         """The axis as JSON values."""
-        return json.loads(json.dumps(asdict(self)))
+        values = json.loads(json.dumps(asdict(self)))
+        if self.option is None:  # as versions stored it that knew none
+            del values["option"]
+        return values
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Axis":
@@ -67,6 +92,7 @@ class Axis:
             tuple(values["values"]),
             values["scale"],
             None if entry is None else (entry[0], entry[1]),
+            values.get("option"),
         )
 
 
@@ -82,11 +108,16 @@ def parse_axes(*texts: str) -> tuple[Axis, ...]:
         raise InvalidInputError(f"A sweep needs an axis; {GRAMMAR}.")
     seen: set[str] = set()
     for axis in axes:
-        whole = axis.entry is None and any(n.startswith(f"{axis.key}[") for n in seen)
-        if axis.name in seen or axis.key in seen or whole:
+        if any(_overlap(axis.name, name) for name in seen):
             raise InvalidInputError(f"`{axis.key}` is given twice among the axes.")
         seen.add(axis.name)
     return tuple(axes)
+
+
+def _overlap(name: str, other: str) -> bool:
+    """Whether one of two is the other, or a part of it."""
+    is_part = lambda part, whole: part.startswith((f"{whole}[", f"{whole}."))
+    return name == other or is_part(name, other) or is_part(other, name)
 
 
 def with_values(spec: RunSpec, values: Sequence[tuple[Axis, Any]]) -> RunSpec:
@@ -98,7 +129,7 @@ def with_values(spec: RunSpec, values: Sequence[tuple[Axis, Any]]) -> RunSpec:
     keys = spec.as_json()
     for axis, value in values:
         old = keys.get(axis.key)
-        keys[axis.key] = value if axis.entry is None else _replaced(old, axis, value)
+        keys[axis.key] = value if axis.is_whole else _replaced(old, axis, value)
     return parse(keys, where=f"the cell {cell_name(values)}")
 
 
@@ -111,13 +142,13 @@ def _axis(text: str) -> Axis:
     found = _AXIS.fullmatch(text)
     if found is None:
         raise InvalidInputError(f"`{text}` is no axis; {GRAMMAR}.")
-    key, row, column, rest = found.groups()
+    key, option, row, column, rest = found.groups()
     entry = None if row is None else (int(row), int(column))
-    _check_key(key, entry)
+    _check_key(key, entry, option)
     name = text.partition("=")[0].strip()
     if "|" in rest:
         values = tuple(_value(part.strip(), name) for part in rest.split("|"))
-        return _distinct(Axis(key, values, "list", entry))
+        return _distinct(Axis(key, values, "list", entry, option))
     parts = rest.split(":")
     if len(parts) not in (3, 4) or (len(parts) == 4 and parts[3].strip() != "log"):
         raise InvalidInputError(f"`{text}` is no axis; {GRAMMAR}.")
@@ -126,22 +157,27 @@ def _axis(text: str) -> Axis:
     if start == stop:
         raise InvalidInputError(f"In `{text}`: START and STOP are the same.")
     if len(parts) == 3:
-        return Axis(
-            key, tuple(np.linspace(start, stop, count).tolist()), "linear", entry
-        )
+        values = tuple(np.linspace(start, stop, count).tolist())
+        return Axis(key, values, "linear", entry, option)
     if start <= 0 or stop <= 0:
         raise InvalidInputError(f"In `{text}`: START and STOP of a `log` axis are > 0.")
-    return Axis(key, tuple(np.geomspace(start, stop, count).tolist()), "log", entry)
+    values = tuple(np.geomspace(start, stop, count).tolist())
+    return Axis(key, values, "log", entry, option)
 
 
-def _check_key(key: str, entry: tuple[int, int] | None) -> None:
+def _check_key(key: str, entry: tuple[int, int] | None, option: str | None) -> None:
     if key not in KEYS:
         near = suggestion(key, list(KEYS))
         raise InvalidInputError(f"There is no key `{key}` to sweep over; {near}")
     if KEYS[key].no_axis:
         raise InvalidInputError(f"`{key}` cannot be an axis: {KEYS[key].no_axis}.")
-    if entry is not None and key not in MATRICES:
+    if entry is not None and option is None and key not in MATRICES:
         raise InvalidInputError(f"`{key}` is no matrix: it has no entry to sweep over.")
+    if option is not None and KEYS[key].holds != "options":
+        raise InvalidInputError(
+            f"`{key}` has no options to sweep over; those of an attention are "
+            "`options.NAME`, those of a drift `drift.NAME`."
+        )
 
 
 def _distinct(axis: Axis) -> Axis:
@@ -186,14 +222,24 @@ def _value(text: str, name: str) -> Any:
         raise InvalidInputError(f"A value of the axis `{name}`: {error}.") from None
 
 
-def _replaced(matrix: Any, axis: Axis, value: Any) -> list[list[Any]]:
-    """`matrix` with another entry."""
+def _replaced(old: Any, axis: Axis, value: Any) -> Any:
+    """A matrix with another entry, or options with another value."""
+    if axis.option is None:
+        return _with_entry(old, axis, value)
+    options = options_of(old or {})
+    if axis.entry is not None:
+        value = _with_entry(options.get(axis.option), axis, value)
+    return {**options, axis.option: value}
+
+
+def _with_entry(matrix: Any, axis: Axis, value: Any) -> list[list[Any]]:
     row, column = axis.entry or (0, 0)
     rows = isinstance(matrix, list) and all(isinstance(r, list) for r in matrix)
     if not rows or row >= len(matrix) or column >= len(matrix[row]):
         raise InvalidInputError(
-            f"To sweep over `{axis.name}`, give `{axis.key}` as a matrix that has this "
-            f"entry, a list of rows such as [[1,0],[0,1]]; got {_label(matrix)}."
+            f"To sweep over `{axis.name}`, give `{axis.name.partition('[')[0]}` as a "
+            "matrix that has this entry, a list of rows such as [[1,0],[0,1]]; got "
+            f"{_label(matrix)}."
         )
     new = [list(r) for r in matrix]
     new[row][column] = value

@@ -9,6 +9,7 @@ from meanfield._reading import read_text
 from meanfield.errors import InputFileError
 
 from ._model import KEYS
+from .attention import context_of, files_in, options_of, with_files
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -31,7 +32,7 @@ def located(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """`values` with absolute paths: those that are relative start from `folder`.
 
     These are the values `@FILE` of matrices, of `init` and of `text`, the run `source`,
-    and a `model` that is a folder there.
+    one that is the `context`, and a `model` that is a folder there.
     """
     found = {key: _located(key, value, folder) for key, value in values.items()}
     for name, row in KEYS.items():
@@ -43,12 +44,27 @@ def located(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     return found
 
 
+def paths_in(key: str, value: Any) -> list[str]:
+    """The files that a value of a key names, as `@FILE`."""
+    if key not in KEYS or not KEYS[key].files:
+        return []
+    if KEYS[key].holds == "options":
+        return list(files_in(options_of(value)).values())
+    parts = value if isinstance(value, list) else [value]
+    return [p[1:] for p in parts if isinstance(p, str) and p.startswith("@")]
+
+
 def _located(key: str, value: Any, folder: Path) -> Any:
+    if key in KEYS and KEYS[key].holds == "options" and isinstance(value, dict):
+        return with_files(value, lambda path: f"@{_absolute(path, folder)}")
+    if isinstance(value, list) and key in KEYS and KEYS[key].files:  # one a head
+        return [_located(key, v, folder) if isinstance(v, str) else v for v in value]
     if not isinstance(value, str):
         return value
     if key in KEYS and KEYS[key].files and value.startswith("@"):
         return f"@{_absolute(value[1:], folder)}"
     is_path = key == "source" or (key == "model" and (folder / value).is_dir())
+    is_path |= key == "context" and context_of(value).run is not None
     return _absolute(value, folder) if is_path else value
 
 

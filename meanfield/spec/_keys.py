@@ -17,7 +17,7 @@ ARRAYS = (".npy", ".csv")
 """Endings of the names of files that hold arrays."""
 
 Group = Literal["Attention", "Start", "Grid", "Time", "Transformer", "Numerics"]
-Holds = Literal["plain", "matrix", "array", "table"]
+Holds = Literal["plain", "matrix", "array", "table", "options"]
 Part = Literal["start", "dynamics", "draw", "times", "program"]
 
 
@@ -28,7 +28,8 @@ class Key:
     Attributes:
         group: of the help; none for what is no option of the command line.
         holds: a `matrix`, whose numbers a stored spec holds; the `array` of a file; a
-            `table` of specs; or something `plain`.
+            `table` of specs; the `options` of a variant; or something `plain`.
+        of_heads: whether a list of it has a matrix for each head.
         files: endings of the names of files that `@FILE` may stand for.
         only: the one measure that knows it, and what it is, as `is a key of grids`;
             a measure of a plugin may know it too: see `Moved`.
@@ -45,6 +46,7 @@ class Key:
 
     group: Group | None = "Numerics"
     holds: Holds = "plain"
+    of_heads: bool = False
     files: tuple[str, ...] = ()
     only: tuple[str, str] | None = None
     never: Mapping[str, str] = field(default_factory=dict)

@@ -11,7 +11,6 @@ from pydantic import (
     model_validator,
 )
 
-from ._attention import AttentionSpec, LayerSpec
 from ._grid import Count, GridSpec
 from ._keys import PARAMETERS, Key, keys_of
 from ._measures import measures
@@ -19,6 +18,7 @@ from ._rules import check_run
 from ._start import StartSpec
 from ._times import ENDS, TimesSpec
 from ._toml import as_toml, without_none
+from .attention import AttentionSpec, DriftSpec, LayerSpec
 
 MOST_DRAWS = 10_000  # each takes a millisecond to make, and is integrated by itself
 MOST_LAYERS = 1_000  # each takes some milliseconds to make
@@ -56,7 +56,7 @@ def _distinct(names: list[str]) -> list[str]:
     return names
 
 
-class RunSpec(TimesSpec, StartSpec, AttentionSpec, GridSpec):
+class RunSpec(TimesSpec, StartSpec, DriftSpec, AttentionSpec, GridSpec):
     """Everything that defines a run."""
 
     seed: Annotated[
@@ -161,7 +161,7 @@ class RunSpec(TimesSpec, StartSpec, AttentionSpec, GridSpec):
             group="Transformer",
             brings=(
                 "its own parameters",
-                (*PARAMETERS, "layers", "terms", "depth", "d"),
+                (*PARAMETERS, "context", "drift", "layers", "terms", "depth", "d"),
             ),
             titled=True,
         ),
@@ -243,6 +243,9 @@ KEYS = keys_of(RunSpec)
 
 MATRICES = tuple(k for k, row in KEYS.items() if row.holds in ("matrix", "array"))
 """The keys that hold arrays."""
+
+OF_HEADS = tuple(name for name, row in KEYS.items() if row.of_heads)
+"""The keys that may hold a list, with a matrix for each head."""
 
 
 def knows(measure: str, key: str) -> bool:

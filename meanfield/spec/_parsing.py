@@ -10,8 +10,8 @@ from meanfield._reading import bounded
 from meanfield._registry import suggestion
 from meanfield.errors import InvalidInputError
 
-from ._attention import AttentionSpec, LayerSpec
 from ._model import MATRICES, RunSpec
+from .attention import AttentionSpec, LayerSpec
 
 Problem = Mapping[str, Any]  # as pydantic tells one: its type, place, input, message
 
@@ -75,16 +75,24 @@ def _explained(problem: Problem) -> str:
     said = str(problem.get("ctx", {}).get("error", ""))
     if not path or path[-1].isdigit():
         return f"{said}."
-    matrix = next((i for i, part in enumerate(path) if part in MATRICES), None)
-    if matrix is not None:
+    matrix = _end_of_matrix(path)
+    if matrix:
         said = said or "must be finite: a number, a list of rows, @FILE.npy or a law"
-        return f"`{'.'.join(path[: matrix + 1])}` {said}; got {_shown(problem)}."
+        return f"`{'.'.join(path[:matrix])}` {said}; got {_shown(problem)}."
     key = ".".join(path)
     if problem["type"] == "missing":
         return f"`{key}` is missing."
     if said:
         return f"`{key}` {said}; got {_shown(problem)}."
     return f"`{key}` cannot be {_shown(problem)}: {_plain(problem['msg'])}."
+
+
+def _end_of_matrix(path: Sequence[str]) -> int:
+    """How much of a place names a matrix: a key, or one of a drift; 0 if none does."""
+    for i, part in enumerate(path, 1):
+        if part in MATRICES or path[i - 2 : i - 1] == ["drift"]:
+            return i
+    return 0
 
 
 def _shown(problem: Problem) -> str:

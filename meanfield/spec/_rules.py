@@ -10,18 +10,6 @@ from ._measures import measures
 Keys = Mapping[str, Key]
 
 
-def check_attention(given: Mapping[str, Any]) -> None:
-    """Checks that the scores are given in one way.
-
-    Raises:
-        ValueError: if they are not.
-    """
-    if given["A"] is not None and (given["Q"], given["K"]) != (None, None):
-        raise ValueError("give either `A`, or `Q` and `K`")
-    if (given["Q"] is None) != (given["K"] is None):
-        raise ValueError("`Q` and `K` come together")
-
-
 def check_run(given: Mapping[str, Any], keys: Keys) -> None:
     """Checks that the keys of a run go together.
 
@@ -127,7 +115,8 @@ def _check_layers(given: Mapping[str, Any]) -> None:
         raise ValueError("the times `t` of `layers` must increase strictly")
     if given.get("depth") == "interpolated" and len(layers) < 2:
         raise ValueError("`depth = interpolated` needs at least two `layers`")
-    for names in (("A", "Q"), *((name,) for name in PARAMETERS[3:])):
+    own_keys = (*PARAMETERS[3:], "context", "options", "drift")
+    for names in (("A", "Q"), *((name,) for name in own_keys)):
         idle = [name for name in names if name in given]
         own = [not layer.model_fields_set.isdisjoint(names) for layer in layers]
         if layers and idle and all(own):

@@ -5,10 +5,10 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from ._attention import Numbers
 from ._grid import Count, Strict
 from ._keys import ARRAYS, Key
 from ._measures import known_measure
+from .attention import Numbers
 
 MOMENT = Key(
     group="Start", holds="matrix", files=ARRAYS, enters="start", left_behind=True

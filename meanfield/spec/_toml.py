@@ -21,6 +21,8 @@ def _toml(value: Any) -> str:
     """A TOML value. JSON's strings and lists are TOML's, but for one character."""
     if isinstance(value, list):
         return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{k} = {_toml(v)}' for k, v in value.items())}}}"
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return json.dumps(value)

@@ -11,6 +11,7 @@ from ._statement import Counterexample as Counterexample
 from ._statement import Statement as Statement
 from ._statement import statement as statement
 from ._statement import statements as statements
+from ._subjects import by_attention as by_attention
 from ._verify import Outcome as Outcome
 from ._verify import Trial as Trial
 from ._verify import chosen as chosen
@@ -31,6 +32,7 @@ import meanfield.theorems.solutions.distances
 import meanfield.theorems.solutions.masked_stability
 import meanfield.theorems.solutions.picard
 import meanfield.theorems.solutions.masked_limits
+import meanfield.theorems.solutions.collapse
 import meanfield.theorems.estimates.fields
 import meanfield.theorems.estimates.sinkhorn
 import meanfield.theorems.estimates.sums
@@ -42,6 +44,7 @@ import meanfield.theorems.gaussians.factors
 import meanfield.theorems.gaussians.rank_one
 import meanfield.theorems.gaussians.limits
 import meanfield.theorems.gaussians.heads
+import meanfield.theorems.gaussians.drift
 import meanfield.theorems.gaussians.l2
 import meanfield.theorems.gaussians.l2_growth
 import meanfield.theorems.gaussians.sinkhorn
@@ -73,6 +76,18 @@ import meanfield.theorems.sinkformers.not_gradients
 import meanfield.theorems.bandwidths.heat
 import meanfield.theorems.bandwidths.l2
 import meanfield.theorems.bandwidths.variances
+import meanfield.theorems.sliced.lines
+import meanfield.theorems.sliced.sorting
+import meanfield.theorems.sliced.distances
+import meanfield.theorems.sliced.weights
+import meanfield.theorems.sliced.counts
+import meanfield.theorems.sliced.schedule
+import meanfield.theorems.sliced.rivals
+import meanfield.theorems.sliced_gaussians.limits
+import meanfield.theorems.sliced_gaussians.costs
+import meanfield.theorems.sliced_gaussians.growth
+import meanfield.theorems.sliced_gaussians.flows
+import meanfield.theorems.sliced_gaussians.soft_sort
 # isort: on
 
 del meanfield  # the modules are imported for the statements that they register

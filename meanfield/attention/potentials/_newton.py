@@ -47,6 +47,7 @@ def newton(
     *,
     tolerance: Float[Array, ""],
     limit: int | Int[Array, ""],
+    queries: Points | None = None,
 ) -> FixedPoint:
     r"""The potential to `tolerance` in the sup of |log column mass|.
 
@@ -67,7 +68,7 @@ def newton(
 
     def one_pass(state: _State) -> _State:
         point = state.g + jnp.where(state.solving, 0, state.length) * state.step
-        image, slope = full_step_along(score, mu, point, state.direction)
+        image, slope = full_step_along(score, mu, point, state.direction, queries)
         log_mass = jnp.where(counts(mu), point - image, 0)
         last = state.best.evaluations + 2 >= limit
         return _advanced(mu.weights, state, point, log_mass, slope, last=last)

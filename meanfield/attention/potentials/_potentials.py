@@ -9,7 +9,7 @@ from collections.abc import Callable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from meanfield._derivatives import ruled
 from meanfield.fields import Convergence
@@ -17,7 +17,7 @@ from meanfield.linalg import entropic_shrinkage
 from meanfield.measures import Chebyshev, Points
 from meanfield.scores import AbstractQuadraticScore, AbstractScore
 
-from ._annealing import alternated
+from ._annealing import Steps, alternated
 from ._newton import newton
 from ._steps import counts, full_step, interpolation_error
 
@@ -27,7 +27,12 @@ POTENTIALS = 8
 
 
 def converged_potential(
-    score: AbstractScore, mu: Points, *, tolerance: float | None, max_iterations: int
+    score: AbstractScore,
+    mu: Points,
+    queries: Points | None = None,
+    *,
+    tolerance: float | None,
+    max_iterations: int,
 ) -> tuple[Float[Array, " n"], Convergence]:
     r"""The potential $g$, to `tolerance` in the sup of |log marginal|.
 
@@ -41,25 +46,28 @@ def converged_potential(
     alternation is. Where that stalls, the bandwidth is annealed and Newton's method
     ends it. A pass over rows and columns counts once in `max_iterations`, whatever it
     serves; one more may measure what was reached.
+
+    Where `queries` are another measure, of the same mass, the plan is one between the
+    two, and its potential of keys is found: by alternation, whatever `A` is.
     """
-    frozen = jax.lax.stop_gradient((score, mu))
+    frozen = jax.lax.stop_gradient((score, mu, queries))
     g, convergence = _solve(*frozen, tolerance=tolerance, limit=max_iterations)
-    return _with_derivative(score, mu, g), convergence
+    return _with_derivative(score, mu, g, queries), convergence
 
 
 def _solve(
-    score: AbstractScore, mu: Points, *, tolerance: float | None, limit: int
+    score: AbstractScore,
+    mu: Points,
+    queries: Points | None,
+    *,
+    tolerance: float | None,
+    limit: int,
 ) -> tuple[Float[Array, " n"], Convergence]:
-    if isinstance(score, AbstractQuadraticScore):
-        guess = gaussian_potential(score, mu)
-        symmetric = _symmetric_positive(score.A)
-    else:
-        guess = jnp.zeros_like(mu.log_weights)
-        symmetric = jnp.zeros((), bool)
+    guess, symmetric = _guess(score, mu, queries)
     asked = _tolerance(guess, mu) if tolerance is None else jnp.asarray(tolerance)
     # An averaged step is about half of a log-marginal: twice that is left as margin.
     start = alternated(
-        score, mu, guess, symmetric=symmetric, tolerance=asked / 4, limit=limit
+        Steps(score, mu, symmetric, queries), guess, tolerance=asked / 4, limit=limit
     )
     # A residual of averaging is none of the marginals yet: Newton's first pass has it.
     known = jnp.where(symmetric, jnp.inf, start.residual)
@@ -69,10 +77,23 @@ def _solve(
         start._replace(residual=known),
         tolerance=asked,
         limit=jnp.maximum(limit, start.evaluations + 1),
+        queries=queries,
     )
     missed = interpolation_error(score, mu, found.point)
     residual = jnp.maximum(found.residual, missed)
     return found.point, Convergence(residual, asked.astype(residual.dtype))
+
+
+def _guess(
+    score: AbstractScore, mu: Points, queries: Points | None
+) -> tuple[Float[Array, " n"], Bool[Array, ""]]:
+    """A potential to begin with, and whether averaging finds the way from there."""
+    if not isinstance(score, AbstractQuadraticScore):
+        return jnp.zeros_like(mu.log_weights), jnp.zeros((), bool)
+    guess = gaussian_potential(score, mu, queries)
+    if queries is not None:
+        return guess, jnp.zeros((), bool)
+    return guess, _symmetric_positive(score.A)
 
 
 def _tolerance(potential: Float[Array, " n"], mu: Points) -> Float[Array, ""]:
@@ -84,23 +105,27 @@ def _tolerance(potential: Float[Array, " n"], mu: Points) -> Float[Array, ""]:
 
 
 def _with_derivative(
-    score: AbstractScore, mu: Points, g: Float[Array, " n"]
+    score: AbstractScore,
+    mu: Points,
+    g: Float[Array, " n"],
+    queries: Points | None,
 ) -> Float[Array, " n"]:
-    r"""`g` as a differentiable function of the score and the measure.
+    r"""`g` as a differentiable function of the score and the measures.
 
     At the solution the alternation $T$ has $T'(g) = P^*P$ with $P$ the conditional
     expectation under the plan: self-adjoint in $L^2(\mu)$, with the constants as its
     fixed vectors. In the variable $\sqrt{w} g$, and with the constants pinned by
     their mean, $I - T'$ is symmetric positive definite and conjugate gradients apply.
     """
-    arrays, rest = eqx.partition((score, mu), eqx.is_array)
+    arrays, rest = eqx.partition((score, mu, queries), eqx.is_array)
     leaves, structure = jax.tree.flatten(arrays)
 
     def equation(h: Array, solution: Array, *leaves: Array) -> Array:
-        score, mu = eqx.combine(jax.tree.unflatten(structure, leaves), rest)
+        whole = jax.tree.unflatten(structure, leaves)
+        score, mu, queries = eqx.combine(whole, rest)
         counted, root = counts(mu), _roots(mu)
         pinned = jnp.where(counted, root, 0)
-        residual = h - root * full_step(score, mu, h / root)
+        residual = h - root * full_step(score, mu, h / root, queries)
         drift = pinned @ (h - solution)
         return jnp.where(counted, residual + pinned * drift, h)
 
@@ -135,17 +160,25 @@ def _symmetric_positive(A: Float[Array, "d d"]) -> Array:
     return symmetric & (jnp.linalg.eigvalsh((A + A.T) / 2)[0] >= -slack)
 
 
-def gaussian_potential(score: AbstractQuadraticScore, mu: Points) -> Float[Array, " n"]:
-    r"""The potential of the Gaussian with the moments of `mu`, up to a constant.
+def gaussian_potential(
+    score: AbstractQuadraticScore, mu: Points, queries: Points | None = None
+) -> Float[Array, " n"]:
+    r"""The potential of Gaussians with the moments of the tokens, up to a constant.
 
-    $g(y) = -y\cdot (A\alpha + a) - \tfrac12 z\cdot (1/h) z$ with
-    $z = Y^\top A^\top(y-\alpha)$ and $1/h$ the entropic shrinkage of
-    $(Y^\top A Y)^\top$: the solution itself when `mu` is a Gaussian's quadrature.
+    $g(y) = -y\cdot (A\alpha_X + a) - \tfrac12 z\cdot (1/h) z$ with
+    $z = X^\top A^\top(y-\alpha)$ and $1/h$ the entropic shrinkage of
+    $(Y^\top A X)^\top$, where $YY^\top$ is the covariance of `mu` and $XX^\top$, about
+    $\alpha_X$, that of the queries: the solution itself when both are quadratures of
+    Gaussians.
     """
-    alpha, A = mu.mean, score.A
-    values, U = jnp.linalg.eigh(mu.covariance)
-    Y = U * jnp.sqrt(jnp.maximum(values, 0))[None, :]
-    shrinkage = entropic_shrinkage((Y.T @ A @ Y).T)
+    A, Y = score.A, _root_of_covariance(mu)
+    at, X = (mu, Y) if queries is None else (queries, _root_of_covariance(queries))
+    shrinkage = entropic_shrinkage((Y.T @ A @ X).T)
     y = mu.counted.x
-    z = (y - alpha[None, :]) @ A @ Y
-    return -y @ (A @ alpha + score.a) - jnp.sum((z @ shrinkage) * z, axis=1) / 2
+    z = (y - mu.mean[None, :]) @ A @ X
+    return -y @ (A @ at.mean + score.a) - jnp.sum((z @ shrinkage) * z, axis=1) / 2
+
+
+def _root_of_covariance(mu: Points) -> Float[Array, "d d"]:
+    values, U = jnp.linalg.eigh(mu.covariance)
+    return U * jnp.sqrt(jnp.maximum(values, 0))[None, :]

@@ -9,19 +9,30 @@ from meanfield.scores import AbstractScore, transposed
 
 
 def half_step(
-    score: AbstractScore, mu: Points, potential: Float[Array, " n"]
-) -> Float[Array, " n"]:
-    """Minus the log-integral of `score + potential`, at the tokens themselves."""
-    negated = -mu.log_integral(score, mu.counted, potential)
+    score: AbstractScore,
+    mu: Points,
+    potential: Float[Array, " n"],
+    queries: Points | None = None,
+) -> Float[Array, " m"]:
+    """Minus the log-integral of `score + potential` over `mu`, at the queries.
+
+    They are the tokens of `mu` themselves if none are given, here and below.
+    """
+    at = mu if queries is None else queries
+    negated = -mu.log_integral(score, at.counted, potential)
     # An excluded token has no marginal to match: any finite value will do.
-    return jnp.where(counts(mu), negated, 0)
+    return jnp.where(counts(at), negated, 0)
 
 
 def full_step(
-    score: AbstractScore, mu: Points, g: Float[Array, " n"]
+    score: AbstractScore,
+    mu: Points,
+    g: Float[Array, " n"],
+    queries: Points | None = None,
 ) -> Float[Array, " n"]:
     """One alternation: rows, then columns."""
-    return half_step(transposed(score), mu, half_step(score, mu, g))
+    f = half_step(score, mu, g, queries)
+    return half_step(transposed(score), mu if queries is None else queries, f, mu)
 
 
 def interpolation_error(
@@ -56,7 +67,11 @@ def averaged(
 
 
 def full_step_along(
-    score: AbstractScore, mu: Points, g: Float[Array, " n"], h: Float[Array, " n"]
+    score: AbstractScore,
+    mu: Points,
+    g: Float[Array, " n"],
+    h: Float[Array, " n"],
+    queries: Points | None = None,
 ) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
     r"""The alternation $T(g)$ and its derivative $T'(g)h$, for the price of $T(g)$.
 
@@ -64,8 +79,9 @@ def full_step_along(
     $\kappa$ being normalised and $m$ its column masses: $Ph$ and $\frac1m P^*(Ph)$ are
     means under the very weights that the two half-steps sum.
     """
-    f, Ph = _half_step_along(score, mu, g, h)
-    return _half_step_along(transposed(score), mu, f, Ph)
+    at = mu if queries is None else queries
+    f, Ph = _half_step_along(score, mu, g, h, at)
+    return _half_step_along(transposed(score), at, f, Ph, mu)
 
 
 def counts(mu: Points) -> Bool[Array, " n"]:
@@ -78,7 +94,8 @@ def _half_step_along(
     mu: Points,
     potential: Float[Array, " n"],
     h: Float[Array, " n"],
-) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
+    at: Points,
+) -> tuple[Float[Array, " m"], Float[Array, " m"]]:
     keys = Keys(mu.counted, mu.log_weights + potential, h[:, None])
-    mean, log_mass = mu.reduction.log_mean(score, mu.counted, keys)
-    return jnp.where(counts(mu), -log_mass, 0), jnp.where(counts(mu), mean[:, 0], 0)
+    mean, log_mass = mu.reduction.log_mean(score, at.counted, keys)
+    return jnp.where(counts(at), -log_mass, 0), jnp.where(counts(at), mean[:, 0], 0)

@@ -7,10 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from meanfield._registry import suggestion
+from meanfield._writing import check_writable
 from meanfield.cli.terminal._mathematics import in_letters
-from meanfield.cli.terminal._output import print_json, print_pairs, print_rows
+from meanfield.cli.terminal._output import (
+    note,
+    print_entries,
+    print_json,
+    print_pairs,
+    print_rows,
+)
 from meanfield.endings import Status
-from meanfield.errors import UnknownNameError
+from meanfield.errors import InvalidInputError, UnknownNameError
 
 KINDS = {
     "attentions": "what `--attention` names",
@@ -40,15 +47,30 @@ REGISTRIES = {  # where a kind has one, under its own name; loaded when it is ne
 
 
 def list_(
-    kind: str | None = None, /, *, json: bool = False, plugin: list[Path] | None = None
+    kind: str | None = None,
+    /,
+    *,
+    json: bool = False,
+    docs: Path | None = None,
+    plugin: list[Path] | None = None,
 ) -> None:
     """List what can be named: attentions, clouds, masks, models, and more.
 
     Args:
         kind: what to list, such as attentions; without it, all that can be listed.
         json: print JSON on stdout.
+        docs: a Markdown file to write about all attentions: formulas and statements.
         plugin: a Python file that is run, and registers what you add; may be repeated.
     """
+    if docs is not None and kind != "attentions":
+        raise InvalidInputError(
+            "`--docs` writes about attentions: `meanfield list attentions --docs FILE`."
+        )
+    if docs is not None:
+        if json:
+            raise InvalidInputError("`--docs` writes Markdown: leave out `--json`.")
+        _write_page(docs, plugin)
+        return
     if plugin:
         from meanfield.cli.process._plugins import load_plugins
         from meanfield.cli.process._session import open_session
@@ -59,8 +81,22 @@ def list_(
     entries = kinds if kind is None else rows(kind)
     if json:
         print_json(entries)
+    elif kind == "statements":
+        print_entries(_short(entries))
     else:
-        print_rows(_short(entries) if kind == "statements" else entries)
+        print_rows(entries)
+
+
+def _write_page(docs: Path, plugin: list[Path] | None) -> None:
+    from meanfield.cli.process._plugins import load_plugins
+    from meanfield.cli.process._session import open_session
+
+    open_session()
+    load_plugins(plugin)
+    check_writable(docs)
+    from meanfield.cli.jobs._attentions import save_page
+
+    note(f"page: {save_page(docs)}")
 
 
 def info(*, json: bool = False) -> None:

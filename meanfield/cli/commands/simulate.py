@@ -32,9 +32,10 @@ def simulate(
 
     Keys come from a preset, a TOML file and options of the same names; the later win.
     A MATRIX is a number c (for c I), a list of rows such as [[1,0],[0,2]], a file as
-    @FILE.npy or @FILE.csv, or the law normal:SCALE, drawn from the seed. Without `--A`,
-    or `--Q` and `--K`, the scores are those of A = I, under which softmax attention
-    with V = 1 blows up; the report says so.
+    @FILE.npy or @FILE.csv, or the law normal:SCALE, drawn from the seed; a list of
+    these, such as 1,-1, has one for each head. Without `--A`, or `--Q` and `--K`, the
+    scores are those of A = I, under which softmax attention with V = 1 blows up; the
+    report says so.
 
     Args:
         file: a TOML file of keys.

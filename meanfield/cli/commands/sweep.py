@@ -32,12 +32,14 @@ def sweep(
 
     Args:
         file: a TOML file of keys; or the folder of a sweep, to go on with it.
-        over: an axis: KEY=START:STOP:COUNT, KEY=START:STOP:COUNT:log, KEY=V1|V2 or
-            A[0,1]=…; several with commas between, or by repeating --over.
+        over: an axis: KEY=START:STOP:COUNT, KEY=START:STOP:COUNT:log or KEY=V1|V2; KEY
+            may be A[0,1], options.NAME, drift.NAME or drift.M[0,1]; several with commas
+            between, or by repeating --over.
         out: folder of the sweep; its table.csv has a row for each cell.
         preset: a named set of keys; see `list presets`.
         workers: processes on this machine.
-        chunk: cells computed at once; by default up to 64 Gaussians, or one cloud.
+        chunk: cells computed at once; by default up to 64 Gaussians or small clouds,
+            or one large cloud.
         json: print one JSON object on stdout.
         plugin: a Python file that is run, and registers what you add; may be repeated.
         **options: the keys of the spec.
@@ -142,7 +144,7 @@ def _heads(
     Raises:
         InvalidInputError: if the key of an axis is an option, too.
     """
-    whole = [axis for axis in axes if axis.entry is None]
+    whole = [axis for axis in axes if axis.is_whole]
     for axis in whole:
         if options.get(axis.key):
             raise InvalidInputError(

@@ -135,8 +135,9 @@ def _what(spec: RunSpec, report: dict[str, Any]) -> str:
     size = "" if report["n"] is None else f"{report['n']} tokens, "
     if "cells" in report:
         size = f"{_cells(report)}, box {report['box']}, "
+    across = " to a context" if spec.context else ""
     return (
-        f"{spec.moved} under {report['attention']}: {size}d = {report['d']}, "
+        f"{spec.moved} under {report['attention']}{across}: {size}d = {report['d']}, "
         f"{report['dtype']}"
     )
 

@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
 
 def print_json(values: Mapping[str, Any] | Sequence[Any]) -> None:
@@ -29,6 +31,18 @@ def print_rows(rows: Sequence[Mapping[str, Any]]) -> None:
     if not console.is_terminal:
         console.width = 200  # for other programs, one row is one line
     console.print(table, highlight=False, markup=False)
+
+
+def print_entries(rows: Sequence[Mapping[str, Any]]) -> None:
+    """On a terminal the last cell of each row stands below the others; else a table."""
+    console = Console()
+    if not console.is_terminal:
+        print_rows(rows)
+        return
+    for row in rows:
+        *firsts, last = map(plain, row.values())
+        console.print(Text(" · ".join(firsts), style="bold"), highlight=False)
+        console.print(Padding(Text(last), (0, 0, 0, 4)), highlight=False)
 
 
 def print_pairs(pairs: Mapping[str, object]) -> None:

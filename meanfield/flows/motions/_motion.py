@@ -41,9 +41,11 @@ class Motion(Generic[M]):
         """
         del mu0
 
-    def stepping(self, noise: Noise) -> AbstractStepping:
+    def stepping(
+        self, noise: Noise, dynamics: AbstractDynamics, ts: Float[Array, " times"]
+    ) -> AbstractStepping:
         """The steps that a flow takes unless told otherwise."""
-        del noise
+        del noise, dynamics, ts
         return adaptive()
 
     def check(
@@ -52,6 +54,7 @@ class Motion(Generic[M]):
         stepping: AbstractStepping,
         noise: Noise,
         *,
+        dynamics: AbstractDynamics,
         key: PRNGKey | None,
         rests: bool,
     ) -> None:
@@ -61,6 +64,7 @@ class Motion(Generic[M]):
             mu0: the measure at the start.
             stepping: the steps of the flow.
             noise: the noise of the flow.
+            dynamics: what moves it.
             key: what noise is drawn from.
             rests: whether the flow is to end at rest.
 
@@ -68,7 +72,7 @@ class Motion(Generic[M]):
             InvalidInputError: if steps or stops do not fit the measure or its noise.
             UnsupportedError: if there is no such noise.
         """
-        del key, rests
+        del dynamics, key, rests
         check_solver(mu0, stepping)
         if noise is not None:
             raise UnsupportedError(f"There is no noise for a {type(mu0).__name__}.")

@@ -12,6 +12,7 @@ from ._courant import Courant as Courant
 from ._courant import cfl as cfl
 from ._fixed import Fixed as Fixed
 from ._fixed import fixed as fixed
+from ._fixed import over_jumps as over_jumps
 from ._ssp import AbstractGridSolver as AbstractGridSolver
 from ._ssp import Step as Step
 from ._stepping import MAX_STEPS as MAX_STEPS

@@ -8,11 +8,14 @@ from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
 from meanfield._array import is_concrete, positive
+from meanfield._typing import Numbers
 from meanfield.errors import InvalidInputError
 from meanfield.measures import AbstractMeasure
 
 from ._control import AbstractRuledControl, Decision, Start, Trial
 from ._stepping import MAX_STEPS, AbstractStepping, method_of
+
+ENOUGH = 128  # of steps of one length, where none was asked for
 
 
 class Fixed(AbstractStepping):
@@ -98,6 +101,20 @@ def fixed(dt: float, solver: str | diffrax.AbstractSolver = "euler") -> Fixed:
             "Implicit solvers choose their steps by error: use `adaptive`."
         )
     return Fixed(method, float(dt))
+
+
+def over_jumps(ts: Numbers, solver: str = "euler") -> Fixed:
+    """Steps for velocities that jump: `ENOUGH` of one length from first to last time.
+
+    Raises:
+        InvalidInputError: if the times are not known before the flow is traced.
+    """
+    if not is_concrete(ts):
+        raise InvalidInputError(
+            "Velocities that jump need steps of one length: give `fixed(dt)`."
+        )
+    known = np.asarray(ts)
+    return fixed(float(known[-1] - known[0]) / ENOUGH or 1.0, solver)
 
 
 def _grid(

@@ -7,6 +7,7 @@ from ._chebyshev import coarsely as coarsely
 from ._chebyshev import exactly as exactly
 from ._nodes import LARGEST as LARGEST
 from ._reduction import AbstractReduction as AbstractReduction
+from ._reduction import Beside as Beside
 from ._reduction import Blocked as Blocked
 from ._reduction import Dense as Dense
 from ._reduction import Keys as Keys

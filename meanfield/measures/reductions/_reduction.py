@@ -21,7 +21,7 @@ from meanfield.scores import AbstractScore
 from meanfield.tokens import Tokens
 
 from ._exp2 import LN2, LOG2E, exp2
-from ._stabiliser import stabilised
+from ._stabiliser import stabilised, stabilised_beside
 from ._streaming import Link, Shape, cut, paired, total
 
 
@@ -111,6 +111,16 @@ class Blocked(AbstractReduction):
     def log_mean(
         self, score: AbstractScore, queries: Tokens, keys: Keys
     ) -> tuple[Float[Array, "m p"], Float[Array, " m"]]:
+        return self.log_mean_from(stabilised, score, queries, keys)
+
+    def log_mean_from(
+        self,
+        stabiliser: Callable[..., tuple[Array, Array]],
+        score: AbstractScore,
+        queries: Tokens,
+        keys: Keys,
+    ) -> tuple[Float[Array, "m p"], Float[Array, " m"]]:
+        """The same, with what exponents are measured from; see `stabilised`."""
         pairs, remainder = paired(score, queries, keys.tokens, LOG2E)
         pairs = pairs.offset_by(LOG2E * keys.log_weights)
         blocks = cut(pairs, self.shape(remainder.dtype))
@@ -119,7 +129,7 @@ class Blocked(AbstractReduction):
         rows = _counted(keys, jnp.concatenate([keys.values.T, ones]))
         values = blocks.by_key(rows)
         powers = lambda lowered_blocks: total(lowered_blocks, exp2, values)
-        sums, top = stabilised(blocks, powers)
+        sums, top = stabiliser(blocks, powers)
         none = sums[-1] == 0
         mass = jnp.where(none, 1, sums[-1])
         logs = LN2 * top + jnp.log(mass) + remainder
@@ -134,6 +144,28 @@ class Blocked(AbstractReduction):
         blocks = cut(pairs, self.shape(remainder.dtype))
         lowered_blocks = blocks.below(blocks.by_query(-remainder))
         return blocks.joined(total(lowered_blocks, link, blocks.by_key(terms))).T
+
+
+class Beside(AbstractReduction):
+    """Sums over one of many clouds side by side: of Blocked, in fewer passes.
+
+    Attributes:
+        alone: how they would be executed alone.
+    """
+
+    alone: Blocked = Blocked()
+
+    @override
+    def log_mean(
+        self, score: AbstractScore, queries: Tokens, keys: Keys
+    ) -> tuple[Float[Array, "m p"], Float[Array, " m"]]:
+        return self.alone.log_mean_from(stabilised_beside, score, queries, keys)
+
+    @override
+    def integral(
+        self, link: Link, score: AbstractScore, queries: Tokens, keys: Keys
+    ) -> Float[Array, "m p"]:
+        return self.alone.integral(link, score, queries, keys)
 
 
 def block_shape(platform: str, itemsize: int) -> Shape:

@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from equinox.internal import unvmap_all
+from jaxtyping import Array, Bool, Float
 
 from meanfield._array import frozen
 
@@ -18,6 +19,8 @@ from ._streaming import Blocks, Pairs, largest
 # How far apart both bounds may be, in powers of 2: half of it above, half below, and
 # room for sums and for what is small beside the largest.
 SINGLE, DOUBLE = 100.0, 900.0
+
+Bounds = tuple[Float[Array, " m"], Float[Array, " m"]]
 
 
 def stabilised(
@@ -28,33 +31,56 @@ def stabilised(
     Near its largest exponent; 0 where it has none. Constant for derivatives: means and
     logarithms do not depend on it.
     """
+    if not blocks.pairs.exact or blocks.one:
+        return _exact(blocks, sums)
+    bounds = _bounds(frozen(blocks.pairs))
+    return _by_bounds(blocks, sums, bounds, _are_near(bounds))
 
-    def exact() -> tuple[Array, Array]:
-        top = _finite(largest(frozen(blocks).rounded))
-        return sums(blocks.rounded.below(top)), top
 
-    has_bounds = blocks.pairs.exact and not blocks.one
-    numbers, tops = _by_bounds(blocks, sums, exact) if has_bounds else exact()
-    return blocks.joined(numbers), blocks.joined(tops[:, None])[0]
+def stabilised_beside(
+    blocks: Blocks, sums: Callable[[Blocks], Array]
+) -> tuple[Float[Array, "p m"], Float[Array, " m"]]:
+    """The same for one of many clouds side by side.
+
+    There both branches of a `cond` are computed unless its condition is one for all;
+    and bounds that cost few operations spare a pass over one block, too.
+    """
+    if not blocks.pairs.exact:
+        return _exact(blocks, sums)
+    bounds = (_wide_bounds if blocks.one else _bounds)(frozen(blocks.pairs))
+    return _by_bounds(blocks, sums, bounds, unvmap_all(_are_near(bounds)))
+
+
+def _exact(blocks: Blocks, sums: Callable[[Blocks], Array]) -> tuple[Array, Array]:
+    """Sums below the largest scores."""
+    top = _finite(largest(frozen(blocks).rounded))
+    return _joined(blocks, sums(blocks.rounded.below(top)), top)
 
 
 def _by_bounds(
-    blocks: Blocks,
-    sums: Callable[[Blocks], Array],
-    exact: Callable[[], tuple[Array, Array]],
+    blocks: Blocks, sums: Callable[[Blocks], Array], bounds: Bounds, near: Array
 ) -> tuple[Array, Array]:
-    """Sums below the middle of bounds that are near enough, or else `exact`."""
-    low, high = _bounds(frozen(blocks.pairs))
+    """Sums below the middle of bounds that are near enough, or else the largest."""
+    middle = blocks.by_query((bounds[0] + bounds[1]) / 2)
+    at_middle = lambda: _joined(blocks, sums(blocks.below(middle)), middle)
+    return jax.lax.cond(near, at_middle, lambda: _exact(blocks, sums))
+
+
+def _joined(blocks: Blocks, numbers: Array, tops: Array) -> tuple[Array, Array]:
+    return blocks.joined(numbers), blocks.joined(tops[:, None])[0]
+
+
+def _are_near(bounds: Bounds) -> Bool[Array, ""]:
+    """Whether exponents may be measured from the middle of such bounds."""
+    low, high = bounds
     single = low.dtype == jnp.float32
     size = jnp.maximum(jnp.max(jnp.abs(low)), jnp.max(jnp.abs(high)))
     # Bounds of scores that rounding alone moves by more than 1 say nothing.
     near = jnp.all(high - low < (SINGLE if single else DOUBLE))
-    near &= size * jnp.finfo(low.dtype).eps < 1  # false for what is not finite
-    middle = blocks.by_query((low + high) / 2)
-    return jax.lax.cond(near, lambda: (sums(blocks.below(middle)), middle), exact)
+    return near & (size * jnp.finfo(low.dtype).eps < 1)  # false if not finite
 
 
-def _bounds(pairs: Pairs) -> tuple[Float[Array, " m"], Float[Array, " m"]]:
+def _bounds(pairs: Pairs) -> Bounds:
     """The largest score of each query, from below and from above."""
     q, k, offset = pairs.queries.vectors, pairs.keys.vectors, pairs.keys.offset
     assert q is not None
@@ -65,6 +91,21 @@ def _bounds(pairs: Pairs) -> tuple[Float[Array, " m"], Float[Array, " m"]]:
     corners = [jnp.max(k, axis=0)[:, None] * q, jnp.min(k, axis=0)[:, None] * q]
     high = jnp.sum(jnp.maximum(*corners), axis=0) + jnp.max(offset)
     return low, high
+
+
+def _wide_bounds(pairs: Pairs) -> Bounds:
+    r"""The same less near, one for all queries, in few operations.
+
+    By Cauchy--Schwarz no product is larger than $\max|q|\max|k|$.
+    """
+    q, k, offset = pairs.queries.vectors, pairs.keys.vectors, pairs.keys.offset
+    assert q is not None
+    assert k is not None
+    longest = jnp.max(jnp.sum(q**2, axis=0)) * jnp.max(jnp.sum(k**2, axis=1))
+    reach, highest = jnp.sqrt(longest), jnp.max(offset)
+    lowest = jnp.min(jnp.where(jnp.isneginf(offset), highest, offset))
+    every = jnp.ones_like(pairs.queries.offset)
+    return (lowest - reach) * every, (highest + reach) * every
 
 
 def _finite(tops: Array) -> Array:

@@ -63,6 +63,7 @@ class Pairs(eqx.Module):
         units: what a score of one is in; vectors and offsets are in these.
         fused: whether inner products of few terms may be taken inside other loops,
             each time with another rounding.
+        whole: whether all pairs are one block, of which a mask allows a part.
         queries: one side.
         keys: the other.
     """
@@ -72,6 +73,7 @@ class Pairs(eqx.Module):
     queries: QuerySide
     keys: KeySide
     fused: bool = eqx.field(static=True, default=True)
+    whole: bool = eqx.field(static=True, default=False)
 
     @property
     def exact(self) -> bool:
@@ -117,7 +119,7 @@ class Pairs(eqx.Module):
             ),
             lambda: _product(values, link(self.scores(queries, keys))),
         )
-        return jax.lax.switch(self.score.share(queries.tokens, keys.tokens), cases)
+        return self._by_share(queries, keys, cases)
 
     def largest(self, queries: QuerySide, keys: KeySide) -> Float[Array, " queries"]:
         """The largest score of each query in a block."""
@@ -130,6 +132,18 @@ class Pairs(eqx.Module):
             lambda: jnp.max(jnp.where(mask(), scores(), -jnp.inf), axis=0),
             lambda: jnp.max(scores(), axis=0),
         )
+        return self._by_share(queries, keys, cases)
+
+    def _by_share(
+        self, queries: QuerySide, keys: KeySide, cases: tuple[Callable[[], Array], ...]
+    ) -> Array:
+        """The case of a block of which the mask allows no pairs, some, or all.
+
+        Many small clouds side by side would have all three computed.
+        """
+        if self.whole:
+            return cases[1]()
+        assert isinstance(self.score, Masked)
         return jax.lax.switch(self.score.share(queries.tokens, keys.tokens), cases)
 
 
@@ -199,7 +213,8 @@ def cut(pairs: Pairs, shape: Shape) -> Blocks:
     m, n = pairs.queries.offset.shape[0], pairs.keys.offset.shape[0]
     query_side = _split(pairs.queries, _size(m, shape.queries), vectors=1)
     key_side = _split(pairs.keys, _size(n, shape.keys), vectors=0)
-    return Blocks(pairs, query_side, key_side)
+    whole = m <= shape.queries and n <= shape.keys
+    return Blocks(replace(pairs, whole=whole), query_side, key_side)
 
 
 def total(

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 import xarray as xr
 
-from meanfield.spec import AttentionSpec, Matrix, RunSpec, parse
+from meanfield.spec import AttentionSpec, Matrices, RunSpec, heads_of, parse
 
 # Larger matrices are named by their shape.
 _ROWS, _COLUMNS = 3, 3
@@ -47,14 +47,20 @@ def _attentions(spec: RunSpec, axes: list[str]) -> Iterator[str]:
         yield f"{spec.attention} of the model {_shown(spec.model)}{chosen}"
         return
     for index, part in enumerate((spec, *spec.terms)):
-        yield f"{'+ ' if index else ''}{_attention(part, [] if index else axes)}"
+        own = part if index or not spec.layers else spec.layers[0]
+        text = _attention(part, own, [] if index else axes)
+        yield f"{'+ ' if index else ''}{text}"
+    yield from _drift(spec, axes)
     if spec.layers:
         times = _plain([layer.t for layer in spec.layers])
         yield f"other parameters from t = {times} on"
 
 
-def _attention(part: AttentionSpec, axes: list[str]) -> str:
-    """One attention with its matrices, as `softmax, 2 heads: Q = …, K = …, V = …`."""
+def _attention(part: AttentionSpec, layer: AttentionSpec, axes: list[str]) -> str:
+    """One attention with its matrices, as `softmax, 2 heads: Q = …, K = …, V = …`.
+
+    Its first `layer`, or itself, may have the context that all layers share.
+    """
     names = ("Q", "K", "V") if part.Q is not None or "Q" in axes else ("A", "V")
     numbers = [_matrix_of(part, name, axes) for name in names if name not in axes]
     if "epsilon" not in axes:
@@ -64,17 +70,54 @@ def _attention(part: AttentionSpec, axes: list[str]) -> str:
         part.mask or "",
         "scores over √k" if part.scale == "sqrt-k" else "",
         f"{part.iterations} half-steps" if part.iterations else "",
+        *_context(part if layer.context is None else layer, axes),
+        *_options(part, axes),
     ]
     name = "" if "attention" in axes else _shown(part.attention)
     head = ", ".join(words for words in (name, *more) if words)
     return f"{head}: {', '.join(numbers)}" if head else ", ".join(numbers)
 
 
+def _context(part: AttentionSpec, axes: list[str]) -> Iterator[str]:
+    """What its tokens look at, if not at each other, as `to gaussian, mean 0.5`."""
+    if part.context is None or "context" in axes:
+        return
+    yield f"to {_shown(part.context)}"
+    for word in ("mean", "cov"):
+        value = getattr(part, f"context_{word}")
+        if value is not None and f"context_{word}" not in axes:
+            yield f"{word} {_matrix(value)}"
+
+
+def _options(part: AttentionSpec, axes: list[str]) -> Iterator[str]:
+    for name, value in (part.options or {}).items():
+        if f"options.{name}" not in axes and "options" not in axes:
+            yield f"{name} = {_matrix(value) if value is not True else 'yes'}"
+
+
+def _drift(spec: RunSpec, axes: list[str]) -> Iterator[str]:
+    """The drift, as `+ drift: M = −1, b = 0.5`; of layers that there are some."""
+    if spec.drift is not None and "drift" not in axes:
+        values = {k: v for k, v in spec.drift.items() if f"drift.{k}" not in axes}
+        numbers = [
+            f"{name} = {_matrix(value)}{_but_for(f'drift.{name}', axes)}"
+            for name, value in values.items()
+        ]
+        yield f"+ drift: {', '.join(numbers)}" if numbers else "+ drift"
+    if any(layer.drift for layer in spec.layers):
+        yield "+ drifts of layers"
+
+
 def _matrix_of(part: AttentionSpec, name: str, axes: list[str]) -> str:
     value = getattr(part, name)
+    text = _matrix(1.0 if value is None else value)
+    return f"{name} = {text}{_but_for(name, axes)}"
+
+
+def _but_for(name: str, axes: list[str]) -> str:
+    """The entries of a matrix that a sweep varies."""
     entries = [axis for axis in axes if axis.startswith(f"{name}[")]
-    but = f" but for {', '.join(entries)}" if entries else ""
-    return f"{name} = {_matrix(1.0 if value is None else value)}{but}"
+    return f" but for {', '.join(entries)}" if entries else ""
 
 
 def _moved(spec: RunSpec, dataset: xr.Dataset, axes: list[str]) -> Iterator[str]:
@@ -111,12 +154,15 @@ def _size(spec: RunSpec, dataset: xr.Dataset, measure: str) -> str:
     return f"{spec.n} tokens" if counted and "n" not in sizes else ""
 
 
-def _matrix(value: Matrix) -> str:
-    """A number, a law, a small matrix, or the shape of a large one."""
+def _matrix(value: Matrices) -> str:
+    """A number, a law, a small matrix, the shape of a large one; or a list of these."""
     if isinstance(value, str):
         return _shown(value)
     if not isinstance(value, list):
         return _number(value)
+    parts = heads_of(value)
+    if parts is not None and not all(isinstance(part, float | int) for part in parts):
+        return f"[{', '.join(map(_matrix, parts))}]"
     inner = value[0] if isinstance(value[0], list) else []
     if len(value) > _ROWS or len(inner) > _COLUMNS:
         return f"{len(value)} × {len(inner)}" if inner else f"{len(value)} numbers"

@@ -141,6 +141,8 @@ def key_label(name: str) -> str:
     if bracket:
         row, column = rest.rstrip("]").split(",")
         return f"${head}_{{{int(row) + 1}{int(column) + 1}}}$"
+    if name.startswith("options."):
+        return name.removeprefix("options.")
     if len(name) == 1 and name.isupper():
         return f"${name}$"
     return (KEYS[name].label if name in KEYS else "") or name

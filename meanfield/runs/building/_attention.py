@@ -2,12 +2,13 @@
 
 import inspect
 import math
+from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from meanfield._registry import suggestion
 from meanfield.attention import (
     AbstractCoupling,
     Attention,
@@ -15,12 +16,13 @@ from meanfield.attention import (
     Sinkhorn,
     Softmax,
     attentions,
+    own_options,
 )
 from meanfield.dynamics import (
+    AbstractContext,
     AbstractDynamics,
+    Cross,
     Heads,
-    Interpolated,
-    Layers,
     Prefix,
     Sum,
     Window,
@@ -29,11 +31,19 @@ from meanfield.dynamics import (
 )
 from meanfield.errors import InvalidInputError
 from meanfield.scores import Dot, Masked
-from meanfield.spec import AttentionSpec, LayerSpec, RunSpec
+from meanfield.spec import KEYS, AttentionSpec, LayerSpec, RunSpec, with_files
 
-from ._parameters import Draw, matrix, square
+from ._context import context
+from ._depth import in_depth
+from ._drift import drifts
+from ._heads import check_divides, parameters
+from ._parameters import Draw, read_array
 
-_SHARED = ("attention", "heads", "mask", "iterations")  # by all layers of a run
+Options = dict[str, Any]
+
+_CONTEXT = [name for name in AttentionSpec.model_fields if name.startswith("context")]
+# By all layers of a run.
+_SHARED = ("attention", "heads", "mask", "iterations", *_CONTEXT)
 
 
 def dynamics(spec: RunSpec, d: int, draw: Draw) -> AbstractDynamics:
@@ -44,8 +54,27 @@ def dynamics(spec: RunSpec, d: int, draw: Draw) -> AbstractDynamics:
         UnknownNameError: if a name is not registered.
     """
     main = _in_depth(spec, d, draw) if spec.layers else _attention(spec, d, draw, "")
-    terms = [_attention(s, d, draw, f"terms.{i}.") for i, s in enumerate(spec.terms)]
-    return Sum(main, *terms) if terms else main
+    main = _across(main, context(spec, _shared(spec), d, draw))
+    terms = [_term(spec, i, d, draw) for i in range(len(spec.terms))]
+    more = [*terms, *drifts(spec, d, draw)]
+    return Sum(main, *more) if more else main
+
+
+def _term(spec: RunSpec, index: int, d: int, draw: Draw) -> AbstractDynamics:
+    term, prefix = spec.terms[index], f"terms.{index}."
+    moves = _attention(term, d, draw, prefix)
+    return _across(moves, context(spec, term, d, draw, prefix))
+
+
+def _across(
+    moves: AbstractDynamics, looked_at: AbstractContext | None
+) -> AbstractDynamics:
+    return moves if looked_at is None else Cross(moves, looked_at)
+
+
+def _shared(spec: RunSpec) -> AttentionSpec:
+    """The keys that all layers share: those of the first."""
+    return _inherit(spec, spec.layers[0]) if spec.layers else spec
 
 
 def model_coupling(spec: RunSpec) -> AbstractCoupling:
@@ -58,7 +87,7 @@ def model_coupling(spec: RunSpec) -> AbstractCoupling:
     unit = jnp.ones((1, 1))
     variants = {name: make(unit, unit, unit) for name, make in attentions.items()}
     names = [name for name, variant in variants.items() if _fits_a_model(variant)]
-    attention = _variant(spec, unit, unit, unit)
+    attention = _variant(spec, unit, unit, unit, _options(spec))
     if not _fits_a_model(attention):
         raise InvalidInputError(
             "The heads of a model have scores Qx·Ky, weights that sum to one and value "
@@ -78,16 +107,12 @@ def _fits_a_model(attention: Attention) -> bool:
 def _in_depth(spec: RunSpec, d: int, draw: Draw) -> AbstractDynamics:
     specs = [_inherit(spec, layer) for layer in spec.layers]
     for key in _SHARED:
-        if len({getattr(layer, key) for layer in specs}) > 1:
+        if len({repr(getattr(layer, key)) for layer in specs}) > 1:
             raise InvalidInputError(f"All `layers` must have the same `{key}`.")
     members = [
         _attention(layer, d, draw, f"layers.{i}.") for i, layer in enumerate(specs)
     ]
-    starts = [layer.t for layer in spec.layers]
-    if spec.depth == "interpolated":
-        return Interpolated(jnp.asarray(starts), stacked(members))
-    end = max(spec.t, starts[-1] + 1.0)  # the last layer acts for ever
-    return Layers(jnp.asarray([*starts, end]), stacked(members))
+    return in_depth(spec, members)
 
 
 def _inherit(spec: RunSpec, layer: LayerSpec) -> AttentionSpec:
@@ -95,79 +120,96 @@ def _inherit(spec: RunSpec, layer: LayerSpec) -> AttentionSpec:
     names = set(AttentionSpec.model_fields)
     values = spec.model_dump(include=names & spec.model_fields_set)
     overrides = layer.model_dump(include=names & layer.model_fields_set)
-    if "A" in overrides or "Q" in overrides:
-        values = {key: v for key, v in values.items() if key not in ("A", "Q", "K")}
-    return AttentionSpec(**{**values, **overrides})
+    replaced = {old for key in overrides for old in KEYS[key].replaces}
+    kept = {key: value for key, value in values.items() if key not in replaced}
+    return AttentionSpec(**{**kept, **overrides})
 
 
 def _attention(
     spec: AttentionSpec, d: int, draw: Draw, prefix: str
 ) -> AbstractDynamics:
-    Q, K, V = parameters(spec, d, draw, prefix)
+    blocks = parameters(spec, d, draw, prefix)
+    options = _options(spec)
     if spec.heads == 1:
-        return _masked(spec, _variant(spec, Q, K, V))
-    heads = [_variant(spec, *block) for block in _blocks(spec.heads, Q, K, V)]
+        return _masked(spec, _variant(spec, *blocks[0], options))
+    heads = [
+        _variant(spec, *block, _of_head(options, head, spec.heads))
+        for head, block in enumerate(blocks)
+    ]
     return Heads(stacked([_masked(spec, head) for head in heads]))
 
 
-def parameters(
-    spec: AttentionSpec, d: int, draw: Draw, prefix: str = ""
-) -> tuple[Array, Array, Array]:
-    """`Q`, `K` and `V`, before `scale` and before heads are taken apart.
+def _variant(
+    spec: AttentionSpec, Q: Array, K: Array, V: Array, options: Options
+) -> Attention:
+    Q, K = scaled(spec, Q, K)
+    own = own_options(spec.attention)
+    once = _share(spec, Q) ** 2  # on queries alone: their keys may not be given
+    named = {
+        own[name]: value * once if name[0] == "Q" else value
+        for name, value in options.items()
+    }
+    return attentions[spec.attention](Q, K, V, **_keys(spec), **named)
+
+
+def _keys(spec: AttentionSpec) -> Options:
+    """The keys of a spec that only some variants know.
 
     Raises:
-        InvalidInputError: if they do not fit.
+        InvalidInputError: if one is given that this one does not know.
     """
-    V = square(f"{prefix}V", spec.V, d, draw)
-    if spec.Q is None or spec.K is None:
-        A = square(f"{prefix}A", 1.0 if spec.A is None else spec.A, d, draw)
-        return A, jax.device_put(np.eye(d)), V
-    Q = matrix(f"{prefix}Q", spec.Q, (d, d), draw)
-    K = matrix(f"{prefix}K", spec.K, (d, d), draw)
-    if Q.shape != K.shape:
-        raise InvalidInputError(
-            f"`{prefix}Q` and `{prefix}K` must have as many rows as each other; got "
-            f"{Q.shape[0]} and {K.shape[0]}."
-        )
-    return Q, K, V
+    known = inspect.signature(attentions[spec.attention]).parameters
+    values = {"epsilon": spec.epsilon, "iterations": spec.iterations}
+    for key, what in (("epsilon", "scores"), ("iterations", "Sinkhorn half-steps")):
+        is_given = key in spec.model_fields_set and values[key] is not None
+        if is_given and key not in known:
+            raise InvalidInputError(
+                f"`{key}` is of {what}; `{spec.attention}` has none."
+            )
+    return {k: v for k, v in values.items() if k in known and v is not None}
 
 
-def _variant(spec: AttentionSpec, Q: Array, K: Array, V: Array) -> Attention:
-    factory = attentions[spec.attention]
-    Q, K = scaled(spec, Q, K)
-    if spec.iterations is None:
-        return factory(Q, K, V, epsilon=spec.epsilon)
-    if "iterations" not in inspect.signature(factory).parameters:
-        raise InvalidInputError(
-            f"`iterations` counts Sinkhorn half-steps; `{spec.attention}` has none."
-        )
-    return factory(Q, K, V, epsilon=spec.epsilon, iterations=spec.iterations)
+def _options(spec: AttentionSpec) -> Options:
+    """What a variant has of its own, files read.
+
+    Raises:
+        InvalidInputError: if it has no such option.
+        InputFileError: if a file cannot be read.
+    """
+    known = own_options(spec.attention)
+    for name in spec.options or {}:
+        if name not in known:
+            near = suggestion(name, known) if known else "it has none."
+            raise InvalidInputError(
+                f"`{spec.attention}` has no option `{name}`; {near}"
+            )
+    values = with_files(spec.options or {}, read_array)
+    return {
+        name: np.asarray(value, float) if isinstance(value, list) else value
+        for name, value in values.items()
+    }
+
+
+def _of_head(options: Options, head: int, n_heads: int) -> Options:
+    """The options of one head: of matrices called `Q…` and `K…`, its block of rows."""
+    own = dict(options)
+    for name, value in options.items():
+        if name[0] in "QK" and np.ndim(value) == 2:
+            check_divides(name, len(value), n_heads)
+            own[name] = np.split(value, n_heads)[head]
+    return own
 
 
 def scaled(spec: AttentionSpec, Q: Array, K: Array) -> tuple[Array, Array]:
     """`Q` and `K` with the `scale` of a spec in them."""
-    if spec.scale == "none":
-        return Q, K
     # On both sides, so that dot products and squared distances are divided alike,
     # and values, which may carry epsilon, are not.
-    share = Q.shape[0] ** -0.25
-    return share * Q, share * K
+    each = _share(spec, Q)
+    return (Q, K) if each == 1 else (each * Q, each * K)
 
 
-def _blocks(
-    n_heads: int, Q: Array, K: Array, V: Array
-) -> list[tuple[Array, Array, Array]]:
-    """Head `h`: block `h` of the rows of `Q` and `K`, and those rows of `V`."""
-    k, d = Q.shape
-    if k % n_heads or d % n_heads:
-        raise InvalidInputError(
-            f"`heads` must divide the {k} rows of `Q` and `K` and the {d} rows of `V`; "
-            f"got {n_heads}."
-        )
-    rows = jnp.arange(d) // (d // n_heads)
-    values = [jnp.where((rows == h)[:, None], V, 0) for h in range(n_heads)]
-    split = zip(jnp.split(Q, n_heads), jnp.split(K, n_heads), values, strict=True)
-    return list(split)
+def _share(spec: AttentionSpec, Q: Array) -> float:
+    return 1.0 if spec.scale == "none" else Q.shape[0] ** -0.25
 
 
 def _masked(spec: AttentionSpec, attention: Attention) -> AbstractDynamics:

@@ -19,10 +19,12 @@ from meanfield.linalg import psd_sqrt
 from meanfield.measures import AbstractMeasure, Gaussian
 from meanfield.measures.families import family
 from meanfield.runs.representations import representations
-from meanfield.spec import KEYS, RunSpec
+from meanfield.spec import KEYS, OF_HEADS, RunSpec, heads_of
 
 from ._attention import dynamics, model_coupling
-from ._parameters import Draw, columns
+from ._context import context_dimension, contexts
+from ._drift import acting_on
+from ._parameters import Draw, columns, entries
 from ._precision import dtype_of, typed
 from ._source import source_dimension, source_measure, stored_measure
 from ._tokens import states_in, tokens_of, tokens_of_file
@@ -48,18 +50,34 @@ def dimension(spec: RunSpec) -> int:
     sizes = {} if spec.d is None else {"d": spec.d}
     matrices = [name for name, row in KEYS.items() if row.holds == "matrix"]
     for name in matrices:
-        size = columns(getattr(spec, name))
+        size = _columns(spec, name)
         if size is not None:
-            sizes[name if name == "mean" else f"columns of {name}"] = size
+            is_vector = name.endswith("mean")
+            sizes[name if is_vector else f"columns of {name}"] = size
+    sizes |= acting_on(spec)
     if spec.init.startswith("@"):
         sizes["init"] = states_in(spec.init[1:]).shape[1]
     if spec.source is not None:
         sizes["the run to start from"] = source_dimension(spec.source)
+    for context in contexts(spec):
+        size = None if context is None else context_dimension(context)
+        if size is not None:
+            sizes[f"the context {context}"] = size
     if len(set(sizes.values())) > 1:
         text = ", ".join(f"{name}: {size}" for name, size in sizes.items())
         raise InvalidInputError(f"The keys disagree on the dimension ({text}).")
     plane = spec.starts is not None and spec.starts.startswith("grid")
     return next(iter(sizes.values()), 2 if plane else 1)
+
+
+def _columns(spec: RunSpec, name: str) -> int | None:
+    """The dimension that a matrix fixes, or the first of a list that does."""
+    value = getattr(spec, name)
+    if name.endswith("mean"):
+        return entries(value)
+    parts = heads_of(value) if name in OF_HEADS else None
+    sizes = [columns(part) for part in ([value] if parts is None else parts)]
+    return next((size for size in sizes if size is not None), None)
 
 
 def member(spec: RunSpec, index: int = 0) -> Member:
@@ -118,14 +136,16 @@ def _attends(spec: RunSpec, d: int, draw: Draw) -> AbstractDynamics:
     )
 
 
-def stepping(spec: RunSpec, ts: Float[np.ndarray, " times"]) -> AbstractStepping:
-    """The stepping of a spec.
+def stepping(
+    spec: RunSpec, ts: Float[np.ndarray, " times"], dynamics: AbstractDynamics
+) -> AbstractStepping:
+    """The stepping of a spec, whose flow is moved by a dynamics.
 
     Raises:
         InvalidInputError: if a fixed step needs more steps than are allowed.
         UnknownNameError: if there is no such solver.
     """
-    return representations[spec.measure].stepping(spec, ts)
+    return representations[spec.measure].stepping(spec, ts, dynamics)
 
 
 def noise(spec: RunSpec) -> Isotropic | None:

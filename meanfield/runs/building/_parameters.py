@@ -3,14 +3,14 @@
 import math
 import zlib
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
 from jaxtyping import Array, Key
 
 from meanfield.errors import InputFileError, InvalidInputError
-from meanfield.spec import KEYS, AttentionSpec, Matrix, RunSpec
+from meanfield.spec import KEYS, AttentionSpec, Matrix, RunSpec, with_files
 
 S = TypeVar("S", bound=AttentionSpec)
 
@@ -55,14 +55,34 @@ def _with_numbers(spec: S) -> S:
     values = {
         name: getattr(spec, name, None)
         for name, row in KEYS.items()
-        if row.holds == "matrix"
+        if row.holds in ("matrix", "options")
     }
-    files = {
-        name: read_array(value[1:]).tolist()
-        for name, value in values.items()
-        if isinstance(value, str) and value.startswith("@")
-    }
-    return spec.model_copy(update=files)
+    numbers = {name: _numbers(value) for name, value in values.items()}
+    return spec.model_copy(
+        update={name: new for name, new in numbers.items() if new is not values[name]}
+    )
+
+
+def _numbers(value: Any) -> Any:
+    """A value of a key, with the numbers of the files that it names."""
+    if isinstance(value, dict):
+        return with_files(value, lambda path: read_array(path).tolist())
+    if isinstance(value, list) and any(isinstance(part, str) for part in value):
+        return [_of_one_head(part) for part in value]
+    if isinstance(value, str) and value.startswith("@"):
+        return read_array(value[1:]).tolist()
+    return value
+
+
+def _of_one_head(part: Any) -> Any:
+    # Without its rows a vector would read as one row of a single matrix.
+    numbers = _numbers(part)
+    if isinstance(numbers, list) and not isinstance(numbers[0], list):
+        raise InputFileError(
+            f"`{part[1:]}` must hold the matrix of a head; it is a vector of "
+            f"{len(numbers)} numbers."
+        )
+    return numbers
 
 
 def matrix(name: str, value: Matrix, shape: tuple[int, int], draw: Draw) -> Array:
@@ -129,6 +149,14 @@ def columns(value: Matrix | None) -> int | None:
     if isinstance(value, list):
         return len(value[0]) if isinstance(value[0], list) else len(value)
     return None
+
+
+def entries(value: Matrix | None) -> int | None:
+    """The dimension that a vector fixes, if it does; a column is one too."""
+    if isinstance(value, str) and value.startswith("@"):
+        array = read_array(value[1:])
+        return array.size if array.ndim else None
+    return np.size(np.array(value, float)) if isinstance(value, list) else None
 
 
 def read_array(path: str | Path) -> np.ndarray:

@@ -27,6 +27,29 @@ def source_dimension(path: str) -> int:
     return dimension_in(RunStore.open(path).last_frame())
 
 
+def source_count(path: str) -> int:
+    """How many tokens or cells a frame of a stored run has; none if it is a Gaussian.
+
+    Raises:
+        InputFileError: if there is none.
+        StoreError: if it holds no frame.
+    """
+    store = RunStore.open(path)
+    cells = store.last_frame().get("mass")
+    return store.sizes.get("token", 0) if cells is None else cells.size
+
+
+def source_numbers(path: str) -> int:
+    """How many numbers all frames of a stored run hold together.
+
+    Raises:
+        InputFileError: if there is none.
+        StoreError: if it holds no frame.
+    """
+    store = RunStore.open(path)
+    return store.frames * sum(array.size for array in store.last_frame().values())
+
+
 def source_measure(spec: RunSpec) -> AbstractMeasure:
     """The frame of `spec.source` at time `spec.at`, as the measure that is asked for.
 
@@ -49,33 +72,69 @@ def stored_measure(spec: RunSpec) -> AbstractMeasure:
         InvalidInputError: if it has no frame at that time, or several draws, or if
             the `times` that are asked for begin at another.
     """
-    store = RunStore.open(str(spec.source))
-    dataset = store.dataset()
-    if "run" in dataset.dims:
-        raise InvalidInputError(
-            f"`{spec.source}` holds {dataset.sizes['run']} draws; "
-            "start from a run of one."
-        )
-    moment = dataset.isel(time=_index(spec, dataset["time"].values))
-    home = representation_in(moment)
-    names = [n for n in (*home.moving, *home.static_names) if n in moment]
-    arrays = {name: moment[name].values.astype(dtype_of(spec)) for name in names}
-    box = spec.box or store.spec.get("box")  # goes on moving as it did
-    return home.restored(spec.model_copy(update={"box": box}), arrays, arrays)
-
-
-def _index(spec: RunSpec, times: np.ndarray) -> int:
-    at = float(times[-1]) if spec.at is None else spec.at
-    index = int(np.argmin(np.abs(times - at)))
-    off = _ROUNDINGS * np.finfo(times.dtype).eps * max(1.0, abs(at))
-    if abs(float(times[index]) - at) > off:
-        raise InvalidInputError(
-            f"`{spec.source}` has no frame at t = {at:g}; the nearest is at t = "
-            f"{times[index]!s}."
-        )
-    if spec.times is not None and abs(spec.times[0] - at) > off:
+    source = Frames(str(spec.source))
+    index = source.index(spec.at)
+    at = float(source.times[index] if spec.at is None else spec.at)
+    if spec.times is not None and abs(spec.times[0] - at) > source.rounding(at):
         raise InvalidInputError(
             f"The run starts from a state at t = {at:g}, so its `times` begin there; "
             f"got {spec.times[0]:g}."
         )
-    return index
+    return source.measure(spec, index)
+
+
+class Frames:
+    """The frames of a stored run of one flow.
+
+    Args:
+        path: where the run is.
+
+    Raises:
+        InputFileError: if there is none.
+        InvalidInputError: if it holds several draws.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._store = RunStore.open(path)
+        self._dataset = self._store.dataset()
+        if "run" in self._dataset.dims:
+            raise InvalidInputError(
+                f"`{path}` holds {self._dataset.sizes['run']} flows; "
+                "name a run of one flow."
+            )
+
+    @property
+    def times(self) -> np.ndarray:
+        """The times of the frames."""
+        return self._dataset["time"].values
+
+    def rounding(self, at: float) -> float:
+        """How far a time as it is printed may be from one that is stored."""
+        return _ROUNDINGS * float(np.finfo(self.times.dtype).eps) * max(1.0, abs(at))
+
+    def index(self, at: float | None) -> int:
+        """The index of the frame at a time, of the last if it is `None`.
+
+        Raises:
+            InvalidInputError: if there is no frame at that time.
+        """
+        times = self.times
+        at = float(times[-1]) if at is None else at
+        index = int(np.argmin(np.abs(times - at)))
+        if abs(float(times[index]) - at) > self.rounding(at):
+            raise InvalidInputError(
+                f"`{self._path}` has no frame at t = {at:g}; the nearest is at t = "
+                f"{times[index]!s}."
+            )
+        return index
+
+    def measure(self, spec: RunSpec, index: int) -> AbstractMeasure:
+        """A frame, in the format of a spec."""
+        moment = self._dataset.isel(time=index)
+        home = representation_in(moment)
+        names = [n for n in (*home.moving, *home.static_names) if n in moment]
+        dtype = dtype_of(spec)
+        arrays = {name: moment[name].values.astype(dtype) for name in names}
+        box = spec.box or self._store.spec.get("box")  # goes on moving as it did
+        return home.restored(spec.model_copy(update={"box": box}), arrays, arrays)

@@ -1,12 +1,14 @@
 """What a run will take, without making it: its shapes are tried on a few tokens."""
 
 import dataclasses
+import functools
 from typing import Any, NamedTuple
 
 from meanfield.measures import Chebyshev
 from meanfield.measures.families import family
 from meanfield.runs._run import admitted, rehearse
-from meanfield.runs.building._build import Member, dimension, members
+from meanfield.runs.building._build import Member, dimension, members, stepping
+from meanfield.runs.building._context import most_keys
 from meanfield.runs.building._parameters import Draw
 from meanfield.runs.building._times import times
 from meanfield.runs.building._tokens import counts_tokens
@@ -52,14 +54,23 @@ def foreseen(spec: RunSpec) -> Foresight:
     home = representation_of(member.measure)
     rehearse(small, [Member(member.dynamics, home.sketched(member.measure))])
     size, count = home.size_in_full(spec, home.size(member.measure)), _count(spec)
-    ts = tuple(map(float, times(spec)))
-    forecast = plan(spec, size, len(ts), count)
-    estimate = duration(spec, size, ts, count)
+    ts = times(spec)
+    steps, moves = stepping(spec, ts, member.dynamics), member.dynamics
+    lasting = functools.partial(
+        duration,
+        spec,
+        times=tuple(map(float, ts)),
+        members=count,
+        stepping=steps,
+        dynamics=moves,
+    )
+    forecast = plan(spec, size, len(ts), count, keys=most_keys(spec))
+    estimate = lasting(size)
     if not isinstance(size.how, Chebyshev):
         return Foresight(forecast, estimate, None)
     forecast = dataclasses.replace(forecast, reduction="chebyshev or blocked")
     exact = size._replace(how=size.how.otherwise)
-    return Foresight(forecast, estimate, duration(spec, exact, ts, count))
+    return Foresight(forecast, estimate, lasting(exact))
 
 
 def _small(spec: RunSpec) -> RunSpec:

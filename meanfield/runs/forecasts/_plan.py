@@ -27,6 +27,9 @@ SCORE_BUFFERS = 4  # scores, exponentials, and what a step keeps of them
 MATRICES = 6  # of size d × d that an attention keeps or makes on its way
 QUERIES = 2048  # of a grid at once
 FACES = 12  # velocities, face values and fluxes of a grid, in copies of its masses
+HIDDEN = 2  # arrays of what a perceptron makes on its way, a row for each token
+PASSING = 10  # copies of its frames that a context which moves takes on its way
+SPLINES = 4  # of them that it keeps, as coefficients
 STAGES = 16  # copies of the coordinates that a Runge–Kutta step holds at most
 
 
@@ -76,13 +79,19 @@ class Size(NamedTuple):
     how: AbstractReduction | None
 
 
-def plan(spec: RunSpec, size: Size, frames: int, members: int) -> Plan:
-    """The plan of a run that moves `members` of a size through so many frames."""
+def plan(
+    spec: RunSpec, size: Size, frames: int, members: int, *, keys: int = 0
+) -> Plan:
+    """The plan of a run that moves `members` of a size through so many frames.
+
+    They look at so many `keys` besides each other.
+    """
     item, (n, cells, d, how) = dtype_of(spec).itemsize, size
     sums, state = SCORE_BUFFERS * d * d * item, 2 * d * d * item
     if how is not None:
         state = (n * d or cells) * item
-        sums = _memory(how, n or d * cells, n or cells, item)
+        sums = _memory(how, n or d * cells, max(n or cells, keys), item)
+        sums += HIDDEN * (n or d * cells) * _width(spec, d) * item
         sums += FACES * cells * item
     return Plan(
         measure=spec.measure,
@@ -131,8 +140,14 @@ def _memory(how: AbstractReduction, m: int, n: int, item: int) -> int:
     return SCORE_BUFFERS * min(m, QUERIES) * math.isqrt(n) * item
 
 
-def refuse_too_large(spec: RunSpec, n: int, d: int) -> None:
+def refuse_too_large(spec: RunSpec, n: int, d: int, *, keys: int = 0) -> None:
     """Refuses what cannot fit, before any of it is made: `n` tokens, or none.
+
+    Args:
+        spec: of the run.
+        n: tokens that are to be made.
+        d: their dimension.
+        keys: that they look at besides each other.
 
     Raises:
         ResourceError: naming what is needed, what there is, and what would fit.
@@ -147,17 +162,39 @@ def refuse_too_large(spec: RunSpec, n: int, d: int) -> None:
             f"this machine has {readable(physical_memory())}; lower `d`."
         )
     row = d * item * _held(spec, spec.frames) * (spec.draws or 1)
+    row += HIDDEN * _width(spec, d) * item
     if n * row > room - fixed:
         raise ResourceError(
             f"{n} tokens in dimension {d} need about {readable(n * row)} of memory and "
             f"this machine has {readable(physical_memory())}; at most "
             f"{(room - fixed) // row} tokens fit."
         )
-    if spec.reduction == "dense" and SCORE_BUFFERS * n * n * item > room:
+    sums = SCORE_BUFFERS * n * max(n, keys) * item
+    if spec.reduction == "dense" and sums > room:
+        over = f"{n} tokens" if keys <= n else f"{keys} keys of {n} tokens"
         raise ResourceError(
-            f"Dense sums over {n} tokens need {readable(SCORE_BUFFERS * n * n * item)} "
-            f"of memory and this machine has {readable(physical_memory())}; use "
-            "`reduction = blocked`."
+            f"Dense sums over {over} need {readable(sums)} of memory and this machine "
+            f"has {readable(physical_memory())}; use `reduction = blocked`."
+        )
+
+
+def refuse_large_context(spec: RunSpec, numbers: int) -> None:
+    """Refuses contexts that move and cannot fit, before they are read.
+
+    Args:
+        spec: of the run.
+        numbers: that all their frames hold.
+
+    Raises:
+        ResourceError: naming what is needed and what there is.
+    """
+    copies = PASSING + SPLINES * ((spec.draws or 1) - 1)
+    size = copies * numbers * (8 if spec.precision == "double" else 4)
+    if size > SHARE * physical_memory():
+        raise ResourceError(
+            f"A context that moves through its frames needs about {readable(size)} of "
+            f"memory and this machine has {readable(physical_memory())}; look at one "
+            "frame, as RUN:TIME, or at a run of fewer."
         )
 
 
@@ -205,6 +242,13 @@ def readable(size: int | float) -> str:
             return f"{size:.3g} {unit}"
         size /= 1000
     return f"{size:.3g} TB"
+
+
+def _width(spec: RunSpec, d: int) -> int:
+    """The most units of a perceptron among the drifts of a spec."""
+    drifts = (spec.drift, *(layer.drift for layer in spec.layers))
+    inner = [drift["W1"] for drift in drifts if drift and "W1" in drift]
+    return max((len(W) if isinstance(W, list) else d for W in inner), default=0)
 
 
 def _held(spec: RunSpec, frames: int) -> int:

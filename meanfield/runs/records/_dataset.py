@@ -60,7 +60,11 @@ def subject(spec: RunSpec) -> str:
     heads = f", {spec.heads} heads" if spec.heads > 1 else ""
     mask = f", {spec.mask}" if spec.mask else ""
     source = f" of {Path(spec.model).name}" if spec.model else ""
-    return f"{spec.attention} attention{terms}{source}{layers}{heads}{mask}"
+    across = " to a context" if spec.context else ""
+    parts = (spec, *spec.layers)
+    drift = " with a drift" if any(part.drift for part in parts) else ""
+    what = f"{spec.attention} attention{across}{terms}{drift}"
+    return f"{what}{source}{layers}{heads}{mask}"
 
 
 def _code(member: Mapping[str, Any]) -> int:

@@ -6,13 +6,12 @@ from typing import Any
 
 from meanfield import models
 from meanfield.models.checkpoint import CONFIG, TOKENIZER, WEIGHTS
-from meanfield.spec import KEYS, Axis, RunSpec
+from meanfield.spec import Axis, RunSpec, context_of, paths_in
 
 from ._digests import Digests, Files, refuse_changed_file, sha256, texts
 from ._plugins import plugins_as_recorded, refuse_missing_plugins, refuse_new_plugins
 
 _START, _MOVES = "start", "moves"
-_BY_AT = [name for name, row in KEYS.items() if row.files]
 _RECORD = "commit.json"  # names the digest of all that a run holds
 
 
@@ -72,7 +71,7 @@ def refuse_other_moves(
     *,
     axes: Sequence[Axis] = (),
 ) -> None:
-    """Refuses a model, or a plugin, that is not the one a run was begun with.
+    """Refuses a model, a context or a plugin that is not the one a run was begun with.
 
     Further plugins are taken: they may draw a panel.
 
@@ -96,7 +95,7 @@ def _files(spec: RunSpec, axes: Sequence[Axis]) -> dict[str, Files]:
     """The files that a spec names, in two groups."""
     parts = (spec, *spec.layers, *spec.terms)
     pairs = [pair for part in parts for pair in part]
-    pairs += [(axis.key, value) for axis in axes for value in axis.values]
+    pairs += [pair for axis in axes for pair in axis.pairs]
     groups = {_MOVES: _moving(pairs), _START: _starting(pairs)}
     return {group: dict(files) for group, files in groups.items()}
 
@@ -107,6 +106,12 @@ def _moving(pairs: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Path]]:
         if key == "model" and value is not None:
             for name in (WEIGHTS, CONFIG):
                 yield f"{name} of {value}", models.locate(value) / name
+        elif key == "context" and isinstance(value, str):
+            named = context_of(value)
+            if named.file is not None:
+                yield named.file, Path(named.file)
+            if named.run is not None:
+                yield named.run, Path(named.run) / _RECORD
 
 
 def _starting(pairs: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Path]]:
@@ -116,5 +121,6 @@ def _starting(pairs: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Path]]:
             yield f"{TOKENIZER} of {value}", models.locate(value) / TOKENIZER
         elif key == "source" and value is not None:
             yield value, Path(value) / _RECORD
-        elif key in _BY_AT and isinstance(value, str) and value.startswith("@"):
-            yield value[1:], Path(value[1:])
+        elif key != "context":
+            for path in paths_in(key, value):
+                yield path, Path(path)

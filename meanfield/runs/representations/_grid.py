@@ -137,7 +137,10 @@ class GridRuns(AbstractRepresentation[Grid]):
 
     @override
     def stepping(
-        self, spec: RunSpec, ts: Float[np.ndarray, " times"]
+        self,
+        spec: RunSpec,
+        ts: Float[np.ndarray, " times"],
+        dynamics: AbstractDynamics,
     ) -> AbstractStepping:
         return cfl(spec.cfl or SAFETY, max_steps=spec.max_steps)
 

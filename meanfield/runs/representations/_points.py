@@ -8,7 +8,8 @@ import numpy as np
 from jaxtyping import Float
 from typing_extensions import override
 
-from meanfield.flows import AbstractStepping
+from meanfield.dynamics import AbstractDynamics
+from meanfield.flows import AbstractStepping, over_jumps
 from meanfield.measures import (
     AbstractMeasure,
     AbstractReader,
@@ -30,7 +31,7 @@ from ._representation import (
     other_kind,
     representations,
 )
-from ._steps import error_steps
+from ._steps import check_count, error_steps
 
 FEW = 64  # tokens that stand for all: enough for every shape to be tried
 
@@ -77,11 +78,19 @@ class TokenRuns(AbstractRepresentation[Points]):
 
     @override
     def stepping(
-        self, spec: RunSpec, ts: Float[np.ndarray, " times"]
+        self,
+        spec: RunSpec,
+        ts: Float[np.ndarray, " times"],
+        dynamics: AbstractDynamics,
     ) -> AbstractStepping:
-        if spec.noise:
-            return error_steps(spec, ts, by_error="shark", by_length="shark")
-        return super().stepping(spec, ts)
+        by_length = "shark" if spec.noise else "euler"
+        named = "solver" in spec.model_fields_set or spec.rtol is not None
+        if not (dynamics.is_continuous or named or spec.dt is not None):
+            steps = over_jumps(ts, by_length)
+            check_count(spec, ts, steps.dt)
+            return steps
+        by_error = "shark" if spec.noise else spec.solver
+        return error_steps(spec, ts, by_error=by_error, by_length=by_length)
 
     @override
     def size_in_full(self, spec: RunSpec, size: Size) -> Size:

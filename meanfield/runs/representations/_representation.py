@@ -159,9 +159,13 @@ class AbstractRepresentation(abc.ABC, Generic[M]):
         return np.asarray(mean), np.asarray(covariance)
 
     def stepping(
-        self, spec: RunSpec, ts: Float[np.ndarray, " times"]
+        self,
+        spec: RunSpec,
+        ts: Float[np.ndarray, " times"],
+        dynamics: AbstractDynamics,
     ) -> AbstractStepping:
         """The steps of a spec; see `error_steps`."""
+        del dynamics
         return error_steps(spec, ts, by_error=spec.solver, by_length="euler")
 
     def size(self, mu: M) -> Size:

@@ -28,12 +28,21 @@ def error_steps(
     named = spec.solver if "solver" in spec.model_fields_set else None
     if spec.dt is None:
         return adaptive(named or by_error, rtol=spec.rtol, max_steps=spec.max_steps)
+    check_count(spec, ts, spec.dt)
+    return fixed(spec.dt, named or by_length)
+
+
+def check_count(spec: RunSpec, ts: Float[np.ndarray, " times"], dt: float) -> None:
+    """Refuses more steps of a length `dt` than a segment is allowed.
+
+    Raises:
+        InvalidInputError: saying how many there would be.
+    """
     edges = np.append(ts[:: spec.segment], ts[-1])
-    steps = float(np.max(np.diff(edges))) / spec.dt
+    steps = float(np.max(np.diff(edges))) / dt
     allowed = min(spec.max_steps, LAID_OUT)
     if steps > allowed:
         raise InvalidInputError(
-            f"Steps of {spec.dt:g} are {steps:.3g} in a segment, and at most {allowed} "
+            f"Steps of {dt:g} are {steps:.3g} in a segment, and at most {allowed} "
             "are allowed (`max_steps`); choose a longer `dt`, or more `frames`."
         )
-    return fixed(spec.dt, named or by_length)

@@ -31,7 +31,7 @@ from meanfield.spectrum import effective_rank
 from ._cells import Cells, is_array
 
 LARGEST_SHOWN = 4  # dimension up to which entries of moments are reported
-TOGETHER = 64  # Gaussians in a chunk, if the sweep is large and they are small
+TOGETHER = 64  # cells in a chunk, if the sweep is large and they are small
 TRIED = 200  # values of an axis that are tried before a sweep begins
 NUMBERS = 2**16  # entries of covariances in a chunk, at most
 CHUNKS = 8  # into which a small sweep is cut, for progress and workers to share
@@ -60,19 +60,19 @@ def checked(cells: Cells, chunk: int | None) -> tuple[int, int]:
         MeanfieldError: the library's own, naming the cell that it refuses.
     """
     programs: set[Hashable] = set()
-    numbers, alone = 1, False  # tokens and grids fill the machine one by one
+    numbers, abreast = 1, TOGETHER  # large clouds and grids fill the machine alone
     for index in cells.heads:
         spec = cells.run_spec(index)
         run = _named(cells, index, functools.partial(start, spec))
         mu = run.members[0].measure if run.first is None else run.first[0].mu0
         numbers = max(numbers, mu.dimension**2)
-        alone |= motion_of(mu).abreast(mu) == 1
+        abreast = min(abreast, motion_of(mu).abreast(mu))
         steps = None if spec.dt is None else float(run.ts[-1] - run.ts[0])
         tree = (run.members[0].dynamics, mu, run.stepping, run.stops)
         programs.add((*_static(tree), *_shapes(tree), steps))
     share = -(-cells.count // CHUNKS)
-    fits = min(TOGETHER, NUMBERS // numbers, share, cells.longest_chunk)
-    size = chunk or (1 if alone else max(1, fits))
+    fits = min(abreast, NUMBERS // numbers, share, cells.longest_chunk)
+    size = chunk or max(1, fits)
     _try_values(cells, size)
     return len(programs), size
 
@@ -135,7 +135,7 @@ class Computer:
             ts,
             in_axes=(0, 0),
             together=len(members),
-            stepping=stepping(spec, ts),
+            stepping=stepping(spec, ts, members[0].dynamics),
             stop=stops(spec),
             noise=noise(spec),
             key=None if spec.noise is None else self._noise_keys(filled),

@@ -85,7 +85,8 @@ def sweep(
         spec: what all flows share.
         axes: see `parse_axes`.
         out: the folder of the sweep; it then holds `table.csv`.
-        chunk: cells computed at once; by default up to 64 Gaussians, or one cloud.
+        chunk: cells computed at once; by default up to 64 Gaussians or small clouds,
+            or one large cloud.
         report: called about every half second.
         plugins: files that the flows depend on; the sweep keeps their digests.
 

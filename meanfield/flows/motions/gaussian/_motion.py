@@ -38,6 +38,7 @@ class GaussianMotion(Motion[Gaussian]):
         stepping: AbstractStepping,
         noise: Noise,
         *,
+        dynamics: AbstractDynamics,
         key: PRNGKey | None,
         rests: bool,
     ) -> None:

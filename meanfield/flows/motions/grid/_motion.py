@@ -25,7 +25,9 @@ class GridMotion(Motion[Grid]):
     """Steps of SSP Runge–Kutta that keep masses positive; ends where cells fail."""
 
     @override
-    def stepping(self, noise: Noise) -> AbstractStepping:
+    def stepping(
+        self, noise: Noise, dynamics: AbstractDynamics, ts: Float[Array, " times"]
+    ) -> AbstractStepping:
         return cfl()
 
     @override
@@ -35,6 +37,7 @@ class GridMotion(Motion[Grid]):
         stepping: AbstractStepping,
         noise: Noise,
         *,
+        dynamics: AbstractDynamics,
         key: PRNGKey | None,
         rests: bool,
     ) -> None:

@@ -20,8 +20,14 @@ from meanfield.flows.motions._motion import (
     check_solver,
     motions,
 )
-from meanfield.flows.stepping import AbstractStepping, Courant, adaptive
-from meanfield.measures import Points
+from meanfield.flows.stepping import (
+    AbstractStepping,
+    Adaptive,
+    Courant,
+    adaptive,
+    over_jumps,
+)
+from meanfield.measures import Points, clouds_abreast
 
 from ._landing import knows_noise, landing
 from ._paths import TokenPaths
@@ -36,7 +42,11 @@ class TokenMotion(Motion[Points]):
         check_matrix(mu0.tokens.x)
 
     @override
-    def stepping(self, noise: Noise) -> AbstractStepping:
+    def stepping(
+        self, noise: Noise, dynamics: AbstractDynamics, ts: Float[Array, " times"]
+    ) -> AbstractStepping:
+        if not dynamics.is_continuous:
+            return over_jumps(ts, "euler" if noise is None else "shark")
         return adaptive() if noise is None else adaptive("shark")
 
     @override
@@ -46,9 +56,11 @@ class TokenMotion(Motion[Points]):
         stepping: AbstractStepping,
         noise: Noise,
         *,
+        dynamics: AbstractDynamics,
         key: PRNGKey | None,
         rests: bool,
     ) -> None:
+        _check_jumps(dynamics, stepping)
         if noise is None or isinstance(stepping, Courant):
             check_solver(mu0, stepping)
             return
@@ -118,6 +130,10 @@ class TokenMotion(Motion[Points]):
         amplitude = jnp.sqrt(2 * noise.kappa).astype(mu0.tokens.x.dtype)
         return diffrax.MultiTerm(terms, Kicks(amplitude, paths)), solver
 
+    @override
+    def abreast(self, mu0: Points) -> int:
+        return max(1, clouds_abreast(mu0))
+
 
 class Kicks(diffrax.AbstractTerm):
     r"""$\sqrt{2\kappa}\, dW$: the same for all coordinates, whatever the state."""
@@ -136,6 +152,15 @@ class Kicks(diffrax.AbstractTerm):
     @override
     def prod(self, vf: Float[Array, ""], control: Array) -> Array:
         return vf * control
+
+
+def _check_jumps(dynamics: AbstractDynamics, stepping: AbstractStepping) -> None:
+    if isinstance(stepping, Adaptive) and not dynamics.is_continuous:
+        raise InvalidInputError(
+            "Velocities of these tokens jump whenever two of them exchange ranks, and "
+            "steps that adapt to an error would shrink there without end: give steps "
+            "of one length, `fixed(dt)` or `--dt`."
+        )
 
 
 motions[Points] = TokenMotion()

@@ -1,0 +1,43 @@
+"""What sliced attention is asked of, and what it is: NumPy, in double precision."""
+
+from typing import Any
+
+import numpy as np
+
+from ._problems import relative_gap, tokens
+from ._trial import Trial
+
+
+def matrices(trial: Trial) -> tuple[np.ndarray, np.ndarray]:
+    r"""Random `Q` and `K`, so that queries and keys are of size one."""
+    d = trial.d
+    Q, K = np.random.default_rng(2).standard_normal((2, d, d)) / np.sqrt(d)
+    return Q.astype(trial.dtype), K.astype(trial.dtype)
+
+
+def by_ranks(x: np.ndarray, Q: np.ndarray, K: np.ndarray, slices: str) -> np.ndarray:
+    """The mean over slices of the keys with the ranks of the queries."""
+    theta = by_slices(slices, len(Q)).astype(x.dtype)
+    queries, keys = x @ (theta @ Q).T, x @ (theta @ K).T
+    sums = np.zeros_like(x)
+    for line in range(len(theta)):
+        sums[np.argsort(queries[:, line])] += x[np.argsort(keys[:, line])]
+    return sums / len(theta)
+
+
+def by_slices(slices: str, k: int) -> np.ndarray:
+    """Unit vectors, the library's by the same name."""
+    if slices == "axis":
+        return np.eye(k)
+    count = int(slices.removeprefix("random:"))
+    rows = np.random.default_rng(0).normal(size=(count, k))
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def sliced_facts(trial: Trial, name: str, values: np.ndarray) -> dict[str, Any]:
+    """The error of velocities by hard sorts; others are of another attention."""
+    if name != "esp":
+        return {}
+    x, (Q, K) = tokens(trial).astype(float), (M.astype(float) for M in matrices(trial))
+    exact = by_ranks(x, Q, K, trial.settings["slices"])
+    return {"error": relative_gap(np.asarray(values, float), exact)}

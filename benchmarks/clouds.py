@@ -1,0 +1,71 @@
+"""Many small clouds of tokens: side by side, and one at a time."""
+
+from ._trial import OURS, Case, Size, Trial
+
+OWN = (
+    ("ours, together", "clouds:together", OURS),
+    ("ours, one at a time", "clouds:alone", OURS),
+)
+ADAPTIVE = (("SciPy, a loop of RK45", "cloud_peers:solved", "scipy"),)
+FIXED = (
+    ("JAX, vmap of what one writes first", "cloud_peers:vmapped", "jax"),
+    ("NumPy, a loop", "cloud_peers:looped", "numpy"),
+)
+LAWS = {"softmax": {"A": -1.0, "V": 1.0}, "sinkhorn": {"A": 1.0, "V": -1.0}}
+FULL = (256, 64, (2, 8))  # clouds, tokens in each, dimensions
+QUICK = (4, 8, (2,))
+HALVES, RTOL = 64, 1e-6  # steps of one length up to t = 1; of steps that adapt
+
+
+def _trials(size: Size) -> list[Trial]:
+    clouds, n, dimensions = QUICK if size == "quick" else FULL
+    return [
+        _trial(way, law, clouds, n, d, steps)
+        for law in LAWS
+        for steps in (None, HALVES)
+        for d in dimensions
+        for way in _ways(law, steps)
+    ]
+
+
+def _ways(law: str, steps: int | None) -> tuple[tuple[str, str, str], ...]:
+    peers = ADAPTIVE if steps is None else FIXED
+    return OWN + (peers if law == "softmax" else ())
+
+
+def _trial(
+    way: tuple[str, str, str], law: str, clouds: int, n: int, d: int, steps: int | None
+) -> Trial:
+    method, maker, package = way
+    how = f"rtol {RTOL:g}" if steps is None else f"{steps} steps of Heun"
+    return Trial(
+        "clouds",
+        method,
+        maker,
+        package,
+        "float64",
+        n,
+        d,
+        problem=f"{clouds} clouds, {law}, {how}",
+        settings={
+            "clouds": clouds,
+            "attention": law,
+            **LAWS[law],
+            "steps": steps,
+            "rtol": RTOL,
+        },
+    )
+
+
+CASE = Case(
+    says=(
+        "Clouds of `n` standard normal tokens, moved to `t = 1` in one call: softmax "
+        "with `A = −I`, `V = I`, and Sinkhorn at `ε = 1` with `A = I`, `V = −I`, by "
+        "`tsit5` in steps that adapt to a relative error, each cloud in its own, and "
+        "by Heun in steps of one length. *Together* is what `ensemble` does unless "
+        "told otherwise, *one at a time* is `together=1`. The error is the largest "
+        "difference of the last states of three clouds from those of SciPy's DOP853 at "
+        "1e-11, relative to the largest entry. The floor counts scores of all stages."
+    ),
+    trials=_trials,
+)

@@ -1,0 +1,72 @@
+"""Small clouds under softmax attention, without `meanfield`."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from benchmarks import _clouds
+from benchmarks._trial import Job, Trial
+
+HIGHEST = jax.lax.Precision.HIGHEST
+A = TypeVar("A", np.ndarray, jax.Array)
+
+
+def solved(trial: Trial) -> Job:
+    """Adaptive steps of SciPy, one cloud after the other."""
+    x = _clouds.starts(trial)
+
+    def run() -> list[Any]:
+        rtol = trial.settings["rtol"]
+        return [_clouds.solved(trial, cloud, rtol, "RK45") for cloud in x]
+
+    def facts(solutions: list[Any]) -> dict[str, Any]:
+        ends = np.stack([each.y[:, -1].reshape(x.shape[1:]) for each in solutions])
+        evaluations = sum(each.nfev for each in solutions)
+        return _clouds.end_facts(trial, ends, evaluations)
+
+    return Job(run, facts, warmups=0)
+
+
+def looped(trial: Trial) -> Job:
+    """Steps of Heun in NumPy, one cloud after the other."""
+    x, steps = _clouds.starts(trial), trial.settings["steps"]
+    rate = lambda cloud: _clouds.velocity(trial, cloud)
+
+    def moved(cloud: np.ndarray) -> np.ndarray:
+        for _ in range(steps):
+            cloud = _stepped(rate, cloud, 1 / steps)
+        return cloud
+
+    run = lambda: np.stack([moved(cloud) for cloud in x])
+    return Job(run, lambda ends: _facts(trial, ends), warmups=0)
+
+
+def vmapped(trial: Trial) -> Job:
+    """Steps of Heun in JAX, all clouds at once and all scores at once."""
+    x, steps = jnp.asarray(_clouds.starts(trial)), trial.settings["steps"]
+
+    def rate(cloud: jax.Array) -> jax.Array:
+        scores = trial.settings["A"] * jnp.matmul(cloud, cloud.T, precision=HIGHEST)
+        weights = jax.nn.softmax(scores, axis=1)
+        return trial.settings["V"] * jnp.matmul(weights, cloud, precision=HIGHEST)
+
+    def moved(cloud: jax.Array) -> jax.Array:
+        step = lambda _, state: _stepped(rate, state, 1 / steps)
+        return jax.lax.fori_loop(0, steps, step, cloud)
+
+    of = jax.jit(jax.vmap(moved))
+    return Job(lambda: jax.block_until_ready(of(x)), lambda ends: _facts(trial, ends))
+
+
+def _stepped(rate: Callable[[A], A], x: A, dt: float) -> A:
+    """A step of Heun."""
+    first = rate(x)
+    return x + dt / 2 * (first + rate(x + dt * first))
+
+
+def _facts(trial: Trial, ends: np.ndarray | jax.Array) -> dict[str, Any]:
+    evaluations = 2 * trial.settings["steps"] * trial.settings["clouds"]
+    return _clouds.end_facts(trial, np.asarray(ends), evaluations)

@@ -1,0 +1,85 @@
+"""Diameters by layer without skip, in time with it, and each against the one before."""
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from meanfield.plotting import style
+from meanfield.reproduce import Findings
+
+COLOURS = {
+    "softmax": "#0072B2",
+    "sinkhorn": "#D55E00",
+    "esp": "#009E73",
+    "esp, one slice": "#8a8a8a",
+}
+DASHES = {"sinkhorn": (2, 2)}  # it lies on softmax
+LABELS = {
+    "sinkhorn": "Sinkhorn",
+    "esp": "sliced, 8 slices",
+    "esp, one slice": "sliced, 1 slice",
+}
+ROUNDING = 1e-14  # of the tokens' mean, in first diameters
+BOUND = {"color": "black", "dashes": (5, 2), "linewidth": 1.3}
+
+
+@style()
+def draw(findings: Findings) -> Figure:
+    """Three panels: layers without skip, the flow, and powers."""
+    figure = Figure(figsize=(12.6, 4.3), layout="constrained")
+    layers, flow, power = figure.subplots(1, 3)
+    data = findings.data
+    _curves(layers, data["layers"], data["bounds"]["most"].values)
+    layers.axhspan(ROUNDING / 1e3, ROUNDING, color="#eeeeee", zorder=0)
+    layers.annotate("rounding", (5.6, 3e-16), fontsize=9, color="#777777")
+    layers.set(title="without skip", xlabel="layer $k$", ylabel="$D_k / D_0$")
+    layers.set_ylim(ROUNDING / 1e3, 9)
+    _curves(flow, data["flows"], data["bounds"]["least"].values)
+    flow.set(title="the flow, with skip", xlabel="time $t$", ylabel="$D(t) / D(0)$")
+    flow.set_ylim(bottom=0.011)
+    flow.legend(*layers.get_legend_handles_labels(), fontsize=8, loc="lower left")
+    _powers(power, data["layers"], data["pairs"]["reach"].values)
+    return figure
+
+
+def _curves(axes: Axes, data: xr.Dataset, bound: np.ndarray) -> None:
+    """The median and all draws of each attention, down to the rounding."""
+    k = np.arange(len(bound))
+    for name, rows in zip(data["name"].values, data["D"].values, strict=True):
+        shares = rows / rows[:, :1]
+        median = np.median(shares, axis=0)
+        colour, label = COLOURS[str(name)], LABELS.get(str(name), str(name))
+        for share in shares:
+            axes.semilogy(k, _seen(share), color=colour, linewidth=0.5, alpha=0.3)
+        dashes = DASHES.get(str(name), ())
+        axes.semilogy(k, _seen(median), color=colour, label=label, dashes=dashes)
+    axes.semilogy(k, _seen(bound), label="bound of softmax and Sinkhorn", **BOUND)
+    axes.grid(visible=True)
+
+
+def _seen(shares: np.ndarray) -> np.ndarray:
+    """Down to the first number that is below the rounding, which is put into it."""
+    before = np.concatenate([[1.0], shares[:-1]])
+    lowest = np.maximum(shares, ROUNDING / 1e3)
+    return np.where(np.minimum.accumulate(before) > ROUNDING, lowest, np.nan)
+
+
+def _powers(axes: Axes, data: xr.Dataset, reach: np.ndarray) -> None:
+    r"""$\sqrt cD$ after a layer over that before, on the way of a cube or a factor."""
+    for name, rows in zip(data["name"].values, data["D"].values, strict=True):
+        u = np.sqrt(reach)[:, None] * rows
+        seen = u[:, 1:] > 1e3 * ROUNDING
+        pairs = u[:, :-1][seen], u[:, 1:][seen]
+        axes.loglog(*pairs, ".", markersize=4, color=COLOURS[str(name)])
+    line = np.logspace(-3.2, 0.15, 50)
+    axes.loglog(line, line * np.tanh(line**2), **BOUND)
+    axes.annotate("bound: slope 3", (1.2e-3, 2e-6), fontsize=9)
+    axes.loglog(line, line, color="#8a8a8a", linestyle=":")
+    axes.annotate("slope 1", (1e-3, 6e-3), fontsize=9)
+    axes.set(
+        title="one layer without skip",
+        xlabel=r"$\sqrt{c}\,D$ before, $c = |A||V|/4\epsilon$",
+        ylabel=r"$\sqrt{c}\,D$ after",
+    )
+    axes.grid(visible=True)

@@ -1,0 +1,156 @@
+r"""Tokens under layers of attention without skip, and under the flow that has one.
+
+A layer without skip is $x_i \leftarrow V\sum_jP_{ij}x_j$, the flow is $x_i' =
+V\sum_jP_{ij}x_j$, and one layer stands beside one unit of time. With $V = -I$ and $A$
+symmetric and positive definite the flow of softmax pulls tokens together, along all
+axes; without the skip the sign of $V$ changes no diameter, since scores are even.
+"""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from meanfield.attention import Attention, attentions
+from meanfield.flows import adaptive, fixed, flow
+from meanfield.measures import Gaussian, Points
+
+LAYERS = 12
+SLICES = {"esp": "random:8", "esp, one slice": "random:1"}
+CUBIC = ("softmax", "sinkhorn")  # weights are a factor of i, one of j, and $e^{s_{ij}}$
+NAMES = (*CUBIC, *SLICES)
+START = 2.0  # $cD^2$ with $c = |A|/4\epsilon$, of every cloud
+RTOL, DT = 1e-6, 1 / 16
+
+
+class Sizes(NamedTuple):
+    """How many tokens in how many dimensions, and how many draws of all."""
+
+    n: int
+    d: int
+    draws: int
+
+
+SIZES = {"quick": Sizes(24, 3, 4), "paper": Sizes(64, 4, 24)}
+
+
+class Draws(NamedTuple):
+    """Queries, keys and tokens; draws along the first axis."""
+
+    Q: Float[np.ndarray, "draws d d"]
+    K: Float[np.ndarray, "draws d d"]
+    x: Float[np.ndarray, "draws n d"]
+
+    @property
+    def reach(self) -> Float[np.ndarray, " draws"]:
+        r"""$c = |A||V|/4\epsilon$ of each draw."""
+        return np.linalg.norm(self.K.swapaxes(1, 2) @ self.Q, 2, axis=(1, 2)) / 4
+
+
+def drawn(sizes: Sizes, seed: int) -> Draws:
+    r"""Normal tokens, scaled; $K = SQ$, where $Q$ and $S - I/2$ are random."""
+    rng = np.random.default_rng(seed)
+    Q, root = rng.normal(size=(2, sizes.draws, sizes.d, sizes.d)) / np.sqrt(sizes.d)
+    S = root @ root.swapaxes(1, 2) + np.eye(sizes.d) / 2
+    x = rng.normal(size=(sizes.draws, sizes.n, sizes.d))
+    whole = Draws(Q, S @ Q, x)
+    D = np.array([float(diameter(jnp.asarray(each))) for each in x])
+    scale = np.sqrt(START / whole.reach) / D
+    return whole._replace(x=x * scale[:, None, None])
+
+
+def attention(name: str, Q: Array, K: Array) -> Attention:
+    """The attention of that name, of value minus the identity."""
+    minus = -jnp.eye(Q.shape[0])
+    if name in SLICES:
+        return attentions["esp"](Q, K, minus, slices=SLICES[name])
+    return attentions[name](Q, K, minus)
+
+
+def diameter(x: Float[Array, "n d"]) -> Float[Array, ""]:
+    """The largest distance of two tokens."""
+    return jnp.sqrt(jnp.max(jnp.sum((x[:, None] - x[None, :]) ** 2, axis=-1)))
+
+
+def thickness(x: Float[Array, "n d"]) -> Float[Array, ""]:
+    """The second singular value of the centred tokens over the first."""
+    values = jnp.linalg.svd(x - jnp.mean(x, axis=0)[None, :], compute_uv=False)
+    return values[1] / values[0]
+
+
+@eqx.filter_jit
+def _layers(name: str, Q: Array, K: Array, x: Array) -> tuple[Array, Array]:
+    def layer(x: Array, _: None) -> tuple[Array, Array]:
+        mu = Points.uniform(x)
+        return attention(name, Q, K).field(0.0, mu)(mu.tokens), diameter(x)
+
+    last, diameters = jax.lax.scan(layer, x, length=LAYERS)
+    return jnp.append(diameters, diameter(last)), thickness(last)
+
+
+@eqx.filter_jit
+def _flown(name: str, Q: Array, K: Array, x: Array) -> tuple[Array, Array]:
+    stepping = fixed(DT) if name in SLICES else adaptive(rtol=RTOL)
+    ts = np.arange(LAYERS + 1.0)
+    run = flow(attention(name, Q, K), Points.uniform(x), ts, stepping=stepping)
+    return run.code, jax.vmap(diameter)(run.coordinates)
+
+
+class Collapse(NamedTuple):
+    """Diameters before each layer and after the last, and how thick clouds then are."""
+
+    diameters: Float[np.ndarray, "draws layers"]
+    thickness: Float[np.ndarray, " draws"]
+
+
+def without_skip(name: str, draws: Draws) -> Collapse:
+    """Layers without skip."""
+    runs = [_layers(name, *map(jnp.asarray, one)) for one in zip(*draws, strict=True)]
+    rows, thick = zip(*runs, strict=True)
+    return Collapse(np.stack(rows), np.stack(thick))
+
+
+def with_skip(name: str, draws: Draws) -> Float[np.ndarray, "draws times"]:
+    """Diameters along the flow, at times that are numbers of layers.
+
+    Raises:
+        RuntimeError: if a flow ends early.
+    """
+    runs = [_flown(name, *map(jnp.asarray, one)) for one in zip(*draws, strict=True)]
+    codes, rows = zip(*runs, strict=True)
+    if any(map(int, codes)):
+        raise RuntimeError(f"A flow of {name} ended early: {[*map(int, codes)]}.")
+    return np.stack(rows)
+
+
+@eqx.filter_jit
+def _widened(name: str, Q: Array, K: Array, x: Array) -> Array:
+    start = Gaussian.from_moments(jnp.mean(x, axis=0), jnp.cov(x.T, ddof=0))
+    run = flow(attention(name, Q, K), start, np.array([0.0, LAYERS]))
+    size = lambda mu: jnp.linalg.norm(mu.covariance, 2)
+    return jnp.sqrt(size(run.final) / size(start))
+
+
+def in_closed_form(name: str, draws: Draws) -> Float[np.ndarray, " draws"]:
+    """The largest deviation at the end of the flow over that of the start.
+
+    Of the Gaussians that have the mean and covariance of the clouds.
+    """
+    every = zip(*draws, strict=True)
+    return np.array([_widened(name, *map(jnp.asarray, one)) for one in every])
+
+
+def most(layers: int) -> Float[np.ndarray, " layers"]:
+    r"""The bound of $D_k/D_0$ without skip: $u \leftarrow u\tanh u^2$, $u^2 = cD^2$."""
+    u = [np.sqrt(START)]
+    for _ in range(layers):
+        u.append(u[-1] * np.tanh(u[-1] ** 2))
+    return np.array(u) / u[0]
+
+
+def least(ts: Float[np.ndarray, " times"]) -> Float[np.ndarray, " times"]:
+    r"""The bound of $D(t)/D(0)$ from below, with skip: $(1 + 2cD(0)^2t)^{-1/2}$."""
+    return 1 / np.sqrt(1 + 2 * START * ts)

@@ -1,0 +1,182 @@
+"""Differential attention: one softmax less a share of another."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+from typing_extensions import override
+
+from meanfield._array import float_array, number
+from meanfield._typing import Numbers, Scalar, Time
+from meanfield.fields import AbstractField, Affine, Convergence
+from meanfield.measures import AbstractMeasure, Gaussian, Points
+from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot, Masked
+from meanfield.tokens import Tokens
+
+from ._attention import Attention, variant
+from ._coupling import AbstractBarycentre, AbstractGaussianCoupling, AbstractRowwise
+from .softmax import Softmax
+
+FLOOR = 1e-5  # of mean squares that are divided by, as networks have it
+
+
+class Differential(AbstractGaussianCoupling, AbstractRowwise):
+    r"""$\kappa_\mu = \kappa^{s_1}_\mu - \lambda\,\kappa^{s_2}_\mu$, each a softmax.
+
+    Source: shahbazi2025, appendix B.
+
+    Attributes:
+        second: $s_2$.
+        share: $\lambda$; rows sum to $1 - \lambda$.
+    """
+
+    second: Dot
+    share: Float[Array, ""]
+
+    @override
+    def barycentre(self, score: AbstractScore, mu: Points) -> AbstractField:
+        first, second = (Softmax().barycentre(s, mu) for s in self._scores(score))
+        return Difference(first, second, self.share)
+
+    @override
+    def affine(self, score: AbstractQuadraticScore, mu: Gaussian) -> Affine:
+        r"""$L = \Sigma(A_1 - \lambda A_2)$; without biases $b = (1-\lambda)\alpha$."""
+        first, second = (Softmax().affine(s, mu) for s in (score, self.second))
+        return Affine(
+            first.linear - self.share * second.linear,
+            first.offset - self.share * second.offset,
+        )
+
+    @override
+    def linearly_bounded(
+        self, score: AbstractScore, mu: AbstractMeasure
+    ) -> Bool[Array, ""]:
+        r"""Where both are: then $|\bar y| \leq |\bar y_1| + |\lambda|\,|\bar y_2|$."""
+        bounded = [Softmax().linearly_bounded(s, mu) for s in self._scores(score)]
+        return bounded[0] & bounded[1]
+
+    def _scores(self, score: AbstractScore) -> tuple[AbstractScore, AbstractScore]:
+        """Both scores: what is hidden from the first is hidden from the second."""
+        if isinstance(score, Masked):
+            first, second = self._scores(score.score)
+            return Masked(first, score.mask), Masked(second, score.mask)
+        return score, self.second
+
+
+class Difference(AbstractBarycentre):
+    r"""The barycentre $\bar y_1 - \lambda\bar y_2$."""
+
+    first: AbstractBarycentre
+    second: AbstractBarycentre
+    share: Float[Array, ""]
+
+    @override
+    def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
+        return self.first(tokens) - self.share * self.second(tokens)
+
+    @override
+    def weights(self) -> Float[Array, "n n"]:
+        return self.first.weights() - self.share * self.second.weights()
+
+    @property
+    @override
+    def convergence(self) -> Convergence | None:
+        return None
+
+
+class RootMeanSquare(AbstractField):
+    r"""$x \mapsto c\,v(x) / (\mathrm{rms}(v(x))^2 + 10^{-5})^{1/2}$ of a head.
+
+    Attributes:
+        velocity: $v$.
+        inside: which coordinates the head writes to.
+        scale: $c$.
+    """
+
+    velocity: AbstractField
+    inside: Bool[Array, " d"]
+    scale: Float[Array, ""]
+
+    @override
+    def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
+        v = self.velocity(tokens)
+        squares = jnp.sum(v**2, axis=1, where=self.inside[None, :], keepdims=True)
+        count = jnp.maximum(jnp.sum(self.inside), 1)  # a head may write nothing
+        return self.scale * v / jnp.sqrt(squares / count + FLOOR)
+
+    @property
+    @override
+    def convergence(self) -> Convergence | None:
+        return self.velocity.convergence
+
+
+class Normalised(Attention):
+    """An attention whose velocity has a given root mean square at every token."""
+
+    scale: Float[Array, ""]
+
+    def __init__(self, attention: Attention, scale: Float[Array, ""]) -> None:
+        super().__init__(attention.score, attention.coupling, attention.value)
+        self.scale = scale
+
+    @override
+    def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
+        inside = jnp.any(self.value != 0, axis=1)
+        return RootMeanSquare(super().field(t, mu), inside, self.scale)
+
+    @override
+    def linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
+        """Always: the velocity has the size that it is scaled to."""
+        return jnp.ones((), bool)
+
+
+@variant("differential", "permutation", "orthogonal", cost=r"twice that of `softmax`")
+def differential(  # noqa: PLR0913 (what the literature gives it)
+    Q: Numbers,
+    K: Numbers,
+    V: Numbers,
+    *,
+    epsilon: Scalar = 1.0,
+    lambda_: Scalar = 0.5,
+    Q2: Numbers | float = 0.0,
+    K2: Numbers | float = 1.0,
+    lambda0: Scalar = 0.0,
+    normalised: bool = False,
+) -> Attention:
+    r"""A softmax of $Qx \cdot Ky/\epsilon$ less $\lambda$ times one of other scores.
+
+    The other scores are $Q_2x \cdot K_2y/\epsilon$; a number is a multiple of $I$, and
+    zero, the default, subtracts $\lambda$ times the mean. Velocities are multiplied by
+    $1 - \lambda_0$, after each head is `normalised` to a root mean square of one, if it
+    is. Rows sum to $1 - \lambda$. Source: DiffAttn in shahbazi2025, appendix B.
+
+    Args:
+        Q: first query matrix, k × d.
+        K: first key matrix, k × d.
+        V: value matrix, d × d.
+        epsilon: divides both scores.
+        lambda_: $\lambda$, of any sign.
+        Q2: second query matrix, or a multiple of $I$.
+        K2: second key matrix, or a multiple of $I$.
+        lambda0: $\lambda_0$.
+        normalised: whether each head's velocity is scaled.
+
+    Raises:
+        InvalidInputError: if shapes do not fit, or a number is none.
+    """
+    first = Dot(Q, K, epsilon)
+    dtype = first.Q.dtype
+    second = Dot(*_matrices(Q2, K2, first.dimension), epsilon=epsilon)
+    share = jnp.asarray(number("lambda", lambda_), dtype)
+    kept = 1 - jnp.asarray(number("lambda0", lambda0), dtype)
+    coupling = Differential(jax.tree.map(lambda a: a.astype(dtype), second), share)
+    if normalised:
+        return Normalised(Attention(first, coupling, V), kept)
+    return Attention(first, coupling, kept * float_array("V", V))
+
+
+def _matrices(Q2: Numbers | float, K2: Numbers | float, d: int) -> tuple[Array, Array]:
+    """Both as matrices of the shape that one of them has, else square."""
+    given = [float_array(name, M) for name, M in (("Q2", Q2), ("K2", K2))]
+    rows, columns = next((M.shape for M in given if M.ndim == 2), (d, d))
+    Q, K = (M if M.ndim else M * jnp.eye(rows, columns) for M in given)
+    return Q, K

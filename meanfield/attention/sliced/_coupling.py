@@ -1,0 +1,154 @@
+r"""Couplings that match queries and keys along slices, by their ranks."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+from typing_extensions import override
+
+from meanfield.attention._coupling import AbstractGaussianCoupling
+from meanfield.dynamics import Discontinuous
+from meanfield.errors import UnsupportedError
+from meanfield.fields import AbstractField, Affine
+from meanfield.linalg import HIGHEST
+from meanfield.measures import AbstractMeasure, Gaussian, Points
+from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot, Masked
+
+from ._mean import HardMean, evenly, weighted
+
+
+class HardSlices(AbstractGaussianCoupling, Discontinuous):
+    r"""$\kappa_\mu\,\mu\otimes\mu = \sum_l\sigma_l\gamma_l$, plans by ranks on slices.
+
+    $\gamma_l$ is the optimal plan between the projections $\theta_l\cdot Qx$ and
+    $\theta_l\cdot Ky$, lifted; both its marginals are $\mu$. The weights are
+    $\sigma_l \propto e^{-\tau D_l/\epsilon}$ with $D_l = \int|Qx - Ky|^2 d\gamma_l$.
+    The sign of $\tau$ is printed wrong (shahbazi2025, Algorithm 1; ERRATA H3).
+    Source: shahbazi2025, eqs. (5), (8)–(10).
+
+    Attributes:
+        directions: $\theta_l$, of length one.
+        tau: $\tau$; `None` is zero, and costs no second pass.
+    """
+
+    directions: Float[Array, "l k"]
+    tau: Float[Array, ""] | None = None
+
+    @override
+    def barycentre(self, score: AbstractScore, mu: Points) -> AbstractField:
+        return self.across(score, mu, mu)
+
+    @override
+    def across(
+        self, score: AbstractScore, queries: Points, keys: Points
+    ) -> AbstractField:
+        r"""Each plan, and its cost $D_l$, is one between queries and keys."""
+        dot, even = projectable(score), evenly(self.directions)
+        return weighted(HardMean(dot, keys, self.directions, even, queries), self.tau)
+
+    @override
+    def affine(self, score: AbstractQuadraticScore, mu: Gaussian) -> Affine:
+        r"""$L = \sum_l\sigma_l\Sigma K^\top\theta_l\theta_l^\top Q/(s_{Q,l}s_{K,l})$.
+
+        Here $s_{Q,l}^2 = \theta_l\cdot Q\Sigma Q^\top\theta_l$, of $K$ likewise, and
+        $b = \alpha - L\alpha$. This is the law of tokens in the weak sense: as $n \to
+        \infty$ their covariance moves so, but a token has one partner on each slice,
+        and its distance from the mean does not tend to zero. Where $\theta^\top Q$ is
+        a positive multiple of $\theta^\top K$, as for $Q = K$, tokens are their own
+        partners for every $n$, and this is not the limit. ERRATA N2.
+        """
+        return self.affine_across(score, mu, mu)
+
+    @override
+    def affine_across(
+        self, score: AbstractQuadraticScore, queries: Gaussian, keys: Gaussian
+    ) -> Affine:
+        r"""As `affine`, $s_Q$ of the queries, $s_K$ and the first $\Sigma$ of the keys.
+
+        On each slice the plan is the increasing map between two normal laws.
+        """
+        dot = projectable(score)
+        query = self.directions @ dot.Q @ queries.factor  # l × r
+        key = self.directions @ dot.K @ keys.factor
+        s_query, s_key = (lengths(rows) for rows in (query, key))
+        spread = s_query * s_key
+        unit = jnp.where(spread > 0, spread, 1)
+        images = dot.Q @ queries.factor, dot.K @ keys.factor
+        shares = self._shares(dot, images, query, key, unit)
+        rates = jnp.where(spread > 0, shares / unit, 0)
+        return affine_along(self.directions, dot, queries, keys, rates)
+
+    def _shares(
+        self,
+        dot: Dot,
+        images: tuple[Array, Array],
+        query: Array,
+        key: Array,
+        spread: Array,
+    ) -> Float[Array, " l"]:
+        r"""Of the slices, by $-2\theta^\top S_QS_K\theta/(s_Qs_K)$ of their costs.
+
+        $D_l$ has $|(Q-K)\alpha|^2 + \mathrm{tr}S_Q + \mathrm{tr}S_K$ besides, which all
+        of them share; $S_Q = Q\Sigma Q^\top$. ERRATA N2.
+        """
+        if self.tau is None:
+            return evenly(self.directions)
+        along_query, along_key = query @ images[0].T, key @ images[1].T
+        shared = jnp.sum(along_query * along_key, axis=1) / spread
+        return jax.nn.softmax(2 * self.tau / dot.epsilon * shared)
+
+    @override
+    def linearly_bounded(
+        self, score: AbstractScore, mu: AbstractMeasure
+    ) -> Bool[Array, ""]:
+        r"""Always: $\bar y$ is a mean of tokens; of a Gaussian, $|\bar y| \leq |\mu|$.
+
+        There each slice gives $E[y\,|\,\theta\cdot Ky]$ at a place of the same law.
+        """
+        return jnp.ones((), bool)
+
+    @override
+    def bounded_across(
+        self, score: AbstractScore, keys: AbstractMeasure
+    ) -> Bool[Array, ""]:
+        """Always, for the same reasons."""
+        return jnp.ones((), bool)
+
+
+def affine_along(
+    directions: Float[Array, "l k"],
+    dot: Dot,
+    queries: Gaussian,
+    keys: Gaussian,
+    rates: Float[Array, " l"],
+) -> Affine:
+    r"""$\alpha_K + \sum_l r_l\Sigma_KK^\top\theta_l\theta_l\cdot Q(x - \alpha_Q)$."""
+    key = directions @ dot.K @ keys.factor
+    moved = jnp.matmul(keys.factor, (rates[:, None] * key).T, precision=HIGHEST)
+    linear = jnp.matmul(moved, directions @ dot.Q, precision=HIGHEST)
+    return Affine(linear, keys.mean - linear @ queries.mean)
+
+
+def lengths(rows: Float[Array, "l r"]) -> Float[Array, " l"]:
+    """Of rows, with derivative zero where they vanish."""
+    squares = jnp.sum(rows**2, axis=1)
+    there = squares > 0
+    return jnp.where(there, jnp.sqrt(jnp.where(there, squares, 1)), 0)
+
+
+def projectable(score: AbstractScore) -> Dot:
+    """`score`, if slices can be laid through its queries and keys.
+
+    Raises:
+        UnsupportedError: unless it is a `Dot`.
+    """
+    if isinstance(score, Masked):
+        raise UnsupportedError(
+            "Sliced transport ranks all tokens and cannot mask its scores; wrap the "
+            "attention in `Prefix` instead."
+        )
+    if not isinstance(score, Dot):
+        raise UnsupportedError(
+            "Sliced transport projects the queries and keys of a `Dot` score; got "
+            f"`{type(score).__name__}`."
+        )
+    return score

@@ -1,0 +1,60 @@
+"""Directions that queries and keys are projected on."""
+
+import jax
+import numpy as np
+from jaxtyping import Array, Float
+
+from meanfield._array import float_array
+from meanfield._typing import Numbers
+from meanfield.errors import InvalidInputError
+
+MOST = 10_000  # slices, each a sort of all tokens
+
+_GRAMMAR = (
+    "`slices` is `axis`, `random:COUNT[:SEED]` or that COUNT alone, from 1 to "
+    f"{MOST}, or rows"
+)
+
+
+def directions(slices: str | int | Numbers, k: int) -> Float[Array, "l k"]:
+    """Unit vectors of the space of queries and keys.
+
+    Args:
+        slices: `axis` for the coordinate axes, `random:COUNT[:SEED]` (or a number) for
+            uniform ones, or a matrix with a direction in each row.
+        k: the dimension of queries and keys.
+
+    Raises:
+        InvalidInputError: if they are none of these, or do not fit.
+    """
+    if isinstance(slices, str):
+        return jax.device_put(_named(slices, k))
+    if np.ndim(slices) == 0:
+        return jax.device_put(_random(f"random:{slices}", k))
+    rows = np.asarray(float_array("slices", slices))
+    lengths = np.linalg.norm(rows, axis=-1, keepdims=True)
+    if rows.ndim != 2 or rows.shape[1] != k or not np.all(lengths > 0):
+        raise InvalidInputError(
+            f"`slices` must be rows of {k} numbers, the rows of `Q` and `K`, none of "
+            f"them zero; got shape {rows.shape}."
+        )
+    return jax.device_put(rows / lengths)
+
+
+def _named(text: str, k: int) -> np.ndarray:
+    return np.eye(k) if text == "axis" else _random(text, k)
+
+
+def _random(text: str, k: int) -> np.ndarray:
+    """Uniform on the sphere; the first ones are those of any larger number."""
+    kind, *numbers = text.split(":")
+    try:
+        count, *seed = map(int, numbers)
+    except ValueError:
+        count, seed = 0, []
+    known = kind == "random" and len(seed) <= 1 and min(seed, default=0) >= 0
+    if not (known and 1 <= count <= MOST):
+        raise InvalidInputError(f"{_GRAMMAR}; got `{text}`.")
+    rng = np.random.default_rng(seed[0] if seed else 0)
+    rows = rng.normal(size=(count, k))
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)

@@ -1,0 +1,145 @@
+r"""Means over keys that share their ranks softly: sorts at a temperature."""
+
+import abc
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+from typing_extensions import override
+
+from meanfield.linalg import HIGHEST
+from meanfield.measures import exactly
+from meanfield.measures.reductions import Keys
+from meanfield.scores import AbstractScore
+from meanfield.tokens import Tokens
+
+from ._mean import AbstractSlicedMean
+from ._ranks import matched, projected, sorted_side
+
+
+class LineDistance(AbstractScore):
+    r"""$s(u, v) = -|u - v|/t$ on the line."""
+
+    temperature: Float[Array, ""]
+
+    @override
+    def __call__(self, queries: Tokens, keys: Tokens) -> Float[Array, "m n"]:
+        return -jnp.abs(queries.x - keys.x.T) / self.temperature
+
+
+class LineSquare(AbstractScore):
+    r"""$s(u, v) = -(u - v)^2/t$ on the line, from differences.
+
+    At small $t$ the sum of squares and products, which is faster, would be lost to
+    rounding.
+    """
+
+    temperature: Float[Array, ""]
+
+    @override
+    def __call__(self, queries: Tokens, keys: Tokens) -> Float[Array, "m n"]:
+        return -((queries.x - keys.x.T) ** 2) / self.temperature
+
+
+class AbstractSoftMean(AbstractSlicedMean):
+    r"""The mean of the keys that share their ranks with a token, both sorted softly.
+
+    With $P_t(u)_{ri} \propto w_i e^{s(u_{(r)}, u_i)}$, whose rows sum to one, for
+    queries and for keys, the plan of a slice is $P_t(u)^\top I P_t(v)$, where $I$ is
+    the plan by ranks. Its second marginal is not $\mu$, nor is its first before rows
+    are divided by their sums (shahbazi2025, section 3.1; ERRATA H4).
+
+    Attributes:
+        near: $s$, on the line.
+    """
+
+    near: AbstractScore
+
+    @override
+    def costs(self) -> Float[Array, " l"]:
+        r"""$D_l = \int|Qx - Ky|^2\,d\gamma_l$, with the marginals that $\gamma_l$ has.
+
+        Source: shahbazi2025, eq. (10).
+        """
+        tokens_of_queries, shares = self.queries.counted, self.queries.probabilities
+        queries, keys = self._images()
+        squares = jnp.sum(keys**2, axis=1, keepdims=True)
+        columns = jnp.concatenate([jnp.ones_like(squares), squares, keys], axis=1)
+
+        def cost(direction: Array) -> Array:
+            means = self._along(direction, tokens_of_queries, columns)
+            products = jnp.sum(queries * means[:, 2:], axis=1)
+            squares_of_queries = jnp.sum(queries**2, axis=1) * means[:, 0]
+            return shares @ (squares_of_queries + means[:, 1] - 2 * products)
+
+        return jax.lax.map(cost, self.directions)
+
+    def _images(self) -> tuple[Array, Array]:
+        """Queries and keys from an origin amid them: less is lost to rounding."""
+        score = self.score
+        q = jnp.matmul(self.queries.counted.x, score.Q.T, precision=HIGHEST)
+        k = jnp.matmul(self.mu.counted.x, score.K.T, precision=HIGHEST)
+        apart = (score.query_bias - score.key_bias) / 2
+        origin = (self.queries.probabilities @ q + self.mu.probabilities @ k) / 2
+        return q + (apart - origin)[None, :], k - (apart + origin)[None, :]
+
+    @override
+    def _abreast(self, tokens: Tokens, columns: int) -> int:
+        return 1  # one sum over all pairs already uses the whole machine
+
+    @override
+    def _along_each(
+        self, directions: Float[Array, "s k"], tokens: Tokens, y: Float[Array, "n p"]
+    ) -> Float[Array, "s m p"]:
+        return jax.lax.map(lambda one: self._along(one, tokens, y), directions)
+
+    @abc.abstractmethod
+    def _along(
+        self, direction: Float[Array, " k"], tokens: Tokens, y: Float[Array, "n p"]
+    ) -> Float[Array, "m p"]:
+        """What the plan of one slice gives of `y`, for each token."""
+
+    def _sorted(
+        self, direction: Float[Array, " k"], tokens: Tokens, y: Float[Array, "n p"]
+    ) -> tuple[Float[Array, "m p"], Float[Array, " m"]]:
+        """Means over what the rows of the plan give to `y`, and logs of their sums."""
+        to_query, to_key = direction @ self.score.Q, direction @ self.score.K
+        u = projected(self.queries.counted.x, to_query)
+        v = projected(self.mu.counted.x, to_key)
+        # Chebyshev nodes are placed in the space of tokens, not on a line.
+        log_mean = exactly(self.mu).reduction.log_mean
+        by_rank, _ = log_mean(self.near, _on(v), Keys(_on(v), self.mu.log_weights, y))
+        ranks = sorted_side(u, self.queries.probabilities)
+        partners = matched(ranks, sorted_side(v, self.mu.probabilities), u, by_rank)
+        logs, nothing = self.queries.log_weights, jnp.zeros((u.shape[0], 0), y.dtype)
+        _, log_sums = log_mean(self.near, _on(u), Keys(_on(u), logs, nothing))
+        at = _on(projected(tokens.x, to_query))
+        return log_mean(self.near, at, Keys(_on(u), logs - log_sums, partners))
+
+
+class SoftMean(AbstractSoftMean):
+    """Rows divided by their sums: a mean."""
+
+    @override
+    def _along(
+        self, direction: Float[Array, " k"], tokens: Tokens, y: Float[Array, "n p"]
+    ) -> Float[Array, "m p"]:
+        return self._sorted(direction, tokens, y)[0]
+
+
+class PublishedSoftMean(AbstractSoftMean):
+    """As published: rows do not sum to one, so that it is no mean.
+
+    Source: shahbazi2025, section 3.1.
+    """
+
+    @override
+    def _along(
+        self, direction: Float[Array, " k"], tokens: Tokens, y: Float[Array, "n p"]
+    ) -> Float[Array, "m p"]:
+        means, log_sums = self._sorted(direction, tokens, y)
+        return means * jnp.exp(log_sums)[:, None]
+
+
+def _on(line: Float[Array, " n"]) -> Tokens:
+    return Tokens(line[:, None])

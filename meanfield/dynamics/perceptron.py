@@ -1,0 +1,139 @@
+"""The feed-forward part of a layer: a velocity of each token by itself."""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+from typing_extensions import override
+
+from meanfield._array import float_array
+from meanfield._typing import Numbers, Time
+from meanfield.errors import InvalidInputError, NotClosedError
+from meanfield.fields import AbstractField, Convergence
+from meanfield.linalg import HIGHEST
+from meanfield.measures import (
+    AbstractMeasure,
+    AbstractReader,
+    Facing,
+    Gaussian,
+    Points,
+    Quadrature,
+)
+from meanfield.tokens import Tokens
+
+from ._dynamics import AbstractDynamics
+
+
+class Perceptron(AbstractDynamics):
+    r"""The velocity $W_2\,\mathrm{relu}(W_1 x + b_1) + b_2$, whatever the measure.
+
+    Add it to others with `Sum`. It keeps no Gaussian one; `Projected` may move those.
+
+    Attributes:
+        inner: $W_1$, a row for each hidden unit.
+        outer: $W_2$.
+        bias: $b_1$, zero if none is given.
+        offset: $b_2$, zero if none is given.
+
+    Raises:
+        InvalidInputError: if their shapes do not fit.
+    """
+
+    inner: Float[Array, "h d"]
+    outer: Float[Array, "d h"]
+    bias: Float[Array, " h"]
+    offset: Float[Array, " d"]
+
+    def __init__(
+        self,
+        inner: Numbers,
+        outer: Numbers,
+        *,
+        bias: Numbers | None = None,
+        offset: Numbers | None = None,
+    ) -> None:
+        self.inner, self.outer = (
+            float_array("inner", inner),
+            float_array("outer", outer),
+        )
+        shape = self.inner.shape
+        if len(shape) != 2 or self.outer.shape != shape[::-1]:
+            raise InvalidInputError(
+                "`inner` must be a matrix, and `outer` one of its transposed shape; "
+                f"got shapes {shape} and {self.outer.shape}."
+            )
+        zeros = (jnp.zeros(size, self.inner.dtype) for size in shape)
+        parts = zip(("bias", "offset"), (bias, offset), zeros, strict=True)
+        self.bias, self.offset = (
+            zero if part is None else float_array(name, part)
+            for name, part, zero in parts
+        )
+        if (*self.bias.shape, *self.offset.shape) != shape:
+            raise InvalidInputError(
+                f"`bias` must hold {shape[0]} numbers and `offset` {shape[1]}; got "
+                f"shapes {self.bias.shape} and {self.offset.shape}."
+            )
+
+    @property
+    @override
+    def jumps(self) -> Float[Array, " k"]:
+        return jnp.zeros(0, self.inner.dtype)
+
+    @override
+    def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
+        return _Moved(self)(mu)
+
+    @override
+    def linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
+        r"""Always: $|v| \leq |W_2|(|W_1||x| + |b_1|) + |b_2|$."""
+        return jnp.ones((), bool)
+
+
+class PerceptronField(AbstractField):
+    """The velocity of a perceptron, at one time."""
+
+    perceptron: Perceptron
+
+    @override
+    def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
+        part = self.perceptron
+        sums = (
+            jnp.matmul(tokens.x, part.inner.T, precision=HIGHEST) + part.bias[None, :]
+        )
+        hidden = jax.nn.relu(sums)
+        return (
+            jnp.matmul(hidden, part.outer.T, precision=HIGHEST) + part.offset[None, :]
+        )
+
+    @property
+    @override
+    def convergence(self) -> Convergence | None:
+        return None
+
+
+@dataclass(frozen=True)
+class _Moved(AbstractReader[AbstractField]):
+    """The field of a perceptron, for measures that it can move."""
+
+    perceptron: Perceptron
+    reads = "A perceptron moves points, grids and projected Gaussians"
+
+    @override
+    def of_points(self, mu: Points) -> AbstractField:
+        return PerceptronField(self.perceptron)
+
+    @override
+    def of_facing(self, mu: Facing) -> AbstractField:
+        return self(mu.queries)
+
+    @override
+    def of_gaussian(self, mu: Gaussian) -> AbstractField:
+        raise NotClosedError(
+            "A perceptron as drift does not keep Gaussians Gaussian; an affine drift "
+            "does. Use points, a grid, or `projected`."
+        )
+
+    @override
+    def of_quadrature(self, mu: Quadrature) -> AbstractField:
+        return PerceptronField(self.perceptron)

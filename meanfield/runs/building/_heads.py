@@ -1,0 +1,101 @@
+"""The matrices of each head: its own of a list, or its rows of a single one."""
+
+from collections.abc import Callable
+from typing import cast
+
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from meanfield.errors import InvalidInputError
+from meanfield.spec import OF_HEADS, AttentionSpec, Matrices, Matrix, heads_of
+
+from ._parameters import Draw, matrix, square
+
+Block = tuple[Array, Array, Array]
+Make = Callable[[str, Matrix], Array]
+
+
+def parameters(
+    spec: AttentionSpec, d: int, draw: Draw, prefix: str = ""
+) -> list[Block]:
+    """`Q`, `K` and `V` of each head, before `scale`.
+
+    Of a list, head `h` has its own in full. Of a single matrix it has block `h` of the
+    rows of `Q` and `K`, and those rows of `V`.
+
+    Raises:
+        InvalidInputError: if they do not fit.
+    """
+    _check_lists(spec, prefix)
+    whole: Make = lambda name, value: square(f"{prefix}{name}", value, d, draw)
+    rows: Make = lambda name, value: matrix(f"{prefix}{name}", value, (d, d), draw)
+    A = 1.0 if spec.A is None else spec.A
+    if spec.Q is None or spec.K is None:
+        unit = 1.0 if heads_of(A) is None else [1.0] * spec.heads
+        Q = _each_head(spec, "A", A, make=whole, cut=_rows_of_queries)
+        K = _each_head(spec, "K", unit, make=whole, cut=_rows_of_queries)
+    else:
+        Q = _each_head(spec, "Q", spec.Q, make=rows, cut=_rows_of_queries)
+        K = _each_head(spec, "K", spec.K, make=rows, cut=_rows_of_queries)
+    counts = dict.fromkeys(part.shape[0] for part in (*Q, *K))
+    if len(counts) > 1:
+        raise InvalidInputError(
+            f"`{prefix}Q` and `{prefix}K` must have as many rows as each other; got "
+            f"{' and '.join(map(str, counts))}."
+        )
+    V = _each_head(spec, "V", spec.V, make=whole, cut=_rows_of_values)
+    return list(zip(Q, K, V, strict=True))
+
+
+def _check_lists(spec: AttentionSpec, prefix: str) -> None:
+    for name in OF_HEADS:
+        parts = heads_of(getattr(spec, name))
+        if parts is not None and len(parts) != spec.heads:
+            raise InvalidInputError(
+                f"`{prefix}{name}` is a list of {len(parts)}, one for each head, and "
+                f"`heads` is {spec.heads}; a single matrix is a list of rows, such as "
+                "[[1,0],[0,2]]."
+            )
+
+
+def _each_head(
+    spec: AttentionSpec,
+    name: str,
+    value: Matrices,
+    *,
+    make: Make,
+    cut: Callable[[str, Array, int], list[Array]],
+) -> list[Array]:
+    """A matrix for each head: its own in a list, or what is cut from a single one."""
+    parts = heads_of(value)
+    if parts is None:
+        single = make(name, cast(Matrix, value))
+        return [single] if spec.heads == 1 else cut(name, single, spec.heads)
+    return [make(f"{name}[{head}]", part) for head, part in enumerate(parts)]
+
+
+def _rows_of_queries(name: str, single: Array, n_heads: int) -> list[Array]:
+    """Block `h` of the rows, for head `h`."""
+    check_divides(name, len(single), n_heads)
+    return jnp.split(single, n_heads)
+
+
+def _rows_of_values(name: str, single: Array, n_heads: int) -> list[Array]:
+    """The same, each where it was, among zeros."""
+    d = len(single)
+    check_divides(name, d, n_heads)
+    rows = jnp.arange(d) // (d // n_heads)
+    return [jnp.where((rows == h)[:, None], single, 0) for h in range(n_heads)]
+
+
+def check_divides(name: str, rows: int, n_heads: int) -> None:
+    """Checks that heads have equally many of the rows of a matrix.
+
+    Raises:
+        InvalidInputError: naming the matrix.
+    """
+    if rows % n_heads:
+        raise InvalidInputError(
+            f"`heads` must divide the {rows} rows of `{name}`; got {n_heads}. A list "
+            "has one matrix for each head."
+        )

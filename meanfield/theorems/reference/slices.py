@@ -1,0 +1,80 @@
+r"""Transport along slices in SciPy, POT and NumPy: programmes, ranks, soft sorting."""
+
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+import ot
+from scipy.optimize import linprog
+from scipy.special import softmax
+
+Array = np.ndarray
+
+
+def programme(cost: Array, w: Array, v: Array) -> tuple[Array, float]:
+    """The cheapest coupling of `w` and `v` and its cost, by SciPy's linear solver."""
+    n, m = cost.shape
+    rows, columns = np.kron(np.eye(n), np.ones(m)), np.kron(np.ones(n), np.eye(m))
+    solution: Any = linprog(
+        cost.ravel(), A_eq=np.vstack([rows, columns]), b_eq=np.concatenate([w, v])
+    )
+    return solution.x.reshape(n, m), float(solution.fun)
+
+
+def lifted(a: Array, b: Array, w: Array, v: Array) -> Array:
+    """Atoms on the line by POT's plan between places, shared by what stands there."""
+    a, b = a.astype(float), b.astype(float)  # of integers POT makes another plan
+    places, rows = np.unique(a, return_inverse=True)
+    targets, columns = np.unique(b, return_inverse=True)
+    masses = np.bincount(rows, w), np.bincount(columns, v)
+    plan = np.asarray(ot.emd_1d(places, targets, *masses))
+    shares = np.outer(w / masses[0][rows], v / masses[1][columns])
+    return plan[np.ix_(rows, columns)] * shares
+
+
+def quantile_cost(a: Array, b: Array, w: Array, p: int) -> float:
+    r"""$\int_0^1 |F_1^{-1} - F_2^{-1}|^p$ of atoms `a` and `b`, both of weights `w`."""
+    sides = [(x[np.argsort(x)], np.cumsum(w[np.argsort(x)])) for x in (a, b)]
+    cuts = np.unique(np.concatenate([[0.0], sides[0][1], sides[1][1]]))
+    middle = (cuts[1:] + cuts[:-1]) / 2
+    first, second = (
+        x[np.minimum(np.searchsorted(mass, middle), len(x) - 1)] for x, mass in sides
+    )
+    return float(np.diff(cuts) @ np.abs(first - second) ** p)
+
+
+def partner(a: Array, b: Array) -> Array:
+    """For each entry of `a` the entry of `b` that has the same rank."""
+    partners = np.empty(len(a), int)
+    partners[np.argsort(a)] = np.argsort(b)
+    return partners
+
+
+def permutation(v: Array) -> Array:
+    """The matrix that sorts: row `i` finds the entry of rank `i`."""
+    return np.eye(len(v))[np.argsort(v, kind="stable")]
+
+
+def soft_permutation(v: Array, t: float, p: int = 1) -> Array:
+    r"""SoftSort: $\mathrm{softmax}_j(-|\mathrm{sort}(v)_i - v_j|^p/t)$."""
+    gaps = np.abs(np.sort(v)[:, None] - v[None, :])
+    return np.asarray(softmax(-(gaps**p) / t, axis=1))
+
+
+def overlap(n: int, m: int) -> Array:
+    r"""$I_{ij} = n\,|[\frac{i-1}n, \frac in] \cap [\frac{j-1}m, \frac jm]|$."""
+    length = lambda i, j: min((i + 1) * m, (j + 1) * n) - max(i * m, j * n)
+    return np.array([[max(length(i, j), 0) / m for j in range(m)] for i in range(n)])
+
+
+def powers(x: Array, y: Array, p: int) -> Array:
+    """$|x_i - y_j|^p$, also of stacks of clouds."""
+    squares = np.sum((x[..., :, None, :] - y[..., None, :, :]) ** 2, axis=-1)
+    return squares ** (p / 2)
+
+
+def cheapest_permutation(cost: Array) -> Array:
+    """Of stacks of tables: the least mean cost of a permutation, trying all."""
+    n = cost.shape[-1]
+    orders = np.array(list(permutations(range(n))))
+    return cost[..., np.arange(n), orders].mean(axis=-1).min(axis=-1)

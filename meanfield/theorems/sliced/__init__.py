@@ -1,0 +1,1 @@
+"""Statements on ESPFormer: transport along slices, sorting, the attention of both."""

@@ -1,0 +1,103 @@
+"""Sliced transport: the rivals that its authors compare, Sinkhorn and differential."""
+
+import numpy as np
+
+from meanfield.attention import attentions
+from meanfield.theorems._case import Case
+from meanfield.theorems._check import Check
+from meanfield.theorems._protocols import close, gap
+from meanfield.theorems._statement import Counterexample, statement
+from meanfield.theorems._vocabulary import Cloud, Parameters
+from meanfield.theorems.library import attentions as att
+from meanfield.theorems.reference import formulas as ref
+from meanfield.theorems.reference import sinkhorn as sk
+from meanfield.theorems.reference.alternation import after, potentials
+
+N, HALF_STEPS = 7, 5
+
+
+@statement(
+    "shahbazi2025:app-B-sinkhorn",
+    source="Appendix B",
+    claim=r"The rival by Sinkhorn balances $e^C$, $C = QK^\top/\epsilon$ the "
+    r"similarities: in the log domain $f \leftarrow \log 1 - \mathrm{LSE}_j(C_{ij} + "
+    r"g_j)$ and $g$ likewise, so that rows and columns sum to one.",
+)
+def sinkhorn(case: Case, *, sign: float = 1.0) -> tuple[Check, ...]:
+    """The library's matrix after five half-steps against NumPy's updates.
+
+    Rows come first and last; both sums of its limit.
+    """
+    p, at = _tokens(case, "sinkhorn")
+    ((limit, _),) = att.half_steps(p, at, at, (None,))
+    sums = [np.asarray(limit).sum(axis=axis) for axis in (0, 1)]
+    within = sk.converged(sk.scores_of(p, at), at.share).within
+    return (
+        *_alternating(case, sign, 1.0),
+        gap("sums of the limit", sums, np.ones((2, N)), **within),
+    )
+
+
+def _tokens(case: Case, name: str) -> tuple[Parameters, Cloud]:
+    rng = case.rng(name)
+    return att.generic(rng, 2, 3), att.bare(rng.normal(size=(N, 3)))
+
+
+def _alternating(case: Case, sign: float, target: float) -> tuple[Check, ...]:
+    r"""Five updates of $e^{\pm C/\epsilon}$ to sums of `target`, and the library's."""
+    p, at = _tokens(case, "sinkhorn")
+    C, ones = sign * sk.scores_of(p, at), np.ones(N)
+    f, g = after(potentials(C, ones, ones), HALF_STEPS)
+    K = target * np.exp(C + f[:, None] + g[None, :])
+    ((matrix, _),) = att.half_steps(p, at, at, (HALF_STEPS,))
+    return (
+        close("matrix", K, matrix),
+        close("row sums", K.sum(axis=1), ones),
+    )
+
+
+sinkhorn.refuted_if(
+    r"the kernel is $e^{-C/\epsilon}$, as of costs", seen_by=("matrix",), sign=-1.0
+)
+
+
+@sinkhorn.misprinted(
+    "H7",
+    printed=r"The code has $e^{-C/\epsilon}$ with similarities $C$, and "
+    r"$\log\frac1n$ in its updates.",
+    corrected=r"$e^{C/\epsilon}$ and $\log 1$.",
+    counterexample="seven random tokens, k = 2, d = 3, five half-steps",
+)
+def _(case: Case) -> Counterexample:
+    return Counterexample(_alternating(case, -1.0, 1 / N), _alternating(case, 1.0, 1.0))
+
+
+@statement(
+    "shahbazi2025:app-B-diff",
+    source="Appendix B",
+    claim=r"Rows of differential attention, $\mathrm{softmax}(s_1) - "
+    r"\lambda\,\mathrm{softmax}(s_2)$, sum to $1 - \lambda$.",
+)
+def differential(case: Case, *, share: float = 1.0) -> tuple[Check, ...]:
+    r"""The library's matrix of seven weighted tokens, $\lambda = 0.3$.
+
+    Its rows, and NumPy's difference of two softmaxes, each of its own queries and keys.
+    """
+    # `share` multiplies the second map.
+    p, at = _tokens(case, "differential")
+    rng = case.rng("second map")
+    at = at._replace(w=rng.uniform(0.3, 2.7, size=N))
+    second = att.generic(rng, 2, 3)._replace(epsilon=p.epsilon)
+    options = {"lambda_": share * 0.3, "Q2": second.Q, "K2": second.K}
+    attention = attentions["differential"](
+        p.Q, p.K, p.V, epsilon=float(p.epsilon), **options
+    )
+    matrix = np.asarray(att.matrices(attention, at)[0])
+    maps = [ref.row_softmax(sk.scores_of(x, at), at.share) for x in (p, second)]
+    return (
+        close("row sums", matrix.sum(axis=1), np.full(N, 0.7)),
+        close("matrix", matrix, maps[0] - 0.3 * maps[1]),
+    )
+
+
+differential.refuted_if(r"the second map is added", share=-1.0)

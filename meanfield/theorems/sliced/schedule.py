@@ -1,0 +1,60 @@
+"""Sliced transport: the schedule of its temperature."""
+
+from fractions import Fraction
+
+from meanfield.theorems._case import Case
+from meanfield.theorems._check import Check
+from meanfield.theorems._protocols import bounded
+from meanfield.theorems._statement import Counterexample, statement
+
+START, END, STEPS = Fraction(1, 1000), Fraction(1, 10**6), 40
+
+
+@statement(
+    "shahbazi2025:annealing",
+    source="The schedule of the temperature",
+    claim=r"From $t_0 = 10^{-3}$, multiplied by 0.8 forty times, the temperature ends "
+    r"at $1.33 \cdot 10^{-7}$, and passes $10^{-6}$ at the 31st; to end there it must "
+    r"start at $7.5 \cdot 10^{-3}$.",
+)
+def schedule(case: Case, *, factor: Fraction = Fraction(4, 5)) -> tuple[Check, ...]:
+    """Step by step, in exact fractions."""
+    del case
+    digits = {"tolerance": 5e-3, "why": "three digits are claimed"}
+    last = _temperatures(factor)[-1]
+    steps = next(k for k, t in enumerate(_temperatures(factor)) if t <= END)
+    start = END / (last / START)
+    return (
+        bounded("10⁷ times the last", last * 10**7, "=", 1.329, **digits),
+        bounded("steps to 10⁻⁶", steps, "=", 31, why="a count"),
+        bounded("10³ times the start", start * 10**3, "=", 7.523, **digits),
+    )
+
+
+def _temperatures(factor: Fraction) -> list[Fraction]:
+    """The start, and what follows each step."""
+    temperatures = [START]
+    for _ in range(STEPS):
+        temperatures.append(factor * temperatures[-1])
+    return temperatures
+
+
+schedule.refuted_if(
+    "a factor of 0.8413, which does end at 10⁻⁶", factor=Fraction(8413, 10000)
+)
+
+
+@schedule.misprinted(
+    "H8",
+    printed=r"From $10^{-3}$ by factors of 0.8 to $10^{-6}$ in forty steps.",
+    corrected=r"To $1.33 \cdot 10^{-7}$; the factor would be $10^{-3/40} = 0.841$.",
+    counterexample="forty steps in exact fractions",
+)
+def _(case: Case) -> Counterexample:
+    del case
+    ends = lambda factor: float(_temperatures(factor)[-1] / END)
+    slack = {"tolerance": 0.01, "why": "one digit is printed, and the factor has four"}
+    last = lambda factor: bounded("last over 10⁻⁶", ends(factor), "=", 1, **slack)
+    return Counterexample(
+        printed=(last(Fraction(4, 5)),), corrected=(last(Fraction(8414, 10000)),)
+    )

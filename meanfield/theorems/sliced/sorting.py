@@ -1,0 +1,214 @@
+"""Sliced transport: sorting operators, hard and soft."""
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.optimize import linprog
+
+from meanfield.attention import Attention
+from meanfield.theorems._case import Case
+from meanfield.theorems._check import Check
+from meanfield.theorems._protocols import bounded, close
+from meanfield.theorems._statement import Counterexample, statement
+from meanfield.theorems._vocabulary import Parameters
+from meanfield.theorems.library.attentions import bare, generic
+from meanfield.theorems.library.slices import between, coupling, directions, sliced
+from meanfield.theorems.reference import slices as ref
+
+N = 12
+GAP = 0.5
+TEMPERATURES = (0.1, 0.05, 0.025)
+STRICT = {"tolerance": 1e-6, "why": "rounding, 1e-16, over the smallest error, 2e-9"}
+
+
+def _spaced(rng: np.random.Generator) -> np.ndarray:
+    """Numbers in no order, of which the nearest are a half apart."""
+    steps = rng.permutation(np.concatenate([[GAP], rng.uniform(GAP, 1.5, size=N - 2)]))
+    return rng.permutation(np.concatenate([[0.0], np.cumsum(steps)])) - N / 2
+
+
+@statement(
+    "shahbazi2025:eq-7-softsort",
+    source="Eq. (7)",
+    claim=r"$\mathrm{SoftSort}_t(v)_{ij} = \mathrm{softmax}_j(-|\mathrm{sort}(v)_i - "
+    r"v_j|^p/t)$ tends to the permutation that sorts as $t \to 0$, with an error from "
+    r"$\frac1Ne^{-g/t}$ to $(N-1)e^{-g/t}$, $g$ the least $|v_i - v_j|^p$; so "
+    r"$\frac1NA^\top B$ of soft sorts tends to the plan of hard ones.",
+    hypotheses="distinct entries",
+)
+def soft_sort(
+    case: Case, *, entries: Callable[[np.random.Generator], np.ndarray] = _spaced
+) -> tuple[Check, ...]:
+    """Twelve numbers, t = 0.1, 0.05, 0.025 and p = 1, 2, in NumPy, against sorting.
+
+    The product against the library's plan of a slice.
+    """
+    rng = case.rng("entries")
+    a, b = entries(rng), _spaced(rng)
+    at = bare(np.zeros((N, 4)))
+    at.x[:, 0], at.x[:, 2] = a, b
+    plan, hard = coupling(sliced(between(2), np.eye(2)[:1]), at), ref.permutation(a)
+    checks = []
+    for p in (1, 2):
+        decay = np.exp(-(GAP**p) / np.array(TEMPERATURES))
+        pairs = [[ref.soft_permutation(v, t, p) for v in (a, b)] for t in TEMPERATURES]
+        error = np.array([np.max(np.abs(A - hard)) for A, _ in pairs])
+        product = np.array([np.max(np.abs(A.T @ B - N * plan)) for A, B in pairs])
+        ratios = {
+            "error over most": error / ((N - 1) * decay),
+            "least over error": decay / N / error,
+            "AᵀB over most": product / ((N**2 - 1) * decay),
+        }
+        checks += [
+            bounded(f"{label}, p = {p}", np.max(ratio), "<=", 1, **STRICT)
+            for label, ratio in ratios.items()
+        ]
+    return tuple(checks)
+
+
+def _tied(rng: np.random.Generator) -> np.ndarray:
+    """The same with its two smallest equal."""
+    v = _spaced(rng)
+    return np.maximum(v, np.sort(v)[1])
+
+
+soft_sort.refuted_if(
+    "two entries are equal: each gets a half",
+    seen_by=("error over most…",),
+    entries=_tied,
+)
+
+
+def _slices(p: Parameters, rows: np.ndarray) -> Attention:
+    """The library's attention along slices."""
+    return sliced(p, rows)
+
+
+def _softmax(p: Parameters, rows: np.ndarray) -> Attention:
+    """Softmax attention, which knows no slices."""
+    del rows
+    return p.attention("softmax")
+
+
+@statement(
+    "shahbazi2025:eq-8-ds",
+    source="Eq. (8)",
+    claim=r"With hard sorting $NG$, $G = \frac1L\sum_lU_l$, is doubly stochastic, and "
+    r"at most $LN$ of its entries are not zero.",
+    hypotheses=r"equal weights; $LNG$ is a sum of $L$ permutations if no projections "
+    r"coincide",
+)
+def doubly_stochastic(
+    case: Case, *, attention: Callable[[Parameters, np.ndarray], Attention] = _slices
+) -> tuple[Check, ...]:
+    """The library's plan of twelve tokens along four slices: its sums, its entries."""
+    rng = case.rng("tokens")
+    p, at, rows = generic(rng, 2, 4), bare(rng.normal(size=(N, 4))), directions(rng, 4)
+    plan = N * coupling(attention(p, rows), at)
+    return (
+        close("row sums", plan.sum(axis=1), np.ones(N)),
+        close("column sums", plan.sum(axis=0), np.ones(N)),
+        close("LNG in whole numbers", 4 * plan, np.round(4 * plan)),
+        bounded("entries that are not zero", np.count_nonzero(plan), "<=", 4 * N),
+    )
+
+
+doubly_stochastic.refuted_if(
+    "softmax of the scores, whose rows alone are normalised",
+    seen_by=("column sums", "LNG in whole numbers", "entries that are not zero"),
+    attention=_softmax,
+)
+
+
+def _soft_plan(case: Case, t: float) -> tuple[np.ndarray, np.ndarray]:
+    r"""$A^\top B$ of twelve normal queries and keys on a line, p = 1; and $A$."""
+    a, b = case.rng("soft").normal(size=(2, N))
+    A, B = (ref.soft_permutation(v, t) for v in (a, b))
+    return A.T @ B, A
+
+
+@statement(
+    "shahbazi2025:soft-not-ds",
+    source="Eqs. (7) and (8), with soft sorting",
+    claim=r"With soft sorting $\frac1NA^\top B$ has mass one, but $A^\top B$ is not "
+    r"doubly stochastic: its row sums are the column sums of $A$. Nor is it with rows "
+    r"divided by their sums.",
+    hypotheses=r"$t > 0$, generic entries",
+)
+def soft_marginals(case: Case, *, t: float = 0.5) -> tuple[Check, ...]:
+    """Sums of the product of twelve queries and keys at t = 1/2, in NumPy."""
+    plan, A = _soft_plan(case, t)
+    rows, columns = plan.sum(axis=1), plan.sum(axis=0)
+    quotients = (plan / rows[:, None]).sum(axis=0)
+    away = lambda sums: np.max(np.abs(sums - 1))
+    return (
+        close("mass", plan.sum() / N, 1.0),
+        close("row sums and column sums of A", rows, A.sum(axis=0)),
+        bounded("largest |row sum − 1|", away(rows), ">=", 0.01),
+        bounded("largest |column sum − 1|", away(columns), ">=", 0.01),
+        bounded("the same, rows divided", away(quotients), ">=", 0.01),
+    )
+
+
+soft_marginals.refuted_if(
+    r"$t = 10^{-6}$, where sorting is hard",
+    seen_by=("largest |row sum − 1|", "largest |column sum − 1|"),
+    t=1e-6,
+)
+
+
+@soft_marginals.misprinted(
+    "H4",
+    printed=r"$A^\top B$ is doubly stochastic, with soft sorting too.",
+    corrected=r"Its entries sum to $N$; it is doubly stochastic as $t \to 0$.",
+    counterexample="twelve normal queries and keys on a line, t = 1/2",
+)
+def _(case: Case) -> Counterexample:
+    soft, hard = _soft_plan(case, 0.5)[0], _soft_plan(case, 1e-6)[0]
+    sums = lambda plan, label: (
+        close(f"row sums, {label}", plan.sum(axis=1), np.ones(N)),
+        close(f"column sums, {label}", plan.sum(axis=0), np.ones(N)),
+    )
+    mass = close("mass, t = 1/2", soft.sum() / N, 1.0)
+    return Counterexample(sums(soft, "t = 1/2"), (mass, *sums(hard, "t = 1e-6")))
+
+
+@statement(
+    "shahbazi2025:triangular",
+    source="Causal attention",
+    claim="A matrix that is lower triangular and doubly stochastic is the identity; so "
+    "no causal attention is doubly stochastic and looks back.",
+)
+def triangular(case: Case, *, above: int = 0) -> tuple[Check, ...]:
+    """The largest mass off the diagonal, and each entry there, by linear programmes.
+
+    Six rows; `above` diagonals above the main one may be used too.
+    """
+    del case
+    n = 6
+    i, j = np.indices((n, n))
+    off = (i != j).astype(float)
+    single = np.eye(n * n).reshape(-1, n, n)[off.ravel() > 0]
+    mass = _most(off, j <= i + above)
+    entries = [_most(entry, j <= i + above) for entry in single]
+    slack = {"tolerance": 1e-9, "why": "SciPy's linear solver ends at a vertex"}
+    return (
+        bounded("mass off the diagonal", mass, "<=", 0, **slack),
+        bounded("largest entry off the diagonal", max(entries), "<=", 0, **slack),
+    )
+
+
+def _most(weights: np.ndarray, pattern: np.ndarray) -> float:
+    """The largest sum of a doubly stochastic matrix, zero outside of a pattern."""
+    n = len(weights)
+    one, ones = np.eye(n), np.ones(n)
+    solution = linprog(
+        -weights.ravel(),
+        A_eq=np.vstack([np.kron(one, ones), np.kron(ones, one)]),
+        b_eq=np.ones(2 * n),
+        bounds=[(0, float(entry)) for entry in pattern.ravel()],
+    )
+    return -float(solution.fun)
+
+
+triangular.refuted_if("one diagonal above may be used: cycles", above=1)

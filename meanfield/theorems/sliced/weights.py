@@ -1,0 +1,262 @@
+"""Sliced transport: the attention, and the weights of its slices."""
+
+from collections.abc import Callable
+
+import jax.numpy as jnp
+import numpy as np
+from scipy.special import softmax
+
+from meanfield.theorems._case import Case
+from meanfield.theorems._check import Check
+from meanfield.theorems._protocols import bounded, close
+from meanfield.theorems._statement import Counterexample, statement
+from meanfield.theorems._vocabulary import Cloud, Parameters
+from meanfield.theorems.library.attentions import bare, cloud, generic, velocity
+from meanfield.theorems.library.slices import between, coupling, directions, sliced
+from meanfield.theorems.reference import slices as ref
+
+SAME = 1e-6  # costs that are nearer are of the same plan
+Cost = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+
+
+def _in_space(q: np.ndarray, k: np.ndarray, theta: np.ndarray) -> np.ndarray:
+    """Squared distances of queries and keys."""
+    del theta
+    return ref.powers(q, k, 2)
+
+
+def _on_slice(q: np.ndarray, k: np.ndarray, theta: np.ndarray) -> np.ndarray:
+    """Squared distances of their projections."""
+    return ((q @ theta)[:, None] - (k @ theta)[None, :]) ** 2
+
+
+def _by_pot(p: Parameters, at: Cloud, rows: np.ndarray) -> np.ndarray:
+    """The plan of each slice, by POT."""
+    q, k, w = at.x @ p.Q.T, at.x @ p.K.T, at.share
+    return np.array([ref.lifted(q @ theta, k @ theta, w, w) for theta in rows])
+
+
+@statement(
+    "shahbazi2025:eq-9",
+    source="Eq. (9)",
+    claim=r"$G = \sum_l\sigma^\tau_lU_l$ with $\sigma^\tau_l \propto e^{-\tau D_l}$, "
+    r"$D_l = \sum_{ij}|q_i - k_j|^2(U_l)_{ij}$: the mean of plans for $\tau = 0$, the "
+    r"cheapest as $\tau \to \infty$.",
+    hypotheses=r"equal base weights of slices, which the print leaves out (H3); in the "
+    r"library $\tau/\epsilon$ for $\tau$",
+)
+def weighted(case: Case, *, cost: Cost = _in_space) -> tuple[Check, ...]:
+    """The library's plan of twelve weighted tokens, four slices, against POT's plans.
+
+    With τ = 0, 0.7 and so large that dearer slices have a share of e⁻⁶⁰ at most.
+    """
+    rng = case.rng("slices")
+    p, at, rows = generic(rng, 2, 4), cloud(rng, 12, 4), directions(rng, 4)
+    q, k, plans = at.x @ p.Q.T, at.x @ p.K.T, _by_pot(p, at, rows)
+    D = np.array([np.sum(cost(q, k, v) * U) for v, U in zip(rows, plans, strict=True)])
+    D = D / float(p.epsilon)
+    above = D - D.min()  # zero too where two slices have the same plan
+    tau = jnp.asarray(60 / np.min(above[above > SAME], initial=1.0))
+    mix = lambda shares: np.tensordot(shares, plans, 1)
+    actual = lambda tau: coupling(sliced(p, rows, tau), at)
+    middle, cold = actual(jnp.asarray(0.7)), actual(tau)
+    return (
+        close("τ = 0", actual(0.0), mix(np.full(4, 1 / 4))),
+        close("τ = 0.7", middle, mix(softmax(-0.7 * D))),
+        close("τ → ∞", cold, plans[np.argmin(D)]),
+    )
+
+
+weighted.refuted_if(
+    "costs are taken along the slice in place of the space",
+    seen_by=("τ = 0.7",),
+    cost=_on_slice,
+)
+
+Output = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+def _transposed(V: np.ndarray, G: np.ndarray) -> np.ndarray:
+    r"""$NVG^\top$, the values being columns."""
+    return G.shape[1] * V @ G.T
+
+
+@statement(
+    "shahbazi2025:eq-12",
+    source="Eq. (12)",
+    claim=r"The output is $NVG^\top$, values in the columns of $V$: each query takes "
+    r"the mean of values, with weights that sum to one.",
+    hypotheses=r"rows of $G$ are queries, columns keys",
+)
+def output(case: Case, *, rule: Output = _transposed) -> tuple[Check, ...]:
+    """The product of values and POT's plans against the library's velocities.
+
+    Twelve queries, and keys apart from them, values made of keys; weights that sum to
+    one; and keys relabelled with their values, by the library's plan of them.
+    """
+    p, at, rows = _keys_apart(case)
+    values, attention = p.V @ at.x.T, sliced(p, rows)
+    G = _by_pot(p, at, rows).mean(axis=0)
+    actual = np.asarray(velocity(attention, at, at))
+    return (
+        close("library's velocities", rule(values, G).T, actual),
+        *_invariance(case, rule),
+    )
+
+
+def _keys_apart(case: Case) -> tuple[Parameters, Cloud, np.ndarray]:
+    """Tokens whose first half is a query, second a key; slices."""
+    rng = case.rng("pairs")
+    V = np.hstack([np.zeros((4, 2)), rng.normal(size=(4, 2))])
+    at = bare(rng.normal(size=(12, 4)))
+    return between(2)._replace(V=V), at, directions(rng, 4)
+
+
+def _invariance(case: Case, rule: Output) -> tuple[Check, ...]:
+    """What a mean of values does: weights, and keys relabelled."""
+    p, at, rows = _keys_apart(case)
+    order = np.roll(np.arange(12), 5)
+    relabelling = bare(np.hstack([at.x[:, :2], at.x[order, 2:]]))
+    G, H = (coupling(sliced(p, rows), tokens) for tokens in (at, relabelling))
+    before, after = rule(p.V @ at.x.T, G), rule(p.V @ relabelling.x.T, H)
+    return (
+        close("weights of a query", rule(np.ones((1, 12)), G), np.ones((1, 12))),
+        close("keys relabelled with their values", after, before),
+    )
+
+
+output.refuted_if(
+    r"$G$ for its transpose",
+    seen_by=("library's velocities", "keys relabelled with their values"),
+    rule=lambda V, G: 12 * V @ G,
+)
+
+
+@output.misprinted(
+    "H2",
+    printed=r"The output is $VG$.",
+    corrected=r"It is $NVG^\top$.",
+    counterexample="twelve queries and twelve keys apart from them, four slices",
+)
+def _(case: Case) -> Counterexample:
+    return Counterexample(
+        _invariance(case, lambda V, G: V @ G), _invariance(case, _transposed)
+    )
+
+
+@statement(
+    "shahbazi2025:alg-1",
+    source="Algorithm 1",
+    claim=r"Queries and keys, sorted along each slice, $U_l = \frac1NA_l^\top B_l$, "
+    r"their costs $D_l$, $\sigma = \mathrm{softmax}(-\tau D)$, $G = \sum\sigma_lU_l$ "
+    r"and $NVG^\top$: cheap slices count more, and $G$ costs less as $\tau$ grows.",
+    hypotheses="hard sorting, equal weights",
+)
+def algorithm(case: Case, *, sign: float = -1.0) -> tuple[Check, ...]:
+    r"""The algorithm line by line in NumPy, against the library's velocities.
+
+    Twelve tokens, four slices, $\tau = 0.7$; the cost of $G$ over that at $\tau = 0$.
+    """
+    p, at, rows = _tokens(case)
+    G = _by_lines(p, at, rows, sign * 0.7)
+    actual = velocity(sliced(p, rows, jnp.asarray(0.7)), at, at)
+    return (
+        close("library's velocities", 12 * G @ at.x @ p.V.T, actual),
+        *_cheaper(case, sign),
+    )
+
+
+def _tokens(case: Case) -> tuple[Parameters, Cloud, np.ndarray]:
+    rng = case.rng("tokens")
+    p = generic(rng, 2, 4)._replace(epsilon=np.asarray(1.0))
+    return p, bare(2 * rng.normal(size=(12, 4))), directions(rng, 4)
+
+
+def _by_lines(p: Parameters, at: Cloud, rows: np.ndarray, rate: float) -> np.ndarray:
+    """$G$, with shares softmax of `rate` times costs."""
+    q, k = at.x @ p.Q.T, at.x @ p.K.T
+    sides = [(ref.permutation(q @ v), ref.permutation(k @ v)) for v in rows]
+    plans = np.array([A.T @ B / len(q) for A, B in sides])
+    costs = np.sum(ref.powers(q, k, 2) * plans, axis=(1, 2))
+    return np.tensordot(softmax(rate * costs), plans, 1)
+
+
+def _cheaper(case: Case, sign: float) -> tuple[Check, ...]:
+    """Costs of G as τ grows from zero."""
+    p, at, rows = _tokens(case)
+    table = ref.powers(at.x @ p.Q.T, at.x @ p.K.T, 2)
+    cost = lambda tau: np.sum(table * _by_lines(p, at, rows, sign * tau))
+    slack = {"tolerance": 1e-12, "why": "rounding of sums of 144 products"}
+    return (
+        bounded("cost at τ = 0.7 over τ = 0", cost(0.7) / cost(0.0), "<=", 1, **slack),
+        bounded(
+            "cost at τ = 1.4 over τ = 0.7", cost(1.4) / cost(0.7), "<=", 1, **slack
+        ),
+    )
+
+
+algorithm.refuted_if(
+    r"shares are $\mathrm{softmax}(+\tau D)$",
+    seen_by=("library's velocities", "cost at τ = 0.7…"),
+    sign=1.0,
+)
+
+
+@algorithm.misprinted(
+    "H3",
+    printed=r"Line 7: $\sigma = \mathrm{softmax}(D; \tau)$.",
+    corrected=r"$\sigma = \mathrm{softmax}(-\tau D)$.",
+    counterexample="twelve tokens, four slices, τ = 0.7: dear slices count more",
+)
+def _(case: Case) -> Counterexample:
+    return Counterexample(_cheaper(case, 1.0)[:1], _cheaper(case, -1.0))
+
+
+Velocities = Callable[[Parameters, Cloud, np.ndarray], np.ndarray]
+
+
+def _by_library(p: Parameters, at: Cloud, rows: np.ndarray) -> np.ndarray:
+    return np.asarray(velocity(sliced(p, rows), at, at))
+
+
+def _by_order(p: Parameters, at: Cloud, rows: np.ndarray) -> np.ndarray:
+    """By ranks, and where projections coincide by the order of tokens."""
+    G = _by_lines(p, at, rows, 0.0)
+    return len(at.x) * G @ at.x @ p.V.T
+
+
+@statement(
+    "shahbazi2025:permutation-equivariance",
+    source="Symmetry of the attention",
+    claim="Relabelled tokens have their velocities relabelled.",
+    hypotheses="where projections coincide, by the lifted plan of eq. (5)",
+)
+def equivariance(case: Case, *, rule: Velocities = _by_library) -> tuple[Check, ...]:
+    """The library's velocities of twelve tokens, in three other orders.
+
+    Weighted normal tokens; and normal queries with keys of integer coordinates, of
+    which several coincide along the axes.
+    """
+    rng = case.rng("tokens")
+    p, rows = generic(rng, 2, 4), directions(rng, 4)
+    axes = between(2)._replace(V=rng.normal(size=(4, 4)))
+    keys = rng.integers(0, 2, size=(12, 2))
+    ties = bare(np.hstack([rng.normal(size=(12, 2)), keys]))
+    inputs = {
+        "distinct": (p, cloud(rng, 12, 4), rows),
+        "ties": (axes, ties, np.repeat(np.eye(2), 2, axis=0)),
+    }
+    checks = []
+    for label, (q, at, slices) in inputs.items():
+        before = rule(q, at, slices)
+        orders = [rng.permutation(12) for _ in range(3)]
+        after = [rule(q, Cloud(at.x[pi], at.w[pi]), slices) for pi in orders]
+        checks.append(close(label, np.array(after), before[np.array(orders)]))
+    return tuple(checks)
+
+
+equivariance.refuted_if(
+    "coinciding projections are sorted by the order of tokens",
+    seen_by=("ties",),
+    rule=_by_order,
+)

@@ -1,0 +1,1 @@
+"""Statements on Gaussians under expected sliced transport attention."""

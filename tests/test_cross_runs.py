@@ -1,0 +1,273 @@
+"""Runs whose tokens look at a context: a file, a run, a law; and what is refused."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import Finished
+from helpers import assert_close
+from reference import Parameters, Sides, velocity_across
+from scipy.linalg import expm
+
+from meanfield import runs
+from meanfield.dynamics import Cross, Still
+from meanfield.errors import (
+    InputFileError,
+    InvalidInputError,
+    MeanfieldError,
+    ResourceError,
+)
+from meanfield.measures import Gaussian, Grid, Points
+from meanfield.runs import member
+from meanfield.runs.forecasts import _plan
+from meanfield.spec import located, parse, parse_axes
+from meanfield.storage import RunStore
+
+Run = Callable[..., Finished]
+EYE = np.eye(2)
+ENCODER = {"n": 4, "d": 2, "A": -1.0, "t": 0.4, "frames": 5}
+TIMES = {"t": 0.4, "frames": 5, "segment": 2}
+Q, K = [[0.4, -0.2], [0.1, 0.9]], [[1.0, 0.3], [-0.5, 0.2]]
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("encoder") / "encoder.zarr"
+    runs.execute(parse({**ENCODER, "weights": [0.1, 0.2, 0.3, 0.4]}), out=path)
+    return path
+
+
+@pytest.fixture
+def tokens(tmp_path: Path) -> Path:
+    np.save(tmp_path / "c.npy", np.random.default_rng(3).normal(size=(6, 2)))
+    return tmp_path / "c.npy"
+
+
+def even(x: np.ndarray) -> np.ndarray:
+    return np.full(len(x), 1 / len(x))
+
+
+def velocity_of(spec: dict) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The states at the start, their weights, and their velocities."""
+    own = member(parse(spec))
+    mu = own.measure
+    assert isinstance(mu, Points)
+    v = own.dynamics.field(0.0, mu)(mu.tokens)
+    return np.asarray(mu.tokens.x), np.asarray(mu.weights), np.asarray(v)
+
+
+def frames_of(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    data = runs.dataset(path)
+    return data["x"].values, data["weight"].values
+
+
+@pytest.mark.parametrize(("when", "frame"), [("", -1), (":0.2", 2), (":moving", 0)])
+def test_a_run_is_looked_at_as_it_ended_or_when_it_is_said(
+    when: str, frame: int, encoder: Path
+):
+    """With its weights, and other ones than those that look."""
+    spec = {"attention": "sinkhorn", "Q": Q, "K": K, "n": 3, "t": 0.3}
+    x, u, v = velocity_of({**spec, "context": f"{encoder}{when}"})
+    frames, w = frames_of(encoder)
+    p = Parameters(np.array(Q), np.array(K), EYE)
+    sides = Sides(x, u, frames[frame], w)
+    np.testing.assert_allclose(v, velocity_across("sinkhorn", p, x, sides), atol=1e-9)
+
+
+def test_a_layer_of_a_decoder_adds_self_and_cross_attention(tokens: Path):
+    """Heads and a mask inside the second; its own context in a term."""
+    term = {"context": f"@{tokens}", "Q": Q, "K": K, "heads": 2, "mask": "causal"}
+    x, u, v = velocity_of({"A": -1.0, "n": 3, "terms": [term]})
+    y, q, k = np.load(tokens), np.array(Q), np.array(K)
+    expected = velocity_across(
+        "softmax", Parameters(-EYE, EYE, EYE), x, Sides(x, u, x, u)
+    )
+    for head in (0, 1):
+        rows, V = slice(head, head + 1), np.diag(EYE[head])
+        p = Parameters(q[rows], k[rows], V)
+        for i in range(3):  # sees the keys up to its share of the sequence
+            seen = y[: 2 * (i + 1)]
+            sides = Sides(x, u, seen, even(seen))
+            expected[i] += velocity_across("softmax", p, x[i : i + 1], sides)[0]
+    assert_close(v, expected, ulps=1000, scale=1.0)
+
+
+def test_layers_share_their_context(tokens: Path):
+    layers: list[dict] = [{"t": 0.0, "A": -1.0}, {"t": 0.1, "A": 1.0}]
+    own = member(parse({"n": 3, "context": f"@{tokens}", "layers": layers}))
+    assert isinstance(own.dynamics, Cross)
+    assert isinstance(own.dynamics.context, Still)  # and no layer has another
+    for law in ({"context": f"@{tokens}"}, {"context": "gaussian", "context_mean": 1}):
+        layers[1]["context"] = f"@{tokens}" if "context_mean" in law else "gaussian"
+        with pytest.raises(InvalidInputError, match="must have the same `context`"):
+            member(parse({"n": 3, **law, "layers": layers}))
+
+
+@pytest.mark.parametrize("key", [{"context": "gaussian"}, {"options": "tau=1"}])
+def test_a_run_has_nothing_that_all_its_layers_have(key: dict):
+    (name,) = key
+    layers = [{"t": t, **key} for t in (0.0, 0.1)]
+    with pytest.raises(
+        InvalidInputError, match=f"all `layers` have their own `{name}`"
+    ):
+        parse({"attention": "esp", "layers": layers, **key})
+    parse({"attention": "esp", "layers": layers})
+
+
+def stop_after_one(_: runs.Progress) -> None:
+    raise KeyboardInterrupt
+
+
+def stored(path: Path) -> dict[str, bytes]:
+    data = runs.dataset(path)
+    return {str(name): data[name].values.tobytes() for name in data.variables}
+
+
+def test_a_resumed_run_looks_at_the_same_or_is_refused(tokens: Path, encoder: Path):
+    """At a file and a run that moves: to the same bytes, and at no other tokens."""
+    folder = tokens.parent
+    term = {"context": f"{encoder}:moving", "V": 0.5}
+    spec = parse({"n": 3, "A": -1.0, "context": f"@{tokens}", "terms": [term], **TIMES})
+    runs.execute(spec, out=folder / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        runs.execute(spec, out=folder / "cut", report=stop_after_one)
+    moves = RunStore.open(folder / "cut").attrs["inputs"]["moves"]
+    assert set(moves) == {str(tokens), str(encoder)}
+    bytes_before = tokens.read_bytes()
+    np.save(tokens, np.zeros((6, 2)))
+    with pytest.raises(InputFileError, match=r"c.npy` is not what it was"):
+        runs.resume(folder / "cut")
+    tokens.unlink()
+    with pytest.raises(InputFileError, match=r"c.npy` cannot be read"):
+        runs.resume(folder / "cut")
+    tokens.write_bytes(bytes_before)
+    runs.resume(folder / "cut")
+    assert stored(folder / "cut") == stored(folder / "whole")
+    assert (
+        runs.dataset(folder / "cut")
+        .attrs["title"]
+        .startswith("softmax attention to a context + 1 more")
+    )
+
+
+REFUSALS = {
+    "a mean alone": ({"context_mean": 1.0}, "`context_mean` is that of `context"),
+    "a covariance of a run": (
+        {"context": "RUN", "context_cov": 2.0},
+        "`context_cov` is that of",
+    ),
+    "a file without @": ({"context": "c.npy"}, "takes a file as `@c.npy`"),
+    "no run": ({"context": "nowhere"}, "There is no run at `nowhere`"),
+    "no such frame": ({"context": "RUN:0.27"}, "no frame at t = 0.27"),
+    "a longer run": ({"context": "RUN:moving", "t": 3.0}, "choose times within"),
+    "another dimension": ({"context": "RUN", "d": 3}, "disagree on the dimension"),
+    "a covariance of another size": (
+        {"context": "gaussian", "context_cov": [[1.0]], "d": 2},
+        "columns of context_cov: 1",
+    ),
+    "a model": (
+        {"context": "gaussian", "model": "minilm", "text": "a"},
+        "leave out `context`",
+    ),
+    "an energy": (
+        {"context": "gaussian", "observe": "energy"},
+        "this run has `context`",
+    ),
+    "a plan of tokens with a Gaussian": (
+        {"context": "gaussian", "attention": "esp"},
+        "`esp` attention weighs the laws",
+    ),
+    "a Gaussian before tokens": (
+        {"context": "RUN", "measure": "gaussian"},
+        "attends to tokens does not stay one",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_what_does_not_go_together_is_refused(name: str, encoder: Path):
+    values, message = REFUSALS[name]
+    context = str(values.get("context", "gaussian")).replace("RUN", str(encoder))
+    values = {**values, **({"context": context} if "context" in values else {})}
+    with pytest.raises(MeanfieldError, match=message):
+        runs.start(parse({"n": 3, **values}))
+
+
+@pytest.mark.parametrize("heads", [1, 2])
+def test_the_mean_of_a_context_is_a_vector_whatever_the_heads(heads: int):
+    """And fixes the dimension."""
+    of_heads = {"heads": heads, "A": [1.0] * heads, "V": [1.0] * heads}
+    law = {"context": "gaussian", "context_mean": [1.0, -2.0]}
+    own = member(parse({"measure": "gaussian", **of_heads, **law}))
+    assert isinstance(own.dynamics, Cross)
+    assert isinstance(own.dynamics.context, Still)
+    context = own.dynamics.context.measure
+    assert isinstance(own.measure, Gaussian)
+    assert isinstance(context, Gaussian)
+    assert own.measure.mean.shape == (2,)
+    np.testing.assert_array_equal(context.mean, [1.0, -2.0])
+
+
+def test_what_is_looked_at_must_fit(
+    tokens: Path, encoder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Dense sums over pairs with all keys; frames that are passed through."""
+    monkeypatch.setattr(_plan, "physical_memory", lambda: 4_000)
+    spec = {"n": 1, "d": 2, "frames": 2, "t": 0.3}
+    runs.start(parse({**spec, "context": f"{encoder}:0.2"}))
+    with pytest.raises(ResourceError, match="moves through its frames needs about"):
+        runs.start(parse({**spec, "context": f"{encoder}:moving"}))
+    np.save(tokens, np.ones((200, 2)))
+    runs.start(parse({**spec, "context": f"@{tokens}"}))
+    with pytest.raises(ResourceError, match="sums over 200 keys of 1 tokens"):
+        runs.start(parse({**spec, "context": f"@{tokens}", "reduction": "dense"}))
+    inner = np.ones((200, 2)).tolist()
+    drift = {"W1": inner, "W2": np.transpose(inner).tolist()}
+    with pytest.raises(ResourceError, match="1 tokens in dimension 2 need"):
+        runs.start(parse({**spec, "drift": drift}))
+
+
+def test_files_of_contexts_lie_where_they_are_named(tmp_path: Path):
+    values = {
+        "context": "enc.zarr:moving",
+        "terms": [{"context": "@c.npy"}, {"context": "gaussian"}],
+    }
+    found = located(values, tmp_path)
+    assert found["context"] == f"{tmp_path}/enc.zarr:moving"
+    assert found["terms"][0]["context"] == f"@{tmp_path}/c.npy"
+    assert found["terms"][1]["context"] == "gaussian"
+
+
+def test_a_sweep_varies_the_law_of_a_context(tmp_path: Path):
+    r"""$\Sigma(t) = e^{2tc}\Sigma$ for keys of covariance $c$ and scores $x\cdot y$."""
+    spec = {"measure": "gaussian", "context": "gaussian", "t": 0.3, "rtol": 1e-8}
+    axes = parse_axes("context_cov=0.5|1.5")
+    runs.sweep(parse(spec), axes, out=tmp_path / "s")
+    traces = runs.sweep_dataset(tmp_path / "s")["trace"].values
+    np.testing.assert_allclose(traces, np.exp([0.3, 0.9]), rtol=1e-6)
+
+
+def test_a_comparison_has_one_context_for_all(cli: Run):
+    """Tokens and the Gaussian of their law, before a law: they never part."""
+    run = cli("compare", "--measures", "points,gaussian", "--context", "gaussian",
+              "--context-cov", "[[0.5,0.2],[0.2,0.4]]", "--context-mean", "1",
+              "--n", "2000", "--init", "antithetic", "--t", "0.5", "--frames", "3",
+              "--json")  # fmt: skip
+    assert run.code == 0, run.err
+    pair = json.loads(run.out)["pairs"][0]
+    assert max(pair["mean_gap"]) < 1e-6
+
+
+@pytest.mark.slow  # its error bars are other grids
+def test_a_density_before_a_law_is_moved_linearly():
+    r"""$x' = \Sigma_YAx + \alpha_Y$ for softmax: the moments of its cells."""
+    spec = {"measure": "grid", "cells": 64, "A": -1.0, "t": 0.4, "context": "gaussian"}
+    result = runs.execute(parse({**spec, "context_mean": 0.5, "frames": 2}))
+    moved = expm(0.4 * np.array([[-1.0, 0.5], [0.0, 0.0]]))
+    density = result.measures[0]
+    assert isinstance(density, Grid)
+    mean, covariance = density.mean, density.covariance
+    np.testing.assert_allclose(mean, moved[0, 1], rtol=1e-3)
+    np.testing.assert_allclose(covariance, moved[0, 0] ** 2, rtol=2e-3)

@@ -1,0 +1,171 @@
+"""Matrices listed by head, in one line: what moves tokens, and what is refused."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from conftest import Finished
+from helpers import assert_close
+from reference import Parameters, velocity
+
+from meanfield import runs
+from meanfield.cli._options import gather
+from meanfield.errors import InputFileError, InvalidInputError
+from meanfield.fields import Affine
+from meanfield.measures import Points
+from meanfield.plotting._runs.described import described
+from meanfield.runs.records._inputs import inputs
+from meanfield.spec import parse, parse_axes, read_toml, with_values
+
+Command = Callable[..., Finished]
+EYE = np.eye(2)
+A = np.array([[-0.6, 0.9], [-0.2, 0.4]])
+V = np.array([[0.5, 0.3], [-0.4, 0.8]])
+
+
+def moved(values: dict) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Tokens of a spec, their weights, and their velocities."""
+    own = runs.member(parse({"n": 5, "weights": [0.1, 0.3, 0.2, 0.25, 0.15], **values}))
+    assert isinstance(own.measure, Points)
+    mu = own.measure
+    v = jax.jit(lambda law: law.field(0.0, mu)(mu.tokens))(own.dynamics)
+    return np.asarray(mu.tokens.x), np.asarray(mu.weights), np.asarray(v)
+
+
+def summed(x: np.ndarray, w: np.ndarray, *heads: Parameters) -> np.ndarray:
+    return np.sum([velocity("softmax", p, x, x, w) for p in heads], axis=0)
+
+
+def test_a_list_has_one_matrix_for_each_head():
+    """Numbers, matrices of rows and both; none of them cut, in any dimension."""
+    x, w, v = moved({"d": 3, "heads": 2, "A": [1, -0.5], "V": [2, -1]})
+    I = np.eye(3)
+    assert_close(v, summed(x, w, Parameters(I, I, 2 * I), Parameters(-0.5 * I, I, -I)))
+    given = {"d": 2, "heads": 2, "A": [A.tolist(), 1], "V": [1, V.tolist()]}
+    x, w, v = moved(given)
+    assert_close(v, summed(x, w, Parameters(A, EYE, EYE), Parameters(EYE, EYE, V)))
+
+
+def test_queries_and_keys_are_listed_too(rng: np.random.Generator):
+    Q, K = rng.normal(size=(2, 2, 3, 2))
+    given = {"heads": 2, "Q": Q.tolist(), "K": K.tolist(), "V": [1, -2], "epsilon": 0.7}
+    for scale, epsilon in (("none", 0.7), ("sqrt-k", 0.7 * np.sqrt(3))):
+        x, w, v = moved({**given, "scale": scale})
+        one = Parameters(Q[0], K[0], EYE, epsilon)
+        assert_close(v, summed(x, w, one, Parameters(Q[1], K[1], -2 * EYE, epsilon)))
+    # Beside a list a single matrix is cut as ever: here keys of three rows each.
+    x, w, v = moved({**given, "K": K.reshape(6, 2).tolist()})
+    one, two = (Parameters(Q[h], K[h], v, 0.7) for h, v in ((0, EYE), (1, -2 * EYE)))
+    assert_close(v, summed(x, w, one, two))
+
+
+def test_laws_of_heads_are_drawn_apart():
+    own = runs.member(parse({"heads": 2, "d": 2, "V": ["normal", "normal"], "n": 3}))
+    first, second = own.dynamics.stack.value  # pyright: ignore[reportAttributeAccessIssue]
+    assert np.max(np.abs(first - second)) > 0.01
+
+
+def test_files_of_heads_are_read_recorded_and_embedded(tmp_path: Path):
+    np.save(tmp_path / "one.npy", V)
+    (tmp_path / "run.toml").write_text(
+        'heads = 2\nn = 5\nt = 0.1\nframes = 3\nA = [1, 1]\nV = ["@one.npy", -1]\n'
+    )
+    spec = parse(read_toml(tmp_path / "run.toml"))
+    assert list(inputs(spec, [])["start"]) == [str(tmp_path / "one.npy")]
+    runs.execute(spec, out=tmp_path / "run")
+    (tmp_path / "one.npy").unlink()
+    data = runs.dataset(tmp_path / "run")
+    assert data.attrs["spec"]["V"] == [V.tolist(), -1]
+    assert "V = [[[0.5, 0.3], [−0.4, 0.8]], −1]" in described(data)
+    assert runs.resume(tmp_path / "run").outcome.name == "finished"
+
+
+def test_layers_list_heads_too():
+    r"""Of a centred Gaussian the field is $\sum_h V_h\Sigma A_h x$."""
+    layers = [{"t": 0.0}, {"t": 1.0, "V": [3, V.tolist()]}]
+    cov = [[0.5, 0.2], [0.2, 0.4]]
+    spec = {"measure": "gaussian", "heads": 2, "A": [1, A.tolist()], "V": [1, 2]}
+    own = runs.member(parse({**spec, "cov": cov, "layers": layers}))
+    for t, (first, second) in ((0.5, (EYE, 2 * EYE)), (1.5, (3 * EYE, V))):
+        field = own.dynamics.field(t, own.measure)
+        assert isinstance(field, Affine)
+        assert_close(field.linear, first @ cov + second @ cov @ A)
+
+
+def test_terms_list_heads_too():
+    term = {"heads": 2, "A": [1, 1], "V": [1, 2]}
+    x, w, v = moved({"d": 2, "V": 0, "terms": [term]})
+    assert_close(v, summed(x, w, Parameters(EYE, EYE, 3 * EYE)))
+
+
+def test_a_sweep_varies_lists_of_heads():
+    (axis,) = parse_axes("V=[1,-1]|[1,1]")
+    spec = parse({"heads": 2, "A": [1, 1], "d": 2})
+    assert with_values(spec, [(axis, axis.values[0])]).V == [1, -1]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"V": [1, -1]}, "`V` is a list of 2, one for each head, and `heads` is 1"),
+        ({"V": [1, -1, 0], "heads": 2}, "`V` is a list of 3"),
+        (
+            {"A": [1, 1], "V": [1, [[1, 0]]], "heads": 2, "d": 2},
+            "`V[1]` must be a 2 × 2",
+        ),
+        ({"V": [1, -1], "heads": 2, "d": 3}, "`heads` must divide the 3 rows of `A`"),
+        (
+            {"V": [1, [2, 3]], "heads": 2},
+            "`V` must be finite: a number, a list of rows",
+        ),
+        ({"V": [], "heads": 2}, "`V` is empty"),
+        ({"V": [[[1, 2], [3]], 1], "heads": 2}, "rows of different lengths"),
+        ({"V": ["uniform", 1], "A": [1, 1], "heads": 2}, "`V[0]` must be a number"),
+        ({"Q": [[[1, 0]], [[1, 0]]], "K": [1, 1], "heads": 2}, "as many rows as each"),
+    ],
+)
+def test_lists_that_do_not_fit_are_refused_in_one_line(given: dict, words: str):
+    with pytest.raises(InvalidInputError) as refusal:
+        runs.member(parse({"n": 3, **given}))
+    assert words in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_vector_in_a_file_is_the_matrix_of_no_head(tmp_path: Path):
+    np.save(tmp_path / "v.npy", np.ones(2))
+    spec = parse({"V": [f"@{tmp_path / 'v.npy'}"] * 2, "heads": 2, "d": 2, "n": 3})
+    with pytest.raises(InputFileError, match="must hold the matrix of a head"):
+        runs.execute(spec)
+
+
+def test_the_command_line_lists_heads_with_commas(cli: Command):
+    """Σ' = Σ_h (V_h Σ A_h Σ)' with numbers: σ' = 2 (a₁v₁ + a₂v₂) σ², V cut nowhere."""
+    options = "--measure=gaussian --heads=2 --A=1,-0.5 --V=0.5,2 --t=1 --d=3 --json"
+    done = cli("simulate", *options.split())
+    assert done.code == 0, done.err
+    # a₁v₁ + a₂v₂ = −1/2, so σ = 1 / (1 + t).
+    np.testing.assert_allclose(
+        json.loads(done.out)["covariance"], np.eye(3) / 2, atol=1e-8
+    )
+    refused = cli("simulate", "--heads=2", "--V=1,2,3")
+    assert refused.code == 2
+    assert "`V` is a list of 3, one for each head, and `heads` is 2" in refused.err
+    assert "one for each head" in " ".join(cli("simulate", "--help").out.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1,-1", [1, -1]),
+        ("[1,0],[0,1]", [[1, 0], [0, 1]]),
+        ("normal,normal:2", ["normal", "normal:2"]),
+        ("@/v,1.npy,-1", ["@/v,1.npy", -1]),  # a comma of a name is no cut
+        ("[[1,0],[0,1]], @/v.npy", [[[1, 0], [0, 1]], "@/v.npy"]),
+        ("@/a,b.npy", "@/a,b.npy"),
+    ],
+)
+def test_a_list_of_heads_is_cut_where_a_value_begins(text: str, value: object):
+    assert value == gather(None, None, {}, {"heads": "2", "V": text}).V

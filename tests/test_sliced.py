@@ -1,0 +1,312 @@
+"""Expected sliced transport attention: against POT, its laws, its steps, its limit."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import ot
+import pytest
+from attention_cases import velocities, weights_of
+from conftest import Finished
+from scipy.special import softmax
+
+from meanfield.attention import (
+    Attention,
+    HardSlices,
+    attentions,
+    own_options,
+    plans,
+)
+from meanfield.attention.sliced._order import MANY, in_order
+from meanfield.dynamics import Heads, Prefix, stacked
+from meanfield.errors import InvalidInputError, UnsupportedError
+from meanfield.fields import Affine
+from meanfield.flows import adaptive, fixed, flow
+from meanfield.measures import Gaussian, Points
+from meanfield.scores import Masked, SquaredDistance, causal
+
+ESP = attentions["esp"]
+Run = Callable[..., Finished]
+
+
+def matrices(rng: np.random.Generator, d: int = 3) -> tuple[np.ndarray, ...]:
+    return tuple(rng.normal(size=(3, d, d)))
+
+
+def linear_of(attention: Attention, mu: Gaussian) -> np.ndarray:
+    field = attention.field(0.0, mu)
+    assert isinstance(field, Affine)
+    return np.asarray(field.linear)
+
+
+def directions_of(slices: object) -> np.ndarray:
+    coupling = ESP(np.eye(3), np.eye(3), np.eye(3), slices=slices).coupling
+    assert isinstance(coupling, HardSlices)
+    return np.asarray(coupling.directions)
+
+
+@pytest.mark.parametrize("tau", [0.0, 0.7])
+@pytest.mark.parametrize("is_even", [True, False])
+def test_the_plan_is_that_of_pot(tau: float, is_even: bool, rng: np.random.Generator):
+    """Of plans of unequal weights POT 0.9.7 counts the pairs, not their masses."""
+    n, slices = 40, rng.normal(size=(6, 3))
+    Q, K, V = matrices(rng)
+    x = rng.normal(size=(n, 3))
+    w = np.full(n, 1 / n) if is_even else rng.dirichlet(np.ones(n))
+    unit = slices / np.linalg.norm(slices, axis=1, keepdims=True)
+    mu, q, k = Points.weighted(x, w), x @ Q.T, x @ K.T
+    own = w[:, None] * weights_of(ESP(Q, K, V, slices=slices, tau=tau), mu)
+    if is_even or tau == 0:
+        found = ot.sliced.expected_sliced_plan(q, k, w, w, projections=unit.T, beta=tau)
+        expected = np.asarray(found[0])
+    else:
+        plans = np.array([ot.emd_1d(q @ theta, k @ theta, w, w) for theta in unit])
+        costs = np.sum(plans * np.asarray(ot.dist(q, k)), axis=(1, 2))
+        expected = np.tensordot(softmax(-tau * costs), plans, 1)
+    np.testing.assert_allclose(own, expected, atol=1e-12 / n)
+
+
+def test_a_plan_is_doubly_stochastic_and_sparse(rng: np.random.Generator):
+    """Exactly: each of 8 slices gives each token one partner, and each partner one."""
+    Q, K, V = matrices(rng)
+    mu = Points.uniform(rng.normal(size=(64, 3)))
+    attention = ESP(Q, K, V, slices="random:8")
+    own = 8 * weights_of(attention, mu)
+    np.testing.assert_array_equal(own, np.round(own))
+    np.testing.assert_array_equal(own.sum(axis=0), 8)
+    np.testing.assert_array_equal(own.sum(axis=1), 8)
+    assert np.count_nonzero(own) <= 8 * 64
+
+
+def test_tokens_in_one_place_share_their_partners(rng: np.random.Generator):
+    """The lifted plan; any choice among them would move equal tokens apart."""
+    Q, K, V = (np.round(2 * M) for M in matrices(rng))
+    x = rng.integers(0, 3, size=(50, 3)).astype(float)
+    mu = Points.weighted(x, rng.dirichlet(np.ones(50)))
+    own = np.asarray(mu.weights)[:, None] * weights_of(ESP(Q, K, V), mu)
+    np.testing.assert_allclose(own.sum(axis=0), mu.weights, rtol=1e-12)
+    np.testing.assert_allclose(own.sum(axis=1), mu.weights, rtol=1e-12)
+    v = np.asarray(velocities(ESP(Q, K, V), mu, mu.tokens))
+    _, group = np.unique(x, axis=0, return_inverse=True)
+    for each in range(group.max() + 1):
+        np.testing.assert_allclose(
+            np.ptp(v[np.ravel(group) == each], axis=0), 0, atol=1e-12
+        )
+
+
+def test_queries_that_are_keys_are_their_own_partners(rng: np.random.Generator):
+    """ERRATA N2: for every n, and the closed form has another slope."""
+    Q, _, V = matrices(rng)
+    x = rng.normal(size=(500, 3))
+    attention = ESP(Q, Q, V, slices="random:4")
+    v = velocities(attention, Points.uniform(x), Points.uniform(x).tokens)
+    np.testing.assert_allclose(v, x @ V.T, rtol=1e-12)
+    linear = linear_of(attention, Gaussian.from_moments(np.zeros(3), np.eye(3)))
+    assert np.linalg.norm(linear - V) > 0.1
+
+
+@pytest.mark.parametrize("tau", [0.0, 0.5])
+def test_the_closed_form_is_the_weak_limit(tau: float, rng: np.random.Generator):
+    """Cov(v, x) of many tokens, whose empirical covariance is exactly that."""
+    n, d = 100_000, 3
+    Q, K, V = matrices(rng, d)
+    z = rng.normal(size=(n, d))
+    z -= z.mean(axis=0)
+    Y = np.linalg.cholesky(np.cov(z.T, ddof=0))
+    x = z @ np.linalg.inv(Y).T @ rng.normal(size=(d, d)).T + [1.0, 0.0, -1.0]
+    mu = Points.uniform(x)
+    attention = ESP(Q, K, V, slices="random:5", tau=tau)
+    v = np.asarray(velocities(attention, mu, mu.tokens))
+    Sigma = np.cov(x.T, ddof=0)
+    linear = linear_of(attention, Gaussian.from_moments(x.mean(axis=0), Sigma))
+    found = (v - v.mean(axis=0)).T @ (x - x.mean(axis=0)) / n
+    # Partners are drawn anew for each n: errors of 1/sqrt(n), measured 0.2 to 0.9.
+    size = np.linalg.norm(V) * np.trace(Sigma)
+    np.testing.assert_allclose(
+        found, linear @ Sigma, rtol=0, atol=3 * size / np.sqrt(n)
+    )
+    np.testing.assert_allclose(v.mean(axis=0), V @ x.mean(axis=0), rtol=1e-10)
+
+
+def test_tokens_take_equal_steps_and_refuse_others(rng: np.random.Generator):
+    Q, K, V = matrices(rng, 2)
+    attention, mu = ESP(Q, K, V / 4), Points.uniform(rng.normal(size=(30, 2)))
+    trajectory = flow(attention, mu, [0.0, 1.0])
+    assert int(trajectory.n_accepted) == 128
+    x = np.asarray(mu.tokens.x)
+    for _ in range(128):
+        ranks = [np.argsort(np.argsort(x @ q)) for q in Q]
+        partners = [x[np.argsort(x @ k)][r] for k, r in zip(K, ranks, strict=True)]
+        x = x + np.mean(partners, axis=0) @ (V / 4).T / 128
+    np.testing.assert_allclose(trajectory.last, x, rtol=1e-10)
+    for own in (attention, Prefix(attention), Heads(stacked([attention] * 2))):
+        assert not own.is_continuous
+        with pytest.raises(InvalidInputError, match="exchange ranks"):
+            flow(own, mu, [0.0, 1.0], stepping=adaptive())
+    gaussian = Gaussian.from_moments(np.zeros(2), np.eye(2))
+    assert int(flow(attention, gaussian, [0.0, 1.0]).n_accepted) < 100
+
+
+@pytest.mark.slow
+def test_the_covariance_is_wrong_by_the_length_of_a_step(rng: np.random.Generator):
+    """To first order; beside it stands the chance of who meets whom."""
+    Q, K = np.array([[1, 0], [0.3, 1]]), np.array([[0, 1], [1, 0.2]])
+    attention = ESP(Q, K, -np.eye(2))
+    z = rng.normal(size=(20_000, 2))
+    z = np.concatenate([z, -z])
+    z = z @ np.linalg.inv(np.linalg.cholesky(np.cov(z.T, ddof=0))).T
+    start = Gaussian.from_moments(np.zeros(2), np.eye(2))
+    exact = flow(attention, start, [0.0, 1.0]).final.covariance
+    gaps = {
+        h: flow(
+            attention, Points.uniform(z), [0.0, 1.0], stepping=fixed(h)
+        ).final.covariance
+        - exact
+        for h in (1 / 8, 1 / 16, 1 / 32)
+    }
+    size = {h: float(jnp.linalg.norm(gap)) for h, gap in gaps.items()}
+    assert size[1 / 8] / size[1 / 32] == pytest.approx(4, rel=0.2)
+    assert size[1 / 32] < 0.03 * np.linalg.norm(exact)
+    without = 2 * gaps[1 / 32] - gaps[1 / 16]
+    assert np.linalg.norm(without) < 0.01 * np.linalg.norm(exact)
+
+
+@pytest.mark.parametrize(
+    ("slices", "message"),
+    [
+        ("spiral", "got `spiral`"),
+        ("random:0", "got `random:0`"),
+        ("random:3:4:5", "COUNT"),
+        ("random:two", "COUNT"),
+        ([[1.0, 0.0]], "rows of 3 numbers"),
+        ([[0.0, 0.0, 0.0]], "none of them zero"),
+        (2.5, "COUNT"),
+        ("random:20000", "from 1 to 10000"),
+    ],
+)
+def test_slices_that_are_none_are_refused(slices: object, message: str):
+    with pytest.raises(InvalidInputError, match=message):
+        ESP(np.eye(3), np.eye(3), np.eye(3), slices=slices)
+
+
+def test_a_plan_of_many_slices_fits_in_memory(rng: np.random.Generator):
+    """All at once would take 72 MB, and more for what is gathered besides."""
+    Q, K, V = matrices(rng)
+    attention, x = ESP(Q, K, V, slices=100), rng.normal(size=(300, 3))
+    plan = lambda x: plans(attention, 0.0, Points.uniform(x))
+    used = jax.jit(plan).lower(jnp.asarray(x)).compile().memory_analysis()
+    assert used is not None
+    assert used.temp_size_in_bytes < 20e6
+
+
+@pytest.mark.parametrize("name", ["esp", "esp-soft", "esp-soft-published"])
+def test_scores_that_cannot_be_projected_are_refused(name: str):
+    I = np.eye(2)
+    made = attentions[name](I, I, I)
+    mu = Points.uniform(I, position=np.array([0.0, 1.0]))
+    masked, other = Masked(made.score, causal), SquaredDistance(I, I)
+    for score, message in (
+        (masked, "wrap the attention in `Prefix`"),
+        (other, "of a `Dot` score; got `SquaredDistance`"),
+    ):
+        with pytest.raises(UnsupportedError, match=message):
+            Attention(score, made.coupling, I).field(0.0, mu)
+
+
+@pytest.mark.parametrize("name", ["esp", "esp-soft"])
+@pytest.mark.parametrize("tau", [0.0, 0.5])
+def test_gradients_are_finite_where_a_slice_sees_no_keys(
+    name: str, tau: float, rng: np.random.Generator
+):
+    """The second axis is in the kernel of the transpose of K, of rank one."""
+    Q, V, Y = rng.normal(size=(3, 2, 2))
+    K, mu = np.array([[0.7, -0.4], [0.0, 0.0]]), Gaussian(jnp.ones(2), jnp.asarray(Y))
+
+    def total(Q: jax.Array, K: jax.Array) -> jax.Array:
+        field = attentions[name](Q, K, V, tau=tau).field(0.0, mu)
+        assert isinstance(field, Affine)
+        return jnp.sum(field.linear**3)
+
+    at, h = (jnp.asarray(Q), jnp.asarray(K)), 1e-5
+    slopes = jax.grad(total, argnums=(0, 1))(*at)
+    assert all(bool(jnp.all(jnp.isfinite(slope))) for slope in slopes)
+    for place in range(2):
+        step = h * np.eye(2, 4)[place].reshape(2, 2)  # in the first row
+        for way, slope in zip(
+            ((step, 0 * step), (0 * step, step)), slopes, strict=True
+        ):
+            ends = [total(at[0] + s * way[0], at[1] + s * way[1]) for s in (1, -1)]
+            quotient = float(ends[0] - ends[1]) / (2 * h)
+            assert float(slope[0, place]) == pytest.approx(quotient, rel=1e-6)
+
+
+def test_random_slices_are_unit_vectors_of_their_seed():
+    rows = [directions_of(name) for name in (4, "random:4", "random:7")]
+    np.testing.assert_array_equal(rows[0], rows[1])
+    np.testing.assert_array_equal(rows[0], rows[2][:4])
+    np.testing.assert_allclose(np.linalg.norm(rows[2], axis=1), 1)
+    assert np.all(directions_of("random:4:1") != rows[0])
+
+
+def test_options_reach_a_variant_and_strangers_are_refused(cli: Run):
+    spec = ("simulate", "--d", "2", "--n", "20", "--t", "0.1", "--frames", "2")
+    esp = (*spec, "--attention", "esp")
+    done = cli(*esp, "--options", "slices=[[1,0]],tau=2", "--json")
+    assert done.code == 0
+    for options, message in {
+        "tau=1,tau=2": "each name once",
+        "temperature=1": "has no option `temperature`",
+        "slices=[[1,0,0]]": "rows of 2 numbers",
+        "tau": "takes NAME=VALUE",
+    }.items():
+        done = cli(*esp, "--options", options)
+        assert done.code == 2
+        assert message in done.err
+    assert "it has none" in cli(*spec, "--options", "tau=1").err
+    assert "exchange ranks" in cli(*esp, "--rtol", "1e-5").err
+    assert list(own_options("esp")) == ["slices", "tau"]
+    assert "lambda" in own_options("differential")
+
+
+def test_a_sweep_varies_an_option(cli: Run):
+    done = cli(
+        "sweep", "--attention", "esp", "--measure", "gaussian", "--over",
+        "options.tau=0|2", "--Q", "[[1,0],[0,2]]", "--K", "[[0,1],[1,1]]",
+        "--t", "0.5", "--out", "taus",
+    )  # fmt: skip
+    assert done.code == 0
+    table = np.genfromtxt("taus/table.csv", delimiter=",", names=True, dtype=None)
+    assert table["trace"][0] != table["trace"][1]
+    assert cli("plot", "taus", "--panel", "phase").code == 0
+
+
+def test_gradients_pass_through_partners(rng: np.random.Generator):
+    """Ranks are constant between ties: the derivative is that of the mean of keys."""
+    Q, K, V = matrices(rng, 2)
+    x = jnp.asarray(rng.normal(size=(10, 2)))
+
+    def total(x: jax.Array) -> jax.Array:
+        mu = Points.uniform(x)
+        return jnp.sum(ESP(Q, K, V).field(0.0, mu)(mu.tokens) ** 2)
+
+    slope, h = jax.grad(total)(x), 1e-6
+    for i in range(2):
+        step = h * jnp.eye(20)[i].reshape(10, 2)
+        quotient = (total(x + step) - total(x - step)) / (2 * h)
+        assert float(jnp.vdot(slope, step) / h) == pytest.approx(float(quotient), 1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("kind", ["distinct", "ties", "zeros", "infinite", "nan"])
+def test_places_sorted_as_integers_have_the_order_of_numpy(
+    kind: str, dtype: str, rng: np.random.Generator
+):
+    places = rng.permutation(np.linspace(-2, 3, MANY + 5)).astype(dtype)
+    ends = {"ties": (1, 1), "zeros": (0.0, -0.0), "infinite": (np.inf, -np.inf)}
+    places[[7, 11]] = ends.get(kind, places[[7, 11]])
+    if kind == "nan":
+        places[[3, 8]] = np.nan, -np.nan
+    order = np.asarray(in_order(jnp.asarray(places)[None])[0])
+    np.testing.assert_array_equal(np.sort(order), np.arange(len(places)))
+    np.testing.assert_array_equal(places[order], np.sort(places))
