@@ -121,7 +121,13 @@ def test_excluded_tokens_do_not_count(
     assert_close(more.covariance, mu.covariance)
 
 
-@every_variant
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow) if name.startswith("esp-") else name
+        for name in attentions
+    ],
+)
 def test_derivatives_do_not_see_excluded_tokens(name: str, rng: np.random.Generator):
     c = case(rng)
     attention, mu = c.attention(name), c.points()

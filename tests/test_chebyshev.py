@@ -224,6 +224,7 @@ def test_none_of_many_plans_breaks_its_tolerance(name: str, d: int):
     assert sum(interpolated) >= 20
 
 
+@pytest.mark.slow
 def test_nodes_that_were_given_are_held_to_the_tolerance(rng: np.random.Generator):
     """Too few of them become more, or exact sums."""
     x = 3 * rng.uniform(-1, 1, (1500, 1))

@@ -127,7 +127,7 @@ def _coarse() -> tuple[np.ndarray, np.ndarray]:
     return x, np.outer(weights, c / c.sum()).ravel()
 
 
-@pytest.mark.parametrize("d", [1, 2])
+@pytest.mark.parametrize("d", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_the_variation_of_the_entropy_is_the_log_density(d: int) -> None:
     mu = on_line(200) if d == 1 else in_plane(100)
     x = np.random.default_rng(3).uniform(-1.5, 1.5, (40, d))
@@ -270,6 +270,7 @@ def test_the_flow_of_the_entropy_on_a_grid_is_refused() -> None:
             GradientFlow(energy).field(0.0, on_line(40))
 
 
+@pytest.mark.slow
 def test_runs_observe_the_energies_of_a_density() -> None:
     spec = parse(
         {

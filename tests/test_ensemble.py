@@ -94,6 +94,7 @@ def test_sorted_clouds_that_blow_up_do_so_as_one_by_one():
     np.testing.assert_array_equal(both.n_accepted, alone.n_accepted)
 
 
+@pytest.mark.slow
 def test_draws_that_are_sorted_blow_up_as_one_by_one():
     spec = {"n": 8, "d": 2, "frames": 3, "draws": 2, "dt": 0.01, "attention": "esp"}
     spec["terms"] = [{"attention": "linear"}]

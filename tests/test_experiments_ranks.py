@@ -148,7 +148,13 @@ def test_draws_are_prefixes_and_independent():
     assert not np.any(np.isin(few.G, few.W))
 
 
-@pytest.fixture(scope="module", params=["castin2025-fig3", "castin2025-fig8"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        "castin2025-fig3",
+        pytest.param("castin2025-fig8", marks=pytest.mark.slow),
+    ],
+)
 def found(request: pytest.FixtureRequest) -> tuple[Experiment, Findings]:
     experiment = load(request.param)
     with pytest.MonkeyPatch.context() as patch:

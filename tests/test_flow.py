@@ -140,6 +140,7 @@ def test_nodes_follow_their_gaussian(name: str, rng: np.random.Generator):
         assert np.max(np.abs(a.covariance - b.covariance)) <= 10 * RTOL * steps
 
 
+@pytest.mark.slow
 def test_heads_and_layers_of_nodes_follow_their_gaussian(rng: np.random.Generator):
     mu = gaussian(rng, 2)
     heads = []

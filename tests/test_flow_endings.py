@@ -271,6 +271,7 @@ def test_single_precision_stays_single():
     assert abs(float(up.t_star) - 0.25) <= min(1e-3, float(up.t_star_error))
 
 
+@pytest.mark.slow
 def test_a_gaussian_flow_that_fails_has_a_derivative():
     """Where it stopped, s = 1 / (1/s₀ - 2t), so ds/ds₀ = s²/s₀²."""
 

@@ -89,6 +89,7 @@ def test_gradients_of_a_flow_of_points(name: str, rng: np.random.Generator):
     assert_gradient(end, jnp.concatenate([A, x]))
 
 
+@pytest.mark.slow
 def test_forward_mode_agrees_with_reverse_mode(rng: np.random.Generator):
     A = score_matrix(rng)
     mu = Gaussian(jnp.array([0.3, -0.2]), jnp.eye(2))

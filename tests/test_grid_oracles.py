@@ -121,6 +121,7 @@ def test_two_bumps_follow_the_characteristics_to_second_order() -> None:
     assert np.log2(gaps[0] / gaps[1]) > 1.9
 
 
+@pytest.mark.slow
 def test_doubts_show_a_tail_that_no_velocity_felt() -> None:
     one = np.eye(1)
     attention = meanfield.attentions["softmax"](one, one, one)

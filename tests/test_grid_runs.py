@@ -63,9 +63,8 @@ def test_a_report_has_the_variance_of_the_closed_form(cli: Command) -> None:
     assert report["n"] is None
 
 
-@pytest.mark.parametrize(
-    "attention", ["l2", pytest.param("sinkhorn", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("attention", ["l2", "sinkhorn"])
 def test_variances_follow_their_closed_forms(attention: str) -> None:
     result = runs.execute(parse({**LINE, "attention": attention, "cells": 120}))
     grid = grid_of(result)
@@ -214,6 +213,7 @@ def test_tokens_in_a_domain_keep_their_spread(tmp_path: Path) -> None:
     assert float(grid.covariance[0, 0]) == pytest.approx(np.var(x), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_a_density_that_goes_on_keeps_the_motion_of_its_box(tmp_path: Path) -> None:
     """A domain stands still, and so it does in the run that starts from there."""
     first = {**GRID, "cells": 40, "domain": [-6.0, 6.0], "t": 0.1, "frames": 2}

@@ -51,7 +51,10 @@ def relative_gap(got: ArrayLike, wanted: ArrayLike) -> float:
 
 # Scores are sums of d products and reach about ten: their rounding, some tens of eps,
 # is that of the weights.
-@pytest.mark.parametrize(("dtype", "gap"), [("float32", 1e-5), ("float64", 1e-10)])
+@pytest.mark.parametrize(
+    ("dtype", "gap"),
+    [pytest.param("float32", 1e-5, marks=pytest.mark.slow), ("float64", 1e-10)],
+)
 def test_the_field_is_the_attention_of_the_network(
     checkpoint: Checkpoint, dtype: str, gap: float
 ) -> None:

@@ -66,9 +66,8 @@ def test_what_reaches_the_ends_is_outflow():
     sound(path)
 
 
-@pytest.mark.parametrize(
-    "box", [FixedBox(), pytest.param(ScaledBox(), marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("box", [FixedBox(), ScaledBox()])
 def test_noisy_attention_is_of_second_order_in_any_box(box: AbstractBox):
     root, errors = np.sqrt(KAPPA), []
     s = root / np.tanh(2 * root + np.arctanh(root))  # s' = 2 kappa - 2 s^2 from 1

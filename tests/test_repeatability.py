@@ -16,6 +16,7 @@ FILL = -6  # M_PERTURB of the C library's mallopt
 linux = pytest.mark.skipif(sys.platform != "linux", reason="glibc fills its memory")
 
 
+@pytest.mark.slow
 @linux
 def test_a_density_is_moved_alike_whatever_memory_held():
     # 64 x 64 cells: from 4 096 rows on the compiler joins products with what follows.

@@ -207,6 +207,7 @@ def test_costs_in_closed_form_weigh_slices_as_tokens_do(rng: np.random.Generator
     assert np.max(np.abs(found - other)[near]) > 0.2 * scale
 
 
+@pytest.mark.slow
 def test_tokens_flow_as_their_gaussian_does_in_steps_of_any_length(
     rng: np.random.Generator,
 ):
