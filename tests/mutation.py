@@ -137,7 +137,15 @@ def failing(mutant: Mutant) -> list[str]:
 def _fails(mutant: Mutant, test: str) -> bool:
     with tempfile.TemporaryDirectory() as name:
         planted(mutant, Path(name))
-        options = ["-x", "-q", "-p", "no:cacheprovider", "--rootdir", str(ROOT)]
+        any_of_them = ["-m", ""]  # slow tests, too
+        options = [
+            *any_of_them,
+            "-xq",
+            "-p",
+            "no:cacheprovider",
+            "--rootdir",
+            str(ROOT),
+        ]
         done = subprocess.run(
             [sys.executable, "-m", "pytest", *options, f"{ROOT}/tests/{test}"],
             cwd=name,
