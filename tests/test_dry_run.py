@@ -73,12 +73,12 @@ def test_fixed_steps_are_counted(cli: Command) -> None:
 def test_slices_that_are_sorted_are_counted_and_their_steps_known(
     cli: Command,
 ) -> None:
-    """Of `n`, and not of pairs: 0.55 s of a core for 100 000 tokens on 8 slices."""
+    """Of `n`, not of pairs: 0.3 to 0.4 s of a core for 100 000 tokens, 8 slices."""
     slices = "--options=slices=random:8"
     one = dry(cli, "--attention=esp", "--n=100000", "--d=8", slices)["time"]
     assert (one["steps"], one["stages"], one["known"]) == (128, 1, True)
     cores = os.cpu_count() or 1
-    assert one["step"] * cores == pytest.approx(0.56, rel=0.1)
+    assert 0.3 < one["step"] * cores < 0.45
     more = dry(cli, "--attention=esp", "--n=1000000", "--d=8", slices)["time"]
     assert more["step"] == pytest.approx(10 * one["step"], rel=0.01)
     heads = "--A=normal", "--V=normal", "--heads=2"
