@@ -10,7 +10,17 @@ from ._lazy import lazy
 
 if TYPE_CHECKING:
     from .attention import Attention, attentions
-    from .dynamics import Heads, Interpolated, Layers, Prefix, Sum
+    from .dynamics import (
+        Cross,
+        Drift,
+        Heads,
+        Interpolated,
+        Layers,
+        Moving,
+        Perceptron,
+        Prefix,
+        Sum,
+    )
     from .flows import (
         BlowUp,
         Isotropic,
@@ -32,9 +42,13 @@ __version__ = "0.2.0.dev0"
 _HOMES = {
     "Attention": ".attention",
     "attentions": ".attention",
+    "Cross": ".dynamics",
+    "Drift": ".dynamics",
     "Heads": ".dynamics",
     "Interpolated": ".dynamics",
     "Layers": ".dynamics",
+    "Moving": ".dynamics",
+    "Perceptron": ".dynamics",
     "Prefix": ".dynamics",
     "Sum": ".dynamics",
     "BlowUp": ".flows",
@@ -61,13 +75,17 @@ __all__ = [
     "Attention",
     "Blocked",
     "BlowUp",
+    "Cross",
     "Dense",
+    "Drift",
     "Gaussian",
     "Grid",
     "Heads",
     "Interpolated",
     "Isotropic",
     "Layers",
+    "Moving",
+    "Perceptron",
     "Points",
     "Prefix",
     "Status",

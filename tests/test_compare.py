@@ -161,3 +161,16 @@ def test_masked_tokens_and_layers_keep_their_positions(tmp_path: Path) -> None:
     found = runs.compare(spec, ("points", "grid"), tmp_path)
     assert found.gaps[0].how == "conditional, quantiles"
     assert np.all(found.gaps[0].distance < 0.5)
+
+
+def test_tokens_that_exchange_ranks_take_part_by_steps_of_one_length() -> None:
+    """They refuse the tolerance of the others; a Gaussian of A = I says what it is."""
+    esp = {"attention": "esp", "d": 2, "n": 9, "t": 0.1}
+    pair = ("points", "gaussian")
+    points, gaussian = runs.sides(parse({**esp, "A": -1.0}), pair).taken
+    assert (points.spec.rtol, gaussian.spec.rtol) == (None, 1e-6)
+    assert "O(dt)" in points.reasons[0]
+    assert gaussian.reasons == ()
+    for A in (1.0, [[2.0, 0.0], [0.0, -1.0]]):  # on one of two slices
+        own = runs.sides(parse({**esp, "A": A}), pair).taken[1]
+        assert "their own partners" in own.reasons[0]

@@ -10,7 +10,7 @@ from reference import Parameters, softmax
 
 from meanfield.attention import Attention, attentions
 from meanfield.dynamics import Prefix, Projected
-from meanfield.errors import UnsupportedError
+from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.fields import Affine
 from meanfield.flows import flow
 from meanfield.measures import Gaussian, Points
@@ -116,3 +116,19 @@ def test_normalised_heads_keep_no_gaussian(rng: Generator):
         flow(made, mu, [0.0, 0.1])
     end = flow(Projected(made), mu, [0.0, 0.1]).final
     assert jnp.all(jnp.isfinite(end.factor))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"Q2": [[1.0, 0.0, 0.0]]}, "must have 2 columns, as `Q` and `K`; got 3"),
+        ({"Q2": "normal"}, "`Q2`"),
+        ({"normalised": "no"}, "`normalised` is true or false; got `no`"),
+        ({"lambda": True}, "`lambda` is no truth value"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(options: dict, message: str):
+    """A word is no truth value: `no` would switch on what it refuses."""
+    spec = parse({"attention": "differential", "d": 2, "n": 2, "options": options})
+    with pytest.raises(InvalidInputError, match=message):
+        member(spec)

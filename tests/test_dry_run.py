@@ -182,3 +182,14 @@ def test_a_dry_run_refuses_what_a_run_refuses(
     begun = cli("simulate", *options)
     assert rehearsed.code == begun.code == code
     assert rehearsed.err.splitlines()[-1] == begun.err.splitlines()[-1]
+
+
+def test_ranks_are_matched_without_sums_over_pairs(cli: Command) -> None:
+    """Neither a dry run nor a report speaks of any; a term beside them has some."""
+    esp = ("--attention=esp", "--d=2")
+    told = dry(cli, *esp, "--n=30000")
+    assert (told["reduction"], told["exact"]) == ("none", None)
+    few = ("--n=3", "--t=0.1", "--dt=0.1", "--frames=2")
+    assert "sums" not in cli("simulate", *esp, *few).out
+    Path("both.toml").write_text('terms = [{attention = "softmax"}]', "utf-8")
+    assert "blocked" in cli("simulate", "both.toml", *esp, *few).out

@@ -2,6 +2,8 @@
 
 import importlib
 import pkgutil
+import re
+from pathlib import Path
 
 import pytest
 
@@ -30,3 +32,11 @@ def test_no_module_hides_a_name_of_its_package(name: str) -> None:
     modules = {module.name for module in pkgutil.iter_modules(package.__path__)}
     listed = getattr(package, "__all__", ("Text", "embed", "layers"))
     assert not modules & set(listed)  # else the name is the module once it is imported
+
+
+def test_dynamics_that_the_readme_names_are_names_of_everyday_use() -> None:
+    readme = Path(__file__).resolve().parent.parent / "README.md"
+    named = set(re.findall(r"`([A-Z]\w+)`", readme.read_text("utf-8")))
+    dynamics = importlib.import_module("meanfield.dynamics")
+    everyday = importlib.import_module("meanfield").__all__
+    assert {"Cross", "Drift"} <= named & set(dir(dynamics)) <= set(everyday)

@@ -7,6 +7,7 @@ from typing_extensions import override
 
 from meanfield._array import float_array, number
 from meanfield._typing import Numbers, Scalar, Time
+from meanfield.errors import InvalidInputError
 from meanfield.fields import AbstractField, Affine, Convergence
 from meanfield.measures import AbstractMeasure, Gaussian, Points
 from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot, Masked
@@ -166,6 +167,11 @@ def differential(  # noqa: PLR0913 (what the literature gives it)
     first = Dot(Q, K, epsilon)
     dtype = first.Q.dtype
     second = Dot(*_matrices(Q2, K2, first.dimension), epsilon=epsilon)
+    if second.dimension != first.dimension:
+        raise InvalidInputError(
+            f"`Q2` and `K2` must have {first.dimension} columns, as `Q` and `K`; got "
+            f"{second.dimension}."
+        )
     share = jnp.asarray(number("lambda", lambda_), dtype)
     kept = 1 - jnp.asarray(number("lambda0", lambda0), dtype)
     coupling = Differential(jax.tree.map(lambda a: a.astype(dtype), second), share)

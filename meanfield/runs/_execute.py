@@ -10,6 +10,7 @@ from meanfield.measures import AbstractMeasure
 from meanfield.spec import RunSpec
 from meanfield.storage import RESUMABLE, Ending, RunStore
 
+from ._caveat import caveat
 from ._endings import Outcome, common
 from ._run import Run, continued, start, with_doubts
 from ._segment import integrate_segment
@@ -34,7 +35,7 @@ class Progress:
         share: of its segments that are done.
         step_size: the mean step of the last segment; NaN if it had none.
         largest_eigenvalue: of the covariance of the first draw.
-        sums: how sums over its tokens are executed.
+        sums: how sums over its tokens are executed; `none` where there are none.
     """
 
     t: float
@@ -61,6 +62,7 @@ class Result:
         observed: what was observed at the last frame, by variable; of several draws
             one number for each.
         sums: how sums over the tokens of the first member were executed last.
+        caveat: what the closed form of the first member is not; else empty.
     """
 
     spec: RunSpec
@@ -70,6 +72,7 @@ class Result:
     seconds: float
     observed: Arrays
     sums: str = "none"
+    caveat: str = ""
 
     @property
     def outcome(self) -> Outcome:
@@ -216,4 +219,13 @@ def _result(run: Run, store: RunStore | None, seconds: float) -> Result:
     path = None if store is None else store.path
     outcomes = tuple(run.outcomes)
     observed, sums = run.observed, run.sums
-    return Result(run.spec, measures, outcomes, path, seconds, observed, sums)
+    return Result(
+        run.spec,
+        measures,
+        outcomes,
+        path,
+        seconds,
+        observed,
+        sums,
+        caveat(run.members[0]),
+    )

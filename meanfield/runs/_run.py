@@ -120,7 +120,7 @@ def start(spec: RunSpec) -> Run:
     run.begun = _remembered(spec, [member.measure for member in run.members])
     # Pairs that do not work fail here, before anything is written.
     first = prepared_flow(run, 0)
-    run.sums = sums_of(first[0].mu0)
+    run.sums = sums_of(first[0].mu0, run.members[0].dynamics)
     run.first = first if spec.starts is None else None
     check_observable(run.members[0], run.energies[0])
     return run

@@ -180,7 +180,7 @@ def _arrived(run: Run, index: int, trajectory: Trajectory, end: int) -> Arrays:
     )
     measure = motion_of(member.measure).unplanned(member.measure).at(end_coordinates)
     if index == 0:
-        run.sums = sums_of(trajectory.start)
+        run.sums = sums_of(trajectory.start, member.dynamics)
     run.outcomes[index] = after
     run.members[index] = Member(member.dynamics, measure)
     return frames

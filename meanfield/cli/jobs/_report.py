@@ -35,6 +35,7 @@ def as_json(result: Result, timing: Timing) -> dict[str, Any]:
     mean = moments[0][0]
     home = representations[spec.measure]
     approximation = APPROXIMATION if spec.projected else home.approximation
+    approximation = approximation or result.caveat
     report: dict[str, Any] = {
         "run": None if result.store is None else str(result.store),
         **_ending(result),

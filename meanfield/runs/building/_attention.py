@@ -146,7 +146,7 @@ def _variant(
     own = own_options(spec.attention)
     once = _share(spec, Q) ** 2  # on queries alone: their keys may not be given
     named = {
-        own[name]: value * once if name[0] == "Q" else value
+        own[name]: value * once if name[0] == "Q" and once != 1 else value
         for name, value in options.items()
     }
     return attentions[spec.attention](Q, K, V, **_keys(spec), **named)
@@ -173,16 +173,22 @@ def _options(spec: AttentionSpec) -> Options:
     """What a variant has of its own, files read.
 
     Raises:
-        InvalidInputError: if it has no such option.
+        InvalidInputError: if it has no such option, or one is no truth value.
         InputFileError: if a file cannot be read.
     """
     known = own_options(spec.attention)
-    for name in spec.options or {}:
+    defaults = inspect.signature(attentions[spec.attention]).parameters
+    for name, value in (spec.options or {}).items():
         if name not in known:
             near = suggestion(name, known) if known else "it has none."
             raise InvalidInputError(
                 f"`{spec.attention}` has no option `{name}`; {near}"
             )
+        # Any word would switch on, `no` too.
+        is_switch = isinstance(defaults[known[name]].default, bool)
+        if is_switch != isinstance(value, bool):
+            kind = "true or false" if is_switch else "no truth value"
+            raise InvalidInputError(f"The option `{name}` is {kind}; got `{value}`.")
     values = with_files(spec.options or {}, read_array)
     return {
         name: np.asarray(value, float) if isinstance(value, list) else value

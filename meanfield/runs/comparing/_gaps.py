@@ -208,6 +208,7 @@ def _own_reasons(path: Path) -> list[str]:
         reasons.append(
             "the start is no Gaussian, and the closure knows two moments of it"
         )
+    reasons += side.reasons
     if outcome.status not in (None, Status.FINISHED):
         reasons.append(f"{side.measure}: {outcome.name} at t = {outcome.time:.4g}")
     if outcome.doubt is not None and outcome.doubt.worst > RESOLVED:

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from meanfield.errors import InvalidInputError, MeanfieldError, NotClosedError
+from meanfield.measures import Points
 from meanfield.measures.laws import law
+from meanfield.runs._caveat import caveat
 from meanfield.runs._execute import Progress, Result, execute
 from meanfield.runs._run import start
-from meanfield.runs.building._build import dimension
+from meanfield.runs.building._build import Member, dimension, moved_by
 from meanfield.runs.building._parameters import Draw
 from meanfield.runs.building._tokens import placed
 from meanfield.runs.representations import representations
@@ -26,6 +28,7 @@ INSTEAD = {
     "starts": "follows one flow",
     "projected": "projects a Gaussian where the attention does not keep it one",
 }
+JUMPS = "velocities of points jump, and steps of one length are off by O(dt)"
 GAUSSIAN = ("gaussian", "antithetic")  # clouds that are drawn from a Gaussian
 
 Report = Callable[[str], Callable[[Progress], None]]
@@ -43,6 +46,7 @@ class Side:
         is_exact: whether this representation can follow the flow exactly: not an
             approximation, nor a Gaussian that is projected, or stands for a start that
             is none.
+        reasons: why it may part from others besides, in a line each.
     """
 
     measure: str
@@ -50,6 +54,7 @@ class Side:
     notes: tuple[str, ...] = ()
     from_law: bool = True
     is_exact: bool = True
+    reasons: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -165,13 +170,13 @@ def _side(side: Side) -> Side:
     """
     side = _with_start(side)
     try:
-        start(side.spec)
+        run = start(side.spec)
     except NotClosedError:
         closure = parse({**side.spec.as_json(), "projected": True})
         start(closure)
         note = "the attention does not keep Gaussians: its projection is moved instead"
         return replace(side, spec=closure, notes=(*side.notes, note), is_exact=False)
-    return side
+    return replace(side, reasons=_doubts(run.members[0]))
 
 
 def _for_measure(spec: RunSpec, measure: str, own: Mapping[str, Any]) -> Side:
@@ -181,7 +186,7 @@ def _for_measure(spec: RunSpec, measure: str, own: Mapping[str, Any]) -> Side:
         values.pop("n", None)  # of the tokens beside it
     if not {"frames", "times", "dt"} & values.keys():
         values["frames"] = FRAMES
-    if knows(measure, "rtol") and not {"rtol", "dt"} & values.keys():
+    if _takes_rtol(spec, measure) and not {"rtol", "dt"} & values.keys():
         values["rtol"] = RTOL if spec.model is None else RTOL_OF_MODELS
     known = {key: value for key, value in values.items() if knows(measure, key)}
     idle = [key for key in KEYS if key in values.keys() - known.keys()]
@@ -189,6 +194,20 @@ def _for_measure(spec: RunSpec, measure: str, own: Mapping[str, Any]) -> Side:
     notes = (f"steps by its own rule: no {', '.join(idle)}",) if idle else ()
     is_exact = not representations[measure].approximation
     return Side(measure, parse(known), notes, is_exact=is_exact)
+
+
+def _takes_rtol(spec: RunSpec, measure: str) -> bool:
+    """Whether steps are chosen by error: not those of tokens whose velocities jump."""
+    if representations[measure].begins_with != "tokens" or spec.model is not None:
+        return knows(measure, "rtol")
+    return moved_by(spec, dimension(spec), Draw(spec.seed)).is_continuous
+
+
+def _doubts(member: Member) -> tuple[str, ...]:
+    """What is true of a flow of its kind, and keeps it from the law."""
+    jumps = isinstance(member.measure, Points) and not member.dynamics.is_continuous
+    lines = (JUMPS if jumps else "", caveat(member))
+    return tuple(line for line in lines if line)
 
 
 def _with_start(side: Side) -> Side:

@@ -17,7 +17,7 @@ from meanfield.spec import RunSpec
 
 from ._duration import Duration, duration
 from ._idle import refuse_equal_draws
-from ._plan import Plan, plan
+from ._plan import Plan, only_sorts, plan
 
 
 class Foresight(NamedTuple):
@@ -66,6 +66,9 @@ def foreseen(spec: RunSpec) -> Foresight:
     )
     forecast = plan(spec, size, len(ts), count, keys=most_keys(spec))
     estimate = lasting(size)
+    if only_sorts(moves):
+        forecast = dataclasses.replace(forecast, reduction="none")
+        return Foresight(forecast, estimate, None)
     if not isinstance(size.how, Chebyshev):
         return Foresight(forecast, estimate, None)
     forecast = dataclasses.replace(forecast, reduction="chebyshev or blocked")

@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import equinox as eqx
+import jax
 import numpy as np
 
+from meanfield.attention import AbstractCoupling, HardSlices
+from meanfield.dynamics import AbstractDynamics
 from meanfield.errors import ResourceError
 from meanfield.measures import (
     LARGEST,
@@ -40,7 +43,8 @@ class Plan:
     Attributes:
         n: the number of tokens; 0 without any.
         cells: the number of cells of a grid; 0 without one.
-        reduction: how sums over tokens or cells are executed; `none` for a Gaussian.
+        reduction: how sums over tokens or cells are executed; `none` for a
+            Gaussian, and where tokens are sorted.
         segments: pieces integrated, and committed, one after the other.
         members: flows: one, or one for each draw or start.
     """
@@ -124,6 +128,14 @@ def named(how: AbstractReduction | None) -> str:
     if isinstance(how, Blocked):
         return "blocked" if how.size is None else f"blocked:{how.size}"
     return "dense" if isinstance(how, Dense) else "separable"
+
+
+def only_sorts(dynamics: AbstractDynamics) -> bool:
+    """Whether all of its attentions match ranks, which sums nothing over pairs."""
+    is_coupling = lambda part: isinstance(part, AbstractCoupling)
+    parts = filter(is_coupling, jax.tree.leaves(dynamics, is_leaf=is_coupling))
+    sorts = [isinstance(coupling, HardSlices) for coupling in parts]
+    return bool(sorts) and all(sorts)
 
 
 def _memory(how: AbstractReduction, m: int, n: int, item: int) -> int:

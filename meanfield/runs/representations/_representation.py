@@ -20,7 +20,7 @@ from meanfield.measures.sampling import clouds
 from meanfield.runs._endings import Outcome
 from meanfield.runs.building._parameters import Draw
 from meanfield.runs.building._tokens import placed, spread_by, tokens_of
-from meanfield.runs.forecasts._plan import Size, named
+from meanfield.runs.forecasts._plan import Size, named, only_sorts
 from meanfield.spec import RunSpec
 from meanfield.storage import kinds
 
@@ -333,6 +333,6 @@ def _moments(mu: Any) -> tuple[Array, Array]:
     return mu.mean, mu.covariance
 
 
-def sums_of(mu: AbstractMeasure) -> str:
-    """How sums over the tokens or cells of a measure are executed; `none` if not."""
-    return named(representation_of(mu).size(mu).how)
+def sums_of(mu: AbstractMeasure, moves: AbstractDynamics) -> str:
+    """How a dynamics sums over the tokens or cells of a measure; `none` if it does not."""
+    return "none" if only_sorts(moves) else named(representation_of(mu).size(mu).how)

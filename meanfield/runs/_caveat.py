@@ -1,0 +1,42 @@
+r"""What a closed form is not, where a run of it should say so."""
+
+import jax
+import numpy as np
+
+from meanfield.attention import Attention, HardSlices
+from meanfield.dynamics import Cross
+from meanfield.measures import Gaussian
+from meanfield.runs.building._build import Member
+from meanfield.scores import Dot
+
+PARTNERS = (
+    "on slices where queries and keys point the same way, as for A = I, tokens are "
+    "their own partners, and this Gaussian is not the limit of their law"
+)
+
+
+def caveat(member: Member) -> str:
+    """Why tokens do not tend to the Gaussian of a flow; empty where they do.
+
+    In more than one dimension, where sliced transport has a slice on which queries are
+    ranked as keys are. See `HardSlices.affine`.
+    """
+    mu = member.measure
+    if not isinstance(mu, Gaussian) or mu.dimension == 1:
+        return ""
+    kinds = lambda part: isinstance(part, Attention | Cross)
+    parts = jax.tree.leaves(member.dynamics, is_leaf=kinds)
+    alone = [part for part in parts if isinstance(part, Attention)]
+    return PARTNERS if any(map(_ranks_alike, alone)) else ""
+
+
+def _ranks_alike(attention: Attention) -> bool:
+    score, coupling = attention.score, attention.coupling
+    if not (isinstance(score, Dot) and isinstance(coupling, HardSlices)):
+        return False
+    theta, Q, K = map(np.asarray, (coupling.directions, score.Q, score.K))
+    query, key = theta @ Q, theta @ K
+    lengths = np.linalg.norm(query, axis=-1) * np.linalg.norm(key, axis=-1)
+    rounding = 4 * Q.shape[-1] * np.finfo(Q.dtype).eps * lengths
+    products = np.sum(query * key, axis=-1)
+    return bool(np.any((products >= lengths - rounding) & (lengths > 0)))
