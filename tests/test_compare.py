@@ -170,6 +170,9 @@ def test_tokens_that_exchange_ranks_take_part_by_steps_of_one_length() -> None:
     points, gaussian = runs.sides(parse({**esp, "A": -1.0}), pair).taken
     assert (points.spec.rtol, gaussian.spec.rtol) == (None, 1e-6)
     assert "O(dt)" in points.reasons[0]
+    three = runs.sides(parse({**esp, "A": -1.0}), (*pair, "grid"))
+    assert len(three.taken) == 2
+    assert "grid is left out: Densities are matched by ranks" in three.left_out[0]
     assert gaussian.reasons == ()
     for A in (1.0, [[2.0, 0.0], [0.0, -1.0]]):  # on one of two slices
         own = runs.sides(parse({**esp, "A": A}), pair).taken[1]

@@ -334,5 +334,5 @@ def _moments(mu: Any) -> tuple[Array, Array]:
 
 
 def sums_of(mu: AbstractMeasure, moves: AbstractDynamics) -> str:
-    """How a dynamics sums over the tokens or cells of a measure; `none` if it does not."""
+    """How sums over the tokens or cells of a measure are executed; `none` if not."""
     return "none" if only_sorts(moves) else named(representation_of(mu).size(mu).how)

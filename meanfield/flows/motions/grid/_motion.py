@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from meanfield._typing import PRNGKey, Time
 from meanfield.dynamics import AbstractDynamics
-from meanfield.errors import InvalidInputError
+from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.fields import AbstractField
 from meanfield.flows.motions._isotropic import Noise
 from meanfield.flows.motions._motion import Motion, Terms, motions
@@ -45,6 +45,12 @@ class GridMotion(Motion[Grid]):
             raise InvalidInputError(
                 "A grid is stepped by `cfl()`, which keeps its masses positive; "
                 f"`{type(stepping).__name__}` steps do not."
+            )
+        if mu0.dimension > 1 and not dynamics.is_continuous:
+            raise UnsupportedError(
+                "Densities are matched by ranks on a line only: in the plane rows of "
+                "cells share one, and means over rows of tiny mass are lost in "
+                "rounding. Use points or a Gaussian."
             )
         if noise is not None:
             check_box(mu0)
