@@ -5,8 +5,8 @@ import numpy as np
 
 from meanfield.attention import Attention, HardSlices
 from meanfield.dynamics import Cross
-from meanfield.measures import Gaussian
 from meanfield.runs.building._build import Member
+from meanfield.runs.representations import representation_of
 from meanfield.scores import Dot
 
 PARTNERS = (
@@ -22,7 +22,7 @@ def caveat(member: Member) -> str:
     ranked as keys are. See `HardSlices.affine`.
     """
     mu = member.measure
-    if not isinstance(mu, Gaussian) or mu.dimension == 1:
+    if representation_of(mu).begins_with != "moments" or mu.dimension == 1:
         return ""
     kinds = lambda part: isinstance(part, Attention | Cross)
     parts = jax.tree.leaves(member.dynamics, is_leaf=kinds)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from meanfield.errors import InvalidInputError, MeanfieldError, NotClosedError
-from meanfield.measures import Points
 from meanfield.measures.laws import law
 from meanfield.runs._caveat import caveat
 from meanfield.runs._execute import Progress, Result, execute
@@ -176,7 +175,7 @@ def _side(side: Side) -> Side:
         start(closure)
         note = "the attention does not keep Gaussians: its projection is moved instead"
         return replace(side, spec=closure, notes=(*side.notes, note), is_exact=False)
-    return replace(side, reasons=_doubts(run.members[0]))
+    return replace(side, reasons=_doubts(side.measure, run.members[0]))
 
 
 def _for_measure(spec: RunSpec, measure: str, own: Mapping[str, Any]) -> Side:
@@ -203,9 +202,10 @@ def _takes_rtol(spec: RunSpec, measure: str) -> bool:
     return moved_by(spec, dimension(spec), Draw(spec.seed)).is_continuous
 
 
-def _doubts(member: Member) -> tuple[str, ...]:
+def _doubts(measure: str, member: Member) -> tuple[str, ...]:
     """What is true of a flow of its kind, and keeps it from the law."""
-    jumps = isinstance(member.measure, Points) and not member.dynamics.is_continuous
+    are_tokens = representations[measure].begins_with == "tokens"
+    jumps = are_tokens and not member.dynamics.is_continuous
     lines = (JUMPS if jumps else "", caveat(member))
     return tuple(line for line in lines if line)
 
