@@ -95,6 +95,20 @@ def test_tokens_in_one_place_share_their_partners(rng: np.random.Generator):
         )
 
 
+def test_tokens_of_nearly_no_mass_move_no_others(rng: np.random.Generator):
+    """Their masses, between those of others, vanish in the sums of masses below."""
+    n = 20
+    attention = ESP(*matrices(rng), slices=4, tau=0.5)
+    x, w = rng.normal(size=(n, 3)), rng.dirichlet(np.ones(n))
+    few = rng.random(n) < 0.4
+    heavy = Points.weighted(x[~few], w[~few])
+    whole = Points.weighted(x, np.where(few, 1e-20, w))
+    v = np.asarray(velocities(attention, whole, whole.tokens))
+    alone = velocities(attention, heavy, heavy.tokens)
+    assert np.all(np.isfinite(v))
+    np.testing.assert_allclose(v[~few], alone, atol=1e-11)
+
+
 def test_queries_that_are_keys_are_their_own_partners(rng: np.random.Generator):
     """ERRATA N2: for every n, and the closed form has another slope."""
     Q, _, V = matrices(rng)

@@ -163,8 +163,9 @@ def _place(keys: Side) -> tuple[Int[Array, " n"], Int[Array, " n"]]:
 
 
 def _last(keys: Side) -> Int[Array, ""]:
-    """The last key with mass."""
-    return jnp.sum(jnp.diff(keys.edges) > 0) - 1
+    """The last key with mass; some before it may have less than rounding leaves."""
+    backwards = jnp.flip(jnp.diff(keys.edges) > 0)
+    return len(backwards) - 1 - jnp.argmax(backwards)
 
 
 def _shared(keys: Side, y: Float[Array, "n d"]) -> tuple[Array, Array]:
