@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Key
 
 from meanfield._array import require
 from meanfield.flows import AbstractStepping, AbstractStop, Problem, prepared
@@ -237,8 +237,13 @@ def prepared_flow(run: Run, index: int) -> Prepared:
         stop=run.stops,
         since=float(run.ts[0]),
         noise=noise(run.spec),
-        key=Draw(run.spec.seed, index).key("noise"),
+        key=noise_key(run, index),
     )
+
+
+def noise_key(run: Run, index: int) -> Key[Array, ""]:
+    """The key of the noise of a member, however many move beside it."""
+    return Draw(run.spec.seed, index).key("noise")
 
 
 def with_doubts(run: Run) -> list[Outcome]:

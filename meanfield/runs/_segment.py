@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Key
 
 from meanfield.dynamics import AbstractDynamics, stacked
 from meanfield.flows import (
@@ -19,9 +20,8 @@ from meanfield.flows import (
 from meanfield.measures import clouds_abreast
 
 from ._observe import observables
-from ._run import Run, prepared_flow
+from ._run import Run, noise_key, prepared_flow
 from .building._build import Member, noise
-from .building._parameters import Draw
 from .representations import Arrays, frame_of, representation_of, still, sums_of
 
 
@@ -123,7 +123,6 @@ def _advance_together(run: Run, ts: np.ndarray, end: int) -> list[Arrays]:
     measures = stacked([run.members[i].measure for i in indices])
     together = motion_of(measures).abreast(measures)
     law, axis = _law(run, indices)
-    draws = (Draw(run.spec.seed, i).key("noise") for i in indices)
     trajectories = ensemble(
         law,
         measures,
@@ -136,7 +135,7 @@ def _advance_together(run: Run, ts: np.ndarray, end: int) -> list[Arrays]:
         due=_told_all([run.outcomes[i].due for i in indices]),
         until=float(run.ts[-1]),
         noise=noise(run.spec),
-        key=None if run.spec.starts or not run.spec.noise else jnp.stack([*draws]),
+        key=None if run.spec.starts else _keys(run, indices),
     )
     on_host = jax.tree.map(np.asarray, trajectories)
     for row, index in enumerate(indices):
@@ -152,6 +151,12 @@ def _law(run: Run, indices: Sequence[int]) -> tuple[AbstractDynamics, int | None
     if all(map(same, others)):
         return run.members[0].dynamics, None
     return stacked([run.members[i].dynamics for i in indices]), 0
+
+
+def _keys(run: Run, indices: Sequence[int]) -> Key[Array, " n"] | None:
+    """The keys of their noise; `None` without any."""
+    keys = [noise_key(run, index) for index in indices]
+    return jnp.stack(keys) if run.spec.noise else None
 
 
 def _told(due: tuple[float, float] | None) -> BlowUpTime | None:
