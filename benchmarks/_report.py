@@ -72,6 +72,7 @@ def report(
     methods: Sequence[str],
     *,
     told: Told,
+    kept: Callable[[dict[str, Any]], None],
     cut: Callable[[dict[str, Any]], None],
 ) -> dict[str, Any]:
     """Measures cases, and says on what machine and when.
@@ -81,6 +82,7 @@ def report(
         size: of each.
         methods: patterns of names, such as `ours*`; all methods without any.
         told: hears of each trial before it begins.
+        kept: gets what is measured after each trial.
         cut: gets what is measured by then when an interrupt ends it.
     """
     selection = trials(cases, size, methods)
@@ -91,7 +93,8 @@ def report(
     try:
         rounds = 1 if size == "quick" else ROUNDS
         for row in rows(selection, where, told, rounds=rounds):
-            measurements.append(row)  # noqa: PERF402 (an interrupt leaves those before)
+            measurements.append(row)
+            kept(so_far())
     except KeyboardInterrupt:
         cut(so_far())
         raise

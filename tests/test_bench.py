@@ -18,7 +18,7 @@ from scipy.integrate import solve_ivp
 from scipy.optimize import approx_fprime
 from scipy.special import softmax as scipy_softmax
 
-from benchmarks import _clouds, _derived, _marginals, _problems, _running
+from benchmarks import _clouds, _derived, _marginals, _problems, _running, _worker
 from benchmarks._measure import measured
 from benchmarks._page import page
 from benchmarks._report import load, names, report
@@ -268,10 +268,22 @@ def test_an_interrupt_keeps_what_is_measured(monkeypatch: pytest.MonkeyPatch):
 
     monkeypatch.setattr(_running, "outcome", outcome)
     kept: list[dict[str, Any]] = []
+    shown: list[dict[str, Any]] = []
+    listeners = {"kept": kept.append, "cut": shown.append}
     with pytest.raises(KeyboardInterrupt):
-        report(["softmax"], "quick", [], told=lambda *_: None, cut=kept.append)
-    assert [len(each["rows"]) for each in kept] == [1]
+        report(["softmax"], "quick", [], told=lambda *_: None, **listeners)
+    assert [len(each["rows"]) for each in kept + shown] == [1, 1]
     assert page(kept[0])
+
+
+def test_a_measurement_is_refused_where_json_cannot_hold_it(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """At its trial, so that an hour of others is not lost when results are written."""
+    facts = Job(lambda: None, lambda _: {"steps": np.int64(3)}, warmups=0, most=1)
+    monkeypatch.setattr(_worker, "_maker", lambda _: lambda _: facts)
+    with pytest.raises(TypeError, match="int64"):
+        measurement(TRIAL)
 
 
 def test_a_failure_of_ours_ends_with_six(cli: CLI, tmp_path: Path):

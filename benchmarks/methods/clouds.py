@@ -45,7 +45,8 @@ def _moved(trial: Trial, together: int | None) -> Job:
 
     def facts(ends: Trajectory) -> dict[str, Any]:
         tries = np.asarray(ends.n_accepted + ends.n_rejected)
-        found = end_facts(trial, np.asarray(ends.last), STAGES[solver] * tries.sum())
-        return {**found, "steps": int(tries.sum()), "most_steps": int(tries.max())}
+        steps, most = int(tries.sum()), int(tries.max())
+        costs = end_facts(trial, np.asarray(ends.last), STAGES[solver] * steps)
+        return {**costs, "steps": steps, "most_steps": most}
 
     return Job(run, facts)

@@ -31,8 +31,8 @@ def bench(
     """Measure time, memory and error against what one would use instead.
 
     Each row is measured in a process of its own; packages that are not installed are
-    left out by name. An interrupt shows what is measured by then, and keeps it with
-    --out. Ends with 6 if a measurement of ours fails.
+    left out by name. With --out each row is kept when it is measured; an interrupt
+    shows those that are. Ends with 6 if a measurement of ours fails.
 
     Args:
         case: a case, all by default; may be repeated.
@@ -52,10 +52,15 @@ def bench(
         size: Literal["quick", "full", "long"] = "long" if long else "full"
         selection = case or [], "quick" if quick else size, method or []
         measurements = _measured(
-            *selection, cut=lambda rows: _cut(rows, out, json=json)
+            *selection,
+            kept=lambda rows: _keep(rows, out),
+            cut=lambda rows: _show(rows, json=json),
         )
         whole = not (case or method or quick)
-        _keep(measurements, out, whole=whole)
+        file = out or (_module("_report").file_of(measurements) if whole else None)
+        _keep(measurements, file)
+        if file is not None:
+            note(f"results: {file}")
     if docs is not None:
         _write(docs, _module("_page").page(measurements))
         note(f"docs: {docs}")
@@ -68,12 +73,6 @@ def _show(measurements: dict[str, Any], *, json: bool) -> None:
         print_json(measurements)
     else:
         _module("_table").show(measurements)
-
-
-def _cut(measurements: dict[str, Any], out: Path | None, *, json: bool) -> None:
-    """What is measured when an interrupt comes: the process has a second left."""
-    _keep(measurements, out, whole=False)
-    _show(measurements, json=json)
 
 
 def _checked(
@@ -112,23 +111,20 @@ def _measured(
     case: list[str],
     size: str,
     method: list[str],
-    *,
-    cut: Callable[[dict[str, Any]], None],
+    **listeners: Callable[[dict[str, Any]], None],
 ) -> dict[str, Any]:
     report = _module("_report")
     cases = report.chosen(case, size)
-    return report.report(cases, size, method, told=note_step, cut=cut)
+    return report.report(cases, size, method, told=note_step, **listeners)
 
 
-def _keep(measurements: dict[str, Any], out: Path | None, *, whole: bool) -> None:
-    """Writes results: where one says, or where those of a whole run belong."""
-    if out is None and not whole:
+def _keep(measurements: dict[str, Any], file: Path | None) -> None:
+    """Writes results, if one says where."""
+    if file is None:
         return
-    file = out or _module("_report").file_of(measurements)
     file.parent.mkdir(parents=True, exist_ok=True)
     text = json_module.dumps(finite(measurements), indent=1, ensure_ascii=False)
     _write(file, text + "\n")
-    note(f"results: {file}")
 
 
 def _write(file: Path, text: str) -> None:
