@@ -34,7 +34,7 @@ def _potential(scores: np.ndarray) -> np.ndarray:
     """The potential of columns, for a symmetric score: half a step, averaged."""
     g = np.zeros(len(scores))
     for _ in range(PASSES):
-        change = -logsumexp(scores + g, axis=1) - g
+        change = -np.asarray(logsumexp(scores + g, axis=1)) - g
         if np.ptp(change) < SOLVED:
             break
         g = g + change / 2
