@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from .runs import open  # noqa: A004 (as in `xarray`: `meanfield.open(path)`)
     from .tokens import Tokens
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "Attention": ".attention",

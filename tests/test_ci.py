@@ -1,0 +1,70 @@
+"""`.ci/chromium`: present, missing, installed, or not to be had, it never fails."""
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parent.parent / ".ci" / "chromium"
+NEEDED = ("env", "bash", "timeout")
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs the script where only some programs are, each a line of shell."""
+
+    def run(**lines: str) -> subprocess.CompletedProcess[str]:
+        for name in NEEDED:
+            found = next(p for p in os.get_exec_path() if (Path(p) / name).exists())
+            (tmp_path / name).symlink_to(Path(found) / name)
+        for name, line in lines.items():
+            file = tmp_path / name.replace("_", "-")
+            file.write_text(f"#!{tmp_path / 'bash'}\n{line}\n", encoding="utf-8")
+            file.chmod(0o755)
+        return subprocess.run(
+            [str(tmp_path / "bash"), str(SCRIPT)],
+            env={"PATH": str(tmp_path), "LOG": str(tmp_path / "log")},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run
+
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def test_nothing_is_said_or_done_where_chromium_is(programs: Run, tmp_path: Path):
+    done = programs(chromium="exit 0", apt_get='echo "$@" >> "$LOG"', id="echo 0")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert not (tmp_path / "log").exists()
+
+
+def test_root_installs_it(programs: Run, tmp_path: Path):
+    done = programs(apt_get='echo "$@" >> "$LOG"', id="echo 0")
+    update, install = (tmp_path / "log").read_text().splitlines()
+    assert (done.returncode, done.stdout) == (0, "")
+    assert update.endswith(" update")
+    assert install.endswith(" install --yes --no-install-recommends chromium")
+
+
+@pytest.mark.parametrize(
+    ("lines", "reason"),
+    [
+        ({}, "no apt-get"),
+        ({"apt_get": "exit 0", "id": "echo 1000"}, "only root"),
+        ({"apt_get": "exit 100", "id": "echo 0"}, "did not succeed"),
+    ],
+    ids=["no apt-get", "no root", "no network"],
+)
+def test_what_is_skipped_is_said_in_a_line(
+    programs: Run, lines: dict[str, str], reason: str
+):
+    done = programs(**lines)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("\n") == 1
+    assert done.stdout.startswith("browser tests will be skipped: ")
+    assert reason in done.stdout
