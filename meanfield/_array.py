@@ -40,7 +40,10 @@ def float_array(name: str, value: Numbers) -> Array:
     if not jnp.issubdtype(array.dtype, jnp.floating):
         array = array.astype(jnp.result_type(float))
     if is_concrete(array) and not np.all(np.isfinite(np.asarray(array))):
-        raise InvalidInputError(f"`{name}` has entries that are not finite.")
+        raise InvalidInputError(
+            f"`{name}` has entries that are not finite; leave them out, or put numbers "
+            "in their place."
+        )
     return array
 
 

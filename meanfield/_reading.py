@@ -1,5 +1,6 @@
 """Text from outside: files of a size that can be meant, values that can be held."""
 
+import difflib
 import json
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from .errors import InputFileError
 LONGEST = 64_000_000  # characters of a file of keys or of a report
 DEEPEST = 32  # lists and tables within each other
 LARGEST = int(sys.float_info.max)  # of a whole number: what a float can hold
+OPEN = "check that you may, or name another."  # after what the system refuses
 _SHOWN = 40  # characters of a number that a message repeats
 
 
@@ -23,17 +25,38 @@ def read_text(path: Path, *, longest: int = LONGEST) -> str:
         with path.open(encoding="utf-8") as file:
             text = file.read(longest + 1)
     except FileNotFoundError:
-        raise InputFileError(f"There is no file `{path}`.") from None
+        raise absent(path) from None
     except UnicodeDecodeError:
-        raise InputFileError(f"`{path}` is no text in UTF-8.") from None
+        raise InputFileError(
+            f"`{path}` is no text in UTF-8; save it in that encoding."
+        ) from None
     except (OSError, ValueError) as error:  # as for a name that holds NUL
         reason = getattr(error, "strerror", None) or error
-        raise InputFileError(f"`{path}` cannot be read: {reason}.") from None
+        raise InputFileError(f"`{path}` cannot be read: {reason}; {OPEN}") from None
     if len(text) > longest:
         raise InputFileError(
-            f"`{path}` is longer than the {longest} characters that are read."
+            f"`{path}` is longer than the {longest} characters that are read; split it."
         )
     return text
+
+
+def absent(path: Path) -> InputFileError:
+    """The error of a file that is not there."""
+    return InputFileError(f"There is no file `{path}`; {nearby(path)}")
+
+
+def nearby(path: Path) -> str:
+    """The end of an error message: a name in the same folder that is near."""
+    folder = path.parent
+    if not folder.is_dir():
+        return f"there is no folder `{folder}` either."
+    try:
+        names = [entry.name for entry in folder.iterdir()]
+    except OSError:
+        names = []
+    for near in difflib.get_close_matches(path.name, names, n=1):
+        return f"did you mean `{folder / near}`?"
+    return f"nothing in `{folder.absolute()}` has a name like it."
 
 
 def json_value(text: str | bytes) -> Any:

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from .errors import ResourceError
+from .errors import InvalidInputError, ResourceError
 
 
 @contextlib.contextmanager
@@ -19,6 +19,18 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise _unwritable(path, error.strerror or str(error)) from error
+
+
+def check_absent(file: Path) -> None:
+    """Keeps a file that exists.
+
+    Raises:
+        InvalidInputError: if there is one.
+    """
+    if file.exists():
+        raise InvalidInputError(
+            f"`{file}` exists: add --force to replace it, or name another file."
+        )
 
 
 def check_writable(file: Path) -> None:

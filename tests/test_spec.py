@@ -10,7 +10,7 @@ import pytest
 
 from meanfield.errors import InputFileError, InvalidInputError
 from meanfield.spec import (
-    GROUPS,
+    HEADINGS,
     KEYS,
     RunSpec,
     knows,
@@ -184,7 +184,7 @@ def test_every_key_says_what_it_is_to_the_others() -> None:
         assert {*row.replaces, *(row.brings or ("", ()))[1]} <= KEYS.keys() - {name}
         assert {*row.never, *(row.only or ())[:1]} <= set(MEASURES)
         assert (row.group is None) == (name in ("source", "layers", "terms"))
-        assert row.group in (None, *GROUPS)
+        assert row.heading in (None, *HEADINGS)
 
 
 def test_a_key_without_a_row_is_refused() -> None:

@@ -38,7 +38,7 @@ class Pointwise(AbstractSmearedCoupling, AbstractRowwise):
     @override
     def smeared(self, score: Dot, mu: Gaussian) -> AbstractField:
         if self.averages is None:
-            raise NotClosedError("The averages of this link are not known.")
+            raise NotClosedError("The averages of this link are not known; use points.")
         return LinkedGaussianMean(self.averages, score, mu)
 
     @override

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from importlib import metadata
 from types import TracebackType
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, Group, Parameter
 
 from meanfield.errors import MeanfieldError
 
@@ -43,25 +43,34 @@ COMMANDS = {
     "models": "models:app",
     "list": "catalog:list_",
     "show": "show:show",
+    "init": "init:init",
+    "completion": "completion:completion",
     "info": "catalog:info",
 }
-EPILOGUE = """\
-Try `meanfield simulate --preset collapse --out first.zarr`, then
-`meanfield plot first.zarr`. Any command takes --debug, for tracebacks of errors."""
+HELP = """\
+Token flows under attention: particles, Gaussians, real transformers.
+
+For example:
+    meanfield simulate --preset collapse --out first.zarr
+    meanfield plot first.zarr
+    meanfield list presets"""
+EPILOGUE = "Any command takes --debug, for tracebacks of errors."
 
 app = App(
     name="meanfield",
-    help="Token flows under attention: particles, Gaussians, real transformers.",
+    help=HELP,
     help_epilogue=EPILOGUE,
     help_format="plaintext",
     help_formatter=Help(),
     version=lambda: metadata.version("meanfield-attention"),
     default_parameter=Parameter(negative=()),
+    group_parameters=Group("Parameters", sort_key=1),  # below the keys used most
     result_action="return_value",
     suppress_keyboard_interrupt=False,
 )
-for _name, _target in COMMANDS.items():
-    app.command(f"meanfield.cli.commands.{_target}", name=_name)
+for _place, (_name, _target) in enumerate(COMMANDS.items()):
+    _module = f"meanfield.cli.commands.{_target}"
+    app.command(_module, name=_name, sort_key=_place)
 
 
 # Objects between two collections: tracing makes many, and next to no garbage.

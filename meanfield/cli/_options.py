@@ -15,7 +15,7 @@ from cyclopts import Group, Parameter
 from meanfield._reading import json_value
 from meanfield.errors import InvalidInputError
 from meanfield.spec import (
-    GROUPS,
+    HEADINGS,
     KEYS,
     MATRICES,
     OF_HEADS,
@@ -28,6 +28,10 @@ from meanfield.spec import (
 )
 
 Values = dict[str, Any]
+
+# The options of a command alone come second: see `cli`.
+_GROUPS = {title: Group(title, sort_key=2 * i) for i, title in enumerate(HEADINGS)}
+MOST_USED = _GROUPS[HEADINGS[0]]
 
 _NUMBER = r"[-+]?\.?\d[\d.]*(?:[eE][-+]?\d+)?\s*(?:,|$)"
 _VALUE_AFTER = re.compile(rf",(?=\s*(?:@|\[|normal\b|{_NUMBER}))")
@@ -161,13 +165,13 @@ def _parameter(name: str) -> inspect.Parameter:
     text = field.description or ""
     if field.default not in (None, ()) and field.default is not False:
         text += f" [default: {field.default}]"
-    group = KEYS[name].group or GROUPS[-1]
+    heading = KEYS[name].heading or HEADINGS[-1]
     annotation = Annotated[
         (bool if _is_flag(name) else str) | None,
         Parameter(
             name=_flag(name),
             help=text,
-            group=Group(group, sort_key=GROUPS.index(group) + 1),
+            group=_GROUPS[heading],
             metavar=None if _is_flag(name) else _metavar(name),
             negative="",
             allow_leading_hyphen=True,

@@ -86,7 +86,8 @@ class _Positions(AbstractReader[np.ndarray]):
     def _known(self, mu: AbstractMeasure, position: Array | None) -> np.ndarray:
         if position is None:
             raise InvalidInputError(
-                f"A {type(mu).__name__} without positions has no conditional distance."
+                f"A {type(mu).__name__} without positions has no conditional distance; "
+                "use `wasserstein`, or `sliced`."
             )
         return np.asarray(position, float)
 

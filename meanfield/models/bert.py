@@ -67,7 +67,8 @@ class Bert(AbstractArchitecture):
             field = ".".join(str(part) for part in first["loc"])
             raise InputFileError(
                 f"`{checkpoint.folder / CONFIG}` is not that of a BERT encoder: "
-                f"{field or 'sizes'}: {first['msg']}."
+                f"{field or 'sizes'}: {first['msg']}; BERT encoders are read, and no "
+                "others."
             ) from error
         return Bert(checkpoint, config)
 

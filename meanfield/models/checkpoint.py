@@ -149,7 +149,9 @@ def _config(path: Path) -> dict[str, Any]:
     try:
         config = json_value(content(path))
     except ValueError as error:
-        raise InputFileError(f"`{path}` is not JSON: {error}.") from error
+        raise InputFileError(
+            f"`{path}` is not JSON: {error}; fetch it again."
+        ) from error
     if not isinstance(config, dict):
-        raise InputFileError(f"`{path}` must hold one JSON object.")
+        raise InputFileError(f"`{path}` must hold one JSON object; fetch it again.")
     return config

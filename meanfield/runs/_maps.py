@@ -38,11 +38,14 @@ def with_attention(
         InvalidInputError: for a Gaussian, several draws, or too many tokens.
     """
     if "x" not in data or "run" in data.dims:
-        raise InvalidInputError("Attention matrices are those of one run of points.")
+        raise InvalidInputError(
+            "Attention matrices are those of one run of points: name one that was "
+            "simulated with `--measure points`, without `--draws`."
+        )
     if data.sizes["token"] > MOST_SHOWN:
         raise InvalidInputError(
             f"An attention matrix of {data.sizes['token']} tokens is too large to look "
-            f"at; up to {MOST_SHOWN} are drawn."
+            f"at; up to {MOST_SHOWN} are drawn: simulate with `--n {MOST_SHOWN}`."
         )
     store = RunStore.open(path)
     spec = stored_spec(store)

@@ -6,7 +6,7 @@ from ._files import located as located
 from ._files import paths_in as paths_in
 from ._files import read_toml as read_toml
 from ._grid import GridSpec as GridSpec
-from ._keys import GROUPS as GROUPS
+from ._keys import HEADINGS as HEADINGS
 from ._keys import PARAMETERS as PARAMETERS
 from ._keys import Key as Key
 from ._measures import Moved as Moved
@@ -18,6 +18,7 @@ from ._model import RunSpec as RunSpec
 from ._model import knows as knows
 from ._parsing import parse as parse
 from ._presets import presets as presets
+from ._template import template as template
 from .attention import AttentionSpec as AttentionSpec
 from .attention import Context as Context
 from .attention import LayerSpec as LayerSpec

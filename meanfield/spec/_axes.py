@@ -109,7 +109,9 @@ def parse_axes(*texts: str) -> tuple[Axis, ...]:
     seen: set[str] = set()
     for axis in axes:
         if any(_overlap(axis.name, name) for name in seen):
-            raise InvalidInputError(f"`{axis.key}` is given twice among the axes.")
+            raise InvalidInputError(
+                f"`{axis.key}` is given twice among the axes; leave one out."
+            )
         seen.add(axis.name)
     return tuple(axes)
 
@@ -155,7 +157,9 @@ def _axis(text: str) -> Axis:
     start, stop = (_number(part, text) for part in parts[:2])
     count = _count(parts[2], text)
     if start == stop:
-        raise InvalidInputError(f"In `{text}`: START and STOP are the same.")
+        raise InvalidInputError(
+            f"In `{text}`: START and STOP are the same; give two numbers."
+        )
     if len(parts) == 3:
         values = tuple(np.linspace(start, stop, count).tolist())
         return Axis(key, values, "linear", entry, option)
@@ -172,7 +176,10 @@ def _check_key(key: str, entry: tuple[int, int] | None, option: str | None) -> N
     if KEYS[key].no_axis:
         raise InvalidInputError(f"`{key}` cannot be an axis: {KEYS[key].no_axis}.")
     if entry is not None and option is None and key not in MATRICES:
-        raise InvalidInputError(f"`{key}` is no matrix: it has no entry to sweep over.")
+        raise InvalidInputError(
+            f"`{key}` is no matrix: it has no entry to sweep over; sweep over `{key}` "
+            "itself."
+        )
     if option is not None and KEYS[key].holds != "options":
         raise InvalidInputError(
             f"`{key}` has no options to sweep over; those of an attention are "
@@ -184,7 +191,8 @@ def _distinct(axis: Axis) -> Axis:
     for i, value in enumerate(axis.values):
         if value in axis.values[:i]:
             raise InvalidInputError(
-                f"The axis `{axis.name}` has the value {_label(value)} twice."
+                f"The axis `{axis.name}` has the value {_label(value)} twice; leave "
+                "one out."
             )
     return axis
 

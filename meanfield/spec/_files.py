@@ -11,6 +11,8 @@ from meanfield.errors import InputFileError
 from ._model import KEYS
 from .attention import context_of, files_in, options_of, with_files
 
+BEGIN = "`meanfield init` writes a file to begin with."
+
 
 def read_toml(path: Path) -> dict[str, Any]:
     """The values in a TOML file, unchecked, its file names located in its folder.
@@ -22,9 +24,13 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         values = tomllib.loads(text)
     except RecursionError:
-        raise InputFileError(f"`{path}` is no TOML: it is nested too deep.") from None
+        raise InputFileError(
+            f"`{path}` is no TOML: it is nested too deep. {BEGIN}"
+        ) from None
     except ValueError as error:
-        raise InputFileError(f"`{path}` is no TOML to be read: {error}.") from None
+        raise InputFileError(
+            f"`{path}` is no TOML to be read: {error}. {BEGIN}"
+        ) from None
     return located(values, path.parent)
 
 

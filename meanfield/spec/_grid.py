@@ -58,21 +58,28 @@ class GridSpec(Strict):
         int | list[int] | None,
         BeforeValidator(_cell_count),
         Key(group="Grid", only=ON_GRIDS, left_behind=True),
-        Field(description="cells of a grid, along all axes or each; 400, or 128 × 128"),
+        Field(
+            examples=[800],
+            description="cells of a grid, along all axes or each; 400, or 128 × 128",
+        ),
     ] = None
     half_width: Annotated[
         PositiveFloat | None,
         Key(group="Grid", only=ON_GRIDS, left_behind=True),
         Field(
+            examples=[16.0],
             description="of its box, in standard deviations of the start; of a normal "
-            "one 12, in the plane 8"
+            "one 12, in the plane 8",
         ),
     ] = None
     domain: Annotated[
         list[float] | list[list[float]] | None,
         BeforeValidator(_intervals),
         Key(group="Grid", only=ON_GRIDS, left_behind=True),
-        Field(description="its box instead, as -6,6 or [[-6,6],[-4,4]]; then `fixed`"),
+        Field(
+            examples=[[-6.0, 6.0]],
+            description="its box instead, as -6,6 or [[-6,6],[-4,4]]; then `fixed`",
+        ),
     ] = None
     grading: Annotated[
         float,
@@ -83,27 +90,35 @@ class GridSpec(Strict):
         Literal["affine", "scaled", "fixed"] | None,
         Key(group="Grid", only=ON_GRIDS),
         Field(
+            examples=["scaled"],
             description="how the box moves: with the covariance (`affine`), the spread "
-            "along each axis (`scaled`), or not at all (`fixed`)"
+            "along each axis (`scaled`), or not at all (`fixed`)",
         ),
     ] = None
     bandwidth: Annotated[
         PositiveFloat | None,
         Key(group="Grid", only=ON_GRIDS, left_behind=True),
         Field(
+            examples=[0.2],
             description="of the kernels that blur given tokens into a density, in "
-            "standard deviations; by Scott's rule"
+            "standard deviations; by Scott's rule",
         ),
     ] = None
     positions: Annotated[
         Count | None,
         Key(group="Grid", only=ON_GRIDS, left_behind=True),
-        Field(description="layers of a masked grid, one for each position; 16"),
+        Field(
+            examples=[16],
+            description="layers of a masked grid, one for each position; 16",
+        ),
     ] = None
     cfl: Annotated[
         float | None,
         Key(group="Grid", only=ON_GRIDS),
         Field(
-            gt=0, le=1, description="steps of a grid, of the longest stable one; 0.8"
+            examples=[0.5],
+            gt=0,
+            le=1,
+            description="steps of a grid, of the longest stable one; 0.8",
         ),
     ] = None

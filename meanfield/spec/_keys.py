@@ -16,6 +16,12 @@ PARAMETERS = ("A", "Q", "K", "V", "epsilon", "heads", "scale", "mask")
 ARRAYS = (".npy", ".csv")
 """Endings of the names of files that hold arrays."""
 
+MOST_USED = "Most used"
+"""The heading of the keys that are typed most, above those of the groups."""
+
+HEADINGS = (MOST_USED, *GROUPS)
+"""Over the keys, in the help and in a file of all keys, in their order."""
+
 Group = Literal["Attention", "Start", "Grid", "Time", "Transformer", "Numerics"]
 Holds = Literal["plain", "matrix", "array", "table", "options"]
 Part = Literal["start", "dynamics", "draw", "times", "program"]
@@ -41,6 +47,7 @@ class Key:
         no_axis: why no sweep varies it.
         left_behind: whether a run that starts from another takes no value of it over.
         titled: whether titles name its value.
+        most_used: whether it is typed most, with eight other keys and `--out`.
         label: of the axis along which a sweep varies it.
     """
 
@@ -56,7 +63,13 @@ class Key:
     no_axis: str = ""
     left_behind: bool = False
     titled: bool = False
+    most_used: bool = False
     label: str = ""
+
+    @property
+    def heading(self) -> str | None:
+        """What it stands under where keys are listed; none where it is no option."""
+        return MOST_USED if self.most_used else self.group
 
 
 @functools.cache

@@ -52,7 +52,7 @@ def _numbered(names: list[str]) -> list[str]:
 
 def _distinct(names: list[str]) -> list[str]:
     if len(set(names)) < len(names):
-        raise ValueError("has a name twice")
+        raise ValueError("has a name twice: leave one out")
     return names
 
 
@@ -69,7 +69,11 @@ class RunSpec(TimesSpec, StartSpec, DriftSpec, AttentionSpec, GridSpec):
             no_axis="a family belongs to `simulate`; sweep over `seed`",
             left_behind=True,
         ),
-        Field(le=MOST_DRAWS, description="independent draws of start and laws"),
+        Field(
+            examples=[8],
+            le=MOST_DRAWS,
+            description="independent draws of start and laws",
+        ),
     ] = None
     solver: Annotated[
         str,
@@ -80,7 +84,10 @@ class RunSpec(TimesSpec, StartSpec, DriftSpec, AttentionSpec, GridSpec):
         float | None,
         Key(never={"grid": FLUXES}, replaces=("dt",)),
         Field(
-            gt=0, lt=1, description="relative error of a step; by precision if absent"
+            examples=[1e-8],
+            gt=0,
+            lt=1,
+            description="relative error of a step; by precision if absent",
         ),
     ] = None
     dt: Annotated[
@@ -90,7 +97,10 @@ class RunSpec(TimesSpec, StartSpec, DriftSpec, AttentionSpec, GridSpec):
             brings=("fixed steps", ("rtol", "spacing")),
             replaces=("rtol",),
         ),
-        Field(description="fixed step, of `euler` unless `solver` is given"),
+        Field(
+            examples=[0.01],
+            description="fixed step, of `euler` unless `solver` is given",
+        ),
     ] = None
     max_steps: Annotated[
         Count, Key(), Field(description="steps allowed in one segment")
@@ -98,12 +108,15 @@ class RunSpec(TimesSpec, StartSpec, DriftSpec, AttentionSpec, GridSpec):
     steady: Annotated[
         PositiveFloat | None,
         Key(group="Time"),
-        Field(description="stop when the way left is this share of the initial size"),
+        Field(
+            examples=[1e-6],
+            description="stop when the way left is this share of the initial size",
+        ),
     ] = None
     bound: Annotated[
         PositiveFloat | None,
         Key(group="Time"),
-        Field(description="stop when the size passes this"),
+        Field(examples=[1e6], description="stop when the size passes this"),
     ] = None
     stop: Annotated[
         list[str] | None,
@@ -111,6 +124,7 @@ class RunSpec(TimesSpec, StartSpec, DriftSpec, AttentionSpec, GridSpec):
         AfterValidator(lambda names: names and _numbered(_distinct(names))),
         Key(group="Time"),
         Field(
+            examples=[["rest:1e-6"]],
             min_length=1,
             description="further ways to end early, as NAME:NUMBER; see `list stops`",
         ),
@@ -131,6 +145,7 @@ class RunSpec(TimesSpec, StartSpec, DriftSpec, AttentionSpec, GridSpec):
         AfterValidator(lambda names: names and _distinct(names)),
         Key(no_axis=ENDS),
         Field(
+            examples=[["energy"]],
             min_length=1,
             description="recorded at each frame: `energy`, or names of `list energies`",
         ),
@@ -165,7 +180,10 @@ class RunSpec(TimesSpec, StartSpec, DriftSpec, AttentionSpec, GridSpec):
             ),
             titled=True,
         ),
-        Field(description="a transformer: name or folder; `models list`"),
+        Field(
+            examples=["minilm"],
+            description="a transformer: name or folder; `models list`",
+        ),
     ] = None
     text: Annotated[
         str | None,
@@ -175,12 +193,16 @@ class RunSpec(TimesSpec, StartSpec, DriftSpec, AttentionSpec, GridSpec):
             brings=("its own tokens", ("n", "init", "mean", "cov", "draws")),
             left_behind=True,
         ),
-        Field(description="words that become its tokens, or @FILE.txt"),
+        Field(
+            examples=["Attention moves a cloud of tokens."],
+            description="words that become its tokens, or @FILE.txt",
+        ),
     ] = None
     model_layers: Annotated[
         list[int] | None,
         Key(group="Transformer"),
         Field(
+            examples=[[0, 1]],
             max_length=MOST_LAYERS,
             description="layers of the model, as [0,1]; all if absent",
         ),
@@ -188,7 +210,7 @@ class RunSpec(TimesSpec, StartSpec, DriftSpec, AttentionSpec, GridSpec):
     model_heads: Annotated[
         list[int] | None,
         Key(group="Transformer"),
-        Field(description="heads of each layer; all if absent"),
+        Field(examples=[[0]], description="heads of each layer; all if absent"),
     ] = None
 
     @model_validator(mode="after")

@@ -1,23 +1,78 @@
 """Sets of keys with a name."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
+
+from typing_extensions import override
 
 from meanfield._registry import Registry
 
-presets: Registry[Mapping[str, Any]] = Registry("preset")
-presets.register("collapse")({"A": -1.0, "V": 1.0, "d": 2, "t": 20.0})
-presets.register("blow-up")({"measure": "gaussian", "A": 1.0, "V": 1.0, "cov": 2.0})
-presets.register("two-heads")(
-    {"A": [[-1.0, 0.5], [0.0, -0.5]], "heads": 2, "d": 2, "init": "ball", "t": 20.0}
+
+class Preset(Mapping[str, Any]):
+    """The keys of a preset.
+
+    Args:
+        what: a line that says what is simulated.
+        **keys: the keys, as in a TOML file.
+    """
+
+    def __init__(self, what: str, /, **keys: Any) -> None:
+        self.what = what
+        self._keys = keys
+
+    @override
+    def __getitem__(self, key: str) -> Any:
+        return self._keys[key]
+
+    @override
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    @override
+    def __len__(self) -> int:
+        return len(self._keys)
+
+
+presets: Registry[Preset] = Registry("preset")
+presets.register("collapse")(
+    Preset("tokens in the plane collapse to a line", A=-1.0, V=1.0, d=2, t=20.0)
 )
-presets.register("moons")({"A": 2.0, "V": -1.0, "init": "moons", "d": 2, "t": 3.0})
+presets.register("blow-up")(
+    Preset(
+        "a Gaussian on the line is infinite at t = 1/4",
+        measure="gaussian",
+        A=1.0,
+        V=1.0,
+        cov=2.0,
+    )
+)
+presets.register("two-heads")(
+    Preset(
+        "a ball of tokens under two heads, each with a row of A",
+        A=[[-1.0, 0.5], [0.0, -0.5]],
+        heads=2,
+        d=2,
+        init="ball",
+        t=20.0,
+    )
+)
+presets.register("moons")(
+    Preset(
+        "two moons of tokens, moved away from what they attend to",
+        A=2.0,
+        V=-1.0,
+        init="moons",
+        d=2,
+        t=3.0,
+    )
+)
 presets.register("minilm")(
-    {
-        "model": "minilm",
-        "text": "Attention moves a cloud of tokens.",
-        "frames": 25,
-        "precision": "single",
-        "rtol": 1e-3,
-    }
+    Preset(
+        "the words of a sentence in the attention layers of MiniLM",
+        model="minilm",
+        text="Attention moves a cloud of tokens.",
+        frames=25,
+        precision="single",
+        rtol=1e-3,
+    )
 )

@@ -54,7 +54,10 @@ def _check_brought(given: Mapping[str, Any], rows: Keys) -> None:
 
 def _check_together(given: Mapping[str, Any]) -> None:
     if ("source" in given) != ("at" in given):
-        raise ValueError("`at` is the time of a frame in a run to start from")
+        raise ValueError(
+            "`at` is the time of a frame in a run to start from: name the run, by "
+            "`--from`"
+        )
     if "model" in given and "text" not in given and "source" not in given:
         raise ValueError("`model` needs `text`: the words that become its tokens")
     for key in ("text", "model_layers", "model_heads"):

@@ -21,7 +21,7 @@ class StartSpec(Strict):
     measure: Annotated[
         str,
         AfterValidator(known_measure),
-        Key(group="Start", titled=True),
+        Key(group="Start", titled=True, most_used=True),
         Field(description="what is moved: `points`, `gaussian` or `grid`, a density"),
     ] = "points"
     projected: Annotated[
@@ -34,17 +34,24 @@ class StartSpec(Strict):
     ] = False
     n: Annotated[
         Count,
-        Key(group="Start", left_behind=True, label="number of tokens $n$"),
+        Key(
+            group="Start",
+            left_behind=True,
+            label="number of tokens $n$",
+            most_used=True,
+        ),
         Field(description="number of tokens"),
     ] = 1000
     d: Annotated[
         Count | None,
-        Key(group="Start", label="dimension $d$"),
-        Field(description="dimension; from the matrices if absent, else 1"),
+        Key(group="Start", label="dimension $d$", most_used=True),
+        Field(
+            examples=[2], description="dimension; from the matrices if absent, else 1"
+        ),
     ] = None
     init: Annotated[
         str,
-        Key(group="Start", files=ARRAYS, left_behind=True),
+        Key(group="Start", files=ARRAYS, left_behind=True, most_used=True),
         Field(description="initial cloud; see `list clouds`, or @FILE.npy, .csv"),
     ] = "gaussian"
     mean: Annotated[
@@ -54,18 +61,25 @@ class StartSpec(Strict):
     ] = 0.0
     cov: Annotated[
         Numbers,
-        replace(MOMENT, label=r"initial covariance $\Sigma_0$"),
+        replace(MOMENT, label=r"initial covariance $\Sigma_0$", most_used=True),
         Field(description="covariance that the cloud is scaled by"),
     ] = 1.0
     weights: Annotated[
         Numbers | None,
         Key(group="Start", holds="array", files=ARRAYS, left_behind=True),
-        Field(description="weights of the tokens: a list or a file"),
+        Field(
+            examples=["@weights.npy"],
+            description="weights of the tokens: a list or a file",
+        ),
     ] = None
     noise: Annotated[
         float | None,
         Key(),
-        Field(ge=0, description="diffusivity: adds so much Laplacian of the law"),
+        Field(
+            examples=[0.1],
+            ge=0,
+            description="diffusivity: adds so much Laplacian of the law",
+        ),
     ] = None
     starts: Annotated[
         str | None,
@@ -79,7 +93,10 @@ class StartSpec(Strict):
             no_axis="a family belongs to `simulate`; sweep over `cov`",
             left_behind=True,
         ),
-        Field(description="many Gaussians at once: `grid:20` or `random:100`"),
+        Field(
+            examples=["grid:20"],
+            description="many Gaussians at once: `grid:20` or `random:100`",
+        ),
     ] = None
     source: Annotated[
         str | None,
@@ -91,10 +108,14 @@ class StartSpec(Strict):
             ),
             left_behind=True,
         ),
-        Field(description="a run to start from, at the time `at`"),
+        Field(
+            examples=["run.zarr"], description="a run to start from, at the time `at`"
+        ),
     ] = None
     at: Annotated[
         float | None,
         Key(group="Start", enters="times", left_behind=True),
-        Field(description="time of the frame to start from; with --from"),
+        Field(
+            examples=[2.0], description="time of the frame to start from; with --from"
+        ),
     ] = None

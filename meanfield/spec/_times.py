@@ -16,7 +16,13 @@ class TimesSpec(Strict):
 
     t: Annotated[
         PositiveFloat,
-        Key(group="Time", replaces=("times",), enters="times", label="final time $t$"),
+        Key(
+            group="Time",
+            replaces=("times",),
+            enters="times",
+            label="final time $t$",
+            most_used=True,
+        ),
         Field(description="final time"),
     ] = 10.0
     frames: Annotated[
@@ -38,5 +44,9 @@ class TimesSpec(Strict):
             enters="times",
             left_behind=True,
         ),
-        Field(max_length=MOST_FRAMES, description="times of the frames, instead"),
+        Field(
+            examples=[[0.0, 0.5, 1.0, 5.0]],
+            max_length=MOST_FRAMES,
+            description="times of the frames, instead",
+        ),
     ] = None

@@ -14,7 +14,7 @@ from pydantic import (
     ValidationError,
 )
 
-from meanfield._reading import json_value
+from meanfield._reading import json_value, nearby
 from meanfield.errors import InputFileError, InvalidInputError, StoreError
 
 from ._schema import SCHEMA, SWEEP, TIME, Ending
@@ -22,6 +22,7 @@ from .disk import damaged, json_digest, read_plain, replace_file
 
 RECORD = "commit.json"
 _OTHER = "it is not what was written"
+STORED = "name the folder that `simulate --out` wrote."
 
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_]\w*$", max_length=200)]
@@ -132,15 +133,19 @@ def _read_body(folder: Path) -> dict[str, Any]:
         body = json_value(read_plain(folder / RECORD))
     except FileNotFoundError as error:
         if not folder.exists():
-            raise InputFileError(f"There is no run at `{folder}`.") from error
+            raise InputFileError(
+                f"There is no run at `{folder}`; {nearby(folder)}"
+            ) from error
         if (folder / SWEEP).exists():
             raise InputFileError(
                 f"`{folder}` is a sweep of many runs: draw it with `meanfield plot "
                 f"{folder}`; its numbers are in `{folder / 'table.csv'}`."
             ) from error
-        raise StoreError(f"`{folder}` is no run: it has no `{RECORD}`.") from error
+        raise StoreError(
+            f"`{folder}` is no run: it has no `{RECORD}`; {STORED}"
+        ) from error
     except NotADirectoryError as error:
-        raise StoreError(f"`{folder}` is no run: runs are folders.") from error
+        raise StoreError(f"`{folder}` is no run: runs are folders; {STORED}") from error
     except OSError as error:
         raise InputFileError(
             f"`{folder / RECORD}` cannot be read: {error.strerror}."

@@ -120,7 +120,11 @@ class RunStore:
             StoreError: if the run was stored without one.
         """
         if not isinstance(self._record.attrs.get("spec"), dict):
-            raise StoreError(f"`{self.path}` was stored without its specification.")
+            raise StoreError(
+                f"`{self.path}` was stored without its specification: it can be read, "
+                "by "
+                "`plot` and `export`, but not begun anew."
+            )
         return self.attrs["spec"]
 
     def static(self) -> dict[str, np.ndarray]:
@@ -226,7 +230,10 @@ class RunStore:
         """
         self.claim()
         if self.ending is not None and self.ending.name != RESUMABLE:
-            raise StoreError(f"`{self.path}` has ended: {self.ending.name}.")
+            raise StoreError(
+                f"`{self.path}` has ended: {self.ending.name}; start another from it, "
+                "by `--from`."
+            )
         base = replace(self._record, state=plain_json("state", state), ending=ending)
         try:
             record = extended(self.path, base, frames) if frames else base

@@ -227,7 +227,10 @@ def read_tasks(path: Path, name: str) -> tuple[dict[str, Any], str | None]:
         StoreError: if it is damaged, or has a schema that is not known.
     """
     if not (path / name).exists():
-        raise InputFileError(f"There is no sweep at `{path}`: no `{name}` is there.")
+        raise InputFileError(
+            f"There is no sweep at `{path}`: no `{name}` is there; "
+            "name the folder that `sweep --out` wrote."
+        )
     _check_folders(path)
     record = _read(path / name)
     schema = record.get("schema")

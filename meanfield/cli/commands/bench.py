@@ -28,7 +28,11 @@ def bench(
     results: Path | None = None,
     json: bool = False,
 ) -> None:
-    """Measure time, memory and error against what one would use instead.
+    """Measure time, memory and error beside other libraries.
+
+    For example:
+        meanfield bench --quick --case gaussians
+        meanfield bench --quick --case gaussians --method 'ours*' --out ours.json
 
     Each row is measured in a process of its own; packages that are not installed are
     left out by name. With --out each row is kept when it is measured; an interrupt
@@ -142,9 +146,15 @@ def _read(file: Path) -> dict[str, Any]:
     try:
         measurements = json_value(read_text(file))
     except ValueError as error:
-        raise InputFileError(f"Cannot read results from `{file}`: {error}.") from error
+        raise InputFileError(
+            f"Cannot read results from `{file}`: {error}; measure anew, by `meanfield "
+            "bench --out FILE`."
+        ) from error
     if not isinstance(measurements, dict) or "rows" not in measurements:
-        raise InputFileError(f"`{file}` holds no results of `meanfield bench`.")
+        raise InputFileError(
+            f"`{file}` holds no results of `meanfield bench`; write some by `meanfield "
+            "bench --out FILE`."
+        )
     return measurements
 
 

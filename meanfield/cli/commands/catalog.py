@@ -54,7 +54,12 @@ def list_(
     docs: Path | None = None,
     plugin: list[Path] | None = None,
 ) -> None:
-    """List what can be named: attentions, clouds, masks, models, and more.
+    """List what can be named: attentions, clouds, presets, and more.
+
+    For example:
+        meanfield list
+        meanfield list presets
+        meanfield list attentions --json
 
     Args:
         kind: what to list, such as attentions; without it, all that can be listed.
@@ -83,6 +88,8 @@ def list_(
         print_json(entries)
     elif kind == "statements":
         print_entries(_short(entries))
+    elif kind == "presets":
+        print_rows([{key: row[key] for key in ("name", "what")} for row in entries])
     else:
         print_rows(entries)
 
@@ -100,7 +107,10 @@ def _write_page(docs: Path, plugin: list[Path] | None) -> None:
 
 
 def info(*, json: bool = False) -> None:
-    """Show versions, the device, and where compiled programs are kept.
+    """Show versions, the device, and the cache of compiled programs.
+
+    For example:
+        meanfield info
 
     Args:
         json: print one JSON object on stdout.
@@ -218,4 +228,7 @@ def _statements() -> list[dict[str, Any]]:
 def _presets() -> list[dict[str, Any]]:
     from meanfield.spec import presets
 
-    return [{"name": name, "keys": dict(keys)} for name, keys in presets.items()]
+    return [
+        {"name": name, "what": preset.what, "keys": dict(preset)}
+        for name, preset in presets.items()
+    ]

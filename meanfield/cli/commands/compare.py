@@ -5,7 +5,13 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from meanfield.cli._options import Values, gathered, told_by, with_spec_options
+from meanfield.cli._options import (
+    MOST_USED,
+    Values,
+    gathered,
+    told_by,
+    with_spec_options,
+)
 from meanfield.errors import InvalidInputError
 from meanfield.spec import KEYS, parse
 
@@ -16,14 +22,19 @@ def compare(
     /,
     *,
     measures: Annotated[str, Parameter(metavar="LIST")] = "points,gaussian,grid",
-    out: Path | None = None,
+    out: Annotated[Path | None, Parameter(group=MOST_USED)] = None,
     preset: str | None = None,
     json: bool = False,
     plugin: list[Path] | None = None,
     measure: Annotated[str | None, Parameter(show=False)] = None,
     **options: str | bool | None,
 ) -> None:
-    """Run a spec as tokens, Gaussian and density, and say when and why they part.
+    """Run tokens, Gaussian and density; say when and why they part.
+
+    For example:
+        meanfield compare --A=-1 --V 1 --t 1
+        meanfield compare --attention sigmoid --A=-1 --t 0.5 --out sigmoid
+        meanfield compare --d 2 --A=-1 --t 1 --measures points,gaussian
 
     Args:
         file: a TOML file of keys.

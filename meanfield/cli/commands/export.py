@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from meanfield.errors import InvalidInputError
+from meanfield._writing import check_absent
 
 LARGE = 100_000_000  # bytes of a table, above which its size is said beforehand
 
@@ -15,11 +15,15 @@ def export(
     force: bool = False,
     plugin: list[Path] | None = None,
 ) -> None:
-    """Write the frames of a run as .npz (all arrays) or .csv (a long table).
+    """Write the frames of a run as .npz or .csv.
+
+    For example:
+        meanfield export first.zarr first.npz
+        meanfield export moons.zarr moons.csv
 
     Args:
         run: the folder of the run.
-        file: where to; its ending decides the format.
+        file: where to; its ending decides: .npz holds all arrays, .csv is a long table.
         force: replace `file` if it exists.
         plugin: a Python file that is run, for a run of a measure that only it has; may
             be repeated.
@@ -27,10 +31,8 @@ def export(
     Raises:
         InvalidInputError: if `file` exists, and is not to be replaced.
     """
-    if file.exists() and not force:
-        raise InvalidInputError(
-            f"`{file}` exists: add --force to replace it, or name another file."
-        )
+    if not force:
+        check_absent(file)
     from meanfield import runs
     from meanfield.cli.process._plugins import load_before_keys
     from meanfield.cli.terminal._output import note

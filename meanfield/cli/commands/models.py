@@ -18,6 +18,9 @@ app = App(
 def list_(*, json: bool = False) -> None:
     """List the models known by name, and whether they are installed.
 
+    For example:
+        meanfield models list
+
     Args:
         json: print JSON on stdout.
     """
@@ -36,6 +39,9 @@ def list_(*, json: bool = False) -> None:
 @app.command
 def inspect(model: str, /, *, json: bool = False) -> None:
     """Show sizes, scale and norms of a model, read from its files.
+
+    For example:
+        meanfield models inspect minilm
 
     Args:
         model: a name from `models list`, or a folder with model.safetensors.

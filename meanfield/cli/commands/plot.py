@@ -24,7 +24,13 @@ def plot(
     colour: str | None = None,
     tokens: Path | None = None,
 ) -> None:
-    """Draw a panel of a run, as PDF and PNG, or as a page to turn in a browser.
+    """Draw a run, as PDF and PNG, or as a page to turn in a browser.
+
+    For example:
+        meanfield plot first.zarr
+        meanfield plot first.zarr --panel all
+        meanfield plot first.zarr --panel cone --html     # to turn in a browser
+        meanfield plot first.zarr --panel spectrum --out ranks.pdf
 
     Args:
         run: the folder of the run.
@@ -73,6 +79,10 @@ def animate(
 ) -> None:
     """Make a GIF of a run.
 
+    For example:
+        meanfield animate first.zarr
+        meanfield animate first.zarr --fps 10 --out slow.gif
+
     Args:
         run: the folder of the run.
         out: file to write; by default RUN.gif beside the run.
@@ -104,7 +114,10 @@ def _one_of(data: "xarray.Dataset", member: int | None) -> "xarray.Dataset":
     if count is None and member is None:
         return data
     if count is None:
-        raise InvalidInputError("`--member` is for several draws or starts.")
+        raise InvalidInputError(
+            "`--member` is for several draws or starts, and this is one run: leave it "
+            "out."
+        )
     if member is None or not 0 <= member < count:
         raise InvalidInputError(
             f"An animation shows one run and this holds {count}: choose one by "
@@ -146,7 +159,9 @@ def _dataset(run: Path, colour: str | None) -> "xarray.Dataset":
         return runs.sweep_dataset(run).assign_attrs(colour=colour)
     dataset = runs.dataset(run)
     if colour is not None:
-        raise InvalidInputError(f"`--colour` is for sweeps; `{run}` is a run.")
+        raise InvalidInputError(
+            f"`--colour` is for sweeps; `{run}` is a run: leave it out."
+        )
     return dataset
 
 

@@ -21,15 +21,20 @@ def reproduce(
     out: Path | None = None,
     json: bool = False,
 ) -> None:
-    """Rebuild figures of the literature: NAME.pdf, .png, and .json with the numbers.
+    """Rebuild figures of the literature, each with its numbers.
+
+    For example:
+        meanfield reproduce list
+        meanfield reproduce castin2025-fig1b --size quick
+        meanfield reproduce castin2025-fig1b --size quick --as code
 
     Args:
         names: names of figures, `all` of them, or `list`, which says what there is.
         size: `paper` as published; `quick` the same with less of everything.
         reading: `text`, what the paper says, solved to tolerance; `code`, the procedure
             published with it, written as NAME-code. Without it, each figure's first.
-        out: folder to write to; by default `figures/` of the checkout, or of the
-            present folder, and `figures/quick/` for that size.
+        out: folder for NAME.pdf, NAME.png and NAME.json; by default `figures/` of the
+            checkout, or of the present folder, and `figures/quick/` for that size.
         json: print JSON on stdout.
     """
     if not names:

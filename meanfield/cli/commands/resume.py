@@ -8,6 +8,9 @@ def resume(
 ) -> None:
     """Go on with an interrupted run, to the bytes it would have had.
 
+    For example:
+        meanfield resume first.zarr
+
     Args:
         run: the folder of the run.
         json: print one JSON object on stdout.

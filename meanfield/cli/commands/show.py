@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from meanfield._reading import nearby
 from meanfield.cli.terminal._output import note, print_json, print_pairs
 from meanfield.endings import Status
 from meanfield.errors import InputFileError, InvalidInputError, UnknownNameError
@@ -21,6 +22,12 @@ def show(
     plugin: list[Path] | None = None,
 ) -> None:
     """Show a run, or anything that can be named.
+
+    For example:
+        meanfield show first.zarr --check
+        meanfield show first.zarr --toml        # its keys, as a file for `simulate`
+        meanfield show collapse
+        meanfield show softmax
 
     What has a name in several lists, such as `moons`, is shown from all of them.
 
@@ -43,7 +50,7 @@ def show(
         _show_run(Path(name), in_json=json, in_toml=toml, check=check)
         return
     if toml or check:
-        raise InputFileError(f"There is no run at `{name}`.")
+        raise InputFileError(f"There is no run at `{name}`; {nearby(Path(name))}")
     _show_name(name, in_json=json)
 
 

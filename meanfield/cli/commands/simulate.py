@@ -6,6 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from meanfield.cli._options import (
+    MOST_USED,
     Values,
     gather,
     gathered,
@@ -20,7 +21,7 @@ def simulate(
     file: Path | None = None,
     /,
     *,
-    out: Path | None = None,
+    out: Annotated[Path | None, Parameter(group=MOST_USED)] = None,
     preset: str | None = None,
     start_from: Annotated[Path | None, Parameter(name="--from")] = None,
     json: bool = False,
@@ -28,7 +29,16 @@ def simulate(
     plugin: list[Path] | None = None,
     **options: str | bool | None,
 ) -> None:
-    """Integrate a token flow: tokens, Gaussians or densities under attention.
+    """Integrate tokens, a Gaussian or a density under attention.
+
+    For example:
+        meanfield simulate --preset collapse --out first.zarr
+        meanfield simulate --measure gaussian --A 1 --cov 2  # infinite at t = 1/4
+        meanfield simulate --init moons --d 2 --A 2 --V=-1 --t 3 --out moons.zarr
+        meanfield simulate --from first.zarr --V=-1 --t 30   # from its last frame
+        meanfield init run.toml                              # all keys, to edit …
+        meanfield simulate run.toml --attention l2 --A=-1    # … options win over it
+        meanfield simulate run.toml --n 1000000 --dry-run    # what it would take
 
     Keys come from a preset, a TOML file and options of the same names; the later win.
     A MATRIX is a number c (for c I), a list of rows such as [[1,0],[0,2]], a file as

@@ -3,8 +3,12 @@
 import json as json_text
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Annotated
 
-from meanfield.cli._options import gather, gathered, with_spec_options
+from cyclopts import Parameter
+
+from meanfield._reading import nearby
+from meanfield.cli._options import MOST_USED, gather, gathered, with_spec_options
 from meanfield.errors import InputFileError, InvalidInputError
 from meanfield.spec import Axis, RunSpec, parse_axes
 
@@ -17,7 +21,7 @@ def sweep(
     /,
     *,
     over: list[str] | None = None,
-    out: Path | None = None,
+    out: Annotated[Path | None, Parameter(group=MOST_USED)] = None,
     preset: str | None = None,
     workers: int = 1,
     chunk: int | None = None,
@@ -25,7 +29,12 @@ def sweep(
     plugin: list[Path] | None = None,
     **options: str | bool | None,
 ) -> None:
-    """Integrate a flow for every combination of values: a phase diagram.
+    """Integrate a flow at every point of a phase diagram.
+
+    For example:
+        meanfield sweep --measure gaussian --over A=-1:1:21,cov=0.2:2:21 --out phase
+        meanfield sweep phase                 # go on with it, or help another
+        meanfield plot phase --colour t_star
 
     Interrupted, it goes on with the same command, or with `meanfield sweep SWEEP`,
     which also works beside others, on any machine that sees the folder.
@@ -78,7 +87,9 @@ def _asked(
         InputFileError: if the file is missing.
     """
     if file is not None and not file.exists():
-        raise InputFileError(f"There is neither a spec nor a sweep at `{file}`.")
+        raise InputFileError(
+            f"There is neither a spec nor a sweep at `{file}`; {nearby(file)}"
+        )
     axes = parse_axes(*(over or []))
     options = {**options, **_heads(axes, options)}
     if plugins:
@@ -148,7 +159,8 @@ def _heads(
     for axis in whole:
         if options.get(axis.key):
             raise InvalidInputError(
-                f"`{axis.key}` is given twice: as an option, and in `--over`."
+                f"`{axis.key}` is given twice: as an option, and in `--over`; leave "
+                "out the option."
             )
     firsts = {axis.key: axis.values[0] for axis in whole}
     text = lambda value: value if isinstance(value, str) else json_text.dumps(value)

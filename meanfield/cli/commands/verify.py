@@ -28,9 +28,14 @@ def verify(
     replay: Path | None = None,
     plugin: list[Path] | None = None,
 ) -> None:
-    """Measure the statements of the papers, each with a control that must fail.
+    """Measure the statements of the papers, each with a control.
 
-    `verify explain ID` says all about one. Ends with 6 unless every statement holds,
+    For example:
+        meanfield verify lemma-4
+        meanfield verify explain castin2025:prop-4.15     # all about one
+        meanfield verify 'uw2023:*' --jobs 2 --html slides.html
+
+    Ends with 6 unless every statement holds,
     every control fails and every printed error is found violated.
 
     Args:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from meanfield._reading import absent
 from meanfield.cli.terminal._output import note
 from meanfield.errors import InputFileError
 from meanfield.spec import measures
@@ -133,7 +134,7 @@ def _module_name(file: Path) -> str:
 
 def _digest(file: Path) -> str:
     if not file.exists():
-        raise InputFileError(f"There is no file `{file}`.")
+        raise absent(file)
     try:
         return hashlib.sha256(file.read_bytes()).hexdigest()
     except OSError as error:
@@ -154,4 +155,7 @@ def _load(file: Path, name: str) -> None:
 
 
 def _broken(file: Path, error: Exception) -> str:
-    return f"The plugin `{file}` fails: {type(error).__name__}: {error}"
+    return (
+        f"The plugin `{file}` fails: {type(error).__name__}: {error}; mend it, with "
+        "--debug to see where."
+    )

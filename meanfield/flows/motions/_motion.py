@@ -75,7 +75,9 @@ class Motion(Generic[M]):
         del dynamics, key, rests
         check_solver(mu0, stepping)
         if noise is not None:
-            raise UnsupportedError(f"There is no noise for a {type(mu0).__name__}.")
+            raise UnsupportedError(
+                f"There is no noise for a {type(mu0).__name__}; leave `noise` out."
+            )
 
     def ready(self, mu0: M, noise: Noise, ts: Float[Array, " times"]) -> M:
         """The same measure, in coordinates that noise can move."""

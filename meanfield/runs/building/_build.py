@@ -65,7 +65,10 @@ def dimension(spec: RunSpec) -> int:
             sizes[f"the context {context}"] = size
     if len(set(sizes.values())) > 1:
         text = ", ".join(f"{name}: {size}" for name, size in sizes.items())
-        raise InvalidInputError(f"The keys disagree on the dimension ({text}).")
+        raise InvalidInputError(
+            f"The keys disagree on the dimension ({text}); make them agree, or leave "
+            "one out."
+        )
     plane = spec.starts is not None and spec.starts.startswith("grid")
     return next(iter(sizes.values()), 2 if plane else 1)
 

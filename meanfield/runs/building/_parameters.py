@@ -9,8 +9,11 @@ import jax
 import numpy as np
 from jaxtyping import Array, Key
 
+from meanfield._reading import absent
 from meanfield.errors import InputFileError, InvalidInputError
 from meanfield.spec import KEYS, AttentionSpec, Matrix, RunSpec, with_files
+
+SAVED = "Write one by `numpy.save`, or a table of numbers as .csv."
 
 S = TypeVar("S", bound=AttentionSpec)
 
@@ -172,15 +175,21 @@ def read_array(path: str | Path) -> np.ndarray:
     try:
         array = readers[path.suffix](path)
     except FileNotFoundError:
-        raise InputFileError(f"There is no file `{path}`.") from None
+        raise absent(path) from None
     except (OSError, ValueError, EOFError) as error:
         reason = " ".join(str(error).split())
-        raise InputFileError(f"`{path}` holds no array of numbers: {reason}") from None
+        raise InputFileError(
+            f"`{path}` holds no array of numbers: {reason.rstrip('.')}. {SAVED}"
+        ) from None
     if array.size == 0 or array.ndim > 2:
-        raise InputFileError(f"`{path}` holds no matrix; its shape is {array.shape}.")
+        raise InputFileError(
+            f"`{path}` holds no matrix; its shape is {array.shape}. {SAVED}"
+        )
     if not np.all(np.isfinite(array)):
         place = np.argwhere(~np.isfinite(array))[0].tolist()
-        raise InputFileError(f"`{path}` has an entry at {place} that is not finite.")
+        raise InputFileError(
+            f"`{path}` has an entry at {place} that is not finite; put a number there."
+        )
     return array
 
 

@@ -101,7 +101,7 @@ class Frames:
         if "run" in self._dataset.dims:
             raise InvalidInputError(
                 f"`{path}` holds {self._dataset.sizes['run']} flows; "
-                "name a run of one flow."
+                "name a run of one flow, without `draws` and `starts`."
             )
 
     @property

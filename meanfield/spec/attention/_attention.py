@@ -45,9 +45,9 @@ def _rectangular(value: Matrices) -> Matrices:
         return value
     rows = [row for row in value if isinstance(row, list)]
     if not value or (rows and not rows[0]):
-        raise ValueError("is empty")
+        raise ValueError("is empty: give a number, or a list of rows")
     if len({len(row) for row in rows}) > 1:
-        raise ValueError("has rows of different lengths")
+        raise ValueError("has rows of different lengths: fill the shorter ones")
     return value
 
 
@@ -99,27 +99,30 @@ class AttentionSpec(Strict):
 
     attention: Annotated[
         str,
-        Key(group="Attention", titled=True),
+        Key(group="Attention", titled=True, most_used=True),
         Field(description="variant; see `list attentions`"),
     ] = "softmax"
     A: Annotated[
         HeadNumbers | None,
-        replace(MATRIX, replaces=("Q", "K")),
-        Field(description="score matrix (Q = A, K = I), or Q and K; if absent, I"),
+        replace(MATRIX, replaces=("Q", "K"), most_used=True),
+        Field(
+            examples=[-1.0],
+            description="score matrix (Q = A, K = I), or Q and K; if absent, I",
+        ),
     ] = None
     Q: Annotated[
         HeadNumbers | None,
         replace(MATRIX, replaces=("A",)),
-        Field(description="query matrix, k × d"),
+        Field(examples=[[[1.0, 0.0], [0.0, 2.0]]], description="query matrix, k × d"),
     ] = None
     K: Annotated[
         HeadNumbers | None,
         replace(MATRIX, replaces=("A",)),
-        Field(description="key matrix, k × d"),
+        Field(examples=[[[-1.0, 0.0], [0.0, -1.0]]], description="key matrix, k × d"),
     ] = None
     V: Annotated[
         HeadNumbers,
-        MATRIX,
+        replace(MATRIX, most_used=True),
         Field(description="value matrix, d × d"),
     ] = 1.0
     epsilon: Annotated[
@@ -143,12 +146,16 @@ class AttentionSpec(Strict):
     mask: Annotated[
         str | None,
         Key(group="Attention", titled=True),
-        Field(description="`causal` or `window:WIDTH`; none if absent"),
+        Field(
+            examples=["causal"],
+            description="`causal` or `window:WIDTH`; none if absent",
+        ),
     ] = None
     iterations: Annotated[
         Count | None,
         Key(group="Attention"),
         Field(
+            examples=[7],
             le=MOST_HALF_STEPS,
             description="Sinkhorn half-steps; to a tolerance if absent",
         ),
@@ -162,19 +169,26 @@ class AttentionSpec(Strict):
             replaces=("context_mean", "context_cov"),
         ),
         Field(
+            examples=["gaussian"],
             description="tokens look at another measure: gaussian, @FILE.npy, a RUN at "
-            "its end or RUN:TIME, or RUN:moving as it moves; at each other if absent"
+            "its end or RUN:TIME, or RUN:moving as it moves; at each other if absent",
         ),
     ] = None
     context_mean: Annotated[
         Numbers | None,
         replace(MATRIX, of_heads=False, label=r"mean of the context"),
-        Field(description="mean of the context `gaussian`; 0 if absent"),
+        Field(
+            examples=[[1.0, 0.0]],
+            description="mean of the context `gaussian`; 0 if absent",
+        ),
     ] = None
     context_cov: Annotated[
         Numbers | None,
         replace(MATRIX, of_heads=False, label=r"covariance of the context"),
-        Field(description="covariance of the context `gaussian`; I if absent"),
+        Field(
+            examples=[0.5],
+            description="covariance of the context `gaussian`; I if absent",
+        ),
     ] = None
     options: Annotated[
         dict[str, Option] | None,
@@ -182,6 +196,7 @@ class AttentionSpec(Strict):
         AfterValidator(checked),
         Key(group="Attention", holds="options", files=ARRAYS),
         Field(
+            examples=[{"slices": "random:8"}],
             min_length=1,
             description="what only this variant has, as NAME=VALUE,…; see `show NAME`",
         ),
@@ -202,6 +217,7 @@ class DriftSpec(Strict):
         AfterValidator(_of_one_kind),
         Key(group="Attention", holds="options", files=ARRAYS, enters="dynamics"),
         Field(
+            examples=[{"M": -0.5, "b": 1.0}],
             min_length=1,
             description="velocity added to each token: M=…,b=… for Mx + b, or "
             "W1=…,b1=…,W2=…,b2=… for W2 relu(W1 x + b1) + b2",

@@ -18,7 +18,9 @@ def check_attention(given: Mapping[str, Any]) -> None:
     if given["A"] is not None and (given["Q"], given["K"]) != (None, None):
         raise ValueError("give either `A`, or `Q` and `K`")
     if (given["Q"] is None) != (given["K"] is None):
-        raise ValueError("`Q` and `K` come together")
+        raise ValueError("`Q` and `K` come together: give both, or `A`")
     for name in ("context_mean", "context_cov"):
         if given[name] is not None and given["context"] != LAW:
-            raise ValueError(f"`{name}` is that of `context = {LAW}`")
+            raise ValueError(
+                f"`{name}` is that of `context = {LAW}`: add that, or leave it out"
+            )

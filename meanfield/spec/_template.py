@@ -1,0 +1,71 @@
+"""A TOML file of all keys, each in a comment: what there is, to be read and changed."""
+
+import textwrap
+from collections.abc import Iterator
+from typing import Any
+
+from ._keys import HEADINGS
+from ._model import KEYS, RunSpec
+from ._toml import as_toml
+
+INTRODUCTION = """\
+# A run of meanfield. As it stands it is the default run:
+#
+#     meanfield simulate FILE --out run.zarr
+#
+# Each line such as `#t = 10.0` holds a key with its default, or with an example where
+# it has none: remove the `#`, and change the value."""
+START = "source"  # an option has another name for it: `--from`
+TABLES = """\
+# ---- Tables, which stand last ----
+
+# parameters from a time on; those left out are as above
+#[[layers]]
+#t = 0.0
+#V = 1.0
+#[[layers]]
+#t = 5.0
+#V = -1.0
+
+# a further attention, which is added
+#[[terms]]
+#attention = "linear"
+#V = -0.5
+"""
+_WIDTH = 88
+
+
+def template() -> str:
+    """A TOML file in which each key stands under its heading, in a comment.
+
+    A line of it is prose, `# …`, or a key, `#key = value`; without its `#` each key is
+    valid wherever the keys are given that it goes with.
+    """
+    sections = [_section(heading) for heading in HEADINGS]
+    return "\n\n".join([INTRODUCTION, *sections, TABLES])
+
+
+def _section(heading: str) -> str:
+    return "\n\n".join([f"# ---- {heading} ----", *_entries(heading)])
+
+
+def _entries(heading: str) -> Iterator[str]:
+    for key, row in KEYS.items():
+        if heading == (row.heading or ("Start" if key == START else None)):
+            yield _entry(key)
+
+
+def _entry(key: str) -> str:
+    """What a key is, and the key with its default, or with an example."""
+    field = RunSpec.model_fields[key]
+    has_default = field.default is not None
+    value: Any = field.default if has_default else (field.examples or [None])[0]
+    text = f"{field.description}{'' if has_default else ' (an example)'}"
+    prose = textwrap.fill(
+        text,
+        _WIDTH,
+        initial_indent="# ",
+        subsequent_indent="# ",
+        break_on_hyphens=False,
+    )
+    return f"{prose}\n#{as_toml({key: value})}".rstrip()

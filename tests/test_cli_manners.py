@@ -1,0 +1,194 @@
+"""Manners: examples that run, the Tab key, files to begin with, advice in errors."""
+
+import inspect
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from conftest import Finished
+
+from meanfield.cli import COMMANDS, HELP, app
+from meanfield.spec import presets
+
+Command = Callable[..., Finished]
+
+TARGETS = [target for name, target in COMMANDS.items() if name != "models"]
+TARGETS += ["models:list_", "models:inspect"]
+
+
+def examples(text: str) -> list[str]:
+    """The commands of a docstring, those below `For example:`."""
+    block = text.partition("For example:\n")[2].partition("\n\n")[0]
+    return [line.strip() for line in block.splitlines()]
+
+
+def docstring(target: str) -> str:
+    module, _, name = target.partition(":")
+    function = getattr(import_module(f"meanfield.cli.commands.{module}"), name)
+    return inspect.getdoc(function) or ""
+
+
+FIRST = ["Arguments", "Most used", "Parameters"]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_examples_come_first_and_are_commands(target: str):
+    """Below the first line of the docstring, in 76 columns; each of its options is."""
+    text = docstring(target)
+    assert text.split("\n\n")[1].startswith("For example:\n    meanfield ")
+    for line in examples(text):
+        program, *tokens = shlex.split(line.split(" > ")[0], comments=True)
+        assert program == "meanfield"
+        assert len(line) <= 76
+        app.parse_args(tokens, exit_on_error=False, print_error=False)
+
+
+@pytest.mark.slow
+def test_every_example_runs_as_typed(tmp_path: Path):
+    """All in one folder, in the order of the overview: some read what others wrote."""
+    binary = str(Path(sys.executable).parent)
+    paths = {"HOME": str(tmp_path / "home"), "PATH": f"{binary}:{os.environ['PATH']}"}
+    environment = {**os.environ, **paths, "PYTHONPATH": ":".join(sys.path)}
+    (tmp_path / "home").mkdir()
+    failures = []
+    for line in [line for t in TARGETS for line in examples(docstring(t))]:
+        done = subprocess.run(
+            ["bash", "-c", line],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0 or "Traceback" in done.stderr:
+            failures.append((line, done.returncode, done.stderr[-300:]))
+    assert not failures
+
+
+def test_the_overview_has_examples_and_a_line_for_each_command(
+    cli: Command, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = cli("--help").out
+    assert len(re.findall("^│ [a-z]", shown, re.M)) == len(COMMANDS)
+    assert all(line in shown for line in examples(HELP))
+    assert shown.index("For example:") < shown.index("│ simulate")
+    assert "│              " not in shown
+
+
+def test_help_has_what_is_typed_most_first(
+    cli: Command, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("COLUMNS", "80")
+    panels = cli("simulate", "--help").out.split("╭─ ")[1:]
+    assert [re.split(" ─|─", p)[0] for p in panels[:3]] == FIRST
+    assert len(re.findall("^│ --", panels[1], re.M)) == 10
+
+
+def complete(script: str, *words: str) -> set[str]:
+    """What bash offers for the last of some words."""
+    line = f"COMP_WORDS=({shlex.join(words)}); COMP_CWORD={len(words) - 1}"
+    call = f'{line}; _meanfield; printf "%s\\n" "${{COMPREPLY[@]}}"'
+    done = subprocess.run(
+        ["bash", "-c", f"{script}\n{call}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(done.stdout.split())
+
+
+def test_bash_completes_commands_options_and_names(cli: Command):
+    script = cli("completion", "bash").out
+    assert complete(script, "meanfield", "sim") == {"simulate"}
+    assert complete(script, "meanfield", "simulate", "--att") == {"--attention"}
+    assert complete(script, "meanfield", "completion", "z") == {"zsh"}
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_other_shells_know_every_command(cli: Command, shell: str):
+    script = cli("completion", shell).out
+    assert all(name in script for name in COMMANDS)
+    assert "epsilon" in script
+
+
+def test_completion_is_installed_where_the_shell_looks(
+    cli: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    done = cli("completion", "bash", "--install")
+    (file,) = (tmp_path / ".local").rglob("meanfield")
+    assert str(file) in (tmp_path / ".bashrc").read_text()
+    assert str(file) in done.err
+    assert cli("completion", "bash").out == file.read_text()
+
+
+def test_presets_are_listed_in_a_line_each(cli: Command):
+    lines = cli("list", "presets").out.splitlines()[1:]
+    assert [line.split()[0] for line in lines] == list(presets)
+    assert all(presets[line.split()[0]].what in line for line in lines)
+    assert max(map(len, map(str.rstrip, lines))) <= 80
+
+
+def test_a_file_that_is_begun_is_a_run(cli: Command, tmp_path: Path):
+    done = cli("init", "first.toml")
+    text = (tmp_path / "first.toml").read_text()
+    assert (done.code, tomllib.loads(text)) == (0, {})
+    assert "meanfield simulate first.toml" in done.err
+
+
+def test_a_file_that_exists_is_kept_unless_forced(cli: Command, tmp_path: Path):
+    (tmp_path / "run.toml").write_text("t = 1.0\n")
+    done = cli("init")
+    assert done.code == 2
+    assert "`run.toml` exists: add --force" in done.err
+    assert (tmp_path / "run.toml").read_text() == "t = 1.0\n"
+    assert cli("init", "--force").code == 0
+    assert "#t = 10.0" in (tmp_path / "run.toml").read_text()
+
+
+ADVICE = {  # what is wrong, and the next thing to try
+    "simulate frist.toml": "did you mean `first.toml`?",
+    "simulate none/first.toml": "there is no folder `none` either",
+    "simulate xyz.toml": "has a name like it",
+    "simulate first.toml --at 1": "by `--from`",
+    "simulate broken.toml": "`meanfield init` writes a file to begin with",
+    "simulate --plugin frist.py": "did you mean `first.py`?",
+    "simulate --plugin first.py": "--debug to see where",
+    "simulate --Q 1": "give both, or `A`",
+    "simulate --context-cov 2": "add that, or leave it out",
+    "simulate --stop rest:1e-3,rest:1e-3": "leave one out",
+    "simulate --A @first.npy": "`numpy.save`",
+    "simulate --A [[1,2],[3]]": "fill the shorter ones",
+    "simulate --A @first.toml": "must end in .npy or .csv",
+    "show frist.toml --check": "did you mean `first.toml`?",
+    "plot frist.toml": "did you mean `first.toml`?",
+    "plot first.toml": "name the folder that `simulate --out` wrote",
+    "plot .": "name the folder that `simulate --out` wrote",
+    "sweep frist.toml --over A=1|2 --out s": "did you mean `first.toml`?",
+    "sweep . --out s": "name the folder that `sweep --out` wrote",
+    "sweep --over t[0,1]=1|2 --out s": "sweep over `t` itself",
+    "sweep --over A=1:1:3 --out s": "give two numbers",
+    "sweep --over A=1|1 --out s": "leave one out",
+    "sweep --over A=1|2 --A 1 --out s": "leave out the option",
+    "bench --results first.toml": "`meanfield bench --out FILE`",
+    "completion tcsh": "fish",
+}
+
+
+@pytest.mark.parametrize("line", list(ADVICE))
+def test_an_error_says_what_to_try_next(cli: Command, tmp_path: Path, line: str):
+    files = {"first.toml": "t = 1.0", "broken.toml": "t == 1", "first.py": "1 / 0"}
+    for name, text in {**files, "first.npy": "no array"}.items():
+        (tmp_path / name).write_text(text)
+    done = cli(*line.split())
+    assert done.code in (2, 3, 7)
+    assert done.err.count("\n") == 1
+    assert ADVICE[line] in done.err

@@ -1,0 +1,69 @@
+"""The file that `meanfield init` writes: every key, in a line that works."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from meanfield.spec import HEADINGS, KEYS, RunSpec, parse, read_toml, template
+
+TEXT = template()
+LINES = dict(re.findall(r"^#((\w+) = .+)$", TEXT.split("# ---- Tables")[0], re.M))
+LINES = {key: line for line, key in LINES.items()}
+TABLES = TEXT[TEXT.index("#[[layers]]") :]
+COMPANIONS: dict[str, dict[str, Any]] = {  # what a key asks for besides its measure
+    "Q": {"K": [[1.0]]},
+    "K": {"Q": [[1.0]]},
+    "context_mean": {"context": "gaussian"},
+    "context_cov": {"context": "gaussian"},
+    "at": {"source": "run.zarr"},
+    "source": {"at": 1.0},
+    "model": {"text": "words"},
+    "text": {"model": "minilm"},
+    "model_layers": {"model": "minilm", "text": "words"},
+    "model_heads": {"model": "minilm", "text": "words"},
+    "bandwidth": {"init": "@tokens.npy"},
+    "positions": {"mask": "causal"},
+}
+
+
+def test_the_template_has_every_key_once():
+    assert sorted([*LINES, "layers", "terms"]) == sorted(RunSpec.model_fields)
+
+
+def test_as_it_stands_it_is_the_default_run():
+    assert parse(tomllib.loads(TEXT)) == RunSpec()
+
+
+@pytest.mark.parametrize("key", list(LINES))
+def test_each_line_is_valid_without_its_sign(key: str, tmp_path: Path):
+    """And the value is the default, where there is one."""
+    (tmp_path / "run.toml").write_text(LINES[key], encoding="utf-8")
+    value = read_toml(tmp_path / "run.toml")[key]
+    only = KEYS[key].only
+    measure = {} if only is None else {"measure": only[0]}
+    spec = parse({**measure, **COMPANIONS.get(key, {}), key: value})
+    default = RunSpec.model_fields[key].default
+    assert default is None or getattr(spec, key) == default
+
+
+def test_the_tables_are_valid_without_their_signs():
+    values = tomllib.loads(re.sub(r"^#(?! )", "", TABLES, flags=re.M))
+    spec = parse(values)
+    assert [len(spec.layers), len(spec.terms)] == [2, 1]
+
+
+def test_keys_that_are_typed_most_come_first():
+    headings = re.findall(r"^# ---- (.+) ----$", TEXT, re.M)
+    assert headings[: len(HEADINGS)] == list(HEADINGS)
+    first = TEXT.split("# ---- ")[1]
+    assert len(re.findall(r"^#\w+ = ", first, re.M)) == 9
+
+
+def test_prose_is_told_from_keys():
+    """A line is prose, a key, a table, or empty; and it fits an editor."""
+    kinds = re.compile(r"# .*|#|#\w+ = .+|#\[\[\w+\]\]|")
+    assert all(kinds.fullmatch(line) for line in TEXT.splitlines())
+    assert max(map(len, TEXT.splitlines())) <= 88
