@@ -1,7 +1,8 @@
-"""The folders `experiments` and `benchmarks`, and where what they make belongs.
+"""The folders beside the package, and where what they make belongs.
 
-A checkout has them beside the package. A wheel has them in it, under `SHIPPED`, where
-the build maps them; so nothing else of an environment can take their names.
+A checkout has `experiments`, `benchmarks` and `docs/extending` there. A wheel has them
+in the package, under `SHIPPED`, where the build maps them; so nothing else of an
+environment can take their names.
 """
 
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 from .errors import InputFileError
 
 SHIPPED = "_shipped"  # as `pyproject.toml` says
+_TEMPLATES = "docs/extending"
+_BEGINNING = "template_"
 
 
 def holder(folder: str) -> Path:
@@ -25,6 +28,19 @@ def holder(folder: str) -> Path:
         f"`{folder}/` is missing from this installation of meanfield; install it "
         "again, or run this in a checkout of meanfield."
     )
+
+
+def templates() -> dict[str, Path]:
+    """The commented file to begin each kind of plugin from; it works as it stands.
+
+    >>> sorted(templates())
+    ['attention', 'panel', 'statement']
+
+    Raises:
+        InputFileError: if this installation lacks them.
+    """
+    files = sorted((holder(_TEMPLATES) / _TEMPLATES).glob(f"{_BEGINNING}*.py"))
+    return {file.stem.removeprefix(_BEGINNING): file for file in files}
 
 
 def home() -> Path:

@@ -34,7 +34,7 @@ from meanfield.flows import stops
 from meanfield.flows.motions import motions
 from meanfield.measures.laws import laws
 from meanfield.measures.sampling import clouds
-from meanfield.plotting import panels
+from meanfield.plotting import attention_panels, panels
 from meanfield.runs.representations import representations
 from meanfield.spec import measures
 from meanfield.storage import kinds
@@ -106,7 +106,8 @@ def files_end_at() -> Iterator[Callable[[int], None]]:
 def registries(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What plugins register in a test goes with it."""
     named = attentions, clouds, energies, free, laws, natural, panels, statements, stops
-    for registry in (*named, kinds, measures, representations):
+    rows = attention_panels, kinds, measures, representations
+    for registry in (*named, *rows):
         monkeypatch.setattr(registry, "_items", dict(registry.items()))
     plain: list[tuple[dict[Any, Any], dict[Any, Any]]]
     plain = [(known, dict(known)) for known in (symmetries, motions)]

@@ -15,11 +15,12 @@ from pathlib import Path
 import pytest
 
 from meanfield import _folders
-from meanfield._folders import SHIPPED, holder, home
+from meanfield._folders import SHIPPED, holder, home, templates
 from meanfield.errors import InputFileError
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+FOLDERS = ("experiments", "benchmarks", "docs/extending")  # that the wheel carries
 PEERS = {"geomloss", "ott", "pykeops", "torch"}  # of the extra `bench`
 
 
@@ -74,10 +75,15 @@ def test_folders_of_an_installed_package_are_its_own(
     assert home() == tmp_path
     with pytest.raises(InputFileError, match="`benchmarks/` is missing"):
         holder("benchmarks")
+    with pytest.raises(InputFileError, match="`docs/extending/` is missing"):
+        templates()
 
 
 def test_folders_of_a_checkout_stand_beside_the_package():
     assert holder("experiments") == holder("benchmarks") == home() == ROOT
+    shown = {path.relative_to(ROOT).as_posix() for path in templates().values()}
+    kinds = ("attention", "panel", "statement")
+    assert shown == {f"docs/extending/template_{kind}.py" for kind in kinds}
 
 
 @pytest.fixture(scope="module")
@@ -97,11 +103,11 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 def test_a_wheel_holds_every_file_once(wheel: Path):
-    """Of the package, the experiments and the benchmarks; and nothing at the top."""
+    """Of the package and the folders that it carries; and nothing at the top."""
     with zipfile.ZipFile(wheel) as archive:
         held = [n for n in archive.namelist() if ".dist-info/" not in n]
     listed = subprocess.run(
-        ["git", "ls-files", "meanfield", "experiments", "benchmarks"],
+        ["git", "ls-files", "meanfield", *FOLDERS],
         capture_output=True,
         text=True,
         check=True,

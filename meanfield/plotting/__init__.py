@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from meanfield._lazy import lazy
 
 if TYPE_CHECKING:
-    from ._figure.panels import titled_figure
+    from ._figure.panels import attention_panel, titled_figure
     from ._figure.style import style
     from ._runs.observables import (
         ClusterCounts,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .cone.escapes import EscapeDirections, escape_directions
     from .cone.paths import cone_coordinates
     from .density.carried import with_tokens
-    from .gallery import panels
+    from .gallery import attention_panels, panels
     from .pages import (
         cone_page,
         save_page,
@@ -39,6 +39,8 @@ __all__ = [
     "ClusterCounts",
     "EscapeDirections",
     "animate",
+    "attention_panel",
+    "attention_panels",
     "cluster_counts",
     "cluster_radius",
     "cone_coordinates",
@@ -66,6 +68,8 @@ _HOMES = {
     "ClusterCounts": "._runs.observables",
     "EscapeDirections": ".cone.escapes",
     "animate": ".animation",
+    "attention_panel": "._figure.panels",
+    "attention_panels": ".gallery",
     "cluster_counts": "._runs.observables",
     "cluster_radius": "._runs.observables",
     "cone_coordinates": ".cone.paths",

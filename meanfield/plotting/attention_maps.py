@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from meanfield.errors import InvalidInputError
 
-from ._figure.panels import annotate, panels, titled_figure
+from ._figure.panels import annotate, attention_panel, titled_figure
 from ._figure.style import GREY, style
 from ._runs.data import runs, values
 from ._runs.observables import even_frames
@@ -22,7 +22,7 @@ _TOP = 0.995
 _DIMS = ("snapshot", "head", "query", "token")
 
 
-@panels.register("attention")
+@attention_panel("attention")
 @style()
 def attention(dataset: xr.Dataset) -> Figure:
     """Attention matrices, queries down and tokens across, on one colour scale.

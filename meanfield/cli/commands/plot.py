@@ -38,30 +38,33 @@ def plot(
             cone for a Gaussian in the plane, density for a grid, or phase for a sweep.
         out: file to write, with or without ending; by default RUN-PANEL beside the run.
             With `--panel all` the panel is added to its name.
-        at: times of the attention matrices (panel `attention`); repeat for several.
+        at: times of the attention matrices (panel `attention`, or one of yours that
+            draws them); repeat for several.
         plugin: a Python file that registers a panel, or stands in place of one that the
-            run began with; may be repeated. Those of the run are run again for the
-            panel `attention`, and for a panel or a measure that only they have.
+            run began with; may be repeated. Those of the run are run again for
+            attention matrices, and for a panel or a measure that only they have.
         html: write the panel `cone` as one HTML file that needs no network.
         colour: the number of a sweep that colours its cells (panel `phase`), such as
             t_star, effective_rank, trace or steps; `ending` for none.
         tokens: a run of tokens, to draw over a density.
     """
     from meanfield.cli.process._plugins import load_measure_of
-    from meanfield.plotting import panels, save
+    from meanfield.plotting import attention_panels, panels, save
 
     load_measure_of(run, plugin)
     dataset = _carrying(_dataset(run, colour), tokens)
     names = _chosen(panel, dataset)
     plugins = _load_recorded(run, names, plugin or [])
-    if at is not None and "attention" not in names:
-        raise InvalidInputError("`--at` is for the panel `attention`: leave it out.")
+    if at is not None and attention_panels.keys().isdisjoint(names):
+        raise InvalidInputError(
+            f"`--at` is for the panel `{'`, `'.join(attention_panels)}`: leave it out."
+        )
     if html:
         _write_page(dataset, names, out or run.parent / f"{_stem(run)}-cone.html")
         return
     for name in names:
         draw, data = panels[name], dataset
-        if name == "attention":
+        if name in attention_panels:
             data = _with_attention(run, dataset, at, plugins)
         for path in save(draw(data), _target(run, name, out, panel)):
             note(f"wrote {path}")
@@ -217,9 +220,10 @@ def _load(run: Path, plugins: list[Path]) -> None:
 
 def _load_recorded(run: Path, names: list[str], plugins: list[Path]) -> list[Path]:
     """The plugins, once those of the run are loaded where a panel has need of them."""
-    from meanfield.plotting import panels
+    from meanfield.plotting import attention_panels, panels
 
-    if "attention" not in names and all(name in panels for name in names):
+    known = all(name in panels for name in names)
+    if known and attention_panels.keys().isdisjoint(names):
         return plugins
     from meanfield.cli.process._plugins import load_plugins_of
 

@@ -18,8 +18,21 @@ from .style import GREY
 Panel = Callable[[xr.Dataset], Figure]
 
 panels: Registry[Panel] = Registry("panel")
+attention_panels: Registry[Panel] = Registry("panel of attention matrices")
 
 _LETTERS = 15  # of the small print in an inch
+
+
+def attention_panel(name: str) -> Callable[[Panel], Panel]:
+    """Registers a panel that draws `attention`, which a dataset then carries.
+
+    Its dims are `snapshot`, `head`, `query` and `token`.
+    """
+
+    def add(panel: Panel) -> Panel:
+        return panels.register(name)(attention_panels.register(name)(panel))
+
+    return add
 
 
 def titled_figure(dataset: xr.Dataset, size: tuple[float, float]) -> Figure:
