@@ -15,7 +15,10 @@ from meanfield.spec import RunSpec
 Command = Callable[..., Finished]
 
 FUNCTIONS = {name: target for name, target in COMMANDS.items() if name != "models"}
-FUNCTIONS |= {"models list": "models:list_", "models inspect": "models:inspect"}
+FUNCTIONS |= {
+    "models list": "names.models:list_",
+    "models inspect": "names.models:inspect",
+}
 ENTRY = re.compile(r"^    \*{0,2}(\w+): ((?:.+\n?)(?:^     +.+\n?)*)", re.MULTILINE)
 
 

@@ -14,13 +14,18 @@ from pathlib import Path
 import pytest
 from conftest import Finished
 
+from meanfield._folders import templates
+from meanfield.attention import attentions
 from meanfield.cli import COMMANDS, HELP, app
-from meanfield.spec import presets
+from meanfield.cli.commands.names.catalog import KINDS
+from meanfield.energies import energies
+from meanfield.plotting import panels
+from meanfield.spec import measures, presets
 
 Command = Callable[..., Finished]
 
 TARGETS = [target for name, target in COMMANDS.items() if name != "models"]
-TARGETS += ["models:list_", "models:inspect"]
+TARGETS += ["names.models:list_", "names.models:inspect"]
 
 
 def examples(text: str) -> list[str]:
@@ -112,6 +117,28 @@ def test_bash_completes_commands_options_and_names(cli: Command):
     assert complete(script, "meanfield", "completion", "z") == {"zsh"}
 
 
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (("simulate", "--preset"), set(presets)),
+        (("sweep", "--measure"), set(measures)),
+        (("compare", "--scale"), {"none", "sqrt-k"}),
+        (("simulate", "--attention"), set(attentions)),
+        (("simulate", "--mask"), {"causal", "window"}),
+        (("simulate", "--observe"), set(energies)),
+        (("plot", "--panel"), set(panels)),
+        (("list",), set(KINDS)),
+    ],
+    ids=" ".join,
+)
+def test_values_are_completed_by_what_they_name(
+    cli: Command, words: tuple[str, ...], names: set[str]
+):
+    """As the scripts of the shells ask for them, when the Tab key is pressed."""
+    shown = cli("__complete", *words, "").out.partition("\x1fbegin\n")[2]
+    assert set(shown.split()) == names
+
+
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 def test_other_shells_know_every_command(cli: Command, shell: str):
     script = cli("completion", shell).out
@@ -124,7 +151,7 @@ def test_completion_is_installed_where_the_shell_looks(
 ):
     monkeypatch.setenv("HOME", str(tmp_path))
     done = cli("completion", "bash", "--install")
-    (file,) = (tmp_path / ".local").rglob("meanfield")
+    file = tmp_path / ".local/share/bash-completion/completions/meanfield"
     assert str(file) in (tmp_path / ".bashrc").read_text()
     assert str(file) in done.err
     assert cli("completion", "bash").out == file.read_text()
@@ -152,6 +179,24 @@ def test_a_file_that_exists_is_kept_unless_forced(cli: Command, tmp_path: Path):
     assert (tmp_path / "run.toml").read_text() == "t = 1.0\n"
     assert cli("init", "--force").code == 0
     assert "#t = 10.0" in (tmp_path / "run.toml").read_text()
+
+
+@pytest.mark.parametrize("kind", list(templates()))
+def test_a_plugin_is_begun_under_its_own_name(cli: Command, tmp_path: Path, kind: str):
+    done = cli("init", "--kind", kind, "mine.py")
+    text = (tmp_path / "mine.py").read_text()
+    assert done.code == 0
+    assert "--plugin mine.py" in text
+    assert text.replace("mine.py", "THIS_FILE.py") == templates()[kind].read_text()
+    assert cli("init", "--kind", kind).err.count("Plugins end in .py") == 1
+
+
+def test_every_template_can_be_asked_for(cli: Command):
+    choices = re.search(
+        r"choices: ([\w, ]+)", " ".join(cli("init", "--help").out.split("│"))
+    )
+    assert choices
+    assert {*choices[1].split(", ")} == {"run", *templates()}
 
 
 ADVICE = {  # what is wrong, and the next thing to try

@@ -9,7 +9,7 @@ import pytest
 from conftest import Finished
 
 from meanfield.attention import attentions
-from meanfield.cli.commands.catalog import KINDS
+from meanfield.cli.commands.names.catalog import KINDS
 from meanfield.cli.terminal._output import print_entries
 from meanfield.spec import presets
 

@@ -9,7 +9,7 @@ import pytest
 from conftest import Finished
 
 from meanfield import runs
-from meanfield.cli.commands.catalog import KINDS
+from meanfield.cli.commands.names.catalog import KINDS
 from meanfield.cli.terminal._mathematics import in_letters
 from meanfield.storage import table_bytes
 

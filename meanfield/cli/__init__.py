@@ -40,12 +40,12 @@ COMMANDS = {
     "reproduce": "reproduce:reproduce",
     "verify": "verify:verify",
     "bench": "bench:bench",
-    "models": "models:app",
-    "list": "catalog:list_",
-    "show": "show:show",
+    "models": "names.models:app",
+    "list": "names.catalog:list_",
+    "show": "names.show:show",
     "init": "init:init",
     "completion": "completion:completion",
-    "info": "catalog:info",
+    "info": "names.catalog:info",
 }
 HELP = """\
 Token flows under attention: particles, Gaussians, real transformers.

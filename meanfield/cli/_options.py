@@ -27,6 +27,8 @@ from meanfield.spec import (
     read_toml,
 )
 
+from ._completing import Names, named, words
+
 Values = dict[str, Any]
 
 # The options of a command alone come second: see `cli`.
@@ -173,6 +175,7 @@ def _parameter(name: str) -> inspect.Parameter:
             help=text,
             group=_GROUPS[heading],
             metavar=None if _is_flag(name) else _metavar(name),
+            completer=_completer(name),
             negative="",
             allow_leading_hyphen=True,
             show_default=False,
@@ -180,6 +183,14 @@ def _parameter(name: str) -> inspect.Parameter:
     ]
     kind = inspect.Parameter.KEYWORD_ONLY
     return inspect.Parameter(name, kind, default=None, annotation=annotation)
+
+
+def _completer(name: str) -> Names | None:
+    """What the Tab key offers for a key: names that it takes, or its words."""
+    if KEYS[name].names:
+        return named(KEYS[name].names)
+    choices = [kind for kind in _kinds(name) if isinstance(kind, str)]
+    return words(*choices) if choices else None
 
 
 def _flag(name: str) -> str:

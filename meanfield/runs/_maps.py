@@ -37,16 +37,7 @@ def with_attention(
         InputFileError: if a plugin is not what it was when the run began, or the model.
         InvalidInputError: for a Gaussian, several draws, or too many tokens.
     """
-    if "x" not in data or "run" in data.dims:
-        raise InvalidInputError(
-            "Attention matrices are those of one run of points: name one that was "
-            "simulated with `--measure points`, without `--draws`."
-        )
-    if data.sizes["token"] > MOST_SHOWN:
-        raise InvalidInputError(
-            f"An attention matrix of {data.sizes['token']} tokens is too large to look "
-            f"at; up to {MOST_SHOWN} are drawn: simulate with `--n {MOST_SHOWN}`."
-        )
+    _refuse_others(data)
     store = RunStore.open(path)
     spec = stored_spec(store)
     refuse_other_moves(store.attrs.get("inputs"), spec, plugins)
@@ -63,3 +54,21 @@ def with_attention(
     dims = ("snapshot", "head", "query", "token")
     with_matrices = data.assign(attention=(dims, np.stack(matrices)))
     return with_matrices.assign_coords(snapshot=times[nearest])
+
+
+def _refuse_others(data: "xarray.Dataset") -> None:
+    """Refuses what is not one run of so few points that their matrices can be drawn.
+
+    Raises:
+        InvalidInputError: saying what to simulate instead.
+    """
+    if "x" not in data or "run" in data.dims:
+        raise InvalidInputError(
+            "Attention matrices are those of one run of points: name one that was "
+            "simulated with `--measure points`, without `--draws`."
+        )
+    if data.sizes["token"] > MOST_SHOWN:
+        raise InvalidInputError(
+            f"An attention matrix of {data.sizes['token']} tokens is too large to look "
+            f"at; up to {MOST_SHOWN} are drawn: simulate with `--n {MOST_SHOWN}`."
+        )

@@ -46,6 +46,7 @@ class Key:
             `program` changes what is compiled.
         no_axis: why no sweep varies it.
         left_behind: whether a run that starts from another takes no value of it over.
+        names: what `meanfield list` calls the names that it takes, if it takes names.
         titled: whether titles name its value.
         most_used: whether it is typed most, with eight other keys and `--out`.
         label: of the axis along which a sweep varies it.
@@ -62,6 +63,7 @@ class Key:
     enters: Part = "program"
     no_axis: str = ""
     left_behind: bool = False
+    names: str = ""
     titled: bool = False
     most_used: bool = False
     label: str = ""

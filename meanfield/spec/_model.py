@@ -77,7 +77,7 @@ class RunSpec(TimesSpec, StartSpec, DriftSpec, AttentionSpec, GridSpec):
     ] = None
     solver: Annotated[
         str,
-        Key(never={"grid": FLUXES}),
+        Key(names="solvers", never={"grid": FLUXES}),
         Field(description="integrator; see `list solvers`"),
     ] = "tsit5"
     rtol: Annotated[
@@ -122,7 +122,7 @@ class RunSpec(TimesSpec, StartSpec, DriftSpec, AttentionSpec, GridSpec):
         list[str] | None,
         BeforeValidator(_names),
         AfterValidator(lambda names: names and _numbered(_distinct(names))),
-        Key(group="Time"),
+        Key(names="stops", group="Time"),
         Field(
             examples=[["rest:1e-6"]],
             min_length=1,
@@ -143,7 +143,7 @@ class RunSpec(TimesSpec, StartSpec, DriftSpec, AttentionSpec, GridSpec):
         list[str] | None,
         BeforeValidator(_names),
         AfterValidator(lambda names: names and _distinct(names)),
-        Key(no_axis=ENDS),
+        Key(names="energies", no_axis=ENDS),
         Field(
             examples=[["energy"]],
             min_length=1,
@@ -173,6 +173,7 @@ class RunSpec(TimesSpec, StartSpec, DriftSpec, AttentionSpec, GridSpec):
     model: Annotated[
         str | None,
         Key(
+            names="models",
             group="Transformer",
             brings=(
                 "its own parameters",

@@ -21,7 +21,7 @@ class StartSpec(Strict):
     measure: Annotated[
         str,
         AfterValidator(known_measure),
-        Key(group="Start", titled=True, most_used=True),
+        Key(names="measures", group="Start", titled=True, most_used=True),
         Field(description="what is moved: `points`, `gaussian` or `grid`, a density"),
     ] = "points"
     projected: Annotated[
@@ -51,7 +51,13 @@ class StartSpec(Strict):
     ] = None
     init: Annotated[
         str,
-        Key(group="Start", files=ARRAYS, left_behind=True, most_used=True),
+        Key(
+            names="clouds",
+            group="Start",
+            files=ARRAYS,
+            left_behind=True,
+            most_used=True,
+        ),
         Field(description="initial cloud; see `list clouds`, or @FILE.npy, .csv"),
     ] = "gaussian"
     mean: Annotated[
@@ -84,6 +90,7 @@ class StartSpec(Strict):
     starts: Annotated[
         str | None,
         Key(
+            names="families",
             group="Start",
             only=("gaussian", "are Gaussians"),
             brings=(

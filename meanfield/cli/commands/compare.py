@@ -5,6 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from meanfield.cli._completing import Preset
 from meanfield.cli._options import (
     MOST_USED,
     Values,
@@ -23,7 +24,7 @@ def compare(
     *,
     measures: Annotated[str, Parameter(metavar="LIST")] = "points,gaussian,grid",
     out: Annotated[Path | None, Parameter(group=MOST_USED)] = None,
-    preset: str | None = None,
+    preset: Preset = None,
     json: bool = False,
     plugin: list[Path] | None = None,
     measure: Annotated[str | None, Parameter(show=False)] = None,

@@ -1,30 +1,71 @@
 """`meanfield init`: a commented file to begin with."""
 
 from pathlib import Path
+from typing import Literal
 
 from meanfield._writing import check_absent, check_writable
 from meanfield.cli.terminal._output import note
+from meanfield.errors import InvalidInputError
+
+RUN = "run"
+NAMELESS = "THIS_FILE.py"  # what a plugin to begin from calls itself
 
 
-def init(path: Path = Path("run.toml"), /, *, force: bool = False) -> None:
-    """Write a commented TOML file of all keys, with their defaults.
+def init(
+    path: Path | None = None,
+    /,
+    *,
+    kind: Literal["run", "attention", "panel", "statement"] = RUN,
+    force: bool = False,
+) -> None:
+    """Write a commented file to begin from: all keys, or a plugin.
 
     For example:
         meanfield init mine.toml
-        meanfield simulate mine.toml --t 2
+        meanfield init --kind attention mine.py
+        meanfield init --kind statement claim.py
 
     Args:
-        path: the file to write.
-        force: replace it if it exists.
+        path: the file to write; run.toml by default.
+        kind: `run`, a TOML file of all keys with their defaults; or a plugin that works
+            as it stands, with an attention, a panel or a statement.
+        force: replace the file if it exists.
+    """
+    file = _named(path, kind)
+    if not force:
+        check_absent(file)
+    check_writable(file)
+    from meanfield.plotting import put
+
+    text, hint = _run(file) if kind == RUN else _plugin(file, kind)
+    put(file, text.encode())
+    note(f"wrote {file}; {hint}")
+
+
+def _named(path: Path | None, kind: str) -> Path:
+    """The file to write.
 
     Raises:
-        InvalidInputError: if it exists, and is not to be replaced.
+        InvalidInputError: if it could not be a plugin, and is to be one.
     """
-    if not force:
-        check_absent(path)
-    check_writable(path)
-    from meanfield.plotting import put
+    file = path or Path("run.toml")
+    if kind != RUN and file.suffix != ".py":
+        raise InvalidInputError(
+            f"Plugins end in .py; got `{file}`: write `meanfield init --kind {kind} "
+            "mine.py`."
+        )
+    return file
+
+
+def _run(file: Path) -> tuple[str, str]:
     from meanfield.spec import template
 
-    put(path, template().encode())
-    note(f"wrote {path}; run it by `meanfield simulate {path}`")
+    return template(), f"run it by `meanfield simulate {file}`"
+
+
+def _plugin(file: Path, kind: str) -> tuple[str, str]:
+    from meanfield._folders import templates
+    from meanfield._reading import read_text
+
+    text = read_text(templates()[kind]).replace(NAMELESS, str(file))
+    return text, "its first lines say how to try it"

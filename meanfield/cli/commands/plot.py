@@ -1,14 +1,18 @@
 """`meanfield plot` and `meanfield animate`: pictures of a run."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+from cyclopts import Parameter
+
+from meanfield.cli._completing import named
 from meanfield.cli.terminal._output import note
 from meanfield.errors import InvalidInputError
 
 if TYPE_CHECKING:
     import xarray
 
+PANEL = Parameter(metavar="NAME", completer=named("panels"))
 MANY = 256  # tokens above which attention matrices are drawn only when asked for
 
 
@@ -16,7 +20,7 @@ def plot(
     run: Path,
     /,
     *,
-    panel: str | None = None,
+    panel: Annotated[str | None, PANEL] = None,
     out: Path | None = None,
     at: list[float] | None = None,
     plugin: list[Path] | None = None,

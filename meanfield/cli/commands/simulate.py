@@ -5,6 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from meanfield.cli._completing import Preset
 from meanfield.cli._options import (
     MOST_USED,
     Values,
@@ -22,7 +23,7 @@ def simulate(
     /,
     *,
     out: Annotated[Path | None, Parameter(group=MOST_USED)] = None,
-    preset: str | None = None,
+    preset: Preset = None,
     start_from: Annotated[Path | None, Parameter(name="--from")] = None,
     json: bool = False,
     dry_run: bool = False,

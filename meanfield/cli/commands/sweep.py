@@ -8,6 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from meanfield._reading import nearby
+from meanfield.cli._completing import Preset
 from meanfield.cli._options import MOST_USED, gather, gathered, with_spec_options
 from meanfield.errors import InputFileError, InvalidInputError
 from meanfield.spec import Axis, RunSpec, parse_axes
@@ -22,7 +23,7 @@ def sweep(
     *,
     over: list[str] | None = None,
     out: Annotated[Path | None, Parameter(group=MOST_USED)] = None,
-    preset: str | None = None,
+    preset: Preset = None,
     workers: int = 1,
     chunk: int | None = None,
     json: bool = False,

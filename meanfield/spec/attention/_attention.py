@@ -99,7 +99,7 @@ class AttentionSpec(Strict):
 
     attention: Annotated[
         str,
-        Key(group="Attention", titled=True, most_used=True),
+        Key(names="attentions", group="Attention", titled=True, most_used=True),
         Field(description="variant; see `list attentions`"),
     ] = "softmax"
     A: Annotated[
@@ -145,7 +145,7 @@ class AttentionSpec(Strict):
     ] = "none"
     mask: Annotated[
         str | None,
-        Key(group="Attention", titled=True),
+        Key(names="masks", group="Attention", titled=True),
         Field(
             examples=["causal"],
             description="`causal` or `window:WIDTH`; none if absent",

@@ -4,10 +4,13 @@ import importlib
 import inspect
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from cyclopts import Parameter
 
 from meanfield._registry import suggestion
 from meanfield._writing import check_writable
+from meanfield.cli._completing import words
 from meanfield.cli.terminal._mathematics import in_letters
 from meanfield.cli.terminal._output import (
     note,
@@ -47,7 +50,7 @@ REGISTRIES = {  # where a kind has one, under its own name; loaded when it is ne
 
 
 def list_(
-    kind: str | None = None,
+    kind: Annotated[str | None, Parameter(completer=words(*KINDS))] = None,
     /,
     *,
     json: bool = False,
