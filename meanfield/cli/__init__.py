@@ -36,6 +36,7 @@ COMMANDS = {
     "sweep": "sweep:sweep",
     "plot": "plot:plot",
     "animate": "plot:animate",
+    "report": "report:report",
     "export": "export:export",
     "reproduce": "reproduce:reproduce",
     "verify": "verify:verify",

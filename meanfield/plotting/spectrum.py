@@ -15,14 +15,11 @@ from ._figure.bands import BAND_NOTE, draw, spans_decades
 from ._figure.marks import legend
 from ._figure.panels import annotate, ending_note, mark_blow_up, panels, titled_figure
 from ._figure.style import CYCLE, INK, legible, style
-from ._runs.data import LARGEST, ending, kind, values
-from ._runs.observables import per_run, run_moments
-from ._runs.observables import spectrum as run_spectrum
+from ._runs.data import ending, values
+from ._runs.observables import per_run, rounded_spectrum
 
 # Eigenvalues that get a colour and a name each.
 _NAMED = len(CYCLE) - 1
-# Singular values below this many roundings of the states are rounding themselves.
-_ROUNDINGS = 8.0
 
 
 @panels.register("spectrum")
@@ -37,7 +34,7 @@ def spectrum(dataset: xr.Dataset) -> Figure:
     Raises:
         InvalidInputError: if the dataset holds no tokens, Gaussian or density.
     """
-    spectra = per_run(dataset, _rounded_spectrum)
+    spectra = per_run(dataset, rounded_spectrum)
     if not np.isfinite(spectra).any():
         raise InvalidInputError("No frame of this dataset is finite: nothing to draw.")
     times = values(dataset, "time", ("time",))
@@ -56,18 +53,6 @@ def spectrum(dataset: xr.Dataset) -> Figure:
         mark_blow_up(axes, ending(dataset))
     annotate(figure, *notes, ending_note(ending(dataset)))
     return figure
-
-
-def _rounded_spectrum(run: xr.Dataset) -> np.ndarray:
-    """The spectra of one run, (time, d), with zeros where only rounding is left."""
-    state = run[{"points": "x", "gaussian": "factor", "grid": "axes"}[kind(run)]]
-    entries = np.abs(state.transpose("time", ...).values).reshape(
-        state["time"].size, -1
-    )
-    rounding = np.finfo(state.dtype).eps * entries.max(axis=1).astype(np.float64)
-    floor = (_ROUNDINGS * np.minimum(rounding, LARGEST)) ** 2
-    eigenvalues = run_spectrum(run_moments(run).factor)
-    return np.where(eigenvalues <= floor[:, None], 0.0, eigenvalues)
 
 
 def _spectra(

@@ -26,6 +26,8 @@ _SAMPLE = 200
 # A cloud smaller than this share of its distance from zero has only the directions of
 # rounding, in single precision.
 _ROUNDED = 1e-6
+# Singular values below this many roundings of the states are rounding themselves.
+_ROUNDINGS = 8.0
 
 
 class ClusterCounts(NamedTuple):
@@ -98,6 +100,18 @@ def spectrum(factor: np.ndarray) -> np.ndarray:
     missing = np.zeros((*eigenvalues.shape[:-1], max(d - r, 0)))
     eigenvalues = np.concatenate([eigenvalues, missing], axis=-1)
     return np.where(whole[..., None], eigenvalues, np.nan)
+
+
+def rounded_spectrum(run: xr.Dataset) -> np.ndarray:
+    """The spectra of one run, (time, d), with zeros where only rounding is left."""
+    state = run[{"points": "x", "gaussian": "factor", "grid": "axes"}[kind(run)]]
+    entries = np.abs(state.transpose("time", ...).values).reshape(
+        state["time"].size, -1
+    )
+    rounding = np.finfo(state.dtype).eps * entries.max(axis=1).astype(np.float64)
+    floor = (_ROUNDINGS * np.minimum(rounding, LARGEST)) ** 2
+    eigenvalues = spectrum(run_moments(run).factor)
+    return np.where(eigenvalues <= floor[:, None], 0.0, eigenvalues)
 
 
 def effective_rank(covariances: np.ndarray) -> np.ndarray:

@@ -8,24 +8,32 @@ if TYPE_CHECKING:
     from ._cone_page import cone_page, save_page
     from ._mathml import typeset
     from ._statements_page import save_statements_page, statements_page
-    from ._writing import page_file
+    from ._writing import embedded, filled, page_file, source, written
 
 __all__ = [
     "cone_page",
+    "embedded",
+    "filled",
     "page_file",
     "save_page",
     "save_statements_page",
+    "source",
     "statements_page",
     "typeset",
+    "written",
 ]
 
 _HOMES = {
     "cone_page": "._cone_page",
+    "embedded": "._writing",
+    "filled": "._writing",
     "page_file": "._writing",
     "save_page": "._cone_page",
     "save_statements_page": "._statements_page",
+    "source": "._writing",
     "statements_page": "._statements_page",
     "typeset": "._mathml",
+    "written": "._writing",
 }
 
 __getattr__, __dir__ = lazy(__name__, _HOMES)

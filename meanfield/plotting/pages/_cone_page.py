@@ -1,7 +1,6 @@
 """The cone of covariances as one HTML file that turns under the hand; no network."""
 
 import html
-import json
 from pathlib import Path
 
 import xarray as xr
@@ -9,7 +8,7 @@ import xarray as xr
 from meanfield.plotting._runs.described import described
 
 from ._payload import payload
-from ._writing import filled, page_file, source, written
+from ._writing import embedded, filled, page_file, source, written
 
 _SCRIPTS = ("data.js", "camera.js", "painter.js", "controls.js")
 _UNTITLED = "Covariances in the cone"
@@ -43,12 +42,6 @@ def cone_page(dataset: xr.Dataset) -> str:
         "run": f'<p class="hint">{html.escape(run)}</p>' if run else "",
         "style": source("palette.css", "cone.css"),
         "script": source(*_SCRIPTS),
-        "data": _inert(json.dumps(data, allow_nan=False, separators=(",", ":"))),
+        "data": embedded(data),
     }
     return filled(source("cone.html"), parts)
-
-
-def _inert(text: str) -> str:
-    """JSON in which no HTML parser finds a tag."""
-    escapes = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
-    return text.translate(str.maketrans(escapes))

@@ -1,5 +1,6 @@
 """Pages as files, and the sources they are filled from."""
 
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -33,9 +34,8 @@ def written(file: Path, page: str) -> Path:
     return put(file, page.encode())
 
 
-def source(*names: str) -> str:
-    """The text of files beside this one, one after the other."""
-    folder = Path(__file__).parent
+def source(*names: str, folder: Path = Path(__file__).parent) -> str:
+    """The text of files of a folder, by default this one, one after the other."""
     return "\n".join((folder / name).read_text(encoding="utf-8") for name in names)
 
 
@@ -45,3 +45,14 @@ def filled(template: str, parts: Mapping[str, str]) -> str:
     In one pass: what is filled in is not searched for further fields.
     """
     return re.sub(r"\{\{(\w+)\}\}", lambda field: parts[field[1]], template)
+
+
+def embedded(values: object) -> str:
+    """Values as JSON in which no HTML parser finds a tag.
+
+    Raises:
+        ValueError: if a number among them is not finite.
+    """
+    text = json.dumps(values, allow_nan=False, separators=(",", ":"))
+    escapes = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
+    return text.translate(str.maketrans(escapes))

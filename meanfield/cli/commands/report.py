@@ -1,0 +1,112 @@
+"""`meanfield report`: what was computed, as one page for a browser."""
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from meanfield._writing import check_writable
+from meanfield.cli.terminal._output import note
+from meanfield.errors import InvalidInputError, MeanfieldError
+
+if TYPE_CHECKING:
+    import xarray
+
+    from meanfield.pages.report import Subject
+
+# Numbers of attention matrices that are held at once, and times of them that are kept.
+MOST_HELD, SNAPSHOTS = 40_000_000, 12
+
+
+def report(
+    path: Path,
+    /,
+    *,
+    out: Path | None = None,
+    watch: bool = False,
+    port: int = 0,
+    host: str = "127.0.0.1",
+    plugin: list[Path] | None = None,
+) -> None:
+    """Write a run, a sweep, a comparison or a verification as one page.
+
+    The page fetches nothing: it plays and turns what was computed, draws its curves,
+    and says how it ended and how to repeat it.
+
+    Args:
+        path: the folder of a run, of a sweep or of `compare --out`; or a file that
+            `verify --json` printed.
+        out: file to write; by default NAME.html beside what is shown.
+        watch: serve the page on this machine while a run or a sweep goes on, until
+            Ctrl-C; nothing is written.
+        port: where it is served; by default any that is free.
+        host: a loopback address to serve it on.
+        plugin: a Python file in place of one that a run began with; may be repeated.
+            Those of the run are run again to see its attention.
+    """
+    from meanfield.cli.terminal._console import FrameProgress
+    from meanfield.pages.report import subject_of
+
+    subject = subject_of(path)
+    progress = FrameProgress("preparing")
+    read = partial(_with_attention, plugins=plugin)
+    if watch:
+        _serve(subject, host, port)
+        return
+    if port or host != "127.0.0.1":
+        raise InvalidInputError("`--port` and `--host` are for `--watch`.")
+    target = out or subject.path.parent / f"{subject.stem}.html"
+    check_writable(target)
+    from meanfield.pages.report import save_report
+
+    note(f"wrote {save_report(subject, target, progress, read)}")
+
+
+def _serve(subject: "Subject", host: str, port: int) -> None:
+    """Serves the page of a run or a sweep until the command is interrupted.
+
+    Raises:
+        InvalidInputError: if it is another thing.
+    """
+    from meanfield.pages.report import page_of, serve
+
+    if subject.kind not in ("run", "sweep"):
+        raise InvalidInputError(
+            f"`--watch` follows a run or a sweep; `{subject.path}` is a "
+            f"{subject.kind}, which is done: leave it out."
+        )
+    quiet = lambda count, total: None  # noqa: ARG005
+    make = partial(page_of, subject, quiet)
+    with serve(make, subject.path, host=host, port=port) as server:
+        note(f"{server.url} shows `{subject.path}`; Ctrl-C ends it")
+        server.serve_forever()
+
+
+def _with_attention(path: Path, *, plugins: list[Path] | None) -> "xarray.Dataset":
+    """A run, with its attention matrices at some times where they are of a size."""
+    from meanfield import runs
+    from meanfield.cli.process._plugins import load_measure_of, load_plugins_of
+    from meanfield.cli.process._session import open_session
+
+    load_measure_of(path, plugins)
+    dataset = runs.dataset(path)
+    at = _snapshots(dataset)
+    if not at:
+        return dataset
+    open_session(dataset.attrs["spec"].get("precision", "double"))
+    try:
+        return runs.with_attention(path, dataset, at, load_plugins_of(path, plugins))
+    except MeanfieldError as error:
+        note(f"no lines of attention: {error}")
+        return dataset
+
+
+def _snapshots(dataset: "xarray.Dataset") -> list[float]:
+    """Times at which attention is kept: few of many tokens or heads, or none."""
+    tokens = dataset.sizes.get("token", 0)
+    if "x" not in dataset or "run" in dataset.dims or tokens > 1024:
+        return []
+    heads = max(1, int(dataset.attrs.get("spec", {}).get("heads", 1) or 1))
+    count = max(2, min(SNAPSHOTS, MOST_HELD // (heads * tokens**2)))
+    times = dataset["time"].values
+    step = max(1, (len(times) - 1) // (count - 1)) if len(times) > 1 else 1
+    return [float(t) for t in times[::step]]

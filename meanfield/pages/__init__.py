@@ -1,0 +1,1 @@
+"""Pages that a browser plays, one HTML file each, which fetches nothing."""

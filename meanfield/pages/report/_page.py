@@ -1,0 +1,132 @@
+"""A report as one HTML file that fetches nothing."""
+
+import html
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from meanfield import runs
+from meanfield.plotting.pages import embedded, filled, page_file, source, written
+
+from ._comparison import ComparedRuns
+from ._run import run_cards, run_scene
+from ._subject import Subject
+from ._sweep import sweep_cards, sweep_scene
+from ._verification import verification_page
+
+if TYPE_CHECKING:
+    import xarray
+
+_BROWSER = Path(__file__).parent / "browser"
+_SHARED = ("data.js", "colours.js", "words.js")
+_SCRIPTS = {
+    "flow": (
+        "camera.js",
+        "flow.js",
+        "dots.js",
+        "density.js",
+        "ellipse.js",
+        "stage.js",
+        "line.js",
+        "chosen.js",
+        "cone.js",
+        "curves.js",
+        "player.js",
+        "choices.js",
+        "picture.js",
+        "hands.js",
+        "watch.js",
+        "main.js",
+    ),
+    "sweep": ("cells.js", "phase.js", "watch.js"),
+}
+_ALONE = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+_SERVED = f"{_ALONE}; connect-src 'self'"
+
+Report = Callable[[int, int], None]
+Read = Callable[[Path], "xarray.Dataset"]
+
+
+@dataclass(frozen=True)
+class Page:
+    """What a page shows.
+
+    Attributes:
+        title: of the page.
+        scene: what it draws, ready for JSON.
+        cards: what it says, as HTML.
+    """
+
+    title: str
+    scene: dict[str, Any]
+    cards: str
+
+    def as_json(self) -> str:
+        """The page as a browser takes it that shows an older one."""
+        return embedded({"title": self.title, "cards": self.cards, "scene": self.scene})
+
+    def as_html(self, *, address: str = "", state: str = "") -> str:
+        """The page as a document.
+
+        Args:
+            address: where newer pages come from, as JSON; nowhere if empty.
+            state: of what it shows, which newer pages do not have.
+        """
+        kind = self.scene["type"]
+        served = {"address": address, "state": state}
+        parts = {
+            "title": html.escape(self.title),
+            "caption": html.escape(str(self.scene["caption"])),
+            "policy": _SERVED if address else _ALONE,
+            "style": source("palette.css") + source("report.css", folder=_BROWSER),
+            "body": source(f"{kind}.html", folder=_BROWSER),
+            "cards": self.cards,
+            "data": embedded({**self.scene, **served, "title": self.title}),
+            "script": source(*_SHARED, *_SCRIPTS[kind], folder=_BROWSER),
+        }
+        return filled(source("report.html", folder=_BROWSER), parts)
+
+
+def page_of(subject: Subject, report: Report, read: Read = runs.dataset) -> Page:
+    """The page of a run, a sweep or a comparison.
+
+    Args:
+        subject: what is shown; no verification, which has a page of its own.
+        report: called with the number of frames that are done, and of all.
+        read: gives the dataset of a run, with attention matrices to see them.
+
+    Raises:
+        InputFileError: if a file of it is missing or of another shape.
+        StoreError: if it is damaged, or holds no frame yet.
+        InvalidInputError: if no frame of it is finite.
+    """
+    if subject.kind == "comparison":
+        sides = ComparedRuns(subject.path, subject.record)
+        title = f"Comparison: {runs.subject(sides.spec)}"
+        return Page(title, sides.scene, sides.cards)
+    if subject.kind == "sweep":
+        cells = runs.sweep_dataset(subject.path)
+        store = runs.SweepStore.open(subject.path)
+        title = str(cells.attrs["title"]) or "Phase diagram"
+        return Page(title, sweep_scene(cells, store), sweep_cards(cells, store))
+    dataset = read(subject.path)
+    scene = run_scene(dataset, report)
+    return Page(str(dataset.attrs["title"]), scene, run_cards(dataset, scene["notes"]))
+
+
+def save_report(
+    subject: Subject, path: Path, report: Report, read: Read = runs.dataset
+) -> Path:
+    """Write the page of a subject to `path`, to which `.html` is added if need be.
+
+    Raises:
+        InvalidInputError: if the suffix is another one, or as `page_of` does.
+        ResourceError: if the file cannot be written.
+        InputFileError: as `page_of`.
+        StoreError: as `page_of`.
+    """
+    file = page_file(path)
+    if subject.kind == "verification":
+        return written(file, verification_page(subject.path, subject.record))
+    return written(file, page_of(subject, report, read).as_html())

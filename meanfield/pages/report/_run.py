@@ -1,0 +1,90 @@
+"""A run, or the members of an ensemble, as the scene that a page plays."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from meanfield.plotting.reading import described, ending, runs, spec_of
+
+from ._repeats import of_run, plugins_in
+from ._told import endings_card, notes_card, origin_card, repeat_card
+from .scenes.coarsening import coarsened
+from .scenes.cone import cone
+from .scenes.curves import panels
+from .scenes.layers import Layer, View, layers, view_of
+from .scenes.lines import lines
+from .scenes.packing import packed
+
+Scene = dict[str, Any]
+Report = Callable[[int, int], None]
+
+
+def run_scene(dataset: xr.Dataset, report: Report) -> Scene:
+    """What a page is told of a run, ready for JSON.
+
+    Args:
+        dataset: of a run, with its attention matrices where these are to be seen.
+        report: called with the number of frames that are done, and of all.
+
+    Raises:
+        InvalidInputError: if no frame is finite, or the run is of no known kind.
+    """
+    small = coarsened(dataset)
+    members = list(runs(small.data))
+    view = view_of(members[0])
+    numbers = small.members.tolist() or [0]
+    return {
+        "type": "flow",
+        "axes": view.names,
+        "times": packed(np.asarray(small.data["time"].values, np.float64)),
+        "members": [
+            member(f"member {number}", run, view, number)
+            for number, run in zip(numbers, members, strict=True)
+        ],
+        "tokens": small.tokens.tolist() if small.notes else None,
+        "lines": lines(dataset),
+        "panels": panels(dataset, report),
+        "cone": cone([("", dataset)]),
+        "marks": marks(dataset),
+        "notes": [*small.notes, *_about_view(dataset, view)],
+        "caption": described(dataset),
+    }
+
+
+def member(label: str, run: xr.Dataset, view: View, number: int) -> Scene:
+    """One flow of a scene: its layers, and how it ended."""
+    outcome = ending(run)
+    seen: list[Layer] = layers(run, view)
+    row = outcome.status.row
+    name = outcome.status.ending
+    about = {"label": label, "number": number, "ending": name, "colour": row.colour}
+    return {**about, "layers": seen}
+
+
+def marks(dataset: xr.Dataset) -> list[dict[str, Any]]:
+    """The blow-up times of a run, or of its members, where curves are marked."""
+    stars = np.array([ending(run).t_star for run in runs(dataset)])
+    return [{"t": float(t), "label": "t*"} for t in stars[np.isfinite(stars)]]
+
+
+def run_cards(dataset: xr.Dataset, notes: list[str]) -> str:
+    """How it ended, what was run, how to repeat it, what is left out."""
+    spec = spec_of(dataset)
+    cards = [endings_card(dataset)]
+    if spec is not None:
+        recipe = of_run(spec, plugins_in(dataset.attrs))
+        cards += [repeat_card(recipe), origin_card(dataset)]
+    return "".join([*cards, notes_card(notes)])
+
+
+def _about_view(dataset: xr.Dataset, view: View) -> list[str]:
+    d, k = dataset.sizes["coord"], len(view.names)
+    if d == k:
+        return []
+    return [
+        f"Tokens move in {d} dimensions; the picture shows the {k} main axes of the "
+        "whole flow, with the share of the spread that each holds. Norms are those of "
+        "what is shown."
+    ]

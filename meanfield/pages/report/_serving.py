@@ -1,0 +1,168 @@
+"""A report over loopback while a run goes on: the page, its state, newer pages."""
+
+import errno
+import ipaddress
+import json
+from collections.abc import Callable
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from typing_extensions import override
+
+from meanfield.errors import InvalidInputError, ResourceError, StoreError
+
+from ._page import Page
+
+LOOPBACK = "127.0.0.1"
+# What the record of a run or of a sweep changes whenever either goes on.
+_RECORDS = ("commit.json", "done")
+_WAITING = Page(
+    "Waiting for the first frame",
+    {"type": "flow", "members": [], "caption": "", "notes": []},
+    "",
+)
+
+Make = Callable[[], Page]
+
+
+def serve(make: Make, folder: Path, *, host: str, port: int) -> "Server":
+    """A server of the page of a folder, made again whenever what lies there changes.
+
+    Args:
+        make: makes the page.
+        folder: of the run or the sweep.
+        host: a loopback address, or `localhost`.
+        port: where it listens; 0 for any that is free.
+
+    Raises:
+        InvalidInputError: if the address is not of this machine alone.
+        ResourceError: if the port is taken or forbidden.
+    """
+    _check_loopback(host)
+    try:
+        return Server(_Newest(make, folder), (host, port))
+    except OverflowError:
+        raise InvalidInputError(f"`--port` is from 0 to 65535; got {port}.") from None
+    except OSError as error:
+        why = "it is taken" if error.errno == errno.EADDRINUSE else error.strerror
+        raise ResourceError(
+            f"The port {port} of {host} cannot be used: {why}; `--port 0` takes a free "
+            "one."
+        ) from error
+
+
+class _Newest:
+    """The newest page, made when it is asked for and what it shows has changed."""
+
+    def __init__(self, make: Make, folder: Path) -> None:
+        self._make, self._folder = make, folder
+        self._lock = Lock()
+        self._state, self._page = "", _WAITING
+
+    @property
+    def state(self) -> str:
+        """A text that changes whenever the run goes on."""
+        marks = [
+            f"{stat.st_mtime_ns}-{stat.st_size}"
+            for name in _RECORDS
+            if (self._folder / name).exists()
+            for stat in [(self._folder / name).stat()]
+        ]
+        return "/".join(marks)
+
+    def html(self) -> str:
+        """The page of what lies there now; one that waits, before the first frame."""
+        with self._lock:
+            self._renew()
+            return self._page.as_html(address="/page", state=self._state)
+
+    def as_json(self) -> str:
+        """The same, for a page that shows an older one."""
+        with self._lock:
+            self._renew()
+            return self._page.as_json()
+
+    def _renew(self) -> None:
+        state = self.state
+        if state == self._state:
+            return
+        try:
+            self._page = self._make()
+        except StoreError:  # no frame yet, or a commit that is under way
+            return
+        self._state = state
+
+
+class Server(ThreadingHTTPServer):
+    """Answers for `/`, `/state` and `/page`, to names of this machine alone."""
+
+    daemon_threads = True
+
+    def __init__(self, newest: _Newest, address: tuple[str, int]) -> None:
+        self.newest = newest
+        super().__init__(address, _Handler)
+
+    @property
+    def url(self) -> str:
+        """The address to open in a browser."""
+        host, port = self.server_address[:2]
+        return f"http://{host!s}:{port}/"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """One request of a browser on this machine."""
+
+    def do_GET(self) -> None:
+        """Answers one request; another host's name may be a trick of another site."""
+        name = (self.headers.get("Host") or "").partition(":")[0]
+        if not _is_loopback(name):
+            self.send_error(HTTPStatus.FORBIDDEN)
+            return
+        answer = self._answers().get(self.path)
+        if answer is None:
+            self.send_error(HTTPStatus.NOT_FOUND)
+            return
+        kind, make = answer
+        self._send(make().encode(), kind)
+
+    def _answers(self) -> dict[str, tuple[str, Callable[[], str]]]:
+        assert isinstance(self.server, Server)
+        newest = self.server.newest
+        state = lambda: json.dumps({"state": newest.state})
+        return {
+            "/": ("text/html", newest.html),
+            "/state": ("application/json", state),
+            "/page": ("application/json", newest.as_json),
+        }
+
+    def _send(self, content: bytes, kind: str) -> None:
+        self.send_response(HTTPStatus.OK)
+        self.send_header("Content-Type", f"{kind}; charset=utf-8")
+        self.send_header("Content-Length", str(len(content)))
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        self.wfile.write(content)
+
+    @override
+    def log_message(self, format: str, *args: Any) -> None:
+        """Says nothing: a request every two seconds is no news."""
+
+
+def _check_loopback(host: str) -> None:
+    if not _is_loopback(host):
+        raise InvalidInputError(
+            f"`--host {host}` would show the run to other machines; a report is served "
+            f"on loopback alone: {LOOPBACK} or localhost."
+        )
+
+
+def _is_loopback(name: str) -> bool:
+    if name == "localhost":
+        return True
+    try:
+        return ipaddress.IPv4Address(name).is_loopback
+    except ValueError:
+        return False

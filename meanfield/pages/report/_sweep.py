@@ -1,0 +1,76 @@
+"""A sweep as the phase diagram that a page shows, and its cells."""
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from meanfield.endings import Status
+from meanfield.plotting.reading import described
+from meanfield.plotting.sweeps.cells import (
+    counts_of,
+    ending_label,
+    endings_of,
+    number_shown,
+    numbers_of,
+)
+from meanfield.runs import SweepStore
+
+from ._repeats import of_sweep, plugins_in
+from ._told import card, origin_card, repeat_card, table
+from .scenes.packing import packed
+
+
+def sweep_scene(dataset: xr.Dataset, store: SweepStore) -> dict[str, Any]:
+    """What a page is told of a sweep, ready for JSON.
+
+    Numbers are NaN where a cell has none: no blow-up before its last time, or a size
+    that is infinite at one.
+    """
+    names = ["ending", *(str(n) for n in dataset.data_vars if n != "ending")]
+    axes = [axis.as_json() for axis in store.cells.axes]
+    return {
+        "type": "sweep",
+        "keys": store.record["spec"],
+        "axes": [
+            {**about, "name": axis.name, "labels": axis.labels}
+            for about, axis in zip(axes, store.cells.axes, strict=True)
+        ],
+        "shape": list(dataset["ending"].shape),
+        "endings": [_ending_row(dataset, status) for status in Status],
+        "ending": packed(np.asarray(dataset["ending"].values).astype(int)),
+        "numbers": {n: packed(numbers_of(dataset, n)) for n in names[1:]},
+        "shown": number_shown(dataset),
+        "caption": described(dataset),
+        "notes": [],
+    }
+
+
+def sweep_cards(dataset: xr.Dataset, store: SweepStore) -> str:
+    """How many cells ended how, how to repeat it, what was run."""
+    counts = counts_of(endings_of(dataset))
+    words = {
+        f"{ending_label(dataset, name)}": f"{count} cells: {Status.named(name).reason}"
+        for name, count in counts.items()
+    }
+    recipe = of_sweep(
+        store.cells.spec, store.cells.axes, plugins_in(dict(store.record))
+    )
+    return (
+        card(f"How {dataset['ending'].size} cells ended", table(words))
+        + repeat_card(recipe)
+        + origin_card(dataset)
+    )
+
+
+def _ending_row(dataset: xr.Dataset, status: Status) -> dict[str, Any]:
+    """What is said of an ending; `censored` where a flow has but outlived its time."""
+    is_censored = status in (Status.FINISHED, Status.STEADY)
+    return {
+        "code": int(status),
+        "name": status.ending,
+        "label": ending_label(dataset, status.ending),
+        "colour": status.row.colour,
+        "reason": status.reason,
+        "censored": is_censored,
+    }

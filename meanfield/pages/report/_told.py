@@ -1,0 +1,118 @@
+"""What is said of a computation: how it ended and why, from what, how to repeat it."""
+
+import html
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import xarray as xr
+
+from meanfield.endings import Status
+from meanfield.plotting.reading import Ending, ending, runs, spec_of
+
+from ._repeats import Recipe
+
+# Members whose endings are told one by one.
+_MEMBERS = 12
+
+
+def card(title: str, body: str) -> str:
+    """A part of the page under a title; `body` is HTML."""
+    return f"<section><h2>{html.escape(title)}</h2>{body}</section>"
+
+
+def ending_words(outcome: Ending, reason: str = "") -> str:
+    """An ending in a sentence: its name, why, its time and that of a blow-up."""
+    status = outcome.status
+    parts = [f"{status.ending}: {reason or status.reason}."]
+    if np.isfinite(outcome.t_star):
+        error = outcome.t_star_error
+        bar = f" ± {error:.2g}" if np.isfinite(error) else ""
+        parts.append(f"It blows up at t* = {outcome.t_star:.8g}{bar}.")
+    if np.isfinite(outcome.stop_time):
+        parts.append(f"It is known up to t = {outcome.stop_time:.8g}.")
+    return " ".join(parts)
+
+
+def endings_card(dataset: xr.Dataset) -> str:
+    """How a run ended, or the members of an ensemble, and why."""
+    endings = [ending(run) for run in runs(dataset)]
+    if len(endings) == 1:
+        reason = str(dataset["status"].attrs.get("reason", ""))
+        words = ending_words(endings[0], reason.rstrip("."))
+        return card("How it ended", _paragraph(words, endings[0].status))
+    counts = Counter(each.status for each in endings)
+    rows = [
+        _paragraph(f"{count} {status.ending}: {status.reason}.", status)
+        for status, count in counts.most_common()
+    ]
+    stars = [
+        f"<li>{i}: t* = {one.t_star:.8g} ± {one.t_star_error:.2g}</li>"
+        for i, one in enumerate(endings)
+        if np.isfinite(one.t_star)
+    ]
+    more = f"<li>and {len(stars) - _MEMBERS} more</li>" if len(stars) > _MEMBERS else ""
+    listed = f"<ul>{''.join(stars[:_MEMBERS])}{more}</ul>" if stars else ""
+    return card(f"How {len(endings)} members ended", "".join(rows) + listed)
+
+
+def _paragraph(words: str, status: Status) -> str:
+    style = f"border-left: .3rem solid {status.row.colour}"
+    return f'<p class="ending" style="{style}">{html.escape(words)}</p>'
+
+
+def origin_card(dataset: xr.Dataset) -> str:
+    """By what it was computed: the seed, the precision, the machine, the versions."""
+    attrs = dataset.attrs
+    spec = spec_of(dataset)
+    facts = {
+        "seed": "" if spec is None else str(spec.seed),
+        "precision": str(attrs.get("dtype", "")),
+        "device": str(attrs.get("device", "")),
+        "made": str(attrs.get("created", "")),
+        **{str(k): str(v) for k, v in dict(attrs.get("versions", {})).items()},
+    }
+    return card("By what it was computed", table(facts))
+
+
+def table(facts: Mapping[str, str]) -> str:
+    """Names and values, a row each; those without a value are left out."""
+    rows = "".join(
+        f'<tr><th scope="row">{html.escape(name)}</th><td>{html.escape(fact)}</td></tr>'
+        for name, fact in facts.items()
+        if fact
+    )
+    return f'<table class="facts">{rows}</table>'
+
+
+def grid_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table with a head, in a box that scrolls where it is too wide."""
+    top = "".join(f'<th scope="col">{html.escape(head)}</th>' for head in heads)
+    body = "".join(
+        f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>"
+        for row in rows
+    )
+    inner = f"<thead><tr>{top}</tr></thead><tbody>{body}</tbody>"
+    return f'<div class="scroll"><table>{inner}</table></div>'
+
+
+def repeat_card(recipe: Recipe) -> str:
+    """Its keys, in the commands that compute it again, to be typed as they stand."""
+    needs = "".join(
+        f"<li><code>{html.escape(need)}</code></li>" for need in recipe.needs
+    )
+    listed = (
+        f"<p>They read these files, unchanged:</p><ul>{needs}</ul>" if needs else ""
+    )
+    text = html.escape(recipe.commands)
+    button = '<button type="button" class="copy">Copy</button>'
+    return card(
+        "What was run, and how to repeat it",
+        f'<pre class="recipe">{text}</pre>{button}{listed}',
+    )
+
+
+def notes_card(notes: Sequence[str]) -> str:
+    """What a reader of the pictures must know; nothing without notes."""
+    items = "".join(f"<li>{html.escape(note)}</li>" for note in notes)
+    return card("What the pictures leave out", f"<ul>{items}</ul>") if notes else ""

@@ -1,0 +1,90 @@
+// Colours of the page, of tokens, and of numbers.
+
+const SEQUENCE = [[68, 1, 84], [71, 44, 122], [59, 81, 139], [44, 113, 142], [33, 144, 141], [39, 173, 129], [92, 200, 99], [170, 220, 50], [220, 227, 25]];
+const CATEGORIES = [[0, 114, 178], [213, 94, 0], [0, 158, 115], [204, 121, 167], [230, 159, 0], [86, 180, 233]];
+const NO_CLUSTER = 65535;
+
+const palette = { dark: false };
+
+function readPalette() {
+  const style = getComputedStyle(document.documentElement);
+  palette.dark = matchMedia("(prefers-color-scheme: dark)").matches;
+  for (const name of ["paper", "card", "ink", "soft", "line", "focus", "glass", "edge"]) {
+    palette[name] = style.getPropertyValue(`--${name}`).trim();
+  }
+}
+
+const css = ([r, g, b], alpha = 1) => `rgb(${Math.round(r)} ${Math.round(g)} ${Math.round(b)} / ${alpha})`;
+const parsed = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
+
+/** A colour that stands out from the page: lighter on a dark one. */
+function legible(colour) {
+  const share = !palette.dark ? 0 : Math.max(...colour) < 90 ? 0.75 : 0.3;
+  return colour.map((x) => x + share * (255 - x));
+}
+
+/** A colour of a sequence, for a number from 0 to 1. */
+function graded(share) {
+  const ends = palette.dark ? [0.15, 1] : [0, 0.9]; // its ends are lost on the page
+  const place = (ends[0] + (ends[1] - ends[0]) * Math.min(Math.max(share, 0), 1)) * (SEQUENCE.length - 1);
+  const low = Math.min(Math.floor(place), SEQUENCE.length - 2);
+  return SEQUENCE[low].map((x, i) => x + (place - low) * (SEQUENCE[low + 1][i] - x));
+}
+
+function hued(turn, lightness) {
+  const channel = (n) => {
+    const k = (n + turn * 12) % 12;
+    return 255 * (lightness - 0.75 * Math.min(lightness, 1 - lightness) * Math.max(-1, Math.min(k - 3, 9 - k, 1)));
+  };
+  return [channel(0), channel(8), channel(4)];
+}
+
+function category(index) {
+  if (index === NO_CLUSTER) return [128, 128, 128];
+  if (index < CATEGORIES.length) return legible(CATEGORIES[index]);
+  return hued((index * 0.618034) % 1, palette.dark ? 0.7 : 0.4);
+}
+
+/** What can be told by the colours of a layer of tokens, by name. */
+function colourings(layer) {
+  const known = { start: byStart, cluster: byCluster, norm: byNorm };
+  if (layer.position) known.position = byPosition;
+  return { ...known, none: () => legible([0, 114, 178]) };
+}
+
+/** By the place at the start: the direction from the middle, or the place on a line. */
+function byStart(layer) {
+  const [, width, count] = layer.positions.steps.shape;
+  const first = positionsAt(layer, { low: 0, next: 0, share: 0 }, new Float64Array(width * count));
+  if (width === 1) {
+    const order = Array.from(first.keys()).sort((a, b) => first[a] - first[b]);
+    const ranks = new Float64Array(count);
+    order.forEach((token, rank) => (ranks[token] = rank / Math.max(count - 1, 1)));
+    return (i) => graded(ranks[i]);
+  }
+  const [x, y] = between(layer.mean, width, { low: 0, next: 0, share: 0 });
+  return (i) => hued((Math.atan2(first[count + i] - y, first[i] - x) / (2 * Math.PI) + 1) % 1, palette.dark ? 0.66 : 0.42);
+}
+
+function byCluster(layer) {
+  return (i) => category(layer.clusters.data[i]);
+}
+
+function byPosition(layer) {
+  const places = layer.position.data;
+  const [low, high] = [Math.min(...places), Math.max(...places)];
+  return (i) => graded((places[i] - low) / (high - low || 1));
+}
+
+/** By the length of each token, as a share of the largest now. */
+function byNorm(layer, places) {
+  const count = layer.positions.steps.shape[2];
+  const norm = (i) => {
+    let sum = 0;
+    for (let k = i; k < places.length; k += count) sum += places[k] ** 2;
+    return Math.sqrt(sum);
+  };
+  let largest = 0;
+  for (let i = 0; i < count; i++) largest = Math.max(largest, norm(i));
+  return (i) => graded(norm(i) / (largest || 1));
+}

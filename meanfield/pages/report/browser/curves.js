@@ -1,0 +1,137 @@
+// Curves over time under one cursor; a click or a drag on any of them sets the time.
+
+const curves = { made: [] };
+const CURVE = { left: 52, right: 10, top: 8, bottom: 22 };
+
+function readyCurves() {
+  byId("curves").replaceChildren();
+  curves.made = flow.scene.panels.map((panel) => {
+    const figure = element("figure");
+    const caption = element("figcaption");
+    const readout = element("output");
+    const canvas = element("canvas", { role: "img" });
+    caption.append(element("span", {}, panel.title), readout);
+    figure.append(caption, canvas);
+    byId("curves").append(figure);
+    draggable(canvas, (x) => goTo(placeOf(timeOn(canvas, x))));
+    return { panel, canvas, readout, range: rangeOf(panel) };
+  });
+}
+
+/** The least and the largest number of a panel, and whether its scale is logarithmic. */
+function rangeOf(panel) {
+  let [low, high, positive] = [Infinity, -Infinity, Infinity];
+  for (const value of panel.values.data) {
+    if (!Number.isFinite(value)) continue;
+    low = Math.min(low, value);
+    high = Math.max(high, value);
+    if (value > 0) positive = Math.min(positive, value);
+  }
+  if (low >= 0 && high > 100 * positive) return { low: positive, high, log: true };
+  const margin = 0.06 * (high - low) || 0.5 * Math.abs(high) || 1;
+  return low > high ? { low: 0, high: 1, log: false } : { low: low - margin, high: high + margin, log: false };
+}
+
+const span = () => [flow.scene.times.data[0], flow.scene.times.data[frames() - 1]];
+
+function timeOn(canvas, x) {
+  const [first, last] = span();
+  const share = (x - CURVE.left) / (canvas.clientWidth - CURVE.left - CURVE.right);
+  return first + Math.min(Math.max(share, 0), 1) * (last - first);
+}
+
+function paintCurves() {
+  for (const curve of curves.made) paintPanel(curve);
+}
+
+function paintPanel({ panel, canvas, readout, range }) {
+  const { pen, width, height } = penOf(canvas);
+  const [first, last] = span();
+  const inner = [width - CURVE.left - CURVE.right, height - CURVE.top - CURVE.bottom];
+  const across = (t) => CURVE.left + (inner[0] * (t - first)) / (last - first || 1);
+  const rise = (v) => (range.log ? Math.log(v / range.low) / Math.log(range.high / range.low) : (v - range.low) / (range.high - range.low));
+  const upwards = (v) => CURVE.top + inner[1] * (1 - rise(v));
+  paintGrid(pen, { range, across, upwards, width, height, first, last });
+  for (const mark of flow.scene.marks) paintMark(pen, mark, across, height);
+  const [members, names, times] = panel.values.shape;
+  const now = panel.members.indexOf(member().number);
+  for (let m = 0; m < members; m++) if (m !== now) paintMember(pen, panel, m, across, upwards, range, 0.25);
+  if (now >= 0 || members === 1) paintMember(pen, panel, Math.max(now, 0), across, upwards, range, 1);
+  const t = timeAt(flow.place);
+  pen.fillStyle = palette.focus;
+  pen.fillRect(across(t) - 0.75, CURVE.top, 1.5, inner[1]);
+  const values = valuesAt(panel, Math.max(now, 0), t);
+  readout.replaceChildren(...panel.names.map((name, k) => {
+    const entry = element("span", {}, `${panel.names.length > 1 ? `${name} ` : ""}${shown(values[k])}`);
+    entry.style.color = css(curveInk(panel, k));
+    return entry;
+  }));
+  canvas.setAttribute("aria-label", `${panel.title} at t = ${shown(t)}: ${panel.names.map((name, k) => `${name} ${shown(values[k])}`).join(", ")}`);
+}
+
+function paintGrid(pen, { range, across, upwards, width, height, first, last }) {
+  pen.fillStyle = palette.soft;
+  pen.strokeStyle = palette.line;
+  pen.lineWidth = 1;
+  pen.textAlign = "right";
+  pen.textBaseline = "middle";
+  const levels = range.log ? decades(range.low, range.high, 4) : ticks(range.low, range.high, 4);
+  for (const level of levels.length ? levels : [range.high]) {
+    pen.fillText(shown(level, 3), CURVE.left - 6, upwards(level));
+    trail(pen, [[CURVE.left, upwards(level)], [width - CURVE.right, upwards(level)]]);
+    pen.stroke();
+  }
+  pen.textAlign = "center";
+  pen.textBaseline = "alphabetic";
+  for (const tick of ticks(first, last, width / 90)) pen.fillText(shown(tick), across(tick), height - 5);
+}
+
+function paintMark(pen, { t, label }, across, height) {
+  if (!Number.isFinite(t)) return;
+  pen.strokeStyle = css(legible([213, 94, 0]), 0.8);
+  pen.setLineDash([2, 3]);
+  trail(pen, [[across(t), CURVE.top], [across(t), height - CURVE.bottom]]);
+  pen.stroke();
+  pen.setLineDash([]);
+  pen.fillStyle = palette.soft;
+  pen.textAlign = "right";
+  pen.fillText(label, across(t) - 3, CURVE.top + 10);
+}
+
+/** Colours of curves; what is allowed has that of its pair, dashed. */
+function curveInk(panel, k) {
+  const pair = panel.names.indexOf(panel.names[k].replace(", allowed", ""));
+  return legible(CATEGORIES[pair % CATEGORIES.length]);
+}
+
+function paintMember(pen, panel, m, across, upwards, range, alpha) {
+  const [, names, times] = panel.values.shape;
+  for (let k = 0; k < names; k++) {
+    pen.strokeStyle = pen.fillStyle = css(curveInk(panel, k), alpha);
+    pen.setLineDash(panel.names[k].endsWith(", allowed") ? [4, 3] : []);
+    pen.lineWidth = alpha === 1 ? 1.8 : 0.8;
+    pen.beginPath();
+    let resting = true;
+    for (let i = 0; i < times; i++) {
+      const value = panel.values.data[(m * names + k) * times + i];
+      const seen = Number.isFinite(value) && (!range.log || value > 0);
+      if (seen && resting) pen.moveTo(across(panel.times.data[i]), upwards(value));
+      if (seen) pen.lineTo(across(panel.times.data[i]), upwards(value));
+      resting = !seen;
+    }
+    pen.stroke();
+  }
+  pen.setLineDash([]);
+}
+
+/** The numbers of a member at a time, between frames; whole numbers are those of the nearest frame. */
+function valuesAt(panel, m, t) {
+  const [, names, times] = panel.values.shape;
+  const { low, next, share } = within(panel.times.data, t);
+  return panel.names.map((_, k) => {
+    const row = (m * names + k) * times;
+    const [a, b] = [panel.values.data[row + low], panel.values.data[row + next]];
+    if (share === 0 || (Number.isInteger(a) && Number.isInteger(b))) return share < 0.5 ? a : b;
+    return (1 - share) * a + share * b;
+  });
+}

@@ -1,0 +1,58 @@
+// Puts a scene on the page.
+
+/** Shows a scene; a newer one of the same run keeps the time, the view and the choices. */
+async function show(packedScene) {
+  const older = flow.scene;
+  const t = older ? timeAt(flow.place) : 0;
+  const atEnd = !older || flow.place >= frames() - 1;
+  const scene = await unpacked(packedScene);
+  flow.scene = scene;
+  flow.member = Math.min(flow.member, scene.members.length - 1);
+  const leaves = measureBoxes();
+  if (!older) camera.follows = leaves;
+  readyPlayer();
+  readyCone();
+  readyCurves();
+  readyChoices();
+  flow.place = !older ? 0 : atEnd ? frames() - 1 : placeOf(t);
+  goTo(flow.place);
+  performance.mark("first picture");
+}
+
+async function begin() {
+  readPalette();
+  const told = JSON.parse(byId("data").textContent);
+  if (told.members.length) await show(told);
+  else byId("status").textContent = "No frame is there yet; this page waits for it.";
+  byId("player").hidden ||= !told.members.length;
+  watch(told, (page) => page.scene.members.length && show({ ...page.scene, title: page.title }));
+}
+
+byId("play").addEventListener("click", () => play(!player.playing));
+byId("time").addEventListener("input", (event) => {
+  play(false);
+  goTo(Number(event.target.value));
+});
+byId("speed").addEventListener("change", (event) => (player.speed = Number(event.target.value)));
+byId("save").addEventListener("click", savePicture);
+byId("home").addEventListener("click", KEYS[0]);
+addEventListener("keydown", pressed);
+draggable(stage.above, dragStage);
+stage.above.addEventListener("wheel", (event) => {
+  event.preventDefault();
+  zoomBy(Math.exp(-event.deltaY / 500));
+}, { passive: false });
+stage.above.addEventListener("click", (event) => {
+  const frame = stage.above.getBoundingClientRect();
+  const token = tokenAt(event.clientX - frame.left, event.clientY - frame.top);
+  if (token < 0) return;
+  stage.token = token;
+  repaint();
+});
+draggable(cone.canvas, (x, y, across, along) => turnCone(across / 150, along / 150));
+new ResizeObserver(() => flow.scene && repaint()).observe(stage.above);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+  readPalette();
+  if (flow.scene) repaint();
+});
+begin();

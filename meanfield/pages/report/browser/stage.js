@@ -1,0 +1,124 @@
+// The stage: tokens and densities below, lines, ellipses and axes above.
+
+const stage = { below: byId("dots"), above: byId("scene"), image: null, colouring: "start", token: -1, head: 0, view: null, screens: new Map() };
+const INKS = { Gaussian: [213, 94, 0], closure: [213, 94, 0], tokens: [0, 114, 178], density: [0, 158, 115] };
+
+const inkOf = (layer) => css(legible(INKS[nameOf(layer)] || [213, 94, 0]));
+const momentOf = (layer) => within(layer.times.data, timeAt(flow.place));
+
+function paintStage() {
+  const canvas = penOf(stage.above);
+  const below = stage.below;
+  [below.width, below.height] = [stage.above.width, stage.above.height];
+  const dimension = flow.scene.axes.length;
+  if (dimension === 1) paintOnLine(canvas);
+  else paintInSpace(canvas, dimension);
+  paintChoice(canvas.pen, canvas.width, canvas.height);
+}
+
+function paintInSpace({ pen, width, height, ratio }, dimension) {
+  const view = (stage.view = viewOf(boxNow(), dimension, width, height));
+  const ground = stage.below.getContext("2d", { willReadFrequently: true });
+  ground.fillStyle = palette.paper;
+  ground.fillRect(0, 0, stage.below.width, stage.below.height);
+  ground.setTransform(ratio, 0, 0, ratio, 0, 0);
+  for (const layer of visible()) if (layer.type === "density") paintDensity(ground, layer, momentOf(layer), view);
+  paintTokens(ground, ratio, (layer, places) => screenOf(layer, places, view));
+  if (dimension === 2) rulers(pen, view);
+  else tripod(pen, view);
+  for (const layer of visible()) {
+    if (layer.type === "gaussian") paintEllipse(pen, layer, momentOf(layer), view, inkOf(layer), layer.name === "closure" ? [7, 5] : []);
+    if (layer.type === "tokens") paintEllipse(pen, layer, momentOf(layer), view, css(legible([90, 90, 90]), 0.8), []);
+  }
+}
+
+/** Lays the dots of all tokens over what is painted; `project` gives their places. */
+function paintTokens(ground, ratio, project) {
+  const layers = visible().filter((layer) => layer.type === "tokens");
+  stage.screens.clear();
+  if (!layers.length) return;
+  const image = ground.getImageData(0, 0, stage.below.width, stage.below.height);
+  for (const layer of layers) {
+    const [, width, count] = layer.positions.steps.shape;
+    layer.places ||= new Float32Array(width * count);
+    positionsAt(layer, momentOf(layer), layer.places);
+    const screen = project(layer, layer.places);
+    stage.screens.set(layer, screen);
+    const fine = screen.map((x) => x * ratio);
+    const maker = colourings(layer)[stage.colouring] || byStart;
+    const radius = ratio * dotRadius(count, stage.above.clientWidth, stage.above.clientHeight);
+    stampDots(image, fine, count, colourOf(layer, maker), radius, (layer.sizes ??= sizesOf(layer)));
+  }
+  ground.putImageData(image, 0, 0);
+}
+
+/** The colours of tokens; but for norms they stay while it plays. */
+function colourOf(layer, maker) {
+  if (maker === byNorm) return byNorm(layer, layer.places);
+  const key = `${maker.name}${palette.dark}`;
+  if (layer.colours?.key !== key) {
+    const of = maker(layer);
+    const count = layer.positions.steps.shape[2];
+    layer.colours = { key, list: Array.from({ length: count }, (_, i) => of(i)) };
+  }
+  return (i) => layer.colours.list[i];
+}
+
+/** Places on the stage of tokens (x of all, then y of all). */
+function screenOf(layer, places, { right, up, scale, x, y }) {
+  const count = layer.positions.steps.shape[2];
+  const width = places.length / count;
+  layer.screen ||= new Float32Array(2 * count);
+  const [r2, u2] = [right[2] || 0, up[2] || 0];
+  for (let i = 0; i < count; i++) {
+    const [a, b, c] = [places[i], places[count + i], width > 2 ? places[2 * count + i] : 0];
+    layer.screen[i] = x + scale * (right[0] * a + right[1] * b + r2 * c);
+    layer.screen[count + i] = y - scale * (up[0] * a + up[1] * b + u2 * c);
+  }
+  return layer.screen;
+}
+
+/** Ticks along the left and the lower edge. */
+function rulers(pen, { scale, x, y, width, height }) {
+  pen.fillStyle = palette.soft;
+  pen.strokeStyle = palette.line;
+  pen.lineWidth = 1;
+  pen.textAlign = "center";
+  pen.textBaseline = "alphabetic";
+  for (const tick of ticks((30 - x) / scale, (width - 10 - x) / scale, width / 90)) {
+    pen.fillText(shown(tick), x + scale * tick, height - 6);
+    pen.fillRect(x + scale * tick, height - 24, 1, 5);
+  }
+  pen.textAlign = "left";
+  for (const tick of ticks((y - height + 30) / scale, (y - 30) / scale, height / 70)) {
+    pen.fillText(shown(tick), 6, y - scale * tick + 4);
+  }
+  pen.fillStyle = palette.ink;
+  pen.textAlign = "right";
+  pen.fillText(flow.scene.axes[0], width - 6, height - 26);
+  pen.textAlign = "left";
+  pen.fillText(flow.scene.axes[1], 6, 16);
+}
+
+/** The directions of space in a corner, and a length. */
+function tripod(pen, { right, up, scale, height, width }) {
+  const [x, y, size] = [56, height - 62, 34];
+  pen.strokeStyle = palette.soft;
+  pen.fillStyle = palette.ink;
+  pen.lineWidth = 1.5;
+  pen.textAlign = "center";
+  pen.textBaseline = "middle";
+  flow.scene.axes.forEach((name, k) => {
+    pen.beginPath();
+    pen.moveTo(x, y);
+    pen.lineTo(x + size * right[k], y - size * up[k]);
+    pen.stroke();
+    pen.fillText(name, x + 1.45 * size * right[k], y - 1.45 * size * up[k]);
+  });
+  const length = ticks(0, (0.25 * width) / scale, 2).pop();
+  if (!length) return;
+  pen.fillStyle = palette.soft;
+  pen.fillRect(width - 14 - scale * length, height - 12, scale * length, 2);
+  pen.textAlign = "right";
+  pen.fillText(shown(length), width - 14, height - 22);
+}

@@ -1,0 +1,1 @@
+"""Datasets as the numbers that a page draws."""

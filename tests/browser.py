@@ -1,0 +1,173 @@
+"""A browser without a window, driven over its own protocol through two pipes."""
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+PROGRAM = next((path for name in NAMES if (path := shutil.which(name))), None)
+needs_browser = pytest.mark.skipif(
+    PROGRAM is None, reason="no Chromium on the PATH: pages are not tried in a browser"
+)
+OPTIONS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--remote-debugging-pipe",
+)
+PATIENCE = 60.0  # seconds for an answer on a busy machine
+# What a script on a page throws, or writes as an error.
+_COMPLAINTS = ("Runtime.exceptionThrown", "Log.entryAdded", "Runtime.consoleAPICalled")
+
+
+class Browser:
+    """One page in Chromium; a context, at whose end the process ends.
+
+    Args:
+        folder: empty, for its profile and its downloads.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        assert PROGRAM is not None
+        there, self._out = os.pipe()
+        self._in, back = os.pipe()
+        command = [PROGRAM, *OPTIONS, f"--user-data-dir={folder / 'profile'}"]
+        joined = f'exec "$@" 3<&{there} 4>&{back}'
+        self._process = subprocess.Popen(
+            ["sh", "-c", joined, "sh", *command, "about:blank"],
+            pass_fds=(there, back),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        for end in (there, back):
+            os.close(end)
+        self._rest, self._number, self._session = b"", 0, ""
+        self.complaints: list[str] = []
+        self.events: list[dict[str, Any]] = []
+        self.downloads = folder / "downloads"
+        self._attach()
+
+    def __enter__(self) -> "Browser":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._out)
+        self._process.kill()
+        self._process.wait()
+        os.close(self._in)
+
+    def _attach(self) -> None:
+        pages = self.send("Target.getTargets")["targetInfos"]
+        target = next(page["targetId"] for page in pages if page["type"] == "page")
+        where = {"targetId": target, "flatten": True}
+        self._session = self.send("Target.attachToTarget", **where)["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.send(f"{domain}.enable")
+        self.downloads.mkdir(parents=True, exist_ok=True)
+        place = {"behavior": "allow", "downloadPath": str(self.downloads)}
+        self.send("Page.setDownloadBehavior", **place)
+
+    def send(self, method: str, **params: Any) -> dict[str, Any]:
+        """The answer to one message of the protocol."""
+        self._number += 1
+        message = {"id": self._number, "method": method, "params": params}
+        if self._session:
+            message["sessionId"] = self._session
+        os.write(self._out, json.dumps(message).encode() + b"\0")
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            answer = self._read()
+            if answer.get("id") == self._number:
+                assert "error" not in answer, answer["error"]
+                return answer["result"]
+            self._listen(answer)
+        raise TimeoutError(method)
+
+    def _read(self) -> dict[str, Any]:
+        while b"\0" not in self._rest:
+            piece = os.read(self._in, 1 << 16)
+            assert piece, "the browser has ended"
+            self._rest += piece
+        text, _, self._rest = self._rest.partition(b"\0")
+        return json.loads(text)
+
+    def _listen(self, event: dict[str, Any]) -> None:
+        self.events.append(event)
+        if event.get("method") not in _COMPLAINTS:
+            return
+        params = event["params"]
+        kind = params.get("type") or params.get("entry", {}).get("level") or "error"
+        if kind in ("error", "assert"):
+            self.complaints.append(json.dumps(params)[:2000])
+
+    def open(self, address: str) -> None:
+        """Goes to a page and waits until it has drawn."""
+        self.send("Page.navigate", url=address)
+        self.wait("performance.getEntriesByName('first picture').length > 0")
+
+    def wait(self, condition: str) -> None:
+        """Waits until an expression of the page is true."""
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            if self.value(f"Boolean({condition})"):
+                return
+            time.sleep(0.05)
+        raise TimeoutError(f"{condition}; {self.complaints}")
+
+    def value(self, expression: str) -> Any:
+        """The value of an expression on the page, once its promise is kept."""
+        wishes = {"returnByValue": True, "awaitPromise": True}
+        answer = self.send("Runtime.evaluate", expression=expression, **wishes)
+        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+        return answer["result"].get("value")
+
+    def size(self, width: int, height: int, *, dark: bool = False) -> None:
+        """Makes the window so large, in a scheme of colours."""
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1}
+        self.send("Emulation.setDeviceMetricsOverride", mobile=False, **metrics)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.send("Emulation.setEmulatedMedia", features=[scheme])
+
+    def key(self, key: str) -> None:
+        """Presses a key."""
+        text = {"text": key} if len(key) == 1 else {}
+        self.send("Input.dispatchKeyEvent", type="keyDown", key=key, **text)
+        self.send("Input.dispatchKeyEvent", type="keyUp", key=key)
+
+    def drag(self, start: tuple[float, float], end: tuple[float, float]) -> None:
+        """Presses the mouse at one place and lets it go at another."""
+        for kind, (x, y) in zip(
+            ("mousePressed", "mouseMoved", "mouseReleased"),
+            (start, end, end),
+            strict=True,
+        ):
+            event = {"x": x, "y": y, "button": "left", "clickCount": 1}
+            self.send("Input.dispatchMouseEvent", type=kind, buttons=1, **event)
+
+    def middle(self, selector: str) -> tuple[float, float]:
+        """The middle of an element in the window, once it is scrolled there."""
+        box = (
+            f"(() => {{ const e = document.querySelector({selector!r}); "
+            "e.scrollIntoView({block: 'center'}); const r = e.getBoundingClientRect(); "
+            "return [r.x + r.width / 2, r.y + r.height / 2]; })()"
+        )
+        x, y = self.value(box)
+        return x, y
+
+    def photograph(self, file: Path, *, whole: bool = True) -> None:
+        """Writes a picture of the page, or of what of it is in the window."""
+        wishes = {"format": "png", "captureBeyondViewport": whole}
+        data = self.send("Page.captureScreenshot", **wishes)["data"]
+        file.write_bytes(base64.b64decode(data))
