@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import xarray
 
 _BROWSER = Path(__file__).parent / "browser"
-_SHARED = ("data.js", "colours.js", "words.js")
+_SHARED = ("data.js", "colours.js", "words.js", "copy.js")
 _SCRIPTS = {
     "flow": (
         "camera.js",
@@ -36,10 +36,9 @@ _SCRIPTS = {
         "choices.js",
         "picture.js",
         "hands.js",
-        "watch.js",
         "main.js",
     ),
-    "sweep": ("cells.js", "phase.js", "watch.js"),
+    "sweep": ("cells.js", "phase.js"),
 }
 _ALONE = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 _SERVED = f"{_ALONE}; connect-src 'self'"
@@ -75,6 +74,7 @@ class Page:
         """
         kind = self.scene["type"]
         served = {"address": address, "state": state}
+        more = ["watch.js"] if address else []
         parts = {
             "title": html.escape(self.title),
             "caption": html.escape(str(self.scene["caption"])),
@@ -83,7 +83,7 @@ class Page:
             "body": source(f"{kind}.html", folder=_BROWSER),
             "cards": self.cards,
             "data": embedded({**self.scene, **served, "title": self.title}),
-            "script": source(*_SHARED, *_SCRIPTS[kind], folder=_BROWSER),
+            "script": source(*_SHARED, *_SCRIPTS[kind], *more, folder=_BROWSER),
         }
         return filled(source("report.html", folder=_BROWSER), parts)
 

@@ -44,7 +44,7 @@ def run_scene(dataset: xr.Dataset, report: Report) -> Scene:
             for number, run in zip(numbers, members, strict=True)
         ],
         "tokens": small.tokens.tolist() if small.notes else None,
-        "lines": lines(dataset),
+        "lines": lines(small.data),
         "panels": panels(dataset, report),
         "cone": cone([("", dataset)]),
         "marks": marks(dataset),

@@ -24,7 +24,7 @@ function graphOf(layer, [low, high]) {
   if (layer.type === "tokens") return histogram(layer, layer.places, low, high, BINS);
   const [[mean], [variance]] = [between(layer.mean, 1, moment), between(layer.covariance, 1, moment)];
   const places = Array.from({ length: 401 }, (_, i) => low + ((high - low) * i) / 400);
-  const heights = places.slice(1).map((x, i) => bell((x + places[i]) / 2, mean, variance));
+  const heights = places.map((x) => bell(x, mean, variance));
   return { places, heights, peak: Math.max(...heights) };
 }
 
@@ -33,9 +33,10 @@ function paintGraph(pen, { places, heights }, across, upwards, colour) {
   pen.lineWidth = 1.8;
   pen.beginPath();
   pen.moveTo(across(places[0]), upwards(0));
+  const stepped = heights.length < places.length;
   heights.forEach((height, i) => {
     pen.lineTo(across(places[i]), upwards(height));
-    pen.lineTo(across(places[i + 1]), upwards(height));
+    if (stepped) pen.lineTo(across(places[i + 1]), upwards(height));
   });
   pen.lineTo(across(places[places.length - 1]), upwards(0));
   pen.stroke();
@@ -84,5 +85,6 @@ function ruler(pen, { scale, centre, across, width, height, peak }) {
   pen.textAlign = "right";
   pen.fillText(flow.scene.axes[0], width - 6, height - 32);
   pen.textAlign = "left";
-  pen.fillText(`density, up to ${shown(peak)}; tokens by the share that began to their left`, 6, 16);
+  const above = tokenLayer() ? "; tokens at the share of weight that began to their left" : "";
+  pen.fillText(`density, up to ${shown(peak)}${above}`, 6, 16);
 }

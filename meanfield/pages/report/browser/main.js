@@ -19,13 +19,10 @@ async function show(packedScene) {
   performance.mark("first picture");
 }
 
-async function begin() {
-  readPalette();
-  const told = JSON.parse(byId("data").textContent);
-  if (told.members.length) await show(told);
-  else byId("status").textContent = "No frame is there yet; this page waits for it.";
-  byId("player").hidden ||= !told.members.length;
-  watch(told, (page) => page.scene.members.length && show({ ...page.scene, title: page.title }));
+/** Takes over a newer page. */
+async function adopt(page) {
+  if (!page.scene.members.length) return;
+  await show({ ...page.scene, title: page.title });
 }
 
 byId("play").addEventListener("click", () => play(!player.playing));
@@ -55,4 +52,7 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   readPalette();
   if (flow.scene) repaint();
 });
-begin();
+readPalette();
+const told = JSON.parse(byId("data").textContent);
+if (told.members.length) show(told);
+else byId("watched").textContent = "No frame is there yet; this page waits for it.";

@@ -282,5 +282,5 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   if (phase.scene) paintPhase();
 });
 const told = JSON.parse(byId("data").textContent);
+const adopt = (page) => showSweep(page.scene);
 showSweep(told);
-watch(told, (page) => showSweep(page.scene));

@@ -4,8 +4,8 @@ function shown(value, digits = 4) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
   if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
   const size = Math.abs(value);
-  const text = size !== 0 && (size >= 1e5 || size < 1e-3) ? value.toExponential(digits - 1) : String(Number(value.toPrecision(digits)));
-  return text.replace(/-/g, "−");
+  const text = size !== 0 && (size >= 1e5 || size < 1e-3) ? Number(value.toPrecision(digits)).toExponential() : String(Number(value.toPrecision(digits)));
+  return text.replace("e+", "e").replace(/-/g, "−");
 }
 
 /** Round numbers within an interval, about `wanted` of them. */

@@ -18,10 +18,13 @@ Lines = dict[str, Any]
 def lines(dataset: xr.Dataset) -> Lines | None:
     """The heaviest partners of every token, where the dataset has its attention.
 
+    Nothing where tokens were left out, which others look at.
+
     `partners` and `weights` are of shape (snapshot, head, token, partner); a weight is
     that of a whole row of sum one, in steps of $1/(2^{16} - 1)$.
     """
-    if "attention" not in dataset:
+    sizes = dataset.sizes
+    if "attention" not in dataset or sizes["query"] != sizes["token"]:
         return None
     matrices = dataset["attention"].transpose("snapshot", "head", "query", "token")
     plans = np.asarray(matrices.values, np.float64)

@@ -1,0 +1,39 @@
+"""The scripts of a report in Node: what a browser would compute, without a page."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import meanfield.pages.report
+
+NODE = shutil.which("node")
+needs_node = pytest.mark.skipif(
+    NODE is None, reason="no Node on the PATH: scripts of pages are not tried"
+)
+FOLDER = Path(meanfield.pages.report.__file__).parent / "browser"
+SCRIPTS = ("data.js", "words.js", "colours.js", "density.js", "ellipse.js", "cells.js")
+
+
+def computed(expression: str, value: object) -> Any:
+    """What an expression makes of `scene`, a value whose arrays are unpacked."""
+    assert NODE is not None
+    text = "".join((FOLDER / name).read_text("utf-8") for name in SCRIPTS)
+    rest = (
+        "\n(async () => { const scene = await unpacked(JSON.parse("
+        "require('fs').readFileSync(0, 'utf8')));\n"
+        f"process.stdout.write(JSON.stringify({expression})); }})();"
+    )
+    done = subprocess.run(
+        [NODE, "-e", text + rest],
+        input=json.dumps(value),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout)

@@ -1,0 +1,183 @@
+"""Pages of reports: their numbers, as Node decodes them, are those of the dataset."""
+
+import tomllib
+
+import density_data
+import numpy as np
+import pytest
+import xarray as xr
+from numpy.random import Generator
+from plotting_data import ensemble, moving_gaussian, points, shrinking
+from report_node import computed, needs_node
+from test_plotting_page import HOSTILE, Outline
+
+from meanfield.pages.report import Page
+from meanfield.pages.report._run import run_scene
+from meanfield.pages.report.scenes.coarsening import coarsened
+from meanfield.pages.report.scenes.lines import lines
+from meanfield.pages.report.scenes.packing import differenced
+from meanfield.spec import parse, parse_axes, with_values
+
+STEPS = 2**16 - 1
+
+
+def quiet(count: int, total: int) -> None:
+    """No progress."""
+
+
+def collapsing(rng: Generator, d: int, n: int = 40, frames: int = 9) -> xr.Dataset:
+    """Tokens that shrink by six decades while they drift: each frame has its step."""
+    t = np.linspace(0, 1, frames)[:, None, None]
+    start = rng.normal(size=(1, n, d))
+    return points(3.0 * t + start * np.exp(-14 * t) + 0.01 * np.sin(7 * t))
+
+
+@needs_node
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_positions_are_within_half_a_step_of_their_frame(
+    rng: Generator, d: int
+) -> None:
+    dataset = collapsing(rng, d)
+    scene = run_scene(dataset, quiet)
+    exact = np.asarray(dataset["x"].values)
+    code = (
+        "Array.from({ length: 9 }, (_, f) => Array.from(positionsAt("
+        "scene.members[0].layers[0], { low: f, next: f, share: 0 }, "
+        f"new Float64Array({d} * 40))))"
+    )
+    seen = np.asarray(computed(code, scene)).reshape(9, d, 40).swapaxes(1, 2)
+    half = (exact.max(axis=1) - exact.min(axis=1)) / STEPS / 2
+    rounding = 8 * np.finfo(float).eps * np.abs(exact).max()
+    assert np.all(np.abs(seen - exact) <= half[:, None] + rounding)
+    assert np.abs(seen - exact).max() > 0.5 * half.max()  # it is no copy
+
+
+@needs_node
+def test_steps_that_jump_anywhere_come_back(rng: Generator) -> None:
+    # the largest second differences that 16 bits can have, which wrap around
+    jumps = rng.choice([0, 1, STEPS // 2, STEPS - 1, STEPS], size=(12, 2, 7))
+    seen = computed("Array.from(scene.data)", differenced(jumps))
+    np.testing.assert_array_equal(np.reshape(seen, jumps.shape), jumps)
+
+
+@needs_node
+def test_ellipses_are_shadows_of_covariances(rng: Generator) -> None:
+    dataset = moving_gaussian(rng, d=3, r=3, frames=2)
+    factor = np.asarray(dataset["factor"].values)[1]
+    basis = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    plane = basis[:2] @ factor @ factor.T @ basis[:2].T
+    values, vectors = np.linalg.eigh(plane)
+    scene = {**run_scene(dataset, quiet), "right": basis[0].tolist()}
+    scene["up"] = basis[1].tolist()
+    code = (
+        "shadow(Array.from(scene.members[0].layers[0].covariance.data.slice(9)), scene)"
+    )
+    seen = computed(code, scene)
+    np.testing.assert_allclose(seen["axes"], np.sqrt(values[::-1]), rtol=1e-9)
+    long = vectors[:, 1]
+    turned = [np.cos(seen["turn"]), np.sin(seen["turn"])]
+    assert abs(long @ turned) == pytest.approx(1, abs=1e-9)
+
+
+@needs_node
+def test_densities_are_within_half_a_step_of_their_peak() -> None:
+    dataset = density_data.plane(frames=3)
+    scene = run_scene(dataset, quiet)
+    code = (
+        "[0, 1, 2].map((f) => { const d = densityAt(scene.members[0].layers[0], "
+        "{ low: f, next: f, share: 0 }); return [Array.from(d.values), d.peak]; })"
+    )
+    areas = np.abs(np.linalg.det(dataset["axes"].values))[:, None, None]
+    sides = [np.diff(dataset[f"edges_{n}"].values) for n in "xy"]
+    exact = dataset["mass"].values / (areas * np.outer(*sides))
+    for frame, (values, peak) in enumerate(computed(code, scene)):
+        gap = np.abs(np.ravel(exact[frame]) - values)
+        assert gap.max() <= 0.5 * exact[frame].max() / STEPS * (1 + 1e-6)
+        assert peak == pytest.approx(exact[frame].max(), rel=1e-12)
+
+
+@needs_node
+def test_cells_are_where_their_edges_are(rng: Generator) -> None:
+    edges = np.cumsum(np.r_[-2.0, rng.uniform(0.05, 0.4, size=20)])
+    seen = computed("Array.from(cellsAlong(scene, 301))", edges.tolist())
+    places = edges[0] + (edges[-1] - edges[0]) * (np.arange(301) + 0.5) / 301
+    exact = np.searchsorted(edges, places, side="right") - 1
+    np.testing.assert_array_equal(seen, exact)
+
+
+@needs_node
+def test_lines_are_the_heaviest_of_each_row(rng: Generator) -> None:
+    plans = rng.dirichlet(np.full(30, 0.3), size=(2, 3, 30))
+    dataset = shrinking(rng, n=30).assign(
+        attention=(("snapshot", "head", "query", "token"), plans)
+    )
+    kept = lines(dataset.assign_coords(snapshot=[0.0, 1.0]))
+    assert kept is not None
+    lists = (f"Array.from(scene.{name}.data)" for name in ("partners", "weights"))
+    code = f"[scene.partners.shape, {', '.join(lists)}]"
+    shape, partners, weights = computed(code, kept)
+    partners, weights = np.reshape(partners, shape), np.reshape(weights, shape)
+    largest = np.sort(plans, axis=-1)[..., :-13:-1]
+    assert shape == [2, 3, 30, 12]
+    np.testing.assert_allclose(weights / STEPS, largest, atol=0.5 / STEPS)
+    taken = np.take_along_axis(plans, partners, axis=-1)
+    np.testing.assert_array_equal(taken, largest)
+
+
+AXES = ("A[0,1]=-1:1:3", "epsilon=0.1:10:4:log", "options.tau=0.5|2", "init=moons|ball")
+
+
+@needs_node
+def test_a_cell_has_the_keys_that_python_gives_it() -> None:
+    axes = parse_axes(*AXES)
+    values = {"attention": "esp", "A": [[1.0, 0.25], [0.0, 2.0]], "V": -1, "d": 2}
+    spec = parse({**values, "options": {"slices": "random:4"}, "n": 50})
+    place = [2, 1, 0, 1]
+    chosen = [(axis, axis.values[i]) for axis, i in zip(axes, place, strict=True)]
+    scene = {"keys": spec.as_json(), "axes": [axis.as_json() for axis in axes]}
+    text = computed(f"tomlOf(keysOf(scene, {place}))", scene)
+    assert parse(tomllib.loads(text)) == with_values(spec, chosen)
+
+
+def test_every_member_of_an_ensemble_is_there(rng: Generator) -> None:
+    scene = run_scene(ensemble(rng, "gaussian"), quiet)
+    assert [each["label"] for each in scene["members"]] == [
+        "member 0",
+        "member 1",
+        "member 2",
+    ]
+    assert [path["member"] for path in scene["cone"]["paths"]] == [0, 1, 2]
+    assert scene["panels"][0]["values"]["shape"][0] == 3
+
+
+def test_what_is_left_out_is_said(rng: Generator) -> None:
+    dataset = points(rng.normal(size=(300, 60, 2)))
+    small = coarsened(dataset, most=100 * 2 * 50)
+    assert dict(small.data.sizes) == {"time": 100, "token": 50, "coord": 2}
+    assert len(small.notes) == 2
+    assert "100 of 300 frames" in small.notes[0]
+    assert "50 of 60 tokens" in small.notes[1]
+    assert small.data["time"].values[[0, -1]].tolist() == [0.0, 2.0]
+    assert coarsened(dataset).notes == []
+
+
+def test_tokens_that_are_left_out_have_no_lines(rng: Generator) -> None:
+    plans = rng.dirichlet(np.ones(60), size=(1, 1, 60))
+    dims = ("snapshot", "head", "query", "token")
+    dataset = points(rng.normal(size=(300, 60, 2))).assign(attention=(dims, plans))
+    dataset = dataset.assign_coords(snapshot=[0.0])
+    assert run_scene(dataset, quiet)["lines"] is not None
+    assert lines(coarsened(dataset, most=100 * 2 * 50).data) is None
+
+
+def test_a_page_fetches_nothing_and_keeps_its_tags(rng: Generator) -> None:
+    scene = run_scene(shrinking(rng), quiet)
+    page = Page(HOSTILE, {**scene, "caption": HOSTILE}, "").as_html()
+    outline, plain = Outline(page), Outline(Page("a", scene, "").as_html())
+    assert [tag for tag, _ in outline.tags] == [tag for tag, _ in plain.tags]
+    code = "".join(outline.texts["script"]) + "".join(outline.texts["style"])
+    for word in ("//www", "http:", "https:", "fetch(", "import ", "url(", "XMLHttp"):
+        assert word not in code.replace(HOSTILE, "")
+    for tag, attributes in outline.tags:
+        assert tag not in {"link", "img", "iframe", "object", "embed", "base"}
+        assert not {"src", "href", "srcset", "action"} & set(attributes)
