@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,14 @@ OPTIONS = (
     "--disable-sync",
     "--remote-debugging-pipe",
 )
+# Chromium reads its protocol from descriptor 3 and answers on 4.
+BEGIN = """
+import fcntl, os, sys
+high = [fcntl.fcntl(int(end), fcntl.F_DUPFD, 10) for end in sys.argv[1:3]]
+os.dup2(high[0], 3)
+os.dup2(high[1], 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
 PATIENCE = 60.0  # seconds for an answer on a busy machine
 # What a script on a page throws, or writes as an error.
 _COMPLAINTS = ("Runtime.exceptionThrown", "Log.entryAdded", "Runtime.consoleAPICalled")
@@ -44,9 +53,16 @@ class Browser:
         there, self._out = os.pipe()
         self._in, back = os.pipe()
         command = [PROGRAM, *OPTIONS, f"--user-data-dir={folder / 'profile'}"]
-        joined = f'exec "$@" 3<&{there} 4>&{back}'
         self._process = subprocess.Popen(
-            ["sh", "-c", joined, "sh", *command, "about:blank"],
+            [
+                sys.executable,
+                "-ISc",
+                BEGIN,
+                str(there),
+                str(back),
+                *command,
+                "about:blank",
+            ],
             pass_fds=(there, back),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

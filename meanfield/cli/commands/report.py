@@ -1,5 +1,6 @@
 """`meanfield report`: what was computed, as one page for a browser."""
 
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,14 +51,17 @@ def report(
     progress = FrameProgress("preparing")
     read = partial(_with_attention, plugins=plugin)
     if watch:
+        if out is not None:
+            raise InvalidInputError("`--watch` writes nothing: leave out `--out`.")
         _serve(subject, host, port)
         return
     if port or host != "127.0.0.1":
         raise InvalidInputError("`--port` and `--host` are for `--watch`.")
-    target = out or subject.path.parent / f"{subject.stem}.html"
-    check_writable(target)
     from meanfield.pages.report import save_report
+    from meanfield.plotting.pages import page_file
 
+    target = page_file(out or subject.path.parent / f"{subject.stem}.html")
+    check_writable(target)
     note(f"wrote {save_report(subject, target, progress, read)}")
 
 
@@ -78,7 +82,8 @@ def _serve(subject: "Subject", host: str, port: int) -> None:
     make = partial(page_of, subject, quiet)
     with serve(make, subject.path, host=host, port=port) as server:
         note(f"{server.url} shows `{subject.path}`; Ctrl-C ends it")
-        server.serve_forever()
+        with suppress(KeyboardInterrupt):  # as it was told, and nothing is lost
+            server.serve_forever()
 
 
 def _with_attention(path: Path, *, plugins: list[Path] | None) -> "xarray.Dataset":

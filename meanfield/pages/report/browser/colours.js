@@ -49,7 +49,7 @@ function category(index) {
 function colourings(layer) {
   const known = { start: byStart, cluster: byCluster, norm: byNorm };
   if (layer.position) known.position = byPosition;
-  return { ...known, none: () => legible([0, 114, 178]) };
+  return { ...known, none: plainly };
 }
 
 /** By the place at the start: the direction from the middle, or the place on a line. */
@@ -64,6 +64,11 @@ function byStart(layer) {
   }
   const [x, y] = between(layer.mean, width, { low: 0, next: 0, share: 0 });
   return (i) => hued((Math.atan2(first[count + i] - y, first[i] - x) / (2 * Math.PI) + 1) % 1, palette.dark ? 0.66 : 0.42);
+}
+
+function plainly() {
+  const colour = legible([0, 114, 178]);
+  return () => colour;
 }
 
 function byCluster(layer) {

@@ -19,8 +19,14 @@ function placeOf(t) {
   return low + share;
 }
 
-/** The layers of the member that are to be seen. */
-const visible = () => member().layers.filter((layer) => !flow.hidden.has(nameOf(layer)));
+const DEPTH = ["density", "tokens", "gaussian"]; // from below
+
+/** The layers of the member that are to be seen, from below. */
+const visible = () =>
+  member()
+    .layers.filter((layer) => !flow.hidden.has(nameOf(layer)))
+    .sort((a, b) => DEPTH.indexOf(a.type) - DEPTH.indexOf(b.type));
+
 const nameOf = (layer) => layer.name || layer.type;
 
 /** The part of space that a layer takes at one of its frames. */
@@ -35,13 +41,24 @@ function boxOf(layer, frame) {
   return { low: from, high: from.map((x, k) => x + 65535 * step.data[frame * width + k]) };
 }
 
-/** The part of a box of cells that holds all but faint densities: corners of the whole. */
+/** Around the cells that hold more than a thousandth of the peak. */
 function boxOfDensity(layer, frame) {
-  const width = layer.cells.length;
-  const ends = layer.edges.map((edges) => [edges[0], edges[edges.length - 1]]);
-  const corners = width === 1 ? ends[0].map((x) => [x]) : ends[0].flatMap((x) => ends[1].map((y) => [x, y]));
+  const ends = spanOfCells(layer, frame).map(([first, last], k) => [layer.edges[k][first], layer.edges[k][last + 1]]);
+  const corners = ends.length === 1 ? ends[0].map((x) => [x]) : ends[0].flatMap((x) => ends[1].map((y) => [x, y]));
   const places = corners.map((xi) => cellPlace(layer, { low: frame, next: frame, share: 0 }, xi));
-  return { low: places[0].map((_, k) => Math.min(...places.map((p) => p[k]))), high: places[0].map((_, k) => Math.max(...places.map((p) => p[k]))) };
+  return boxAround(places.map((place) => ({ low: place, high: place })));
+}
+
+/** The first and the last cell along each axis that hold more than a thousandth of the peak. */
+function spanOfCells(layer, frame) {
+  const [columns, rows] = [layer.cells[0], layer.cells[1] || 1];
+  const spans = [[columns - 1, 0], [rows - 1, 0]];
+  const from = frame * columns * rows;
+  for (let i = 0; i < columns * rows; i++) {
+    if (layer.shares.data[from + i] < 66) continue;
+    [Math.floor(i / rows), i % rows].forEach((cell, k) => (spans[k] = [Math.min(spans[k][0], cell), Math.max(spans[k][1], cell)]));
+  }
+  return spans.slice(0, layer.cells.length);
 }
 
 /** The point of the space at coordinates of the cells. */

@@ -14,7 +14,7 @@ function paintOnLine({ pen, width, height, ratio }) {
   const edges = [centre[0] - half[0] / camera.zoom, centre[0] + half[0] / camera.zoom];
   const graphs = visible().map((layer) => [layer, graphOf(layer, edges)]);
   const peak = Math.max(...graphs.map(([, graph]) => graph.peak));
-  for (const [layer, graph] of graphs) paintGraph(pen, graph, across, (v) => height - 30 - ((height - 60) * v) / (peak || 1), inkOf(layer));
+  for (const [layer, graph] of graphs) paintGraph(pen, graph, across, (v) => height - 30 - ((height - 60) * v) / (peak || 1), inkOf(layer), layer.type === "gaussian" && graphs.length > 1);
   ruler(pen, { scale, centre: centre[0], across, width, height, peak });
 }
 
@@ -28,7 +28,8 @@ function graphOf(layer, [low, high]) {
   return { places, heights, peak: Math.max(...heights) };
 }
 
-function paintGraph(pen, { places, heights }, across, upwards, colour) {
+function paintGraph(pen, { places, heights }, across, upwards, colour, dashed) {
+  pen.setLineDash(dashed ? [7, 5] : []);
   pen.strokeStyle = colour;
   pen.lineWidth = 1.8;
   pen.beginPath();
@@ -40,7 +41,8 @@ function paintGraph(pen, { places, heights }, across, upwards, colour) {
   });
   pen.lineTo(across(places[places.length - 1]), upwards(0));
   pen.stroke();
-  pen.globalAlpha = 0.12;
+  pen.setLineDash([]);
+  pen.globalAlpha = dashed ? 0 : 0.12;
   pen.fillStyle = colour;
   pen.fill();
   pen.globalAlpha = 1;

@@ -1,0 +1,51 @@
+"""Small runs on disk for the tests of reports, written without integrating."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from meanfield.storage import Ending, RunStore
+
+SPEC = {"attention": "softmax", "A": -1.0, "V": 1.0, "n": 30, "d": 2, "t": 2.0}
+FINISHED = Ending("finished", "the last time was reached", 2.0)
+
+
+def moving(rng: Generator, n: int = 30, frames: int = 9, d: int = 2) -> np.ndarray:
+    """Tokens that gather on their mean and turn: (time, n, d)."""
+    t = np.linspace(0, 2, frames)[:, None, None]
+    x = 0.4 + rng.normal(size=(n, d)) * np.exp(-t)
+    return np.concatenate([x[..., :1] + 0.2 * np.sin(3 * t), x[..., 1:]], axis=-1)
+
+
+def stored(path: Path, x: np.ndarray) -> RunStore:
+    """A run that has not ended, with all its frames but the last three."""
+    n, d = x.shape[1:]
+    attrs = {"spec": {**SPEC, "n": n, "d": d}, "kind": "points", "dtype": "float64"}
+    attrs["versions"], attrs["device"] = {"meanfield-attention": "0.2"}, "cpu"
+    static = {"weight": np.full(n, 1 / n), "position": np.linspace(0, 1, n)}
+    store = RunStore.create(path, attrs=attrs, static=static)
+    _append(store, x, slice(0, len(x) - 3), None)
+    return store
+
+
+def finished(path: Path, x: np.ndarray) -> Path:
+    """The same, to its end."""
+    store = stored(path, x)
+    go_on(store, x)
+    store.close()
+    return path
+
+
+def go_on(store: RunStore, x: np.ndarray) -> None:
+    """The last three frames, and the ending."""
+    _append(store, x, slice(len(x) - 3, len(x)), FINISHED)
+
+
+def _append(store: RunStore, x: np.ndarray, part: slice, end: Ending | None) -> None:
+    times = np.linspace(0, 2, len(x))[part]
+    member: dict[str, Any] = {"status": None if end is None else 0}
+    member |= {"time": float(times[-1]), "t_star": None, "t_star_error": None}
+    member |= {"residual": 0.0, "accepted": 1, "rejected": 0}
+    store.append({"time": times, "x": x[part]}, {"members": [member]}, end)

@@ -1,0 +1,239 @@
+"""The command `report`: what it writes, what it refuses, what it serves."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import report_store
+import statements_report
+from conftest import Finished
+from numpy.random import Generator
+
+from meanfield.errors import InvalidInputError
+from meanfield.pages.report import LOOPBACK, page_of, serve, subject_of
+from meanfield.pages.report._serving import Server
+
+Command = Callable[..., Finished]
+
+
+def data_of(page: str) -> dict[str, Any]:
+    block = re.search(r'<script id="data"[^>]*>(.*?)</script>', page, re.DOTALL)
+    assert block is not None
+    return json.loads(block[1])
+
+
+def quiet(count: int, total: int) -> None:
+    """No progress."""
+
+
+def test_a_run_becomes_a_page_beside_it(
+    cli: Command, tmp_path: Path, rng: Generator
+) -> None:
+    report_store.finished(tmp_path / "run.zarr", report_store.moving(rng))
+    done = cli("report", "run.zarr")
+    assert (done.code, done.out) == (0, "")
+    assert "wrote run.html" in done.err
+    page = (tmp_path / "run.html").read_text("utf-8")
+    told = data_of(page)
+    assert told["members"][0]["ending"] == "finished"
+    assert told["lines"]["partners"]["shape"] == [9, 1, 30, 12]
+    for words in ("finished: the last time was reached.", "A = -1.0", "By what"):
+        assert words in page
+    assert "meanfield simulate keys.toml --out repeated.zarr" in page
+
+
+def test_a_verification_becomes_the_page_of_statements(
+    cli: Command, tmp_path: Path
+) -> None:
+    check = statements_report.check("an identity", 1e-13)
+    claim = statements_report.trial("statement", check)
+    record = statements_report.report(statements_report.statement("a:eq-1", claim))
+    (tmp_path / "verify.json").write_text(json.dumps(record))
+    assert cli("report", "verify.json").code == 0
+    page = (tmp_path / "verify.html").read_text("utf-8")
+    assert 'id="a:eq-1"' in page
+    assert "statements hold" in page
+
+
+def _other_shape(tmp: Path) -> list[str]:
+    record = statements_report.report(statements_report.statement("a:eq-1"))
+    del record["statements"][0]["claim"]
+    (tmp / "verify.json").write_text(json.dumps(record))
+    return ["verify.json"]
+
+
+def _no_json(tmp: Path) -> list[str]:
+    (tmp / "a.json").write_text("{")
+    return ["a.json"]
+
+
+def _list(tmp: Path) -> list[str]:
+    (tmp / "a.json").write_text("[1]")
+    return ["a.json"]
+
+
+def _other_record(tmp: Path) -> list[str]:
+    (tmp / "a.json").write_text('{"a": 1}')
+    return ["a.json"]
+
+
+def _bad_comparison(tmp: Path) -> list[str]:
+    record = '{"measures": {"points": {}}, "pairs": [], "spec": {"points": {}}}'
+    (tmp / "comparison.json").write_text(record)
+    return ["."]
+
+
+def _folder(tmp: Path) -> list[str]:
+    (tmp / "empty").mkdir()
+    return ["empty"]
+
+
+def _damage(tmp: Path) -> list[str]:
+    path = report_store.finished(
+        tmp / "run.zarr", report_store.moving(np.random.default_rng(0))
+    )
+    (chunk,) = (path / "data" / "segments" / "00001" / "x" / "c").rglob("0/0/0")
+    os.truncate(chunk, 8)
+    return ["run.zarr"]
+
+
+def _run(*options: str) -> Callable[[Path], list[str]]:
+    def with_options(tmp: Path) -> list[str]:
+        moving = report_store.moving(np.random.default_rng(0))
+        report_store.finished(tmp / "run.zarr", moving)
+        return ["run.zarr", *options]
+
+    return with_options
+
+
+REFUSED = {
+    "nothing there": (lambda tmp: ["no.zarr"], 3, ["There is no file `no.zarr`"]),
+    "no JSON": (_no_json, 3, ["`a.json` is no JSON"]),
+    "a list": (_list, 3, ["`a.json` holds no JSON object"]),
+    "another record": (_other_record, 3, ["`a.json` holds neither", "--json"]),
+    "a verify of another shape": (_other_shape, 3, ["`verify.json` is not", "'claim'"]),
+    "a comparison of another shape": (_bad_comparison, 3, ["comparison.json` is not"]),
+    "a folder": (_folder, 7, ["`empty` is no run"]),
+    "a damaged store": (_damage, 7, ["`x` of", "00001", "is damaged"]),
+    "another suffix": (_run("--out", "a.pdf"), 2, ["`.pdf`", "`.html`"]),
+    "no such folder": (_run("--out", "no/a.html"), 4, ["no folder `no`"]),
+    "a port without a server": (_run("--port", "8000"), 2, ["`--watch`"]),
+    "all networks": (_run("--watch", "--host", "0.0.0.0"), 2, ["0.0.0.0", "127.0.0.1"]),
+    "a name": (_run("--watch", "--host", "example.org"), 2, ["loopback"]),
+    "no port": (_run("--watch", "--port", "70000"), 2, ["65535"]),
+    "a file where it writes": (_run("--watch", "--out", "a.html"), 2, ["`--out`"]),
+    "a verify that is watched": (
+        lambda tmp: [*_other_shape(tmp), "--watch"],
+        2,
+        ["a run or a sweep", "verification"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED.keys())
+def test_what_cannot_be_shown_is_refused_in_a_line(
+    cli: Command,
+    tmp_path: Path,
+    case: tuple[Callable[[Path], list[str]], int, list[str]],
+) -> None:
+    make, code, words = case
+    done = cli("report", *make(tmp_path))
+    assert done.code == code, done.err
+    assert done.err.count("\n") == 1, done.err
+    assert [word for word in words if word not in done.err] == []
+    assert not list(tmp_path.glob("*.html"))
+
+
+@pytest.fixture
+def served(
+    tmp_path: Path, rng: Generator
+) -> Iterator[tuple[Server, Callable[[], None]]]:
+    """A server of a run that has not ended, and what lets it end."""
+    x = report_store.moving(rng)
+    store = report_store.stored(tmp_path / "run.zarr", x)
+    subject = subject_of(tmp_path / "run.zarr")
+    server = serve(
+        partial(page_of, subject, quiet), subject.path, host=LOOPBACK, port=0
+    )
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    with server, store:
+        yield server, partial(report_store.go_on, store, x)
+        server.shutdown()
+        thread.join()
+
+
+def test_a_served_page_learns_of_new_frames(
+    served: tuple[Server, Callable[[], None]],
+) -> None:
+    server, go_on = served
+    read = lambda name: urllib.request.urlopen(f"{server.url}{name}").read().decode()
+    told = data_of(read(""))
+    before = json.loads(read("state"))["state"]
+    assert told["members"][0]["ending"] == "interrupted"
+    assert told["times"]["shape"] == [6]
+    assert told["state"] == before
+    go_on()
+    assert json.loads(read("state"))["state"] != before
+    page = json.loads(read("page"))
+    assert page["scene"]["times"]["shape"] == [9]
+    assert page["scene"]["members"][0]["ending"] == "finished"
+    assert "finished: the last time was reached." in page["cards"]
+
+
+def test_a_server_answers_to_this_machine_alone(
+    served: tuple[Server, Callable[[], None]],
+) -> None:
+    server, _ = served
+    assert server.server_address[0] == LOOPBACK
+    for address, code in (("", 403), ("passwd", 404)):
+        host = {"Host": "evil.example"} if code == 403 else {}
+        request = urllib.request.Request(f"{server.url}{address}", headers=host)
+        with pytest.raises(urllib.error.HTTPError) as refusal:
+            urllib.request.urlopen(request)
+        assert refusal.value.code == code
+        refusal.value.close()
+
+
+def test_a_port_that_is_taken_is_told(
+    served: tuple[Server, Callable[[], None]],
+) -> None:
+    server, _ = served
+    port = server.server_address[1]
+    with pytest.raises(RuntimeError, match=rf"port {port}.*it is taken.*--port 0"):
+        serve(lambda: pytest.fail("made"), Path(), host=LOOPBACK, port=port)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.2", "::", "example.org", ""])
+def test_no_other_address_is_served(host: str) -> None:
+    with pytest.raises(InvalidInputError, match="loopback"):
+        serve(lambda: pytest.fail("made"), Path(), host=host, port=0)
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_the_server(tmp_path: Path, rng: Generator) -> None:
+    report_store.finished(tmp_path / "run.zarr", report_store.moving(rng))
+    command = [sys.executable, "-m", "meanfield", "report", "run.zarr", "--watch"]
+    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    line = process.stderr.readline()
+    address = re.search(r"http://127\.0\.0\.1:\d+/", line)
+    assert address is not None, line
+    assert b"<title>" in urllib.request.urlopen(address[0]).read()
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    rest = process.communicate(timeout=60)[1]
+    assert (process.returncode, rest.count("\n")) == (0, 0), rest
