@@ -22,6 +22,11 @@ class Row:
         colour: of its paths and cells.
         marker: of its last point, so that endings are told apart in grey.
         hatch: of its cells in a phase diagram.
+
+    Examples:
+        >>> from meanfield import Status
+        >>> Status.BLOW_UP.row.exit_code, Status.BLOW_UP.row.marker
+        (0, '^')
     """
 
     code: int
@@ -37,6 +42,15 @@ class Status(enum.IntEnum):
     """How a flow ended, a number that prints as its name: `blow-up`.
 
     See `failed` for those that are no result.
+
+    Examples:
+        >>> from meanfield import Status
+        >>> print(Status.BLOW_UP, Status.named("max-steps").failed)
+        blow-up True
+        >>> [str(status) for status in Status if status.failed]
+        ['max-steps', 'not-finite', 'unconverged']
+        >>> Status.STEADY.reason
+        'what is left of the way is below the tolerance'
     """
 
     row: Row

@@ -19,6 +19,17 @@ class Convergence(NamedTuple):
     Attributes:
         residual: the error reached; for Sinkhorn the sup of |log marginal|.
         tolerance: the error asked for.
+
+    Examples:
+        >>> from meanfield import Points, attentions
+        >>> one = jnp.eye(1)
+        >>> mu = Points.uniform([[0.0], [1.0]])
+        >>> field = attentions["sinkhorn"](one, one, one).field(0.0, mu)
+        >>> solved = field.convergence
+        >>> bool(solved.residual <= solved.tolerance)
+        True
+        >>> attentions["softmax"](one, one, one).field(0.0, mu).convergence is None
+        True
     """
 
     residual: Float[Array, ""]
@@ -26,7 +37,17 @@ class Convergence(NamedTuple):
 
 
 class AbstractField(eqx.Module):
-    """A velocity field $v$; call it on any tokens."""
+    """A velocity field $v$; call it on any tokens.
+
+    Examples:
+        >>> from meanfield import Points, attentions
+        >>> one = jnp.eye(1)
+        >>> mu = Points.uniform([[0.0], [1.0]])
+        >>> field = attentions["softmax"](one, one, one).field(0.0, mu)
+        >>> print(field(mu.tokens))  # 1/2 and e/(1 + e)
+        [[0.5   ]
+         [0.7311]]
+    """
 
     @abc.abstractmethod
     def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
@@ -39,7 +60,13 @@ class AbstractField(eqx.Module):
 
 
 class AbstractAveragedField(AbstractField):
-    """A field that can move a Gaussian, for it knows its averages over one."""
+    """A field that can move a Gaussian, for it knows its averages over one.
+
+    Examples:
+        >>> from meanfield.fields import AbstractAveragedField, Affine
+        >>> issubclass(Affine, AbstractAveragedField)
+        True
+    """
 
     @abc.abstractmethod
     def averages(
@@ -53,7 +80,19 @@ class AbstractAveragedField(AbstractField):
 
 
 class Affine(AbstractAveragedField):
-    r"""The field $x \mapsto Lx + b$; the only kind that keeps Gaussians Gaussian."""
+    r"""The field $x \mapsto Lx + b$; the only kind that keeps Gaussians Gaussian.
+
+    Examples:
+        >>> from meanfield import Tokens
+        >>> from meanfield.fields import Affine
+        >>> field = Affine(-jnp.eye(2), jnp.array([1.0, 0.0]))
+        >>> print(field(Tokens(jnp.array([[1.0, 0.0], [0.0, 2.0]]))))
+        [[ 0.  0.]
+         [ 1. -2.]]
+        >>> print(field.covariance_rate(jnp.eye(2)))
+        [[-2.  0.]
+         [ 0. -2.]]
+    """
 
     linear: Float[Array, "d d"]
     offset: Float[Array, " d"]
@@ -85,7 +124,17 @@ class Affine(AbstractAveragedField):
 
 
 class Image(AbstractField):
-    r"""The field $x \mapsto V f(x) + o$."""
+    r"""The field $x \mapsto V f(x) + o$.
+
+    Examples:
+        >>> from meanfield import Points, Tokens, attentions
+        >>> from meanfield.fields import Image
+        >>> one = jnp.eye(1)
+        >>> mu = Points.uniform([[0.0], [1.0]])
+        >>> inner = attentions["softmax"](one, one, one).field(0.0, mu)
+        >>> print(Image(-one, jnp.ones(1), inner)(Tokens(jnp.zeros((1, 1)))))
+        [[0.5]]
+    """
 
     value: Float[Array, "d d"]
     offset: Float[Array, " d"]
@@ -106,7 +155,16 @@ class Image(AbstractField):
 
 
 class Total(AbstractField):
-    """The sum of fields."""
+    """The sum of fields.
+
+    Examples:
+        >>> from meanfield import Tokens
+        >>> from meanfield.fields import Affine, Total
+        >>> one = jnp.eye(1)
+        >>> pull, push = Affine(-one, jnp.zeros(1)), Affine(one, jnp.ones(1))
+        >>> print(Total((pull, push))(Tokens(jnp.array([[5.0]]))))
+        [[1.]]
+    """
 
     fields: tuple[AbstractField, ...]
 
@@ -129,7 +187,14 @@ class Total(AbstractField):
 
 
 def worst(stacked: Convergence) -> Convergence:
-    """The member of a stack that is furthest from its tolerance."""
+    """The member of a stack that is furthest from its tolerance.
+
+    Examples:
+        >>> from meanfield.fields import Convergence, worst
+        >>> both = Convergence(jnp.array([0.5, 2.0]), jnp.array([1.0, 10.0]))
+        >>> print(worst(both).residual)
+        0.5
+    """
     index = jnp.argmax(stacked.residual / stacked.tolerance)
     return Convergence(stacked.residual[index], stacked.tolerance[index])
 
@@ -137,7 +202,14 @@ def worst(stacked: Convergence) -> Convergence:
 def image(
     value: Float[Array, "d d"], offset: Float[Array, " d"], field: AbstractField
 ) -> AbstractField:
-    """`value` after `field`, plus `offset`; affine if `field` is."""
+    """`value` after `field`, plus `offset`; affine if `field` is.
+
+    Examples:
+        >>> from meanfield.fields import Affine, image
+        >>> field = image(2 * jnp.eye(1), jnp.ones(1), Affine(jnp.eye(1), jnp.zeros(1)))
+        >>> print(type(field).__name__, field.linear, field.offset)
+        Affine [[2.]] [1.]
+    """
     if isinstance(field, Affine):
         moved = product(value, field.offset) + offset
         return Affine(product(value, field.linear), moved)
@@ -145,7 +217,15 @@ def image(
 
 
 def total(fields: tuple[AbstractField, ...]) -> AbstractField:
-    """The sum of `fields`; affine if they all are."""
+    """The sum of `fields`; affine if they all are.
+
+    Examples:
+        >>> from meanfield.fields import Affine, total
+        >>> pull = Affine(jnp.eye(1), jnp.ones(1))
+        >>> field = total((pull, pull))
+        >>> print(type(field).__name__, field.linear, field.offset)
+        Affine [[2.]] [2.]
+    """
     affine = [f for f in fields if isinstance(f, Affine)]
     if len(affine) == len(fields) > 0:
         linear = sum((f.linear for f in affine[1:]), affine[0].linear)

@@ -22,6 +22,12 @@ def solve_positive(
     Small systems are eliminated row by row in plain arithmetic, which fuses with what
     is around it and vectorises under `vmap`. No pivoting: none is needed for positive
     definite matrices (Higham, Accuracy and Stability, section 10.1).
+
+    Examples:
+        >>> from meanfield.linalg import solve_positive
+        >>> G = jnp.array([[2.0, 1.0], [1.0, 2.0]])
+        >>> print(solve_positive(G, jnp.array([3.0, 3.0])))
+        [1. 1.]
     """
     r = G.shape[0]
     if not 0 < r <= UNROLLED:
@@ -41,7 +47,13 @@ def solve_positive(
 
 
 def product(a: Float[Array, "m k"], b: Float[Array, "k ..."]) -> Float[Array, "m ..."]:
-    """`a @ b`; of small matrices in plain arithmetic, for the same reasons."""
+    """`a @ b`; of small matrices in plain arithmetic, for the same reasons.
+
+    Examples:
+        >>> from meanfield.linalg import product
+        >>> print(product(jnp.array([[0.0, 1.0], [1.0, 0.0]]), jnp.array([3.0, 4.0])))
+        [4. 3.]
+    """
     if not 0 < max(*a.shape, *b.shape) <= UNROLLED:
         return jnp.matmul(a, b, precision=HIGHEST)
     if b.ndim == 1:
@@ -51,7 +63,13 @@ def product(a: Float[Array, "m k"], b: Float[Array, "k ..."]) -> Float[Array, "m
 
 
 def length(x: Float[Array, "..."]) -> Float[Array, ""]:
-    """The Euclidean norm over all entries, which overflows only where an entry does."""
+    """The Euclidean norm over all entries, which overflows only where an entry does.
+
+    Examples:
+        >>> from meanfield.linalg import length
+        >>> print(length(jnp.array([3e200, 4e200])) / 1e200)  # no square overflows
+        5.0
+    """
     largest = jax.lax.stop_gradient(jnp.max(jnp.abs(x), initial=0))  # it cancels
     usable = (largest > 0) & jnp.isfinite(largest)
     scaled = x / jnp.where(usable, largest, 1)
@@ -67,6 +85,12 @@ def tilt(
 
     `B` must be symmetric with $I + Y^\top B Y \succ 0$; otherwise the tilted Gaussian
     has no mass and the result is NaN, as where it overflows. `None` is zero.
+
+    Examples:
+        >>> from meanfield.linalg import tilt
+        >>> Y = jnp.array([[1.0], [0.0]])  # a covariance of rank one has no inverse
+        >>> print(tilt(Y, jnp.eye(2), jnp.array([4.0, 4.0])))
+        [2. 0.]
     """
     if B is None:
         return product(factor, product(factor.T, rhs))
@@ -82,6 +106,12 @@ def eigh(S: Float[Array, "r r"]) -> tuple[Float[Array, " r"], Float[Array, "r r"
     """Eigenvalues, not decreasing, and eigenvectors of a symmetric matrix.
 
     In the plane by one rotation, in plain arithmetic; not to be differentiated.
+
+    Examples:
+        >>> from meanfield.linalg import eigh
+        >>> values, vectors = eigh(jnp.array([[2.0, 1.0], [1.0, 2.0]]))
+        >>> print(values)
+        [1. 3.]
     """
     if S.shape[0] != 2:
         return jnp.linalg.eigh(S)
@@ -93,7 +123,13 @@ def eigh(S: Float[Array, "r r"]) -> tuple[Float[Array, " r"], Float[Array, "r r"
 
 
 def positive_definite(S: Float[Array, "d d"]) -> Bool[Array, ""]:
-    """Whether all eigenvalues of a symmetric matrix are positive, beyond rounding."""
+    """Whether all eigenvalues of a symmetric matrix are positive, beyond rounding.
+
+    Examples:
+        >>> from meanfield.linalg import positive_definite
+        >>> print(positive_definite(jnp.eye(2)), positive_definite(jnp.ones((2, 2))))
+        True False
+    """
     values = jnp.linalg.eigvalsh(jax.lax.stop_gradient(S))
     return values[0] > S.shape[0] * jnp.finfo(S.dtype).eps * values[-1]
 
@@ -103,6 +139,13 @@ def sylvester(R: Float[Array, "r r"], C: Float[Array, "r r"]) -> Float[Array, "r
 
     Derivatives of any order, in any mode, solve the same equation again: none reaches
     the eigenvectors, which have none where eigenvalues repeat.
+
+    Examples:
+        >>> from meanfield.linalg import sylvester
+        >>> R, C = jnp.diag(jnp.array([1.0, 2.0])), jnp.ones((2, 2))
+        >>> X = sylvester(R, C)
+        >>> print(jnp.allclose(R @ X + X @ R, C))
+        True
     """
     values, U = jnp.linalg.eigh(jax.lax.stop_gradient(R))
 
@@ -123,6 +166,12 @@ def psd_sqrt(S: Float[Array, "d d"]) -> Float[Array, "d d"]:
 
     Smooth at repeated eigenvalues, unlike the derivative of an eigendecomposition.
     At a singular `S` the square root has no derivative and the result is not finite.
+
+    Examples:
+        >>> from meanfield.linalg import psd_sqrt
+        >>> print(psd_sqrt(jnp.diag(jnp.array([4.0, 9.0]))))
+        [[2. 0.]
+         [0. 3.]]
     """
     values, U = jnp.linalg.eigh(S)
     return (U * jnp.sqrt(jnp.maximum(values, 0))[None, :]) @ U.T
@@ -141,6 +190,13 @@ def sqrt_one_plus_four(M: Float[Array, "r r"]) -> Float[Array, "r r"]:
     Hamilton, $(S + \delta I)/\sqrt{\mathrm{tr}\,S + 2\delta}$ with $\delta =
     \sqrt{\det S}$. Differentiable to any order, at repeated and at zero singular values
     too.
+
+    Examples:
+        >>> from meanfield.linalg import sqrt_one_plus_four
+        >>> M = jnp.diag(jnp.array([0.0, jnp.sqrt(2.0)]))
+        >>> print(sqrt_one_plus_four(M))  # √1 and √9
+        [[1. 0.]
+         [0. 3.]]
     """
     if M.shape[0] == 2:
         scale = jnp.maximum(1, jnp.max(jnp.abs(M)))  # squares overflow before roots
@@ -158,6 +214,13 @@ def entropic_shrinkage(M: Float[Array, "r r"]) -> Float[Array, "r r"]:
 
     With $h = (1 + \sqrt{1 + 4\sigma^2})/2$: by how much entropic transport between
     Gaussians shrinks each principal direction of the scores.
+
+    Examples:
+        >>> from meanfield.linalg import entropic_shrinkage
+        >>> M = jnp.diag(jnp.array([0.0, jnp.sqrt(2.0)]))
+        >>> print(entropic_shrinkage(M))  # 1/1 and 1/2
+        [[1.  0. ]
+         [0.  0.5]]
     """
     identity = jnp.eye(M.shape[0], dtype=M.dtype)
     root = sqrt_one_plus_four(M)

@@ -11,6 +11,11 @@ def effective_rank(eigenvalues: np.ndarray) -> np.ndarray:
 
     Returns:
         Of shape `[...]`; NaN where an eigenvalue is not finite, 0 where all are zero.
+
+    Examples:
+        >>> from meanfield.spectrum import effective_rank
+        >>> print(effective_rank(np.array([[1.0, 1.0], [1.0, 0.0], [0.9, 0.1]])))
+        [2.     1.     1.3841]
     """
     positive = np.maximum(eigenvalues, 0.0)  # NaN stays NaN
     largest = positive.max(axis=-1, keepdims=True)

@@ -10,6 +10,12 @@ class Tokens(eqx.Module):
     Attributes:
         x: the states; they move.
         position: the places $s \in [0, 1]$; they never move; `None` if unused.
+
+    Examples:
+        >>> from meanfield import Tokens
+        >>> tokens = Tokens(jnp.zeros((5, 2)), position=jnp.linspace(0, 1, 5))
+        >>> tokens.n
+        5
     """
 
     x: Float[Array, "n d"]

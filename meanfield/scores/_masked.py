@@ -13,7 +13,16 @@ from ._score import AbstractScore
 
 
 def causal(query: Float[Array, "..."], key: Float[Array, "..."]) -> Bool[Array, "..."]:
-    """A token sees those at its own position and before."""
+    """A token sees those at its own position and before.
+
+    Examples:
+        >>> from meanfield.scores import causal
+        >>> s = jnp.array([0.0, 0.5, 1.0])
+        >>> print(causal(s[:, None], s[None, :]))
+        [[ True False False]
+         [ True  True False]
+         [ True  True  True]]
+    """
     return key <= query
 
 
@@ -22,6 +31,14 @@ class Masked(AbstractScore):
 
     The mask is a predicate on positions, broadcast over its arguments; see
     `causal`. Both sides must carry positions.
+
+    Examples:
+        >>> from meanfield import Tokens
+        >>> from meanfield.scores import Dot, Masked, causal
+        >>> tokens = Tokens(jnp.ones((2, 1)), position=jnp.array([0.0, 1.0]))
+        >>> print(Masked(Dot(jnp.eye(1), jnp.eye(1)), causal)(tokens, tokens))
+        [[  1. -inf]
+         [  1.   1.]]
     """
 
     score: AbstractScore
@@ -52,6 +69,12 @@ def positions(tokens: Tokens) -> Float[Array, " n"]:
 
     Raises:
         InvalidInputError: if there are none.
+
+    Examples:
+        >>> from meanfield import Tokens
+        >>> from meanfield.scores import positions
+        >>> print(positions(Tokens(jnp.ones((2, 1)), jnp.array([0.0, 1.0]))))
+        [0. 1.]
     """
     if tokens.position is None:
         raise InvalidInputError(

@@ -26,6 +26,15 @@ class Factors(eqx.Module):
         key: $k$.
         of_query: $r$, what depends on the query alone.
         of_key: $c$, what depends on the key alone.
+
+    Examples:
+        >>> from meanfield import Tokens
+        >>> from meanfield.scores import Dot
+        >>> x = Tokens(jnp.array([[1.0], [2.0]]))
+        >>> factors = Dot(jnp.eye(1), jnp.eye(1), 0.5).factors(x, x)
+        >>> print(factors.query @ factors.key.T)
+        [[2. 4.]
+         [4. 8.]]
     """
 
     query: Float[Array, "m k"]
@@ -40,6 +49,15 @@ class AbstractQuadraticScore(AbstractScore):
     `B` and `C` are symmetric. Such scores have closed forms on Gaussians. What depends
     on `x` alone (`c`, `C`, `constant`) drops out of every coupling that normalises
     rows.
+
+    Examples:
+        >>> from meanfield.scores import AbstractQuadraticScore, Dot, SquaredDistance
+        >>> one = jnp.eye(1)
+        >>> [
+        ...     (s.A.item(), s.B.item())
+        ...     for s in (Dot(one, one), SquaredDistance(one, one))
+        ... ]
+        [(1.0, 0.0), (2.0, 2.0)]
     """
 
     @abc.abstractmethod
@@ -113,6 +131,15 @@ class Dot(AbstractQuadraticScore):
 
     Raises:
         InvalidInputError: if shapes do not fit or `epsilon` is not positive.
+
+    Examples:
+        >>> from meanfield import Tokens
+        >>> from meanfield.scores import Dot
+        >>> score = Dot(jnp.eye(2), jnp.eye(2), epsilon=0.5)
+        >>> x = Tokens(jnp.array([[1.0, 0.0], [1.0, 1.0]]))
+        >>> print(score(x, x))
+        [[2. 2.]
+         [2. 4.]]
     """
 
     Q: Float[Array, "k d"]
@@ -202,6 +229,13 @@ class SquaredDistance(AbstractQuadraticScore):
 
     Raises:
         InvalidInputError: if shapes do not fit or `epsilon` is not positive.
+
+    Examples:
+        >>> from meanfield import Tokens
+        >>> from meanfield.scores import SquaredDistance
+        >>> score = SquaredDistance(jnp.eye(1), jnp.eye(1))
+        >>> print(score(Tokens(jnp.array([[0.0]])), Tokens(jnp.array([[1.0], [2.0]]))))
+        [[-1. -4.]]
     """
 
     Q: Float[Array, "k d"]

@@ -9,7 +9,20 @@ from meanfield.tokens import Tokens
 
 
 class AbstractScore(eqx.Module):
-    """A function of a query and a key; `-inf` excludes the pair."""
+    """A function of a query and a key; `-inf` excludes the pair.
+
+    Examples:
+        >>> from meanfield import Tokens
+        >>> from meanfield.scores import AbstractScore
+        >>> class Cosine(AbstractScore):
+        ...     def __call__(self, queries, keys):
+        ...         unit = lambda x: x / jnp.linalg.norm(x, axis=1, keepdims=True)
+        ...         return unit(queries.x) @ unit(keys.x).T
+        >>> x = Tokens(jnp.array([[2.0, 0.0], [0.0, 3.0]]))
+        >>> print(Cosine()(x, x))
+        [[1. 0.]
+         [0. 1.]]
+    """
 
     @abc.abstractmethod
     def __call__(self, queries: Tokens, keys: Tokens) -> Float[Array, "m n"]:

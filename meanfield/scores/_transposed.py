@@ -10,7 +10,16 @@ from ._score import AbstractScore
 
 
 class Transposed(AbstractScore):
-    """`score` with queries and keys exchanged: what a key sees of the queries."""
+    """`score` with queries and keys exchanged: what a key sees of the queries.
+
+    Examples:
+        >>> from meanfield import Tokens
+        >>> from meanfield.scores import Dot, Transposed
+        >>> score = Dot(jnp.array([[2.0]]), jnp.array([[1.0]]), query_bias=[1.0])
+        >>> x, y = Tokens(jnp.array([[1.0]])), Tokens(jnp.array([[5.0]]))
+        >>> print(score(x, y), Transposed(score)(y, x))
+        [[15.]] [[15.]]
+    """
 
     score: AbstractScore
 
@@ -20,7 +29,14 @@ class Transposed(AbstractScore):
 
 
 def transposed(score: AbstractScore) -> AbstractScore:
-    """`score` with queries and keys exchanged, of its own kind where that is known."""
+    """`score` with queries and keys exchanged, of its own kind where that is known.
+
+    Examples:
+        >>> from meanfield.scores import Dot, transposed
+        >>> score = transposed(Dot(jnp.array([[2.0]]), jnp.array([[1.0]])))
+        >>> print(type(score).__name__, score.Q, score.K)
+        Dot [[1.]] [[2.]]
+    """
     if isinstance(score, Dot):
         biases = {"query_bias": score.key_bias, "key_bias": score.query_bias}
         return Dot(score.K, score.Q, score.epsilon, **biases)
