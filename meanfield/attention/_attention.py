@@ -47,6 +47,16 @@ class Attention(AbstractDynamics):
 
     Raises:
         InvalidInputError: if `value` is not square or `offset` does not fit it.
+
+    Examples:
+        >>> from meanfield import Points
+        >>> from meanfield.attention import Attention, Softmax
+        >>> from meanfield.scores import Dot
+        >>> attention = Attention(Dot(jnp.eye(1), jnp.eye(1)), Softmax(), -jnp.eye(1))
+        >>> mu = Points.uniform([[0.0], [1.0]])
+        >>> print(attention.field(0.0, mu)(mu.tokens))  # -1/2 and -e/(1 + e)
+        [[-0.5   ]
+         [-0.7311]]
     """
 
     score: AbstractScore
@@ -189,6 +199,11 @@ def variant(
         *declared: what its barycentre commutes with, among `permutation` of tokens,
             `orthogonal` change of basis and `translation`; tested for every variant.
         cost: of one velocity of `n` tokens, with mathematics in `$…$`.
+
+    Examples:
+        >>> from meanfield.attention import attentions, symmetries
+        >>> attentions["l2"].__name__, sorted(symmetries["l2"])
+        ('l2', ['orthogonal', 'permutation'])
     """
     symmetries[name] = frozenset(declared)
     costs[name] = cost
@@ -199,6 +214,11 @@ def own_options(name: str) -> dict[str, str]:
     """The parameters that a variant has of its own, by the names that specs call them.
 
     One that ends in an underscore is called without it: `lambda`.
+
+    Examples:
+        >>> from meanfield.attention import own_options
+        >>> sorted(own_options("esp"))
+        ['slices', 'tau']
     """
     common = ("epsilon", "iterations")  # keys of a spec
     parameters = inspect.signature(attentions[name]).parameters.values()
@@ -207,7 +227,13 @@ def own_options(name: str) -> dict[str, str]:
 
 
 def closed_on_gaussians() -> list[str]:
-    """The registered variants that map Gaussians to Gaussians."""
+    """The registered variants that map Gaussians to Gaussians.
+
+    Examples:
+        >>> from meanfield.attention import closed_on_gaussians
+        >>> "softmax" in closed_on_gaussians(), "sigmoid" in closed_on_gaussians()
+        (True, False)
+    """
     each = _couplings().items()
     return [n for n, c in each if isinstance(c, AbstractGaussianCoupling)]
 

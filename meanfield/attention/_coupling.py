@@ -17,7 +17,19 @@ from meanfield.tokens import Tokens
 
 
 class AbstractBarycentre(AbstractField):
-    r"""$x \mapsto \int y\, \kappa_\mu(x, y)\, d\mu(y)$ with weights to look at."""
+    r"""$x \mapsto \int y\, \kappa_\mu(x, y)\, d\mu(y)$ with weights to look at.
+
+    Examples:
+        >>> from meanfield import Points, attentions
+        >>> one = jnp.eye(1)
+        >>> field = attentions["softmax"](one, one, one).coupling.barycentre(
+        ...     attentions["softmax"](one, one, one).score,
+        ...     Points.uniform([[0.0], [1.0]]),
+        ... )
+        >>> print(field.weights())  # rows sum to one
+        [[0.5    0.5   ]
+         [0.2689 0.7311]]
+    """
 
     @abc.abstractmethod
     def weights(self) -> Float[Array, "n n"]:
@@ -25,7 +37,17 @@ class AbstractBarycentre(AbstractField):
 
 
 class AbstractCoupling(eqx.Module):
-    r"""A rule that gives $\kappa_\mu(x, y)$ from scores and a measure."""
+    r"""A rule that gives $\kappa_\mu(x, y)$ from scores and a measure.
+
+    Examples:
+        >>> from meanfield.attention import AbstractCoupling, Softmax, attentions
+        >>> isinstance(
+        ...     attentions["l2"](jnp.eye(1), jnp.eye(1), jnp.eye(1)).coupling, Softmax
+        ... )
+        True
+        >>> issubclass(Softmax, AbstractCoupling)
+        True
+    """
 
     @abc.abstractmethod
     def barycentre(self, score: AbstractScore, mu: Points) -> AbstractField:
@@ -68,6 +90,11 @@ class AbstractRowwise(AbstractCoupling):
     r"""A coupling whose rows stand alone: $\kappa(x, \cdot)$ sees $x$ and keys only.
 
     Between two measures it is then the coupling of the keys, asked at the queries.
+
+    Examples:
+        >>> from meanfield.attention import AbstractRowwise, Sinkhorn, Softmax
+        >>> issubclass(Softmax, AbstractRowwise), issubclass(Sinkhorn, AbstractRowwise)
+        (True, False)
     """
 
     @override
@@ -85,7 +112,18 @@ class AbstractRowwise(AbstractCoupling):
 
 
 class AbstractGaussianCoupling(AbstractCoupling):
-    """A coupling whose barycentre of a Gaussian is affine; the type is the promise."""
+    """A coupling whose barycentre of a Gaussian is affine; the type is the promise.
+
+    Examples:
+        >>> from meanfield import Gaussian
+        >>> from meanfield.attention import Softmax
+        >>> from meanfield.scores import Dot
+        >>> field = Softmax().affine(
+        ...     Dot(-jnp.eye(1), jnp.eye(1)), Gaussian(jnp.ones(1), jnp.eye(1))
+        ... )
+        >>> print(field.linear, field.offset)  # ΣA and α
+        [[-1.]] [1.]
+    """
 
     @abc.abstractmethod
     def affine(self, score: AbstractQuadraticScore, mu: Gaussian) -> Affine:
@@ -104,7 +142,16 @@ class AbstractGaussianCoupling(AbstractCoupling):
 
 
 class AbstractSmearedCoupling(AbstractCoupling):
-    """A coupling whose barycentre of a Gaussian is known, though not affine."""
+    """A coupling whose barycentre of a Gaussian is known, though not affine.
+
+    Examples:
+        >>> from meanfield import Gaussian, Tokens, attentions
+        >>> one = jnp.eye(1)
+        >>> sigmoid = attentions["sigmoid"](one, one, one)
+        >>> field = sigmoid.coupling.smeared(sigmoid.score, Gaussian(jnp.ones(1), one))
+        >>> print(field(Tokens(jnp.zeros((1, 1)))))  # the sigmoid of 0 times the mean
+        [[0.5]]
+    """
 
     @abc.abstractmethod
     def smeared(self, score: Dot, mu: Gaussian) -> AbstractField:

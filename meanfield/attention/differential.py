@@ -28,6 +28,15 @@ class Differential(AbstractGaussianCoupling, AbstractRowwise):
     Attributes:
         second: $s_2$.
         share: $\lambda$; rows sum to $1 - \lambda$.
+
+    Examples:
+        >>> from meanfield import Points, attentions
+        >>> from meanfield.attention import plans
+        >>> one = jnp.eye(1)
+        >>> attention = attentions["differential"](one, one, one, lambda_=0.25)
+        >>> rows = plans(attention, 0.0, Points.uniform([[0.0], [1.0]]))[0].sum(axis=1)
+        >>> print(type(attention.coupling).__name__, rows)  # 1 - λ
+        Differential [0.75 0.75]
     """
 
     second: Dot

@@ -15,5 +15,13 @@ def l2(Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0) -> Attentio
 
     On Gaussians the covariance follows castin2025, eq. (4.3), whose second term is
     misprinted: it is the transpose of the first (ERRATA C10).
+
+    Examples:
+        >>> from meanfield import Points
+        >>> from meanfield.attention import l2, plans
+        >>> one = jnp.eye(1)
+        >>> print(plans(l2(one, one, one), 0.0, Points.uniform([[0.0], [3.0]]))[0])
+        [[0.9999 0.0001]
+         [0.0001 0.9999]]
     """
     return Attention(SquaredDistance(Q, K, epsilon), Softmax(), V)

@@ -22,7 +22,16 @@ from .pointwise import LinkedMean
 
 
 class Linear(AbstractGaussianCoupling, AbstractRowwise):
-    r"""$\kappa_\mu(x, y) = s(x, y)$: no exponential, no normalisation."""
+    r"""$\kappa_\mu(x, y) = s(x, y)$: no exponential, no normalisation.
+
+    Examples:
+        >>> from meanfield import Gaussian
+        >>> from meanfield.attention import Linear
+        >>> from meanfield.scores import Dot
+        >>> mu = Gaussian(jnp.array([2.0]), jnp.array([[1.0]]))
+        >>> print(Linear().affine(Dot(jnp.eye(1), jnp.eye(1)), mu).linear)  # Σ + αα
+        [[5.]]
+    """
 
     @override
     def barycentre(self, score: AbstractScore, mu: Points) -> AbstractField:
@@ -59,6 +68,17 @@ class LinearExpansion(AbstractGaussianCoupling, AbstractRowwise):
 
     Softmax to first order in the scores. What a score excludes is left out of both
     integrals, and the rest renormalised.
+
+    Examples:
+        >>> from meanfield import Points
+        >>> from meanfield.attention import LinearExpansion
+        >>> from meanfield.scores import Dot
+        >>> mu = Points.uniform([[-1.0], [1.0]])
+        >>> print(
+        ...     LinearExpansion().barycentre(Dot(jnp.eye(1), jnp.eye(1)), mu)(mu.tokens)
+        ... )
+        [[-1.]
+         [ 1.]]
     """
 
     @override

@@ -32,6 +32,15 @@ def plans(dynamics: AbstractDynamics, t: Time, mu: Points) -> Float[Array, "head
 
     Raises:
         UnsupportedError: if a part is no attention.
+
+    Examples:
+        >>> from meanfield import Points, attentions
+        >>> from meanfield.attention import plans
+        >>> one = jnp.eye(1)
+        >>> mu = Points.uniform([[0.0], [1.0], [2.0]])
+        >>> plan = plans(attentions["sinkhorn"](one, one, one), 0.0, mu)[0]
+        >>> print(plan.sum(axis=0), plan.sum(axis=1))
+        [1. 1. 1.] [1. 1. 1.]
     """
     parts = _parts(dynamics, t)
     if not parts:

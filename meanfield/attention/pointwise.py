@@ -25,6 +25,16 @@ class Pointwise(AbstractSmearedCoupling, AbstractRowwise):
         link: $\varphi$, applied entrywise.
         averages: $E\varphi$ and $E\varphi'$ of normal scores; `None` if not known.
         bounded: whether $\varphi$ is known to be.
+
+    Examples:
+        >>> from meanfield import Points
+        >>> from meanfield.attention import Pointwise
+        >>> from meanfield.scores import Dot
+        >>> mu = Points.uniform([[-1.0], [1.0]])
+        >>> cubic = Pointwise(lambda scores: scores**3)
+        >>> print(cubic.barycentre(Dot(jnp.eye(1), jnp.eye(1)), mu)(mu.tokens))
+        [[-1.]
+         [ 1.]]
     """
 
     link: Link

@@ -26,7 +26,16 @@ from .pointwise import LinkedMean
 
 
 class Relu(AbstractGaussianCoupling, AbstractSmearedCoupling, AbstractRowwise):
-    r"""$\kappa_\mu(x, y) = \max(s(x, y), 0)$."""
+    r"""$\kappa_\mu(x, y) = \max(s(x, y), 0)$.
+
+    Examples:
+        >>> from meanfield import Gaussian
+        >>> from meanfield.attention import Relu
+        >>> from meanfield.scores import Dot
+        >>> mu = Gaussian(jnp.zeros(1), jnp.array([[2.0]]))
+        >>> print(Relu().affine(Dot(jnp.eye(1), jnp.eye(1)), mu).linear)  # ΣA/2
+        [[2.]]
+    """
 
     @override
     def barycentre(self, score: AbstractScore, mu: Points) -> AbstractField:

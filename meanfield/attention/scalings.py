@@ -30,6 +30,17 @@ class Scalings(eqx.Module):
         g: the potential of keys for `score`, likewise.
         origin: what `score` measures states from.
         convergence: how well they were solved for.
+
+    Examples:
+        >>> from meanfield import Points
+        >>> from meanfield.attention import scalings
+        >>> from meanfield.scores import Dot
+        >>> mu, score = Points.uniform([[0.0], [1.0]]), Dot(jnp.eye(1), jnp.eye(1))
+        >>> potentials = scalings(score, mu)
+        >>> f, g = potentials.rows(mu.tokens), potentials.columns(mu.tokens)
+        >>> plan = jnp.exp(score(mu.tokens, mu.tokens) + f[:, None] + g[None, :]) / 4
+        >>> print(plan.sum(axis=0), plan.sum(axis=1))
+        [0.5 0.5] [0.5 0.5]
     """
 
     given: AbstractScore
@@ -83,6 +94,16 @@ def scalings(
 
     Raises:
         UnsupportedError: if the score is masked.
+
+    Examples:
+        >>> from meanfield import Points
+        >>> from meanfield.attention import scalings
+        >>> from meanfield.scores import Dot
+        >>> potentials = scalings(
+        ...     Dot(jnp.eye(1), jnp.eye(1)), Points.uniform([[0.0], [1.0]])
+        ... )
+        >>> bool(potentials.convergence.residual < 1e-10)
+        True
     """
     refuse_masked(score)
     quadratic = isinstance(score, AbstractQuadraticScore)

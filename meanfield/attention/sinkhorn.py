@@ -46,6 +46,22 @@ class Sinkhorn(AbstractGaussianCoupling):
             as in trained Sinkformers); `None` runs to `tolerance`.
         tolerance: on the sup of |log marginal|; `None` scales with the dtype.
         max_iterations: passes after which the field reports itself unconverged.
+
+    Examples:
+        >>> from meanfield import Points
+        >>> from meanfield.attention import Attention, Sinkhorn, plans
+        >>> from meanfield.scores import Dot
+        >>> score, one = Dot(jnp.eye(1), jnp.eye(1)), jnp.eye(1)
+        >>> mu = Points.uniform([[0.0], [1.0]])
+        >>> for steps in (1, 2, 3, None):
+        ...     plan = plans(
+        ...         Attention(score, Sinkhorn(iterations=steps), one), 0.0, mu
+        ...     )[0]
+        ...     print(steps, plan.sum(axis=0), plan.sum(axis=1))
+        1 [0.7689 1.2311] [1. 1.]
+        2 [1. 1.] [1.0564 0.9436]
+        3 [0.9862 1.0138] [1. 1.]
+        None [1. 1.] [1. 1.]
     """
 
     iterations: int | None = eqx.field(static=True, default=None)

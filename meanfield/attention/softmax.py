@@ -21,7 +21,17 @@ from ._coupling import (
 
 
 class Softmax(AbstractGaussianCoupling, AbstractRowwise):
-    r"""$\kappa_\mu(x, y) = e^{s(x, y)} / \int e^{s(x, z)} d\mu(z)$."""
+    r"""$\kappa_\mu(x, y) = e^{s(x, y)} / \int e^{s(x, z)} d\mu(z)$.
+
+    Examples:
+        >>> from meanfield import Points, Tokens
+        >>> from meanfield.attention import Softmax
+        >>> from meanfield.scores import Dot
+        >>> mu = Points.uniform([[-1.0], [1.0]])
+        >>> field = Softmax().barycentre(Dot(jnp.eye(1), jnp.eye(1)), mu)
+        >>> print(field(Tokens(jnp.array([[0.5]]))), np.tanh(0.5))
+        [[0.4621]] 0.46211715726000974
+    """
 
     @override
     def barycentre(self, score: AbstractScore, mu: Points) -> TiltedMean:

@@ -28,6 +28,14 @@ class HardSlices(AbstractGaussianCoupling, Discontinuous):
     Attributes:
         directions: $\theta_l$, of length one.
         tau: $\tau$; `None` is zero, and costs no second pass.
+
+    Examples:
+        >>> from meanfield import Points, attentions
+        >>> one = jnp.eye(1)
+        >>> mu = Points.uniform([[0.0], [1.0], [5.0]])
+        >>> esp = attentions["esp"](-one, one, one)  # the smallest query is that of 5
+        >>> print(esp.field(0.0, mu)(mu.tokens).ravel())
+        [5. 1. 0.]
     """
 
     directions: Float[Array, "l k"]

@@ -70,6 +70,18 @@ class SoftSlices(AbstractSoftSlices):
     r"""$\kappa_\mu = \sum_l\sigma_l\kappa_l$, softly sorted, each row with mass one.
 
     Source: shahbazi2025, eqs. (7), (9); rows divided as ERRATA N2'.
+
+    Examples:
+        >>> from meanfield import Points, attentions
+        >>> one, mu = jnp.eye(1), Points.uniform([[0.0], [1.0], [5.0]])
+        >>> for t in (10.0, 1.0, 0.01):
+        ...     attention = attentions["esp-soft"](
+        ...         -one, one, one, temperature=t, power=1
+        ...     )
+        ...     print(t, attention.field(0.0, mu)(mu.tokens).ravel())
+        10.0 [1.9716 1.932  1.8384]
+        1.0 [3.7745 1.8706 0.3214]
+        0.01 [5. 1. 0.]
     """
 
     @override
@@ -82,6 +94,12 @@ class GaussianSoftSlices(AbstractSoftSlices, AbstractGaussianCoupling):
     r"""$\kappa_\mu = \sum_l\sigma_l\kappa_l$, sorted softly by squared distances.
 
     Each row has mass one, so that Gaussians stay Gaussian.
+
+    Examples:
+        >>> from meanfield import attentions
+        >>> two = jnp.eye(2)
+        >>> type(attentions["esp-soft"](-two, two, two).coupling).__name__
+        'GaussianSoftSlices'
     """
 
     def __check_init__(self) -> None:
@@ -131,6 +149,16 @@ class PublishedSoftSlices(AbstractSoftSlices):
     r"""$\kappa_\mu = \sum_l\sigma_l\kappa_l$, softly sorted, with the mass of the plan.
 
     Source: shahbazi2025, section 3.1.
+
+    Examples:
+        >>> from meanfield import Points, attentions
+        >>> from meanfield.attention import PublishedSoftSlices
+        >>> one, mu = jnp.eye(1), Points.uniform([[0.0], [1.0], [5.0]])
+        >>> attention = attentions["esp-soft-published"](-one, one, one)
+        >>> isinstance(attention.coupling, PublishedSoftSlices)
+        True
+        >>> print(attention.field(0.0, mu)(mu.tokens).ravel())
+        [3.8519 1.8792 0.2689]
     """
 
     @override
