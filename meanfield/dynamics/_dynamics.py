@@ -16,11 +16,31 @@ class Discontinuous(eqx.Module):
     """A part, such as a coupling by ranks, that makes velocities jump.
 
     They do where two tokens exchange ranks.
+
+    Examples:
+        >>> from meanfield import attentions
+        >>> one = jnp.eye(1)
+        >>> [
+        ...     attentions[name](one, one, one).is_continuous
+        ...     for name in ("softmax", "esp")
+        ... ]
+        [True, False]
     """
 
 
 class AbstractDynamics(eqx.Module):
-    """A rule that gives, at each time and for each measure, a velocity field."""
+    """A rule that gives, at each time and for each measure, a velocity field.
+
+    Examples:
+        >>> from meanfield import Drift, Points
+        >>> from meanfield.dynamics import AbstractDynamics
+        >>> pull = Drift(-jnp.eye(1))
+        >>> isinstance(pull, AbstractDynamics)
+        True
+        >>> mu = Points.uniform([[2.0]])
+        >>> print(pull.field(0.0, mu)(mu.tokens), pull.linearly_bounded(0.0, mu))
+        [[-2.]] True
+    """
 
     @property
     @abc.abstractmethod

@@ -22,6 +22,15 @@ class LogTime(AbstractDynamics):
 
     Attributes:
         dynamics: in the time $t \geq 0$.
+
+    Examples:
+        >>> from meanfield import Gaussian, attentions, flow
+        >>> from meanfield.dynamics import LogTime
+        >>> one = jnp.eye(1)
+        >>> slow = LogTime(attentions["softmax"](-one, one, one))
+        >>> run = flow(slow, Gaussian(jnp.zeros(1), one), [0.0, np.log1p(1e6)])
+        >>> print(f"{run.final.covariance[0, 0]:.6e}", f"{1 / (1 + 2e6):.6e}")
+        4.999998e-07 4.999998e-07
     """
 
     dynamics: AbstractDynamics

@@ -33,6 +33,13 @@ class Sum(AbstractDynamics):
 
     Args:
         *terms: at least one dynamics.
+
+    Examples:
+        >>> from meanfield import Drift, Gaussian, Sum, attentions
+        >>> one = jnp.eye(1)
+        >>> both = Sum(attentions["softmax"](one, one, one), Drift(-3 * one))
+        >>> print(both.field(0.0, Gaussian(jnp.zeros(1), one)).linear)  # ΣA - 3
+        [[-2.]]
     """
 
     terms: tuple[AbstractDynamics, ...]
@@ -66,6 +73,17 @@ class Heads(AbstractDynamics):
 
     Attributes:
         stack: one dynamics whose arrays lead with a head axis; see `stacked`.
+
+    Examples:
+        >>> from meanfield import Heads, Points, attentions
+        >>> from meanfield.dynamics import stacked
+        >>> one = jnp.eye(1)
+        >>> heads = Heads(
+        ...     stacked([attentions["softmax"](one, one, v * one) for v in (1.0, 2.0)])
+        ... )
+        >>> mu = Points.uniform([[-1.0], [1.0]])
+        >>> print(heads.count, heads.field(0.0, mu)(mu.tokens).ravel(), 3 * np.tanh(1))
+        2 [-2.2848  2.2848] 2.2847824678672946
     """
 
     stack: AbstractDynamics
@@ -156,6 +174,15 @@ def stacked(members: Sequence[T]) -> T:
 
     Raises:
         InvalidInputError: if the members differ in kind or in shape.
+
+    Examples:
+        >>> from meanfield import Gaussian
+        >>> from meanfield.dynamics import stacked
+        >>> pair = stacked(
+        ...     [Gaussian(jnp.zeros(2), jnp.eye(2)), Gaussian(jnp.ones(2), jnp.eye(2))]
+        ... )
+        >>> pair.mean.shape, pair.factor.shape
+        ((2, 2), (2, 2, 2))
     """
     try:
         return jax.tree.map(_stack, *members)

@@ -19,7 +19,18 @@ from meanfield.measures import AbstractMeasure, AbstractReader, Gaussian, Grid, 
 
 
 class AbstractContext(eqx.Module):
-    """A measure for each time, whatever looks at it."""
+    """A measure for each time, whatever looks at it.
+
+    Examples:
+        >>> from meanfield import Cross, Gaussian, attentions
+        >>> from meanfield.dynamics import AbstractContext
+        >>> one = jnp.eye(1)
+        >>> cross = Cross(
+        ...     attentions["softmax"](one, one, one), Gaussian(jnp.ones(1), one)
+        ... )
+        >>> isinstance(cross.context, AbstractContext), type(cross.context).__name__
+        (True, 'Still')
+    """
 
     @abc.abstractmethod
     def at(self, t: Time) -> AbstractMeasure:
@@ -32,7 +43,15 @@ class AbstractContext(eqx.Module):
 
 
 class Still(AbstractContext):
-    """The same measure at all times."""
+    """The same measure at all times.
+
+    Examples:
+        >>> from meanfield import Gaussian
+        >>> from meanfield.dynamics import Still
+        >>> context = Still(Gaussian(jnp.ones(1), jnp.eye(1)))
+        >>> print(context.at(7.0).mean, context.jumps)
+        [1.] []
+    """
 
     measure: AbstractMeasure
 
@@ -59,6 +78,14 @@ class Moving(AbstractContext):
         measure: the first, for what does not move of it.
         splines: for each array that moves the coefficients of $s^3, s^2, s, 1$, by
             intervals, in the time $s$ since a frame.
+
+    Examples:
+        >>> from meanfield import Gaussian, Moving
+        >>> frames = [
+        ...     Gaussian(jnp.array([t**2]), jnp.eye(1)) for t in (0.0, 1.0, 2.0, 3.0)
+        ... ]
+        >>> print(Moving.through([0.0, 1.0, 2.0, 3.0], frames).at(1.5).mean)
+        [2.25]
     """
 
     times: Float[Array, " frames"]

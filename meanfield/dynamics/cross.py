@@ -29,6 +29,17 @@ class Cross(AbstractDynamics):
     Args:
         dynamics: what moves the queries.
         context: $\nu$: a measure, or one that moves by itself, `Moving`.
+
+    Examples:
+        >>> from meanfield import Cross, Points, attentions
+        >>> one = jnp.eye(1)
+        >>> keys = Points.uniform([[-1.0], [1.0]])
+        >>> cross = Cross(attentions["softmax"](one, one, one), keys)
+        >>> queries = Points.uniform([[0.5], [2.0]])
+        >>> print(
+        ...     cross.field(0.0, queries)(queries.tokens).ravel(), np.tanh([0.5, 2.0])
+        ... )
+        [0.4621 0.964 ] [0.4621 0.964 ]
     """
 
     dynamics: AbstractDynamics

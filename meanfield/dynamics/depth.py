@@ -24,6 +24,16 @@ class Layers(AbstractDynamics):
     Attributes:
         times: the edges, one more than there are layers, increasing.
         stack: one dynamics whose arrays lead with a layer axis; see `stacked`.
+
+    Examples:
+        >>> from meanfield import Drift, Gaussian, Layers, flow
+        >>> from meanfield.dynamics import stacked
+        >>> layers = Layers(
+        ...     [0.0, 1.0, 2.0], stacked([Drift(jnp.eye(1)), Drift(-jnp.eye(1))])
+        ... )
+        >>> run = flow(layers, Gaussian(jnp.ones(1), jnp.eye(1)), [0.0, 1.0, 2.0])
+        >>> print(run.map(lambda mu: mu.mean).ravel())  # 1, e and 1
+        [1.     2.7183 1.    ]
     """
 
     times: Float[Array, " edges"]
@@ -59,6 +69,15 @@ class Interpolated(AbstractDynamics):
     Attributes:
         times: the nodes, as many as the stack has members, increasing.
         stack: one dynamics whose arrays lead with a node axis; see `stacked`.
+
+    Examples:
+        >>> from meanfield import Drift, Interpolated
+        >>> from meanfield.dynamics import stacked
+        >>> change = Interpolated(
+        ...     [0.0, 1.0], stacked([Drift(jnp.eye(1)), Drift(-jnp.eye(1))])
+        ... )
+        >>> print(change.member(0.25).matrix)
+        [[0.5]]
     """
 
     times: Float[Array, " nodes"]

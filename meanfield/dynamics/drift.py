@@ -22,6 +22,16 @@ class Drift(AbstractDynamics):
 
     Raises:
         InvalidInputError: if `matrix` is not square, or `offset` does not fit it.
+
+    Examples:
+        >>> from meanfield import Drift, Gaussian, flow
+        >>> run = flow(
+        ...     Drift(-jnp.eye(1), [1.0]),
+        ...     Gaussian(jnp.zeros(1), jnp.eye(1)),
+        ...     [0.0, 1.0],
+        ... )
+        >>> print(run.final.mean, 1 - np.exp(-1))
+        [0.6321] 0.6321205588285577
     """
 
     matrix: Float[Array, "d d"]

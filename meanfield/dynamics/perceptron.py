@@ -38,6 +38,13 @@ class Perceptron(AbstractDynamics):
 
     Raises:
         InvalidInputError: if their shapes do not fit.
+
+    Examples:
+        >>> from meanfield import Perceptron, Points
+        >>> fold = Perceptron([[1.0], [-1.0]], [[1.0, 1.0]])  # relu(x) + relu(-x) = |x|
+        >>> mu = Points.uniform([[-2.0], [3.0]])
+        >>> print(fold.field(0.0, mu)(mu.tokens).ravel())
+        [2. 3.]
     """
 
     inner: Float[Array, "h d"]

@@ -42,6 +42,14 @@ class Window(eqx.Module):
 
     Attributes:
         width: a length in position, of the whole sequence's 1.
+
+    Examples:
+        >>> from meanfield.dynamics import Window
+        >>> s = jnp.array([0.0, 0.5, 1.0])
+        >>> print(Window(0.5)(s[:, None], s[None, :]))
+        [[ True False False]
+         [ True  True False]
+         [False  True  True]]
     """
 
     width: float
@@ -65,6 +73,14 @@ class Prefix(AbstractDynamics):
     Attributes:
         dynamics: what is restricted; Sinkhorn is solved prefix by prefix.
         mask: a predicate on positions.
+
+    Examples:
+        >>> from meanfield import Points, Prefix, attentions
+        >>> zero, one = jnp.zeros((1, 1)), jnp.eye(1)
+        >>> means = Prefix(attentions["softmax"](zero, zero, one))
+        >>> mu = Points.uniform([[1.0], [2.0], [6.0]], position=[0.0, 0.5, 1.0])
+        >>> print(means.field(0.0, mu)(mu.tokens).ravel())
+        [1.  1.5 3. ]
     """
 
     dynamics: AbstractDynamics

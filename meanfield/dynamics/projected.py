@@ -41,6 +41,15 @@ class Projected(AbstractDynamics):
         dynamics: any; asked for its field of a `Quadrature`.
         rule: nodes for the averages; by the rank of the factor if `None`.
         tolerance: of the averages; a flow ends as `unconverged` beyond it.
+
+    Examples:
+        >>> from meanfield import Gaussian, attentions
+        >>> from meanfield.dynamics import Projected
+        >>> one = jnp.eye(1)
+        >>> closure = Projected(attentions["sigmoid"](one, one, one))
+        >>> mu = Gaussian(jnp.zeros(1), one)
+        >>> print(mu.transport(closure.field(0.0, mu))[1])  # the rate of the factor
+        [[0.1752]]
     """
 
     dynamics: AbstractDynamics
@@ -77,7 +86,17 @@ class Projected(AbstractDynamics):
 
 
 class ProjectedField(AbstractAveragedField):
-    """The field of a Gaussian, any field, with its averages over Gaussians."""
+    """The field of a Gaussian, any field, with its averages over Gaussians.
+
+    Examples:
+        >>> from meanfield import Gaussian, attentions
+        >>> from meanfield.dynamics import Projected
+        >>> one = jnp.eye(1)
+        >>> closure = Projected(attentions["sigmoid"](one, one, one))
+        >>> field = closure.field(0.0, Gaussian(jnp.zeros(1), one))
+        >>> bool(field.convergence.residual < field.convergence.tolerance)
+        True
+    """
 
     projected: Projected
     t: Time
