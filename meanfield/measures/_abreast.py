@@ -54,7 +54,14 @@ class CloudsAbreast(AbstractReader[int]):
 
 
 def beside(mu: M) -> M:
-    """The same measure beside others: what sums over a small cloud are to know."""
+    """The same measure beside others: what sums over a small cloud are to know.
+
+    Examples:
+        >>> from meanfield import Points
+        >>> from meanfield.measures import beside
+        >>> type(beside(Points.uniform(jnp.zeros((8, 2)))).reduction).__name__
+        'Beside'
+    """
     if not (isinstance(mu, Points) and isinstance(mu.reduction, Blocked)):
         return mu
     if not clouds_abreast(mu):

@@ -19,6 +19,16 @@ class Facing(AbstractMeasure):
     Attributes:
         queries: what looks, of any kind.
         keys: what is looked at, of any kind.
+
+    Examples:
+        >>> from meanfield import Gaussian
+        >>> from meanfield.measures import Facing
+        >>> queries, keys = (
+        ...     Gaussian(jnp.zeros(1), jnp.eye(1)),
+        ...     Gaussian(jnp.ones(1), jnp.eye(1)),
+        ... )
+        >>> print(Facing(queries, keys).coordinates[0])
+        [0.]
     """
 
     queries: AbstractMeasure

@@ -27,6 +27,13 @@ class Gaussian(AbstractMeasure):
 
     Raises:
         InvalidInputError: if `factor` has not one row for each entry of `mean`.
+
+    Examples:
+        >>> from meanfield import Gaussian
+        >>> mu = Gaussian.from_moments([0.0, 1.0], [[2.0, 0.0], [0.0, 0.0]])  # any rank
+        >>> print(mu.covariance)
+        [[2. 0.]
+         [0. 0.]]
     """
 
     mean: Float[Array, " d"]

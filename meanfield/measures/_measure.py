@@ -13,7 +13,21 @@ if TYPE_CHECKING:
 
 
 class AbstractMeasure(eqx.Module):
-    """A probability measure that a velocity field can move."""
+    """A probability measure that a velocity field can move.
+
+    Examples:
+        >>> from meanfield import Gaussian, Points
+        >>> from meanfield.measures import AbstractMeasure
+        >>> measures = [
+        ...     Points.uniform([[-1.0], [1.0]]),
+        ...     Gaussian(jnp.zeros(1), jnp.eye(1)),
+        ... ]
+        >>> [
+        ...     (mu.dimension, float(mu.size), isinstance(mu, AbstractMeasure))
+        ...     for mu in measures
+        ... ]
+        [(1, 1.00000..., True), (1, 1.0, True)]
+    """
 
     @property
     @abc.abstractmethod

@@ -36,6 +36,12 @@ class Points(AbstractMeasure):
     Raises:
         InvalidInputError: if `tokens` are an array, or `log_weights` are not one number
             below infinity for each of them.
+
+    Examples:
+        >>> from meanfield import Points
+        >>> mu = Points.weighted([[0.0], [4.0]], [3.0, 1.0])
+        >>> print(mu.weights, mu.mean, mu.covariance)
+        [0.75 0.25] [1.] [[3.]]
     """
 
     tokens: Tokens

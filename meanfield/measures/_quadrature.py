@@ -36,7 +36,15 @@ class StandardNodes(NamedTuple):
 
 
 class AbstractRule(eqx.Module):
-    """A way to integrate against a standard Gaussian of any dimension."""
+    """A way to integrate against a standard Gaussian of any dimension.
+
+    Examples:
+        >>> from meanfield.measures import AbstractRule, rule_for
+        >>> [type(rule_for(rank)).__name__ for rank in (1, 6, 7)]
+        ['Tensor', 'Tensor', 'Rotated']
+        >>> issubclass(type(rule_for(1)), AbstractRule)
+        True
+    """
 
     @abc.abstractmethod
     def nodes(self, r: int) -> StandardNodes:
@@ -60,6 +68,12 @@ class Tensor(AbstractRule):
 
     Attributes:
         order: the number of nodes along an axis.
+
+    Examples:
+        >>> from meanfield.measures import Tensor
+        >>> z, weights = Tensor(3).nodes(1)
+        >>> print(z.ravel(), round(weights @ z[:, 0] ** 4, 12))  # E z⁴ = 3
+        [-1.7321  0.      1.7321] 3.0
     """
 
     order: int = eqx.field(static=True)
@@ -95,6 +109,12 @@ class Rotated(AbstractRule):
     Attributes:
         at_least: nodes wanted; whole rotations of $4r$ are made.
         seed: of the rotations.
+
+    Examples:
+        >>> from meanfield.measures import Rotated
+        >>> z, weights = Rotated(at_least=100).nodes(10)
+        >>> print(np.allclose((z * weights[:, None]).T @ z, np.eye(10)))
+        True
     """
 
     at_least: int = eqx.field(static=True, default=ENOUGH)
@@ -121,6 +141,11 @@ def rule_for(r: int) -> AbstractRule:
 
     Measured on sigmoid attention of scores of order one, errors relative to the rates:
     below 1e-4 up to rank 4, 2e-3 to 6e-3 for 5 and 6, about 2e-2 from 7 to 100.
+
+    Examples:
+        >>> from meanfield.measures import rule_for
+        >>> [len(rule_for(rank).nodes(rank).z) for rank in (1, 2, 3)]
+        [96, 4096, 4096]
     """
     if r > LARGEST_TENSOR:
         return Rotated()
@@ -138,6 +163,13 @@ class Quadrature(AbstractMeasure):
         gaussian: $N(\alpha, YY^\top)$.
         z: standard nodes.
         weights: theirs; they sum to one.
+
+    Examples:
+        >>> from meanfield import Gaussian
+        >>> from meanfield.measures import Quadrature, Tensor
+        >>> mu = Quadrature.of(Gaussian(jnp.ones(1), jnp.eye(1)), Tensor(4))
+        >>> print(mu.weights @ mu.points.tokens.x**2)  # 1 + 1
+        [2.]
     """
 
     gaussian: Gaussian

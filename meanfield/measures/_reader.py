@@ -23,6 +23,21 @@ class AbstractReader(abc.ABC, Generic[R]):
     Called with a measure, it is handed on to the method that fits. A measure of another
     kind chooses, in its `read_by`, what it is for readers who know these four: with
     `of_nodes`, tokens that integrate as it does.
+
+    Examples:
+        >>> from meanfield import Gaussian, Points
+        >>> from meanfield.measures import AbstractReader
+        >>> class Name(AbstractReader[str]):
+        ...     def of_points(self, mu):
+        ...         return f"{mu.tokens.n} tokens"
+        ...
+        ...     def of_gaussian(self, mu):
+        ...         return "a Gaussian"
+        >>> (
+        ...     Name()(Points.uniform([[0.0], [1.0]])),
+        ...     Name()(Gaussian(jnp.zeros(1), jnp.eye(1))),
+        ... )
+        ('2 tokens', 'a Gaussian')
     """
 
     reads: ClassVar[str] = "Points, Gaussians and grids are read"
@@ -72,5 +87,15 @@ class AbstractReader(abc.ABC, Generic[R]):
 
 
 def unread(reader: AbstractReader, thing: object) -> UnsupportedError:
-    """The error of a reader that is given another thing."""
+    """The error of a reader that is given another thing.
+
+    Examples:
+        >>> from meanfield.attention import attentions
+        >>> one = jnp.eye(1)
+        >>> try:
+        ...     attentions["softmax"](one, one, one).field(0.0, "tokens")
+        ... except TypeError as error:
+        ...     print(error)
+        Attention reads points, Gaussians and grids; got a str.
+    """
     return UnsupportedError(f"{reader.reads}; got a {type(thing).__name__}.")

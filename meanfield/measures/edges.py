@@ -18,6 +18,11 @@ def even(
 
     Raises:
         InvalidInputError: if `low` is not below `high`, or there is no cell.
+
+    Examples:
+        >>> from meanfield.measures.edges import even
+        >>> print(even(-1, 1, 4))
+        [-1.  -0.5  0.   0.5  1. ]
     """
     _check(low, high, cells)
     return np.linspace(low, high, cells + 1)
@@ -32,6 +37,11 @@ def graded(
 
     Raises:
         InvalidInputError: as for `even`, or if `ratio` is below one.
+
+    Examples:
+        >>> from meanfield.measures.edges import graded
+        >>> print(graded(-1, 1, 4))
+        [-1.     -0.2132  0.      0.2132  1.    ]
     """
     _check(low, high, cells)
     if not (np.isfinite(ratio) and ratio >= 1):
@@ -51,6 +61,13 @@ def averages(
     Args:
         density: of points (m, d), to m values.
         edges: of the cells along each axis.
+
+    Examples:
+        >>> from meanfield.measures.edges import averages
+        >>> print(
+        ...     averages(lambda x: x[:, 0] ** 2, [np.array([0.0, 1.0, 2.0])])
+        ... )  # 1/3, 7/3
+        [0.3333 2.3333]
     """
     u, w = np.polynomial.legendre.leggauss(GAUSS)
     nodes = [

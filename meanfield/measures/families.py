@@ -19,7 +19,13 @@ _ROUNDING = 1e-12  # what lies on the rim but for rounding is not inside
 
 @dataclass(frozen=True)
 class Sizes:
-    """What a family is asked for: `grid:20:0.5` is `Sizes(20, 0.5)`."""
+    """What a family is asked for: `grid:20:0.5` is `Sizes(20, 0.5)`.
+
+    Examples:
+        >>> from meanfield.measures.families import Sizes
+        >>> Sizes(20), Sizes(20, 0.5)
+        (Sizes(count=20, width=1.0), Sizes(count=20, width=0.5))
+    """
 
     count: int
     width: float = 1.0
@@ -35,6 +41,14 @@ def family(name: str, d: int, *, key: PRNGKey) -> Float[Array, "members d d"]:
     Raises:
         InvalidInputError: if the numbers do not read, or the dimension does not fit.
         UnknownNameError: if there is no such family.
+
+    Examples:
+        >>> from meanfield.measures.families import family
+        >>> starts = family("grid:20", 2, key=jax.random.key(0))
+        >>> print(
+        ...     starts.shape, bool(jnp.allclose(jnp.trace(starts, axis1=1, axis2=2), 1))
+        ... )
+        (276, 2, 2) True
     """
     kind, *numbers = name.split(":")
     make = families[kind]
@@ -61,6 +75,12 @@ def grid(sizes: Sizes, d: int, *, key: PRNGKey) -> Float[Array, "members d d"]:
 
     Raises:
         InvalidInputError: if the dimension is not two, or none is positive definite.
+
+    Examples:
+        >>> from meanfield.measures.families import Sizes, grid
+        >>> print(grid(Sizes(3, 0.5), 2, key=jax.random.key(0))[4])  # the middle
+        [[0.5 0. ]
+         [0.  0.5]]
     """
     del key
     if d != 2:
@@ -94,6 +114,12 @@ def random(sizes: Sizes, d: int, *, key: PRNGKey) -> Float[Array, "members d d"]
 
     Raises:
         InvalidInputError: in dimension one, or if they are too many.
+
+    Examples:
+        >>> from meanfield.measures.families import Sizes, random
+        >>> Sigma = random(Sizes(10, 2.0), 3, key=jax.random.key(0))
+        >>> print(Sigma.shape, jnp.trace(Sigma[0]))
+        (10, 3, 3) 2.0
     """
     if d == 1:
         raise InvalidInputError(

@@ -27,6 +27,12 @@ class Law(NamedTuple):
         density: of points (m, d).
         half_width: of a box about the mean, in standard deviations along an axis, that
             holds the density and leaves it room to change its shape.
+
+    Examples:
+        >>> from meanfield.measures.laws import normal
+        >>> law = normal(1)
+        >>> print(law.density(np.zeros((1, 1))), 1 / np.sqrt(2 * np.pi), law.half_width)
+        [0.3989] 0.39894... 12.0
     """
 
     density: Callable[[Float[np.ndarray, "m d"]], Values]
@@ -41,14 +47,28 @@ laws: Registry[Callable[..., Law]] = Registry("initial density")
 @laws.register("gaussian")
 @laws.register("antithetic")
 def gaussian(d: int, *, key: PRNGKey) -> Law:
-    """The standard normal density."""
+    """The standard normal density.
+
+    Examples:
+        >>> from meanfield.measures.laws import gaussian
+        >>> print(gaussian(2, key=jax.random.key(0)).covariance)
+        [[1. 0.]
+         [0. 1.]]
+    """
     del key
     return normal(d)
 
 
 @laws.register("ball")
 def ball(d: int, *, key: PRNGKey) -> Law:
-    """The uniform density on the unit ball."""
+    """The uniform density on the unit ball.
+
+    Examples:
+        >>> from meanfield.measures.laws import ball
+        >>> law = ball(2, key=jax.random.key(0))
+        >>> print(law.density(np.array([[0.0, 0.5], [2.0, 0.0]])), 1 / np.pi)
+        [0.3183 0.    ] 0.31830...
+    """
     del key
     volume = np.exp(d / 2 * np.log(np.pi) - scipy.special.gammaln(d / 2 + 1))
     density = lambda x: (np.sum(x**2, axis=1) < 1) / volume
@@ -57,7 +77,14 @@ def ball(d: int, *, key: PRNGKey) -> Law:
 
 @laws.register("ring")
 def ring(d: int, *, key: PRNGKey) -> Law:
-    r"""A unit circle blurred by a Gaussian: $(2\pi b^2)^{-1}e^{-(r^2+1)/2b^2}I_0$."""
+    r"""A unit circle blurred by a Gaussian: $(2\pi b^2)^{-1}e^{-(r^2+1)/2b^2}I_0$.
+
+    Examples:
+        >>> from meanfield.measures.laws import ring
+        >>> print(ring(2, key=jax.random.key(0)).covariance)
+        [[0.5025 0.    ]
+         [0.     0.5025]]
+    """
     del key
     _plane(d, "ring")
 
@@ -74,7 +101,13 @@ def ring(d: int, *, key: PRNGKey) -> Law:
 
 @laws.register("moons")
 def moons(d: int, *, key: PRNGKey) -> Law:
-    """Two half circles, blurred: a mixture of Gaussians at nodes along them."""
+    """Two half circles, blurred: a mixture of Gaussians at nodes along them.
+
+    Examples:
+        >>> from meanfield.measures.laws import moons
+        >>> print(np.abs(moons(2, key=jax.random.key(0)).mean) < 1e-12)
+        [ True  True]
+    """
     del key
     _plane(d, "moons")
     nodes, weights = np.polynomial.legendre.leggauss(ARC)
@@ -85,14 +118,29 @@ def moons(d: int, *, key: PRNGKey) -> Law:
 
 @laws.register("mixture")
 def mixture(d: int, *, key: PRNGKey) -> Law:
-    """Equal Gaussians about the centres that the cloud of the same key has."""
+    """Equal Gaussians about the centres that the cloud of the same key has.
+
+    Examples:
+        >>> from meanfield.measures.laws import mixture
+        >>> from meanfield.measures.sampling import mixture_centres
+        >>> key = jax.random.key(0)
+        >>> centres = mixture_centres(2, key=jax.random.split(key)[0])
+        >>> print(np.allclose(mixture(2, key=key).mean, centres.mean(axis=0)))
+        True
+    """
     centre_key, _ = jax.random.split(key)
     centres = np.asarray(mixture_centres(d, key=centre_key), float)
     return _mixed(centres, np.ones(len(centres)), DEVIATION, 6.0)
 
 
 def normal(d: int) -> Law:
-    """The standard normal law."""
+    """The standard normal law.
+
+    Examples:
+        >>> from meanfield.measures.laws import normal
+        >>> print(normal(2).mean, normal(2).half_width)
+        [0. 0.] 8.0
+    """
     reach = FAR if d == 1 else TAILS
     return Law(lambda x: _normal(x, 1.0), np.zeros(d), np.eye(d), reach)
 
@@ -103,6 +151,12 @@ def law(name: str, d: int, *, key: PRNGKey) -> Law:
     Raises:
         InvalidInputError: if this cloud has no density.
         UnknownNameError: if there is no such cloud.
+
+    Examples:
+        >>> from meanfield.measures.laws import law
+        >>> print(law("ball", 2, key=jax.random.key(0)).covariance)
+        [[0.25 0.  ]
+         [0.   0.25]]
     """
     if name not in laws:
         clouds[name]  # which has its own line for a name that is not known

@@ -29,7 +29,15 @@ def gaussian_draw(
     reduction: AbstractReduction = Blocked(),
     key: PRNGKey,
 ) -> Points:
-    """`n` independent tokens of a Gaussian."""
+    """`n` independent tokens of a Gaussian.
+
+    Examples:
+        >>> from meanfield import Gaussian
+        >>> from meanfield.measures.sampling import gaussian_draw
+        >>> mu = Gaussian(jnp.zeros(2), jnp.eye(2))
+        >>> gaussian_draw(mu, 100, key=jax.random.key(0)).tokens.x.shape
+        (100, 2)
+    """
     z = jax.random.normal(key, (n, gaussian.factor.shape[1]), gaussian.factor.dtype)
     return Points.uniform(
         gaussian.mean[None, :] + z @ gaussian.factor.T, reduction=reduction
@@ -46,6 +54,12 @@ def gauss_hermite(
 
     Raises:
         InvalidInputError: if `order < 1` or the grid passes two million nodes.
+
+    Examples:
+        >>> from meanfield import Gaussian, gauss_hermite
+        >>> nodes = gauss_hermite(Gaussian(jnp.ones(1), 2 * jnp.eye(1)), order=5)
+        >>> print(nodes.tokens.n, nodes.mean, nodes.covariance)
+        5 [1.] [[4.]]
     """
     z, weights = Tensor(order).along(gaussian.factor)
     x = gaussian.mean[None, :] + z @ gaussian.factor.T
@@ -54,7 +68,13 @@ def gauss_hermite(
 
 @clouds.register("gaussian")
 def gaussian(n: int, d: int, *, key: PRNGKey) -> Float[Array, "n d"]:
-    """Independent standard normal tokens."""
+    """Independent standard normal tokens.
+
+    Examples:
+        >>> from meanfield.measures.sampling import gaussian
+        >>> gaussian(5, 3, key=jax.random.key(0)).shape
+        (5, 3)
+    """
     return jax.random.normal(key, (n, d))
 
 
@@ -63,6 +83,13 @@ def antithetic(n: int, d: int, *, key: PRNGKey) -> Float[Array, "n d"]:
     """Standard normal tokens in pairs `x`, `-x`: the mean is zero, and stays zero.
 
     An odd token out sits at the origin.
+
+    Examples:
+        >>> from meanfield.measures.sampling import antithetic
+        >>> print(
+        ...     jnp.abs(antithetic(101, 2, key=jax.random.key(0)).sum(axis=0)) < 1e-12
+        ... )
+        [ True  True]
     """
     half = jax.random.normal(key, (n // 2, d))
     return jnp.concatenate([half, -half, jnp.zeros((n % 2, d))])
@@ -70,20 +97,43 @@ def antithetic(n: int, d: int, *, key: PRNGKey) -> Float[Array, "n d"]:
 
 @clouds.register("ball")
 def ball(n: int, d: int, *, key: PRNGKey) -> Float[Array, "n d"]:
-    """Tokens uniform in the unit ball."""
+    """Tokens uniform in the unit ball.
+
+    Examples:
+        >>> from meanfield.measures.sampling import ball
+        >>> bool(
+        ...     jnp.all(
+        ...         jnp.linalg.norm(ball(50, 3, key=jax.random.key(0)), axis=1) <= 1
+        ...     )
+        ... )
+        True
+    """
     return jax.random.ball(key, d, shape=(n,))
 
 
 @clouds.register("sphere")
 def sphere(n: int, d: int, *, key: PRNGKey) -> Float[Array, "n d"]:
-    """Tokens uniform on the unit sphere."""
+    """Tokens uniform on the unit sphere.
+
+    Examples:
+        >>> from meanfield.measures.sampling import sphere
+        >>> print(jnp.linalg.norm(sphere(3, 4, key=jax.random.key(0)), axis=1))
+        [1. 1. 1.]
+    """
     x = jax.random.normal(key, (n, d))
     return x / jnp.linalg.norm(x, axis=1, keepdims=True)
 
 
 @clouds.register("ring")
 def ring(n: int, d: int, *, key: PRNGKey) -> Float[Array, "n d"]:
-    """Tokens on a unit circle in the first two axes, blurred by 0.05."""
+    """Tokens on a unit circle in the first two axes, blurred by 0.05.
+
+    Examples:
+        >>> from meanfield.measures.sampling import ring
+        >>> radii = jnp.linalg.norm(ring(1000, 2, key=jax.random.key(0)), axis=1)
+        >>> bool(jnp.all(jnp.abs(radii - 1) < 0.25))
+        True
+    """
     _at_least_two(d, "ring")
     angle_key, blur_key = jax.random.split(key)
     angle = 2 * jnp.pi * jax.random.uniform(angle_key, (n,))
@@ -94,7 +144,13 @@ def ring(n: int, d: int, *, key: PRNGKey) -> Float[Array, "n d"]:
 
 @clouds.register("moons")
 def moons(n: int, d: int, *, key: PRNGKey) -> Float[Array, "n d"]:
-    """Two interleaved half circles in the first two axes, blurred by 0.08, centred."""
+    """Two interleaved half circles in the first two axes, blurred by 0.08, centred.
+
+    Examples:
+        >>> from meanfield.measures.sampling import moons
+        >>> moons(100, 2, key=jax.random.key(0)).shape
+        (100, 2)
+    """
     _at_least_two(d, "moons")
     angle_key, blur_key = jax.random.split(key)
     angle = jnp.pi * jax.random.uniform(angle_key, (n,))
@@ -109,7 +165,13 @@ def moons(n: int, d: int, *, key: PRNGKey) -> Float[Array, "n d"]:
 def mixture(
     n: int, d: int, *, key: PRNGKey, components: int = 4
 ) -> Float[Array, "n d"]:
-    """Equal Gaussians of deviation 0.25 with standard normal centres, 4 by default."""
+    """Equal Gaussians of deviation 0.25 with standard normal centres, 4 by default.
+
+    Examples:
+        >>> from meanfield.measures.sampling import mixture
+        >>> mixture(100, 2, key=jax.random.key(0), components=3).shape
+        (100, 2)
+    """
     centre_key, blur_key = jax.random.split(key)
     centres = mixture_centres(d, components, key=centre_key)
     blur = DEVIATION * jax.random.normal(blur_key, (n, d))
@@ -119,7 +181,13 @@ def mixture(
 def mixture_centres(
     d: int, components: int = 4, *, key: PRNGKey
 ) -> Float[Array, "components d"]:
-    """Where the Gaussians of a mixture are: standard normal."""
+    """Where the Gaussians of a mixture are: standard normal.
+
+    Examples:
+        >>> from meanfield.measures.sampling import mixture_centres
+        >>> mixture_centres(2, 3, key=jax.random.key(0)).shape
+        (3, 2)
+    """
     return jax.random.normal(key, (components, d))
 
 

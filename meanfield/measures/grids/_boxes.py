@@ -15,7 +15,13 @@ from typing_extensions import override
 
 
 class AbstractBox(eqx.Module):
-    """A rule for the motion of a grid's box."""
+    """A rule for the motion of a grid's box.
+
+    Examples:
+        >>> from meanfield.measures import AbstractBox, AffineBox, FixedBox, ScaledBox
+        >>> [issubclass(box, AbstractBox) for box in (AffineBox, FixedBox, ScaledBox)]
+        [True, True, True]
+    """
 
     @abc.abstractmethod
     def motion(
@@ -28,7 +34,14 @@ class AbstractBox(eqx.Module):
 
 
 class FixedBox(AbstractBox):
-    """Stands still; what leaves it is outflow."""
+    """Stands still; what leaves it is outflow.
+
+    Examples:
+        >>> from meanfield.measures import FixedBox
+        >>> x, w = jnp.array([[-1.0], [1.0]]), jnp.array([0.5, 0.5])
+        >>> print(FixedBox().motion(x, 3 * x, w))
+        (Array([0.], dtype=float64), Array([[0.]], dtype=float64))
+    """
 
     @override
     def motion(
@@ -42,7 +55,15 @@ class FixedBox(AbstractBox):
 
 
 class ScaledBox(AbstractBox):
-    """Moves with the mean and stretches with the spread along each axis."""
+    """Moves with the mean and stretches with the spread along each axis.
+
+    Examples:
+        >>> from meanfield.measures import ScaledBox
+        >>> x = jnp.array([[-1.0, -1.0], [1.0, 1.0]])
+        >>> print(ScaledBox().motion(x, x * jnp.array([3.0, 0.0]), jnp.full(2, 0.5))[1])
+        [[3. 0.]
+         [0. 0.]]
+    """
 
     @override
     def motion(
@@ -62,6 +83,12 @@ class AffineBox(AbstractBox):
 
     The relative flow leaves both as they are. Under an affine field it stands still, so
     that a Gaussian is moved without any error of the grid.
+
+    Examples:
+        >>> from meanfield.measures import AffineBox
+        >>> x, w = jnp.array([[-1.0], [1.0]]), jnp.array([0.5, 0.5])
+        >>> print(AffineBox().motion(x, 3 * x, w))  # grows at rate 3
+        (Array([0.], dtype=float64), Array([[3.]], dtype=float64))
     """
 
     @override

@@ -17,6 +17,13 @@ def check_edges(edges: tuple[Array, ...]) -> None:
 
     Raises:
         InvalidInputError: naming the axis and what works.
+
+    Examples:
+        >>> from meanfield.measures import check_edges
+        >>> check_edges((jnp.linspace(0, 1, 5),))
+        Traceback (most recent call last):
+            ...
+        meanfield.errors.InvalidInputError: Axis 0 of a grid needs at least 8 cel...
     """
     if len(edges) not in (1, 2):
         raise InvalidInputError(
@@ -89,6 +96,13 @@ def roughness(
 
     Over the mass, along the roughest axis: $1/(\sigma\sqrt{2\pi})$ for a Gaussian of
     $\sigma$ cells; 1 where every cell with mass stands alone.
+
+    Examples:
+        >>> from meanfield.measures import roughness
+        >>> edges = (jnp.linspace(-6, 6, 25),)  # half as wide as the deviation
+        >>> masses = jnp.exp(-((edges[0][1:] + edges[0][:-1]) ** 2) / 8)
+        >>> print(roughness(masses[None], edges), 1 / (2 * np.sqrt(2 * np.pi)))
+        0.19333... 0.19947...
     """
     parts = []
     for axis, row in enumerate(edges, start=1):

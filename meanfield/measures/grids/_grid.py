@@ -52,6 +52,15 @@ class GridState(NamedTuple):
         axes: $D$.
         courant: stable steps taken: the integral of the inverse of the longest one.
         blur: the integral of the error of interpolated velocities, a length.
+
+    Examples:
+        >>> from meanfield import Grid
+        >>> edges = np.linspace(-6, 6, 25)
+        >>> grid = Grid.from_function(
+        ...     [edges], lambda x: np.exp(-(x[:, 0] ** 2) / 2) / np.sqrt(2 * np.pi)
+        ... )
+        >>> print(grid.state.masses.shape, grid.state.outflow)
+        (1, 24) 0.0
     """
 
     masses: Float[Array, "layers ..."]
@@ -79,6 +88,13 @@ class Grid(AbstractMeasure):
         box: how the box moves.
         probe: where velocities are asked for; `None` is every face, or what a flow
             chooses.
+
+    Examples:
+        >>> from meanfield import Grid
+        >>> bell = lambda x: np.exp(-(x[:, 0] ** 2) / 2) / np.sqrt(2 * np.pi)
+        >>> density = Grid.from_function([np.linspace(-6, 6, 49)], bell)
+        >>> print(density.mass, density.mean, density.covariance)
+        1.0 [-0.] [[1.]]
     """
 
     state: GridState

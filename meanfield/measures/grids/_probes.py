@@ -74,7 +74,13 @@ class Velocities(NamedTuple):
 
 
 class AbstractProbe(eqx.Module):
-    """A way to know the velocity at all faces."""
+    """A way to know the velocity at all faces.
+
+    Examples:
+        >>> from meanfield.measures import AbstractProbe, EveryFace, Nodes
+        >>> issubclass(Nodes, AbstractProbe), issubclass(EveryFace, AbstractProbe)
+        (True, True)
+    """
 
     @abc.abstractmethod
     def velocities(self, chart: Chart, field: AbstractField) -> Velocities:
@@ -82,7 +88,18 @@ class AbstractProbe(eqx.Module):
 
 
 class EveryFace(AbstractProbe):
-    """Asks at every face."""
+    """Asks at every face.
+
+    Examples:
+        >>> from meanfield import Drift, Grid
+        >>> from meanfield.measures import EveryFace
+        >>> grid = Grid.from_density([np.linspace(-1, 1, 9)], np.ones(8))
+        >>> velocities = EveryFace().velocities(
+        ...     grid.chart, Drift(-jnp.eye(1)).field(0.0, grid)
+        ... )
+        >>> print(velocities.across[0].ravel())
+        [ 1.    0.75  0.5   0.25  0.   -0.25 -0.5  -0.75 -1.  ]
+    """
 
     @override
     def velocities(self, chart: Chart, field: AbstractField) -> Velocities:
@@ -98,6 +115,16 @@ class Nodes(AbstractProbe):
 
     Attributes:
         count: nodes along each axis.
+
+    Examples:
+        >>> from meanfield import Drift, Grid
+        >>> from meanfield.measures import Nodes
+        >>> grid = Grid.from_density([np.linspace(-1, 1, 9)], np.ones(8))
+        >>> velocities = Nodes(5).velocities(
+        ...     grid.chart, Drift(-jnp.eye(1)).field(0.0, grid)
+        ... )
+        >>> print(velocities.across[0].ravel())
+        [ 1.    0.75  0.5   0.25  0.   -0.25 -0.5  -0.75 -1.  ]
     """
 
     count: int = eqx.field(static=True)

@@ -26,7 +26,18 @@ from ._streaming import Link, Shape, cut, paired, total
 
 
 class Keys(eqx.Module):
-    """What is summed over: tokens, their log-weights, and values to average."""
+    """What is summed over: tokens, their log-weights, and values to average.
+
+    Examples:
+        >>> from meanfield import Tokens
+        >>> from meanfield.measures import Dense, Keys
+        >>> from meanfield.scores import Dot
+        >>> x = Tokens(jnp.array([[0.0], [1.0]]))
+        >>> keys = Keys(x, jnp.log(jnp.array([0.5, 0.5])), x.x)
+        >>> means, logs = Dense().log_mean(Dot(jnp.eye(1), jnp.eye(1)), x, keys)
+        >>> print(means.ravel(), logs)
+        [0.5    0.7311] [0.     0.6201]
+    """
 
     tokens: Tokens
     log_weights: Float[Array, " n"]
@@ -34,7 +45,16 @@ class Keys(eqx.Module):
 
 
 class AbstractReduction(eqx.Module):
-    """An execution strategy for sums over keys."""
+    """An execution strategy for sums over keys.
+
+    Examples:
+        >>> from meanfield.measures import AbstractReduction, Blocked, Chebyshev, Dense
+        >>> [
+        ...     issubclass(kind, AbstractReduction)
+        ...     for kind in (Dense, Blocked, Chebyshev)
+        ... ]
+        [True, True, True]
+    """
 
     @abc.abstractmethod
     def log_mean(
@@ -54,7 +74,13 @@ class AbstractReduction(eqx.Module):
 
 
 class Dense(AbstractReduction):
-    """All scores at once: `m n` numbers in memory."""
+    """All scores at once: `m n` numbers in memory.
+
+    Examples:
+        >>> from meanfield import Dense, Points
+        >>> Points.uniform(jnp.zeros((4, 2)), reduction=Dense()).reduction
+        Dense()
+    """
 
     @override
     def log_mean(
@@ -91,6 +117,15 @@ class Blocked(AbstractReduction):
     Attributes:
         size: tokens in a block, of queries and of keys; by default what is fastest for
             the dtype and the platform.
+
+    Examples:
+        >>> from meanfield import Blocked, Dense, Points, attentions
+        >>> x = jax.random.normal(jax.random.key(0), (100, 2))
+        >>> softmax = attentions["softmax"](jnp.eye(2), jnp.eye(2), jnp.eye(2))
+        >>> of = lambda how: softmax.field(0.0, Points.uniform(x, reduction=how))
+        >>> tokens = Points.uniform(x).tokens
+        >>> print(jnp.allclose(of(Blocked(16))(tokens), of(Dense())(tokens)))
+        True
     """
 
     size: int | None = eqx.field(static=True, default=None)

@@ -20,6 +20,15 @@ def suspects(
     itself, and is looked at however small its gap. Where cells are empty, the tokens
     of the largest gaps in finer cells are looked at too; and where these are too few,
     that of the largest gap of all stands in their place.
+
+    Examples:
+        >>> from meanfield.measures import suspects
+        >>> x, gaps = (
+        ...     jnp.linspace(0, 1, 1000)[:, None],
+        ...     jnp.zeros(1000).at[700].set(1.0),
+        ... )
+        >>> bool(jnp.any(suspects(x, gaps) == 700))
+        True
     """
     n, d = x.shape
     x, gaps = jax.lax.stop_gradient((x, gaps))
