@@ -40,6 +40,14 @@ def conditional(mu: AbstractMeasure, nu: AbstractMeasure) -> Distance:
     Raises:
         InvalidInputError: if a measure has no positions, or their laws differ by more
             than 5 % of the mass.
+
+    Examples:
+        >>> from meanfield import Points
+        >>> from meanfield.distances import conditional, wasserstein
+        >>> mu = Points.uniform([[0.0], [1.0]], position=[0.0, 1.0])
+        >>> nu = Points.uniform([[1.0], [0.0]], position=[0.0, 1.0])  # exchanged
+        >>> print(wasserstein(mu, nu).value, conditional(mu, nu).value)
+        0.0 1.0
     """
     places = min(_places(mu), _places(nu), key=len)
     first, second = _slices(mu, places), _slices(nu, places)

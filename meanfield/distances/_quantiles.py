@@ -35,6 +35,14 @@ class Quantiles(NamedTuple):
         starts: the value at the left end of each piece, which is linear.
         ends: the value at its right end.
         deviation: $\sigma$.
+
+    Examples:
+        >>> from meanfield import Points
+        >>> from meanfield.distances import lines
+        >>> along = lines(Points.uniform([[0.0, 0.0], [1.0, 5.0]]))
+        >>> law = along(np.array([0.0, 1.0]))  # of the second coordinate
+        >>> print(law.cuts, law.starts, law.deviation)
+        [0.  0.5 1. ] [0. 5.] 0.0
     """
 
     cuts: Float[np.ndarray, " cuts"]
@@ -98,6 +106,13 @@ def lines(mu: AbstractMeasure) -> Line:
 
     Raises:
         UnsupportedError: if `mu` is no measure, or is known by nodes alone.
+
+    Examples:
+        >>> from meanfield import Gaussian
+        >>> from meanfield.distances import lines
+        >>> along = lines(Gaussian(jnp.zeros(2), jnp.diag(jnp.array([1.0, 2.0]))))
+        >>> type(along(np.array([0.0, 1.0]))).__name__
+        'Quantiles'
     """
     return _Lines()(mu)
 

@@ -28,7 +28,16 @@ R = TypeVar("R")
 
 
 class AbstractVariation(eqx.Module):
-    r"""$\delta E(\mu)$, frozen at one $\mu$: a function of a token; call it on any."""
+    r"""$\delta E(\mu)$, frozen at one $\mu$: a function of a token; call it on any.
+
+    Examples:
+        >>> from meanfield import Points
+        >>> from meanfield.energies import QuadraticPotential
+        >>> mu = Points.uniform([[1.0], [3.0]])
+        >>> slope = QuadraticPotential(jnp.eye(1)).variation(mu)
+        >>> print(slope(mu.tokens), slope.gradient(mu.tokens).ravel())
+        [0.5 4.5] [1. 3.]
+    """
 
     @abc.abstractmethod
     def __call__(self, tokens: Tokens) -> Float[Array, " n"]:
@@ -51,6 +60,16 @@ class AbstractEnergy(eqx.Module):
     To write one, say what it is on points, on a density, on the moments of a Gaussian
     (smooth in $\Sigma$ at singular ones too, where that makes sense), and its first
     variation. Energies add up, and multiply by numbers.
+
+    Examples:
+        >>> from meanfield import Gaussian, Points
+        >>> from meanfield.energies import QuadraticPotential
+        >>> energy = 2 * QuadraticPotential(jnp.eye(1))
+        >>> print(
+        ...     energy(Points.uniform([[-1.0], [1.0]])),
+        ...     energy(Gaussian(jnp.zeros(1), jnp.eye(1))),
+        ... )
+        1.0 1.0
     """
 
     @abc.abstractmethod
@@ -197,6 +216,13 @@ class Combination(AbstractEnergy):
     Attributes:
         factors: $c_i$.
         terms: $E_i$.
+
+    Examples:
+        >>> from meanfield import Gaussian
+        >>> from meanfield.energies import Entropy, QuadraticPotential
+        >>> free = QuadraticPotential(jnp.eye(1)) + 0.5 * Entropy()
+        >>> print(free.factors, free(Gaussian(jnp.zeros(1), jnp.eye(1))))
+        (1.0, 1.0) -0.20946...
     """
 
     factors: tuple[Scalar, ...]
@@ -302,6 +328,13 @@ def energy_of_attention(name: str, *attentions: str) -> Callable[[Factory], Fact
     Args:
         name: what `observe` calls it.
         *attentions: the variants that follow its slope.
+
+    Examples:
+        >>> from meanfield.energies import energies, natural
+        >>> natural["softmax"], natural["sinkhorn"]
+        ('interaction', 'sinkhorn')
+        >>> natural["sinkhorn"] in energies
+        True
     """
     for attention in attentions:
         natural.register(attention)(name)
@@ -309,7 +342,13 @@ def energy_of_attention(name: str, *attentions: str) -> Callable[[Factory], Fact
 
 
 def energy_of_measure(name: str) -> Callable[[Factory], Factory]:
-    """The same for an energy that no attention enters, but for the dimension of `V`."""
+    """The same for an energy that no attention enters, but for the dimension of `V`.
+
+    Examples:
+        >>> from meanfield.energies import free
+        >>> sorted(free)
+        ['entropy', 'second-moment']
+    """
     return lambda make: energies.register(name)(free.register(name)(make))
 
 

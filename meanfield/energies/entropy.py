@@ -29,6 +29,15 @@ class Entropy(AbstractEnergy):
     state given $s$, so it does not depend on how many layers there are.
 
     Source: castin2025, remark 5.1; uw2023, whose flow of it is $\rho' = \Delta\rho$.
+
+    Examples:
+        >>> from meanfield import Gaussian
+        >>> from meanfield.energies import Entropy
+        >>> print(
+        ...     Entropy()(Gaussian(jnp.zeros(1), jnp.eye(1))),
+        ...     -np.log(2 * np.pi * np.e) / 2,
+        ... )
+        -1.41893... -1.41893...
     """
 
     @override

@@ -29,7 +29,13 @@ from .entropy import LogCellDensity
 
 
 class AbstractMetric(eqx.Module):
-    """What makes a velocity of the slope of an energy."""
+    """What makes a velocity of the slope of an energy.
+
+    Examples:
+        >>> from meanfield.energies import AbstractMetric, Twisted, Wasserstein
+        >>> issubclass(Wasserstein, AbstractMetric), issubclass(Twisted, AbstractMetric)
+        (True, True)
+    """
 
     @abc.abstractmethod
     def descent(self, energy: AbstractEnergy, mu: AbstractMeasure) -> AbstractField:
@@ -44,6 +50,14 @@ class Wasserstein(AbstractMetric):
     \Sigma\,\partial_\Sigma E)$: castin2025, eq. (5.9), with its signs and the inverse
     metric (5.10) put right (ERRATA C17, C18). It is $-\nabla\delta E$ itself where that
     is affine, and its projection in $L^2(\mu)$ on affine gradients elsewhere.
+
+    Examples:
+        >>> from meanfield import Points
+        >>> from meanfield.energies import QuadraticPotential, Wasserstein
+        >>> mu = Points.uniform([[1.0], [3.0]])
+        >>> print(Wasserstein().descent(QuadraticPotential(jnp.eye(1)), mu)(mu.tokens))
+        [[-1.]
+         [-3.]]
     """
 
     @override
@@ -66,6 +80,19 @@ class Twisted(AbstractMetric):
 
     Raises:
         InvalidInputError: if `matrix` is not square.
+
+    Examples:
+        >>> from meanfield import Points, attentions
+        >>> from meanfield.energies import GradientFlow, Interaction, Twisted
+        >>> from meanfield.scores import Dot
+        >>> one, score = jnp.eye(1), Dot(jnp.eye(1), jnp.eye(1))
+        >>> mu = Points.uniform([[0.0], [1.0]])
+        >>> descent = GradientFlow(Interaction(score), Twisted(score, one)).field(
+        ...     0.0, mu
+        ... )
+        >>> softmax = attentions["softmax"](one, one, -one).field(0.0, mu)
+        >>> print(jnp.allclose(descent(mu.tokens), softmax(mu.tokens)))
+        True
     """
 
     score: AbstractScore
@@ -175,6 +202,14 @@ class GradientFlow(AbstractDynamics):
     Attributes:
         energy: $E$.
         metric: what steepest is measured in.
+
+    Examples:
+        >>> from meanfield import Gaussian, flow
+        >>> from meanfield.energies import GradientFlow, QuadraticPotential
+        >>> fall = GradientFlow(QuadraticPotential(jnp.eye(1)))
+        >>> run = flow(fall, Gaussian(jnp.ones(1), jnp.eye(1)), [0.0, 1.0])
+        >>> print(run.final.mean, np.exp(-1))
+        [0.3679] 0.36787...
     """
 
     energy: AbstractEnergy
@@ -212,6 +247,18 @@ def dissipation(
 
     Raises:
         UnsupportedError: if a Gaussian meets a field that is not affine.
+
+    Examples:
+        >>> from meanfield import Gaussian
+        >>> from meanfield.energies import GradientFlow, QuadraticPotential, dissipation
+        >>> energy, mu = (
+        ...     QuadraticPotential(jnp.eye(1)),
+        ...     Gaussian(jnp.ones(1), jnp.eye(1)),
+        ... )
+        >>> print(
+        ...     dissipation(energy, mu, GradientFlow(energy).field(0.0, mu))
+        ... )  # -∫|x|²dμ
+        -2.0
     """
     return _Dissipation(energy, field)(mu)
 

@@ -37,6 +37,14 @@ class Interaction(AbstractEnergy):
 
     Attributes:
         score: $s$, symmetric or not.
+
+    Examples:
+        >>> from meanfield import Points
+        >>> from meanfield.energies import Interaction
+        >>> from meanfield.scores import Dot
+        >>> energy = Interaction(Dot(jnp.eye(1), jnp.eye(1)))
+        >>> print(energy(Points.uniform([[-1.0], [1.0]])), np.cosh(1) / 2)
+        0.77154... 0.77154...
     """
 
     score: AbstractScore

@@ -26,6 +26,11 @@ def bures_squared(Sigma0: Numbers, Sigma1: Numbers) -> Float[Array, ""]:
 
     Raises:
         InvalidInputError: if they are not square matrices of one shape.
+
+    Examples:
+        >>> from meanfield.energies import bures_squared
+        >>> print(bures_squared([[4.0]], [[1.0]]))  # (2 - 1)²
+        1.0
     """
     S0, S1 = float_array("Sigma0", Sigma0), float_array("Sigma1", Sigma1)
     if S0.ndim != 2 or S0.shape != S1.shape or S0.shape[0] != S0.shape[1]:
@@ -49,6 +54,15 @@ def jko_step(energy: AbstractEnergy, gaussian: Gaussian, tau: float) -> Gaussian
         InvalidInputError: if `tau` is not positive.
         SimulationFailed: if no minimum is found, as for an energy without lower bound
             and a large `tau`.
+
+    Examples:
+        >>> from meanfield import Gaussian
+        >>> from meanfield.energies import QuadraticPotential, jko_step
+        >>> step = jko_step(
+        ...     QuadraticPotential(jnp.eye(1)), Gaussian(jnp.ones(1), jnp.eye(1)), 0.5
+        ... )
+        >>> print(step.mean, 1 / (1 + 0.5))
+        [0.6667] 0.66666...
     """
     if not tau > 0:
         raise InvalidInputError(f"`tau` must be a positive step; got {tau}.")

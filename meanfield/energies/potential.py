@@ -28,6 +28,13 @@ class Potential(AbstractEnergy):
 
     Attributes:
         function: $U$, of one state, in terms of `jax.numpy`.
+
+    Examples:
+        >>> from meanfield import Points
+        >>> from meanfield.energies import Potential
+        >>> well = Potential(lambda x: jnp.sum((x**2 - 1) ** 2))
+        >>> print(well(Points.uniform([[-1.0], [0.0]])))
+        0.5
     """
 
     function: Callable[[Float[Array, " d"]], Float[Array, ""]]
@@ -88,6 +95,13 @@ class QuadraticPotential(AbstractEnergy):
 
     Raises:
         InvalidInputError: if `matrix` is not symmetric or `centre` does not fit it.
+
+    Examples:
+        >>> from meanfield import Gaussian
+        >>> from meanfield.energies import QuadraticPotential
+        >>> energy = QuadraticPotential(jnp.eye(2), centre=[1.0, 0.0])
+        >>> print(energy(Gaussian(jnp.zeros(2), jnp.eye(2))))  # (|c|² + 2)/2
+        1.5
     """
 
     matrix: Float[Array, "d d"]
