@@ -40,6 +40,12 @@ class Axis:
         scale: `linear` and `log` are evenly spaced so; a `list` has no order.
         entry: row and column, if only one entry of a matrix varies.
         option: its name, if one option of an attention, or part of a drift, varies.
+
+    Examples:
+        >>> from meanfield.spec import parse_axes
+        >>> (axis,) = parse_axes("epsilon=0.1:10:3:log")
+        >>> axis.key, axis.values, axis.scale
+        ('epsilon', (0.1, 1.0, 10.0), 'log')
     """
 
     key: str
@@ -102,6 +108,14 @@ def parse_axes(*texts: str) -> tuple[Axis, ...]:
     Raises:
         InvalidInputError: if a key is unknown, or no axis, or given twice; or if its
             values are none, not numbers, or repeat themselves.
+
+    Examples:
+        >>> from meanfield.spec import parse_axes
+        >>> [
+        ...     (axis.name, len(axis.values))
+        ...     for axis in parse_axes("A=-2:2:41,seed=0|1|2")
+        ... ]
+        [('A', 41), ('seed', 3)]
     """
     axes = [_axis(part) for text in texts for part in _BETWEEN.split(text)]
     if not axes:
@@ -127,6 +141,12 @@ def with_values(spec: RunSpec, values: Sequence[tuple[Axis, Any]]) -> RunSpec:
 
     Raises:
         InvalidInputError: if a value does not work, naming the cell.
+
+    Examples:
+        >>> from meanfield.spec import parse, parse_axes, with_values
+        >>> (axis,) = parse_axes("epsilon=0.5|2")
+        >>> with_values(parse({"A": -1.0}), [(axis, 2.0)]).epsilon
+        2.0
     """
     keys = spec.as_json()
     for axis, value in values:
@@ -136,7 +156,14 @@ def with_values(spec: RunSpec, values: Sequence[tuple[Axis, Any]]) -> RunSpec:
 
 
 def cell_name(values: Sequence[tuple[Axis, Any]]) -> str:
-    """A cell as people write it: `A = 1, epsilon = 0.5`."""
+    """A cell as people write it: `A = 1, epsilon = 0.5`.
+
+    Examples:
+        >>> from meanfield.spec import cell_name, parse_axes
+        >>> (axis,) = parse_axes("epsilon=0.5|2")
+        >>> cell_name([(axis, 2.0)])
+        'epsilon = 2'
+    """
     return ", ".join(f"{axis.name} = {_label(value)}" for axis, value in values)
 
 

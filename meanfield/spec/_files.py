@@ -19,6 +19,13 @@ def read_toml(path: Path) -> dict[str, Any]:
 
     Raises:
         InputFileError: if it is missing, unreadable or no TOML.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield.spec import read_toml
+        >>> _ = Path("run.toml").write_text("A = -1.0")
+        >>> read_toml(Path("run.toml"))
+        {'A': -1.0}
     """
     text = read_text(path)
     try:
@@ -39,6 +46,12 @@ def located(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
     These are the values `@FILE` of matrices, of `init` and of `text`, the run `source`,
     one that is the `context`, and a `model` that is a folder there.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield.spec import located
+        >>> located({"A": "@matrix.npy", "d": 2}, Path("/data"))
+        {'A': '@/data/matrix.npy', 'd': 2}
     """
     found = {key: _located(key, value, folder) for key, value in values.items()}
     for name, row in KEYS.items():
@@ -51,7 +64,13 @@ def located(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def paths_in(key: str, value: Any) -> list[str]:
-    """The files that a value of a key names, as `@FILE`."""
+    """The files that a value of a key names, as `@FILE`.
+
+    Examples:
+        >>> from meanfield.spec import paths_in
+        >>> paths_in("A", "@matrix.npy")
+        ['matrix.npy']
+    """
     if key not in KEYS or not KEYS[key].files:
         return []
     if KEYS[key].holds == "options":

@@ -52,7 +52,13 @@ def _is_finite(x: object) -> bool:
 
 
 class GridSpec(Strict):
-    """The keys that only a density on a grid has."""
+    """The keys that only a density on a grid has.
+
+    Examples:
+        >>> from meanfield.spec import GridSpec
+        >>> GridSpec(cells=400).box, "cells" in GridSpec.model_fields
+        (None, True)
+    """
 
     cells: Annotated[
         int | list[int] | None,

@@ -50,6 +50,11 @@ class Key:
         titled: whether titles name its value.
         most_used: whether it is typed most, with eight other keys and `--out`.
         label: of the axis along which a sweep varies it.
+
+    Examples:
+        >>> from meanfield.spec import Key
+        >>> Key(group="Start").group, Key().replaces
+        ('Start', ())
     """
 
     group: Group | None = "Numerics"

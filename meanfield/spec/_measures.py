@@ -20,6 +20,11 @@ class Moved:
         also: keys of one other measure that it knows too.
         never: keys that mean nothing to it, and what it does instead, as in `has no
             positions`.
+
+    Examples:
+        >>> from meanfield.spec import measures
+        >>> measures["gaussian"].what
+        'a Gaussian, by its mean and covariance'
     """
 
     what: str

@@ -57,7 +57,16 @@ def _distinct(names: list[str]) -> list[str]:
 
 
 class RunSpec(TimesSpec, StartSpec, DriftSpec, AttentionSpec, GridSpec):
-    """Everything that defines a run."""
+    """Everything that defines a run.
+
+    Examples:
+        >>> from meanfield.spec import RunSpec
+        >>> spec = RunSpec(measure="gaussian", A=-1.0, cov=2.0, t=10.0)
+        >>> spec.attention, spec.precision
+        ('softmax', 'double')
+        >>> "cov = 2.0" in spec.toml()
+        True
+    """
 
     seed: Annotated[
         int, Key(enters="draw"), Field(ge=0, lt=2**63, description="seed of every draw")
@@ -276,5 +285,10 @@ def knows(measure: str, key: str) -> bool:
 
     Raises:
         UnknownNameError: if there is no such measure.
+
+    Examples:
+        >>> from meanfield.spec import knows
+        >>> knows("gaussian", "n"), knows("points", "n"), knows("grid", "cells")
+        (True, True, True)
     """
     return not measures[measure].refusal(measure, key, KEYS[key])

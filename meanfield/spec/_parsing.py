@@ -28,6 +28,15 @@ def parse(values: Mapping[str, Any], *, where: str = "the spec") -> RunSpec:
 
     Raises:
         InvalidInputError: naming the key, the value and what works.
+
+    Examples:
+        >>> from meanfield.spec import parse
+        >>> parse({"attention": "l2", "A": -1, "d": 2}).attention
+        'l2'
+        >>> parse({"atention": "l2"})
+        Traceback (most recent call last):
+            ...
+        meanfield.errors.InvalidInputError: In the spec: there is no key `atentio...
     """
     _refuse_unbounded(values, where)
     try:

@@ -32,6 +32,11 @@ def heads_of(value: Matrices | None) -> list[OfHead] | None:
     """The matrices of a list that has one for each head; none of a single matrix.
 
     A list of rows is a single matrix: a row is a list of numbers.
+
+    Examples:
+        >>> from meanfield.spec import heads_of
+        >>> heads_of([1.0, -1.0]), heads_of(1.0)
+        ([1.0, -1.0], None)
     """
     is_nested = lambda part: any(isinstance(entry, list) for entry in part[:1])
     is_row = lambda part: isinstance(part, list) and not is_nested(part)
@@ -95,6 +100,11 @@ class AttentionSpec(Strict):
     A number `c` stands for `c I`; a string is a law, `normal` or `normal:SCALE` (i.i.d.
     entries drawn from the seed), or `@FILE.npy`. A list of these, rows apart, has one
     for each head.
+
+    Examples:
+        >>> from meanfield.spec import AttentionSpec
+        >>> AttentionSpec(attention="sinkhorn", epsilon=0.5).V
+        1.0
     """
 
     attention: Annotated[
@@ -226,6 +236,13 @@ class DriftSpec(Strict):
 
 
 class LayerSpec(AttentionSpec, DriftSpec):
-    """Parameters from time `t` on; keys left out are those of the run."""
+    """Parameters from time `t` on; keys left out are those of the run.
+
+    Examples:
+        >>> from meanfield.spec import parse
+        >>> spec = parse({"A": -1, "layers": [{"t": 0}, {"t": 1, "A": 1}]})
+        >>> [layer.t for layer in spec.layers]
+        [0.0, 1.0]
+    """
 
     t: float

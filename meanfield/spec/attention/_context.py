@@ -15,6 +15,11 @@ class Context(NamedTuple):
         run: a folder.
         at: the time of the frame of the run, the last if `None`.
         moves: whether it passes through all frames of the run.
+
+    Examples:
+        >>> from meanfield.spec import Context, context_of
+        >>> context_of("tokens.zarr:moving") == Context(run="tokens.zarr", moves=True)
+        True
     """
 
     file: str | None = None
@@ -24,7 +29,13 @@ class Context(NamedTuple):
 
 
 def context_of(text: str) -> Context:
-    """The parts of `gaussian`, `@FILE`, `RUN`, `RUN:TIME` or `RUN:moving`."""
+    """The parts of `gaussian`, `@FILE`, `RUN`, `RUN:TIME` or `RUN:moving`.
+
+    Examples:
+        >>> from meanfield.spec import context_of
+        >>> context_of("@keys.npy").file, context_of("run.zarr:2").at
+        ('keys.npy', 2.0)
+    """
     if text == LAW:
         return Context()
     if text.startswith("@"):

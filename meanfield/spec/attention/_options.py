@@ -20,6 +20,11 @@ def options_of(value: Any) -> Any:
 
     Raises:
         ValueError: if it is not a list of names and values, or has a name twice.
+
+    Examples:
+        >>> from meanfield.spec import options_of
+        >>> options_of("slices=random:8,tau=2")
+        {'slices': 'random:8', 'tau': 2}
     """
     if not isinstance(value, str):
         return value
@@ -58,6 +63,13 @@ def with_files(
     Args:
         options: names and values.
         found: what replaces a path.
+
+    Examples:
+        >>> from meanfield.spec import with_files
+        >>> with_files(
+        ...     {"Q2": "@second.npy", "tau": 2.0}, lambda path: f"what {path} holds"
+        ... )
+        {'Q2': 'what second.npy holds', 'tau': 2.0}
     """
     replaced = {name: found(path) for name, path in files_in(options).items()}
     return {**options, **replaced}
