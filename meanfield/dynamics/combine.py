@@ -83,7 +83,7 @@ class Heads(AbstractDynamics):
         ... )
         >>> mu = Points.uniform([[-1.0], [1.0]])
         >>> print(heads.count, heads.field(0.0, mu)(mu.tokens).ravel(), 3 * np.tanh(1))
-        2 [-2.2848  2.2848] 2.2847824678672946
+        2 [-2.2848  2.2848] 2.28478...
     """
 
     stack: AbstractDynamics

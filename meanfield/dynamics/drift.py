@@ -31,7 +31,7 @@ class Drift(AbstractDynamics):
         ...     [0.0, 1.0],
         ... )
         >>> print(run.final.mean, 1 - np.exp(-1))
-        [0.6321] 0.6321205588285577
+        [0.6321] 0.63212...
     """
 
     matrix: Float[Array, "d d"]
