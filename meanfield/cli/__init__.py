@@ -37,6 +37,7 @@ COMMANDS = {
     "plot": "plot:plot",
     "animate": "plot:animate",
     "report": "report:report",
+    "live": "live:live",
     "export": "export:export",
     "reproduce": "reproduce:reproduce",
     "verify": "verify:verify",

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ._causes import reason
     from ._endings import Outcome
     from ._execute import Progress, Result, execute, resume
+    from ._first import stored_start
     from ._maps import with_attention
     from ._run import Run, start
     from .building._build import Member, member
@@ -71,6 +72,7 @@ __all__ = [
     "resume",
     "sides",
     "start",
+    "stored_start",
     "subject",
     "sweep",
     "sweep_dataset",
@@ -116,6 +118,7 @@ _HOMES = {
     "resume": "._execute",
     "sides": ".comparing._sides",
     "start": "._run",
+    "stored_start": "._first",
     "subject": ".records._dataset",
     "sweep": ".sweeps._sweep",
     "sweep_dataset": ".sweeps._store",

@@ -1,0 +1,94 @@
+"""`meanfield live`: a page that integrates in the browser."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from meanfield.cli._options import gathered, given_values, told_by, with_spec_options
+from meanfield.errors import InvalidInputError
+from meanfield.spec import parse
+
+
+@with_spec_options
+def live(
+    file: Path | None = None,
+    /,
+    *,
+    out: Path | None = None,
+    preset: str | None = None,
+    member: int | None = None,
+    plugin: list[Path] | None = None,
+    **options: str | bool | None,
+) -> None:
+    """Write a page that integrates a flow in the browser: one HTML file, no server.
+
+    It has sliders for the matrices, the bandwidth, noise and heads; tokens and the
+    ellipse can be dragged; a link holds what is set, and the page shows the command
+    that repeats it. It integrates tokens under softmax, L2, Sinkhorn, linear and
+    sigmoid attention (masked by `causal`, too), and Gaussians under those that keep
+    them Gaussian. Without `--n` a page has 400 tokens, 100 under Sinkhorn attention.
+
+    Args:
+        file: a TOML file of keys; or the folder of a run, whose first frame is the
+            start, or of a sweep, whose axes become sliders.
+        out: file to write; by default live.html, or RUN-live.html beside the run.
+        preset: a named set of keys; see `list presets`.
+        member: which of several draws or starts of a run to move, from 0.
+        plugin: a Python file that is run, and registers what you add; may be repeated.
+        **options: the keys of the spec.
+    """
+    if file is not None and file.is_dir():
+        _refuse_options(file, preset, options)
+        _of_folder(file, out, member, plugin)
+        return
+    if member is not None:
+        raise InvalidInputError("`--member` is for a stored run of several flows.")
+    from meanfield.cli.process._plugins import load_before_keys
+    from meanfield.cli.process._session import open_session
+
+    load_before_keys(plugin, gathered(file, preset, {}, options))
+    values = gathered(file, preset, {}, options)
+    spec = parse({**values, "precision": "double"}, where=told_by(file, options))
+    open_session()
+    from meanfield.cli.jobs._live import page_of_spec
+
+    page_of_spec(spec, out or Path("live.html"))
+
+
+def _of_folder(
+    folder: Path, out: Path | None, member: int | None, plugins: list[Path] | None
+) -> None:
+    """The page of a stored run, or of a sweep."""
+    from meanfield import runs
+    from meanfield.cli.process._plugins import load_measure_of, load_plugins_of
+    from meanfield.cli.process._session import open_session
+
+    is_sweep = runs.is_sweep(folder)
+    if is_sweep and member is not None:
+        raise InvalidInputError("A sweep has no `--member`: its axes become sliders.")
+    load_measure_of(folder, plugins)
+    open_session()
+    loaded = load_plugins_of(folder, plugins)
+    from meanfield.cli.jobs._live import page_of_run, page_of_sweep
+
+    stem = folder.absolute().name.removesuffix(".zarr")
+    target = out or folder.absolute().with_name(f"{stem}-live.html")
+    if is_sweep:
+        page_of_sweep(folder, target)
+    else:
+        page_of_run(folder, target, member, loaded)
+
+
+def _refuse_options(
+    folder: Path, preset: str | None, options: Mapping[str, str | bool | None]
+) -> None:
+    """Refuses keys beside a folder, which has its own.
+
+    Raises:
+        InvalidInputError: naming the first.
+    """
+    names = [*(["preset"] if preset else []), *given_values(options)]
+    if names:
+        raise InvalidInputError(
+            f"`{folder}` has its keys: leave out `--{names[0].replace('_', '-')}`, and "
+            "change them on the page."
+        )

@@ -1,0 +1,84 @@
+"""How a page runs what it integrates, and how the command line would."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from meanfield.errors import UnsupportedError
+from meanfield.spec import KEYS, RunSpec
+
+TOLERANCE = 1e-8  # of a step, where a spec has none: errors of flows stay below 1e-6
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How a page runs a law, and what it says of it.
+
+    Attributes:
+        title: its headline.
+        t0: the time of the start.
+        t: the last time.
+        noise: the diffusivity.
+        rtol: the relative error of a step.
+        steady: the share of its size that a flow at rest may still have to go; never
+            at rest if `None`.
+        max_steps: steps that are allowed.
+        seed: of the noise.
+        origin: the options of the command line that give the start.
+    """
+
+    title: str
+    t0: float
+    t: float
+    noise: float
+    rtol: float
+    steady: float | None
+    max_steps: int
+    seed: int
+    origin: tuple[str, ...]
+
+
+def setting_of(spec: RunSpec, title: str) -> Setting:
+    """The setting of a spec.
+
+    Raises:
+        UnsupportedError: if it asks for steps of one length, or another end than rest.
+    """
+    if spec.dt is not None:
+        raise UnsupportedError(
+            "A page integrates to a tolerance: leave out `dt`; `rtol` sets it."
+        )
+    if spec.bound is not None or spec.stop is not None:
+        raise UnsupportedError(
+            "A page ends at `t`, at rest (`steady`) or at a blow-up: leave out `bound` "
+            "and `stop`."
+        )
+    times = spec.times or [spec.at or 0.0, spec.t]
+    return Setting(
+        title=title,
+        t0=times[0],
+        t=times[-1],
+        noise=spec.noise or 0.0,
+        rtol=max(spec.rtol or TOLERANCE, 1e-12),
+        steady=spec.steady,
+        max_steps=spec.max_steps,
+        seed=spec.seed,
+        origin=tuple(_origin(spec)),
+    )
+
+
+def _origin(spec: RunSpec) -> list[str]:
+    """The options that give the start; of files their names alone."""
+    if spec.source is not None:
+        return ["--from", Path(spec.source).name, "--at", f"{spec.at}"]
+    values = spec.as_json()
+    names = [key for key in values if KEYS[key].group == "Start" and key != "measure"]
+    words = [(name, values[name]) for name in [*names, *(["seed"] & values.keys())]]
+    return [word for name, value in words for word in (f"--{name}", _word(value))]
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, str):
+        return f"@{Path(value[1:]).name}" if value.startswith("@") else value
+    return json.dumps(value, separators=(",", ":"))

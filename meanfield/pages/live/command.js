@@ -1,0 +1,52 @@
+// The command line that repeats what is seen.
+
+import { square } from "./matrix.js";
+
+/** A matrix as an option has it: a number `c` for `c I`, else its rows. */
+function matrixWord(M) {
+  const c = M[0][0];
+  const isScalar = M.length === M[0].length && M.every((row, i) => row.every((x, j) => x === (i === j ? c : 0)));
+  return isScalar ? String(c) : JSON.stringify(M);
+}
+
+const isIdentity = (M) => matrixWord(M) === "1";
+
+/** The matrices of all heads, one after the other. */
+const ofHeads = (heads, name) => heads.map((head) => matrixWord(head[name])).join(",");
+
+function scores(heads) {
+  const bare = heads.every(({ K }) => isIdentity(K));
+  return bare ? [["A", ofHeads(heads, "Q")]] : [["Q", ofHeads(heads, "Q")], ["K", ofHeads(heads, "K")]];
+}
+
+/** The options of the start: those it was made with, or what it became under a hand. */
+function start(law, isEdited) {
+  if (!isEdited) return law.origin;
+  if (law.measure === "gaussian") {
+    return ["--mean", JSON.stringify(law.start.mean), "--cov", matrixWord(square(law.start.factor))];
+  }
+  const weights = law.origin.indexOf("--weights");
+  return ["--init", "@tokens.csv", ...(weights < 0 ? [] : law.origin.slice(weights, weights + 2))];
+}
+
+const quoted = (word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
+
+export function commandOf(law, isEdited) {
+  const d = law.measure === "gaussian" ? law.start.mean.length : law.start.x[0].length;
+  const first = start(law, isEdited);
+  const options = [
+    ["measure", law.measure], ["attention", law.attention], ...scores(law.heads), ["V", ofHeads(law.heads, "V")],
+    ...(law.heads.length > 1 ? [["heads", law.heads.length]] : []),
+    ...(law.epsilon === 1 ? [] : [["epsilon", law.epsilon]]),
+    ...(law.iterations ? [["iterations", law.iterations]] : []),
+    ...(law.causal ? [["mask", "causal"]] : []),
+    ...(law.noise ? [["noise", law.noise]] : []),
+    ...(first.includes("--d") ? [] : [["d", d]]),
+    ["t", law.t], ...(law.steady ? [["steady", law.steady]] : []),
+  ];
+  const words = options.map(([name, value]) => `--${name}=${value}`);
+  return ["meanfield simulate", ...words.map(quoted), ...first.map(quoted)].join(" ");
+}
+
+/** The tokens as a table, a row for each. */
+export const tableOf = (x) => x.map((row) => `${row.join(",")}\n`).join("");

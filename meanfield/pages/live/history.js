@@ -1,0 +1,53 @@
+// What was integrated so far: steps with their interpolants, to be asked at any time.
+
+import { interpolated } from "./dopri.js";
+
+const ROOM = 160e6; // bytes of interpolants; beyond, the oldest are forgotten
+
+export class History {
+  constructor(cloud) {
+    Object.assign(this, { cloud, steps: [], end: null, bytes: 0, from: cloud.t0 });
+    this.size = cloud.first.length;
+  }
+
+  /** The last time that is known. */
+  get to() {
+    return this.steps.length ? this.steps[this.steps.length - 1].t1 : this.cloud.t0;
+  }
+
+  /** The last time that a reader is to expect. */
+  get horizon() {
+    return this.end ? this.to : this.cloud.t;
+  }
+
+  add(steps) {
+    for (const step of steps) {
+      this.steps.push(step);
+      this.bytes += step.parts.byteLength;
+    }
+    while (this.bytes > ROOM) this.bytes -= this.steps.shift().parts.byteLength;
+    if (this.steps.length) this.from = this.steps[0].t0;
+  }
+
+  /** The index of the step that holds a time. */
+  index(t) {
+    let [low, high] = [0, this.steps.length - 1];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.steps[middle].t1 < t) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  /** The state at a time, the nearest that is known. */
+  at(t, out = new Float64Array(this.size)) {
+    if (!this.steps.length) {
+      out.set(this.cloud.first);
+      return out;
+    }
+    const { t0, t1, parts } = this.steps[this.index(t)];
+    interpolated(parts, this.size, Math.min(Math.max((t - t0) / (t1 - t0), 0), 1), out);
+    return out;
+  }
+}

@@ -1,0 +1,20 @@
+// What an attention is made of, once its numbers are known: a form for each head.
+
+import { product, scaled, transposed } from "./matrix.js";
+
+/** The scores and the value of each head.
+ *
+ * Scores are `s(x, y) = y·Ax - ½ y·By`, but for what depends on the query `x` alone: `A = KᵀQ/ε`
+ * and `B = 0` for dot products, twice that and `B = 2KᵀK/ε` for minus squared distances.
+ * Sinkhorn attention has the value `V/ε`, as in the literature. */
+export function forms(law) {
+  return law.heads.map(({ Q, K, V }) => {
+    const distances = law.attention === "l2";
+    const times = (distances ? 2 : 1) / law.epsilon;
+    return {
+      A: scaled(product(transposed(K), Q), times),
+      B: distances ? scaled(product(transposed(K), K), times) : null,
+      V: law.attention === "sinkhorn" ? scaled(V, 1 / law.epsilon) : V,
+    };
+  });
+}

@@ -1,0 +1,117 @@
+// Tokens and ellipses in the plane of the first two coordinates.
+
+import { clipped, disc, grid, handle, write } from "./pen.js";
+import { axesOf } from "./moments.js";
+
+export const HUES = 8; // colours of tokens, by the direction in which they start
+const TRAIL = 0.1; // of the span of time, over which trails reach back
+const MOST = 60_000; // pieces of trails in one picture
+
+/** The colour of each token: by its direction from the mean at the start, or by its order. */
+export function hues({ measure, d, weights, causal, first }, mean) {
+  if (measure === "gaussian") return null;
+  const hue = (i) => {
+    if (causal || d < 2) return i / weights.length;
+    return Math.atan2(first[i * d + 1] - mean[1], first[i * d] - mean[0]) / (2 * Math.PI) + 0.5;
+  };
+  return Uint8Array.from(weights, (_, i) => Math.min(HUES - 1, Math.floor(HUES * hue(i))));
+}
+
+export const colourOf = (hue, dark) => `hsl(${Math.round((360 * hue) / HUES + 20)} 62% ${dark ? 62 : 44}%)`;
+
+export function plane(pen, palette, view, scene) {
+  const { box } = view;
+  clipped(pen, box, () => {
+    const [[left, top], [right, low]] = [view.point(box.x, box.y), view.point(box.x + box.width, box.y + box.height)];
+    grid(
+      pen, palette, box,
+      { low: left, high: right, place: (x) => view.place(x, 0)[0] },
+      { low, high: top, place: (y) => view.place(0, y)[1] },
+    );
+    ellipse(pen, view, scene.begun, { stroke: palette.soft, width: 1.2, dash: [5, 4] });
+    if (scene.cloud.measure === "gaussian") gaussian(pen, palette, view, scene);
+    else tokens(pen, palette, view, scene);
+  });
+}
+
+/** The ellipse of one deviation, or several. */
+function ellipse(pen, view, { mean, covariance }, { times = 1, fill, stroke, width = 2, dash = [] }) {
+  const [long, short] = axesOf(covariance);
+  const [x, y] = view.place(mean[0], mean[1]);
+  const size = (axis) => times * view.scale * Math.hypot(...axis);
+  pen.beginPath();
+  pen.ellipse(x, y, size(long), size(short), -Math.atan2(long[1], long[0]), 0, 2 * Math.PI);
+  pen.setLineDash(dash);
+  pen.lineWidth = width;
+  if (fill) {
+    pen.fillStyle = fill;
+    pen.fill();
+  }
+  if (stroke) {
+    pen.strokeStyle = stroke;
+    pen.stroke();
+  }
+  pen.setLineDash([]);
+}
+
+function gaussian(pen, palette, view, scene) {
+  for (const [times, alpha] of [[2, 0.1], [1, 0.22]]) {
+    pen.globalAlpha = alpha;
+    ellipse(pen, view, scene.now, { times, fill: palette.focus });
+  }
+  pen.globalAlpha = 1;
+  ellipse(pen, view, scene.now, { stroke: palette.focus });
+  for (const { name, point } of handles(scene.now)) handle(pen, palette, view.place(...point), scene.held === name);
+}
+
+/** What can be dragged of a Gaussian: its mean, and the ends of its half axes. */
+export function handles({ mean, covariance }) {
+  const end = (axis) => [mean[0] + axis[0], mean[1] + axis[1]];
+  const [long, short] = axesOf(covariance);
+  return [{ name: "long", point: end(long) }, { name: "short", point: end(short) }, { name: "mean", point: mean.slice(0, 2) }];
+}
+
+function tokens(pen, palette, view, scene) {
+  const { cloud, state, hue } = scene;
+  trails(pen, palette, view, scene);
+  const radius = Math.min(Math.max(40 / Math.sqrt(cloud.weights.length), 1.6), 4.5);
+  const paths = Array.from({ length: HUES }, () => new Path2D());
+  cloud.weights.forEach((weight, i) => {
+    const [x, y] = view.place(state[i * cloud.d], state[i * cloud.d + 1]);
+    disc(paths[hue[i]], x, y, radius * (weight > 0 ? 1 : 0.6));
+  });
+  paths.forEach((path, k) => {
+    pen.fillStyle = colourOf(k, palette.dark);
+    pen.fill(path);
+  });
+  ellipse(pen, view, scene.now, { stroke: palette.ink, width: 1.3 });
+  if (scene.chosen >= 0) chosen(pen, palette, view, scene);
+}
+
+function chosen(pen, palette, view, { cloud, state, chosen: i }) {
+  const place = view.place(state[i * cloud.d], state[i * cloud.d + 1]);
+  handle(pen, palette, place, true);
+  write(pen, palette, `token ${i + 1}`, place[0] + 14, place[1], { colour: palette.ink });
+}
+
+/** One path for each colour: where tokens were shortly before. */
+function trails(pen, palette, view, { history, cloud, time, hue, sampler }) {
+  const n = cloud.weights.length;
+  const pieces = Math.min(24, Math.floor(MOST / n));
+  const since = Math.max(history.from, time - TRAIL * (history.horizon - cloud.t0));
+  if (!(time > since) || pieces < 2) return;
+  const paths = Array.from({ length: HUES }, () => new Path2D());
+  const states = sampler(pieces + 1, since, time);
+  for (let i = 0; i < n; i++) {
+    const path = paths[hue[i]];
+    path.moveTo(...view.place(states[0][i * cloud.d], states[0][i * cloud.d + 1]));
+    for (const state of states) path.lineTo(...view.place(state[i * cloud.d], state[i * cloud.d + 1]));
+  }
+  pen.globalAlpha = n > 150 ? 0.3 : 0.5;
+  pen.lineWidth = n > 150 ? 1 : 1.5;
+  paths.forEach((path, k) => {
+    pen.strokeStyle = colourOf(k, palette.dark);
+    pen.stroke(path);
+  });
+  pen.globalAlpha = 1;
+}

@@ -1,0 +1,114 @@
+// Sliders for the numbers of a law, each with a field for the exact number.
+
+import { identity, scaled } from "./matrix.js";
+
+const ENTRIES = 3; // dimensions up to which each entry of a matrix has a slider
+const MOST_HEADS = 4;
+const OF_TOKENS = ["softmax", "l2", "sinkhorn", "linear", "sigmoid"];
+const NAMES = { softmax: "softmax", l2: "L2", sinkhorn: "Sinkhorn", linear: "linear", sigmoid: "sigmoid" };
+
+export function element(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name in node && name !== "list") node[name] = value;
+    else node.setAttribute(name, value);
+  }
+  node.append(...children);
+  return node;
+}
+
+let count = 0;
+
+/** A slider with its field. Scales: `linear`, `log`, and `root`, fine near zero. */
+export function slider(label, { value, low, high, scale = "linear", change }) {
+  const id = `slider-${count++}`;
+  const [there, back] = {
+    linear: [(x) => x, (x) => x], log: [Math.log, Math.exp], root: [Math.sqrt, (x) => x * x],
+  }[scale];
+  const [from, to] = [Math.min(low, value), Math.max(high, value)];
+  const range = element("input", { type: "range", min: there(from), max: there(to), step: "any", value: there(value), id });
+  const field = element("input", { type: "number", step: "any", value: rounded(value), ariaLabel: `${label}, exact` });
+  range.addEventListener("input", () => {
+    const number = rounded(back(Number(range.value)));
+    field.value = number;
+    change(number);
+  });
+  field.addEventListener("change", () => {
+    const number = field.valueAsNumber;
+    if (!Number.isFinite(number) || (scale !== "linear" && (number < 0 || (scale === "log" && number === 0)))) return;
+    range.value = there(number);
+    change(number);
+  });
+  return element("div", { className: "slider" }, element("label", { htmlFor: id }, label), range, field);
+}
+
+const rounded = (value) => Number(value.toPrecision(4));
+
+/** Fills a form with the sliders of the law that is `current()`; each calls `change` with a new law. */
+export function fill(form, current, change) {
+  const law = current();
+  const renewed = (part) => change({ ...current(), ...part });
+  form.replaceChildren(
+    ...choice(law, renewed),
+    ...law.heads.flatMap((_, h) => headSliders(current, h, renewed)),
+    headCount(law, renewed),
+    slider("ε", { value: law.epsilon, low: 0.1, high: 10, scale: "log", change: (epsilon) => renewed({ epsilon }) }),
+    slider("noise", { value: law.noise, low: 0, high: 1, scale: "root", change: (noise) => renewed({ noise }) }),
+    slider("until t", { value: law.t, low: law.t / 10, high: 10 * law.t, scale: "log", change: (t) => renewed({ t }) }),
+  );
+}
+
+/** Attention and mask. Under Sinkhorn attention a page masks nothing; sigmoid moves no Gaussian. */
+function choice(law, renewed) {
+  const isGaussian = law.measure === "gaussian";
+  const names = OF_TOKENS.filter((name) => !(isGaussian && name === "sigmoid") && !(law.causal && name === "sinkhorn"));
+  const options = names.map((name) => element("option", { value: name, selected: name === law.attention }, NAMES[name]));
+  const select = element("select", { id: "attention" }, ...options);
+  select.addEventListener("change", () => renewed({ attention: select.value, iterations: null }));
+  const parts = [element("label", {}, "Attention ", select)];
+  if (!isGaussian) {
+    const box = element("input", { type: "checkbox", id: "causal", checked: law.causal, disabled: law.attention === "sinkhorn" });
+    box.addEventListener("change", () => renewed({ causal: box.checked }));
+    parts.push(element("label", {}, box, " causal"));
+  }
+  return [element("p", { className: "row" }, ...parts)];
+}
+
+function headSliders(current, h, renewed) {
+  const { heads } = current();
+  const set = (name, change) => renewed({
+    heads: current().heads.map((head, k) => (k === h ? { ...head, [name]: change(head[name]) } : head)),
+  });
+  const title = heads.length > 1 ? [element("legend", {}, `Head ${h + 1}`)] : [];
+  const bare = JSON.stringify(heads[h].K) === JSON.stringify(identity(heads[h].K.length));
+  const scores = entries(bare ? "A" : "Q", heads[h].Q, (change) => set("Q", change));
+  return [element("fieldset", {}, ...title, ...scores, ...entries("V", heads[h].V, (change) => set("V", change)))];
+}
+
+/** A slider for each entry of a small matrix; one for the size of a large one.
+ *
+ * `set` is called with a function that gives the new matrix for the present one. */
+function entries(name, M, set) {
+  const reach = Math.max(2, ...M.flat().map((x) => 2 * Math.abs(x)));
+  if (M.length > ENTRIES || M[0].length > ENTRIES) {
+    return [slider(`${name} ×`, { value: 1, low: -2, high: 2, change: (c) => set(() => scaled(M, c)) })];
+  }
+  const small = M.length === 1 && M[0].length === 1;
+  const withEntry = (i, j, x) => (old) => old.map((row, k) => row.map((y, l) => (k === i && l === j ? x : y)));
+  return M.flatMap((row, i) => row.map((value, j) => slider(small ? name : `${name}${digit(i)}${digit(j)}`, {
+    value, low: -reach, high: reach, change: (x) => set(withEntry(i, j, x)),
+  })));
+}
+
+const digit = (i) => "₁₂₃"[i];
+
+function headCount(law, renewed) {
+  const d = law.heads[0].V.length;
+  const last = law.heads[law.heads.length - 1];
+  const fresh = { Q: last.K, K: last.K, V: scaled(identity(d), 0) };
+  const more = element("button", { type: "button", disabled: law.heads.length >= MOST_HEADS }, "Add a head");
+  const less = element("button", { type: "button", disabled: law.heads.length < 2 }, "Remove a head");
+  more.addEventListener("click", () => renewed({ heads: [...law.heads, fresh] }));
+  less.addEventListener("click", () => renewed({ heads: law.heads.slice(0, -1) }));
+  return element("p", { className: "row" }, more, less);
+}

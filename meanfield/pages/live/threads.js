@@ -1,0 +1,60 @@
+// The threads beside the page, made from the page's own script.
+
+import { engine } from "./engine.js";
+import { painter } from "./painter.js";
+
+const ROLES = { engine, painter };
+
+/** What this script does in a thread of its own, which is named after its role. */
+export function play(role) {
+  ROLES[role](self);
+}
+
+function worker(name) {
+  const code = new Blob([document.getElementById("code").textContent], { type: "text/javascript" });
+  return new Worker(URL.createObjectURL(code), { name });
+}
+
+/** The same role beside the page's own work, where a browser cannot draw in another thread. */
+function beside(role) {
+  const inside = { postMessage: (data) => outside.onmessage({ data }) };
+  const outside = { postMessage: (data, ports) => inside.onmessage({ data, ports }) };
+  role(inside);
+  return outside;
+}
+
+export function engineThread(onReport) {
+  const thread = worker("engine");
+  thread.onmessage = ({ data }) => onReport(data);
+  return thread;
+}
+
+/** The thread that draws on a canvas, and hears the engine. */
+export function painterThread(canvas, engineWorker, onMessage) {
+  const isOwn = "transferControlToOffscreen" in canvas && typeof OffscreenCanvas === "function";
+  const thread = isOwn ? worker("painter") : beside(painter);
+  const { port1, port2 } = new MessageChannel();
+  thread.onmessage = ({ data }) => onMessage(data);
+  const surface = isOwn ? canvas.transferControlToOffscreen() : canvas;
+  engineWorker.postMessage({ kind: "painter" }, [port1]);
+  thread.postMessage({ kind: "engine" }, [port2]);
+  thread.postMessage({ kind: "canvas", canvas: surface }, isOwn ? [surface] : []);
+  const tellColours = () => thread.postMessage({ kind: "colours", palette: palette() });
+  const tellSize = () => thread.postMessage({
+    kind: "size", width: canvas.clientWidth, height: canvas.clientHeight, ratio: devicePixelRatio || 1,
+  });
+  tellColours();
+  tellSize();
+  new ResizeObserver(tellSize).observe(canvas);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", tellColours);
+  return thread;
+}
+
+/** The colours of the scheme in force, and the font of the page. */
+function palette() {
+  const style = getComputedStyle(document.documentElement);
+  const names = ["paper", "ink", "soft", "line", "focus", "alarm", "glass", "edge"];
+  const colours = Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
+  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+  return { ...colours, dark, font: getComputedStyle(document.body).fontFamily };
+}

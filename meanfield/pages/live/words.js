@@ -1,0 +1,53 @@
+// What the page says of a flow, in words.
+
+import { shown } from "./view.js";
+
+const REASONS = {
+  finished: "the last time was reached",
+  steady: "what is left of the way is below the tolerance",
+  "blow-up": "the size grows without bound in finite time",
+  "max-steps": "the steps allowed are spent, or shrank to rounding",
+  "not-finite": "the velocity or the state is no longer finite",
+  unconverged: "Sinkhorn's iteration missed its tolerance",
+};
+const NAMES = { softmax: "Softmax", l2: "L2", sinkhorn: "Sinkhorn", linear: "Linear", sigmoid: "Sigmoid" };
+
+export function lawInWords(law) {
+  const what = law.measure === "gaussian" ? "a Gaussian" : `${law.start.x.length} tokens`;
+  const d = law.heads[0].V.length;
+  const heads = law.heads.length > 1 ? `, ${law.heads.length} heads` : "";
+  const mask = law.causal ? ", causal" : "";
+  const noise = law.noise ? `, noise ${shown(law.noise)}` : "";
+  const drawn = d > 2 ? `; coordinates 1 and 2 of ${d} are drawn` : "";
+  return `${NAMES[law.attention]} attention moves ${what} in ${d} dimension${d > 1 ? "s" : ""}${heads}${mask}${noise}${drawn}.`;
+}
+
+/** How a flow ended, or that it goes on. */
+export function endingInWords(report, law) {
+  if (!report?.ending) return "Integrating.";
+  const at = report.tStar
+    ? `at t* = ${shown(report.tStar.time, 8)} ± ${shown(report.tStar.error, 2)}` : `at t = ${shown(report.t, 6)}`;
+  const noisy = law.noise && law.measure === "points" ? " Paths are one draw of the noise." : "";
+  return `${report.ending} ${at}: ${REASONS[report.ending]}.${noisy}`;
+}
+
+/** The blow-up, counting down. */
+export function starInWords({ end, time }) {
+  if (!end?.tStar) return "";
+  const { time: tStar, error } = end.tStar;
+  return `t* = ${shown(tStar, 8)} ± ${shown(error, 2)} · ${shown(Math.max(tStar - time, 0), 4)} to go`;
+}
+
+export function momentsInWords({ time, mean, covariance }) {
+  const trace = covariance.reduce((sum, row, k) => sum + row[k], 0);
+  const near = mean.slice(0, 3).map((x) => shown(x, 3)).join(", ");
+  return `At t = ${shown(time)} the mean is (${near}${mean.length > 3 ? ", …" : ""}) and the trace of the covariance ${shown(trace)}.`;
+}
+
+export function ratesInWords(report, drawing) {
+  if (!report) return "";
+  const seconds = Math.max(report.seconds, 1e-4);
+  const steps = `${report.accepted} steps (${shown(report.accepted / seconds, 3)} a second), ${report.rejected} rejected, `
+    + `${shown(report.velocities / seconds, 3)} velocities a second`;
+  return drawing?.rate ? `${steps}; ${Math.round(drawing.rate)} frames a second.` : `${steps}.`;
+}

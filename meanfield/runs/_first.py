@@ -1,0 +1,52 @@
+"""The start of a stored run, and what moved it from there."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from meanfield.errors import InvalidInputError
+from meanfield.spec import RunSpec
+from meanfield.storage import RunStore
+
+from .building._build import Member, moved_by
+from .building._parameters import Draw
+from .records._dataset import dataset
+from .records._inputs import refuse_other_moves
+from .records._stored import stored_spec
+from .representations import representations, restored
+
+
+def stored_start(
+    path: Path, member: int | None = None, plugins: Sequence[Path] = ()
+) -> tuple[RunSpec, Member]:
+    """The spec of a stored run, its first frame as a measure, and its dynamics.
+
+    Args:
+        path: where the run is.
+        member: which of several draws or starts, from 0.
+        plugins: those that are loaded.
+
+    Raises:
+        InputFileError: if there is no run, or a plugin or model has changed.
+        InvalidInputError: if it has several flows and none is chosen, or not so many.
+        StoreError: if it is damaged or holds no frame yet.
+    """
+    data, store = dataset(path), RunStore.open(path)
+    spec = stored_spec(store)
+    refuse_other_moves(store.attrs.get("inputs"), spec, plugins)
+    frame = data.isel(time=0)
+    count = frame.sizes.get("run")
+    if count is None and member is not None:
+        raise InvalidInputError("`--member` is for several draws or starts.")
+    if count is not None:
+        if member is None or not 0 <= member < count:
+            raise InvalidInputError(
+                f"A page integrates one flow and `{path}` holds {count}: choose one by "
+                f"`--member`, from 0 to {count - 1}."
+            )
+        frame = frame.isel(run=member)
+    home = representations[spec.measure]
+    names = [n for n in (*home.moving, *home.static_names) if n in frame]
+    arrays = {name: frame[name].values for name in names}
+    draw = Draw(spec.seed, member or 0) if spec.draws else Draw(spec.seed)
+    moves = moved_by(spec, frame.sizes["coord"], draw)
+    return spec, Member(moves, restored(spec, arrays, arrays))
