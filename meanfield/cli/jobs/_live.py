@@ -59,5 +59,5 @@ def _write(
     spec: RunSpec, member: runs.Member, target: Path, axes: Sequence[Axis]
 ) -> None:
     law = law_of(member.dynamics, member.measure)
-    setting = setting_of(spec, runs.title(spec))
+    setting = setting_of(spec, law, runs.title(spec))
     note(f"wrote {save_live_page(target, law, setting, axes)}")

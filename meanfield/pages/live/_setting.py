@@ -8,7 +8,11 @@ from typing import Any
 from meanfield.errors import UnsupportedError
 from meanfield.spec import KEYS, RunSpec
 
-TOLERANCE = 1e-8  # of a step, where a spec has none: errors of flows stay below 1e-6
+from ._law import Law
+
+TOLERANCES = {"points": 1e-7, "gaussian": 1e-9}
+"""Of a step, where a spec has none: flows err by less than 1e-6."""
+FINEST = 1e-12  # beyond, rounding rules
 
 
 @dataclass(frozen=True)
@@ -39,8 +43,8 @@ class Setting:
     origin: tuple[str, ...]
 
 
-def setting_of(spec: RunSpec, title: str) -> Setting:
-    """The setting of a spec.
+def setting_of(spec: RunSpec, law: Law, title: str) -> Setting:
+    """The setting of a spec that moves a law.
 
     Raises:
         UnsupportedError: if it asks for steps of one length, or another end than rest.
@@ -60,7 +64,7 @@ def setting_of(spec: RunSpec, title: str) -> Setting:
         t0=times[0],
         t=times[-1],
         noise=spec.noise or 0.0,
-        rtol=max(spec.rtol or TOLERANCE, 1e-12),
+        rtol=max(spec.rtol or TOLERANCES[law.measure], FINEST),
         steady=spec.steady,
         max_steps=spec.max_steps,
         seed=spec.seed,

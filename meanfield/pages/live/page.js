@@ -15,8 +15,9 @@ export class Page {
   constructor() {
     this.initial = JSON.parse(part("data").textContent);
     Object.assign(this, { law: this.initial, isEdited: false, run: 0, report: null, shown: null, message: "" });
-    this.engine = engineThread((report) => this.onReport(report));
-    this.painter = painterThread(part("scene"), this.engine, (message) => this[`on_${message.kind}`](message));
+    const hear = (message) => this[`on_${message.kind}`](message);
+    this.engine = engineThread(hear);
+    this.painter = painterThread(part("scene"), this.engine, hear);
     this.listen();
     this.followLink();
     this.start(false);
@@ -72,27 +73,28 @@ export class Page {
   }
 
   /** How the integration fares. */
-  onReport(report) {
+  on_report(report) {
     if (report.run !== this.run) return;
     this.report = report;
     if (report.ending) this.announce();
   }
 
-  /** Says in the live region how the flow ended, and where it is. */
+  /** Says in the live region how the flow ended and, where it stands still, what is shown. */
   announce() {
-    const moments = this.shown ? ` ${momentsInWords(this.shown)}` : "";
+    const moments = this.shown && !this.shown.playing ? ` ${momentsInWords(this.shown)}` : "";
     part("summary").textContent = `${this.message}${endingInWords(this.report, this.law)}${moments}`;
     this.message = "";
   }
 
   on_shown(news) {
+    if (!this.shown) performance.mark("first picture");
     const stopped = this.shown?.playing && !news.playing;
     this.shown = news;
     const span = news.horizon - news.from;
     if (document.activeElement !== part("time") || news.playing) part("time").value = span > 0 ? (news.time - news.from) / span : 0;
     part("clock").textContent = `t = ${shown(news.time)}`;
     part("star").textContent = starInWords(news);
-    part("play").textContent = news.playing ? "⏸\ufe0e" : "▶\ufe0e";
+    part("play").textContent = news.playing ? "‖" : "▶\ufe0e";
     part("play").ariaLabel = news.playing ? "Pause" : "Play";
     part("rates").textContent = ratesInWords(this.report, news);
     if (stopped) this.announce();
@@ -105,6 +107,12 @@ export class Page {
     const start = this.law.measure === "gaussian" ? unpacked(state, d) : { ...this.law.start, x: rows(state) };
     Object.assign(this, { law: { ...this.law, start }, isEdited: true });
     this.start(false);
+  }
+
+  /** A thread of the page has failed: that is a mistake of ours, and must be seen. */
+  on_failed({ message }) {
+    part("summary").textContent = `This page has failed (${message}); please report it.`;
+    console.error(message);
   }
 
   on_cursor({ name }) {

@@ -75,7 +75,7 @@ export class Painter {
   }
 
   play({ playing }) {
-    if (playing && this.time >= this.history.horizon) this.time = this.history.from;
+    if (playing && this.history && this.time >= this.history.to) this.time = this.history.from;
     this.playing = playing;
     this.before = 0;
   }

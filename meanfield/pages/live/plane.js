@@ -2,9 +2,12 @@
 
 import { clipped, disc, grid, handle, write } from "./pen.js";
 import { axesOf } from "./moments.js";
+import { meanOf } from "./sums.js";
+import { shown } from "./view.js";
 
 export const HUES = 8; // colours of tokens, by the direction in which they start
 const TRAIL = 0.1; // of the span of time, over which trails reach back
+const FAR = 50; // half widths of the view
 const MOST = 60_000; // pieces of trails in one picture
 
 /** The colour of each token: by its direction from the mean at the start, or by its order. */
@@ -23,11 +26,14 @@ export function plane(pen, palette, view, scene) {
   const { box } = view;
   clipped(pen, box, () => {
     const [[left, top], [right, low]] = [view.point(box.x, box.y), view.point(box.x + box.width, box.y + box.height)];
+    // Far from the origin numbers would all be the same: there they are those of the way from the mean.
+    const [x0, y0] = Math.hypot(...view.centre) > FAR * view.half ? view.centre : [0, 0];
     grid(
       pen, palette, box,
-      { low: left, high: right, place: (x) => view.place(x, 0)[0] },
-      { low, high: top, place: (y) => view.place(0, y)[1] },
+      { low: left - x0, high: right - x0, place: (x) => view.place(x + x0, 0)[0] },
+      { low: low - y0, high: top - y0, place: (y) => view.place(0, y + y0)[1] },
     );
+    if (x0 || y0) write(pen, palette, `around the mean (${shown(x0, 3)}, ${shown(y0, 3)})`, box.x + 10, box.y + 14);
     ellipse(pen, view, scene.begun, { stroke: palette.soft, width: 1.2, dash: [5, 4] });
     if (scene.cloud.measure === "gaussian") gaussian(pen, palette, view, scene);
     else tokens(pen, palette, view, scene);
@@ -94,20 +100,26 @@ function chosen(pen, palette, view, { cloud, state, chosen: i }) {
   write(pen, palette, `token ${i + 1}`, place[0] + 14, place[1], { colour: palette.ink });
 }
 
-/** One path for each colour: where tokens were shortly before. */
-function trails(pen, palette, view, { history, cloud, time, hue, sampler }) {
+/** One path for each colour: where tokens were shortly before, as seen from their mean. */
+function trails(pen, palette, view, { history, cloud, time, hue, now, sampler }) {
   const n = cloud.weights.length;
   const pieces = Math.min(24, Math.floor(MOST / n));
   const since = Math.max(history.from, time - TRAIL * (history.horizon - cloud.t0));
   if (!(time > since) || pieces < 2) return;
   const paths = Array.from({ length: HUES }, () => new Path2D());
-  const states = sampler(pieces + 1, since, time);
+  const states = sampler(pieces + 1, since, time).map((state) => {
+    const mean = meanOf(state, cloud.weights, cloud.d);
+    return { state, way: [now.mean[0] - mean[0], now.mean[1] - mean[1]] };
+  });
   for (let i = 0; i < n; i++) {
     const path = paths[hue[i]];
-    path.moveTo(...view.place(states[0][i * cloud.d], states[0][i * cloud.d + 1]));
-    for (const state of states) path.lineTo(...view.place(state[i * cloud.d], state[i * cloud.d + 1]));
+    states.forEach(({ state, way }, s) => {
+      const place = view.place(state[i * cloud.d] + way[0], state[i * cloud.d + 1] + way[1]);
+      if (s) path.lineTo(...place);
+      else path.moveTo(...place);
+    });
   }
-  pen.globalAlpha = n > 150 ? 0.3 : 0.5;
+  pen.globalAlpha = n > 150 ? 0.35 : 0.5;
   pen.lineWidth = n > 150 ? 1 : 1.5;
   paths.forEach((path, k) => {
     pen.strokeStyle = colourOf(k, palette.dark);

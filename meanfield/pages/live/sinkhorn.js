@@ -4,9 +4,10 @@
 // whose gradient is 1 - m, with m the column masses, and whose Hessian is -(diag m - P*P): Newton's
 // method with conjugate gradients, from the potential of the last velocity.
 
+import { exponentials } from "./exponential.js";
 import { shrinkage } from "./gaussians.js";
 import { product, root, transposed } from "./matrix.js";
-import { addImage, images, meanOf } from "./sums.js";
+import { addImage, columns, images, meanOf, scoresOf, split } from "./sums.js";
 
 const TOLERANCE = 1e-11; // on |log m|: an error of velocities far below that of any step
 const ROUGH = 0.3; // from here on Newton's steps are tried
@@ -14,36 +15,34 @@ const PASSES = 400; // over rows and columns, before the potential is given up
 const FORCING = 0.05; // how far a linear system is solved
 const SHORTEST = 2 ** -10; // of a Newton step
 
-/** The plan of tokens: rows `R_ij = κ_ij w_j` that sum to one, and column masses. */
+/** The plan of tokens: rows `κ_ij w_j` that sum to one, and column masses. */
 class Plan {
   constructor(n, d, weights) {
     Object.assign(this, { n, d, weights });
     this.logs = weights.map(Math.log);
-    this.counted = Array.from(weights, (w) => w > 0);
-    this.scores = new Float64Array(n * n);
-    this.rows = new Float64Array(n * n);
+    [this.scores, this.rows] = [columns(n, n), columns(n, n)];
     this.mass = new Float64Array(n);
   }
 
   /** Rows and column masses for the potential `g`; the largest |log m|. */
   fill(g) {
     const { n, rows, scores, logs, mass, weights } = this;
+    const potential = g.map((value, j) => value + logs[j]);
     mass.fill(0);
-    for (let i = 0; i < n; i++) {
-      const at = i * n;
+    rows.forEach((row, i) => {
+      const score = scores[i];
       let top = -Infinity;
       for (let j = 0; j < n; j++) {
-        const log = scores[at + j] + g[j] + logs[j];
-        rows[at + j] = log;
+        const log = score[j] + potential[j];
+        row[j] = log;
         if (log > top) top = log;
       }
-      let sum = 0;
-      for (let j = 0; j < n; j++) sum += rows[at + j] = Math.exp(rows[at + j] - top);
-      for (let j = 0; j < n; j++) mass[j] += weights[i] * (rows[at + j] /= sum);
-    }
+      const sum = exponentials(row, n, top);
+      for (let j = 0; j < n; j++) mass[j] += weights[i] * (row[j] /= sum);
+    });
     let worst = 0;
     for (let j = 0; j < n; j++) {
-      mass[j] = this.counted[j] ? mass[j] / weights[j] : 1;
+      mass[j] = weights[j] > 0 ? mass[j] / weights[j] : 1;
       worst = Math.max(worst, Math.abs(Math.log(mass[j])));
     }
     return worst;
@@ -53,13 +52,13 @@ class Plan {
   curvature(h, out) {
     const { n, rows, weights, mass } = this;
     out.fill(0);
-    for (let i = 0; i < n; i++) {
+    rows.forEach((row, i) => {
       let mean = 0;
-      for (let j = 0; j < n; j++) mean += rows[i * n + j] * h[j];
+      for (let j = 0; j < n; j++) mean += row[j] * h[j];
       mean *= weights[i];
-      for (let j = 0; j < n; j++) out[j] += rows[i * n + j] * mean;
-    }
-    for (let j = 0; j < n; j++) out[j] = this.counted[j] ? mass[j] * h[j] - out[j] / weights[j] : 0;
+      for (let j = 0; j < n; j++) out[j] += row[j] * mean;
+    });
+    for (let j = 0; j < n; j++) out[j] = weights[j] > 0 ? mass[j] * h[j] - out[j] / weights[j] : 0;
   }
 
   inner(a, b) {
@@ -128,56 +127,44 @@ function advanced(plan, g, error) {
 }
 
 /** The potential of Gaussians with the moments of the tokens: `-½ z·Sz`, `z = YᵀAᵀ(y - α)`. */
-function gaussianPotential(A, keys, weights, d) {
-  const covariance = A.map((_, k) => A.map((_, l) => {
-    let sum = 0;
-    for (let i = 0; i < weights.length; i++) sum += weights[i] * keys[i * d + k] * keys[i * d + l];
-    return sum;
-  }));
-  const Y = root(covariance);
+function gaussianPotential(A, keys, weights) {
+  const moment = (a, b) => weights.reduce((sum, w, i) => sum + w * a[i] * b[i], 0);
+  const Y = root(keys.map((a) => keys.map((b) => moment(a, b))));
   const S = shrinkage(transposed(product(transposed(Y), product(A, Y))));
   const toward = transposed(product(A, Y));
   const bent = product(transposed(toward), product(S, toward));
-  return Float64Array.from(weights, (_, j) => {
-    let sum = 0;
-    for (let k = 0; k < d; k++) for (let l = 0; l < d; l++) sum -= keys[j * d + k] * bent[k][l] * keys[j * d + l];
-    return sum / 2;
-  });
+  const form = (j) => bent.reduce((sum, row, k) => sum + keys[k][j] * row.reduce((s, b, l) => s + b * keys[l][j], 0), 0);
+  return weights.map((_, j) => -form(j) / 2);
 }
 
 /** Sinkhorn attention of one head, converged, or after an odd number of half-steps from zero. */
 export function sinkhornHead({ A, V }, { n, d, weights, iterations }) {
   const plan = new Plan(n, d, weights);
-  const [queries, keys, mean] = [new Float64Array(n * d), new Float64Array(n * d), new Float64Array(d)];
-  const none = new Float64Array(d);
+  const [keys, queries] = [columns(n, d), columns(n, d)];
+  const [mean, none] = [new Float64Array(d), new Float64Array(d)];
   let potential = null;
   return (x, out) => {
-    const centre = meanOf(x, weights, d);
-    const origin = iterations ? none : centre; // potentials from zero know where zero is
-    images(A, x, origin, queries);
-    for (let at = 0; at < n * d; at++) keys[at] = x[at] - origin[at % d];
+    const origin = iterations ? none : meanOf(x, weights, d); // potentials from zero know where zero is
+    split(x, origin, keys);
+    images(A, keys, none, queries);
     score(plan, queries, keys);
-    potential = iterations ? new Float64Array(n) : potential ?? gaussianPotential(A, keys, weights, d);
+    potential = iterations ? new Float64Array(n) : potential ?? gaussianPotential(A, keys, weights);
     const found = iterations ? repeated(plan, potential, (iterations - 1) / 2) : solve(plan, potential);
     if (!found) potential = null; // the next velocity begins anew
-    for (let i = 0; i < n; i++) {
-      mean.set(origin);
-      for (let j = 0; j < n; j++) for (let k = 0; k < d; k++) mean[k] += plan.rows[i * n + j] * keys[j * d + k];
+    plan.rows.forEach((row, i) => {
+      for (let k = 0; k < d; k++) {
+        mean[k] = origin[k];
+        for (let j = 0; j < n; j++) mean[k] += row[j] * keys[k][j];
+      }
       addImage(V, mean, out, i);
-    }
+    });
     return found;
   };
 }
 
-function score(plan, queries, keys) {
-  const { n, d, scores } = plan;
-  for (let i = 0; i < n; i++) {
-    for (let j = 0; j < n; j++) {
-      let sum = 0;
-      for (let k = 0; k < d; k++) sum += queries[i * d + k] * keys[j * d + k];
-      scores[i * n + j] = sum;
-    }
-  }
+function score({ scores, n }, queries, keys) {
+  const zero = new Float64Array(n);
+  scores.forEach((row, i) => scoresOf(queries, keys, zero, row, i, n));
 }
 
 function repeated(plan, g, times) {

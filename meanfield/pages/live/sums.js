@@ -17,15 +17,35 @@ export function meanOf(x, weights, d) {
   return mean;
 }
 
-/** `A (x_i - c)` for each token. */
-export function images(A, x, c, out) {
-  const d = c.length;
-  for (let at = 0; at < x.length; at += d) {
-    for (let k = 0; k < d; k++) {
-      let sum = 0;
-      for (let l = 0; l < d; l++) sum += A[k][l] * (x[at + l] - c[l]);
-      out[at + k] = sum;
+/** Arrays of the coordinates of `n` vectors: loops over one of them are fast. */
+export const columns = (n, d) => Array.from({ length: d }, () => new Float64Array(n));
+
+/** The coordinates of states, less those of an origin. */
+export function split(x, origin, out) {
+  const d = out.length;
+  for (let k = 0; k < d; k++) {
+    const [column, shift] = [out[k], origin[k]];
+    for (let i = 0; i < column.length; i++) column[i] = x[i * d + k] - shift;
+  }
+}
+
+/** `A z_i + b` of vectors given by their coordinates. */
+export function images(A, z, b, out) {
+  for (let k = 0; k < out.length; k++) {
+    const image = out[k].fill(b[k]);
+    for (let l = 0; l < z.length; l++) {
+      const [a, column] = [A[k][l], z[l]];
+      for (let i = 0; i < image.length; i++) image[i] += a * column[i];
     }
+  }
+}
+
+/** The scores of one query and the first `seen` keys: `q·z_j + c_j`. */
+export function scoresOf(queries, keys, ofKey, row, i, seen) {
+  for (let j = 0; j < seen; j++) row[j] = ofKey[j];
+  for (let k = 0; k < keys.length; k++) {
+    const [q, key] = [queries[k][i], keys[k]];
+    for (let j = 0; j < seen; j++) row[j] += q * key[j];
   }
 }
 

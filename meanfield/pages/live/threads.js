@@ -10,31 +10,30 @@ export function play(role) {
   ROLES[role](self);
 }
 
-function worker(name) {
+/** A thread with a role; where it fails, the page hears `{kind: "failed"}`. */
+function worker(name, hear) {
   const code = new Blob([document.getElementById("code").textContent], { type: "text/javascript" });
-  return new Worker(URL.createObjectURL(code), { name });
+  const thread = new Worker(URL.createObjectURL(code), { name });
+  thread.onmessage = ({ data }) => hear(data);
+  thread.onerror = ({ message }) => hear({ kind: "failed", message: `${name}: ${message}` });
+  return thread;
 }
 
 /** The same role beside the page's own work, where a browser cannot draw in another thread. */
-function beside(role) {
-  const inside = { postMessage: (data) => outside.onmessage({ data }) };
+function beside(role, hear) {
+  const inside = { postMessage: hear };
   const outside = { postMessage: (data, ports) => inside.onmessage({ data, ports }) };
   role(inside);
   return outside;
 }
 
-export function engineThread(onReport) {
-  const thread = worker("engine");
-  thread.onmessage = ({ data }) => onReport(data);
-  return thread;
-}
+export const engineThread = (hear) => worker("engine", hear);
 
 /** The thread that draws on a canvas, and hears the engine. */
-export function painterThread(canvas, engineWorker, onMessage) {
+export function painterThread(canvas, engineWorker, hear) {
   const isOwn = "transferControlToOffscreen" in canvas && typeof OffscreenCanvas === "function";
-  const thread = isOwn ? worker("painter") : beside(painter);
+  const thread = isOwn ? worker("painter", hear) : beside(painter, hear);
   const { port1, port2 } = new MessageChannel();
-  thread.onmessage = ({ data }) => onMessage(data);
   const surface = isOwn ? canvas.transferControlToOffscreen() : canvas;
   engineWorker.postMessage({ kind: "painter" }, [port1]);
   thread.postMessage({ kind: "engine" }, [port2]);

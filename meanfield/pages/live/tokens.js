@@ -1,28 +1,24 @@
 // Weighted tokens under attention: sums over all pairs, exponentials in the log domain.
 
+import { exponentials } from "./exponential.js";
 import { forms } from "./law.js";
+import { applied, plus, scaled, zeros } from "./matrix.js";
 import { sinkhornHead } from "./sinkhorn.js";
-import { addImage, images, meanOf } from "./sums.js";
+import { addImage, columns, images, meanOf, scoresOf, split } from "./sums.js";
 
 /** Softmax and L2 attention. Keys are measured from their mean, which changes rounding alone. */
 function tiltedHead({ A, B, V }, { n, d, weights, causal }) {
-  const [queries, keys, curved] = [0, 0, 0].map(() => new Float64Array(n * d));
+  const [keys, queries] = [columns(n, d), columns(n, d)];
   const [ofKey, row, mean] = [new Float64Array(n), new Float64Array(n), new Float64Array(d)];
-  const none = new Float64Array(d);
-  const difference = B && A.map((line, k) => line.map((a, l) => a - B[k][l]));
+  const difference = B && plus(A, scaled(B, -1));
+  const logs = weights.map(Math.log);
   return (x, out) => {
     const centre = meanOf(x, weights, d);
-    images(A, x, B ? centre : none, queries);
-    const pull = B ? difference.map((line) => line.reduce((sum, a, l) => sum + a * centre[l], 0)) : none;
-    for (let at = 0; at < n * d; at++) {
-      keys[at] = x[at] - centre[at % d];
-      queries[at] += pull[at % d];
-    }
-    if (B) images(B, keys, none, curved);
-    for (let j = 0; j < n; j++) {
-      ofKey[j] = Math.log(weights[j]);
-      if (B) for (let k = 0; k < d; k++) ofKey[j] -= (keys[j * d + k] * curved[j * d + k]) / 2;
-    }
+    split(x, centre, keys);
+    // With y = z + c: y·Ax - ½ y·By = z·(A(x - c) + (A - B)c) - ½ z·Bz, but for what z does not enter.
+    images(A, keys, B ? applied(difference, centre) : applied(A, centre), queries);
+    ofKey.set(logs);
+    if (B) addSquares(B, keys, ofKey);
     for (let i = 0; i < n; i++) {
       const seen = causal ? i + 1 : n;
       if (!softmaxMean(queries, keys, ofKey, row, mean, i, seen)) continue;
@@ -32,25 +28,28 @@ function tiltedHead({ A, B, V }, { n, d, weights, causal }) {
   };
 }
 
+/** Adds `-½ z·Bz` of each key. */
+function addSquares(B, keys, ofKey) {
+  for (let j = 0; j < ofKey.length; j++) {
+    for (let k = 0; k < keys.length; k++) {
+      for (let l = 0; l < keys.length; l++) ofKey[j] -= (keys[k][j] * B[k][l] * keys[l][j]) / 2;
+    }
+  }
+}
+
 /** The mean of the first `seen` keys under the softmax of scores; whether any has weight. */
 function softmaxMean(queries, keys, ofKey, row, mean, i, seen) {
-  const d = mean.length;
+  scoresOf(queries, keys, ofKey, row, i, seen);
   let top = -Infinity;
-  for (let j = 0; j < seen; j++) {
-    let score = ofKey[j];
-    for (let k = 0; k < d; k++) score += queries[i * d + k] * keys[j * d + k];
-    row[j] = score;
-    if (score > top) top = score;
-  }
+  for (let j = 0; j < seen; j++) if (row[j] > top) top = row[j];
   if (top === -Infinity) return false;
-  let mass = 0;
-  mean.fill(0);
-  for (let j = 0; j < seen; j++) {
-    const weight = Math.exp(row[j] - top);
-    mass += weight;
-    for (let k = 0; k < d; k++) mean[k] += weight * keys[j * d + k];
+  const mass = exponentials(row, seen, top);
+  for (let k = 0; k < mean.length; k++) {
+    const key = keys[k];
+    let sum = 0;
+    for (let j = 0; j < seen; j++) sum += row[j] * key[j];
+    mean[k] = sum / mass;
   }
-  for (let k = 0; k < d; k++) mean[k] /= mass;
   return true;
 }
 
@@ -58,22 +57,25 @@ function softmaxMean(queries, keys, ofKey, row, mean, i, seen) {
  *
  * Under a mask the measure is that of the tokens seen, brought to the mass of all. */
 const linkedHead = (link) => ({ A, V }, { n, d, weights, causal }) => {
-  const [queries, mean, none] = [new Float64Array(n * d), new Float64Array(d), new Float64Array(d)];
+  const [keys, queries] = [columns(n, d), columns(n, d)];
+  const [row, mean, zero] = [new Float64Array(n), new Float64Array(d), new Float64Array(d)];
+  const none = new Float64Array(n);
   return (x, out) => {
-    images(A, x, none, queries);
+    split(x, zero, keys);
+    images(A, keys, zero, queries);
     let mass = 0;
     for (let i = 0; i < n; i++) {
       mass += weights[i];
       const seen = causal ? i + 1 : n;
-      mean.fill(0);
-      for (let j = 0; j < seen; j++) {
-        let score = 0;
-        for (let k = 0; k < d; k++) score += queries[i * d + k] * x[j * d + k];
-        const weight = weights[j] * link(score);
-        for (let k = 0; k < d; k++) mean[k] += weight * x[j * d + k];
-      }
       if (causal && mass === 0) continue;
-      if (causal) for (let k = 0; k < d; k++) mean[k] /= mass;
+      scoresOf(queries, keys, none, row, i, seen);
+      for (let j = 0; j < seen; j++) row[j] = weights[j] * link(row[j]);
+      for (let k = 0; k < d; k++) {
+        const key = keys[k];
+        let sum = 0;
+        for (let j = 0; j < seen; j++) sum += row[j] * key[j];
+        mean[k] = causal ? sum / mass : sum;
+      }
       addImage(V, mean, out, i);
     }
   };
@@ -83,26 +85,24 @@ const sigmoid = (score) => 1 / (1 + Math.exp(-score));
 
 /** Linear attention: `V S Ax` with the second moment `S`, of the tokens seen so far if causal. */
 function linearHead({ A, V }, { n, d, weights, causal }) {
-  const [queries, mean, none] = [new Float64Array(n * d), new Float64Array(d), new Float64Array(d)];
-  const second = new Float64Array(d * d);
-  const add = (x, j) => {
-    for (let k = 0; k < d; k++) {
-      for (let l = 0; l < d; l++) second[k * d + l] += weights[j] * x[j * d + k] * x[j * d + l];
-    }
+  const [keys, queries] = [columns(n, d), columns(n, d)];
+  const [second, mean, zero] = [zeros(d, d), new Float64Array(d), new Float64Array(d)];
+  const add = (j) => {
+    for (let k = 0; k < d; k++) for (let l = 0; l < d; l++) second[k][l] += weights[j] * keys[k][j] * keys[l][j];
   };
   return (x, out) => {
-    images(A, x, none, queries);
-    second.fill(0);
+    split(x, zero, keys);
+    images(A, keys, zero, queries);
+    for (const row of second) row.fill(0);
     let mass = 0;
-    if (!causal) for (let j = 0; j < n; j++) add(x, j);
+    if (!causal) for (let j = 0; j < n; j++) add(j);
     for (let i = 0; i < n; i++) {
       mass += weights[i];
-      if (causal) add(x, i);
+      if (causal) add(i);
       if (causal && mass === 0) continue;
       for (let k = 0; k < d; k++) {
-        mean[k] = 0;
-        for (let l = 0; l < d; l++) mean[k] += second[k * d + l] * queries[i * d + l];
-        if (causal) mean[k] /= mass;
+        const sum = second[k].reduce((total, s, l) => total + s * queries[l][i], 0);
+        mean[k] = causal ? sum / mass : sum;
       }
       addImage(V, mean, out, i);
     }

@@ -1,0 +1,11 @@
+// Reads problems from the standard input and writes what the page's modules make of them.
+
+import { interpolated } from "../meanfield/pages/live/dopri.js";
+import { Flow, moved } from "../meanfield/pages/live/flow.js";
+import { momentsOf } from "../meanfield/pages/live/moments.js";
+import { answers } from "./live_answers.mjs";
+
+const chunks = [];
+for await (const chunk of process.stdin) chunks.push(chunk);
+const given = JSON.parse(Buffer.concat(chunks).toString());
+process.stdout.write(JSON.stringify(answers(given, { Flow, moved, interpolated, momentsOf })));

@@ -1,0 +1,244 @@
+"""Velocities, flows and blow-ups as the library computes them, for pages to agree with.
+
+`python tests/live_table.py` writes `tests/data/live/table.json` anew.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from meanfield import flow, runs
+from meanfield.flows import Isotropic, adaptive
+from meanfield.pages.live import law_of, setting_of
+from meanfield.spec import parse
+
+TABLE = Path(__file__).parent / "data" / "live" / "table.json"
+SHARE = 0.45  # of the time to a blow-up, at which flows are compared
+LATEST = 1.0  # where there is none
+RTOL = 1e-11  # of a step here, a hundredth of that of pages or less
+FRAMES = np.append(0.0, np.geomspace(0.01, 10.0, 60))
+
+TURNED = [[0.8, 0.5], [-0.3, 0.6]]
+LEFT = [[-0.7, 0.4], [0.1, -0.9]]
+WIDE = [[1.5, 0.4], [0.4, 0.7]]
+CLOUD = {"n": 14, "d": 2, "init": "gaussian", "cov": WIDE, "mean": [0.4, -0.7]}
+ELLIPSE = {"measure": "gaussian", "cov": WIDE, "mean": [0.4, -0.7]}
+FIRST = [0.0, *np.linspace(0.1, 2.0, 13)]  # a token without weight
+
+CASES: dict[str, dict[str, Any]] = {
+    "tokens softmax": {**CLOUD, "A": TURNED, "V": LEFT},
+    "tokens softmax, negative": {**CLOUD, "A": -1.0, "V": 1.0, "epsilon": 0.5},
+    "tokens softmax, two heads": {**CLOUD, "A": [TURNED, LEFT], "V": [1, -1]},
+    "tokens softmax, rows of two heads": {**CLOUD, "A": TURNED, "V": LEFT, "heads": 2},
+    "tokens softmax, causal": {**CLOUD, "A": TURNED, "V": LEFT, "mask": "causal"},
+    "tokens softmax, weighted": {**CLOUD, "A": TURNED, "V": LEFT, "weights": FIRST},
+    "tokens softmax, line": {"n": 15, "A": 1.0, "V": -1.0, "init": "gaussian"},
+    "tokens softmax, space": {"n": 12, "d": 3, "Q": "normal", "K": "normal", "V": 0.5},
+    "tokens softmax, far away": {**CLOUD, "A": 1.0, "V": -1.0, "mean": [3e3, -2e3]},
+    "tokens l2": {**CLOUD, "attention": "l2", "A": TURNED, "V": LEFT},
+    "tokens l2, queries and keys": {
+        **CLOUD,
+        "attention": "l2",
+        "Q": [[0.5, 1.0]],
+        "K": [[1.0, -0.2]],
+        "V": -1.0,
+    },
+    "tokens l2, far away": {
+        **CLOUD,
+        "attention": "l2",
+        "A": 1.0,
+        "V": -1.0,
+        "mean": [300.0, -200.0],
+    },
+    "tokens l2, causal heads": {
+        **CLOUD,
+        "attention": "l2",
+        "A": [TURNED, 1.0],
+        "V": [LEFT, 0.5],
+        "mask": "causal",
+    },
+    "tokens l2, scaled": {
+        **CLOUD,
+        "attention": "l2",
+        "A": TURNED,
+        "V": LEFT,
+        "scale": "sqrt-k",
+    },
+    "tokens sigmoid": {**CLOUD, "attention": "sigmoid", "A": TURNED, "V": LEFT},
+    "tokens sigmoid, heads": {
+        **CLOUD,
+        "attention": "sigmoid",
+        "A": [1, -1],
+        "V": [TURNED, LEFT],
+    },
+    "tokens sigmoid, causal": {
+        **CLOUD,
+        "attention": "sigmoid",
+        "A": TURNED,
+        "V": LEFT,
+        "mask": "causal",
+        "weights": FIRST,
+    },
+    "tokens linear": {**CLOUD, "attention": "linear", "A": TURNED, "V": LEFT},
+    "tokens linear, growing": {**CLOUD, "attention": "linear", "A": 1.0, "V": 1.0},
+    "tokens linear, causal": {
+        **CLOUD,
+        "attention": "linear",
+        "A": LEFT,
+        "V": 0.5,
+        "mask": "causal",
+    },
+    "tokens sinkhorn": {**CLOUD, "attention": "sinkhorn", "A": 1.0, "V": -1.0},
+    "tokens sinkhorn, turned": {
+        **CLOUD,
+        "attention": "sinkhorn",
+        "A": TURNED,
+        "V": LEFT,
+    },
+    "tokens sinkhorn, sharp": {
+        **CLOUD,
+        "attention": "sinkhorn",
+        "A": LEFT,
+        "V": -0.1,
+        "epsilon": 0.1,
+    },
+    "tokens sinkhorn, weighted heads": {
+        **CLOUD,
+        "attention": "sinkhorn",
+        "A": [1, -1],
+        "V": [1, LEFT],
+        "weights": FIRST,
+    },
+    "tokens sinkhorn, half-steps": {
+        **CLOUD,
+        "attention": "sinkhorn",
+        "A": TURNED,
+        "V": LEFT,
+        "iterations": 5,
+    },
+    "gaussian softmax": {**ELLIPSE, "A": TURNED, "V": LEFT},
+    "gaussian softmax, blow-up": {**ELLIPSE, "A": WIDE, "V": 1.0},
+    "gaussian softmax, line": {"measure": "gaussian", "A": 1.0, "V": 1.0, "cov": 2.0},
+    "gaussian softmax, heads": {**ELLIPSE, "A": [TURNED, LEFT], "V": [1, -1]},
+    "gaussian softmax, singular": {
+        **ELLIPSE,
+        "A": LEFT,
+        "V": 1.0,
+        "cov": [[1, 1], [1, 1]],
+    },
+    "gaussian softmax, noise": {**ELLIPSE, "A": -1.0, "V": 1.0, "noise": 0.3},
+    "gaussian softmax, noise from a point": {
+        **ELLIPSE,
+        "A": -1.0,
+        "V": 1.0,
+        "noise": 0.3,
+        "cov": 0.0,
+    },
+    "gaussian l2": {
+        **ELLIPSE,
+        "attention": "l2",
+        "A": TURNED,
+        "V": LEFT,
+        "epsilon": 2.0,
+    },
+    "gaussian l2, singular keys": {
+        **ELLIPSE,
+        "attention": "l2",
+        "Q": [[0.5, 1.0]],
+        "K": [[1.0, -0.2]],
+        "V": 1.0,
+    },
+    "gaussian l2, four dimensions": {
+        "measure": "gaussian",
+        "attention": "l2",
+        "d": 4,
+        "Q": "normal",
+        "K": "normal",
+        "V": "normal",
+        "cov": 0.5,
+        "epsilon": 4.0,
+    },
+    "gaussian linear": {**ELLIPSE, "attention": "linear", "A": TURNED, "V": LEFT},
+    "gaussian linear, blow-up": {**ELLIPSE, "attention": "linear", "A": 1.0, "V": 1.0},
+    "gaussian sinkhorn": {**ELLIPSE, "attention": "sinkhorn", "A": TURNED, "V": LEFT},
+    "gaussian sinkhorn, sharp heads": {
+        **ELLIPSE,
+        "attention": "sinkhorn",
+        "A": [1, LEFT],
+        "V": [-1, 0.2],
+        "epsilon": 0.2,
+    },
+    "gaussian sinkhorn, half-steps": {
+        **ELLIPSE,
+        "attention": "sinkhorn",
+        "A": 0.3,
+        "V": -1.0,
+        "iterations": 5,
+    },
+}
+
+
+def rows() -> Iterator[dict[str, Any]]:
+    """The rows of the table: a problem, its velocity, its flow, its blow-up."""
+    for name, keys in CASES.items():
+        yield row(name, keys)
+
+
+def row(name: str, keys: dict[str, Any]) -> dict[str, Any]:
+    """One row: the flow is compared at the last frame before `SHARE` of a blow-up."""
+    spec = parse({"t": float(FRAMES[-1]), **_with_heads(keys)})
+    member = runs.member(spec)
+    law = law_of(member.dynamics, member.measure)
+    setting = setting_of(spec, law, "")
+    noise = Isotropic(spec.noise) if spec.noise else None
+    ts, steps = jnp.asarray(FRAMES), adaptive(rtol=RTOL)
+    run = flow(member.dynamics, member.measure, ts, stepping=steps, noise=noise)
+    is_star = run.status.ending == "blow-up"
+    star = [float(run.t_star), float(run.t_star_error)] if is_star else None
+    latest = SHARE * star[0] if star else LATEST
+    index = int(np.searchsorted(FRAMES, latest, side="right")) - 1
+    end = run.at(index)
+    field = member.dynamics.field(0.0, member.measure)
+    return {
+        "name": name,
+        "problem": {**asdict(law), **asdict(setting)},
+        "velocity": flat(member.measure.transport(field)),
+        "ending": run.status.ending,
+        "t_star": star,
+        "t": float(FRAMES[index]),
+        "mean": np.asarray(end.mean).tolist(),
+        "covariance": np.asarray(end.covariance).tolist(),
+        "state": None if noise else flat(end.coordinates),
+    }
+
+
+def flat(parts: Any) -> list[float]:
+    """The numbers of coordinates, as a page orders them."""
+    arrays = parts if isinstance(parts, tuple) else (parts,)
+    return [float(number) for array in arrays for number in np.ravel(array)]
+
+
+def _with_heads(keys: dict[str, Any]) -> dict[str, Any]:
+    """The same, with the number of heads where values are a list of matrices."""
+    values = keys["V"]
+    if not isinstance(values, list) or _is_matrix(values):
+        return keys
+    return {**keys, "heads": len(values)}
+
+
+def _is_matrix(value: list[Any]) -> bool:
+    return all(isinstance(row, list) and not isinstance(row[0], list) for row in value)
+
+
+if __name__ == "__main__":
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    TABLE.parent.mkdir(parents=True, exist_ok=True)
+    lines = ",\n".join(json.dumps(row) for row in rows())
+    TABLE.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
