@@ -28,6 +28,7 @@ function rangeOf(panel) {
     if (value > 0) positive = Math.min(positive, value);
   }
   if (low >= 0 && high > 100 * positive) return { low: positive, high, log: true };
+  if (low === 0 && high === 0) return { low: -0.05, high: 1, log: false };
   const margin = 0.06 * (high - low) || 0.5 * Math.abs(high) || 1;
   return low > high ? { low: 0, high: 1, log: false } : { low: low - margin, high: high + margin, log: false };
 }

@@ -88,5 +88,5 @@ function ruler(pen, { scale, centre, across, width, height, peak }) {
   pen.fillText(flow.scene.axes[0], width - 6, height - 32);
   pen.textAlign = "left";
   const above = tokenLayer() ? "; tokens at the share of weight that began to their left" : "";
-  pen.fillText(`density, up to ${shown(peak)}${above}`, 6, 16);
+  pen.fillText(`density, up to ${shown(peak)}${above}`, 6, 16, width - 12);
 }

@@ -71,7 +71,8 @@ function paintCell(place, column, row, range) {
   const [x, y] = cornerOf(place, column, row);
   const colour = range && Number.isFinite(value) ? css(graded(shareOf(value, range))) : css(legible(parsed(endingOf(indices).colour)), 0.35);
   place.pen.fillStyle = colour;
-  place.pen.fillRect(x, y, place.side[0] + 0.6, place.side[1] + 0.6);
+  const [left, top] = [Math.round(x), Math.round(y)]; // no seams between cells
+  place.pen.fillRect(left, top, Math.round(x + place.side[0]) - left, Math.round(y + place.side[1]) - top);
 }
 
 /** Lines between cells that ended in different ways. */
@@ -147,7 +148,7 @@ function numberWords(name, indices) {
   if (Number.isFinite(value)) return shown(value, 6);
   const row = endingOf(indices);
   const stop = phase.scene.numbers.stop_time ? numberOf("stop_time", indices) : NaN;
-  if (name.startsWith("t_star") && row.censored) return `no blow-up before ${Number.isFinite(stop) ? `t = ${shown(stop)}` : "the end"}`;
+  if (name === "t_star" && row.censored) return `no blow-up before ${Number.isFinite(stop) ? `t = ${shown(stop)}` : "the end"}`;
   return row.name === "blow-up" && !name.startsWith("t_star") ? "infinite at the blow-up" : "–";
 }
 

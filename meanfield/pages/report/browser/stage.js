@@ -102,7 +102,7 @@ function rulers(pen, { scale, x, y, width, height }) {
 
 /** The directions of space in a corner, and a length. */
 function tripod(pen, { right, up, scale, height, width }) {
-  const [x, y, size] = [56, height - 62, 34];
+  const [x, y, size] = [76, height - 62, 34];
   pen.strokeStyle = palette.soft;
   pen.fillStyle = palette.ink;
   pen.lineWidth = 1.5;

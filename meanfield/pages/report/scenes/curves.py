@@ -90,8 +90,9 @@ def _clusters(sample: xr.Dataset, report: Report) -> Iterator[Panel]:
     counts = _Counting(total, report)
     rows = np.stack([counts.of(run) for run in runs(thinned)])
     times = values(thinned, "time", ("time",))
-    yield panel("clusters", ["clusters"], times, rows[:, :1])
-    yield panel("weight of the heaviest cluster", ["weight"], times, rows[:, 1:])
+    some = f" (at {len(frames)} frames)" if len(frames) < sizes["time"] else ""
+    yield panel(f"clusters{some}", ["clusters"], times, rows[:, :1])
+    yield panel(f"weight of the heaviest{some}", ["weight"], times, rows[:, 1:])
 
 
 class _Counting:
