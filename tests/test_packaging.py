@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import tarfile
 import tomllib
 import venv
 import zipfile
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+import meanfield
 from meanfield import _folders
 from meanfield._folders import SHIPPED, holder, home, templates
 from meanfield.errors import InputFileError
@@ -86,6 +88,53 @@ def test_folders_of_a_checkout_stand_beside_the_package():
     assert shown == {f"docs/extending/template_{kind}.py" for kind in kinds}
 
 
+def test_one_version_is_told_everywhere():
+    """By the package, the citation and the changelog, which has its date, too."""
+    cited = dict(re.findall(r"^([\w-]+): (\S+)$", text_of("CITATION.cff"), re.M))
+    version, date = re.findall(r"^## \[(.+)\] - (.+)$", text_of("CHANGELOG.md"), re.M)[
+        0
+    ]
+    assert meanfield.__version__ == cited["version"] == version
+    assert cited["date-released"] == date
+    assert cited["license"] == PROJECT["project"]["license"]
+
+
+def test_the_workflow_runs_versions_that_are_promised():
+    workflow = text_of(".github/workflows/ci.yml")
+    tried = re.search(r"python: \[(.+)\]", workflow)
+    promised = re.findall(r":: (3\.\d+)", "\n".join(PROJECT["project"]["classifiers"]))
+    assert tried
+    assert re.findall(r"\d\.\d+", tried[1]) == [promised[0], promised[-1]]
+    assert PROJECT["project"]["requires-python"] == f">={promised[0]}"
+
+
+def test_the_workflow_finds_the_lowest_jax(tmp_path: Path):
+    """Its own line of shell, on `pyproject.toml` as it stands."""
+    command = re.search(r"(sed -n .+) > lowest", text_of(".github/workflows/ci.yml"))
+    assert command
+    said = subprocess.run(
+        ["bash", "-c", command[1]], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    (lowest,) = (d for d in PROJECT["project"]["dependencies"] if d.startswith("jax>="))
+    version = lowest.removeprefix("jax>=")
+    assert said.stdout == f"jax=={version}\njaxlib=={version}\n"
+
+
+def text_of(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def tracked(*folders: str) -> list[str]:
+    listed = subprocess.run(
+        ["git", "ls-files", *folders],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+    )
+    return listed.stdout.split()
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, built as `pip install` builds it."""
@@ -106,21 +155,37 @@ def test_a_wheel_holds_every_file_once(wheel: Path):
     """Of the package and the folders that it carries; and nothing at the top."""
     with zipfile.ZipFile(wheel) as archive:
         held = [n for n in archive.namelist() if ".dist-info/" not in n]
-    listed = subprocess.run(
-        ["git", "ls-files", "meanfield", *FOLDERS],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=ROOT,
-    )
     shipped = f"meanfield/{SHIPPED}"
     expected = [
         name if name.startswith("meanfield/") else f"{shipped}/{name}"
-        for name in listed.stdout.split()
+        for name in tracked("meanfield", *FOLDERS)
         if not name.startswith("benchmarks/results/")  # of one machine
     ]
     assert sorted(held) == sorted(expected)
     assert "meanfield/py.typed" in held
+
+
+@pytest.mark.slow
+def test_a_source_distribution_holds_the_tree_and_makes_the_wheel(
+    wheel: Path, tmp_path: Path
+):
+    """By `python -m build`, which makes its wheel of the source distribution."""
+    venv.create(tmp_path / "venv", with_pip=True)
+    python = str(tmp_path / "venv" / "bin" / "python")
+    for command in (
+        [python, "-m", "pip", "install", "--quiet", "build"],
+        [python, "-m", "build", "--outdir", str(tmp_path), str(ROOT)],
+    ):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as source:
+        held = {name.partition("/")[2] for name in source.getnames()}
+    left_out = {n for n in tracked() if re.fullmatch(r"figures/.+\.pdf", n)}
+    assert {*tracked()} - held == left_out
+    (built,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(built) as ours, zipfile.ZipFile(wheel) as theirs:
+        assert {*ours.namelist()} == {*theirs.namelist()}
 
 
 @pytest.mark.slow
