@@ -1,17 +1,20 @@
 """Pictures and animations as files, and what importing them loads."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import density_data
+import numpy as np
 import pytest
 import xarray as xr
 from numpy.random import Generator
 from PIL import Image, ImageSequence
 from plotting_data import ensemble, moving_cases, shrinking
 
-from meanfield.errors import InvalidInputError, ResourceError
-from meanfield.plotting import animate, panels, save
+from meanfield.errors import InvalidInputError, ResourceError, UnsupportedError
+from meanfield.plotting import Film, Look, animate, panels, save
 
 
 def test_save_writes_both_formats_or_the_one_that_is_named(
@@ -62,7 +65,7 @@ def test_an_animation_has_a_frame_per_time_and_reports_each(
     path = animate(
         dataset,
         tmp_path / "a.gif",
-        fps=10,
+        film=Film(fps=10),
         progress=lambda done, total: calls.append((done, total)),
     )
     assert calls == [(i, 5) for i in range(1, 6)]
@@ -80,14 +83,90 @@ def test_an_animation_of_a_thousand_tokens_is_modest(
 
 
 @pytest.mark.parametrize(
-    ("name", "fps", "message"),
-    [("a.mp4", 10, r"`\.gif` file"), ("a.gif", 0, "`fps`"), ("a.gif", 101, "`fps`")],
+    ("film", "message"),
+    [
+        ({"fps": 0}, "`fps` must be above 0 and at most 100; got 0"),
+        ({"fps": 101}, "got 101"),
+        (
+            {"size": (99, 200)},
+            "`size` must be from 100 to 4096 pixels each way; got 99x",
+        ),
+        ({"size": (200, 5000)}, "200x5000"),
+        ({"trails": -1}, "`trails` must be 0 to 1000; got -1"),
+        ({"loop": 1001}, "`loop` must be 0 to 1000"),
+        ({"hold": -1.0}, "`hold` must be 0 to 3600 seconds; got -1"),
+    ],
+)
+def test_a_film_refuses_what_it_cannot_do(film: dict, message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        Film(**film)
+
+
+@pytest.mark.parametrize(
+    ("name", "look", "film", "message"),
+    [
+        ("a.avi", {}, {}, r"a `.gif`, `.mp4` or `.webm` file; got `a.avi`"),
+        ("a.mp4", {}, {"loop": 0}, "for ever, is for a `.gif`"),
+        ("a.gif", {"width": 3.0}, {}, "`width` is for pictures; a movie has a `size`"),
+    ],
 )
 def test_an_animation_refuses_what_it_cannot_do(
-    rng: Generator, tmp_path: Path, name: str, fps: int, message: str
+    rng: Generator, tmp_path: Path, name: str, look: dict, film: dict, message: str
 ) -> None:
     with pytest.raises(InvalidInputError, match=message):
-        animate(shrinking(rng), tmp_path / name, fps=fps)
+        animate(shrinking(rng), tmp_path / name, look=Look(**look), film=Film(**film))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_movie_of_a_density_refuses_what_is_for_tokens(tmp_path: Path) -> None:
+    run = density_data.line(np.ones(2))
+    for look, film, idle in (
+        (Look(colour="norm"), Film(), "colour"),
+        (Look(), Film(trails=3), "trails"),
+    ):
+        with pytest.raises(InvalidInputError, match=f"`{idle}` is for movies of tok"):
+            animate(run, tmp_path / "a.gif", look=look, film=film)
+
+
+def test_without_ffmpeg_a_video_is_refused_with_what_works(
+    rng: Generator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UnsupportedError, match=r"ffmpeg, which is not.*`a.gif`"):
+        animate(shrinking(rng), tmp_path / "a.mp4")
+
+
+needs_ffmpeg = pytest.mark.skipif(
+    shutil.which("ffmpeg") is None, reason="the program ffmpeg is not installed"
+)
+
+
+@needs_ffmpeg
+@pytest.mark.parametrize("kind", ["mp4", "webm"])
+def test_a_video_has_its_frames_turns_hold_and_size(
+    rng: Generator, tmp_path: Path, kind: str
+) -> None:
+    film = Film(fps=10, size=(301, 220), loop=2, hold=0.3)
+    path = animate(shrinking(rng, frames=3), tmp_path / f"a.{kind}", film=film)
+    asked = "-select_streams v -count_frames -show_entries stream=width,height"
+    told = f"ffprobe -v error {asked},nb_read_frames,r_frame_rate -of csv=p=0 {path}"
+    done = subprocess.run(told.split(), capture_output=True, text=True, check=True)
+    assert done.stdout.strip().split(",") == ["302", "220", "10/1", "12"]
+
+
+def test_a_gif_has_its_turns_and_holds_its_last_frame(
+    rng: Generator, tmp_path: Path
+) -> None:
+    run = shrinking(rng, frames=2)
+    for turns, written in ((None, 0), (0, 0), (3, 2), (1, None)):
+        film = Film(fps=10, loop=turns, hold=1.5, size=(200, 220))
+        with Image.open(animate(run, tmp_path / "a.gif", film=film)) as movie:
+            assert movie.size == (200, 220)
+            durations = [
+                frame.info["duration"] for frame in ImageSequence.Iterator(movie)
+            ]
+            assert durations == [100, 1600]
+            assert movie.info.get("loop") == written
 
 
 def test_an_animation_shows_one_run(rng: Generator, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from numpy.random import Generator
 from picture_parts import entries, marks, outside
-from plotting_data import points, sweep
+from plotting_data import FLAGS, points, sweep
 from test_plotting_cone import escaping_to
 
 import meanfield.plotting
@@ -106,8 +106,25 @@ def test_cells_that_outlive_their_time_are_not_called_finished() -> None:
         for one in (data, data.isel(cov=0)):
             found = [name for name, _ in entries(panels["phase"](one))]
             per_cell = 2 if one is data else 1
-            alive = f"alive at {said} ({2 * per_cell})"
+            alive = f"no blow-up before {said} ({2 * per_cell})"
             assert found == [alive, f"blow-up ({per_cell})"]
+            calm = one.where(one["A"] < 2, drop=True).astype({})
+            calm["ending"] = calm["ending"].astype(np.int8).assign_attrs(FLAGS)
+            assert next(entries(panels["phase"](calm)))[0].startswith("alive at")
+
+
+def test_a_curve_of_blow_up_times_has_arrows_where_it_is_censored() -> None:
+    data = sweep(["finished", "steady", "blow-up"], [1.5, 2.0, 1.0]).isel(cov=0)
+    figure = panels["phase"](data)
+    arrows = [
+        line
+        for line in figure.axes[0].lines
+        if line.get_marker() == r"$\uparrow$" and line.get_color() == CYCLE[0]
+    ]
+    heights = [np.asarray(line.get_ydata()).tolist() for line in arrows]
+    assert heights == [[1.5]]
+    assert "arrows: no blow-up before this time" in figure.get_supxlabel()
+    assert "foot: no such number" in figure.get_supxlabel()  # of the steady cell
 
 
 def test_where_there_is_no_density_there_is_no_colour() -> None:

@@ -137,7 +137,7 @@ def test_movies_pages_and_comparisons_say_what_was_run(
     rng: Generator, movie: Movie
 ) -> None:
     run = shrinking(rng, frames=2).assign_attrs(spec=SPEC)
-    said = f"{LINE}12 tokens, d = 2"
+    said = f"{LINE}12 tokens, d = 2; t from 0 to 2"
     assert movie(run).get_supxlabel().replace("\n", " ").startswith(said)
     assert f">{said}<" in cone_page(run)
     assert "hint" not in cone_page(shrinking(rng)).split("<main>")[0].split("<body>")[1]
@@ -193,20 +193,24 @@ def test_movies_pages_and_comparisons_say_what_was_run(
 )
 def test_what_was_run_is_said_in_a_line(spec: dict, said: str) -> None:
     run = points(np.zeros((2, 5, 2))).assign_attrs(spec=spec)
-    assert described(run) == said
+    assert described(run) == f"{said}; t from 0 to 2"
+    still = described(run.isel(time=[0]))
+    assert still == f"{said}; t = 0"
 
 
 def test_what_was_run_leaves_out_what_a_sweep_varies() -> None:
     data = sweep(["finished"]).assign_attrs(spec={"measure": "gaussian", "V": 2.0})
-    assert described(data) == "softmax: V = 2, ε = 1; gaussian"
+    assert described(data) == "softmax: V = 2, ε = 1; gaussian; t up to 10"
     entry = data.rename({"A": "V[0,1]"}).drop_vars("cov").rename({"cov": "attention"})
-    assert described(entry) == "A = 1, V = 2 but for V[0,1], ε = 1; gaussian"
+    assert described(entry) == (
+        "A = 1, V = 2 but for V[0,1], ε = 1; gaussian; t up to 10"
+    )
     spec = {"context": "gaussian", "context_cov": 2.0, "drift": {"M": [[1, 2], [3, 4]]}}
     axes = {"A": "context_cov", "cov": "drift.M[0,1]"}
     law = data.rename(axes).assign_attrs(spec={"measure": "gaussian", **spec})
     assert described(law) == (
         "softmax, to gaussian: A = 1, V = 1, ε = 1; + drift: M = [[1, 2], [3, 4]] but "
-        "for drift.M[0,1]; gaussian"
+        "for drift.M[0,1]; gaussian; t up to 10"
     )
     assert described(data.assign_attrs(spec=None)) == ""
     with pytest.raises(InvalidInputError, match="the `spec` of this dataset"):

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from meanfield import runs
 from meanfield.errors import InvalidInputError
 from meanfield.flows import _ensemble  # pyright: ignore[reportPrivateUsage]
-from meanfield.plotting import panels
+from meanfield.plotting import Look, panels
 from meanfield.runs.sweeps._cells import Cells
 from meanfield.runs.sweeps._compute import checked
 from meanfield.spec import parse, parse_axes
@@ -150,8 +150,8 @@ def test_a_refused_cell_refuses_the_sweep_before_anything_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
-def _drawn(data: xr.Dataset, **attrs: str) -> Figure:
-    figure = panels["phase"](data.assign_attrs(attrs))
+def _drawn(data: xr.Dataset, **chosen: str) -> Figure:
+    figure = panels["phase"](data, Look(**chosen))
     figure.draw_without_rendering()
     return figure
 
@@ -167,7 +167,7 @@ def test_two_axes_are_a_map_and_three_are_maps(swept: Swept) -> None:
     legend = axes.get_legend()
     assert legend is not None
     assert [text.get_text() for text in legend.get_texts()] == [
-        f"alive at t = 1 ({np.sum(found == 0)})",
+        f"no blow-up before t = 1 ({np.sum(found == 0)})",
         f"blow-up ({np.sum(found == 2)})",
     ]
     hatches = {patch.get_hatch() for patch in legend.get_patches()}
@@ -198,7 +198,7 @@ def test_one_axis_is_a_curve_and_words_are_ticks(swept: Swept) -> None:
 def test_what_cannot_be_drawn_is_refused(swept: Swept) -> None:
     data = runs.sweep_dataset(swept[0].store)
     with pytest.raises(InvalidInputError, match="did you mean `trace`"):
-        panels["phase"](data.assign_attrs(colour="trac"))
+        panels["phase"](data, Look(colour="trac"))
     with pytest.raises(
         InvalidInputError, match="a sweep; got a dataset of kind 'points'"
     ):

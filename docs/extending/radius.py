@@ -4,11 +4,11 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from meanfield.plotting import covariances, panels, style, titled_figure
+from meanfield.plotting import covariances, panel, panels, titled_figure
 
 
 @panels.register("radius")
-@style()
+@panel("relative", "xlim", "ylim")
 def radius(dataset: xr.Dataset) -> Figure:
     r"""The radius $\sqrt{\mathrm{tr}\,\Sigma(t)}$ of any measure."""
     traces = np.trace(covariances(dataset), axis1=-2, axis2=-1)

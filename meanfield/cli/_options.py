@@ -5,7 +5,7 @@ import inspect
 import json
 import re
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -44,17 +44,25 @@ def with_spec_options(command: Callable[..., None]) -> Callable[..., None]:
 
     A key that the command names itself is left to it.
     """
+    named = inspect.signature(command).parameters.values()
+    names = {p.name for p in named if p.kind is not p.VAR_KEYWORD}
+    keys = [_parameter(k) for k, row in KEYS.items() if row.group and k not in names]
+    return with_parameters(command, keys)
+
+
+def with_parameters(
+    command: Callable[..., None], more: Sequence[inspect.Parameter]
+) -> Callable[..., None]:
+    """`command` with these parameters in place of its `**options`."""
     signature = inspect.signature(command)
     named = signature.parameters.values()
     arguments = [p for p in named if p.kind is not p.VAR_KEYWORD]
-    names = {p.name for p in arguments}
-    keys = [_parameter(k) for k, row in KEYS.items() if row.group and k not in names]
 
     @functools.wraps(command)
     def wrapped(*args: object, **options: object) -> None:
         command(*args, **options)
 
-    parameters = [*arguments, *keys]
+    parameters = [*arguments, *more]
     wrapped.__signature__ = signature.replace(parameters=parameters)  # pyright: ignore[reportAttributeAccessIssue]
     wrapped.__annotations__ = {p.name: p.annotation for p in parameters}
     return wrapped

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from meanfield._lazy import lazy
 
 if TYPE_CHECKING:
-    from ._figure.panels import attention_panel, titled_figure
+    from ._figure.look import Look, limits_of, width_of
+    from ._figure.panels import Panel, attention_panel, panel, titled_figure
     from ._figure.style import style
+    from ._figure.styles import styles
     from ._runs.observables import (
         ClusterCounts,
         cluster_counts,
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     )
     from ._writing.figures import save
     from ._writing.files import named, put
+    from ._writing.film import Film, size_of
     from .animation import animate
     from .comparison import draw_comparison
     from .cone.cone import draw_cone
@@ -38,6 +41,9 @@ if TYPE_CHECKING:
 __all__ = [
     "ClusterCounts",
     "EscapeDirections",
+    "Film",
+    "Look",
+    "Panel",
     "animate",
     "attention_panel",
     "attention_panels",
@@ -51,22 +57,30 @@ __all__ = [
     "draw_disc",
     "effective_rank",
     "escape_directions",
+    "limits_of",
     "named",
+    "panel",
     "panels",
     "put",
     "save",
     "save_page",
     "save_statements_page",
+    "size_of",
     "statements_page",
     "style",
+    "styles",
     "titled_figure",
     "typeset",
+    "width_of",
     "with_tokens",
 ]
 
 _HOMES = {
     "ClusterCounts": "._runs.observables",
     "EscapeDirections": ".cone.escapes",
+    "Film": "._writing.film",
+    "Look": "._figure.look",
+    "Panel": "._figure.panels",
     "animate": ".animation",
     "attention_panel": "._figure.panels",
     "attention_panels": ".gallery",
@@ -80,16 +94,21 @@ _HOMES = {
     "draw_disc": ".cone.disc",
     "effective_rank": "._runs.observables",
     "escape_directions": ".cone.escapes",
+    "limits_of": "._figure.look",
     "named": "._writing.files",
+    "panel": "._figure.panels",
     "panels": ".gallery",
     "put": "._writing.files",
     "save": "._writing.figures",
     "save_page": ".pages",
     "save_statements_page": ".pages",
+    "size_of": "._writing.film",
     "statements_page": ".pages",
     "style": "._figure.style",
+    "styles": "._figure.styles",
     "titled_figure": "._figure.panels",
     "typeset": ".pages",
+    "width_of": "._figure.look",
     "with_tokens": ".density.carried",
 }
 

@@ -1,6 +1,7 @@
-"""Runs as animated GIFs, written by Pillow: no other program is needed."""
+"""Runs as movies: GIFs, for which no other program is needed, and videos."""
 
 from collections.abc import Callable
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import NamedTuple
@@ -15,35 +16,38 @@ from PIL import Image
 from meanfield._writing import check_writable
 from meanfield.errors import InvalidInputError
 
-from ._figure.panels import annotate, titled_figure
+from ._figure.look import Look, look_of
+from ._figure.panels import annotate, finish, set_limits, titled_figure
 from ._figure.scenes import AbstractScene
-from ._figure.style import CYCLE, PALE, style
+from ._figure.style import CYCLE, PALE
 from ._runs.data import cloud, kind
 from ._runs.density import density_moments, density_run
 from ._runs.observables import even_frames
+from ._runs.relative import relative
 from ._writing.files import put
+from ._writing.film import Film
 from .density.scenes import density_scene
 from .tokens.scenes import cloud_scene
 from .tokens.views import projection, rms_radii
 
 # Frames of the file; a longer run is thinned evenly.
 _FRAMES = 150
-_INCHES, _DPI = (4.8, 5.0), 90
+_INCHES = 4.8  # the width of its text and lines, whatever its pixels
 
 
 def _unheard(done: int, total: int) -> None:
     """Progress that nobody listens to."""
 
 
-@style()
 def animate(
     dataset: xr.Dataset,
     path: str | Path,
     *,
-    fps: int = 20,
+    look: Look | None = None,
+    film: Film | None = None,
     progress: Callable[[int, int], None] = _unheard,
 ) -> Path:
-    """Write one run as an animated GIF: tokens with short trails, and their ellipse.
+    """Write one run as a movie: tokens with short trails, and their ellipse.
 
     In one dimension paths grow with time; above two, the main plane is shown. The view
     holds 98 % of the tokens at all times; if the cloud grows beyond thirty initial
@@ -52,61 +56,57 @@ def animate(
 
     Args:
         dataset: one run, of tokens, of a Gaussian or of a density.
-        path: a file name that ends in `.gif`.
-        fps: frames per second.
+        path: a file name that ends in `.gif`; or in `.mp4` or `.webm`, for which the
+            program ffmpeg must be there.
+        look: how it looks; as on paper if None.
+        film: its frames per second, pixels, trails, turns and hold.
         progress: called with the frames done and their number, after each.
 
     Returns:
         The file written.
 
     Raises:
-        InvalidInputError: for an ensemble, another suffix, or `fps` out of (0, 100].
+        InvalidInputError: for an ensemble, another suffix, or a choice that is idle.
         ResourceError: if the file cannot be written.
+        UnsupportedError: if ffmpeg is needed and not there.
     """
-    target = Path(path)
-    _check(dataset, target, fps)
-    play = (_density_play if kind(dataset) == "grid" else _token_play)(dataset)
-    figure, show = _stage(dataset, play)
-    total = play.times.size
-    frames = []
-    for frame in range(total):
-        show(frame)
-        frames.append(_pixels(figure))
-        progress(frame + 1, total)
-    return put(target, _movie(frames, fps))
+    target, look, film = Path(path), look or Look(), film or Film()
+    _check(dataset, target, look, film)
+    data = look.upon(relative(dataset) if look.relative else dataset)
+    with look.applied():
+        play = (_density_play if kind(data) == "grid" else _token_play)(data, film)
+        figure, show = _stage(data, play, film)
+        total = play.times.size
+        frames = []
+        for frame in range(total):
+            show(frame)
+            frames.append(_pixels(figure, film))
+            progress(frame + 1, total)
+    return put(target, film.movie(frames, target.suffix.lower()))
 
 
-def _pixels(figure: Figure) -> Image.Image:
-    content = BytesIO()
-    figure.savefig(content, format="png", dpi=_DPI, pil_kwargs={"compress_level": 0})
+def _pixels(figure: Figure, film: Film) -> Image.Image:
+    content, dpi = BytesIO(), film.size[0] / figure.get_figwidth()
+    figure.savefig(content, format="png", dpi=dpi, pil_kwargs={"compress_level": 0})
     return Image.open(content).convert("RGB")
 
 
-def _movie(frames: list[Image.Image], fps: int) -> bytes:
-    """A GIF that starts again when it is over."""
-    content = BytesIO()
-    first, *others = frames
-    first.save(
-        content,
-        format="gif",
-        save_all=True,
-        append_images=others,
-        duration=1000 // fps,
-        loop=0,
-    )
-    return content.getvalue()
-
-
-def _check(dataset: xr.Dataset, target: Path, fps: int) -> None:
+def _check(dataset: xr.Dataset, target: Path, look: Look, film: Film) -> None:
     if "run" in dataset.dims:
         raise InvalidInputError(
             f"An animation shows one run, this dataset holds {dataset.sizes['run']}: "
             "select one, as in `dataset.isel(run=0)`."
         )
-    if target.suffix.lower() != ".gif":
-        raise InvalidInputError(f"An animation is a `.gif` file; got `{target.name}`.")
-    if not 0 < fps <= 100:
-        raise InvalidInputError(f"`fps` must be above 0 and at most 100; got {fps}.")
+    film.refuse(target)
+    if look.width is not None:
+        raise InvalidInputError("`width` is for pictures; a movie has a `size`.")
+    if kind(dataset) == "grid":
+        idle = [n for n in ("link", "colour") if getattr(look, n) is not None]
+        idle += ["trails"] if film.trails is not None else []
+        if idle:
+            raise InvalidInputError(
+                f"`{idle[0]}` is for movies of tokens; this is one of a density."
+            )
     check_writable(target)
 
 
@@ -118,35 +118,41 @@ class _Play(NamedTuple):
     set_scene: Callable[[Axes], tuple[AbstractScene, list[str]]]
 
 
-def _token_play(dataset: xr.Dataset) -> _Play:
+def _token_play(dataset: xr.Dataset, film: Film) -> _Play:
     run = cloud(dataset)
     run = run.at(even_frames(run.times.size, _FRAMES))
     seen = projection(run, 2)
-    return _Play(run.times, rms_radii(run), lambda axes: cloud_scene(axes, seen))
+    scene = partial(cloud_scene, seen=seen, trails=film.trails)
+    return _Play(run.times, rms_radii(run), scene)
 
 
-def _density_play(dataset: xr.Dataset) -> _Play:
+def _density_play(dataset: xr.Dataset, _: Film) -> _Play:
     run = density_run(dataset)
     run = run.at(even_frames(run.times.size, _FRAMES))
     sizes = np.sqrt((density_moments(run).factor ** 2).sum(axis=(-2, -1)))
     return _Play(run.times, sizes, lambda axes: density_scene(axes, run))
 
 
-def _stage(dataset: xr.Dataset, play: _Play) -> tuple[Figure, Callable[[int], None]]:
+def _stage(
+    dataset: xr.Dataset, play: _Play, film: Film
+) -> tuple[Figure, Callable[[int], None]]:
     """The figure, laid out once for all frames, and what shows a frame on it."""
-    figure = titled_figure(dataset, _INCHES)
+    width, height = film.size
+    figure = titled_figure(dataset, (_INCHES, _INCHES * height / width))
     axes = figure.add_subplot()
     scene, notes = play.set_scene(axes)
     annotate(figure, *notes)
     times, sizes = play.times, play.sizes
-    bar = _progress_bar(figure)
+    bar, look = _progress_bar(figure), look_of(dataset)
 
     def show(frame: int) -> None:
         scene.show(frame)
+        set_limits(figure, look)
         axes.set_title(f"t = {times[frame]:.4g}      RMS radius {sizes[frame]:.3g}")
         bar.set_xdata([0.0, (frame + 1) / times.size])
 
     show(times.size - 1)
+    finish(figure, look)
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
     return figure, show

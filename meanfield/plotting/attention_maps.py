@@ -9,21 +9,25 @@ from matplotlib.figure import Figure
 
 from meanfield.errors import InvalidInputError
 
-from ._figure.panels import annotate, attention_panel, titled_figure
-from ._figure.style import GREY, style
+from ._figure.panels import annotate, attention_panel, panel, titled_figure
+from ._figure.style import GREY
+from ._figure.times import layer_at
 from ._runs.data import runs, values
+from ._runs.described import spec_of
 from ._runs.observables import even_frames
 
 # Snapshots (rows, evenly spaced) and heads (columns, the first) in one figure.
 _SNAPSHOTS, _HEADS = 4, 6
 # The colour scale ends at this quantile of the weights, so one peak does not hide all.
 _TOP = 0.995
+# More words than this would be too small to read.
+_WORDS = 32
 
 _DIMS = ("snapshot", "head", "query", "token")
 
 
 @attention_panel("attention")
-@style()
+@panel()
 def attention(dataset: xr.Dataset) -> Figure:
     """Attention matrices, queries down and tokens across, on one colour scale.
 
@@ -51,16 +55,41 @@ def attention(dataset: xr.Dataset) -> Figure:
         axes.imshow(shown[i, j], norm=norm, cmap=cmap)
         _bare(axes)
     for axes, time in zip(grid[:, 0], times[rows], strict=True):
-        axes.set_ylabel(f"$t$ = {time:.3g}\nquery")
-    for head, (top, bottom) in enumerate(zip(grid[0], grid[-1], strict=True)):
-        top.set_title(f"head {head + 1}", loc="center")
+        moment = [f"$t$ = {time:.3g}", layer_at(dataset, float(time)), "query"]
+        axes.set_ylabel("\n".join(filter(None, moment)))
+    names = _heads(dataset, n_heads)
+    for name, top, bottom in zip(names, grid[0], grid[-1], strict=True):
+        top.set_title(name, loc="center")
         bottom.set_xlabel("token")
+    _words(grid, run)
     scale = ScalarMappable(norm, cmap)
     bar = figure.colorbar(scale, ax=grid, shrink=0.8, aspect=30, extend=extend)
     bar.set_label("attention weight")
     bar.outline.set_visible(False)
     annotate(figure, *_left_out(dataset, maps.shape, shown.shape))
     return figure
+
+
+def _heads(dataset: xr.Dataset, count: int) -> list[str]:
+    """The names of the heads; of a model its own numbers, from zero."""
+    spec = spec_of(dataset)
+    if spec is None or spec.model is None:
+        return [f"head {i + 1}" for i in range(count)]
+    return [f"head {i}" for i in (spec.model_heads or range(count))][:count]
+
+
+def _words(grid: np.ndarray, run: xr.Dataset) -> None:
+    """Words beside the first column and below the last row, if they are few."""
+    if "word" not in run or run.sizes["token"] > _WORDS:
+        return
+    words = [str(word).replace("$", r"\$") for word in run["word"].values]
+    places = np.arange(len(words))
+    for axes in grid[:, 0]:
+        axes.set_yticks(places, words, fontsize="xx-small")
+    for axes in grid[-1]:
+        axes.set_xticks(places, words, fontsize="xx-small", rotation=90)
+    for axes in (*grid[:, 0], *grid[-1]):
+        axes.tick_params(length=0)
 
 
 def _scale(maps: np.ndarray) -> tuple[Normalize, str, str]:

@@ -9,8 +9,17 @@ from matplotlib.ticker import MaxNLocator, ScalarFormatter
 from meanfield.errors import InvalidInputError
 
 from ._figure.bands import BAND_NOTE, draw, spans_decades
-from ._figure.panels import annotate, ending_note, mark_blow_up, panels, titled_figure
-from ._figure.style import CYCLE, INK, style
+from ._figure.look import look_of
+from ._figure.panels import (
+    annotate,
+    ending_note,
+    mark_blow_up,
+    panel,
+    panels,
+    titled_figure,
+)
+from ._figure.style import CYCLE, INK
+from ._figure.times import name_time
 from ._runs.data import ending, kind, runs, swarm, values
 from ._runs.observables import (
     cluster_counts,
@@ -24,38 +33,26 @@ from ._runs.observables import (
 _FRAMES = 200
 
 
-@style()
-def clusters(dataset: xr.Dataset, *, share: float | None = None) -> Figure:
+@panels.register("clusters")
+@panel("relative", "link", "xlim", "ylim")
+def clusters(dataset: xr.Dataset) -> Figure:
     r"""How many clusters the tokens form, and what the heaviest of them weighs.
 
     A cluster is a connected component of the graph that links two tokens at a distance
-    of at most `share` times the RMS radius $\sqrt{\operatorname{tr}\Sigma}$, of the
-    frame or of the first one, whichever is larger. An ensemble is drawn by its median
-    and its 10–90 % band.
-
-    Args:
-        dataset: tokens; a Gaussian has no clusters.
-        share: the radius, relative to the RMS radius; by default 5 %, or half of the
-            median distance to the nearest token at first, if that is more.
+    of at most `link` times the RMS radius $\sqrt{\operatorname{tr}\Sigma}$, of the
+    frame or of the first one, whichever is larger. `link` is the choice of the look, by
+    default 5 %, or half of the median distance to the nearest token at first, if that
+    is more. An ensemble is drawn by its median and its 10–90 % band.
 
     Raises:
-        InvalidInputError: if the dataset holds no tokens, or `share` is not positive.
+        InvalidInputError: if the dataset holds no tokens.
     """
     if kind(dataset) != "points":
         raise InvalidInputError(
             "The panel `clusters` counts tokens; a Gaussian and a density have none: "
             "use `spectrum`, or `density`."
         )
-    if share is not None and not (np.isfinite(share) and share > 0):
-        raise InvalidInputError(f"`share` must be a positive number; got {share}.")
-    return _figure(dataset, share)
-
-
-panels.register("clusters")(clusters)
-
-
-def _figure(dataset: xr.Dataset, given: float | None) -> Figure:
-    share = _default_share(dataset) if given is None else given
+    share = look_of(dataset).link or _default_share(dataset)
     frames = even_frames(dataset.sizes["time"], _FRAMES)
     sample = dataset.isel(time=frames)
     results = per_run(sample, lambda run: _run_counts(run, share))
@@ -68,7 +65,8 @@ def _figure(dataset: xr.Dataset, given: float | None) -> Figure:
     draw(top, times, counts, CYCLE[0])
     _count_scale(top, counts)
     draw(bottom, times, bulk, INK)
-    bottom.set(xlabel="time $t$", ylim=(-0.04, 1.04), ylabel="weight of\nthe heaviest")
+    bottom.set(ylim=(-0.04, 1.04), ylabel="weight of\nthe heaviest")
+    name_time(bottom, dataset)
     top.set_ylabel("clusters")
     for axes in (top, bottom):
         axes.grid(visible=True, axis="y")

@@ -10,15 +10,22 @@ from meanfield.errors import InvalidInputError
 
 from ._figure.bands import BAND_NOTE, draw, spans_decades
 from ._figure.marks import legend
-from ._figure.panels import annotate, ending_note, mark_blow_up, panels, titled_figure
-from ._figure.style import CYCLE, style
+from ._figure.panels import (
+    annotate,
+    ending_note,
+    mark_blow_up,
+    panel,
+    panels,
+    titled_figure,
+)
+from ._figure.style import CYCLE
 from ._runs.data import ending, values
 
 _PREFIX, _RATE = "energy", "dissipation"
 
 
 @panels.register("energy")
-@style()
+@panel("xlim", "ylim")
 def energy(dataset: xr.Dataset) -> Figure:
     r"""Observed energies $E(t)$ above, their loss $-dE/dt$ below, in two ways.
 

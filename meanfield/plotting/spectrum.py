@@ -13,8 +13,16 @@ from meanfield.spectrum import effective_rank
 
 from ._figure.bands import BAND_NOTE, draw, spans_decades
 from ._figure.marks import legend
-from ._figure.panels import annotate, ending_note, mark_blow_up, panels, titled_figure
-from ._figure.style import CYCLE, INK, legible, style
+from ._figure.panels import (
+    annotate,
+    ending_note,
+    mark_blow_up,
+    panel,
+    panels,
+    titled_figure,
+)
+from ._figure.style import CYCLE, INK, legible
+from ._figure.times import name_time
 from ._runs.data import ending, values
 from ._runs.observables import per_run, rounded_spectrum
 
@@ -23,7 +31,7 @@ _NAMED = len(CYCLE) - 1
 
 
 @panels.register("spectrum")
-@style()
+@panel("relative", "xlim", "ylim")
 def spectrum(dataset: xr.Dataset) -> Figure:
     r"""Eigenvalues of $\Sigma(t)$ above, the effective rank of $\Sigma(t)$ below.
 
@@ -44,7 +52,8 @@ def spectrum(dataset: xr.Dataset) -> Figure:
     top.set_ylabel(r"eigenvalues of $\Sigma$")
     ranks = effective_rank(spectra)
     draw(bottom, times, ranks, INK)
-    bottom.set(xlabel="time $t$", ylabel="effective rank", ylim=_rank_limits(ranks))
+    bottom.set(ylabel="effective rank", ylim=_rank_limits(ranks))
+    name_time(bottom, dataset)
     bottom.grid(visible=True, axis="y")
     if "run" in dataset.dims:
         annotate(figure, *notes, BAND_NOTE)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .records._opening import open  # noqa: A004
     from .records._plugins import plugins_of, refuse_changed_plugins
     from .records._provenance import device, versions
+    from .records._words import with_words
     from .representations import AbstractRepresentation, moments_of
     from .sweeps._store import SweepStore, is_sweep, sweep_dataset
     from .sweeps._sweep import (
@@ -79,6 +80,7 @@ __all__ = [
     "title",
     "versions",
     "with_attention",
+    "with_words",
 ]
 
 _HOMES = {
@@ -125,6 +127,7 @@ _HOMES = {
     "title": ".records._dataset",
     "versions": ".records._provenance",
     "with_attention": "._maps",
+    "with_words": ".records._words",
 }
 
 __getattr__, __dir__ = lazy(__name__, _HOMES)

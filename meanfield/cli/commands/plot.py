@@ -1,21 +1,26 @@
 """`meanfield plot` and `meanfield animate`: pictures of a run."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from meanfield.cli._completing import named
+from meanfield.cli._looks import film_of, with_film, with_look
+from meanfield.cli.jobs._pictures import opened, picture, requested
 from meanfield.cli.terminal._output import note
 from meanfield.errors import InvalidInputError
 
 if TYPE_CHECKING:
     import xarray
 
+    from meanfield.plotting import Look
+
 PANEL = Parameter(metavar="NAME", completer=named("panels"))
 MANY = 256  # tokens above which attention matrices are drawn only when asked for
 
 
+@with_look
 def plot(
     run: Path,
     /,
@@ -25,8 +30,8 @@ def plot(
     at: list[float] | None = None,
     plugin: list[Path] | None = None,
     html: bool = False,
-    colour: str | None = None,
     tokens: Path | None = None,
+    **options: Any,
 ) -> None:
     """Draw a run, as PDF and PNG, or as a page to turn in a browser.
 
@@ -48,15 +53,15 @@ def plot(
             run began with; may be repeated. Those of the run are run again for
             attention matrices, and for a panel or a measure that only they have.
         html: write the panel `cone` as one HTML file that needs no network.
-        colour: the number of a sweep that colours its cells (panel `phase`), such as
-            t_star, effective_rank, trace or steps; `ending` for none.
         tokens: a run of tokens, to draw over a density.
+        **options: the look.
     """
     from meanfield.cli.process._plugins import load_measure_of
-    from meanfield.plotting import attention_panels, panels, save
+    from meanfield.plotting import attention_panels, save
 
+    request = requested(options)
     load_measure_of(run, plugin)
-    dataset = _carrying(_dataset(run, colour), tokens)
+    dataset = _carrying(opened(run, request), tokens)
     names = _chosen(panel, dataset)
     plugins = _load_recorded(run, names, plugin or [])
     if at is not None and attention_panels.keys().isdisjoint(names):
@@ -64,27 +69,30 @@ def plot(
             f"`--at` is for the panel `{'`, `'.join(attention_panels)}`: leave it out."
         )
     if html:
+        _refuse_looks(request.look)
         _write_page(dataset, names, out or run.parent / f"{_stem(run)}-cone.html")
         return
     for name in names:
-        draw, data = panels[name], dataset
+        data = dataset
         if name in attention_panels:
             data = _with_attention(run, dataset, at, plugins)
-        for path in save(draw(data), _target(run, name, out, panel)):
+        figure = picture(name, data, request.look)
+        for path in save(figure, _target(run, name, out, panel)):
             note(f"wrote {path}")
 
 
+@with_film
 def animate(
     run: Path,
     /,
     *,
     out: Path | None = None,
-    fps: int = 20,
     member: int | None = None,
     tokens: Path | None = None,
     plugin: list[Path] | None = None,
+    **options: Any,
 ) -> None:
-    """Make a GIF of a run.
+    """Make a movie of a run: a GIF, or MP4 or WebM where ffmpeg is installed.
 
     For example:
         meanfield animate first.zarr
@@ -92,22 +100,24 @@ def animate(
 
     Args:
         run: the folder of the run.
-        out: file to write; by default RUN.gif beside the run.
-        fps: frames of the run shown in a second.
+        out: file to write, `.gif`, `.mp4` or `.webm`; by default RUN.gif beside the
+            run.
         member: which of several draws or starts to show, from 0.
         tokens: a run of tokens, to draw over a density.
         plugin: a Python file in place of one that the run began with; may be repeated.
             Those of the run are run again for a measure that only they have.
+        **options: the movie and its look.
     """
-    from meanfield import runs
     from meanfield.cli.process._plugins import load_measure_of
     from meanfield.cli.terminal._console import FrameProgress
     from meanfield.plotting import animate as write
 
+    request, film = requested(options), film_of(options)
     load_measure_of(run, plugin)
     target = out or run.parent / f"{_stem(run)}.gif"
-    data = _carrying(_one_of(runs.dataset(run), member), tokens)
-    write(data, target, fps=fps, progress=FrameProgress("drawing"))
+    data = _carrying(_one_of(opened(run, request), member), tokens)
+    drawing = FrameProgress("drawing")
+    write(data, target, look=request.look, film=film, progress=drawing)
     note(f"wrote {target}")
 
 
@@ -143,6 +153,14 @@ def _carrying(data: "xarray.Dataset", tokens: Path | None) -> "xarray.Dataset":
     return with_tokens(data, runs.dataset(tokens))
 
 
+def _refuse_looks(look: "Look") -> None:
+    if look.chosen:
+        raise InvalidInputError(
+            f"`{look.chosen[0]}` does nothing with `--html`: a page has a look of its "
+            "own."
+        )
+
+
 def _write_page(data: "xarray.Dataset", names: list[str], target: Path) -> None:
     from meanfield.plotting import save_page
 
@@ -152,24 +170,6 @@ def _write_page(data: "xarray.Dataset", names: list[str], target: Path) -> None:
             "use `--panel cone`, or leave out `--html`."
         )
     note(f"wrote {save_page(data, target)}")
-
-
-def _dataset(run: Path, colour: str | None) -> "xarray.Dataset":
-    """A run, or a sweep with the number that colours its cells.
-
-    Raises:
-        InvalidInputError: if a run is to be coloured.
-    """
-    from meanfield import runs
-
-    if runs.is_sweep(run):
-        return runs.sweep_dataset(run).assign_attrs(colour=colour)
-    dataset = runs.dataset(run)
-    if colour is not None:
-        raise InvalidInputError(
-            f"`--colour` is for sweeps; `{run}` is a run: leave it out."
-        )
-    return dataset
 
 
 def _target(run: Path, name: str, out: Path | None, panel: str | None) -> Path:

@@ -3,12 +3,18 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import matplotlib as mpl
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.lines import Line2D
 
 from .style import CLOSURE_COLOUR, GREY, INK
+
+_MARK, _LETTER = 3.5, 0.45  # widths in a legend, in its size of text
+_PAGE = (
+    0.95  # of the width of the page, since legends stand over axes, not in its middle
+)
 
 
 class Key(NamedTuple):
@@ -47,6 +53,7 @@ CLOSURE = Line2D(
 
 def legend(axes: Axes, handles: Sequence[Artist], columns: int) -> None:
     """A legend above the axes, so that it covers no data, read row by row."""
+    columns = fitting(axes, handles, columns)
     by_column = [handle for i in range(columns) for handle in handles[i::columns]]
     axes.legend(
         handles=by_column,
@@ -56,6 +63,18 @@ def legend(axes: Axes, handles: Sequence[Artist], columns: int) -> None:
         columnspacing=1.4,
         handletextpad=0.5,
     )
+
+
+def fitting(axes: Axes, handles: Sequence[Artist], most: int) -> int:
+    """The most columns, up to a number, in which a legend is no wider than its page."""
+    figure, size = axes.get_figure(root=True), mpl.rcParams["legend.fontsize"]
+    assert figure is not None
+    wide = [_MARK + _LETTER * len(str(handle.get_label())) for handle in handles]
+    for columns in range(most, 1, -1):
+        total = sum(max(wide[i::columns], default=0.0) for i in range(columns))
+        if size * total <= _PAGE * 72 * figure.get_figwidth():
+            return columns
+    return 1
 
 
 def colour_scale(axes: Axes, key: Key, pad: float) -> None:

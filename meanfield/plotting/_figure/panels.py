@@ -1,7 +1,8 @@
-"""The registry of panels, and what every figure has: a title, notes, an ending."""
+"""The registry of panels, and what they share: limits of axes, endings."""
 
-import textwrap
+import functools
 from collections.abc import Callable
+from typing import final
 
 import numpy as np
 import xarray as xr
@@ -10,52 +11,117 @@ from matplotlib.figure import Figure
 
 from meanfield._registry import Registry
 from meanfield.endings import Status
+from meanfield.errors import InvalidInputError
 from meanfield.plotting._runs.data import Ending
-from meanfield.plotting._runs.described import described
+from meanfield.plotting._runs.relative import relative
 
-from .style import GREY
+from .look import Look, look_of
+from .picture import annotate as annotate
+from .picture import titled_figure as titled_figure
+from .repaint import repaint
 
-Panel = Callable[[xr.Dataset], Figure]
-
-panels: Registry[Panel] = Registry("panel")
-attention_panels: Registry[Panel] = Registry("panel of attention matrices")
-
-_LETTERS = 15  # of the small print in an inch
+panels: Registry[Callable[..., Figure]] = Registry("panel")
+attention_panels: Registry[Callable[..., Figure]] = Registry(
+    "panel of attention matrices"
+)
 
 
-def attention_panel(name: str) -> Callable[[Panel], Panel]:
+def attention_panel[P: Callable[..., Figure]](name: str) -> Callable[[P], P]:
     """Registers a panel that draws `attention`, which a dataset then carries.
 
     Its dims are `snapshot`, `head`, `query` and `token`.
     """
 
-    def add(panel: Panel) -> Panel:
+    def add(panel: P) -> P:
         return panels.register(name)(attention_panels.register(name)(panel))
 
     return add
 
 
-def titled_figure(dataset: xr.Dataset, size: tuple[float, float]) -> Figure:
-    """An empty figure of `size` inches, with the dataset's title if it has one.
+@final
+class Panel:
+    """A picture of a dataset, in the look that a reader chooses.
 
-    What was run stands first in the small print, if the dataset says it.
+    Args:
+        draw: draws a dataset, whose attribute `look` holds the choice.
+        takes: what it takes of a `Look`, beside style, width, fontsize and title.
     """
-    figure = Figure(figsize=size, layout="constrained")
-    title = str(dataset.attrs.get("title") or "")
-    if title:
-        figure.suptitle(title, parse_math=False)
-    annotate(figure, described(dataset))
-    return figure
+
+    def __init__(
+        self, draw: Callable[[xr.Dataset], Figure], takes: tuple[str, ...]
+    ) -> None:
+        self.takes, self._draw = takes, draw
+        functools.update_wrapper(self, draw)
+
+    def __call__(self, dataset: xr.Dataset, look: Look | None = None) -> Figure:
+        """The picture.
+
+        Raises:
+            InvalidInputError: if the look chooses what this panel does not take.
+        """
+        look = look_of(dataset) if look is None else look
+        name = self._draw.__name__
+        look.refuse_beyond(self.takes, name, _where(look, self.takes))
+        data = relative(dataset) if look.relative else dataset
+        with look.applied():
+            figure = self._draw(look.upon(data))
+            finish(figure, look)
+        return figure
 
 
-def annotate(figure: Figure, *notes: str) -> None:
-    """Add small print under the figure; empty notes are left out."""
-    letters = int(_LETTERS * figure.get_figwidth())
-    folded = [textwrap.wrap(note, letters, break_on_hyphens=False) for note in notes]
-    lines = [line for note in folded for line in note]
-    if lines:
-        text = "\n".join([*filter(None, [figure.get_supxlabel()]), *lines])
-        figure.supxlabel(text, color=GREY, fontsize=8.5, linespacing=1.35)
+def panel(*takes: str) -> Callable[[Callable[[xr.Dataset], Figure]], Panel]:
+    """A decorator that makes a panel of what draws a dataset; see `Panel`."""
+    return lambda draw: Panel(draw, takes)
+
+
+def _where(look: Look, takes: tuple[str, ...]) -> str:
+    """The panels that take the first choice beyond `takes`."""
+    idle = next((name for name in look.chosen if name not in takes), "")
+    users = [n for n, p in panels.items() if isinstance(p, Panel) and idle in p.takes]
+    return f"it is for {', '.join(f'`{name}`' for name in users)}"
+
+
+def finish(figure: Figure, look: Look) -> None:
+    """Set the limits that are chosen, and the colours and widths of the style.
+
+    Raises:
+        InvalidInputError: if a logarithmic axis is to begin at zero or below.
+    """
+    set_limits(figure, look)
+    if look.inks or look.scale != 1:
+        repaint(figure, look.inks, look.scale)
+
+
+def set_limits(figure: Figure, look: Look) -> None:
+    """Set the limits that are chosen, if any.
+
+    Raises:
+        InvalidInputError: if a logarithmic axis is to begin at zero or below.
+    """
+    shown = [axes for axes in figure.axes if _has_data(axes)]
+    for axes in shown:
+        upper = axes.get_ylabel() in ("", shown[0].get_ylabel())
+        _limit(axes, "x", look.xlim)
+        _limit(axes, "y", look.ylim if upper else None)
+
+
+def _has_data(axes: Axes) -> bool:
+    """Whether it is no colour bar and no strip that holds a legend."""
+    return axes.axison and axes.get_label() != "<colorbar>"
+
+
+def _limit(axes: Axes, which: str, limits: tuple[float, float] | None) -> None:
+    if limits is None:
+        return
+    if getattr(axes, f"get_{which}scale")() == "log" and limits[0] <= 0:
+        raise InvalidInputError(
+            f"`{which}lim` must be above 0, since that axis is logarithmic; got "
+            f"{limits[0]:g}."
+        )
+    if axes.get_box_aspect() == 1:  # a square of equal scales keeps them
+        axes.set_box_aspect(None)
+        axes.set_aspect("equal")
+    axes.set(**{f"{which}lim": limits})
 
 
 def ending_note(ending: Ending) -> str:

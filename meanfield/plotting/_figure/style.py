@@ -1,12 +1,13 @@
-"""The look of figures: one style file, applied only while drawing, and the colours."""
+"""The colours of figures on paper, and the style in which they are drawn."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
-from matplotlib.colors import ListedColormap
+from matplotlib.colors import ListedColormap, to_rgb
+
+from .look import Look
 
 INK, GREY, PALE = "#222222", "#8a8a8a", "#d9d9d9"
 
@@ -19,14 +20,25 @@ CLOSURE_COLOUR = "#D55E00"
 
 @contextmanager
 def style() -> Iterator[None]:
-    """The style of `meanfield`, over matplotlib's defaults, until the block ends.
+    """The style of `meanfield` on paper, over matplotlib's defaults.
 
     Also a decorator. The user's own settings are put back afterwards.
     """
-    with mpl.rc_context(fname=Path(__file__).with_name("meanfield.mplstyle")):
+    with Look().applied():
         yield
 
 
+def paper() -> tuple[float, float, float]:
+    """The colour on which is drawn."""
+    return to_rgb(mpl.rcParams["figure.facecolor"])
+
+
+def on_dark() -> bool:
+    """Whether light is drawn on dark."""
+    return sum(paper()) < 1.5
+
+
 def legible(name: str) -> ListedColormap:
-    """The named colour map without its lightest end, which is lost on white."""
-    return ListedColormap(mpl.colormaps[name](np.linspace(0.0, 0.9, 256)), name)
+    """The named colour map without its end that is lost on the paper."""
+    ends = (0.2, 1.0) if on_dark() else (0.0, 0.9)
+    return ListedColormap(mpl.colormaps[name](np.linspace(*ends, 256)), name)

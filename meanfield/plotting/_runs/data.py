@@ -9,6 +9,7 @@ import xarray as xr
 
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
+from meanfield.plotting._figure.look import Look, look_of
 
 from .described import spec_of
 
@@ -57,7 +58,8 @@ class Cloud:
     """One run: tokens or a Gaussian at the times when its state is finite.
 
     `closure`, if any, is the Gaussian that the closed equation moves meanwhile, and
-    `whole` is the run in all its coordinates, of which this one shows some.
+    `whole` is the run in all its coordinates, of which this one shows some. `words`
+    are the labels of its tokens, and `look` is the choice of the reader.
     """
 
     times: np.ndarray
@@ -65,6 +67,8 @@ class Cloud:
     closure: Track | None
     ending: Ending
     whole: "Cloud | None" = None
+    words: np.ndarray | None = None
+    look: Look = Look()
 
     @property
     def dimension(self) -> int:
@@ -227,4 +231,8 @@ def cloud(run: xr.Dataset) -> Cloud:
     if frames.size == 0:
         raise InvalidInputError("No frame of this run is finite: nothing to draw.")
     closure = track(run, "closure_") if "closure_mean" in run else None
-    return Cloud(times, state, closure, ending(run)).at(frames)
+    words = run["word"].values.astype(str) if "word" in run else None
+    whole_run = Cloud(
+        times, state, closure, ending(run), words=words, look=look_of(run)
+    )
+    return whole_run.at(frames)

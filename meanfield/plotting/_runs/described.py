@@ -23,7 +23,7 @@ def spec_of(dataset: xr.Dataset) -> RunSpec | None:
 
 
 def described(dataset: xr.Dataset) -> str:
-    """What was run: `softmax: A = 2, V = −1, ε = 1; 1000 tokens, d = 2`.
+    """What was run: `softmax: A = 2, V = −1, ε = 1; 1000 tokens, d = 2; t from 0 to 3`.
 
     Nothing if the dataset carries no spec. What a sweep varies is left out: its axes
     say it.
@@ -136,6 +136,20 @@ def _moved(spec: RunSpec, dataset: xr.Dataset, axes: list[str]) -> Iterator[str]
             yield f"{symbol} = {_matrix(getattr(spec, name))}"
     if spec.noise and "noise" not in axes:
         yield f"noise {_number(spec.noise)}"
+    yield _times(spec, dataset, axes)
+
+
+def _times(spec: RunSpec, dataset: xr.Dataset, axes: list[str]) -> str:
+    """The times of the frames, or the last that a sweep asks for."""
+    if _is_sweep(dataset):
+        last = spec.t if spec.times is None else spec.times[-1]
+        return "" if "t" in axes else f"t up to {_number(last)}"
+    if "time" not in dataset.variables:
+        return ""
+    first, last = (float(t) for t in dataset["time"].values[[0, -1]])
+    if first == last:
+        return f"t = {_number(first)}"
+    return f"t from {_number(first)} to {_number(last)}"
 
 
 def _size(spec: RunSpec, dataset: xr.Dataset, measure: str) -> str:

@@ -6,7 +6,8 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from meanfield.errors import InvalidInputError
-from meanfield.plotting._figure.style import style
+from meanfield.plotting._figure.look import Look
+from meanfield.plotting._figure.picture import Picture
 
 from .files import named, put
 from .png import paletted
@@ -14,7 +15,6 @@ from .png import paletted
 _SUFFIXES = (".pdf", ".png", ".svg")
 
 
-@style()
 def save(figure: Figure, path: str | Path) -> tuple[Path, ...]:
     """Write a figure: to `path`, or to `path.pdf` and `path.png` if it has no suffix.
 
@@ -36,7 +36,9 @@ def save(figure: Figure, path: str | Path) -> tuple[Path, ...]:
             f"use {', '.join(_SUFFIXES)}, or no suffix for .pdf and .png."
         )
     suffixes = [target.suffix] if target.suffix else [".pdf", ".png"]
-    drawn = {target.with_suffix(s): _bytes(figure, s.lower()[1:]) for s in suffixes}
+    look = figure.look if isinstance(figure, Picture) else Look()
+    with look.applied():
+        drawn = {target.with_suffix(s): _bytes(figure, s.lower()[1:]) for s in suffixes}
     return tuple(put(file, content) for file, content in drawn.items())
 
 

@@ -12,9 +12,10 @@ from matplotlib.patches import Patch
 from mpl_toolkits.mplot3d.art3d import Line3DCollection
 from mpl_toolkits.mplot3d.axes3d import Axes3D
 
+from meanfield.plotting._figure.look import look_of
 from meanfield.plotting._figure.marks import Key, legend
-from meanfield.plotting._figure.panels import annotate, panels, titled_figure
-from meanfield.plotting._figure.style import GREY, INK, LIMIT_COLOUR, style
+from meanfield.plotting._figure.panels import annotate, panel, panels, titled_figure
+from meanfield.plotting._figure.style import GREY, INK, LIMIT_COLOUR
 
 from .fates import (
     RASTERISED,
@@ -40,7 +41,7 @@ _AXIS = Line2D([], [], color=INK, linestyle="--", linewidth=0.9, label="isotropi
 
 
 @panels.register("cone")
-@style()
+@panel()
 def cone(dataset: xr.Dataset) -> Figure:
     r"""Paths of covariances in the cone $z \ge \sqrt{x^2 + y^2}$, coloured by ending.
 
@@ -58,7 +59,6 @@ def cone(dataset: xr.Dataset) -> Figure:
     return figure
 
 
-@style()
 def draw_cone(axes: Axes3D, dataset: xr.Dataset) -> Key:
     """The cone and its paths on the given axes, whose view and limits it sets.
 
@@ -72,11 +72,16 @@ def draw_cone(axes: Axes3D, dataset: xr.Dataset) -> Key:
     Raises:
         InvalidInputError: if the dimension is not two, or `limit` makes no sense.
     """
+    with look_of(dataset).applied():
+        return _drawn(axes, dataset)
+
+
+def _drawn(axes: Axes3D, dataset: xr.Dataset) -> Key:
     paths = cone_paths(dataset, "cone")
     height = cone_height(paths)
     outline = limit_outline(dataset, height)
     drawn = drawn_paths(paths, height)
-    draw_surface(axes, height)
+    draw_surface(axes, height, look_of(dataset))
     if outline is not None:
         draw_limit(axes, outline)
     many = sum(len(path.rows) for path in drawn) > RASTERISED

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import matplotlib as mpl
 import numpy as np
 import xarray as xr
 from matplotlib.artist import Artist
@@ -12,9 +13,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Circle
 
+from meanfield.plotting._figure.look import look_of
 from meanfield.plotting._figure.marks import Key, legend
-from meanfield.plotting._figure.panels import annotate, panels, titled_figure
-from meanfield.plotting._figure.style import GREY, INK, LIMIT_COLOUR, style
+from meanfield.plotting._figure.panels import annotate, panel, panels, titled_figure
+from meanfield.plotting._figure.style import GREY, INK, LIMIT_COLOUR
 
 from .escapes import EscapeDirections, escapes
 from .fates import (
@@ -54,7 +56,7 @@ _RING = Line2D(
 
 
 @panels.register("disc")
-@style()
+@panel("xlim", "ylim")
 def disc(dataset: xr.Dataset) -> Figure:
     r"""Paths of $\Sigma / \operatorname{tr}\Sigma$ in a disc, coloured by ending.
 
@@ -74,7 +76,6 @@ def disc(dataset: xr.Dataset) -> Figure:
     return figure
 
 
-@style()
 def draw_disc(axes: Axes, dataset: xr.Dataset) -> Key:
     r"""The disc of trace one and its paths on the given axes, whose limits it sets.
 
@@ -85,6 +86,11 @@ def draw_disc(axes: Axes, dataset: xr.Dataset) -> Key:
         InvalidInputError: if the dimension is not two, if $\Sigma$ always vanishes, or
             if `limit` makes no sense.
     """
+    with look_of(dataset).applied():
+        return _drawn(axes, dataset)
+
+
+def _drawn(axes: Axes, dataset: xr.Dataset) -> Key:
     paths, note = shapes_of_trace_one(cone_paths(dataset, "disc"))
     outline = limit_outline(dataset, 1.0)
     ends = escapes(paths)
@@ -176,6 +182,6 @@ def _ring(axes: Axes, direction: np.ndarray, count: int) -> None:
         textcoords="offset points",
         ha="center",
         va="center",
-        fontsize=9.5,
+        fontsize=mpl.rcParams["legend.fontsize"],
         zorder=6,
     )

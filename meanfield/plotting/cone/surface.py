@@ -5,6 +5,7 @@ from matplotlib.colors import to_rgba
 from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
 from mpl_toolkits.mplot3d.axes3d import Axes3D
 
+from meanfield.plotting._figure.look import Look
 from meanfield.plotting._figure.style import GREY, INK, LIMIT_COLOUR, PALE
 
 from .paths import ring_heights
@@ -24,9 +25,9 @@ def view_direction() -> np.ndarray:
     return np.array([*flat, _STRETCH * np.sin(elevation)])
 
 
-def draw_surface(axes: Axes3D, height: float) -> None:
+def draw_surface(axes: Axes3D, height: float, look: Look) -> None:
     """The cone up to `height`: glass, rings at the ticks of the trace, its axis."""
-    _frame(axes, height)
+    _frame(axes, height, look)
     rings = ring_heights(height)
     axes.set(zticks=[0.0, *rings])
     azimuth, half = np.radians(_AZIMUTH), _half_angle()
@@ -107,11 +108,11 @@ def _lines(
     axes.add_collection3d(drawn, autolim=False)
 
 
-def _frame(axes: Axes3D, height: float) -> None:
+def _frame(axes: Axes3D, height: float, look: Look) -> None:
     """Limits, labels and the view; the rings stand for a grid."""
     axes.set_proj_type("ortho")
     axes.view_init(elev=_ELEVATION, azim=_AZIMUTH)
-    axes.set_box_aspect((1, 1, _HEIGHT), zoom=1.12)  # pyright: ignore[reportArgumentType]
+    axes.set_box_aspect((1, 1, _HEIGHT), zoom=1.12 * look.zoom(6.6))  # pyright: ignore[reportArgumentType]
     axes.set(xlim=(-height, height), ylim=(-height, height), zlim=(0, height))
     axes.set(xlabel="$a - b$", ylabel="$2c$", zlabel=r"$a + b = \mathrm{tr}\,\Sigma$")
     axes.locator_params(nbins=5)

@@ -15,10 +15,11 @@ from meanfield.plotting._figure.panels import (
     annotate,
     ending_note,
     mark_blow_up,
+    panel,
     panels,
     titled_figure,
 )
-from meanfield.plotting._figure.style import CYCLE, INK, style
+from meanfield.plotting._figure.style import CYCLE, INK
 from meanfield.plotting._runs.data import ending, values
 from meanfield.plotting._runs.density import (
     density_moments,
@@ -33,7 +34,7 @@ _FLOOR = 2e-20
 
 
 @panels.register("balance")
-@style()
+@panel("xlim", "ylim")
 def balance(dataset: xr.Dataset) -> Figure:
     r"""Mass, entropy $\int\rho\log\rho$ and eigenvalues of $\Sigma$ of a density.
 

@@ -5,23 +5,24 @@ from itertools import islice
 import xarray as xr
 from matplotlib.figure import Figure
 
+from meanfield.plotting._figure.look import Look, look_of
 from meanfield.plotting._figure.panels import (
     annotate,
     ending_note,
+    panel,
     panels,
     titled_figure,
 )
-from meanfield.plotting._figure.style import style
 from meanfield.plotting._runs.data import runs
 from meanfield.plotting._runs.density import Density, density_run
 
-from .frames import draw_frames
+from .frames import draw_frames, frames_size
 from .line import draw_line
 from .views import mass_note
 
 
 @panels.register("density")
-@style()
+@panel("relative", "xlim", "ylim")
 def density(dataset: xr.Dataset) -> Figure:
     r"""The density $\rho(t, x)$, with the box of its grid and what it holds.
 
@@ -37,17 +38,18 @@ def density(dataset: xr.Dataset) -> Figure:
     figure = _figure(dataset, run)
     several = dataset.sizes.get("run", 1)
     first = f"the first of {several} runs" if several > 1 else ""
-    notes = _draw(figure, run)
+    notes = _draw(figure, run, look_of(dataset))
     annotate(figure, first, *notes, mass_note(run), ending_note(run.ending))
     return figure
 
 
 def _figure(dataset: xr.Dataset, run: Density) -> Figure:
-    on_the_line = run.dimension == 1 and run.position is None
-    return titled_figure(dataset, (7.2, 4.9) if on_the_line else (9.6, 6.8))
+    if run.dimension == 1 and run.position is None:
+        return titled_figure(dataset, (7.2, 4.9))
+    return titled_figure(dataset, frames_size(len(run.times), look_of(dataset)))
 
 
-def _draw(figure: Figure, run: Density) -> list[str]:
+def _draw(figure: Figure, run: Density, look: Look) -> list[str]:
     if run.dimension == 1 and run.position is None:
         return draw_line(figure, run)
-    return draw_frames(figure, run)
+    return draw_frames(figure, run, look)

@@ -9,6 +9,8 @@ from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from meanfield.plotting._figure.look import Look
+from meanfield.plotting._figure.marks import fitting
 from meanfield.plotting._figure.style import CYCLE, INK
 from meanfield.plotting._runs.data import Swarm
 from meanfield.plotting._runs.density import Density, holding_levels, quantiles
@@ -29,30 +31,38 @@ _MAGNIFIED = "each frame at its own magnification: mind the scales"
 _CONTOUR, _BOX = CYCLE[5], CYCLE[2]
 
 
-def draw_frames(figure: Figure, run: Density) -> list[str]:
+def frames_size(n_frames: int, look: Look) -> tuple[float, float]:
+    """The size of the figure of so many frames, in inches."""
+    columns = look.columns(_COLUMNS)
+    rows = 2 if columns == _COLUMNS else -(-min(n_frames, _FRAMES) // columns)
+    return 3.2 * columns, 2.7 * rows + 1.4
+
+
+def draw_frames(figure: Figure, run: Density, look: Look) -> list[str]:
     """Draw a run at up to six times; returns notes."""
     sample = run.at(even_frames(len(run.times), _FRAMES))
     sample, view, notes = framed(sample, _MAGNIFIED)
     norm = scale(sample.laws)
-    grid = _grid(figure, sample)
+    grid = _grid(figure, sample, look.columns(_COLUMNS))
     for index, axes in enumerate(grid.ravel()[: len(sample.times)]):
         draw_frame(axes, sample, index, norm)
         _limits(axes, sample, view, index)
-        axes.set_title(f"$t$ = {sample.times[index]:.4g}", fontsize=10.5)
+        axes.set_title(f"$t$ = {sample.times[index]:.4g}")
     _labels(grid, sample)
     _colour_bar(figure, grid, norm, height_label(sample))
     return notes
 
 
-def _grid(figure: Figure, run: Density) -> np.ndarray:
+def _grid(figure: Figure, run: Density, most: int) -> np.ndarray:
     """Axes for the frames, below a strip that holds the legend."""
-    columns = min(_COLUMNS, len(run.times))
+    columns = min(most, len(run.times))
     rows = -(-len(run.times) // columns)
     cells = figure.add_gridspec(rows + 1, columns, height_ratios=[0.1] + rows * [1.0])
     top = figure.add_subplot(cells[0, :])
     top.axis("off")
     handles = _handles(run)
-    top.legend(handles=handles, loc="center", ncols=len(handles))
+    columns = fitting(top, handles, len(handles))
+    top.legend(handles=handles, loc="center", ncols=columns)
     places = [(row, column) for row in range(rows) for column in range(columns)]
     panels = [figure.add_subplot(cells[row + 1, column]) for row, column in places]
     for empty in panels[len(run.times) :]:

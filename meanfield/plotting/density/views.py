@@ -6,6 +6,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.colors import Colormap, ListedColormap, LogNorm, Normalize
 
+from meanfield.plotting._figure.style import on_dark, paper
 from meanfield.plotting._runs.density import Density, peaks, quantiles, ratio
 
 # What is shown lies between these quantiles of each coordinate, widened by the margin;
@@ -39,11 +40,12 @@ class Extent(NamedTuple):
 
 
 def colours() -> Colormap:
-    """From white, where there is nothing, to dark; perceptually uniform."""
-    shades = mpl.colormaps["magma_r"](np.linspace(0, 1, 256))
+    """From the paper, where there is nothing, to its contrary; perceptually uniform."""
+    blank = (*paper(), 1.0)
+    shades = mpl.colormaps["magma" if on_dark() else "magma_r"](np.linspace(0, 1, 256))
     faded = np.linspace(0, 1, _FADED)[:, None]
-    shades[:_FADED] = faded * shades[:_FADED] + (1 - faded)
-    return ListedColormap(shades, "density").with_extremes(under="white", bad="white")
+    shades[:_FADED] = faded * shades[:_FADED] + (1 - faded) * blank
+    return ListedColormap(shades, "density").with_extremes(under=blank, bad=blank)
 
 
 def scale(density: np.ndarray) -> Normalize:

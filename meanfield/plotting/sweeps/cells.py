@@ -13,6 +13,7 @@ from typing_extensions import override
 from meanfield._registry import suggestion
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
+from meanfield.plotting._figure.look import look_of
 from meanfield.spec import KEYS
 
 _LABELS = 12  # ticks on an axis of words
@@ -48,13 +49,13 @@ class _Plain(LogFormatter):
 
 
 def number_shown(dataset: xr.Dataset) -> str:
-    """The number that the attribute `colour` names, or the most telling one.
+    """The number that the look chooses as `colour`, or the most telling one.
 
     Raises:
         InvalidInputError: if the sweep has no such number.
     """
     known = [str(name) for name in dataset.data_vars]
-    name = dataset.attrs.get("colour")
+    name = look_of(dataset).colour
     if name is None:
         varied = [
             n for n in ("t_star", "effective_rank", "trace") if _varies(dataset, n)
@@ -96,12 +97,18 @@ def counts_of(endings: np.ndarray) -> dict[str, int]:
 
 
 def ending_label(dataset: xr.Dataset, ending: str) -> str:
-    """An ending in a legend; cells that finished have only outlived their time."""
+    """An ending in a legend; cells that finished have only outlived their time.
+
+    Beside others that blow up they are censored: they may do so later.
+    """
     if ending != Status.FINISHED.ending:
         return ending
+    alive = "alive at"
+    if Status.BLOW_UP.ending in endings_of(dataset):
+        alive = "no blow-up before"
     stops = numbers_of(dataset, "stop_time") if "stop_time" in dataset else np.empty(0)
     times = np.unique(stops[endings_of(dataset) == ending]) if stops.size else stops
-    return f"alive at t = {times[0]:.4g}" if times.size == 1 else "alive at the end"
+    return f"{alive} t = {times[0]:.4g}" if times.size == 1 else f"{alive} the end"
 
 
 def scale_of(dataset: xr.Dataset, name: str) -> Scale:

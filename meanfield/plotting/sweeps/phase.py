@@ -19,12 +19,14 @@ from matplotlib.path import Path
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 from meanfield.plotting._figure.bands import spans_decades
-from meanfield.plotting._figure.panels import annotate, panels, titled_figure
+from meanfield.plotting._figure.look import look_of
+from meanfield.plotting._figure.marks import fitting, legend
+from meanfield.plotting._figure.panels import annotate, panel, panels, titled_figure
 from meanfield.plotting._figure.style import (
     GREY,
     INK,
     legible,
-    style,
+    paper,
 )
 
 from .cells import (
@@ -42,17 +44,18 @@ from .cells import (
 )
 
 _PANELS = 9  # maps in one figure
+_LATER = "$\\uparrow$"  # of a cell whose number is larger than its height
 _TINT = 0.25  # how much of an ending's colour is in cells without a number
 
 
 @panels.register("phase")
-@style()
+@panel("colour", "xlim", "ylim")
 def phase(dataset: xr.Dataset) -> Figure:
     """How the flows of a sweep ended, cell by cell, coloured by a number.
 
-    The attribute `colour` of the dataset names the number; without it, it is the
-    blow-up time if there is one, else the effective rank, else the trace. `ending`
-    leaves the numbers out. Hatching tells the endings apart; cells without the number
+    The `colour` of the look names the number; without it, it is the blow-up time if
+    there is one, else the effective rank, else the trace. `ending` leaves the numbers
+    out. Hatching tells the endings apart; cells without the number
     have a pale tint of their ending. A third axis of up to nine values makes a map for
     each; a single axis makes a curve.
 
@@ -74,7 +77,7 @@ def phase(dataset: xr.Dataset) -> Figure:
 def _maps(dataset: xr.Dataset, name: str) -> Figure:
     """A map for each value of a third axis, or one, with one scale for all."""
     layers = list(_layers(dataset))
-    n_columns = math.ceil(math.sqrt(len(layers)))
+    n_columns = look_of(dataset).columns(math.ceil(math.sqrt(len(layers))))
     n_rows = math.ceil(len(layers) / n_columns)
     figure = _framed(dataset, n_rows, n_columns)
     grid = figure.subplots(n_rows, n_columns, sharex=True, sharey=True, squeeze=False)
@@ -112,12 +115,12 @@ def _framed(dataset: xr.Dataset, n_rows: int, n_columns: int) -> Figure:
 def _explain(figure: Figure, dataset: xr.Dataset, handles: list[Artist]) -> None:
     """A legend that covers no data: above the one map, or above all of them."""
     if dataset["ending"].ndim == 2:
-        figure.axes[0].legend(handles=handles, **_above(len(handles)))
+        legend(figure.axes[0], handles, min(len(handles), 4))
         return
     figure.legend(
         handles=handles,
         loc="outside upper center",
-        ncols=min(len(handles), 4),
+        ncols=fitting(figure.axes[0], handles, min(len(handles), 4)),
         title=str(dataset.attrs.get("title") or ""),
         title_fontsize="x-large",
     )
@@ -195,18 +198,39 @@ def _curve(dataset: xr.Dataset, name: str) -> Figure:
         look = _mark(ending)
         mask = endings == ending
         axes.plot(x.centres[mask], numbers[mask], **look)
-        missing = x.centres[mask & ~np.isfinite(numbers)]
-        low, foot = axes.get_xaxis_transform(), np.full(len(missing), 0.03)
-        axes.plot(missing, foot, transform=low, alpha=0.5, **look)
+        missing = mask & ~np.isfinite(numbers)
+        if name == "t_star" and ending == Status.FINISHED.ending:
+            _censored(axes, x.centres[missing], dataset, missing)
+            look["marker"] = _LATER
+        else:
+            low, foot = axes.get_xaxis_transform(), np.full(missing.sum(), 0.03)
+            axes.plot(x.centres[missing], foot, transform=low, alpha=0.5, **look)
         label = f"{ending_label(dataset, ending)} ({count})"
         handles.append(Line2D([], [], label=label, **look))
     set_axis(axes, "x", x)
     axes.set_ylabel(number_label(name))
     axes.grid(visible=True, axis="y")
-    axes.legend(handles=handles, **_above(len(handles)))
-    absent = "pale marks at the foot: no such number" if np.isnan(numbers).any() else ""
-    annotate(figure, absent)
+    legend(axes, handles, min(len(handles), 4))
+    annotate(figure, *_curve_notes(name, endings, numbers))
     return figure
+
+
+def _censored(
+    axes: Axes, places: np.ndarray, dataset: xr.Dataset, cells: np.ndarray
+) -> None:
+    """Arrows up from the times to which flows without a blow-up were followed."""
+    row = Status.FINISHED.row
+    times = numbers_of(dataset, "stop_time")[cells]
+    axes.plot(places, times, _LATER, color=row.colour, linestyle="", markersize=9)
+
+
+def _curve_notes(name: str, endings: np.ndarray, numbers: np.ndarray) -> Iterator[str]:
+    missing, finished = np.isnan(numbers), endings == Status.FINISHED.ending
+    censored = name == "t_star" and bool(np.any(missing & finished))
+    if censored:
+        yield "arrows: no blow-up before this time, later perhaps"
+    if np.any(missing & ~finished) or (missing.any() and not censored):
+        yield "pale marks at the foot: no such number"
 
 
 def _mark(ending: str) -> dict[str, Any]:
@@ -252,8 +276,9 @@ def _notes(dataset: xr.Dataset, name: str) -> tuple[str, ...]:
 def _face(ending: str, name: str) -> tuple[float, float, float]:
     """The colour of cells of an ending: pale unless endings alone are shown."""
     share = 0.75 if name == "ending" else _TINT
-    red, green, blue = to_rgb(Status.named(ending).row.colour)
-    return 1 - share * (1 - red), 1 - share * (1 - green), 1 - share * (1 - blue)
+    full, blank = to_rgb(Status.named(ending).row.colour), paper()
+    red, green, blue = (p - share * (p - c) for p, c in zip(blank, full, strict=True))
+    return red, green, blue
 
 
 def _outline(x: np.ndarray, y: np.ndarray, inside: np.ndarray) -> Path:
@@ -272,13 +297,3 @@ def _borders(x: np.ndarray, y: np.ndarray, endings: np.ndarray) -> Iterator[list
         yield [(x[i + 1], y[j]), (x[i + 1], y[j + 1])]
     for i, j in np.argwhere(endings[:, 1:] != endings[:, :-1]):
         yield [(x[i], y[j + 1]), (x[i + 1], y[j + 1])]
-
-
-def _above(count: int) -> dict[str, Any]:
-    """Where a legend covers no data: above the axes."""
-    return {
-        "loc": "lower center",
-        "bbox_to_anchor": (0.5, 1.0),
-        "ncols": min(count, 4),
-        "columnspacing": 1.4,
-    }

@@ -12,7 +12,8 @@ from meanfield.plotting._figure.style import CLOSURE_COLOUR, GREY, INK, PALE
 from meanfield.plotting._runs.data import Cloud, Swarm, Track
 from meanfield.plotting._runs.observables import moments
 
-from .paths import dots, uniform
+from .colours import uniform
+from .paths import dots
 from .views import N_SIGMA, Window, window, within
 
 _BAND = Patch(color=PALE, label="mean ± 2σ")

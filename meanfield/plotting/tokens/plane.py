@@ -10,8 +10,10 @@ from meanfield.plotting._figure.style import CLOSURE_COLOUR, GREY, INK
 from meanfield.plotting._runs.data import Cloud, Swarm, Track
 from meanfield.plotting._runs.observables import even_frames, moments
 
-from .paths import by_time, dots, segments, time_scale
+from .colours import by_time, time_scale
+from .paths import dots, segments
 from .views import Window, ellipses, visible_frames, window, within
+from .words import write_words
 
 # Times at which tokens and Gaussians get their ellipse.
 _N_TOKENS, _N_GAUSSIAN = 4, 9
@@ -95,7 +97,10 @@ def _tokens(axes: Axes, cloud: Cloud, state: Swarm, view: Window) -> Key:
     frames = drawn_frames(cloud, _N_TOKENS)
     outlines = _outlines(axes, moments(state), frames, view)
     outlines.set(colors=faded(INK, frames.size), linewidths=1.2)
-    return tokens.key([START, END, spread(INK)], view.note)
+    key = tokens.key([START, END, spread(INK)], view.note)
+    if cloud.words is None:
+        return key
+    return key._replace(notes=[*key.notes, write_words(axes, x[-1], cloud, view)])
 
 
 def _gaussian(axes: Axes, cloud: Cloud, track: Track, view: Window) -> Key:

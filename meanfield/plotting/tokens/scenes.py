@@ -11,8 +11,9 @@ from meanfield.plotting._figure.style import CLOSURE_COLOUR, INK
 from meanfield.plotting._runs.data import Cloud, Swarm, Track
 from meanfield.plotting._runs.observables import moments
 
+from .colours import refuse_colours, uniform
 from .line import band, frame_line
-from .paths import Dots, dots, uniform
+from .paths import Dots, dots
 from .plane import frame_plane
 from .views import Projection, Window, ellipses, robust_windows, window, within
 
@@ -20,17 +21,19 @@ from .views import Projection, Window, ellipses, robust_windows, window, within
 _TRAIL, _SHORT_TRAIL, _MANY = 6, 2, 300
 
 
-def cloud_scene(axes: Axes, seen: Projection) -> tuple[AbstractScene, list[str]]:
-    """A scene of the run on the axes, and notes."""
+def cloud_scene(
+    axes: Axes, seen: Projection, trails: int | None
+) -> tuple[AbstractScene, list[str]]:
+    """A scene of the run on the axes, with so many frames of trails, and notes."""
     if seen.cloud.dimension == 1:
         view = window(seen.cloud)
         axes.set_ylabel(seen.labels[0])
-        scene = LineScene(axes, seen.cloud, view)
+        scene = LineScene(axes, seen.cloud, view, trails)
         return scene, [seen.note, scene.note, view.note]
     views, note = robust_windows(seen.cloud)
     frame_plane(axes, views[0])
     axes.set(xlabel=seen.labels[0], ylabel=seen.labels[1])
-    scene = PlaneScene(axes, seen.cloud, views)
+    scene = PlaneScene(axes, seen.cloud, views, trails)
     return scene, [seen.note, scene.note, note]
 
 
@@ -38,6 +41,7 @@ def _drawn(cloud: Cloud) -> Dots:
     """The tokens that are drawn; of a Gaussian its mean."""
     if isinstance(cloud.state, Swarm):
         return dots(cloud, cloud.state, uniform)
+    refuse_colours(cloud)
     mean = cloud.state.mean[:, None, :]
     return Dots(mean, np.array([24.0]), uniform(cloud.times, 1), "")
 
@@ -49,13 +53,17 @@ class PlaneScene(AbstractScene):
         axes: where to draw.
         cloud: a run of dimension two.
         views: the window of each frame.
+        trails: frames of the past that are drawn; None for what suits their number.
     """
 
-    def __init__(self, axes: Axes, cloud: Cloud, views: list[Window]) -> None:
+    def __init__(
+        self, axes: Axes, cloud: Cloud, views: list[Window], trails: int | None
+    ) -> None:
         self._axes, self._views = axes, views
         drawn = _drawn(cloud)
         self.note, self._x = drawn.caption, drawn.x
-        self._length = _TRAIL if drawn.x.shape[1] <= _MANY else _SHORT_TRAIL
+        suited = _TRAIL if drawn.x.shape[1] <= _MANY else _SHORT_TRAIL
+        self._length = suited if trails is None else trails
         self._outlines = ellipses(moments(cloud.state))
         self._trails = LineCollection(
             [], colors=drawn.colours.tokens, linewidths=0.8, alpha=drawn.opacity
@@ -95,12 +103,16 @@ class LineScene(AbstractScene):
         axes: where to draw.
         cloud: a run of dimension one.
         view: the fixed window of the coordinate.
+        trails: frames of the past that are drawn; None for all.
     """
 
-    def __init__(self, axes: Axes, cloud: Cloud, view: Window) -> None:
+    def __init__(
+        self, axes: Axes, cloud: Cloud, view: Window, trails: int | None
+    ) -> None:
         drawn = _drawn(cloud)
         frame_line(axes, cloud, view)
         self.note, self._times = drawn.caption, cloud.times
+        self._length = cloud.times.size if trails is None else trails
         x, shades = within(drawn.x, view)[..., 0], drawn.colours.tokens
         times = np.broadcast_to(cloud.times[:, None], x.shape)
         self._paths = np.stack([times, x], axis=-1)
@@ -117,7 +129,7 @@ class LineScene(AbstractScene):
 
     @override
     def show(self, frame: int) -> None:
-        past = self._paths[: frame + 1]
+        past = self._paths[max(frame - self._length, 0) : frame + 1]
         self._trails.set_segments(list(past.swapaxes(0, 1)))
         self._dots.set_offsets(past[-1])
         for line, values in self._bands:

@@ -4,12 +4,14 @@ import numpy as np
 from mpl_toolkits.mplot3d.art3d import Line3DCollection
 from mpl_toolkits.mplot3d.axes3d import Axes3D
 
+from meanfield.plotting._figure.look import Look
 from meanfield.plotting._figure.marks import CLOSURE, END, START, Key, spread
 from meanfield.plotting._figure.style import CLOSURE_COLOUR, GREY, INK
 from meanfield.plotting._runs.data import Cloud, Swarm, Track
 from meanfield.plotting._runs.observables import moments
 
-from .paths import by_time, dots, segments
+from .colours import by_time
+from .paths import dots, segments
 from .plane import drawn_frames, faded, shades_of_time
 from .views import Window, great_circles, window, within
 
@@ -19,7 +21,7 @@ _N_TOKENS, _N_GAUSSIAN = 2, 4
 def draw_space(axes: Axes3D, cloud: Cloud, labels: tuple[str, ...]) -> Key:
     """Draw tokens, or a Gaussian, of dimension three."""
     view = window(cloud)
-    bare_space(axes)
+    bare_space(axes, cloud.look)
     low, high = view.centre - view.half_width, view.centre + view.half_width
     axes.set_xlim(low[0], high[0])
     axes.set_ylim(low[1], high[1])
@@ -39,10 +41,10 @@ def draw_space(axes: Axes3D, cloud: Cloud, labels: tuple[str, ...]) -> Key:
     return key._replace(handles=[*key.handles, CLOSURE])
 
 
-def bare_space(axes: Axes3D) -> None:
+def bare_space(axes: Axes3D, look: Look) -> None:
     """Equal axes with few ticks, seen from a little above."""
     axes.view_init(elev=20, azim=-58)
-    axes.set_box_aspect((1, 1, 1), zoom=1.1)  # pyright: ignore[reportArgumentType]
+    axes.set_box_aspect((1, 1, 1), zoom=1.1 * look.zoom(6.6))  # pyright: ignore[reportArgumentType]
     axes.locator_params(nbins=6)
 
 

@@ -7,16 +7,18 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.gridspec import SubplotSpec
 
-from meanfield.plotting._figure.marks import Key, colour_scale, legend
+from meanfield.plotting._figure.look import look_of
+from meanfield.plotting._figure.marks import Key, colour_scale, fitting, legend
 from meanfield.plotting._figure.panels import (
     annotate,
     ending_note,
+    panel,
     panels,
     titled_figure,
 )
-from meanfield.plotting._figure.style import style
-from meanfield.plotting._runs.data import Cloud, cloud, runs
+from meanfield.plotting._runs.data import Cloud, Track, cloud, runs
 
+from .colours import refuse_colours
 from .line import draw_line
 from .plane import draw_plane
 from .space import draw_space
@@ -27,7 +29,7 @@ _SHOWN, _COLUMNS = 6, 3
 
 
 @panels.register("tokens")
-@style()
+@panel("relative", "link", "colour", "xlim", "ylim")
 def tokens(dataset: xr.Dataset) -> Figure:
     """Paths of the tokens, with ellipses of two standard deviations at several times.
 
@@ -50,7 +52,7 @@ def tokens(dataset: xr.Dataset) -> Figure:
 
 def _several(dataset: xr.Dataset, clouds: list[Cloud]) -> Figure:
     """Runs side by side, each with its number and ending; one legend on top."""
-    columns = min(len(clouds), _COLUMNS)
+    columns = min(len(clouds), look_of(dataset).columns(_COLUMNS))
     rows = -(-len(clouds) // columns)
     figure = titled_figure(dataset, (4.0 * columns, 3.7 * rows + 0.9))
     grid = figure.add_gridspec(rows + 1, columns, height_ratios=[0.08] + rows * [1.0])
@@ -58,12 +60,13 @@ def _several(dataset: xr.Dataset, clouds: list[Cloud]) -> Figure:
     for index, one in enumerate(clouds):
         cell = grid[1 + index // columns, index % columns]
         axes, key = _draw(figure, cell, one)
-        axes.set_title(f"run {index}: {one.ending.status}", fontsize=10)
+        axes.set_title(f"run {index}: {one.ending.status}", fontsize="small")
         notes += [note for note in key.notes if note not in notes]
         if index == 0:
             top = figure.add_subplot(grid[0, :])
             top.axis("off")
-            top.legend(handles=key.handles, loc="center", ncols=len(key.handles))
+            entries = fitting(top, key.handles, len(key.handles))
+            top.legend(handles=key.handles, loc="center", ncols=entries)
     total = dataset.sizes["run"]
     shown = f"first {len(clouds)} of {total} runs" if total > len(clouds) else ""
     annotate(figure, shown, *notes)
@@ -72,6 +75,8 @@ def _several(dataset: xr.Dataset, clouds: list[Cloud]) -> Figure:
 
 def _draw(figure: Figure, cell: SubplotSpec, one: Cloud) -> tuple[Axes, Key]:
     """One run in one cell of the figure."""
+    if isinstance(one.state, Track):
+        refuse_colours(one)
     seen = projection(one, 3 if one.dimension == 3 else 2)
     if one.dimension == 3:
         axes = figure.add_subplot(cell, projection="3d")

@@ -2,7 +2,6 @@
 
 import functools
 from dataclasses import dataclass
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +9,6 @@ import numpy as np
 from jaxtyping import Float
 
 from meanfield import models
-from meanfield._reading import read_text
 from meanfield.dynamics import AbstractDynamics, Projected
 from meanfield.errors import InvalidInputError
 from meanfield.flows import AbstractStepping, AbstractStop, BlowUp, Isotropic, Steady
@@ -18,6 +16,7 @@ from meanfield.flows import stops as ways_to_stop
 from meanfield.linalg import psd_sqrt
 from meanfield.measures import AbstractMeasure, Gaussian
 from meanfield.measures.families import family
+from meanfield.runs.records._words import text_of
 from meanfield.runs.representations import representations
 from meanfield.spec import KEYS, OF_HEADS, RunSpec, heads_of
 
@@ -187,9 +186,6 @@ def _start(spec: RunSpec, d: int, draw: Draw) -> AbstractMeasure:
 
 
 def _words(spec: RunSpec) -> AbstractMeasure:
-    text = str(spec.text)
-    longest = models.LONGEST_TEXT
-    words = read_text(Path(text[1:]), longest=longest) if text[:1] == "@" else text
     checkpoint = models.load(str(spec.model))
-    x = models.embed(checkpoint, words, dtype=dtype_of(spec)).tokens.x
+    x = models.embed(checkpoint, text_of(spec), dtype=dtype_of(spec)).tokens.x
     return representations[spec.measure].of_tokens(spec, tokens_of(spec, x))

@@ -85,6 +85,17 @@ def refuse_other_moves(
     refuse_missing_plugins(record, plugins)
 
 
+def refuse_other_start(record: object, spec: RunSpec) -> None:
+    """Refuses files of the first frame that are not those a run was begun with.
+
+    Raises:
+        InputFileError: naming the file.
+        StoreError: if what was recorded is no such thing.
+    """
+    if record is not None:
+        _refuse_others(record, _START, _files(spec, ()))
+
+
 def _refuse_others(record: object, group: str, files: dict[str, Files]) -> None:
     for name, digest in texts(record, group).items():
         path = files[group].get(name)

@@ -1,0 +1,93 @@
+"""What `plot` and `animate` share: the dataset that is drawn, in the look chosen."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from meanfield.cli._looks import look_of
+from meanfield.cli.terminal._output import note
+from meanfield.errors import InputFileError, InvalidInputError, UnsupportedError
+
+if TYPE_CHECKING:
+    import xarray
+    from matplotlib.figure import Figure
+
+    from meanfield.plotting import Look
+
+
+class Request(NamedTuple):
+    """The look that was asked for, and the file of labels that its colours name."""
+
+    look: "Look"
+    labels: Path | None
+
+
+def requested(options: Mapping[str, Any]) -> Request:
+    """What options ask for; `--colour @FILE` colours by the labels in a file.
+
+    Raises:
+        InvalidInputError: if a value does not work.
+    """
+    colour = options.get("colour")
+    if colour is None or not colour.startswith("@"):
+        return Request(look_of(options), None)
+    return Request(look_of({**options, "colour": "label"}), Path(colour[1:]))
+
+
+def opened(run: Path, request: Request) -> "xarray.Dataset":
+    """A run, or a sweep, with the labels and words of its tokens.
+
+    Raises:
+        InputFileError: if there is no run, or the file of labels cannot be read.
+        InvalidInputError: if there is not one label for each token.
+    """
+    from meanfield import runs
+
+    if runs.is_sweep(run):
+        return runs.sweep_dataset(run)
+    data = runs.dataset(run)
+    if request.labels is not None:
+        return _labelled(data, request.labels)
+    try:
+        return runs.with_words(run, data)
+    except (InputFileError, InvalidInputError, UnsupportedError) as error:
+        note(f"the picture has no words: {error}")
+        return data
+
+
+def _labelled(data: "xarray.Dataset", file: Path) -> "xarray.Dataset":
+    """The tokens with the labels in a file, numbers or words."""
+    try:
+        labels = np.load(file, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise InputFileError(f"`{file}` is no .npy file of labels: {error}.") from None
+    n = data.sizes.get("token")
+    if labels.shape != (n,):
+        what = "this run has no tokens" if n is None else f"there are {n} tokens"
+        raise InvalidInputError(
+            f"`{file}` must hold one label for each token; it has the shape "
+            f"{labels.shape}, and {what}."
+        )
+    return data.assign_coords(word=("token", np.char.mod("%s", labels)))
+
+
+def picture(name: str, data: "xarray.Dataset", look: "Look") -> "Figure":
+    """A panel of a dataset in a look.
+
+    Raises:
+        InvalidInputError: if the panel does not take what the look chooses.
+        UnknownNameError: if there is no such panel.
+    """
+    from meanfield.plotting import Look, Panel, panels
+
+    panel = panels[name]
+    if isinstance(panel, Panel):
+        return panel(data, look)
+    if look != Look():
+        raise InvalidInputError(
+            f"The panel `{name}` of a plugin knows no looks, so `{look.chosen[0]}` "
+            "does nothing; its function needs the decorator `panel`."
+        )
+    return panel(data)

@@ -1,0 +1,217 @@
+"""What a reader may choose about a picture: its size, its style, what colours mean."""
+
+import re
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import xarray as xr
+
+from meanfield.errors import InvalidInputError
+
+from .styles import Style, styles
+
+COLUMNS = {"1": 86.0, "2": 178.0}  # widths of journals, in millimetres
+_INCHES = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72.27}
+_NARROW = 8.0  # points of labels, where the width of a picture is given
+_COLUMN = 2.2  # inches that a picture among others takes, in the text of paper
+_TEXT = 2.5  # inches of the height of a figure that are text
+_SMALLEST, _WIDEST = 1.0, 40.0  # inches
+# What every picture takes; the rest is for those that name it.
+GENERAL = ("style", "width", "fontsize", "title")
+# Text and ticks follow the size of labels; lines and marks are repainted.
+_SIZES = (
+    "font.size",
+    "figure.titlesize",
+    "figure.labelsize",
+    "axes.labelsize",
+    "axes.titlesize",
+    "xtick.labelsize",
+    "ytick.labelsize",
+    "legend.fontsize",
+    "xtick.major.size",
+    "xtick.major.width",
+    "xtick.minor.size",
+    "ytick.major.size",
+    "ytick.major.width",
+    "ytick.minor.size",
+)
+
+Limits = tuple[float, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """How a picture looks; what is left out is as the panel has it.
+
+    Attributes:
+        style: a name of `styles`: `paper`, `talk` or `dark`.
+        width: of the picture, in inches; see `width_of`.
+        fontsize: of its labels, in points.
+        title: in place of that of the dataset; none if it is empty.
+        xlim: limits of the horizontal axis, in units of the data.
+        ylim: limits of the vertical axis, of the upper picture if there are several.
+        relative: whether the mean is taken out and the RMS radius made one.
+        link: the radius within which tokens are of one cluster, in RMS radii.
+        colour: what colours mean; for a sweep, one of its numbers.
+
+    Raises:
+        InvalidInputError: if a number is out of range, or limits do not increase.
+        UnknownNameError: if there is no such style.
+    """
+
+    style: str = "paper"
+    width: float | None = None
+    fontsize: float | None = None
+    title: str | None = None
+    xlim: Limits | None = None
+    ylim: Limits | None = None
+    relative: bool = False
+    link: float | None = None
+    colour: str | None = None
+
+    def __post_init__(self) -> None:
+        _ = styles[self.style]
+        _check("width", self.width, _SMALLEST, _WIDEST, "inches")
+        _check("fontsize", self.fontsize, 3.0, 72.0, "points")
+        _check("link", self.link, 0.0, np.inf, "RMS radii")
+        for name in ("xlim", "ylim"):
+            limits = getattr(self, name)
+            if limits is not None and not (
+                np.isfinite(limits).all() and limits[0] < limits[1]
+            ):
+                raise InvalidInputError(
+                    f"`{name}` must be two numbers that increase, as 0,2.5; got "
+                    f"{','.join(f'{limit:g}' for limit in limits)}."
+                )
+
+    @property
+    def chosen(self) -> list[str]:
+        """The names of what is not left to the panel."""
+        return [f.name for f in fields(self) if getattr(self, f.name) != f.default]
+
+    def refuse_beyond(self, takes: Collection[str], panel: str, where: str) -> None:
+        """Refuse what the panel does not take, and say `where` it is taken.
+
+        Raises:
+            InvalidInputError: if something is chosen beyond `takes` and `GENERAL`.
+        """
+        idle = [n for n in self.chosen if n not in takes and n not in GENERAL]
+        if idle:
+            raise InvalidInputError(
+                f"`{idle[0]}` does nothing in the panel `{panel}`; {where}."
+            )
+
+    def upon(self, dataset: xr.Dataset) -> xr.Dataset:
+        """The dataset with this look, and with the title that it chooses."""
+        title = {} if self.title is None else {"title": self.title}
+        return dataset.assign_attrs(look=self, **title)
+
+    @property
+    def points(self) -> float:
+        """The size of labels, in points."""
+        if self.fontsize is not None:
+            return self.fontsize
+        is_narrow = self.width is not None and self.style != "talk"
+        return _NARROW if is_narrow else self._style.fontsize
+
+    @property
+    def scale(self) -> float:
+        """The size of text, lines and marks, over that on paper."""
+        return self.points / styles["paper"].fontsize
+
+    @property
+    def inks(self) -> dict[str, str]:
+        """Colours in place of those on paper."""
+        return dict(self._style.inks)
+
+    @property
+    def _style(self) -> Style:
+        return styles[self.style]
+
+    def size(self, width: float, height: float) -> tuple[float, float]:
+        """The size of a figure that is so large if nothing is chosen, in inches."""
+        if self.width is None:
+            return width, height
+        ratio = self.width / width
+        return self.width, height * ratio + _TEXT * max(self.scale - ratio, 0.0)
+
+    def columns(self, most: int) -> int:
+        """How many pictures stand side by side, up to a number, and can be read."""
+        if self.width is None:
+            return most
+        return min(max(int(self.width / (_COLUMN * self.scale)), 1), most)
+
+    def zoom(self, width: float) -> float:
+        """How much smaller a drawing in space is, so that its labels have room.
+
+        Args:
+            width: of the figure if nothing is chosen, in inches.
+        """
+        if self.width is None:
+            return 1.0
+        return min(self.width / width / self.scale, 1.0) ** 0.5
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """This look over matplotlib's defaults, until the block ends.
+
+        The user's own settings are put back afterwards.
+        """
+        settings: dict[Any, Any] = {**self._style.settings}
+        file = Path(__file__).with_name("meanfield.mplstyle")
+        with mpl.rc_context(settings, fname=file):
+            mpl.rcParams.update({k: self.scale * mpl.rcParams[k] for k in _SIZES})
+            yield
+
+
+def look_of(dataset: xr.Dataset) -> Look:
+    """The look that a dataset carries; that of paper if it has none."""
+    look = dataset.attrs.get("look")
+    return look if isinstance(look, Look) else Look()
+
+
+def width_of(text: str) -> float:
+    """A width in inches, from `1` or `2` columns of a journal, or a length as `85mm`.
+
+    Raises:
+        InvalidInputError: if it is neither.
+    """
+    number = re.fullmatch(r"([\d.]+)\s*(in|cm|mm|pt)", text.strip())
+    if text.strip() in COLUMNS:
+        return COLUMNS[text.strip()] * _INCHES["mm"]
+    try:
+        assert number is not None
+        return float(number[1]) * _INCHES[number[2]]
+    except (AssertionError, ValueError):
+        raise InvalidInputError(
+            f"`width` must be 1 or 2, for columns of a journal ({COLUMNS['1']:.0f} and "
+            f"{COLUMNS['2']:.0f} mm), or a length such as 85mm, 8.5cm, 3.4in or 240pt; "
+            f"got `{text}`."
+        ) from None
+
+
+def limits_of(name: str, text: str) -> Limits:
+    """Two limits, from `0,2.5`.
+
+    Raises:
+        InvalidInputError: if they are not two numbers.
+    """
+    try:
+        low, high = (float(part) for part in text.split(","))
+    except ValueError:
+        raise InvalidInputError(
+            f"`{name}` must be two numbers, as 0,2.5; got `{text}`."
+        ) from None
+    return low, high
+
+
+def _check(name: str, value: float | None, low: float, high: float, unit: str) -> None:
+    if value is not None and not low < value < high:
+        raise InvalidInputError(
+            f"`{name}` must be above {low:g} and below {high:g} {unit}; got {value:g}."
+        )

@@ -1,0 +1,71 @@
+"""A figure that knows its look, and has room for its small print."""
+
+import textwrap
+
+import matplotlib as mpl
+import xarray as xr
+from matplotlib.figure import Figure
+
+from meanfield.plotting._runs.described import described
+
+from .look import Look, look_of
+from .style import GREY
+
+_LETTERS = 127.5  # of the small print in an inch, times its size in points
+_LINES = 3  # of small print for which every figure has room
+_LEADING = 1.35
+
+
+class Picture(Figure):
+    """A figure in a look, whose ticks are drawn in it too.
+
+    Args:
+        look: its look.
+        width: if its look chooses none, in inches.
+        height: for this width; it grows or shrinks with it.
+    """
+
+    def __init__(self, look: Look, width: float, height: float) -> None:
+        self.look, self._room = look, look.size(width, height)[1]
+        super().__init__(figsize=look.size(width, height), layout="constrained")
+
+    def make_room(self, lines: int) -> None:
+        """Grow for so many lines of small print, if the width was chosen."""
+        if self.look.width is not None:
+            line = _LEADING * mpl.rcParams["figure.labelsize"] / 72
+            self.set_figheight(self._room + max(lines - _LINES, 0) * line)
+
+
+def titled_figure(dataset: xr.Dataset, size: tuple[float, float]) -> Picture:
+    """An empty figure of `size` inches, with the dataset's title if it has one.
+
+    What was run stands first in the small print, if the dataset says it; the look that
+    the dataset carries may choose another width.
+    """
+    figure = Picture(look_of(dataset), *size)
+    title = str(dataset.attrs.get("title") or "")
+    if title:
+        figure.suptitle(_folded(title, figure), parse_math=False)
+    annotate(figure, described(dataset), str(dataset.attrs.get("seen") or ""))
+    return figure
+
+
+def _folded(title: str, figure: Picture) -> str:
+    """A title in lines that the width holds, if one was chosen."""
+    if figure.look.width is None:
+        return title
+    letters = int(_LETTERS * figure.look.width / mpl.rcParams["figure.titlesize"])
+    return "\n".join(textwrap.wrap(title, letters))
+
+
+def annotate(figure: Figure, *notes: str) -> None:
+    """Add small print under the figure; empty notes are left out."""
+    size = mpl.rcParams["figure.labelsize"]
+    letters = int(_LETTERS / size * figure.get_figwidth())
+    folded = [textwrap.wrap(note, letters, break_on_hyphens=False) for note in notes]
+    lines = [line for note in folded for line in note]
+    if lines:
+        text = "\n".join([*filter(None, [figure.get_supxlabel()]), *lines])
+        figure.supxlabel(text, color=GREY, linespacing=_LEADING)
+        if isinstance(figure, Picture):
+            figure.make_room(text.count("\n") + 1)

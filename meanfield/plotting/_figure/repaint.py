@@ -1,0 +1,100 @@
+"""A finished figure in other colours, with other widths of lines and sizes of marks."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.collections import Collection, PathCollection
+from matplotlib.colors import to_hex, to_rgba_array
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.text import Text
+
+Inks = Mapping[str, str]
+_COLOURS: Mapping[type[Artist], tuple[str, ...]] = {
+    Line2D: ("color", "markerfacecolor", "markeredgecolor"),
+    Text: ("color",),
+    Patch: ("facecolor", "edgecolor"),
+}
+_LENGTHS: Mapping[type[Artist], tuple[str, ...]] = {
+    Line2D: ("linewidth", "markersize", "markeredgewidth"),
+    Patch: ("linewidth",),
+}
+
+
+def repaint(figure: Figure, inks: Inks, scale: float) -> None:
+    """Exchange colours, and multiply widths and marks, of all that is drawn.
+
+    Colours of a scale stay, and so do ticks, which follow the settings of matplotlib.
+
+    Args:
+        figure: to be changed.
+        inks: from one colour to another, both as `#rrggbb`.
+        scale: of lines and marks; their areas grow with its square.
+    """
+    for artist in _drawn(figure):
+        if inks:
+            _recolour(artist, inks)
+        if scale != 1:
+            _resize(artist, scale)
+
+
+def _drawn(figure: Figure) -> Iterator[Artist]:
+    """All artists but those of the axes' ticks."""
+    ticks = {
+        id(part)
+        for axes in figure.findobj(Axes)
+        for axis in axes.findobj(Axis, include_self=False)
+        for part in axis.findobj()
+    }
+    return (artist for artist in figure.findobj() if id(artist) not in ticks)
+
+
+def _recolour(artist: Artist, inks: Inks) -> None:
+    for name in _row(_COLOURS, artist):
+        stand_in = _ink(getattr(artist, f"get_{name}")(), inks)
+        if stand_in is not None:
+            artist.set(**{name: stand_in})
+    if isinstance(artist, Collection) and artist.get_array() is None:
+        # In space `get_facecolor` gives what one view shows, not what was set.
+        artist.set_facecolor(_inks(Collection.get_facecolor(artist), inks))
+        artist.set_edgecolor(_inks(Collection.get_edgecolor(artist), inks))
+
+
+def _resize(artist: Artist, scale: float) -> None:
+    if isinstance(artist, Collection):
+        widths = np.atleast_1d(np.asarray(artist.get_linewidth(), dtype=float))
+        artist.set_linewidth([scale * float(width) for width in widths])
+    if isinstance(artist, PathCollection):
+        artist.set_sizes(scale**2 * np.asarray(artist.get_sizes()))
+    for name in _row(_LENGTHS, artist):
+        artist.set(**{name: scale * getattr(artist, f"get_{name}")()})
+
+
+def _row(table: Mapping[type[Artist], tuple[str, ...]], artist: Artist) -> list[str]:
+    """What an artist has of a table."""
+    return [n for kind, row in table.items() if isinstance(artist, kind) for n in row]
+
+
+def _ink(colour: Any, inks: Inks) -> Any:
+    """The stand-in for a colour, of the same opacity, if it has one."""
+    if isinstance(colour, str) and colour in ("none", "auto"):
+        return None
+    rgba = to_rgba_array(colour)[0]
+    stand_in = inks.get(to_hex(rgba))
+    if stand_in is None or rgba[3] == 0:
+        return None
+    return (*to_rgba_array(stand_in)[0, :3], rgba[3])
+
+
+def _inks(colours: Any, inks: Inks) -> Any:
+    """Colours or their stand-ins, (n, 4)."""
+    shades = to_rgba_array(colours).copy()
+    for old, new in inks.items():
+        rows = np.abs(shades[:, :3] - to_rgba_array(old)[0, :3]).max(axis=1) < 1 / 510
+        shades[rows, :3] = to_rgba_array(new)[0, :3]
+    return shades

@@ -1,0 +1,54 @@
+"""The styles of pictures: for paper, for a talk, and light on dark."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from meanfield._registry import Registry
+
+PAPER = "#ffffff"
+DARK = "#14171a"
+_TEXT, _FRAME, _LINES = "#e8e8e8", "#b4b4b4", "#33393f"
+
+
+@dataclass(frozen=True)
+class Style:
+    """The size of text in points, settings of matplotlib, and colours in place of ours.
+
+    Attributes:
+        fontsize: of labels; all other text, lines and marks keep their ratio to it.
+        settings: over those of `meanfield.mplstyle`.
+        inks: from a colour of the paper style to its own, both as `#rrggbb`.
+    """
+
+    fontsize: float
+    settings: Mapping[str, str] = field(default_factory=dict)
+    inks: Mapping[str, str] = field(default_factory=dict)
+
+
+styles: Registry[Style] = Registry("style")
+styles.register("paper")(Style(11.0))
+styles.register("talk")(Style(15.0))
+styles.register("dark")(
+    Style(
+        11.0,
+        {
+            **dict.fromkeys(("figure.facecolor", "axes.facecolor"), DARK),
+            **dict.fromkeys(("text.color", "axes.labelcolor"), _TEXT),
+            **dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color"), _FRAME),
+            "grid.color": _LINES,
+        },
+        {
+            PAPER: DARK,
+            "#f6f8fa": "#1d2226",
+            "#222222": _TEXT,
+            "#777777": _FRAME,
+            "#8a8a8a": "#9d9d9d",
+            "#d9d9d9": "#454b51",
+            "#0072b2": "#4aa3e0",
+            "#009e73": "#2fc49b",
+            "#d55e00": "#f2803a",
+            "#5e3c99": "#a890dc",
+            "#8c510a": "#c98d45",
+        },
+    )
+)

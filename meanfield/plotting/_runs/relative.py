@@ -1,0 +1,39 @@
+"""A run relative to its own size: its mean taken out, its RMS radius made one."""
+
+import numpy as np
+import xarray as xr
+
+from .data import kind
+from .observables import per_run, run_moments
+
+NOTE = "relative to the cloud: its mean at 0, its RMS radius 1"
+_PAIRS = (("mean", "factor"), ("closure_mean", "closure_factor"), ("origin", "axes"))
+
+
+def relative(dataset: xr.Dataset) -> xr.Dataset:
+    r"""The image under $x \mapsto (x - m(t)) / \sqrt{\operatorname{tr}\Sigma(t)}$.
+
+    Whatever the dataset carries, a closure or tokens, is seen with the mean and the
+    radius of what moved. Frames without spread are only centred.
+
+    Raises:
+        InvalidInputError: if the dataset holds no tokens, Gaussian or density.
+    """
+    kind(dataset)
+    mean = per_run(dataset, lambda run: run_moments(run).mean)
+    sizes = per_run(dataset, lambda run: _radii(run_moments(run).factor))
+    lead = ("run", "time") if "run" in dataset.dims else ("time",)
+    centre = xr.DataArray(mean, dims=(*lead, "coord"))
+    radius = xr.DataArray(np.where(sizes > 0, sizes, 1.0), dims=lead)
+    names = {"x": "x"} | {place: place for place, _ in _PAIRS}
+    moved = {n: (dataset[n] - centre) / radius for n in names if n in dataset}
+    scaled = {n: dataset[n] / radius for _, n in _PAIRS if n in dataset}
+    ordered = {
+        name: array.transpose(*dataset[name].dims).astype(dataset[name].dtype)
+        for name, array in (moved | scaled).items()
+    }
+    return dataset.assign(ordered).assign_attrs(seen=NOTE)
+
+
+def _radii(factor: np.ndarray) -> np.ndarray:
+    return np.sqrt((factor**2).sum(axis=(-2, -1)))

@@ -1,0 +1,145 @@
+"""Movies to files: GIF by Pillow, MP4 and WebM by the program ffmpeg."""
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+
+from PIL import Image
+
+from meanfield.errors import InvalidInputError, ResourceError, UnsupportedError
+
+# How ffmpeg is to write each kind: plays everywhere, and sharp enough for thin lines.
+_CODECS = {
+    ".mp4": "-c:v libx264 -crf 18 -pix_fmt yuv420p -movflags +faststart",
+    ".webm": "-c:v libvpx-vp9 -crf 24 -b:v 0 -pix_fmt yuv420p",
+}
+_EVEN = "pad=ceil(iw/2)*2:ceil(ih/2)*2"  # these codecs know no odd sizes
+_LARGEST = 4096  # pixels of a side
+_LONGEST = 3600.0  # seconds of a hold
+
+
+@dataclass(frozen=True, kw_only=True)
+class Film:
+    """How the frames of a movie are shown.
+
+    Attributes:
+        fps: frames per second.
+        size: width and height in pixels.
+        trails: frames of the past that tokens trail behind them; None for what suits.
+        loop: how often it plays, 0 for ever; a GIF does so by itself.
+        hold: seconds for which the last frame stands.
+
+    Raises:
+        InvalidInputError: if a number is out of range.
+    """
+
+    fps: int = 20
+    size: tuple[int, int] = (432, 450)
+    trails: int | None = None
+    loop: int | None = None
+    hold: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.fps <= 100:
+            raise InvalidInputError(
+                f"`fps` must be above 0 and at most 100; got {self.fps}."
+            )
+        if not all(100 <= side <= _LARGEST for side in self.size):
+            width, height = self.size
+            raise InvalidInputError(
+                f"`size` must be from 100 to {_LARGEST} pixels each way; got "
+                f"{width}x{height}."
+            )
+        for name in ("trails", "loop"):
+            count = getattr(self, name)
+            if count is not None and not 0 <= count <= 1000:
+                raise InvalidInputError(f"`{name}` must be 0 to 1000; got {count}.")
+        if not 0 <= self.hold <= _LONGEST:
+            raise InvalidInputError(
+                f"`hold` must be 0 to {_LONGEST:g} seconds; got {self.hold:g}."
+            )
+
+    def refuse(self, target: Path) -> None:
+        """Refuse a file that cannot be written so.
+
+        Raises:
+            InvalidInputError: if its ending is unknown, or a video is to play for ever.
+            UnsupportedError: if it needs ffmpeg, and there is none.
+        """
+        kind = target.suffix.lower()
+        if kind != ".gif" and kind not in _CODECS:
+            raise InvalidInputError(
+                "An animation is a `.gif`, `.mp4` or `.webm` file; got "
+                f"`{target.name}`."
+            )
+        if kind in _CODECS and self.loop == 0:
+            raise InvalidInputError(
+                f"`loop 0`, for ever, is for a `.gif`; a `{kind}` holds a number of "
+                "turns, and its player repeats them."
+            )
+        if kind in _CODECS and shutil.which("ffmpeg") is None:
+            raise UnsupportedError(
+                f"`{target.name}` needs the program ffmpeg, which is not on the PATH: "
+                f"install it, or write `{target.with_suffix('.gif').name}`."
+            )
+
+    def movie(self, frames: Sequence[Image.Image], kind: str) -> bytes:
+        """The content of a file of this kind, `.gif`, `.mp4` or `.webm`.
+
+        Raises:
+            ResourceError: if ffmpeg fails, with the end of what it says.
+        """
+        if kind == ".gif":
+            return self._gif(frames)
+        held = [frames[-1]] * round(self.hold * self.fps)
+        return _video([*frames, *held] * (self.loop or 1), self.fps, kind)
+
+    def _gif(self, frames: Sequence[Image.Image]) -> bytes:
+        """A GIF; Pillow counts the turns after the first, and 0 is for ever."""
+        content = BytesIO()
+        durations = [1000 // self.fps] * len(frames)
+        durations[-1] += round(1000 * self.hold)
+        turns = {} if self.loop == 1 else {"loop": max((self.loop or 0) - 1, 0)}
+        frames[0].save(
+            content,
+            format="gif",
+            save_all=True,
+            append_images=frames[1:],
+            duration=durations,
+            **turns,
+        )
+        return content.getvalue()
+
+
+def size_of(text: str) -> tuple[int, int]:
+    """Pixels from `720x750`, or from a width alone, with the height that suits.
+
+    Raises:
+        InvalidInputError: if they are no whole numbers.
+    """
+    width, cross, height = text.lower().partition("x")
+    try:
+        return int(width), int(height) if cross else round(int(width) * 450 / 432)
+    except ValueError:
+        raise InvalidInputError(
+            f"`size` must be pixels, as 720 or 1280x720; got `{text}`."
+        ) from None
+
+
+def _video(frames: Sequence[Image.Image], fps: int, kind: str) -> bytes:
+    width, height = frames[0].size
+    raw = f"-f rawvideo -pix_fmt rgb24 -s {width}x{height} -r {fps} -i -".split()
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / f"movie{kind}"
+        quiet = ["ffmpeg", "-y", "-loglevel", "error"]
+        command = [*quiet, *raw, "-an", "-vf", _EVEN, *_CODECS[kind].split(), str(file)]
+        pixels = b"".join(frame.tobytes() for frame in frames)
+        done = subprocess.run(command, input=pixels, capture_output=True, check=False)
+        if done.returncode != 0:
+            said = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
+            raise ResourceError(f"ffmpeg wrote no `{kind}`: {' '.join(said)}")
+        return file.read_bytes()

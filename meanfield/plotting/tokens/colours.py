@@ -1,0 +1,199 @@
+"""The colours of tokens and of their paths: by what, and what explains them."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize, to_rgba_array
+from matplotlib.lines import Line2D
+
+from meanfield._registry import Registry
+from meanfield.errors import InvalidInputError
+from meanfield.plotting._figure.style import CYCLE, GREY, legible
+from meanfield.plotting._runs.components import component_labels
+from meanfield.plotting._runs.data import Cloud, Swarm
+from meanfield.plotting._runs.observables import cluster_radii, cluster_share
+
+# At most so many groups get a colour each. Final clusters do by themselves if they are
+# of at least 2 % of the weight each and hold 90 % of it together.
+_N_COLOURS, _HEAVY, _HELD = 6, 0.02, 0.9
+
+
+class Colouring(NamedTuple):
+    """Colours (n, 4) of tokens; of their paths, (time - 1, n, 4); what they mean."""
+
+    tokens: np.ndarray
+    paths: np.ndarray
+    scale: ScalarMappable | None
+    label: str
+    handles: list[Line2D]
+
+    @property
+    def note(self) -> str:
+        """What colours mean, for where no scale is drawn."""
+        order = "" if self.scale is None else ", from dark to light"
+        return f"colours: {self.label}{order}" if self.label else ""
+
+
+Rule = Callable[[Cloud, Swarm], Colouring]
+colourings: Registry[Rule] = Registry("colouring of tokens")
+
+Fallback = Callable[[np.ndarray, int], Colouring]
+
+
+def colouring(cloud: Cloud, state: Swarm, otherwise: Fallback) -> Colouring:
+    """The colours that the look chooses; else the most telling ones.
+
+    These are by position if tokens have one, else by final cluster, if two to six of
+    them hold nearly all the weight, else `otherwise`.
+
+    Raises:
+        InvalidInputError: if the tokens have not what is to be shown.
+        UnknownNameError: if there is no such colouring.
+    """
+    if cloud.look.colour is not None:
+        return colourings[cloud.look.colour](cloud, state)
+    if state.position is not None:
+        return by_position(cloud, state)
+    labels = _final_clusters(cloud, state)
+    masses = np.bincount(labels, weights=state.weights)
+    heaviest = np.sort(masses)[::-1][:_N_COLOURS]
+    heaviest = heaviest[heaviest >= _HEAVY]
+    if heaviest.size > 1 and heaviest.sum() >= _HELD:
+        return by_cluster(cloud, state)
+    return otherwise(cloud.times, state.weights.size)
+
+
+def refuse_colours(cloud: Cloud) -> None:
+    """Refuse colours of tokens for what has none.
+
+    Raises:
+        InvalidInputError: if the look chooses some.
+    """
+    if cloud.look.colour is not None:
+        raise InvalidInputError(
+            "`colour` is for tokens; this run moved a Gaussian, which is coloured by "
+            "time."
+        )
+
+
+@colourings.register("start")
+def by_start(cloud: Cloud, state: Swarm) -> Colouring:
+    """By where a token starts along the first axis of the picture."""
+    return _by_number(cloud, state.x[0, :, 0], "first coordinate at the start")
+
+
+@colourings.register("norm")
+def by_norm(cloud: Cloud, state: Swarm) -> Colouring:
+    """By the norm of a token in the last frame, in all coordinates."""
+    last = _whole(cloud, state).x[-1]
+    return _by_number(cloud, np.linalg.norm(last, axis=-1), "norm at the end")
+
+
+@colourings.register("position")
+def by_position(cloud: Cloud, state: Swarm) -> Colouring:
+    """By the place of a token in its order."""
+    if state.position is None:
+        raise InvalidInputError(
+            "`colour position` needs tokens in an order: those of a text, or of a run "
+            "with a mask."
+        )
+    return _by_scale(cloud, state.position, Normalize(0.0, 1.0), "position $s$")
+
+
+@colourings.register("cluster")
+def by_cluster(cloud: Cloud, state: Swarm) -> Colouring:
+    """By the cluster of a token in the last frame."""
+    labels = _final_clusters(cloud, state)
+    masses = np.bincount(labels, weights=state.weights)
+    names = [f"{100 * mass:.3g} % of weight" for mass in masses]
+    return _by_group(cloud, labels, masses, names, "final clusters")
+
+
+@colourings.register("label")
+def by_label(cloud: Cloud, state: Swarm) -> Colouring:
+    """By the word of a token, or by the label that the dataset gives it."""
+    if cloud.words is None:
+        raise InvalidInputError(
+            "`colour label` needs tokens with labels: those of a text have words; else "
+            "give a label for each token, as `--colour @labels.npy`, or as `word` of "
+            "the dataset."
+        )
+    names, labels = np.unique(cloud.words, return_inverse=True)
+    masses = np.bincount(labels, weights=state.weights)
+    shown = [str(name).replace("$", r"\$") for name in names]
+    return _by_group(cloud, labels, masses, shown, "labels")
+
+
+def _whole(cloud: Cloud, state: Swarm) -> Swarm:
+    """The tokens in all coordinates, not in those of the page."""
+    whole = state if cloud.whole is None else cloud.whole.state
+    assert isinstance(whole, Swarm)
+    return whole
+
+
+def _final_clusters(cloud: Cloud, state: Swarm) -> np.ndarray:
+    """The clusters of the last frame, in all coordinates."""
+    whole = _whole(cloud, state)
+    x, weights = whole.x[[0, -1]], whole.weights
+    share = cloud.look.link or cluster_share(x[0], weights)
+    return component_labels(x[-1], cluster_radii(x, weights, share)[-1])
+
+
+def _by_number(cloud: Cloud, numbers: np.ndarray, label: str) -> Colouring:
+    return _by_scale(cloud, numbers, Normalize(numbers.min(), numbers.max()), label)
+
+
+def _by_scale(
+    cloud: Cloud, numbers: np.ndarray, norm: Normalize, label: str
+) -> Colouring:
+    scale = ScalarMappable(norm, legible("viridis"))
+    return _constant(scale.to_rgba(numbers), cloud.times.size - 1, scale, label)
+
+
+def _constant(
+    tokens: np.ndarray, steps: int, scale: ScalarMappable | None, label: str
+) -> Colouring:
+    """Each path in the colour of its token."""
+    paths = np.broadcast_to(tokens, (steps, *tokens.shape))
+    return Colouring(tokens, paths, scale, label, [])
+
+
+def _by_group(
+    cloud: Cloud, labels: np.ndarray, masses: np.ndarray, names: list[str], what: str
+) -> Colouring:
+    """A colour for each of the heaviest groups, and grey for the others."""
+    order = np.argsort(-masses, kind="stable")[:_N_COLOURS]
+    order = order[(masses[order] >= _HEAVY) | (masses.size <= _N_COLOURS)]
+    palette = np.tile(to_rgba_array(GREY), (masses.size, 1))
+    palette[order] = to_rgba_array(CYCLE[: order.size]) if order.size else 0.0
+    handles = [_dot(colour, names[i]) for colour, i in zip(CYCLE, order, strict=False)]
+    if masses.size > order.size:
+        handles.append(_dot(GREY, "others"))
+    coloured = _constant(palette[labels], cloud.times.size - 1, None, what)
+    return coloured._replace(handles=handles)
+
+
+def uniform(times: np.ndarray, n: int) -> Colouring:
+    """One colour for all tokens, where time has an axis of its own."""
+    return _constant(np.tile(to_rgba_array(CYCLE[0]), (n, 1)), times.size - 1, None, "")
+
+
+def time_scale(times: np.ndarray) -> ScalarMappable:
+    """Colours from the first time, dark, to the last, light."""
+    return ScalarMappable(Normalize(times[0], times[-1]), legible("viridis"))
+
+
+def by_time(times: np.ndarray, n: int) -> Colouring:
+    """Paths that change colour with time."""
+    scale = time_scale(times)
+    middle = scale.to_rgba((times[1:] + times[:-1]) / 2).reshape(-1, 1, 4)
+    paths = np.broadcast_to(middle, (times.size - 1, n, 4))
+    tokens = np.tile(scale.to_rgba(times[-1:]), (n, 1))
+    single = times.size == 1
+    return Colouring(tokens, paths, None if single else scale, "time $t$", [])
+
+
+def _dot(colour: str, label: str) -> Line2D:
+    return Line2D([], [], color=colour, marker="o", linestyle="", label=label)

@@ -1,0 +1,58 @@
+"""Words beside their tokens, as many as do not cover one another."""
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+
+from meanfield.plotting._figure.style import INK
+from meanfield.plotting._runs.data import Cloud
+from meanfield.plotting._runs.observables import even_frames
+
+from .paths import DRAWN
+from .views import Window
+
+_SIZE = 0.75  # of the labels' size
+_WIDE, _HIGH = 0.55, 1.2  # of a letter, in its size
+_INSIDE = 0.95  # of the view
+_SQUARE = 0.68  # of the width of a figure is that of its axes
+
+
+def write_words(axes: Axes, x: np.ndarray, cloud: Cloud, view: Window) -> str:
+    """Write words at the last places (m, 2) of the tokens drawn; returns a note.
+
+    The first come first, and what would cover one of them is left out.
+    """
+    assert cloud.words is not None
+    figure, size = axes.get_figure(root=True), _SIZE * mpl.rcParams["font.size"]
+    assert figure is not None
+    unit = 2 * view.half_width / (72 * _SQUARE * figure.get_figwidth())  # of a point
+    indices = even_frames(cloud.words.size, DRAWN)
+    words = [str(word) for word in cloud.words[indices]]
+    boxes: list[np.ndarray] = []
+    for word, (left, low) in zip(words, x, strict=True):
+        extent = size * unit * np.array([_WIDE * len(word) + 0.5, _HIGH])
+        box = np.stack([[left, low], np.array([left, low]) + extent])
+        if _is_free(box, boxes, view):
+            boxes.append(box)
+            axes.annotate(
+                word.replace("$", r"\$"),
+                (left, low),
+                xytext=(2.5, 1.5),
+                textcoords="offset points",
+                fontsize=size,
+                color=INK,
+                zorder=5,
+            )
+    if len(boxes) == len(words):
+        return ""
+    return f"{len(boxes)} of {len(words)} words have room"
+
+
+def _is_free(box: np.ndarray, others: list[np.ndarray], view: Window) -> bool:
+    """Whether a box is in the view and covers no other."""
+    offset = np.abs(box - view.centre).max()
+    if not offset <= _INSIDE * view.half_width:
+        return False
+    return all(
+        (box[1] <= other[0]).any() or (other[1] <= box[0]).any() for other in others
+    )

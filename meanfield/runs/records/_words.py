@@ -1,0 +1,49 @@
+"""The words of a text that was moved, for pictures; without JAX."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from meanfield import models
+from meanfield._reading import read_text
+from meanfield.spec import RunSpec
+from meanfield.storage import RunStore
+
+from ._inputs import refuse_other_start
+from ._stored import stored_spec
+
+if TYPE_CHECKING:
+    import xarray
+
+
+def text_of(spec: RunSpec) -> str:
+    """The text whose tokens a spec starts from.
+
+    Raises:
+        InputFileError: if its file cannot be read, or is too long.
+    """
+    text = str(spec.text)
+    if text[:1] != "@":
+        return text
+    return read_text(Path(text[1:]), longest=models.LONGEST_TEXT)
+
+
+def with_words(path: Path, data: "xarray.Dataset") -> "xarray.Dataset":
+    """The dataset of the run at `path`, with the words of its tokens if it has a text.
+
+    They are the coordinate `word`, as the tokenizer of the model cuts them.
+
+    Raises:
+        InputFileError: if the text or the tokenizer is not what it was, or is missing.
+        InvalidInputError: if the text has other tokens now.
+        UnsupportedError: if the extra `models` is not installed.
+    """
+    store = RunStore.open(path)
+    spec = stored_spec(store)
+    if spec.text is None or "token" not in data.dims:
+        return data
+    refuse_other_start(store.attrs.get("inputs"), spec)
+    checkpoint = models.load(str(spec.model))
+    words = checkpoint.encode(text_of(spec), limit=data.sizes["token"]).words
+    return data.assign_coords(word=("token", np.array(words)))

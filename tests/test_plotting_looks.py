@@ -1,0 +1,314 @@
+"""A look is taken or refused by name, by every panel, and does what it says."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import density_data
+import matplotlib as mpl
+import numpy as np
+import pytest
+import xarray as xr
+from matplotlib.collections import PathCollection
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from numpy.random import Generator
+from picture_parts import entries, seen
+from PIL import Image
+from plotting_data import SPEC, ensemble, moving_gaussian, points, shrinking, sweep
+from test_plotting_truth import LOST, heaps, with_closure, with_energy
+
+from meanfield.endings import Status
+from meanfield.errors import InvalidInputError, UnknownNameError
+from meanfield.plotting import Look, Panel, covariances, limits_of, panels, save
+from meanfield.plotting import width_of as width
+from meanfield.plotting._runs.relative import relative
+
+RNG = np.random.default_rng(9)
+MAPS = shrinking(RNG, n=4).assign(
+    attention=(
+        ("snapshot", "head", "query", "token"),
+        RNG.dirichlet(np.ones(4), (2, 2, 4)),
+    ),
+    snapshot=("snapshot", [0.0, 1.0]),
+)
+DATA: Mapping[str, xr.Dataset] = {
+    "tokens": with_closure(shrinking(RNG)),
+    "clusters": shrinking(RNG),
+    "spectrum": shrinking(RNG, d=3),
+    "energy": with_energy(shrinking(RNG)),
+    "balance": LOST,
+    "density": density_data.plane(),
+    "cone": ensemble(RNG, "gaussian"),
+    "disc": ensemble(RNG, "gaussian"),
+    "phase": sweep(["finished", "blow-up", "steady"], [2.0, 1.0, 1.5]),
+    "attention": MAPS,
+}
+OTHERS: Mapping[str, tuple[str, xr.Dataset]] = {
+    "tokens on the line": ("tokens", shrinking(RNG, d=1)),
+    "tokens in space": ("tokens", shrinking(RNG, d=3)),
+    "tokens in heaps": ("tokens", heaps()),
+    "gaussian": ("tokens", moving_gaussian(RNG)),
+    "runs": ("tokens", ensemble(RNG, "points")),
+    "density on the line": ("density", density_data.swarmed(LOST)),
+    "curve": ("phase", sweep(["finished", "blow-up"]).isel(cov=0)),
+}
+CHOICES: Mapping[str, Any] = {
+    "xlim": (0.5, 1.5),
+    "ylim": (0.5, 1.5),
+    "relative": True,
+    "link": 0.2,
+    "colour": {"phase": "stop_time"},
+}
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+@pytest.mark.parametrize("name", DATA)
+def test_a_panel_takes_what_is_chosen_or_says_who_does(name: str, choice: str) -> None:
+    panel, value = panels[name], CHOICES[choice]
+    assert isinstance(panel, Panel)
+    if choice == "colour":
+        value = value.get(name, "norm")
+    look = Look(**{choice: value})
+    if choice in panel.takes:
+        figure = panel(DATA[name], look)
+        if choice in ("xlim", "ylim"):
+            axes = next(axes for axes in figure.axes if axes.axison)
+            limits = getattr(axes, f"get_{choice}")()
+            np.testing.assert_allclose(limits, value)
+        return
+    with pytest.raises(InvalidInputError) as caught:
+        panel(DATA[name], look)
+    said = str(caught.value)
+    assert said.startswith(f"`{choice}` does nothing in the panel `{name}`; it is for")
+    takers = [n for n in DATA if choice in getattr(panels[n], "takes", ())]
+    assert all(f"`{taker}`" in said for taker in takers)
+    assert takers
+
+
+def page_of(figure: Figure) -> tuple[np.ndarray, np.ndarray]:
+    """What is drawn, and the page, both in inches: lower left and upper right."""
+    figure.draw_without_rendering()
+    box = figure.get_tightbbox()
+    return np.array([box.min, box.max]), np.array([[0, 0], figure.get_size_inches()])
+
+
+PICTURES = {name: (name, data) for name, data in DATA.items()} | OTHERS
+
+
+@pytest.mark.parametrize("style", ["paper", "talk"])
+@pytest.mark.parametrize("name", PICTURES)
+def test_one_column_holds_all_of_a_picture(name: str, style: str) -> None:
+    panel, data = PICTURES[name]
+    spec = {**SPEC, "mask": "causal"} if "layer" in data.dims else SPEC
+    look = Look(width=width("1" if style == "paper" else "2"), style=style)
+    figure = panels[panel](data.assign_attrs(spec=spec), look)
+    drawn, page = page_of(figure)
+    assert page[1, 0] == pytest.approx((86 if style == "paper" else 178) / 25.4)
+    assert np.all(drawn[0] >= page[0] - 0.02)
+    assert np.all(drawn[1] <= page[1] + 0.02)
+
+
+def test_the_width_is_that_of_the_file(rng: Generator, tmp_path: Path) -> None:
+    figure = panels["disc"](shrinking(rng), Look(width=width("85mm")))
+    pdf, png = save(figure, tmp_path / "a")
+    box = pdf.read_bytes().split(b"/MediaBox [")[1].split(b"]")[0].split()
+    assert float(box[2]) == pytest.approx(72 * 85 / 25.4, abs=0.01)
+    with Image.open(png) as image:
+        assert image.width == pytest.approx(220 * 85 / 25.4, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("text", "inches"),
+    [("1", 86 / 25.4), ("2", 178 / 25.4), ("3.4in", 3.4), ("8.5 cm", 8.5 / 2.54)],
+)
+def test_widths_are_columns_or_lengths(text: str, inches: float) -> None:
+    assert width(text) == pytest.approx(inches)
+
+
+def test_choices_that_make_no_sense_are_refused_in_one_line() -> None:
+    refusals = {
+        "`width` must be 1 or 2, for columns": lambda: width("3"),
+        "got `1.2.3cm`": lambda: width("1.2.3cm"),
+        "`xlim` must be two numbers, as 0,2.5; got `1`": lambda: limits_of("xlim", "1"),
+        "`ylim` must be two numbers that increase": lambda: Look(ylim=(2.0, 1.0)),
+        "that increase, as 0,2.5; got nan,1": lambda: Look(xlim=(np.nan, 1.0)),
+        "`width` must be above 1 and below 40 inches": lambda: Look(width=0.1),
+        "`fontsize` must be above 3 and below 72": lambda: Look(fontsize=100.0),
+        "`link` must be above 0": lambda: Look(link=-1.0),
+        "no style `drak`; did you mean `dark`": lambda: Look(style="drak"),
+    }
+    for message, refused in refusals.items():
+        with pytest.raises((InvalidInputError, UnknownNameError)) as caught:
+            refused()
+        assert message in str(caught.value)
+        assert "\n" not in str(caught.value)
+    steep = points(RNG.normal(size=(9, 2)) * np.logspace(0, -9, 5)[:, None, None])
+    with pytest.raises(InvalidInputError, match="`ylim` must be above 0, since that"):
+        panels["spectrum"](steep, Look(ylim=(0.0, 1.0)))
+
+
+def test_a_title_is_replaced_or_left_out(rng: Generator) -> None:
+    run = shrinking(rng)
+    for look, said in ((Look(), "cost: $5"), (Look(title="New"), "New")):
+        assert panels["tokens"](run, look).get_suptitle() == said
+    assert panels["tokens"](run, Look(title="")).get_suptitle() == ""
+
+
+def test_all_text_follows_the_size_of_labels(rng: Generator) -> None:
+    run = shrinking(rng).assign_attrs(spec=SPEC)
+
+    def sizes(look: Look) -> np.ndarray:
+        figure = panels["tokens"](run, look)
+        figure.draw_without_rendering()
+        return np.array([t.get_fontsize() for t in figure.findobj(Text)])
+
+    plain, large = sizes(Look()), sizes(Look(fontsize=22.0))
+    np.testing.assert_allclose(np.unique(large), 2 * np.unique(plain))
+
+
+def lightness(colour: Any) -> float:
+    """Relative luminance, as the guidelines of the web define it."""
+    c = np.array(to_rgb(colour))
+    linear = np.where(c <= 0.03928, c / 12.92, ((c + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_in_the_dark_all_text_is_legible(name: str) -> None:
+    panel, data = PICTURES[name]
+    figure = panels[panel](data, Look(style="dark"))
+    figure.draw_without_rendering()
+    ground = lightness(figure.get_facecolor())
+    assert ground < 0.02
+    for text in figure.findobj(Text):
+        if text.get_text().strip() and text.get_visible():
+            contrast = (lightness(text.get_color()) + 0.05) / (ground + 0.05)
+            assert contrast > 4.5, text.get_text()
+    assert "#222222" not in seen(figure)
+    for axes in figure.axes:
+        assert not axes.axison or lightness(axes.get_facecolor()) < 0.02
+
+
+def test_a_look_leaves_the_settings_of_the_user_alone(
+    rng: Generator, tmp_path: Path
+) -> None:
+    with mpl.rc_context({"font.size": 3.0}):
+        before = dict(mpl.rcParams)
+        save(panels["disc"](shrinking(rng), Look(style="dark")), tmp_path / "a.png")
+        assert dict(mpl.rcParams) == before
+
+
+def test_what_is_saved_is_as_dark_as_it_was_drawn(
+    rng: Generator, tmp_path: Path
+) -> None:
+    figure = panels["tokens"](shrinking(rng, d=1), Look(style="dark"))
+    (file,) = save(figure, tmp_path / "a.png")
+    with Image.open(file) as image:
+        shades = np.asarray(image.convert("L"), dtype=float)
+    assert np.median(shades) < 40
+    assert (shades > 150).mean() > 1e-3
+
+
+@pytest.mark.parametrize("name", ["points", "gaussian", "grid", "runs"])
+def test_relative_runs_have_mean_zero_and_radius_one(name: str) -> None:
+    run = {
+        "points": shrinking(RNG, d=3),
+        "gaussian": moving_gaussian(RNG),
+        "grid": density_data.plane(),
+        "runs": ensemble(RNG, "points"),
+    }[name]
+    traces = np.trace(covariances(relative(run)), axis1=-2, axis2=-1)
+    np.testing.assert_allclose(traces[np.isfinite(traces)], 1.0, rtol=1e-12)
+    if name == "points":
+        x, w = relative(run)["x"].values, run["weight"].values
+        np.testing.assert_allclose(w @ x, 0.0, atol=1e-13)
+        lengths = np.linalg.norm(run["x"].diff("token").values, axis=-1)
+        scaled = np.linalg.norm(np.diff(x, axis=1), axis=-1)
+        ratios = lengths / scaled  # one number for each frame: shapes are kept
+        np.testing.assert_allclose(ratios, ratios[:, :1] * np.ones_like(ratios))
+
+
+def test_a_relative_picture_says_so(rng: Generator) -> None:
+    figure = panels["tokens"](shrinking(rng), Look(relative=True))
+    assert "relative to the cloud: its mean at 0" in figure.get_supxlabel()
+
+
+def ends(figure: Figure) -> np.ndarray:
+    """The colours of the tokens' ends, (n, 3)."""
+    dots = [c for c in figure.axes[0].collections if isinstance(c, PathCollection)]
+    return np.asarray(dots[1].get_facecolor())[:, :3]
+
+
+@pytest.mark.parametrize("colour", ["norm", "start"])
+def test_tokens_are_coloured_in_the_order_of_a_number(
+    rng: Generator, colour: str
+) -> None:
+    run = shrinking(rng)
+    colours = ends(panels["tokens"](run, Look(colour=colour)))
+    x = run["x"].values
+    number = {"norm": np.linalg.norm(x[-1], axis=1), "start": x[0, :, 0]}[colour]
+    light = np.array([lightness(shade) for shade in colours[np.argsort(number)]])
+    assert np.all(np.diff(light) >= -1e-3)  # viridis, to the rounding of 256 shades
+    assert light[-1] > 5 * light[0]
+
+
+def test_labels_have_a_colour_each_and_the_rest_is_grey(rng: Generator) -> None:
+    run = shrinking(rng, n=40)
+    words = np.array([*("a" * 20), *("b" * 12), *"cdefghij"])
+    figure = panels["tokens"](run.assign_coords(word=("token", words)), Look())
+    assert "b" not in dict(entries(figure))
+    look = Look(colour="label")
+    figure = panels["tokens"](run.assign_coords(word=("token", words)), look)
+    named = [name for name, _ in entries(figure) if len(name) == 1]
+    assert set(named) >= {"a", "b"}
+    colours = ends(figure)
+    assert len(np.unique(colours[:20], axis=0)) == 1
+    assert np.abs(colours[0] - colours[20]).max() > 0.1
+
+
+def test_colours_that_cannot_be_are_refused(rng: Generator) -> None:
+    refusals = {
+        "label": "`colour label` needs tokens with labels",
+        "position": "needs tokens in an order",
+        "size": "no colouring of tokens `size`; known: start, norm",
+    }
+    for colour, message in refusals.items():
+        with pytest.raises((InvalidInputError, UnknownNameError), match=message):
+            panels["tokens"](shrinking(rng), Look(colour=colour))
+    with pytest.raises(InvalidInputError, match="this run moved a Gaussian"):
+        panels["tokens"](moving_gaussian(rng), Look(colour="norm"))
+
+
+def test_a_link_joins_what_is_near_enough(rng: Generator) -> None:
+    x = np.array([[0.0, 0.0], [1.0, 0.0], [5.0, 0.0]])  # an RMS radius of 2.16
+    run = points(np.stack([x, x]))
+    counts = [
+        panels["clusters"](run, Look(link=link)).axes[0].lines[0].get_ydata()
+        for link in (0.4, 0.5, 2.0)
+    ]
+    np.testing.assert_array_equal(counts, [[3, 3], [2, 2], [1, 1]])
+
+
+def test_words_stand_at_their_tokens_and_cover_no_other(rng: Generator) -> None:
+    still = points(rng.normal(size=(1, 30, 2)))
+    run = still.assign_coords(word=("token", ["word"] * 30))
+    figure = panels["tokens"](run)
+    figure.draw_without_rendering()
+    texts = [text for text in figure.axes[0].texts if text.get_text() == "word"]
+    boxes = [text.get_window_extent() for text in texts]
+    pairs = [(a, b) for i, a in enumerate(boxes) for b in boxes[:i]]
+    assert 2 <= len(texts) < 30
+    assert f"{len(texts)} of 30 words have room" in figure.get_supxlabel()
+    assert not any(a.overlaps(b) for a, b in pairs)
+    tokens = run["x"].values[-1]
+    for text in texts:
+        place = np.array(text.xy)  # pyright: ignore[reportAttributeAccessIssue]
+        assert np.abs(tokens - place).max(axis=1).min() < 1e-12
+
+
+def test_endings_keep_looks_of_their_own_in_the_dark() -> None:
+    inks = Look(style="dark").inks
+    colours = {inks.get(s.row.colour.lower(), s.row.colour.lower()) for s in Status}
+    assert len(colours) == len(Status)
