@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from typing import final
+from typing import TypeVar, final
 
 import numpy as np
 import xarray as xr
@@ -20,19 +20,21 @@ from .picture import annotate as annotate
 from .picture import titled_figure as titled_figure
 from .repaint import repaint
 
+_Draws = TypeVar("_Draws", bound=Callable[..., Figure])
+
 panels: Registry[Callable[..., Figure]] = Registry("panel")
 attention_panels: Registry[Callable[..., Figure]] = Registry(
     "panel of attention matrices"
 )
 
 
-def attention_panel[P: Callable[..., Figure]](name: str) -> Callable[[P], P]:
+def attention_panel(name: str) -> Callable[[_Draws], _Draws]:
     """Registers a panel that draws `attention`, which a dataset then carries.
 
     Its dims are `snapshot`, `head`, `query` and `token`.
     """
 
-    def add(panel: P) -> P:
+    def add(panel: _Draws) -> _Draws:
         return panels.register(name)(attention_panels.register(name)(panel))
 
     return add
