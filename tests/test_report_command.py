@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 import report_store
 import statements_report
+from browser import Browser, needs_browser
 from conftest import Finished
 from numpy.random import Generator
 
@@ -192,6 +193,28 @@ def test_a_served_page_learns_of_new_frames(
     assert page["scene"]["times"]["shape"] == [9]
     assert page["scene"]["members"][0]["ending"] == "finished"
     assert "finished: the last time was reached." in page["cards"]
+
+
+@pytest.mark.slow
+@needs_browser
+def test_a_page_that_is_open_takes_over_new_frames(
+    served: tuple[Server, Callable[[], None]], tmp_path: Path
+) -> None:
+    server, go_on = served
+    with Browser(tmp_path) as browser:
+        browser.open(server.url)
+        browser.value("goTo(2.5), camera.zoom = 3, repaint()")
+        before = browser.value("byId('clock').textContent")
+        go_on()
+        browser.wait("frames() === 9")
+        assert browser.value("byId('clock').textContent") == before
+        assert browser.value("camera.zoom") == 3
+        words = browser.value("byId('cards').textContent")
+        assert "finished: the last time was reached." in words
+        server.shutdown()
+        server.server_close()
+        browser.wait("byId('watched').textContent.includes('has ended')")
+        assert [c for c in browser.complaints if "ERR_" not in c] == []
 
 
 def test_a_server_answers_to_this_machine_alone(

@@ -44,12 +44,12 @@ def report(
         plugin: a Python file in place of one that a run began with; may be repeated.
             Those of the run are run again to see its attention.
     """
-    from meanfield.cli.terminal._console import FrameProgress
+    from meanfield.cli.process._plugins import load_measure_of
     from meanfield.pages.report import subject_of
 
     subject = subject_of(path)
-    progress = FrameProgress("preparing")
-    read = partial(_with_attention, plugins=plugin)
+    for store in subject.stores:
+        load_measure_of(store, plugin)
     if watch:
         if out is not None:
             raise InvalidInputError("`--watch` writes nothing: leave out `--out`.")
@@ -57,12 +57,18 @@ def report(
         return
     if port or host != "127.0.0.1":
         raise InvalidInputError("`--port` and `--host` are for `--watch`.")
+    _save(subject, out, plugin)
+
+
+def _save(subject: "Subject", out: Path | None, plugins: list[Path] | None) -> None:
+    from meanfield.cli.terminal._console import FrameProgress
     from meanfield.pages.report import save_report
     from meanfield.plotting.pages import page_file
 
     target = page_file(out or subject.path.parent / f"{subject.stem}.html")
     check_writable(target)
-    note(f"wrote {save_report(subject, target, progress, read)}")
+    read = partial(_with_attention, plugins=plugins)
+    note(f"wrote {save_report(subject, target, FrameProgress('preparing'), read)}")
 
 
 def _serve(subject: "Subject", host: str, port: int) -> None:
@@ -89,10 +95,9 @@ def _serve(subject: "Subject", host: str, port: int) -> None:
 def _with_attention(path: Path, *, plugins: list[Path] | None) -> "xarray.Dataset":
     """A run, with its attention matrices at some times where they are of a size."""
     from meanfield import runs
-    from meanfield.cli.process._plugins import load_measure_of, load_plugins_of
+    from meanfield.cli.process._plugins import load_plugins_of
     from meanfield.cli.process._session import open_session
 
-    load_measure_of(path, plugins)
     dataset = runs.dataset(path)
     at = _snapshots(dataset)
     if not at:

@@ -33,6 +33,14 @@ class Subject:
         name = self.path.absolute().name
         return name.removesuffix(".zarr").removesuffix(".json")
 
+    @property
+    def stores(self) -> list[Path]:
+        """The folders of the runs, or of the sweep, that it is made of."""
+        if self.kind == "verification":
+            return []
+        is_one = self.kind != "comparison"
+        return [self.path] if is_one else sorted(self.path.glob("*.zarr"))
+
 
 def subject_of(path: Path) -> Subject:
     """What lies at a path, told by its files; a run is opened by who reads it.
