@@ -67,12 +67,15 @@ def shifted(c: Case, by: np.ndarray) -> Case:
     return Case(c.p, c.x + by, c.w, c.probes + by)
 
 
-def symmetry_gap(name: str, symmetry: str, rng: np.random.Generator) -> float:
+def symmetry_gap(
+    name: str, symmetry: str, rng: np.random.Generator, **options: object
+) -> float:
     """How far a barycentre is from commuting with `symmetry`; of order one if it is."""
     c = case(rng)
     identity = Parameters(c.p.Q, c.p.K, np.eye(3), c.p.epsilon)
     c = Case(identity, c.x, c.w, c.probes)
-    v = velocities(c.attention(name), c.points(), c.queries())
+    of = lambda c: velocities(c.attention(name, **options), c.points(), c.queries())
+    v = of(c)
     if symmetry == "permutation":
         order = rng.permutation(len(c.x))
         other, expected = Case(c.p, c.x[order], c.w[order], c.probes), v
@@ -84,7 +87,7 @@ def symmetry_gap(name: str, symmetry: str, rng: np.random.Generator) -> float:
         # The value carries 1/epsilon where the literature puts it there.
         weight = c.attention(name).value[0, 0]
         other, expected = shifted(c, by), v + weight * by[None, :]
-    w = velocities(other.attention(name), other.points(), other.queries())
+    w = of(other)
     return float(jnp.max(jnp.abs(w - expected)) / jnp.max(jnp.abs(v)))
 
 
@@ -98,6 +101,17 @@ def test_symmetries_are_those_declared(
         assert gap < 2 * ulps(name) * np.finfo(np.float64).eps
     else:
         assert gap > 0.01
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [("esp-soft", {"tau": 1.0}), ("sinkhorn", {"iterations": 1})]
+)
+def test_what_is_declared_is_of_default_options(
+    name: str, options: dict, rng: np.random.Generator
+):
+    """As the page of attentions says: others may commute with less."""
+    assert "translation" in symmetries[name]
+    assert symmetry_gap(name, "translation", rng, **options) > 0.01
 
 
 @every_variant

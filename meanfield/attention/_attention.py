@@ -197,7 +197,8 @@ def variant(
     Args:
         name: what the command line calls it.
         *declared: what its barycentre commutes with, among `permutation` of tokens,
-            `orthogonal` change of basis and `translation`; tested for every variant.
+            `orthogonal` change of basis and `translation`, with the options it has by
+            default; tested for every variant.
         cost: of one velocity of `n` tokens, with mathematics in `$…$`.
 
     Examples:

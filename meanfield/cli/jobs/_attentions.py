@@ -24,8 +24,9 @@ Tokens, densities and Gaussians move by one field. A variant is a score $s(x, y)
 coupling that makes weights $\kappa_\mu$ of scores, and the value $V$. If the field of
 a Gaussian is affine it stays Gaussian: $v(x) = V(Lx + b)$, with $L$ and $b$ in closed
 form; $\Sigma$ and $\alpha$ are its covariance and mean, $A = K^\top Q/\epsilon$. Where
-the field grows at most linearly no flow blows up. A statement measures a variant if
-its code, or what that borrows, names it.
+the field grows at most linearly no flow blows up. What a variant commutes with is said
+of the options that it has by default. A statement measures a variant if its code, or
+what that borrows, names it.
 
 | | on Gaussians | commutes with | one velocity costs | statements |
 |---|---|---|---|---|
