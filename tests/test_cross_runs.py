@@ -21,6 +21,8 @@ from meanfield.errors import (
 )
 from meanfield.measures import Gaussian, Grid, Points
 from meanfield.runs import member
+from meanfield.runs.building._build import members
+from meanfield.runs.building._source import Frames
 from meanfield.runs.forecasts import _plan
 from meanfield.spec import located, parse, parse_axes
 from meanfield.storage import RunStore
@@ -74,6 +76,24 @@ def test_a_run_is_looked_at_as_it_ended_or_when_it_is_said(
     p = Parameters(np.array(Q), np.array(K), EYE)
     sides = Sides(x, u, frames[frame], w)
     np.testing.assert_allclose(v, velocity_across("sinkhorn", p, x, sides), atol=1e-9)
+
+
+def test_a_context_is_read_once_for_all_draws(
+    encoder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """And for all terms that look at it; each draw has matrices of its own."""
+    paths, read = [], Frames.__init__
+    monkeypatch.setattr(
+        Frames, "__init__", lambda own, path: (paths.append(path), read(own, path))[1]
+    )
+    look = {"context": f"{encoder}:moving", "A": "normal"}
+    spec = parse({**TIMES, "n": 3, "draws": 3, **look, "terms": [look]})
+    made = members(spec)
+    assert len(paths) == 1
+    mu = made[0].measure
+    assert isinstance(mu, Points)
+    first, second, _ = (m.dynamics.field(0.0, mu)(mu.tokens) for m in made)
+    assert not np.allclose(first, second)
 
 
 def test_a_layer_of_a_decoder_adds_self_and_cross_attention(tokens: Path):

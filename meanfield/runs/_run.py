@@ -23,7 +23,7 @@ from .building._build import (
     stepping,
     stops,
 )
-from .building._context import most_keys, numbers_moving
+from .building._context import Contexts, most_keys, numbers_moving
 from .building._parameters import Draw, embedded
 from .building._times import times
 from .forecasts._idle import refuse_equal_draws
@@ -176,11 +176,11 @@ def continued(
         outcomes: of its members so far.
         first: its first frame, if doubts about its end ask for it; else empty.
     """
-    d = dimension_in(frame)
-    draws, law = [], moved_by(spec, d, Draw(spec.seed))
+    d, looked_at = dimension_in(frame), Contexts(spec)
+    law_of = lambda i: moved_by(spec, d, Draw(spec.seed, i), looked_at)
+    draws, law = [], law_of(0)
     for i, measure in enumerate(_restored(spec, frame, static, len(outcomes))):
-        moves = law if spec.draws is None else moved_by(spec, d, Draw(spec.seed, i))
-        draws.append(Member(moves, measure))
+        draws.append(Member(law if spec.draws is None else law_of(i), measure))
     run = _run(spec, draws, static)
     if first:
         starts = _restored(spec, first, static, len(outcomes))

@@ -33,7 +33,7 @@ from meanfield.errors import InvalidInputError
 from meanfield.scores import Dot, Masked
 from meanfield.spec import KEYS, AttentionSpec, LayerSpec, RunSpec, with_files
 
-from ._context import context
+from ._context import Contexts
 from ._depth import in_depth
 from ._drift import drifts
 from ._heads import check_divides, parameters
@@ -46,24 +46,32 @@ _CONTEXT = [name for name in AttentionSpec.model_fields if name.startswith("cont
 _SHARED = ("attention", "heads", "mask", "iterations", *_CONTEXT)
 
 
-def dynamics(spec: RunSpec, d: int, draw: Draw) -> AbstractDynamics:
+def dynamics(spec: RunSpec, d: int, draw: Draw, contexts: Contexts) -> AbstractDynamics:
     """The dynamics that the keys of a spec describe, in dimension `d`.
+
+    Args:
+        spec: the spec.
+        d: the dimension.
+        draw: for matrices that are drawn.
+        contexts: of the spec, which all its draws share.
 
     Raises:
         InvalidInputError: if parameters do not fit.
         UnknownNameError: if a name is not registered.
     """
     main = _in_depth(spec, d, draw) if spec.layers else _attention(spec, d, draw, "")
-    main = _across(main, context(spec, _shared(spec), d, draw))
-    terms = [_term(spec, i, d, draw) for i in range(len(spec.terms))]
+    main = _across(main, contexts.of(_shared(spec), d, draw))
+    terms = [_term(spec, i, d, draw, contexts) for i in range(len(spec.terms))]
     more = [*terms, *drifts(spec, d, draw)]
     return Sum(main, *more) if more else main
 
 
-def _term(spec: RunSpec, index: int, d: int, draw: Draw) -> AbstractDynamics:
+def _term(
+    spec: RunSpec, index: int, d: int, draw: Draw, contexts: Contexts
+) -> AbstractDynamics:
     term, prefix = spec.terms[index], f"terms.{index}."
     moves = _attention(term, d, draw, prefix)
-    return _across(moves, context(spec, term, d, draw, prefix))
+    return _across(moves, contexts.of(term, d, draw, prefix))
 
 
 def _across(

@@ -21,7 +21,7 @@ from meanfield.runs.representations import representations
 from meanfield.spec import KEYS, OF_HEADS, RunSpec, heads_of
 
 from ._attention import dynamics, model_coupling
-from ._context import context_dimension, contexts
+from ._context import Contexts, context_dimension, contexts
 from ._drift import acting_on
 from ._parameters import Draw, columns, entries
 from ._precision import dtype_of, typed
@@ -82,8 +82,8 @@ def _columns(spec: RunSpec, name: str) -> int | None:
     return next((size for size in sizes if size is not None), None)
 
 
-def member(spec: RunSpec, index: int = 0) -> Member:
-    """The flow of draw `index` of a spec.
+def member(spec: RunSpec, index: int = 0, looked_at: Contexts | None = None) -> Member:
+    """The flow of draw `index` of a spec; draws share what is `looked_at`.
 
     Raises:
         InvalidInputError: if keys do not fit together.
@@ -97,7 +97,7 @@ def member(spec: RunSpec, index: int = 0) -> Member:
         measure = _words(spec)
     else:
         measure = _start(spec, d, draw)
-    return Member(moved_by(spec, d, draw), typed(spec, measure))
+    return Member(moved_by(spec, d, draw, looked_at), typed(spec, measure))
 
 
 def members(spec: RunSpec) -> list[Member]:
@@ -108,7 +108,8 @@ def members(spec: RunSpec) -> list[Member]:
         InputFileError: if a file it names cannot be read.
     """
     if spec.starts is None:
-        return [member(spec, i) for i in range(spec.draws or 1)]
+        looked_at = Contexts(spec)
+        return [member(spec, i, looked_at) for i in range(spec.draws or 1)]
     draw, d = Draw(spec.seed), dimension(spec)
     moves = moved_by(spec, d, draw)
     covariances = family(spec.starts, d, key=draw.key("starts"))
@@ -116,19 +117,29 @@ def members(spec: RunSpec) -> list[Member]:
     return [Member(moves, typed(spec, Gaussian(zero, Y))) for Y in factors]
 
 
-def moved_by(spec: RunSpec, d: int, draw: Draw) -> AbstractDynamics:
+def moved_by(
+    spec: RunSpec, d: int, draw: Draw, looked_at: Contexts | None = None
+) -> AbstractDynamics:
     """The dynamics of a spec in dimension `d`, in its floating-point format.
+
+    Args:
+        spec: the spec.
+        d: the dimension.
+        draw: for matrices that are drawn.
+        looked_at: the contexts of the spec, if other draws share them.
 
     Raises:
         InvalidInputError: if keys do not fit together.
     """
-    moves = _attends(spec, d, draw)
+    moves = _attends(spec, d, draw, looked_at or Contexts(spec))
     return Projected(moves) if spec.projected else moves
 
 
-def _attends(spec: RunSpec, d: int, draw: Draw) -> AbstractDynamics:
+def _attends(
+    spec: RunSpec, d: int, draw: Draw, looked_at: Contexts
+) -> AbstractDynamics:
     if spec.model is None:
-        return typed(spec, dynamics(spec, d, draw))
+        return typed(spec, dynamics(spec, d, draw, looked_at))
     return models.layers(
         models.load(spec.model),
         layers=spec.model_layers,

@@ -66,34 +66,55 @@ def numbers_moving(spec: RunSpec) -> int:
     return sum(source_numbers(str(run)) for run in runs)
 
 
-def context(
-    spec: RunSpec, part: AttentionSpec, d: int, draw: Draw, prefix: str = ""
-) -> AbstractContext | None:
-    """What the tokens of a part of a spec look at; `None` if at each other.
+class Contexts:
+    """What the tokens of a spec look at; a run or a file is read once for all draws.
 
     Args:
         spec: of the run.
-        part: the attention: the spec itself, or one of its terms.
-        d: the dimension.
-        draw: for matrices that are drawn.
-        prefix: of the names of the part.
-
-    Raises:
-        InvalidInputError: if keys do not fit together.
-        InputFileError: if there is no such file or run.
     """
-    if part.context is None:
-        return None
-    named = context_of(part.context)
-    if named.run is not None:
-        return _of_run(spec, named)
-    if named.file is not None:
-        return Still(_tokens(spec, states_in(named.file)))
+
+    def __init__(self, spec: RunSpec) -> None:
+        self._spec = spec
+        self._read: dict[str, AbstractContext] = {}
+
+    def of(
+        self, part: AttentionSpec, d: int, draw: Draw, prefix: str = ""
+    ) -> AbstractContext | None:
+        """What the tokens of a part look at; `None` if at each other.
+
+        Args:
+            part: the attention: the spec itself, or one of its terms.
+            d: the dimension.
+            draw: for matrices that are drawn.
+            prefix: of the names of the part.
+
+        Raises:
+            InvalidInputError: if keys do not fit together.
+            InputFileError: if there is no such file or run.
+        """
+        if part.context is None:
+            return None
+        if part.context not in self._read:
+            named = context_of(part.context)
+            if named.run is None and named.file is None:
+                return Still(_gaussian(part, d, draw, prefix))
+            self._read[part.context] = _stored(self._spec, named)
+        return self._read[part.context]
+
+
+def _gaussian(part: AttentionSpec, d: int, draw: Draw, prefix: str) -> Gaussian:
     mean = 0.0 if part.context_mean is None else part.context_mean
     cov = 1.0 if part.context_cov is None else part.context_cov
     alpha = vector(f"{prefix}context_mean", mean, d)
     Sigma = square(f"{prefix}context_cov", cov, d, draw)
-    return Still(Gaussian.from_moments(alpha, Sigma))
+    return Gaussian.from_moments(alpha, Sigma)
+
+
+def _stored(spec: RunSpec, named: Context) -> AbstractContext:
+    """What a run or a file holds."""
+    if named.file is not None:
+        return Still(_tokens(spec, states_in(named.file)))
+    return _of_run(spec, named)
 
 
 def _tokens(spec: RunSpec, x: np.ndarray) -> Points:
