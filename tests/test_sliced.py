@@ -143,6 +143,27 @@ def test_the_closed_form_is_the_weak_limit(tau: float, rng: np.random.Generator)
     np.testing.assert_allclose(v.mean(axis=0), V @ x.mean(axis=0), rtol=1e-10)
 
 
+def test_gaussians_that_are_flat_on_a_slice_do_not_move_along_it():
+    """Queries of N(0, [[9, 3], [3, 1]]) are all zero there, and match the mean.
+
+    Their lengths of rounding, divided by themselves, made a field of order one. Thin
+    ones, however thin, are matched: the increasing map is that between N(0, 1)s.
+    """
+    make = lambda Q, **options: ESP(Q, np.eye(2), np.eye(2), **options)
+    flat = Gaussian.from_moments(np.ones(2), [[9.0, 3.0], [3.0, 1.0]])
+    attention = make([[1.0, -3.0], [1.0, 1.0]], slices=[[1.0, 0.0]])
+    field = attention.field(0.0, flat)
+    assert isinstance(field, Affine)
+    _, change = flat.transport(field)
+    np.testing.assert_array_equal(change, 0)
+    np.testing.assert_allclose(field.offset, 1)
+    tokens = Points.uniform([[4.0, 2.0], [-2.0, 0.0], [1.0, 1.0]])
+    v = attention.field(0.0, tokens)(tokens.tokens)
+    np.testing.assert_allclose(v, 1, rtol=1e-14)
+    steep = Gaussian.from_moments(np.zeros(2), np.diag([1.0, 1e-20]))
+    np.testing.assert_allclose(linear_of(make(np.eye(2)), steep), np.eye(2) / 2)
+
+
 def test_tokens_take_equal_steps_and_refuse_others(rng: np.random.Generator):
     Q, K, V = matrices(rng, 2)
     attention, mu = ESP(Q, K, V / 4), Points.uniform(rng.normal(size=(30, 2)))

@@ -17,6 +17,8 @@ from meanfield.linalg import length, psd_sqrt
 from ._measure import AbstractMeasure
 from ._reader import AbstractReader
 
+ROUNDINGS = 4  # of an eigenvalue of correlations, for each dimension
+
 
 class Gaussian(AbstractMeasure):
     r"""$N(\alpha, YY^\top)$, of any rank; positive semidefinite by construction.
@@ -138,4 +140,16 @@ def _checked_root(Sigma: np.ndarray) -> np.ndarray:
             "`covariance` must be positive semidefinite; its smallest eigenvalue is "
             f"{values[0]:.3g}."
         )
+    values[: len(Sigma) - _rank(Sigma)] = 0
     return (U * np.sqrt(np.maximum(values, 0))) @ U.T
+
+
+def _rank(Sigma: np.ndarray) -> int:
+    """The rank of a covariance, to the rounding of its correlations.
+
+    Of these and not of its entries: variances of any sizes stand beside each other.
+    """
+    spread = np.sqrt(np.maximum(np.diag(Sigma), 0))
+    unit = np.where(spread > 0, spread, 1)
+    values = np.linalg.eigvalsh(Sigma / unit[:, None] / unit[None, :])
+    return int(np.sum(values > ROUNDINGS * len(Sigma) * np.finfo(Sigma.dtype).eps))

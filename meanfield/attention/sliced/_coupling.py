@@ -15,6 +15,9 @@ from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot, Masked
 
 from ._mean import HardMean, evenly, weighted
 
+# Of the terms of a projection, that its sum may be off by after a few hundred steps.
+ROUNDINGS = 32
+
 
 class HardSlices(AbstractGaussianCoupling, Discontinuous):
     r"""$\kappa_\mu\,\mu\otimes\mu = \sum_l\sigma_l\gamma_l$, plans by ranks on slices.
@@ -75,8 +78,8 @@ class HardSlices(AbstractGaussianCoupling, Discontinuous):
         On each slice the plan is the increasing map between two normal laws.
         """
         dot = projectable(score)
-        query = self.directions @ dot.Q @ queries.factor  # l × r
-        key = self.directions @ dot.K @ keys.factor
+        query = projections(self.directions, dot.Q, queries)  # l × r
+        key = projections(self.directions, dot.K, keys)
         s_query, s_key = (lengths(rows) for rows in (query, key))
         spread = s_query * s_key
         unit = jnp.where(spread > 0, spread, 1)
@@ -134,6 +137,20 @@ def affine_along(
     moved = jnp.matmul(keys.factor, (rates[:, None] * key).T, precision=HIGHEST)
     linear = jnp.matmul(moved, directions @ dot.Q, precision=HIGHEST)
     return Affine(linear, keys.mean - linear @ queries.mean)
+
+
+def projections(
+    directions: Float[Array, "l k"], matrix: Float[Array, "k d"], mu: Gaussian
+) -> Float[Array, "l r"]:
+    r"""$\theta_l^\top QY$ or $\theta_l^\top KY$; zero where rounding alone is left.
+
+    What is divided by their lengths would be of order one there, and is zero.
+    """
+    rows = directions @ matrix @ mu.factor
+    terms = jnp.abs(directions) @ jnp.abs(matrix) @ jnp.abs(mu.factor)
+    rounding = ROUNDINGS * jnp.finfo(rows.dtype).eps * jnp.linalg.norm(terms, axis=1)
+    there = jnp.sum(rows**2, axis=1) > jax.lax.stop_gradient(rounding) ** 2
+    return jnp.where(there[:, None], rows, 0)
 
 
 def lengths(rows: Float[Array, "l r"]) -> Float[Array, " l"]:

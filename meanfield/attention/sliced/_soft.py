@@ -13,7 +13,7 @@ from meanfield.fields import AbstractField, Affine
 from meanfield.measures import AbstractMeasure, Gaussian, Points
 from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot
 
-from ._coupling import affine_along, lengths, projectable
+from ._coupling import affine_along, lengths, projectable, projections
 from ._mean import evenly, weighted
 from ._soft_mean import AbstractSoftMean, LineSquare, PublishedSoftMean, SoftMean
 
@@ -126,8 +126,8 @@ class GaussianSoftSlices(AbstractSoftSlices, AbstractGaussianCoupling):
     ) -> Affine:
         r"""As `affine`, $s_Q$ of the queries, $s_K$ and its $\Sigma$ of the keys."""
         dot, h = projectable(score), _squared(self.near).temperature / 2
-        query = self.directions @ dot.Q @ queries.factor  # l × r
-        key = self.directions @ dot.K @ keys.factor
+        query = projections(self.directions, dot.Q, queries)  # l × r
+        key = projections(self.directions, dot.K, keys)
         q2, k2 = (jnp.sum(a**2, axis=1) for a in (query, key))
         beta_query, beta_key = q2 / (q2 + h), k2 / (k2 + h)
         w = 1 - beta_query + beta_query**2
