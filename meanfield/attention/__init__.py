@@ -22,6 +22,7 @@ from .relu import Relu as Relu
 from .scalings import Scalings as Scalings
 from .scalings import scalings as scalings
 from .sinkhorn import Sinkhorn as Sinkhorn
+from .sliced import AbstractSoftSlices as AbstractSoftSlices
 from .sliced import GaussianSoftSlices as GaussianSoftSlices
 from .sliced import HardSlices as HardSlices
 from .sliced import PublishedSoftSlices as PublishedSoftSlices

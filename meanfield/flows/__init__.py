@@ -14,6 +14,7 @@ from .doubts import doubt as doubt
 from .motions import DIMENSIONS as DIMENSIONS
 from .motions import Isotropic as Isotropic
 from .motions import Motion as Motion
+from .motions import interpolates as interpolates
 from .motions import motion_of as motion_of
 from .motions import planned as planned
 from .stepping import SAFETY as SAFETY

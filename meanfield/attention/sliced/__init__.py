@@ -1,6 +1,7 @@
 """Expected sliced transport attention: tokens matched by their ranks along slices."""
 
 from ._coupling import HardSlices as HardSlices
+from ._soft import AbstractSoftSlices as AbstractSoftSlices
 from ._soft import GaussianSoftSlices as GaussianSoftSlices
 from ._soft import PublishedSoftSlices as PublishedSoftSlices
 from ._soft import SoftSlices as SoftSlices

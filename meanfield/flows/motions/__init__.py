@@ -9,4 +9,5 @@ from .gaussian import GaussianMotion as GaussianMotion
 from .grid import GridMotion as GridMotion
 from .points import DIMENSIONS as DIMENSIONS
 from .points import TokenMotion as TokenMotion
+from .points import interpolates as interpolates
 from .points import planned as planned

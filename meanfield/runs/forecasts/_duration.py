@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from meanfield import models
 from meanfield.attention import (
     AbstractCoupling,
+    AbstractSoftSlices,
     HardSlices,
     Sinkhorn,
     Softmax,
@@ -21,7 +22,7 @@ from meanfield.dynamics import AbstractDynamics, Interpolated, Layers, Prefix
 from meanfield.flows import AbstractStepping
 from meanfield.flows.stepping import Fixed
 from meanfield.measures import Blocked, Chebyshev, Dense
-from meanfield.runs.building._context import contexts, keys_seen
+from meanfield.runs.building._context import contexts, keys_seen, most_keys
 from meanfield.runs.building._precision import dtype_of
 from meanfield.spec import RunSpec
 
@@ -54,6 +55,7 @@ GRID_STAGES = 3
 # Seconds of one core for a token and a slice whose ranks are matched: 0.3 for 100 000
 # tokens on 8 slices in dimension 8, and 4.2 for a million.
 SORTED = 5e-7
+SOFT_SUMS = 3  # over pairs, of a slice whose ranks are shared: two sorts, their plan
 OVERHEAD = 2e-5  # seconds of a velocity besides its sums
 TOGETHER = 100  # members of a family that share it, stepping side by side
 ADAPTED = 30.0  # steps to a relative error of 1e-6 that a flow typically takes
@@ -123,7 +125,7 @@ def duration(
     length = stepping.dt if isinstance(stepping, Fixed) else None
     steps = _fixed(length, times) if length else _typical(spec, size, times)
     overhead = OVERHEAD / (1 if spec.starts is None else TOGETHER)
-    work = _work(spec, size, _slices(dynamics, size.n))
+    work = _work(spec, size) + _matching(spec, dynamics, size)
     velocity = overhead + work / (os.cpu_count() or 1)
     apart = members if spec.starts is None else 1
     between = COMMIT * apart * _segments(spec, times)
@@ -174,17 +176,17 @@ def _whole(count: float) -> int:
     return math.ceil(min(count, MOST))
 
 
-def _work(spec: RunSpec, size: Size, slices: int) -> float:
-    """Seconds of one core for a velocity, which sorts along so many slices."""
+def _work(spec: RunSpec, size: Size) -> float:
+    """Seconds of one core for a velocity, but for what matches along slices."""
     rates, d = RATES[dtype_of(spec).name], size.d
     parts = [(_heads(spec), spec), *((term.heads, term) for term in spec.terms)]
     if size.how is None and not spec.projected:
         solution = 40 * d**3 / rates.products  # roots and solves of d × d matrices
         return sum(heads for heads, _ in parts) * solution
-    work = SORTED * slices * (size.n or size.cells) + 8 * size.n * d**2 / rates.products
+    work = 8 * size.n * d**2 / rates.products
     for (heads, part), context in zip(parts, contexts(spec), strict=True):
         coupling = _coupling(part.attention)
-        if not isinstance(coupling, HardSlices):
+        if not isinstance(coupling, HardSlices | AbstractSoftSlices):
             half_steps = 2 * (part.iterations or PASSES)
             passes = half_steps if isinstance(coupling, Sinkhorn) else 1
             by_prefix = part.mask is not None and not isinstance(coupling, Softmax)
@@ -215,17 +217,36 @@ def _coupling(name: str) -> AbstractCoupling:
     return attentions[name](unit, unit, unit).coupling
 
 
-def _slices(dynamics: AbstractDynamics, n: int) -> int:
-    """Along how many slices a velocity sorts: of one layer, and of each prefix."""
-    kinds = (HardSlices, Layers, Interpolated, Prefix)
-    parts = jax.tree.leaves(dynamics, is_leaf=lambda part: isinstance(part, kinds))
-    sorted_along = [p.directions for p in parts if isinstance(p, HardSlices)]
-    count = sum(math.prod(directions.shape[:-1]) for directions in sorted_along)
-    for part in parts:
+def _matching(spec: RunSpec, dynamics: AbstractDynamics, size: Size) -> float:
+    """Seconds of one core for what a velocity matches along slices."""
+    if size.how is None and not spec.projected:
+        return 0.0
+    n = size.n or size.cells or ENOUGH
+    hard = _slices(HardSlices, dynamics, size.n or 1)
+    soft = _slices(AbstractSoftSlices, dynamics, size.n or 1)
+    # Sums along slices are exact: of as many keys as there are.
+    pairs = _sums(size, max(n, most_keys(spec)), RATES[dtype_of(spec).name])
+    return SORTED * (hard + soft) * n + SOFT_SUMS * soft * pairs
+
+
+def _slices(
+    kind: type[HardSlices | AbstractSoftSlices], dynamics: AbstractDynamics, n: int
+) -> int:
+    """Along how many slices a velocity matches: of one layer, and of each prefix.
+
+    What slices cost is found out by matching along them once more.
+    """
+    kinds = (kind, Layers, Interpolated, Prefix)
+    count = 0
+    for part in jax.tree.leaves(dynamics, is_leaf=lambda p: isinstance(p, kinds)):
+        if isinstance(part, kind):
+            passes = 1 if part.tau is None else 2
+            count += passes * math.prod(part.directions.shape[:-1])
         if isinstance(part, Layers | Interpolated):
-            count += _slices(eqx.filter_eval_shape(_first, part.stack), n)
+            first = eqx.filter_eval_shape(_first, part.stack)
+            count += _slices(kind, first, n)
         if isinstance(part, Prefix):
-            count += n * _slices(part.dynamics, n)
+            count += n * _slices(kind, part.dynamics, n)
     return count
 
 

@@ -4,7 +4,13 @@ import dataclasses
 import functools
 from typing import Any, NamedTuple
 
-from meanfield.measures import Chebyshev
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from meanfield._typing import Time
+from meanfield.flows import interpolates
+from meanfield.measures import Chebyshev, Points
 from meanfield.measures.families import family
 from meanfield.runs._run import admitted, rehearse
 from meanfield.runs.building._build import Member, dimension, members, stepping
@@ -71,9 +77,21 @@ def foreseen(spec: RunSpec) -> Foresight:
         return Foresight(forecast, estimate, None)
     if not isinstance(size.how, Chebyshev):
         return Foresight(forecast, estimate, None)
-    forecast = dataclasses.replace(forecast, reduction="chebyshev or blocked")
     exact = size._replace(how=size.how.otherwise)
+    if not _interpolates(member, size.n, size.how, ts[0]):
+        forecast = plan(spec, exact, len(ts), count, keys=most_keys(spec))
+        return Foresight(forecast, lasting(exact), None)
+    forecast = dataclasses.replace(forecast, reduction="chebyshev or blocked")
     return Foresight(forecast, estimate, lasting(exact))
+
+
+def _interpolates(member: Member, n: int, how: Chebyshev, t: Time) -> bool:
+    """Whether sums over `n` tokens may be interpolated, where few stand for them."""
+    assert isinstance(member.measure, Points)
+    tokens, logs = member.measure.tokens, member.measure.log_weights
+    blank = lambda leaf: jnp.zeros((n, *leaf.shape[1:]), leaf.dtype)
+    whole = lambda: Points(*jax.tree.map(blank, (tokens, logs)), reduction=how)
+    return interpolates(member.dynamics, eqx.filter_eval_shape(whole), t)
 
 
 def _small(spec: RunSpec) -> RunSpec:

@@ -51,16 +51,40 @@ def planned(dynamics: AbstractDynamics, mu: Points, t: Time) -> Points:
     if not isinstance(mu.reduction, Chebyshev) or mu.reduction.counts is not None:
         return mu
     known = all(is_concrete(leaf) for leaf in jax.tree.leaves((dynamics, mu)))
+    if not (known and interpolates(dynamics, mu, t)):
+        return exactly(mu)
     n, d = mu.tokens.x.shape
-    if not known or d > DIMENSIONS or not affordable(n, (RUNGS[0],) * d):
-        return exactly(mu)
     few = _Search(_changed, dynamics, t, _sampled(mu), n)
-    if not few.interpolates:
-        return exactly(mu)
     counts = few.enough((RUNGS[0],) * d)
     if counts is not None:
         counts = _Search(_missed, dynamics, t, mu, n).enough(few.narrowed(counts))
     return exactly(mu) if counts is None else _with(mu, counts)
+
+
+def interpolates(dynamics: AbstractDynamics, mu: Points, t: Time) -> bool:
+    """Whether nodes may be worth it for a field, by its shapes alone.
+
+    They do nothing for sums of links, and for those along slices.
+
+    Args:
+        dynamics: gives the field.
+        mu: tokens that ask for nodes.
+        t: the time.
+    """
+    assert isinstance(mu.reduction, Chebyshev)
+    n, d = mu.tokens.x.shape
+    counts = (RUNGS[0],) * d
+    if d > DIMENSIONS or not affordable(n, counts):
+        return False
+    sums = Revealing(mu.reduction.tolerance, counts, mu.reduction.otherwise)
+    field = lambda tokens, logs: dynamics.field(
+        jnp.asarray(t), Points(tokens, logs, sums)
+    )(tokens)
+    try:
+        eqx.filter_eval_shape(field, mu.tokens, mu.log_weights)
+    except Interpolated:
+        return True
+    return False
 
 
 def unplanned(mu: Points) -> Points:
@@ -131,21 +155,6 @@ class _Search(NamedTuple):
     t: Time
     mu: Points
     n: int
-
-    @property
-    def interpolates(self) -> bool:
-        """Whether nodes change anything about the field; sums of links have none."""
-        how = self.mu.reduction
-        assert isinstance(how, Chebyshev)
-        counts = (RUNGS[0],) * self.mu.tokens.x.shape[1]
-        sums = Revealing(how.tolerance, counts, how.otherwise)
-        mu = Points(self.mu.tokens, self.mu.log_weights, sums)
-        field = lambda mu: self.dynamics.field(jnp.asarray(self.t), mu)(mu.tokens)
-        try:
-            eqx.filter_eval_shape(field, mu)
-        except Interpolated:
-            return True
-        return False
 
     def error(self, counts: tuple[int, ...]) -> float:
         """What so many nodes miss, over what they may."""
