@@ -57,6 +57,12 @@ def compiled(fn: Callable[P, R]) -> Compiled[P, R]:
 
     Options of the compiler hold for whole programs: inside another `jit`, and under a
     derivative or a `vmap`, this is part of a program that others compile.
+
+    Examples:
+        >>> from meanfield.flows import compiled
+        >>> square = compiled(lambda x: x**2)
+        >>> print(square(jnp.array(3.0)), square(jnp.array(4.0)), square.programs)
+        9.0 16.0 1
     """
     return Compiled(fn)
 
@@ -80,7 +86,16 @@ def outlined(fn: Callable[P, R]) -> Callable[P, R]:
 
 
 def signature(tree: object) -> Hashable:
-    """What programs are compiled for: shapes of arrays, and all else."""
+    """What programs are compiled for: shapes of arrays, and all else.
+
+    Examples:
+        >>> from meanfield.flows import signature
+        >>> (
+        ...     signature(jnp.zeros(3)) == signature(jnp.ones(3)),
+        ...     signature(jnp.zeros(4)) == signature(jnp.ones(3)),
+        ... )
+        (True, False)
+    """
     leaves, structure = jax.tree.flatten(tree)
     shape = lambda leaf: (leaf.shape, leaf.dtype) if eqx.is_array(leaf) else leaf
     return structure, tuple(map(shape, leaves))

@@ -79,6 +79,18 @@ def ensemble(  # noqa: PLR0913 (as `flow`)
     Raises:
         InvalidInputError: if neither leads with an axis of members, or lengths differ.
         NotClosedError: if a Gaussian meets an attention that does not keep it one.
+
+    Examples:
+        >>> from meanfield import Gaussian, attentions
+        >>> from meanfield.dynamics import stacked
+        >>> from meanfield.flows import ensemble
+        >>> one = jnp.eye(1)
+        >>> starts = stacked(
+        ...     [Gaussian(jnp.zeros(1), jnp.sqrt(v) * one) for v in (1.0, 2.0)]
+        ... )
+        >>> runs = ensemble(attentions["softmax"](one, one, one), starts, [0.0, 10.0])
+        >>> print(runs.t_star)  # 1/(2Σ₀)
+        [0.5  0.25]
     """
     given = float_array("ts", ts)
     mu0 = cast(M, motion_of(mu0).ready(mu0, noise, given))

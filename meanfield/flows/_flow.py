@@ -74,6 +74,17 @@ def flow(  # noqa: PLR0913 (all that defines a flow, and no more)
         InvalidInputError: if times decrease or shapes do not fit; or noise lacks a key.
         UnsupportedError: if noise meets a plane grid in a box that shears.
         NotClosedError: if a Gaussian meets an attention that does not keep it one.
+
+    Examples:
+        >>> from meanfield import Gaussian, attentions, flow
+        >>> one = jnp.eye(1)
+        >>> start = Gaussian.from_moments([0.0], [[2.0]])
+        >>> run = flow(attentions["softmax"](-one, one, one), start, [0.0, 1.0])
+        >>> print(run.status, run.final.covariance, 1 / (1 / 2 + 2))
+        finished [[0.4]] 0.4
+        >>> run = flow(attentions["softmax"](one, one, one), start, [0.0, 1.0])
+        >>> print(run.status, f"{run.t_star:.6f}")  # at 1/(2Σ₀)
+        blow-up 0.250000
     """
     check_adjoint(adjoint)
     problem, times = prepared(
@@ -97,7 +108,20 @@ def followed(
     until: float | None = None,
     adjoint: diffrax.AbstractAdjoint | None = None,
 ) -> Trajectory:
-    """The trajectory of a flow that is `prepared`; see `flow`."""
+    """The trajectory of a flow that is `prepared`; see `flow`.
+
+    Examples:
+        >>> from meanfield import Gaussian, attentions
+        >>> from meanfield.flows import followed, prepared
+        >>> one = jnp.eye(1)
+        >>> start = Gaussian.from_moments([0.0], [[2.0]])
+        >>> softmax = attentions["softmax"](-one, one, one)
+        >>> problem, times = prepared(
+        ...     softmax, start, [0.0, 1.0], stepping=None, stop=None, since=None
+        ... )
+        >>> print(followed(problem, times).final.covariance)
+        [[0.4]]
+    """
     due = _due(problem, ts, until) if due is None else due
     cast_all = lambda part: jnp.asarray(part, ts.dtype)
     problem = eqx.tree_at(lambda p: p.due, problem, jax.tree.map(cast_all, due))
@@ -158,6 +182,20 @@ def prepared(
     """A flow ready to be integrated, and the times of its frames; see `flow`.
 
     Shapes, and pairs that do not work, are refused here and not inside the solver.
+
+    Examples:
+        >>> from meanfield import Gaussian, attentions
+        >>> from meanfield.flows import prepared
+        >>> one = jnp.eye(1)
+        >>> softmax, start = (
+        ...     attentions["softmax"](-one, one, one),
+        ...     Gaussian(jnp.zeros(1), one),
+        ... )
+        >>> problem, times = prepared(
+        ...     softmax, start, [0.0, 1.0], stepping=None, stop=None, since=None
+        ... )
+        >>> print(type(problem.stepping).__name__, times)
+        Adaptive [0. 1.]
     """
     check_moved(dynamics, mu0)
     motion = motion_of(mu0)

@@ -49,7 +49,22 @@ class VectorField(eqx.Module):
 
 
 class Problem(eqx.Module):
-    """All that defines a flow but its times."""
+    """All that defines a flow but its times.
+
+    Examples:
+        >>> from meanfield import Gaussian, attentions, fixed
+        >>> from meanfield.flows import Problem, prepared
+        >>> one = jnp.eye(1)
+        >>> softmax, start = (
+        ...     attentions["softmax"](-one, one, one),
+        ...     Gaussian(jnp.zeros(1), one),
+        ... )
+        >>> problem, _ = prepared(
+        ...     softmax, start, [0.0, 1.0], stepping=fixed(0.1), stop=None, since=None
+        ... )
+        >>> isinstance(problem, Problem), problem.stepping.max_steps
+        (True, 11)
+    """
 
     dynamics: AbstractDynamics
     mu0: AbstractMeasure

@@ -44,6 +44,19 @@ class Trajectory(eqx.Module, Generic[M]):
             0 where there was no iteration.
         due: when the exact flow blows up, as fixed steps were told beforehand; NaN if
             it does not, and for other steps. A flow that goes on is told of it.
+
+    Examples:
+        >>> from meanfield import Gaussian, attentions, flow
+        >>> one = jnp.eye(1)
+        >>> softmax, start = (
+        ...     attentions["softmax"](-one, one, one),
+        ...     Gaussian(jnp.zeros(1), one),
+        ... )
+        >>> run = flow(softmax, start, [0.0, 0.5, 1.0])
+        >>> print(run.ts, run.map(lambda mu: mu.covariance[0, 0]))  # 1/(1 + 2t)
+        [0.  0.5 1. ] [1.     0.5    0.3333]
+        >>> print(run.at(-1).covariance, run.status)
+        [[0.3333]] finished
     """
 
     ts: Float[Array, " times"]
@@ -122,7 +135,13 @@ class Trajectory(eqx.Module, Generic[M]):
 
 
 def status_counts(codes: Int[Array, " runs"]) -> dict[str, int]:
-    """How many members of an ensemble ended in each way."""
+    """How many members of an ensemble ended in each way.
+
+    Examples:
+        >>> from meanfield.flows import status_counts
+        >>> status_counts(jnp.array([0, 2, 2]))
+        {'finished': 1, 'blow-up': 2}
+    """
     found, counts = np.unique(np.asarray(codes), return_counts=True)
     return {Status(int(c)).ending: int(k) for c, k in zip(found, counts, strict=True)}
 

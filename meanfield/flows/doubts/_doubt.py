@@ -41,6 +41,11 @@ class Doubt(NamedTuple):
         mean: relative to the root of the trace.
         box: the part of `covariance` that a wider box would take away.
         cells: the part of `covariance` that more cells would take away.
+
+    Examples:
+        >>> from meanfield.flows import Doubt
+        >>> Doubt(covariance=1e-4, mean=1e-6, box=4e-5, cells=6e-5).worst
+        0.0001
     """
 
     covariance: float
@@ -78,6 +83,17 @@ def doubt(
         noise: that of the flow.
         stepping: that of the flow; `cfl()` if `None`.
         missed: of the covariance of the start, what the grid has not got right.
+
+    Examples:
+        >>> from meanfield import Grid, attentions, flow
+        >>> from meanfield.flows import doubt
+        >>> bell = lambda x: np.exp(-(x[:, 0] ** 2) / 2) / np.sqrt(2 * np.pi)
+        >>> start, one = Grid.from_function([np.linspace(-8, 8, 65)], bell), jnp.eye(1)
+        >>> softmax = attentions["softmax"](-one, one, one)
+        >>> end = flow(softmax, start, [0.0, 0.5]).final
+        >>> bar = doubt(softmax, start, end, span=(0.0, 0.5)).covariance
+        >>> bool(abs(end.covariance[0, 0] - 1 / 2) / end.covariance[0, 0] <= bar)
+        True
     """
     steps = stepping or cfl()
     changes = changed(dynamics, start, end, span=span, noise=noise, stepping=steps)

@@ -24,6 +24,15 @@ class Isotropic(eqx.Module):
     Attributes:
         kappa: the diffusivity $\kappa$, a squared length per time: a free token moves
             by $\sqrt{2\kappa t}$ along each axis.
+
+    Examples:
+        >>> from meanfield import Drift, Gaussian, Isotropic, flow
+        >>> still, one = Drift(jnp.zeros((1, 1))), jnp.eye(1)
+        >>> run = flow(
+        ...     still, Gaussian(jnp.zeros(1), one), [0.0, 1.0], noise=Isotropic(0.5)
+        ... )
+        >>> print(run.final.covariance)  # 1 + 2κt
+        [[2.]]
     """
 
     kappa: Float[Array, ""]

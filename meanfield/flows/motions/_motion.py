@@ -31,6 +31,12 @@ class Motion(Generic[M]):
 
     A subclass overrides what is different for its measure, and registers:
     `motions[Mixture] = MixtureMotion()`.
+
+    Examples:
+        >>> from meanfield import Points
+        >>> from meanfield.flows import Motion, motion_of
+        >>> isinstance(motion_of(Points.uniform([[0.0]])), Motion)
+        True
     """
 
     def check_single(self, mu0: M) -> None:
@@ -202,7 +208,14 @@ motions: dict[type[AbstractMeasure], Motion[Any]] = {}
 
 
 def motion_of(mu: AbstractMeasure) -> Motion[Any]:
-    """How a flow moves a measure: as the nearest class of it that is registered."""
+    """How a flow moves a measure: as the nearest class of it that is registered.
+
+    Examples:
+        >>> from meanfield import Points
+        >>> from meanfield.flows import motion_of
+        >>> type(motion_of(Points.uniform([[0.0]]))).__name__
+        'TokenMotion'
+    """
     kind = next((kind for kind in type(mu).mro() if kind in motions), None)
     return Motion() if kind is None else motions[kind]
 

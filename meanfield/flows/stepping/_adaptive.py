@@ -100,6 +100,12 @@ def adaptive(
     Raises:
         InvalidInputError: if `rtol` is not positive.
         UnknownNameError: if no solver has that name.
+
+    Examples:
+        >>> from meanfield import adaptive
+        >>> steps = adaptive("dopri8", rtol=1e-10)
+        >>> type(steps.solver).__name__, steps.relative_error(jnp.float64)
+        ('Dopri8', 1e-10)
     """
     if rtol is not None:
         positive("rtol", rtol)

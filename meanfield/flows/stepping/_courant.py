@@ -89,6 +89,11 @@ def cfl(share: float = SAFETY, *, max_steps: int = MAX_STEPS) -> Courant:
 
     Raises:
         InvalidInputError: if `share` is not above 0 and at most 1.
+
+    Examples:
+        >>> from meanfield import cfl
+        >>> cfl(0.5).share
+        0.5
     """
     positive("share", share)
     check_steps(max_steps)

@@ -93,6 +93,17 @@ def fixed(dt: float, solver: str | diffrax.AbstractSolver = "euler") -> Fixed:
     Raises:
         InvalidInputError: if `dt` is not positive, or the solver is implicit.
         UnknownNameError: if no solver has that name.
+
+    Examples:
+        >>> from meanfield import Gaussian, attentions, fixed, flow
+        >>> one = jnp.eye(1)
+        >>> softmax, start = (
+        ...     attentions["softmax"](-one, one, one),
+        ...     Gaussian(jnp.zeros(1), one),
+        ... )
+        >>> run = flow(softmax, start, [0.0, 1.0], stepping=fixed(0.1))  # Euler's steps
+        >>> print(run.n_accepted, run.final.covariance, 1 / 3)
+        10 [[0.3141]] 0.33333...
     """
     positive("dt", dt)
     method = method_of(solver)
@@ -108,6 +119,11 @@ def over_jumps(ts: Numbers, solver: str = "euler") -> Fixed:
 
     Raises:
         InvalidInputError: if the times are not known before the flow is traced.
+
+    Examples:
+        >>> from meanfield.flows import over_jumps
+        >>> over_jumps([0.0, 2.0]).dt * 128
+        2.0
     """
     if not is_concrete(ts):
         raise InvalidInputError(

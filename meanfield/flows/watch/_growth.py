@@ -37,7 +37,19 @@ class Record(NamedTuple):
 
 
 class BlowUpTime(NamedTuple):
-    """When the size is infinite, and how sure that is; NaN without evidence."""
+    """When the size is infinite, and how sure that is; NaN without evidence.
+
+    Examples:
+        >>> from meanfield import Gaussian, attentions, flow
+        >>> one = jnp.eye(1)
+        >>> softmax, start = (
+        ...     attentions["softmax"](one, one, one),
+        ...     Gaussian(jnp.zeros(1), one),
+        ... )
+        >>> run = flow(softmax, start, [0.0, 1.0])
+        >>> bool(abs(run.t_star - 1 / 2) <= run.t_star_error)
+        True
+    """
 
     t_star: Float[Array, ""]
     error: Float[Array, ""]

@@ -18,7 +18,13 @@ E_FOLDS = 2.0  # by which the speed must fall while the criterion holds
 
 
 class Seen(NamedTuple):
-    """What a stop may look at after an accepted step."""
+    """What a stop may look at after an accepted step.
+
+    Examples:
+        >>> from meanfield.flows import Seen
+        >>> Seen._fields
+        ('t', 'changing', 'size', 'speed')
+    """
 
     t: Float[Array, ""]
     changing: Bool[Array, ""]  # whether parameters will still change
@@ -27,7 +33,14 @@ class Seen(NamedTuple):
 
 
 class AbstractStop(eqx.Module):
-    """A criterion that ends a flow early; ending by it is a result, not an error."""
+    """A criterion that ends a flow early; ending by it is a result, not an error.
+
+    Examples:
+        >>> from meanfield import BlowUp, Steady
+        >>> from meanfield.flows import AbstractStop
+        >>> isinstance(Steady(), AbstractStop), str(BlowUp(10.0).status)
+        (True, 'blow-up')
+    """
 
     @property
     @abc.abstractmethod
@@ -62,6 +75,15 @@ class BlowUp(AbstractStop):
 
     Attributes:
         bound: on the norm of the coordinates, in their units.
+
+    Examples:
+        >>> from meanfield import BlowUp, Drift, Gaussian, flow
+        >>> growth, one = Drift(jnp.eye(1)), jnp.eye(1)
+        >>> run = flow(
+        ...     growth, Gaussian(jnp.zeros(1), one), [0.0, 9.0], stop=BlowUp(100.0)
+        ... )
+        >>> print(run.status, bool(run.stop_time >= np.log(100)), run.t_star)
+        blow-up True nan
     """
 
     bound: float
@@ -117,6 +139,15 @@ class Steady(AbstractStop):
 
     Attributes:
         rtol: the way left, relative to the initial size.
+
+    Examples:
+        >>> from meanfield import Drift, Gaussian, Steady, flow
+        >>> pull, one = Drift(-jnp.eye(1)), jnp.eye(1)
+        >>> run = flow(
+        ...     pull, Gaussian(jnp.zeros(1), one), [0.0, 100.0], stop=Steady(1e-4)
+        ... )
+        >>> print(run.status, bool(run.stop_time < 20))
+        steady True
     """
 
     rtol: float = 1e-6
