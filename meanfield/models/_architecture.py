@@ -15,7 +15,14 @@ from .checkpoint import CONFIG, Checkpoint
 
 
 class Sizes(NamedTuple):
-    """The sizes of a network; `dimension` is $d$, `head_dimension` is $d_k$."""
+    """The sizes of a network; `dimension` is $d$, `head_dimension` is $d_k$.
+
+    Examples:
+        >>> from meanfield import models
+        >>> sizes = models.read(models.load("minilm")).sizes
+        >>> sizes.n_layers, sizes.n_heads, sizes.dimension, sizes.head_dimension
+        (6, 12, 384, 32)
+    """
 
     n_layers: int
     n_heads: int
@@ -43,6 +50,14 @@ class HeadWeights:
         reading_bias: $b_h$.
         writing: the columns $O_h$ of the output projection.
         writing_bias: $o_h$, the output bias divided by the number of all heads.
+
+    Examples:
+        >>> from meanfield import models
+        >>> heads = models.read(models.load("minilm")).heads(0)
+        >>> heads.Q.shape, heads.value.shape, heads.subset([0, 3]).Q.shape
+        ((12, 32, 384), (12, 384, 384), (2, 32, 384))
+        >>> round(heads.epsilon**2)  # the dimension of a head
+        32
     """
 
     Q: Float[np.ndarray, "h k d"]
@@ -80,7 +95,14 @@ class HeadWeights:
 
 
 class AbstractArchitecture(abc.ABC):
-    """A network read from a checkpoint, with NumPy only."""
+    """A network read from a checkpoint, with NumPy only.
+
+    Examples:
+        >>> from meanfield import models
+        >>> network = models.read(models.load("minilm"))
+        >>> isinstance(network, models.AbstractArchitecture), type(network).__name__
+        (True, 'Bert')
+    """
 
     @property
     @abc.abstractmethod
@@ -138,5 +160,10 @@ def read(checkpoint: Checkpoint) -> AbstractArchitecture:
     Raises:
         InputFileError: if its architecture is not registered, or its config is not
             that of the architecture.
+
+    Examples:
+        >>> from meanfield import models
+        >>> models.read(models.load("minilm")).sizes.n_layers
+        6
     """
     return architectures[model_type(checkpoint)](checkpoint)

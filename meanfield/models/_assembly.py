@@ -32,7 +32,14 @@ from .checkpoint import Checkpoint
 
 
 class Text(NamedTuple):
-    """A text as a cloud of tokens, with the string of each token for labels."""
+    """A text as a cloud of tokens, with the string of each token for labels.
+
+    Examples:
+        >>> from meanfield import models
+        >>> text = models.embed(models.load("minilm"), "Alice was tired.")
+        >>> text.words
+        ('[CLS]', 'alice', 'was', 'tired', '.', '[SEP]')
+    """
 
     tokens: Tokens
     words: tuple[str, ...]
@@ -54,6 +61,14 @@ def embed(checkpoint: Checkpoint, text: str, *, dtype: DTypeLike | None = None) 
         InvalidInputError: if the text has more tokens than the network has positions.
         PrecisionError: if `dtype` is double while JAX rounds to single.
         UnsupportedError: if the extra `models` is not installed.
+
+    Examples:
+        >>> from meanfield import models
+        >>> tokens, words = models.embed(models.load("minilm"), "Alice was tired.")
+        >>> tokens.x.shape, len(words)
+        ((6, 384), 6)
+        >>> print(tokens.position)
+        [0.1667 0.3333 0.5    0.6667 0.8333 1.    ]
     """
     precision = _dtype(dtype)
     network = read(checkpoint)
@@ -97,6 +112,15 @@ def layers(
         InvalidInputError: if there is no such layer or head, or `times` does not fit.
         PrecisionError: if `dtype` is double while JAX rounds to single.
         UnsupportedError: if the extra `models` is not installed.
+
+    Examples:
+        >>> from meanfield import Points, models
+        >>> checkpoint = models.load("minilm")
+        >>> first = models.layers(checkpoint, layers=0)
+        >>> tokens, _ = models.embed(checkpoint, "Alice was tired.")
+        >>> mu = Points.uniform(tokens.x, position=tokens.position)
+        >>> first.field(0.0, mu)(mu.tokens).shape
+        (6, 384)
     """
     precision = _dtype(dtype)
     network = read(checkpoint)

@@ -26,6 +26,12 @@ class Summary:
         files: sizes in bytes of the files that are there.
         score_norms: $\|Q_h^\top K_h\|/\epsilon$ by layer and head, spectral norm.
         value_norms: $\|V_h\|$ by layer and head, spectral norm.
+
+    Examples:
+        >>> from meanfield import models
+        >>> summary = models.inspect(models.load("minilm"))
+        >>> summary.model_type, len(summary.score_norms), len(summary.score_norms[0])
+        ('bert', 6, 12)
     """
 
     folder: str
@@ -45,6 +51,11 @@ def inspect(checkpoint: Checkpoint) -> Summary:
 
     Raises:
         InputFileError: if a file is missing, damaged or of an unknown architecture.
+
+    Examples:
+        >>> from meanfield import models
+        >>> models.inspect(models.load("minilm")).sizes["dimension"]
+        384
     """
     network = read(checkpoint)
     sizes: Sizes = network.sizes

@@ -19,7 +19,14 @@ CHARACTERS = 100  # for each position: words have fewer, on average
 
 
 class Encoding(NamedTuple):
-    """Token ids and their strings, special tokens included."""
+    """Token ids and their strings, special tokens included.
+
+    Examples:
+        >>> from meanfield import models
+        >>> encoding = models.load("minilm").encode("Alice was tired.", limit=512)
+        >>> encoding.words
+        ('[CLS]', 'alice', 'was', 'tired', '.', '[SEP]')
+    """
 
     ids: Int[np.ndarray, " n"]
     words: tuple[str, ...]

@@ -47,7 +47,14 @@ class BertConfig(pydantic.BaseModel):
 @final
 @dataclass(frozen=True)
 class Bert(AbstractArchitecture):
-    """A BERT encoder; build it with `Bert.from_checkpoint`, or with `models.read`."""
+    """A BERT encoder; build it with `Bert.from_checkpoint`, or with `models.read`.
+
+    Examples:
+        >>> from meanfield import models
+        >>> network = models.Bert.from_checkpoint(models.load("minilm"))
+        >>> network.config.num_hidden_layers
+        6
+    """
 
     checkpoint: Checkpoint
     config: BertConfig

