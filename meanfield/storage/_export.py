@@ -40,6 +40,17 @@ def export(dataset: "xarray.Dataset", path: str | os.PathLike[str]) -> None:
     Raises:
         InvalidInputError: if the suffix is unknown, or a table cannot show the dataset.
         ResourceError: if the file cannot be written; an old one then stays.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> import meanfield
+        >>> from meanfield import runs, spec
+        >>> from meanfield.storage import export
+        >>> keys = {"measure": "gaussian", "A": -1.0, "cov": 2.0, "t": 1.0, "frames": 3}
+        >>> _ = runs.execute(spec.parse(keys), out=Path("run.zarr"))
+        >>> export(meanfield.open("run.zarr"), "run.csv")
+        >>> Path("run.csv").read_text().splitlines()[0]
+        'time,mean0,cov00'
     """
     target = Path(path)
     suffix = target.suffix.lower()
@@ -56,6 +67,17 @@ def table_bytes(dataset: "xarray.Dataset") -> int:
 
     Raises:
         InvalidInputError: if a table cannot show the dataset.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> import meanfield
+        >>> from meanfield import runs, spec
+        >>> from meanfield.storage import table_bytes
+        >>> _ = runs.execute(
+        ...     spec.parse({"n": 5, "t": 0.1, "frames": 2}), out=Path("run.zarr")
+        ... )
+        >>> table_bytes(meanfield.open("run.zarr")) > 0
+        True
     """
     frames = dataset.sizes[TIME]  # the first is often short: zeros and ones
     middle = dataset.isel({TIME: [frames // 2]})

@@ -78,6 +78,11 @@ class Kind:
         derived: variables that a dataset gains when it is read. A kind that pictures
             and tables do not know is shown by its `mean` and a `factor` of its
             covariance, whose columns may be any.
+
+    Examples:
+        >>> from meanfield.storage import kinds
+        >>> kinds["gaussian"].moving, kinds["points"].moving
+        (('mean', 'factor'), ('x',))
     """
 
     moving: tuple[str, ...]
@@ -111,6 +116,11 @@ class Ending:
 
     Raises:
         InvalidInputError: if no ending has this name.
+
+    Examples:
+        >>> from meanfield.storage import Ending
+        >>> Ending("blow-up", "the size grows", 0.25, t_star=0.25).code
+        2
     """
 
     name: str

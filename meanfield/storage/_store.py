@@ -41,6 +41,18 @@ class RunStore:
     An object is a snapshot of the record it opened plus its own appends. Make one by
     `create` or `open`. The first append claims the store: there is one writer at a
     time, until `close`, the end of the object or the end of the process.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield import runs, spec
+        >>> from meanfield.storage import RunStore
+        >>> _ = runs.execute(
+        ...     spec.parse({"n": 5, "t": 0.1, "frames": 3}), out=Path("run.zarr")
+        ... )
+        >>> store = RunStore.open("run.zarr")
+        >>> store.frames, store.ending.name, "x" in store.names
+        (3, 'finished', True)
+        >>> store.check()  # every byte against its digest
     """
 
     def __init__(self, path: Path, record: Record, lock: Lock | None = None) -> None:

@@ -55,6 +55,23 @@ class TaskFolder:
         n_tasks: how many there are.
         seal: the digest of the record, which those of all results include; `None` in
             a folder of the schema 1, which had no digests.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield.storage import (
+        ...     SWEEP_SCHEMA,
+        ...     TaskFolder,
+        ...     create_tasks,
+        ...     read_tasks,
+        ... )
+        >>> path = Path("squares")
+        >>> create_tasks(path, {"schema": SWEEP_SCHEMA}, "task.json", 2)
+        >>> record, seal = read_tasks(path, "task.json")
+        >>> folder = TaskFolder(path, 2, seal)
+        >>> task = folder.claim()
+        >>> folder.finish(task, {"square": task**2})
+        >>> sorted(folder.done()) == [task], folder.result(task)["square"] == task**2
+        (True, True)
     """
 
     def __init__(self, path: Path, n_tasks: int, seal: str | None) -> None:
@@ -192,6 +209,13 @@ def create_tasks(
     Raises:
         InvalidInputError: if something else is there.
         ResourceError: if it cannot be written.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield.storage import SWEEP_SCHEMA, create_tasks
+        >>> create_tasks(Path("squares"), {"schema": SWEEP_SCHEMA}, "task.json", 3)
+        >>> len(list(Path("squares/todo").iterdir()))
+        3
     """
     refuse_other(path, name)
     sealed = {**record, _SEAL: json_digest(record)}
@@ -225,6 +249,14 @@ def read_tasks(path: Path, name: str) -> tuple[dict[str, Any], str | None]:
     Raises:
         InputFileError: if there is none.
         StoreError: if it is damaged, or has a schema that is not known.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield.storage import SWEEP_SCHEMA, create_tasks, read_tasks
+        >>> record = {"schema": SWEEP_SCHEMA, "what": "squares"}
+        >>> create_tasks(Path("squares"), record, "task.json", 2)
+        >>> read_tasks(Path("squares"), "task.json")[0]["what"]
+        'squares'
     """
     if not (path / name).exists():
         raise InputFileError(
@@ -263,6 +295,11 @@ def refuse_other(path: Path, name: str) -> None:
 
     Raises:
         InvalidInputError: naming it.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield.storage import refuse_other
+        >>> refuse_other(Path("nothing"), "task.json")  # nothing is there yet
     """
     taken = any(path.iterdir()) if path.is_dir() else path.exists()
     if taken and not (path / name).exists():

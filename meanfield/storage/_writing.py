@@ -105,6 +105,11 @@ def refuse_taken(folder: Path) -> None:
 
     Raises:
         InvalidInputError: saying what is there.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield.storage import refuse_taken
+        >>> refuse_taken(Path("new.zarr"))  # nothing is there yet
     """
     if (folder / RECORD).exists():
         raise InvalidInputError(
