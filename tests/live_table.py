@@ -103,9 +103,9 @@ CASES: dict[str, dict[str, Any]] = {
     "tokens sinkhorn, sharp": {
         **CLOUD,
         "attention": "sinkhorn",
-        "A": LEFT,
+        "A": 1.0,
         "V": -0.1,
-        "epsilon": 0.1,
+        "epsilon": 0.2,
     },
     "tokens sinkhorn, weighted heads": {
         **CLOUD,
@@ -207,7 +207,7 @@ def row(name: str, keys: dict[str, Any]) -> dict[str, Any]:
     return {
         "name": name,
         "problem": {**asdict(law), **asdict(setting)},
-        "velocity": flat(member.measure.transport(field)),
+        "velocity": None if noise else flat(member.measure.transport(field)),
         "ending": run.status.ending,
         "t_star": star,
         "t": float(FRAMES[index]),

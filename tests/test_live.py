@@ -1,0 +1,279 @@
+"""What a page integrates, in Node, is what the library integrates: a table of cases."""
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.integrate
+from conftest import Finished
+from live_table import CASES, TABLE, row
+
+from meanfield.pages.live._bundle import FOLDER, bundled
+
+NODE = shutil.which("node")
+HERE = Path(__file__).parent
+ROWS = json.loads(TABLE.read_text(encoding="utf-8"))
+NAMES = [row["name"] for row in ROWS]
+STILL = [row for row in ROWS if not row["problem"]["noise"]]
+LARGEST = 300_000  # bytes of a page of 400 tokens
+needs_node = pytest.mark.skipif(
+    NODE is None, reason="no Node on the PATH: JavaScript is not run"
+)
+
+Command = Callable[..., Finished]
+
+
+def ran_in_node(given: object) -> Any:
+    """What the page's modules make of problems."""
+    assert NODE is not None
+    done = subprocess.run(
+        [NODE, HERE / "live_node.mjs"],
+        input=json.dumps(given),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def answers() -> dict[str, dict[str, Any]]:
+    """What the page's modules make of each problem of the table, in one process."""
+    given = [{"problem": row["problem"], "t": row["t"]} for row in ROWS]
+    given.append({"problem": noisy(), "t": 1.0})
+    return dict(zip([*NAMES, "noise"], ran_in_node(given), strict=True))
+
+
+def noisy() -> dict[str, Any]:
+    """Many tokens under noise and linear attention, whose moments have an equation."""
+    z = np.random.default_rng(5).normal(size=(20_000, 2))
+    start = {"x": (z + np.array([[0.5, -0.3]])).tolist(), "weights": None}
+    head = {
+        "Q": [[-0.5, 0.3], [0.0, -1.0]],
+        "K": np.eye(2).tolist(),
+        "V": [[1, 0], [0.2, 1]],
+    }
+    template = next(row["problem"] for row in ROWS if row["name"] == "tokens linear")
+    changes = {"heads": [head], "start": start, "noise": 0.4, "t": 1.0, "seed": 7}
+    return {**template, **changes}
+
+
+def test_the_table_has_every_case():
+    assert list(CASES) == NAMES
+    assert len(NAMES) >= 25
+
+
+@needs_node
+@pytest.mark.parametrize("row", STILL, ids=lambda row: row["name"])
+def test_velocities_are_those_of_the_library(
+    row: dict[str, Any], answers: dict[str, Any]
+):
+    velocity = np.array(row["velocity"])
+    scale = max(1.0, float(np.max(np.abs(velocity))))
+    np.testing.assert_allclose(
+        answers[row["name"]]["velocity"], velocity, rtol=0, atol=1e-10 * scale
+    )
+
+
+@needs_node
+@pytest.mark.parametrize("row", ROWS, ids=NAMES)
+def test_flows_are_those_of_the_library(row: dict[str, Any], answers: dict[str, Any]):
+    answer = answers[row["name"]]
+    for name in ("state", "mean", "covariance"):
+        if row[name] is not None:
+            scale = max(1.0, float(np.max(np.abs(row[name]))))
+            np.testing.assert_allclose(
+                answer[name], row[name], rtol=0, atol=1e-6 * scale
+            )
+
+
+@needs_node
+@pytest.mark.parametrize("row", ROWS, ids=NAMES)
+def test_between_steps_flows_are_as_exact(row: dict[str, Any], answers: dict[str, Any]):
+    answer = answers[row["name"]]
+    scale = max(1.0, float(np.max(np.abs(answer["half"]))))
+    np.testing.assert_allclose(
+        answer["middle"], answer["half"], rtol=0, atol=1e-6 * scale
+    )
+
+
+@needs_node
+@pytest.mark.parametrize("row", ROWS, ids=NAMES)
+def test_flows_end_as_those_of_the_library(
+    row: dict[str, Any], answers: dict[str, Any]
+):
+    answer = answers[row["name"]]
+    assert answer["ending"] == row["ending"]
+    if row["t_star"] is None:
+        assert answer["tStar"] is None
+        return
+    t_star, error = row["t_star"]
+    assert abs(answer["tStar"]["time"] - t_star) <= answer["tStar"]["error"] + error
+    assert answer["tStar"]["error"] < 1e-5 * t_star
+
+
+@needs_node
+def test_noise_has_the_law_of_the_equation(answers: dict[str, dict[str, Any]]):
+    """`α' = VSAα` and `Σ' = VSAΣ + (VSAΣ)ᵀ + 2κI` with `S = Σ + ααᵀ`, by SciPy."""
+    problem = noisy()
+    A, V = (np.array(problem["heads"][0][name], float) for name in ("Q", "V"))
+    x = np.array(problem["start"]["x"])
+
+    def rate(_: float, y: np.ndarray) -> np.ndarray:
+        mean, Sigma = y[:2], y[2:].reshape(2, 2)
+        L = V @ (Sigma + np.outer(mean, mean)) @ A
+        widening = L @ Sigma + Sigma @ L.T + 2 * problem["noise"] * np.eye(2)
+        return np.concatenate([L @ mean, widening.ravel()])
+
+    begin = np.concatenate([x.mean(axis=0), np.cov(x.T, ddof=0).ravel()])
+    end = scipy.integrate.solve_ivp(rate, (0, 1), begin, rtol=1e-9).y[:, -1]
+    # Five deviations of the moments of so many tokens.
+    slack = 5 * np.sqrt(2 * np.max(end[2:]) ** 2 / len(x))
+    np.testing.assert_allclose(answers["noise"]["mean"], end[:2], rtol=0, atol=slack)
+    np.testing.assert_allclose(
+        np.ravel(answers["noise"]["covariance"]), end[2:], rtol=0, atol=slack
+    )
+
+
+@needs_node
+def test_one_script_of_all_modules_is_a_script(tmp_path: Path):
+    """Names of two modules never meet, and none is missing."""
+    assert NODE is not None
+    file = tmp_path / "page.js"
+    file.write_text(bundled("main"), encoding="utf-8")
+    subprocess.run([NODE, "--check", file], check=True, timeout=60)
+    used = set(re.findall(r'modules\["(\w+)"\] =', file.read_text("utf-8")))
+    assert used == {path.stem for path in FOLDER.glob("*.js")}
+
+
+def test_modules_in_a_circle_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for name, other in (("a", "b"), ("b", "a")):
+        text = f'import {{ x }} from "./{other}.js";\nexport const y = x;\n'
+        (tmp_path / f"{name}.js").write_text(text, encoding="utf-8")
+    monkeypatch.setattr("meanfield.pages.live._bundle.FOLDER", tmp_path)
+    with pytest.raises(ValueError, match="a → b → a"):
+        bundled("a")
+
+
+def test_a_page_of_tokens_is_small_and_fetches_nothing(cli: Command):
+    done = cli("live", "--preset", "collapse", "--out", "page")
+    assert done.code == 0, done.err
+    text = Path("page.html").read_text(encoding="utf-8")
+    assert len(text.encode()) < LARGEST
+    data = data_of(text)
+    assert len(data["start"]["x"]) == 400
+    assert data["heads"][0]["Q"] == [[-1, 0], [0, -1]]
+    code = text.replace(json.dumps(data), "")
+    for word in ("//www", "http:", "https:", "fetch(", "url(", "XMLHttp", "src="):
+        assert word not in code
+    assert "default-src 'none'" in code
+
+
+def data_of(page: str) -> dict[str, Any]:
+    found = re.search(r'<script id="data"[^>]*>(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    return json.loads(found[1])
+
+
+def test_a_stored_run_starts_at_its_first_frame(cli: Command):
+    keys = [
+        "--d",
+        "2",
+        "--n",
+        "9",
+        "--A",
+        "normal",
+        "--V=-1",
+        "--t",
+        "0.1",
+        "--frames",
+        "2",
+    ]
+    assert cli("simulate", *keys, "--seed", "3", "--out", "run.zarr").code == 0
+    assert cli("live", "run.zarr").code == 0
+    assert cli("live", *keys, "--seed", "3", "--out", "spec.html").code == 0
+    stored, fresh = (
+        data_of(Path(f).read_text("utf-8")) for f in ("run-live.html", "spec.html")
+    )
+    assert stored["start"] == fresh["start"]
+    assert stored["heads"] == fresh["heads"]
+
+
+def test_axes_of_a_sweep_become_sliders(cli: Command):
+    keys = ["--measure", "gaussian", "--d", "2", "--t", "1"]
+    over = ["--over", "A=-1:1:3,epsilon=0.5:2:2:log"]
+    assert cli("sweep", *keys, *over, "--out", "phase").code == 0
+    assert cli("live", "phase", "--out", "page.html").code == 0
+    data = data_of(Path("page.html").read_text("utf-8"))
+    assert [axis["name"] for axis in data["axes"]] == ["A", "epsilon"]
+    assert data["axes"][0]["values"] == [-1, 0, 1]
+    assert data["epsilon"] == 0.5
+
+
+REFUSALS = {
+    "measure": (["--measure", "grid"], "tokens and Gaussians"),
+    "attention": (["--attention", "relu"], "integrates softmax, l2"),
+    "closed": (["--measure", "gaussian", "--attention", "sigmoid"], "--measure points"),
+    "sliced": (["--d", "2", "--attention", "esp", "--V", "0.5"], "none of them"),
+    "many": (["--n", "3000"], "up to 2000 tokens; got 3000"),
+    "family": (["--draws", "3"], "leave out `draws`"),
+    "window": (["--mask", "window:0.5"], "the mask `causal` alone"),
+    "prefixes": (["--mask", "causal", "--attention", "sinkhorn"], "leave out `mask`"),
+    "drift": (["--drift", "M=-1"], "`Sum` is beyond it"),
+    "projected": (
+        ["--measure", "gaussian", "--attention", "sigmoid", "--projected"],
+        "`Projected` is beyond it",
+    ),
+    "fixed steps": (["--dt", "0.1"], "leave out `dt`"),
+    "bound": (["--bound", "10"], "leave out `bound`"),
+    "half-steps": (
+        ["--measure", "gaussian", "--attention", "sinkhorn", "--iterations", "2"],
+        "odd number of half-steps",
+    ),
+    "member": (["--member", "1"], "stored run"),
+    "suffix": (["--out", "page.pdf"], "`.html`"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_what_no_browser_integrates_is_refused_in_a_line(cli: Command, name: str):
+    options, words = REFUSALS[name]
+    done = cli("live", *options)
+    assert done.code == 2
+    assert words in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_a_stored_run_of_several_flows_needs_a_member(cli: Command):
+    keys = ["--measure", "gaussian", "--starts", "grid:5", "--A=-1", "--t", "0.1"]
+    assert cli("simulate", *keys, "--frames", "2", "--out", "cone.zarr").code == 0
+    done = cli("live", "cone.zarr")
+    assert done.code == 2
+    assert "--member" in done.err
+    assert cli("live", "cone.zarr", "--member", "1").code == 0
+    assert "leave out `--n`" in cli("live", "cone.zarr", "--n", "3").err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_the_table_is_what_the_library_computes(name: str):
+    stored = next(row for row in ROWS if row["name"] == name)
+    fresh = json.loads(json.dumps(row(name, CASES[name])))
+    assert fresh["problem"].keys() == stored["problem"].keys()
+    for part in ("velocity", "state", "mean", "covariance", "t_star"):
+        if stored[part] is not None:
+            scale = float(np.max(np.abs(stored[part])))
+            np.testing.assert_allclose(
+                fresh[part], stored[part], rtol=0, atol=1e-8 * scale
+            )
+    assert fresh["ending"] == stored["ending"]

@@ -1,0 +1,259 @@
+"""Pages that integrate, in a real browser: hands, keys, links, the table of cases."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from browser import Browser, needs_browser
+from test_live import NAMES, ROWS, data_of
+
+from meanfield.cli import main
+
+pytestmark = [needs_browser, pytest.mark.slow]
+HERE = Path(__file__).parent
+ROOM = 3.4  # deviations from the mean to an edge of the picture
+KEYS = {
+    "gaussian": ["--preset", "blow-up", "--d", "2"],
+    "line": ["--preset", "blow-up"],
+    "tokens": ["--preset", "collapse", "--n", "60", "--t", "2"],
+    "sinkhorn": [
+        "--attention",
+        "sinkhorn",
+        "--d",
+        "2",
+        "--V=-1",
+        "--n",
+        "40",
+        "--t",
+        "1",
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A page of each kind."""
+    folder = tmp_path_factory.mktemp("pages")
+    files = {name: folder / f"{name}.html" for name in KEYS}
+    for name, keys in KEYS.items():
+        with pytest.raises(SystemExit) as ended:
+            main(["live", *keys, "--out", str(files[name])])
+        assert not ended.value.code
+    return files
+
+
+@pytest.fixture(scope="module")
+def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with Browser(tmp_path_factory.mktemp("browser")) as browser:
+        browser.size(1280, 900)
+        yield browser
+
+
+@pytest.fixture
+def open_page(
+    window: Browser, pages: dict[str, Path]
+) -> Iterator[Callable[..., Browser]]:
+    """Opens a page anew, and at the end looks whether it complained."""
+
+    def opened(name: str, link: str = "") -> Browser:
+        window.send("Page.navigate", url="about:blank")
+        window.open(f"{pages[name].as_uri()}{link}")
+        return window
+
+    yield opened
+    assert not window.complaints
+
+
+def text(window: Browser, name: str) -> str:
+    return window.value(f"document.getElementById('{name}').textContent")
+
+
+def clock(window: Browser) -> float:
+    return float(text(window, "clock").removeprefix("t = ").replace("−", "-"))
+
+
+def press(window: Browser, name: str) -> None:
+    window.value(f"document.getElementById('{name}').click()")
+
+
+def ended(window: Browser) -> None:
+    window.wait("!document.getElementById('summary').textContent.startsWith('Integ')")
+
+
+def paused(window: Browser) -> None:
+    """Stops what plays, at the start."""
+    window.wait("document.getElementById('play').ariaLabel === 'Pause'")
+    press(window, "play")
+    window.wait("document.getElementById('play').ariaLabel === 'Play'")
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_a_page_plays_to_its_end(open_page: Callable[..., Browser], name: str):
+    window = open_page(name)
+    before = clock(window)
+    window.value(
+        "(() => { const s = document.getElementById('speed'); s.value = '10'; "
+        "s.dispatchEvent(new Event('change')); })()"
+    )
+    window.wait(
+        "document.getElementById('play').ariaLabel === 'Play' && "
+        "Number(document.getElementById('time').value) > 0.99"
+    )
+    assert clock(window) > before
+    is_blow_up = "blow-up" in KEYS[name]
+    assert text(window, "summary").startswith("blow-up" if is_blow_up else "finished")
+    assert ("t* = 0.25" in text(window, "star")) == is_blow_up
+
+
+def test_time_is_scrubbed_and_stepped(open_page: Callable[..., Browser]):
+    window = open_page("gaussian")
+    ended(window)
+    window.value(
+        "(() => { const r = document.getElementById('time'); r.value = 0.5; "
+        "r.dispatchEvent(new Event('input')); })()"
+    )
+    window.wait("document.getElementById('clock').textContent === 't = 0.125'")
+    press(window, "step")
+    window.wait("document.getElementById('clock').textContent !== 't = 0.125'")
+    later = clock(window)
+    assert later > 0.125
+    press(window, "back")
+    window.wait(f"document.getElementById('clock').textContent !== 't = {later:g}'")
+    assert clock(window) < later
+
+
+def test_a_token_is_dragged(open_page: Callable[..., Browser], pages: dict[str, Path]):
+    window = open_page("tokens")
+    paused(window)
+    window.key("Home")
+    window.wait("document.getElementById('clock').textContent === 't = 0'")
+    press(window, "home")
+    x = np.array(data_of(pages["tokens"].read_text("utf-8"))["start"]["x"])
+    token = x[np.argmax(np.linalg.norm(x, axis=1))]
+    left, top, width, height = window.value(
+        "(() => { const r = document.getElementById('scene').getBoundingClientRect(); "
+        "return [r.x, r.y, r.width, r.height]; })()"
+    )
+    plane = 0.6 * width if width > 1.25 * height else width
+    spread = np.sqrt(np.linalg.eigvalsh(np.cov(x.T, ddof=0))[-1])
+    scale = min(plane, height) / 2 / (ROOM * spread)
+    right, up = scale * (token - x.mean(axis=0))
+    at = (left + plane / 2 + right, top + height / 2 - up)
+    window.drag(at, (left + plane / 2, top + height / 2))
+    window.wait("document.getElementById('command').textContent.includes('tokens.csv')")
+    press(window, "save")
+    file = window.downloads / "tokens.csv"
+    window.wait("true")
+    moved = np.loadtxt(_written(file), delimiter=",")
+    others = np.any(moved != x, axis=1)
+    assert others.sum() == 1
+    np.testing.assert_allclose(moved[others][0], x.mean(axis=0), atol=3 / scale)
+
+
+def _written(file: Path) -> Path:
+    import time
+
+    deadline = time.monotonic() + 20
+    while not file.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return file
+
+
+def test_the_ellipse_is_dragged(open_page: Callable[..., Browser]):
+    window = open_page("gaussian")
+    paused(window)
+    before = text(window, "command")
+    left, top, width, height = window.value(
+        "(() => { const r = document.getElementById('scene').getBoundingClientRect(); "
+        "return [r.x, r.y, r.width, r.height]; })()"
+    )
+    centre = (left + 0.3 * width, top + height / 2)
+    window.drag(centre, (centre[0] + 60, centre[1] - 30))
+    window.wait(
+        f"document.getElementById('command').textContent !== {json.dumps(before)}"
+    )
+    mean = json.loads(re.search(r"--mean '(\[.*?\])'", text(window, "command"))[1])  # pyright: ignore[reportOptionalSubscript]
+    assert mean[0] > 0
+    assert mean[1] > 0
+
+
+def test_a_link_holds_what_is_set(open_page: Callable[..., Browser]):
+    window = open_page("gaussian")
+    paused(window)
+    before = text(window, "command")
+    window.value(
+        "(() => { const f = document.querySelector('fieldset input[type=number]');"
+        " f.value = -0.75; f.dispatchEvent(new Event('change')); })()"
+    )
+    window.value("document.getElementById('scene').focus()")
+    window.send("Input.dispatchKeyEvent", type="keyDown", key="ArrowRight", modifiers=8)
+    window.wait("document.getElementById('command').textContent.includes('--mean')")
+    after = text(window, "command")
+    assert "--A=[[-0.75,0],[0,1]]" in after.replace("'", "")
+    press(window, "link")
+    link = window.value("location.hash")
+    again = open_page("gaussian", link)
+    assert text(again, "command") == after
+    press(again, "reset")
+    assert text(again, "command") == before
+
+
+def test_a_link_of_another_page_is_refused_in_words(open_page: Callable[..., Browser]):
+    window = open_page("gaussian", "#epsilon=-1")
+    ended(window)
+    assert "does not fit this page" in text(window, "summary")
+
+
+def test_keys_play_step_and_reset(open_page: Callable[..., Browser]):
+    window = open_page("gaussian")
+    paused(window)
+    ended(window)
+    window.value("document.getElementById('scene').focus()")
+    window.key("Home")
+    window.wait("document.getElementById('clock').textContent === 't = 0'")
+    window.key("ArrowRight")
+    window.wait("document.getElementById('clock').textContent !== 't = 0'")
+    window.key(" ")
+    window.wait("document.getElementById('play').ariaLabel === 'Pause'")
+    window.key(" ")
+    window.wait("document.getElementById('play').ariaLabel === 'Play'")
+    window.key("End")
+    window.wait("Number(document.getElementById('time').value) > 0.99")
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+def test_a_page_fits_its_window(open_page: Callable[..., Browser], width: int):
+    window = open_page("tokens")
+    window.size(width, 900)
+    try:
+        root = "document.documentElement"
+        window.wait(f"{root}.scrollWidth <= {root}.clientWidth")
+        stage = window.value("document.getElementById('scene').clientWidth")
+        assert 0.5 * width < stage <= width
+    finally:
+        window.size(1280, 900)
+
+
+def test_a_browser_integrates_as_the_library_does(open_page: Callable[..., Browser]):
+    window = open_page("tokens")
+    source = (HERE / "live_answers.mjs").read_text("utf-8").replace("export ", "")
+    given = json.dumps([{"problem": row["problem"], "t": row["t"]} for row in ROWS])
+    modules = (
+        "{ ...modules.flow, interpolated: modules.dopri.interpolated, "
+        "momentsOf: modules.moments.momentsOf }"
+    )
+    found = window.value(
+        f"(() => {{ {source}\nreturn answers({given}, {modules}); }})()"
+    )
+    for row, answer in zip(ROWS, found, strict=True):
+        for name, slack in (("velocity", 1e-10), ("state", 1e-6), ("covariance", 1e-6)):
+            if row[name] is not None:
+                scale = max(1.0, float(np.max(np.abs(row[name]))))
+                message = f"{row['name']}: {name}"
+                np.testing.assert_allclose(
+                    answer[name], row[name], rtol=0, atol=slack * scale, err_msg=message
+                )
+    assert len(found) == len(NAMES)
