@@ -44,7 +44,7 @@ def faults_of(done: Finished, codes: set[int]) -> list[str]:
 def arrays(run: Path) -> dict[str, bytes] | None:
     """The bytes of all that a run holds, or `None` if it says that it is damaged."""
     try:
-        data = runs.dataset(run)
+        data = runs.dataset(run).load()
     except MeanfieldError:
         return None
     return {str(n): v.values.tobytes() for n, v in data.variables.items() if v.dims}

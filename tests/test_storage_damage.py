@@ -49,7 +49,7 @@ def test_damage_is_named_and_never_read(
     with pytest.raises(StoreError, match=r"`x` of `.*00003` is damaged"):
         RunStore.open(run).check()
     with pytest.raises(StoreError, match=r"`x` of `.*00003` is damaged"):
-        RunStore.open(run).dataset()
+        RunStore.open(run).dataset().load()
 
 
 @pytest.mark.parametrize("place", [2, 60, 400, -100, -5])
@@ -141,7 +141,7 @@ def test_an_absurd_record_with_a_right_digest_is_refused_in_a_line(
 ) -> None:
     rewrite(run, change)
     with pytest.raises(StoreError) as caught:
-        RunStore.open(run).dataset()
+        RunStore.open(run).dataset().load()
     assert "\n" not in str(caught.value)
 
 
@@ -160,7 +160,7 @@ def test_no_link_is_followed(run: Path, tmp_path: Path, part: str) -> None:
     (run / part).rename(elsewhere)
     (run / part).symlink_to(elsewhere)
     with pytest.raises(StoreError, match="is a link"):
-        RunStore.open(run).dataset()
+        RunStore.open(run).dataset().load()
 
 
 @pytest.mark.parametrize("part", ["data", "data/segments", "data/segments/00000"])

@@ -11,6 +11,7 @@ from ._schema import (
     SWEEP_SCHEMA,
     Ending,
     Kind,
+    dims_of,
     kinds,
 )
 from ._store import RunStore
@@ -32,6 +33,7 @@ __all__ = [
     "TaskFolder",
     "create_tasks",
     "damaged",
+    "dims_of",
     "export",
     "kinds",
     "read_tasks",

@@ -61,6 +61,9 @@ DIMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 """Dimensions of the variables a run may hold; all but `time` may lead with `run`."""
 
 
+Derive = Callable[["xarray.Dataset"], Mapping[str, "xarray.DataArray"]]
+
+
 def no_more(data: "xarray.Dataset") -> Mapping[str, "xarray.DataArray"]:
     """No variables besides those that are stored."""
     del data
@@ -75,9 +78,10 @@ class Kind:
         moving: in the order of its coordinates.
         fixed: those that do not move and that every run has.
         dims: of variables that `DIMS` does not know.
-        derived: variables that a dataset gains when it is read. A kind that pictures
-            and tables do not know is shown by its `mean` and a `factor` of its
-            covariance, whose columns may be any.
+        derived: variables that a dataset gains, computed from the frames of others,
+            each frame by itself, when they are read. A kind that pictures and tables
+            do not know is shown by its `mean` and a `factor` of its covariance, whose
+            columns may be any.
 
     Examples:
         >>> from meanfield.storage import kinds
@@ -88,7 +92,7 @@ class Kind:
     moving: tuple[str, ...]
     fixed: tuple[str, ...] = ()
     dims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    derived: Callable[["xarray.Dataset"], Mapping[str, "xarray.DataArray"]] = no_more
+    derived: Derive = no_more
 
 
 kinds: Registry[Kind] = Registry("measure")

@@ -15,13 +15,12 @@ from ._places import refuse_losses, refuse_lost_arrays
 from ._reading import (
     array_folders,
     read_first,
-    read_frames,
     read_last,
     read_static,
     verify_all,
 )
 from ._record import Record, fingerprint, plain_json, read_record, write_record
-from ._schema import RESUMABLE, Ending
+from ._schema import RESUMABLE, Derive, Ending, no_more
 from ._writing import extended, found
 from .disk import LOCK, Lock
 
@@ -163,19 +162,23 @@ class RunStore:
         """
         return read_first(self.path, self._record)
 
-    def dataset(self) -> "xarray.Dataset":
-        """All committed frames, in memory, checked against their digests.
+    def dataset(self, derive: Derive = no_more) -> "xarray.Dataset":
+        """All committed frames, read and checked against digests when asked for.
+
+        Of frames only the times are read at once; `load` reads the rest.
 
         `status`, `stop_time`, `t_star` and `t_star_error` are scalars; a run without an
         ending counts as `interrupted` at its last frame.
 
-        Raises:
-            StoreError: if an array is damaged.
-        """
-        from ._dataset import assemble  # xarray: 0.3 s that writers do without
+        Args:
+            derive: variables that are computed from others, frame by frame; see `Kind`.
 
-        frames = read_frames(self.path, self._record)
-        return assemble(self._record, frames, self.static())
+        Raises:
+            StoreError: if an array is damaged, also when it is read later.
+        """
+        from ._dataset import lazy_dataset  # xarray: 0.3 s that writers do without
+
+        return lazy_dataset(self.path, self._record, derive)
 
     def check(self) -> None:
         """Compares all arrays with their digests.

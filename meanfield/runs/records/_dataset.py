@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 def dataset(path: Path) -> "xarray.Dataset":
     """The frames of a run, titled; each draw with its own ending.
 
+    Frames are read from the disk when their numbers are asked for.
+
     Raises:
         InputFileError: if there is no run at `path`.
-        StoreError: if it is damaged or holds no frame yet.
+        StoreError: if it is damaged, also when a frame is read, or holds none yet.
     """
     store = RunStore.open(path)
     if not store.frames:
@@ -31,9 +33,8 @@ def dataset(path: Path) -> "xarray.Dataset":
             f"`{path}` holds no frame yet; go on with `meanfield resume {path}`."
         )
     spec = stored_spec(store)
-    data = store.dataset()
+    data = store.dataset(kinds[spec.measure].derived)
     data.attrs["title"] = title(spec)
-    data = data.assign(kinds[spec.measure].derived(data))
     if "run" not in data.dims:
         return data
     members = stored_members(store)

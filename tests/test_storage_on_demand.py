@@ -1,0 +1,123 @@
+"""A dataset of a store reads what is asked for: nothing else, and the right numbers."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from meanfield.errors import StoreError
+from meanfield.spec import parse
+from meanfield.storage import RunStore, kinds
+
+FRAMES, TOKENS, DIMENSION = 11, 5, 3
+X = np.random.default_rng(5).normal(size=(2, FRAMES, TOKENS, DIMENSION))
+SEGMENTS = (0, 4, 5, 11)
+
+KEYS: dict[str, Callable[[xr.DataArray], xr.DataArray]] = {
+    "a frame": lambda x: x.isel(time=7),
+    "the last": lambda x: x.isel(time=-1),
+    "some of two segments": lambda x: x.isel(time=slice(2, 8, 3)),
+    "backwards": lambda x: x.isel(time=slice(None, None, -2)),
+    "out of order": lambda x: x.isel(time=[9, 0, 9, 4]),
+    "where it holds": lambda x: x.isel(time=x["time"].values > 3.5),
+    "along all axes": lambda x: x.isel(run=1, time=[3, 6], token=[4, 0], coord=2),
+    "none": lambda x: x.isel(time=slice(3, 3), token=0),
+    "pairs": lambda x: x.isel(
+        time=xr.DataArray([0, 10], dims="p"), token=xr.DataArray([1, 2], dims="p")
+    ),
+}
+
+
+@pytest.fixture
+def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Three segments of two runs, the longest cut into chunks of four frames."""
+    monkeypatch.setattr("meanfield.storage._segments._CHUNK", 4 * X[:, 0].nbytes)
+    store = RunStore.create(tmp_path / "run", attrs={}, static={})
+    for a, b in pairwise(SEGMENTS):
+        store.append({"time": np.arange(a, b) / 2.0, "x": X[:, a:b]}, {})
+    store.close()
+    return tmp_path / "run"
+
+
+@pytest.mark.parametrize("key", KEYS.values(), ids=KEYS.keys())
+def test_parts_are_those_of_the_whole(
+    stored: Path, key: Callable[[xr.DataArray], xr.DataArray]
+) -> None:
+    times = np.arange(FRAMES) / 2
+    whole = xr.DataArray(X, {"time": times}, ("run", "time", "token", "coord"))
+    part = key(RunStore.open(stored).dataset()["x"])
+    xr.testing.assert_identical(part.drop_attrs(), key(whole.rename("x")))
+
+
+def test_a_segment_is_read_when_it_is_asked_for(stored: Path) -> None:
+    """What was not read is neither missed nor judged."""
+    shutil.rmtree(stored / "data/segments/00002/x")
+    data = RunStore.open(stored).dataset()
+    np.testing.assert_array_equal(data["x"].isel(time=[0, 4]), X[:, [0, 4]])
+    with pytest.raises(StoreError, match="00002` is damaged"):
+        data["x"].isel(time=5).load()
+
+
+def test_a_density_is_derived_for_the_frames_that_are_asked_for(
+    tmp_path: Path, rng: np.random.Generator
+) -> None:
+    """In boxes that turn and stretch: masses over the areas of cells."""
+    e, f = np.sort(rng.normal(size=4)), np.sort(rng.normal(size=6))
+    mass, axes = rng.uniform(size=(4, 3, 5)), rng.normal(size=(4, 2, 2))
+    store = RunStore.create(
+        tmp_path / "run",
+        attrs={},
+        static={"edges_x": e, "edges_y": f},
+        dims={"mass": ("time", "cell_x", "cell_y")},
+    )
+    store.append({"time": np.arange(4.0), "mass": mass, "axes": axes}, {})
+    density = store.dataset(kinds["grid"].derived)["density"]
+    areas = np.outer(np.diff(e), np.diff(f)) * abs(np.linalg.det(axes))[:, None, None]
+    expected = mass / areas
+    np.testing.assert_allclose(density.isel(time=[3, 0], cell_x=1), expected[[3, 0], 1])
+    np.testing.assert_allclose(density.isel(time=2), expected[2])
+    np.testing.assert_allclose(density, expected)
+
+
+PEAK = r"""
+import re, sys
+from pathlib import Path
+import meanfield
+data = meanfield.open(sys.argv[1])
+bytes_stored = data["x"].nbytes
+first, last = data["x"].isel(time=0).values, data["x"].isel(time=-1).values
+some = data["x"].isel(token=7).values
+assert (first[7] == some[0]).all() and (last[7] == some[-1]).all()
+assert "jax" not in sys.modules
+# What `getrusage` says of a new process may be the peak of its parent.
+peak = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+print(bytes_stored, 1024 * int(peak[1]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks Linux")
+def test_a_run_need_not_fit_into_memory(tmp_path: Path) -> None:
+    """Of 640 MB, two frames and the path of a token take the room of a chunk."""
+    n, d, frames = 100_000, 2, 80
+    keys = {"n": n, "d": d, "frames": 5 * frames, "A": -1.0}
+    attrs = {"spec": parse(keys).as_json(), "kind": "points"}
+    static = {"weight": np.full(n, 1 / n), "position": np.arange(n) / n}
+    with RunStore.create(tmp_path / "run", attrs=attrs, static=static) as store:
+        for i in range(5):
+            x = np.random.default_rng(i).normal(size=(frames, n, d))
+            store.append(
+                {"time": frames * i + np.arange(frames, dtype=float), "x": x}, {}
+            )
+    code = [sys.executable, "-c", PEAK, str(tmp_path / "run")]
+    done = subprocess.run(code, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    stored, peak = map(int, done.stdout.split())
+    assert stored == 640_000_000
+    assert peak < stored / 2
