@@ -6,9 +6,11 @@ nothing and loads no JAX.
 
 from typing import TYPE_CHECKING
 
+from ._above import views
 from ._lazy import lazy
 
 if TYPE_CHECKING:
+    from ._precision import set_precision
     from .attention import Attention, attentions
     from .dynamics import (
         Cross,
@@ -68,6 +70,7 @@ _HOMES = {
     "clouds": ".measures.sampling",
     "gauss_hermite": ".measures.sampling",
     "open": ".runs",
+    "set_precision": "._precision",
     "Tokens": ".tokens",
 }
 
@@ -101,7 +104,11 @@ __all__ = [
     "flow",
     "gauss_hermite",
     "open",
+    "set_precision",
 ]
+
+views.register("dataset")("meanfield.runs:trajectory_dataset")
+views.register("plots")("meanfield.plotting:Plots")
 
 __getattr__ = lazy(__name__, _HOMES).getattr
 

@@ -9,8 +9,9 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array
 
+from ._precision import refuse_rounding
 from ._typing import Numbers
-from .errors import InvalidInputError, PrecisionError
+from .errors import InvalidInputError
 
 T = TypeVar("T")
 _SHOWN = 60  # characters of a wrong value that a message repeats
@@ -25,6 +26,15 @@ def frozen(tree: T) -> T:
 def is_concrete(value: object) -> bool:
     """Whether the entries of `value` can be read on the host now."""
     return not isinstance(value, Tracer)
+
+
+def is_known(array: object, ndim: int) -> bool:
+    """Whether this is an array of so many axes whose numbers can be read now.
+
+    Modules that are trees may hold anything in the place of their arrays.
+    """
+    arrays = jax.Array | np.ndarray
+    return isinstance(array, arrays) and is_concrete(array) and array.ndim == ndim
 
 
 def float_array(name: str, value: Numbers) -> Array:
@@ -125,9 +135,6 @@ def _from_host(name: str, value: Numbers) -> Array:
     if host.dtype.kind != "f":  # else whole numbers beyond 32 bits would wrap
         host = host.astype(jnp.result_type(float))
     explicit_double = isinstance(value, np.ndarray) and host.dtype == np.float64
-    if explicit_double and not jax.config.read("jax_enable_x64"):
-        raise PrecisionError(
-            f"`{name}` is float64 but JAX would round it to float32; write "
-            '`jax.config.update("jax_enable_x64", True)` before making any array.'
-        )
+    if explicit_double:
+        refuse_rounding(f"`{name}` is float64")
     return jax.device_put(host)  # `asarray` would compile a program for each shape

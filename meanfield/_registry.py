@@ -1,11 +1,13 @@
 """Named objects: a registry maps a name to an object and suggests near misses."""
 
 import difflib
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from typing import Generic, TypeVar
 
 from typing_extensions import override
 
+from ._display import listed
 from .errors import UnknownNameError
 
 T = TypeVar("T")
@@ -47,6 +49,15 @@ class Registry(Mapping[str, T], Generic[T]):
         return add
 
     @override
+    def __repr__(self) -> str:
+        return f"<registry, {self._kind}: {', '.join(self._items)}>"
+
+    def _repr_html_(self) -> str:
+        """A table of the names, with the first line that is documented of each."""
+        rows = {name: _about(item) for name, item in self._items.items()}
+        return listed(f"registry, {self._kind}", rows)
+
+    @override
     def __getitem__(self, name: str) -> T:
         if name not in self._items:
             near = suggestion(str(name), self._items)
@@ -60,3 +71,9 @@ class Registry(Mapping[str, T], Generic[T]):
     @override
     def __len__(self) -> int:
         return len(self._items)
+
+
+def _about(item: object) -> str:
+    """The first line of the documentation of a function or a class."""
+    documentation = inspect.getdoc(item) if callable(item) else None
+    return (documentation or "").split("\n", 1)[0]

@@ -136,7 +136,7 @@ def test_double_precision_input_needs_it_switched_on():
         "try:\n"
         "    attentions['softmax'](np.eye(2), np.eye(2), np.eye(2))\n"
         "except PrecisionError as error:\n"
-        "    assert 'jax_enable_x64' in str(error), error\n"
+        "    assert 'set_precision' in str(error), error\n"
         "else:\n"
         "    raise SystemExit('rounded in silence')\n"
     )

@@ -1,6 +1,7 @@
 """Attention: a score, a coupling, a value; and the registry of its variants."""
 
 import contextlib
+import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
 from meanfield._array import float_array, require
+from meanfield._display import Card, Shown
 from meanfield._registry import Registry
 from meanfield._typing import Numbers, Time
 from meanfield.dynamics import AbstractDynamics
@@ -28,6 +30,7 @@ from meanfield.measures import (
 )
 from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot, Masked
 
+from ._card import card_of
 from ._coupling import (
     AbstractCoupling,
     AbstractGaussianCoupling,
@@ -36,7 +39,7 @@ from ._coupling import (
 from ._crossing import BoundAcross, Closed, Crossing, Parts
 
 
-class Attention(AbstractDynamics):
+class Attention(Shown, AbstractDynamics):
     r"""$v[\mu](x) = V \int y\, \kappa_\mu(x, y)\, d\mu(y) + o$.
 
     Args:
@@ -109,6 +112,15 @@ class Attention(AbstractDynamics):
         if isinstance(mu, Facing):
             return BoundAcross(self.score, self.coupling)(mu.keys)
         return self.coupling.linearly_bounded(self.score, mu)
+
+    @property
+    @override
+    def card(self) -> Card | None:
+        return card_of(self.score, self.coupling, self.value, called=_variant(self))
+
+    @override
+    def bare(self) -> str:
+        return eqx.tree_pformat(self)
 
     def _check_dimension(self, mu: AbstractMeasure) -> None:
         d = self.value.shape[0]
@@ -239,15 +251,34 @@ def closed_on_gaussians() -> list[str]:
     return [n for n, c in each if isinstance(c, AbstractGaussianCoupling)]
 
 
-def _couplings() -> dict[str, AbstractCoupling]:
-    """The couplings of the registered variants."""
-    one = jnp.ones((1, 1))
-    return {name: make(one, one, one).coupling for name, make in attentions.items()}
+def _couplings(
+    score: type[AbstractScore] = AbstractScore,
+) -> dict[str, AbstractCoupling]:
+    """The couplings of the registered variants with such a score."""
+    variants = _variants(tuple(attentions)).items()
+    return {n: v.coupling for n, v in variants if isinstance(v.score, score)}
 
 
-def _called(coupling: AbstractCoupling) -> str:
+@functools.lru_cache(maxsize=1)
+def _variants(names: tuple[str, ...]) -> dict[str, Attention]:
+    """An attention of each variant."""
+    with jax.ensure_compile_time_eval():  # also where another program is traced
+        one = jnp.ones((1, 1))
+        return {name: attentions[name](one, one, one) for name in names}
+
+
+def _variant(attention: Attention) -> str:
+    """The variant with the coupling and the kind of score of an attention."""
+    score = attention.score
+    inner = score.score if isinstance(score, Masked) else score
+    return _called(attention.coupling, type(inner))
+
+
+def _called(
+    coupling: AbstractCoupling, score: type[AbstractScore] = AbstractScore
+) -> str:
     """The variant with this coupling; the name of its class if none is registered."""
-    each = _couplings().items()
+    each = _couplings(score).items()
     same = [name for name, own in each if eqx.tree_equal(own, coupling) is True]
     akin = [name for name, own in each if type(own) is type(coupling)]
     alone = akin if len(akin) == 1 else []  # whatever its numbers

@@ -1,30 +1,48 @@
 """What a flow returns: frames, and how and when it ended."""
 
 import operator
-from collections.abc import Callable
-from typing import Generic, SupportsIndex, TypeVar, cast
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Generic, SupportsIndex, TypeVar, cast, overload
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
+from typing_extensions import override
 
-from meanfield._array import is_concrete
+from meanfield._above import view
+from meanfield._array import is_concrete, is_known
+from meanfield._display import Card, Shown, number
 from meanfield.endings import Status
 from meanfield.errors import FrameIndexError, SimulationFailed, WrongKindError
-from meanfield.measures import AbstractMeasure
+from meanfield.measures import AbstractMeasure, history
 
 from .watch import BlowUpTime
 
+if TYPE_CHECKING:
+    import xarray
+
 M = TypeVar("M", bound=AbstractMeasure)
+_DRAWN = 6  # frames that the picture of a notebook shows
 
 
-class Trajectory(eqx.Module, Generic[M]):
+class Trajectory(Shown, eqx.Module, Generic[M]):
     """A measure at increasing times.
 
-    Frames after an early end repeat the last good state, and `n_saved` says how many
-    are real. Under `vmap` every array leads with the axes of the ensemble.
+    A sequence of its frames: `run[3]` and `run[-1]` are measures, `run[2:5]` is a
+    trajectory, and a loop goes over the measures. Frames after an early end repeat the
+    last good state, and `n_saved` says how many are real. Under `vmap` every array
+    leads with the axes of the ensemble: `run.member(0)` is the first of its flows.
+
+    >>> import meanfield
+    >>> one = [[1.0]]
+    >>> start = meanfield.Gaussian.from_moments([0.0], [[2.0]])
+    >>> attention = meanfield.attentions["softmax"]([[-1.0]], one, one)
+    >>> run = meanfield.flow(attention, start, [0.0, 0.5, 1.0])
+    >>> len(run), [round(float(mu.covariance[0, 0]), 4) for mu in run]
+    (3, [2.0, 0.6667, 0.4])
 
     Attributes:
         ts: the times of the frames.
@@ -98,6 +116,107 @@ class Trajectory(eqx.Module, Generic[M]):
         frame = jax.tree.map(lambda leaf: leaf[index], self.coordinates)
         return cast(M, self.start.at(frame))
 
+    def __len__(self) -> int:
+        """How many frames there are, those after an early end included.
+
+        Raises:
+            WrongKindError: if this is an ensemble.
+        """
+        if self.ts.ndim != 1:
+            raise WrongKindError(
+                f"This is an ensemble of {self.ts.shape[0]} flows, and no sequence of "
+                "frames: ask one of them, `run.member(0)`."
+            )
+        return self.ts.shape[0]
+
+    @overload
+    def __getitem__(self, index: slice) -> "Trajectory[M]": ...
+
+    @overload
+    def __getitem__(self, index: SupportsIndex | Int[Array, ""]) -> M: ...
+
+    def __getitem__(
+        self, index: slice | SupportsIndex | Int[Array, ""]
+    ) -> "Trajectory[M] | M":
+        """The measure of a frame, as `at`; or the trajectory of some frames.
+
+        The end of a flow, `final` and its status, is the same for all its parts.
+
+        Raises:
+            FrameIndexError: if there is no such frame.
+            WrongKindError: if `index` is neither a whole number nor a slice of whole
+                numbers that runs forward, or if this is an ensemble.
+        """
+        count = len(self)
+        return self._part(index, count) if isinstance(index, slice) else self.at(index)
+
+    def __iter__(self) -> Iterator[M]:
+        """The measures of all frames."""
+        return (self.at(index) for index in range(len(self)))
+
+    def _part(self, frames: slice, count: int) -> "Trajectory[M]":
+        try:
+            forward = frames.indices(count)[2] > 0
+        except TypeError:
+            forward = False
+        if not forward:
+            raise WrongKindError(
+                "Frames are cut out by whole numbers that run forward, as `run[2:5]` "
+                f"or `run[::10]`; got {frames}."
+            )
+        return replace(
+            self,
+            ts=self.ts[frames],
+            coordinates=jax.tree.map(lambda leaf: leaf[frames], self.coordinates),
+            n_saved=jnp.sum(jnp.arange(count)[frames] < self.n_saved),
+        )
+
+    def member(self, index: SupportsIndex) -> "Trajectory[M]":
+        """One flow of an ensemble, by its number along the first axis of all arrays.
+
+        Raises:
+            FrameIndexError: if there is none of this number.
+            WrongKindError: if this is the trajectory of one flow.
+        """
+        if self.ts.ndim == 1:
+            raise WrongKindError(
+                "This is one flow: `run[0]` is the measure of its first frame."
+            )
+        number, count = operator.index(index), self.ts.shape[0]
+        if not -count <= number < count:
+            raise FrameIndexError(f"There is no flow {number} among {count}.")
+        own = lambda leaf: leaf[number] if eqx.is_array(leaf) else leaf
+        return jax.tree.map(own, self)
+
+    @property
+    def covariance(self) -> Float[Array, "times d d"]:
+        """The covariance of the measure at every frame.
+
+        Raises:
+            WrongKindError: if this is an ensemble.
+        """
+        len(self)
+        return self.map(lambda mu: cast(Any, mu).covariance)
+
+    def to_xarray(self) -> "xarray.Dataset":
+        """The frames that were reached, named as `meanfield.open` names stored ones.
+
+        A flow that ended early has the state where it ended as its last frame. An
+        ensemble leads with the dim `run`.
+
+        Raises:
+            InvalidInputError: inside `jit`, where there are no numbers yet.
+        """
+        return view("dataset", self)
+
+    @property
+    def plot(self) -> Any:
+        """The panels, each a method that gives a figure: `run.plot.tokens()`.
+
+        Their names are those of `meanfield list panels`.
+        """
+        return view("plots", self.to_xarray())
+
     def _checked(self, index: object) -> int:
         count = jax.tree.leaves(self.coordinates)[0].shape[0]
         try:
@@ -117,6 +236,42 @@ class Trajectory(eqx.Module, Generic[M]):
     def map(self, fn: Callable[[M], PyTree[Array]]) -> PyTree[Array]:
         """`fn` of every frame, stacked along the first axis."""
         return jax.vmap(lambda c: fn(cast(M, self.start.at(c))))(self.coordinates)
+
+    @property
+    @override
+    def card(self) -> Card | None:
+        if not (is_known(self.ts, 1) and is_known(self.code, 0)):
+            return None
+        ts, moved = np.asarray(self.ts), self.final.card
+        facts = {"frames": f"{len(ts)}"}
+        if len(ts):
+            facts["t"] = f"{number(ts[0])} … {number(ts[-1])}"
+        facts["ending"] = self._ending()
+        facts["steps"] = f"{int(self.n_accepted)}, {int(self.n_rejected)} refused"
+        if moved is not None:
+            facts["last"] = moved.text
+        kind = type(self.start).__name__
+        return Card(f"Trajectory of {kind}", facts, lambda: history(self._some()))
+
+    @override
+    def bare(self) -> str:
+        return eqx.tree_pformat(self)
+
+    def _ending(self) -> str:
+        """How and when it ended."""
+        text = f"{self.status.ending} at t = {number(self.stop_time)}"
+        if not np.isfinite(np.asarray(self.t_star)):
+            return text
+        return f"{text}, t* = {float(self.t_star):.6g} ± {number(self.t_star_error)}"
+
+    def _some(self) -> list[M]:
+        """A few measures, evenly spaced among those that are real, on the host."""
+        real = min(int(self.n_saved), len(self))
+        indices = np.unique(np.linspace(0, max(real - 1, 0), _DRAWN).astype(int))
+        on_host = jax.tree.map(np.asarray, self.coordinates)
+        frame = lambda i: jax.tree.map(lambda leaf: jax.device_put(leaf[i]), on_host)
+        frames = [cast(M, self.start.at(frame(i))) for i in indices[:real]]
+        return frames if frames and self.status.row.leaves else [*frames, self.final]
 
     def raise_for_status(self) -> "Trajectory[M]":
         """This trajectory, if it did not fail.

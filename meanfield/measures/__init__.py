@@ -1,5 +1,6 @@
 from ._abreast import beside as beside
 from ._abreast import clouds_abreast as clouds_abreast
+from ._cards import history as history
 from ._facing import Facing as Facing
 from ._gaussian import Gaussian as Gaussian
 from ._measure import AbstractMeasure as AbstractMeasure

@@ -5,14 +5,16 @@ from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 from jaxtyping import Array, Float, PyTree
+from typing_extensions import override
 
+from meanfield._display import Card, Shown
 from meanfield.fields import AbstractField
 
 if TYPE_CHECKING:
     from ._reader import AbstractReader
 
 
-class AbstractMeasure(eqx.Module):
+class AbstractMeasure(Shown, eqx.Module):
     """A probability measure that a velocity field can move.
 
     Examples:
@@ -28,6 +30,17 @@ class AbstractMeasure(eqx.Module):
         ... ]
         [(1, 1.00000..., True), (1, 1.0, True)]
     """
+
+    @property
+    @override
+    def card(self) -> Card | None:
+        from ._cards import card_of  # it knows the measures, which derive from this
+
+        return card_of(self)
+
+    @override
+    def bare(self) -> str:
+        return eqx.tree_pformat(self)
 
     @property
     @abc.abstractmethod

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ._figure.panels import Panel, attention_panel, panel, titled_figure
     from ._figure.style import style
     from ._figure.styles import styles
+    from ._plots import Plots
     from ._runs.observables import (
         ClusterCounts,
         cluster_counts,
@@ -44,6 +45,7 @@ __all__ = [
     "Film",
     "Look",
     "Panel",
+    "Plots",
     "animate",
     "attention_panel",
     "attention_panels",
@@ -81,6 +83,7 @@ _HOMES = {
     "Film": "._writing.film",
     "Look": "._figure.look",
     "Panel": "._figure.panels",
+    "Plots": "._plots",
     "animate": ".animation",
     "attention_panel": "._figure.panels",
     "attention_panels": ".gallery",

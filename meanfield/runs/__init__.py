@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ._first import stored_start
     from ._maps import with_attention
     from ._run import Run, start
+    from ._trajectories import trajectory_dataset
     from .building._build import Member, member
     from .comparing._comparison import Comparison, compare
     from .comparing._gaps import Gap
@@ -78,6 +79,7 @@ __all__ = [
     "sweep",
     "sweep_dataset",
     "title",
+    "trajectory_dataset",
     "versions",
     "with_attention",
     "with_words",
@@ -125,6 +127,7 @@ _HOMES = {
     "sweep": ".sweeps._sweep",
     "sweep_dataset": ".sweeps._store",
     "title": ".records._dataset",
+    "trajectory_dataset": "._trajectories",
     "versions": ".records._provenance",
     "with_attention": "._maps",
     "with_words": ".records._words",

@@ -1,12 +1,16 @@
 """Integrating a spec, segment by segment, with or without a store."""
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from typing_extensions import override
+
+from meanfield._display import Card, Shown, number
 from meanfield.endings import Status
-from meanfield.measures import AbstractMeasure
+from meanfield.measures import AbstractMeasure, history
 from meanfield.spec import RunSpec
 from meanfield.storage import RESUMABLE, Ending, RunStore
 
@@ -16,6 +20,7 @@ from ._run import Run, continued, start, with_doubts
 from ._segment import integrate_segment
 from .building._precision import dtype_of
 from .forecasts._plan import plan, refuse_full_disk
+from .records._dataset import title
 from .records._inputs import inputs, refuse_changed
 from .records._provenance import provenance
 from .records._stored import refuse, stored_members, stored_spec
@@ -50,8 +55,8 @@ class Progress:
 Report = Callable[[Progress], None]
 
 
-@dataclass(frozen=True)
-class Result:
+@dataclass(frozen=True, repr=False)
+class Result(Shown):
     """What a run came to; the frames are in its store, if it has one.
 
     Attributes:
@@ -78,6 +83,25 @@ class Result:
     def outcome(self) -> Outcome:
         """The ending of the run; of several draws, the worst."""
         return common(self.outcomes)
+
+    @property
+    @override
+    def card(self) -> Card:
+        outcome, (first, *others) = self.outcome, self.measures
+        facts = {"ending": f"{outcome.name} at t = {number(outcome.time)}"}
+        if math.isfinite(outcome.t_star):
+            facts["t*"] = f"{outcome.t_star:.6g} ± {number(outcome.t_star_error)}"
+        if others:
+            facts["members"] = f"{1 + len(others)}"
+        facts["seconds"] = number(self.seconds)
+        if self.store is not None:
+            facts["store"] = str(self.store)
+        facts["last"] = repr(first)
+        return Card(f"Run of {title(self.spec)}", facts, lambda: history([first]))
+
+    @override
+    def bare(self) -> str:
+        return self.card.text
 
 
 def execute(

@@ -1,6 +1,7 @@
 """A figure that knows its look, and has room for its small print."""
 
 import textwrap
+from io import BytesIO
 
 import matplotlib as mpl
 import xarray as xr
@@ -19,6 +20,8 @@ _LEADING = 1.35
 class Picture(Figure):
     """A figure in a look, whose ticks are drawn in it too.
 
+    It shows itself in a notebook, whether or not pyplot was started.
+
     Args:
         look: its look.
         width: if its look chooses none, in inches.
@@ -34,6 +37,12 @@ class Picture(Figure):
         if self.look.width is not None:
             line = _LEADING * mpl.rcParams["figure.labelsize"] / 72
             self.set_figheight(self._room + max(lines - _LINES, 0) * line)
+
+    def _repr_png_(self) -> bytes:
+        pixels = BytesIO()
+        with self.look.applied():
+            self.savefig(pixels, format="png")
+        return pixels.getvalue()
 
 
 def titled_figure(dataset: xr.Dataset, size: tuple[float, float]) -> Picture:

@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from meanfield.errors import PrecisionError
+from meanfield._precision import refuse_rounding
 from meanfield.spec import RunSpec
 
 T = TypeVar("T")
@@ -20,11 +20,7 @@ def dtype_of(spec: RunSpec) -> jnp.dtype:
     """
     if spec.precision == "single":
         return jnp.dtype("float32")
-    if not jax.config.read("jax_enable_x64"):
-        raise PrecisionError(
-            "This run is in double precision and JAX is set to single; write "
-            '`jax.config.update("jax_enable_x64", True)` before making any array.'
-        )
+    refuse_rounding("This run is in double precision")
     return jnp.dtype("float64")
 
 

@@ -1,0 +1,15 @@
+"""How objects show themselves: a line of text, and a card in a notebook; no JAX."""
+
+from ._card import Card as Card
+from ._card import Shown as Shown
+from ._card import listed as listed
+from ._pictures import bells as bells
+from ._pictures import cells as cells
+from ._pictures import cloud as cloud
+from ._pictures import curve as curve
+from ._pictures import ellipses as ellipses
+from ._pictures import matrices as matrices
+from ._pictures import paths as paths
+from ._words import LARGEST as LARGEST
+from ._words import matrix as matrix
+from ._words import number as number

@@ -1,0 +1,179 @@
+"""Small pictures as SVG, drawn by hand: a cloud, ellipses, a density, matrices.
+
+They take the colour of the text around them, so that they are seen on dark and light.
+"""
+
+import base64
+import html
+import struct
+import zlib
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+WIDTH, HEIGHT, MARGIN = 180, 140, 10
+BLUE, ORANGE = "#0072B2", "#D55E00"
+MOST, FEW = 400, 60  # tokens that are drawn, evenly chosen; and paths of tokens
+_CIRCLE = np.stack([f(np.linspace(0, 2 * np.pi, 61)) for f in (np.cos, np.sin)])
+
+
+def cloud(x: np.ndarray, mean: np.ndarray, covariance: np.ndarray) -> str:
+    """Tokens in their first two coordinates, with the ellipse of their moments."""
+    x = x[np.unique(np.linspace(0, len(x) - 1, MOST).astype(int))]
+    outline = _outline(mean, covariance)
+    place = _placed(np.concatenate([_plane(x), outline]))
+    dots = "".join(_dot(*spot) for spot in place(_plane(x)))
+    return _svg(dots + _path(place(outline), ORANGE), f"{len(x)} tokens")
+
+
+def paths(x: np.ndarray) -> str:
+    """The ways of tokens (frames, n, d) in two coordinates, with dots at their ends.
+
+    On a line each frame goes one step to the right.
+    """
+    some = np.unique(np.linspace(0, x.shape[1] - 1, FEW).astype(int))
+    ways, on_line = np.swapaxes(x[:, some, :2], 0, 1), x.shape[2] == 1
+    if on_line:
+        steps = np.broadcast_to(np.arange(len(x))[:, None], ways.shape)
+        ways = np.concatenate([steps, ways], axis=2)
+    place = _placed(ways.reshape(-1, 2), even=not on_line)
+    lines = "".join(_path(place(way), BLUE, opacity=0.5) for way in ways)
+    dots = "".join(_dot(*place(way[-1])) for way in ways)
+    return _svg(lines + dots, f"paths of {len(some)} tokens")
+
+
+def ellipses(means: np.ndarray, covariances: np.ndarray) -> str:
+    """The ellipses of Gaussians, one after the other from pale to full.
+
+    Those of one standard deviation, in the first two coordinates; (k, d), (k, d, d).
+    """
+    outlines = list(map(_outline, means, covariances))
+    place = _placed(np.concatenate(outlines))
+    pairs = zip(outlines, _shares(len(outlines)), strict=True)
+    paths = (_path(place(line), ORANGE, opacity=opacity) for line, opacity in pairs)
+    return _svg("".join(paths), "ellipse of one standard deviation")
+
+
+def bells(means: np.ndarray, deviations: np.ndarray) -> str:
+    """Normal densities on a line, one after the other from pale to full."""
+    wide = np.maximum(deviations, np.finfo(float).tiny)
+    x = np.linspace(np.min(means - 4 * wide), np.max(means + 4 * wide), 241)
+    z = (x - means[:, None]) / wide[:, None]
+    lines = [np.stack([x, row], 1) for row in np.exp(-(z**2) / 2) / wide[:, None]]
+    place = _placed(np.concatenate(lines), even=False)
+    pairs = zip(lines, _shares(len(lines)), strict=True)
+    paths = [_path(place(line), ORANGE, opacity=share) for line, share in pairs]
+    return _svg("".join(paths), "normal density")
+
+
+def curve(x: np.ndarray, y: np.ndarray) -> str:
+    """A density on a line, over its axis."""
+    points = np.stack([x, y], axis=1)
+    axis = np.array([[x[0], 0.0], [x[-1], 0.0]])
+    place = _placed(np.concatenate([points, axis]), even=False)
+    lines = _path(place(axis), "currentColor") + _path(place(points), BLUE)
+    return _svg(lines, "density")
+
+
+def cells(values: np.ndarray) -> str:
+    """A density in the plane, dark where it is high; the first axis goes right."""
+    corner, size = (0.0, 0.0), (float(WIDTH), float(HEIGHT))
+    return _svg(_raster(values.T[::-1], corner, size), "density")
+
+
+def matrices(named: Mapping[str, np.ndarray]) -> str:
+    """Small matrices side by side: positive entries blue, negative ones orange."""
+    side = min(HEIGHT - 20, (WIDTH - 10 * (len(named) - 1)) / len(named))
+    parts = []
+    for i, (name, matrix) in enumerate(named.items()):
+        left = i * (side + 10)
+        parts.append(_raster(matrix, (left, 18.0), (side, side)))
+        parts.append(
+            f"<text x='{left}' y='12' fill='currentColor' font-size='12'>"
+            f"{html.escape(name)}</text>"
+        )
+    return _svg("".join(parts), "matrices")
+
+
+def _shares(count: int) -> np.ndarray:
+    """How full each line of several is drawn; the last is."""
+    return np.linspace(1, 0.25, count)[::-1]
+
+
+def _plane(x: np.ndarray) -> np.ndarray:
+    """The first two coordinates; zero in place of a second that is not there."""
+    flat = x[:, :2]
+    return flat if flat.shape[1] == 2 else np.pad(flat, ((0, 0), (0, 1)))
+
+
+def _outline(mean: np.ndarray, covariance: np.ndarray) -> np.ndarray:
+    """The ellipse of one standard deviation in the first two coordinates."""
+    values, vectors = np.linalg.eigh(covariance[:2, :2])
+    root = vectors * np.sqrt(np.maximum(values, 0))
+    return _plane((mean[:2, None] + root @ _CIRCLE[: len(values)]).T)
+
+
+def _placed(
+    points: np.ndarray, *, even: bool = True
+) -> Callable[[np.ndarray], np.ndarray]:
+    """From coordinates to places in the picture, with one scale for both axes."""
+    points = points[np.isfinite(points).all(axis=1)]
+    low, high = points.min(axis=0), points.max(axis=0)
+    room = np.array([WIDTH, HEIGHT]) - 2 * MARGIN
+    span = np.where(high > low, high - low, 1.0)
+    scale = np.full(2, np.min(room / span)) if even else room / span
+    middle, centre = (low + high) / 2, np.array([WIDTH, HEIGHT]) / 2
+    return lambda places: centre + (places - middle) * scale * np.array([1, -1])
+
+
+def _dot(a: float, b: float) -> str:
+    place = f"cx='{a:.1f}' cy='{b:.1f}'"
+    return f"<circle {place} r='1.6' fill='{BLUE}' fill-opacity='.6'/>"
+
+
+def _path(points: np.ndarray, colour: str, opacity: float = 1.0) -> str:
+    steps = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
+    return (
+        f"<polyline points='{steps}' fill='none' stroke='{colour}' "
+        f"stroke-width='1.5' stroke-opacity='{opacity:.2f}'/>"
+    )
+
+
+def _raster(
+    values: np.ndarray, corner: tuple[float, float], size: tuple[float, float]
+) -> str:
+    """A matrix as an image, transparent where it is zero."""
+    (x, y), (width, height) = corner, size
+    top = np.max(np.abs(values), initial=0) or 1.0
+    share = np.nan_to_num(values / top)
+    hue = lambda colour: [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
+    rgb = np.where((share < 0)[..., None], hue(ORANGE), hue(BLUE))
+    alpha = (255 * np.abs(share))[..., None]
+    data = base64.b64encode(_png(np.concatenate([rgb, alpha], -1).astype(np.uint8)))
+    return (
+        f"<image x='{x:.1f}' y='{y:.1f}' width='{width:.1f}' height='{height:.1f}' "
+        "preserveAspectRatio='none' style='image-rendering:pixelated' "
+        f"href='data:image/png;base64,{data.decode()}'/>"
+    )
+
+
+def _png(pixels: np.ndarray) -> bytes:
+    """Pixels (rows, columns, RGBA) as a PNG."""
+    rows, columns = pixels.shape[:2]
+
+    def chunk(kind: bytes, body: bytes) -> bytes:
+        check = zlib.crc32(kind + body)
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", check)
+
+    header = struct.pack(">IIBBBBB", columns, rows, 8, 6, 0, 0, 0)
+    lines = b"".join(b"\0" + row.tobytes() for row in pixels)
+    body = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(lines))
+    return b"\x89PNG\r\n\x1a\n" + body + chunk(b"IEND", b"")
+
+
+def _svg(body: str, label: str) -> str:
+    return (
+        f"<svg role='img' aria-label='{html.escape(label)}' width='{WIDTH}' "
+        f"height='{HEIGHT}' viewBox='0 0 {WIDTH} {HEIGHT}' "
+        f"xmlns='http://www.w3.org/2000/svg'>{body}</svg>"
+    )

@@ -1,0 +1,135 @@
+"""Objects show themselves in a line, and in a notebook by a card with a picture."""
+
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from meanfield import Gaussian, Grid, Points, attentions, clouds, flow
+from meanfield.attention import Attention, Pointwise, Softmax
+from meanfield.dynamics import stacked
+from meanfield.scores import Dot, Masked, causal
+
+X = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 2.0], [0.0, -2.0]])
+ONE = np.eye(2)
+
+
+def normal(x: np.ndarray) -> np.ndarray:
+    return np.exp(-np.sum(x**2, axis=1) / 2) / (2 * np.pi) ** (x.shape[1] / 2)
+
+
+SHOWN: dict[str, tuple[Any, list[str]]] = {
+    "tokens": (
+        Points.uniform(X),
+        ["Points", "n = 4", "d = 2", "equal", "[[0.5, 0], [0, 2]]", "float64"],
+    ),
+    "weights": (
+        Points.weighted(X, np.array([1.0, 1.0, 0.0, 2.0])),
+        ["like 2.667 equal ones, 1 left out", "mean = [0, -1]"],
+    ),
+    "single precision": (Points.uniform(X.astype(np.float32)), ["float32"]),
+    "a line": (Points.uniform(X[:, :1]), ["d = 1", "covariance = [[0.5]]"]),
+    "many dimensions": (Points.uniform(np.eye(5)), ["trace of covariance = 0.8"]),
+    "a Gaussian": (
+        Gaussian.from_moments([0.0, 1.0], [[2.0, 0.0], [0.0, 1.0]]),
+        ["Gaussian", "d = 2", "mean = [0, 1]", "covariance = [[2, 0], [0, 1]]"],
+    ),
+    "a Gaussian on a line": (Gaussian.from_moments([3.0], [[2.0]]), ["d = 1", "[[2]]"]),
+    "a density": (
+        Grid.from_function([np.linspace(-9, 9, 91)], normal),
+        ["Grid", "cells = 90", "mass = 1", "covariance = [[1]]"],
+    ),
+    "a plane density": (
+        Grid.from_function([np.linspace(-6, 6, 41), np.linspace(-6, 6, 31)], normal),
+        ["cells = 40 × 30", "covariance = [[1, 0], [0, 1]]"],
+    ),
+    "an attention": (
+        attentions["l2"](2 * ONE, ONE, -ONE, epsilon=0.5),
+        ["l2 attention", "epsilon = 0.5", "A = [[2, 0], [0, 2]]", "V = [[-1, 0]"],
+    ),
+    "options": (
+        attentions["sinkhorn"](ONE, ONE, ONE, iterations=3),
+        ["sinkhorn attention", "iterations = 3"],
+    ),
+    "a mask": (
+        Attention(Masked(Dot(ONE, ONE), causal), Softmax(), ONE),
+        ["softmax attention", "mask = causal"],
+    ),
+    "an attention of one's own": (
+        Attention(Dot(ONE, ONE), Pointwise(jnp.tanh), ONE),
+        ["Pointwise attention"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_an_object_says_what_it_is(name: str):
+    thing, words = SHOWN[name]
+    line = repr(thing)
+    assert "\n" not in line
+    assert not [word for word in words if word not in line], line
+    for part in thing._repr_html_().split("<svg")[1:]:
+        assert ET.fromstring("<svg" + part.split("</svg>")[0] + "</svg>").get("role")
+    assert thing._repr_html_().count("<svg") == 1
+    assert "nan" not in thing._repr_html_()
+
+
+@pytest.mark.parametrize("name", ["tokens", "a Gaussian", "a density", "an attention"])
+def test_what_has_no_numbers_is_shown_by_its_shapes(name: str):
+    """Tracers, stacks, outlines and filtered trees."""
+    thing, _ = SHOWN[name]
+    seen = []
+    jax.jit(lambda t: (seen.append(t), jnp.zeros(()))[1])(thing)
+    outline = jax.eval_shape(lambda t: t, thing)
+    filtered = eqx.filter(thing, lambda leaf: False)
+    for other in (*seen, outline, filtered, stacked([thing, thing])):
+        assert type(thing).__name__ in repr(other)
+        assert other._repr_html_() is None
+
+
+def test_tokens_that_are_not_finite_are_shown():
+    lost = Points.uniform(X).at(jnp.full((4, 2), jnp.nan))
+    assert "not finite" in repr(lost)
+    assert "not finite" in lost._repr_html_()
+
+
+def test_a_trajectory_says_how_it_ended():
+    start = SHOWN["a Gaussian"][0]
+    moved = flow(attentions["softmax"](-ONE, ONE, ONE), start, [0.0, 0.5, 1.0])
+    line = repr(moved)
+    words = ("Gaussian", "frames = 3", "t = 0 … 1", "finished at t = 1", "steps = ")
+    assert not [word for word in words if word not in line], line
+    # Paler ellipses of the three frames, and the last of them once more as the end.
+    assert moved._repr_html_().count("<polyline") == 4
+    blown_up = flow(attentions["softmax"](ONE, ONE, ONE), start, [0.0, 0.5, 1.0])
+    assert "blow-up at t = 0.25, t* = 0.25 ± " in repr(blown_up)
+    assert blown_up._repr_html_().count("<polyline") == 1
+
+
+def test_registries_say_what_they_hold():
+    assert repr(clouds).startswith("<registry, initial cloud: ")
+    assert "softmax, differential, l2" in repr(attentions)
+    table = attentions._repr_html_()
+    assert table.count("<tr>") == len(attentions)
+    assert "Unnormalised attention" in table
+
+
+PRINTED = """
+import sys
+from meanfield import Gaussian
+print(Gaussian.from_moments([0.0], [[1.0]]))
+assert not {"matplotlib", "xarray", "PIL"} & set(sys.modules)
+"""
+
+
+def test_what_is_printed_loads_no_pictures():
+    code = [sys.executable, "-c", PRINTED]
+    done = subprocess.run(code, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "float32" in done.stdout
