@@ -23,7 +23,16 @@ NEAR = 0.99  # of 1: a covariance on cells is that of its law to less
 
 
 def reason(result: Result) -> str:
-    """Why a run ended, in a line, with the cause where the spec tells it."""
+    """Why a run ended, in a line, with the cause where the spec tells it.
+
+    Examples:
+        >>> from meanfield import runs, spec
+        >>> result = runs.execute(
+        ...     spec.parse({"measure": "gaussian", "A": 1.0, "t": 1.0})
+        ... )
+        >>> runs.reason(result)
+        'the size grows without bound in finite time'
+    """
     plain = result.outcome.reason
     if result.outcome.status is Status.MAX_STEPS:
         plain = f"{plain}; {_advice(result)}"

@@ -30,6 +30,19 @@ class Outcome:
             not, and `None` until the run that predicts it has been made.
         doubt: how far off the last moments of a density on a grid may be, if it flowed
             to its end.
+
+    Examples:
+        >>> from meanfield import runs, spec
+        >>> result = runs.execute(
+        ...     spec.parse({"measure": "gaussian", "A": 1.0, "cov": 2.0})
+        ... )
+        >>> outcome = result.outcome
+        >>> (
+        ...     outcome.name,
+        ...     round(outcome.t_star, 6),
+        ...     abs(outcome.t_star - 1 / 4) < outcome.t_star_error,
+        ... )
+        ('blow-up', 0.25, True)
     """
 
     status: Status | None

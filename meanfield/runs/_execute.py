@@ -41,6 +41,22 @@ class Progress:
         step_size: the mean step of the last segment; NaN if it had none.
         largest_eigenvalue: of the covariance of the first draw.
         sums: how sums over its tokens are executed; `none` where there are none.
+
+    Examples:
+        >>> from meanfield import runs, spec
+        >>> shares = []
+        >>> keys = {
+        ...     "measure": "gaussian",
+        ...     "A": -1.0,
+        ...     "t": 1.0,
+        ...     "frames": 9,
+        ...     "segment": 4,
+        ... }
+        >>> _ = runs.execute(
+        ...     spec.parse(keys), report=lambda now: shares.append(now.share)
+        ... )
+        >>> shares
+        [0.5, 1.0]
     """
 
     t: float
@@ -68,6 +84,16 @@ class Result(Shown):
             one number for each.
         sums: how sums over the tokens of the first member were executed last.
         caveat: what the closed form of the first member is not; else empty.
+
+    Examples:
+        >>> from meanfield import runs, spec
+        >>> result = runs.execute(
+        ...     spec.parse({"measure": "gaussian", "A": -1.0, "t": 1.0})
+        ... )
+        >>> result.outcome.name, result.store
+        ('finished', None)
+        >>> print(result.measures[0].covariance)  # 1/(1 + 2t)
+        [[0.3333]]
     """
 
     spec: RunSpec
@@ -123,6 +149,14 @@ def execute(
         InvalidInputError: if keys do not fit together, or `out` is taken.
         InputFileError: if a file that the spec names cannot be read.
         ResourceError: if memory, disk or folder will not do.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield import runs, spec
+        >>> keys = {"measure": "gaussian", "A": -1.0, "cov": 2.0, "t": 1.0, "frames": 3}
+        >>> result = runs.execute(spec.parse(keys), out=Path("run.zarr"))
+        >>> result.store.name, dict(runs.dataset(result.store).sizes)
+        ('run.zarr', {'time': 3, 'coord': 1, 'rank': 1})
     """
     run = start(spec)
     store = None if out is None else _create(run, out, plugins)
@@ -140,6 +174,15 @@ def resume(
         InputFileError: if there is no run at `path`, or a file that it needs, or one of
             `plugins`, is not what it was when the run began.
         StoreError: if it is damaged, or another process writes to it.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield import runs, spec
+        >>> _ = runs.execute(
+        ...     spec.parse({"n": 5, "t": 0.1, "frames": 3}), out=Path("run.zarr")
+        ... )
+        >>> runs.resume(Path("run.zarr")).outcome.name  # it had ended
+        'finished'
     """
     store = RunStore.open(path)
     store.check()

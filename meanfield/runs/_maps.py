@@ -36,6 +36,15 @@ def with_attention(
     Raises:
         InputFileError: if a plugin is not what it was when the run began, or the model.
         InvalidInputError: for a Gaussian, several draws, or too many tokens.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield import runs, spec
+        >>> path = Path("run.zarr")
+        >>> _ = runs.execute(spec.parse({"n": 5, "t": 0.1, "frames": 3}), out=path)
+        >>> data = runs.with_attention(path, runs.dataset(path), [0.0, 0.1])
+        >>> sorted(set(data) - set(runs.dataset(path)))
+        ['attention']
     """
     _refuse_others(data)
     store = RunStore.open(path)

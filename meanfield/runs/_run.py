@@ -56,6 +56,12 @@ class Run:
         begun: the measures that its members started from, if doubts about their ends
             ask for them.
         first: the first flow of its first member, until it is integrated.
+
+    Examples:
+        >>> from meanfield import runs, spec
+        >>> run = runs.start(spec.parse({"n": 5, "draws": 2, "t": 0.1}))
+        >>> len(run.members), run.over
+        (2, False)
     """
 
     spec: RunSpec
@@ -108,6 +114,12 @@ def start(spec: RunSpec) -> Run:
         InputFileError: if a file that the spec names cannot be read.
         NotClosedError: if a Gaussian meets an attention that does not keep it one.
         ResourceError: if it cannot fit into memory.
+
+    Examples:
+        >>> from meanfield import runs, spec
+        >>> run = runs.start(spec.parse({"measure": "gaussian", "t": 2.0}))
+        >>> float(run.ts[-1]), run.done, run.over
+        (2.0, 0, False)
     """
     spec = admitted(spec)
     draws = members(spec)

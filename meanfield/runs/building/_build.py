@@ -31,7 +31,13 @@ from ._tokens import states_in, tokens_of, tokens_of_file
 
 @dataclass(frozen=True)
 class Member:
-    """One flow: what moves, and by what."""
+    """One flow: what moves, and by what.
+
+    Examples:
+        >>> from meanfield import runs, spec
+        >>> type(runs.member(spec.parse({"n": 5, "d": 2})).measure).__name__
+        'Points'
+    """
 
     dynamics: AbstractDynamics
     measure: AbstractMeasure
@@ -88,6 +94,12 @@ def member(spec: RunSpec, index: int = 0, looked_at: Contexts | None = None) -> 
     Raises:
         InvalidInputError: if keys do not fit together.
         InputFileError: if a file it names cannot be read.
+
+    Examples:
+        >>> from meanfield import runs, spec
+        >>> member = runs.member(spec.parse({"n": 5, "d": 2, "attention": "l2"}))
+        >>> member.measure.tokens.x.shape, type(member.dynamics).__name__
+        ((5, 2), 'Attention')
     """
     draw = Draw(spec.seed, index)
     d = 0 if spec.model is not None else dimension(spec)

@@ -29,6 +29,14 @@ class Comparison:
         paths: what each came to, by measure.
         gaps: of every two.
         seconds: spent on each, by measure.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield import runs, spec
+        >>> keys = {"n": 200, "A": -1.0, "t": 0.5, "frames": 3}
+        >>> both = runs.compare(spec.parse(keys), ["points", "gaussian"], Path("both"))
+        >>> [gap.pair for gap in both.gaps]
+        [('points', 'gaussian')]
     """
 
     sides: Sides
@@ -116,6 +124,14 @@ def compare(
             take the spec, or a run of that name is in the folder.
         InputFileError: if a file that the spec names cannot be read.
         ResourceError: if memory, disk or folder will not do.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield import runs, spec
+        >>> keys = {"n": 200, "A": -1.0, "t": 0.5, "frames": 3}
+        >>> both = runs.compare(spec.parse(keys), ["points", "gaussian"], Path("both"))
+        >>> sorted(path.name for path in Path("both").glob("*.zarr"))
+        ['gaussian.zarr', 'points.zarr']
     """
     parties = sides(spec, measures, own)
     results = run_sides(parties, folder, report, plugins)

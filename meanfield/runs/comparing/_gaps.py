@@ -76,6 +76,16 @@ class Gap:
         how: how the distance was had.
         allowed: the gaps in mean and covariance that are no parting, (2, times).
         reasons: why they part, or may.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield import runs, spec
+        >>> keys = {"A": -1.0, "t": 0.5, "frames": 3}
+        >>> (gap,) = runs.compare(
+        ...     spec.parse(keys), ["gaussian", "grid"], Path("both")
+        ... ).gaps
+        >>> gap.pair, bool(gap.covariance.max() < 1e-4), gap.parting
+        (('gaussian', 'grid'), True, None)
     """
 
     pair: tuple[str, str]

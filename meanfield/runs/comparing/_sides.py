@@ -87,6 +87,14 @@ def sides(
     Raises:
         InvalidInputError: if measures are unknown, a key of `own` is known to none of
             them, or fewer than two of them can take the spec.
+
+    Examples:
+        >>> from meanfield import runs, spec
+        >>> parties = runs.sides(
+        ...     spec.parse({"A": -1.0, "n": 100}), ["points", "gaussian"]
+        ... )
+        >>> [side.measure for side in parties.taken]
+        ['points', 'gaussian']
     """
     _check(spec, measures)
     _check_own(spec, measures, own)

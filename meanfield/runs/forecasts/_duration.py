@@ -76,6 +76,12 @@ class Duration(NamedTuple):
         known: whether the number of steps is known beforehand.
         members: flows, one after the other.
         between: seconds between the steps, where segments begin and end.
+
+    Examples:
+        >>> from meanfield import runs, spec
+        >>> time = runs.foreseen(spec.parse({"n": 1000, "A": -1.0})).duration
+        >>> time.members, time.known
+        (1, False)
     """
 
     velocity: float
@@ -133,7 +139,14 @@ def duration(
 
 
 def in_words(time: Duration) -> str:
-    """An estimate for people, and what it is made of."""
+    """An estimate for people, and what it is made of.
+
+    Examples:
+        >>> from meanfield import runs, spec
+        >>> time = runs.foreseen(spec.parse({"n": 1000, "A": -1.0})).duration
+        >>> "velocities" in runs.in_words(time)
+        True
+    """
     steps = f"{time.steps} steps" if time.steps < MOST else f"over {MOST:.0e} steps"
     count = steps if time.known else f"typically {steps}"
     share = f" for each of {time.members}" if time.members > 1 else ""

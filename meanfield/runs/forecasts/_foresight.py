@@ -33,6 +33,11 @@ class Foresight(NamedTuple):
         plan: memory and disk.
         duration: about how long it takes; with interpolated sums, where these may do.
         exact: about how long it takes where they do not; `None` if sums are exact.
+
+    Examples:
+        >>> from meanfield import runs, spec
+        >>> runs.foreseen(spec.parse({"n": 1000, "A": -1.0, "frames": 11})).plan.frames
+        11
     """
 
     plan: Plan
@@ -51,6 +56,12 @@ def foreseen(spec: RunSpec) -> Foresight:
         InputFileError: if a file that the spec names cannot be read.
         NotClosedError: if a Gaussian meets an attention that does not keep it one.
         ResourceError: if it cannot fit into memory.
+
+    Examples:
+        >>> from meanfield import runs, spec
+        >>> ahead = runs.foreseen(spec.parse({"n": 100_000, "d": 2, "A": -1.0}))
+        >>> ahead.plan.n, ahead.plan.memory < 2e9
+        (100000, True)
     """
     spec = admitted(spec)
     small = _small(spec)

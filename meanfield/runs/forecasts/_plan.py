@@ -47,6 +47,12 @@ class Plan:
             Gaussian, and where tokens are sorted.
         segments: pieces integrated, and committed, one after the other.
         members: flows: one, or one for each draw or start.
+
+    Examples:
+        >>> from meanfield import runs, spec
+        >>> plan = runs.foreseen(spec.parse({"n": 1000, "d": 2, "frames": 11})).plan
+        >>> plan.measure, plan.n, plan.frames, plan.members
+        ('points', 1000, 11, 1)
     """
 
     measure: str
@@ -89,6 +95,11 @@ def plan(
     """The plan of a run that moves `members` of a size through so many frames.
 
     They look at so many `keys` besides each other.
+
+    Examples:
+        >>> from meanfield import runs, spec
+        >>> runs.foreseen(spec.parse({"measure": "gaussian", "d": 3})).plan.d
+        3
     """
     item, (n, cells, d, how) = dtype_of(spec).itemsize, size
     sums, state = SCORE_BUFFERS * d * d * item, 2 * d * d * item
@@ -232,6 +243,12 @@ def refuse_full_disk(plan: Plan, out: Path) -> None:
 
     Raises:
         ResourceError: naming what is needed and what there is.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield import runs, spec
+        >>> ahead = runs.foreseen(spec.parse({"n": 10, "t": 0.1}))
+        >>> runs.refuse_full_disk(ahead.plan, Path("run.zarr"))  # there is room
     """
     folder = next(p for p in (out, *out.absolute().parents) if p.exists())
     disk = shutil.disk_usage(folder)
@@ -243,12 +260,24 @@ def refuse_full_disk(plan: Plan, out: Path) -> None:
 
 
 def physical_memory() -> int:
-    """The memory of this machine, in bytes."""
+    """The memory of this machine, in bytes.
+
+    Examples:
+        >>> from meanfield import runs
+        >>> runs.physical_memory() > 2**20
+        True
+    """
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def readable(size: int | float) -> str:
-    """A size in bytes for people: `1.5 GB`."""
+    """A size in bytes for people: `1.5 GB`.
+
+    Examples:
+        >>> from meanfield.runs import readable
+        >>> readable(1.5e9), readable(2048)
+        ('1.5 GB', '2.05 kB')
+    """
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000:
             return f"{size:.3g} {unit}"

@@ -26,6 +26,15 @@ def dataset(path: Path) -> "xarray.Dataset":
     Raises:
         InputFileError: if there is no run at `path`.
         StoreError: if it is damaged, also when a frame is read, or holds none yet.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield import runs, spec
+        >>> keys = {"measure": "gaussian", "A": -1.0, "cov": 2.0, "t": 1.0, "frames": 3}
+        >>> _ = runs.execute(spec.parse(keys), out=Path("run.zarr"))
+        >>> data = runs.dataset(Path("run.zarr"))
+        >>> data.attrs["title"], dict(data.sizes)
+        ('softmax attention: gaussian', {'time': 3, 'coord': 1, 'rank': 1})
     """
     store = RunStore.open(path)
     if not store.frames:
@@ -49,13 +58,25 @@ def dataset(path: Path) -> "xarray.Dataset":
 
 
 def title(spec: RunSpec) -> str:
-    """A run in a few words."""
+    """A run in a few words.
+
+    Examples:
+        >>> from meanfield import runs, spec
+        >>> runs.title(spec.parse({"attention": "l2", "A": -1.0, "d": 2}))
+        'l2 attention: points'
+    """
     family = f" from {spec.starts}" if spec.starts else ""
     return f"{subject(spec)}: {spec.moved}{family}"
 
 
 def subject(spec: RunSpec) -> str:
-    """The attention of a run, in a few words."""
+    """The attention of a run, in a few words.
+
+    Examples:
+        >>> from meanfield import runs, spec
+        >>> runs.subject(spec.parse({"attention": "l2", "A": -1.0, "heads": 1}))
+        'l2 attention'
+    """
     terms = f" + {len(spec.terms)} more" if spec.terms else ""
     layers = f", {len(spec.layers)} layers" if spec.layers else ""
     heads = f", {spec.heads} heads" if spec.heads > 1 else ""

@@ -24,6 +24,15 @@ def open(path: str | os.PathLike[str]) -> "xarray.Dataset":  # noqa: A001
     Raises:
         InputFileError: if there is neither a run nor a sweep at `path`.
         StoreError: if it is damaged or holds no frame yet.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> import meanfield
+        >>> from meanfield import runs, spec
+        >>> keys = {"n": 5, "d": 2, "t": 0.1, "frames": 3}
+        >>> _ = runs.execute(spec.parse(keys), out=Path("run.zarr"))
+        >>> meanfield.open("run.zarr")["x"].shape
+        (3, 5, 2)
     """
     folder = Path(path)
     return sweep_dataset(folder) if is_sweep(folder) else dataset(folder)

@@ -43,6 +43,13 @@ def plugins_of(path: Path, files: Sequence[Path] = ()) -> list[Path]:
     Raises:
         InputFileError: naming a plugin that has changed, or is where it was no more.
         StoreError: if what was recorded is no such thing.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield import runs, spec
+        >>> _ = runs.execute(spec.parse({"n": 5, "t": 0.1}), out=Path("run.zarr"))
+        >>> runs.plugins_of(Path("run.zarr"))
+        []
     """
     return _completed(_record(path).get("inputs"), files)
 
@@ -53,6 +60,12 @@ def refuse_changed_plugins(path: Path, files: Sequence[Path]) -> None:
     Raises:
         InputFileError: naming the plugin.
         StoreError: if what was recorded is no such thing.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield import runs, spec
+        >>> _ = runs.execute(spec.parse({"n": 5, "t": 0.1}), out=Path("run.zarr"))
+        >>> runs.refuse_changed_plugins(Path("run.zarr"), [])  # none was recorded
     """
     record = _record(path).get("inputs")
     if record is not None:

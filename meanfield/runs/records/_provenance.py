@@ -14,7 +14,13 @@ def provenance() -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """The versions of the packages whose arithmetic a result depends on."""
+    """The versions of the packages whose arithmetic a result depends on.
+
+    Examples:
+        >>> from meanfield import runs
+        >>> "jax" in runs.versions()
+        True
+    """
     numbers = {}
     for name in DISTRIBUTIONS:
         try:
@@ -25,6 +31,12 @@ def versions() -> dict[str, str]:
 
 
 def device() -> str:
-    """The device that arrays live on: `cpu`, or the accelerator's kind."""
+    """The device that arrays live on: `cpu`, or the accelerator's kind.
+
+    Examples:
+        >>> from meanfield import runs
+        >>> isinstance(runs.device(), str)
+        True
+    """
     accelerator = jax.devices()[0]
     return accelerator.device_kind if accelerator.platform != "cpu" else "cpu"

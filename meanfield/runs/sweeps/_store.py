@@ -52,6 +52,16 @@ class SweepStore:
         record: spec, axes, chunk, compilations, inputs, versions, device, dtype,
             created.
         seal: the digest of the record; `None` in a sweep of an older version.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield import runs, spec
+        >>> from meanfield.spec import parse_axes
+        >>> axes = parse_axes("A=-1|1")
+        >>> flow = spec.parse({"measure": "gaussian", "t": 1.0})
+        >>> _ = runs.sweep(flow, axes, out=Path("phase"))
+        >>> [axis.name for axis in runs.SweepStore.open(Path("phase")).axes]
+        ['A']
     """
 
     path: Path
@@ -145,7 +155,14 @@ class SweepStore:
 
 
 def is_sweep(path: Path) -> bool:
-    """Whether a folder holds a sweep, begun or done."""
+    """Whether a folder holds a sweep, begun or done.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield import runs
+        >>> runs.is_sweep(Path("nowhere"))
+        False
+    """
     return (path / SWEEP).exists()
 
 
@@ -157,6 +174,16 @@ def sweep_dataset(path: Path) -> "xarray.Dataset":
     Raises:
         InputFileError: if there is no sweep at `path`.
         StoreError: if it is damaged.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield import runs, spec
+        >>> from meanfield.spec import parse_axes
+        >>> flow = spec.parse({"measure": "gaussian", "t": 1.0})
+        >>> _ = runs.sweep(flow, parse_axes("A=-1|1,cov=1|2"), out=Path("phase"))
+        >>> print(runs.sweep_dataset(Path("phase"))["t_star"].values)
+        [[ nan  nan]
+         [0.5  0.25]]
     """
     import xarray
 

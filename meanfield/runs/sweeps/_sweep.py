@@ -38,6 +38,17 @@ class SweepProgress:
         done: the number of cells whose flow has ended.
         cells: the number of all cells.
         endings: how many have ended in each way so far.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield import runs, spec
+        >>> from meanfield.spec import parse_axes
+        >>> steps, flow = [], spec.parse({"measure": "gaussian", "t": 1.0})
+        >>> _ = runs.sweep(
+        ...     flow, parse_axes("A=-1|1"), out=Path("phase"), report=steps.append
+        ... )
+        >>> steps[-1].done, steps[-1].cells
+        (2, 2)
     """
 
     done: int
@@ -57,6 +68,15 @@ class SweepResult:
         compilations: programs that a worker compiles, or finds compiled: one for each
             structure among the cells.
         seconds: spent by this call.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield import runs, spec
+        >>> from meanfield.spec import parse_axes
+        >>> flow = spec.parse({"measure": "gaussian", "t": 1.0})
+        >>> result = runs.sweep(flow, parse_axes("A=-1|1"), out=Path("phase"))
+        >>> result.cells, result.compilations
+        (2, 1)
     """
 
     store: Path
@@ -93,6 +113,14 @@ def sweep(
     Raises:
         MeanfieldError: the library's own, if a cell is refused, before anything is
             written; or if `out` holds something else.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield import runs, spec
+        >>> from meanfield.spec import parse_axes
+        >>> flow = spec.parse({"measure": "gaussian", "t": 1.0})
+        >>> runs.sweep(flow, parse_axes("A=-1|1"), out=Path("phase")).endings
+        {'finished': 1, 'blow-up': 1}
     """
     begin_sweep(spec, axes, out=out, chunk=chunk, plugins=plugins)
     return join_sweep(out, report=report, plugins=plugins)
@@ -113,6 +141,15 @@ def begin_sweep(
     Raises:
         MeanfieldError: the library's own, if a cell is refused, or `out` holds another
             sweep or something else.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield import runs, spec
+        >>> from meanfield.spec import parse_axes
+        >>> flow = spec.parse({"measure": "gaussian", "t": 1.0})
+        >>> runs.begin_sweep(flow, parse_axes("A=-1|1"), out=Path("phase"))
+        >>> runs.is_sweep(Path("phase"))
+        True
     """
     refuse_other(out, SWEEP)
     spec = embedded(spec)
@@ -165,6 +202,15 @@ def join_sweep(
             of `plugins`, is not what it was when the sweep began.
         StoreError: if it is damaged.
         MeanfieldError: the library's own, if a cell is refused.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield import runs, spec
+        >>> from meanfield.spec import parse_axes
+        >>> flow = spec.parse({"measure": "gaussian", "t": 1.0})
+        >>> runs.begin_sweep(flow, parse_axes("A=-1|1"), out=Path("phase"))
+        >>> runs.join_sweep(Path("phase")).endings
+        {'finished': 1, 'blow-up': 1}
     """
     begin = time.perf_counter()
     store = SweepStore.open(path)
