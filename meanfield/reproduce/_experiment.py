@@ -19,6 +19,11 @@ class Case:
         size: `paper` as published, `quick` the same with less of everything.
         reading: `text` what the paper says, solved to tolerance; `code` the procedure
             that was published with it.
+
+    Examples:
+        >>> from meanfield.reproduce import Case
+        >>> Case(size="quick").reading
+        'text'
     """
 
     size: Size = "paper"
@@ -33,6 +38,11 @@ class Findings:
         spec: JSON values that it can be repeated from, its seed among them.
         numbers: JSON values that were measured; captions hold these and no others.
         data: what is drawn, by name.
+
+    Examples:
+        >>> from meanfield.reproduce import Findings
+        >>> Findings(spec={"A": -1.0}, numbers={"gap": 1e-6}, data={}).numbers["gap"]
+        1e-06
     """
 
     spec: Mapping[str, Any]
@@ -52,6 +62,12 @@ class Experiment:
         compute: finds.
         draw: the figure of what was found.
         readings: those that differ; the first is the default.
+
+    Examples:
+        >>> from meanfield.reproduce import load
+        >>> experiment = load("castin2025-fig1b")
+        >>> experiment.readings
+        ('text', 'code')
     """
 
     source: str

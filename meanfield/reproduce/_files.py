@@ -26,12 +26,23 @@ def root() -> Path:
 
     Raises:
         InputFileError: if neither does.
+
+    Examples:
+        >>> from meanfield.reproduce import root
+        >>> (root() / "experiments").is_dir()
+        True
     """
     return holder(FOLDER)
 
 
 def names() -> list[str]:
-    """The names of all experiments, in order."""
+    """The names of all experiments, in order.
+
+    Examples:
+        >>> from meanfield.reproduce import names
+        >>> "castin2025-fig1b" in names()
+        True
+    """
     return sorted(_modules(root()))
 
 
@@ -50,6 +61,11 @@ def chosen(requests: Sequence[str], reading: Reading | None) -> dict[str, Experi
     Raises:
         UnknownNameError: if there is none of a name.
         InvalidInputError: if one that is named has no such reading.
+
+    Examples:
+        >>> from meanfield.reproduce import chosen
+        >>> list(chosen(["castin2025-fig1b"], "text"))
+        ['castin2025-fig1b']
     """
     folder = root()
     modules = _modules(folder)
@@ -79,6 +95,11 @@ def load(name: str) -> Experiment:
     Raises:
         UnknownNameError: if there is none.
         InputFileError: if its file defines no `EXPERIMENT`.
+
+    Examples:
+        >>> from meanfield.reproduce import load
+        >>> load("castin2025-fig1b").claim[:30]
+        'Where A + Aᵀ is negative semid'
     """
     folder = root()
     modules = _modules(folder)

@@ -31,6 +31,12 @@ class Reproduced:
         files: what was written: PDF, PNG and JSON.
         caption: its caption, with the numbers.
         seconds: spent on computing, and on drawing.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield.reproduce import Reproduced
+        >>> Reproduced("fig1", (Path("fig1.pdf"),), "It falls.", (1.5, 0.5)).caption
+        'It falls.'
     """
 
     name: str
@@ -64,6 +70,17 @@ def reproduce(
     Raises:
         ResourceError: if the folder cannot be written; before the work.
         SimulationFailed: if a number that was measured is not finite.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from matplotlib.figure import Figure
+        >>> from meanfield.reproduce import Experiment, Findings, reproduce
+        >>> findings = Findings(spec={}, numbers={"gap": 1e-6}, data={})
+        >>> parts = "here", "It falls.", "to {gap:.0e}"
+        >>> falls = Experiment(*parts, lambda case: findings, lambda found: Figure())
+        >>> (made,) = reproduce({"falls": falls}, "quick", "text", Path("figures"))
+        >>> made.caption, sorted(file.suffix for file in made.files)
+        ('to 1e-06', ['.json', '.pdf', '.png'])
     """
     begin_in(folder)
     cases = {name: Case(size, reading or e.readings[0]) for name, e in figures.items()}
@@ -121,7 +138,20 @@ def begin_in(folder: Path) -> None:
 
 
 def caption_of(experiment: Experiment, findings: Findings) -> str:
-    """The caption, its fields filled with numbers of the same run."""
+    """The caption, its fields filled with numbers of the same run.
+
+    Examples:
+        >>> from meanfield.reproduce import Experiment, Findings, caption_of
+        >>> experiment = Experiment(
+        ...     "here",
+        ...     "It falls.",
+        ...     "to {gap:.1e}",
+        ...     lambda case: None,
+        ...     lambda found: None,
+        ... )
+        >>> caption_of(experiment, Findings(spec={}, numbers={"gap": 1e-6}, data={}))
+        'to 1.0e-06'
+    """
     return experiment.caption.format_map(findings.numbers)
 
 

@@ -26,6 +26,12 @@ class Case:
         size: `quick` in seconds; `full` the same with more of everything.
         seed: of every draw.
         witnesses: by label of a check, where to measure it instead of searching.
+
+    Examples:
+        >>> from meanfield.theorems import Case
+        >>> case = Case("castin2025:eq-2.2")
+        >>> case.pick(quick=10, full=1000), case.rng("tokens").normal(size=3).shape
+        (10, (3,))
     """
 
     statement: str

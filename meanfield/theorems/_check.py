@@ -16,6 +16,11 @@ class Fit(NamedTuple):
         y: what was measured at each, by name in `y_name`.
         slope: the least-squares slope of log `y` on log `x`.
         half_width: half of its 95 % confidence interval.
+
+    Examples:
+        >>> from meanfield.theorems import Fit
+        >>> Fit((1.0, 0.1), (1.0, 0.01), 2.0, 0.0, "ε", "error").slope
+        2.0
     """
 
     x: tuple[float, ...]
@@ -32,6 +37,11 @@ class Ascent(NamedTuple):
     Attributes:
         history: the largest log-ratio found by each step.
         witness: where it was found; a check can be measured there again.
+
+    Examples:
+        >>> from meanfield.theorems import Ascent
+        >>> Ascent(history=(-1.0, -0.5), witness={}).history[-1]
+        -0.5
     """
 
     history: tuple[float, ...]
@@ -49,6 +59,12 @@ class Check(NamedTuple):
         tolerance: what rounding, quadrature or statistics may add.
         why: how the tolerance was derived.
         evidence: what a picture can show of it.
+
+    Examples:
+        >>> from meanfield.theorems import Check
+        >>> check = Check("gap", 1e-13, "≤", 0.0, 4e-12, "rounding of sums")
+        >>> check.holds, check.violated
+        (True, False)
     """
 
     label: str

@@ -19,7 +19,13 @@ Record = dict[str, Any]
 
 
 def described(made: Statement) -> Record:
-    """What is said of a statement, before any measurement."""
+    """What is said of a statement, before any measurement.
+
+    Examples:
+        >>> from meanfield.theorems import described, statements
+        >>> described(statements["castin2025:eq-2.2"])["id"]
+        'castin2025:eq-2.2'
+    """
     printed = made.printed
     return {
         "id": made.id,
@@ -51,7 +57,13 @@ def record(outcome: Outcome) -> Record:
 
 
 def report(outcomes: Sequence[Outcome], size: Size, seed: int) -> Record:
-    """All of a verification, in the order of registration."""
+    """All of a verification, in the order of registration.
+
+    Examples:
+        >>> from meanfield.theorems import measured, report
+        >>> sorted(report([measured("castin2025:eq-2.2")], "quick", 0))
+        ['dtype', 'format', 'passed', 'seed', 'size', 'statements']
+    """
     order = {id: place for place, id in enumerate(statements)}  # noqa: A001
     ranked = sorted(outcomes, key=lambda outcome: order[outcome.id])
     return {
@@ -69,6 +81,15 @@ def read_report(file: Path) -> Record:
 
     Raises:
         InputFileError: if the file is missing, damaged, or holds something else.
+
+    Examples:
+        >>> import json
+        >>> from pathlib import Path
+        >>> from meanfield.theorems import measured, read_report, report
+        >>> verified = report([measured("castin2025:eq-2.2")], "quick", 0)
+        >>> _ = Path("report.json").write_text(json.dumps(verified))
+        >>> sorted(read_report(Path("report.json"))) == sorted(verified)
+        True
     """
     try:
         found = json_value(read_text(file))
@@ -89,7 +110,14 @@ def read_report(file: Path) -> Record:
 
 
 def witnesses(report: Record) -> Mapping[str, Mapping[str, Witnesses]]:
-    """By statement, role and label: where the ascents of a report ended."""
+    """By statement, role and label: where the ascents of a report ended.
+
+    Examples:
+        >>> from meanfield.theorems import measured, report, witnesses
+        >>> unattacked = report([measured("castin2025:eq-2.2")], "quick", 0)
+        >>> witnesses(unattacked)
+        {'castin2025:eq-2.2': {'statement': {}, 'control': {}}}
+    """
     return {
         each["id"]: {
             trial["role"]: {

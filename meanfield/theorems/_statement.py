@@ -22,6 +22,11 @@ class Counterexample(NamedTuple):
     Attributes:
         printed: the claim as printed; each must be violated.
         corrected: the corrected claim on the same data; each must hold.
+
+    Examples:
+        >>> from meanfield.theorems import Counterexample
+        >>> Counterexample._fields
+        ('printed', 'corrected')
     """
 
     printed: tuple[Check, ...]
@@ -77,6 +82,12 @@ class Statement:
         remark: what a reader should know besides, an erratum of the proof, say.
         control: the same measurement, broken.
         printed: what is printed instead, where that is false.
+
+    Examples:
+        >>> from meanfield.theorems import statements
+        >>> made = statements["castin2025:eq-2.2"]
+        >>> made.source, made.paper, made.control is not None
+        ('(2.2), (2.3), §2.1', 'castin2025', True)
     """
 
     id: str
@@ -192,6 +203,11 @@ def statement(
 
     Raises:
         ValueError: if the id is taken.
+
+    Examples:
+        >>> from meanfield.theorems import statements
+        >>> len(statements) > 150, statements["castin2025:eq-2.2"].group
+        (True, 'Attention variants on points')
     """
 
     def add(measure: Measurement) -> Statement:

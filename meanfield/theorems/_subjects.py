@@ -19,6 +19,11 @@ def by_attention(marks: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
         marks: of each variant, the words by which a file is known to be about it: a
             string or a name of ours that is one of them, and stands anywhere in its
             code, or in that of functions which it borrows.
+
+    Examples:
+        >>> from meanfield.theorems import by_attention
+        >>> "new:N4" in by_attention({"relu": ["relu"]})["relu"]
+        True
     """
     words = {id: _words(_module(id)) for id in statements}  # noqa: A001
     return {

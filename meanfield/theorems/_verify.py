@@ -39,6 +39,12 @@ class Trial:
         checks: what was measured.
         passed: whether it went as it must: claims hold, controls and prints fail.
         error: what was raised instead of a measurement.
+
+    Examples:
+        >>> from meanfield.theorems import measured
+        >>> claim, control = measured("castin2025:eq-2.2").trials
+        >>> all(check.holds for check in claim.checks), control.passed
+        (True, True)
     """
 
     role: Role
@@ -55,6 +61,12 @@ class Outcome:
         id: of the statement.
         trials: one for each role.
         seconds: all of it, compilation included.
+
+    Examples:
+        >>> from meanfield.theorems import measured
+        >>> outcome = measured("castin2025:eq-2.2")
+        >>> outcome.passed, [trial.role for trial in outcome.trials]
+        (True, ['statement', 'control'])
     """
 
     id: str
@@ -75,6 +87,11 @@ def chosen(patterns: Sequence[str] = ()) -> list[Statement]:
 
     Raises:
         UnknownNameError: if a pattern matches nothing.
+
+    Examples:
+        >>> from meanfield.theorems import chosen
+        >>> [made.id for made in chosen(["prop-4.15"])]
+        ['castin2025:prop-4.15', 'castin2025:prop-4.15-mean']
     """
     wanted = {each.id for pattern in patterns for each in _matching(pattern)}
     return [each for each in statements.values() if not patterns or each.id in wanted]
@@ -98,7 +115,13 @@ def measured(
     seed: int = 0,
     witnesses: Mapping[Role, Witnesses] | None = None,
 ) -> Outcome:
-    """The statement `id` with its control and, where there is one, its printed form."""
+    """The statement `id` with its control and, where there is one, its printed form.
+
+    Examples:
+        >>> from meanfield.theorems import measured
+        >>> measured("castin2025:eq-2.2").passed
+        True
+    """
     begin, made = time.perf_counter(), statements[id]
     known = witnesses or {}
     case = lambda role: Case(id, size, seed, known.get(role, {}))

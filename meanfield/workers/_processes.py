@@ -28,7 +28,13 @@ def _nothing() -> None:
 
 
 class WorkerLost(RuntimeError):
-    """A process that ended, or was ended, before it had answered its call."""
+    """A process that ended, or was ended, before it had answered its call.
+
+    Examples:
+        >>> from meanfield.workers import WorkerLost
+        >>> issubclass(WorkerLost, RuntimeError)
+        True
+    """
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,11 @@ class Answer(Generic[T]):
         number: of the call, from 0, as they were given.
         value: what it returned.
         error: what it raised, or a `WorkerLost`; then there is no value.
+
+    Examples:
+        >>> from meanfield.workers import Answer
+        >>> Answer(0, 42).result
+        42
     """
 
     number: int
@@ -65,6 +76,14 @@ class Processes(Generic[T]):
         count: how many there are at most.
         ready: what each of them calls before all else.
         environment: theirs, by default that of this process.
+
+    Examples:
+        >>> from meanfield.workers import Processes
+        >>> with Processes(1) as workers:
+        ...     workers.give(abs, -3)
+        ...     answers = [answer.result for answer in workers.answers()]
+        >>> answers
+        [3]
     """
 
     def __init__(

@@ -13,6 +13,13 @@ def threads(count: int | None = None) -> Iterator[ThreadPoolExecutor]:
     The end of the block waits for none of them, so that an interrupt ends the command
     at once: calls that have not begun are dropped, and the block itself waits for the
     results that it needs.
+
+    Examples:
+        >>> from meanfield.workers import threads
+        >>> with threads(2) as pool:
+        ...     squares = list(pool.map(lambda x: x**2, range(4)))
+        >>> squares
+        [0, 1, 4, 9]
     """
     pool = ThreadPoolExecutor(count or os.cpu_count())
     try:
