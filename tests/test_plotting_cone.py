@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
+from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 from mpl_toolkits.mplot3d.axes3d import Axes3D
 from numpy.random import Generator
@@ -251,3 +252,15 @@ def test_a_png_keeps_its_colours(rng: Generator) -> None:
         exact = np.asarray(image.convert("RGB")).astype(int)
     assert np.abs(seen - exact).max() <= 16  # of 255
     assert np.abs(seen - exact).mean() < 1
+
+
+def test_paths_that_leave_the_cone_have_an_arrow_each_and_no_end() -> None:
+    figure = panels["cone"](softmax_starts(np.diag([1.0, 0.8]), 4, stop=2.0))
+    axes = figure.axes[0]
+    arrows = [c for c in axes.collections if c.get_label() == "arrows"]
+    dots = [c for c in axes.collections if isinstance(c, PathCollection)]
+    assert "where arrows leave" in figure.get_supxlabel()
+    figure.draw_without_rendering()
+    n = 4  # starts of the grid within the disc
+    assert [len(a.get_segments()) for a in arrows] == [3 * n]  # pyright: ignore[reportAttributeAccessIssue]
+    assert [len(d.get_offsets()) for d in dots] == [n]  # pyright: ignore[reportArgumentType]

@@ -21,9 +21,16 @@ from test_plotting_truth import LOST, heaps, with_closure, with_energy
 
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError, UnknownNameError
-from meanfield.plotting import Look, Panel, covariances, limits_of, panels, save
+from meanfield.plotting import (
+    Look,
+    Panel,
+    covariances,
+    limits_of,
+    panels,
+    relative,
+    save,
+)
 from meanfield.plotting import width_of as width
-from meanfield.plotting._runs.relative import relative
 
 RNG = np.random.default_rng(9)
 MAPS = shrinking(RNG, n=4).assign(
@@ -63,28 +70,42 @@ CHOICES: Mapping[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("choice", CHOICES)
-@pytest.mark.parametrize("name", DATA)
-def test_a_panel_takes_what_is_chosen_or_says_who_does(name: str, choice: str) -> None:
-    panel, value = panels[name], CHOICES[choice]
+def look_for(name: str, choice: str) -> Look:
+    value = CHOICES[choice]
+    return Look(**{choice: value.get(name, "norm") if choice == "colour" else value})
+
+
+def takes(name: str, choice: str) -> bool:
+    panel = panels[name]
     assert isinstance(panel, Panel)
-    if choice == "colour":
-        value = value.get(name, "norm")
-    look = Look(**{choice: value})
-    if choice in panel.takes:
-        figure = panel(DATA[name], look)
-        if choice in ("xlim", "ylim"):
-            axes = next(axes for axes in figure.axes if axes.axison)
-            limits = getattr(axes, f"get_{choice}")()
-            np.testing.assert_allclose(limits, value)
-        return
-    with pytest.raises(InvalidInputError) as caught:
-        panel(DATA[name], look)
-    said = str(caught.value)
-    assert said.startswith(f"`{choice}` does nothing in the panel `{name}`; it is for")
-    takers = [n for n in DATA if choice in getattr(panels[n], "takes", ())]
-    assert all(f"`{taker}`" in said for taker in takers)
+    return choice in panel.takes
+
+
+PAIRS = [(name, choice) for name in DATA for choice in CHOICES]
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_a_panel_that_does_not_take_a_choice_says_who_does(choice: str) -> None:
+    takers = [name for name in DATA if takes(name, choice)]
     assert takers
+    for name in DATA.keys() - takers:
+        with pytest.raises(InvalidInputError) as caught:
+            panels[name](DATA[name], look_for(name, choice))
+        said = str(caught.value)
+        head = f"`{choice}` does nothing in the panel `{name}`; it is for"
+        assert said.startswith(head)
+        assert all(f"`{taker}`" in said for taker in takers)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "choice"), [p for p in PAIRS if takes(*p)])
+def test_a_panel_draws_what_it_takes(name: str, choice: str) -> None:
+    figure = panels[name](DATA[name], look_for(name, choice))
+    figure.draw_without_rendering()
+    if choice in ("xlim", "ylim"):
+        axes = next(axes for axes in figure.axes if axes.axison)
+        limits = getattr(axes, f"get_{choice}")()
+        np.testing.assert_allclose(limits, CHOICES[choice])
 
 
 def page_of(figure: Figure) -> tuple[np.ndarray, np.ndarray]:
@@ -97,8 +118,15 @@ def page_of(figure: Figure) -> tuple[np.ndarray, np.ndarray]:
 PICTURES = {name: (name, data) for name, data in DATA.items()} | OTHERS
 
 
+SOME = {"tokens", "phase"}
+ALL = [
+    pytest.param(name, marks=[] if name in SOME else pytest.mark.slow)
+    for name in PICTURES
+]
+
+
 @pytest.mark.parametrize("style", ["paper", "talk"])
-@pytest.mark.parametrize("name", PICTURES)
+@pytest.mark.parametrize("name", ALL)
 def test_one_column_holds_all_of_a_picture(name: str, style: str) -> None:
     panel, data = PICTURES[name]
     spec = {**SPEC, "mask": "causal"} if "layer" in data.dims else SPEC
@@ -175,7 +203,7 @@ def lightness(colour: Any) -> float:
     return float(linear @ [0.2126, 0.7152, 0.0722])
 
 
-@pytest.mark.parametrize("name", PICTURES)
+@pytest.mark.parametrize("name", ALL)
 def test_in_the_dark_all_text_is_legible(name: str) -> None:
     panel, data = PICTURES[name]
     figure = panels[panel](data, Look(style="dark"))

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         covariances,
         effective_rank,
     )
+    from ._runs.relative import relative
     from ._writing.figures import save
     from ._writing.files import named, put
     from ._writing.film import Film, size_of
@@ -64,6 +65,7 @@ __all__ = [
     "panel",
     "panels",
     "put",
+    "relative",
     "save",
     "save_page",
     "save_statements_page",
@@ -102,6 +104,7 @@ _HOMES = {
     "panel": "._figure.panels",
     "panels": ".gallery",
     "put": "._writing.files",
+    "relative": "._runs.relative",
     "save": "._writing.figures",
     "save_page": ".pages",
     "save_statements_page": ".pages",

@@ -12,9 +12,8 @@ from matplotlib.lines import Line2D
 from .style import CLOSURE_COLOUR, GREY, INK
 
 _MARK, _LETTER = 3.5, 0.45  # widths in a legend, in its size of text
-_PAGE = (
-    0.95  # of the width of the page, since legends stand over axes, not in its middle
-)
+# Of the width of the page, since legends stand over axes, which colour bars push aside.
+_PAGE = 0.88
 
 
 class Key(NamedTuple):

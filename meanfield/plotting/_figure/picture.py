@@ -48,14 +48,14 @@ class Picture(Figure):
 def titled_figure(dataset: xr.Dataset, size: tuple[float, float]) -> Picture:
     """An empty figure of `size` inches, with the dataset's title if it has one.
 
-    What was run stands first in the small print, if the dataset says it; the look that
-    the dataset carries may choose another width.
+    What was run stands first in the small print, if the dataset says it, then the
+    `remark` that it carries. Its look may choose another width.
     """
     figure = Picture(look_of(dataset), *size)
     title = str(dataset.attrs.get("title") or "")
     if title:
         figure.suptitle(_folded(title, figure), parse_math=False)
-    annotate(figure, described(dataset), str(dataset.attrs.get("seen") or ""))
+    annotate(figure, described(dataset), str(dataset.attrs.get("remark") or ""))
     return figure
 
 

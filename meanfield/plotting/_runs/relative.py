@@ -32,7 +32,7 @@ def relative(dataset: xr.Dataset) -> xr.Dataset:
         name: array.transpose(*dataset[name].dims).astype(dataset[name].dtype)
         for name, array in (moved | scaled).items()
     }
-    return dataset.assign(ordered).assign_attrs(seen=NOTE)
+    return dataset.assign(ordered).assign_attrs(remark=NOTE)
 
 
 def _radii(factor: np.ndarray) -> np.ndarray:

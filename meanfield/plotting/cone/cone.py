@@ -27,7 +27,14 @@ from .fates import (
     width,
 )
 from .limits import limit_outline
-from .paths import ConePath, by_ending, cone_height, cone_paths, drawn_paths
+from .paths import (
+    ConePath,
+    by_ending,
+    cone_height,
+    cone_paths,
+    departures,
+    drawn_paths,
+)
 from .surface import (
     BEHIND,
     INSIDE,
@@ -87,9 +94,13 @@ def _drawn(axes: Axes3D, dataset: xr.Dataset) -> Key:
     many = sum(len(path.rows) for path in drawn) > RASTERISED
     for part, layer in _layers(drawn, outline):
         _threads(axes, part, layer, len(paths)).set_rasterized(many)
-    _tips(axes, drawn)
+    stays = [p for p, whole in zip(drawn, paths, strict=True) if not _is_cut(p, whole)]
+    _tips(axes, drawn, stays)
+    _arrows(axes, drawn, paths, height)
     tallest = max(path.points[:, 2].max() for path in paths)
-    cut = f"cut at trace {height:.3g}; traces go on to {tallest:.2g}"
+    cut = (
+        f"cut at trace {height:.3g}, where arrows leave; traces go on to {tallest:.2g}"
+    )
     handles = [*ending_handles(paths), _AXIS, *_limit_handles(outline)]
     inside = [path for path in paths if path.points[-1, 2] <= height]
     notes = [cut if tallest > height else "", early_note(inside)]
@@ -131,19 +142,39 @@ def _threads(
     return threads
 
 
-def _tips(axes: Axes3D, paths: Sequence[ConePath]) -> None:
-    """Small grey starts, and ends in the shape and colour of their ending."""
+def _is_cut(drawn: ConePath, whole: ConePath) -> bool:
+    """Whether a path goes on beyond the picture."""
+    return len(drawn.rows) > 1 and bool(drawn.rows[-1, -1] < whole.rows[-1, -1])
+
+
+def _arrows(
+    axes: Axes3D, drawn: Sequence[ConePath], paths: Sequence[ConePath], height: float
+) -> None:
+    """Arrows where paths that leave the picture go on."""
     thin = width(len(paths))
-    for status, group in by_ending(paths).items():
-        starts, ends = tips(group)
-        axes.scatter(
-            *starts.T,
-            s=5 * thin,  # pyright: ignore[reportArgumentType]
-            c=GREY,
-            linewidths=0,
-            depthshade=False,
-            zorder=TIPS,
+    cut = [p for p, whole in zip(drawn, paths, strict=True) if _is_cut(p, whole)]
+    for status, group in by_ending(cut).items():
+        feet, ways = departures(group, height)
+        arrows = axes.quiver(
+            *feet.T, *ways.T, color=status.row.colour, arrow_length_ratio=0.45
         )
+        arrows.set(linewidth=1.3 * thin, zorder=TIPS, label="arrows")
+
+
+def _tips(axes: Axes3D, paths: Sequence[ConePath], stays: Sequence[ConePath]) -> None:
+    """Small grey starts, and ends of those that stay, as their ending looks."""
+    thin = width(len(paths))
+    starts, _ = tips(paths)
+    axes.scatter(
+        *starts.T,
+        s=5 * thin,  # pyright: ignore[reportArgumentType]
+        c=GREY,
+        linewidths=0,
+        depthshade=False,
+        zorder=TIPS,
+    )
+    for status, group in by_ending(stays).items():
+        _, ends = tips(group)
         axes.scatter(
             *ends.T,
             s=18 * thin,  # pyright: ignore[reportArgumentType]

@@ -19,6 +19,8 @@ from .thinning import thinned
 _CROP_ESCAPE, _HELD, _CROP = 4.0, 0.95, 50.0
 # Paths are drawn to this share of the height of the picture: under half a pixel.
 DETAIL = 1e-3
+# Arrows of paths that leave are so long, in heights of the picture.
+_ARROW = 0.1
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,16 @@ def drawn_paths(paths: Sequence[ConePath], height: float) -> list[ConePath]:
     """The paths below `height`, thinned to `DETAIL` of it."""
     lines = thinned([below(path.rows, height) for path in paths], DETAIL * height)
     return [replace(path, rows=rows) for path, rows in zip(paths, lines, strict=True)]
+
+
+def departures(
+    paths: Sequence[ConePath], height: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """The last points of paths, and arrows along their last steps, both (n, 3)."""
+    feet = np.array([path.points[-1] for path in paths])
+    steps = feet - np.array([path.points[-2] for path in paths])
+    lengths = np.linalg.norm(steps, axis=1, keepdims=True)
+    return feet, steps * (_ARROW * height / lengths)
 
 
 def shapes_of_trace_one(paths: Sequence[ConePath]) -> tuple[list[ConePath], str]:
