@@ -69,6 +69,16 @@ def animate(
         InvalidInputError: for an ensemble, another suffix, or a choice that is idle.
         ResourceError: if the file cannot be written.
         UnsupportedError: if ffmpeg is needed and not there.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> import meanfield
+        >>> from meanfield import runs, spec
+        >>> from meanfield.plotting import animate
+        >>> keys = {"n": 8, "d": 2, "A": -1.0, "t": 1.0, "frames": 3}
+        >>> _ = runs.execute(spec.parse(keys), out=Path("run.zarr"))
+        >>> animate(meanfield.open("run.zarr"), "movie.gif").name
+        'movie.gif'
     """
     target, look, film = Path(path), look or Look(), film or Film()
     _check(dataset, target, look, film)

@@ -37,6 +37,20 @@ def draw_comparison(
             two with what is `…_allowed`, and the time of `parting` of each pair.
         states: the run of each representation, by name.
         labels: what they are called; their names if `None`.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> import meanfield
+        >>> from meanfield import runs, spec
+        >>> from meanfield.plotting import draw_comparison
+        >>> keys = {"n": 100, "A": -1.0, "t": 0.5, "frames": 3}
+        >>> both = runs.compare(spec.parse(keys), ["points", "gaussian"], Path("both"))
+        >>> states = {
+        ...     name: meanfield.open(f"both/{name}.zarr")
+        ...     for name in ("points", "gaussian")
+        ... }
+        >>> type(draw_comparison(both.dataset(), states)).__name__
+        'Figure'
     """
     figure = titled_figure(gaps, (11.0, 7.6))
     rows = figure.add_gridspec(2, 1, height_ratios=[1.0, 1.25])

@@ -23,6 +23,15 @@ def style() -> Iterator[None]:
     """The style of `meanfield` on paper, over matplotlib's defaults.
 
     Also a decorator. The user's own settings are put back afterwards.
+
+    Examples:
+        >>> import matplotlib as mpl
+        >>> from meanfield.plotting import style
+        >>> before = mpl.rcParams["axes.spines.top"]
+        >>> with style():
+        ...     inside = mpl.rcParams["axes.spines.top"]
+        >>> inside, mpl.rcParams["axes.spines.top"] == before
+        (False, True)
     """
     with Look().applied():
         yield

@@ -31,7 +31,14 @@ _ROUNDINGS = 8.0
 
 
 class ClusterCounts(NamedTuple):
-    """Clusters over the leading axes: how many, and the weight of the heaviest."""
+    """Clusters over the leading axes: how many, and the weight of the heaviest.
+
+    Examples:
+        >>> from meanfield.plotting import cluster_counts
+        >>> x = np.array([[0.0], [0.1], [5.0]])
+        >>> cluster_counts(x, np.full(3, 1 / 3), 1.0)
+        ClusterCounts(counts=np.float64(2.0), bulk=np.float64(0.66666...))
+    """
 
     counts: np.ndarray
     bulk: np.ndarray
@@ -54,6 +61,16 @@ def covariances(dataset: xr.Dataset) -> np.ndarray:
 
     Raises:
         InvalidInputError: if the dataset holds neither.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> import meanfield
+        >>> from meanfield import runs, spec
+        >>> from meanfield.plotting import covariances
+        >>> keys = {"measure": "gaussian", "A": -1.0, "cov": 2.0, "t": 1.0, "frames": 3}
+        >>> _ = runs.execute(spec.parse(keys), out=Path("run.zarr"))
+        >>> print(covariances(meanfield.open("run.zarr")).ravel())  # 1/(1/2 + 2t)
+        [2.     0.6667 0.4   ]
     """
     return per_run(dataset, lambda run: covariance(run_moments(run).factor))
 
@@ -119,6 +136,11 @@ def effective_rank(covariances: np.ndarray) -> np.ndarray:
 
     Between 1 and $d$; 0 for $\Sigma = 0$ and NaN where $\Sigma$ is not finite. Takes
     covariances of shape (..., d, d).
+
+    Examples:
+        >>> from meanfield.plotting import effective_rank
+        >>> print(effective_rank(np.array([np.eye(3), np.diag([1.0, 1.0, 0.0])])))
+        [3. 2.]
     """
     whole = finite(covariances)
     Sigma = np.where(whole[..., None, None], covariances, 0.0)
@@ -129,7 +151,14 @@ def effective_rank(covariances: np.ndarray) -> np.ndarray:
 def cluster_radius(
     x: np.ndarray, weights: np.ndarray, share: float = RADIUS_SHARE
 ) -> float:
-    r"""`share` of the RMS radius $\sqrt{\operatorname{tr}\Sigma}$ of tokens (n, d)."""
+    r"""`share` of the RMS radius $\sqrt{\operatorname{tr}\Sigma}$ of tokens (n, d).
+
+    Examples:
+        >>> from meanfield.plotting import cluster_radius
+        >>> x = np.array([[-1.0, 0.0], [1.0, 0.0]])
+        >>> cluster_radius(x, np.full(2, 0.5), share=0.25)
+        0.25
+    """
     w = weights / weights.sum()
     centred = x - w @ x
     return float(share * np.sqrt(w @ (centred**2).sum(axis=-1)))
@@ -169,6 +198,12 @@ def cluster_counts(
     distance of at most `radius`, which may differ from frame to frame: deterministic,
     and blind to the tokens' order. Tokens of weight zero do not count. Frames that are
     not finite give NaN.
+
+    Examples:
+        >>> from meanfield.plotting import cluster_counts
+        >>> x = np.array([[0.0], [0.1], [5.0]])
+        >>> cluster_counts(x, np.array([0.25, 0.25, 0.5]), 1.0).counts
+        np.float64(2.0)
     """
     held = weights > 0
     w = weights[held] / weights[held].sum()

@@ -28,6 +28,13 @@ def save(figure: Figure, path: str | Path) -> tuple[Path, ...]:
         InvalidInputError: if the suffix is not one of .pdf, .png and .svg, or there is
             no name.
         ResourceError: if the file cannot be written; an old one then stays.
+
+    Examples:
+        >>> import xarray as xr
+        >>> from meanfield.plotting import save, titled_figure
+        >>> figure = titled_figure(xr.Dataset(attrs={"title": "a title"}), (3.0, 2.0))
+        >>> [file.name for file in save(figure, "picture")]
+        ['picture.pdf', 'picture.png']
     """
     target = named(path)
     if target.suffix and target.suffix.lower() not in _SUFFIXES:

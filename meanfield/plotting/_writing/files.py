@@ -12,6 +12,11 @@ def named(path: str | Path) -> Path:
 
     Raises:
         InvalidInputError: if it has no name, as `.`, `..` and `/` have none.
+
+    Examples:
+        >>> from meanfield.plotting import named
+        >>> named("figures/picture.png").name
+        'picture.png'
     """
     place = Path(path)
     if place.name in ("", ".."):
@@ -30,6 +35,12 @@ def put(path: Path, content: bytes) -> Path:
 
     Raises:
         ResourceError: if it cannot be written; an old file then stays.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield.plotting import put
+        >>> put(Path("note.txt"), b"whole, or not at all").read_bytes()
+        b'whole, or not at all'
     """
     from meanfield.storage import replace_file  # pages alone need no NumPy
 

@@ -85,6 +85,21 @@ def draw_disc(axes: Axes, dataset: xr.Dataset) -> Key:
     Raises:
         InvalidInputError: if the dimension is not two, if $\Sigma$ always vanishes, or
             if `limit` makes no sense.
+
+    Examples:
+        >>> from matplotlib.figure import Figure
+        >>> from meanfield import runs, spec
+        >>> from pathlib import Path
+        >>> from meanfield.plotting import draw_disc
+        >>> keys = {
+        ...     "measure": "gaussian",
+        ...     "starts": "grid:4",
+        ...     "A": -1.0,
+        ...     "d": 2,
+        ...     "t": 1.0,
+        ... }
+        >>> _ = runs.execute(spec.parse(keys), out=Path("cone.zarr"))
+        >>> key = draw_disc(Figure().add_subplot(), runs.dataset(Path("cone.zarr")))
     """
     with look_of(dataset).applied():
         return _drawn(axes, dataset)

@@ -20,6 +20,11 @@ class EscapeDirections(NamedTuple):
 
     With the number of runs to each, the most frequent first, and the largest distance
     of one of them from it: small for a common direction, large for a continuum.
+
+    Examples:
+        >>> from meanfield.plotting import EscapeDirections
+        >>> EscapeDirections._fields
+        ('directions', 'counts', 'spreads')
     """
 
     directions: np.ndarray
@@ -36,6 +41,19 @@ def escape_directions(dataset: xr.Dataset) -> EscapeDirections:
 
     Raises:
         InvalidInputError: if the dimension is not two, or $\Sigma$ always vanishes.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield import runs, spec
+        >>> from meanfield.plotting import escape_directions
+        >>> keys = {"measure": "gaussian", "starts": "grid:4", "d": 2, "t": 20.0}
+        >>> keys |= {"A": [[2.0, 0.0], [0.0, 1.0]]}
+        >>> _ = runs.execute(spec.parse(keys), out=Path("cone.zarr"))
+        >>> print(escape_directions(runs.dataset(Path("cone.zarr"))).directions)
+        [[-0.3333 -0.625 ]
+         [-0.3333  0.625 ]
+         [ 0.8178 -0.5755]
+         [ 0.8178  0.5755]]
     """
     return escapes(shapes_of_trace_one(cone_paths(dataset, "disc"))[0])
 

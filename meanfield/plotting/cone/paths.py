@@ -42,6 +42,11 @@ def cone_coordinates(covariances: np.ndarray) -> np.ndarray:
 
     Positive semidefinite matrices fill the cone $z \ge \sqrt{x^2 + y^2}$: its axis is
     isotropic, its surface has rank one. Takes shape (..., 2, 2), gives (..., 3).
+
+    Examples:
+        >>> from meanfield.plotting import cone_coordinates
+        >>> print(cone_coordinates(np.array([[2.0, 0.5], [0.5, 1.0]])))
+        [1. 1. 3.]
     """
     a, b = covariances[..., 0, 0], covariances[..., 1, 1]
     return np.stack([a - b, 2 * covariances[..., 0, 1], a + b], axis=-1)

@@ -16,6 +16,19 @@ def with_tokens(density: xr.Dataset, tokens: xr.Dataset) -> xr.Dataset:
 
     Raises:
         InvalidInputError: if they are no such runs, or of other times or dimensions.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield import runs, spec
+        >>> from meanfield.plotting import with_tokens
+        >>> keys = {"A": -1.0, "t": 0.2, "frames": 2}
+        >>> _ = runs.execute(spec.parse({**keys, "n": 5}), out=Path("tokens.zarr"))
+        >>> _ = runs.execute(
+        ...     spec.parse({**keys, "measure": "grid"}), out=Path("grid.zarr")
+        ... )
+        >>> data = [runs.dataset(Path(f"{name}.zarr")) for name in ("grid", "tokens")]
+        >>> sorted(set(with_tokens(*data)) - set(data[0]))
+        ['token_position', 'weight', 'x']
     """
     _check(density, tokens)
     times = density["time"].values

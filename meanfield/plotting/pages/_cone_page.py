@@ -20,6 +20,21 @@ def save_page(dataset: xr.Dataset, path: str | Path) -> Path:
     Raises:
         InvalidInputError: if the suffix is another one, or as `cone_page` does.
         ResourceError: if the file cannot be written.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield import runs, spec
+        >>> from meanfield.plotting import save_page
+        >>> keys = {
+        ...     "measure": "gaussian",
+        ...     "starts": "grid:4",
+        ...     "A": -1.0,
+        ...     "d": 2,
+        ...     "t": 1.0,
+        ... }
+        >>> _ = runs.execute(spec.parse(keys), out=Path("cone.zarr"))
+        >>> save_page(runs.dataset(Path("cone.zarr")), "cone").name
+        'cone.html'
     """
     file = page_file(path)
     return written(file, cone_page(dataset))
@@ -34,6 +49,21 @@ def cone_page(dataset: xr.Dataset) -> str:
 
     Raises:
         InvalidInputError: if the dimension is not two, or `limit` makes no sense.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield import runs, spec
+        >>> from meanfield.plotting import cone_page
+        >>> keys = {
+        ...     "measure": "gaussian",
+        ...     "starts": "grid:4",
+        ...     "A": -1.0,
+        ...     "d": 2,
+        ...     "t": 1.0,
+        ... }
+        >>> _ = runs.execute(spec.parse(keys), out=Path("cone.zarr"))
+        >>> cone_page(runs.dataset(Path("cone.zarr")))[:15]
+        '<!doctype html>'
     """
     title = str(dataset.attrs.get("title") or "") or _UNTITLED
     run, data = described(dataset), payload(dataset)

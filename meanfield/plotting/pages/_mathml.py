@@ -40,6 +40,13 @@ def typeset(text: str) -> str:
 
     Raises:
         InvalidInputError: if a `$` has no partner, or a formula cannot be converted.
+
+    Examples:
+        >>> from meanfield.plotting import typeset
+        >>> typeset("the rank at `t`")
+        'the rank at <code>t</code>'
+        >>> "<math" in typeset("the rank is $r$")
+        True
     """
     if text.count("$") % 2:
         raise InvalidInputError(f"A `$` has no partner in `{text}`; write `$…$`.")

@@ -29,6 +29,13 @@ def save_statements_page(report: Record, path: str | Path) -> Path:
     Raises:
         InvalidInputError: if the suffix is another one, or as `statements_page` does.
         ResourceError: if the file cannot be written.
+
+    Examples:
+        >>> from meanfield.plotting import save_statements_page
+        >>> from meanfield.theorems import measured, report
+        >>> verified = report([measured("castin2025:eq-2.2")], "quick", 0)
+        >>> save_statements_page(verified, "lemmas").name
+        'lemmas.html'
     """
     file = page_file(path)
     return written(file, statements_page(report))
@@ -47,6 +54,13 @@ def statements_page(report: Record) -> str:
     Raises:
         InvalidInputError: if it holds no list of statements, or a formula cannot be
             typeset; the message names the statement.
+
+    Examples:
+        >>> from meanfield.plotting import statements_page
+        >>> from meanfield.theorems import measured, report
+        >>> verified = report([measured("castin2025:eq-2.2")], "quick", 0)
+        >>> "castin2025:eq-2.2" in statements_page(verified)
+        True
     """
     if not isinstance(report.get("statements"), Sequence):
         raise InvalidInputError(
