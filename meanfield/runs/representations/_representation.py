@@ -36,6 +36,14 @@ class AbstractRepresentation(abc.ABC, Generic[M]):
 
     To add one, write a measure, and here the four names below, `of_tokens`, `of_frame`
     and `restored`. All else has a default.
+
+    Examples:
+        >>> from meanfield.runs import AbstractRepresentation
+        >>> from meanfield.runs.representations import representations
+        >>> sorted(representations)
+        ['gaussian', 'grid', 'points']
+        >>> isinstance(representations["points"], AbstractRepresentation)
+        True
     """
 
     name: ClassVar[str]
@@ -304,7 +312,15 @@ def dimension_in(frame: Frame) -> int:
 
 
 def moments_of(mu: AbstractMeasure) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and covariance."""
+    """Mean and covariance.
+
+    Examples:
+        >>> from meanfield import Points
+        >>> from meanfield.runs import moments_of
+        >>> mean, covariance = moments_of(Points.uniform([[-1.0], [1.0]]))
+        >>> print(mean, covariance)
+        [0.] [[1.]]
+    """
     return representation_of(mu).moments(mu)
 
 

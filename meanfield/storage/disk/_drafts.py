@@ -33,6 +33,15 @@ def replace_file(path: Path, write: Callable[[IO[bytes]], object]) -> None:
 
     Raises:
         ResourceError: if it cannot be written; the old file then stays.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield.storage import replace_file
+        >>> replace_file(
+        ...     Path("note.txt"), lambda file: file.write(b"whole, or not at all")
+        ... )
+        >>> Path("note.txt").read_bytes()
+        b'whole, or not at all'
     """
     with writing(path):
         _clear_drafts(path.parent, re.escape(path.name))

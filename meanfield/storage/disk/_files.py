@@ -94,7 +94,14 @@ def read_plain(path: Path) -> bytes:
 
 
 def damaged(place: Path, why: str) -> str:
-    """What is said of something stored that is not what was written."""
+    """What is said of something stored that is not what was written.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield.storage import damaged
+        >>> print(damaged(Path("run.zarr"), "a digest differs").split(". ")[0])
+        `run.zarr` is damaged: a digest differs
+    """
     return (
         f"`{place}` is damaged: {why}. Restore it from a copy, or run it again in "
         "another folder."

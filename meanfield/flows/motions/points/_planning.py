@@ -47,6 +47,17 @@ def planned(dynamics: AbstractDynamics, mu: Points, t: Time) -> Points:
     Exact sums take their place where they cost less, and where numbers are not known:
     inside a `jit` or under a derivative. Tokens without such a reduction, or with a
     plan, come back as they are.
+
+    Examples:
+        >>> from meanfield import Points, attentions
+        >>> from meanfield.flows import planned
+        >>> from meanfield.measures import Chebyshev
+        >>> x = jax.random.normal(jax.random.key(0), (20_000, 1))
+        >>> mu = Points.uniform(x, reduction=Chebyshev(1e-6))
+        >>> softmax = attentions["softmax"]([[1.0]], [[1.0]], [[1.0]])
+        >>> plan = planned(softmax, mu, 0.0).reduction
+        >>> mu.reduction.counts is None, 8 < plan.counts[0] < 64
+        (True, True)
     """
     if not isinstance(mu.reduction, Chebyshev) or mu.reduction.counts is not None:
         return mu
