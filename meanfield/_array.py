@@ -33,8 +33,8 @@ def is_known(array: object, ndim: int) -> bool:
 
     Modules that are trees may hold anything in the place of their arrays.
     """
-    arrays = jax.Array | np.ndarray
-    return isinstance(array, arrays) and is_concrete(array) and array.ndim == ndim
+    is_array = isinstance(array, jax.Array | np.ndarray)
+    return is_array and is_concrete(array) and np.ndim(array) == ndim
 
 
 def float_array(name: str, value: Numbers) -> Array:

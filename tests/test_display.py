@@ -5,6 +5,7 @@ import sys
 import xml.etree.ElementTree as ET
 from typing import Any
 
+import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -14,6 +15,8 @@ import pytest
 from meanfield import Gaussian, Grid, Points, attentions, clouds, flow
 from meanfield.attention import Attention, Pointwise, Softmax
 from meanfield.dynamics import stacked
+from meanfield.errors import InvalidInputError
+from meanfield.flows._refusals import check_progress
 from meanfield.scores import Dot, Masked, causal
 
 X = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 2.0], [0.0, -2.0]])
@@ -68,16 +71,21 @@ SHOWN: dict[str, tuple[Any, list[str]]] = {
 }
 
 
+def card_of(thing: Any) -> str:
+    """What a notebook shows."""
+    return thing._repr_html_()
+
+
 @pytest.mark.parametrize("name", SHOWN)
 def test_an_object_says_what_it_is(name: str):
     thing, words = SHOWN[name]
     line = repr(thing)
     assert "\n" not in line
     assert not [word for word in words if word not in line], line
-    for part in thing._repr_html_().split("<svg")[1:]:
+    for part in card_of(thing).split("<svg")[1:]:
         assert ET.fromstring("<svg" + part.split("</svg>")[0] + "</svg>").get("role")
-    assert thing._repr_html_().count("<svg") == 1
-    assert "nan" not in thing._repr_html_()
+    assert card_of(thing).count("<svg") == 1
+    assert "nan" not in card_of(thing)
 
 
 @pytest.mark.parametrize("name", ["tokens", "a Gaussian", "a density", "an attention"])
@@ -96,7 +104,7 @@ def test_what_has_no_numbers_is_shown_by_its_shapes(name: str):
 def test_tokens_that_are_not_finite_are_shown():
     lost = Points.uniform(X).at(jnp.full((4, 2), jnp.nan))
     assert "not finite" in repr(lost)
-    assert "not finite" in lost._repr_html_()
+    assert "not finite" in card_of(lost)
 
 
 def test_a_trajectory_says_how_it_ended():
@@ -106,16 +114,16 @@ def test_a_trajectory_says_how_it_ended():
     words = ("Gaussian", "frames = 3", "t = 0 … 1", "finished at t = 1", "steps = ")
     assert not [word for word in words if word not in line], line
     # Paler ellipses of the three frames, and the last of them once more as the end.
-    assert moved._repr_html_().count("<polyline") == 4
+    assert card_of(moved).count("<polyline") == 4
     blown_up = flow(attentions["softmax"](ONE, ONE, ONE), start, [0.0, 0.5, 1.0])
     assert "blow-up at t = 0.25, t* = 0.25 ± " in repr(blown_up)
-    assert blown_up._repr_html_().count("<polyline") == 1
+    assert card_of(blown_up).count("<polyline") == 1
 
 
 def test_registries_say_what_they_hold():
     assert repr(clouds).startswith("<registry, initial cloud: ")
     assert "softmax, differential, l2" in repr(attentions)
-    table = attentions._repr_html_()
+    table = card_of(attentions)
     assert table.count("<tr>") == len(attentions)
     assert "Unnormalised attention" in table
 
@@ -133,3 +141,22 @@ def test_what_is_printed_loads_no_pictures():
     done = subprocess.run(code, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "float32" in done.stdout
+
+
+def test_progress_is_shown_where_it_is_asked_for(capfd: pytest.CaptureFixture[str]):
+    """And changes no number; without it nothing calls back to the host to show it."""
+    attention, start = attentions["softmax"](-ONE, ONE, ONE), SHOWN["a Gaussian"][0]
+    silent = flow(attention, start, [0.0, 1.0])
+    assert not capfd.readouterr().out
+    shown = flow(attention, start, [0.0, 1.0], progress=diffrax.TextProgressMeter())
+    jax.effects_barrier()
+    shares = [float(line.rstrip("%")) for line in capfd.readouterr().out.split()]
+    assert shares == sorted(shares)
+    assert (shares[0], shares[-1]) == (0, 100)
+    assert len(shares) > 5
+    np.testing.assert_array_equal(shown.final.factor, silent.final.factor)
+
+
+def test_what_is_no_meter_is_refused():
+    with pytest.raises(InvalidInputError, match=r"`diffrax.TextProgressMeter\(\)`"):
+        check_progress(True)

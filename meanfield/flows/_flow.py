@@ -20,7 +20,13 @@ from meanfield.measures import AbstractMeasure
 
 from ._compiled import outlined
 from ._integration import Problem, integrate
-from ._refusals import check_adjoint, check_moved, check_options, check_precision
+from ._refusals import (
+    check_adjoint,
+    check_moved,
+    check_options,
+    check_precision,
+    check_progress,
+)
 from ._trajectory import M, Trajectory
 from .motions import Noise, motion_of, present
 from .stepping import AbstractStepping
@@ -42,6 +48,7 @@ def flow(  # noqa: PLR0913 (all that defines a flow, and no more)
     adjoint: diffrax.AbstractAdjoint | None = None,
     noise: Noise = None,
     key: PRNGKey | None = None,
+    progress: diffrax.AbstractProgressMeter | None = None,
 ) -> Trajectory[M]:
     r"""Integrates $\partial_t\mu + \nabla\cdot(\mu\, v[\mu]) = \kappa\Delta\mu$.
 
@@ -69,6 +76,10 @@ def flow(  # noqa: PLR0913 (all that defines a flow, and no more)
             adaptive to 1e-3 unless told otherwise, onto frames and integer times.
         key: what the Brownian paths of tokens are drawn from: that of token `i` is a
             function of `key`, `i` and the time alone. Nothing else draws.
+        progress: shows on the way how much is done: `diffrax.TextProgressMeter()`, or
+            `diffrax.TqdmProgressMeter()` where tqdm is installed. It shows 100 % once
+            the flow has ended, however early: the trajectory says how. Nothing is
+            shown, and no program calls back to the host, if `None`.
 
     Raises:
         InvalidInputError: if times decrease or shapes do not fit; or noise lacks a key.
@@ -87,6 +98,7 @@ def flow(  # noqa: PLR0913 (all that defines a flow, and no more)
         blow-up 0.250000
     """
     check_adjoint(adjoint)
+    check_progress(progress)
     problem, times = prepared(
         dynamics,
         mu0,
@@ -97,7 +109,9 @@ def flow(  # noqa: PLR0913 (all that defines a flow, and no more)
         noise=present(noise),
         key=key,
     )
-    return followed(problem, times, due=due, until=until, adjoint=adjoint)
+    return followed(
+        problem, times, due=due, until=until, adjoint=adjoint, progress=progress
+    )
 
 
 def followed(
@@ -107,6 +121,7 @@ def followed(
     due: BlowUpTime | None = None,
     until: float | None = None,
     adjoint: diffrax.AbstractAdjoint | None = None,
+    progress: diffrax.AbstractProgressMeter | None = None,
 ) -> Trajectory:
     """The trajectory of a flow that is `prepared`; see `flow`.
 
@@ -125,7 +140,9 @@ def followed(
     due = _due(problem, ts, until) if due is None else due
     cast_all = lambda part: jnp.asarray(part, ts.dtype)
     problem = eqx.tree_at(lambda p: p.due, problem, jax.tree.map(cast_all, due))
-    trajectory = _moved(problem, ts, adjoint or diffrax.RecursiveCheckpointAdjoint())
+    adjoint = adjoint or diffrax.RecursiveCheckpointAdjoint()
+    meter = progress or diffrax.NoProgressMeter()
+    trajectory = _moved(problem, ts, adjoint, meter)
     if is_concrete(trajectory.code) and trajectory.status.failed:
         last = trajectory.final
         motion_of(last).ask_again(problem.dynamics, last, trajectory.stop_time)
@@ -150,13 +167,16 @@ def _due(
 
 
 def _moved(
-    problem: Problem, ts: Float[Array, " times"], adjoint: diffrax.AbstractAdjoint
+    problem: Problem,
+    ts: Float[Array, " times"],
+    adjoint: diffrax.AbstractAdjoint,
+    meter: diffrax.AbstractProgressMeter = diffrax.NoProgressMeter(),
 ) -> Trajectory:
     """The trajectory with as many nodes as it takes."""
-    trajectory = integrate(problem, ts, adjoint)
+    trajectory = integrate(problem, ts, adjoint, meter)
     while (more := _with_room(problem, trajectory)) is not None:
         problem = more
-        trajectory = integrate(problem, ts, adjoint)
+        trajectory = integrate(problem, ts, adjoint, meter)
     return trajectory
 
 

@@ -78,7 +78,10 @@ class Problem(eqx.Module):
 
 
 def integrated(
-    problem: Problem, ts: Float[Array, " times"], adjoint: diffrax.AbstractAdjoint
+    problem: Problem,
+    ts: Float[Array, " times"],
+    adjoint: diffrax.AbstractAdjoint,
+    meter: diffrax.AbstractProgressMeter = diffrax.NoProgressMeter(),
 ) -> Trajectory:
     """The trajectory of a prepared flow, to be called inside `jit`."""
     dynamics, mu0, stepping = problem.dynamics, problem.mu0, problem.stepping
@@ -101,6 +104,7 @@ def integrated(
         adjoint=adjoint,
         max_steps=stepping.max_steps,
         throw=False,
+        progress_meter=meter,
     )
     return _trajectory(problem, ts, solution, _verdict(solution, watch.judge))
 

@@ -57,6 +57,17 @@ def check_adjoint(adjoint: object) -> None:
         require("`adjoint` is one of diffrax", adjoint, diffrax.AbstractAdjoint)
 
 
+def check_progress(progress: object) -> None:
+    """Refuses what shows no progress.
+
+    Raises:
+        InvalidInputError: saying what was given, and what belongs there.
+    """
+    if progress is not None:
+        how = "`progress` is a meter such as `diffrax.TextProgressMeter()`"
+        require(how, progress, diffrax.AbstractProgressMeter)
+
+
 def check_precision(mu0: AbstractMeasure, rates: PyTree) -> None:
     """Refuses velocities that the states cannot be moved by without rounding.
 
