@@ -1,12 +1,13 @@
 """Pages of reports in a real browser: they play, scrub, turn, choose and export."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import density_data
 import numpy as np
 import pytest
 import report_store
+import xarray as xr
 from browser import PROGRAM, Browser, needs_browser
 from plotting_data import ensemble, moving_gaussian, points
 from test_report import quiet
@@ -56,8 +57,10 @@ def test_a_page_plays_to_its_end_and_stops(run: Browser) -> None:
     assert run.value(PICTURE) != first
     assert run.value("byId('clock').textContent") == "t = 2"
     assert "frame 9 of 9" in run.value("byId('status').textContent")
+    assert run.complaints == []
 
 
+@pytest.mark.slow
 def test_keys_step_from_frame_to_frame(run: Browser) -> None:
     run.value("goTo(3.5)")
     run.key("ArrowRight")
@@ -69,6 +72,7 @@ def test_keys_step_from_frame_to_frame(run: Browser) -> None:
     assert run.value("flow.place") == 0
 
 
+@pytest.mark.slow
 def test_a_click_on_a_curve_sets_the_time_of_all(run: Browser) -> None:
     x, y = run.middle("#curves canvas")
     run.drag((x, y), (x, y))
@@ -80,6 +84,7 @@ def test_a_click_on_a_curve_sets_the_time_of_all(run: Browser) -> None:
     assert run.value("Array.from(curves.made, (c) => c.readout.textContent)") != seen
 
 
+@pytest.mark.slow
 def test_the_slider_scrubs(run: Browser) -> None:
     run.value("byId('time').focus()")
     run.value(
@@ -89,6 +94,7 @@ def test_the_slider_scrubs(run: Browser) -> None:
     assert run.value("byId('clock').textContent") == "t = 1.313"
 
 
+@pytest.mark.slow
 def test_a_chosen_token_says_what_it_looks_at(run: Browser) -> None:
     run.value("document.activeElement.blur(), goTo(0), stage.head = 1")
     run.key("]")
@@ -101,6 +107,7 @@ def test_a_chosen_token_says_what_it_looks_at(run: Browser) -> None:
     assert f"looks most at {row.argmax()} (" in words
 
 
+@pytest.mark.slow
 def test_the_token_under_the_mouse_is_chosen(run: Browser) -> None:
     run.value("goTo(0), stage.token = -1")
     run.middle("#stage")
@@ -113,6 +120,7 @@ def test_the_token_under_the_mouse_is_chosen(run: Browser) -> None:
     assert run.value("stage.token") == 7
 
 
+@pytest.mark.slow
 def test_the_cone_turns_under_the_hand(run: Browser) -> None:
     before = run.value("[cone.azimuth, cone.canvas.toDataURL()]")
     x, y = run.middle("#cone")
@@ -122,6 +130,7 @@ def test_the_cone_turns_under_the_hand(run: Browser) -> None:
     assert after[1] != before[1]
 
 
+@pytest.mark.slow
 def test_colours_follow_what_is_chosen(run: Browser) -> None:
     pictures = {
         run.value(
@@ -134,18 +143,20 @@ def test_colours_follow_what_is_chosen(run: Browser) -> None:
     assert len(pictures) == 3
 
 
+@pytest.mark.slow
 def test_the_picture_is_exported(run: Browser) -> None:
     run.value("goTo(4), byId('save').click()")
+    ready = lambda: list(run.downloads.glob("*.png"))
     for _ in range(200):
-        files = list(run.downloads.glob("*.png"))
-        if files:
+        if ready():
             break
         run.value("new Promise((end) => setTimeout(end, 50))")
-    (file,) = files
+    (file,) = ready()
     assert file.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     assert file.name == "t-1.000.png"
 
 
+@pytest.mark.slow
 def test_dots_are_where_tokens_are(run: Browser) -> None:
     """The picture has ink at every token, and paper where there is none."""
     run.value("stage.token = -1, goTo(8)")
@@ -160,14 +171,12 @@ def test_dots_are_where_tokens_are(run: Browser) -> None:
     assert all(min(pixel) < 160 for pixel in ink[0])
 
 
-def test_nothing_was_complained_of(run: Browser) -> None:
-    assert run.complaints == []
-
-
+@pytest.mark.slow
 def test_a_newer_page_keeps_the_time_and_the_view(run: Browser) -> None:
     run.value("goTo(3), camera.zoom = 2, stage.token = 5")
     run.value("adopt({ scene: JSON.parse(byId('data').textContent), title: 'x' })")
     assert run.value("[flow.place, camera.zoom, stage.token]") == [3, 2, 5]
+    assert run.complaints == []
     run.value("camera.zoom = 1, goTo(8)")
     run.value("adopt({ scene: JSON.parse(byId('data').textContent), title: 'x' })")
     assert run.value("flow.place") == 8
@@ -189,7 +198,11 @@ KINDS = {
 @pytest.mark.parametrize("width", [1280, 400])
 @pytest.mark.parametrize("make", KINDS.values(), ids=KINDS.keys())
 def test_every_kind_of_flow_is_drawn(
-    browser: Browser, tmp_path: Path, rng: np.random.Generator, make, width: int
+    browser: Browser,
+    tmp_path: Path,
+    rng: np.random.Generator,
+    make: Callable[[np.random.Generator], xr.Dataset],
+    width: int,
 ) -> None:
     page = Page("a page", run_scene(make(rng), quiet), "")
     (tmp_path / "page.html").write_text(page.as_html(), encoding="utf-8")

@@ -1,5 +1,6 @@
 """The command `report`: what it writes, what it refuses, what it serves."""
 
+import base64
 import json
 import os
 import re
@@ -10,6 +11,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -41,8 +43,9 @@ def quiet(count: int, total: int) -> None:
 
 
 def test_a_run_becomes_a_page_beside_it(
-    cli: Command, tmp_path: Path, rng: Generator
+    cli: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, rng: Generator
 ) -> None:
+    monkeypatch.setattr("meanfield.cli.commands.report.MOST_TOKENS", 29)  # no JAX
     report_store.finished(tmp_path / "run.zarr", report_store.moving(rng))
     done = cli("report", "run.zarr")
     assert (done.code, done.out) == (0, "")
@@ -50,10 +53,30 @@ def test_a_run_becomes_a_page_beside_it(
     page = (tmp_path / "run.html").read_text("utf-8")
     told = data_of(page)
     assert told["members"][0]["ending"] == "finished"
-    assert told["lines"]["partners"]["shape"] == [9, 1, 30, 12]
+    assert told["lines"] is None
+    assert "up to 29 tokens" in page
+    assert "up to 29 tokens" in done.err
     for words in ("finished: the last time was reached.", "A = -1.0", "By what"):
         assert words in page
     assert "meanfield simulate keys.toml --out repeated.zarr" in page
+
+
+@pytest.mark.slow
+def test_lines_of_attention_are_those_of_softmax(
+    cli: Command, tmp_path: Path, rng: Generator
+) -> None:
+    x = report_store.moving(rng)
+    report_store.finished(tmp_path / "run.zarr", x)
+    assert cli("report", "run.zarr").code == 0
+    kept = data_of((tmp_path / "run.html").read_text("utf-8"))["lines"]
+    assert kept["partners"]["shape"] == [9, 1, 30, 12]
+    scores = np.exp(-np.einsum("tik,tjk->tij", x, x))  # A = -1, epsilon = 1
+    rows = scores / scores.sum(axis=-1, keepdims=True)
+    weights = np.frombuffer(
+        zlib.decompress(base64.b64decode(kept["weights"]["bytes"])), dtype="<u2"
+    ).reshape(9, 30, 12)
+    largest = np.sort(rows, axis=-1)[..., :-13:-1]
+    np.testing.assert_allclose(weights / 65535, largest, atol=0.51 / 65535)
 
 
 def test_a_verification_becomes_the_page_of_statements(

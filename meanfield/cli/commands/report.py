@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
     from meanfield.pages.report import Subject
 
-# Numbers of attention matrices that are held at once, and times of them that are kept.
-MOST_HELD, SNAPSHOTS = 40_000_000, 12
+# Numbers of attention matrices that are held at once, times of them that are kept, and
+# tokens of which they are.
+MOST_HELD, SNAPSHOTS, MOST_TOKENS = 40_000_000, 12, 1024
 
 
 def report(
@@ -101,19 +102,27 @@ def _with_attention(path: Path, *, plugins: list[Path] | None) -> "xarray.Datase
     dataset = runs.dataset(path)
     at = _snapshots(dataset)
     if not at:
-        return dataset
+        tokens = dataset.sizes.get("token", 0)
+        limit = f"Lines of attention are drawn of up to {MOST_TOKENS} tokens."
+        return _without_lines(dataset, limit if tokens > MOST_TOKENS else "")
     open_session(dataset.attrs["spec"].get("precision", "double"))
     try:
         return runs.with_attention(path, dataset, at, load_plugins_of(path, plugins))
     except MeanfieldError as error:
-        note(f"no lines of attention: {error}")
-        return dataset
+        return _without_lines(dataset, f"No lines of attention are drawn: {error}")
+
+
+def _without_lines(dataset: "xarray.Dataset", reason: str) -> "xarray.Dataset":
+    """The run, with a sentence for its page on why no attention is drawn."""
+    if reason:
+        note(reason)
+    return dataset.assign_attrs(lines=reason)
 
 
 def _snapshots(dataset: "xarray.Dataset") -> list[float]:
     """Times at which attention is kept: few of many tokens or heads, or none."""
     tokens = dataset.sizes.get("token", 0)
-    if "x" not in dataset or "run" in dataset.dims or tokens > 1024:
+    if "x" not in dataset or "run" in dataset.dims or tokens > MOST_TOKENS:
         return []
     heads = max(1, int(dataset.attrs.get("spec", {}).get("heads", 1) or 1))
     count = max(2, min(SNAPSHOTS, MOST_HELD // (heads * tokens**2)))

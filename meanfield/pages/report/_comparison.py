@@ -61,7 +61,7 @@ class ComparedRuns:
         first = next(iter(self.datasets.values()))
         view = view_of(first)
         flows = [member(m, data, view, 0) for m, data in self.datasets.items()]
-        both = {**flows[0], "label": "all"}
+        both = {**flows[0], "label": "all", "stop": None}
         both["layers"] = [layer for flow in flows for layer in flow["layers"]]
         times = [np.asarray(data["time"].values) for data in self.datasets.values()]
         return {

@@ -25,7 +25,8 @@ def run_scene(dataset: xr.Dataset, report: Report) -> Scene:
     """What a page is told of a run, ready for JSON.
 
     Args:
-        dataset: of a run, with its attention matrices where these are to be seen.
+        dataset: of a run, with its attention matrices where these are to be seen; or
+            with the attribute `lines`, a sentence on why they are not.
         report: called with the number of frames that are done, and of all.
 
     Raises:
@@ -48,7 +49,7 @@ def run_scene(dataset: xr.Dataset, report: Report) -> Scene:
         "panels": panels(dataset, report),
         "cone": cone([("", dataset)]),
         "marks": marks(dataset),
-        "notes": [*small.notes, *_about_view(dataset, view)],
+        "notes": [*small.notes, *_about_view(dataset, view), *_about_lines(dataset)],
         "caption": described(dataset),
     }
 
@@ -59,14 +60,17 @@ def member(label: str, run: xr.Dataset, view: View, number: int) -> Scene:
     seen: list[Layer] = layers(run, view)
     row = outcome.status.row
     name = outcome.status.ending
+    stop = outcome.stop_time if np.isfinite(outcome.stop_time) else None
     about = {"label": label, "number": number, "ending": name, "colour": row.colour}
-    return {**about, "layers": seen}
+    return {**about, "stop": stop, "layers": seen}
 
 
 def marks(dataset: xr.Dataset) -> list[dict[str, Any]]:
     """The blow-up times of a run, or of its members, where curves are marked."""
-    stars = np.array([ending(run).t_star for run in runs(dataset)])
-    return [{"t": float(t), "label": "t*"} for t in stars[np.isfinite(stars)]]
+    stars = [(ending(run).t_star, i) for i, run in enumerate(runs(dataset))]
+    return [
+        {"t": float(t), "label": "t*", "member": i} for t, i in stars if np.isfinite(t)
+    ]
 
 
 def run_cards(dataset: xr.Dataset, notes: list[str]) -> str:
@@ -88,3 +92,8 @@ def _about_view(dataset: xr.Dataset, view: View) -> list[str]:
         "whole flow, with the share of the spread that each holds. Norms are those of "
         "what is shown."
     ]
+
+
+def _about_lines(dataset: xr.Dataset) -> list[str]:
+    """Why no lines of attention are drawn, where who read the run says it."""
+    return [reason] if (reason := str(dataset.attrs.get("lines", ""))) else []

@@ -87,13 +87,15 @@ function paintGrid(pen, { range, across, upwards, width, height, first, last }) 
   for (const tick of ticks(first, last, width / 90)) pen.fillText(shown(tick), across(tick), height - 5);
 }
 
-function paintMark(pen, { t, label }, across, height) {
-  if (!Number.isFinite(t)) return;
-  pen.strokeStyle = css(legible([213, 94, 0]), 0.8);
+/** A time that is marked; those of other members are faint, and have no name. */
+function paintMark(pen, { t, label, member: number }, across, height) {
+  const own = number === undefined || number === member().number;
+  pen.strokeStyle = css(legible([213, 94, 0]), own ? 0.9 : 0.2);
   pen.setLineDash([2, 3]);
   trail(pen, [[across(t), CURVE.top], [across(t), height - CURVE.bottom]]);
   pen.stroke();
   pen.setLineDash([]);
+  if (!own) return;
   pen.fillStyle = palette.soft;
   pen.textAlign = "right";
   pen.fillText(label, across(t) - 3, CURVE.top + 10);

@@ -44,7 +44,9 @@ function repaint() {
   byId("time").value = flow.place;
   byId("time").setAttribute("aria-valuetext", `t = ${shown(t)}`);
   byId("clock").textContent = `t = ${shown(t)}`;
-  byId("frame").textContent = `frame ${Math.round(flow.place) + 1} of ${frames()}`;
+  const { stop, ending } = member();
+  const over = stop !== null && t > stop * (1 + 1e-9) ? `; ended at t = ${shown(stop)} (${ending}), its last state is shown` : "";
+  byId("frame").textContent = `frame ${Math.round(flow.place) + 1} of ${frames()}${over}`;
   byId("token").textContent = choiceWords();
 }
 
