@@ -90,7 +90,7 @@ def _parameter(group: str, name: str, option: _Option) -> inspect.Parameter:
         Parameter(
             name=f"--{name.replace('_', '-')}",
             help=option.help,
-            group=Group(group, sort_key=1),
+            group=Group(group, sort_key=2),
             metavar=option.metavar,
             negative="",
             allow_leading_hyphen=option.kind is str,

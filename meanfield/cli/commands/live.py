@@ -2,8 +2,18 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Annotated
 
-from meanfield.cli._options import gathered, given_values, told_by, with_spec_options
+from cyclopts import Parameter
+
+from meanfield.cli._completing import Preset
+from meanfield.cli._options import (
+    MOST_USED,
+    gathered,
+    given_values,
+    told_by,
+    with_spec_options,
+)
 from meanfield.errors import InvalidInputError
 from meanfield.spec import parse
 
@@ -13,13 +23,18 @@ def live(
     file: Path | None = None,
     /,
     *,
-    out: Path | None = None,
-    preset: str | None = None,
+    out: Annotated[Path | None, Parameter(group=MOST_USED)] = None,
+    preset: Preset = None,
     member: int | None = None,
     plugin: list[Path] | None = None,
     **options: str | bool | None,
 ) -> None:
-    """Write a page that integrates a flow in the browser: one HTML file, no server.
+    """Write one HTML file that integrates a flow in the browser.
+
+    For example:
+        meanfield live --preset collapse --out page.html
+        meanfield live --measure gaussian --d 2 --A 1 --cov 2 --out blowup.html
+        meanfield live first.zarr                        # from its first frame
 
     It has sliders for the matrices, the bandwidth, noise and heads; tokens and the
     ellipse can be dragged; a link holds what is set, and the page shows the command
@@ -41,7 +56,9 @@ def live(
         _of_folder(file, out, member, plugin)
         return
     if member is not None:
-        raise InvalidInputError("`--member` is for a stored run of several flows.")
+        raise InvalidInputError(
+            "`--member` is for a stored run of several flows: leave it out."
+        )
     from meanfield.cli.process._plugins import load_before_keys
     from meanfield.cli.process._session import open_session
 

@@ -92,7 +92,7 @@ def animate(
     plugin: list[Path] | None = None,
     **options: Any,
 ) -> None:
-    """Make a movie of a run: a GIF, or MP4 or WebM where ffmpeg is installed.
+    """Make a movie of a run: a GIF; MP4 or WebM where ffmpeg is.
 
     For example:
         meanfield animate first.zarr

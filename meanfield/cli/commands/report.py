@@ -29,7 +29,13 @@ def report(
     host: str = "127.0.0.1",
     plugin: list[Path] | None = None,
 ) -> None:
-    """Write a run, a sweep, a comparison or a verification as one page.
+    """Write a run, sweep, comparison or verification as one page.
+
+    For example:
+        meanfield report first.zarr
+        meanfield report phase --out diagram.html
+        meanfield verify lemma-4 --json > lemmas.json
+        meanfield report lemmas.json
 
     The page fetches nothing: it plays and turns what was computed, draws its curves,
     and says how it ended and how to repeat it.
@@ -57,7 +63,9 @@ def report(
         _serve(subject, host, port)
         return
     if port or host != "127.0.0.1":
-        raise InvalidInputError("`--port` and `--host` are for `--watch`.")
+        raise InvalidInputError(
+            "`--port` and `--host` are for `--watch`: add it, or leave them out."
+        )
     _save(subject, out, plugin)
 
 
