@@ -50,6 +50,13 @@ def titled_figure(dataset: xr.Dataset, size: tuple[float, float]) -> Picture:
 
     What was run stands first in the small print, if the dataset says it, then the
     `remark` that it carries. Its look may choose another width.
+
+    Examples:
+        >>> import xarray as xr
+        >>> from meanfield.plotting import titled_figure
+        >>> run = xr.Dataset(attrs={"title": "softmax, A = -I"})
+        >>> titled_figure(run, (4.0, 3.0)).get_suptitle()
+        'softmax, A = -I'
     """
     figure = Picture(look_of(dataset), *size)
     title = str(dataset.attrs.get("title") or "")
