@@ -22,3 +22,10 @@ export function answers(given, { Flow, moved, interpolated, momentsOf }) {
     };
   });
 }
+
+/** Mean and covariance at the end of a flow of tokens. */
+export function moments(problem, { Flow, momentsOf }) {
+  const flow = new Flow(problem);
+  while (flow.step());
+  return momentsOf({ measure: problem.measure, d: flow.d, weights: flow.weights }, flow.y);
+}

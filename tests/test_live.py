@@ -29,15 +29,17 @@ needs_node = pytest.mark.skipif(
 Command = Callable[..., Finished]
 
 
-def ran_in_node(given: object) -> Any:
-    """What the page's modules make of problems."""
+@pytest.fixture(scope="module")
+def found() -> dict[str, Any]:
+    """What the page's modules make of the table and of noise, in one process."""
     assert NODE is not None
+    table = [{"problem": row["problem"], "t": row["t"]} for row in ROWS]
     done = subprocess.run(
         [NODE, HERE / "live_node.mjs"],
-        input=json.dumps(given),
+        input=json.dumps({"table": table, "noisy": noisy()}),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -45,16 +47,14 @@ def ran_in_node(given: object) -> Any:
 
 
 @pytest.fixture(scope="module")
-def answers() -> dict[str, dict[str, Any]]:
-    """What the page's modules make of each problem of the table, in one process."""
-    given = [{"problem": row["problem"], "t": row["t"]} for row in ROWS]
-    given.append({"problem": noisy(), "t": 1.0})
-    return dict(zip([*NAMES, "noise"], ran_in_node(given), strict=True))
+def answers(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The answers to the rows of the table, by name."""
+    return dict(zip(NAMES, found["table"], strict=True))
 
 
 def noisy() -> dict[str, Any]:
     """Many tokens under noise and linear attention, whose moments have an equation."""
-    z = np.random.default_rng(5).normal(size=(20_000, 2))
+    z = np.random.default_rng(5).normal(size=(10_000, 2))
     start = {"x": (z + np.array([[0.5, -0.3]])).tolist(), "weights": None}
     head = {
         "Q": [[-0.5, 0.3], [0.0, -1.0]],
@@ -121,7 +121,7 @@ def test_flows_end_as_those_of_the_library(
 
 
 @needs_node
-def test_noise_has_the_law_of_the_equation(answers: dict[str, dict[str, Any]]):
+def test_noise_has_the_law_of_the_equation(found: dict[str, Any]):
     """`α' = VSAα` and `Σ' = VSAΣ + (VSAΣ)ᵀ + 2κI` with `S = Σ + ααᵀ`, by SciPy."""
     problem = noisy()
     A, V = (np.array(problem["heads"][0][name], float) for name in ("Q", "V"))
@@ -137,9 +137,9 @@ def test_noise_has_the_law_of_the_equation(answers: dict[str, dict[str, Any]]):
     end = scipy.integrate.solve_ivp(rate, (0, 1), begin, rtol=1e-9).y[:, -1]
     # Five deviations of the moments of so many tokens.
     slack = 5 * np.sqrt(2 * np.max(end[2:]) ** 2 / len(x))
-    np.testing.assert_allclose(answers["noise"]["mean"], end[:2], rtol=0, atol=slack)
+    np.testing.assert_allclose(found["noisy"]["mean"], end[:2], rtol=0, atol=slack)
     np.testing.assert_allclose(
-        np.ravel(answers["noise"]["covariance"]), end[2:], rtol=0, atol=slack
+        np.ravel(found["noisy"]["covariance"]), end[2:], rtol=0, atol=slack
     )
 
 
@@ -185,6 +185,7 @@ def data_of(page: str) -> dict[str, Any]:
     return json.loads(found[1])
 
 
+@pytest.mark.slow
 def test_a_stored_run_starts_at_its_first_frame(cli: Command):
     keys = [
         "--d",
@@ -209,6 +210,7 @@ def test_a_stored_run_starts_at_its_first_frame(cli: Command):
     assert stored["heads"] == fresh["heads"]
 
 
+@pytest.mark.slow
 def test_axes_of_a_sweep_become_sliders(cli: Command):
     keys = ["--measure", "gaussian", "--d", "2", "--t", "1"]
     over = ["--over", "A=-1:1:3,epsilon=0.5:2:2:log"]
@@ -254,6 +256,7 @@ def test_what_no_browser_integrates_is_refused_in_a_line(cli: Command, name: str
     assert done.err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_stored_run_of_several_flows_needs_a_member(cli: Command):
     keys = ["--measure", "gaussian", "--starts", "grid:5", "--A=-1", "--t", "0.1"]
     assert cli("simulate", *keys, "--frames", "2", "--out", "cone.zarr").code == 0
