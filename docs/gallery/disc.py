@@ -1,0 +1,38 @@
+r"""
+Directions of escape
+====================
+
+Where A is positive definite and V = I all covariances blow up. Divided by their trace
+the paths stay in a disc, whose rim holds the covariances of rank one, and end at the
+directions in which they escape.
+
+.. code-block:: sh
+
+    meanfield simulate --measure gaussian --starts grid:6 --A '[[2,0],[0,1]]' --t 2 \
+        --out escape.zarr
+    meanfield plot escape.zarr --panel disc
+
+The same from Python:
+"""
+
+import jax
+
+jax.config.update("jax_enable_x64", True)
+
+from pathlib import Path
+
+import meanfield
+from meanfield import runs, spec
+from meanfield.plotting import panels
+
+keys = {
+    "measure": "gaussian",
+    "starts": "grid:6",
+    "A": [[2.0, 0.0], [0.0, 1.0]],
+    "t": 2.0,
+}
+result = runs.execute(spec.parse(keys), out=Path("escape.zarr"))
+print(runs.reason(result))
+
+# %%
+panels["disc"](meanfield.open("escape.zarr"))

@@ -1,0 +1,31 @@
+"""
+Two moons shrink
+================
+
+With V = -I each token moves against the mean of what it looks at, which lies on its own
+side: the cloud shrinks, and less so in the middle, where tokens look at all alike.
+
+.. code-block:: sh
+
+    meanfield simulate --init moons --d 2 --A 2 --V=-1 --t 3 --n 200 --out moons.zarr
+    meanfield plot moons.zarr --panel tokens
+
+The same from Python:
+"""
+
+import jax
+
+jax.config.update("jax_enable_x64", True)
+
+from pathlib import Path
+
+import meanfield
+from meanfield import runs, spec
+from meanfield.plotting import panels
+
+keys = {"init": "moons", "d": 2, "A": 2.0, "V": -1.0, "t": 3.0, "n": 200}
+result = runs.execute(spec.parse(keys), out=Path("moons.zarr"))
+print(runs.reason(result))
+
+# %%
+panels["tokens"](meanfield.open("moons.zarr"))

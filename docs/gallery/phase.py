@@ -1,0 +1,33 @@
+"""
+A phase diagram
+===============
+
+Each cell is a Gaussian flow on the line, with its score on one axis and its variance on
+the other. Where A is positive it blows up, at 1/(2 A Σ₀); where that is after the last
+time, it only grew.
+
+.. code-block:: sh
+
+    meanfield sweep --measure gaussian --t 3 --over A=-1:1:21,cov=0.2:2:21 --out phase
+    meanfield plot phase --colour t_star
+
+The same from Python:
+"""
+
+import jax
+
+jax.config.update("jax_enable_x64", True)
+
+from pathlib import Path
+
+import meanfield
+from meanfield import runs, spec
+from meanfield.plotting import panels
+
+axes = spec.parse_axes("A=-1:1:21,cov=0.2:2:21")
+flow = spec.parse({"measure": "gaussian", "t": 3.0})
+result = runs.sweep(flow, axes, out=Path("phase.zarr"))
+print(result.endings)
+
+# %%
+panels["phase"](meanfield.open("phase.zarr"))

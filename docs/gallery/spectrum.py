@@ -1,0 +1,32 @@
+r"""
+Eigenvalues over time
+=====================
+
+The four eigenvalues of the covariance of 200 tokens, and their effective rank, under
+Sinkhorn attention.
+
+.. code-block:: sh
+
+    meanfield simulate --attention sinkhorn --A=-1 --V 1 --n 200 --d 4 --t 2 --out \
+        spectrum.zarr
+    meanfield plot spectrum.zarr --panel spectrum
+
+The same from Python:
+"""
+
+import jax
+
+jax.config.update("jax_enable_x64", True)
+
+from pathlib import Path
+
+import meanfield
+from meanfield import runs, spec
+from meanfield.plotting import panels
+
+keys = {"attention": "sinkhorn", "A": -1.0, "V": 1.0, "n": 200, "d": 4, "t": 2.0}
+result = runs.execute(spec.parse(keys), out=Path("spectrum.zarr"))
+print(runs.reason(result))
+
+# %%
+panels["spectrum"](meanfield.open("spectrum.zarr"))

@@ -1,0 +1,108 @@
+"""What pages show, and how a reader would try it: commands, scripts, examples."""
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+GUIDE = sorted((ROOT / "docs" / "guide").glob("*.md"))
+GALLERY = sorted((ROOT / "docs" / "gallery").glob("*.py"))
+SETUP = ("make ", "pip ")  # what others call, and what needs a network
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LISTING = re.compile(r"^\.\. code-block:: sh\n\n((?: {4}.*\n)+)", re.MULTILINE)
+ALICE = "Alice was beginning to get very tired of sitting by her sister on the bank."
+LENIENT = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of code of a page: `sh`, `python`, `pycon`, `toml`, or `text` printed."""
+
+    language: str
+    text: str
+
+
+def blocks(page: Path) -> list[Block]:
+    """All blocks of a page of Markdown, or of a script of the gallery."""
+    text = page.read_text(encoding="utf-8")
+    if page.suffix == ".py":
+        return [Block("sh", textwrap.dedent(part)) for part in LISTING.findall(text)]
+    return [Block(*found) for found in FENCE.findall(text)]
+
+
+def commands(text: str) -> str:
+    """The commands of a block, without those that set up an environment."""
+    lines = text.replace("\\\n", " ").splitlines()
+    return "\n".join(line for line in lines if not line.lstrip().startswith(SETUP))
+
+
+def printed(script: str, folder: Path) -> str:
+    """What commands print when they are typed in a folder; each must end well."""
+    bin_folder = str(Path(sys.executable).parent)
+    environment = {
+        **os.environ,
+        "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "MPLBACKEND": "agg",
+        "COLUMNS": "100",
+    }
+    environment.pop("XLA_FLAGS", None)  # those of tests; a reader has none
+    command = ["bash", "-euo", "pipefail", "-c", script]
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def furnished(folder: Path, page: Path) -> Path:
+    """A folder with the files that a page takes to be there."""
+    (folder / "docs").symlink_to(ROOT / "docs")
+    (folder / "alice.txt").write_text(ALICE, encoding="utf-8")
+    for block in blocks(page):
+        if block.language == "toml":
+            (folder / "run.toml").write_text(block.text, encoding="utf-8")
+    return folder
+
+
+def tried(page: Path, folder: Path, smaller: dict[str, str]) -> Iterator[str]:
+    """Runs all commands of a page, then its Python; gives what differs from the page.
+
+    Args:
+        page: the page.
+        folder: where a reader would type them.
+        smaller: what would take minutes, and what is run in its place.
+    """
+    known = blocks(page)
+    following = [*known[1:], Block("", "")]
+    for block, after in zip(known, following, strict=True):
+        if block.language != "sh":
+            continue
+        script = commands(block.text)
+        for long, short in smaller.items():
+            script = script.replace(long, short)
+        output = printed(script, folder)
+        if after.language == "text" and not agree(after.text, output):
+            yield f"{script}\n{output}"
+    script = "\n".join(b.text for b in known if b.language == "python")
+    (folder / "script.py").write_text(script, encoding="utf-8")
+    printed("python script.py", folder)
+    session = "\n".join(b.text for b in known if b.language == "pycon")
+    (folder / "session.txt").write_text(session, encoding="utf-8")
+    printed("python -m doctest -o ELLIPSIS session.txt", folder)
+
+
+def agree(shown: str, output: str) -> bool:
+    """Whether an output is what a page shows, where `...` stands for anything."""
+    return doctest.OutputChecker().check_output(shown, output, LENIENT)

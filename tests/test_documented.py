@@ -1,0 +1,47 @@
+"""What a reader types from the README and the pages works, and prints what is shown."""
+
+from pathlib import Path
+
+import pytest
+from documented import GALLERY, GUIDE, ROOT, agree, blocks, commands, furnished, tried
+
+README = ROOT / "README.md"
+PAGES = [README, *GUIDE, *GALLERY]  # docs/extending.md has tests of its own
+# What takes minutes as written, and what is typed in its place.
+SMALLER = {
+    "--n 1000000 --t 5 --frames 20": "--n 40000 --t 0.2 --frames 3",
+    "--n 100000 --t 1 --reduction": "--n 30000 --t 0.1 --reduction",
+    "--over A=-1:1:41,cov=0.2:2:41": "--over A=-1:1:5,cov=0.2:2:5",
+    "--starts grid:20": "--starts grid:8",
+    "reproduce mean-field-limit": "reproduce mean-field-limit --size quick",
+    "reproduce castin2025-fig1b": "reproduce castin2025-fig1b --size quick",
+    "meanfield reproduce all --size quick": "meanfield reproduce list",
+    "meanfield verify --jobs 2": "meanfield verify --jobs 2 lemma-4.10",
+    "meanfield verify --size full --json": "meanfield verify lemma-B.2 --json",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_what_a_page_shows_is_so(page: Path, tmp_path: Path):
+    differences = list(tried(page, furnished(tmp_path, page), SMALLER))
+    assert not differences, "\n".join(differences)
+
+
+def test_pages_show_something():
+    assert all(blocks(page) for page in PAGES if page.stem != "glossary")
+
+
+def test_what_is_smaller_stands_in_the_readme():
+    shown = "\n".join(block.text for page in PAGES for block in blocks(page))
+    assert [long for long in SMALLER if long not in shown] == []
+
+
+def test_a_command_goes_on_after_a_backslash_and_setting_up_is_left_out():
+    text = "make demo\nmeanfield list \\\n    clouds\npip install .\n"
+    assert commands(text) == "meanfield list      clouds"
+
+
+def test_dots_stand_for_anything_and_other_words_do_not():
+    assert agree("ended  in ... s\n", "ended in 1.5 s\n")
+    assert not agree("ended in ... s\n", "began in 1.5 s\n")

@@ -1,0 +1,66 @@
+"""Every public name has an example, and every example is as it is shown."""
+
+import importlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from docstrings import ROOT, failures
+
+PACKAGE = ROOT / "meanfield"
+PARTS = sorted(
+    part
+    for part in PACKAGE.iterdir()
+    if part.suffix == ".py" or (part / "__init__.py").exists()
+)
+LIGHT = ("cells.py", "spectrum.py", "endings.py", "spec")  # without a compiler
+WITHOUT_EXAMPLE = 0  # of public names; it does not grow
+
+
+@pytest.fixture(scope="module")
+def public_names() -> Iterator[ModuleType]:
+    """The module by which the reference is written."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "docs" / "_ext")
+        yield importlib.import_module("public_names")
+
+
+def test_every_public_name_has_an_example(public_names: ModuleType):
+    names = public_names.without_examples()
+    assert len(names) <= WITHOUT_EXAMPLE, names
+
+
+def test_every_name_that_a_package_offers_is_public(public_names: ModuleType):
+    """The modules of the reference are those that have no underscore."""
+    known = set(public_names.MODULES)
+    loose = {f"meanfield.{part.stem}" for part in PARTS if part.stem[0] != "_"}
+    assert loose - known == {"meanfield.cli"}
+
+
+@pytest.mark.parametrize("place", LIGHT)
+def test_examples_without_a_compiler_are_so(place: str):
+    assert not failures([PACKAGE / place])
+
+
+def test_an_example_that_is_not_so_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text('def one():\n    """One.\n\n    >>> 1 + 1\n    1\n    """\n')
+    monkeypatch.setattr("docstrings.ROOT", tmp_path)
+    assert "Expected" in "".join(failures([wrong]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", PARTS, ids=lambda part: part.stem)
+def test_examples_are_so(part: Path):
+    """In a process of their own: as a reader has it, without the checks of types."""
+    place = part.relative_to(ROOT).as_posix()
+    command = [sys.executable, "tests/docstrings.py", place]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr[-2000:]
