@@ -9,7 +9,10 @@ import pytest
 import xarray as xr
 from matplotlib.figure import Figure
 
+import meanfield
 from meanfield import runs
+from meanfield.cli.terminal._output import finite
+from meanfield.errors import StoreError
 from meanfield.plotting import draw_comparison, save
 from meanfield.spec import parse
 from tests.conftest import Finished
@@ -177,3 +180,20 @@ def test_tokens_that_exchange_ranks_take_part_by_steps_of_one_length() -> None:
     for A in (1.0, [[2.0, 0.0], [0.0, -1.0]]):  # on one of two slices
         own = runs.sides(parse({**esp, "A": A}), pair).taken[1]
         assert "their own partners" in own.reasons[0]
+
+
+def test_a_stored_comparison_opens_as_its_gaps(
+    softmax: runs.Comparison, tmp_path: Path
+) -> None:
+    text = json.dumps(finite(softmax.as_json()))
+    (tmp_path / "comparison.json").write_text(text)
+    gaps = meanfield.open(tmp_path)
+    assert gaps["mean_gap"].dims == ("pair", "time")
+    for row, gap in zip(gaps["mean_gap"], softmax.gaps, strict=True):
+        np.testing.assert_array_equal(row.sel(time=gap.times), gap.mean)
+    xr.testing.assert_identical(gaps.drop_attrs(), softmax.dataset().drop_attrs())
+    assert set(gaps.attrs["spec"]) == set(softmax.paths)
+    for broken in (text[:-20], "[]", '{"spec": {}, "pairs": [{}]}'):
+        (tmp_path / "comparison.json").write_text(broken)
+        with pytest.raises(StoreError, match=r"comparison\.json` is damaged"):
+            meanfield.open(tmp_path)

@@ -2,8 +2,8 @@
 
 import abc
 import html
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from typing_extensions import override
 
@@ -20,19 +20,17 @@ class Card:
 
     Attributes:
         title: what it is.
-        facts: its sizes and numbers; those without a name stand alone.
+        facts: its sizes and numbers, by name.
         picture: gives an SVG, when a notebook asks for it.
-        about: sentences that HTML has room for.
     """
 
     title: str
     facts: Mapping[str, str]
-    picture: Callable[[], str] = field(default=_nothing)
-    about: Iterable[str] = ()
+    picture: Callable[[], str] = _nothing
 
     @property
     def text(self) -> str:
-        """One line: `<Gaussian: d = 2, rank = 2, …>`."""
+        """One line: `<Gaussian: d = 2, mean = [0, 0], …>`."""
         facts = [f"{name} = {value}" for name, value in self.facts.items()]
         return f"<{self.title}: {', '.join(facts)}>"
 
@@ -44,11 +42,10 @@ class Card:
             f"<td style='text-align:left'>{html.escape(value)}</td></tr>"
             for name, value in self.facts.items()
         )
-        lines = "".join(f"<p>{html.escape(line)}</p>" for line in self.about)
         title = f"<strong>{html.escape(self.title)}</strong>"
         return (
             f"<div style='{_FRAME}'><div style='flex:none'>{self.picture()}</div>"
-            f"<div style='min-width:0'>{title}<table>{rows}</table>{lines}</div></div>"
+            f"<div style='min-width:0'>{title}<table>{rows}</table></div></div>"
         )
 
 

@@ -14,6 +14,7 @@ from meanfield.spec import RunSpec, parse
 from meanfield.storage import RunStore
 
 from ._gaps import Gap, Path, gap
+from ._record import gaps_dataset
 from ._sides import NONE, Report, Sides, run_sides, sides
 
 if TYPE_CHECKING:
@@ -81,23 +82,7 @@ class Comparison:
 
     def dataset(self) -> "xarray.Dataset":
         """The gaps by pair and time, NaN where a pair has no frame; for pictures."""
-        import xarray
-
-        times = np.unique(np.concatenate([each.times for each in self.gaps]))
-        variables = {}
-        for name in ("mean", "covariance", "distance", "distance_error"):
-            rows = [_spread(times, g.times, getattr(g, name)) for g in self.gaps]
-            variables[f"{name}_gap" if "_" not in name else name] = rows
-        for i, name in enumerate(("mean", "covariance")):
-            rows = [_spread(times, g.times, g.allowed[i]) for g in self.gaps]
-            variables[f"{name}_allowed"] = rows
-        dims = ("pair", "time")
-        data = {name: (dims, np.stack(rows)) for name, rows in variables.items()}
-        parted = [g.parting for g in self.gaps]
-        when = np.array([p.time if p else np.nan for p in parted])
-        coordinates = {"time": times, "pair": [" – ".join(g.pair) for g in self.gaps]}
-        attrs = {"how": [g.how for g in self.gaps], "verdicts": list(self.verdicts)}
-        return xarray.Dataset({**data, "parting": ("pair", when)}, coordinates, attrs)
+        return gaps_dataset([_as_json(each) for each in self.gaps])
 
 
 def compare(
@@ -182,10 +167,3 @@ def _as_json(gap: Gap) -> dict[str, Any]:
         "mean_allowed": gap.allowed[0].tolist(),
         "covariance_allowed": gap.allowed[1].tolist(),
     }
-
-
-def _spread(times: np.ndarray, places: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Values at their own times among others, NaN elsewhere."""
-    row = np.full(len(times), np.nan)
-    row[np.searchsorted(times, places)] = values
-    return row

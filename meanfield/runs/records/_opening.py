@@ -1,9 +1,10 @@
-"""What is stored at a path, a run or a sweep, as a dataset; without JAX."""
+"""What is stored at a path, be it run, sweep or comparison, as a dataset; no JAX."""
 
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from meanfield.runs.comparing._record import comparison_dataset, is_comparison
 from meanfield.runs.sweeps._store import is_sweep, sweep_dataset
 
 from ._dataset import dataset
@@ -13,17 +14,30 @@ if TYPE_CHECKING:
 
 
 def open(path: str | os.PathLike[str]) -> "xarray.Dataset":  # noqa: A001
-    """The frames of a stored run, or the cells of a sweep, as a dataset of xarray.
+    """A stored run, sweep or comparison as a dataset of xarray.
+
+    Of a run the frames, which are read from the disk when their numbers are asked for:
+    `data["x"].isel(time=-1)` reads one. Of a sweep the cells; of a comparison the gaps
+    by pair and time, with its runs to be opened in the same folder.
+
+    >>> import pathlib, tempfile, meanfield
+    >>> from meanfield import runs, spec
+    >>> folder = pathlib.Path(tempfile.mkdtemp()) / "run"
+    >>> keys = {"measure": "gaussian", "A": -1.0, "cov": 2.0, "t": 1.0, "frames": 3}
+    >>> result = runs.execute(spec.parse(keys), out=folder)
+    >>> data = meanfield.open(folder)
+    >>> dict(data.sizes), round(float(data["factor"][-1, 0, 0] ** 2), 4)
+    ({'time': 3, 'coord': 1, 'rank': 1}, 0.4)
 
     A store is no single zarr group, so that `xarray.open_zarr` does not read it: frames
     are committed segment by segment, and those of a cut commit must not be seen.
 
     Args:
-        path: a folder written by `simulate --out` or `sweep --out`.
+        path: a folder written by the option `--out` of a command.
 
     Raises:
-        InputFileError: if there is neither a run nor a sweep at `path`.
-        StoreError: if it is damaged or holds no frame yet.
+        InputFileError: if there is none of them at `path`.
+        StoreError: if it is damaged, also when a frame is read, or holds none yet.
 
     Examples:
         >>> from pathlib import Path
@@ -35,4 +49,6 @@ def open(path: str | os.PathLike[str]) -> "xarray.Dataset":  # noqa: A001
         (3, 5, 2)
     """
     folder = Path(path)
+    if is_comparison(folder):
+        return comparison_dataset(folder)
     return sweep_dataset(folder) if is_sweep(folder) else dataset(folder)

@@ -1,0 +1,70 @@
+"""The gaps of a comparison as a dataset, also from what was stored; without JAX."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from meanfield._reading import json_value
+from meanfield.errors import InputFileError, StoreError
+from meanfield.storage import damaged
+
+if TYPE_CHECKING:
+    import xarray
+
+RECORD = "comparison.json"
+_GAPS = ("mean_gap", "covariance_gap", "distance", "distance_error")
+_ALLOWED = ("mean_allowed", "covariance_allowed")
+
+
+def is_comparison(path: Path) -> bool:
+    """Whether a folder holds a comparison."""
+    return (path / RECORD).exists()
+
+
+def comparison_dataset(path: Path) -> "xarray.Dataset":
+    """The gaps of a stored comparison, with the spec of each measure.
+
+    Raises:
+        InputFileError: if it cannot be read.
+        StoreError: if it is damaged.
+    """
+    record = path / RECORD
+    try:
+        content = json_value(record.read_bytes())
+        return gaps_dataset(content["pairs"]).assign_attrs(spec=content["spec"])
+    except OSError as error:
+        raise InputFileError(f"`{record}` cannot be read: {error.strerror}.") from error
+    except (ValueError, LookupError, TypeError) as error:
+        raise StoreError(damaged(record, "it is not what was written")) from error
+
+
+def gaps_dataset(pairs: Sequence[Mapping[str, Any]]) -> "xarray.Dataset":
+    """The gaps by pair and time, NaN where a pair has no frame; for pictures.
+
+    Args:
+        pairs: the JSON values of each pair, as a report has them.
+    """
+    import xarray
+
+    own_times = [np.array(pair["t"], float) for pair in pairs]
+    times = np.unique(np.concatenate(own_times))
+
+    def rows(name: str) -> tuple[tuple[str, str], np.ndarray]:
+        table = np.full((len(pairs), len(times)), np.nan)
+        for row, pair, own in zip(table, pairs, own_times, strict=True):
+            row[np.searchsorted(times, own)] = np.array(pair[name], float)
+        return ("pair", "time"), table
+
+    names = {"distance": "distance_gap"}
+    variables: dict[str, Any] = {names.get(n, n): rows(n) for n in (*_GAPS, *_ALLOWED)}
+    partings = [np.nan if p["parting"] is None else p["parting"]["time"] for p in pairs]
+    coordinates = {"time": times, "pair": [" – ".join(p["pair"]) for p in pairs]}
+    attrs = {
+        "kind": "comparison",
+        "how": [pair["distance_how"] for pair in pairs],
+        "verdicts": [pair["verdict"] for pair in pairs],
+    }
+    variables["parting"] = ("pair", np.array(partings, float))
+    return xarray.Dataset(variables, coordinates, attrs)

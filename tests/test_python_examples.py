@@ -1,0 +1,32 @@
+"""The examples in docstrings of what Python shows print what they say."""
+
+import doctest
+
+import pytest
+
+import meanfield
+from meanfield import _folders
+from meanfield.errors import InvalidInputError
+
+DOCUMENTED = {
+    "Trajectory": meanfield.Trajectory,
+    "open": meanfield.open,
+    "set_precision": meanfield.set_precision,
+    "templates": _folders.templates,
+}
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_an_example_prints_what_it_says(name: str):
+    known = {"templates": _folders.templates}
+    examples = doctest.DocTestFinder(recurse=False).find(
+        DOCUMENTED[name], name, globs=known
+    )
+    outcomes = [doctest.DocTestRunner().run(example) for example in examples]
+    assert sum(outcome.attempted for outcome in outcomes) > 0
+    assert not any(outcome.failed for outcome in outcomes)
+
+
+def test_a_precision_is_single_or_double():
+    with pytest.raises(InvalidInputError, match='"single" or "double"'):
+        meanfield.set_precision("half")
