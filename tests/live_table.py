@@ -203,6 +203,7 @@ def row(name: str, keys: dict[str, Any]) -> dict[str, Any]:
     latest = SHARE * star[0] if star else LATEST
     index = int(np.searchsorted(FRAMES, latest, side="right")) - 1
     end = run.at(index)
+    mean, covariance = runs.moments_of(end)
     field = member.dynamics.field(0.0, member.measure)
     return {
         "name": name,
@@ -211,8 +212,8 @@ def row(name: str, keys: dict[str, Any]) -> dict[str, Any]:
         "ending": run.status.ending,
         "t_star": star,
         "t": float(FRAMES[index]),
-        "mean": np.asarray(end.mean).tolist(),
-        "covariance": np.asarray(end.covariance).tolist(),
+        "mean": mean.tolist(),
+        "covariance": covariance.tolist(),
         "state": None if noise else flat(end.coordinates),
     }
 

@@ -18,6 +18,7 @@ from meanfield.pages.live._bundle import FOLDER, bundled
 
 NODE = shutil.which("node")
 HERE = Path(__file__).parent
+READY = HERE.parent / "docs" / "live" / "blow-up.html"
 ROWS = json.loads(TABLE.read_text(encoding="utf-8"))
 NAMES = [row["name"] for row in ROWS]
 STILL = [row for row in ROWS if not row["problem"]["noise"]]
@@ -177,6 +178,25 @@ def test_a_page_of_tokens_is_small_and_fetches_nothing(cli: Command):
     for word in ("//www", "http:", "https:", "fetch(", "url(", "XMLHttp", "src="):
         assert word not in code
     assert "default-src 'none'" in code
+
+
+def test_the_page_of_the_docs_is_current(cli: Command):
+    """Else: `meanfield live --preset blow-up --d 2 --out docs/live/blow-up.html`."""
+    assert (
+        cli("live", "--preset", "blow-up", "--d", "2", "--out", "page.html").code == 0
+    )
+    assert Path("page.html").read_bytes() == READY.read_bytes()
+
+
+def test_the_command_leaves_out_what_the_start_does_not_have(cli: Command):
+    """Tokens of a file have their number; a Gaussian draws none."""
+    np.save("x.npy", np.eye(3, 2))
+    for keys in (["--init", "@x.npy"], ["--measure", "gaussian", "--cov", "2"]):
+        assert cli("live", *keys, "--out", "page.html").code == 0
+        origin = data_of(Path("page.html").read_text("utf-8"))["origin"]
+        assert origin == [
+            word for word in keys if word not in ("--measure", "gaussian")
+        ]
 
 
 def data_of(page: str) -> dict[str, Any]:

@@ -29,7 +29,8 @@ class Setting:
             at rest if `None`.
         max_steps: steps that are allowed.
         seed: of the noise.
-        origin: the options of the command line that give the start.
+        origin: the options of the command line that give the start; `None` of one start
+            of many, which has no options of its own.
     """
 
     title: str
@@ -40,7 +41,7 @@ class Setting:
     steady: float | None
     max_steps: int
     seed: int
-    origin: tuple[str, ...]
+    origin: tuple[str, ...] | None
 
 
 def setting_of(spec: RunSpec, law: Law, title: str) -> Setting:
@@ -68,15 +69,18 @@ def setting_of(spec: RunSpec, law: Law, title: str) -> Setting:
         steady=spec.steady,
         max_steps=spec.max_steps,
         seed=spec.seed,
-        origin=tuple(_origin(spec)),
+        origin=None if spec.is_family else tuple(_origin(spec, law)),
     )
 
 
-def _origin(spec: RunSpec) -> list[str]:
+def _origin(spec: RunSpec, law: Law) -> list[str]:
     """The options that give the start; of files their names alone."""
     if spec.source is not None:
         return ["--from", Path(spec.source).name, "--at", f"{spec.at}"]
     values = spec.as_json()
+    is_drawn = "x" in law.start or spec.init != "gaussian"
+    if not is_drawn or spec.init.startswith("@"):
+        values.pop("n", None)
     names = [key for key in values if KEYS[key].group == "Start" and key != "measure"]
     words = [(name, values[name]) for name in [*names, *(["seed"] & values.keys())]]
     return [word for name, value in words for word in (f"--{name}", _word(value))]

@@ -19,14 +19,15 @@ function scores(heads) {
   return bare ? [["A", ofHeads(heads, "Q")]] : [["Q", ofHeads(heads, "Q")], ["K", ofHeads(heads, "K")]];
 }
 
-/** The options of the start: those it was made with, or what it became under a hand. */
+/** The options of the start: those it was made with, or, under a hand or of many, its numbers. */
 function start(law, isEdited) {
   if (!isEdited) return law.origin;
   if (law.measure === "gaussian") {
     return ["--mean", JSON.stringify(law.start.mean), "--cov", matrixWord(square(law.start.factor))];
   }
-  const weights = law.origin.indexOf("--weights");
-  return ["--init", "@tokens.csv", ...(weights < 0 ? [] : law.origin.slice(weights, weights + 2))];
+  const words = law.origin ?? [];
+  const weights = words.indexOf("--weights");
+  return ["--init", "@tokens.csv", ...(weights < 0 ? [] : words.slice(weights, weights + 2))];
 }
 
 const quoted = (word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);

@@ -136,10 +136,10 @@ function words(pen, palette, camera) {
   for (const [text, place] of ends) write(pen, palette, text, ...camera.project(place), { align: "center", colour: palette.ink });
   const [x, y] = camera.project([0, 0, 1]);
   write(pen, palette, "tr Σ", x, y - 12, { align: "center", colour: palette.ink });
-  const side = camera.azimuth + Math.PI / 2;
+  const side = camera.azimuth - Math.PI / 2; // the left edge, where no axis ends
   for (const value of levels(camera)) {
     const r = value / camera.height;
     const [px, py] = camera.project([r * Math.cos(side), r * Math.sin(side), r]);
-    write(pen, palette, shown(value, 3), px + 7, py);
+    write(pen, palette, shown(value, 3), px - 7, py, { align: "right" });
   }
 }

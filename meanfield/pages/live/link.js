@@ -25,7 +25,7 @@ export function lawFrom(hash, initial) {
   for (const key of KEYS) if (found.has(key)) law[key] = JSON.parse(found.get(key));
   check(law, initial);
   if (found.has("start")) law.start = startFrom(decoded(found.get("start")), initial);
-  return { law, isEdited: found.has("start") };
+  return { law, isEdited: found.has("start") || initial.origin === null };
 }
 
 function check(law, initial) {

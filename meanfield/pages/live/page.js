@@ -14,7 +14,7 @@ const part = (id) => document.getElementById(id);
 export class Page {
   constructor() {
     this.initial = JSON.parse(part("data").textContent);
-    Object.assign(this, { law: this.initial, isEdited: false, run: 0, report: null, shown: null, message: "" });
+    Object.assign(this, { law: this.initial, isEdited: this.initial.origin === null, run: 0, report: null, shown: null, message: "" });
     const hear = (message) => this[`on_${message.kind}`](message);
     this.engine = engineThread(hear);
     this.painter = painterThread(part("scene"), this.engine, hear);
@@ -29,7 +29,7 @@ export class Page {
     try {
       Object.assign(this, lawFrom(location.hash, this.initial));
     } catch (error) {
-      Object.assign(this, { law: this.initial, isEdited: false });
+      Object.assign(this, { law: this.initial, isEdited: this.initial.origin === null });
       this.message = `The link does not fit this page (${error.message}); here is its own flow. `;
     }
     this.sliders();
@@ -180,7 +180,7 @@ export class Page {
   }
 
   reset() {
-    Object.assign(this, { law: this.initial, isEdited: false });
+    Object.assign(this, { law: this.initial, isEdited: this.initial.origin === null });
     history.replaceState(null, "", location.pathname + location.search);
     this.sliders();
     this.tell("home");

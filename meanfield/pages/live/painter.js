@@ -34,7 +34,6 @@ export class Painter {
 
   size({ width, height, ratio }) {
     Object.assign(this, { width, height, ratio });
-    [this.surface.width, this.surface.height] = [Math.round(width * ratio), Math.round(height * ratio)];
     if (this.history) this.lay();
   }
 
@@ -235,6 +234,7 @@ export class Painter {
     const { pen, palette, view, camera } = this;
     const scene = this.scene();
     this.lastHalf = view.half;
+    this.fit();
     pen.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     pen.clearRect(0, 0, this.width, this.height);
     this.follow(scene, seconds);
@@ -244,6 +244,13 @@ export class Painter {
     this.path.grow();
     camera.follow(Math.max(scene.now.covariance[0][0] + scene.now.covariance[1][1], 1e-300), seconds);
     cone(pen, palette, camera, scene);
+  }
+
+  /** Gives the canvas its size: here, since that clears it, and the next line draws. */
+  fit() {
+    const [wide, high] = [Math.round(this.width * this.ratio), Math.round(this.height * this.ratio)];
+    if (this.surface.width !== wide) this.surface.width = wide;
+    if (this.surface.height !== high) this.surface.height = high;
   }
 
   follow({ cloud, now, begun }, seconds) {

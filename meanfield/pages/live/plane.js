@@ -10,13 +10,15 @@ const TRAIL = 0.1; // of the span of time, over which trails reach back
 const FAR = 50; // half widths of the view
 const MOST = 60_000; // pieces of trails in one picture
 
-/** The colour of each token: by its direction from the mean at the start, or by its order. */
+/** The colour of each token: by its order if causal, on a line by its rank, else by its direction. */
 export function hues({ measure, d, weights, causal, first }, mean) {
   if (measure === "gaussian") return null;
-  const hue = (i) => {
-    if (causal || d < 2) return i / weights.length;
-    return Math.atan2(first[i * d + 1] - mean[1], first[i * d] - mean[0]) / (2 * Math.PI) + 0.5;
-  };
+  const order = Uint32Array.from(weights, (_, i) => i);
+  if (!causal && d === 1) order.sort((i, j) => first[i] - first[j]);
+  const shares = new Float64Array(weights.length);
+  order.forEach((i, rank) => (shares[i] = rank / weights.length));
+  const turn = (i) => Math.atan2(first[i * d + 1] - mean[1], first[i * d] - mean[0]) / (2 * Math.PI) + 0.5;
+  const hue = (i) => (causal || d === 1 ? shares[i] : turn(i));
   return Uint8Array.from(weights, (_, i) => Math.min(HUES - 1, Math.floor(HUES * hue(i))));
 }
 
