@@ -128,7 +128,9 @@ def look_of(options: Mapping[str, Any]) -> "Look":
     values = {name: value for name, value in given.items() if name not in _FILM}
     if values.pop("no_title", False):
         if "title" in values:
-            raise InvalidInputError("`--title` and `--no-title` exclude each other.")
+            raise InvalidInputError(
+                "`--title` and `--no-title` exclude each other: leave one out."
+            )
         values["title"] = ""
     for name in values.keys() & {"xlim", "ylim"}:
         values[name] = limits_of(name, values[name])

@@ -78,7 +78,7 @@ def _tokenizer(path: Path, characters: int) -> Any:
     if times * characters > LONGEST_TEXT:
         raise InputFileError(
             f"`{path}` can make {times:.3g} characters or tokens of one: its rules are "
-            "not run on a text, whose size they would multiply."
+            "not run on a text, whose size they would multiply. Use another model."
         )
     return extra("tokenizers").Tokenizer.from_str(serialised)
 

@@ -20,7 +20,7 @@ from ._figure.panels import (
 )
 from ._figure.style import CYCLE, INK
 from ._figure.times import name_time
-from ._runs.data import ending, kind, runs, swarm, values
+from ._runs.data import NOTHING, ending, kind, runs, swarm, values
 from ._runs.observables import (
     cluster_counts,
     cluster_radii,
@@ -58,7 +58,7 @@ def clusters(dataset: xr.Dataset) -> Figure:
     results = per_run(sample, lambda run: _run_counts(run, share))
     counts, bulk = results[..., 0, :], results[..., 1, :]
     if not np.isfinite(counts).any():
-        raise InvalidInputError("No frame of this dataset is finite: nothing to draw.")
+        raise InvalidInputError(NOTHING)
     times = values(sample, "time", ("time",))
     figure = titled_figure(dataset, (6.6, 5.8))
     top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[1.5, 1])

@@ -23,7 +23,7 @@ from ._figure.panels import (
 )
 from ._figure.style import CYCLE, INK, legible
 from ._figure.times import name_time
-from ._runs.data import ending, values
+from ._runs.data import NOTHING, ending, values
 from ._runs.observables import per_run, rounded_spectrum
 
 # Eigenvalues that get a colour and a name each.
@@ -44,7 +44,7 @@ def spectrum(dataset: xr.Dataset) -> Figure:
     """
     spectra = per_run(dataset, rounded_spectrum)
     if not np.isfinite(spectra).any():
-        raise InvalidInputError("No frame of this dataset is finite: nothing to draw.")
+        raise InvalidInputError(NOTHING)
     times = values(dataset, "time", ("time",))
     figure = titled_figure(dataset, (6.6, 6.4))
     top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[1.7, 1])

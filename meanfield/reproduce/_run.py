@@ -173,5 +173,6 @@ def _json(name: str, experiment: Experiment, case: Case, findings: Findings) -> 
         return json.dumps(body, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     except ValueError as error:
         raise SimulationFailed(
-            f"`{name}` found a number that is not finite: its numbers are no result."
+            f"`{name}` found a number that is not finite: its numbers are no result; "
+            "please report it."
         ) from error

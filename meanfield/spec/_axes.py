@@ -191,7 +191,10 @@ def _axis(text: str) -> Axis:
         values = tuple(np.linspace(start, stop, count).tolist())
         return Axis(key, values, "linear", entry, option)
     if start <= 0 or stop <= 0:
-        raise InvalidInputError(f"In `{text}`: START and STOP of a `log` axis are > 0.")
+        raise InvalidInputError(
+            f"In `{text}`: START and STOP of a `log` axis are > 0; leave out `:log`, "
+            "or give positive ones."
+        )
     values = tuple(np.geomspace(start, stop, count).tolist())
     return Axis(key, values, "log", entry, option)
 

@@ -63,9 +63,9 @@ def _check_text(text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise ValueError("it holds what is no Unicode") from None
+        raise ValueError("it holds what is no Unicode: leave that out") from None
     if r"\u0000" in text.replace(r"\\", ""):
-        raise ValueError("it holds the character NUL")
+        raise ValueError("it holds the character NUL: leave that out")
 
 
 def _first(problems: Sequence[Problem]) -> Problem:

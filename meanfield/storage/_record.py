@@ -14,7 +14,7 @@ from pydantic import (
     ValidationError,
 )
 
-from meanfield._reading import json_value, nearby
+from meanfield._reading import OPEN, json_value, nearby
 from meanfield.errors import InputFileError, InvalidInputError, StoreError
 
 from ._schema import SCHEMA, SWEEP, TIME, Ending
@@ -148,7 +148,7 @@ def _read_body(folder: Path) -> dict[str, Any]:
         raise StoreError(f"`{folder}` is no run: runs are folders; {STORED}") from error
     except OSError as error:
         raise InputFileError(
-            f"`{folder / RECORD}` cannot be read: {error.strerror}."
+            f"`{folder / RECORD}` cannot be read: {error.strerror}; {OPEN}"
         ) from error
     except (ValueError, RecursionError) as error:
         raise StoreError(damaged(folder / RECORD, _OTHER)) from error

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from meanfield._reading import OPEN
 from meanfield.errors import StoreError
 
 from ._places import refuse_links, segment_folder
@@ -100,7 +101,7 @@ def verify(store: Path, group: Path, name: str, digest: str) -> None:
         found = tree_digest(group / name)
     except OSError as error:
         raise StoreError(
-            f"The array `{name}` of `{group}` cannot be read: {error.strerror}."
+            f"The array `{name}` of `{group}` cannot be read: {error.strerror}; {OPEN}"
         ) from error
     if found != digest:
         raise StoreError(

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from meanfield._reading import json_value
+from meanfield._reading import OPEN, json_value
 from meanfield._writing import writing
 from meanfield.errors import InputFileError, InvalidInputError, StoreError
 
@@ -314,7 +314,9 @@ def _read(file: Path) -> dict[str, Any]:
     except ValueError:
         values = None
     except OSError as error:
-        raise InputFileError(f"`{file}` cannot be read: {error.strerror}.") from error
+        raise InputFileError(
+            f"`{file}` cannot be read: {error.strerror}; {OPEN}"
+        ) from error
     if not isinstance(values, dict):
         raise StoreError(_damaged(file))
     return values

@@ -81,7 +81,9 @@ def _of_folder(
 
     is_sweep = runs.is_sweep(folder)
     if is_sweep and member is not None:
-        raise InvalidInputError("A sweep has no `--member`: its axes become sliders.")
+        raise InvalidInputError(
+            "A sweep has no `--member`: leave it out; its axes become sliders."
+        )
     load_measure_of(folder, plugins)
     open_session()
     loaded = load_plugins_of(folder, plugins)

@@ -156,8 +156,8 @@ def _carrying(data: "xarray.Dataset", tokens: Path | None) -> "xarray.Dataset":
 def _refuse_looks(look: "Look") -> None:
     if look.chosen:
         raise InvalidInputError(
-            f"`{look.chosen[0]}` does nothing with `--html`: a page has a look of its "
-            "own."
+            f"`{look.chosen[0]}` does nothing with `--html`, whose page has a look of "
+            "its own: leave it out."
         )
 
 

@@ -62,7 +62,9 @@ def _labelled(data: "xarray.Dataset", file: Path) -> "xarray.Dataset":
     try:
         labels = np.load(file, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
-        raise InputFileError(f"`{file}` is no .npy file of labels: {error}.") from None
+        raise InputFileError(
+            f"`{file}` is no .npy file of labels: {error}; write one by `numpy.save`."
+        ) from None
     n = data.sizes.get("token")
     if labels.shape != (n,):
         what = "this run has no tokens" if n is None else f"there are {n} tokens"

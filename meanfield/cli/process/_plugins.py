@@ -144,7 +144,9 @@ def _digest(file: Path) -> str:
 def _load(file: Path, name: str) -> None:
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
-        raise InputFileError(f"`{file}` is no Python file: plugins end in .py.")
+        raise InputFileError(
+            f"`{file}` is no Python file: rename it, for plugins end in .py."
+        )
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:

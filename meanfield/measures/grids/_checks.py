@@ -60,7 +60,10 @@ def check_density(density: Array, shape: tuple[int, ...]) -> None:
             f"{host[worst]:.3g}."
         )
     if not np.any(host > 0):
-        raise InvalidInputError("`density` is zero everywhere: there is no mass.")
+        raise InvalidInputError(
+            "`density` is zero everywhere: there is no mass; give one that is positive "
+            "somewhere."
+        )
 
 
 def check_mass(mass: float) -> None:

@@ -80,9 +80,13 @@ def _json(path: Path) -> dict[str, Any]:
     try:
         value = json_value(text)
     except ValueError as error:
-        raise InputFileError(f"`{path}` is no JSON: {error}.") from None
+        raise InputFileError(
+            f"`{path}` is no JSON: {error}; `meanfield verify --json` prints what is "
+            "shown."
+        ) from None
     if not isinstance(value, dict):
         raise InputFileError(
-            f"`{path}` holds no JSON object, as comparisons and verifications do."
+            f"`{path}` holds no JSON object; `meanfield verify --json` prints one that "
+            "is shown."
         )
     return value

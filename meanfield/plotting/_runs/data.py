@@ -24,6 +24,10 @@ _MOMENTS = ("mean", "factor")
 
 # The square of a larger number may overflow: a frame that holds one has no state.
 LARGEST = 1e100
+NOTHING = (
+    "No frame of this run is finite, so there is nothing to draw; "
+    "`meanfield show RUN` says how it ended."
+)
 
 
 class Ending(NamedTuple):
@@ -229,7 +233,7 @@ def cloud(run: xr.Dataset) -> Cloud:
     whole = [np.isfinite(a).all(axis=tuple(range(1, a.ndim))) for a in arrays]
     frames = np.flatnonzero(np.logical_and.reduce(whole))
     if frames.size == 0:
-        raise InvalidInputError("No frame of this run is finite: nothing to draw.")
+        raise InvalidInputError(NOTHING)
     closure = track(run, "closure_") if "closure_mean" in run else None
     words = run["word"].values.astype(str) if "word" in run else None
     whole_run = Cloud(

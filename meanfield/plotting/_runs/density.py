@@ -18,6 +18,7 @@ from meanfield.cells import (
 from meanfield.errors import InvalidInputError
 
 from .data import (
+    NOTHING,
     Ending,
     Swarm,
     Track,
@@ -112,7 +113,7 @@ def density_run(run: xr.Dataset) -> Density:
     whole = every_frame(run)
     frames = np.flatnonzero(_finite(whole))
     if frames.size == 0:
-        raise InvalidInputError("No frame of this run is finite: nothing to draw.")
+        raise InvalidInputError(NOTHING)
     return whole.at(frames)
 
 

@@ -141,5 +141,7 @@ def _video(frames: Sequence[Image.Image], fps: int, kind: str) -> bytes:
         done = subprocess.run(command, input=pixels, capture_output=True, check=False)
         if done.returncode != 0:
             said = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
-            raise ResourceError(f"ffmpeg wrote no `{kind}`: {' '.join(said)}")
+            raise ResourceError(
+                f"ffmpeg wrote no `{kind}`: {' '.join(said)}; write a .gif."
+            )
         return file.read_bytes()

@@ -53,7 +53,10 @@ def _plane_top(u: np.ndarray, v: np.ndarray) -> np.ndarray:
     """The ends of the chord along which a plane meets the disc of height one."""
     normal = np.cross(u, v)
     if np.linalg.norm(normal) <= _ROUNDING:
-        raise InvalidInputError("The two vectors of `limit` are parallel: no plane.")
+        raise InvalidInputError(
+            "The two vectors of `limit` are parallel and span no plane; give two that "
+            "are not."
+        )
     slope = np.hypot(normal[0], normal[1])
     if abs(normal[2]) > (1 + _ROUNDING) * slope:
         raise InvalidInputError(

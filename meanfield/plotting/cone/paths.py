@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
-from meanfield.plotting._runs.data import Ending, ending, runs, values
+from meanfield.plotting._runs.data import NOTHING, Ending, ending, runs, values
 from meanfield.plotting._runs.observables import covariance, run_moments
 
 from .thinning import thinned
@@ -71,7 +71,7 @@ def cone_paths(dataset: xr.Dataset, panel: str) -> list[ConePath]:
         if len(rows):
             paths.append(ConePath(rows, ending(run), index))
     if not paths:
-        raise InvalidInputError("No frame of this dataset is finite: nothing to draw.")
+        raise InvalidInputError(NOTHING)
     return paths
 
 
@@ -136,7 +136,10 @@ def shapes_of_trace_one(paths: Sequence[ConePath]) -> tuple[list[ConePath], str]
     shapes = [replace(path, rows=_shapes(path.rows)) for path in paths]
     shapes = [shape for shape in shapes if len(shape.rows)]
     if not shapes:
-        raise InvalidInputError("Every covariance is zero: it has no shape to draw.")
+        raise InvalidInputError(
+            "Every covariance is zero: it has no shape to draw; start from one that is "
+            "not."
+        )
     return shapes, f"{left_out} frames of zero covariance left out" if left_out else ""
 
 

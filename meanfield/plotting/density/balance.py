@@ -20,7 +20,7 @@ from meanfield.plotting._figure.panels import (
     titled_figure,
 )
 from meanfield.plotting._figure.style import CYCLE, INK
-from meanfield.plotting._runs.data import ending, values
+from meanfield.plotting._runs.data import NOTHING, ending, values
 from meanfield.plotting._runs.density import (
     density_moments,
     density_run,
@@ -46,7 +46,7 @@ def balance(dataset: xr.Dataset) -> Figure:
     """
     sizes = per_run(dataset, _eigenvalues)
     if not np.isfinite(sizes).any():
-        raise InvalidInputError("No frame of this dataset is finite: nothing to draw.")
+        raise InvalidInputError(NOTHING)
     times = values(dataset, "time", ("time",))
     figure = titled_figure(dataset, (6.6, 7.4))
     rows = figure.subplots(3, 1, sharex=True, height_ratios=[1, 1, 1.2])

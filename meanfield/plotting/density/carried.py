@@ -52,12 +52,14 @@ def _check(density: xr.Dataset, tokens: xr.Dataset) -> None:
         )
     if "run" in density.dims or "run" in tokens.dims:
         raise InvalidInputError(
-            "One run of tokens is drawn over one of a density; got several."
+            "One run of tokens is drawn over one of a density; got several: name runs "
+            "without "
+            "`draws`."
         )
     if density.sizes["coord"] != tokens.sizes["coord"]:
         raise InvalidInputError(
             f"The tokens have d = {tokens.sizes['coord']}, the density has d = "
-            f"{density.sizes['coord']}."
+            f"{density.sizes['coord']}: give both runs one `d`."
         )
     times, token_times = density["time"].values, tokens["time"].values
     missing = times[(times <= token_times[-1]) & ~np.isin(times, token_times)]

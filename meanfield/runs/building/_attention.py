@@ -172,7 +172,7 @@ def _keys(spec: AttentionSpec) -> Options:
         is_given = key in spec.model_fields_set and values[key] is not None
         if is_given and key not in known:
             raise InvalidInputError(
-                f"`{key}` is of {what}; `{spec.attention}` has none."
+                f"`{key}` is of {what}; `{spec.attention}` has none: leave it out."
             )
     return {k: v for k, v in values.items() if k in known and v is not None}
 

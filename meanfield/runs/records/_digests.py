@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
+from meanfield._reading import OPEN
 from meanfield.errors import InputFileError, StoreError
 
 Digests = dict[str, str]  # of files, by their names
@@ -20,7 +21,9 @@ def sha256(path: Path) -> str:
         with path.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
-        raise InputFileError(f"`{path}` cannot be read: {error.strerror}.") from error
+        raise InputFileError(
+            f"`{path}` cannot be read: {error.strerror}; {OPEN}"
+        ) from error
 
 
 def texts(record: object, group: str) -> Digests:
