@@ -53,8 +53,7 @@ def _check(density: xr.Dataset, tokens: xr.Dataset) -> None:
     if "run" in density.dims or "run" in tokens.dims:
         raise InvalidInputError(
             "One run of tokens is drawn over one of a density; got several: name runs "
-            "without "
-            "`draws`."
+            "without `draws`."
         )
     if density.sizes["coord"] != tokens.sizes["coord"]:
         raise InvalidInputError(
