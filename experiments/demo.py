@@ -79,6 +79,7 @@ HEADERS = (
     "seconds",
 )
 VARIANTS = ("l2", "sinkhorn", "two-heads")
+STARTS = Look(colour="start")
 
 
 def main() -> None:
@@ -113,7 +114,7 @@ def run(scratch: Path, name: str, values: dict) -> tuple[runs.Result, xr.Dataset
 
 def _moments(tokens: xr.Dataset) -> dict:
     """The covariance of tokens at the start, as keys; their mean is zero."""
-    return {"cov": covariances(tokens)[0].tolist()}
+    return {"cov": covariances(tokens)[0].tolist(), "init": "gaussian"}
 
 
 def row(name: str, result: runs.Result, data: xr.Dataset) -> list[str]:
@@ -154,12 +155,13 @@ def draw(data: dict[str, xr.Dataset], console: Console) -> None:
     pictures = {"softmax": both} | {n: d for n, d in data.items() if n in VARIANTS}
     for name, dataset in pictures.items():
         console.print(f"drawing {name}", highlight=False)
-        save(panels["tokens"](dataset), FOLDER / f"{name}-tokens")
+        save(panels["tokens"](dataset, STARTS), FOLDER / f"{name}-tokens")
     for name in ("softmax", *VARIANTS, "softmax-closure"):
         save(panels["disc"](data[name]), FOLDER / f"{name}-disc")
     save(panels["cone"](closure), FOLDER / "softmax-closure-cone")
     console.print("drawing the movie", highlight=False)
-    animate(both, FOLDER / "softmax.gif", film=Film(fps=15, hold=2.0))
+    film = Film(fps=15, hold=2.0)
+    animate(both, FOLDER / "softmax.gif", look=STARTS, film=film)
     words, seen = data["minilm"], Look(relative=True)
     save(panels["tokens"](words, seen), FOLDER / "minilm-tokens")
     plain = words.drop_vars("word")

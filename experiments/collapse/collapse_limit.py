@@ -151,6 +151,13 @@ EXPERIMENT = Experiment(
         "times the bound or more; eight slices drive {grown} clouds apart, and "
         "{grown_in_closed_form} of their Gaussians in closed form."
     ),
+    seen=(
+        "Left, without the skip diameters of the cloud fall layer by layer, a thin "
+        "line for each draw: those of softmax and Sinkhorn drop off the scale within "
+        "four layers, those of sliced attention level off. Middle, with the skip "
+        "softmax and Sinkhorn stay just below one. Right, the diameter after a layer "
+        "against that before: softmax and Sinkhorn run along slope 3, sliced along 1."
+    ),
     compute=compute,
     draw=draw,
 )

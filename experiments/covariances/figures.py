@@ -24,6 +24,7 @@ def figure_of(
     source: str,
     *,
     claim: str,
+    seen: str,
     title: str,
     recipe: Recipe,
     extra: Extra | None = None,
@@ -35,6 +36,7 @@ def figure_of(
         panel: `cone` or `disc`.
         source: key and number of the figure.
         claim: what it shows, as printed or as measured.
+        seen: what a reader sees in the picture of the text.
         title: of the picture.
         recipe: both readings.
         extra: adds what only this figure measures.
@@ -47,6 +49,7 @@ def figure_of(
         compute=partial(_compute, panel, recipe, extra),
         draw=drawing(panel, title),
         readings=("text", "code"),
+        seen=seen,
     )
 
 
@@ -67,9 +70,11 @@ def _compute(panel: str, recipe: Recipe, extra: Extra | None, case: Case) -> Fin
 
 def _draw(panel: str, title: str, findings: Findings) -> Figure:
     reading = {"text": "solved to tolerance", "code": "published Euler steps"}
-    heading = f"{title}: {reading[findings.numbers['reading']]}"
-    # The caption says what was run.
-    return panels[panel](findings.data["family"].assign_attrs(title=heading, spec=None))
+    chosen = findings.numbers["reading"]
+    run = {k: v for k, v in findings.spec.get(chosen, {}).items() if k != "euler"}
+    family = findings.data["family"]
+    attrs = {"title": f"{title}: {reading[chosen]}", "spec": run or None}
+    return panels[panel](family.assign_attrs(attrs))
 
 
 def with_numbers(

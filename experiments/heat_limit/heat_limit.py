@@ -256,6 +256,13 @@ EXPERIMENT = Experiment(
         "the mesh or with n, carried through it; of draws, "
         "standard errors; of powers, intervals of {level:.0%}."
     ),
+    seen=(
+        "Above, every route to the constant sits at one half, far from the printed 1, "
+        "and comes nearer in proportion to the bandwidth; the density that Sinkhorn "
+        "moves lies on the heat flow with ½, not on that with 1. Below, errors fall "
+        "along straight lines, a mesh coarser than the bandwidth loses everything, and "
+        "tokens that see themselves come closer as there are more of them."
+    ),
     compute=compute,
     draw=draw,
 )

@@ -4,6 +4,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatterSciNotation, NullLocator
 
 from meanfield.plotting import style
 from meanfield.reproduce import Findings
@@ -55,8 +56,10 @@ def _gaps(axes: Axes, errors: xr.Dataset, name: str) -> None:
     axes.set_title(TITLES[name], fontsize=10)
     axes.set_xlabel("tokens $n$")
     axes.set_xticks(n, [str(int(count)) for count in n])
-    axes.minorticks_off()
-    axes.grid(visible=True, axis="y")
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_minor_formatter(LogFormatterSciNotation(minor_thresholds=(2, 0.5)))
+    axes.tick_params(axis="y", which="minor", labelsize="x-small")
+    axes.grid(visible=True, axis="y", which="both")
 
 
 def _growth(axes: Axes, growth: xr.Dataset) -> None:

@@ -122,6 +122,12 @@ EXPERIMENT = Experiment(
         "Normalisation: rows sum to one, so the kernel of the mean-field limit is "
         "$n$ times the matrix."
     ),
+    seen=(
+        "Lines link queries, round, to keys, square, and are as wide as their weight; "
+        "below them stand the sums of rows and of columns. From left to right nothing, "
+        "the rows, and both are normalised: the bars level out, and keys that nobody "
+        "looked at receive their share."
+    ),
     compute=compute,
     draw=draw,
 )

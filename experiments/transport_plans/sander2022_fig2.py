@@ -216,6 +216,12 @@ EXPERIMENT = Experiment(
         "median head and {sinkhorn[error]:.0e} at worst, in the {sinkhorn[heads_off]} "
         "of {heads_all} that did not converge."
     ),
+    seen=(
+        "Each line is a head of MiniLM, its column sums in falling order: close to the "
+        "flat green line of Sinkhorn in layer 1, steep later, with the column of [CLS] "
+        "as the dot on top. Below, what [CLS] receives in each head, and what kinds of "
+        "tokens receive in each layer."
+    ),
     compute=compute,
     draw=draw,
 )

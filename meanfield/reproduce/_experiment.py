@@ -62,6 +62,8 @@ class Experiment:
         compute: finds.
         draw: the figure of what was found.
         readings: those that differ; the first is the default.
+        seen: what a reader sees in the picture, in a sentence or two; the gallery says
+            it before the numbers.
 
     Examples:
         >>> from meanfield.reproduce import load
@@ -76,3 +78,4 @@ class Experiment:
     compute: Callable[[Case], Findings]
     draw: Callable[[Findings], Figure]
     readings: tuple[Reading, ...] = ("text",)
+    seen: str = ""

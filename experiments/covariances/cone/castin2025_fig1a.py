@@ -9,6 +9,7 @@ from meanfield.theorems.covariances.clipped_euler import Rule
 EXPERIMENT = figure_of(
     "cone",
     "castin2025, Figure 1(a)",
+    seen="All paths turn upwards and leave through the top, side by side.",
     title="Figure 1(a), softmax",
     claim=(
         "Where A + Aᵀ is negative definite, softmax covariances go to zero, whatever "

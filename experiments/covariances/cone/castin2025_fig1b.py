@@ -17,6 +17,7 @@ from meanfield.theorems.covariances.clipped_euler import Rule
 EXPERIMENT = figure_of(
     "cone",
     "castin2025, Figure 1(b)",
+    seen="All paths run down to the golden line, a ray of rank one.",
     title="Figure 1(b), softmax, A of rank one",
     claim=(
         "Where A + Aᵀ is negative semidefinite of rank one and V = I, softmax "

@@ -17,6 +17,7 @@ from meanfield.theorems.covariances.clipped_euler import Rule
 EXPERIMENT = figure_of(
     "cone",
     "castin2025, Figure 1(c)",
+    seen="All paths end on the golden plane, spread over it.",
     title="Figure 1(c), two heads, the second empty",
     claim=(
         "Where A + Aᵀ is negative semidefinite of rank one, the limits of multi-head "

@@ -9,6 +9,7 @@ from meanfield.theorems.covariances.clipped_euler import Rule
 EXPERIMENT = figure_of(
     "cone",
     "castin2025, Figure 1(d)",
+    seen=("Paths fall to the surface and end along two of its lines, or near the tip."),
     title="Figure 1(d), softmax, generic parameters",
     claim=(
         "For generic parameters softmax covariances converge to limits of low rank. "

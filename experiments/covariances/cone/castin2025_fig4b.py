@@ -8,6 +8,7 @@ from meanfield.theorems.covariances.clipped_euler import Rule
 EXPERIMENT = figure_of(
     "cone",
     "castin2025, Figure 4(b)",
+    seen="All paths turn upwards and leave, side by side, but in infinite time.",
     title="Figure 4(b), L2",
     claim=(
         "Where A + Aᵀ is negative definite, L2 covariances go to zero, whatever V. As "

@@ -8,6 +8,7 @@ from meanfield.theorems.covariances.clipped_euler import Rule
 EXPERIMENT = figure_of(
     "cone",
     "castin2025, Figure 4(c)",
+    seen="All paths swing to one side, and leave along the surface.",
     title="Figure 4(c), two heads",
     claim=(
         "Where A + Aᵀ is negative definite, multi-head covariances go to zero, "

@@ -16,6 +16,7 @@ from meanfield.theorems.covariances.clipped_euler import Rule
 EXPERIMENT = figure_of(
     "cone",
     "castin2025, Figure 5(b)",
+    seen="All paths run down to the golden line, as for softmax.",
     title="Figure 5(b), L2, A of rank one",
     claim=(
         "Where A + Aᵀ is negative semidefinite of rank one and V = I, L2 covariances "

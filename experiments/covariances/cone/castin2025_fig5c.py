@@ -8,6 +8,7 @@ from meanfield.theorems.covariances.clipped_euler import Rule
 EXPERIMENT = figure_of(
     "cone",
     "castin2025, Figure 5(c)",
+    seen=("Paths fall to the surface and end along two of its lines, or near the tip."),
     title="Figure 5(c), L2, generic parameters",
     claim=(
         "For generic parameters, L2 covariances converge to limits of low rank, close "

@@ -8,6 +8,7 @@ from meanfield.theorems.covariances.clipped_euler import Rule
 EXPERIMENT = figure_of(
     "cone",
     "castin2025, Figure 7(a)",
+    seen="All paths turn upwards and leave, side by side, but in infinite time.",
     title="Figure 7(a), Sinkhorn",
     claim=(
         "Where A + Aᵀ is negative definite, Sinkhorn covariances go to zero, whatever "

@@ -8,6 +8,7 @@ from meanfield.theorems.covariances.clipped_euler import Rule
 EXPERIMENT = figure_of(
     "disc",
     "castin2025, Figure 2(a)",
+    seen=("Straight paths fan out from the lower right and end all around the rim."),
     title="Figure 2(a), softmax",
     claim=(
         "Where A + Aᵀ is positive definite and V = I, softmax covariances blow up in "

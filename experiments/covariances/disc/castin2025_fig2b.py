@@ -8,6 +8,7 @@ from meanfield.theorems.covariances.clipped_euler import Rule
 EXPERIMENT = figure_of(
     "disc",
     "castin2025, Figure 2(b)",
+    seen=("Paths bend to two points of the rim; nearly all take the one on the left."),
     title="Figure 2(b), two heads",
     claim=(
         "Where A + Aᵀ is positive definite and V = I, multi-head covariances blow up "

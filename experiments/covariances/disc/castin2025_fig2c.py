@@ -8,6 +8,7 @@ from meanfield.theorems.covariances.clipped_euler import Rule
 EXPERIMENT = figure_of(
     "disc",
     "castin2025, Figure 2(c)",
+    seen="Paths bend towards the rim on the left and below; none blows up.",
     title="Figure 2(c), L2",
     claim=(
         "Where A + Aᵀ is positive definite and V = I, L2 covariances diverge, but not "

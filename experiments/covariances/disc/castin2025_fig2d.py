@@ -8,6 +8,10 @@ from meanfield.theorems.covariances.clipped_euler import Rule
 EXPERIMENT = figure_of(
     "disc",
     "castin2025, Figure 2(d)",
+    seen=(
+        "Paths gather along an arc and end together at the right, but for a strip "
+        "at the left, which escapes to a point of its own."
+    ),
     title="Figure 2(d), softmax, generic parameters",
     claim=(
         "For generic parameters some softmax covariances converge and others blow up, "

@@ -8,6 +8,10 @@ from meanfield.theorems.covariances.clipped_euler import Rule
 EXPERIMENT = figure_of(
     "disc",
     "castin2025, Figure 6(b)",
+    seen=(
+        "Paths gather along an arc and end at the right, or at its other end; none "
+        "blows up."
+    ),
     title="Figure 6(b), L2, generic parameters",
     claim=(
         "For the parameters of Figure 6(a), L2 covariances do not blow up in finite "

@@ -9,6 +9,7 @@ from meanfield.theorems.covariances.clipped_euler import Rule
 EXPERIMENT = figure_of(
     "disc",
     "castin2025, Figure 6(c)",
+    seen="The ends lie all along an arc from rim to rim; none blows up.",
     title="Figure 6(c), two heads, generic parameters",
     claim=(
         "For the parameters of Figure 6(a), multi-head covariances behave like those "

@@ -8,6 +8,10 @@ from meanfield.theorems.covariances.clipped_euler import Rule
 EXPERIMENT = figure_of(
     "disc",
     "castin2025, Figure 7(b)",
+    seen=(
+        "Straight paths fan out from the lower right, as for softmax, and finish "
+        "all around the rim."
+    ),
     title="Figure 7(b), Sinkhorn",
     claim=(
         "Where A + Aᵀ is positive definite and V = I, Sinkhorn covariances diverge, "

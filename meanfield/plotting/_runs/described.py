@@ -144,7 +144,7 @@ def _times(spec: RunSpec, dataset: xr.Dataset, axes: list[str]) -> str:
     if _is_sweep(dataset):
         last = spec.t if spec.times is None else spec.times[-1]
         return "" if "t" in axes else f"t up to {_number(last)}"
-    if "time" not in dataset.variables:
+    if "time" not in dataset.variables or dataset["time"].ndim != 1:
         return ""
     first, last = (float(t) for t in dataset["time"].values[[0, -1]])
     if first == last:

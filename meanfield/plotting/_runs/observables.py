@@ -207,7 +207,7 @@ def cluster_counts(
     """
     held = weights > 0
     w = weights[held] / weights[held].sum()
-    frames = x[..., held, :].reshape(-1, w.size, x.shape[-1])
+    frames = x[..., held, :].astype(np.float64).reshape(-1, w.size, x.shape[-1])
     radii = np.broadcast_to(radius, x.shape[:-2]).ravel()
     results = np.full((len(frames), 2), np.nan)
     for index, frame in enumerate(frames):  # a graph algorithm, frame by frame

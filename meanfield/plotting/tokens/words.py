@@ -3,8 +3,9 @@
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.patheffects import withStroke
 
-from meanfield.plotting._figure.style import INK
+from meanfield.plotting._figure.style import INK, paper
 from meanfield.plotting._runs.data import Cloud
 from meanfield.plotting._runs.observables import even_frames
 
@@ -42,6 +43,7 @@ def write_words(axes: Axes, x: np.ndarray, cloud: Cloud, view: Window) -> str:
                 fontsize=size,
                 color=INK,
                 zorder=5,
+                path_effects=[withStroke(linewidth=1.8, foreground=paper())],
             )
     if len(boxes) == len(words):
         return ""

@@ -20,15 +20,6 @@ def open(path: str | os.PathLike[str]) -> "xarray.Dataset":  # noqa: A001
     `data["x"].isel(time=-1)` reads one. Of a sweep the cells; of a comparison the gaps
     by pair and time, with its runs to be opened in the same folder.
 
-    >>> import pathlib, tempfile, meanfield
-    >>> from meanfield import runs, spec
-    >>> folder = pathlib.Path(tempfile.mkdtemp()) / "run"
-    >>> keys = {"measure": "gaussian", "A": -1.0, "cov": 2.0, "t": 1.0, "frames": 3}
-    >>> result = runs.execute(spec.parse(keys), out=folder)
-    >>> data = meanfield.open(folder)
-    >>> dict(data.sizes), round(float(data["factor"][-1, 0, 0] ** 2), 4)
-    ({'time': 3, 'coord': 1, 'rank': 1}, 0.4)
-
     A store is no single zarr group, so that `xarray.open_zarr` does not read it: frames
     are committed segment by segment, and those of a cut commit must not be seen.
 
