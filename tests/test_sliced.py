@@ -19,7 +19,8 @@ from meanfield.attention import (
     plans,
 )
 from meanfield.attention.sliced._order import MANY, in_order
-from meanfield.dynamics import Heads, Prefix, stacked
+from meanfield.dynamics import Heads, Prefix, Sum, stacked
+from meanfield.endings import Status
 from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.fields import Affine
 from meanfield.flows import adaptive, fixed, flow
@@ -181,6 +182,31 @@ def test_tokens_take_equal_steps_and_refuse_others(rng: np.random.Generator):
             flow(own, mu, [0.0, 1.0], stepping=adaptive())
     gaussian = Gaussian.from_moments(np.zeros(2), np.eye(2))
     assert int(flow(attention, gaussian, [0.0, 1.0]).n_accepted) < 100
+
+
+@pytest.mark.slow
+def test_a_blow_up_beside_ranks_is_foretold(rng: np.random.Generator):
+    """Before steps that land beyond it, and within its bar of small ones in NumPy.
+
+    Steps of 4e-10 ahead of them took ten thousand up to t = 0.003, and saw none.
+    """
+    Q, K = np.array([[1, 0.2], [0, 1]]), np.array([[0, 1], [1, 0.3]])
+    I, x = np.eye(2), rng.normal(size=(20, 2))
+    law = Sum(ESP(Q, K, -I), attentions["linear"](I, I, 2 * I))
+    run = flow(law, Points.uniform(x), [0.0, 1.0])
+    assert run.status == Status.BLOW_UP
+
+    def rate(x: np.ndarray) -> np.ndarray:
+        ranks = [np.argsort(np.argsort(x @ q)) for q in Q]
+        partners = [x[np.argsort(x @ k)][r] for k, r in zip(K, ranks, strict=True)]
+        return 2 * x @ (x.T @ x) / len(x) - np.mean(partners, axis=0)
+
+    t, start = 0.0, np.linalg.norm(x)
+    while np.linalg.norm(x) < 1e3 * start:  # what is left of the time is 1e-7
+        v = rate(x)
+        dt = 1e-3 * np.linalg.norm(x) / np.linalg.norm(v)
+        x, t = x + dt * rate(x + dt / 2 * v), t + dt
+    assert abs(run.t_star - t) < run.t_star_error < 0.02 * t
 
 
 @pytest.mark.slow

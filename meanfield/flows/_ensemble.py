@@ -25,7 +25,7 @@ from ._integration import Problem, integrated
 from ._trajectory import M, Trajectory
 from .motions import Noise, motion_of
 from .stepping import AbstractStepping
-from .watch import BlowUpTime, forerunner, foresees, is_bounded, never
+from .watch import BlowUpTime, forerunner, foresees, foretold, is_bounded, never
 
 Axes = tuple[int | None, ...]
 Keys = Key[Array, "..."]
@@ -153,9 +153,10 @@ class _Family(NamedTuple):
         if bool(jnp.all(proven)):
             none = jnp.full(proven.shape, jnp.nan, span.dtype)
             return BlowUpTime(none, none)
-        ahead = replace(self.problem, stepping=forerunner(), stops=())
+        first = self.problem.dynamics, self.problem.mu0
+        ahead = replace(self.problem, stepping=forerunner(*first), stops=())
         ends = self._replace(problem=ahead, ts=span).trajectories(together)
-        return BlowUpTime(ends.t_star, ends.t_star_error)
+        return foretold(*first, BlowUpTime(ends.t_star, ends.t_star_error))
 
     def block(self, indices: np.ndarray) -> Trajectory:
         """The trajectories of some members, side by side."""

@@ -30,7 +30,15 @@ from ._refusals import (
 from ._trajectory import M, Trajectory
 from .motions import Noise, motion_of, present
 from .stepping import AbstractStepping
-from .watch import AbstractStop, BlowUpTime, forerunner, foresees, is_bounded, never
+from .watch import (
+    AbstractStop,
+    BlowUpTime,
+    forerunner,
+    foresees,
+    foretold,
+    is_bounded,
+    never,
+)
 
 Stop = AbstractStop | tuple[AbstractStop, ...] | None
 
@@ -160,10 +168,11 @@ def _due(
     proven = is_bounded(problem.dynamics, problem.mu0, span)
     if is_concrete(proven) and bool(proven):
         return problem.due
-    ahead = replace(problem, stepping=forerunner(), stops=())
+    moved = problem.dynamics, problem.mu0
+    ahead = replace(problem, stepping=forerunner(*moved), stops=())
     # No derivative is taken of what it says.
     end = _moved(frozen(ahead), span, diffrax.ForwardMode())
-    return BlowUpTime(end.t_star, end.t_star_error)
+    return foretold(*moved, BlowUpTime(end.t_star, end.t_star_error))
 
 
 def _moved(

@@ -133,6 +133,11 @@ class Motion(Generic[M]):
         del noise
         return False
 
+    def jumps(self, dynamics: AbstractDynamics) -> bool:
+        """Whether velocities of the measure jump, where errors of steps say little."""
+        del dynamics
+        return False
+
     def splits(self, noise: Noise) -> bool:
         """Whether steps alternate between parts, which rest together and not apart."""
         del noise

@@ -4,6 +4,7 @@ from ._judge import AbstractJudge as AbstractJudge
 from ._overrun import Foretold as Foretold
 from ._overrun import forerunner as forerunner
 from ._overrun import foresees as foresees
+from ._overrun import foretold as foretold
 from ._overrun import is_bounded as is_bounded
 from ._overrun import is_bounded_by_kind as is_bounded_by_kind
 from ._overrun import never as never

@@ -45,7 +45,7 @@ class TokenMotion(Motion[Points]):
     def stepping(
         self, noise: Noise, dynamics: AbstractDynamics, ts: Float[Array, " times"]
     ) -> AbstractStepping:
-        if not dynamics.is_continuous:
+        if self.jumps(dynamics):
             return over_jumps(ts, "euler" if noise is None else "shark")
         return adaptive() if noise is None else adaptive("shark")
 
@@ -60,7 +60,8 @@ class TokenMotion(Motion[Points]):
         key: PRNGKey | None,
         rests: bool,
     ) -> None:
-        _check_jumps(dynamics, stepping)
+        if self.jumps(dynamics):
+            _check_jumps(stepping)
         if noise is None or isinstance(stepping, Courant):
             check_solver(mu0, stepping)
             return
@@ -115,6 +116,10 @@ class TokenMotion(Motion[Points]):
         return noise is not None
 
     @override
+    def jumps(self, dynamics: AbstractDynamics) -> bool:
+        return not dynamics.is_continuous
+
+    @override
     def driven(
         self,
         mu0: Points,
@@ -154,8 +159,8 @@ class Kicks(diffrax.AbstractTerm):
         return vf * control
 
 
-def _check_jumps(dynamics: AbstractDynamics, stepping: AbstractStepping) -> None:
-    if isinstance(stepping, Adaptive) and not dynamics.is_continuous:
+def _check_jumps(stepping: AbstractStepping) -> None:
+    if isinstance(stepping, Adaptive):
         raise InvalidInputError(
             "Velocities of these tokens jump whenever two of them exchange ranks, and "
             "steps that adapt to an error would shrink there without end: give steps "
