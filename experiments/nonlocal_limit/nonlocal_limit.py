@@ -190,7 +190,7 @@ EXPERIMENT = Experiment(
         "Above, velocities on the line and the density that they move lie on the "
         "limit, not on the dotted curve that reads the density at its own place. "
         "Below, errors fall in proportion to the bandwidth, but for the limit as "
-        "printed, which stays away; and arrows of the corrected limit cover those of L2."
+        "printed, which stays away; arrows of the corrected limit cover those of L2."
     ),
     compute=compute,
     draw=draw,

@@ -47,7 +47,7 @@ def figure_of(source: str, recipe: Recipe) -> Experiment:
             "Bars count the ranks of the limits of random draws, by dimension and by "
             "V: the exact one, in blue, is the same in all, half the dimension rounded "
             "up (dotted); those counted from published steps, in orange, often fall "
-            "below it. Curves below follow the mean rank as the cut that counts it rises."
+            "below it. Curves follow the mean rank as the cut that counts it rises."
         ),
         compute=partial(findings_of, recipe),
         draw=draw,
