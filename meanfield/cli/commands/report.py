@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from meanfield._writing import check_writable
 from meanfield.cli.terminal._output import note
-from meanfield.errors import InvalidInputError, MeanfieldError
+from meanfield.errors import InputFileError, InvalidInputError, UnsupportedError
 
 if TYPE_CHECKING:
     import xarray
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 # Numbers of attention matrices that are held at once, times of them that are kept, and
 # tokens of which they are.
 MOST_HELD, SNAPSHOTS, MOST_TOKENS = 40_000_000, 12, 1024
+# Why a run has no attention to look at: none is defined, or a file it needs has gone.
+_WITHOUT = (InvalidInputError, InputFileError, UnsupportedError)
 
 
 def report(
@@ -116,7 +118,7 @@ def _with_attention(path: Path, *, plugins: list[Path] | None) -> "xarray.Datase
     open_session(dataset.attrs["spec"].get("precision", "double"))
     try:
         return runs.with_attention(path, dataset, at, load_plugins_of(path, plugins))
-    except MeanfieldError as error:
+    except _WITHOUT as error:
         return _without_lines(dataset, f"No lines of attention are drawn: {error}")
 
 

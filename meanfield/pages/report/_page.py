@@ -110,7 +110,7 @@ def page_of(subject: Subject, report: Report, read: Read = runs.dataset) -> Page
         store = runs.SweepStore.open(subject.path)
         title = str(cells.attrs["title"]) or "Phase diagram"
         return Page(title, sweep_scene(cells, store), sweep_cards(cells, store))
-    dataset = read(subject.path)
+    dataset = read(subject.path).load()  # all of it is read, and more than once
     scene = run_scene(dataset, report)
     return Page(str(dataset.attrs["title"]), scene, run_cards(dataset, scene["notes"]))
 
