@@ -22,8 +22,8 @@ from ._growth import BlowUpTime
 from ._judge import AbstractJudge, Attempt
 
 FORERUNNERS = 10_000  # steps: a blow-up takes some hundred
-# Some hundred steps, of 40 to 400 tokens under `esp` beside linear attention; at 4e-10
-# ten thousand went no farther than t = 0.003. Blow-ups were off by up to seven bars of
+# Under `esp` beside linear attention, 40 to 400 tokens took some hundred steps; to 1e-9
+# ten thousand went no farther than t = 0.0034. Blow-ups were off by up to seven bars of
 # those that count no jumps.
 RTOL_OVER_JUMPS, BARS_OVER_JUMPS = 1e-3, 16
 
