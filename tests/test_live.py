@@ -191,7 +191,7 @@ def test_the_page_of_the_docs_is_current(cli: Command):
 def test_the_command_leaves_out_what_the_start_does_not_have(cli: Command):
     """Tokens of a file have their number; a Gaussian draws none."""
     np.save("x.npy", np.eye(3, 2))
-    for keys in (["--init", "@x.npy"], ["--measure", "gaussian", "--cov", "2"]):
+    for keys in (["--init", "@x.npy"], ["--measure", "gaussian", "--cov", "2.0"]):
         assert cli("live", *keys, "--out", "page.html").code == 0
         origin = data_of(Path("page.html").read_text("utf-8"))["origin"]
         assert origin == [
