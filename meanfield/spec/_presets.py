@@ -35,7 +35,9 @@ class Preset(Mapping[str, Any]):
 
 presets: Registry[Preset] = Registry("preset")
 presets.register("collapse")(
-    Preset("tokens in the plane collapse to a line", A=-1.0, V=1.0, d=2, t=20.0)
+    Preset(
+        "tokens in the plane contract towards their mean", A=-1.0, V=1.0, d=2, t=20.0
+    )
 )
 presets.register("blow-up")(
     Preset(
@@ -58,7 +60,7 @@ presets.register("two-heads")(
 )
 presets.register("moons")(
     Preset(
-        "two moons of tokens, moved away from what they attend to",
+        "two moons of tokens in the plane, under A = 2 and V = -1",
         A=2.0,
         V=-1.0,
         init="moons",
