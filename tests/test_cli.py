@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import Finished
+from PIL import Image
 
 from meanfield import runs
 
@@ -123,6 +124,34 @@ def test_every_fitting_panel_is_drawn(cli: Command, run: str, tmp_path: Path) ->
     assert drawn == {f"run-{n}.{e}" for n in names for e in ("pdf", "png")}
     assert cli("plot", run, "--out", "one.svg").code == 0
     assert (tmp_path / "one.svg").exists()
+
+
+def test_options_choose_the_look_of_a_picture(
+    cli: Command, run: str, tmp_path: Path
+) -> None:
+    np.save(tmp_path / "labels.npy", np.repeat(["left", "right"], 6))
+    look = ("--width", "85mm", "--no-title", "--style", "dark", "--xlim=-9,9")
+    done = cli("plot", run, "--out", "a.png", "--colour", "@labels.npy", *look)
+    assert done.code == 0, done.err
+    with Image.open(tmp_path / "a.png") as image:
+        assert image.width == pytest.approx(220 * 85 / 25.4, abs=1)
+    np.save(tmp_path / "short.npy", np.arange(5))
+    (tmp_path / "text.npy").write_text("left right")
+    refusals = {
+        ("--colour", "@short.npy"): (2, "one label for each token; it has the shape"),
+        ("--colour", "@text.npy"): (3, "is no .npy file of labels"),
+        ("--title", "a", "--no-title"): (2, "`--title` and `--no-title` exclude"),
+        ("--panel", "cone", "--relative"): (2, "`relative` does nothing in the panel"),
+        ("--html", "--panel", "cone", "--style", "dark"): (2, "with `--html`"),
+        ("--width", "wide"): (2, "`width` must be 1 or 2, for columns of a journal"),
+    }
+    for options, (code, message) in refusals.items():
+        refused = cli("plot", run, *options)
+        assert refused.code == code
+        assert message in refused.err
+        assert refused.err.count("\n") == 1
+    refused = cli("animate", run, "--size", "big")
+    assert (refused.code, "`size` must be pixels" in refused.err) == (2, True)
 
 
 def test_a_movie_and_tables_are_written(cli: Command, run: str, tmp_path: Path) -> None:

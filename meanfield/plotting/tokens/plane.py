@@ -98,8 +98,8 @@ def _tokens(axes: Axes, cloud: Cloud, state: Swarm, view: Window) -> Key:
     outlines = _outlines(axes, moments(state), frames, view)
     outlines.set(colors=faded(INK, frames.size), linewidths=1.2)
     key = tokens.key([START, END, spread(INK)], view.note)
-    if cloud.words is None:
-        return key
+    if cloud.words is None or cloud.look.colour == "label":
+        return key  # colours say it
     return key._replace(notes=[*key.notes, write_words(axes, x[-1], cloud, view)])
 
 
