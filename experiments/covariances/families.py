@@ -122,7 +122,7 @@ def simulated(values: Values) -> tuple[Solved, xr.Dataset]:
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "family.zarr"
         result = runs.execute(parse(values), out=store)
-        return _solved(result), runs.dataset(store)
+        return _solved(result), runs.dataset(store).load()
 
 
 def _solved(result: runs.Result) -> Solved:
