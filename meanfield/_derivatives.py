@@ -6,6 +6,7 @@ the function: a second derivative is then that of the body, of an eigendecomposi
 of a constant, and nothing says so. A primitive is kept, with its rule.
 """
 
+import functools
 from collections.abc import Callable
 
 import jax
@@ -19,6 +20,10 @@ Function = Callable[..., Array]
 Rule = Callable[[Array, tuple[Array, ...], tuple[Array | None, ...]], Array]
 
 
+# What `help` shows of a function; types are left to the function itself.
+DESCRIPTION = "__module__", "__name__", "__qualname__", "__doc__"
+
+
 def ruled(rule: Rule) -> Callable[[Function], Function]:
     """Gives a function of arrays, whose value is one array, the derivative `rule`.
 
@@ -28,9 +33,10 @@ def ruled(rule: Rule) -> Callable[[Function], Function]:
     """
 
     def given(function: Function) -> Function:
-        return lambda *args: _ruled.bind(
+        bound = lambda *args: _ruled.bind(
             *map(jnp.asarray, args), function=function, rule=rule
         )
+        return functools.update_wrapper(bound, function, DESCRIPTION)
 
     return given
 
