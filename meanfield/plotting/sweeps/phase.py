@@ -221,7 +221,7 @@ def _censored(
     """Arrows up from the times to which flows without a blow-up were followed."""
     row = Status.FINISHED.row
     times = numbers_of(dataset, "stop_time")[cells]
-    axes.plot(places, times, _LATER, color=row.colour, linestyle="", markersize=9)
+    axes.plot(places, times, color=row.colour, marker=_LATER, ls="", markersize=9)
 
 
 def _curve_notes(name: str, endings: np.ndarray, numbers: np.ndarray) -> Iterator[str]:
