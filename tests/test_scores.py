@@ -6,7 +6,6 @@ import pytest
 from helpers import assert_close, case
 from reference import Parameters, dot, squared_distance, table
 
-from meanfield.attention._centring import about, centred
 from meanfield.dynamics import Window, causal
 from meanfield.errors import InvalidInputError
 from meanfield.scores import (
@@ -16,6 +15,7 @@ from meanfield.scores import (
     SquaredDistance,
     Transposed,
 )
+from meanfield.scores.centring import about, centred
 from meanfield.tokens import Tokens
 
 

@@ -3,6 +3,7 @@
 import csv
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -150,7 +151,7 @@ def test_a_refused_cell_refuses_the_sweep_before_anything_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
-def _drawn(data: xr.Dataset, **chosen: str) -> Figure:
+def _drawn(data: xr.Dataset, **chosen: Any) -> Figure:
     figure = panels["phase"](data, Look(**chosen))
     figure.draw_without_rendering()
     return figure

@@ -9,9 +9,9 @@ from meanfield.errors import UnsupportedError
 from meanfield.fields import Convergence
 from meanfield.measures import Points
 from meanfield.scores import AbstractQuadraticScore, AbstractScore, Masked, transposed
+from meanfield.scores.centring import centred
 from meanfield.tokens import Tokens
 
-from ._centring import centred
 from .potentials import converged_potential, half_step
 
 

@@ -19,10 +19,10 @@ from meanfield.scores import (
     AbstractScore,
     Dot,
 )
+from meanfield.scores.centring import centred
 from meanfield.tokens import Tokens
 
 from ._attention import Attention, variant
-from ._centring import centred
 from ._coupling import (
     AbstractBarycentre,
     AbstractGaussianCoupling,

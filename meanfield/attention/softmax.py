@@ -9,9 +9,9 @@ from meanfield.fields import Affine
 from meanfield.linalg import positive_definite
 from meanfield.measures import AbstractMeasure, Gaussian, Points
 from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot
+from meanfield.scores.centring import about
 
 from ._attention import Attention, variant
-from ._centring import about
 from ._coupling import (
     AbstractGaussianCoupling,
     AbstractRowwise,

@@ -84,7 +84,7 @@ def animate(
     _check(dataset, target, look, film)
     data = look.upon(relative(dataset) if look.relative else dataset)
     with look.applied():
-        play = (_density_play if kind(data) == "grid" else _token_play)(data, film)
+        play = _PLAYS.get(kind(data), _token_play)(data, film)
         figure, show = _stage(data, play, film)
         total = play.times.size
         frames = []
@@ -141,6 +141,9 @@ def _density_play(dataset: xr.Dataset, _: Film) -> _Play:
     run = run.at(even_frames(run.times.size, _FRAMES))
     sizes = np.sqrt((density_moments(run).factor ** 2).sum(axis=(-2, -1)))
     return _Play(run.times, sizes, lambda axes: density_scene(axes, run))
+
+
+_PLAYS = {"grid": _density_play}  # of others, what is drawn are tokens
 
 
 def _stage(

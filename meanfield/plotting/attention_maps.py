@@ -54,13 +54,8 @@ def attention(dataset: xr.Dataset) -> Figure:
     for (i, j), axes in np.ndenumerate(grid):
         axes.imshow(shown[i, j], norm=norm, cmap=cmap)
         _bare(axes)
-    for axes, time in zip(grid[:, 0], times[rows], strict=True):
-        moment = [f"$t$ = {time:.3g}", layer_at(dataset, float(time)), "query"]
-        axes.set_ylabel("\n".join(filter(None, moment)))
-    names = _heads(dataset, n_heads)
-    for name, top, bottom in zip(names, grid[0], grid[-1], strict=True):
-        top.set_title(name, loc="center")
-        bottom.set_xlabel("token")
+    _name_rows(grid, dataset, times[rows])
+    _name_columns(grid, _heads(dataset, n_heads))
     _words(grid, run)
     scale = ScalarMappable(norm, cmap)
     bar = figure.colorbar(scale, ax=grid, shrink=0.8, aspect=30, extend=extend)
@@ -68,6 +63,20 @@ def attention(dataset: xr.Dataset) -> Figure:
     bar.outline.set_visible(False)
     annotate(figure, *_left_out(dataset, maps.shape, shown.shape))
     return figure
+
+
+def _name_rows(grid: np.ndarray, dataset: xr.Dataset, times: np.ndarray) -> None:
+    """What moment the matrices of each row are of."""
+    for axes, time in zip(grid[:, 0], times, strict=True):
+        moment = [f"$t$ = {time:.3g}", layer_at(dataset, float(time)), "query"]
+        axes.set_ylabel("\n".join(filter(None, moment)))
+
+
+def _name_columns(grid: np.ndarray, names: list[str]) -> None:
+    """What head those of each column are of."""
+    for name, top, bottom in zip(names, grid[0], grid[-1], strict=True):
+        top.set_title(name, loc="center")
+        bottom.set_xlabel("token")
 
 
 def _heads(dataset: xr.Dataset, count: int) -> list[str]:

@@ -70,15 +70,23 @@ def clusters(dataset: xr.Dataset) -> Figure:
     top.set_ylabel("clusters")
     for axes in (top, bottom):
         axes.grid(visible=True, axis="y")
-    radius = f"tokens within {100 * share:.2g} % of the RMS radius, of the frame or of "
-    radius += "the first if that is larger, are linked"
-    if "run" in dataset.dims:
-        annotate(figure, radius, BAND_NOTE)
-        return figure
-    for axes in (top, bottom):
-        mark_blow_up(axes, ending(dataset))
-    annotate(figure, radius, ending_note(ending(dataset)))
+    annotate(
+        figure,
+        f"tokens within {100 * share:.2g} % of the RMS radius, of the frame or of the "
+        "first if that is larger, are linked",
+    )
+    _tell_ending(figure, dataset)
     return figure
+
+
+def _tell_ending(figure: Figure, dataset: xr.Dataset) -> None:
+    """How a run ended, or how the band of several is to be read."""
+    if "run" in dataset.dims:
+        annotate(figure, BAND_NOTE)
+        return
+    for axes in figure.axes:
+        mark_blow_up(axes, ending(dataset))
+    annotate(figure, ending_note(ending(dataset)))
 
 
 def _run_counts(run: xr.Dataset, share: float) -> np.ndarray:

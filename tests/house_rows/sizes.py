@@ -62,11 +62,14 @@ def functions(root: Path, *names: str, most: int = MOST_FUNCTION) -> list[str]:
 
 
 def modules(root: Path, *names: str, most: int = MOST_MODULE) -> list[str]:
-    """Modules with more lines, of any kind."""
+    """Modules with more lines, of any kind but the examples that end a docstring.
+
+    These say what a name does, and a module of many names is no second idea for them.
+    """
     return [
-        f"{source.place}: {len(source.lines)}"
+        f"{source.place}: {count}"
         for source in sources(root, *names)
-        if len(source.lines) > most
+        if (count := len(source.lines) - sum(map(_exemplary, source.nodes))) > most
     ]
 
 
@@ -85,6 +88,14 @@ def _code(source: Source) -> dict[int, str]:
     numbered = enumerate(source.lines, 1)
     plain = {number: line.strip() for number, line in numbered}
     return {n: line for n, line in plain.items() if line and n not in apart}
+
+
+def _exemplary(node: ast.AST) -> int:
+    """The lines of examples in a string that stands alone, with that of their title."""
+    match node:
+        case ast.Expr(ast.Constant(str(text))) if "Examples:\n" in text:
+            return text.partition("Examples:\n")[2].count("\n") + 1
+    return 0
 
 
 def _apart(node: ast.AST) -> range:

@@ -53,18 +53,16 @@ def bench(
     if results is not None:
         measurements = _read(results)
     else:
-        size: Literal["quick", "full", "long"] = "long" if long else "full"
-        selection = case or [], "quick" if quick else size, method or []
+        size: Literal["full", "long"] = "long" if long else "full"
         measurements = _measured(
-            *selection,
+            case or [],
+            "quick" if quick else size,
+            method or [],
             kept=lambda rows: _keep(rows, out),
             cut=lambda rows: _show(rows, json=json),
         )
         whole = not (case or method or quick)
-        file = out or (_module("_report").file_of(measurements) if whole else None)
-        _keep(measurements, file)
-        if file is not None:
-            note(f"results: {file}")
+        _conserve(measurements, out, whole=whole)
     if docs is not None:
         _write(docs, _module("_page").page(measurements))
         note(f"docs: {docs}")
@@ -120,6 +118,14 @@ def _measured(
     report = _module("_report")
     cases = report.chosen(case, size)
     return report.report(cases, size, method, told=note_step, **listeners)
+
+
+def _conserve(measurements: dict[str, Any], out: Path | None, *, whole: bool) -> None:
+    """Writes results where one says, or where those of a whole run belong."""
+    file = out or (_module("_report").file_of(measurements) if whole else None)
+    _keep(measurements, file)
+    if file is not None:
+        note(f"results: {file}")
 
 
 def _keep(measurements: dict[str, Any], file: Path | None) -> None:

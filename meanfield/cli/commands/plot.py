@@ -64,10 +64,7 @@ def plot(
     dataset = _carrying(opened(run, request), tokens)
     names = _chosen(panel, dataset)
     plugins = _load_recorded(run, names, plugin or [])
-    if at is not None and attention_panels.keys().isdisjoint(names):
-        raise InvalidInputError(
-            f"`--at` is for the panel `{'`, `'.join(attention_panels)}`: leave it out."
-        )
+    _check_times(at, names)
     if html:
         _refuse_looks(request.look)
         _write_page(dataset, names, out or run.parent / f"{_stem(run)}-cone.html")
@@ -79,6 +76,20 @@ def plot(
         figure = picture(name, data, request.look)
         for path in save(figure, _target(run, name, out, panel)):
             note(f"wrote {path}")
+
+
+def _check_times(at: list[float] | None, names: list[str]) -> None:
+    """Refuses times where no attention matrix is drawn.
+
+    Raises:
+        InvalidInputError: if there are any.
+    """
+    from meanfield.plotting import attention_panels
+
+    if at is not None and attention_panels.keys().isdisjoint(names):
+        raise InvalidInputError(
+            f"`--at` is for the panel `{'`, `'.join(attention_panels)}`: leave it out."
+        )
 
 
 @with_film

@@ -19,6 +19,7 @@ from meanfield.scores import AbstractScore, Dot, Masked, SquaredDistance
 TOKENS = 2_000  # beyond, a velocity takes a browser a second
 _OF_TOKENS = ("softmax", "l2", "sinkhorn", "linear", "sigmoid")
 _OF_GAUSSIANS = ("softmax", "l2", "sinkhorn", "linear")
+_KNOWN = {"points": _OF_TOKENS, "gaussian": _OF_GAUSSIANS}
 _INSTEAD = "leave it out, or use `meanfield simulate`"
 
 Rows = list[list[float]]
@@ -71,7 +72,7 @@ def law_of(dynamics: AbstractDynamics, mu: AbstractMeasure) -> Law:
         InvalidInputError: if there are too many tokens.
     """
     law = _Start(_attention_of(dynamics))(mu)
-    known = _OF_TOKENS if law.measure == "points" else _OF_GAUSSIANS
+    known = _KNOWN[law.measure]
     if law.attention not in known:
         raise UnsupportedError(
             f"A page integrates {', '.join(known)} for {law.measure} in closed form; "

@@ -35,7 +35,9 @@ def attention_panel(name: str) -> Callable[[_Draws], _Draws]:
     """
 
     def add(panel: _Draws) -> _Draws:
-        return panels.register(name)(attention_panels.register(name)(panel))
+        attention_panels.register(name)(panel)
+        panels.register(name)(panel)
+        return panel
 
     return add
 
@@ -122,7 +124,7 @@ def _limit(axes: Axes, which: str, limits: tuple[float, float] | None) -> None:
         )
     if axes.get_box_aspect() == 1:  # a square of equal scales keeps them
         axes.set_box_aspect(None)
-        axes.set_aspect("equal")
+        axes.set_aspect("equal", adjustable="box")
     axes.set(**{f"{which}lim": limits})
 
 

@@ -36,7 +36,7 @@ class Picture(Figure):
     def make_room(self, lines: int) -> None:
         """Grow for so many lines of small print, if the width was chosen."""
         if self.look.width is not None:
-            line = _LEADING * _points("figure.labelsize") / 72
+            line = _LEADING * _points(mpl.rcParams["figure.labelsize"]) / 72
             self.set_figheight(self._room + max(lines - _LINES, 0) * line)
 
     def _repr_png_(self) -> bytes:
@@ -71,18 +71,20 @@ def _folded(title: str, figure: Picture) -> str:
     """A title in lines that the width holds, if one was chosen."""
     if figure.look.width is None:
         return title
-    letters = int(_LETTERS * figure.look.width / _points("figure.titlesize"))
+    size = _points(mpl.rcParams["figure.titlesize"])
+    letters = int(_LETTERS * figure.look.width / size)
     return "\n".join(textwrap.wrap(title, letters))
 
 
-def _points(key: str) -> float:
+def _points(size: float | str) -> float:
     """A size of text in points, which matplotlib may say in words, as `large`."""
-    return FontProperties(size=mpl.rcParams[key]).get_size_in_points()
+    return FontProperties(size=size).get_size_in_points()
 
 
 def annotate(figure: Figure, *notes: str) -> None:
     """Add small print under the figure; empty notes are left out."""
-    letters = int(_LETTERS / _points("figure.labelsize") * figure.get_figwidth())
+    size = _points(mpl.rcParams["figure.labelsize"])
+    letters = int(_LETTERS / size * figure.get_figwidth())
     folded = [textwrap.wrap(note, letters, break_on_hyphens=False) for note in notes]
     lines = [line for note in folded for line in note]
     if lines:

@@ -61,8 +61,8 @@ def _grid(figure: Figure, run: Density, most: int) -> np.ndarray:
     top = figure.add_subplot(cells[0, :])
     top.axis("off")
     handles = _handles(run)
-    columns = fitting(top, handles, len(handles))
-    top.legend(handles=handles, loc="center", ncols=columns)
+    entries = fitting(top, handles, len(handles))
+    top.legend(handles=handles, loc="center", ncols=entries)
     places = [(row, column) for row in range(rows) for column in range(columns)]
     panels = [figure.add_subplot(cells[row + 1, column]) for row, column in places]
     for empty in panels[len(run.times) :]:

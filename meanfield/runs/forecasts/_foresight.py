@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import equinox as eqx
 import jax
@@ -73,20 +73,13 @@ def foreseen(spec: RunSpec) -> Foresight:
     size, count = home.size_in_full(spec, home.size(member.measure)), _count(spec)
     ts = times(spec)
     steps, moves = stepping(spec, ts, member.dynamics), member.dynamics
-    lasting = functools.partial(
-        duration,
-        spec,
-        times=tuple(map(float, ts)),
-        members=count,
-        stepping=steps,
-        dynamics=moves,
-    )
+    how = {"members": count, "stepping": steps, "dynamics": moves}
+    lasting = functools.partial(duration, spec, times=tuple(map(float, ts)), **how)
     forecast = plan(spec, size, len(ts), count, keys=most_keys(spec))
     estimate = lasting(size)
     if only_sorts(moves):
         forecast = dataclasses.replace(forecast, reduction="none")
-        return Foresight(forecast, estimate, None)
-    if not isinstance(size.how, Chebyshev):
+    if only_sorts(moves) or not isinstance(size.how, Chebyshev):
         return Foresight(forecast, estimate, None)
     exact = size._replace(how=size.how.otherwise)
     if not _interpolates(member, size.n, size.how, ts[0]):
@@ -98,8 +91,8 @@ def foreseen(spec: RunSpec) -> Foresight:
 
 def _interpolates(member: Member, n: int, how: Chebyshev, t: Time) -> bool:
     """Whether sums over `n` tokens may be interpolated, where few stand for them."""
-    assert isinstance(member.measure, Points)
-    tokens, logs = member.measure.tokens, member.measure.log_weights
+    mu = cast("Points", member.measure)  # as nodes are of tokens alone
+    tokens, logs = mu.tokens, mu.log_weights
     blank = lambda leaf: jnp.zeros((n, *leaf.shape[1:]), leaf.dtype)
     whole = lambda: Points(*jax.tree.map(blank, (tokens, logs)), reduction=how)
     return interpolates(member.dynamics, eqx.filter_eval_shape(whole), t)

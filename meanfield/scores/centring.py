@@ -3,13 +3,9 @@
 import jax
 from jaxtyping import Array, Float
 
-from meanfield.scores import (
-    AbstractQuadraticScore,
-    AbstractScore,
-    Dot,
-    Masked,
-    SquaredDistance,
-)
+from ._masked import Masked
+from ._quadratic import AbstractQuadraticScore, Dot, SquaredDistance
+from ._score import AbstractScore
 
 
 def about(score: AbstractScore, mean: Float[Array, " d"]) -> AbstractScore:
