@@ -29,7 +29,15 @@ def card_of(mu: AbstractMeasure) -> Card | None:
 
 
 def history(measures: Sequence[AbstractMeasure]) -> str:
-    """A picture of a measure that moves, from some of its frames; empty for others."""
+    """A picture of a measure that moves, from some of its frames; empty for others.
+
+    Examples:
+        >>> from meanfield import Gaussian
+        >>> from meanfield.measures import history
+        >>> flat = Gaussian(jnp.zeros(2), jnp.eye(2))
+        >>> history([flat, flat])[:4]
+        '<svg'
+    """
     drawer = _DRAWERS.get(type(measures[-1]))
     return "" if drawer is None else drawer(measures)
 

@@ -16,6 +16,15 @@ class Plots:
 
     Args:
         dataset: what they draw.
+
+    Examples:
+        >>> import meanfield
+        >>> from meanfield import Points, attentions, flow
+        >>> one = jnp.eye(2)
+        >>> cloud = Points.uniform([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
+        >>> run = flow(attentions["softmax"](-one, one, one), cloud, [0.0, 1.0])
+        >>> run.plot.tokens().axes[0].get_xlabel()
+        '$x_{1}$'
     """
 
     def __init__(self, dataset: xr.Dataset) -> None:

@@ -29,6 +29,15 @@ def stored_start(
         InputFileError: if there is no run, or a plugin or model has changed.
         InvalidInputError: if it has several flows and none is chosen, or not so many.
         StoreError: if it is damaged or holds no frame yet.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield import runs, spec
+        >>> keys = {"n": 5, "d": 2, "A": -1.0, "t": 0.1, "frames": 2}
+        >>> _ = runs.execute(spec.parse(keys), out=Path("run.zarr"))
+        >>> stored, member = runs.stored_start(Path("run.zarr"))
+        >>> stored.t, member.measure.tokens.x.shape
+        (0.1, (5, 2))
     """
     data, store = dataset(path), RunStore.open(path)
     spec = stored_spec(store)

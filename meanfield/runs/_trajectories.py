@@ -29,6 +29,14 @@ def trajectory_dataset(run: Trajectory[Any]) -> "xarray.Dataset":
     Raises:
         InvalidInputError: inside `jit`, where there are no numbers yet.
         UnsupportedError: if no run moves such a measure.
+
+    Examples:
+        >>> from meanfield import Gaussian, attentions, flow, runs
+        >>> one = jnp.eye(1)
+        >>> start = Gaussian(jnp.zeros(1), one)
+        >>> run = flow(attentions["softmax"](-one, one, one), start, [0.0, 1.0])
+        >>> sorted(runs.trajectory_dataset(run).sizes.items())
+        [('coord', 1), ('rank', 1), ('time', 2)]
     """
     import xarray
 

@@ -40,6 +40,12 @@ def template() -> str:
 
     A line of it is prose, `# …`, or a key, `#key = value`; without its `#` each key is
     valid wherever the keys are given that it goes with.
+
+    Examples:
+        >>> from meanfield import spec
+        >>> lines = spec.template().splitlines()
+        >>> next(line for line in lines if line.startswith("#attention"))
+        '#attention = "softmax"'
     """
     sections = [_section(heading) for heading in HEADINGS]
     return "\n\n".join([INTRODUCTION, *sections, TABLES])

@@ -151,6 +151,11 @@ def dims_of(
 
     Raises:
         InvalidInputError: if the name cannot be used or the axes do not fit.
+
+    Examples:
+        >>> from meanfield.storage import dims_of
+        >>> dims_of("x", 3, {}), dims_of("trace", 1, {})
+        (('time', 'token', 'coord'), ('time',))
     """
     if not name.isidentifier() or name in RESERVED:
         raise InvalidInputError(

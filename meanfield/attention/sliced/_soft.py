@@ -25,6 +25,13 @@ class AbstractSoftSlices(AbstractCoupling):
         directions: $\theta_l$, of length one.
         near: the score on the line by which sorts are soft.
         tau: $\tau$, as in `HardSlices`.
+
+    Examples:
+        >>> from meanfield import attentions
+        >>> from meanfield.attention import AbstractSoftSlices
+        >>> soft = attentions["esp-soft"](jnp.eye(2), jnp.eye(2), jnp.eye(2))
+        >>> isinstance(soft.coupling, AbstractSoftSlices), soft.coupling.directions.shape
+        (True, (2, 2))
     """
 
     directions: Float[Array, "l k"]

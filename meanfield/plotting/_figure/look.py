@@ -62,6 +62,11 @@ class Look:
     Raises:
         InvalidInputError: if a number is out of range, or limits do not increase.
         UnknownNameError: if there is no such style.
+
+    Examples:
+        >>> from meanfield.plotting import Look
+        >>> Look(style="dark", width=3.4, relative=True).chosen
+        ['style', 'width', 'relative']
     """
 
     style: str = "paper"
@@ -180,6 +185,11 @@ def width_of(text: str) -> float:
 
     Raises:
         InvalidInputError: if it is neither.
+
+    Examples:
+        >>> from meanfield.plotting import width_of
+        >>> round(width_of("1"), 2), width_of("254mm")
+        (3.39, 10.0)
     """
     number = re.fullmatch(r"([\d.]+)\s*(in|cm|mm|pt)", text.strip())
     if text.strip() in COLUMNS:
@@ -200,6 +210,11 @@ def limits_of(name: str, text: str) -> Limits:
 
     Raises:
         InvalidInputError: if they are not two numbers.
+
+    Examples:
+        >>> from meanfield.plotting import limits_of
+        >>> limits_of("xlim", "0,2.5")
+        (0.0, 2.5)
     """
     try:
         low, high = (float(part) for part in text.split(","))

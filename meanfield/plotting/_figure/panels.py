@@ -32,6 +32,11 @@ def attention_panel(name: str) -> Callable[[_Draws], _Draws]:
     """Registers a panel that draws `attention`, which a dataset then carries.
 
     Its dims are `snapshot`, `head`, `query` and `token`.
+
+    Examples:
+        >>> from meanfield.plotting import attention_panels
+        >>> list(attention_panels)
+        ['attention']
     """
 
     def add(panel: _Draws) -> _Draws:
@@ -49,6 +54,11 @@ class Panel:
     Args:
         draw: draws a dataset, whose attribute `look` holds the choice.
         takes: what it takes of a `Look`, beside style, width, fontsize and title.
+
+    Examples:
+        >>> from meanfield.plotting import panels
+        >>> panels["tokens"].takes[:2]
+        ('relative', 'link')
     """
 
     def __init__(
@@ -74,7 +84,17 @@ class Panel:
 
 
 def panel(*takes: str) -> Callable[[Callable[[xr.Dataset], Figure]], Panel]:
-    """A decorator that makes a panel of what draws a dataset; see `Panel`."""
+    """A decorator that makes a panel of what draws a dataset; see `Panel`.
+
+    Examples:
+        >>> import xarray as xr
+        >>> from meanfield.plotting import Look, panel, titled_figure
+        >>> @panel("xlim")
+        ... def empty(dataset):
+        ...     return titled_figure(dataset, (4.0, 3.0))
+        >>> empty(xr.Dataset(attrs={"title": "nothing"}), Look(title="said")).get_suptitle()
+        'said'
+    """
     return lambda draw: Panel(draw, takes)
 
 

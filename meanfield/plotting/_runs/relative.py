@@ -18,6 +18,16 @@ def relative(dataset: xr.Dataset) -> xr.Dataset:
 
     Raises:
         InvalidInputError: if the dataset holds no tokens, Gaussian or density.
+
+    Examples:
+        >>> import numpy as np
+        >>> import xarray as xr
+        >>> from meanfield.plotting import relative
+        >>> x = (("time", "token", "coord"), [[[1.0], [5.0]]])
+        >>> weight = ("token", [0.5, 0.5])
+        >>> run = xr.Dataset({"x": x, "weight": weight}, {"time": [0.0]}, {"kind": "points"})
+        >>> relative(run)["x"].values.ravel()
+        array([-1.,  1.])
     """
     kind(dataset)
     mean = per_run(dataset, lambda run: run_moments(run).mean)

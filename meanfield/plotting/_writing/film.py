@@ -35,6 +35,11 @@ class Film:
 
     Raises:
         InvalidInputError: if a number is out of range.
+
+    Examples:
+        >>> from meanfield.plotting import Film
+        >>> Film(fps=10, hold=2.0).size
+        (432, 450)
     """
 
     fps: int = 20
@@ -120,6 +125,11 @@ def size_of(text: str) -> tuple[int, int]:
 
     Raises:
         InvalidInputError: if they are no whole numbers.
+
+    Examples:
+        >>> from meanfield.plotting import size_of
+        >>> size_of("1280x720")
+        (1280, 720)
     """
     width, cross, height = text.lower().partition("x")
     try:

@@ -38,6 +38,15 @@ def with_words(path: Path, data: "xarray.Dataset") -> "xarray.Dataset":
         InputFileError: if the text or the tokenizer is not what it was, or is missing.
         InvalidInputError: if the text has other tokens now.
         UnsupportedError: if the extra `models` is not installed.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield import runs, spec
+        >>> keys = {"n": 5, "d": 2, "A": -1.0, "t": 0.1, "frames": 2}
+        >>> _ = runs.execute(spec.parse(keys), out=Path("run.zarr"))
+        >>> data = runs.dataset(Path("run.zarr"))
+        >>> "word" in runs.with_words(Path("run.zarr"), data)  # a run without a text
+        False
     """
     store = RunStore.open(path)
     spec = stored_spec(store)

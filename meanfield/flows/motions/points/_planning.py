@@ -81,6 +81,16 @@ def interpolates(dynamics: AbstractDynamics, mu: Points, t: Time) -> bool:
         dynamics: gives the field.
         mu: tokens that ask for nodes.
         t: the time.
+
+    Examples:
+        >>> from meanfield import Points, attentions
+        >>> from meanfield.flows import interpolates
+        >>> from meanfield.measures.reductions import Chebyshev
+        >>> one, many = jnp.eye(1), jnp.zeros((100_000, 1))
+        >>> nodes = Points.uniform(many, reduction=Chebyshev())
+        >>> softmax, sliced = (attentions[k](one, one, one) for k in ("softmax", "esp"))
+        >>> interpolates(softmax, nodes, 0.0), interpolates(sliced, nodes, 0.0)
+        (True, False)
     """
     assert isinstance(mu.reduction, Chebyshev)
     n, d = mu.tokens.x.shape
