@@ -30,8 +30,8 @@ class AbstractSoftSlices(AbstractCoupling):
         >>> from meanfield import attentions
         >>> from meanfield.attention import AbstractSoftSlices
         >>> soft = attentions["esp-soft"](jnp.eye(2), jnp.eye(2), jnp.eye(2))
-        >>> isinstance(soft.coupling, AbstractSoftSlices), soft.coupling.directions.shape
-        (True, (2, 2))
+        >>> isinstance(soft.coupling, AbstractSoftSlices)
+        True
     """
 
     directions: Float[Array, "l k"]

@@ -92,7 +92,8 @@ def panel(*takes: str) -> Callable[[Callable[[xr.Dataset], Figure]], Panel]:
         >>> @panel("xlim")
         ... def empty(dataset):
         ...     return titled_figure(dataset, (4.0, 3.0))
-        >>> empty(xr.Dataset(attrs={"title": "nothing"}), Look(title="said")).get_suptitle()
+        >>> nothing, look = xr.Dataset(attrs={"title": "nothing"}), Look(title="said")
+        >>> empty(nothing, look).get_suptitle()
         'said'
     """
     return lambda draw: Panel(draw, takes)

@@ -25,7 +25,8 @@ def relative(dataset: xr.Dataset) -> xr.Dataset:
         >>> from meanfield.plotting import relative
         >>> x = (("time", "token", "coord"), [[[1.0], [5.0]]])
         >>> weight = ("token", [0.5, 0.5])
-        >>> run = xr.Dataset({"x": x, "weight": weight}, {"time": [0.0]}, {"kind": "points"})
+        >>> parts = {"x": x, "weight": weight}
+        >>> run = xr.Dataset(parts, {"time": [0.0]}, {"kind": "points"})
         >>> relative(run)["x"].values.ravel()
         array([-1.,  1.])
     """
