@@ -129,7 +129,7 @@ def test_bash_completes_commands_options_and_names(cli: Command):
         (("plot", "--panel"), set(panels)),
         (("list",), set(KINDS)),
     ],
-    ids=" ".join,
+    ids=lambda given: " ".join(given) if isinstance(given, tuple) else "names",
 )
 def test_values_are_completed_by_what_they_name(
     cli: Command, words: tuple[str, ...], names: set[str]
