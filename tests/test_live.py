@@ -262,6 +262,10 @@ REFUSALS = {
         ["--measure", "gaussian", "--attention", "sinkhorn", "--iterations", "2"],
         "odd number of half-steps",
     ),
+    "half-steps of tokens": (
+        ["--attention", "sinkhorn", "--iterations", "2"],
+        "odd number of half-steps",
+    ),
     "member": (["--member", "1"], "stored run"),
     "suffix": (["--out", "page.pdf"], "`.html`"),
 }

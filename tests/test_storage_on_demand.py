@@ -45,6 +45,18 @@ def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "run"
 
 
+def test_a_store_that_has_gone_reads_as_no_zeros(stored: Path):
+    """Nor does one of the same name, once numbers of the first were given out."""
+    data = RunStore.open(stored).dataset()
+    assert data["x"].isel(time=6).values.any()
+    stored.rename(stored.with_name("away"))
+    with pytest.raises(StoreError, match="not what it was"):
+        data["x"].isel(time=9).load()
+    shutil.copytree(stored.with_name("away"), stored)
+    with pytest.raises(StoreError, match="not what it was"):
+        data["x"].isel(time=9).load()
+
+
 @pytest.mark.parametrize("key", KEYS.values(), ids=KEYS.keys())
 def test_parts_are_those_of_the_whole(
     stored: Path, key: Callable[[xr.DataArray], xr.DataArray]

@@ -69,6 +69,8 @@ def _of_gaussian(mu: Gaussian) -> Card | None:
         return None
     mean, Y = np.asarray(mu.mean, float), np.asarray(mu.factor, float)
     covariance = Y @ Y.T
+    if not (np.isfinite(mean).all() and np.isfinite(covariance).all()):
+        return Card("Gaussian", {"d": f"{len(mean)}", "not finite": "yes"})
     facts = {"d": f"{len(mean)}", **_shape(mean, covariance, mu.mean)}
     if Y.shape[1] < len(mean):
         facts["rank at most"] = f"{Y.shape[1]}"

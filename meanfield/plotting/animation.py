@@ -80,7 +80,8 @@ def animate(
         >>> animate(meanfield.open("run.zarr"), "movie.gif").name
         'movie.gif'
     """
-    target, look, film = Path(path), look or Look(), film or Film()
+    target, film = Path(path), film or Film()
+    look = look_of(dataset) if look is None else look
     _check(dataset, target, look, film)
     data = look.upon(relative(dataset) if look.relative else dataset)
     with look.applied():

@@ -85,9 +85,12 @@ def _refuse_other_sizes(record: Record, static: dict[str, xr.Variable]) -> None:
 
 def _derived(data: xr.Dataset, derive: Derive) -> dict[str, xr.Variable]:
     """Derived variables; the first frame says of which shape and format they are."""
+    known = derive(data.isel({TIME: slice(0, 1)}))
     return {
         name: _on_demand(first.dims, _DerivedFrames(data, derive, name, first))
-        for name, first in derive(data.isel({TIME: slice(0, 1)})).items()
+        if TIME in first.dims
+        else first.variable
+        for name, first in known.items()
     }
 
 

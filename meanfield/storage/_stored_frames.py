@@ -17,6 +17,7 @@ from ._segments import opened
 if TYPE_CHECKING:
     import zarr
 
+_CHUNKS = "c"  # the folder of zarr in which chunks lie by their numbers
 Part = int | np.integer | slice | np.ndarray
 Key = tuple[Part, ...]
 
@@ -46,6 +47,7 @@ class StoredFrames:
     record: Record
     name: str
     _parts: "dict[int, zarr.Array]" = field(default_factory=dict, repr=False)
+    _known: dict[int, tuple[int, int]] = field(default_factory=dict, repr=False)
 
     @property
     def dims(self) -> tuple[str, ...]:
@@ -127,7 +129,26 @@ class StoredFrames:
             chunks = local // part.chunks[axis]
             for chunk in np.unique(chunks):
                 inside = chunks == chunk
+                self._check_there(int(index), int(chunk))
                 yield _Block(part, local[inside], places[inside])
+
+    def _check_there(self, index: int, chunk: int) -> None:
+        """Refuses a chunk that has gone since it was compared: zarr reads zeros there.
+
+        Raises:
+            StoreError: if its file is missing, or the segment is another one now.
+        """
+        file = self._group(index) / _CHUNKS
+        for axis in range(len(self.dims)):
+            file /= str(chunk if axis == self._axis else 0)
+        if not file.is_file() or _identity(self._group(index)) != self._known[index]:
+            raise StoreError(
+                f"`{self.folder}` is not what it was when it was opened: `{file}` is "
+                "missing, or of another run. Open it again."
+            )
+
+    def _group(self, index: int) -> Path:
+        return segment_folder(self.folder, index) / self.name
 
     def _piece(self, block: _Block, key: list[slice | np.ndarray]) -> np.ndarray:
         """The frames of a block, and what the key names along the other axes."""
@@ -156,7 +177,17 @@ class StoredFrames:
                 f"{self.dtype.str}; restore one of them from a copy."
             )
         self._parts[index] = part
+        self._known[index] = _identity(self._group(index))
         return part
+
+
+def _identity(group: Path) -> tuple[int, int]:
+    """What tells a folder from another of its name; zeros if there is none."""
+    try:
+        about = group.stat()
+    except OSError:
+        return 0, 0
+    return about.st_dev, about.st_ino
 
 
 def is_number(part: Part) -> bool:

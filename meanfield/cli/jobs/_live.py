@@ -50,9 +50,24 @@ def page_of_sweep(sweep: Path, target: Path) -> None:
         UnsupportedError: if a browser cannot integrate it, or an axis is no slider.
     """
     cells = SweepStore.open(sweep).cells
-    check_axes(cells.axes)
+    check_axes(cells.axes, cells.spec)
     first = [(axis, axis.values[0]) for axis in cells.axes]
+    for axis in cells.axes:
+        if axis.key == "attention":
+            _check_each(with_values(cells.spec, first), axis)
     page_of_spec(with_values(cells.spec, first), target, cells.axes)
+
+
+def _check_each(spec: RunSpec, axis: Axis) -> None:
+    """Refuses an axis of attentions if the page integrates one of them not.
+
+    Raises:
+        UnsupportedError: naming it.
+    """
+    for value in axis.values:
+        few = with_values(spec, [(axis, value)]).model_copy(update={"n": FEWER})
+        first = runs.member(few)
+        law_of(first.dynamics, first.measure)
 
 
 def _write(

@@ -65,6 +65,9 @@ def _labelled(data: "xarray.Dataset", file: Path) -> "xarray.Dataset":
         raise InputFileError(
             f"`{file}` is no .npy file of labels: {error}; write one by `numpy.save`."
         ) from None
+    if not isinstance(labels, np.ndarray):
+        labels.close()
+        raise InputFileError(f"`{file}` is an archive; give one array, as .npy.")
     n = data.sizes.get("token")
     if labels.shape != (n,):
         what = "this run has no tokens" if n is None else f"there are {n} tokens"

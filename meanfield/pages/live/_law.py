@@ -19,6 +19,7 @@ from meanfield.scores import AbstractScore, Dot, Masked, SquaredDistance
 TOKENS = 2_000  # beyond, a velocity takes a browser a second
 _OF_TOKENS = ("softmax", "l2", "sinkhorn", "linear", "sigmoid")
 _OF_GAUSSIANS = ("softmax", "l2", "sinkhorn", "linear")
+_NORMALISED = ("softmax", "l2")  # by rows, whatever a mask leaves of them
 _KNOWN = {"points": _OF_TOKENS, "gaussian": _OF_GAUSSIANS}
 _INSTEAD = "leave it out, or use `meanfield simulate`"
 
@@ -72,6 +73,11 @@ def law_of(dynamics: AbstractDynamics, mu: AbstractMeasure) -> Law:
         InvalidInputError: if there are too many tokens.
     """
     law = _Start(_attention_of(dynamics))(mu)
+    if (law.iterations or 1) % 2 == 0:
+        raise UnsupportedError(
+            "A page integrates an odd number of half-steps, after which rows are "
+            f"normalised; got {law.iterations} `iterations`."
+        )
     known = _KNOWN[law.measure]
     if law.attention not in known:
         raise UnsupportedError(
@@ -106,11 +112,6 @@ class _Start(AbstractReader[Law]):
     def of_gaussian(self, mu: Gaussian) -> Law:
         if self._law.causal:
             raise UnsupportedError("A Gaussian has no positions: leave out `mask`.")
-        if (self._law.iterations or 1) % 2 == 0:
-            raise UnsupportedError(
-                "A Gaussian stays one after an odd number of half-steps; got "
-                f"{self._law.iterations} `iterations`."
-            )
         mean, factor = np.asarray(mu.mean), np.asarray(mu.factor)
         start = {"mean": mean.tolist(), "factor": factor.tolist()}
         return replace(self._law, measure="gaussian", start=start)
@@ -167,7 +168,13 @@ def _attention_of(dynamics: AbstractDynamics) -> Law:
         )
     if isinstance(dynamics.score, Masked):
         _require_causal(dynamics.score.mask)
-        return replace(_bare(dynamics, dynamics.score.score), causal=True)
+        law = _bare(dynamics, dynamics.score.score)
+        if law.attention not in _NORMALISED:
+            raise UnsupportedError(
+                f"A page normalises what a mask leaves, and `{law.attention}` with a "
+                f"mask in its score does not: {_INSTEAD}."
+            )
+        return replace(law, causal=True)
     return _bare(dynamics, dynamics.score)
 
 
@@ -184,6 +191,8 @@ def _bare(attention: Attention, score: AbstractScore) -> Law:
     """The law of an attention without its mask."""
     name = _name(attention, score)
     assert isinstance(score, Dot | SquaredDistance)
+    if isinstance(score, Dot) and (np.any(score.query_bias) or np.any(score.key_bias)):
+        raise UnsupportedError(f"A page knows no biases of scores: {_INSTEAD}.")
     epsilon = float(score.epsilon)
     times = epsilon if name == "sinkhorn" else 1.0
     Q, K = np.asarray(score.Q), np.asarray(score.K)

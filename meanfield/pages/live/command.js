@@ -25,9 +25,8 @@ function start(law, isEdited) {
   if (law.measure === "gaussian") {
     return ["--mean", JSON.stringify(law.start.mean), "--cov", matrixWord(square(law.start.factor))];
   }
-  const words = law.origin ?? [];
-  const weights = words.indexOf("--weights");
-  return ["--init", "@tokens.csv", ...(weights < 0 ? [] : words.slice(weights, weights + 2))];
+  const weights = law.start.weights;
+  return ["--init", "@tokens.csv", ...(weights ? ["--weights", JSON.stringify(weights)] : [])];
 }
 
 const quoted = (word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
@@ -43,7 +42,7 @@ export function commandOf(law, isEdited) {
     ...(law.causal ? [["mask", "causal"]] : []),
     ...(law.noise ? [["noise", law.noise]] : []),
     ...(first.includes("--d") ? [] : [["d", d]]),
-    ["t", law.t], ...(law.steady ? [["steady", law.steady]] : []),
+    ["t", first.includes("--from") ? law.t : law.t - law.t0], ...(law.steady ? [["steady", law.steady]] : []),
   ];
   const words = options.map(([name, value]) => `--${name}=${value}`);
   return ["meanfield simulate", ...words.map(quoted), ...first.map(quoted)].join(" ");

@@ -60,8 +60,9 @@ function absorbed(mean, Y, A, B, a) {
 
 function affineOf(law) {
   if (law.attention === "linear") return linear;
-  if (law.attention !== "sinkhorn") return softmax;
-  return law.iterations ? halfSteps(law.iterations) : sinkhorn;
+  if (law.attention === "sinkhorn") return law.iterations ? halfSteps(law.iterations) : sinkhorn;
+  if (["softmax", "l2"].includes(law.attention)) return softmax;
+  throw new RangeError(`no closed form of ${law.attention}`);
 }
 
 /** The mean and the factor in a state: first the mean, then the factor row by row. */

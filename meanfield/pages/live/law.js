@@ -2,6 +2,13 @@
 
 import { product, scaled, transposed } from "./matrix.js";
 
+const OF_TOKENS = ["softmax", "l2", "sinkhorn", "linear", "sigmoid"];
+
+/** The attentions that this page integrates: sigmoid moves no Gaussian, Sinkhorn masks nothing. */
+export function known({ measure, causal }) {
+  return OF_TOKENS.filter((name) => !(measure === "gaussian" && name === "sigmoid") && !(causal && name === "sinkhorn"));
+}
+
 /** The scores and the value of each head.
  *
  * Scores are `s(x, y) = y·Ax - ½ y·By`, but for what depends on the query `x` alone: `A = KᵀQ/ε`

@@ -1,5 +1,7 @@
 // A link that holds what is set: the keys that differ from those of the page, after its `#`.
 
+import { known } from "./law.js";
+
 const LARGEST = 1600; // numbers of a start in a link: longer ones are cut by what passes them on
 
 const KEYS = ["attention", "heads", "epsilon", "noise", "causal", "iterations", "t"];
@@ -32,7 +34,9 @@ function check(law, initial) {
   const d = initial.heads[0].V.length;
   const isMatrix = (M) => Array.isArray(M) && M.length > 0 && M.every((row) => row.length === d && row.every(Number.isFinite));
   const fits = (head) => isMatrix(head.Q) && isMatrix(head.K) && head.Q.length === head.K.length && isMatrix(head.V);
-  const good = law.heads.length > 0 && law.heads.length <= 8 && law.heads.every(fits) && law.epsilon > 0
+  const isAttention = known(law).includes(law.attention) && !(law.causal && law.measure === "gaussian");
+  const isOdd = law.iterations === null || (law.attention === "sinkhorn" && law.iterations > 0 && law.iterations % 2 === 1);
+  const good = isAttention && isOdd && law.heads.length > 0 && law.heads.length <= 8 && law.heads.every(fits) && law.epsilon > 0
     && law.noise >= 0 && law.t > initial.t0 && [law.epsilon, law.noise, law.t].every(Number.isFinite);
   if (!good) throw new RangeError("numbers that do not fit");
 }

@@ -39,6 +39,8 @@ export class Page {
   start(keep) {
     this.run += 1;
     this.engine.postMessage({ kind: "start", law: this.law, run: this.run, keep });
+    this.report = null;
+    part("summary").textContent = "Integrating.";
     part("law").textContent = lawInWords(this.law);
     part("command").textContent = commandOf(this.law, this.isEdited);
     part("save").hidden = !(this.isEdited && this.law.start.x);

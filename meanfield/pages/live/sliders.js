@@ -1,10 +1,10 @@
 // Sliders for the numbers of a law, each with a field for the exact number.
 
+import { known } from "./law.js";
 import { identity, scaled } from "./matrix.js";
 
 const ENTRIES = 3; // dimensions up to which each entry of a matrix has a slider
 const MOST_HEADS = 4;
-const OF_TOKENS = ["softmax", "l2", "sinkhorn", "linear", "sigmoid"];
 const NAMES = { softmax: "softmax", l2: "L2", sinkhorn: "Sinkhorn", linear: "linear", sigmoid: "sigmoid" };
 
 export function element(tag, attributes = {}, ...children) {
@@ -54,15 +54,21 @@ export function fill(form, current, change) {
     headCount(law, renewed),
     slider("ε", { value: law.epsilon, low: 0.1, high: 10, scale: "log", change: (epsilon) => renewed({ epsilon }) }),
     slider("noise", { value: law.noise, low: 0, high: 1, scale: "root", change: (noise) => renewed({ noise }) }),
-    slider("until t", { value: law.t, low: law.t / 10, high: 10 * law.t, scale: "log", change: (t) => renewed({ t }) }),
+    slider("until t", until(law, (t) => renewed({ t }))),
   );
+}
+
+/** The last time, which comes after the first, whatever is typed. */
+function until(law, change) {
+  const span = law.t - law.t0;
+  const later = (t) => change(t > law.t0 ? t : law.t);
+  return { value: law.t, low: law.t0 + span / 10, high: law.t0 + 10 * span, scale: "log", change: later };
 }
 
 /** Attention and mask. Under Sinkhorn attention a page masks nothing; sigmoid moves no Gaussian. */
 function choice(law, renewed) {
   const isGaussian = law.measure === "gaussian";
-  const names = OF_TOKENS.filter((name) => !(isGaussian && name === "sigmoid") && !(law.causal && name === "sinkhorn"));
-  const options = names.map((name) => element("option", { value: name, selected: name === law.attention }, NAMES[name]));
+  const options = known(law).map((name) => element("option", { value: name, selected: name === law.attention }, NAMES[name]));
   const select = element("select", { id: "attention" }, ...options);
   select.addEventListener("change", () => renewed({ attention: select.value, iterations: null }));
   const parts = [element("label", {}, "Attention ", select)];

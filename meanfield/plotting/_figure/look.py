@@ -195,9 +195,9 @@ def width_of(text: str) -> float:
     if text.strip() in COLUMNS:
         return COLUMNS[text.strip()] * _INCHES["mm"]
     try:
-        assert number is not None
-        return float(number[1]) * _INCHES[number[2]]
-    except (AssertionError, ValueError):
+        size, unit = number.groups() if number is not None else ("", "in")
+        return float(size) * _INCHES[unit]
+    except ValueError:
         raise InvalidInputError(
             f"`width` must be 1 or 2, for columns of a journal ({COLUMNS['1']:.0f} and "
             f"{COLUMNS['2']:.0f} mm), or a length such as 85mm, 8.5cm, 3.4in or 240pt; "

@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from mpl_toolkits.mplot3d import Axes3D
 
 from meanfield._registry import Registry
 from meanfield.endings import Status
@@ -15,7 +16,7 @@ from meanfield.errors import InvalidInputError
 from meanfield.plotting._runs.data import Ending
 from meanfield.plotting._runs.relative import relative
 
-from .look import Look, look_of
+from .look import GENERAL, Look, look_of
 from .picture import annotate as annotate
 from .picture import titled_figure as titled_figure
 from .repaint import repaint
@@ -101,7 +102,8 @@ def panel(*takes: str) -> Callable[[Callable[[xr.Dataset], Figure]], Panel]:
 
 def _where(look: Look, takes: tuple[str, ...]) -> str:
     """The panels that take the first choice beyond `takes`."""
-    idle = next((name for name in look.chosen if name not in takes), "")
+    beyond = (name for name in look.chosen if name not in (*takes, *GENERAL))
+    idle = next(beyond, "")
     users = [n for n, p in panels.items() if isinstance(p, Panel) and idle in p.takes]
     return f"it is for {', '.join(f'`{name}`' for name in users)}"
 
@@ -124,6 +126,11 @@ def set_limits(figure: Figure, look: Look) -> None:
         InvalidInputError: if a logarithmic axis is to begin at zero or below.
     """
     shown = [axes for axes in figure.axes if _has_data(axes)]
+    if any(isinstance(axes, Axes3D) for axes in shown) and (look.xlim or look.ylim):
+        raise InvalidInputError(
+            "`xlim` and `ylim` are for pictures on a line or in the plane; this one is "
+            "in space: leave them out."
+        )
     for axes in shown:
         upper = axes.get_ylabel() in ("", shown[0].get_ylabel())
         _limit(axes, "x", look.xlim)
