@@ -9,8 +9,6 @@ from meanfield import _folders
 from meanfield.errors import InvalidInputError
 
 DOCUMENTED = {
-    "Trajectory": meanfield.Trajectory,
-    "open": meanfield.open,
     "set_precision": meanfield.set_precision,
     "templates": _folders.templates,
 }
