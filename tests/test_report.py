@@ -132,7 +132,11 @@ def test_a_cell_has_the_keys_that_python_gives_it() -> None:
     spec = parse({**values, "options": {"slices": "random:4"}, "n": 50})
     place = [2, 1, 0, 1]
     chosen = [(axis, axis.values[i]) for axis, i in zip(axes, place, strict=True)]
-    scene = {"keys": spec.as_json(), "axes": [axis.as_json() for axis in axes]}
+    scene = {
+        "plugins": " --plugin mine.py",
+        "keys": spec.as_json(),
+        "axes": [axis.as_json() for axis in axes],
+    }
     text = computed(f"tomlOf(keysOf(scene, {place}))", scene)
     assert parse(tomllib.loads(text)) == with_values(spec, chosen)
 

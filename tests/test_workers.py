@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from processes import gone, wait_for
 
 from meanfield.errors import InvalidInputError
 from meanfield.workers import Processes, WorkerLost, threads
@@ -65,22 +66,10 @@ def ready(file: Path) -> None:
         stream.write("ready\n")
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def begun(folder: Path) -> list[int]:
     """The processes that are at work."""
     suffixes = (file.suffix[1:] for file in folder.iterdir())
     return [int(suffix) for suffix in suffixes if suffix.isdigit()]
-
-
-def gone(pid: int) -> bool:
-    state = Path(f"/proc/{pid}/stat")
-    return not state.exists() or ") Z " in state.read_text()
 
 
 def test_every_call_is_answered_by_its_number_in_few_processes(tmp_path: Path) -> None:

@@ -182,7 +182,12 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
             raise WrongKindError(
                 "This is one flow: `run[0]` is the measure of its first frame."
             )
-        number, count = operator.index(index), self.ts.shape[0]
+        try:
+            number, count = operator.index(index), self.ts.shape[0]
+        except TypeError:
+            raise WrongKindError(
+                f"Flows are asked for by a whole number; got {index!r}."
+            ) from None
         if not -count <= number < count:
             raise FrameIndexError(f"There is no flow {number} among {count}.")
         own = lambda leaf: leaf[number] if eqx.is_array(leaf) else leaf

@@ -3,7 +3,7 @@
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from meanfield._writing import check_writable
 from meanfield.cli.terminal._output import note
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 # Numbers of attention matrices that are held at once, times of them that are kept, and
 # tokens of which they are.
+OF_MODELS = 16  # heads of a layer, where the keys do not say
 MOST_HELD, SNAPSHOTS, MOST_TOKENS = 40_000_000, 12, 1024
 # Why a run has no attention to look at: none is defined, or a file it needs has gone.
 _WITHOUT = (InvalidInputError, InputFileError, UnsupportedError)
@@ -129,13 +130,21 @@ def _without_lines(dataset: "xarray.Dataset", reason: str) -> "xarray.Dataset":
     return dataset.assign_attrs(lines=reason)
 
 
+def _heads_in(spec: dict[str, Any]) -> int:
+    """How many heads have matrices; of a model at most as many as one names, or 16."""
+    if "model" in spec:
+        return len(spec.get("model_heads") or range(OF_MODELS))
+    return int(spec.get("heads") or 1)
+
+
 def _snapshots(dataset: "xarray.Dataset") -> list[float]:
     """Times at which attention is kept: few of many tokens or heads, or none."""
     tokens = dataset.sizes.get("token", 0)
     if "x" not in dataset or "run" in dataset.dims or tokens > MOST_TOKENS:
         return []
-    heads = max(1, int(dataset.attrs.get("spec", {}).get("heads", 1) or 1))
+    from meanfield.plotting.reading import even_frames
+
+    heads = _heads_in(dataset.attrs.get("spec", {}))
     count = max(2, min(SNAPSHOTS, MOST_HELD // (heads * tokens**2)))
     times = dataset["time"].values
-    step = max(1, (len(times) - 1) // (count - 1)) if len(times) > 1 else 1
-    return [float(t) for t in times[::step]]
+    return times[even_frames(len(times), count)].tolist()

@@ -29,6 +29,7 @@ class Setting:
             at rest if `None`.
         max_steps: steps that are allowed.
         seed: of the noise.
+        steps: the options of the command line that the steps were given.
         origin: the options of the command line that give the start; `None` of one start
             of many, which has no options of its own.
     """
@@ -41,6 +42,7 @@ class Setting:
     steady: float | None
     max_steps: int
     seed: int
+    steps: tuple[str, ...]
     origin: tuple[str, ...] | None
 
 
@@ -69,6 +71,11 @@ def setting_of(spec: RunSpec, law: Law, title: str) -> Setting:
         steady=spec.steady,
         max_steps=spec.max_steps,
         seed=spec.seed,
+        steps=tuple(
+            f"--{name.replace('_', '-')}={getattr(spec, name)}"
+            for name in ("rtol", "max_steps")
+            if name in spec.model_fields_set and getattr(spec, name) is not None
+        ),
         origin=None if spec.is_family else tuple(_origin(spec, law)),
     )
 

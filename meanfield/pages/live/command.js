@@ -45,7 +45,7 @@ export function commandOf(law, isEdited) {
     ["t", first.includes("--from") ? law.t : law.t - law.t0], ...(law.steady ? [["steady", law.steady]] : []),
   ];
   const words = options.map(([name, value]) => `--${name}=${value}`);
-  return ["meanfield simulate", ...words.map(quoted), ...first.map(quoted)].join(" ");
+  return ["meanfield simulate", ...[...words, ...law.steps, ...first].map(quoted)].join(" ");
 }
 
 /** The tokens as a table, a row for each. */

@@ -21,13 +21,13 @@ export class Path {
   }
 
   grow() {
-    for (const { t0, t1 } of this.history.steps.slice(this.seen)) {
+    for (const { t0, t1 } of this.history.steps.slice(Math.max(this.seen - this.history.forgotten, 0))) {
       for (let k = 1; k <= INNER; k++) {
         const t = t0 + ((t1 - t0) * k) / INNER;
         this.push(t, this.history.at(t));
       }
     }
-    this.seen = this.history.steps.length;
+    this.seen = this.history.forgotten + this.history.steps.length;
   }
 }
 

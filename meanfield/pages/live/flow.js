@@ -128,6 +128,8 @@ export class Flow {
   /** Heun's step under additive noise. Its length is chosen before its noise is drawn. */
   randomStep() {
     const h = Math.min(this.h, (this.law.t - this.law.t0) / FINEST, this.law.t - this.t);
+    const vanished = this.h <= 4 * Number.EPSILON * Math.abs(this.t);
+    if (vanished || this.accepted >= this.law.max_steps) return this.ending = "max-steps", null;
     const [size, kick] = [this.y.length, Math.sqrt(2 * this.law.noise * h)];
     const noise = this.y.map(() => kick * this.normal());
     const far = this.y.map((value, i) => value + h * this.rate[i] + noise[i]);

@@ -6,7 +6,7 @@ const ROOM = 160e6; // bytes of interpolants; beyond, the oldest are forgotten
 
 export class History {
   constructor(cloud) {
-    Object.assign(this, { cloud, steps: [], end: null, bytes: 0, from: cloud.t0 });
+    Object.assign(this, { cloud, steps: [], forgotten: 0, end: null, bytes: 0, from: cloud.t0 });
     this.size = cloud.first.length;
   }
 
@@ -25,7 +25,10 @@ export class History {
       this.steps.push(step);
       this.bytes += step.parts.byteLength;
     }
-    while (this.bytes > ROOM) this.bytes -= this.steps.shift().parts.byteLength;
+    while (this.bytes > ROOM) {
+      this.bytes -= this.steps.shift().parts.byteLength;
+      this.forgotten += 1;
+    }
     if (this.steps.length) this.from = this.steps[0].t0;
   }
 

@@ -10,6 +10,8 @@ import { View } from "./view.js";
 
 const PLAYING = 9; // seconds from the start to the end, at speed 1
 const PATIENCE = 250; // milliseconds for which an older history is shown while a new one begins
+// Messages of a hand that takes what is drawn.
+const HANDS = ["down", "move", "up", "seek", "step", "choose", "nudge"];
 const REPORT = 80; // milliseconds between two reports to the page
 
 export class Painter {
@@ -23,6 +25,7 @@ export class Painter {
 
   /** What the page asks for. */
   receive(message) {
+    if (!this.history && HANDS.includes(message.kind)) return; // nothing is shown to be taken
     this[message.kind]?.(message);
     this.ask();
   }
@@ -140,7 +143,8 @@ export class Painter {
   /** Chooses the next token, for the keyboard; of a Gaussian there is the mean alone. */
   choose({ by }) {
     const count = this.history.cloud.weights?.length ?? 0;
-    if (count) this.chosen = (this.chosen + by + count) % count;
+    const from = by < 0 ? Math.max(this.chosen, 0) : this.chosen;
+    if (count) this.chosen = (from + by + count) % count;
     this.send({ kind: "chosen", token: this.chosen });
   }
 

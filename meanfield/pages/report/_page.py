@@ -61,9 +61,10 @@ class Page:
     scene: dict[str, Any]
     cards: str
 
-    def as_json(self) -> str:
-        """The page as a browser takes it that shows an older one."""
-        return embedded({"title": self.title, "cards": self.cards, "scene": self.scene})
+    def as_json(self, state: str) -> str:
+        """The page as a browser takes it that shows an older one, and what it shows."""
+        about = {"title": self.title, "cards": self.cards, "state": state}
+        return embedded({**about, "scene": self.scene})
 
     def as_html(self, *, address: str = "", state: str = "") -> str:
         """The page as a document.

@@ -59,6 +59,11 @@ def plugins_in(attrs: Mapping[str, Any]) -> list[str]:
     return [str(path) for path in paths.values()] if isinstance(paths, Mapping) else []
 
 
+def plugin_words(plugins: Sequence[str]) -> str:
+    """The end of a command line that names them; empty if there are none."""
+    return "".join(f" --plugin {shlex.quote(plugin)}" for plugin in plugins)
+
+
 def _word(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
@@ -66,8 +71,7 @@ def _word(value: Any) -> str:
 def _recipe(
     spec: RunSpec, command: str, options: Sequence[str], plugins: Sequence[str]
 ) -> Recipe:
-    given = [word for plugin in plugins for word in ("--plugin", plugin)]
-    line = shlex.join(["meanfield", command, _FILE, *options, *given])
+    line = shlex.join(["meanfield", command, _FILE, *options]) + plugin_words(plugins)
     text = f"cat > {_FILE} <<'END'\n{spec.toml()}END\n{line}\n"
     return Recipe(text, (*_files(spec), *plugins))
 

@@ -12,7 +12,12 @@ from typing import Any
 
 from typing_extensions import override
 
-from meanfield.errors import InvalidInputError, ResourceError, StoreError
+from meanfield.errors import (
+    InputFileError,
+    InvalidInputError,
+    ResourceError,
+    StoreError,
+)
 
 from ._page import Page
 
@@ -83,7 +88,7 @@ class _Newest:
         """The same, for a page that shows an older one."""
         with self._lock:
             self._renew()
-            return self._page.as_json()
+            return self._page.as_json(self._state)
 
     def _renew(self) -> None:
         state = self.state
@@ -91,7 +96,8 @@ class _Newest:
             return
         try:
             self._page = self._make()
-        except StoreError:  # no frame yet, or a commit that is under way
+        # No frame yet, or none that is finite, or a commit that is under way.
+        except (StoreError, InputFileError, InvalidInputError):
             return
         self._state = state
 

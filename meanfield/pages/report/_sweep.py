@@ -16,7 +16,7 @@ from meanfield.plotting.sweeps.cells import (
 )
 from meanfield.runs import SweepStore
 
-from ._repeats import of_sweep, plugins_in
+from ._repeats import of_sweep, plugin_words, plugins_in
 from ._told import card, origin_card, repeat_card, table
 from .scenes.packing import packed
 
@@ -32,6 +32,7 @@ def sweep_scene(dataset: xr.Dataset, store: SweepStore) -> dict[str, Any]:
     return {
         "type": "sweep",
         "keys": store.record["spec"],
+        "plugins": plugin_words(plugins_in(dict(store.record))),
         "axes": [
             {**about, "name": axis.name, "labels": axis.labels}
             for about, axis in zip(axes, store.cells.axes, strict=True)

@@ -121,14 +121,22 @@ def spectrum(factor: np.ndarray) -> np.ndarray:
 
 def rounded_spectrum(run: xr.Dataset) -> np.ndarray:
     """The spectra of one run, (time, d), with zeros where only rounding is left."""
-    state = run[{"points": "x", "gaussian": "factor", "grid": "axes"}[kind(run)]]
-    entries = np.abs(state.transpose("time", ...).values).reshape(
-        state["time"].size, -1
-    )
-    rounding = np.finfo(state.dtype).eps * entries.max(axis=1).astype(np.float64)
-    floor = (_ROUNDINGS * np.minimum(rounding, LARGEST)) ** 2
+    floor = _ROUNDINGS * np.minimum(rounding(run), LARGEST)
     eigenvalues = spectrum(run_moments(run).factor)
-    return np.where(eigenvalues <= floor[:, None], 0.0, eigenvalues)
+    return np.where(eigenvalues <= floor[:, None] ** 2, 0.0, eigenvalues)
+
+
+def rounding(run: xr.Dataset) -> np.ndarray:
+    """What rounding makes of the states of one run, (time,), in their units.
+
+    A run that was scaled after it was rounded carries it as `rounding`.
+    """
+    if "rounding" in run:
+        return run["rounding"].values
+    state = run[{"points": "x", "gaussian": "factor", "grid": "axes"}[kind(run)]]
+    entries = np.abs(state.transpose("time", ...).values)
+    entries = entries.reshape(state["time"].size, -1)
+    return np.finfo(state.dtype).eps * entries.max(axis=1).astype(np.float64)
 
 
 def effective_rank(covariances: np.ndarray) -> np.ndarray:

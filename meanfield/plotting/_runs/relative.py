@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from .data import kind
-from .observables import per_run, run_moments
+from .observables import per_run, rounding, run_moments
 
 NOTE = "relative to the cloud: its mean at 0, its RMS radius 1"
 _PAIRS = (("mean", "factor"), ("closure_mean", "closure_factor"), ("origin", "axes"))
@@ -43,7 +43,10 @@ def relative(dataset: xr.Dataset) -> xr.Dataset:
         name: array.transpose(*dataset[name].dims).astype(dataset[name].dtype)
         for name, array in (moved | scaled).items()
     }
-    return dataset.assign(ordered).assign_attrs(remark=NOTE)
+    left = (lead, per_run(dataset, rounding) / radius.values)
+    return (
+        dataset.assign(ordered).assign_coords(rounding=left).assign_attrs(remark=NOTE)
+    )
 
 
 def _radii(factor: np.ndarray) -> np.ndarray:

@@ -136,4 +136,4 @@ def _of_run(spec: RunSpec, named: Context) -> AbstractContext:
             f"The context `{named.run}` moves from t = {ts[0]:g} to {ts[-1]:g}, and "
             f"the run from {own[0]:g} to {own[-1]:g}: choose times within."
         )
-    return Moving.through(ts, [frames.measure(spec, i) for i in range(len(ts))])
+    return Moving.through(ts, frames.measures(spec))

@@ -129,6 +129,11 @@ class Frames:
             )
         return index
 
+    def measures(self, spec: RunSpec) -> list[AbstractMeasure]:
+        """All frames, of which each chunk is read once."""
+        self._dataset.load()
+        return [self.measure(spec, index) for index in range(len(self.times))]
+
     def measure(self, spec: RunSpec, index: int) -> AbstractMeasure:
         """A frame, in the format of a spec."""
         moment = self._dataset.isel(time=index)

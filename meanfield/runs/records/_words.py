@@ -7,6 +7,7 @@ import numpy as np
 
 from meanfield import models
 from meanfield._reading import read_text
+from meanfield.errors import InvalidInputError
 from meanfield.spec import RunSpec
 from meanfield.storage import RunStore
 
@@ -55,4 +56,9 @@ def with_words(path: Path, data: "xarray.Dataset") -> "xarray.Dataset":
     refuse_other_start(store.attrs.get("inputs"), spec)
     checkpoint = models.load(str(spec.model))
     words = checkpoint.encode(text_of(spec), limit=data.sizes["token"]).words
+    if len(words) != data.sizes["token"]:
+        raise InvalidInputError(
+            f"The text of `{path}` has {len(words)} tokens now and had "
+            f"{data.sizes['token']}: bring back what it was."
+        )
     return data.assign_coords(word=("token", np.array(words)))

@@ -42,5 +42,5 @@ function tomlValue(value) {
 
 /** The commands that compute one cell as a run of its own. */
 function commandsOf(scene, indices) {
-  return `cat > cell.toml <<'END'\n${tomlOf(keysOf(scene, indices))}END\nmeanfield simulate cell.toml --out cell.zarr\n`;
+  return `cat > cell.toml <<'END'\n${tomlOf(keysOf(scene, indices))}END\nmeanfield simulate cell.toml --out cell.zarr${scene.plugins}\n`;
 }

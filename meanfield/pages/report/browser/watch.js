@@ -2,24 +2,29 @@
 
 const OFTEN = 2000; // milliseconds between two questions
 
+/** What the server answers; nothing once it has gone. */
+async function asked(address) {
+  try {
+    return await (await fetch(address)).json();
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+    return null;
+  }
+}
+
 /** Asks whether there is a newer page than that of a state, takes it over, and asks again. */
 async function watch(state) {
-  let known = state;
-  try {
-    ({ state: known } = await (await fetch("/state")).json());
-    if (known !== state) {
-      const page = await (await fetch(told.address)).json();
-      byId("cards").innerHTML = page.cards;
-      byId("title").textContent = document.title = page.title;
-      byId("caption").textContent = page.scene.caption;
-      await adopt(page);
-    }
-    byId("watched").textContent = "This page follows the run.";
-  } catch (error) {
-    if (!(error instanceof TypeError)) throw error; // the server has gone
-    byId("watched").textContent = "The command that served this page has ended; what is here stays.";
+  const newest = await asked("/state");
+  const page = newest && newest.state !== state ? await asked(told.address) : null;
+  if (page) {
+    byId("cards").innerHTML = page.cards;
+    byId("title").textContent = document.title = page.title;
+    byId("caption").textContent = page.scene.caption;
+    await adopt(page);
   }
-  setTimeout(() => watch(known), OFTEN);
+  byId("watched").textContent = newest
+    ? "This page follows the run." : "The command that served this page has ended; what is here stays.";
+  setTimeout(() => watch(page ? page.state : state), OFTEN);
 }
 
 watch(told.state);
