@@ -199,6 +199,13 @@ def test_the_command_leaves_out_what_the_start_does_not_have(cli: Command):
         ]
 
 
+def test_the_command_keeps_the_steps_that_were_asked_for(cli: Command):
+    keys = ["--measure", "gaussian", "--rtol=1e-9", "--max-steps=77"]
+    assert cli("live", *keys, "--out", "page.html").code == 0
+    steps = data_of(Path("page.html").read_text("utf-8"))["steps"]
+    assert steps == ["--rtol=1e-09", "--max-steps=77"]
+
+
 def data_of(page: str) -> dict[str, Any]:
     found = re.search(r'<script id="data"[^>]*>(.*?)</script>', page, re.DOTALL)
     assert found is not None

@@ -37,6 +37,9 @@ for make in (
         raise AssertionError(made)
 """
 MISTYPED_FRAMES = """
+import itertools
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from meanfield import Gaussian, attentions, flow
@@ -44,9 +47,11 @@ from meanfield.errors import WrongKindError
 one = jnp.eye(1)
 start = Gaussian.from_moments([0.0], [[2.0]])
 run = flow(attentions["softmax"](-one, one, one), start, [0.0, 1.0])
-for index in (0.5, "1", None, slice(2), np.ones(2)):
+many = jax.tree.map(lambda leaf: leaf[None] if eqx.is_array(leaf) else leaf, run)
+wrong = (0.5, "1", None, slice(2), np.ones(2))
+for ask, index in itertools.product((run.at, many.member), wrong):
     try:
-        found = run.at(index)
+        found = ask(index)
     except WrongKindError as error:
         assert isinstance(error, TypeError) and "whole number" in str(error)
     else:

@@ -31,6 +31,7 @@ from meanfield.plotting import (
     save,
 )
 from meanfield.plotting import width_of as width
+from meanfield.plotting.reading import rounded_spectrum
 
 RNG = np.random.default_rng(9)
 MAPS = shrinking(RNG, n=4).assign(
@@ -256,6 +257,15 @@ def test_relative_runs_have_mean_zero_and_radius_one(name: str) -> None:
         scaled = np.linalg.norm(np.diff(x, axis=1), axis=-1)
         ratios = lengths / scaled  # one number for each frame: shapes are kept
         np.testing.assert_allclose(ratios, ratios[:, :1] * np.ones_like(ratios))
+
+
+def test_what_was_rounding_is_rounding_in_relative_units(rng: Generator) -> None:
+    """Tokens on a line far from the origin: the other axis holds only rounding."""
+    x = np.stack([rng.normal(size=(5, 30)), np.full((5, 30), 1e6)], axis=-1)
+    x[..., 1] += 1e-9 * rng.normal(size=(5, 30))
+    far = points(x)
+    for run in (far, relative(far)):
+        assert (rounded_spectrum(run) > 0).sum(axis=-1).tolist() == [1] * 5
 
 
 def test_a_relative_picture_says_so(rng: Generator) -> None:

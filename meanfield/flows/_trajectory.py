@@ -176,7 +176,8 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
 
         Raises:
             FrameIndexError: if there is none of this number.
-            WrongKindError: if this is the trajectory of one flow.
+            WrongKindError: if this is the trajectory of one flow, or the index is no
+                whole number.
         """
         if self.ts.ndim == 1:
             raise WrongKindError(
