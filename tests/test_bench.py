@@ -143,6 +143,7 @@ def test_small_clouds_move_by_the_plans_of_pot():
     assert_close(_clouds.velocity(law, x), -law.n * np.asarray(plan) @ x, ulps=1e5)
 
 
+@pytest.mark.slow
 def test_small_clouds_end_where_those_of_peers_do():
     """All take the same steps, whose error is that of the method."""
     trials = load("clouds").trials("quick")

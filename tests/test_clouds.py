@@ -52,7 +52,7 @@ def clouds(count: int, n: int = 12, d: int = 2) -> np.ndarray:
         ("softmax", "adaptive"),
         ("softmax", "fixed"),
         pytest.param("sinkhorn", "adaptive", marks=pytest.mark.slow),
-        ("sinkhorn", "fixed"),
+        pytest.param("sinkhorn", "fixed", marks=pytest.mark.slow),
     ],
 )
 def test_a_cloud_in_a_block_is_the_cloud_alone(name: str, steps: str) -> None:

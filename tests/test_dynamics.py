@@ -124,6 +124,7 @@ def test_equal_positions_see_each_other(rng: np.random.Generator):
     assert_close(v, masked_velocity("softmax", c.p, c.x, c.w, sees))
 
 
+@pytest.mark.slow
 def test_a_token_that_sees_nothing_stays(rng: np.random.Generator):
     """The first tokens have no weight, so nothing there can be seen."""
     c = case(rng, n=4, d=2)

@@ -81,6 +81,7 @@ def test_clouds_and_stops():
     assert_close(found.last[1], alone.last, ulps=1e6)
 
 
+@pytest.mark.slow
 def test_sorted_clouds_that_blow_up_do_so_as_one_by_one():
     """Steps by error go before those of one length, although velocities jump."""
     x = np.random.default_rng(1).standard_normal((8, 2))

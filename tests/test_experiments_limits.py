@@ -258,6 +258,7 @@ def test_l2_tends_to_the_nonlocal_limit(nonlocal_heat: Findings) -> None:
     assert flows["leaked"] < 1e-6
 
 
+@pytest.mark.slow
 def test_the_printed_limits_are_excluded(nonlocal_heat: Findings) -> None:
     plane = nonlocal_heat.numbers["plane"]
     assert plane["printed"] > 5 * plane["corrected"]

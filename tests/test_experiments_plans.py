@@ -166,6 +166,7 @@ def test_states_and_matrices_are_those_of_the_network() -> None:
     assert_close(matrices[0], np.asarray(first), ulps=1000)
 
 
+@pytest.mark.slow
 @needs_minilm
 def test_shares_of_kinds_add_up_and_the_first_token_gathers() -> None:
     _, findings = quick("sander2022-fig2")

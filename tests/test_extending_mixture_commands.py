@@ -51,6 +51,7 @@ def files(run: Path) -> dict[str, bytes]:
     return {str(path.relative_to(run)): path.read_bytes() for path in inside}
 
 
+@pytest.mark.slow
 def test_the_page_moves_a_mixture(
     page: CLI, forget: Callable[[], None], tmp_path: Path
 ):

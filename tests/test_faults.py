@@ -5,11 +5,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from faults_commands import wait
 
 SCRIPT = Path(__file__).with_name("faults.py")
 
 
+@pytest.mark.slow
 def test_kills_and_damage_lose_nothing_and_are_told_in_a_line() -> None:
     command = [sys.executable, str(SCRIPT), "--count", "8", "--seed", "3"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

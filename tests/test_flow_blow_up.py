@@ -94,7 +94,10 @@ def largest_growth(A: np.ndarray, V: np.ndarray, Sigma: np.ndarray) -> float:
 
 # Time resolution at a blow-up: 5.5e-7 of the time elapsed at the end in double
 # precision, of which three points of the growth law recover all but the step errors.
-@pytest.mark.parametrize(("dtype", "digits"), [(np.float64, 1e-6), (np.float32, 1e-3)])
+@pytest.mark.parametrize(
+    ("dtype", "digits"),
+    [(np.float64, 1e-6), pytest.param(np.float32, 1e-3, marks=pytest.mark.slow)],
+)
 def test_a_hundred_commuting_cases_end_as_they_must(
     dtype: type, digits: float, rng: np.random.Generator
 ):

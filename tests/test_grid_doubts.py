@@ -46,6 +46,7 @@ def test_a_box_too_narrow_leaves_nothing_resolved(cli: Run, cells: str) -> None:
     assert "widen the box by `half_width`" in found["reason"]
 
 
+@pytest.mark.slow
 def test_where_the_box_does_not_matter_a_report_says_so(cli: Run) -> None:
     """Softmax with A = -1: the variance is 1/(1 + 2t), to what the doubts say."""
     found = report(cli, "--A=-1", "--t", "0.5", "--cells", "201")

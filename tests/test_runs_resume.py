@@ -12,6 +12,8 @@ from meanfield.storage import RunStore
 from meanfield.storage._record import read_record, write_record
 
 WEIGHTS = [0.1, 0.5, 0.0, 1.3, 0.7, 0.2, 0.4]
+# Cases whose programs take long to compile.
+SLOW = ("plane", "masked grid", "noisy draws")
 CASES = {
     "masked points": {"n": 7, "d": 2, "A": -1.0, "mask": "causal", "weights": WEIGHTS},
     "blocked": {"n": 9, "d": 2, "A": -1.0, "reduction": "blocked:4"},
@@ -57,7 +59,7 @@ def stored(path: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=pytest.mark.slow) if name == "plane" else name
+        pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name
         for name in CASES
     ],
 )

@@ -261,6 +261,7 @@ def test_derivatives_are_those_of_a_dense_reference(rng: np.random.Generator):
     assert abs(reverse - expected) < 1e-6 * abs(expected)
 
 
+@pytest.mark.slow
 def test_gradients_keep_no_matrix_of_scores():
     """Compiled, not run: what 4 000 tokens in blocks would need beside the arrays."""
     n = 4000

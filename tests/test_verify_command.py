@@ -226,6 +226,7 @@ def test_processes_end_with_the_command_at_once(
     assert code < 0 or err.endswith("meanfield: interrupted.\n")
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_ends_the_command_in_a_line(
     at_work: subprocess.Popen[str], tmp_path: Path
 ) -> None:

@@ -176,8 +176,7 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
 
         Raises:
             FrameIndexError: if there is none of this number.
-            WrongKindError: if this is the trajectory of one flow, or the index is no
-                whole number.
+            WrongKindError: if this is one flow, or the index is no whole number.
         """
         if self.ts.ndim == 1:
             raise WrongKindError(
@@ -186,9 +185,8 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
         try:
             number, count = operator.index(index), self.ts.shape[0]
         except TypeError:
-            raise WrongKindError(
-                f"Flows are asked for by a whole number; got {index!r}."
-            ) from None
+            message = f"Flows are asked for by a whole number; got {index!r}."
+            raise WrongKindError(message) from None
         if not -count <= number < count:
             raise FrameIndexError(f"There is no flow {number} among {count}.")
         own = lambda leaf: leaf[number] if eqx.is_array(leaf) else leaf
