@@ -182,11 +182,7 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
             raise WrongKindError(
                 "This is one flow: `run[0]` is the measure of its first frame."
             )
-        try:
-            number, count = operator.index(index), self.ts.shape[0]
-        except TypeError:
-            message = f"Flows are asked for by a whole number; got {index!r}."
-            raise WrongKindError(message) from None
+        number, count = _whole(index, "Flows"), self.ts.shape[0]
         if not -count <= number < count:
             raise FrameIndexError(f"There is no flow {number} among {count}.")
         own = lambda leaf: leaf[number] if eqx.is_array(leaf) else leaf
@@ -223,13 +219,7 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
 
     def _checked(self, index: object) -> int:
         count = jax.tree.leaves(self.coordinates)[0].shape[0]
-        try:
-            number = operator.index(index)  # pyright: ignore[reportArgumentType]
-        except TypeError:
-            raise WrongKindError(
-                f"Frames are asked for by a whole number; got {index!r}. The times of "
-                "the frames are in `.ts`."
-            ) from None
+        number = _whole(index, "Frames, whose times are in `.ts`,")
         if not -count <= number < count:
             raise FrameIndexError(
                 f"There is no frame {number}: this trajectory has {count}, from 0 to "
@@ -303,6 +293,15 @@ def status_counts(codes: Int[Array, " runs"]) -> dict[str, int]:
     """
     found, counts = np.unique(np.asarray(codes), return_counts=True)
     return {Status(int(c)).ending: int(k) for c, k in zip(found, counts, strict=True)}
+
+
+def _whole(index: object, asked_for: str) -> int:
+    try:
+        return operator.index(index)  # pyright: ignore[reportArgumentType]
+    except TypeError:
+        raise WrongKindError(
+            f"{asked_for} are asked for by a whole number; got {index!r}."
+        ) from None
 
 
 def repeat_last(
