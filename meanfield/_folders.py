@@ -33,11 +33,13 @@ def holder(folder: str) -> Path:
 def templates() -> dict[str, Path]:
     """The commented file to begin each kind of plugin from; it works as it stands.
 
-    >>> sorted(templates())
-    ['attention', 'panel', 'statement']
-
     Raises:
         InputFileError: if this installation lacks them.
+
+    Examples:
+        >>> from meanfield._folders import templates
+        >>> sorted(templates())
+        ['attention', 'panel', 'statement']
     """
     files = sorted((holder(_TEMPLATES) / _TEMPLATES).glob(f"{_BEGINNING}*.py"))
     return {file.stem.removeprefix(_BEGINNING): file for file in files}

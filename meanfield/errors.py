@@ -75,7 +75,7 @@ class WrongKindError(MeanfieldError, TypeError):
         >>> run.at(0.5)
         Traceback (most recent call last):
             ...
-        meanfield.errors.WrongKindError: Frames are asked for by a whole number;...
+        meanfield.errors.WrongKindError: Frames...are asked for by a whole number; got 0.5.
     """
 
 
@@ -129,7 +129,7 @@ class InputFileError(MeanfieldError, OSError):
         >>> meanfield.open("nowhere.zarr")
         Traceback (most recent call last):
             ...
-        meanfield.errors.InputFileError: There is no run at `nowhere.zarr`.
+        meanfield.errors.InputFileError: There is no run at `nowhere.zarr`...
     """
 
     exit_code = 3

@@ -85,7 +85,7 @@ def tried(page: Path, folder: Path, smaller: dict[str, str]) -> Iterator[str]:
         smaller: what would take minutes, and what is run in its place.
     """
     known = blocks(page)
-    following = [*known[1:], Block("", "")]
+    following = [*known, Block("", "")][1:]
     for block, after in zip(known, following, strict=True):
         if block.language != "sh":
             continue

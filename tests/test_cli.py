@@ -126,6 +126,16 @@ def test_every_fitting_panel_is_drawn(cli: Command, run: str, tmp_path: Path) ->
     assert (tmp_path / "one.svg").exists()
 
 
+def test_of_all_panels_those_that_take_a_look_are_drawn(
+    cli: Command, run: str, tmp_path: Path
+) -> None:
+    done = cli("plot", run, "--panel", "all", "--link", "0.5", "--out", "near.png")
+    assert done.code == 0, done.err
+    drawn = {path.name for path in tmp_path.glob("near*")}
+    assert drawn == {"near-tokens.png", "near-clusters.png"}
+    assert "no picture of `cone`, which does not take `link`" in done.err
+
+
 def test_options_choose_the_look_of_a_picture(
     cli: Command, run: str, tmp_path: Path
 ) -> None:

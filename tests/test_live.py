@@ -144,6 +144,41 @@ def test_noise_has_the_law_of_the_equation(found: dict[str, Any]):
     )
 
 
+AXES = [
+    {"key": key, "entry": entry, "values": values}
+    for key, entry, values in (
+        ("epsilon", None, [0.5, 2.0]),
+        ("attention", None, ["softmax", "l2"]),
+        ("cov", None, [0.5, 2.0, 3.0]),
+        ("A", None, [-1.0, 0.25]),
+        ("V", [1, 0], [-1.0, 0.0, 2.0]),
+    )
+]
+SLIDERS = """
+import {{ setter, valueOf }} from "{module}";
+const {{ laws, axes }} = {told};
+const found = laws.flatMap((law) => axes.flatMap((axis) => axis.values.map((value) =>
+  valueOf(axis, {{ ...law, ...setter(axis)(law, value, {{ ...law, axes }}) }}, law))));
+process.stdout.write(JSON.stringify(found));
+"""
+
+
+@needs_node
+def test_a_slider_stands_at_the_value_that_it_has_set():
+    laws = [
+        next(row["problem"] for row in ROWS if row["name"] == name)
+        for name in ("tokens softmax", "gaussian softmax")
+    ]
+    told = json.dumps({"laws": laws, "axes": AXES})
+    code = SLIDERS.format(module=(FOLDER / "axes.js").as_uri(), told=told)
+    command = [str(NODE), "--input-type=module", "--eval", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    values = [value for _ in laws for axis in AXES for value in axis["values"]]
+    for found, value in zip(json.loads(done.stdout), values, strict=True):
+        assert found == (value if isinstance(value, str) else pytest.approx(value))
+
+
 @needs_node
 def test_one_script_of_all_modules_is_a_script(tmp_path: Path):
     """Names of two modules never meet, and none is missing."""
@@ -204,6 +239,12 @@ def test_the_command_keeps_the_steps_that_were_asked_for(cli: Command):
     assert cli("live", *keys, "--out", "page.html").code == 0
     steps = data_of(Path("page.html").read_text("utf-8"))["steps"]
     assert steps == ["--rtol=1e-09", "--max-steps=77"]
+
+
+def test_a_page_says_that_it_is_double(cli: Command):
+    done = cli("live", "--measure=gaussian", "--precision=single", "--out", "p.html")
+    assert done.code == 0
+    assert "a page integrates in double precision" in done.err
 
 
 def data_of(page: str) -> dict[str, Any]:

@@ -49,8 +49,8 @@ def draw_comparison(
         ...     name: meanfield.open(f"both/{name}.zarr")
         ...     for name in ("points", "gaussian")
         ... }
-        >>> type(draw_comparison(both.dataset(), states)).__name__
-        'Figure'
+        >>> len(draw_comparison(both.dataset(), states).axes) > 0
+        True
     """
     figure = titled_figure(gaps, (11.0, 7.6))
     rows = figure.add_gridspec(2, 1, height_ratios=[1.0, 1.25])

@@ -14,6 +14,7 @@ from meanfield.cli._options import (
     told_by,
     with_spec_options,
 )
+from meanfield.cli.terminal._output import note
 from meanfield.errors import InvalidInputError
 from meanfield.spec import parse
 
@@ -64,6 +65,8 @@ def live(
 
     load_before_keys(plugin, gathered(file, preset, {}, options))
     values = gathered(file, preset, {}, options)
+    if values.get("precision") == "single":
+        note("a page integrates in double precision, whatever `precision` says")
     spec = parse({**values, "precision": "double"}, where=told_by(file, options))
     open_session()
     from meanfield.cli.jobs._live import page_of_spec

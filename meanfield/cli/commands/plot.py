@@ -7,7 +7,7 @@ from cyclopts import Parameter
 
 from meanfield.cli._completing import named
 from meanfield.cli._looks import film_of, with_film, with_look
-from meanfield.cli.jobs._pictures import opened, picture, requested
+from meanfield.cli.jobs._pictures import opened, picture, requested, takes
 from meanfield.cli.terminal._output import note
 from meanfield.errors import InvalidInputError
 
@@ -69,13 +69,24 @@ def plot(
         _refuse_looks(request.look)
         _write_page(dataset, names, out or run.parent / f"{_stem(run)}-cone.html")
         return
-    for name in names:
+    for name in _taking(request.look, names):
         data = dataset
         if name in attention_panels:
             data = _with_attention(run, dataset, at, plugins)
         figure = picture(name, data, request.look)
         for path in save(figure, _target(run, name, out, panel)):
             note(f"wrote {path}")
+
+
+def _taking(look: "Look", names: list[str]) -> list[str]:
+    """Those among several panels that take a look, if any does; others are told."""
+    taking = [name for name in names if takes(name, look)]
+    if not taking:
+        return names
+    for name in names:
+        if name not in taking:
+            note(f"no picture of `{name}`, which does not take `{look.chosen[0]}`")
+    return taking
 
 
 def _check_times(at: list[float] | None, names: list[str]) -> None:

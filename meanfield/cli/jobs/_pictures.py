@@ -46,6 +46,11 @@ def opened(run: Path, request: Request) -> "xarray.Dataset":
     from meanfield import runs
 
     if runs.is_sweep(run):
+        if request.labels is not None:
+            raise InvalidInputError(
+                f"`{run}` is a sweep, whose picture has no tokens to label by "
+                f"`{request.labels}`: leave out `--colour`."
+            )
         return runs.sweep_dataset(run)
     data = runs.dataset(run)
     if request.labels is not None:
@@ -76,6 +81,14 @@ def _labelled(data: "xarray.Dataset", file: Path) -> "xarray.Dataset":
             f"{labels.shape}, and {what}."
         )
     return data.assign_coords(word=("token", np.char.mod("%s", labels)))
+
+
+def takes(name: str, look: "Look") -> bool:
+    """Whether a panel takes all that a look chooses."""
+    from meanfield.plotting import Look, Panel, panels
+
+    panel = panels[name]
+    return panel.takes_all(look) if isinstance(panel, Panel) else look == Look()
 
 
 def picture(name: str, data: "xarray.Dataset", look: "Look") -> "Figure":
