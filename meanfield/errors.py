@@ -75,7 +75,7 @@ class WrongKindError(MeanfieldError, TypeError):
         >>> run.at(0.5)
         Traceback (most recent call last):
             ...
-        meanfield.errors.WrongKindError: Frames...are asked for by a whole number; got 0.5.
+        meanfield.errors.WrongKindError: Frames...asked for by a whole number; got 0.5.
     """
 
 

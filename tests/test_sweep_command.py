@@ -33,7 +33,8 @@ def test_the_command_sweeps_draws_and_goes_on(cli: Run, tmp_path: Path) -> None:
     assert drawn.code == 0
     assert (tmp_path / "p.png").exists()
     labels = cli("plot", "s", "--colour", "@labels.npy")
-    assert labels.code == 2 and "no tokens to label" in labels.err
+    assert labels.code == 2
+    assert "no tokens to label" in labels.err
     wrong = cli("plot", "s", "--colour", "size")
     assert (wrong.code, wrong.err.count("\n")) == (2, 1)
     assert "known: ending, stop_time" in wrong.err
