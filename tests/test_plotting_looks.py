@@ -32,6 +32,7 @@ from meanfield.plotting import (
 )
 from meanfield.plotting import width_of as width
 from meanfield.plotting.reading import rounded_spectrum
+from meanfield.storage._density import density
 
 RNG = np.random.default_rng(9)
 MAPS = shrinking(RNG, n=4).assign(
@@ -248,6 +249,9 @@ def test_relative_runs_have_mean_zero_and_radius_one(name: str) -> None:
         "grid": density_data.plane(),
         "runs": ensemble(RNG, "points"),
     }[name]
+    if name == "grid":
+        known = relative(run.assign(density(run)))
+        np.testing.assert_allclose(known["density"], density(known)["density"])
     traces = np.trace(covariances(relative(run)), axis1=-2, axis2=-1)
     np.testing.assert_allclose(traces[np.isfinite(traces)], 1.0, rtol=1e-12)
     if name == "points":

@@ -76,6 +76,13 @@ def test_a_segment_is_read_when_it_is_asked_for(stored: Path) -> None:
         data["x"].isel(time=5).load()
 
 
+def test_what_is_derived_keeps_its_attributes(stored: Path):
+    twice = lambda data: {"twice": (2 * data["x"]).assign_attrs(units="1")}
+    derived = RunStore.open(stored).dataset(twice)["twice"]
+    assert derived.attrs == {"units": "1"}
+    np.testing.assert_array_equal(derived, 2 * X)
+
+
 def test_a_density_is_derived_for_the_frames_that_are_asked_for(
     tmp_path: Path, rng: np.random.Generator
 ) -> None:

@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +87,9 @@ def _derived(data: xr.Dataset, derive: Derive) -> dict[str, xr.Variable]:
     """Derived variables; the first frame says of which shape and format they are."""
     known = derive(data.isel({TIME: slice(0, 1)}))
     return {
-        name: _on_demand(first.dims, _DerivedFrames(data, derive, name, first))
+        name: _on_demand(
+            first.dims, _DerivedFrames(data, derive, name, first), first.attrs
+        )
         if TIME in first.dims
         else first.variable
         for name, first in known.items()
@@ -127,9 +129,11 @@ class _OnDemand(BackendArray):
 
 
 def _on_demand(
-    dims: Iterable[Any], frames: StoredFrames | _DerivedFrames
+    dims: Iterable[Any],
+    frames: StoredFrames | _DerivedFrames,
+    attrs: Mapping[str, Any] | None = None,
 ) -> xr.Variable:
-    return xr.Variable(tuple(dims), LazilyIndexedArray(_OnDemand(frames)))
+    return xr.Variable(tuple(dims), LazilyIndexedArray(_OnDemand(frames)), attrs)
 
 
 def _ending(record: Record, last: float) -> dict[str, xr.Variable]:

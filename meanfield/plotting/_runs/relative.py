@@ -39,6 +39,8 @@ def relative(dataset: xr.Dataset) -> xr.Dataset:
     names = {"x": "x"} | {place: place for place, _ in _PAIRS}
     moved = {n: (dataset[n] - centre) / radius for n in names if n in dataset}
     scaled = {n: dataset[n] / radius for _, n in _PAIRS if n in dataset}
+    if "density" in dataset:
+        scaled["density"] = dataset["density"] * radius ** dataset.sizes["coord"]
     ordered = {
         name: array.transpose(*dataset[name].dims).astype(dataset[name].dtype)
         for name, array in (moved | scaled).items()

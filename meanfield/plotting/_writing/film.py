@@ -3,10 +3,13 @@
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from io import BytesIO
+from itertools import chain, repeat
 from pathlib import Path
+from subprocess import PIPE
 
 from PIL import Image
 
@@ -100,8 +103,9 @@ class Film:
         """
         if kind == ".gif":
             return self._gif(frames)
-        held = [frames[-1]] * round(self.hold * self.fps)
-        return _video([*frames, *held] * (self.loop or 1), self.fps, kind)
+        turn = [*frames, *[frames[-1]] * round(self.hold * self.fps)]
+        turns = chain.from_iterable(repeat(turn, self.loop or 1))
+        return _video(turns, frames[0].size, self.fps, kind)
 
     def _gif(self, frames: Sequence[Image.Image]) -> bytes:
         """A GIF; Pillow counts the turns after the first, and 0 is for ever."""
@@ -140,17 +144,24 @@ def size_of(text: str) -> tuple[int, int]:
         ) from None
 
 
-def _video(frames: Sequence[Image.Image], fps: int, kind: str) -> bytes:
-    width, height = frames[0].size
+def _video(
+    frames: Iterable[Image.Image], size: tuple[int, int], fps: int, kind: str
+) -> bytes:
+    """What ffmpeg makes of frames, of which it is given one after the other."""
+    width, height = size
     raw = f"-f rawvideo -pix_fmt rgb24 -s {width}x{height} -r {fps} -i -".split()
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / f"movie{kind}"
         quiet = ["ffmpeg", "-y", "-loglevel", "error"]
         command = [*quiet, *raw, "-an", "-vf", _EVEN, *_CODECS[kind].split(), str(file)]
-        pixels = b"".join(frame.tobytes() for frame in frames)
-        done = subprocess.run(command, input=pixels, capture_output=True, check=False)
-        if done.returncode != 0:
-            said = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
+        with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE) as program:
+            assert program.stdin is not None
+            with suppress(BrokenPipeError):  # it has ended, and says why
+                for frame in frames:
+                    program.stdin.write(frame.tobytes())
+            errors = program.communicate()[1]
+        if program.returncode != 0:
+            said = errors.decode(errors="replace").strip().splitlines()[-1:]
             raise ResourceError(
                 f"ffmpeg wrote no `{kind}`: {' '.join(said)}; write a .gif."
             )
