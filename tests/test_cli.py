@@ -133,7 +133,7 @@ def test_of_all_panels_those_that_take_a_look_are_drawn(
     assert done.code == 0, done.err
     drawn = {path.name for path in tmp_path.glob("near*")}
     assert drawn == {"near-tokens.png", "near-clusters.png"}
-    assert "no picture of `cone`, which does not take `link`" in done.err
+    assert "no picture of `cone`, which does not take all of `link`" in done.err
 
 
 def test_options_choose_the_look_of_a_picture(

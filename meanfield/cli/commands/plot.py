@@ -83,9 +83,10 @@ def _taking(look: "Look", names: list[str]) -> list[str]:
     taking = [name for name in names if takes(name, look)]
     if not taking:
         return names
+    chosen = "`, `".join(look.chosen)
     for name in names:
         if name not in taking:
-            note(f"no picture of `{name}`, which does not take `{look.chosen[0]}`")
+            note(f"no picture of `{name}`, which does not take all of `{chosen}`")
     return taking
 
 
