@@ -65,7 +65,7 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Page]:
     return folder, page
 
 
-def same(first: xr.Dataset, second: xr.Dataset) -> None:
+def assert_same(first: xr.Dataset, second: xr.Dataset) -> None:
     """All numbers, bit for bit; a machine takes its own time."""
     assert set(first.data_vars) == set(second.data_vars)
     for name in first.data_vars:
@@ -76,12 +76,12 @@ def test_a_run_is_repeated_to_the_bit(tmp_path: Path) -> None:
     words = " ".join(f"'{word}'" for word in RUN.split())
     repeated("run.zarr", f"meanfield simulate {words} --out run.zarr", tmp_path)
     first, second = (runs.dataset(tmp_path / n) for n in ("run.zarr", "repeated.zarr"))
-    same(first, second)
+    assert_same(first, second)
 
 
 def test_a_sweep_is_repeated_to_the_bit(sweep: tuple[Path, Page]) -> None:
     folder, _ = sweep
-    same(runs.open(folder / "cells"), runs.open(folder / "repeated"))
+    assert_same(runs.open(folder / "cells"), runs.open(folder / "repeated"))
 
 
 def test_a_comparison_is_repeated(tmp_path: Path) -> None:
@@ -90,13 +90,13 @@ def test_a_comparison_is_repeated(tmp_path: Path) -> None:
         sides = (
             tmp_path / folder / f"{measure}.zarr" for folder in ("sides", "repeated")
         )
-        same(*map(runs.dataset, sides))
+        assert_same(*map(runs.dataset, sides))
 
 
 @needs_node
 def test_a_cell_is_computed_as_a_run(sweep: tuple[Path, Page]) -> None:
     folder, page = sweep
-    scene = {name: page.scene[name] for name in ("keys", "axes")}
+    scene = {name: page.scene[name] for name in ("keys", "axes", "plugins")}
     typed(computed("commandsOf(scene, [2, 1])", scene), folder)
     run, cells = runs.dataset(folder / "cell.zarr"), runs.open(folder / "cells")
     cell = cells.isel({"A": 2, "cov": 1})
