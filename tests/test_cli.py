@@ -133,7 +133,17 @@ def test_of_all_panels_those_that_take_a_look_are_drawn(
     assert done.code == 0, done.err
     drawn = {path.name for path in tmp_path.glob("near*")}
     assert drawn == {"near-tokens.png", "near-clusters.png"}
-    assert "no picture of `cone`, which does not take all of `link`" in done.err
+    assert "no picture of `cone`: `link` does nothing in the panel `cone`" in done.err
+
+
+def test_of_all_panels_those_in_space_have_no_limits(
+    cli: Command, run: str, tmp_path: Path
+) -> None:
+    done = cli("plot", run, "--panel", "all", "--xlim=-1,1", "--out", "far.png")
+    assert done.code == 0, done.err
+    assert (tmp_path / "far-tokens.png").exists()
+    assert not (tmp_path / "far-cone.png").exists()
+    assert "no picture of `cone`: `xlim` does nothing in the panel `cone`" in done.err
 
 
 def test_options_choose_the_look_of_a_picture(

@@ -149,34 +149,149 @@ AXES = [
     for key, entry, values in (
         ("epsilon", None, [0.5, 2.0]),
         ("attention", None, ["softmax", "l2"]),
-        ("cov", None, [0.5, 2.0, 3.0]),
         ("A", None, [-1.0, 0.25]),
         ("V", [1, 0], [-1.0, 0.0, 2.0]),
     )
 ]
-SLIDERS = """
-import {{ setter, valueOf }} from "{module}";
-const {{ laws, axes }} = {told};
-const found = laws.flatMap((law) => axes.flatMap((axis) => axis.values.map((value) =>
-  valueOf(axis, {{ ...law, ...setter(axis)(law, value, {{ ...law, axes }}) }}, law))));
-process.stdout.write(JSON.stringify(found));
-"""
+OF_GAUSSIANS = [{"key": "cov", "entry": None, "values": [0.5, 2.0, 3.0]}]
+
+
+def problem(name: str) -> dict[str, Any]:
+    """The problem of a row of the table."""
+    return next(row["problem"] for row in ROWS if row["name"] == name)
 
 
 @needs_node
-def test_a_slider_stands_at_the_value_that_it_has_set():
-    laws = [
-        next(row["problem"] for row in ROWS if row["name"] == name)
-        for name in ("tokens softmax", "gaussian softmax")
-    ]
-    told = json.dumps({"laws": laws, "axes": AXES})
-    code = SLIDERS.format(module=(FOLDER / "axes.js").as_uri(), told=told)
+@pytest.mark.parametrize(
+    ("name", "axes"),
+    [("tokens softmax", AXES), ("gaussian softmax", [*AXES, *OF_GAUSSIANS])],
+)
+def test_a_slider_stands_at_the_value_that_it_has_set(
+    name: str, axes: list[dict[str, Any]]
+):
+    found = answered(
+        """
+        import { setter, valueOf } from "./axes.js";
+        export const answer = ({ law, axes }) => axes.map((axis) => axis.values.map(
+          (value) => valueOf(axis, { ...law, ...setter(axis)(law, value) })));
+        """,
+        {"law": problem(name), "axes": axes},
+    )
+    for values, axis in zip(found, axes, strict=True):
+        exact = axis["key"] == "attention"
+        assert values == (axis["values"] if exact else pytest.approx(axis["values"]))
+
+
+@needs_node
+def test_a_slider_of_a_dragged_gaussian_stands_at_its_mean_variance():
+    law = problem("gaussian softmax")
+    factor = np.array([[2.0, 0.3], [-1.0, 0.5]])
+    law = {**law, "start": {"mean": [0.0, 0.0], "factor": factor.tolist()}}
+    found = answered(
+        """
+        import { valueOf } from "./axes.js";
+        export const answer = ({ law, axis }) => valueOf(axis, law);
+        """,
+        {"law": law, "axis": OF_GAUSSIANS[0]},
+    )
+    assert found == pytest.approx(np.trace(factor @ factor.T) / 2)
+
+
+@needs_node
+def test_noisy_flows_end_at_their_steps():
+    law = {**noisy(), "max_steps": 7, "start": {"x": [[1.0, 2.0]], "weights": None}}
+    found = answered(
+        """
+        import { Flow } from "./flow.js";
+        export function answer(law) {
+          const flow = new Flow(law);
+          const times = [];
+          for (let step = flow.step(); step; step = flow.step()) times.push(step.t1);
+          return { ending: flow.ending, times };
+        }
+        """,
+        law,
+    )
+    assert found["ending"] == "max-steps"
+    assert len(found["times"]) == 7
+    assert found["times"][-1] < law["t"]
+
+
+@needs_node
+def test_the_cone_shows_what_a_history_has_forgotten():
+    """The path has all that was seen, each time once, though steps are dropped."""
+    found = answered(
+        """
+        import { Path } from "./cone.js";
+        import { History } from "./history.js";
+        const step = (t0) => {
+          const parts = new Float64Array(8);
+          parts.set([0, 0, 1 + t0, 1, 0, 0, 1, 0]);
+          return { t0, t1: t0 + 1, parts };
+        };
+        export function answer({ count, room, seen }) {
+          const first = Float64Array.from([0, 0, 1, 1]);
+          const weights = Float64Array.from([0.5, 0.5]);
+          const cloud = { measure: "points", d: 2, weights, first, t0: 0, t: count };
+          const history = new History(cloud, 64 * room);
+          const path = new Path(history);
+          for (let t = 0; t < count; t += seen) {
+            history.add(Array.from({ length: seen }, (_, i) => step(t + i)));
+            path.grow();
+          }
+          const kept = history.steps.map(({ t0 }) => t0);
+          const [before, after] = [0, count].map((t) => Array.from(history.at(t)));
+          return { kept, before, after, from: history.from, times: path.times };
+        }
+        """,
+        {"count": 12, "room": 5, "seen": 3},
+    )
+    assert found["kept"] == [7, 8, 9, 10, 11]
+    assert found["from"] == 7
+    assert found["before"] == [0, 0, 8, 1]
+    assert found["after"] == [0, 0, 13, 1]
+    assert found["times"] == list(np.arange(49) / 4)
+
+
+@needs_node
+def test_nothing_is_taken_before_it_is_shown():
+    sent = answered(
+        """
+        import { Painter } from "./painter.js";
+        export function answer(kinds) {
+          const sent = [];
+          const painter = new Painter((message) => sent.push(message));
+          const hand = { x: 1, y: 1, by: 1, share: 0, right: 1, up: 0 };
+          for (const kind of kinds) painter.receive({ kind, ...hand });
+          return sent;
+        }
+        """,
+        ["down", "move", "up", "seek", "step", "choose", "nudge", "zoom", "home"],
+    )
+    assert sent == []
+
+
+@needs_node
+def test_the_command_of_a_page_repeats_its_steps():
+    law = {**problem("gaussian softmax"), "steps": ["--rtol=1e-09", "--max-steps=77"]}
+    command = answered(
+        """
+        import { commandOf } from "./command.js";
+        export const answer = (law) => commandOf(law, true);
+        """,
+        law,
+    )
+    assert {"--rtol=1e-09", "--max-steps=77"} <= set(command.split())
+
+
+def answered(module: str, given: Any) -> Any:
+    """What the function `answer` of a module beside those of the page gives."""
+    code = re.sub(r'"\./(\w+\.js)"', rf'"{FOLDER.as_uri()}/\1"', module)
+    code += f"process.stdout.write(JSON.stringify(answer({json.dumps(given)})));"
     command = [str(NODE), "--input-type=module", "--eval", code]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    values = [value for _ in laws for axis in AXES for value in axis["values"]]
-    for found, value in zip(json.loads(done.stdout), values, strict=True):
-        assert found == (value if isinstance(value, str) else pytest.approx(value))
+    return json.loads(done.stdout)
 
 
 @needs_node
@@ -281,13 +396,20 @@ def test_a_stored_run_starts_at_its_first_frame(cli: Command):
 @pytest.mark.slow
 def test_axes_of_a_sweep_become_sliders(cli: Command):
     keys = ["--measure", "gaussian", "--d", "2", "--t", "1"]
-    over = ["--over", "A=-1:1:3,epsilon=0.5:2:2:log"]
+    over = ["--over", "A=-1:1:3,epsilon=0.5:2:2:log,cov=0.5:2:2"]
     assert cli("sweep", *keys, *over, "--out", "phase").code == 0
     assert cli("live", "phase", "--out", "page.html").code == 0
     data = data_of(Path("page.html").read_text("utf-8"))
-    assert [axis["name"] for axis in data["axes"]] == ["A", "epsilon"]
+    assert [axis["name"] for axis in data["axes"]] == ["A", "epsilon", "cov"]
     assert data["axes"][0]["values"] == [-1, 0, 1]
     assert data["epsilon"] == 0.5
+    if NODE:
+        stand = """
+            import { valueOf } from "./axes.js";
+            export const answer = (law) => law.axes.map((axis) => valueOf(axis, law));
+            """
+        firsts = [axis["values"][0] for axis in data["axes"]]
+        assert answered(stand, data) == pytest.approx(firsts)
 
 
 REFUSALS = {

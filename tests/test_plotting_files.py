@@ -1,5 +1,6 @@
 """Pictures and animations as files, and what importing them loads."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -134,6 +135,20 @@ def test_without_ffmpeg_a_video_is_refused_with_what_works(
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UnsupportedError, match=r"ffmpeg, which is not.*`a.gif`"):
         animate(shrinking(rng), tmp_path / "a.mp4")
+
+
+def test_of_a_video_that_fails_the_last_word_is_told(
+    rng: Generator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However much it says, and though it reads no frame."""
+    program = tmp_path / "ffmpeg"
+    shell = "head -c 300000 /dev/zero >&2; echo >&2; echo no codec here >&2; exit 3"
+    program.write_text(f"#!/bin/sh\n{shell}\n", encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    with pytest.raises(ResourceError, match=r"no `.mp4`: no codec here; write a .gif"):
+        animate(shrinking(rng), tmp_path / "a.mp4")
+    assert list(tmp_path.iterdir()) == [program]
 
 
 needs_ffmpeg = pytest.mark.skipif(

@@ -152,7 +152,9 @@ def test_processes_end_with_one_that_is_killed(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", code], env=environment) as parent:
         wait_for(lambda: len(begun(tmp_path)) == 2)
         parent.kill()
-    wait_for(lambda: all(gone(pid) for pid in begun(tmp_path)))
+    ended = lambda: all(gone(pid) for pid in begun(tmp_path))
+    wait_for(ended)
+    assert ended()
 
 
 def test_threads_are_not_waited_for_and_what_has_not_begun_is_dropped() -> None:

@@ -1,5 +1,6 @@
 """`meanfield plot` and `meanfield animate`: pictures of a run."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -7,7 +8,7 @@ from cyclopts import Parameter
 
 from meanfield.cli._completing import named
 from meanfield.cli._looks import film_of, with_film, with_look
-from meanfield.cli.jobs._pictures import opened, picture, requested, takes
+from meanfield.cli.jobs._pictures import opened, picture, requested
 from meanfield.cli.terminal._output import note
 from meanfield.errors import InvalidInputError
 
@@ -57,7 +58,7 @@ def plot(
         **options: the look.
     """
     from meanfield.cli.process._plugins import load_measure_of
-    from meanfield.plotting import attention_panels, save
+    from meanfield.plotting import attention_panels
 
     request = requested(options)
     load_measure_of(run, plugin)
@@ -69,25 +70,41 @@ def plot(
         _refuse_looks(request.look)
         _write_page(dataset, names, out or run.parent / f"{_stem(run)}-cone.html")
         return
-    for name in _taking(request.look, names):
-        data = dataset
-        if name in attention_panels:
-            data = _with_attention(run, dataset, at, plugins)
-        figure = picture(name, data, request.look)
-        for path in save(figure, _target(run, name, out, panel)):
-            note(f"wrote {path}")
+    attend = lambda name: (
+        _with_attention(run, dataset, at, plugins)
+        if name in attention_panels
+        else dataset
+    )
+    _draw(names, attend, request.look, lambda name: _target(run, name, out, panel))
 
 
-def _taking(look: "Look", names: list[str]) -> list[str]:
-    """Those among several panels that take a look, if any does; others are told."""
-    taking = [name for name in names if takes(name, look)]
-    if not taking:
-        return names
-    chosen = "`, `".join(look.chosen)
+def _draw(
+    names: list[str],
+    data_of: "Callable[[str], xarray.Dataset]",
+    look: "Look",
+    target_of: Callable[[str], Path],
+) -> None:
+    """Draws panels to files; of several, those that refuse the look are told.
+
+    Raises:
+        InvalidInputError: if all of them refuse it, as the first does.
+    """
+    from meanfield.plotting import save
+
+    refusals: dict[str, InvalidInputError] = {}
     for name in names:
-        if name not in taking:
-            note(f"no picture of `{name}`, which does not take all of `{chosen}`")
-    return taking
+        data = data_of(name)
+        try:
+            figure = picture(name, data, look)
+        except InvalidInputError as refusal:
+            refusals[name] = refusal
+            continue
+        for path in save(figure, target_of(name)):
+            note(f"wrote {path}")
+    if len(refusals) == len(names):
+        raise refusals[names[0]]
+    for name, refusal in refusals.items():
+        note(f"no picture of `{name}`: {refusal}")
 
 
 def _check_times(at: list[float] | None, names: list[str]) -> None:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 # Numbers of attention matrices that are held at once, times of them that are kept, and
 # tokens of which they are.
-OF_MODELS = 16  # heads of a layer, where the keys do not say
 MOST_HELD, SNAPSHOTS, MOST_TOKENS = 40_000_000, 12, 1024
+OF_MODELS = 16  # heads of a layer, where the keys do not say
 # Why a run has no attention to look at: none is defined, or a file it needs has gone.
 _WITHOUT = (InvalidInputError, InputFileError, UnsupportedError)
 

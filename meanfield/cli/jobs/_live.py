@@ -59,7 +59,7 @@ def page_of_sweep(sweep: Path, target: Path) -> None:
 
 
 def _check_each(spec: RunSpec, axis: Axis) -> None:
-    """Refuses an axis of attentions if the page integrates one of them not.
+    """Refuses an axis of attentions that names one which no page integrates.
 
     Raises:
         UnsupportedError: naming it.

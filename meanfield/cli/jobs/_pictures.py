@@ -83,14 +83,6 @@ def _labelled(data: "xarray.Dataset", file: Path) -> "xarray.Dataset":
     return data.assign_coords(word=("token", np.char.mod("%s", labels)))
 
 
-def takes(name: str, look: "Look") -> bool:
-    """Whether a panel takes all that a look chooses."""
-    from meanfield.plotting import Look, Panel, panels
-
-    panel = panels[name]
-    return panel.takes_all(look) if isinstance(panel, Panel) else look == Look()
-
-
 def picture(name: str, data: "xarray.Dataset", look: "Look") -> "Figure":
     """A panel of a dataset in a look.
 

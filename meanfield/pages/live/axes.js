@@ -10,28 +10,15 @@ const withEntry = (name, [i, j]) => everyHead(name, (head, value) =>
 
 const whole = (name) => everyHead(name, (head, value) => scaled(identity(head.V.length), value));
 
-const middle = (x) => x[0].map((_, k) => x.reduce((sum, row) => sum + row[k], 0) / x.length);
+/** The Gaussian of the same mean with the covariance `c I`. */
+const spread = ({ start }, c) => ({ start: { ...start, factor: scaled(identity(start.mean.length), Math.sqrt(c)) } });
 
-/** The start with the covariance `c I`, or the tokens at the spread that would have it. */
-function spread(law, value, initial) {
-  const { start, axes } = initial;
-  if (start.mean) return { start: { ...start, factor: scaled(identity(start.mean.length), Math.sqrt(value)) } };
-  const first = axes.find(({ key }) => key === "cov").values[0];
-  const [mean, times] = [middle(start.x), Math.sqrt(value / first)];
-  return { start: { ...start, x: start.x.map((row) => row.map((x, k) => mean[k] + times * (x - mean[k]))) } };
-}
-
-/** The `c` of a start. */
-function spreadOf({ start }, initial, first) {
-  if (start.mean) return start.factor[0][0] ** 2;
-  const about = (x, mean) => x.reduce((sum, row) => sum + row.reduce((rest, c, k) => rest + (c - mean[k]) ** 2, 0), 0);
-  const squares = (x) => about(x, middle(x));
-  return (first * squares(start.x)) / squares(initial.start.x);
-}
+/** The mean variance of a Gaussian: `c`, where its covariance is `c I`. */
+const spreadOf = ({ start }) => start.factor.flat().reduce((sum, x) => sum + x * x, 0) / start.mean.length;
 
 const PLAIN = ["epsilon", "noise", "t", "attention"];
 
-/** How an axis changes a law: a function of the law, a value and the law of the page. */
+/** How an axis changes a law: a function of the law and a value. */
 export function setter({ key, entry }) {
   if (PLAIN.includes(key)) return (_, value) => ({ [key]: value });
   if (key === "cov") return spread;
@@ -40,9 +27,9 @@ export function setter({ key, entry }) {
 }
 
 /** The value of an axis that a law has. */
-export function valueOf({ key, entry, values }, law, initial) {
+export function valueOf({ key, entry }, law) {
   if (PLAIN.includes(key)) return law[key];
-  if (key === "cov") return spreadOf(law, initial, values[0]);
+  if (key === "cov") return spreadOf(law);
   const [i, j] = entry ?? [0, 0];
   return law.heads[0][key === "A" ? "Q" : "V"][i][j];
 }
@@ -53,8 +40,8 @@ export function fillAxes(form, initial, current, change) {
   const heading = form.querySelector("h2");
   form.replaceChildren(heading, ...initial.axes.map((axis) => {
     const set = setter(axis);
-    const changed = (value) => change({ ...current(), ...set(current(), value, initial) }, axis.key === "cov");
-    const value = valueOf(axis, current(), initial);
+    const changed = (value) => change({ ...current(), ...set(current(), value) }, axis.key === "cov");
+    const value = valueOf(axis, current());
     if (axis.scale === "list") return listed(axis, value, changed);
     const ends = [axis.values[0], axis.values[axis.values.length - 1]];
     return slider(axis.name, {

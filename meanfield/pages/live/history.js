@@ -5,8 +5,8 @@ import { interpolated } from "./dopri.js";
 const ROOM = 160e6; // bytes of interpolants; beyond, the oldest are forgotten
 
 export class History {
-  constructor(cloud) {
-    Object.assign(this, { cloud, steps: [], forgotten: 0, end: null, bytes: 0, from: cloud.t0 });
+  constructor(cloud, room = ROOM) {
+    Object.assign(this, { cloud, room, steps: [], forgotten: 0, end: null, bytes: 0, from: cloud.t0 });
     this.size = cloud.first.length;
   }
 
@@ -25,7 +25,7 @@ export class History {
       this.steps.push(step);
       this.bytes += step.parts.byteLength;
     }
-    while (this.bytes > ROOM) {
+    while (this.bytes > this.room) {
       this.bytes -= this.steps.shift().parts.byteLength;
       this.forgotten += 1;
     }

@@ -68,10 +68,6 @@ class Panel:
         self.takes, self._draw = takes, draw
         functools.update_wrapper(self, draw)
 
-    def takes_all(self, look: Look) -> bool:
-        """Whether a look chooses nothing that this panel does not take."""
-        return {*look.chosen} <= {*self.takes, *GENERAL}
-
     def __call__(self, dataset: xr.Dataset, look: Look | None = None) -> Figure:
         """The picture.
 

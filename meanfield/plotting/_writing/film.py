@@ -10,6 +10,7 @@ from io import BytesIO
 from itertools import chain, repeat
 from pathlib import Path
 from subprocess import PIPE
+from typing import IO, cast
 
 from PIL import Image
 
@@ -154,15 +155,23 @@ def _video(
         file = Path(folder) / f"movie{kind}"
         quiet = ["ffmpeg", "-y", "-loglevel", "error"]
         command = [*quiet, *raw, "-an", "-vf", _EVEN, *_CODECS[kind].split(), str(file)]
-        with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE) as program:
-            assert program.stdin is not None
-            with suppress(BrokenPipeError):  # it has ended, and says why
-                for frame in frames:
-                    program.stdin.write(frame.tobytes())
-            errors = program.communicate()[1]
-        if program.returncode != 0:
-            said = errors.decode(errors="replace").strip().splitlines()[-1:]
+        # What it says goes to a file: a pipe that nobody reads would stop it when full.
+        with (Path(folder) / "said").open("w+b") as said:
+            code = _fed(command, frames, said)
+            said.seek(0)
+            words = said.read().decode(errors="replace").strip().splitlines()[-1:]
+        if code != 0:
             raise ResourceError(
-                f"ffmpeg wrote no `{kind}`: {' '.join(said)}; write a .gif."
+                f"ffmpeg wrote no `{kind}`: {' '.join(words)}; write a .gif."
             )
         return file.read_bytes()
+
+
+def _fed(command: list[str], frames: Iterable[Image.Image], said: IO[bytes]) -> int:
+    """How a program ends that is given frames, with what it says in a file."""
+    with subprocess.Popen(command, stdin=PIPE, stdout=said, stderr=said) as program:
+        with suppress(BrokenPipeError):  # it has ended, and its code says so
+            for frame in frames:
+                cast("IO[bytes]", program.stdin).write(frame.tobytes())
+        program.communicate()
+    return program.returncode
