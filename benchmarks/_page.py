@@ -1,4 +1,4 @@
-"""`docs/speed.md` from the results of a run."""
+"""`docs/speed.md` from the results of runs."""
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
@@ -12,8 +12,9 @@ Row = Mapping[str, Any]
 HEAD = """\
 # Speed
 
-Written by `meanfield bench --docs` from the results of one run; nothing here is typed
-by hand but the remarks. `make bench` measures again.
+Written by `meanfield bench --docs` from the results of the runs in
+`benchmarks/results/`; nothing here is typed by hand but the remarks. `make bench`
+measures again.
 
 Each row is a process of its own. *s* is the median wall time of repeated runs, *CPU s*
 the median processor time of all cores together, *first s* what the first run takes
@@ -25,10 +26,14 @@ at 10 000 queries, and multiplied.
 """
 
 
-def page(report: Report) -> str:
-    """The page."""
+def page(reports: Sequence[Report]) -> str:
+    """The page of one run after the other."""
+    return "\n".join([HEAD, *map(_run, reports)])
+
+
+def _run(report: Report) -> str:
     sections = [_section(report, case) for case in report["cases"]]
-    return "\n".join([HEAD, _machine(report), *sections, _growth(report["growth"])])
+    return "\n".join([_machine(report), *sections, _growth(report["growth"])])
 
 
 def machine_line(report: Report) -> str:
@@ -68,7 +73,7 @@ def _machine(report: Report) -> str:
     flags = report["machine"]["XLA_FLAGS"]
     suffix = f"; XLA_FLAGS={flags}" if flags else ""
     return (
-        f"## The machine\n\n{machine_line(report)}{suffix}.\n\n{versions}.\n\n"
+        f"## The machine of {report['date']}\n\n{machine_line(report)}{suffix}.\n\n{versions}.\n\n"
         f"{peaks_line(report['peaks'])}.\n{_remark(report)}"
     )
 

@@ -221,7 +221,7 @@ def test_a_case_is_measured_shown_and_written(
     again = cli("bench", "--results", tmp_path / "r.json", "--docs", tmp_path / "s.md")
     assert re.search(r"NumPy, dense .*×", again.out)
     text = (tmp_path / "s.md").read_text()
-    assert text == page(report)
+    assert text == page([report])
     assert f"| {theirs['error']:.1e} |" in text
 
 
@@ -241,7 +241,7 @@ def as_report(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 def test_the_page_has_methods_by_problems_with_what_is_missing():
     missing = {**TRIAL.as_json(), "d": 8, "status": "skipped", "reason": "m: absent"}
-    text = page(as_report([row(n=10), row(), {**missing, "scaled": False}]))
+    text = page([as_report([row(n=10), row(), {**missing, "scaled": False}])])
     assert "| method | float64, n = 30, d = 2 | float64, n = 30, d = 8 |" in text
     assert "| m | 1 s (1×) | – |" in text
     assert "skipped: m: absent" in text
@@ -274,7 +274,7 @@ def test_an_interrupt_keeps_what_is_measured(monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(KeyboardInterrupt):
         report(["softmax"], "quick", [], told=lambda *_: None, **listeners)
     assert [len(each["rows"]) for each in kept + shown] == [1, 1]
-    assert page(kept[0])
+    assert page([kept[0]])
 
 
 def test_a_measurement_is_refused_where_json_cannot_hold_it(
@@ -295,6 +295,26 @@ def test_a_failure_of_ours_ends_with_six(cli: CLI, tmp_path: Path):
     done = cli("bench", "--results", file)
     assert done.code == 6
     assert "1 of ours could not be measured; the first is softmax, m: no" in done.err
+
+
+def test_several_runs_are_one_page(cli: CLI, tmp_path: Path):
+    files: list[Path] = []
+    for date in ("2026-01-02", "2026-03-04"):
+        files.append(tmp_path / f"{date}.json")
+        files[-1].write_text(json.dumps({**as_report([row()]), "date": date}))
+    several = [word for file in files for word in ("--results", file)]
+    done = cli("bench", *several, "--docs", tmp_path / "s.md", "--json")
+    assert done.code == 0, done.err
+    assert [run["date"] for run in json.loads(done.out)] == [f.stem for f in files]
+    text = (tmp_path / "s.md").read_text()
+    headings = [line for line in text.splitlines() if line.startswith("#")]
+    assert headings == [
+        "# Speed",
+        "## The machine of 2026-01-02",
+        "## softmax",
+        "## The machine of 2026-03-04",
+        "## softmax",
+    ]
 
 
 @pytest.mark.parametrize(

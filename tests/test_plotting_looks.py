@@ -319,8 +319,9 @@ def test_colours_that_cannot_be_are_refused(rng: Generator) -> None:
     for colour, message in refusals.items():
         with pytest.raises((InvalidInputError, UnknownNameError), match=message):
             panels["tokens"](shrinking(rng), Look(colour=colour))
-    with pytest.raises(InvalidInputError, match="this run moved a Gaussian"):
-        panels["tokens"](moving_gaussian(rng), Look(colour="norm"))
+    for idle in ({"colour": "norm"}, {"link": 0.2}):
+        with pytest.raises(InvalidInputError, match="this run moved a Gaussian"):
+            panels["tokens"](moving_gaussian(rng), Look(**idle))
 
 
 def test_a_link_joins_what_is_near_enough(rng: Generator) -> None:
@@ -331,6 +332,16 @@ def test_a_link_joins_what_is_near_enough(rng: Generator) -> None:
         for link in (0.4, 0.5, 2.0)
     ]
     np.testing.assert_array_equal(counts, [[3, 3], [2, 2], [1, 1]])
+
+
+def test_who_chooses_a_link_sees_the_clusters_it_makes(rng: Generator) -> None:
+    x = rng.normal(size=(9, 2))
+    run = points(np.stack([x, x]))
+    said = panels["tokens"](run, Look(link=1e-6)).axes[0].get_legend()
+    assert said is not None
+    assert "11.1 % of weight" in {text.get_text() for text in said.get_texts()}
+    with pytest.raises(InvalidInputError, match="which `colour norm` does not show"):
+        panels["tokens"](run, Look(link=0.2, colour="norm"))
 
 
 def test_words_stand_at_their_tokens_and_cover_no_other(rng: Generator) -> None:

@@ -44,7 +44,9 @@ _LOOK = {
         bool, None, "take the mean out and make the RMS radius one, in every frame"
     ),
     "link": _Option(
-        float, "NUMBER", "radius within which tokens are of one cluster, in RMS radii"
+        float,
+        "NUMBER",
+        "radius within which tokens are of one cluster, in RMS radii; colours by it",
     ),
     "colour": _Option(
         str,

@@ -2,7 +2,8 @@
 
 import abc
 import dataclasses
-import functools
+from collections.abc import Callable
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -16,9 +17,11 @@ from meanfield.measures import Points
 from meanfield.scores import Dot
 from meanfield.tokens import Tokens
 
-from ._ranks import Side, matched_each, projected, sorted_sides
+from ._ranks import Side, matched_each, projected_each, sorted_sides
 
-ABREAST = 2**18  # numbers that are gathered at once: 2 MB
+Slices = TypeVar("Slices")
+# Numbers that are gathered at once, 2 MB, and that are sorted.
+ABREAST, SORTED = 2**18, 2**17
 
 
 class AbstractSlicedMean(AbstractBarycentre):
@@ -59,32 +62,8 @@ class AbstractSlicedMean(AbstractBarycentre):
         r"""$D_l$, up to what all slices share."""
 
     @abc.abstractmethod
-    def _abreast(self, tokens: Tokens, columns: int) -> int:
-        """How many slices are summed in one call, so that memory stays bounded."""
-
-    @abc.abstractmethod
-    def _along_each(
-        self, directions: Float[Array, "s k"], tokens: Tokens, y: Float[Array, "n p"]
-    ) -> Float[Array, "s m p"]:
-        """The mean of `y` along each of some slices."""
-
     def _averaged(self, tokens: Tokens, y: Float[Array, "n p"]) -> Float[Array, "m p"]:
-        """The mean of `y` over slices, as many at a time as are summed abreast."""
-        count = self.directions.shape[0]
-        size = min(count, self._abreast(tokens, y.shape[1]))
-        padded = -(-count // size) * size
-        # What fills the last block up weighs nothing.
-        filled = jnp.minimum(jnp.arange(padded), count - 1)
-        shares = jnp.where(jnp.arange(padded) < count, self.shares[filled], 0)
-
-        def add(sums: Array, slices: tuple[Array, Array]) -> tuple[Array, None]:
-            means = self._along_each(slices[0], tokens, y)
-            return sums + jnp.tensordot(slices[1], means, 1), None
-
-        nothing = jnp.zeros((tokens.n, y.shape[1]), y.dtype)
-        directions = self.directions[filled].reshape(-1, size, self.directions.shape[1])
-        parts = directions, shares.reshape(-1, size)
-        return jax.lax.scan(add, nothing, parts)[0]
+        """The mean of `y` over slices."""
 
 
 class HardMean(AbstractSlicedMean):
@@ -102,30 +81,67 @@ class HardMean(AbstractSlicedMean):
         return jax.lax.map(cost, self.directions)
 
     @override
-    def _abreast(self, tokens: Tokens, columns: int) -> int:
-        # sorts of few numbers cost more to call than to do
+    def _averaged(self, tokens: Tokens, y: Float[Array, "n p"]) -> Float[Array, "m p"]:
         most = max(tokens.n, self.queries.tokens.n, self.mu.tokens.n)
-        return max(1, ABREAST // (most * columns))
+        mean = lambda sides, shares: jnp.tensordot(shares, matched_each(*sides, y), 1)
 
-    @override
-    def _along_each(
-        self, directions: Float[Array, "s k"], tokens: Tokens, y: Float[Array, "n p"]
-    ) -> Float[Array, "s m p"]:
+        def along(directions: Array, shares: Array) -> Array:
+            sides = self._projected(directions, tokens)
+            return blockwise(mean, sides, shares, ABREAST // (most * y.shape[1]))
+
+        # Sorts of few numbers cost more to call than to do.
+        return blockwise(along, self.directions, self.shares, SORTED // most)
+
+    def _projected(
+        self, directions: Float[Array, "s k"], tokens: Tokens
+    ) -> tuple[Side, Side, Float[Array, "s m"]]:
+        """Queries and keys in order along each of some slices, and places of tokens."""
         to_query, to_key = directions @ self.score.Q, directions @ self.score.K
         queries, keys = _sides(self.queries, to_query), _sides(self.mu, to_key)
-        at = jax.vmap(functools.partial(projected, tokens.x))(to_query)
-        return matched_each(queries, keys, at, y)
+        return queries, keys, projected_each(tokens.x, to_query)
 
     def _along(
         self, direction: Float[Array, " k"], y: Float[Array, "n p"]
     ) -> Float[Array, "m p"]:
         """Of all queries, along one slice."""
-        return self._along_each(direction[None], self.queries.counted, y)[0]
+        sides = self._projected(direction[None], self.queries.counted)
+        return matched_each(*sides, y)[0]
+
+
+def blockwise(
+    summed: Callable[[Slices, Float[Array, " s"]], Float[Array, "m p"]],
+    slices: Slices,
+    shares: Float[Array, " l"],
+    size: int,
+) -> Float[Array, "m p"]:
+    """The sum over slices, of which `size` are summed at once, or one.
+
+    Args:
+        summed: the weighted sum over some of them.
+        slices: a stack along the first axis, or several of one length.
+        shares: their weights.
+        size: how many; memory is in proportion.
+    """
+    count = shares.shape[0]
+    size = min(count, max(size, 1))
+    if size == count:
+        return summed(slices, shares)
+    filled = -count % size  # what fills the last block up weighs nothing
+    ends = lambda leaf: [(0, filled)] + [(0, 0)] * (leaf.ndim - 1)
+    block = lambda leaf: leaf.reshape(-1, size, *leaf.shape[1:])
+    copies = lambda leaf: block(jnp.pad(leaf, ends(leaf), mode="edge"))
+    blocks = jax.tree.map(copies, slices), block(jnp.pad(shares, (0, filled)))
+    one = jax.eval_shape(lambda blocks: summed(*jax.tree.map(_first, blocks)), blocks)
+    add = lambda sums, some: (sums + summed(*some), None)
+    return jax.lax.scan(add, jnp.zeros(one.shape, one.dtype), blocks)[0]
+
+
+def _first(stack: Array) -> Array:
+    return stack[0]
 
 
 def _sides(mu: Points, directions: Float[Array, "s d"]) -> Side:
-    places = jax.vmap(functools.partial(projected, mu.counted.x))(directions)
-    return sorted_sides(places, mu.probabilities)
+    return sorted_sides(projected_each(mu.counted.x, directions), mu.probabilities)
 
 
 def _centred(mu: Points, matrix: Float[Array, "k d"]) -> Float[Array, "n k"]:

@@ -29,16 +29,25 @@ UNROLLED = 64  # coordinates that are added up in one expression
 
 
 def projected(x: Float[Array, "n d"], v: Float[Array, " d"]) -> Float[Array, " n"]:
-    r"""The products $x_i\cdot v$, each with the same rounding in any company.
+    r"""The products $x_i\cdot v$, each with the same rounding in any company."""
+    return projected_each(x, v[None])[0]
+
+
+def projected_each(
+    x: Float[Array, "n d"], v: Float[Array, "s d"]
+) -> Float[Array, "s n"]:
+    r"""The same along several slices, coordinate by coordinate.
 
     A token must be found among others by its place; products of matrices are rounded
     by the shapes that they are taken in.
     """
     d = x.shape[1]
-    if d > UNROLLED:
-        add = lambda c, sums: sums + x[:, c] * v[c]
-        return jax.lax.fori_loop(0, d, add, jnp.zeros_like(x[:, 0]))
-    return sum((x[:, c] * v[c] for c in range(1, d)), x[:, 0] * v[0])
+    term = lambda c: v[:, c, None] * x[None, :, c]
+    if d <= UNROLLED:
+        return sum(map(term, range(1, d)), term(0))
+    x, v = x.T, v.T  # what is added at once lies side by side
+    add = lambda c, sums: sums + v[c][:, None] * x[c][None, :]
+    return jax.lax.fori_loop(0, d, add, jnp.zeros((v.shape[1], x.shape[1]), x.dtype))
 
 
 def sorted_side(places: Float[Array, " n"], shares: Float[Array, " n"]) -> Side:
@@ -85,7 +94,11 @@ def matched(
 
 def _ranked(queries: Side, keys: Side, at: Array, y: Float[Array, "n d"]) -> Array:
     """Where each atom has one partner."""
-    return _by_rank(*_among(queries, at), y[keys.order])
+    first, last = _among(queries, at)
+    n = y.shape[0]
+    low = jnp.where(last > first, first, jnp.maximum(first - 1, 0))
+    high = jnp.where(last > first, first, jnp.minimum(first, n - 1))
+    return (y[keys.order[low]] + y[keys.order[high]]) / 2
 
 
 def _massed(queries: Side, keys: Side, at: Array, y: Float[Array, "n d"]) -> Array:
@@ -115,13 +128,6 @@ def _alike(queries: Side, keys: Side) -> Bool[Array, ""]:
         return jnp.zeros((), bool)
     distinct = [jnp.all(jnp.diff(side.places) > 0) for side in (queries, keys)]
     return distinct[0] & distinct[1] & queries.even & keys.even
-
-
-def _by_rank(first: Array, last: Array, y: Float[Array, "n d"]) -> Float[Array, "m d"]:
-    n = y.shape[0]
-    low = jnp.where(last > first, first, jnp.maximum(first - 1, 0))
-    high = jnp.where(last > first, first, jnp.minimum(first, n - 1))
-    return (y[low] + y[high]) / 2
 
 
 def _by_mass(

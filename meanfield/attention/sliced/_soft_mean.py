@@ -13,7 +13,7 @@ from meanfield.measures.reductions import Keys
 from meanfield.scores import AbstractScore
 from meanfield.tokens import Tokens
 
-from ._mean import AbstractSlicedMean
+from ._mean import AbstractSlicedMean, blockwise
 from ._ranks import matched, projected, sorted_side
 
 
@@ -84,14 +84,10 @@ class AbstractSoftMean(AbstractSlicedMean):
         return q + (apart - origin)[None, :], k - (apart + origin)[None, :]
 
     @override
-    def _abreast(self, tokens: Tokens, columns: int) -> int:
-        return 1  # one sum over all pairs already uses the whole machine
-
-    @override
-    def _along_each(
-        self, directions: Float[Array, "s k"], tokens: Tokens, y: Float[Array, "n p"]
-    ) -> Float[Array, "s m p"]:
-        return jax.lax.map(lambda one: self._along(one, tokens, y), directions)
+    def _averaged(self, tokens: Tokens, y: Float[Array, "n p"]) -> Float[Array, "m p"]:
+        # One sum over all pairs already uses the whole machine.
+        one = lambda slices, shares: shares[0] * self._along(slices[0], tokens, y)
+        return blockwise(one, self.directions, self.shares, 1)
 
     @abc.abstractmethod
     def _along(

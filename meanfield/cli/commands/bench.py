@@ -25,7 +25,7 @@ def bench(
     long: bool = False,
     out: Path | None = None,
     docs: Path | None = None,
-    results: Path | None = None,
+    results: list[Path] | None = None,
     json: bool = False,
 ) -> None:
     """Measure time, memory and error beside other libraries.
@@ -46,12 +46,14 @@ def bench(
         out: a JSON file for the results; by default, those of all cases go into
             benchmarks/results/ of the checkout, or of the present folder.
         docs: a Markdown file to write from the results.
-        results: a JSON file of results; nothing is measured again.
-        json: print the results as one JSON object on stdout.
+        results: a JSON file of results, and nothing is measured again; may be repeated
+            for a page of several runs.
+        json: print the results as one JSON object on stdout; those of several files as
+            an array.
     """
-    _checked([case, method, quick, long, out], out, docs, results)
-    if results is not None:
-        measurements = _read(results)
+    _checked([case, method, quick, long, out], out, docs, results or [])
+    if results:
+        runs = [_read(file) for file in results]
     else:
         size: Literal["full", "long"] = "long" if long else "full"
         measurements = _measured(
@@ -59,33 +61,35 @@ def bench(
             "quick" if quick else size,
             method or [],
             kept=lambda rows: _keep(rows, out),
-            cut=lambda rows: _show(rows, json=json),
+            cut=lambda rows: _show([rows], json=json),
         )
         whole = not (case or method or quick)
         _conserve(measurements, out, whole=whole)
+        runs = [measurements]
     if docs is not None:
-        _write(docs, _module("_page").page(measurements))
+        _write(docs, _module("_page").page(runs))
         note(f"docs: {docs}")
-    _show(measurements, json=json)
-    _conclude(measurements)
+    _show(runs, json=json)
+    _conclude(runs)
 
 
-def _show(measurements: dict[str, Any], *, json: bool) -> None:
+def _show(runs: list[dict[str, Any]], *, json: bool) -> None:
     if json:
-        print_json(measurements)
-    else:
+        print_json(runs[0] if len(runs) == 1 else runs)
+        return
+    for measurements in runs:
         _module("_table").show(measurements)
 
 
 def _checked(
-    choices: list[Any], out: Path | None, docs: Path | None, results: Path | None
+    choices: list[Any], out: Path | None, docs: Path | None, results: list[Path]
 ) -> None:
     """Refuses what does not go together, or cannot be written, before minutes of work.
 
     Raises:
         InvalidInputError: for results that are read and measured.
     """
-    if results is not None and any(choices):
+    if results and any(choices):
         raise InvalidInputError(
             "`--results` shows what was measured before: leave out `--case`, "
             "`--method`, `--quick`, `--long` and `--out`."
@@ -164,13 +168,14 @@ def _read(file: Path) -> dict[str, Any]:
     return measurements
 
 
-def _conclude(measurements: dict[str, Any]) -> None:
+def _conclude(runs: list[dict[str, Any]]) -> None:
     """Raises if something of ours did not run; what peers cannot do is in the table.
 
     Raises:
         VerificationFailed: naming the first.
     """
-    failures = _module("_report").ours_failed(measurements)
+    ours_failed = _module("_report").ours_failed
+    failures = [row for measurements in runs for row in ours_failed(measurements)]
     if failures:
         raise VerificationFailed(
             f"{len(failures)} of ours could not be measured; the first is {failures[0]}"

@@ -45,15 +45,25 @@ Fallback = Callable[[np.ndarray, int], Colouring]
 def colouring(cloud: Cloud, state: Swarm, otherwise: Fallback) -> Colouring:
     """The colours that the look chooses; else the most telling ones.
 
-    These are by position if tokens have one, else by final cluster, if two to six of
-    them hold nearly all the weight, else `otherwise`.
+    Who chooses a `link` asks for clusters. The most telling are by position if tokens
+    have one, else by final cluster, if two to six of them hold nearly all the weight,
+    else `otherwise`.
 
     Raises:
-        InvalidInputError: if the tokens have not what is to be shown.
+        InvalidInputError: if the tokens have not what is to be shown, or clusters are
+            linked and not shown.
         UnknownNameError: if there is no such colouring.
     """
-    if cloud.look.colour is not None:
-        return colourings[cloud.look.colour](cloud, state)
+    link, colour = cloud.look.link, cloud.look.colour
+    if link is not None and colour not in (None, "cluster"):
+        raise InvalidInputError(
+            f"`link` is for clusters, which `colour {colour}` does not show: leave out "
+            "one of them."
+        )
+    if colour is not None:
+        return colourings[colour](cloud, state)
+    if link is not None:
+        return by_cluster(cloud, state)
     if state.position is not None:
         return by_position(cloud, state)
     labels = _final_clusters(cloud, state)
@@ -71,11 +81,12 @@ def refuse_colours(cloud: Cloud) -> None:
     Raises:
         InvalidInputError: if the look chooses some.
     """
-    if cloud.look.colour is not None:
-        raise InvalidInputError(
-            "`colour` is for tokens; this run moved a Gaussian, which is coloured by "
-            "time."
-        )
+    for name in ("colour", "link"):
+        if getattr(cloud.look, name) is not None:
+            raise InvalidInputError(
+                f"`{name}` is for tokens; this run moved a Gaussian, which is coloured "
+                "by time."
+            )
 
 
 @colourings.register("start")
