@@ -71,9 +71,28 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(100_000, 20, 50)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The one long wait comes first, beside all else."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    """The one long wait comes first, beside all else; `slow_cases` are slow."""
     items.sort(key=lambda item: item.path.name != "test_theorems.py")
+    ids: dict[tuple[Path, str], set[str]] = {}
+    marks: dict[tuple[Path, str], pytest.Mark] = {}
+    for item in (i for i in items if isinstance(i, pytest.Function)):
+        mark = item.get_closest_marker("slow_cases")
+        if mark is None:
+            continue
+        test = item.path, item.originalname
+        ids.setdefault(test, set()).add(item.callspec.id)
+        marks[test] = mark
+        if item.callspec.id in mark.args:
+            item.add_marker("slow")
+    if any("::" in argument for argument in config.args):
+        return  # not all cases of a test are here
+    for test, mark in marks.items():
+        if unknown := set(mark.args) - ids[test]:
+            raise pytest.UsageError(f"{test}: there are no slow cases {unknown}.")
 
 
 @pytest.fixture

@@ -114,6 +114,11 @@ def test_what_is_declared_is_of_default_options(
     assert symmetry_gap(name, "translation", rng, **options) > 0.01
 
 
+@pytest.mark.slow_cases(
+    "reduction1-0.0-esp-soft",
+    "reduction1-0.0-esp-soft-published",
+    "reduction1-0.0-sinkhorn",
+)
 @every_variant
 @pytest.mark.parametrize("garbage", [0.0, np.nan, np.inf])
 @pytest.mark.parametrize("reduction", [None, Blocked(3)])
@@ -200,6 +205,7 @@ def test_derivatives_of_blocked_are_those_of_dense(name: str, rng: np.random.Gen
     assert_close(blocked.log_weights, dense.log_weights, ulps=ulps(name, 1000))
 
 
+@pytest.mark.slow_cases("sinkhorn")
 @every_variant
 def test_jit_is_eager(name: str, rng: np.random.Generator):
     c = case(rng)

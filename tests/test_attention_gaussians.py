@@ -93,6 +93,7 @@ def tight(attention: Attention) -> Attention:
     return eqx.tree_at(lambda a: a.coupling, attention, Sinkhorn(tolerance=1e-13))
 
 
+@pytest.mark.slow_cases("d=3-sinkhorn")
 @every_closed_at_nodes
 @pytest.mark.parametrize("kind", list(GAUSSIANS))
 def test_closed_form_is_the_barycentre_of_nodes(

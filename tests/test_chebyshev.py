@@ -121,6 +121,7 @@ def test_a_plan_holds_the_tolerance(
     assert error <= TOLERANCE * np.max(np.abs(exact))
 
 
+@pytest.mark.slow_cases("sinkhorn")
 @pytest.mark.parametrize("name", list(attentions))
 def test_every_attention_is_the_same_between_nodes(name: str, rng: np.random.Generator):
     """Interpolated where it can be, exact where not; one tolerance for all."""

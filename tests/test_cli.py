@@ -32,6 +32,7 @@ def run(cli: Command) -> str:
     return "run.zarr"
 
 
+@pytest.mark.slow_cases("minus0")
 @pytest.mark.parametrize("minus", [("--A", "-1"), ("--A=-1",)])
 def test_the_closed_form_comes_out_as_one_json_object(
     cli: Command, minus: tuple[str, ...]
@@ -184,6 +185,7 @@ def test_a_movie_and_tables_are_written(cli: Command, run: str, tmp_path: Path) 
     assert len(table) == 6 * 12
 
 
+@pytest.mark.slow
 def test_draws_are_drawn_as_bands(cli: Command, tmp_path: Path) -> None:
     small = ("--n", "6", "--d", "2", "--t", "0.3", "--frames", "4", "--A", "normal")
     done = cli("simulate", *small, "--draws", "3", "--out", "many", "--json")
@@ -203,6 +205,7 @@ def test_a_dry_run_writes_and_integrates_nothing(cli: Command, tmp_path: Path) -
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow_cases("options0")
 @pytest.mark.parametrize(
     "options",
     [

@@ -155,6 +155,7 @@ def test_an_export_replaces_a_file_only_when_told(cli: Command, tmp_path: Path) 
     assert thesis.read_text().startswith("time,mean0")
 
 
+@pytest.mark.slow
 def test_a_movie_of_a_family_is_of_the_member_one_names(
     cli: Command, tmp_path: Path
 ) -> None:

@@ -73,6 +73,7 @@ def test_help_shows_every_key(tmp_path: Path) -> None:
     assert [k for k in keys if f"--{k.replace('_', '-')} " not in text] == []
 
 
+@pytest.mark.slow
 def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
     """A host callback anywhere would keep the program out of the cache."""
     cache, arguments = tmp_path / "cache", ("--n", "30", "--d", "2", "--t", "0.2")

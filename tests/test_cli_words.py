@@ -47,6 +47,7 @@ def test_every_mask_is_listed(cli: Command) -> None:
 A, COVARIANCE = [[0.3, 1.4], [-0.6, 0.5]], [[1.0, 0.5], [0.5, 0.9]]
 
 
+@pytest.mark.slow_cases("1.0")
 @pytest.mark.parametrize("scale", [1.0, 0.5])
 def test_exp_says_when_its_velocity_has_no_average(cli: Command, scale: float) -> None:
     r"""By $|\Sigma^{1/2}A\Sigma^{1/2}|^2$, an eigenvalue of $\Sigma A\Sigma A^\top$."""
@@ -72,6 +73,7 @@ def test_exp_says_nothing_of_its_own_law_before_another(cli: Command) -> None:
     assert "no finite average" not in done.err
 
 
+@pytest.mark.slow
 def test_exp_on_a_grid_says_so_too(cli: Command) -> None:
     grid = ("--measure=grid", "--attention=exp", "--cells=40", "--max-steps=20")
     done = cli("simulate", *grid, "--frames=2", "--json")
@@ -85,6 +87,7 @@ def test_draws_of_a_density_that_are_all_the_same_are_refused(cli: Command) -> N
     assert "All 3 `draws` are the same density" in done.err
 
 
+@pytest.mark.slow_cases("points")
 @pytest.mark.parametrize("measure", ["points", "gaussian"])
 def test_a_large_table_says_its_size_beforehand(
     cli: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measure: str

@@ -215,6 +215,7 @@ def test_prefixes_of_a_cloud_that_fills_no_whole_blocks(
     assert gap < 1e-13 * np.max(np.abs(exact))
 
 
+@pytest.mark.slow
 def test_heads_of_sinkhorn_side_by_side_are_those_one_by_one(
     rng: np.random.Generator,
 ) -> None:

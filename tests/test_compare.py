@@ -29,6 +29,7 @@ def softmax(tmp_path_factory: pytest.TempPathFactory) -> runs.Comparison:
     return runs.compare(spec, ("points", "gaussian", "grid"), folder)
 
 
+@pytest.mark.slow
 def test_gaussian_and_grid_follow_the_closed_form(softmax: runs.Comparison) -> None:
     """Σ' = -2Σ² and α' = α - Σα, so Σ = 1/(1 + 2t) and α = ½ eᵗ (1 + 2t)^-½."""
     t = softmax.paths["grid"].times

@@ -262,6 +262,7 @@ def test_a_context_that_moves_passes_through_its_frames(rng: np.random.Generator
     assert errors[1] < errors[0] / 8
 
 
+@pytest.mark.slow_cases("sinkhorn")
 @pytest.mark.parametrize("name", ["softmax", "sinkhorn"])
 def test_queries_before_a_moving_context_follow_the_equation(
     name: str, rng: np.random.Generator

@@ -65,6 +65,7 @@ def frames_of(path: Path) -> tuple[np.ndarray, np.ndarray]:
     return data["x"].values, data["weight"].values
 
 
+@pytest.mark.slow_cases("--1")
 @pytest.mark.parametrize(("when", "frame"), [("", -1), (":0.2", 2), (":moving", 0)])
 def test_a_run_is_looked_at_as_it_ended_or_when_it_is_said(
     when: str, frame: int, encoder: Path

@@ -143,6 +143,7 @@ def test_what_is_printed_loads_no_pictures():
     assert "float32" in done.stdout
 
 
+@pytest.mark.slow
 def test_progress_is_shown_where_it_is_asked_for(capfd: pytest.CaptureFixture[str]):
     """And changes no number; without it nothing calls back to the host to show it."""
     attention, start = attentions["softmax"](-ONE, ONE, ONE), SHOWN["a Gaussian"][0]

@@ -38,6 +38,7 @@ def with_excluded(c: Case) -> tuple[Points, np.ndarray]:
     return mu, x
 
 
+@pytest.mark.slow_cases("sinkhorn")
 @pytest.mark.parametrize("kind", PAIRS)
 def test_energies_of_points_are_sums_over_pairs(
     kind: str, rng: np.random.Generator
@@ -82,6 +83,7 @@ def test_the_first_variation_is_the_derivative_in_the_weights(
     assert abs(float(got) - (ahead - behind) / (2 * h)) < 1e-8  # h², and 1e-16/h
 
 
+@pytest.mark.slow_cases("sinkhorn")
 @pytest.mark.parametrize("kind", PAIRS)
 def test_variations_elsewhere_are_integrals_against_the_measure(
     kind: str, rng: np.random.Generator
@@ -102,6 +104,7 @@ def test_variations_elsewhere_are_integrals_against_the_measure(
         np.testing.assert_allclose(got - constant, expected / 2, rtol=POTENTIALS)
 
 
+@pytest.mark.slow_cases("sinkhorn-reduction1")
 @pytest.mark.parametrize("reduction", [None, Blocked(4)])
 @pytest.mark.parametrize("kind", PAIRS)
 def test_gradients_are_derivatives_in_the_places_of_atoms(

@@ -136,6 +136,7 @@ FLOWS: dict[str, Callable[[np.random.Generator], tuple]] = {
 }
 
 
+@pytest.mark.slow_cases("points")
 @pytest.mark.parametrize("kind", list(FLOWS))
 def test_the_dissipation_is_the_derivative_along_any_run(
     kind: str, rng: np.random.Generator

@@ -61,6 +61,7 @@ def test_closed_forms_on_gaussians_are_their_quadrature(
     assert abs(float(made(kind, p)(mu)) - on_nodes(kind, p, x, w)) < 1e-12
 
 
+@pytest.mark.slow_cases("sinkhorn")
 @pytest.mark.parametrize("kind", PAIRS)
 def test_variations_on_gaussians_are_those_on_their_nodes(
     kind: str, rng: np.random.Generator

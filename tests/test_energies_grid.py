@@ -104,6 +104,7 @@ def test_the_entropy_of_layers_is_the_mean_of_that_of_their_laws() -> None:
     assert_close(Entropy()(layers), Entropy()(one))
 
 
+@pytest.mark.slow_cases("sinkhorn-2")
 @pytest.mark.parametrize("d", [1, 2])
 @pytest.mark.parametrize("name", ["interaction", "interaction-l2", "sinkhorn"])
 def test_energies_of_pairs_are_those_of_the_density(name: str, d: int) -> None:
@@ -146,6 +147,7 @@ def test_the_variation_of_the_entropy_is_the_log_density(d: int) -> None:
     assert np.all(np.isnan(found.gradient(outside)))
 
 
+@pytest.mark.slow_cases("sinkhorn")
 @pytest.mark.parametrize("name", ["interaction", "interaction-l2", "sinkhorn"])
 def test_energies_change_by_their_first_variation(name: str) -> None:
     mu = on_line(80)
@@ -190,6 +192,7 @@ DESCENDING = [name for name in DESCENTS if name != "sinkhorn"]
 TOO_LONG = pytest.param("sinkhorn", marks=pytest.mark.slow)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*DESCENDING, TOO_LONG])
 def test_energies_fall_at_the_rate_of_their_squared_slope(name: str) -> None:
     attention = attentions[name](A1, np.eye(1), -A1)
@@ -221,6 +224,7 @@ def test_gradient_flows_on_a_grid_are_the_attention_that_follows_them() -> None:
         np.testing.assert_allclose(found, expected, atol=1e-8)  # potentials: 4e-11
 
 
+@pytest.mark.slow
 def test_a_quadratic_potential_contracts_a_grid() -> None:
     start = Grid.from_density(on_line(60).edges, on_line(60).density)
     energy = QuadraticPotential(np.array([[0.8]]), np.array([0.5]))
@@ -233,6 +237,7 @@ def test_a_quadratic_potential_contracts_a_grid() -> None:
     np.testing.assert_allclose(final.mean, mean, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_entropy_along_a_gaussian_flow_is_that_of_the_closed_form() -> None:
     start = Grid.from_function(
         [edges.even(-7.0, 7.0, 100)],

@@ -66,6 +66,7 @@ def stop_after_one(progress: runs.Progress) -> None:
     raise KeyboardInterrupt
 
 
+@pytest.mark.slow_cases("blow-up", "starts")
 @pytest.mark.parametrize("name", list(OBSERVED))
 def test_a_resumed_run_has_observed_the_same_bytes(name: str, tmp_path: Path) -> None:
     spec = parse(OBSERVED[name])
@@ -124,6 +125,7 @@ def test_energies_of_the_measure_alone_are_observed_of_any_run() -> None:
     np.testing.assert_allclose(result.observed["energy_second_moment"], expected)
 
 
+@pytest.mark.slow
 def test_a_rate_is_that_of_the_layer_that_acts_at_its_time(tmp_path: Path) -> None:
     """Scores of zero: every token moves with V m, and d/dt ½ E|x|² = m·V m."""
     layers = [{"t": 0.0, "V": -1.0}, {"t": 0.25, "V": 2.0}, {"t": 0.75, "V": 0.5}]

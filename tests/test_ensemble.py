@@ -25,6 +25,7 @@ def _starts(n: int):
     return jax.vmap(make)(covariances), covariances
 
 
+@pytest.mark.slow_cases("1", "20", "7")
 @pytest.mark.parametrize("together", [1, 4, 7, 20])
 def test_each_member_ends_as_it_would_alone(together: int):
     """Commuting softmax, A = V = I: `t* = 1 / (2 largest eigenvalue)`."""
@@ -51,6 +52,7 @@ def test_frames_follow_the_closed_form():
     assert_close(Y @ jnp.swapaxes(Y, -1, -2), np.linalg.inv(inverse), ulps=1e7)
 
 
+@pytest.mark.slow
 def test_members_may_have_their_own_dynamics():
     starts, _ = _starts(3)
     each = [attentions["l2"](q * np.eye(2), np.eye(2), -np.eye(2)) for q in (1, 2, 3)]

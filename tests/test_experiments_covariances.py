@@ -74,6 +74,7 @@ def worst_end(findings: Findings) -> float:
     return float(np.max(gap / np.linalg.norm(exact, axis=(1, 2))))
 
 
+@pytest.mark.slow_cases("fig1a", "fig1c", "fig2b", "fig2c", "fig7b")
 @of(*PANELS)
 def test_ends_agree_with_scipy(panel: str):
     assert worst_end(found(panel, "quick")) < 1e-7

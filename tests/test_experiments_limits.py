@@ -268,6 +268,7 @@ def test_the_printed_limits_are_excluded(nonlocal_heat: Findings) -> None:
     assert plane["leading_order"]["exponents"][0] == pytest.approx(1, abs=0.15)
 
 
+@pytest.mark.slow
 def test_a_flow_that_ends_early_is_one_line() -> None:
     edges = even(-1.0, 1.0, 96)
     start = Grid.from_density(

@@ -81,6 +81,7 @@ def test_truncated_plan_is_a_loop_over_half_steps(
     assert_close(plan, half_steps(scores(cloud), steps), ulps=100 * steps)
 
 
+@pytest.mark.slow_cases("0.5")
 def test_converged_plan_is_pots(cloud: clouds.Cloud) -> None:
     C = scores(cloud)
     ones = np.ones(len(C))
@@ -109,6 +110,7 @@ def test_columns_after_softmax_are_those_of_the_figure() -> None:
     assert numbers["unnormalised"]["mass"] == pytest.approx(np.exp(scores(cloud)).sum())
 
 
+@pytest.mark.slow
 def test_error_of_the_columns_falls_at_the_rate_of_the_limit() -> None:
     numbers = load("shahbazi2025-fig2").compute(Case("quick")).numbers
     C = scores(clouds.gaussian_cloud(149, n=10, epsilon=1.0))
@@ -193,6 +195,7 @@ def test_an_absent_model_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
         load("sander2022-fig2").compute(Case("quick"))
 
 
+@pytest.mark.slow_cases("sander2022-fig2", "shahbazi2025-fig2")
 def test_what_is_reported_is_json(
     found: tuple[Experiment, Findings],
 ) -> None:

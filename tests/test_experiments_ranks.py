@@ -67,6 +67,7 @@ def test_limit_is_where_scipy_goes(attention: str, d: int):
         assert np.all(wanted[i][len(exact) :] == 0)
 
 
+@pytest.mark.slow_cases("l2")
 @both
 def test_solved_is_what_scipy_finds_and_keeps_the_inverse(
     attention: str, monkeypatch: pytest.MonkeyPatch
@@ -162,6 +163,7 @@ def found(request: pytest.FixtureRequest) -> tuple[Experiment, Findings]:
         return experiment, experiment.compute(Case("quick"))
 
 
+@pytest.mark.slow
 def test_every_limit_has_the_rank_of_the_kernel(found: tuple[Experiment, Findings]):
     for value in ("identity", "random"):
         numbers = found[1].numbers[value]

@@ -106,6 +106,7 @@ def test_the_quartic_energy_is_that_of_quadrature(rng: np.random.Generator):
     assert_close(energy(Points.uniform(jnp.asarray(x))), of_points)
 
 
+@pytest.mark.slow
 def test_the_page_observes_the_quartic_energy(page: CLI, tmp_path: Path):
     """The variance of a centred Gaussian is $1/(1/2 + 2t)$, and $E = 3\\Sigma^2/4$."""
     simulated, plotted = commands("An energy")
@@ -136,6 +137,7 @@ def test_the_page_stops_where_a_flow_is_calm(page: CLI):
     assert "did you mean `calm`?" in unknown.err
 
 
+@pytest.mark.slow
 def test_the_page_starts_from_a_logistic_law(page: CLI):
     """Uniform scores leave a centred law where it is, of variance π²/3, entropy 2."""
     (simulated,) = commands("An initial law")

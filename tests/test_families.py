@@ -133,6 +133,7 @@ def test_keys_that_would_do_nothing_are_refused(keys: dict, message: str):
         parse(keys)
 
 
+@pytest.mark.slow
 def test_a_family_is_compiled_once_however_few_go_on():
     """Members end in different segments; all segments share one program."""
     before = _block.programs

@@ -37,6 +37,7 @@ def scipy_gaussian(
     return end.y[:d, -1], end.y[d:, -1].reshape(d, d)
 
 
+@pytest.mark.slow_cases("differential", "l2", "linear", "linear-expansion", "relu")
 @every_closed
 def test_gaussians_follow_the_literature(name: str, rng: np.random.Generator):
     mu = gaussian(rng, 2, mean=name != "relu")
@@ -57,6 +58,9 @@ def mild(c: Case) -> Case:
     return Case(p, c.x / 2, c.w, c.probes)
 
 
+@pytest.mark.slow_cases(
+    "esp-soft", "esp-soft-published", "exp", "linear-expansion", "relu", "sinkhorn"
+)
 @every_continuous
 def test_points_follow_the_definition(name: str, rng: np.random.Generator):
     c = mild(case(rng, n=5, d=2))

@@ -33,6 +33,7 @@ def test_the_blow_up_of_softmax_in_dimension_one():
     trajectory.raise_for_status()  # a blow-up is a result
 
 
+@pytest.mark.slow_cases("l2")
 @pytest.mark.parametrize("name", ["l2", "sinkhorn"])
 def test_l2_and_sinkhorn_never_blow_up_in_dimension_one(
     name: str, rng: np.random.Generator
@@ -125,6 +126,7 @@ def test_a_hundred_commuting_cases_end_as_they_must(
     assert np.all(np.isnan(np.asarray(found.t_star)[~blows_up]))
 
 
+@pytest.mark.slow_cases("0.0")
 @pytest.mark.parametrize("gap", [0.0, 1e-6, 1e-3, 0.1])
 def test_blow_ups_that_nearly_coincide(gap: float):
     Sigma = np.diag([1.0, 1.0 - gap, 0.9])
@@ -148,6 +150,7 @@ def test_l2_with_a_singular_key_matrix_blows_up_at_three():
         assert abs(covariance[0, 1] - 1 / (2 - 2 * t / 3)) < 1e-6
 
 
+@pytest.mark.slow_cases("1e-06")
 @pytest.mark.parametrize("rtol", [1e-6, None])
 def test_few_steps_before_a_blow_up_are_rejected(rtol: float | None):
     """Errors alone reject one step for each that is kept; their trend does not."""

@@ -104,6 +104,7 @@ def test_a_creep_of_constant_speed_is_not_rest():
     assert_close(trajectory.last[0, 1], 1e-3, ulps=1e7)  # RTOL for each step
 
 
+@pytest.mark.slow_cases("2")
 @pytest.mark.parametrize("power", [2, 3])
 def test_algebraic_decay_stops_near_its_limit(power: int):
     """The spread of softmax falls like t^(-1/2) in dimension one; so does its rate."""
@@ -195,6 +196,7 @@ def test_frames_are_states_at_their_times(rng: np.random.Generator):
     assert means.shape == (4, 2)
 
 
+@pytest.mark.slow_cases("fixed")
 @pytest.mark.parametrize(
     "stepping", [adaptive(), fixed(0.1)], ids=["adaptive", "fixed"]
 )
@@ -212,6 +214,7 @@ def test_one_time_is_a_start_and_nothing_else(stepping: AbstractStepping):
     assert float(trajectory.stop_time) == 1.5
 
 
+@pytest.mark.slow_cases("sinkhorn")
 @pytest.mark.parametrize("name", ["softmax", "sinkhorn", "sigmoid"])
 def test_one_token_in_one_dimension(name: str):
     attention = attentions[name]([[0.5]], [[1.0]], [[-1.0]])

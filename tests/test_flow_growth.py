@@ -48,6 +48,7 @@ SETTLING = (  # Q, K and V of castin2025, Figure 2(d)
 STARTS = np.array([[[3, 2.5], [2.5, 26]], [[4, 5.5], [5.5, 25]]]) / 29
 
 
+@pytest.mark.slow_cases("l2-1.0-1e-07-2500020.0-float64")
 @pytest.mark.parametrize(
     ("name", "V", "s0", "t", "dtype"),
     [
@@ -68,6 +69,7 @@ def test_a_bounded_law_is_no_blow_up_however_long_it_looks_like_one(
     assert float(end.final.covariance[0, 0]) > 1e5 * s0
 
 
+@pytest.mark.slow
 def test_growth_that_settles_is_no_blow_up_wherever_the_run_ends():
     """Two covariances of castin2025, Figure 2(d), which grow tenfold and rest.
 
@@ -273,6 +275,7 @@ def test_a_power_of_fifty_is_named_where_numbers_end():
     assert abs(end.t_star - 50) <= min(float(end.t_star_error), 1e-6)
 
 
+@pytest.mark.slow_cases("float32-30")
 @pytest.mark.parametrize(("dtype", "width"), [(np.float64, 100), (np.float32, 30)])
 def test_bars_hold_and_are_not_much_wider_than_the_error(
     dtype: type, width: float, rng: np.random.Generator
@@ -299,6 +302,7 @@ def test_bars_hold_and_are_not_much_wider_than_the_error(
     assert np.median(ratio) <= width
 
 
+@pytest.mark.slow_cases("euler", "tsit5")
 @pytest.mark.parametrize("solver", ["euler", "heun", "tsit5"])
 def test_fixed_steps_do_not_walk_past_a_blow_up(solver: str):
     """Softmax in d = 1 from s₀ = 2 is infinite at t = 1/4, and finite at 0.24."""
@@ -324,6 +328,7 @@ def test_a_run_of_fixed_steps_names_its_blow_up(segment: int):
     assert abs(outcome.t_star - 0.25) <= outcome.t_star_error
 
 
+@pytest.mark.slow_cases("euler-1.0")
 @pytest.mark.parametrize(("solver", "dt"), [("euler", 1.0), ("tsit5", 5.0)])
 def test_fixed_steps_call_nothing_a_blow_up_that_is_none(solver: str, dt: float):
     """Cubic until |x| = 1 and exponential beyond: coarse steps see the cube alone."""

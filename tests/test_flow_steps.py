@@ -34,6 +34,7 @@ def test_fixed_steps_are_those_of_a_loop(dt: float, rng: np.random.Generator):
     assert np.max(np.abs(trajectory.last - x)) < 1e-13 * np.max(np.abs(x)) * steps
 
 
+@pytest.mark.slow_cases("adaptive")
 @pytest.mark.parametrize(
     "stepping", [adaptive(), fixed(0.05)], ids=["adaptive", "fixed"]
 )
@@ -97,6 +98,7 @@ def test_fixed_steps_are_shortened_to_land_on_a_kink():
     np.testing.assert_array_equal(sums.jumps, [0.0, 0.1, 0.2, 0.31, 0.4, 0.5])
 
 
+@pytest.mark.slow_cases("gaussian-9.313225746154785e-10")
 @pytest.mark.parametrize("size", [2.0**-30, 2.0**30])
 @pytest.mark.parametrize("kind", ["points", "gaussian"])
 def test_steps_do_not_depend_on_the_unit_of_length(kind: str, size: float):
@@ -181,6 +183,7 @@ def test_pairs_that_do_not_work_are_refused_before_the_solver():
         flow(attentions["softmax"](one, one, one), spread(1.0), [0.0, 1.0])
 
 
+@pytest.mark.slow
 def test_nothing_calls_back_to_the_host():
     """A callback would keep the persistent compilation cache from working."""
     code = """

@@ -113,6 +113,7 @@ def test_fluxes_of_the_mirror_image_are_mirrored(rng: np.random.Generator) -> No
     assert_close(back.emptying[::-1], np.asarray(there.emptying), ulps=1000)
 
 
+@pytest.mark.slow
 def test_a_step_is_moved_without_overshoot() -> None:
     edges = even(0, 1, 100)
     block = np.where((edges[1:] > 0.2) & (edges[:-1] < 0.4), 1.0, 0.1)

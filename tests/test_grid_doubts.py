@@ -82,6 +82,7 @@ def test_a_law_that_a_grid_smooths_away_wants_more_cells(cli: Run) -> None:
     assert "more `cells`" in late["reason"]
 
 
+@pytest.mark.slow
 def test_a_resumed_run_has_the_doubt_that_it_would_have_had(
     cli: Run, tmp_path: Path
 ) -> None:
@@ -100,6 +101,7 @@ def test_a_resumed_run_has_the_doubt_that_it_would_have_had(
     assert [half["doubt"] for half in halves] == [whole["doubt"]] * 2
 
 
+@pytest.mark.slow
 def test_a_sweep_tells_the_doubts_and_endings_of_its_runs(
     cli: Run, tmp_path: Path
 ) -> None:

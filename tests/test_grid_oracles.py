@@ -68,6 +68,11 @@ CASES = [
 ]
 
 
+@pytest.mark.slow_cases(
+    "contracting-1.0-box2-8.0-100.0-0.001",
+    "esp--1.0-box7-6.0-0.5-0.001",
+    "softmax--1.0-box0-6.0-1.0-0.0001",
+)
 @pytest.mark.parametrize(("name", "A", "box", "reach", "t", "tolerance"), CASES)
 def test_the_variance_is_that_of_the_closed_form(
     name: str, A: float, box: AbstractBox, reach: float, t: float, tolerance: float
@@ -94,6 +99,7 @@ ENDINGS = [
 ]
 
 
+@pytest.mark.slow_cases("l2-1.0-box2-6.0-2.0-escape")
 @pytest.mark.parametrize(("name", "A", "box", "reach", "t", "status"), ENDINGS)
 def test_an_end_of_the_grid_has_a_name(
     name: str, A: float, box: AbstractBox, reach: float, t: float, status: Status

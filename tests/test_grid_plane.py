@@ -52,6 +52,7 @@ SCORES = {
 }
 
 
+@pytest.mark.slow_cases("dot")
 @pytest.mark.parametrize("name", SCORES)
 def test_separable_sums_are_those_of_every_pair(name: str) -> None:
     mu, score = rough_grid(), SCORES[name]

@@ -121,6 +121,7 @@ def test_masked_layers_that_start_alike_stay_alike() -> None:
     assert covariance_of(grid) == pytest.approx(1 / 2, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_what_is_stored_reads_as_a_density(line: Path) -> None:
     data = runs.dataset(line)
     assert data["mass"].dims == data["density"].dims == ("time", "cell_x")
@@ -272,6 +273,7 @@ ENDINGS = {
 }
 
 
+@pytest.mark.slow_cases("collapse")
 @pytest.mark.parametrize("name", list(ENDINGS))
 def test_collapse_and_escape_are_results_with_a_reason(cli: Command, name: str) -> None:
     args = ("--measure=grid", "--cells=80", "--frames=5", "--segment=2", "--out=run")

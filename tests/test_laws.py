@@ -46,6 +46,7 @@ def test_mass_and_moments_are_those_of_the_density(
     np.testing.assert_allclose(covariance, found.covariance, atol=tolerance)
 
 
+@pytest.mark.slow_cases("moons-2")
 @pytest.mark.parametrize(("name", "d"), LINE + PLANE)
 def test_clouds_are_drawn_from_their_density(
     name: str, d: int, key: Key[Array, ""]

@@ -123,6 +123,7 @@ def test_shrinkage_solves_its_quadratic(kind: str, rng: np.random.Generator):
     assert_close(np.eye(3) - X, X @ M @ M.T @ X, scale=1.0)
 
 
+@pytest.mark.slow_cases("generic")
 @pytest.mark.parametrize("kind", list(MATRICES))
 def test_shrinkage_has_two_derivatives(kind: str, rng: np.random.Generator):
     M = jnp.asarray(MATRICES[kind](rng))

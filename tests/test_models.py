@@ -117,6 +117,7 @@ def test_the_reference_network_has_the_published_similarities() -> None:
     np.testing.assert_allclose(cosines, list(PUBLISHED.values()), 0, half_a_digit)
 
 
+@pytest.mark.slow_cases("minilm")
 def test_the_parts_of_a_layer_add_up_to_it(checkpoint: Checkpoint) -> None:
     x = models.embed(checkpoint, TEXT).tokens.x
     n_heads = models.read(checkpoint).sizes.n_heads

@@ -54,6 +54,7 @@ def line(name: str, A: float, V: float) -> Attention:
     return attentions[name](A * one, one, V * one)
 
 
+@pytest.mark.slow_cases("full")
 @pytest.mark.parametrize(
     "factor",
     [
@@ -85,6 +86,7 @@ RESTS = {  # -2 s L(s) = 2 kappa in one dimension, solved by hand
 }
 
 
+@pytest.mark.slow_cases("l2")
 @pytest.mark.parametrize("name", list(RESTS))
 def test_a_gaussian_rests_where_noise_and_attention_balance(name: str):
     A, V, want = RESTS[name]
@@ -96,6 +98,7 @@ def test_a_gaussian_rests_where_noise_and_attention_balance(name: str):
     assert float(path.final.covariance[0, 0]) == pytest.approx(want, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_an_ensemble_of_diracs_is_each_of_them():
     none = jnp.zeros((1, 1))
     mu0s = stacked([Gaussian(jnp.full(1, mean), none) for mean in (0.0, 1.0, 2.0)])
@@ -129,6 +132,7 @@ def free():
     return run
 
 
+@pytest.mark.slow
 def test_the_path_of_a_token_knows_no_other_token_no_frame_and_no_step(free: Callable):
     few = free(3, [0.0, 0.7, 2.0])
     # Sums over other steps round otherwise.

@@ -86,6 +86,7 @@ def test_it_is_plotted_and_exported(name: str, cli: CLI, store: Path, tmp_path: 
             np.testing.assert_array_equal(file[str(key)], variable.values)
 
 
+@pytest.mark.slow_cases("grid", "tokens")
 def test_it_resumes_to_what_a_run_of_today_says(
     name: str, cli: CLI, store: Path, tmp_path: Path
 ):

@@ -161,6 +161,7 @@ def test_rates_are_those_of_numpy(
     assert relative_gap(rates(one.projected, one.mu), expected) < 1e-7
 
 
+@pytest.mark.slow_cases("exp-d = 3, rank 1-0.2")
 @pytest.mark.parametrize(
     ("name", "case", "t"), [("sigmoid", "d = 2", 0.4), ("exp", "d = 3, rank 1", 0.2)]
 )
@@ -186,6 +187,7 @@ def test_relu_with_a_mean_is_off_by_what_it_reports() -> None:
     assert field.convergence.residual < 5e-3
 
 
+@pytest.mark.slow_cases("2-0.02", "3-0.02")
 @pytest.mark.parametrize(("d", "bound"), [(2, 0.02), (3, 0.02), (8, 0.05)])
 def test_rotated_sigma_points_are_near_tensor_nodes(
     d: int, bound: float, rng: np.random.Generator

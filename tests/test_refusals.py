@@ -163,6 +163,7 @@ OFF_CENTRE = {
 }
 
 
+@pytest.mark.slow_cases("heads", "layers", "terms")
 @pytest.mark.parametrize("name", list(OFF_CENTRE))
 def test_relu_refuses_a_gaussian_with_a_mean(name: str) -> None:
     dynamics = OFF_CENTRE[name](RELU(I, I, I))

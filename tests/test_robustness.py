@@ -16,6 +16,7 @@ from meanfield.tokens import Tokens
 ONE = np.eye(1)
 
 
+@pytest.mark.slow_cases("-1.0-1e-06")
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 5e3, 1e6])
 @pytest.mark.parametrize("a", [-1.0, 1.0])
 def test_a_flow_knows_no_scale(a: float, scale: float):
@@ -36,6 +37,7 @@ def test_a_flow_knows_no_scale(a: float, scale: float):
         assert float(run.t_star) == pytest.approx(0.5 / scale, rel=1e-6)
 
 
+@pytest.mark.slow_cases("2", "3")
 @pytest.mark.parametrize("segment", [1, 2, 3])
 def test_a_blow_up_is_found_wherever_segments_end(segment: int):
     """A = 1, s₀ = 2: t* = 1/4, also from a segment that begins 1e-6 before it."""
@@ -57,6 +59,7 @@ def test_an_excluded_token_is_moved_as_exactly_as_the_others():
     np.testing.assert_allclose(run.last[:, 0], exact.y[:, -1], rtol=1e-6)
 
 
+@pytest.mark.slow_cases("0.1")
 @pytest.mark.parametrize("mass", [0.1, 1.0, 3.0, 30.0])
 def test_sinkhorn_normalises_a_measure_of_any_mass(
     mass: float, rng: np.random.Generator
@@ -73,6 +76,7 @@ def test_sinkhorn_normalises_a_measure_of_any_mass(
     np.testing.assert_allclose(field(mu.tokens), reference, atol=1e-9)
 
 
+@pytest.mark.slow_cases("linear", "linear-expansion")
 @pytest.mark.parametrize("name", ["softmax", "sinkhorn", "linear-expansion", "linear"])
 def test_scale_divides_scores_and_nothing_else(name: str):
     """`--scale sqrt-k` in d = k = 4 is the same as A / 2."""

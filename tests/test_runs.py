@@ -60,6 +60,7 @@ def test_a_blow_up_is_kept_up_to_its_end(tmp_path: Path) -> None:
     np.testing.assert_array_equal(moments(again)[1], moments(result)[1])
 
 
+@pytest.mark.slow_cases("l2")
 @pytest.mark.parametrize("attention", ["l2", "sinkhorn"])
 def test_these_never_blow_up_in_one_dimension(attention: str) -> None:
     result = runs.execute(parse({**GAUSSIAN, "attention": attention, "A": 1.0}))

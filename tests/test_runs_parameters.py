@@ -103,6 +103,7 @@ def test_terms_add_their_own_velocities() -> None:
     assert_close(found, one + two)
 
 
+@pytest.mark.slow_cases("l2")
 @pytest.mark.parametrize("name", ["softmax", "l2", "sinkhorn"])
 def test_a_gaussian_with_a_matrix_that_is_not_symmetric_follows_its_equations(
     name: str,

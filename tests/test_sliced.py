@@ -121,6 +121,7 @@ def test_queries_that_are_keys_are_their_own_partners(rng: np.random.Generator):
     assert np.linalg.norm(linear - V) > 0.1
 
 
+@pytest.mark.slow_cases("0.5")
 @pytest.mark.parametrize("tau", [0.0, 0.5])
 def test_the_closed_form_is_the_weak_limit(tau: float, rng: np.random.Generator):
     """Cov(v, x) of many tokens, whose empirical covariance is exactly that."""

@@ -87,6 +87,7 @@ def test_a_shift_moves_the_weights_of_slices_but_not_slices(
     assert gaps[1] > 0.01
 
 
+@pytest.mark.slow_cases("esp_soft")
 @each_kind
 def test_soft_becomes_hard_exponentially_in_the_gap(
     kind: object, rng: np.random.Generator
@@ -167,6 +168,7 @@ def of(attention: Attention, x: np.ndarray) -> np.ndarray:
     return np.asarray(velocities(attention, mu, mu.tokens))
 
 
+@pytest.mark.slow_cases("1.0")
 @pytest.mark.parametrize("t", [1.0, 0.3, 0.1])
 def test_the_closed_form_is_the_limit_of_quantiles(t: float):
     """Each velocity, not their mean alone: on the line, of 3 000 quantiles."""

@@ -63,8 +63,7 @@ def bench(
             kept=lambda rows: _keep(rows, out),
             cut=lambda rows: _show([rows], json=json),
         )
-        whole = not (case or method or quick)
-        _conserve(measurements, out, whole=whole)
+        _conserve(measurements, out, whole=not (case or method or quick))
         runs = [measurements]
     if docs is not None:
         _write(docs, _module("_page").page(runs))
