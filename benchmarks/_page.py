@@ -73,7 +73,8 @@ def _machine(report: Report) -> str:
     flags = report["machine"]["XLA_FLAGS"]
     suffix = f"; XLA_FLAGS={flags}" if flags else ""
     return (
-        f"## The machine of {report['date']}\n\n{machine_line(report)}{suffix}.\n\n{versions}.\n\n"
+        f"## The machine of {report['date']}\n\n"
+        f"{machine_line(report)}{suffix}.\n\n{versions}.\n\n"
         f"{peaks_line(report['peaks'])}.\n{_remark(report)}"
     )
 
