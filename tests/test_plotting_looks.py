@@ -319,9 +319,9 @@ def test_colours_that_cannot_be_are_refused(rng: Generator) -> None:
     for colour, message in refusals.items():
         with pytest.raises((InvalidInputError, UnknownNameError), match=message):
             panels["tokens"](shrinking(rng), Look(colour=colour))
-    for idle in ({"colour": "norm"}, {"link": 0.2}):
+    for idle in (Look(colour="norm"), Look(link=0.2)):
         with pytest.raises(InvalidInputError, match="this run moved a Gaussian"):
-            panels["tokens"](moving_gaussian(rng), Look(**idle))
+            panels["tokens"](moving_gaussian(rng), idle)
 
 
 def test_a_link_joins_what_is_near_enough(rng: Generator) -> None:

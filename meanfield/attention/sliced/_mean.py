@@ -83,7 +83,9 @@ class HardMean(AbstractSlicedMean):
     @override
     def _averaged(self, tokens: Tokens, y: Float[Array, "n p"]) -> Float[Array, "m p"]:
         most = max(tokens.n, self.queries.tokens.n, self.mu.tokens.n)
-        mean = lambda sides, shares: jnp.tensordot(shares, matched_each(*sides, y), 1)
+
+        def mean(sides: tuple[Side, Side, Array], shares: Array) -> Array:
+            return jnp.tensordot(shares, matched_each(*sides, y), 1)
 
         def along(directions: Array, shares: Array) -> Array:
             sides = self._projected(directions, tokens)
