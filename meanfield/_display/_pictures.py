@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from meanfield._counting import counted
+
 WIDTH, HEIGHT, MARGIN = 180, 140, 10
 BLUE, ORANGE = "#0072B2", "#D55E00"
 MOST, FEW = 400, 60  # tokens that are drawn, evenly chosen; and paths of tokens
@@ -23,7 +25,7 @@ def cloud(x: np.ndarray, mean: np.ndarray, covariance: np.ndarray) -> str:
     outline = _outline(mean, covariance)
     place = _placed(np.concatenate([_plane(x), outline]))
     dots = "".join(_dot(*spot) for spot in place(_plane(x)))
-    return _svg(dots + _path(place(outline), ORANGE), f"{len(x)} tokens")
+    return _svg(dots + _path(place(outline), ORANGE), counted(len(x), "token"))
 
 
 def paths(x: np.ndarray) -> str:
@@ -39,7 +41,7 @@ def paths(x: np.ndarray) -> str:
     place = _placed(ways.reshape(-1, 2), even=not on_line)
     lines = "".join(_path(place(way), BLUE, opacity=0.5) for way in ways)
     dots = "".join(_dot(*place(way[-1])) for way in ways)
-    return _svg(lines + dots, f"paths of {len(some)} tokens")
+    return _svg(lines + dots, f"paths of {counted(len(some), 'token')}")
 
 
 def ellipses(means: np.ndarray, covariances: np.ndarray) -> str:

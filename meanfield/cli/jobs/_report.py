@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from meanfield._counting import counted
 from meanfield.cli.terminal._output import number, print_pairs
 from meanfield.runs import Result, moments_of, reason
 from meanfield.runs.representations import representations
@@ -133,7 +134,7 @@ def _residual(spec: RunSpec) -> str:
 
 
 def _what(spec: RunSpec, report: dict[str, Any]) -> str:
-    size = "" if report["n"] is None else f"{report['n']} tokens, "
+    size = "" if report["n"] is None else f"{counted(report['n'], 'token')}, "
     if "cells" in report:
         size = f"{_cells(report)}, box {report['box']}, "
     across = " to a context" if spec.context else ""

@@ -12,14 +12,16 @@ const REASONS = {
 };
 const NAMES = { softmax: "Softmax", l2: "L2", sinkhorn: "Sinkhorn", linear: "Linear", sigmoid: "Sigmoid" };
 
+const counted = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
+
 export function lawInWords(law) {
-  const what = law.measure === "gaussian" ? "a Gaussian" : `${law.start.x.length} tokens`;
+  const what = law.measure === "gaussian" ? "a Gaussian" : counted(law.start.x.length, "token");
   const d = law.heads[0].V.length;
   const heads = law.heads.length > 1 ? `, ${law.heads.length} heads` : "";
   const mask = law.causal ? ", causal" : "";
   const noise = law.noise ? `, noise ${shown(law.noise)}` : "";
   const drawn = d > 2 ? `; coordinates 1 and 2 of ${d} are drawn` : "";
-  return `${NAMES[law.attention]} attention moves ${what} in ${d} dimension${d > 1 ? "s" : ""}${heads}${mask}${noise}${drawn}.`;
+  return `${NAMES[law.attention]} attention moves ${what} in ${counted(d, "dimension")}${heads}${mask}${noise}${drawn}.`;
 }
 
 /** How a flow ended, or that it goes on. */

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 import xarray as xr
 
+from meanfield._counting import counted
 from meanfield.spec import AttentionSpec, Matrices, RunSpec, heads_of, parse
 
 # Larger matrices are named by their shape.
@@ -163,9 +164,9 @@ def _size(spec: RunSpec, dataset: xr.Dataset, measure: str) -> str:
     if measure not in ("None", "points"):
         return measure if _is_sweep(dataset) else f"{measure}, by mean and covariance"
     if "token" in sizes:
-        return f"{sizes['token']} tokens"
-    counted = spec.text is None and not spec.init.startswith("@")
-    return f"{spec.n} tokens" if counted and "n" not in sizes else ""
+        return counted(sizes["token"], "token")
+    is_told = spec.text is None and not spec.init.startswith("@")
+    return counted(spec.n, "token") if is_told and "n" not in sizes else ""
 
 
 def _matrix(value: Matrices) -> str:
