@@ -229,7 +229,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
         (signal.SIGINT, 130),
         pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow),
         pytest.param(signal.SIGHUP, 129, marks=pytest.mark.slow),
-        (signal.SIGKILL, -9),
+        pytest.param(signal.SIGKILL, -9, marks=pytest.mark.slow),
     ],
 )
 def test_a_signal_leaves_a_run_that_can_be_resumed(

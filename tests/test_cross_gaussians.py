@@ -127,6 +127,7 @@ def test_sliced_closed_form_is_the_limit_of_many_tokens(rng: np.random.Generator
     np.testing.assert_allclose(v.mean(0), mean, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_soft_sorts_of_two_gaussians_are_the_limit_of_quantiles():
     """Each velocity on a line, of fewer queries than keys."""
     sides = [(0.4, 1.2, 1000), (-1.0, 0.5, 1500)]

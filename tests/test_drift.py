@@ -99,7 +99,8 @@ def flown(d: int) -> Flown:
     return Flown(made, ts, stars, run)
 
 
-@pytest.mark.parametrize("d", [1, 2, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.slow_cases("1", "4")
+@pytest.mark.parametrize("d", [1, 2, 4])
 def test_a_gaussian_beside_an_affine_drift_follows_its_precision(d: int):
     """The covariance, and the mean, to 1e-9 of their size."""
     found = flown(d)

@@ -70,6 +70,7 @@ def test_one_start_under_many_dynamics():
     np.testing.assert_allclose(found.last[1][:, 0, 0] ** 2, exact, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_clouds_and_stops():
     x = jnp.asarray(np.random.default_rng(0).standard_normal((3, 20, 2)))
     clouds = stacked([Points.uniform(cloud) for cloud in x])

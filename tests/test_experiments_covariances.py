@@ -74,7 +74,7 @@ def worst_end(findings: Findings) -> float:
     return float(np.max(gap / np.linalg.norm(exact, axis=(1, 2))))
 
 
-@pytest.mark.slow_cases("fig1a", "fig1c", "fig2b", "fig2c", "fig7b")
+@pytest.mark.slow_cases("fig1a", "fig1c", "fig2a", "fig2b", "fig2c", "fig4b", "fig7b")
 @of(*PANELS)
 def test_ends_agree_with_scipy(panel: str):
     assert worst_end(found(panel, "quick")) < 1e-7
@@ -86,6 +86,7 @@ def test_ends_of_published_size_agree_with_scipy(panel: str):
     assert worst_end(found(panel, "paper")) < 1e-7
 
 
+@pytest.mark.slow_cases("fig1a")
 @of("fig1a", "fig2a", "fig2b", "fig4c")
 def test_families_that_blow_up_do_so_in_scipy(panel: str):
     """The largest eigenvalue at 99 % of each `t*` is large, and finite."""
@@ -119,6 +120,7 @@ def check_steps(findings: Findings, members: range, longest: int) -> int:
     return checked
 
 
+@pytest.mark.slow_cases("fig1c", "fig7b")
 @of(*PANELS)
 def test_what_is_reported_is_json(panel: str):
     assert_reportable(load(f"castin2025-{panel}"), found(panel, "quick"))
@@ -150,6 +152,7 @@ def test_steps_and_thresholds_are_those_of_the_scripts(panel: str):
     assert (euler["dt"], euler["rest"], euler["bound"]) == SCRIPTS[panel]
 
 
+@pytest.mark.slow
 @pytest.mark.xdist_group("l2")
 def test_members_of_figure_6b_end_as_in_a_loop_without_factors():
     """Three of the six that diverge, and two whose traces pass 490 and 660 and fall."""

@@ -279,6 +279,7 @@ def test_a_flow_that_ends_early_is_one_line() -> None:
         moved(family, start, np.array([0.1]), 0.2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "module", [nonlocal_limit, pytest.param(heat_limit, marks=pytest.mark.slow)]
 )

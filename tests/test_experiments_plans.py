@@ -123,6 +123,7 @@ def test_error_of_the_columns_falls_at_the_rate_of_the_limit() -> None:
     assert numbers["rate_observed"] == pytest.approx(numbers["rate"], rel=0.02)
 
 
+@pytest.mark.slow
 def test_sliced_plans_are_means_of_permutations() -> None:
     """By argsort, slice by slice; from the mean of all to the cheapest."""
     numbers = load("shahbazi2025-fig2").compute(Case("quick")).numbers
@@ -203,6 +204,7 @@ def test_what_is_reported_is_json(
     assert_reportable(experiment, findings)
 
 
+@pytest.mark.slow_cases("sander2022-fig2")
 def test_panels_have_titles_and_labels(found: tuple[Experiment, Findings]) -> None:
     experiment, findings = found
     figure = experiment.draw(findings)

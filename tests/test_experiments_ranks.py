@@ -175,6 +175,7 @@ def test_every_limit_has_the_rank_of_the_kernel(found: tuple[Experiment, Finding
         assert parts == numbers["below"]
 
 
+@pytest.mark.slow
 def test_histograms_count_every_sample(found: tuple[Experiment, Findings]):
     ranks = found[1].data["ranks"]
     assert np.all(ranks["exact"].sum("rank") == ranks["samples"])

@@ -144,6 +144,7 @@ def test_pictures_show_the_moments_of_what_they_do_not_know(rng: np.random.Gener
             np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 def test_the_rate_of_an_energy_is_that_of_the_components(rng: np.random.Generator):
     """Not of nodes that follow the field themselves, which does not stay a mixture."""
     made = loaded("mixture").Mixture

@@ -124,7 +124,7 @@ def test_solvers_agree(solver: str, rng: np.random.Generator):
     "name",
     [
         name
-        if name in ("softmax", "differential", "sinkhorn")
+        if name in ("softmax", "differential")
         else pytest.param(name, marks=pytest.mark.slow)
         for name in CLOSED_AT_NODES
     ],

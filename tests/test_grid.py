@@ -137,6 +137,7 @@ def test_smooth_extrema_are_not_clipped() -> None:
     assert np.max(np.abs(through - exact)[20:-20]) < 3e-6  # h³/12 of a third derivative
 
 
+@pytest.mark.slow
 def test_symmetry_mass_and_sign_survive_a_flow() -> None:
     edges = graded(-5, 5, 120)
     edges = (edges - edges[::-1]) / 2

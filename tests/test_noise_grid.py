@@ -94,6 +94,7 @@ def test_a_plane_density_follows_ornstein_and_uhlenbeck():
     np.testing.assert_allclose(path.final.covariance, want, atol=2e-3)
 
 
+@pytest.mark.slow
 def test_a_density_comes_to_rest_at_the_fixed_point():
     grid = Grid.from_function([even(-9, 9, 100)], normal(1.0), box=FixedBox())
     path = flow(

@@ -221,6 +221,7 @@ def test_cone_and_disc_are_parts_of_a_larger_figure(
     save(figure, tmp_path / "both.png")
 
 
+@pytest.mark.slow_cases("A1-cone")
 @pytest.mark.parametrize("panel", ["cone", "disc"])
 @pytest.mark.parametrize(
     "A",

@@ -280,6 +280,7 @@ def test_the_closure_parts_by_what_was_measured(parting: np.ndarray) -> None:
     np.testing.assert_allclose(parting[3:, 0], mean, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_exp_ends_where_its_averages_diverge() -> None:
     r"""$E e^{\lambda^2 z^2/2}$ is infinite from $\lambda = A\Sigma = 1$ on."""
     one = np.eye(1)

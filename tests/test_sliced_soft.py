@@ -107,6 +107,7 @@ def test_soft_becomes_hard_exponentially_in_the_gap(
         assert 0.1 * np.exp(-decay) - 1e-14 < error < 4 * n * np.exp(-decay) + 1e-14
 
 
+@pytest.mark.slow_cases("2-0.5-esp_soft_published")
 @each_kind
 @pytest.mark.parametrize(
     ("power", "tau"),

@@ -70,6 +70,7 @@ def test_rows_of_the_table_are_in_the_order_of_the_cells(folder: Path) -> None:
     np.testing.assert_array_equal(traces, runs.sweep_dataset(folder)["trace"])
 
 
+@pytest.mark.slow
 def test_noise_is_that_of_the_seed_of_each_cell(tmp_path: Path) -> None:
     """However many cells are computed at once."""
     keys = {"n": 6, "d": 1, "t": 0.5, "noise": 0.3, "dt": 0.1}
