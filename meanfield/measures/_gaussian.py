@@ -133,7 +133,9 @@ def _checked_root(Sigma: np.ndarray) -> np.ndarray:
     scale = float(np.max(np.abs(Sigma), initial=0))
     slack = 100 * np.finfo(Sigma.dtype).eps * scale * len(Sigma)
     if np.max(np.abs(Sigma - Sigma.T)) > slack:
-        raise InvalidInputError("`covariance` must be symmetric; pass `(C + C.T) / 2`.")
+        raise InvalidInputError(
+            "`covariance` must be symmetric; its symmetric part is `(C + C.T) / 2`."
+        )
     values, U = np.linalg.eigh(Sigma / 2 + Sigma.T / 2)  # their sum may overflow
     if values[0] < -slack:
         raise InvalidInputError(

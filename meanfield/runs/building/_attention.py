@@ -37,7 +37,8 @@ from ._context import Contexts
 from ._depth import in_depth
 from ._drift import drifts
 from ._heads import check_divides, parameters
-from ._parameters import Draw, read_array
+from ._arrays import read_array
+from ._parameters import Draw
 
 Options = dict[str, Any]
 

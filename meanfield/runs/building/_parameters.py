@@ -2,18 +2,16 @@
 
 import math
 import zlib
-from pathlib import Path
 from typing import Any, TypeVar
 
 import jax
 import numpy as np
 from jaxtyping import Array, Key
 
-from meanfield._reading import absent
 from meanfield.errors import InputFileError, InvalidInputError
 from meanfield.spec import KEYS, AttentionSpec, Matrix, RunSpec, with_files
 
-SAVED = "Write one by `numpy.save`, or a table of numbers as .csv."
+from ._arrays import read_array
 
 S = TypeVar("S", bound=AttentionSpec)
 
@@ -162,68 +160,25 @@ def entries(value: Matrix | None) -> int | None:
     return np.size(np.array(value, float)) if isinstance(value, list) else None
 
 
-def read_array(path: str | Path) -> np.ndarray:
-    """The numbers in a `.npy` or `.csv` file (a header line is allowed), in double.
-
-    Raises:
-        InputFileError: if it is missing, of another kind, or holds no finite numbers.
-    """
-    path = Path(path)
-    readers = {".npy": _npy, ".csv": _csv}
-    if path.suffix not in readers:
-        raise InputFileError(f"`{path}` must end in .npy or .csv.")
-    try:
-        array = readers[path.suffix](path)
-    except FileNotFoundError:
-        raise absent(path) from None
-    except (OSError, ValueError, EOFError) as error:
-        reason = " ".join(str(error).split())
-        raise InputFileError(
-            f"`{path}` holds no array of numbers: {reason.rstrip('.')}. {SAVED}"
-        ) from None
-    if array.size == 0 or array.ndim > 2:
-        raise InputFileError(
-            f"`{path}` holds no matrix; its shape is {array.shape}. {SAVED}"
-        )
-    if not np.all(np.isfinite(array)):
-        place = np.argwhere(~np.isfinite(array))[0].tolist()
-        raise InputFileError(
-            f"`{path}` has an entry at {place} that is not finite; put a number there."
-        )
-    return array
-
-
-def _npy(path: Path) -> np.ndarray:
-    array = np.load(path, allow_pickle=False)
-    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiub":
-        raise ValueError("real numbers are needed.")
-    return array.astype(float)
-
-
-def _csv(path: Path) -> np.ndarray:
-    with path.open(encoding="utf-8") as file:
-        first = file.readline()
-    if not first.strip():
-        raise ValueError("it is empty.")
-    header = 0 if all(_numeric(cell) for cell in first.split(",")) else 1
-    return np.loadtxt(path, delimiter=",", skiprows=header, ndmin=2, encoding="utf-8")
-
-
-def _numeric(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
-
-
 def _law(name: str, law: str, shape: tuple[int, int], draw: Draw) -> Array:
+    if law[:1] == "[":
+        raise InvalidInputError(
+            f"`{name}` is no list of rows of finite numbers, as `[[1, 0], [0, 1]]` is; "
+            f"got `{law}`."
+        )
     kind, _, argument = law.partition(":")
-    scale = float(argument) if _numeric(argument) else 1.0
-    is_law = argument == "" or (_numeric(argument) and math.isfinite(scale))
-    if kind != "normal" or not is_law:
+    scale = _scale(argument)
+    if kind != "normal" or not math.isfinite(scale):
         raise InvalidInputError(
             f"`{name}` must be a number, a list of rows, @FILE.npy, or the law "
             f"`normal` or `normal:SCALE`; got `{law}`."
         )
     return scale * jax.random.normal(draw.key(name), shape)
+
+
+def _scale(argument: str) -> float:
+    """The scale of a law; not a number where it is none."""
+    try:
+        return float(argument or 1)
+    except ValueError:
+        return math.nan

@@ -20,7 +20,8 @@ from meanfield.measures import (
 )
 from meanfield.spec import RunSpec
 
-from ._parameters import Draw, read_array, square, vector
+from ._arrays import read_array
+from ._parameters import Draw, square, vector
 from ._precision import dtype_of
 
 INTERPOLATED_FROM = 20_000  # tokens: below, exact sums take no longer than a plan
