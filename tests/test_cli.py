@@ -80,7 +80,8 @@ def test_options_beat_the_file_and_the_file_beats_the_preset(
     options = ("--preset", "collapse", "--n", "3", "--out", "run")
     assert cli("simulate", "spec.toml", *options).code == 0
     keys = tomllib.loads(cli("show", "run", "--toml").out)
-    assert keys == {"A": -1.0, "V": 1.0, "d": 2, "t": 0.5, "n": 3, "frames": 3}
+    preset = {"A": -1.0, "V": 1.0, "init": "antithetic", "d": 2}
+    assert keys == {**preset, "t": 0.5, "n": 3, "frames": 3}
 
 
 def test_q_and_k_replace_the_a_of_a_preset(cli: Command) -> None:

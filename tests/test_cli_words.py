@@ -101,3 +101,30 @@ def test_a_large_table_says_its_size_beforehand(
     first, last = cli("export", "run", "run.csv", "--force").err.splitlines()
     assert first.startswith(f"`run.csv` will hold about {runs.readable(expected)}")
     assert last == "wrote run.csv"
+
+
+def test_a_report_has_the_mean_and_what_coarse_steps_leave_open(
+    cli: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "x.csv").write_text("1,2\n3,6\n")
+    run = ("--init", "@x.csv", "--V", "0", "--rtol", "1e-3", "--t", "0.1")
+    done = cli("simulate", *run, "--frames", "2", "--out", "run")
+    assert "mean        2, 4\n" in done.out
+    assert "each to 0.001; the flow may magnify that" in done.out
+    assert "compare with --rtol 0.0001" in done.out
+    shown = cli("show", "run").out
+    assert "plugins" not in shown
+    (line,) = [line for line in shown.splitlines() if line.startswith("files")]
+    assert "x.csv (" in line
+
+
+def test_the_energy_of_a_run_is_a_name_that_is_suggested(cli: Command) -> None:
+    done = cli("simulate", "--observe", "enrgy", "--n", "3", "--t", "0.1")
+    assert done.code == 2
+    assert "did you mean `energy`?" in done.err
+
+
+def test_tokens_of_the_preset_collapse_to_the_origin(cli: Command) -> None:
+    found = json.loads(cli("simulate", "--preset", "collapse", "--json").out)
+    assert np.abs(found["mean"]).max() < 1e-6
+    assert np.trace(found["covariance"]) < 0.1

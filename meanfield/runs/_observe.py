@@ -8,9 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
+from meanfield._registry import suggestion
 from meanfield.dynamics import AbstractDynamics
 from meanfield.energies import AbstractEnergy, dissipation, energies, free, natural
-from meanfield.errors import InvalidInputError
+from meanfield.errors import InvalidInputError, UnknownNameError
 from meanfield.measures import AbstractMeasure
 from meanfield.spec import RunSpec
 
@@ -40,6 +41,9 @@ def observed(spec: RunSpec, d: int, draw: Draw) -> Energies:
         )
     for name in spec.observe or ():
         key = _natural(spec) if name == "energy" else name
+        if key not in energies:
+            near = suggestion(name, ["energy", *energies])
+            raise UnknownNameError(f"There is no energy `{name}`; {near}")
         make = energies[key]
         matrices = (jnp.eye(d),) * 3
         if key not in free:

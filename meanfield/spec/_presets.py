@@ -36,7 +36,12 @@ class Preset(Mapping[str, Any]):
 presets: Registry[Preset] = Registry("preset")
 presets.register("collapse")(
     Preset(
-        "tokens in the plane contract towards their mean", A=-1.0, V=1.0, d=2, t=20.0
+        "pairs of tokens x, -x in the plane contract towards their mean, which is 0",
+        A=-1.0,
+        V=1.0,
+        init="antithetic",
+        d=2,
+        t=20.0,
     )
 )
 presets.register("blow-up")(

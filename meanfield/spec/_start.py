@@ -75,7 +75,7 @@ class StartSpec(Strict):
         Key(group="Start", holds="array", files=ARRAYS, left_behind=True),
         Field(
             examples=["@weights.npy"],
-            description="weights of the tokens: a list or a file",
+            description="weights of the tokens, of any sum: a list or a file",
         ),
     ] = None
     noise: Annotated[

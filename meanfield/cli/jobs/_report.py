@@ -15,6 +15,7 @@ from meanfield.spectrum import effective_rank
 
 LARGEST_PRINTED = 16  # dimension up to which moments are printed
 EIGENVALUES = 6  # eigenvalues printed for people
+COARSE = 1e-3  # relative errors of steps from which a report warns
 APPROXIMATION = (
     "the flow is projected on Gaussians at every instant; where it is not affine, mean "
     "and covariance part from the tokens' like t²"
@@ -104,7 +105,8 @@ def print_report(result: Result, timing: Timing) -> None:
         **_moments(result),
         **_observed(result),
         "sums": report["reduction"],
-        "steps": f"{report['accepted']} taken, {report['rejected']} refused",
+        "steps": f"{report['accepted']} taken, {report['rejected']} refused"
+        f"{_coarse(result.spec)}",
         "residual": f"{_residual(result.spec)} ≤ {number(report['residual'], 2)}",
         "time": f"{timing.seconds:.2f} s computing, {timing.compile_seconds:.2f} s "
         "compiling",
@@ -125,6 +127,16 @@ def _idle(spec: RunSpec, report: dict[str, Any]) -> set[str]:
         "doubt": not doubt_in_words(report),
     }
     return {key for key, is_absent in absences.items() if is_absent}
+
+
+def _coarse(spec: RunSpec) -> str:
+    """What an error of steps leaves open, where it is as large as to matter."""
+    if spec.rtol is None or spec.rtol < COARSE:
+        return ""
+    return (
+        f", each to {spec.rtol:g}; the flow may magnify that: compare with "
+        f"--rtol {spec.rtol / 10:g}"
+    )
 
 
 def _residual(spec: RunSpec) -> str:
@@ -189,8 +201,8 @@ def _observed(result: Result) -> dict[str, str]:
 
 
 def _moments(result: Result) -> dict[str, str]:
-    """The final spectrum, of the first member of a family."""
-    covariance = moments_of(result.measures[0])[1].astype(np.float64)
+    """The final mean and spectrum, of the first member of a family."""
+    mean, covariance = (m.astype(np.float64) for m in moments_of(result.measures[0]))
     if not np.all(np.isfinite(covariance)):
         return {"covariance": "no longer finite"}
     eigenvalues = np.linalg.eigvalsh(covariance)[::-1]
@@ -199,6 +211,14 @@ def _moments(result: Result) -> dict[str, str]:
     prefix = "first member: " if result.spec.is_family else ""
     rank = float(effective_rank(eigenvalues))
     return {
+        "mean": f"{prefix}{_mean(mean)}",
         "covariance": f"{prefix}eigenvalues {head}{tail}",
         "rank": f"{prefix}effective {rank:.4g} of {len(eigenvalues)}",
     }
+
+
+def _mean(mean: np.ndarray) -> str:
+    """A mean by its entries; by its length where these are many."""
+    if len(mean) > EIGENVALUES:
+        return f"of length {np.linalg.norm(mean):.4g}"
+    return ", ".join(f"{value:.4g}" for value in mean)

@@ -99,9 +99,15 @@ def _growth_note(cloud: Cloud, n_visible: int) -> str:
     if n_visible < cloud.times.size:
         reach = sizes.max()
         return f"cropped at {_CROP:.0f} initial radii; the cloud goes on to {reach:.2g}"
-    if sizes.max() > _CROP * sizes[0] > 0:
+    if not sizes.max() > _CROP * sizes[0] > 0:
+        return ""
+    spreads = rms_radii(cloud)
+    if spreads.max() > _CROP * spreads[0]:
         return f"the cloud grows from radius {sizes[0]:.2g} to {sizes.max():.2g}"
-    return ""
+    return (
+        f"the cloud moves {sizes.max():.2g} away; its radius goes from "
+        f"{spreads[0]:.2g} to {spreads[-1]:.2g}"
+    )
 
 
 def _extent(cloud: Cloud) -> tuple[np.ndarray, np.ndarray]:

@@ -11,6 +11,8 @@ from meanfield.errors import InputFileError, InvalidInputError, UnknownNameError
 
 from ._naming import meanings, nearest
 
+DIGEST = 12  # characters of a SHA-256 that people are shown
+
 
 def show(
     name: str,
@@ -89,7 +91,8 @@ def _show_run(path: Path, *, in_json: bool, in_toml: bool, check: bool) -> None:
         print_json({**_about(store), **verdict, "spec": store.spec})
     else:
         facts = {k: v for k, v in _about(store).items() if v is not None}
-        print_pairs({**facts, **verdict})
+        files = _files(facts.pop("inputs", {}))
+        print_pairs({**facts, **({"files": files} if files else {}), **verdict})
         sys.stdout.write(f"\n# keys\n{spec.toml()}")
 
 
@@ -107,3 +110,10 @@ def _about(store: Any) -> dict[str, Any]:
         "t_star_error": None if ending is None else ending.t_star_error,
         **attrs,
     }
+
+
+def _files(inputs: dict[str, Any]) -> str:
+    """The files that a run began with, each with the head of its digest."""
+    parts = [inputs.get(group, {}) for group in ("start", "moves", "plugins")]
+    named = [(name, digest) for part in parts for name, digest in part.items()]
+    return ", ".join(f"{name} ({digest[:DIGEST]}…)" for name, digest in named)
