@@ -18,6 +18,8 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if not path.parent.is_dir():
+            raise _unwritable(path, _homeless(path)) from error
         raise _unwritable(path, error.strerror or str(error)) from error
 
 
@@ -43,10 +45,14 @@ def check_writable(file: Path) -> None:
     if place.is_dir():
         raise _unwritable(file, "it is a folder")
     if not place.parent.is_dir():
-        raise _unwritable(file, f"there is no folder `{file.parent}`")
+        raise _unwritable(file, _homeless(file))
     is_replaced = place.is_file() or not place.exists()  # and else written as it is
     if not os.access(place.parent if is_replaced else place, os.W_OK):
         raise _unwritable(file, "permission denied")
+
+
+def _homeless(path: Path) -> str:
+    return f"there is no folder `{path.parent}`; make it first"
 
 
 def _unwritable(path: Path, reason: str) -> ResourceError:

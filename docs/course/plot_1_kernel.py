@@ -10,7 +10,9 @@ both. The latter is the plan of entropic optimal transport, which `POT
 
 import jax
 
-jax.config.update("jax_enable_x64", True)
+import meanfield
+
+meanfield.set_precision("double")
 
 import jax.numpy as jnp
 import matplotlib.pyplot as plt

@@ -8,9 +8,9 @@ density on a grid is the truth, 2 000 tokens sample it, and a Gaussian follows a
 as a Gaussian can.
 """
 
-import jax
+import meanfield
 
-jax.config.update("jax_enable_x64", True)
+meanfield.set_precision("double")
 
 import jax.numpy as jnp
 import matplotlib.pyplot as plt

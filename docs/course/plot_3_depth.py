@@ -9,9 +9,9 @@ sentence through the attention layers of MiniLM, where it is installed (``pip in
 kind. Layer norms and perceptrons are left out.
 """
 
-import jax
+import meanfield
 
-jax.config.update("jax_enable_x64", True)
+meanfield.set_precision("double")
 
 import matplotlib.pyplot as plt
 import numpy as np

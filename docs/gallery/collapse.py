@@ -15,13 +15,12 @@ come in pairs :math:`x`, :math:`-x`, for a mean would grow like :math:`e^t`.
 The same from Python:
 """
 
-import jax
+import meanfield
 
-jax.config.update("jax_enable_x64", True)
+meanfield.set_precision("double")
 
 from pathlib import Path
 
-import meanfield
 from meanfield import runs, spec
 from meanfield.plotting import panels
 

@@ -15,13 +15,12 @@ to read it: :doc:`/guide/cone`.
 The same from Python:
 """
 
-import jax
+import meanfield
 
-jax.config.update("jax_enable_x64", True)
+meanfield.set_precision("double")
 
 from pathlib import Path
 
-import meanfield
 from meanfield import runs, spec
 from meanfield.plotting import panels
 

@@ -14,13 +14,12 @@ noise. Sigmoid keeps no Gaussian, so that no closed form would do.
 The same from Python:
 """
 
-import jax
+import meanfield
 
-jax.config.update("jax_enable_x64", True)
+meanfield.set_precision("double")
 
 from pathlib import Path
 
-import meanfield
 from meanfield import runs, spec
 from meanfield.plotting import panels
 

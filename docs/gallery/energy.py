@@ -14,13 +14,12 @@ taken from the frames, lies on the dissipation that the field foretells.
 The same from Python:
 """
 
-import jax
+import meanfield
 
-jax.config.update("jax_enable_x64", True)
+meanfield.set_precision("double")
 
 from pathlib import Path
 
-import meanfield
 from meanfield import runs, spec
 from meanfield.plotting import panels
 

@@ -13,13 +13,12 @@ side: the cloud shrinks, and less so in the middle, where tokens look at all ali
 The same from Python:
 """
 
-import jax
+import meanfield
 
-jax.config.update("jax_enable_x64", True)
+meanfield.set_precision("double")
 
 from pathlib import Path
 
-import meanfield
 from meanfield import runs, spec
 from meanfield.plotting import panels
 

@@ -111,5 +111,5 @@ def _shown(problem: Problem) -> str:
 
 def _plain(message: str) -> str:
     """What pydantic says, as the end of a sentence."""
-    text = message.removeprefix("Input should be ")
+    text = message.partition(", unable to parse")[0].removeprefix("Input should be ")
     return f"it must be {text}" if text != message else message.lower()

@@ -145,7 +145,9 @@ def _read_body(folder: Path) -> dict[str, Any]:
             f"`{folder}` is no run: it has no `{RECORD}`; {STORED}"
         ) from error
     except NotADirectoryError as error:
-        raise StoreError(f"`{folder}` is no run: runs are folders; {STORED}") from error
+        raise InputFileError(
+            f"`{folder}` is no run: runs are folders; {STORED}"
+        ) from error
     except OSError as error:
         raise InputFileError(
             f"`{folder / RECORD}` cannot be read: {error.strerror}; {OPEN}"

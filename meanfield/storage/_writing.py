@@ -113,12 +113,17 @@ def refuse_taken(folder: Path) -> None:
     """
     if (folder / RECORD).exists():
         raise InvalidInputError(
-            f"`{folder}` already holds a run; go on with it by "
-            f"`meanfield resume {folder}`, or choose another folder."
+            f"`{folder}` already holds a run, which is kept: choose another folder, "
+            f"remove it, or go on with what is unfinished by `meanfield resume "
+            f"{folder}`."
         )
-    if any(folder.iterdir()) if folder.is_dir() else folder.exists():
+    if folder.is_dir() and any(folder.iterdir()):
         raise InvalidInputError(
-            f"`{folder}` is not an empty folder; choose another place, or empty it."
+            f"`{folder}` is a folder with something else in it; choose another place."
+        )
+    if folder.exists() and not folder.is_dir():
+        raise InvalidInputError(
+            f"`{folder}` is a file, and a run is a folder; choose another place."
         )
 
 

@@ -22,6 +22,12 @@ _OF_GAUSSIANS = ("softmax", "l2", "sinkhorn", "linear")
 _NORMALISED = ("softmax", "l2")  # by rows, whatever a mask leaves of them
 _KNOWN = {"points": _OF_TOKENS, "gaussian": _OF_GAUSSIANS}
 _INSTEAD = "leave it out, or use `meanfield simulate`"
+_BEYOND = {  # what a user asked for, by the dynamics that it became
+    "Cross": "a `context`",
+    "Layers": "layers, as a model or `[[layers]]` bring them",
+    "Projected": "`projected`",
+    "Sum": "parts beside it, as `drift` or `[[terms]]`",
+}
 
 Rows = list[list[float]]
 
@@ -162,9 +168,10 @@ def _attention_of(dynamics: AbstractDynamics) -> Law:
         _require_causal(dynamics.mask)
         return replace(_attention_of(dynamics.dynamics), causal=True)
     if not isinstance(dynamics, Attention) or np.any(np.asarray(dynamics.offset)):
+        beyond = _BEYOND.get(type(dynamics).__name__, "more than that")
         raise UnsupportedError(
             "A page integrates one attention, its heads and the mask `causal`; "
-            f"`{type(dynamics).__name__}` is beyond it: {_INSTEAD}."
+            f"this flow has {beyond}: {_INSTEAD}."
         )
     if isinstance(dynamics.score, Masked):
         _require_causal(dynamics.score.mask)
@@ -221,7 +228,6 @@ def _name(attention: Attention, score: AbstractScore) -> str:
         if same and type(score) is type(unit.score):
             return name
     raise UnsupportedError(
-        f"A page integrates {', '.join(_OF_TOKENS)}; "
-        f"`{type(attention.coupling).__name__}` of `{type(score).__name__}` is none of "
-        f"them: {_INSTEAD}."
+        f"A page integrates {', '.join(_OF_TOKENS)}; this flow is under another "
+        f"attention: {_INSTEAD}."
     )
