@@ -78,7 +78,8 @@ $(VENV)/.docs: $(VENV)/.ready
 	@touch $@
 
 docs: $(VENV)/.docs
-	$(BIN)/python -m sphinx -W --keep-going --quiet docs docs/_build
+	@echo "building the guide, the reference, the gallery and the course: three minutes or so"
+	JAX_PLATFORMS=cpu $(BIN)/python -m sphinx -W --keep-going --quiet docs docs/_build
 	@echo "docs/_build/index.html"
 
 lint: setup

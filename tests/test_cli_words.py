@@ -128,3 +128,22 @@ def test_tokens_of_the_preset_collapse_to_the_origin(cli: Command) -> None:
     found = json.loads(cli("simulate", "--preset", "collapse", "--json").out)
     assert np.abs(found["mean"]).max() < 1e-6
     assert np.trace(found["covariance"]) < 0.1
+    spectrum = np.linalg.eigvalsh(found["covariance"])[::-1]
+    np.testing.assert_allclose(found["eigenvalues"], spectrum, rtol=1e-12)
+    assert 1.9 < found["effective_rank"] <= 2
+
+
+def test_of_many_starts_the_ending_that_is_told_is_the_first_ones(cli: Command) -> None:
+    keys = ("--starts", "grid:4", "--A", "[[1,0.5],[0,-1]]", "--t", "0.1")
+    done = cli("simulate", "--measure", "gaussian", *keys)
+    assert "\nending      first member: " in done.out
+
+
+def test_what_is_one_too_many_is_named(cli: Command) -> None:
+    done = cli("report", "one.zarr", "two.zarr")
+    assert done.code == 2
+    assert "`two.zarr` is one argument too many." in done.err
+
+
+def test_a_remark_is_no_example(cli: Command) -> None:
+    assert ">>>" not in cli("show", "l2").out

@@ -8,6 +8,7 @@ import pytest
 from conftest import Finished
 
 from meanfield.attention import attentions
+from meanfield.cli import _one_line
 from meanfield.storage import RunStore
 from meanfield.storage._record import read_record, write_record
 
@@ -160,3 +161,17 @@ def test_the_plugin_of_a_joined_sweep_has_the_finest_precision(
         assert done.code == 0, done.err
         assert Path("dtype").read_text() == "float64"
         forget()
+
+
+def test_an_error_in_a_plugin_names_its_line(capsys: pytest.CaptureFixture):
+    code = compile("def f():\n    return [] @ 1\n", "/where/mine.py", "exec")
+    plugin: dict = {"__name__": "meanfield_plugin_mine_0123"}
+    exec(code, plugin)
+    for function, words in (
+        (plugin["f"], "error in the plugin `mine.py`, line 2, TypeError"),
+        (lambda: [] @ 1, "internal error, TypeError"),  # pyright: ignore[reportOperatorIssue]
+    ):
+        with pytest.raises(TypeError) as caught:
+            function()
+        _one_line(caught.type, caught.value, caught.tb)
+        assert words in capsys.readouterr().err

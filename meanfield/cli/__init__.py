@@ -8,6 +8,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from importlib import metadata
+from pathlib import Path
 from types import TracebackType
 
 from cyclopts import App, CycloptsError, Group, Parameter
@@ -159,9 +160,23 @@ def _one_line(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
     """What an error of ours looks like: the interpreter then exits with 1."""
-    del trace
     text = " ".join(str(error).split())[:300]
-    sys.stderr.write(
-        f"meanfield: internal error, {kind.__name__}: {text} "
-        "(add --debug for a traceback, and please report it)\n"
+    place = _in_plugin(trace)
+    whose, remedy = (
+        (f"error in the plugin {place}", "a traceback")
+        if place
+        else ("internal error", "a traceback, and please report it")
     )
+    sys.stderr.write(
+        f"meanfield: {whose}, {kind.__name__}: {text} (add --debug for {remedy})\n"
+    )
+
+
+def _in_plugin(trace: TracebackType | None) -> str:
+    """The last line of a plugin that an error came through, if it did."""
+    lines = [
+        f"`{Path(frame.f_code.co_filename).name}`, line {number}"
+        for frame, number in traceback.walk_tb(trace)
+        if frame.f_globals.get("__name__", "").startswith("meanfield_plugin_")
+    ]
+    return lines[-1] if lines else ""

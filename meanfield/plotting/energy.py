@@ -62,7 +62,7 @@ def _observed(dataset: xr.Dataset) -> list[str]:
     ]
     if not suffixes:
         raise InvalidInputError(
-            "This run observed no energy; simulate it with `observe = energy`."
+            "This run observed no energy; simulate it with `--observe energy`."
         )
     finite = [
         name for name in suffixes if np.isfinite(_read(dataset, _PREFIX, name)).any()

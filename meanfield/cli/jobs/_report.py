@@ -62,7 +62,7 @@ def as_json(result: Result, timing: Timing) -> dict[str, Any]:
     report |= {name: value.tolist() for name, value in result.observed.items()}
     if mean.size <= LARGEST_PRINTED:
         report |= _moments_as_json(moments, is_family=spec.is_family)
-    return report
+    return report | _spectra_as_json(moments, is_family=spec.is_family)
 
 
 def _moments_as_json(
@@ -74,6 +74,25 @@ def _moments_as_json(
         for place, name in enumerate(("mean", "covariance"))
     }
     return values if is_family else {name: v[0] for name, v in values.items()}
+
+
+def _spectra_as_json(
+    moments: list[tuple[np.ndarray, np.ndarray]], *, is_family: bool
+) -> dict[str, Any]:
+    """Eigenvalues of the covariance, falling, and their effective rank."""
+    spectra = [_eigenvalues(covariance) for _, covariance in moments]
+    values = {
+        "eigenvalues": [spectrum.tolist() for spectrum in spectra],
+        "effective_rank": [float(effective_rank(spectrum)) for spectrum in spectra],
+    }
+    return values if is_family else {name: v[0] for name, v in values.items()}
+
+
+def _eigenvalues(covariance: np.ndarray) -> np.ndarray:
+    """From the largest on; not numbers, of a covariance that is not finite."""
+    if not np.all(np.isfinite(covariance)):
+        return np.full(len(covariance), np.nan)
+    return np.linalg.eigvalsh(covariance.astype(np.float64))[::-1]
 
 
 def _ending(result: Result) -> dict[str, Any]:
@@ -96,8 +115,8 @@ def print_report(result: Result, timing: Timing) -> None:
         "what": _what(result.spec, report),
         "scores": ASSUMED,
         "approximation": report["approximation"] or "",
-        "ending": f"{report['ending']} at t = {number(outcome.time)}: "
-        f"{report['reason']}",
+        "ending": f"{_first(result)}{report['ending']} at t = "
+        f"{number(outcome.time)}: {report['reason']}",
         "t_star": f"{number(outcome.t_star, 10)} ± {number(outcome.t_star_error, 2)}",
         "endings": ", ".join(f"{name} × {count}" for name, count in endings.items()),
         **_mass(report),
@@ -127,6 +146,11 @@ def _idle(spec: RunSpec, report: dict[str, Any]) -> set[str]:
         "doubt": not doubt_in_words(report),
     }
     return {key for key, is_absent in absences.items() if is_absent}
+
+
+def _first(result: Result) -> str:
+    """Whose number it is, where there are several flows."""
+    return "first member: " if result.spec.is_family else ""
 
 
 def _coarse(spec: RunSpec) -> str:
@@ -192,7 +216,7 @@ def _mass(report: dict[str, Any]) -> dict[str, str]:
 
 def _observed(result: Result) -> dict[str, str]:
     """Final energies and their rates of change, of the first member of a family."""
-    prefix = "first member: " if result.spec.is_family else ""
+    prefix = _first(result)
     rate = lambda name: "dE/dt = " if name.startswith("dissipation") else ""
     return {
         name: f"{prefix}{rate(name)}{number(float(np.ravel(value)[0]))}"
@@ -205,10 +229,10 @@ def _moments(result: Result) -> dict[str, str]:
     mean, covariance = (m.astype(np.float64) for m in moments_of(result.measures[0]))
     if not np.all(np.isfinite(covariance)):
         return {"covariance": "no longer finite"}
-    eigenvalues = np.linalg.eigvalsh(covariance)[::-1]
+    eigenvalues = _eigenvalues(covariance)
     head = ", ".join(f"{value:.4g}" for value in eigenvalues[:EIGENVALUES])
     tail = ", …" if len(eigenvalues) > EIGENVALUES else ""
-    prefix = "first member: " if result.spec.is_family else ""
+    prefix = _first(result)
     rank = float(effective_rank(eigenvalues))
     return {
         "mean": f"{prefix}{_mean(mean)}",

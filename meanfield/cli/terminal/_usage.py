@@ -1,7 +1,11 @@
 """What is wrong with a command line, in a line."""
 
 from cyclopts import CycloptsError
-from cyclopts.exceptions import UnknownCommandError, UnknownOptionError
+from cyclopts.exceptions import (
+    UnknownCommandError,
+    UnknownOptionError,
+    UnusedCliTokensError,
+)
 
 from meanfield._registry import suggestion
 
@@ -19,6 +23,8 @@ def usage(error: CycloptsError) -> str:
         word = (error.unused_tokens or [""])[0]
         names = [] if error.app is None else [n for n in error.app if n[0] != "-"]
         return f"There is no command `{word}`; {_near(word, names, 'commands')}"
+    if isinstance(error, UnusedCliTokensError):
+        line = f"`{(error.unused_tokens or [''])[0]}` is one argument too many."
     return f"{line} See `meanfield {' '.join(error.command_chain or ())} --help`."
 
 

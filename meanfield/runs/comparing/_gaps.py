@@ -234,4 +234,7 @@ def _of_tokens(first: Path, second: Path) -> list[str]:
     n = min(first.sample_size, second.sample_size)
     if math.isinf(n) or not (first.side.from_law and second.side.from_law):
         return []
-    return [f"{n:.0f} tokens have a sampling error of n^-1/2 = {n**-0.5:.2g}"]
+    return [
+        f"{n:.0f} tokens begin with a sampling error of n^-1/2 = {n**-0.5:.2g}, which "
+        "the flow may magnify"
+    ]

@@ -218,7 +218,8 @@ def _numbers(trajectory: Trajectory, starts: Sequence[AbstractMeasure]) -> Rows:
 def _spectrum(cov: np.ndarray) -> dict[str, np.ndarray]:
     finite = np.isfinite(cov).all(axis=(1, 2))
     eigenvalues = np.full(cov.shape[:2], np.nan)
-    eigenvalues[finite] = np.linalg.eigvalsh(cov[finite])
+    # A covariance has no negative ones: those found are rounding.
+    eigenvalues[finite] = np.maximum(np.linalg.eigvalsh(cov[finite]), 0)
     return {
         "trace": np.trace(cov, axis1=1, axis2=2),
         "largest_eigenvalue": eigenvalues[:, -1],

@@ -85,6 +85,7 @@ def _formulas(name: str) -> dict[str, str]:
     if issubclass(coupling, AbstractGaussianCoupling):
         affine = summary(coupling.affine)
         sentences["on N(α, Σ)"] = f"v(x) = V(Lx + b), {affine}"
-    paragraphs = (inspect.getdoc(attentions[name]) or "").split("\n\n")[1:]
+    told = (inspect.getdoc(attentions[name]) or "").partition("\nExamples:")[0]
+    paragraphs = told.split("\n\n")[1:]
     note = in_letters(" ".join(" ".join(paragraphs).split()))
     return {**sentences, **({"remark": note} if note else {})}
