@@ -147,3 +147,13 @@ def test_what_is_one_too_many_is_named(cli: Command) -> None:
 
 def test_a_remark_is_no_example(cli: Command) -> None:
     assert ">>>" not in cli("show", "l2").out
+
+
+def test_a_blow_up_of_few_frames_says_how_to_have_more(cli: Command) -> None:
+    keys = ("--measure", "gaussian", "--A", "1", "--cov", "2", "--out")
+    done = cli("simulate", *keys, "few", "--t", "10")
+    assert "4 of 101 lie before t*" in done.out
+    assert "run it again with --t 0.255" in done.out
+    again = cli("simulate", *keys, "more", "--t", "0.255", "--json")
+    assert json.loads(again.out)["ending"] == "blow-up"
+    assert runs.dataset(Path("more")).sizes["time"] > 90

@@ -109,6 +109,7 @@ def test_a_film_refuses_what_it_cannot_do(film: dict, message: str) -> None:
         ("a.avi", {}, {}, r"a `.gif`, `.mp4` or `.webm` file; got `a.avi`"),
         ("a.mp4", {}, {"loop": 0}, "for ever, is for a `.gif`"),
         ("a.gif", {"width": 3.0}, {}, "`width` is for pictures; a movie has a `size`"),
+        ("a.gif", {"height": 3.0}, {}, "`height` is for pictures; a movie has a"),
     ],
 )
 def test_an_animation_refuses_what_it_cannot_do(

@@ -6,6 +6,7 @@ import gc
 import signal
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
@@ -97,6 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     debug = "--debug" in tokens
     if not debug:
         sys.excepthook = _one_line
+        warnings.formatwarning = _warning
     try:
         with watched():
             code = _run([token for token in tokens if token != "--debug"], debug=debug)
@@ -170,6 +172,11 @@ def _one_line(
     sys.stderr.write(
         f"meanfield: {whose}, {kind.__name__}: {text} (add --debug for {remedy})\n"
     )
+
+
+def _warning(message: Warning | str, *_place: object) -> str:
+    """What a warning looks like: what it says, and not where in our code."""
+    return f"meanfield: {message}\n"
 
 
 def _in_plugin(trace: TracebackType | None) -> str:

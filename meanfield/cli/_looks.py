@@ -31,11 +31,15 @@ _LOOK = {
         "COLUMNS|LENGTH",
         "1 or 2, for columns of a journal (86 and 178 mm), or a length: 120mm, 3.4in",
     ),
+    "height": _Option(
+        str, "LENGTH", "as 100mm or 4in; by default what suits the width"
+    ),
     "fontsize": _Option(
         float, "POINTS", "size of labels; other text, lines and marks keep their ratio"
     ),
     "title": _Option(str, "TEXT", "in place of what was run, in a few words"),
     "no_title": _Option(bool, None, "no title"),
+    "no_caption": _Option(bool, None, "no small print below the picture"),
     "xlim": _Option(str, "LOW,HIGH", "limits of the horizontal axis"),
     "ylim": _Option(
         str, "LOW,HIGH", "limits of the vertical axis, of the upper picture"
@@ -79,7 +83,8 @@ def with_look(command: Callable[..., None]) -> Callable[..., None]:
 def with_film(command: Callable[..., None]) -> Callable[..., None]:
     """`command` with the options of a look, and with those of a movie."""
     film = _parameters("Movie", _FILM)
-    return with_parameters(command, [*film, *_parameters("Look", _LOOK)])
+    look = {name: row for name, row in _LOOK.items() if name not in ("width", "height")}
+    return with_parameters(command, [*film, *_parameters("Look", look)])
 
 
 def _parameters(group: str, options: dict[str, _Option]) -> list[inspect.Parameter]:
@@ -124,7 +129,7 @@ def look_of(options: Mapping[str, Any]) -> "Look":
         InvalidInputError: if a value does not work, or a title is asked for and not.
         UnknownNameError: if there is no such style.
     """
-    from meanfield.plotting import Look, limits_of, width_of
+    from meanfield.plotting import Look, height_of, limits_of, width_of
 
     given = {k: v for k, v in options.items() if v is not None and v is not False}
     values = {name: value for name, value in given.items() if name not in _FILM}
@@ -134,8 +139,12 @@ def look_of(options: Mapping[str, Any]) -> "Look":
                 "`--title` and `--no-title` exclude each other: leave one out."
             )
         values["title"] = ""
+    if values.pop("no_caption", False):
+        values["caption"] = False
     for name in values.keys() & {"xlim", "ylim"}:
         values[name] = limits_of(name, values[name])
     if "width" in values:
         values["width"] = width_of(values["width"])
+    if "height" in values:
+        values["height"] = height_of(values["height"])
     return Look(**values)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from meanfield._lazy import lazy
 
 if TYPE_CHECKING:
-    from ._figure.look import Look, limits_of, width_of
+    from ._figure.look import Look, height_of, limits_of, width_of
     from ._figure.panels import Panel, attention_panel, panel, titled_figure
     from ._figure.style import style
     from ._figure.styles import styles
@@ -60,6 +60,7 @@ __all__ = [
     "draw_disc",
     "effective_rank",
     "escape_directions",
+    "height_of",
     "limits_of",
     "named",
     "panel",
@@ -114,6 +115,7 @@ _HOMES = {
     "styles": "._figure.styles",
     "titled_figure": "._figure.panels",
     "typeset": ".pages",
+    "height_of": "._figure.look",
     "width_of": "._figure.look",
     "with_tokens": ".density.carried",
 }

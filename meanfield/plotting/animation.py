@@ -109,8 +109,9 @@ def _check(dataset: xr.Dataset, target: Path, look: Look, film: Film) -> None:
             "select one, as in `dataset.isel(run=0)`."
         )
     film.refuse(target)
-    if look.width is not None:
-        raise InvalidInputError("`width` is for pictures; a movie has a `size`.")
+    for name in ("width", "height"):
+        if getattr(look, name) is not None:
+            raise InvalidInputError(f"`{name}` is for pictures; a movie has a `size`.")
     if kind(dataset) == "grid":
         idle = [n for n in ("link", "colour") if getattr(look, n) is not None]
         idle += ["trails"] if film.trails is not None else []
@@ -152,7 +153,8 @@ def _stage(
 ) -> tuple[Figure, Callable[[int], None]]:
     """The figure, laid out once for all frames, and what shows a frame on it."""
     width, height = film.size
-    figure = titled_figure(dataset, (_INCHES, _INCHES * height / width))
+    inches = _INCHES / min(width, height)  # the shorter side has room for its text
+    figure = titled_figure(dataset, (inches * width, inches * height))
     axes = figure.add_subplot()
     scene, notes = play.set_scene(axes)
     annotate(figure, *notes)

@@ -92,6 +92,7 @@ def _spectra(
 
 def _many(figure: Figure, axes: Axes, times: np.ndarray, spectra: np.ndarray) -> None:
     """Thin lines coloured by index, the largest eigenvalue first and on top."""
+    spectra = spectra[:, np.isfinite(spectra).any(axis=0)]
     d = spectra.shape[1]
     curves = [np.column_stack([times, curve]) for curve in spectra.T[::-1]]
     lines = LineCollection(

@@ -12,9 +12,11 @@ from meanfield.runs import Result, moments_of, reason
 from meanfield.runs.representations import representations
 from meanfield.spec import RunSpec
 from meanfield.spectrum import effective_rank
+from meanfield.storage import RunStore
 
 LARGEST_PRINTED = 16  # dimension up to which moments are printed
 EIGENVALUES = 6  # eigenvalues printed for people
+FEW = 12  # frames of a blow-up below which a report says how to have more
 COARSE = 1e-3  # relative errors of steps from which a report warns
 APPROXIMATION = (
     "the flow is projected on Gaussians at every instant; where it is not affine, mean "
@@ -118,6 +120,7 @@ def print_report(result: Result, timing: Timing) -> None:
         "ending": f"{_first(result)}{report['ending']} at t = "
         f"{number(outcome.time)}: {report['reason']}",
         "t_star": f"{number(outcome.t_star, 10)} ± {number(outcome.t_star_error, 2)}",
+        "frames": _few_frames(result),
         "endings": ", ".join(f"{name} × {count}" for name, count in endings.items()),
         **_mass(report),
         "doubt": doubt_in_words(report),
@@ -131,7 +134,7 @@ def print_report(result: Result, timing: Timing) -> None:
         "compiling",
     }
     idle = _idle(result.spec, report)
-    print_pairs({key: text for key, text in pairs.items() if key not in idle})
+    print_pairs({k: text for k, text in pairs.items() if text and k not in idle})
 
 
 def _idle(spec: RunSpec, report: dict[str, Any]) -> set[str]:
@@ -146,6 +149,22 @@ def _idle(spec: RunSpec, report: dict[str, Any]) -> set[str]:
         "doubt": not doubt_in_words(report),
     }
     return {key for key, is_absent in absences.items() if is_absent}
+
+
+def _few_frames(result: Result) -> str:
+    """How to see more of a blow-up, of which few frames were asked for."""
+    spec, t_star = result.spec, result.outcome.t_star
+    if result.store is None or spec.times is not None or spec.is_family:
+        return ""
+    if not math.isfinite(t_star):
+        return ""
+    kept = RunStore.open(result.store).frames
+    if kept >= min(FEW, spec.frames - 1):
+        return ""
+    return (
+        f"{kept} of {spec.frames} lie before t*, too few to see it by: run it again "
+        f"with --t {1.02 * t_star:.3g}"
+    )
 
 
 def _first(result: Result) -> str:

@@ -22,7 +22,7 @@ _COLUMN = 2.2  # inches that a picture among others takes, in the text of paper
 _TEXT = 2.5  # inches of the height of a figure that are text
 _SMALLEST, _WIDEST = 1.0, 40.0  # inches
 # What every picture takes; the rest is for those that name it.
-GENERAL = ("style", "width", "fontsize", "title")
+GENERAL = ("style", "width", "height", "fontsize", "title", "caption")
 # Text and ticks follow the size of labels; lines and marks are repainted.
 _SIZES = (
     "font.size",
@@ -51,8 +51,10 @@ class Look:
     Attributes:
         style: a name of `styles`: `paper`, `talk` or `dark`.
         width: of the picture, in inches; see `width_of`.
+        height: of the picture, in inches; else what suits its width.
         fontsize: of its labels, in points.
         title: in place of that of the dataset; none if it is empty.
+        caption: whether small print below says what was run, and how it ended.
         xlim: limits of the horizontal axis, in units of the data.
         ylim: limits of the vertical axis, of the upper picture if there are several.
         relative: whether the mean is taken out and the RMS radius made one.
@@ -71,8 +73,10 @@ class Look:
 
     style: str = "paper"
     width: float | None = None
+    height: float | None = None
     fontsize: float | None = None
     title: str | None = None
+    caption: bool = True
     xlim: Limits | None = None
     ylim: Limits | None = None
     relative: bool = False
@@ -82,6 +86,7 @@ class Look:
     def __post_init__(self) -> None:
         _ = styles[self.style]
         _check("width", self.width, _SMALLEST, _WIDEST, "inches")
+        _check("height", self.height, _SMALLEST, _WIDEST, "inches")
         _check("fontsize", self.fontsize, 3.0, 72.0, "points")
         _check("link", self.link, 0.0, np.inf, "RMS radii")
         for name in ("xlim", "ylim"):
@@ -140,9 +145,11 @@ class Look:
 
     def size(self, width: float, height: float) -> tuple[float, float]:
         """The size of a figure that is so large if nothing is chosen, in inches."""
+        ratio = 1.0 if self.width is None else self.width / width
+        if self.height is not None:
+            return ratio * width, self.height
         if self.width is None:
             return width, height
-        ratio = self.width / width
         return self.width, height * ratio + _TEXT * max(self.scale - ratio, 0.0)
 
     def columns(self, most: int) -> int:
@@ -191,18 +198,47 @@ def width_of(text: str) -> float:
         >>> round(width_of("1"), 2), width_of("254mm")
         (3.39, 10.0)
     """
-    number = re.fullmatch(r"([\d.]+)\s*(in|cm|mm|pt)", text.strip())
     if text.strip() in COLUMNS:
         return COLUMNS[text.strip()] * _INCHES["mm"]
-    try:
-        size, unit = number.groups() if number is not None else ("", "in")
-        return float(size) * _INCHES[unit]
-    except ValueError:
+    length = _length(text)
+    if length is None:
         raise InvalidInputError(
             f"`width` must be 1 or 2, for columns of a journal ({COLUMNS['1']:.0f} and "
             f"{COLUMNS['2']:.0f} mm), or a length such as 85mm, 8.5cm, 3.4in or 240pt; "
             f"got `{text}`."
-        ) from None
+        )
+    return length
+
+
+def height_of(text: str) -> float:
+    """A height in inches, from a length as `85mm`.
+
+    Raises:
+        InvalidInputError: if it is none.
+
+    Examples:
+        >>> from meanfield.plotting import height_of
+        >>> height_of("254mm")
+        10.0
+    """
+    length = _length(text)
+    if length is None:
+        raise InvalidInputError(
+            "`height` must be a length such as 85mm, 8.5cm, 3.4in or 240pt; got "
+            f"`{text}`."
+        )
+    return length
+
+
+def _length(text: str) -> float | None:
+    """A length in inches; `None` if it is none."""
+    number = re.fullmatch(r"([\d.]+)\s*(in|cm|mm|pt)", text.strip())
+    if number is None:
+        return None
+    try:
+        return float(number[1]) * _INCHES[number[2]]
+    except ValueError:
+        return None
 
 
 def limits_of(name: str, text: str) -> Limits:

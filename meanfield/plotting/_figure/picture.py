@@ -1,5 +1,6 @@
 """A figure that knows its look, and has room for its small print."""
 
+import re
 import textwrap
 from io import BytesIO
 
@@ -16,6 +17,8 @@ from .style import GREY
 _LETTERS = 127.5  # of the small print in an inch, times its size in points
 _LINES = 3  # of small print for which every figure has room
 _LEADING = 1.35
+_FIRM = "\u00a0"  # a space at which no line ends
+_TOGETHER = re.compile(r"\S+ = (\[\[.*?\]\]|\S+)|from \S+ to \S+")
 
 
 class Picture(Figure):
@@ -34,8 +37,8 @@ class Picture(Figure):
         super().__init__(figsize=look.size(width, height), layout="constrained")
 
     def make_room(self, lines: int) -> None:
-        """Grow for so many lines of small print, if the width was chosen."""
-        if self.look.width is not None:
+        """Grow for so many lines of small print, if the width alone was chosen."""
+        if self.look.width is not None and self.look.height is None:
             line = _LEADING * _points(mpl.rcParams["figure.labelsize"]) / 72
             self.set_figheight(self._room + max(lines - _LINES, 0) * line)
 
@@ -82,13 +85,21 @@ def _points(size: float | str) -> float:
 
 
 def annotate(figure: Figure, *notes: str) -> None:
-    """Add small print under the figure; empty notes are left out."""
+    """Add small print under the figure, if it has any; empty notes are left out."""
+    if isinstance(figure, Picture) and not figure.look.caption:
+        return
     size = _points(mpl.rcParams["figure.labelsize"])
     letters = int(_LETTERS / size * figure.get_figwidth())
-    folded = [textwrap.wrap(note, letters, break_on_hyphens=False) for note in notes]
-    lines = [line for note in folded for line in note]
+    lines = [line for note in notes for line in _lines(note, letters)]
     if lines:
         text = "\n".join([*filter(None, [figure.get_supxlabel()]), *lines])
         figure.supxlabel(text, color=GREY, linespacing=_LEADING)
         if isinstance(figure, Picture):
             figure.make_room(text.count("\n") + 1)
+
+
+def _lines(note: str, letters: int) -> list[str]:
+    """A note in lines that end between phrases: `d = 2` and a matrix stay together."""
+    whole = _TOGETHER.sub(lambda match: match[0].replace(" ", _FIRM), note)
+    lines = textwrap.wrap(whole, letters, break_on_hyphens=False)
+    return [line.replace(_FIRM, " ") for line in lines]

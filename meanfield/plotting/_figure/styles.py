@@ -46,6 +46,7 @@ styles.register("dark")(
             "#d9d9d9": "#454b51",
             "#0072b2": "#4aa3e0",
             "#009e73": "#2fc49b",
+            "#56b4e9": "#f0e442",  # beside the lighter blue it would be another blue
             "#d55e00": "#f2803a",
             "#5e3c99": "#a890dc",
             "#8c510a": "#c98d45",

@@ -1,6 +1,7 @@
 """What was run, in a line of small print: the attention, its numbers, what moved."""
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import xarray as xr
 
@@ -44,8 +45,9 @@ def _is_sweep(dataset: xr.Dataset) -> bool:
 def _attentions(spec: RunSpec, axes: list[str]) -> Iterator[str]:
     if spec.model is not None:
         layers = spec.model_layers
-        chosen = "" if layers is None else f", layers {_plain(layers)}"
-        yield f"{spec.attention} of the model {_shown(spec.model)}{chosen}"
+        is_told = layers is not None and "model_layers" not in axes
+        chosen = f", layers {_plain(layers)}" if is_told else ""
+        yield f"{spec.attention} of the model {_shown(Path(spec.model).name)}{chosen}"
         return
     for index, part in enumerate((spec, *spec.terms)):
         own = part if index or not spec.layers else spec.layers[0]
@@ -196,5 +198,6 @@ def _number(value: float) -> str:
 
 
 def _shown(name: str) -> str:
-    """A name of the user's, in which dollars are no mathematics."""
-    return name.replace("$", r"\$")
+    """A name of the user's, of files without folders; dollars are no mathematics."""
+    plain = f"@{Path(name[1:]).name}" if name.startswith("@") else name
+    return plain.replace("$", r"\$")

@@ -9,6 +9,7 @@ from meanfield.errors import InvalidInputError
 from meanfield.plotting._figure.look import Look
 from meanfield.plotting._figure.picture import Picture
 
+from ._warnings import told_plainly
 from .files import named, put
 from .png import paletted
 
@@ -25,8 +26,8 @@ def save(figure: Figure, path: str | Path) -> tuple[Path, ...]:
         has 256 colours.
 
     Raises:
-        InvalidInputError: if the suffix is not one of .pdf, .png and .svg, or there is
-            no name.
+        InvalidInputError: if the suffix is not one of .pdf, .png and .svg, there is no
+            name, or the figure is too small for its text.
         ResourceError: if the file cannot be written; an old one then stays.
 
     Examples:
@@ -44,7 +45,7 @@ def save(figure: Figure, path: str | Path) -> tuple[Path, ...]:
         )
     suffixes = [target.suffix] if target.suffix else [".pdf", ".png"]
     look = figure.look if isinstance(figure, Picture) else Look()
-    with look.applied():
+    with look.applied(), told_plainly(figure):
         drawn = {target.with_suffix(s): _bytes(figure, s.lower()[1:]) for s in suffixes}
     return tuple(put(file, content) for file, content in drawn.items())
 

@@ -1,0 +1,90 @@
+"""Room in a picture: its height, its small print, its characters, its colours."""
+
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+from matplotlib.colors import to_rgb
+
+from meanfield import runs
+from meanfield.errors import InvalidInputError
+from meanfield.plotting import Film, Look, height_of, panels, save, titled_figure
+from meanfield.plotting._figure.picture import _lines
+from meanfield.plotting._figure.style import CYCLE
+from meanfield.plotting._figure.styles import styles
+from meanfield.plotting._runs.described import described
+from meanfield.plotting.animation import _stage, _token_play
+from meanfield.spec import parse
+
+NOTE = (
+    "softmax: A = [[1, 0.5], [0, −1]], V = 1, ε = 1; 1000 tokens, d = 2; Σ₀ = [[1.5, "
+    "0], [0, 1]]; t from 0 to 20"
+)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> xr.Dataset:
+    path = tmp_path_factory.mktemp("room") / "run.zarr"
+    keys = {"n": 6, "d": 2, "A": -1.0, "t": 0.2, "frames": 3}
+    runs.execute(parse(keys), out=path)
+    return runs.dataset(path)
+
+
+def test_a_picture_is_as_high_as_one_says(data: xr.Dataset) -> None:
+    wide = Look(width=6.4, height=height_of("3.6in"), fontsize=6.0)
+    for panel in ("tokens", "spectrum"):
+        figure = panels[panel](data, wide)
+        assert tuple(figure.get_size_inches()) == (6.4, 3.6)
+    assert panels["tokens"](data, Look(height=3.0)).get_figheight() == 3.0
+
+
+def test_small_print_is_left_out_where_one_says(data: xr.Dataset) -> None:
+    assert "d = 2" in panels["tokens"](data, Look()).get_supxlabel()
+    assert panels["tokens"](data, Look(caption=False)).get_supxlabel() == ""
+
+
+def test_a_picture_without_room_is_refused(data: xr.Dataset, tmp_path: Path) -> None:
+    figure = panels["spectrum"](data, Look(width=1.1, height=1.1))
+    with pytest.raises(InvalidInputError, match=r"1\.1 by 1\.1 inches has no room for"):
+        save(figure, tmp_path / "small.png")
+    assert not (tmp_path / "small.png").exists()
+
+
+@pytest.mark.parametrize("letters", range(30, 90, 7))
+def test_lines_end_between_phrases(letters: int) -> None:
+    lines = _lines(NOTE, letters)
+    assert " ".join(lines) == NOTE
+    for whole in ("A = [[1, 0.5], [0, −1]]", "d = 2", "ε = 1", "from 0 to 20"):
+        assert any(whole in line for line in lines)
+
+
+def test_characters_that_no_font_has_are_told_once(tmp_path: Path) -> None:
+    figure = titled_figure(xr.Dataset(attrs={"title": "漢字"}), (4.0, 3.0))
+    figure.add_subplot()
+    with pytest.warns(UserWarning, match="No font here has 字漢, drawn as") as told:
+        save(figure, tmp_path / "words")
+    assert len(told) == 1
+
+
+def test_a_wide_movie_has_room_as_a_square_one(data: xr.Dataset) -> None:
+    film = Film(size=(640, 360))
+    figure, _ = _stage(data, _token_play(data, film), film)
+    square, _ = _stage(data, _token_play(data, Film()), Film())
+    heights = [f.axes[0].get_window_extent().height / f.dpi for f in (figure, square)]
+    assert heights[0] > 0.9 * heights[1]
+
+
+def test_files_are_named_without_their_folders() -> None:
+    spec = parse({"init": "@/home/a/points.csv", "A": 1.0})
+    data = xr.Dataset(attrs={"spec": spec.model_dump(exclude_unset=True)})
+    assert "from @points.csv" in described(data)
+    assert "/home" not in described(data)
+
+
+def test_colours_of_groups_differ_on_dark() -> None:
+    inks = styles["dark"].inks
+    shades = [np.array(to_rgb(inks.get(c.lower(), c))) for c in CYCLE[:6]]
+    gaps = [np.linalg.norm(a - b) for a, b in combinations(shades, 2)]
+    assert min(gaps) > 0.25
