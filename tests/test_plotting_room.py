@@ -56,7 +56,7 @@ def test_a_picture_without_room_is_refused(data: xr.Dataset, tmp_path: Path) -> 
 def test_lines_end_between_phrases(letters: int) -> None:
     lines = _lines(NOTE, letters)
     assert " ".join(lines) == NOTE
-    for whole in ("A = [[1, 0.5], [0, −1]]", "d = 2", "ε = 1", "from 0 to 20"):
+    for whole in ("A = [[1, 0.5], [0, −1]]", "d = 2", "ε = 1", "t from 0 to 20"):
         assert any(whole in line for line in lines)
 
 
@@ -88,3 +88,26 @@ def test_colours_of_groups_differ_on_dark() -> None:
     shades = [np.array(to_rgb(inks.get(c.lower(), c))) for c in CYCLE[:6]]
     gaps = [np.linalg.norm(a - b) for a, b in combinations(shades, 2)]
     assert min(gaps) > 0.25
+
+
+@pytest.mark.parametrize(("reach", "is_seen"), [(4.0, True), (60.0, False)])
+def test_a_movie_shows_all_tokens_but_for_outliers(
+    data: xr.Dataset, reach: float, is_seen: bool
+) -> None:
+    x = np.random.default_rng(0).normal(size=(3, 400, 2))
+    x[1, 7] = reach, 0.0
+    tokens = xr.Dataset(
+        {
+            "x": (("time", "token", "coord"), x),
+            "weight": ("token", np.full(400, 1 / 400)),
+        },
+        {"time": [0.0, 1.0, 2.0]},
+        {"kind": "points"},
+    )
+    play = _token_play(tokens, Film())
+    figure, show = _stage(tokens, play, Film())
+    show(1)
+    low, high = figure.axes[0].get_xlim()
+    assert (low < reach < high) == is_seen
+    note = "the farthest tokens are outside the view"
+    assert (note in figure.get_supxlabel()) == (not is_seen)

@@ -13,8 +13,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.text import Text
+from mpl_toolkits.mplot3d import Axes3D
 
 Inks = Mapping[str, str]
+_BETWEEN = 10.0  # points that the numbers of an axis in space take
 _COLOURS: Mapping[type[Artist], tuple[str, ...]] = {
     Line2D: ("color", "markerfacecolor", "markeredgecolor"),
     Text: ("color",),
@@ -73,6 +75,10 @@ def _resize(artist: Artist, scale: float) -> None:
         artist.set_sizes(scale**2 * np.asarray(artist.get_sizes()))
     for name in _row(_LENGTHS, artist):
         artist.set(**{name: scale * getattr(artist, f"get_{name}")()})
+    if isinstance(artist, Axes3D):
+        for axis in (artist.xaxis, artist.yaxis, artist.zaxis):
+            # Numbers stand between an axis and its label, and both have grown.
+            axis.labelpad = scale * axis.labelpad + _BETWEEN * (scale - 1)
 
 
 def _row(table: Mapping[type[Artist], tuple[str, ...]], artist: Artist) -> list[str]:

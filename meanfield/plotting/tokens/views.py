@@ -10,6 +10,7 @@ from meanfield.plotting._runs.observables import finite, moments, principal_axes
 # A cloud that blows up is cropped at this many initial radii; the view of a movie
 # follows one that grows beyond them.
 _CROP = 30.0
+_OUTLYING = 1.6  # of the view, by which outliers may widen it
 # The view makes room for a closure up to this many radii of the tokens.
 _STRAY = 3.0
 # Paths are cut this many half-widths from the centre: far outside, but finite.
@@ -182,9 +183,10 @@ def _root(factor: np.ndarray) -> np.ndarray:
 def robust_windows(cloud: Cloud) -> tuple[list[Window], str]:
     """The square of each frame: one for all, or following a cloud that grows too far.
 
-    It holds all but one in a hundred tokens at either end of each axis, and ellipses.
+    It holds ellipses and all tokens, but for outliers: where all of them would take
+    over `_OUTLYING` times the room, one in a hundred at either end of each axis.
     """
-    low, high = _robust_extents(cloud)
+    low, high, beyond = _robust_extents(cloud)
     followed = _near_frames(cloud).size < cloud.times.size
     if not followed:
         low, high = low.min(axis=0, keepdims=True), high.max(axis=0, keepdims=True)
@@ -193,22 +195,26 @@ def robust_windows(cloud: Cloud) -> tuple[list[Window], str]:
     floor = max(float(np.abs(centres).max()), 1.0) / 2
     halves = 1.12 * np.where(halves > 0, halves, floor)
     windows = [Window(c, float(h), "") for c, h in zip(centres, halves, strict=True)]
-    if followed:
-        return windows, "the view follows the cloud: mind the scale"
-    return windows * cloud.times.size, ""
+    notes = [beyond, "the view follows the cloud: mind the scale" if followed else ""]
+    count = 1 if followed else cloud.times.size
+    return windows * count, "; ".join(note for note in notes if note)
 
 
-def _robust_extents(cloud: Cloud) -> tuple[np.ndarray, np.ndarray]:
-    """Lowest and highest coordinates by frame, (time, d), without outlying tokens."""
-    tracks = _seen_tracks(cloud)
+def _robust_extents(cloud: Cloud) -> tuple[np.ndarray, np.ndarray, str]:
+    """Lowest and highest coordinates by frame, (time, d), and what lies beyond them."""
+    tracks, beyond = _seen_tracks(cloud), ""
     lows, highs = [], []
     for track in tracks:
         reach = N_SIGMA * np.sqrt((track.factor**2).sum(axis=-1))
         lows.append(track.mean - reach)
         highs.append(track.mean + reach)
     if isinstance(cloud.state, Swarm):
-        low, high = np.quantile(cloud.state.x, [0.01, 0.99], axis=1)
-        lows.append(low)
-        highs.append(high)
+        x = cloud.state.x
+        low, high = np.quantile(x, [0.01, 0.99], axis=1)
+        least, most = x.min(axis=1), x.max(axis=1)
+        near = (most - least).max(axis=1) <= _OUTLYING * (high - low).max(axis=1)
+        lows.append(np.where(near[:, None], least, low))
+        highs.append(np.where(near[:, None], most, high))
+        beyond = "" if near.all() else "the farthest tokens are outside the view"
     # A closure that has ended is NaN, which fmin and fmax pass over.
-    return np.fmin.reduce(lows), np.fmax.reduce(highs)
+    return np.fmin.reduce(lows), np.fmax.reduce(highs), beyond
