@@ -70,6 +70,7 @@ class ComparedRuns:
             "times": packed(np.unique(np.concatenate(times)).astype(np.float64)),
             "members": [both],
             "tokens": None,
+            "words": None,
             "lines": None,
             "panels": self.panels,
             "cone": cone(list(self.datasets.items())),

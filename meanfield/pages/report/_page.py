@@ -30,6 +30,7 @@ _SCRIPTS = {
         "stage.js",
         "line.js",
         "chosen.js",
+        "labels.js",
         "cone.js",
         "curves.js",
         "player.js",
