@@ -122,6 +122,42 @@ def test_lines_are_the_heaviest_of_each_row(rng: Generator) -> None:
     np.testing.assert_array_equal(taken, largest)
 
 
+def of_a_model(rng: Generator, **keys: object) -> xr.Dataset:
+    """A run to t = 2 of a model, read with two heads of its attention."""
+    plans = rng.dirichlet(np.ones(9), size=(1, 2, 9))
+    dims = ("snapshot", "head", "query", "token")
+    data = points(rng.normal(size=(5, 9, 2))).assign(attention=(dims, plans))
+    spec = {"model": "tiny", "text": "the cat", "t": 2.0, **keys}
+    return data.assign_coords(snapshot=[0.0]).assign_attrs(spec=spec)
+
+
+@needs_node
+@pytest.mark.parametrize(
+    ("keys", "known", "passed", "heads"),
+    [
+        ({"model_layers": [4, 1], "model_heads": [2, 0]}, {}, [4, 4, 1, 1], [2, 0]),
+        ({}, {"n_layers": 6}, [0, 0, 1, 1], [0, 1]),
+        ({}, {"n_layers": 1}, [0, 0, 0, 0], [0, 1]),  # the last one acts for ever
+    ],
+    ids=["chosen", "all", "too few"],
+)
+def test_layers_and_heads_have_the_numbers_of_the_model(
+    rng: Generator,
+    keys: dict[str, object],
+    known: dict[str, int],
+    passed: list[int],
+    heads: list[int],
+) -> None:
+    dataset = of_a_model(rng, **keys).assign_attrs(known)
+    scene = run_scene(dataset, quiet)
+    assert scene["lines"]["heads"] == heads
+    times = [0.0, 0.99, 1.0, 2.0]
+    code = "(flow.scene = scene, [0, 0.99, 1, 2].map(timeWords))"
+    assert computed(code, scene) == [
+        f"t = {t:g}, layer {number}" for t, number in zip(times, passed, strict=True)
+    ]
+
+
 AXES = ("A[0,1]=-1:1:3", "epsilon=0.1:10:4:log", "options.tau=0.5|2", "init=moons|ball")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from meanfield.plotting.reading import described, ending, runs, spec_of
+from meanfield.plotting.reading import described, ending, layers_passed, runs, spec_of
 
 from ._repeats import of_run, plugins_in
 from ._told import endings_card, notes_card, origin_card, repeat_card
@@ -47,6 +47,7 @@ def run_scene(dataset: xr.Dataset, report: Report) -> Scene:
         ],
         "tokens": small.tokens.tolist() if small.notes else None,
         "words": words(small.data),
+        "depth": [layer._asdict() for layer in layers_passed(dataset)],
         "lines": lines(small.data),
         "panels": panels(dataset, report),
         "cone": cone([("", dataset)]),

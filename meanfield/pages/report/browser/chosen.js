@@ -75,7 +75,7 @@ function choiceWords() {
   if (!look) return head;
   const partners = look.partners.slice(0, 4).map((partner, i) => `${tokenName(partner)} (${shown(100 * look.weights[i], 3)} %)`);
   const sum = shown(100 * look.weights.reduce((a, b) => a + b, 0), 3);
-  return `${head} At t = ${shown(look.t)}, the nearest time whose attention is kept, it looks most at ${partners.join(", ")}; the ${look.partners.length} lines hold ${sum} %.`;
+  return `${head} At ${timeWords(look.t)}, the nearest time whose attention is kept, it looks most at ${partners.join(", ")}; the ${look.partners.length} lines hold ${sum} %.`;
 }
 
 /** The token nearest to a place on the stage, if one is near. */

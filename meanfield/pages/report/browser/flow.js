@@ -19,6 +19,16 @@ function placeOf(t) {
   return low + share;
 }
 
+/** The layer of a model that moves the tokens at a time, in words; nothing where there is none. */
+function layerWords(t) {
+  const { depth } = flow.scene;
+  const now = depth.filter(({ start }) => start <= t).pop() || depth[0];
+  return now ? `layer ${now.number}` : "";
+}
+
+/** A time, and the layer it belongs to. */
+const timeWords = (t) => [`t = ${shown(t)}`, layerWords(t)].filter(Boolean).join(", ");
+
 const DEPTH = ["density", "tokens", "gaussian"]; // from below
 
 /** The layers of the member that are to be seen, from below. */
