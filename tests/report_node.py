@@ -21,6 +21,7 @@ SCRIPTS = (
     "colours.js",
     "camera.js",
     "flow.js",
+    "boxes.js",
     "density.js",
     "ellipse.js",
     "cells.js",

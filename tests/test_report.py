@@ -78,6 +78,43 @@ def test_ellipses_are_shadows_of_covariances(rng: Generator) -> None:
 
 
 @needs_node
+@pytest.mark.parametrize("d", [2, 3])
+def test_a_camera_that_follows_cuts_no_ellipse(rng: Generator, d: int) -> None:
+    """Whatever the side; and it follows at first where the start would be a dot."""
+    t = np.linspace(0, 3, 5)[:, None, None]
+    heavy = rng.normal(size=(1, 6, d)) ** 3 @ rng.normal(size=(d, d))
+    growing = points(heavy * np.exp(t) + 5 * t)
+    code = """(() => {
+      flow.scene = scene;
+      const first = measureFlow();
+      const gaps = [];
+      camera.follows = true;
+      for (const place of [0, 0.5, 1, 2.3, 4]) for (const turn of [0, 0.7, 1.9, 2.5]) {
+        Object.assign(camera, { azimuth: turn, elevation: turn / 2 });
+        flow.place = place;
+        const view = viewOf(partNow(), scene.axes.length, 480, 420);
+        const layer = member().layers[0];
+        const moment = within(layer.times.data, timeAt(place));
+        const width = layer.mean.shape[1];
+        const [x, y] = view.place(between(layer.mean, width, moment));
+        const covariance = between(layer.covariance, width * width, moment);
+        for (const [along, at, size] of [[view.right, x, 480], [view.up, y, 420]]) {
+          const spread = Math.sqrt(covariance.reduce((sum, c, i) =>
+            sum + c * along[Math.floor(i / width)] * along[i % width], 0));
+          const reach = 2 * view.scale * spread;
+          gaps.push(at - reach, size - at - reach);
+        }
+      }
+      return [first, Math.min(...gaps)];
+    })()"""
+    follows, gap = computed(code, run_scene(growing, quiet))
+    assert follows
+    assert gap > 0
+    still = points(heavy * np.exp(-0.2 * t))
+    assert not computed(code, run_scene(still, quiet))[0]
+
+
+@needs_node
 def test_densities_are_within_half_a_step_of_their_peak() -> None:
     dataset = density_data.plane(frames=3)
     scene = run_scene(dataset, quiet)

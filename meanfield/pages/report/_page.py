@@ -24,6 +24,7 @@ _SCRIPTS = {
     "flow": (
         "camera.js",
         "flow.js",
+        "boxes.js",
         "dots.js",
         "density.js",
         "ellipse.js",

@@ -39,7 +39,7 @@ function readyChoices() {
 function chooseMember(key) {
   flow.member = Number(key);
   stage.token = -1;
-  camera.follows = measureBoxes();
+  camera.follows = measureFlow();
   readyChoices();
   repaint();
 }

@@ -18,7 +18,7 @@ function paintStage() {
 }
 
 function paintInSpace({ pen, width, height, ratio }, dimension) {
-  const view = (stage.view = viewOf(boxNow(), dimension, width, height));
+  const view = (stage.view = viewOf(partNow(), dimension, width, height));
   const ground = stage.below.getContext("2d", { willReadFrequently: true });
   ground.fillStyle = palette.paper;
   ground.fillRect(0, 0, stage.below.width, stage.below.height);
