@@ -15,7 +15,17 @@ needs_node = pytest.mark.skipif(
     NODE is None, reason="no Node on the PATH: scripts of pages are not tried"
 )
 FOLDER = Path(meanfield.pages.report.__file__).parent / "browser"
-SCRIPTS = ("data.js", "words.js", "colours.js", "density.js", "ellipse.js", "cells.js")
+SCRIPTS = (
+    "data.js",
+    "words.js",
+    "colours.js",
+    "camera.js",
+    "flow.js",
+    "boxes.js",
+    "density.js",
+    "ellipse.js",
+    "cells.js",
+)
 
 
 def computed(expression: str, value: object) -> Any:

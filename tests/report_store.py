@@ -1,5 +1,6 @@
 """Small runs on disk for the tests of reports, written without integrating."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,13 @@ def moving(rng: Generator, n: int = 30, frames: int = 9, d: int = 2) -> np.ndarr
     return np.concatenate([x[..., :1] + 0.2 * np.sin(3 * t), x[..., 1:]], axis=-1)
 
 
-def stored(path: Path, x: np.ndarray) -> RunStore:
+def stored(
+    path: Path, x: np.ndarray, spec: Mapping[str, Any] | None = None
+) -> RunStore:
     """A run that has not ended, with all its frames but the last three."""
     n, d = x.shape[1:]
-    attrs = {"spec": {**SPEC, "n": n, "d": d}, "kind": "points", "dtype": "float64"}
+    keys = {**SPEC, "n": n, "d": d} if spec is None else dict(spec)
+    attrs = {"spec": keys, "kind": "points", "dtype": "float64"}
     attrs["versions"], attrs["device"] = {"meanfield-attention": "0.2"}, "cpu"
     static = {"weight": np.full(n, 1 / n), "position": np.linspace(0, 1, n)}
     store = RunStore.create(path, attrs=attrs, static=static)
@@ -30,9 +34,9 @@ def stored(path: Path, x: np.ndarray) -> RunStore:
     return store
 
 
-def finished(path: Path, x: np.ndarray) -> Path:
+def finished(path: Path, x: np.ndarray, spec: Mapping[str, Any] | None = None) -> Path:
     """The same, to its end."""
-    store = stored(path, x)
+    store = stored(path, x, spec)
     go_on(store, x)
     store.close()
     return path

@@ -243,6 +243,7 @@ def test_attention_shows_snapshots_by_heads_on_one_scale(
     assert len({image.get_clim() for image in images}) == 1
     assert "4 of 9 snapshots; 6 of 7 heads" in figure.get_supxlabel()
     assert figure.axes[0].get_ylabel() == "$t$ = 0\nquery"
+    assert figure.axes[0].get_title() == "head 0"
 
 
 def test_attention_needs_attention(rng: Generator) -> None:

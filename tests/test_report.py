@@ -78,6 +78,43 @@ def test_ellipses_are_shadows_of_covariances(rng: Generator) -> None:
 
 
 @needs_node
+@pytest.mark.parametrize("d", [2, 3])
+def test_a_camera_that_follows_cuts_no_ellipse(rng: Generator, d: int) -> None:
+    """Whatever the side; and it follows at first where the start would be a dot."""
+    t = np.linspace(0, 3, 5)[:, None, None]
+    heavy = rng.normal(size=(1, 6, d)) ** 3 @ rng.normal(size=(d, d))
+    growing = points(heavy * np.exp(t) + 5 * t)
+    code = """(() => {
+      flow.scene = scene;
+      const first = measureFlow();
+      const gaps = [];
+      camera.follows = true;
+      for (const place of [0, 0.5, 1, 2.3, 4]) for (const turn of [0, 0.7, 1.9, 2.5]) {
+        Object.assign(camera, { azimuth: turn, elevation: turn / 2 });
+        flow.place = place;
+        const view = viewOf(partNow(), scene.axes.length, 480, 420);
+        const layer = member().layers[0];
+        const moment = within(layer.times.data, timeAt(place));
+        const width = layer.mean.shape[1];
+        const [x, y] = view.place(between(layer.mean, width, moment));
+        const covariance = between(layer.covariance, width * width, moment);
+        for (const [along, at, size] of [[view.right, x, 480], [view.up, y, 420]]) {
+          const spread = Math.sqrt(covariance.reduce((sum, c, i) =>
+            sum + c * along[Math.floor(i / width)] * along[i % width], 0));
+          const reach = 2 * view.scale * spread;
+          gaps.push(at - reach, size - at - reach);
+        }
+      }
+      return [first, Math.min(...gaps)];
+    })()"""
+    follows, gap = computed(code, run_scene(growing, quiet))
+    assert follows
+    assert gap > 0
+    still = points(heavy * np.exp(-0.2 * t))
+    assert not computed(code, run_scene(still, quiet))[0]
+
+
+@needs_node
 def test_densities_are_within_half_a_step_of_their_peak() -> None:
     dataset = density_data.plane(frames=3)
     scene = run_scene(dataset, quiet)
@@ -120,6 +157,42 @@ def test_lines_are_the_heaviest_of_each_row(rng: Generator) -> None:
     np.testing.assert_allclose(weights / STEPS, largest, atol=0.5 / STEPS)
     taken = np.take_along_axis(plans, partners, axis=-1)
     np.testing.assert_array_equal(taken, largest)
+
+
+def of_a_model(rng: Generator, **keys: object) -> xr.Dataset:
+    """A run to t = 2 of a model, read with two heads of its attention."""
+    plans = rng.dirichlet(np.ones(9), size=(1, 2, 9))
+    dims = ("snapshot", "head", "query", "token")
+    data = points(rng.normal(size=(5, 9, 2))).assign(attention=(dims, plans))
+    spec = {"model": "tiny", "text": "the cat", "t": 2.0, **keys}
+    return data.assign_coords(snapshot=[0.0]).assign_attrs(spec=spec)
+
+
+@needs_node
+@pytest.mark.parametrize(
+    ("keys", "known", "passed", "heads"),
+    [
+        ({"model_layers": [4, 1], "model_heads": [2, 0]}, {}, [4, 4, 1, 1], [2, 0]),
+        ({}, {"n_layers": 6}, [0, 0, 1, 1], [0, 1]),
+        ({}, {"n_layers": 1}, [0, 0, 0, 0], [0, 1]),  # the last one acts for ever
+    ],
+    ids=["chosen", "all", "too few"],
+)
+def test_layers_and_heads_have_the_numbers_of_the_model(
+    rng: Generator,
+    keys: dict[str, object],
+    known: dict[str, int],
+    passed: list[int],
+    heads: list[int],
+) -> None:
+    dataset = of_a_model(rng, **keys).assign_attrs(known)
+    scene = run_scene(dataset, quiet)
+    assert scene["lines"]["heads"] == heads
+    times = [0.0, 0.99, 1.0, 2.0]
+    code = "(flow.scene = scene, [0, 0.99, 1, 2].map(timeWords))"
+    assert computed(code, scene) == [
+        f"t = {t:g}, layer {number}" for t, number in zip(times, passed, strict=True)
+    ]
 
 
 AXES = ("A[0,1]=-1:1:3", "epsilon=0.1:10:4:log", "options.tau=0.5|2", "init=moons|ball")

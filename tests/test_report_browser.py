@@ -40,7 +40,8 @@ def run(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Browser:
         from meanfield.runs import dataset
 
         with_plans = dataset(place).assign(attention=(dims, plans))
-        return with_plans.assign_coords(snapshot=[0.0, 2.0])
+        words = ("token", [f"word{i}" for i in range(30)])
+        return with_plans.assign_coords(snapshot=[0.0, 2.0], word=words)
 
     page = page_of(subject_of(path), quiet, read)
     (folder / "run.html").write_text(page.as_html(), encoding="utf-8")
@@ -94,6 +95,23 @@ def test_the_slider_scrubs(run: Browser) -> None:
     assert run.value("byId('clock').textContent") == "t = 1.313"
 
 
+def test_words_stand_beside_tokens_and_cover_no_other(run: Browser) -> None:
+    run.value("document.activeElement.blur(), goTo(0), stage.head = 1")
+    run.value("stage.token = 4, repaint()")
+    labels, partners = run.value("[stage.labels, looks().partners]")
+    assert labels[0]["token"] == 4
+    assert len({label["token"] for label in labels} & set(partners)) > 6
+    assert not run.value(
+        "stage.labels.some((a, i) => stage.labels.some((b, j) => i < j && "
+        "a.x < b.x + b.wide && b.x < a.x + a.wide && a.y < b.y + b.tall && "
+        "b.y < a.y + a.tall))"
+    )
+    said = run.value("byId('token').textContent")
+    assert said.startswith("Token 4 “word4” at (")
+    assert f"looks most at {partners[0]} “word{partners[0]}” (" in said
+    run.value("stage.token = -1, repaint()")
+
+
 @pytest.mark.slow
 def test_a_chosen_token_says_what_it_looks_at(run: Browser) -> None:
     run.value("document.activeElement.blur(), goTo(0), stage.head = 1")
@@ -104,7 +122,7 @@ def test_a_chosen_token_says_what_it_looks_at(run: Browser) -> None:
     row = np.random.default_rng(4).dirichlet(np.ones(30), size=(2, 2, 30))[0, 1, 0]
     assert look["partners"][0] == row.argmax()
     assert look["weights"][0] == pytest.approx(row.max(), abs=1e-5)
-    assert f"looks most at {row.argmax()} (" in words
+    assert f"looks most at {row.argmax()} “word{row.argmax()}” (" in words
 
 
 @pytest.mark.slow

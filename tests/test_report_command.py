@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import bert_reference
 import numpy as np
 import pytest
 import report_store
@@ -59,6 +60,27 @@ def test_a_run_becomes_a_page_beside_it(
     for words in ("finished: the last time was reached.", "A = -1.0", "By what"):
         assert words in page
     assert "meanfield simulate keys.toml --out repeated.zarr" in page
+
+
+def test_tokens_of_a_text_have_their_words(
+    cli: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, rng: Generator
+) -> None:
+    monkeypatch.setattr("meanfield.cli.commands.report.MOST_TOKENS", 1)  # no JAX
+    model = bert_reference.write(tmp_path / "tiny")
+    x = report_store.moving(rng, n=9)
+    keys = {"model": str(model), "text": bert_reference.TEXT, "t": 2.0}
+    report_store.finished(tmp_path / "run.zarr", x, keys)
+    assert cli("report", "run.zarr").code == 0
+    told = data_of((tmp_path / "run.html").read_text("utf-8"))
+    assert told["words"][:2] == ["[CLS]", "the"]
+    assert len(told["words"]) == 9
+    model.rename(tmp_path / "moved")
+    done = cli("report", "run.zarr")
+    assert done.code == 0
+    assert done.err.count("the page has no words: ") == 1
+    page = (tmp_path / "run.html").read_text("utf-8")
+    assert data_of(page)["words"] is None
+    assert "<li>The page has no words: " in page
 
 
 @pytest.mark.slow

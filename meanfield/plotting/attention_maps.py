@@ -13,7 +13,7 @@ from ._figure.panels import annotate, attention_panel, panel, titled_figure
 from ._figure.style import GREY
 from ._figure.times import layer_at
 from ._runs.data import runs, values
-from ._runs.described import spec_of
+from ._runs.depth import head_numbers
 from ._runs.observables import even_frames
 
 # Snapshots (rows, evenly spaced) and heads (columns, the first) in one figure.
@@ -55,7 +55,7 @@ def attention(dataset: xr.Dataset) -> Figure:
         axes.imshow(shown[i, j], norm=norm, cmap=cmap)
         _bare(axes)
     _name_rows(grid, dataset, times[rows])
-    _name_columns(grid, _heads(dataset, n_heads))
+    _name_columns(grid, head_numbers(dataset, n_heads))
     _words(grid, run)
     scale = ScalarMappable(norm, cmap)
     bar = figure.colorbar(scale, ax=grid, shrink=0.8, aspect=30, extend=extend)
@@ -72,19 +72,11 @@ def _name_rows(grid: np.ndarray, dataset: xr.Dataset, times: np.ndarray) -> None
         axes.set_ylabel("\n".join(filter(None, moment)))
 
 
-def _name_columns(grid: np.ndarray, names: list[str]) -> None:
+def _name_columns(grid: np.ndarray, heads: list[int]) -> None:
     """What head those of each column are of."""
-    for name, top, bottom in zip(names, grid[0], grid[-1], strict=True):
-        top.set_title(name, loc="center")
+    for head, top, bottom in zip(heads, grid[0], grid[-1], strict=True):
+        top.set_title(f"head {head}", loc="center")
         bottom.set_xlabel("token")
-
-
-def _heads(dataset: xr.Dataset, count: int) -> list[str]:
-    """The names of the heads; of a model its own numbers, from zero."""
-    spec = spec_of(dataset)
-    if spec is None or spec.model is None:
-        return [f"head {i + 1}" for i in range(count)]
-    return [f"head {i}" for i in (spec.model_heads or range(count))][:count]
 
 
 def _words(grid: np.ndarray, run: xr.Dataset) -> None:

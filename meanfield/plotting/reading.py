@@ -13,6 +13,8 @@ from ._runs.data import values as values
 from ._runs.density import Density as Density
 from ._runs.density import density_run as density_run
 from ._runs.density import entropies as entropies
+from ._runs.depth import head_numbers as head_numbers
+from ._runs.depth import layers_passed as layers_passed
 from ._runs.described import described as described
 from ._runs.described import spec_of as spec_of
 from ._runs.observables import cluster_counts as cluster_counts

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from meanfield._writing import check_writable
+from meanfield.cli.jobs._words import worded
 from meanfield.cli.terminal._output import note
 from meanfield.errors import InputFileError, InvalidInputError, UnsupportedError
 
@@ -79,7 +80,7 @@ def _save(subject: "Subject", out: Path | None, plugins: list[Path] | None) -> N
 
     target = page_file(out or subject.path.parent / f"{subject.stem}.html")
     check_writable(target)
-    read = partial(_with_attention, plugins=plugins)
+    read = partial(_told_whole, plugins=plugins)
     note(f"wrote {save_report(subject, target, FrameProgress('preparing'), read)}")
 
 
@@ -89,6 +90,7 @@ def _serve(subject: "Subject", host: str, port: int) -> None:
     Raises:
         InvalidInputError: if it is another thing.
     """
+    from meanfield import runs
     from meanfield.pages.report import page_of, serve
 
     if subject.kind not in ("run", "sweep"):
@@ -96,21 +98,31 @@ def _serve(subject: "Subject", host: str, port: int) -> None:
             f"`--watch` follows a run or a sweep; `{subject.path}` is a "
             f"{subject.kind}, which is done: leave it out."
         )
-    quiet = lambda count, total: None  # noqa: ARG005
-    make = partial(page_of, subject, quiet)
+    quiet = lambda *_: None
+    read = lambda path: worded(path, runs.dataset(path), "page", quiet)
+    make = partial(page_of, subject, quiet, read)
     with serve(make, subject.path, host=host, port=port) as server:
         note(f"{server.url} shows `{subject.path}`; Ctrl-C ends it")
         with suppress(KeyboardInterrupt):  # as it was told, and nothing is lost
             server.serve_forever()
 
 
-def _with_attention(path: Path, *, plugins: list[Path] | None) -> "xarray.Dataset":
-    """A run, with its attention matrices at some times where they are of a size."""
+def _told_whole(path: Path, *, plugins: list[Path] | None) -> "xarray.Dataset":
+    """A run with the words and the attention of its tokens, where there are any."""
+    from meanfield import runs
+
+    dataset = worded(path, runs.dataset(path), "page")
+    return _with_attention(path, dataset, plugins)
+
+
+def _with_attention(
+    path: Path, dataset: "xarray.Dataset", plugins: list[Path] | None
+) -> "xarray.Dataset":
+    """The run with its attention matrices at some times, where they are of a size."""
     from meanfield import runs
     from meanfield.cli.process._plugins import load_plugins_of
     from meanfield.cli.process._session import open_session
 
-    dataset = runs.dataset(path)
     at = _snapshots(dataset)
     if not at:
         tokens = dataset.sizes.get("token", 0)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from meanfield.cli._looks import look_of
-from meanfield.cli.terminal._output import note
-from meanfield.errors import InputFileError, InvalidInputError, UnsupportedError
+from meanfield.cli.jobs._words import worded
+from meanfield.errors import InputFileError, InvalidInputError
 
 if TYPE_CHECKING:
     import xarray
@@ -55,11 +55,7 @@ def opened(run: Path, request: Request) -> "xarray.Dataset":
     data = runs.dataset(run)
     if request.labels is not None:
         return _labelled(data, request.labels)
-    try:
-        return runs.with_words(run, data)
-    except (InputFileError, InvalidInputError, UnsupportedError) as error:
-        note(f"the picture has no words: {error}")
-        return data
+    return worded(run, data, "picture")
 
 
 def _labelled(data: "xarray.Dataset", file: Path) -> "xarray.Dataset":

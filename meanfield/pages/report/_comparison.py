@@ -8,7 +8,7 @@ import numpy as np
 
 from meanfield import runs
 from meanfield.errors import InputFileError
-from meanfield.plotting.reading import described
+from meanfield.plotting.reading import described, layers_passed
 from meanfield.spec import KEYS, RunSpec, parse
 
 from ._repeats import of_comparison, plugins_in
@@ -70,6 +70,8 @@ class ComparedRuns:
             "times": packed(np.unique(np.concatenate(times)).astype(np.float64)),
             "members": [both],
             "tokens": None,
+            "words": None,
+            "depth": [layer._asdict() for layer in layers_passed(first)],
             "lines": None,
             "panels": self.panels,
             "cone": cone(list(self.datasets.items())),

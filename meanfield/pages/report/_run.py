@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from meanfield.plotting.reading import described, ending, runs, spec_of
+from meanfield.plotting.reading import described, ending, layers_passed, runs, spec_of
 
 from ._repeats import of_run, plugins_in
 from ._told import endings_card, notes_card, origin_card, repeat_card
@@ -26,7 +26,8 @@ def run_scene(dataset: xr.Dataset, report: Report) -> Scene:
 
     Args:
         dataset: of a run, with its attention matrices where these are to be seen; or
-            with the attribute `lines`, a sentence on why they are not.
+            with the attribute `lines`, a sentence on why they are not. The coordinate
+            `word` names its tokens; `wordless` is a sentence on why it is missing.
         report: called with the number of frames that are done, and of all.
 
     Raises:
@@ -45,13 +46,20 @@ def run_scene(dataset: xr.Dataset, report: Report) -> Scene:
             for number, run in zip(numbers, members, strict=True)
         ],
         "tokens": small.tokens.tolist() if small.notes else None,
+        "words": words(small.data),
+        "depth": [layer._asdict() for layer in layers_passed(dataset)],
         "lines": lines(small.data),
         "panels": panels(dataset, report),
         "cone": cone([("", dataset)]),
         "marks": marks(dataset),
-        "notes": [*small.notes, *_about_view(dataset, view), *_about_lines(dataset)],
+        "notes": [*small.notes, *_about_view(dataset, view), *_absences(dataset)],
         "caption": described(dataset),
     }
+
+
+def words(run: xr.Dataset) -> list[str] | None:
+    """What the tokens are called, if the run was read with their words."""
+    return [str(word) for word in run["word"].values] if "word" in run else None
 
 
 def member(label: str, run: xr.Dataset, view: View, number: int) -> Scene:
@@ -94,6 +102,7 @@ def _about_view(dataset: xr.Dataset, view: View) -> list[str]:
     ]
 
 
-def _about_lines(dataset: xr.Dataset) -> list[str]:
-    """Why no lines of attention are drawn, where who read the run says it."""
-    return [reason] if (reason := str(dataset.attrs.get("lines", ""))) else []
+def _absences(dataset: xr.Dataset) -> list[str]:
+    """Why there are no words or lines of attention, where who read the run says it."""
+    reasons = (str(dataset.attrs.get(name, "")) for name in ("wordless", "lines"))
+    return [reason[0].upper() + reason[1:] for reason in reasons if reason]

@@ -33,7 +33,8 @@ def text_of(spec: RunSpec) -> str:
 def with_words(path: Path, data: "xarray.Dataset") -> "xarray.Dataset":
     """The dataset of the run at `path`, with the words of its tokens if it has a text.
 
-    They are the coordinate `word`, as the tokenizer of the model cuts them.
+    They are the coordinate `word`, as the tokenizer of the model cuts them; the
+    attribute `n_layers` says how many layers the model has.
 
     Raises:
         InputFileError: if the text or the tokenizer is not what it was, or is missing.
@@ -61,4 +62,6 @@ def with_words(path: Path, data: "xarray.Dataset") -> "xarray.Dataset":
             f"The text of `{path}` has {len(words)} tokens now and had "
             f"{data.sizes['token']}: bring back what it was."
         )
-    return data.assign_coords(word=("token", np.array(words)))
+    n_layers = models.read(checkpoint).sizes.n_layers
+    named = data.assign_coords(word=("token", np.array(words)))
+    return named.assign_attrs(n_layers=n_layers)

@@ -16,7 +16,7 @@ const dot = (a, b) => a.reduce((sum, x, i) => sum + x * b[i], 0);
 /** The view in force: how a point of the space comes onto a stage of this size. */
 function viewOf(box, dimension, width, height) {
   const [right, up, towards] = directions(dimension);
-  const half = dimension < 3 ? box.half : Array(3).fill(0.8 * Math.hypot(...box.half));
+  const half = dimension < 3 ? box.half : [box.reach, box.reach]; // from any side
   const margin = dimension === 2 ? 44 : 12;
   const room = [Math.max(width - 2 * margin, 40), Math.max(height - 2 * margin, 40)];
   const scale = camera.zoom * Math.min(room[0] / (2 * half[0] || 1), room[1] / (2 * half[1] || 1)) || 1;

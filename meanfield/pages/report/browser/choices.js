@@ -24,8 +24,8 @@ function readyChoices() {
     stage.colouring = key;
     repaint();
   });
-  const heads = flow.scene.lines ? flow.scene.lines.partners.shape[1] : 0;
-  choice("head", "Lines of head", Array.from({ length: heads }, (_, i) => [String(i), String(i + 1)]), String(stage.head), (key) => {
+  const heads = flow.scene.lines ? flow.scene.lines.heads : [];
+  choice("head", "Lines of head", heads.map((number, i) => [String(i), String(number)]), String(stage.head), (key) => {
     stage.head = Number(key);
     repaint();
   });
@@ -39,7 +39,7 @@ function readyChoices() {
 function chooseMember(key) {
   flow.member = Number(key);
   stage.token = -1;
-  camera.follows = measureBoxes();
+  camera.follows = measureFlow();
   readyChoices();
   repaint();
 }

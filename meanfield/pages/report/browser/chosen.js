@@ -70,13 +70,12 @@ function choiceWords() {
   const count = layer.positions.steps.shape[2];
   const width = layer.places.length / count;
   const place = Array.from({ length: width }, (_, k) => shown(layer.places[k * count + stage.token]));
-  const number = flow.scene.tokens ? flow.scene.tokens[stage.token] : stage.token;
   const look = looks();
-  const head = `Token ${number} at (${place.join(", ")}).`;
+  const head = `Token ${tokenName(stage.token)} at (${place.join(", ")}).`;
   if (!look) return head;
-  const partners = look.partners.slice(0, 4).map((partner, i) => `${partner} (${shown(100 * look.weights[i], 3)} %)`);
+  const partners = look.partners.slice(0, 4).map((partner, i) => `${tokenName(partner)} (${shown(100 * look.weights[i], 3)} %)`);
   const sum = shown(100 * look.weights.reduce((a, b) => a + b, 0), 3);
-  return `${head} At t = ${shown(look.t)}, the nearest time whose attention is kept, it looks most at ${partners.join(", ")}; the ${look.partners.length} lines hold ${sum} %.`;
+  return `${head} At ${timeWords(look.t)}, the nearest time whose attention is kept, it looks most at ${partners.join(", ")}; the ${look.partners.length} lines hold ${sum} %.`;
 }
 
 /** The token nearest to a place on the stage, if one is near. */

@@ -1,7 +1,7 @@
 // Curves over time under one cursor; a click or a drag on any of them sets the time.
 
 const curves = { made: [] };
-const CURVE = { left: 52, right: 10, top: 8, bottom: 22 };
+const CURVE = { left: 52, right: 10, top: 8, bottom: 22, row: 16 };
 
 function readyCurves() {
   byId("curves").replaceChildren();
@@ -48,12 +48,14 @@ function paintCurves() {
 function paintPanel({ panel, canvas, readout, range }) {
   const { pen, width, height } = penOf(canvas);
   const [first, last] = span();
-  const inner = [width - CURVE.left - CURVE.right, height - CURVE.top - CURVE.bottom];
+  const foot = CURVE.bottom + (flow.scene.depth.length ? CURVE.row : 0);
+  const inner = [width - CURVE.left - CURVE.right, height - CURVE.top - foot];
   const across = (t) => CURVE.left + (inner[0] * (t - first)) / (last - first || 1);
   const rise = (v) => (range.log ? Math.log(v / range.low) / Math.log(range.high / range.low) : (v - range.low) / (range.high - range.low));
   const upwards = (v) => CURVE.top + inner[1] * (1 - rise(v));
-  paintGrid(pen, { range, across, upwards, width, height, first, last });
-  for (const mark of flow.scene.marks) paintMark(pen, mark, across, height);
+  paintGrid(pen, { range, across, upwards, width, first, last, ground: height - foot });
+  paintLayers(pen, { across, last, ground: height - foot });
+  for (const mark of flow.scene.marks) paintMark(pen, mark, across, height - foot);
   const [members, names, times] = panel.values.shape;
   const now = panel.members.indexOf(member().number);
   for (let m = 0; m < members; m++) if (m !== now) paintMember(pen, panel, m, across, upwards, range, 0.25);
@@ -70,7 +72,7 @@ function paintPanel({ panel, canvas, readout, range }) {
   canvas.setAttribute("aria-label", `${panel.title} at t = ${shown(t)}: ${panel.names.map((name, k) => `${name} ${shown(values[k])}`).join(", ")}`);
 }
 
-function paintGrid(pen, { range, across, upwards, width, height, first, last }) {
+function paintGrid(pen, { range, across, upwards, width, first, last, ground }) {
   pen.fillStyle = palette.soft;
   pen.strokeStyle = palette.line;
   pen.lineWidth = 1;
@@ -84,15 +86,34 @@ function paintGrid(pen, { range, across, upwards, width, height, first, last }) 
   }
   pen.textAlign = "center";
   pen.textBaseline = "alphabetic";
-  for (const tick of ticks(first, last, width / 90)) pen.fillText(shown(tick), across(tick), height - 5);
+  for (const tick of ticks(first, last, width / 90)) pen.fillText(shown(tick), across(tick), ground + 17);
+}
+
+/** The layers of a model below the axis of time, parted where one ends. */
+function paintLayers(pen, { across, last, ground }) {
+  const { depth } = flow.scene;
+  if (!depth.length) return;
+  const row = ground + 17 + CURVE.row;
+  const ends = depth.map(({ start }, i) => [across(Math.max(start, span()[0])), across(i + 1 < depth.length ? depth[i + 1].start : last)]);
+  const stride = Math.ceil(24 / Math.min(...ends.map(([a, b]) => Math.max(b - a, 1))));
+  pen.textAlign = "right";
+  pen.fillText("t", CURVE.left - 14, ground + 17);
+  pen.fillText("layer", CURVE.left - 6, row);
+  pen.textAlign = "center";
+  ends.forEach(([from, to], i) => {
+    if (i % stride === 0) pen.fillText(String(depth[i].number), (from + to) / 2, row);
+    if (i === 0) return;
+    trail(pen, [[from, CURVE.top], [from, ground]]);
+    pen.stroke();
+  });
 }
 
 /** A time that is marked; those of other members are faint, and have no name. */
-function paintMark(pen, { t, label, member: number }, across, height) {
+function paintMark(pen, { t, label, member: number }, across, ground) {
   const own = number === undefined || number === member().number;
   pen.strokeStyle = css(legible([213, 94, 0]), own ? 0.9 : 0.2);
   pen.setLineDash([2, 3]);
-  trail(pen, [[across(t), CURVE.top], [across(t), height - CURVE.bottom]]);
+  trail(pen, [[across(t), CURVE.top], [across(t), ground]]);
   pen.stroke();
   pen.setLineDash([]);
   if (!own) return;

@@ -3,7 +3,7 @@
 const BINS = 60;
 
 function paintOnLine({ pen, width, height, ratio }) {
-  const { centre, half } = boxNow();
+  const { centre, half } = partNow();
   const scale = (camera.zoom * (width - 40)) / (2 * half[0] || 1);
   const across = (x) => width / 2 + camera.slide[0] + scale * (x - centre[0]);
   const ground = stage.below.getContext("2d", { willReadFrequently: true });

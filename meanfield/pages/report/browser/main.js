@@ -8,8 +8,8 @@ async function show(packedScene) {
   const scene = await unpacked(packedScene);
   flow.scene = scene;
   flow.member = Math.min(flow.member, scene.members.length - 1);
-  const leaves = measureBoxes();
-  if (!older) camera.follows = leaves;
+  const isLost = measureFlow();
+  if (!older) camera.follows = isLost;
   readyPlayer();
   readyCone();
   readyCurves();

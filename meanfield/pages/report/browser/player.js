@@ -42,8 +42,8 @@ function repaint() {
   paintCurves();
   const t = timeAt(flow.place);
   byId("time").value = flow.place;
-  byId("time").setAttribute("aria-valuetext", `t = ${shown(t)}`);
-  byId("clock").textContent = `t = ${shown(t)}`;
+  byId("time").setAttribute("aria-valuetext", timeWords(t));
+  byId("clock").textContent = timeWords(t);
   const { stop, ending } = member();
   const over = stop !== null && t > stop * (1 + 1e-9) ? `; ended at t = ${shown(stop)} (${ending}), its last state is shown` : "";
   byId("frame").textContent = `frame ${Math.round(flow.place) + 1} of ${frames()}${over}`;

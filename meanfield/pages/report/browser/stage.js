@@ -1,6 +1,6 @@
 // The stage: tokens and densities below, lines, ellipses and axes above.
 
-const stage = { below: byId("dots"), above: byId("scene"), image: null, colouring: "start", token: -1, head: 0, view: null, screens: new Map() };
+const stage = { below: byId("dots"), above: byId("scene"), image: null, colouring: "start", token: -1, head: 0, view: null, screens: new Map(), labels: [] };
 const INKS = { Gaussian: [213, 94, 0], closure: [213, 94, 0], tokens: [0, 114, 178], density: [0, 158, 115] };
 
 const inkOf = (layer) => css(legible(INKS[nameOf(layer)] || [213, 94, 0]));
@@ -13,11 +13,12 @@ function paintStage() {
   const dimension = flow.scene.axes.length;
   if (dimension === 1) paintOnLine(canvas);
   else paintInSpace(canvas, dimension);
-  paintChoice(canvas.pen, canvas.width, canvas.height);
+  paintChoice(canvas.pen);
+  paintWords(canvas.pen, canvas.width, canvas.height);
 }
 
 function paintInSpace({ pen, width, height, ratio }, dimension) {
-  const view = (stage.view = viewOf(boxNow(), dimension, width, height));
+  const view = (stage.view = viewOf(partNow(), dimension, width, height));
   const ground = stage.below.getContext("2d", { willReadFrequently: true });
   ground.fillStyle = palette.paper;
   ground.fillRect(0, 0, stage.below.width, stage.below.height);

@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from meanfield.plotting.reading import head_numbers
+
 from .packing import STEPS, packed
 
 # Partners of a token that are kept, in each head.
@@ -33,6 +35,7 @@ def lines(dataset: xr.Dataset) -> Lines | None:
     order = np.argsort(-plans, axis=-1, kind="stable")[..., :count]
     weights = np.take_along_axis(plans, order, axis=-1)
     return {
+        "heads": head_numbers(dataset, plans.shape[1]),
         "times": packed(np.asarray(dataset["snapshot"].values, np.float64)),
         "partners": packed(order),
         "weights": packed(np.rint(STEPS * np.clip(weights, 0.0, 1.0)).astype(int)),

@@ -1,0 +1,56 @@
+// What tokens are called: in sentences by number and word, on the stage by words where they have room.
+
+const FEW = 80; // tokens all of whose words are tried
+const LONGEST = 18; // letters of a word on the stage
+
+/** A token in a sentence: its number in the run, and its word if it has one. */
+function tokenName(token) {
+  const number = flow.scene.tokens ? flow.scene.tokens[token] : token;
+  return flow.scene.words ? `${number} “${flow.scene.words[token]}”` : String(number);
+}
+
+/** Tokens in the order in which their words take room: the chosen one, those it looks at, and all if they are few. */
+function namedFirst(count) {
+  const chosen = stage.token < 0 ? [] : [stage.token, ...(looks()?.partners ?? [])];
+  const others = count > FEW ? [] : Array.from({ length: count }, (_, i) => i);
+  return [...new Set([...chosen, ...others])].filter((token) => token < count);
+}
+
+/** Writes words beside their tokens; one that would cover another, or leave the stage, is left out. */
+function paintWords(pen, width, height) {
+  const layer = tokenLayer();
+  const { words } = flow.scene;
+  stage.labels = [];
+  if (!layer || !words) return;
+  const screen = stage.screens.get(layer);
+  pen.textAlign = "left";
+  pen.textBaseline = "middle";
+  pen.lineWidth = 3;
+  pen.strokeStyle = palette.paper;
+  const named = namedFirst(words.length);
+  const dots = named.map((token) => [screen[token], screen[words.length + token]]);
+  named.forEach((token, i) => {
+    const word = words[token].length > LONGEST ? `${words[token].slice(0, LONGEST - 1)}…` : words[token];
+    const box = roomFor(dots[i], pen.measureText(word).width, [width, height], dots);
+    if (!box) return;
+    stage.labels.push({ ...box, token });
+    pen.strokeText(word, box.x, box.y + box.tall / 2);
+    pen.fillStyle = token === stage.token ? palette.focus : palette.ink;
+    pen.fillText(word, box.x, box.y + box.tall / 2);
+  });
+}
+
+/** The first free place of a word around its dot, to the right or the left, above or below; one that covers no dot if there is any. */
+function roomFor([x, y], wide, [width, height], dots) {
+  const tall = 15;
+  const places = [[7, -tall], [-7 - wide, -tall], [7, 0], [-7 - wide, 0]];
+  const boxes = places.map(([right, down]) => ({ x: x + right, y: y + down, wide, tall }));
+  const inside = (box) => box.x >= 2 && box.y >= 2 && box.x + wide <= width - 2 && box.y + tall <= height - 2;
+  const free = boxes.filter((box) => inside(box) && !stage.labels.some((other) => overlap(box, other)));
+  return free.find((box) => !dots.some(([a, b]) => overlap(box, { x: a - 4, y: b - 4, wide: 8, tall: 8 }))) ?? free[0];
+}
+
+/** Whether two boxes overlap, or stand closer than letters do. */
+function overlap(a, b) {
+  return a.x < b.x + b.wide + 3 && b.x < a.x + a.wide + 3 && a.y < b.y + b.tall && b.y < a.y + a.tall;
+}
