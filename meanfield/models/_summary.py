@@ -6,7 +6,8 @@ from typing import final
 import numpy as np
 from jaxtyping import Float
 
-from ._architecture import HeadWeights, Sizes, classes, model_type, read
+from ._architecture import Sizes, classes, model_type, read
+from ._weights import HeadWeights
 from .checkpoint import CONFIG, TOKENIZER, WEIGHTS, Checkpoint
 
 

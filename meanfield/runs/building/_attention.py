@@ -33,11 +33,11 @@ from meanfield.errors import InvalidInputError
 from meanfield.scores import Dot, Masked
 from meanfield.spec import KEYS, AttentionSpec, LayerSpec, RunSpec, with_files
 
+from ._arrays import read_array
 from ._context import Contexts
 from ._depth import in_depth
 from ._drift import drifts
 from ._heads import check_divides, parameters
-from ._arrays import read_array
 from ._parameters import Draw
 
 Options = dict[str, Any]
