@@ -12,14 +12,15 @@ from ._architecture import Sizes as Sizes
 from ._architecture import architectures as architectures
 from ._architecture import read as read
 from ._hidden import hidden_states as hidden_states
-from ._parts import Parts as Parts
 from ._summary import Summary as Summary
 from ._summary import inspect as inspect
 from ._text import text_in as text_in
 from ._tokenizer import LONGEST_TEXT as LONGEST_TEXT
 from ._tokenizer import Encoding as Encoding
-from ._weights import HeadWeights as HeadWeights
 from .bert import Bert as Bert
+from .blocks import HeadSpectra as HeadSpectra
+from .blocks import HeadWeights as HeadWeights
+from .blocks import Parts as Parts
 from .checkpoint import Checkpoint as Checkpoint
 from .checkpoint import load as load
 from .sources import Listed as Listed

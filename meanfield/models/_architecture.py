@@ -10,8 +10,7 @@ from jaxtyping import Float, Int
 from meanfield._registry import Registry, suggestion
 from meanfield.errors import InputFileError
 
-from ._parts import Parts
-from ._weights import HeadWeights
+from .blocks import HeadWeights, Parts
 from .checkpoint import CONFIG, Checkpoint
 
 

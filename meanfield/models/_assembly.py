@@ -28,7 +28,7 @@ from meanfield.scores import Dot
 from meanfield.tokens import Tokens
 
 from ._architecture import read
-from ._weights import HeadWeights
+from .blocks import HeadWeights
 from .checkpoint import Checkpoint
 
 

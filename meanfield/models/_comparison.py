@@ -20,7 +20,7 @@ from meanfield.spectrum import effective_rank
 from ._architecture import read
 from ._assembly import embed, layers
 from ._hidden import hidden_states
-from ._parts import Parts
+from .blocks import Parts
 from .checkpoint import Checkpoint
 
 _States = Float[np.ndarray, "n d"]

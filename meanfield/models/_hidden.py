@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ._architecture import read
-from ._parts import Parts
+from .blocks import Parts
 from .checkpoint import Checkpoint
 
 

@@ -17,8 +17,7 @@ from typing_extensions import override
 from meanfield.errors import InputFileError
 
 from ._architecture import AbstractArchitecture, Sizes, architectures
-from ._parts import ACTIVATIONS, Parts, attended, layer_norm
-from ._weights import HeadWeights
+from .blocks import ACTIVATIONS, HeadWeights, Parts, attended, layer_norm
 from .checkpoint import CONFIG, WEIGHTS, Checkpoint
 
 MOST_LAYERS = 10_000  # a list of them is made
