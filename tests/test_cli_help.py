@@ -18,6 +18,7 @@ FUNCTIONS = {name: target for name, target in COMMANDS.items() if name != "model
 FUNCTIONS |= {
     "models list": "names.models:list_",
     "models inspect": "names.models:inspect",
+    "models compare": "names.models:compare",
 }
 ENTRY = re.compile(r"^    \*{0,2}(\w+): ((?:.+\n?)(?:^     +.+\n?)*)", re.MULTILINE)
 

@@ -12,7 +12,7 @@ from helpers import assert_close, assert_reportable
 from scipy.optimize import linear_sum_assignment
 from scipy.special import entr, logsumexp, softmax
 
-from experiments.transport_plans import bert_states, clouds, sander2022_fig2
+from experiments.transport_plans import clouds, sander2022_fig2
 from experiments.transport_plans.passage import PASSAGE
 from meanfield import models
 from meanfield.attention import Pointwise, Sinkhorn, Softmax, plans
@@ -155,7 +155,7 @@ def test_states_and_matrices_are_those_of_the_network() -> None:
     ids = checkpoint.encode(WORDS, limit=512).ids
     reference = Reference(checkpoint.folder)
     wanted = reference.hidden_states(ids)[:-1]
-    states = bert_states.entering_states(checkpoint, text)
+    states = models.hidden_states(checkpoint, WORDS)[0][:-1]
     assert len(states) == len(wanted) == 6
     assert_close(states, np.stack(wanted), ulps=1000)
     matrices = sander2022_fig2.matrices(models.layers(checkpoint), states)

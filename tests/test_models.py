@@ -5,6 +5,7 @@ import importlib.util
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import jax
@@ -12,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from bert_reference import TEXT, WEIGHTS, WORDS, Reference, synthetic_arrays, write
+from conftest import Finished
 from jaxtyping import Array, ArrayLike
 from safetensors.numpy import load_file
 
@@ -261,9 +263,41 @@ def test_summary_measures_each_head(checkpoint: Checkpoint) -> None:
     V = part("output.dense")[:, rows] @ part("self.value")[rows]
     np.testing.assert_allclose(summary.score_norms[1][1], np.linalg.norm(A, 2))
     np.testing.assert_allclose(summary.value_norms[1][1], np.linalg.norm(V, 2))
+    head = summary.heads[sizes["n_heads"] + 1]
+    assert (head.layer, head.head) == (1, 1)
+    symmetric, skew = np.linalg.eigvalsh((A + A.T) / 2), (A - A.T) / 2
+    shown = (head.smallest, head.largest)
+    np.testing.assert_allclose(shown, (symmetric[0], symmetric[-1]))
+    np.testing.assert_allclose(head.skew_norm, np.linalg.norm(skew, 2))
+    weight = -symmetric[symmetric < 0].sum() / np.abs(symmetric).sum()
+    np.testing.assert_allclose(head.negative, weight)
+    values = np.linalg.eigvals(V)
+    np.testing.assert_allclose(head.radius, np.abs(values).max())
+    largest = values[np.argsort(np.abs(values))[-d_k:]]  # the others are rounding
+    assert head.positive == pytest.approx(np.mean(largest.real > 0))
     counted = [a.size for a in weights.values() if a.dtype.kind == "f"]
     assert summary.n_parameters == sum(counted)
     assert json.loads(json.dumps(dataclasses.asdict(summary)))["model_type"] == "bert"
+
+
+def test_the_command_has_a_row_for_each_head(
+    folder: Path, cli: Callable[..., Finished]
+) -> None:
+    done = cli("models", "inspect", str(folder))
+    rows = [line.split() for line in done.out.splitlines()]
+    heads = models.inspect(models.load(folder)).heads
+    for head in heads:
+        row = next(r for r in rows if r[:2] == [str(head.layer), str(head.head)])
+        assert f"{head.smallest:.3g}" in row
+        assert f"{head.radius:.3g}" in row
+    told = json.loads(cli("models", "inspect", str(folder), "--json").out)
+    assert told["heads"] == [dataclasses.asdict(head) for head in heads]
+
+
+def test_reading_a_model_tells_each_layer(folder: Path) -> None:
+    told: list[int] = []
+    models.inspect(models.load(folder), report=told.append)
+    assert told == [0, 1]
 
 
 def test_known_models_are_listed_with_their_install_line(

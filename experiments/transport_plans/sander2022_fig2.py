@@ -17,7 +17,6 @@ from jaxtyping import Array, Float
 from matplotlib.figure import Figure
 from scipy.special import softmax
 
-from experiments.transport_plans.bert_states import entering_states
 from experiments.transport_plans.columns import draw_columns, draw_kinds, draw_share
 from experiments.transport_plans.passage import PASSAGE
 from meanfield import models
@@ -49,7 +48,7 @@ def compute(case: Case) -> Findings:
     checkpoint = models.load(MODEL)
     passage = PASSAGE[: CHARACTERS[case.size]]
     text = models.embed(checkpoint, passage)
-    sums = column_sums(checkpoint, text)
+    sums = column_sums(checkpoint, passage)
     columns = xr.Dataset(
         {n: (("layer", "head", "token"), v) for n, v in sums._asdict().items()},
         {"token": list(text.words)},
@@ -70,9 +69,9 @@ def compute(case: Case) -> Findings:
     )
 
 
-def column_sums(checkpoint: models.Checkpoint, text: models.Text) -> Sums:
+def column_sums(checkpoint: models.Checkpoint, passage: str) -> Sums:
     """All column sums at the states of the network."""
-    states = entering_states(checkpoint, text)
+    states = models.hidden_states(checkpoint, passage)[0][:-1]
     trained = matrices(models.layers(checkpoint), states)
     control = random_like(trained, np.random.default_rng(SEED))
     balanced = matrices(models.layers(checkpoint, coupling=Sinkhorn()), states)

@@ -8,15 +8,19 @@ from typing import TYPE_CHECKING
 from meanfield._lazy import lazy
 
 from ._architecture import AbstractArchitecture as AbstractArchitecture
-from ._architecture import HeadWeights as HeadWeights
 from ._architecture import Sizes as Sizes
 from ._architecture import architectures as architectures
 from ._architecture import read as read
+from ._hidden import hidden_states as hidden_states
 from ._summary import Summary as Summary
 from ._summary import inspect as inspect
+from ._text import text_in as text_in
 from ._tokenizer import LONGEST_TEXT as LONGEST_TEXT
 from ._tokenizer import Encoding as Encoding
 from .bert import Bert as Bert
+from .blocks import HeadSpectra as HeadSpectra
+from .blocks import HeadWeights as HeadWeights
+from .blocks import Parts as Parts
 from .checkpoint import Checkpoint as Checkpoint
 from .checkpoint import load as load
 from .sources import Listed as Listed
@@ -29,7 +33,12 @@ if TYPE_CHECKING:
     from ._assembly import Text as Text
     from ._assembly import embed as embed
     from ._assembly import layers as layers
+    from ._comparison import Comparison as Comparison
+    from ._comparison import Depth as Depth
+    from ._comparison import Shares as Shares
+    from ._comparison import compare as compare
 
-_HOMES = {"Text": "._assembly", "embed": "._assembly", "layers": "._assembly"}
+_HOMES = dict.fromkeys(("Text", "embed", "layers"), "._assembly")
+_HOMES |= dict.fromkeys(("Comparison", "Depth", "Shares", "compare"), "._comparison")
 
 __getattr__ = lazy(__name__, _HOMES).getattr

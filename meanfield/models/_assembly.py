@@ -27,7 +27,8 @@ from meanfield.errors import InvalidInputError
 from meanfield.scores import Dot
 from meanfield.tokens import Tokens
 
-from ._architecture import HeadWeights, read
+from ._architecture import read
+from .blocks import HeadWeights
 from .checkpoint import Checkpoint
 
 

@@ -1,12 +1,13 @@
-"""A checkpoint at a glance: sizes, files, and how strong each head is."""
+"""A checkpoint at a glance: sizes, files, and the spectra of each head."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from jaxtyping import Float
 
-from ._architecture import HeadWeights, Sizes, classes, model_type, read
+from ._architecture import Sizes, classes, model_type, read
+from .blocks import HeadSpectra, spectra
 from .checkpoint import CONFIG, TOKENIZER, WEIGHTS, Checkpoint
 
 
@@ -26,6 +27,7 @@ class Summary:
         files: sizes in bytes of the files that are there.
         score_norms: $\|Q_h^\top K_h\|/\epsilon$ by layer and head, spectral norm.
         value_norms: $\|V_h\|$ by layer and head, spectral norm.
+        heads: the spectra of each head, layer after layer.
 
     Examples:
         >>> from meanfield import models
@@ -44,10 +46,17 @@ class Summary:
     files: dict[str, int]
     score_norms: tuple[tuple[float, ...], ...]
     value_norms: tuple[tuple[float, ...], ...]
+    heads: tuple[HeadSpectra, ...]
 
 
-def inspect(checkpoint: Checkpoint) -> Summary:
+def inspect(
+    checkpoint: Checkpoint, *, report: Callable[[int], None] | None = None
+) -> Summary:
     """The summary of a checkpoint; reads every attention matrix once.
+
+    Args:
+        checkpoint: the network.
+        report: is called with the number of a layer before that is read.
 
     Raises:
         InputFileError: if a file is missing, damaged or of an unknown architecture.
@@ -59,11 +68,11 @@ def inspect(checkpoint: Checkpoint) -> Summary:
     """
     network = read(checkpoint)
     sizes: Sizes = network.sizes
-    score_norms, value_norms = [], []
+    heads: list[HeadSpectra] = []
     for layer in range(sizes.n_layers):
-        weights = network.heads(layer)
-        score_norms.append(_score_norms(weights))
-        value_norms.append(_value_norms(weights))
+        if report is not None:
+            report(layer)
+        heads += spectra(layer, network.heads(layer))
     return Summary(
         folder=str(checkpoint.folder),
         model_type=model_type(checkpoint),
@@ -73,27 +82,17 @@ def inspect(checkpoint: Checkpoint) -> Summary:
         dtype=_dtypes(checkpoint),
         n_parameters=_n_parameters(checkpoint),
         files=_files(checkpoint),
-        score_norms=tuple(score_norms),
-        value_norms=tuple(value_norms),
+        score_norms=_by_layer(heads, "score_norm", sizes.n_heads),
+        value_norms=_by_layer(heads, "value_norm", sizes.n_heads),
+        heads=tuple(heads),
     )
 
 
-def _score_norms(weights: HeadWeights) -> tuple[float, ...]:
-    tall = np.swapaxes(weights.Q, -1, -2)
-    return tuple((_product_norms(tall, weights.K) / weights.epsilon).tolist())
-
-
-def _value_norms(weights: HeadWeights) -> tuple[float, ...]:
-    return tuple(_product_norms(weights.writing, weights.reading).tolist())
-
-
-def _product_norms(
-    tall: Float[np.ndarray, "h d k"], wide: Float[np.ndarray, "h k d"]
-) -> Float[np.ndarray, " h"]:
-    # Orthonormal factors leave the norm alone, so d x d products are never formed.
-    R = np.linalg.qr(tall, mode="r")
-    S = np.linalg.qr(np.swapaxes(wide, -1, -2), mode="r")
-    return np.linalg.norm(R @ np.swapaxes(S, -1, -2), ord=2, axis=(-2, -1))
+def _by_layer(
+    heads: list[HeadSpectra], name: str, n_heads: int
+) -> tuple[tuple[float, ...], ...]:
+    values = [getattr(head, name) for head in heads]
+    return tuple(tuple(values[i : i + n_heads]) for i in range(0, len(values), n_heads))
 
 
 def _dtypes(checkpoint: Checkpoint) -> dict[str, int]:

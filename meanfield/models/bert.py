@@ -16,7 +16,8 @@ from typing_extensions import override
 
 from meanfield.errors import InputFileError
 
-from ._architecture import AbstractArchitecture, HeadWeights, Sizes, architectures
+from ._architecture import AbstractArchitecture, Sizes, architectures
+from .blocks import ACTIVATIONS, HeadWeights, Parts, attended, layer_norm
 from .checkpoint import CONFIG, WEIGHTS, Checkpoint
 
 MOST_LAYERS = 10_000  # a list of them is made
@@ -33,6 +34,8 @@ class BertConfig(pydantic.BaseModel):
     num_hidden_layers: Annotated[int, pydantic.Field(gt=0, le=MOST_LAYERS)]
     vocab_size: pydantic.PositiveInt
     max_position_embeddings: pydantic.PositiveInt
+    intermediate_size: pydantic.PositiveInt | None = None
+    hidden_act: str = "gelu"
     layer_norm_eps: pydantic.NonNegativeFloat = 1e-12
     position_embedding_type: Literal["absolute"] = "absolute"
     is_decoder: Literal[False] = False
@@ -96,11 +99,12 @@ class Bert(AbstractArchitecture):
     def heads(self, layer: int) -> HeadWeights:
         sizes = self.sizes
         d, shape = sizes.dimension, (sizes.n_heads, sizes.head_dimension)
+        square = (d, d)
         root = f"encoder.layer.{layer}.attention"
-        query, query_bias = self._dense(f"{root}.self.query", d)
-        key, key_bias = self._dense(f"{root}.self.key", d)
-        reading, reading_bias = self._dense(f"{root}.self.value", d)
-        writing, writing_bias = self._dense(f"{root}.output.dense", d)
+        query, query_bias = self._dense(f"{root}.self.query", square)
+        key, key_bias = self._dense(f"{root}.self.key", square)
+        reading, reading_bias = self._dense(f"{root}.self.value", square)
+        writing, writing_bias = self._dense(f"{root}.output.dense", square)
         share = writing_bias / sizes.n_heads
         return HeadWeights(
             Q=query.reshape(*shape, d),
@@ -119,19 +123,55 @@ class Bert(AbstractArchitecture):
         words = self._rows("word", ids.tolist())
         positions = self._rows("position", range(len(ids)))
         segment = self._rows("token_type", [0])
-        weight, bias = self._layer_norm("embeddings.LayerNorm")
-        x = words + positions + segment
-        centred = x - x.mean(axis=-1, keepdims=True)
-        variance = np.square(centred).mean(axis=-1, keepdims=True)
-        return weight * centred / np.sqrt(variance + self.config.layer_norm_eps) + bias
+        return self._normed("embeddings.LayerNorm", words + positions + segment)
+
+    @override
+    def parts(self, layer: int, x: Float[np.ndarray, "n d"]) -> Parts:
+        r"""$a(x)$; $m(y)$ at $y = \mathrm{LN}(x + a(x))$; what both norms change.
+
+        Raises:
+            InputFileError: if an array is missing or has another shape, or the config
+                names an activation that is not known.
+        """
+        root = f"encoder.layer.{layer}"
+        attention = attended(self.heads(layer), x)
+        y = self._normed(f"{root}.attention.output.LayerNorm", x + attention)
+        mlp = self._perceptron(root, y)
+        after = self._normed(f"{root}.output.LayerNorm", y + mlp)
+        return Parts(attention, mlp, norm=after - mlp - x - attention)
+
+    def _perceptron(
+        self, root: str, y: Float[np.ndarray, "n d"]
+    ) -> Float[np.ndarray, "n d"]:
+        name, (d, inner) = self.config.hidden_act, self._mlp_shape
+        if name not in ACTIVATIONS:
+            raise InputFileError(
+                f"`{self.checkpoint.folder / CONFIG}` names the activation `{name}`; "
+                f"{', '.join(ACTIVATIONS)} are known."
+            )
+        up, shift = self._dense(f"{root}.intermediate.dense", (inner, d))
+        down, bias = self._dense(f"{root}.output.dense", (d, inner))
+        return ACTIVATIONS[name](y @ up.T + shift) @ down.T + bias
+
+    @property
+    def _mlp_shape(self) -> tuple[int, int]:
+        """The sizes of the output matrix of an MLP; 4 d units where none are stated."""
+        d = self.config.hidden_size
+        return d, self.config.intermediate_size or 4 * d
 
     def _dense(
-        self, name: str, d: int
-    ) -> tuple[Float[np.ndarray, "d d"], Float[np.ndarray, " d"]]:
+        self, name: str, shape: tuple[int, int]
+    ) -> tuple[Float[np.ndarray, "m k"], Float[np.ndarray, " m"]]:
         weight, bias = self._arrays((f"{name}.weight", f"{name}.bias"))
-        if weight.shape != (d, d) or bias.shape != (d,):
-            raise self._misfit(f"{name}.weight", weight.shape, (d, d))
+        if weight.shape != shape or bias.shape != shape[:1]:
+            raise self._misfit(f"{name}.weight", weight.shape, shape)
         return weight, bias
+
+    def _normed(
+        self, name: str, x: Float[np.ndarray, "n d"]
+    ) -> Float[np.ndarray, "n d"]:
+        weight, bias = self._layer_norm(name)
+        return layer_norm(x, weight, bias, epsilon=self.config.layer_norm_eps)
 
     def _layer_norm(
         self, name: str

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         effective_rank,
     )
     from ._runs.relative import relative
-    from ._writing.figures import save
+    from ._writing.figures import figure_files, save
     from ._writing.files import named, put
     from ._writing.film import Film, size_of
     from .animation import animate
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .cone.paths import cone_coordinates
     from .density.carried import with_tokens
     from .gallery import attention_panels, panels
+    from .layers import draw_layers
     from .pages import (
         cone_page,
         save_page,
@@ -58,8 +59,10 @@ __all__ = [
     "draw_comparison",
     "draw_cone",
     "draw_disc",
+    "draw_layers",
     "effective_rank",
     "escape_directions",
+    "figure_files",
     "height_of",
     "limits_of",
     "named",
@@ -98,6 +101,7 @@ _HOMES = {
     "draw_comparison": ".comparison",
     "draw_cone": ".cone.cone",
     "draw_disc": ".cone.disc",
+    "draw_layers": ".layers",
     "effective_rank": "._runs.observables",
     "escape_directions": ".cone.escapes",
     "limits_of": "._figure.look",
@@ -106,6 +110,7 @@ _HOMES = {
     "panels": ".gallery",
     "put": "._writing.files",
     "relative": "._runs.relative",
+    "figure_files": "._writing.figures",
     "save": "._writing.figures",
     "save_page": ".pages",
     "save_statements_page": ".pages",

@@ -37,6 +37,25 @@ def save(figure: Figure, path: str | Path) -> tuple[Path, ...]:
         >>> [file.name for file in save(figure, "picture")]
         ['picture.pdf', 'picture.png']
     """
+    files = figure_files(path)
+    look = figure.look if isinstance(figure, Picture) else Look()
+    with look.applied(), told_plainly(figure):
+        drawn = {file: _bytes(figure, file.suffix.lower()[1:]) for file in files}
+    return tuple(put(file, content) for file, content in drawn.items())
+
+
+def figure_files(path: str | Path) -> tuple[Path, ...]:
+    """The files that `save` writes to `path`.
+
+    Raises:
+        InvalidInputError: if the suffix is not one of .pdf, .png and .svg, or there is
+            no name.
+
+    Examples:
+        >>> from meanfield.plotting import figure_files
+        >>> [file.name for file in figure_files("picture")]
+        ['picture.pdf', 'picture.png']
+    """
     target = named(path)
     if target.suffix and target.suffix.lower() not in _SUFFIXES:
         raise InvalidInputError(
@@ -44,10 +63,7 @@ def save(figure: Figure, path: str | Path) -> tuple[Path, ...]:
             f"use {', '.join(_SUFFIXES)}, or no suffix for .pdf and .png."
         )
     suffixes = [target.suffix] if target.suffix else [".pdf", ".png"]
-    look = figure.look if isinstance(figure, Picture) else Look()
-    with look.applied(), told_plainly(figure):
-        drawn = {target.with_suffix(s): _bytes(figure, s.lower()[1:]) for s in suffixes}
-    return tuple(put(file, content) for file, content in drawn.items())
+    return tuple(target.with_suffix(suffix) for suffix in suffixes)
 
 
 def _bytes(figure: Figure, kind: str) -> bytes:

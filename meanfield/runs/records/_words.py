@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from meanfield import models
-from meanfield._reading import read_text
 from meanfield.errors import InvalidInputError
 from meanfield.spec import RunSpec
 from meanfield.storage import RunStore
@@ -22,12 +21,9 @@ def text_of(spec: RunSpec) -> str:
     """The text whose tokens a spec starts from.
 
     Raises:
-        InputFileError: if its file cannot be read, or is too long.
+        InputFileError: if its file cannot be read, is too long, or holds no text.
     """
-    text = str(spec.text)
-    if text[:1] != "@":
-        return text
-    return read_text(Path(text[1:]), longest=models.LONGEST_TEXT)
+    return models.text_in(str(spec.text))
 
 
 def with_words(path: Path, data: "xarray.Dataset") -> "xarray.Dataset":

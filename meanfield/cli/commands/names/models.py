@@ -2,15 +2,20 @@
 
 import dataclasses
 import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 from cyclopts import App
 
 from meanfield.cli.terminal._output import number, print_json, print_pairs, print_rows
 
+if TYPE_CHECKING:
+    from meanfield.models import HeadSpectra
+
 app = App(
     name="models",
     result_action="return_value",
-    help="Real transformers as input: list them, inspect one.",
+    help="Real transformers as input: list, inspect, compare with the flow.",
 )
 
 
@@ -38,18 +43,28 @@ def list_(*, json: bool = False) -> None:
 
 @app.command
 def inspect(model: str, /, *, json: bool = False) -> None:
-    """Show sizes, scale and norms of a model, read from its files.
+    """Show sizes of a model, and the spectra of each head's scores and value.
 
     For example:
         meanfield models inspect minilm
 
+    A is QᵀK at the scale of the scores, V the value with the output projection. Shown
+    are norms, the extreme eigenvalues of the symmetric part of A and what share of
+    their moduli is negative, the norm of the skew part; the spectral radius of V and
+    the share of its eigenvalues, of those that can be nonzero, with positive real part.
+
     Args:
         model: a name from `models list`, or a folder with model.safetensors.
-        json: print JSON on stdout.
+        json: print JSON on stdout, with all digits.
     """
     from meanfield import models
+    from meanfield.cli.terminal._console import RunProgress
 
-    summary = models.inspect(models.load(model))
+    checkpoint = models.load(model)
+    depth = models.read(checkpoint).sizes.n_layers
+    with RunProgress(f"reading {model}") as progress:
+        show = lambda layer: progress.show(layer / depth, f"layer {layer} of {depth}")
+        summary = models.inspect(checkpoint, report=show)
     if json:
         values = dataclasses.asdict(summary)
         print_json({**values, "folder": str(values["folder"])})
@@ -58,15 +73,62 @@ def inspect(model: str, /, *, json: bool = False) -> None:
     pairs = {name.replace("_", " "): value for name, value in sizes.items()}
     parameters = f"{summary.n_parameters:,}"
     print_pairs({**pairs, "epsilon": number(summary.epsilon), "parameters": parameters})
-    norms = zip(summary.score_norms, summary.value_norms, strict=True)
     sys.stdout.write("\n")
-    print_rows(
-        [
-            {"layer": i, "‖A‖ over heads": _range(A), "‖V‖ over heads": _range(V)}
-            for i, (A, V) in enumerate(norms)
-        ]
+    print_rows([_row(head) for head in summary.heads])
+    sys.stdout.write(
+        "sym A, skew A: (A ± Aᵀ)/2. λ < 0: of the sum of moduli. Re λ > 0: of those "
+        "that can be nonzero.\n"
     )
 
 
-def _range(values: list[float] | tuple[float, ...]) -> str:
-    return f"{min(values):.3g} … {max(values):.3g}"
+def _row(head: "HeadSpectra") -> dict[str, object]:
+    return {
+        "layer": head.layer,
+        "head": head.head,
+        "‖A‖": number(head.score_norm, 3),
+        "λ of sym A": f"{head.smallest:.3g} … {head.largest:.3g}",
+        "λ < 0": f"{100 * head.negative:.0f} %",
+        "‖skew A‖": number(head.skew_norm, 3),
+        "‖V‖": number(head.value_norm, 3),
+        "radius of V": number(head.radius, 3),
+        "Re λ > 0": f"{100 * head.positive:.0f} %",
+    }
+
+
+@app.command
+def compare(
+    model: str,
+    /,
+    *,
+    text: str,
+    precision: Literal["single", "double"] = "single",
+    rtol: float | None = None,
+    out: Path | None = None,
+    json: bool = False,
+) -> None:
+    """Set the flow of a model's attention beside its own hidden states.
+
+    For example:
+        meanfield models compare minilm --text 'A man is playing a guitar.'
+        meanfield models compare minilm --text @alice.txt --rtol 1e-3 --out alice.png
+
+    Both start at the embedding of the text. The network goes through its layers, with
+    layer norms and MLPs; the flow has its attention alone, one unit of time for each
+    layer. The first table says how far apart they are after each layer and how both
+    gather, the second what moves the network.
+
+    Args:
+        model: a name from `models list`, or a folder with model.safetensors.
+        text: a text, or @FILE.
+        precision: of the flow; the network itself is computed in double.
+        rtol: relative error of a step of the flow; 7e-5 in single precision if left
+            out, 4e-10 in double.
+        out: file to draw a picture to, `.png`, `.pdf` or `.svg`.
+        json: print one JSON object on stdout, with all digits.
+    """
+    from meanfield.cli.process._session import open_session
+
+    open_session(precision)
+    from meanfield.cli.jobs import _models
+
+    _models.compare(model, text, rtol, out, in_json=json)

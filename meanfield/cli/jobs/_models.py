@@ -1,0 +1,112 @@
+"""The part of `models compare` that needs JAX."""
+
+import dataclasses
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+from meanfield import models
+from meanfield._writing import check_writable
+from meanfield.cli.terminal._console import RunProgress
+from meanfield.cli.terminal._output import note, number, print_json, print_rows
+from meanfield.errors import SimulationFailed
+from meanfield.plotting import draw_layers, figure_files, save
+
+FINISHED = "finished"
+_TABLES = ("depths", "shares")
+LEGEND = """\
+distance: |flow − network| / |network|; if tokens stay: of the embedding in its place.
+cosine: of the displacements of flow and network since the embedding.
+rank: effective rank of the covariance. similarity: mean cosine of two tokens."""
+PARTS = """\
+shares of the network's displacement in a layer, along it; they add up to 100 %, and
+one below zero works against it. cosine: of what attention adds and the displacement."""
+REMARK = "the flow has the network's attention, without its layer norms and MLPs"
+
+
+def compare(
+    model: str, text: str, rtol: float | None, out: Path | None, *, in_json: bool
+) -> None:
+    """Compares, prints, and draws if there is a file to draw to.
+
+    Raises:
+        SimulationFailed: if the flow failed on its way, once all is told.
+    """
+    for file in () if out is None else figure_files(out):
+        check_writable(file)
+    words = models.text_in(text)
+    checkpoint = models.load(model)
+    depth = models.read(checkpoint).sizes.n_layers
+    with RunProgress(f"flow of {model}") as progress:
+        show = lambda layer: progress.show(layer / depth, f"layer {layer} of {depth}")
+        both = models.compare(checkpoint, words, rtol=rtol, report=show)
+    title = f"{model}: {len(both.words)} tokens, {depth} layers"
+    if in_json:
+        print_json({"model": model, **_as_json(both)})
+    else:
+        _print(title, both)
+    if out is not None:
+        attrs = {"title": title, "remark": REMARK}
+        for file in save(draw_layers(both.dataset().assign_attrs(attrs)), out):
+            note(f"wrote {file}")
+    if both.endings[-1] != FINISHED:
+        raise SimulationFailed(
+            f"The flow ended as `{both.endings[-1]}` in layer {len(both.endings) - 1}; "
+            "what follows it is left empty."
+        )
+
+
+def _as_json(both: models.Comparison) -> dict[str, Any]:
+    values = dataclasses.asdict(both)
+    rows = {name: [row._asdict() for row in values[name]] for name in _TABLES}
+    return {**values, **rows}
+
+
+def _print(title: str, both: models.Comparison) -> None:
+    sys.stdout.write(f"{title}. {REMARK[0].upper()}{REMARK[1:]}.\n\n")
+    print_rows([_depth(row) for row in both.depths])
+    sys.stdout.write(f"{LEGEND}\n\n")
+    print_rows([_shares(row) for row in both.shares])
+    sys.stdout.write(f"{PARTS}\n\n{_verdict(both)}\n")
+
+
+def _depth(row: models.Depth) -> dict[str, object]:
+    pair = lambda name: " | ".join(
+        number(getattr(row, f"{cloud}_{name}"), 3) for cloud in ("network", "flow")
+    )
+    return {
+        "layers behind": row.layers,
+        "distance": number(row.distance, 3),
+        "if tokens stay": number(row.unmoved, 3),
+        "cosine": number(row.cosine, 2),
+        "rank: network | flow": pair("rank"),
+        "similarity: network | flow": pair("similarity"),
+    }
+
+
+def _shares(row: models.Shares) -> dict[str, object]:
+    share = lambda value: f"{100 * value:.0f} %"
+    return {
+        "layer": row.layer,
+        "displacement / states": number(row.displacement, 3),
+        "attention": share(row.attention),
+        "MLP": share(row.mlp),
+        "layer norms": share(row.norm),
+        "cosine": number(row.cosine, 2),
+    }
+
+
+def _verdict(both: models.Comparison) -> str:
+    """Up to which layer the flow is nearer to the network than the embedding is."""
+    # Where it is nearer again after it was further off, that is by accident.
+    nearer = [row.distance < row.unmoved for row in both.depths[1:]]
+    count = nearer.index(False) if False in nearer else len(nearer)
+    through = {len(nearer): "every layer", 0: "no layer", 1: "the first layer"}
+    reach = through.get(count, f"the first {count} layers")
+    last = both.depths[-1]
+    first = f"The flow is nearer to the network than the embedding is through {reach}"
+    if math.isnan(last.distance):
+        return f"{first}."
+    times = number(last.distance / last.unmoved, 2)
+    return f"{first}; after the last it is {times} times as far as the embedding."

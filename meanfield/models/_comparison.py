@@ -1,0 +1,238 @@
+"""A network's own states beside the flow of its attention, layer by layer.
+
+Both start at the embedding. The network goes through its layers with LayerNorms and
+MLPs; the flow is moved by the attention blocks alone, one unit of time for each layer.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, final
+
+import numpy as np
+import xarray as xr
+from jaxtyping import Array, Float
+from numpy.typing import DTypeLike
+
+from meanfield.flows import adaptive, flow
+from meanfield.measures import Points
+from meanfield.spectrum import effective_rank
+
+from ._architecture import read
+from ._assembly import embed, layers
+from ._hidden import hidden_states
+from .blocks import Parts
+from .checkpoint import Checkpoint
+
+_States = Float[np.ndarray, "n d"]
+
+
+class Depth(NamedTuple):
+    r"""Both clouds after some layers; NaN where a number has no meaning.
+
+    Attributes:
+        layers: how many layers are behind; 0 at the embedding, where both start.
+        distance: $|z - x| / |x|$ of flow $z$ and network $x$, norms over all tokens.
+        unmoved: $|x_0 - x| / |x|$, the same distance of tokens that never moved.
+        cosine: of $z - x_0$ and $x - x_0$, over all tokens and coordinates.
+        network_rank: the effective rank of the network's covariance.
+        flow_rank: that of the flow's.
+        network_similarity: the mean cosine of two different tokens of the network.
+        flow_similarity: that of two of the flow.
+
+    Examples:
+        >>> from meanfield import models
+        >>> both = models.compare(models.load("minilm"), "Alice was tired.", rtol=1e-2)
+        >>> both.depths[0].distance, both.depths[6].layers
+        (0.0, 6)
+    """
+
+    layers: int
+    distance: float
+    unmoved: float
+    cosine: float
+    network_rank: float
+    flow_rank: float
+    network_similarity: float
+    flow_similarity: float
+
+
+class Shares(NamedTuple):
+    r"""What moves the network's states in one layer.
+
+    A share is $\langle p, \Delta \rangle / |\Delta|^2$ for a part $p$ of the
+    displacement $\Delta$: shares sum to one, and one that is negative works against it.
+
+    Attributes:
+        layer: counted from zero.
+        displacement: $|\Delta| / |x|$, where $x$ are the states that enter.
+        attention: the share of the attention block.
+        mlp: the share of the MLP.
+        norm: the share of the LayerNorms.
+        cosine: of the attention block's part and $\Delta$.
+
+    Examples:
+        >>> from meanfield import models
+        >>> both = models.compare(models.load("minilm"), "Alice was tired.", rtol=1e-2)
+        >>> first = both.shares[0]
+        >>> round(first.attention + first.mlp + first.norm, 6)
+        1.0
+    """
+
+    layer: int
+    displacement: float
+    attention: float
+    mlp: float
+    norm: float
+    cosine: float
+
+
+@final
+@dataclass(frozen=True)
+class Comparison:
+    """How far the flow of a network's attention is from the network's own states.
+
+    Attributes:
+        words: the tokens of the text.
+        depths: both clouds before the first layer, and after each.
+        shares: what moves the network's states, for each layer.
+        endings: how the flow of each layer ended; none follow one that failed.
+
+    Examples:
+        >>> from meanfield import models
+        >>> both = models.compare(models.load("minilm"), "Alice was tired.", rtol=1e-2)
+        >>> len(both.words), len(both.depths), len(both.shares), set(both.endings)
+        (6, 7, 6, {'finished'})
+    """
+
+    words: tuple[str, ...]
+    depths: tuple[Depth, ...]
+    shares: tuple[Shares, ...]
+    endings: tuple[str, ...]
+
+    def dataset(self) -> xr.Dataset:
+        """The numbers for a picture, by `depth` and by `layer`."""
+        columns = {"depth": self.depths, "layer": self.shares}
+        return xr.Dataset(
+            {
+                name: (axis, [getattr(row, name) for row in rows])
+                for axis, rows in columns.items()
+                for name in rows[0]._fields[1:]
+            },
+            {axis: [row[0] for row in rows] for axis, rows in columns.items()},
+        )
+
+
+def compare(
+    checkpoint: Checkpoint,
+    text: str,
+    *,
+    rtol: float | None = None,
+    dtype: DTypeLike | None = None,
+    report: Callable[[int], None] | None = None,
+) -> Comparison:
+    """The network's own forward pass beside the flow of its attention.
+
+    Args:
+        checkpoint: the network.
+        text: one text.
+        rtol: the relative error of a step of the flow; that of `adaptive` if `None`.
+        dtype: single or double, of the flow; JAX's default if `None`.
+        report: is called with the number of a layer before the flow goes through it.
+
+    Raises:
+        InputFileError: if a file is missing or damaged, or the config names an
+            activation that is not known.
+        InvalidInputError: if the text has more tokens than the network has positions.
+        PrecisionError: if `dtype` is double while JAX rounds to single.
+        UnsupportedError: if the extra `models` is not installed.
+
+    Examples:
+        >>> from meanfield import models
+        >>> both = models.compare(models.load("minilm"), "Alice was tired.", rtol=1e-2)
+        >>> last = both.depths[-1]
+        >>> last.distance > last.unmoved  # it is further off than the embedding was
+        True
+    """
+    tokens, words = embed(checkpoint, text, dtype=dtype)
+    states, parts = hidden_states(checkpoint, text)
+    endings: list[str] = []
+    depths = [_depth(0, states, states[0])]
+    clouds = _flowed(checkpoint, tokens.x, rtol, report)
+    for number, (z, ending) in enumerate(clouds, start=1):
+        endings.append(ending)
+        depths.append(_depth(number, states, z))
+    lost = np.full_like(states[0], np.nan)
+    depths += [_depth(k, states, lost) for k in range(len(depths), len(states))]
+    shares = tuple(map(_shares, range(len(parts)), states, parts))
+    return Comparison(words, tuple(depths), shares, tuple(endings))
+
+
+def _flowed(
+    checkpoint: Checkpoint,
+    x: Float[Array, "n d"],
+    rtol: float | None,
+    report: Callable[[int], None] | None,
+) -> Iterator[tuple[_States, str]]:
+    """The tokens after each layer of the flow, until one fails."""
+    mu = Points.uniform(x)
+    for layer in range(read(checkpoint).sizes.n_layers):
+        if report is not None:
+            report(layer)
+        # One layer at a time: no step reaches over an edge, one program does for all.
+        dynamics = layers(checkpoint, layers=layer, dtype=x.dtype)
+        run = flow(dynamics, mu, [0.0, 1.0], stepping=adaptive(rtol=rtol))
+        if run.status.failed:
+            yield np.full(x.shape, np.nan), run.status.ending
+            return
+        mu = run.final
+        yield np.asarray(mu.tokens.x, np.float64), run.status.ending
+
+
+def _depth(number: int, states: Float[np.ndarray, "l n d"], z: _States) -> Depth:
+    start, x = states[0], states[number]
+    size = np.linalg.norm(x)
+    return Depth(
+        layers=number,
+        distance=float(np.linalg.norm(z - x) / size),
+        unmoved=float(np.linalg.norm(start - x) / size),
+        cosine=_cosine(z - start, x - start),
+        network_rank=_rank(x),
+        flow_rank=_rank(z),
+        network_similarity=_similarity(x),
+        flow_similarity=_similarity(z),
+    )
+
+
+def _shares(layer: int, x: _States, parts: Parts) -> Shares:
+    change = parts.displacement
+    share = lambda part: float(np.vdot(part, change) / np.vdot(change, change))
+    return Shares(
+        layer=layer,
+        displacement=float(np.linalg.norm(change) / np.linalg.norm(x)),
+        attention=share(parts.attention),
+        mlp=share(parts.mlp),
+        norm=share(parts.norm),
+        cosine=_cosine(parts.attention, change),
+    )
+
+
+def _cosine(a: _States, b: _States) -> float:
+    """The cosine of two displacements; NaN if either is none."""
+    size = np.linalg.norm(a) * np.linalg.norm(b)
+    return float(np.vdot(a, b) / size) if size != 0 else np.nan
+
+
+def _rank(x: _States) -> float:
+    if not np.isfinite(x).all():
+        return np.nan
+    centred = x - x.mean(axis=0)
+    return float(effective_rank(np.linalg.svd(centred, compute_uv=False) ** 2))
+
+
+def _similarity(x: _States) -> float:
+    """The mean cosine of two different tokens; NaN of a single one."""
+    n = len(x)
+    if n == 1:
+        return np.nan
+    directions = x / np.linalg.norm(x, axis=-1, keepdims=True)
+    return float((np.square(np.linalg.norm(directions.sum(0))) - n) / (n * (n - 1)))

@@ -1,0 +1,9 @@
+"""The blocks of one layer, in NumPy: weights, what they compute, their spectra."""
+
+from ._parts import ACTIVATIONS as ACTIVATIONS
+from ._parts import Parts as Parts
+from ._parts import attended as attended
+from ._parts import layer_norm as layer_norm
+from ._spectra import HeadSpectra as HeadSpectra
+from ._spectra import spectra as spectra
+from ._weights import HeadWeights as HeadWeights

@@ -1,0 +1,109 @@
+r"""Spectra of the matrices of heads, by their thin factors.
+
+$A = Q^\top K / \epsilon$ has rank $d_k$, so its symmetric and its skew part are
+$U M U^\top$ with $U = (Q^\top\ K^\top)$ and a small $M$. With $U = WR$, $W$
+orthonormal, their nonzero eigenvalues are those of $R M R^\top$. The nonzero
+eigenvalues of $V = OW$ are those of $WO$.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from jaxtyping import Float
+
+from ._weights import HeadWeights
+
+
+@final
+@dataclass(frozen=True)
+class HeadSpectra:
+    r"""What the scores $x^\top A y$ and the value $V$ of one head do.
+
+    `negative` weighs eigenvalues, since a count tells nothing: if $2 d_k \leq d$, half
+    of the nonzero ones are negative for any $Q$ and $K$ in general position.
+
+    Attributes:
+        layer: counted from zero.
+        head: counted from zero.
+        score_norm: $\|A\|$, with $A = Q^\top K / \epsilon$ as scores use it.
+        largest: the largest eigenvalue of the symmetric part of $A$, zeros included.
+        smallest: the smallest.
+        negative: the share of negative eigenvalues of that part in the sum of all
+            moduli.
+        skew_norm: the norm of the skew part of $A$.
+        value_norm: $\|V\|$.
+        radius: the spectral radius of $V$.
+        positive: the share of the $d_k$ eigenvalues of $V$ that can be nonzero whose
+            real part is positive.
+
+    Examples:
+        >>> from meanfield import models
+        >>> first = models.inspect(models.load("minilm")).heads[0]
+        >>> first.smallest < 0 < first.largest <= first.score_norm
+        True
+    """
+
+    layer: int
+    head: int
+    score_norm: float
+    largest: float
+    smallest: float
+    negative: float
+    skew_norm: float
+    value_norm: float
+    radius: float
+    positive: float
+
+
+def spectra(layer: int, weights: HeadWeights) -> Iterator[HeadSpectra]:
+    """The spectra of each head of a layer."""
+    score_norms = product_norms(_turned(weights.Q), weights.K) / weights.epsilon
+    value_norms = product_norms(weights.writing, weights.reading)
+    for head, (score_norm, value_norm) in enumerate(
+        zip(score_norms.tolist(), value_norms.tolist(), strict=True)
+    ):
+        symmetric, skew = _halves(weights.Q[head], weights.K[head])
+        eigenvalues = symmetric / weights.epsilon
+        moduli = np.abs(eigenvalues).sum()
+        # The eigenvalues of WO are the nonzero ones of OW.
+        values = np.linalg.eigvals(weights.reading[head] @ weights.writing[head])
+        yield HeadSpectra(
+            layer=layer,
+            head=head,
+            score_norm=score_norm,
+            largest=float(eigenvalues.max()),
+            smallest=float(eigenvalues.min()),
+            negative=float(-eigenvalues.clip(max=0).sum() / moduli) if moduli else 0.0,
+            skew_norm=skew / weights.epsilon,
+            value_norm=value_norm,
+            radius=float(np.abs(values).max()),
+            positive=float(np.mean(values.real > 0)),
+        )
+
+
+def product_norms(
+    tall: Float[np.ndarray, "h d k"], wide: Float[np.ndarray, "h k d"]
+) -> Float[np.ndarray, " h"]:
+    """Spectral norms of products, one for each head."""
+    # Orthonormal factors leave the norm alone, so d x d products are never formed.
+    R = np.linalg.qr(tall, mode="r")
+    S = np.linalg.qr(_turned(wide), mode="r")
+    return np.linalg.norm(R @ _turned(S), ord=2, axis=(-2, -1))
+
+
+def _halves(
+    Q: Float[np.ndarray, "k d"], K: Float[np.ndarray, "k d"]
+) -> tuple[Float[np.ndarray, " m"], float]:
+    """Eigenvalues of the symmetric part of QᵀK, and the norm of its skew part."""
+    (k, d), R = Q.shape, np.linalg.qr(np.hstack([Q.T, K.T]), mode="r")
+    product = R[:, :k] @ R[:, k:].T
+    eigenvalues = np.linalg.eigvalsh((product + product.T) / 2)
+    zeros = np.zeros(d - len(eigenvalues))
+    skew = np.linalg.norm((product - product.T) / 2, ord=2)
+    return np.concatenate([eigenvalues, zeros]), float(skew)
+
+
+def _turned(matrices: Float[np.ndarray, "h m n"]) -> Float[np.ndarray, "h n m"]:
+    return np.swapaxes(matrices, -1, -2)

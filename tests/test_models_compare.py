@@ -1,0 +1,149 @@
+"""A network's own states beside the flow of its attention, against NumPy and SciPy."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bert_reference import TEXT, Reference, synthetic_arrays, write
+from conftest import Finished
+from scipy.integrate import solve_ivp
+
+from meanfield import models
+from meanfield.errors import InputFileError
+
+Command = Callable[..., Finished]
+GENTLE = 0.25  # of the random weights: a flow of theirs grows by some powers of ten
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    arrays = {
+        name: array if "embeddings" in name else np.float32(GENTLE) * array
+        for name, array in synthetic_arrays().items()
+    }
+    return write(tmp_path / "tiny", arrays=arrays)
+
+
+def states_of(folder: Path) -> list[np.ndarray]:
+    ids = models.load(folder).encode(TEXT, limit=16).ids
+    return Reference(folder).hidden_states(ids)
+
+
+def flow_of(folder: Path) -> list[np.ndarray]:
+    """The attention of each layer for one unit of time, by another integrator."""
+    reference, clouds = Reference(folder), states_of(folder)[:1]
+    for layer in range(2):
+        start = clouds[-1]
+        move = lambda t, x, layer=layer, shape=start.shape: reference.attention(
+            layer, x.reshape(shape)
+        ).ravel()
+        run = solve_ivp(move, (0, 1), start.ravel(), "DOP853", rtol=1e-11, atol=1e-11)
+        clouds.append(run.y[:, -1].reshape(start.shape))
+    return clouds
+
+
+def cosine(a: np.ndarray, b: np.ndarray) -> float:
+    return float(np.sum(a * b) / np.sqrt(np.sum(a**2) * np.sum(b**2)))
+
+
+def test_hidden_states_are_those_of_the_network(folder: Path) -> None:
+    states, _ = models.hidden_states(models.load(folder), TEXT)
+    np.testing.assert_allclose(states, states_of(folder), rtol=1e-11, atol=1e-12)
+
+
+def test_the_parts_of_a_layer_are_the_networks_and_add_up(folder: Path) -> None:
+    reference = Reference(folder)
+    states, parts = models.hidden_states(models.load(folder), TEXT)
+    for layer, part in enumerate(parts):
+        x = states[layer]
+        attention = reference.attention(layer, x)
+        np.testing.assert_allclose(part.attention, attention, rtol=1e-11, atol=1e-12)
+        root = f"encoder.layer.{layer}"
+        y = reference.norm(f"{root}.attention.output.LayerNorm", x + attention)
+        after = reference.norm(f"{root}.output.LayerNorm", y + part.mlp)
+        np.testing.assert_allclose(after, states[layer + 1], rtol=1e-11, atol=1e-12)
+        np.testing.assert_allclose(x + part.displacement, after, atol=1e-12)
+
+
+def test_the_numbers_are_those_of_the_network_and_of_its_attention(
+    folder: Path,
+) -> None:
+    both = models.compare(models.load(folder), TEXT, rtol=1e-10)
+    assert both.endings == ("finished", "finished")
+    for row, x, z in zip(both.depths, states_of(folder), flow_of(folder), strict=True):
+        start, tokens = states_of(folder)[0], range(len(x))
+        wanted = {
+            "distance": np.linalg.norm(z - x),
+            "unmoved": np.linalg.norm(start - x),
+        }
+        for name, value in wanted.items():
+            gap = value / np.linalg.norm(x)
+            assert getattr(row, name) == pytest.approx(gap, rel=1e-7, abs=1e-12)
+        if row.layers:
+            wanted_cosine = cosine(z - start, x - start)
+            assert row.cosine == pytest.approx(wanted_cosine, rel=1e-7)
+        for name, cloud in (("network", x), ("flow", z)):
+            pairs = [cosine(cloud[i], cloud[j]) for i in tokens for j in range(i)]
+            similarity = getattr(row, f"{name}_similarity")
+            assert similarity == pytest.approx(np.mean(pairs), rel=1e-7)
+            p = np.linalg.eigvalsh(np.cov(cloud.T)).clip(1e-300)
+            p = p / p.sum()
+            rank = getattr(row, f"{name}_rank")
+            assert rank == pytest.approx(np.exp(-np.sum(p * np.log(p))), rel=1e-7)
+    assert both.depths[0].distance == 0
+
+
+def test_shares_of_a_displacement_add_up_to_it(folder: Path) -> None:
+    both = models.compare(models.load(folder), TEXT, rtol=1e-2)
+    states, reference = states_of(folder), Reference(folder)
+    for row, x, after in zip(both.shares, states, states[1:], strict=False):
+        attention, change = reference.attention(row.layer, x), after - x
+        share = np.sum(attention * change) / np.sum(change**2)
+        assert row.attention == pytest.approx(share, rel=1e-9)
+        assert row.cosine == pytest.approx(cosine(attention, change), rel=1e-9)
+        assert row.attention + row.mlp + row.norm == pytest.approx(1, rel=1e-12)
+        size = np.linalg.norm(change) / np.linalg.norm(x)
+        assert row.displacement == pytest.approx(size, rel=1e-9)
+
+
+def test_the_command_tells_each_layer_and_draws(
+    folder: Path, tmp_path: Path, cli: Command
+) -> None:
+    words = tmp_path / "words.txt"
+    words.write_text(TEXT)
+    given = ("models", "compare", str(folder), "--text", f"@{words}", "--rtol", "1e-3")
+    done = cli(*given, "--precision", "double", "--out", str(tmp_path / "both.png"))
+    assert done.code == 0, done.err
+    assert "without its layer norms and MLPs" in done.out
+    assert "The flow is nearer to the network than the embedding" in done.out
+    assert (tmp_path / "both.png").stat().st_size > 10_000
+    told = json.loads(cli(*given, "--precision", "double", "--json").out)
+    assert [row["layers"] for row in told["depths"]] == [0, 1, 2]
+    assert told["words"][:3] == ["[CLS]", "the", "cat"]
+    assert told["depths"][0]["cosine"] is None
+    for row in told["shares"]:
+        assert f"{row['displacement']:.3g}" in done.out
+
+
+def test_what_cannot_be_drawn_is_refused_before_the_flow(
+    folder: Path, tmp_path: Path, cli: Command
+) -> None:
+    given = ("models", "compare", str(folder), "--text", TEXT, "--precision", "double")
+    done = cli(*given, "--out", str(tmp_path / "both.gif"))
+    assert (done.code, done.out) == (2, "")
+    assert ".pdf, .png, .svg" in done.err
+
+
+def test_an_activation_that_is_not_known_is_refused_by_name(tmp_path: Path) -> None:
+    folder = write(tmp_path / "swish", config={"hidden_act": "swish"})
+    with pytest.raises(InputFileError, match=r"activation `swish`; gelu, gelu_new"):
+        models.hidden_states(models.load(folder), TEXT)
+    models.layers(models.load(folder))  # which needs none
+
+
+def test_a_perceptron_of_another_size_is_refused(tmp_path: Path) -> None:
+    folder = write(tmp_path / "wide", config={"intermediate_size": 21})
+    with pytest.raises(InputFileError, match=r"shape \(20, 12\).*asks for \(21, 12\)"):
+        models.hidden_states(models.load(folder), TEXT)
