@@ -74,6 +74,8 @@ def test_tokens_of_a_text_have_their_words(
     told = data_of((tmp_path / "run.html").read_text("utf-8"))
     assert told["words"][:2] == ["[CLS]", "the"]
     assert len(told["words"]) == 9
+    page = (tmp_path / "run.html").read_text("utf-8")
+    assert "layer norms and MLPs are left out" in page
     model.rename(tmp_path / "moved")
     done = cli("report", "run.zarr")
     assert done.code == 0
@@ -81,6 +83,24 @@ def test_tokens_of_a_text_have_their_words(
     page = (tmp_path / "run.html").read_text("utf-8")
     assert data_of(page)["words"] is None
     assert "<li>The page has no words: " in page
+
+
+def test_files_beside_the_page_are_named_from_there(
+    cli: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, rng: Generator
+) -> None:
+    monkeypatch.setattr("meanfield.cli.commands.report.MOST_TOKENS", 1)  # no JAX
+    keys = {**report_store.SPEC, "A": f"@{tmp_path}/in/A.npy", "V": "@/else/V.npy"}
+    x = report_store.moving(rng)
+    report_store.finished(tmp_path / "run.zarr", x, keys)
+    assert cli("report", "run.zarr").code == 0
+    page = (tmp_path / "run.html").read_text("utf-8")
+    assert "A = &quot;@in/A.npy&quot;\n" in page
+    assert "V = &quot;@/else/V.npy&quot;\n" in page
+    assert "Typed in the folder of this page, they read these files" in page
+    (tmp_path / "else").mkdir()
+    assert cli("report", "run.zarr", "--out", "else/run.html").code == 0
+    page = (tmp_path / "else" / "run.html").read_text("utf-8")
+    assert f"A = &quot;@{tmp_path}/in/A.npy&quot;\n" in page
 
 
 @pytest.mark.slow

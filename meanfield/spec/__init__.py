@@ -2,7 +2,9 @@ from ._axes import Axis as Axis
 from ._axes import cell_name as cell_name
 from ._axes import parse_axes as parse_axes
 from ._axes import with_values as with_values
+from ._files import beside as beside
 from ._files import located as located
+from ._files import name_in as name_in
 from ._files import paths_in as paths_in
 from ._files import read_toml as read_toml
 from ._grid import GridSpec as GridSpec
@@ -19,6 +21,7 @@ from ._model import knows as knows
 from ._parsing import parse as parse
 from ._presets import presets as presets
 from ._template import template as template
+from ._toml import as_toml as as_toml
 from .attention import AttentionSpec as AttentionSpec
 from .attention import Context as Context
 from .attention import LayerSpec as LayerSpec

@@ -1,7 +1,7 @@
 """TOML files, and where the files are that a spec names."""
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -53,14 +53,48 @@ def located(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         >>> located({"A": "@matrix.npy", "d": 2}, Path("/data"))
         {'A': '@/data/matrix.npy', 'd': 2}
     """
-    found = {key: _located(key, value, folder) for key, value in values.items()}
-    for name, row in KEYS.items():
-        if row.holds == "table" and isinstance(found.get(name), list):
-            found[name] = [
-                located(item, folder) if isinstance(item, dict) else item
-                for item in found[name]
+    return _renamed(values, folder, lambda name: _absolute(name, folder))
+
+
+def beside(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """`values` with paths relative to `folder` if they lie there, else as they are.
+
+    In a TOML file in that folder they mean the same; see `located`.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield.spec import beside
+        >>> beside({"A": "@/data/matrix.npy", "init": "@/x.npy"}, Path("/data"))
+        {'A': '@matrix.npy', 'init': '@/x.npy'}
+    """
+    return _renamed(values, folder, lambda name: name_in(name, folder))
+
+
+def name_in(name: str, folder: Path) -> str:
+    """A file name relative to `folder` if it lies there, else as it is.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield.spec import name_in
+        >>> name_in("/data/mine.py", Path("/data")), name_in("/mine.py", Path("/data"))
+        ('mine.py', '/mine.py')
+    """
+    path, root = Path(name), folder.absolute()
+    return str(path.relative_to(root)) if path.is_relative_to(root) else name
+
+
+def _renamed(
+    values: Mapping[str, Any], folder: Path, rename: Callable[[str], str]
+) -> dict[str, Any]:
+    """`values` with other names for their files; `folder` may hold a model."""
+    named = {key: _named(key, value, folder, rename) for key, value in values.items()}
+    for key, row in KEYS.items():
+        if row.holds == "table" and isinstance(named.get(key), list):
+            named[key] = [
+                _renamed(item, folder, rename) if isinstance(item, dict) else item
+                for item in named[key]
             ]
-    return found
+    return named
 
 
 def paths_in(key: str, value: Any) -> list[str]:
@@ -79,18 +113,24 @@ def paths_in(key: str, value: Any) -> list[str]:
     return [p[1:] for p in parts if isinstance(p, str) and p.startswith("@")]
 
 
-def _located(key: str, value: Any, folder: Path) -> Any:
+def _named(key: str, value: Any, folder: Path, rename: Callable[[str], str]) -> Any:
     if key in KEYS and KEYS[key].holds == "options" and isinstance(value, dict):
-        return with_files(value, lambda path: f"@{_absolute(path, folder)}")
+        return with_files(value, lambda path: f"@{rename(path)}")
     if isinstance(value, list) and key in KEYS and KEYS[key].files:  # one a head
-        return [_located(key, v, folder) if isinstance(v, str) else v for v in value]
+        name = lambda item: _named(key, item, folder, rename)
+        return [name(item) if isinstance(item, str) else item for item in value]
     if not isinstance(value, str):
         return value
     if key in KEYS and KEYS[key].files and value.startswith("@"):
-        return f"@{_absolute(value[1:], folder)}"
-    is_path = key == "source" or (key == "model" and (folder / value).is_dir())
+        return f"@{rename(value[1:])}"
+    is_path = key == "source" or (key == "model" and _is_folder(value, folder))
     is_path |= key == "context" and context_of(value).run is not None
-    return _absolute(value, folder) if is_path else value
+    return rename(value) if is_path else value
+
+
+def _is_folder(model: str, folder: Path) -> bool:
+    """Whether a model is no known name, but a folder."""
+    return Path(model).is_absolute() or (folder / model).is_dir()
 
 
 def _absolute(name: str, folder: Path) -> str:

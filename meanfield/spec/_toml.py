@@ -5,7 +5,14 @@ from typing import Any
 
 
 def as_toml(values: dict[str, Any]) -> str:
-    """Values as a TOML file, tables last."""
+    """Values as a TOML file, tables last.
+
+    Examples:
+        >>> from meanfield.spec import as_toml
+        >>> print(as_toml({"attention": "l2", "A": -1.0}), end="")
+        attention = "l2"
+        A = -1.0
+    """
     tables = {key: values[key] for key in ("layers", "terms") if key in values}
     parts = [_table({k: v for k, v in values.items() if k not in tables})]
     for name, items in tables.items():

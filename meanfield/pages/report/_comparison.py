@@ -9,7 +9,7 @@ import numpy as np
 from meanfield import runs
 from meanfield.errors import InputFileError
 from meanfield.plotting.reading import described, layers_passed
-from meanfield.spec import KEYS, RunSpec, parse
+from meanfield.spec import KEYS, RunSpec, beside, parse
 
 from ._repeats import of_comparison, plugins_in
 from ._run import Scene, marks, member
@@ -80,16 +80,17 @@ class ComparedRuns:
             "caption": described(first),
         }
 
-    @property
-    def cards(self) -> str:
-        """Who parts from whom, how each ended, how to repeat it, what was run."""
+    def cards(self, folder: Path) -> str:
+        """Who parts from whom, how each ended, how to repeat it in a folder."""
         data = next(iter(self.datasets.values()))
         verdicts = "".join(f"<p>{_escaped(words)}</p>" for words in self.verdicts)
         heads = ["", "ending", "t", "t*", "mass that left", "seconds"]
         notes = [(m, n) for m, v in self.measures.items() for n in v.get("notes", ())]
         listed = "".join(f"<li>{_escaped(f'{m}: {note}')}</li>" for m, note in notes)
         sides = grid_table(heads, self._rows) + (f"<ul>{listed}</ul>" if notes else "")
-        recipe = of_comparison(self.spec, list(self.measures), plugins_in(data.attrs))
+        keys = beside(self.spec.as_json(), folder)
+        plugins = plugins_in(data.attrs, folder)
+        recipe = of_comparison(keys, list(self.measures), plugins)
         return (
             card("Who parts from whom", verdicts)
             + card("The representations", sides)

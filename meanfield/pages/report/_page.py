@@ -91,31 +91,41 @@ class Page:
         return filled(source("report.html", folder=_BROWSER), parts)
 
 
-def page_of(subject: Subject, report: Report, read: Read = runs.dataset) -> Page:
+def page_of(
+    subject: Subject,
+    report: Report,
+    read: Read = runs.dataset,
+    *,
+    folder: Path | None = None,
+) -> Page:
     """The page of a run, a sweep or a comparison.
 
     Args:
         subject: what is shown; no verification, which has a page of its own.
         report: called with the number of frames that are done, and of all.
         read: gives the dataset of a run, with attention matrices to see them.
+        folder: where its commands are typed; where the subject lies if `None`.
 
     Raises:
         InputFileError: if a file of it is missing or of another shape.
         StoreError: if it is damaged, or holds no frame yet.
         InvalidInputError: if no frame of it is finite.
     """
+    place = (folder or subject.path.parent).absolute()
     if subject.kind == "comparison":
         sides = ComparedRuns(subject.path, subject.record)
         title = f"Comparison: {runs.subject(sides.spec)}"
-        return Page(title, sides.scene, sides.cards)
+        return Page(title, sides.scene, sides.cards(place))
     if subject.kind == "sweep":
         cells = runs.sweep_dataset(subject.path)
         store = runs.SweepStore.open(subject.path)
         title = str(cells.attrs["title"]) or "Phase diagram"
-        return Page(title, sweep_scene(cells, store), sweep_cards(cells, store))
+        scene = sweep_scene(cells, store, place)
+        return Page(title, scene, sweep_cards(cells, store, place))
     dataset = read(subject.path).load()  # all of it is read, and more than once
     scene = run_scene(dataset, report)
-    return Page(str(dataset.attrs["title"]), scene, run_cards(dataset, scene["notes"]))
+    cards = run_cards(dataset, scene["notes"], place)
+    return Page(str(dataset.attrs["title"]), scene, cards)
 
 
 def save_report(
@@ -132,4 +142,5 @@ def save_report(
     file = page_file(path)
     if subject.kind == "verification":
         return written(file, verification_page(subject.path, subject.record))
-    return written(file, page_of(subject, report, read).as_html())
+    page = page_of(subject, report, read, folder=file.parent)
+    return written(file, page.as_html())

@@ -4,10 +4,12 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from meanfield.spec import Axis, RunSpec, paths_in
+from meanfield.spec import Axis, as_toml, name_in, paths_in
 
+Keys = Mapping[str, Any]
 _FILE = "keys.toml"
 
 
@@ -17,30 +19,31 @@ class Recipe:
 
     Attributes:
         commands: lines for a shell, which write a file of keys and compute from it.
-        needs: files and folders that the keys name.
+        needs: files and folders that the keys name; what lies in the folder where the
+            commands are typed, relative to it.
     """
 
     commands: str
     needs: tuple[str, ...] = ()
 
 
-def of_run(spec: RunSpec, plugins: Sequence[str]) -> Recipe:
+def of_run(keys: Keys, plugins: Sequence[str]) -> Recipe:
     """Of a run, with the plugins it began with."""
-    return _recipe(spec, "simulate", ["--out", "repeated.zarr"], plugins)
+    return _recipe(keys, "simulate", ["--out", "repeated.zarr"], plugins)
 
 
-def of_sweep(spec: RunSpec, axes: Sequence[Axis], plugins: Sequence[str]) -> Recipe:
+def of_sweep(keys: Keys, axes: Sequence[Axis], plugins: Sequence[str]) -> Recipe:
     """Of all cells of a sweep."""
     over = [word for axis in axes for word in ("--over", axis_text(axis))]
-    return _recipe(spec, "sweep", [*over, "--out", "repeated"], plugins)
+    return _recipe(keys, "sweep", [*over, "--out", "repeated"], plugins)
 
 
 def of_comparison(
-    spec: RunSpec, measures: Sequence[str], plugins: Sequence[str]
+    keys: Keys, measures: Sequence[str], plugins: Sequence[str]
 ) -> Recipe:
-    """Of several representations, whose keys stand in one spec."""
+    """Of several representations, whose keys stand together."""
     names = ["--measures", ",".join(measures)]
-    return _recipe(spec, "compare", [*names, "--out", "repeated"], plugins)
+    return _recipe(keys, "compare", [*names, "--out", "repeated"], plugins)
 
 
 def axis_text(axis: Axis) -> str:
@@ -52,11 +55,12 @@ def axis_text(axis: Axis) -> str:
     return f"{axis.name}={ends}{':log' if axis.scale == 'log' else ''}"
 
 
-def plugins_in(attrs: Mapping[str, Any]) -> list[str]:
-    """The plugins that a record names, where they were."""
+def plugins_in(attrs: Mapping[str, Any], folder: Path) -> list[str]:
+    """The plugins that a record names; those in `folder` relative to it."""
     inputs = attrs.get("inputs")
     paths = inputs.get("plugin_paths") if isinstance(inputs, Mapping) else None
-    return [str(path) for path in paths.values()] if isinstance(paths, Mapping) else []
+    names = paths.values() if isinstance(paths, Mapping) else ()
+    return [name_in(str(name), folder) for name in names]
 
 
 def plugin_words(plugins: Sequence[str]) -> str:
@@ -69,16 +73,15 @@ def _word(value: Any) -> str:
 
 
 def _recipe(
-    spec: RunSpec, command: str, options: Sequence[str], plugins: Sequence[str]
+    keys: Keys, command: str, options: Sequence[str], plugins: Sequence[str]
 ) -> Recipe:
     line = shlex.join(["meanfield", command, _FILE, *options]) + plugin_words(plugins)
-    text = f"cat > {_FILE} <<'END'\n{spec.toml()}END\n{line}\n"
-    return Recipe(text, (*_files(spec), *plugins))
+    text = f"cat > {_FILE} <<'END'\n{as_toml(dict(keys))}END\n{line}\n"
+    return Recipe(text, (*_files(keys), *plugins))
 
 
-def _files(spec: RunSpec) -> list[str]:
+def _files(keys: Keys) -> list[str]:
     """What the keys read: arrays, texts, another run, a model."""
-    values = spec.as_json()
-    files = [path for key, value in values.items() for path in paths_in(key, value)]
-    folders = [values[key] for key in ("source", "model") if key in values]
+    files = [path for key, value in keys.items() for path in paths_in(key, value)]
+    folders = [keys[key] for key in ("source", "model") if key in keys]
     return [*files, *folders]

@@ -1,15 +1,17 @@
 """A run, or the members of an ensemble, as the scene that a page plays."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from meanfield.plotting.reading import described, ending, layers_passed, runs, spec_of
+from meanfield.spec import beside
 
 from ._repeats import of_run, plugins_in
-from ._told import endings_card, notes_card, origin_card, repeat_card
+from ._told import endings_card, model_card, notes_card, origin_card, repeat_card
 from .scenes.coarsening import coarsened
 from .scenes.cone import cone
 from .scenes.curves import panels
@@ -81,12 +83,14 @@ def marks(dataset: xr.Dataset) -> list[dict[str, Any]]:
     ]
 
 
-def run_cards(dataset: xr.Dataset, notes: list[str]) -> str:
-    """How it ended, what was run, how to repeat it, what is left out."""
+def run_cards(dataset: xr.Dataset, notes: list[str], folder: Path) -> str:
+    """How it ended, what was run, how to repeat it in a folder, what is left out."""
     spec = spec_of(dataset)
     cards = [endings_card(dataset)]
     if spec is not None:
-        recipe = of_run(spec, plugins_in(dataset.attrs))
+        keys = beside(spec.as_json(), folder)
+        recipe = of_run(keys, plugins_in(dataset.attrs, folder))
+        cards += [model_card()] if spec.model is not None else []
         cards += [repeat_card(recipe), origin_card(dataset)]
     return "".join([*cards, notes_card(notes)])
 

@@ -1,5 +1,6 @@
 """A sweep as the phase diagram that a page shows, and its cells."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,14 +16,15 @@ from meanfield.plotting.sweeps.cells import (
     numbers_of,
 )
 from meanfield.runs import SweepStore
+from meanfield.spec import beside
 
 from ._repeats import of_sweep, plugin_words, plugins_in
 from ._told import card, origin_card, repeat_card, table
 from .scenes.packing import packed
 
 
-def sweep_scene(dataset: xr.Dataset, store: SweepStore) -> dict[str, Any]:
-    """What a page is told of a sweep, ready for JSON.
+def sweep_scene(dataset: xr.Dataset, store: SweepStore, folder: Path) -> dict[str, Any]:
+    """What a page is told of a sweep, ready for JSON; its commands belong in `folder`.
 
     Numbers are NaN where a cell has none: no blow-up before its last time, or a size
     that is infinite at one.
@@ -31,8 +33,8 @@ def sweep_scene(dataset: xr.Dataset, store: SweepStore) -> dict[str, Any]:
     axes = [axis.as_json() for axis in store.cells.axes]
     return {
         "type": "sweep",
-        "keys": store.record["spec"],
-        "plugins": plugin_words(plugins_in(dict(store.record))),
+        "keys": beside(store.record["spec"], folder),
+        "plugins": plugin_words(plugins_in(dict(store.record), folder)),
         "axes": [
             {**about, "name": axis.name, "labels": axis.labels}
             for about, axis in zip(axes, store.cells.axes, strict=True)
@@ -47,16 +49,16 @@ def sweep_scene(dataset: xr.Dataset, store: SweepStore) -> dict[str, Any]:
     }
 
 
-def sweep_cards(dataset: xr.Dataset, store: SweepStore) -> str:
-    """How many cells ended how, how to repeat it, what was run."""
+def sweep_cards(dataset: xr.Dataset, store: SweepStore, folder: Path) -> str:
+    """How many cells ended how, how to repeat it in a folder, what was run."""
     counts = counts_of(endings_of(dataset))
     words = {
         f"{ending_label(dataset, name)}": f"{count} cells: {Status.named(name).reason}"
         for name, count in counts.items()
     }
-    recipe = of_sweep(
-        store.cells.spec, store.cells.axes, plugins_in(dict(store.record))
-    )
+    keys = beside(store.cells.spec.as_json(), folder)
+    plugins = plugins_in(dict(store.record), folder)
+    recipe = of_sweep(keys, store.cells.axes, plugins)
     return (
         card(f"How {dataset['ending'].size} cells ended", table(words))
         + repeat_card(recipe)

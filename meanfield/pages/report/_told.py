@@ -3,6 +3,7 @@
 import html
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import xarray as xr
@@ -14,6 +15,10 @@ from ._repeats import Recipe
 
 # Members whose endings are told one by one.
 _MEMBERS = 12
+_ATTENTION_ALONE = (
+    "<p>The attention of its layers alone moves the tokens, one unit of time a layer; "
+    "layer norms and MLPs are left out, so that states leave the network's own.</p>"
+)
 
 
 def card(title: str, body: str) -> str:
@@ -101,15 +106,20 @@ def repeat_card(recipe: Recipe) -> str:
     needs = "".join(
         f"<li><code>{html.escape(need)}</code></li>" for need in recipe.needs
     )
-    listed = (
-        f"<p>They read these files, unchanged:</p><ul>{needs}</ul>" if needs else ""
-    )
+    is_near = any(not Path(need).is_absolute() for need in recipe.needs)
+    where = "Typed in the folder of this page, they" if is_near else "They"
+    listed = f"<p>{where} read these files, unchanged:</p><ul>{needs}</ul>"
     text = html.escape(recipe.commands)
     button = '<button type="button" class="copy">Copy</button>'
     return card(
         "What was run, and how to repeat it",
-        f'<pre class="recipe">{text}</pre>{button}{listed}',
+        f'<pre class="recipe">{text}</pre>{button}{listed if needs else ""}',
     )
+
+
+def model_card() -> str:
+    """What a flow of a model is, and what of the model it leaves out."""
+    return card("What of the model is here", _ATTENTION_ALONE)
 
 
 def notes_card(notes: Sequence[str]) -> str:
