@@ -7,6 +7,8 @@ from pathlib import Path
 
 from .errors import InvalidInputError, ResourceError
 
+_HEAD = 1000  # bytes of a page in which it says what wrote it
+
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
@@ -32,6 +34,23 @@ def check_absent(file: Path) -> None:
     if file.exists():
         raise InvalidInputError(
             f"`{file}` exists: add --force to replace it, or name another file."
+        )
+
+
+def check_page(file: Path, command: str) -> None:
+    """Keeps a file that is no page of this command, which alone replaces its own.
+
+    Raises:
+        InvalidInputError: if there is one.
+    """
+    if not file.is_file():
+        return
+    with file.open("rb") as stream:
+        head = stream.read(_HEAD)
+    if head and f'content="meanfield {command}"'.encode() not in head:
+        raise InvalidInputError(
+            f"`{file}` is no page of `meanfield {command}`, and is kept: name another "
+            "by `--out`, or remove it."
         )
 
 

@@ -14,6 +14,7 @@ from meanfield import runs
 from meanfield.cli.terminal._output import finite
 from meanfield.errors import StoreError
 from meanfield.plotting import draw_comparison, save
+from meanfield.runs.comparing._record import RECORD
 from meanfield.spec import parse
 from tests.conftest import Finished
 
@@ -198,3 +199,14 @@ def test_a_stored_comparison_opens_as_its_gaps(
         (tmp_path / "comparison.json").write_text(broken)
         with pytest.raises(StoreError, match=r"comparison\.json` is damaged"):
             meanfield.open(tmp_path)
+
+
+def test_a_comparison_is_no_run_to_draw(cli: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "both"
+    (folder / "points.zarr").mkdir(parents=True)
+    (folder / RECORD).write_text("{}")
+    for command in ("plot", "animate"):
+        done = cli(command, str(folder))
+        assert done.code == 2
+        assert f"`meanfield report {folder}` draws it" in done.err
+        assert f"`{folder / 'points.zarr'}`" in done.err

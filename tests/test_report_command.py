@@ -325,3 +325,18 @@ def test_ctrl_c_ends_the_server(tmp_path: Path, rng: Generator) -> None:
     process.send_signal(signal.SIGINT)
     rest = process.communicate(timeout=60)[1]
     assert (process.returncode, rest.count("\n")) == (0, 0), rest
+
+
+def test_a_page_replaces_pages_of_its_own_kind_alone(cli: Command, tmp_path: Path):
+    start = ("--measure", "gaussian", "--t", "0.1")
+    assert cli("simulate", *start, "--frames", "2", "--out", "run").code == 0
+    assert cli("live", *start, "--out", "run.html").code == 0
+    live = Path("run.html").read_bytes()
+    done = cli("report", "run")
+    assert done.code == 2
+    assert "`run.html` is no page of `meanfield report`, and is kept" in done.err
+    assert Path("run.html").read_bytes() == live
+    for _ in range(2):
+        assert cli("report", "run", "--out", "new.html").code == 0
+    done = cli("live", *start, "--out", "new.html")
+    assert "is no page of `meanfield live`" in done.err

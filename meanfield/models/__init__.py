@@ -41,4 +41,35 @@ if TYPE_CHECKING:
 _HOMES = dict.fromkeys(("Text", "embed", "layers"), "._assembly")
 _HOMES |= dict.fromkeys(("Comparison", "Depth", "Shares", "compare"), "._comparison")
 
+__all__ = [
+    "LONGEST_TEXT",
+    "AbstractArchitecture",
+    "Bert",
+    "Checkpoint",
+    "Comparison",
+    "Depth",
+    "Encoding",
+    "HeadSpectra",
+    "HeadWeights",
+    "Listed",
+    "Parts",
+    "Shares",
+    "Sizes",
+    "Source",
+    "Summary",
+    "Text",
+    "architectures",
+    "compare",
+    "embed",
+    "hidden_states",
+    "inspect",
+    "layers",
+    "listed",
+    "load",
+    "locate",
+    "read",
+    "sources",
+    "text_in",
+]
 __getattr__ = lazy(__name__, _HOMES).getattr
+__dir__ = lambda: __all__

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .building._build import Member, member
     from .comparing._comparison import Comparison, compare
     from .comparing._gaps import Gap
+    from .comparing._record import is_comparison
     from .comparing._sides import sides
     from .forecasts._duration import Duration, in_words
     from .forecasts._foresight import Foresight, foreseen
@@ -59,6 +60,7 @@ __all__ = [
     "execute",
     "foreseen",
     "in_words",
+    "is_comparison",
     "is_sweep",
     "join_sweep",
     "member",
@@ -107,6 +109,7 @@ _HOMES = {
     "execute": "._execute",
     "foreseen": ".forecasts._foresight",
     "in_words": ".forecasts._duration",
+    "is_comparison": ".comparing._record",
     "is_sweep": ".sweeps._store",
     "join_sweep": ".sweeps._sweep",
     "moments_of": ".representations",

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from meanfield.cli._completing import named
 from meanfield.cli._looks import film_of, with_film, with_look
-from meanfield.cli.jobs._pictures import opened, picture, requested
+from meanfield.cli.jobs._pictures import opened, picture, refuse_comparison, requested
 from meanfield.cli.terminal._output import note
 from meanfield.errors import InvalidInputError
 
@@ -61,6 +61,7 @@ def plot(
     from meanfield.plotting import attention_panels
 
     request = requested(options)
+    refuse_comparison(run)
     load_measure_of(run, plugin)
     dataset = _carrying(opened(run, request), tokens)
     names = _chosen(panel, dataset)
@@ -153,12 +154,25 @@ def animate(
     from meanfield.plotting import animate as write
 
     request, film = requested(options), film_of(options)
+    _refuse_several(run)
     load_measure_of(run, plugin)
     target = out or run.parent / f"{_stem(run)}.gif"
     data = _carrying(_one_of(opened(run, request), member), tokens)
     drawing = FrameProgress("drawing")
     write(data, target, look=request.look, film=film, progress=drawing)
     note(f"wrote {target}")
+
+
+def _refuse_several(run: Path) -> None:
+    """Refuses a folder of several runs, of which a movie shows one."""
+    from meanfield import runs
+
+    refuse_comparison(run)
+    if runs.is_sweep(run):
+        raise InvalidInputError(
+            f"A movie is of one run, and `{run}` is a sweep: draw it by "
+            f"`meanfield plot {run}`."
+        )
 
 
 def _one_of(data: "xarray.Dataset", member: int | None) -> "xarray.Dataset":

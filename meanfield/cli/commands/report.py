@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from meanfield._writing import check_writable
+from meanfield._writing import check_page, check_writable
 from meanfield.cli.jobs._words import worded
 from meanfield.cli.terminal._output import note
 from meanfield.errors import InputFileError, InvalidInputError, UnsupportedError
@@ -80,6 +80,7 @@ def _save(subject: "Subject", out: Path | None, plugins: list[Path] | None) -> N
 
     target = page_file(out or subject.path.parent / f"{subject.stem}.html")
     check_writable(target)
+    check_page(target, "report")
     read = partial(_told_whole, plugins=plugins)
     note(f"wrote {save_report(subject, target, FrameProgress('preparing'), read)}")
 

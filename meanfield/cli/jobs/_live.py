@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from meanfield import runs
+from meanfield._writing import check_page
 from meanfield.cli.terminal._output import note
 from meanfield.errors import InvalidInputError
 from meanfield.pages.live import check_axes, law_of, save_live_page, setting_of
@@ -73,6 +74,7 @@ def _check_each(spec: RunSpec, axis: Axis) -> None:
 def _write(
     spec: RunSpec, member: runs.Member, target: Path, axes: Sequence[Axis]
 ) -> None:
+    check_page(target if target.suffix else target.with_suffix(".html"), "live")
     law = law_of(member.dynamics, member.measure)
     setting = setting_of(spec, law, runs.title(spec))
     note(f"wrote {save_live_page(target, law, setting, axes)}")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from meanfield._reading import absent
 from meanfield.cli._looks import look_of
 from meanfield.cli.jobs._words import worded
 from meanfield.errors import InputFileError, InvalidInputError
@@ -36,6 +37,22 @@ def requested(options: Mapping[str, Any]) -> Request:
     return Request(look_of({**options, "colour": "label"}), Path(colour[1:]))
 
 
+def refuse_comparison(run: Path) -> None:
+    """Refuses a folder of several runs that were compared.
+
+    Raises:
+        InvalidInputError: saying what draws it.
+    """
+    from meanfield import runs
+
+    if runs.is_comparison(run):
+        first = next(iter(sorted(run.glob("*.zarr"))), run / "points.zarr")
+        raise InvalidInputError(
+            f"`{run}` is a comparison: `meanfield report {run}` draws it; a picture is "
+            f"of one of its runs, such as `{first}`."
+        )
+
+
 def opened(run: Path, request: Request) -> "xarray.Dataset":
     """A run, or a sweep, with the labels and words of its tokens.
 
@@ -62,6 +79,8 @@ def _labelled(data: "xarray.Dataset", file: Path) -> "xarray.Dataset":
     """The tokens with the labels in a file, numbers or words."""
     try:
         labels = np.load(file, allow_pickle=False)
+    except FileNotFoundError:
+        raise absent(file) from None
     except (OSError, ValueError, EOFError) as error:
         raise InputFileError(
             f"`{file}` is no .npy file of labels: {error}; write one by `numpy.save`."

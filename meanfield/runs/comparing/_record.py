@@ -19,7 +19,14 @@ _ALLOWED = ("mean_allowed", "covariance_allowed")
 
 
 def is_comparison(path: Path) -> bool:
-    """Whether a folder holds a comparison."""
+    """Whether a folder holds a comparison.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield import runs
+        >>> runs.is_comparison(Path("nothing"))
+        False
+    """
     return (path / RECORD).exists()
 
 
