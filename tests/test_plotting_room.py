@@ -11,11 +11,11 @@ from matplotlib.colors import to_rgb
 from meanfield import runs
 from meanfield.errors import InvalidInputError
 from meanfield.plotting import Film, Look, height_of, panels, save, titled_figure
-from meanfield.plotting._figure.picture import _lines
+from meanfield.plotting._figure.picture import lines_of
 from meanfield.plotting._figure.style import CYCLE
 from meanfield.plotting._figure.styles import styles
 from meanfield.plotting._runs.described import described
-from meanfield.plotting.animation import _stage, _token_play
+from meanfield.plotting.animation import stage, token_play
 from meanfield.spec import parse
 
 NOTE = (
@@ -54,7 +54,7 @@ def test_a_picture_without_room_is_refused(data: xr.Dataset, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("letters", range(30, 90, 7))
 def test_lines_end_between_phrases(letters: int) -> None:
-    lines = _lines(NOTE, letters)
+    lines = lines_of(NOTE, letters)
     assert " ".join(lines) == NOTE
     for whole in ("A = [[1, 0.5], [0, −1]]", "d = 2", "ε = 1", "t from 0 to 20"):
         assert any(whole in line for line in lines)
@@ -70,8 +70,8 @@ def test_characters_that_no_font_has_are_told_once(tmp_path: Path) -> None:
 
 def test_a_wide_movie_has_room_as_a_square_one(data: xr.Dataset) -> None:
     film = Film(size=(640, 360))
-    figure, _ = _stage(data, _token_play(data, film), film)
-    square, _ = _stage(data, _token_play(data, Film()), Film())
+    figure, _ = stage(data, token_play(data, film), film)
+    square, _ = stage(data, token_play(data, Film()), Film())
     heights = [f.axes[0].get_window_extent().height / f.dpi for f in (figure, square)]
     assert heights[0] > 0.9 * heights[1]
 
@@ -104,8 +104,8 @@ def test_a_movie_shows_all_tokens_but_for_outliers(
         {"time": [0.0, 1.0, 2.0]},
         {"kind": "points"},
     )
-    play = _token_play(tokens, Film())
-    figure, show = _stage(tokens, play, Film())
+    play = token_play(tokens, Film())
+    figure, show = stage(tokens, play, Film())
     show(1)
     low, high = figure.axes[0].get_xlim()
     assert (low < reach < high) == is_seen

@@ -8,7 +8,7 @@ import pytest
 from conftest import Finished
 
 from meanfield.attention import attentions
-from meanfield.cli import _one_line
+from meanfield.cli import one_line
 from meanfield.storage import RunStore
 from meanfield.storage._record import read_record, write_record
 
@@ -173,5 +173,5 @@ def test_an_error_in_a_plugin_names_its_line(capsys: pytest.CaptureFixture):
     ):
         with pytest.raises(TypeError) as caught:
             function()
-        _one_line(caught.type, caught.value, caught.tb)
+        one_line(caught.type, caught.value, caught.tb)
         assert words in capsys.readouterr().err

@@ -97,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             sys.exit(_complain(CLOSED, 4))
     debug = "--debug" in tokens
     if not debug:
-        sys.excepthook = _one_line
+        sys.excepthook = one_line
         warnings.formatwarning = _warning
     try:
         with watched():
@@ -158,7 +158,7 @@ def _complain(message: str, code: int) -> int:
     return code
 
 
-def _one_line(
+def one_line(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
     """What an error of ours looks like: the interpreter then exits with 1."""

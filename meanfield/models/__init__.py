@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ._comparison import Shares as Shares
     from ._comparison import compare as compare
 
-_HOMES = dict.fromkeys(("Text", "embed", "layers"), "._assembly")
+_HOMES: dict[str, str] = dict.fromkeys(("Text", "embed", "layers"), "._assembly")
 _HOMES |= dict.fromkeys(("Comparison", "Depth", "Shares", "compare"), "._comparison")
 
 __all__ = [

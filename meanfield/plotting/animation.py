@@ -85,8 +85,8 @@ def animate(
     _check(dataset, target, look, film)
     data = look.upon(relative(dataset) if look.relative else dataset)
     with look.applied():
-        play = _PLAYS.get(kind(data), _token_play)(data, film)
-        figure, show = _stage(data, play, film)
+        play = _PLAYS.get(kind(data), token_play)(data, film)
+        figure, show = stage(data, play, film)
         total = play.times.size
         frames = []
         for frame in range(total):
@@ -130,7 +130,7 @@ class _Play(NamedTuple):
     set_scene: Callable[[Axes], tuple[AbstractScene, list[str]]]
 
 
-def _token_play(dataset: xr.Dataset, film: Film) -> _Play:
+def token_play(dataset: xr.Dataset, film: Film) -> _Play:
     run = cloud(dataset)
     run = run.at(even_frames(run.times.size, _FRAMES))
     seen = projection(run, 2)
@@ -148,7 +148,7 @@ def _density_play(dataset: xr.Dataset, _: Film) -> _Play:
 _PLAYS = {"grid": _density_play}  # of others, what is drawn are tokens
 
 
-def _stage(
+def stage(
     dataset: xr.Dataset, play: _Play, film: Film
 ) -> tuple[Figure, Callable[[int], None]]:
     """The figure, laid out once for all frames, and what shows a frame on it."""

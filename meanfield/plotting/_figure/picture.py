@@ -90,7 +90,7 @@ def annotate(figure: Figure, *notes: str) -> None:
         return
     size = _points(mpl.rcParams["figure.labelsize"])
     letters = int(_LETTERS / size * figure.get_figwidth())
-    lines = [line for note in notes for line in _lines(note, letters)]
+    lines = [line for note in notes for line in lines_of(note, letters)]
     if lines:
         text = "\n".join([*filter(None, [figure.get_supxlabel()]), *lines])
         figure.supxlabel(text, color=GREY, linespacing=_LEADING)
@@ -98,7 +98,7 @@ def annotate(figure: Figure, *notes: str) -> None:
             figure.make_room(text.count("\n") + 1)
 
 
-def _lines(note: str, letters: int) -> list[str]:
+def lines_of(note: str, letters: int) -> list[str]:
     """A note in lines that end between phrases: `d = 2` and a matrix stay together."""
     whole = _TOGETHER.sub(lambda match: match[0].replace(" ", _FIRM), note)
     lines = textwrap.wrap(whole, letters, break_on_hyphens=False)
