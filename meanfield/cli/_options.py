@@ -5,9 +5,10 @@ import inspect
 import json
 import re
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
@@ -39,15 +40,31 @@ _NUMBER = r"[-+]?\.?\d[\d.]*(?:[eE][-+]?\d+)?\s*(?:,|$)"
 _VALUE_AFTER = re.compile(rf",(?=\s*(?:@|\[|normal\b|{_NUMBER}))")
 
 
-def with_spec_options(command: Callable[..., None]) -> Callable[..., None]:
+def with_spec_options(
+    command: Callable[..., None],
+    *,
+    meanings: Mapping[str, str] = MappingProxyType({}),
+    unlisted: Collection[str] = (),
+) -> Callable[..., None]:
     """`command`, whose `**options` become one documented option for each key.
 
     A key that the command names itself is left to it.
+
+    Args:
+        command: the command.
+        meanings: the help of keys that mean something else to it.
+        unlisted: keys that its help leaves out.
     """
     named = inspect.signature(command).parameters.values()
     names = {p.name for p in named if p.kind is not p.VAR_KEYWORD}
-    keys = [_parameter(k) for k, row in KEYS.items() if row.group and k not in names]
-    return with_parameters(command, keys)
+    options = [
+        _parameter(
+            key, meanings.get(key) or _meaning(key), is_shown=key not in unlisted
+        )
+        for key, row in KEYS.items()
+        if row.group and key not in names
+    ]
+    return with_parameters(command, options)
 
 
 def with_parameters(
@@ -170,17 +187,22 @@ def _named(name: str, text: str) -> Any:
         raise InvalidInputError(f"`{_flag(name)}` {error}; got `{text}`.") from None
 
 
-def _parameter(name: str) -> inspect.Parameter:
+def _meaning(name: str) -> str:
     field = RunSpec.model_fields[name]
     text = field.description or ""
     if field.default not in (None, ()) and field.default is not False:
         text += f" [default: {field.default}]"
+    return text
+
+
+def _parameter(name: str, meaning: str, *, is_shown: bool) -> inspect.Parameter:
     heading = KEYS[name].heading or HEADINGS[-1]
     annotation = Annotated[
         (bool if _is_flag(name) else str) | None,
         Parameter(
             name=_flag(name),
-            help=text,
+            help=meaning,
+            show=is_shown,
             group=_GROUPS[heading],
             metavar=None if _is_flag(name) else _metavar(name),
             completer=_completer(name),
