@@ -420,16 +420,6 @@ REFUSALS = {
     "many": (["--n", "3000"], "up to 2000 tokens; got 3000"),
     "window": (["--mask", "window:0.5"], "the mask `causal` alone"),
     "prefixes": (["--mask", "causal", "--attention", "sinkhorn"], "leave out `mask`"),
-<<<<<<< HEAD
-    "drift": (["--drift", "M=-1"], "has parts beside it, as `drift`"),
-    "projected": (
-        ["--measure", "gaussian", "--attention", "sigmoid", "--projected"],
-        "has `projected`",
-    ),
-    "fixed steps": (["--dt", "0.1"], "leave out `dt`"),
-    "bound": (["--bound", "10"], "leave out `bound`"),
-=======
->>>>>>> fix-pages
     "half-steps": (
         ["--measure", "gaussian", "--attention", "sinkhorn", "--iterations", "2"],
         "odd number of half-steps",
