@@ -131,6 +131,7 @@ class _Play(NamedTuple):
 
 
 def token_play(dataset: xr.Dataset, film: Film) -> _Play:
+    """The frames of a run of tokens or of a Gaussian, in the plane."""
     run = cloud(dataset)
     run = run.at(even_frames(run.times.size, _FRAMES))
     seen = projection(run, 2)
