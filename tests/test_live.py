@@ -14,7 +14,9 @@ import scipy.integrate
 from conftest import Finished
 from live_table import CASES, TABLE, row
 
+from meanfield.pages.live import REFUSED, UNLISTED
 from meanfield.pages.live._bundle import FOLDER, bundled
+from meanfield.spec import KEYS
 
 NODE = shutil.which("node")
 HERE = Path(__file__).parent
@@ -380,8 +382,6 @@ def test_a_stored_run_starts_at_its_first_frame(cli: Command):
         "--V=-1",
         "--t",
         "0.1",
-        "--frames",
-        "2",
     ]
     assert cli("simulate", *keys, "--seed", "3", "--out", "run.zarr").code == 0
     assert cli("live", "run.zarr").code == 0
@@ -418,16 +418,8 @@ REFUSALS = {
     "closed": (["--measure", "gaussian", "--attention", "sigmoid"], "--measure points"),
     "sliced": (["--d", "2", "--attention", "esp", "--V", "0.5"], "none of them"),
     "many": (["--n", "3000"], "up to 2000 tokens; got 3000"),
-    "family": (["--draws", "3"], "leave out `draws`"),
     "window": (["--mask", "window:0.5"], "the mask `causal` alone"),
     "prefixes": (["--mask", "causal", "--attention", "sinkhorn"], "leave out `mask`"),
-    "drift": (["--drift", "M=-1"], "`Sum` is beyond it"),
-    "projected": (
-        ["--measure", "gaussian", "--attention", "sigmoid", "--projected"],
-        "`Projected` is beyond it",
-    ),
-    "fixed steps": (["--dt", "0.1"], "leave out `dt`"),
-    "bound": (["--bound", "10"], "leave out `bound`"),
     "half-steps": (
         ["--measure", "gaussian", "--attention", "sinkhorn", "--iterations", "2"],
         "odd number of half-steps",
@@ -448,6 +440,51 @@ def test_what_no_browser_integrates_is_refused_in_a_line(cli: Command, name: str
     assert done.code == 2
     assert words in done.err
     assert done.err.count("\n") == 1
+
+
+IN_FILES = {
+    "drift": ("drift = {M = -1}", "`Sum` is beyond it"),
+    "projected": (
+        'measure = "gaussian"\nattention = "sigmoid"\nprojected = true',
+        "`Projected` is beyond it",
+    ),
+    "fixed steps": ("dt = 0.1", "leave out `dt`"),
+    "bound": ("bound = 10", "leave out `bound`"),
+    "family": ("draws = 3", "leave out `draws`"),
+}
+
+
+@pytest.mark.parametrize("name", IN_FILES)
+def test_keys_of_a_file_are_refused_where_they_change_the_flow(cli: Command, name: str):
+    text, words = IN_FILES[name]
+    Path("run.toml").write_text(text)
+    done = cli("live", "run.toml")
+    assert done.code == 2
+    assert words in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_the_help_lists_what_a_page_has_use_for(
+    cli: Command, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("COLUMNS", "80")
+    listed = set(re.findall(r"^│ (--[\w-]+)", cli("live", "--help").out, re.MULTILINE))
+    flags = {f"--{key.replace('_', '-')}" for key, row in KEYS.items() if row.group}
+    unlisted = {f"--{key.replace('_', '-')}" for key in UNLISTED}
+    own = {"--out", "--preset", "--member", "--plugin"}
+    assert listed == (flags - unlisted) | own
+    assert "400 if absent" in cli("live", "--help").out
+
+
+@pytest.mark.parametrize("key", REFUSED)
+def test_options_that_are_not_for_a_page_are_refused_with_the_reason(
+    cli: Command, key: str
+):
+    value = [] if key == "projected" else ["1"]
+    done = cli("live", f"--{key.replace('_', '-')}", *value)
+    assert done.code == 2
+    assert f"is nothing to a page: {REFUSED[key]}." in done.err
+    assert not Path("live.html").exists()
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ import inspect
 import json
 import re
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -39,15 +39,27 @@ _NUMBER = r"[-+]?\.?\d[\d.]*(?:[eE][-+]?\d+)?\s*(?:,|$)"
 _VALUE_AFTER = re.compile(rf",(?=\s*(?:@|\[|normal\b|{_NUMBER}))")
 
 
-def with_spec_options(command: Callable[..., None]) -> Callable[..., None]:
+def with_spec_options(
+    command: Callable[..., None],
+    *,
+    meaning: Callable[[str], str] | None = None,
+    unlisted: Collection[str] = (),
+) -> Callable[..., None]:
     """`command`, whose `**options` become one documented option for each key.
 
     A key that the command names itself is left to it.
+
+    Args:
+        command: the command.
+        meaning: what its help says of a key; what the key means to a run if `None`.
+        unlisted: keys that its help leaves out.
     """
     named = inspect.signature(command).parameters.values()
     names = {p.name for p in named if p.kind is not p.VAR_KEYWORD}
-    keys = [_parameter(k) for k, row in KEYS.items() if row.group and k not in names]
-    return with_parameters(command, keys)
+    keys = [key for key, row in KEYS.items() if row.group and key not in names]
+    help_of = meaning or _meaning
+    options = [_parameter(k, help_of(k), is_shown=k not in unlisted) for k in keys]
+    return with_parameters(command, options)
 
 
 def with_parameters(
@@ -170,17 +182,27 @@ def _named(name: str, text: str) -> Any:
         raise InvalidInputError(f"`{_flag(name)}` {error}; got `{text}`.") from None
 
 
-def _parameter(name: str) -> inspect.Parameter:
+def meaning_to_page(name: str) -> str:
+    """What a key means to a live page, with its default there."""
+    return KEYS[name].on_page or _meaning(name)
+
+
+def _meaning(name: str) -> str:
     field = RunSpec.model_fields[name]
     text = field.description or ""
     if field.default not in (None, ()) and field.default is not False:
         text += f" [default: {field.default}]"
+    return text
+
+
+def _parameter(name: str, meaning: str, *, is_shown: bool) -> inspect.Parameter:
     heading = KEYS[name].heading or HEADINGS[-1]
     annotation = Annotated[
         (bool if _is_flag(name) else str) | None,
         Parameter(
             name=_flag(name),
-            help=text,
+            help=meaning,
+            show=is_shown,
             group=_GROUPS[heading],
             metavar=None if _is_flag(name) else _metavar(name),
             completer=_completer(name),

@@ -1,6 +1,7 @@
 """`meanfield live`: a page that integrates in the browser."""
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -11,15 +12,17 @@ from meanfield.cli._options import (
     MOST_USED,
     gathered,
     given_values,
+    meaning_to_page,
     told_by,
     with_spec_options,
 )
 from meanfield.cli.terminal._output import note
 from meanfield.errors import InvalidInputError
+from meanfield.pages.live import REFUSED, UNLISTED
 from meanfield.spec import parse
 
 
-@with_spec_options
+@partial(with_spec_options, meaning=meaning_to_page, unlisted=UNLISTED)
 def live(
     file: Path | None = None,
     /,
@@ -50,7 +53,7 @@ def live(
         preset: a named set of keys; see `list presets`.
         member: which of several draws or starts of a run to move, from 0.
         plugin: a Python file that is run, and registers what you add; may be repeated.
-        **options: the keys of the spec.
+        **options: the keys of the spec that a page has use for.
     """
     if file is not None and file.is_dir():
         _refuse_options(file, preset, options)
@@ -60,6 +63,7 @@ def live(
         raise InvalidInputError(
             "`--member` is for a stored run of several flows: leave it out."
         )
+    _refuse_idle(options)
     from meanfield.cli.process._plugins import load_before_keys
     from meanfield.cli.process._session import open_session
 
@@ -114,3 +118,17 @@ def _refuse_options(
             f"`{folder}` has its keys: leave out `--{names[0].replace('_', '-')}`, and "
             "change them on the page."
         )
+
+
+def _refuse_idle(options: Mapping[str, str | bool | None]) -> None:
+    """Refuses options that mean nothing to a page; a file may be of other commands.
+
+    Raises:
+        InvalidInputError: naming the first, and what a page does instead.
+    """
+    for name, text in options.items():
+        if name in REFUSED and text is not None and text is not False:
+            raise InvalidInputError(
+                f"`--{name.replace('_', '-')}` is nothing to a page: {REFUSED[name]}. "
+                "Leave it out, or use `meanfield simulate`."
+            )

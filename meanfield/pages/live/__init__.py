@@ -5,12 +5,15 @@ from typing import TYPE_CHECKING
 from meanfield._lazy import lazy
 
 if TYPE_CHECKING:
+    from ._keys import REFUSED, UNLISTED
     from ._law import Law, law_of
     from ._page import live_page, save_live_page
     from ._setting import Setting, setting_of
     from ._sliders import check_axes
 
 __all__ = [
+    "REFUSED",
+    "UNLISTED",
     "Law",
     "Setting",
     "check_axes",
@@ -21,6 +24,8 @@ __all__ = [
 ]
 
 _HOMES = {
+    "REFUSED": "._keys",
+    "UNLISTED": "._keys",
     "Law": "._law",
     "Setting": "._setting",
     "check_axes": "._sliders",
