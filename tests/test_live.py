@@ -443,10 +443,10 @@ def test_what_no_browser_integrates_is_refused_in_a_line(cli: Command, name: str
 
 
 IN_FILES = {
-    "drift": ("drift = {M = -1}", "has parts beside it, as `drift`"),
+    "drift": ("drift = {M = -1}", "`Sum` is beyond it"),
     "projected": (
         'measure = "gaussian"\nattention = "sigmoid"\nprojected = true',
-        "has `projected`",
+        "`Projected` is beyond it",
     ),
     "fixed steps": ("dt = 0.1", "leave out `dt`"),
     "bound": ("bound = 10", "leave out `bound`"),
@@ -483,7 +483,7 @@ def test_options_that_are_not_for_a_page_are_refused_with_the_reason(
     value = [] if key == "projected" else ["1"]
     done = cli("live", f"--{key.replace('_', '-')}", *value)
     assert done.code == 2
-    assert f"is not for a page: {REFUSED[key]}." in done.err
+    assert f"is nothing to a page: {REFUSED[key]}." in done.err
     assert not Path("live.html").exists()
 
 

@@ -43,7 +43,7 @@ _VALUE_AFTER = re.compile(rf",(?=\s*(?:@|\[|normal\b|{_NUMBER}))")
 def with_spec_options(
     command: Callable[..., None],
     *,
-    meanings: Mapping[str, str] = MappingProxyType({}),
+    meaning: Callable[[str], str] | None = None,
     unlisted: Collection[str] = (),
 ) -> Callable[..., None]:
     """`command`, whose `**options` become one documented option for each key.
@@ -52,18 +52,14 @@ def with_spec_options(
 
     Args:
         command: the command.
-        meanings: the help of keys that mean something else to it.
+        meaning: what its help says of a key; what the key means to a run if `None`.
         unlisted: keys that its help leaves out.
     """
     named = inspect.signature(command).parameters.values()
     names = {p.name for p in named if p.kind is not p.VAR_KEYWORD}
-    options = [
-        _parameter(
-            key, meanings.get(key) or _meaning(key), is_shown=key not in unlisted
-        )
-        for key, row in KEYS.items()
-        if row.group and key not in names
-    ]
+    keys = [key for key, row in KEYS.items() if row.group and key not in names]
+    help_of = meaning or _meaning
+    options = [_parameter(k, help_of(k), is_shown=k not in unlisted) for k in keys]
     return with_parameters(command, options)
 
 
@@ -185,6 +181,11 @@ def _named(name: str, text: str) -> Any:
         return options_of(text)
     except ValueError as error:
         raise InvalidInputError(f"`{_flag(name)}` {error}; got `{text}`.") from None
+
+
+def meaning_to_page(name: str) -> str:
+    """What a key means to a live page, with its default there."""
+    return KEYS[name].on_page or _meaning(name)
 
 
 def _meaning(name: str) -> str:

@@ -45,6 +45,8 @@ class Key:
         enters: the part of a flow that its numbers enter as an array; what enters the
             `program` changes what is compiled.
         no_axis: why no sweep varies it.
+        no_page: why a live page has no use for it.
+        on_page: what it means to a live page, where that is not what it means else.
         left_behind: whether a run that starts from another takes no value of it over.
         names: what `meanfield list` calls the names that it takes, if it takes names.
         titled: whether titles name its value.
@@ -67,6 +69,8 @@ class Key:
     replaces: tuple[str, ...] = ()
     enters: Part = "program"
     no_axis: str = ""
+    no_page: str = ""
+    on_page: str = ""
     left_behind: bool = False
     names: str = ""
     titled: bool = False

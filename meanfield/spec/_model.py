@@ -1,6 +1,5 @@
 """What a run is made of: names and numbers."""
 
-import math
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -11,6 +10,7 @@ from pydantic import (
     model_validator,
 )
 
+from ._early import EarlySpec, distinct, names_in
 from ._grid import Count, GridSpec
 from ._keys import PARAMETERS, Key, keys_of
 from ._measures import measures
@@ -26,37 +26,7 @@ MOST_TERMS = 100  # each is compiled
 FLUXES = "steps as its fluxes allow, by a share `cfl` of the longest stable step"
 
 
-def _names(value: Any) -> Any:
-    """Names in a list; as text they are separated by commas."""
-    if not isinstance(value, str):
-        return value
-    return [name.strip() for name in value.split(",")]
-
-
-def _numbered(names: list[str]) -> list[str]:
-    """The same, each a name and a finite number.
-
-    Raises:
-        ValueError: naming the first that is not.
-    """
-    for text in names:
-        name, _, number = text.rpartition(":")
-        try:
-            known = name and math.isfinite(float(number))
-        except ValueError:
-            known = False
-        if not known:
-            raise ValueError(f"takes NAME:NUMBER, such as `rest:1e-6`, not `{text}`")
-    return names
-
-
-def _distinct(names: list[str]) -> list[str]:
-    if len(set(names)) < len(names):
-        raise ValueError("has a name twice: leave one out")
-    return names
-
-
-class RunSpec(TimesSpec, StartSpec, DriftSpec, AttentionSpec, GridSpec):
+class RunSpec(EarlySpec, TimesSpec, StartSpec, DriftSpec, AttentionSpec, GridSpec):
     """Everything that defines a run.
 
     Examples:
@@ -77,6 +47,7 @@ class RunSpec(TimesSpec, StartSpec, DriftSpec, AttentionSpec, GridSpec):
             group="Start",
             no_axis="a family belongs to `simulate`; sweep over `seed`",
             left_behind=True,
+            no_page="it integrates one flow",
         ),
         Field(
             examples=[8],
@@ -86,12 +57,20 @@ class RunSpec(TimesSpec, StartSpec, DriftSpec, AttentionSpec, GridSpec):
     ] = None
     solver: Annotated[
         str,
-        Key(names="solvers", never={"grid": FLUXES}),
+        Key(
+            names="solvers",
+            never={"grid": FLUXES},
+            no_page="it has one integrator, of order five",
+        ),
         Field(description="integrator; see `list solvers`"),
     ] = "tsit5"
     rtol: Annotated[
         float | None,
-        Key(never={"grid": FLUXES}, replaces=("dt",)),
+        Key(
+            never={"grid": FLUXES},
+            replaces=("dt",),
+            on_page="relative error of a step; 1e-7, of Gaussians 1e-9",
+        ),
         Field(
             examples=[1e-8],
             gt=0,
@@ -105,6 +84,7 @@ class RunSpec(TimesSpec, StartSpec, DriftSpec, AttentionSpec, GridSpec):
             never={"grid": FLUXES},
             brings=("fixed steps", ("rtol", "spacing")),
             replaces=("rtol",),
+            no_page="it integrates to a tolerance, which `--rtol` sets",
         ),
         Field(
             examples=[0.01],
@@ -112,35 +92,16 @@ class RunSpec(TimesSpec, StartSpec, DriftSpec, AttentionSpec, GridSpec):
         ),
     ] = None
     max_steps: Annotated[
-        Count, Key(), Field(description="steps allowed in one segment")
+        Count,
+        Key(on_page="steps allowed [default: 100000]"),
+        Field(description="steps allowed in one segment"),
     ] = 100_000
-    steady: Annotated[
-        PositiveFloat | None,
-        Key(group="Time"),
-        Field(
-            examples=[1e-6],
-            description="stop when the way left is this share of the initial size",
-        ),
-    ] = None
-    bound: Annotated[
-        PositiveFloat | None,
-        Key(group="Time"),
-        Field(examples=[1e6], description="stop when the size passes this"),
-    ] = None
-    stop: Annotated[
-        list[str] | None,
-        BeforeValidator(_names),
-        AfterValidator(lambda names: names and _numbered(_distinct(names))),
-        Key(names="stops", group="Time"),
-        Field(
-            examples=[["rest:1e-6"]],
-            min_length=1,
-            description="further ways to end early, as NAME:NUMBER; see `list stops`",
-        ),
-    ] = None
     reduction: Annotated[
         str,
-        Key(never={"grid": "sums over its cells as they allow"}),
+        Key(
+            never={"grid": "sums over its cells as they allow"},
+            no_page="it sums over all tokens",
+        ),
         Field(
             description="`auto`, `dense`, `blocked[:SIZE]` or `chebyshev[:TOLERANCE]`"
         ),
@@ -150,9 +111,9 @@ class RunSpec(TimesSpec, StartSpec, DriftSpec, AttentionSpec, GridSpec):
     ] = "double"
     observe: Annotated[
         list[str] | None,
-        BeforeValidator(_names),
-        AfterValidator(lambda names: names and _distinct(names)),
-        Key(names="energies", no_axis=ENDS),
+        BeforeValidator(names_in),
+        AfterValidator(lambda names: names and distinct(names)),
+        Key(names="energies", no_axis=ENDS, no_page="it records no energies"),
         Field(
             examples=[["energy"]],
             min_length=1,
@@ -161,12 +122,15 @@ class RunSpec(TimesSpec, StartSpec, DriftSpec, AttentionSpec, GridSpec):
     ] = None
     segment: Annotated[
         Count,
-        Key(no_axis="a sweep integrates its flows in one piece"),
+        Key(
+            no_axis="a sweep integrates its flows in one piece",
+            no_page="it stores nothing",
+        ),
         Field(description="frames integrated and committed at once"),
     ] = 20
     depth: Annotated[
         Literal["layers", "interpolated"],
-        Key(),
+        Key(no_page="it has no layers"),
         Field(description="between the times of `layers`: `layers` or `interpolated`"),
     ] = "layers"
     layers: Annotated[

@@ -21,12 +21,22 @@ class StartSpec(Strict):
     measure: Annotated[
         str,
         AfterValidator(known_measure),
-        Key(names="measures", group="Start", titled=True, most_used=True),
+        Key(
+            names="measures",
+            group="Start",
+            titled=True,
+            most_used=True,
+            on_page="what is moved: `points` or `gaussian` [default: points]",
+        ),
         Field(description="what is moved: `points`, `gaussian` or `grid`, a density"),
     ] = "points"
     projected: Annotated[
         bool,
-        Key(group="Start", only=("gaussian", "moves a Gaussian")),
+        Key(
+            group="Start",
+            only=("gaussian", "moves a Gaussian"),
+            no_page="it moves Gaussians where attention keeps them so",
+        ),
         Field(
             description="move a Gaussian under any attention: an approximation, the "
             "projection of its flow on Gaussians"
@@ -39,6 +49,7 @@ class StartSpec(Strict):
             left_behind=True,
             label="number of tokens $n$",
             most_used=True,
+            on_page="number of tokens; 400 if absent, 100 under `sinkhorn`",
         ),
         Field(description="number of tokens"),
     ] = 1000
@@ -99,6 +110,7 @@ class StartSpec(Strict):
             ),
             no_axis="a family belongs to `simulate`; sweep over `cov`",
             left_behind=True,
+            no_page="it integrates one flow",
         ),
         Field(
             examples=["grid:20"],
@@ -121,7 +133,12 @@ class StartSpec(Strict):
     ] = None
     at: Annotated[
         float | None,
-        Key(group="Start", enters="times", left_behind=True),
+        Key(
+            group="Start",
+            enters="times",
+            left_behind=True,
+            no_page="it starts at the first frame of a run that is given",
+        ),
         Field(
             examples=[2.0], description="time of the frame to start from; with --from"
         ),

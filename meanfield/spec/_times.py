@@ -27,12 +27,22 @@ class TimesSpec(Strict):
     ] = 10.0
     frames: Annotated[
         int,
-        Key(group="Time", replaces=("times",), no_axis=ENDS),
+        Key(
+            group="Time",
+            replaces=("times",),
+            no_axis=ENDS,
+            no_page="it draws while it integrates",
+        ),
         Field(ge=2, le=MOST_FRAMES, description="number of frames"),
     ] = 101
     spacing: Annotated[
         Literal["even", "log", "both"],
-        Key(group="Time", replaces=("times",), no_axis=ENDS),
+        Key(
+            group="Time",
+            replaces=("times",),
+            no_axis=ENDS,
+            no_page="it draws while it integrates",
+        ),
         Field(description="of the frames: `even`, `log` over four decades, or `both`"),
     ] = "even"
     times: Annotated[
@@ -43,6 +53,7 @@ class TimesSpec(Strict):
             replaces=("t", "frames", "spacing"),
             enters="times",
             left_behind=True,
+            no_page="it ends at `--t`",
         ),
         Field(
             examples=[[0.0, 0.5, 1.0, 5.0]],

@@ -12,16 +12,17 @@ from meanfield.cli._options import (
     MOST_USED,
     gathered,
     given_values,
+    meaning_to_page,
     told_by,
     with_spec_options,
 )
 from meanfield.cli.terminal._output import note
 from meanfield.errors import InvalidInputError
-from meanfield.pages.live import MEANINGS, REFUSED, UNLISTED
+from meanfield.pages.live import REFUSED, UNLISTED
 from meanfield.spec import parse
 
 
-@partial(with_spec_options, meanings=MEANINGS, unlisted=UNLISTED)
+@partial(with_spec_options, meaning=meaning_to_page, unlisted=UNLISTED)
 def live(
     file: Path | None = None,
     /,
@@ -128,6 +129,6 @@ def _refuse_idle(options: Mapping[str, str | bool | None]) -> None:
     for name, text in options.items():
         if name in REFUSED and text is not None and text is not False:
             raise InvalidInputError(
-                f"`--{name.replace('_', '-')}` is not for a page: {REFUSED[name]}. "
+                f"`--{name.replace('_', '-')}` is nothing to a page: {REFUSED[name]}. "
                 "Leave it out, or use `meanfield simulate`."
             )

@@ -5,14 +5,13 @@ from typing import TYPE_CHECKING
 from meanfield._lazy import lazy
 
 if TYPE_CHECKING:
-    from ._keys import MEANINGS, REFUSED, UNLISTED
+    from ._keys import REFUSED, UNLISTED
     from ._law import Law, law_of
     from ._page import live_page, save_live_page
     from ._setting import Setting, setting_of
     from ._sliders import check_axes
 
 __all__ = [
-    "MEANINGS",
     "REFUSED",
     "UNLISTED",
     "Law",
@@ -25,7 +24,6 @@ __all__ = [
 ]
 
 _HOMES = {
-    "MEANINGS": "._keys",
     "REFUSED": "._keys",
     "UNLISTED": "._keys",
     "Law": "._law",

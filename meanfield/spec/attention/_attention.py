@@ -85,6 +85,7 @@ Numbers = Annotated[Matrix, AfterValidator(_rectangular)]
 HeadNumbers = Annotated[Matrices, AfterValidator(_each_rectangular)]
 
 
+SELF = "its tokens look at each other"  # those of a live page
 MATRIX = Key(
     group="Attention",
     holds="matrix",
@@ -109,7 +110,14 @@ class AttentionSpec(Strict):
 
     attention: Annotated[
         str,
-        Key(names="attentions", group="Attention", titled=True, most_used=True),
+        Key(
+            names="attentions",
+            group="Attention",
+            titled=True,
+            most_used=True,
+            on_page="`softmax`, `l2`, `sinkhorn`, `linear`; of tokens `sigmoid` "
+            "[default: softmax]",
+        ),
         Field(description="variant; see `list attentions`"),
     ] = "softmax"
     A: Annotated[
@@ -155,7 +163,12 @@ class AttentionSpec(Strict):
     ] = "none"
     mask: Annotated[
         str | None,
-        Key(names="masks", group="Attention", titled=True),
+        Key(
+            names="masks",
+            group="Attention",
+            titled=True,
+            on_page="`causal`; none if absent",
+        ),
         Field(
             examples=["causal"],
             description="`causal` or `window:WIDTH`; none if absent",
@@ -163,7 +176,10 @@ class AttentionSpec(Strict):
     ] = None
     iterations: Annotated[
         Count | None,
-        Key(group="Attention"),
+        Key(
+            group="Attention",
+            on_page="Sinkhorn half-steps, odd; to a tolerance if absent",
+        ),
         Field(
             examples=[7],
             le=MOST_HALF_STEPS,
@@ -177,6 +193,7 @@ class AttentionSpec(Strict):
             group="Attention",
             files=ARRAYS,
             replaces=("context_mean", "context_cov"),
+            no_page=SELF,
         ),
         Field(
             examples=["gaussian"],
@@ -186,7 +203,7 @@ class AttentionSpec(Strict):
     ] = None
     context_mean: Annotated[
         Numbers | None,
-        replace(MATRIX, of_heads=False, label=r"mean of the context"),
+        replace(MATRIX, of_heads=False, label=r"mean of the context", no_page=SELF),
         Field(
             examples=[[1.0, 0.0]],
             description="mean of the context `gaussian`; 0 if absent",
@@ -194,7 +211,9 @@ class AttentionSpec(Strict):
     ] = None
     context_cov: Annotated[
         Numbers | None,
-        replace(MATRIX, of_heads=False, label=r"covariance of the context"),
+        replace(
+            MATRIX, of_heads=False, label=r"covariance of the context", no_page=SELF
+        ),
         Field(
             examples=[0.5],
             description="covariance of the context `gaussian`; I if absent",
@@ -225,7 +244,13 @@ class DriftSpec(Strict):
         dict[str, Numbers] | None,
         BeforeValidator(options_of),
         AfterValidator(_of_one_kind),
-        Key(group="Attention", holds="options", files=ARRAYS, enters="dynamics"),
+        Key(
+            group="Attention",
+            holds="options",
+            files=ARRAYS,
+            enters="dynamics",
+            no_page="it has attention alone",
+        ),
         Field(
             examples=[{"M": -0.5, "b": 1.0}],
             min_length=1,
