@@ -443,10 +443,10 @@ def test_what_no_browser_integrates_is_refused_in_a_line(cli: Command, name: str
 
 
 IN_FILES = {
-    "drift": ("drift = {M = -1}", "`Sum` is beyond it"),
+    "drift": ("drift = {M = -1}", "has parts beside it, as `drift`"),
     "projected": (
         'measure = "gaussian"\nattention = "sigmoid"\nprojected = true',
-        "`Projected` is beyond it",
+        "has `projected`",
     ),
     "fixed steps": ("dt = 0.1", "leave out `dt`"),
     "bound": ("bound = 10", "leave out `bound`"),

@@ -8,7 +8,6 @@ import typing
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
