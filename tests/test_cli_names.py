@@ -181,3 +181,17 @@ def test_the_page_of_attentions_is_as_written(cli: Command, tmp_path: Path) -> N
     refused = cli("list", "attentions", "--docs", "page.md", "--json")
     assert refused.code == 2
     assert "leave out `--json`" in refused.err
+
+
+def test_numbers_in_a_list_may_begin_with_their_point(cli: Command) -> None:
+    rows = "[[1,.2],[-.5,.25]]"
+    run = ("--A", rows, "--n", "3", "--t", "0.1", "--frames", "2", "--out", "run")
+    assert cli("simulate", *run).code == 0
+    assert "A = [[1, 0.2], [-0.5, 0.25]]" in cli("show", "run", "--toml").out
+
+
+def test_a_list_with_a_missing_number_is_refused_as_one(cli: Command) -> None:
+    for rows in ("[[1,0],[0,nan]]", "[[1,0],[0,1]"):
+        done = cli("simulate", "--A", rows, "--t", "0.1")
+        assert done.code == 2
+        assert "is no list of rows of finite numbers" in done.err

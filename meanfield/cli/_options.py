@@ -36,6 +36,7 @@ _GROUPS = {title: Group(title, sort_key=2 * i) for i, title in enumerate(HEADING
 MOST_USED = _GROUPS[HEADINGS[0]]
 
 _NUMBER = r"[-+]?\.?\d[\d.]*(?:[eE][-+]?\d+)?\s*(?:,|$)"
+_POINT_FIRST = re.compile(r"(?<![\d.\w\"])\.(?=\d)")
 _VALUE_AFTER = re.compile(rf",(?=\s*(?:@|\[|normal\b|{_NUMBER}))")
 
 
@@ -162,8 +163,9 @@ def _read(text: str) -> Any:
 
 
 def _json_or_text(text: str) -> Any:
+    """A JSON value, in which numbers may begin with their point; else the text."""
     try:
-        return json_value(text)
+        return json_value(_POINT_FIRST.sub("0.", text) if text[:1] == "[" else text)
     except json.JSONDecodeError:
         return text
 
