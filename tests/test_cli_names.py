@@ -187,7 +187,7 @@ def test_numbers_in_a_list_may_begin_with_their_point(cli: Command) -> None:
     rows = "[[1,.2],[-.5,.25]]"
     run = ("--A", rows, "--n", "3", "--t", "0.1", "--frames", "2", "--out", "run")
     assert cli("simulate", *run).code == 0
-    assert "A = [[1, 0.2], [-0.5, 0.25]]" in cli("show", "run", "--toml").out
+    assert "A = [[1.0, 0.2], [-0.5, 0.25]]" in cli("show", "run", "--toml").out
 
 
 def test_a_list_with_a_missing_number_is_refused_as_one(cli: Command) -> None:

@@ -144,6 +144,8 @@ def _value(name: str, text: str) -> Any:
         return text
     if KEYS[name].holds == "options":
         return _named(name, text)
+    if "@" not in text:
+        text = _POINT_FIRST.sub("0.", text)  # a number may begin with its point
     parts = _parts(text) if name in OF_HEADS else [text]
     try:
         return _read(text) if len(parts) == 1 else [_json_or_text(p) for p in parts]
@@ -163,9 +165,8 @@ def _read(text: str) -> Any:
 
 
 def _json_or_text(text: str) -> Any:
-    """A JSON value, in which numbers may begin with their point; else the text."""
     try:
-        return json_value(_POINT_FIRST.sub("0.", text) if text[:1] == "[" else text)
+        return json_value(text)
     except json.JSONDecodeError:
         return text
 
