@@ -157,3 +157,9 @@ def test_a_blow_up_of_few_frames_says_how_to_have_more(cli: Command) -> None:
     again = cli("simulate", *keys, "more", "--t", "0.255", "--json")
     assert json.loads(again.out)["ending"] == "blow-up"
     assert runs.dataset(Path("more")).sizes["time"] > 90
+
+
+def test_eigenvalues_that_are_rounding_are_counted(cli: Command) -> None:
+    keys = ("--init", "@x.csv", "--V", "0", "--t", "0.1", "--frames", "2")
+    Path("x.csv").write_text("1,2,0.1\n3,6,0.3\n")
+    assert "; 2 are zero up to rounding\n" in cli("simulate", *keys).out

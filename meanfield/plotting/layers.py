@@ -10,6 +10,7 @@ from ._figure.panels import titled_figure
 from ._figure.style import CYCLE, GREY, INK, style
 
 _PARTS = {"attention": CYCLE[0], "mlp": CYCLE[4], "norm": GREY}
+_HEADROOM = 0.2  # of the height, for the legend above all bars
 _NAMES = {"mlp": "MLP", "norm": "layer norms"}
 
 
@@ -73,7 +74,9 @@ def _bars(axes: Axes, comparison: xr.Dataset) -> None:
     axes.axhline(0.0, color=INK, linewidth=0.8)
     axes.set(xlabel="layer", ylabel="%", xticks=_ticks(layers))
     axes.set_title("shares of the network's displacement", fontsize=10)
-    axes.legend(fontsize=9)
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, high + _HEADROOM * (high - low))
+    axes.legend(fontsize=9, ncols=len(_PARTS), loc="upper center")
 
 
 def _ticks(layers: np.ndarray) -> np.ndarray:

@@ -41,7 +41,7 @@ def compare(
     with RunProgress(f"flow of {model}") as progress:
         show = lambda layer: progress.show(layer / depth, f"layer {layer} of {depth}")
         both = models.compare(checkpoint, words, rtol=rtol, report=show)
-    title = f"{model}: {len(both.words)} tokens, {depth} layers"
+    title = f"{Path(model).name}: {len(both.words)} tokens, {depth} layers"
     if in_json:
         print_json({"model": model, **_as_json(both)})
     else:

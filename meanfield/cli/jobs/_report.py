@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,6 +48,8 @@ def as_json(result: Result, timing: Timing) -> dict[str, Any]:
         "projected": spec.projected,
         "approximation": approximation or None,
         "attention": spec.attention,
+        "model": spec.model,
+        "text": spec.text,
         "assumed": {"A": 1.0} if spec.assumes_identity else {},
         "n": None,
         "d": mean.size,
@@ -193,6 +196,8 @@ def _what(spec: RunSpec, report: dict[str, Any]) -> str:
     if "cells" in report:
         size = f"{_cells(report)}, box {report['box']}, "
     across = " to a context" if spec.context else ""
+    if spec.model is not None:
+        across += f" of the model {Path(spec.model).name}"
     return (
         f"{spec.moved} under {report['attention']}{across}: {size}d = {report['d']}, "
         f"{report['dtype']}"
@@ -249,8 +254,13 @@ def _moments(result: Result) -> dict[str, str]:
     if not np.all(np.isfinite(covariance)):
         return {"covariance": "no longer finite"}
     eigenvalues = _eigenvalues(covariance)
-    head = ", ".join(f"{value:.4g}" for value in eigenvalues[:EIGENVALUES])
-    tail = ", …" if len(eigenvalues) > EIGENVALUES else ""
+    rounding = np.finfo(moments_of(result.measures[0])[1].dtype).eps
+    count = int(np.sum(eigenvalues > len(eigenvalues) * rounding * eigenvalues[0]))
+    told = eigenvalues[: max(min(count, EIGENVALUES), 1)]
+    head = ", ".join(f"{value:.4g}" for value in told)
+    tail = ", …" if count > EIGENVALUES else ""
+    if count < len(eigenvalues) and count:
+        tail += f"; {len(eigenvalues) - count} are zero up to rounding"
     prefix = _first(result)
     rank = float(effective_rank(eigenvalues))
     return {
