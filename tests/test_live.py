@@ -297,6 +297,24 @@ def answered(module: str, given: Any) -> Any:
 
 
 @needs_node
+def test_an_axis_has_a_scale_however_narrow():
+    """Two round numbers or more, where three wishes give one."""
+    stand = """
+        import { several } from "./pen.js";
+        export const answer = (ends) =>
+            ends.map(([low, high]) => several(low, high, 3.4));
+        """
+    ends = [[-x, 1.1 * x] for x in np.geomspace(0.1, 100, 61)]
+    rows = [np.array(marks) for marks in answered(stand, ends)]
+    written = [
+        np.sum((row > 0.7 * low) & (row < 0.81 * high))
+        for row, (low, high) in zip(rows, ends, strict=True)
+    ]
+    assert min(written) >= 2
+    assert max(map(len, rows)) <= 9
+
+
+@needs_node
 def test_one_script_of_all_modules_is_a_script(tmp_path: Path):
     """Names of two modules never meet, and none is missing."""
     assert NODE is not None

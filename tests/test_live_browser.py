@@ -237,6 +237,29 @@ def test_a_page_fits_its_window(open_page: Callable[..., Browser], width: int):
         window.size(1280, 900)
 
 
+def test_a_phone_shows_whole_words_and_a_long_slider(
+    open_page: Callable[..., Browser],
+):
+    window = open_page("tokens")
+    window.size(400, 900)
+    try:
+        wide = "document.getElementById('{}').getBoundingClientRect().width"
+        window.wait(f"{wide.format('time')} > 0.9 * {wide.format('scene')}")
+        lines = window.value(
+            "Array.from(document.querySelectorAll('#command span'), "
+            "(word) => word.getClientRects().length)"
+        )
+        assert len(lines) > 5
+        assert set(lines) == {1}
+        heights = window.value(
+            "Array.from(document.querySelectorAll('#command span'), "
+            "(word) => word.offsetHeight)"
+        )
+        assert max(heights) < 2 * min(heights)  # no word is broken
+    finally:
+        window.size(1280, 900)
+
+
 def test_a_browser_integrates_as_the_library_does(open_page: Callable[..., Browser]):
     window = open_page("tokens")
     source = (HERE / "live_answers.mjs").read_text("utf-8").replace("export ", "")

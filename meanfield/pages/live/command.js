@@ -31,7 +31,8 @@ function start(law, isEdited) {
 
 const quoted = (word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
 
-export function commandOf(law, isEdited) {
+/** The words of the command, ready for a shell. */
+export function wordsOf(law, isEdited) {
   const d = law.measure === "gaussian" ? law.start.mean.length : law.start.x[0].length;
   const first = start(law, isEdited);
   const options = [
@@ -45,8 +46,10 @@ export function commandOf(law, isEdited) {
     ["t", first.includes("--from") ? law.t : law.t - law.t0], ...(law.steady ? [["steady", law.steady]] : []),
   ];
   const words = options.map(([name, value]) => `--${name}=${value}`);
-  return ["meanfield simulate", ...[...words, ...law.steps, ...first].map(quoted)].join(" ");
+  return ["meanfield simulate", ...[...words, ...law.steps, ...first].map(quoted)];
 }
+
+export const commandOf = (law, isEdited) => wordsOf(law, isEdited).join(" ");
 
 /** The tokens as a table, a row for each. */
 export const tableOf = (x) => x.map((row) => `${row.join(",")}\n`).join("");

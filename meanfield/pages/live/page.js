@@ -1,10 +1,10 @@
 // The page: two threads, sliders, hands and keys.
 
 import { fillAxes } from "./axes.js";
-import { commandOf, tableOf } from "./command.js";
+import { commandOf, tableOf, wordsOf } from "./command.js";
 import { unpacked } from "./gaussians.js";
 import { hashOf, holdsStart, lawFrom } from "./link.js";
-import { fill } from "./sliders.js";
+import { element, fill } from "./sliders.js";
 import { engineThread, painterThread } from "./threads.js";
 import { endingInWords, lawInWords, momentsInWords, ratesInWords, starInWords } from "./words.js";
 import { shown } from "./view.js";
@@ -42,7 +42,8 @@ export class Page {
     this.report = null;
     part("summary").textContent = "Integrating.";
     part("law").textContent = lawInWords(this.law);
-    part("command").textContent = commandOf(this.law, this.isEdited);
+    const words = wordsOf(this.law, this.isEdited).flatMap((word) => [" ", element("span", {}, word)]);
+    part("command").replaceChildren(...words.slice(1)); // a line ends between two words
     part("save").hidden = !(this.isEdited && this.law.start.x);
   }
 

@@ -27,13 +27,20 @@ export function write(pen, palette, words, x, y, { align = "left", colour = pale
   pen.fillText(words, x, y);
 }
 
+/** Round numbers between two, about so many; at least two of them so far from the ends that they are written: a scale. */
+export function several(low, high, count) {
+  const inner = (x) => x > low + 0.15 * (high - low) && x < high - 0.1 * (high - low);
+  const marks = ticks(low, high, Math.max(2, Math.round(count)));
+  return marks.filter(inner).length > 1 ? marks : ticks(low, high, 8);
+}
+
 /** Lines at round numbers, with the numbers at the left and lower edges. */
 export function grid(pen, palette, box, across, up) {
   pen.strokeStyle = palette.line;
   pen.lineWidth = 1;
   pen.beginPath();
-  const columns = ticks(across.low, across.high, Math.max(2, Math.round(box.width / 110)));
-  const rows = ticks(up.low, up.high, Math.max(2, Math.round(box.height / 90)));
+  const columns = several(across.low, across.high, box.width / 110);
+  const rows = several(up.low, up.high, box.height / 90);
   for (const value of columns) {
     const x = Math.round(across.place(value)) + 0.5;
     pen.moveTo(x, box.y);

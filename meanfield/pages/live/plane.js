@@ -99,7 +99,7 @@ function tokens(pen, palette, view, scene) {
 function chosen(pen, palette, view, { cloud, state, chosen: i }) {
   const place = view.place(state[i * cloud.d], state[i * cloud.d + 1]);
   handle(pen, palette, place, true);
-  write(pen, palette, `token ${i + 1}`, place[0] + 14, place[1], { colour: palette.ink });
+  write(pen, palette, `token ${i}`, place[0] + 14, place[1], { colour: palette.ink });
 }
 
 /** One path for each colour: where tokens were shortly before, as seen from their mean. */

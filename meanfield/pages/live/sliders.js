@@ -85,7 +85,7 @@ function headSliders(current, h, renewed) {
   const set = (name, change) => renewed({
     heads: current().heads.map((head, k) => (k === h ? { ...head, [name]: change(head[name]) } : head)),
   });
-  const title = heads.length > 1 ? [element("legend", {}, `Head ${h + 1}`)] : [];
+  const title = heads.length > 1 ? [element("legend", {}, `Head ${h}`)] : [];
   const bare = JSON.stringify(heads[h].K) === JSON.stringify(identity(heads[h].K.length));
   const scores = entries(bare ? "A" : "Q", heads[h].Q, (change) => set("Q", change));
   return [element("fieldset", {}, ...title, ...scores, ...entries("V", heads[h].V, (change) => set("V", change)))];
