@@ -33,6 +33,12 @@ def _names(value: Any) -> Any:
     return [name.strip() for name in value.split(",")]
 
 
+def _listed(value: Any) -> Any:
+    """A single number as a list of one."""
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return [value] if is_number else value
+
+
 def _numbered(names: list[str]) -> list[str]:
     """The same, each a name and a finite number.
 
@@ -211,15 +217,17 @@ class RunSpec(TimesSpec, StartSpec, DriftSpec, AttentionSpec, GridSpec):
     model_layers: Annotated[
         list[int] | None,
         Key(group="Transformer"),
+        BeforeValidator(_listed),
         Field(
             examples=[[0, 1]],
             max_length=MOST_LAYERS,
-            description="layers of the model, as [0,1]; all if absent",
+            description="layers of the model, as 0 or [0,1]; all if absent",
         ),
     ] = None
     model_heads: Annotated[
         list[int] | None,
         Key(group="Transformer"),
+        BeforeValidator(_listed),
         Field(examples=[[0]], description="heads of each layer; all if absent"),
     ] = None
 

@@ -1,6 +1,7 @@
 """What a run came to, as JSON values and as lines for people."""
 
 import math
+import textwrap
 from collections import Counter
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from meanfield.spectrum import effective_rank
 
 LARGEST_PRINTED = 16  # dimension up to which moments are printed
 EIGENVALUES = 6  # eigenvalues printed for people
+LETTERS = 50  # of a text, printed for people
 APPROXIMATION = (
     "the flow is projected on Gaussians at every instant; where it is not affine, mean "
     "and covariance part from the tokens' like t²"
@@ -40,6 +42,8 @@ def as_json(result: Result, timing: Timing) -> dict[str, Any]:
     report: dict[str, Any] = {
         "run": None if result.store is None else str(result.store),
         **_ending(result),
+        "model": spec.model,
+        "text": spec.text,
         "measure": spec.measure,
         "projected": spec.projected,
         "approximation": approximation or None,
@@ -138,10 +142,20 @@ def _what(spec: RunSpec, report: dict[str, Any]) -> str:
     if "cells" in report:
         size = f"{_cells(report)}, box {report['box']}, "
     across = " to a context" if spec.context else ""
+    network = "" if spec.model is None else f" of {spec.model}"
+    if spec.text is not None:
+        size = f"{size[:-2]} of {_quoted(spec.text)}, "
     return (
-        f"{spec.moved} under {report['attention']}{across}: {size}d = {report['d']}, "
-        f"{report['dtype']}"
+        f"{spec.moved} under {report['attention']}{network}{across}: {size}"
+        f"d = {report['d']}, {report['dtype']}"
     )
+
+
+def _quoted(text: str) -> str:
+    """A file of a text, or the beginning of the text."""
+    if text[:1] == "@":
+        return text
+    return f"“{textwrap.shorten(text, LETTERS, placeholder=' …')}”"
 
 
 def _cells(report: dict[str, Any]) -> str:
@@ -190,12 +204,18 @@ def _observed(result: Result) -> dict[str, str]:
 
 def _moments(result: Result) -> dict[str, str]:
     """The final spectrum, of the first member of a family."""
-    covariance = moments_of(result.measures[0])[1].astype(np.float64)
+    stored = moments_of(result.measures[0])[1]
+    covariance = stored.astype(np.float64)
     if not np.all(np.isfinite(covariance)):
         return {"covariance": "no longer finite"}
     eigenvalues = np.linalg.eigvalsh(covariance)[::-1]
-    head = ", ".join(f"{value:.4g}" for value in eigenvalues[:EIGENVALUES])
-    tail = ", …" if len(eigenvalues) > EIGENVALUES else ""
+    # Below, an eigenvalue is what rounding of the largest left.
+    least = len(eigenvalues) * float(np.finfo(stored.dtype).eps) * eigenvalues[0]
+    lost = int(np.sum(eigenvalues <= least)) if least > 0 else 0
+    count = min(EIGENVALUES, len(eigenvalues) - lost)
+    head = ", ".join(f"{value:.4g}" for value in eigenvalues[:count])
+    tail = ", …" if len(eigenvalues) - lost > count else ""
+    tail += f" ({lost} of the size of rounding left out)" if lost else ""
     prefix = "first member: " if result.spec.is_family else ""
     rank = float(effective_rank(eigenvalues))
     return {
