@@ -162,4 +162,4 @@ def test_a_blow_up_of_few_frames_says_how_to_have_more(cli: Command) -> None:
 def test_eigenvalues_that_are_rounding_are_counted(cli: Command) -> None:
     keys = ("--init", "@x.csv", "--V", "0", "--t", "0.1", "--frames", "2")
     Path("x.csv").write_text("1,2,0.1\n3,6,0.3\n")
-    assert "; 2 are zero up to rounding\n" in cli("simulate", *keys).out
+    assert "(2 of the size of rounding left out)\n" in cli("simulate", *keys).out

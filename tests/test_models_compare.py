@@ -72,6 +72,12 @@ def test_the_numbers_are_those_of_the_network_and_of_its_attention(
 ) -> None:
     both = models.compare(models.load(folder), TEXT, rtol=1e-10)
     assert both.endings == ("finished", "finished")
+    data = both.dataset()  # which has a column for each number of both tables
+    for axis, rows in {"depth": both.depths, "layer": both.shares}.items():
+        for name in rows[0]._fields[1:]:
+            told = [getattr(row, name) for row in rows]
+            assert data[name].dims == (axis,)
+            np.testing.assert_array_equal(data[name], told)
     for row, x, z in zip(both.depths, states_of(folder), flow_of(folder), strict=True):
         start, tokens = states_of(folder)[0], range(len(x))
         wanted = {
@@ -102,7 +108,9 @@ def test_shares_of_a_displacement_add_up_to_it(folder: Path) -> None:
         attention, change = reference.attention(row.layer, x), after - x
         share = np.sum(attention * change) / np.sum(change**2)
         assert row.attention == pytest.approx(share, rel=1e-9)
-        assert row.cosine == pytest.approx(cosine(attention, change), rel=1e-9)
+        assert row.attention_cosine == pytest.approx(
+            cosine(attention, change), rel=1e-9
+        )
         assert row.attention + row.mlp + row.norm == pytest.approx(1, rel=1e-12)
         size = np.linalg.norm(change) / np.linalg.norm(x)
         assert row.displacement == pytest.approx(size, rel=1e-9)

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import jax
 import numpy as np
 import pytest
 from bert_reference import TEXT, WEIGHTS, synthetic_arrays, write
+from conftest import Finished
 from tokenizers import Tokenizer
 
 from meanfield import models
@@ -19,6 +21,7 @@ from meanfield.errors import (
     UnsupportedError,
 )
 from meanfield.models._expansion import expansion
+from meanfield.spec import parse
 
 
 @pytest.fixture
@@ -207,3 +210,64 @@ def test_a_tokenizer_that_panics_is_no_internal_error(folder: Path) -> None:
     (folder / "tokenizer.json").write_text(json.dumps({**values, "normalizer": rule}))
     with pytest.raises(InputFileError, match="tokenizer"):
         models.embed(models.load(folder), "a" * 40)
+
+
+@pytest.mark.parametrize("text", ["", " \n", "@empty.txt"])
+def test_a_text_without_a_word_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """[CLS] and [SEP] alone are no text, typed or in a file."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty.txt").write_bytes(b"")
+    folder = write(tmp_path / "tiny")
+    refusal = r"no token; give at least one word|`empty\.txt` holds no text"
+    with pytest.raises((InvalidInputError, InputFileError), match=refusal):
+        models.embed(models.load(folder), models.text_in(text))
+
+
+def test_tokens_that_the_tokenizer_does_not_know_are_told(
+    tmp_path: Path, cli: Callable[..., Finished]
+) -> None:
+    folder = write(tmp_path / "tiny")
+    keys = ("--model", str(folder), "--model-layers", "0", "--t", "0.1", "--frames=2")
+    done = cli("simulate", *keys, "--text", "the dog zxqv")
+    assert done.code == 0, done.err
+    told = f"the tokenizer of {folder} does not know 2 of the text's 5 tokens"
+    assert told in done.err
+    assert f"of {folder}: 5 tokens of “the dog zxqv”, d = 12" in done.out
+    assert "tokenizer" not in cli("simulate", *keys, "--text", "the cat").err
+
+
+def test_a_single_layer_or_head_is_a_list_of_one(tmp_path: Path) -> None:
+    keys = {"model": str(write(tmp_path / "tiny")), "text": TEXT}
+    spec = parse({**keys, "model_layers": 0, "model_heads": 2})
+    assert (spec.model_layers, spec.model_heads) == ([0], [2])
+    with pytest.raises(InvalidInputError, match="model_layers"):
+        parse({**keys, "model_layers": True})
+
+
+def test_weights_of_pytorch_are_refused_with_the_way_to_convert_them(
+    tmp_path: Path,
+) -> None:
+    folder = write(tmp_path / "old")
+    (folder / WEIGHTS).rename(folder / "pytorch_model.bin")
+    with pytest.raises(
+        InputFileError, match=r"convert it.*python -c.*save_file"
+    ) as told:
+        models.load(folder)
+    line = str(told.value).split("python -c '")[1].split("'")[0]
+    compile(line, "line", "exec")
+
+
+def test_eigenvalues_of_rounding_are_left_out_of_the_report(
+    tmp_path: Path, cli: Callable[..., Finished]
+) -> None:
+    folder = write(tmp_path / "tiny")
+    given = ("--model", str(folder), "--text", "cat", "--t", "0.01", "--frames=2")
+    line = next(
+        line
+        for line in cli("simulate", *given).out.splitlines()
+        if line.startswith("covariance")
+    )
+    assert line.endswith("(10 of the size of rounding left out)")  # of 3 tokens, d = 12
+    assert line.count(",") == 1

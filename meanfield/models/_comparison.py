@@ -68,7 +68,7 @@ class Shares(NamedTuple):
         attention: the share of the attention block.
         mlp: the share of the MLP.
         norm: the share of the LayerNorms.
-        cosine: of the attention block's part and $\Delta$.
+        attention_cosine: of the attention block's part and $\Delta$.
 
     Examples:
         >>> from meanfield import models
@@ -83,7 +83,7 @@ class Shares(NamedTuple):
     attention: float
     mlp: float
     norm: float
-    cosine: float
+    attention_cosine: float
 
 
 @final
@@ -212,7 +212,7 @@ def _shares(layer: int, x: _States, parts: Parts) -> Shares:
         attention=share(parts.attention),
         mlp=share(parts.mlp),
         norm=share(parts.norm),
-        cosine=_cosine(parts.attention, change),
+        attention_cosine=_cosine(parts.attention, change),
     )
 
 

@@ -56,9 +56,21 @@ def encode(path: Path, text: str, *, limit: int) -> Encoding:
             f"The text has {n} tokens, special tokens included, but the model has "
             f"{limit} positions; shorten the text or split it."
         )
-    if n == 0:
+    if sum(encoding.special_tokens_mask) == n:  # as [CLS] and [SEP] stand around none
         raise InvalidInputError("The text has no token; give at least one word.")
     return Encoding(np.asarray(encoding.ids, dtype=np.int64), tuple(encoding.tokens))
+
+
+def unknown_token(path: Path) -> str | None:
+    """The token of all that the `tokenizer.json` at `path` does not know, if any.
+
+    Raises:
+        InputFileError: if the file is missing or not JSON.
+    """
+    with _blamed_on(path):
+        stages = json_value(content(path))
+    model = stages.get("model") if isinstance(stages, dict) else None
+    return model.get("unk_token") if isinstance(model, dict) else None
 
 
 def _refuse_long(text: str, limit: int) -> None:

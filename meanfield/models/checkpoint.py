@@ -18,12 +18,18 @@ from meanfield._reading import json_value
 from meanfield.errors import InputFileError
 
 from ._reading import content, existing, extra
-from ._tokenizer import Encoding, encode
+from ._tokenizer import Encoding, encode, unknown_token
 from .sources import locate
 
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
 TOKENIZER = "tokenizer.json"
+PICKLED = "pytorch_model.bin"
+CONVERSION = (
+    "python -c 'import torch, safetensors.torch as s; "
+    f'w = torch.load("{PICKLED}", weights_only=True); '
+    f's.save_file({{k: v.contiguous().clone() for k, v in w.items()}}, "{WEIGHTS}")\''
+)
 
 
 class Entry(NamedTuple):
@@ -100,6 +106,15 @@ class Checkpoint:
         """
         return encode(self.folder / TOKENIZER, text, limit=limit)
 
+    def count_unknown(self, words: Sequence[str]) -> int:
+        """How many tokens of a text stand for what the tokenizer does not know.
+
+        Raises:
+            InputFileError: if `tokenizer.json` is missing or damaged.
+            UnsupportedError: if the package `tokenizers` is missing.
+        """
+        return list(words).count(unknown_token(self.folder / TOKENIZER) or "")
+
     def _require(self, names: Iterable[str]) -> None:
         missing = [name for name in names if name not in self.entries]
         if missing:
@@ -134,6 +149,7 @@ def load(source: str | os.PathLike[str]) -> Checkpoint:
     """
     folder = locate(source)
     config = _config(folder / CONFIG)
+    _refuse_pickled(folder)
     with _opened(folder / WEIGHTS) as file:
         slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
         entries = {
@@ -141,6 +157,16 @@ def load(source: str | os.PathLike[str]) -> Checkpoint:
             for name, part in slices.items()
         }
     return Checkpoint(folder, config, entries)
+
+
+def _refuse_pickled(folder: Path) -> None:
+    """Says how to convert weights that only PyTorch reads."""
+    if (folder / WEIGHTS).exists() or not (folder / PICKLED).is_file():
+        return
+    raise InputFileError(
+        f"`{folder}` holds {PICKLED} and no {WEIGHTS}; where PyTorch is installed, "
+        f"convert it in that folder: `{CONVERSION}`."
+    )
 
 
 @contextmanager

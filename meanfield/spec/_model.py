@@ -26,6 +26,12 @@ MOST_TERMS = 100  # each is compiled
 FLUXES = "steps as its fluxes allow, by a share `cfl` of the longest stable step"
 
 
+def _listed(value: Any) -> Any:
+    """A single number as a list of one."""
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return [value] if is_number else value
+
+
 class RunSpec(EarlySpec, TimesSpec, StartSpec, DriftSpec, AttentionSpec, GridSpec):
     """Everything that defines a run.
 
@@ -175,15 +181,17 @@ class RunSpec(EarlySpec, TimesSpec, StartSpec, DriftSpec, AttentionSpec, GridSpe
     model_layers: Annotated[
         list[int] | None,
         Key(group="Transformer"),
+        BeforeValidator(_listed),
         Field(
             examples=[[0, 1]],
             max_length=MOST_LAYERS,
-            description="layers of the model, as [0,1]; all if absent",
+            description="layers of the model, as 0 or [0,1]; all if absent",
         ),
     ] = None
     model_heads: Annotated[
         list[int] | None,
         Key(group="Transformer"),
+        BeforeValidator(_listed),
         Field(examples=[[0]], description="heads of each layer; all if absent"),
     ] = None
 

@@ -13,6 +13,8 @@ from meanfield.cli.terminal._output import note, number, print_json, print_rows
 from meanfield.errors import SimulationFailed
 from meanfield.plotting import draw_layers, figure_files, save
 
+from ._texts import note_unknown
+
 FINISHED = "finished"
 _TABLES = ("depths", "shares")
 LEGEND = """\
@@ -36,6 +38,7 @@ def compare(
     for file in () if out is None else figure_files(out):
         check_writable(file)
     words = models.text_in(text)
+    note_unknown(model, text)
     checkpoint = models.load(model)
     depth = models.read(checkpoint).sizes.n_layers
     with RunProgress(f"flow of {model}") as progress:
@@ -93,7 +96,7 @@ def _shares(row: models.Shares) -> dict[str, object]:
         "attention": share(row.attention),
         "MLP": share(row.mlp),
         "layer norms": share(row.norm),
-        "cosine": number(row.cosine, 2),
+        "cosine": number(row.attention_cosine, 2),
     }
 
 

@@ -1,6 +1,7 @@
 """What a run came to, as JSON values and as lines for people."""
 
 import math
+import textwrap
 from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ LARGEST_PRINTED = 16  # dimension up to which moments are printed
 EIGENVALUES = 6  # eigenvalues printed for people
 FEW = 12  # frames of a blow-up below which a report says how to have more
 COARSE = 1e-3  # relative errors of steps from which a report warns
+LETTERS = 50  # of a text, printed for people
 APPROXIMATION = (
     "the flow is projected on Gaussians at every instant; where it is not affine, mean "
     "and covariance part from the tokens' like t²"
@@ -44,12 +46,12 @@ def as_json(result: Result, timing: Timing) -> dict[str, Any]:
     report: dict[str, Any] = {
         "run": None if result.store is None else str(result.store),
         **_ending(result),
+        "model": spec.model,
+        "text": spec.text,
         "measure": spec.measure,
         "projected": spec.projected,
         "approximation": approximation or None,
         "attention": spec.attention,
-        "model": spec.model,
-        "text": spec.text,
         "assumed": {"A": 1.0} if spec.assumes_identity else {},
         "n": None,
         "d": mean.size,
@@ -196,12 +198,20 @@ def _what(spec: RunSpec, report: dict[str, Any]) -> str:
     if "cells" in report:
         size = f"{_cells(report)}, box {report['box']}, "
     across = " to a context" if spec.context else ""
-    if spec.model is not None:
-        across += f" of the model {Path(spec.model).name}"
+    network = "" if spec.model is None else f" of {Path(spec.model).name}"
+    if spec.text is not None:
+        size = f"{size[:-2]} of {_quoted(spec.text)}, "
     return (
-        f"{spec.moved} under {report['attention']}{across}: {size}d = {report['d']}, "
-        f"{report['dtype']}"
+        f"{spec.moved} under {report['attention']}{network}{across}: {size}"
+        f"d = {report['d']}, {report['dtype']}"
     )
+
+
+def _quoted(text: str) -> str:
+    """A file of a text, or the beginning of the text."""
+    if text[:1] == "@":
+        return text
+    return f"“{textwrap.shorten(text, LETTERS, placeholder=' …')}”"
 
 
 def _cells(report: dict[str, Any]) -> str:
@@ -250,18 +260,18 @@ def _observed(result: Result) -> dict[str, str]:
 
 def _moments(result: Result) -> dict[str, str]:
     """The final mean and spectrum, of the first member of a family."""
-    mean, covariance = (m.astype(np.float64) for m in moments_of(result.measures[0]))
+    stored = moments_of(result.measures[0])
+    mean, covariance = (part.astype(np.float64) for part in stored)
     if not np.all(np.isfinite(covariance)):
         return {"covariance": "no longer finite"}
-    eigenvalues = _eigenvalues(covariance)
-    rounding = np.finfo(moments_of(result.measures[0])[1].dtype).eps
-    count = int(np.sum(eigenvalues > len(eigenvalues) * rounding * eigenvalues[0]))
-    told = eigenvalues[: max(min(count, EIGENVALUES), 1)]
-    head = ", ".join(f"{value:.4g}" for value in told)
-    tail = ", …" if count > EIGENVALUES else ""
-    if count < len(eigenvalues) and count:
-        tail += f"; {len(eigenvalues) - count} are zero up to rounding"
-    prefix = _first(result)
+    eigenvalues, prefix = _eigenvalues(covariance), _first(result)
+    # Below, an eigenvalue is what rounding of the largest left.
+    least = len(eigenvalues) * float(np.finfo(stored[1].dtype).eps) * eigenvalues[0]
+    lost = int(np.sum(eigenvalues <= least)) if least > 0 else 0
+    count = min(EIGENVALUES, len(eigenvalues) - lost)
+    head = ", ".join(f"{value:.4g}" for value in eigenvalues[:count])
+    tail = ", …" if len(eigenvalues) - lost > count else ""
+    tail += f" ({lost} of the size of rounding left out)" if lost else ""
     rank = float(effective_rank(eigenvalues))
     return {
         "mean": f"{prefix}{_mean(mean)}",

@@ -16,6 +16,7 @@ from meanfield.spec import RunSpec
 from meanfield.storage import refuse_taken
 
 from ._report import Timing, as_json, print_report
+from ._texts import note_unknown
 
 Job = Callable[[RunProgress], runs.Result]
 
@@ -24,6 +25,8 @@ def integrate(
     spec: RunSpec, out: Path | None, plugins: Sequence[Path], *, in_json: bool
 ) -> None:
     """Executes a spec, with progress, and reports."""
+    if spec.model is not None and spec.text is not None:
+        note_unknown(spec.model, spec.text)
     title = f"{spec.attention} {spec.moved}"
     job: Job = lambda progress: runs.execute(
         spec, out=out, report=progress, plugins=plugins

@@ -9,7 +9,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from meanfield import models
 from meanfield.attention import (
     AbstractCoupling,
     AbstractSoftSlices,
@@ -26,6 +25,13 @@ from meanfield.runs.building._context import contexts, keys_seen, most_keys
 from meanfield.runs.building._precision import dtype_of
 from meanfield.spec import RunSpec
 
+from ._model import (
+    PRODUCTS,
+    READING,
+    heads_of_model,
+    seconds_of_matrices,
+    steps_of_model,
+)
 from ._plan import Size
 
 
@@ -75,7 +81,7 @@ class Duration(NamedTuple):
         steps: of a member; those that are fixed, or else a typical number.
         known: whether the number of steps is known beforehand.
         members: flows, one after the other.
-        between: seconds between the steps, where segments begin and end.
+        between: seconds beside the steps: of segments, and of a model that is read.
 
     Examples:
         >>> from meanfield import runs, spec
@@ -135,6 +141,7 @@ def duration(
     velocity = overhead + work / (os.cpu_count() or 1)
     apart = members if spec.starts is None else 1
     between = COMMIT * apart * _segments(spec, times)
+    between += 0 if spec.model is None else READING
     return Duration(velocity, stages, steps, length is not None, members, between)
 
 
@@ -151,10 +158,11 @@ def in_words(time: Duration) -> str:
     count = steps if time.known else f"typically {steps}"
     share = f" for each of {time.members}" if time.members > 1 else ""
     doubt = "" if time.known else "; how many it takes, only the run can tell"
+    most = ", which is most of the time" if time.seconds < COMPILING else ""
     return (
         f"about {_readable(time.seconds)}, estimated for {os.cpu_count()} cores: "
         f"{count}{share} of {_readable(time.step)}, velocities {time.stages} times a "
-        f"step{doubt}; and some {COMPILING:.0f} s of compiling, once"
+        f"step{doubt}; and some {COMPILING:.0f} s of compiling, once{most}"
     )
 
 
@@ -180,9 +188,12 @@ def _typical(spec: RunSpec, size: Size, times: tuple[float, ...]) -> int:
     order = 8 if spec.solver == "dopri8" else 5
     rtol = spec.rtol or float(10 ** (-9.4 if spec.precision == "double" else -4.1))
     steps = _whole(ADAPTED * (1e-6 / rtol) ** (1 / order))
-    layers = len(spec.layers) or (_whole(span) if spec.model else 0)
+    if spec.model:
+        steps = _whole(steps_of_model(_whole(span), rtol))
     landings = len(times) - 1 if spec.solver == "dopri8" or spec.noise else 0
-    return max(steps, BEGINNING * _segments(spec, times), LAYER * layers, landings)
+    return max(
+        steps, BEGINNING * _segments(spec, times), LAYER * len(spec.layers), landings
+    )
 
 
 def _whole(count: float) -> int:
@@ -191,12 +202,14 @@ def _whole(count: float) -> int:
 
 def _work(spec: RunSpec, size: Size) -> float:
     """Seconds of one core for a velocity, but for what matches along slices."""
-    rates, d = RATES[dtype_of(spec).name], size.d
+    rates, d = _rates(spec), size.d
     parts = [(_heads(spec), spec), *((term.heads, term) for term in spec.terms)]
     if size.how is None and not spec.projected:
         solution = 40 * d**3 / rates.products  # roots and solves of d × d matrices
         return sum(heads for heads, _ in parts) * solution
     work = 8 * size.n * d**2 / rates.products
+    if spec.model is not None:
+        work = seconds_of_matrices(spec, size.n)
     for (heads, part), context in zip(parts, contexts(spec), strict=True):
         coupling = _coupling(part.attention)
         if not isinstance(coupling, HardSlices | AbstractSoftSlices):
@@ -207,6 +220,11 @@ def _work(spec: RunSpec, size: Size) -> float:
             keys = None if context is None else keys_seen(context)
             work += heads * passes * _sums(size, keys, rates)
     return work
+
+
+def _rates(spec: RunSpec) -> Rates:
+    name = dtype_of(spec).name
+    return RATES[name]._replace(products=PRODUCTS[name]) if spec.model else RATES[name]
 
 
 def _sums(size: Size, keys: int | None, rates: Rates) -> float:
@@ -268,10 +286,7 @@ def _first(stack: AbstractDynamics) -> AbstractDynamics:
 
 
 def _heads(spec: RunSpec) -> int:
-    if spec.model is None:
-        return spec.heads
-    count = models.read(models.load(spec.model)).sizes.n_heads
-    return count if spec.model_heads is None else len(spec.model_heads)
+    return spec.heads if spec.model is None else heads_of_model(spec)
 
 
 def _along(size: Size) -> float:
