@@ -38,7 +38,14 @@ if TYPE_CHECKING:
     from ._comparison import Shares as Shares
     from ._comparison import compare as compare
 
-_HOMES = dict.fromkeys(("Text", "embed", "layers"), "._assembly")
-_HOMES |= dict.fromkeys(("Comparison", "Depth", "Shares", "compare"), "._comparison")
+_HOMES = {
+    "Comparison": "._comparison",
+    "Depth": "._comparison",
+    "Shares": "._comparison",
+    "Text": "._assembly",
+    "compare": "._comparison",
+    "embed": "._assembly",
+    "layers": "._assembly",
+}
 
 __getattr__ = lazy(__name__, _HOMES).getattr
