@@ -234,7 +234,7 @@ def test_tokens_that_the_tokenizer_does_not_know_are_told(
     assert done.code == 0, done.err
     told = f"the tokenizer of {folder} does not know 2 of the text's 5 tokens"
     assert told in done.err
-    assert f"of {folder}: 5 tokens of “the dog zxqv”, d = 12" in done.out
+    assert f"of {folder.name}: 5 tokens of “the dog zxqv”, d = 12" in done.out
     assert "tokenizer" not in cli("simulate", *keys, "--text", "the cat").err
 
 

@@ -38,8 +38,15 @@ if TYPE_CHECKING:
     from ._comparison import Shares as Shares
     from ._comparison import compare as compare
 
-_HOMES: dict[str, str] = dict.fromkeys(("Text", "embed", "layers"), "._assembly")
-_HOMES |= dict.fromkeys(("Comparison", "Depth", "Shares", "compare"), "._comparison")
+_HOMES = {
+    "Comparison": "._comparison",
+    "Depth": "._comparison",
+    "Shares": "._comparison",
+    "Text": "._assembly",
+    "compare": "._comparison",
+    "embed": "._assembly",
+    "layers": "._assembly",
+}
 
 __all__ = [
     "LONGEST_TEXT",

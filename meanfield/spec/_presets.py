@@ -36,7 +36,7 @@ class Preset(Mapping[str, Any]):
 presets: Registry[Preset] = Registry("preset")
 presets.register("collapse")(
     Preset(
-        "pairs of tokens x, -x in the plane contract towards their mean, which is 0",
+        "pairs of tokens x, -x in the plane contract to their mean, 0",
         A=-1.0,
         V=1.0,
         init="antithetic",

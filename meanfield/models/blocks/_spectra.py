@@ -88,7 +88,7 @@ def product_norms(
 ) -> Float[np.ndarray, " h"]:
     """Spectral norms of products, one for each head."""
     # Orthonormal factors leave the norm alone, so d x d products are never formed.
-    R = np.asarray(np.linalg.qr(tall, mode="r"))
+    R = np.linalg.qr(tall, mode="r")
     S = np.asarray(np.linalg.qr(_turned(wide), mode="r"))
     return np.linalg.norm(R @ _turned(S), ord=2, axis=(-2, -1))
 
@@ -97,8 +97,8 @@ def _halves(
     Q: Float[np.ndarray, "k d"], K: Float[np.ndarray, "k d"]
 ) -> tuple[Float[np.ndarray, " m"], float]:
     """Eigenvalues of the symmetric part of QᵀK, and the norm of its skew part."""
-    (k, d), sides = Q.shape, np.hstack([Q.T, K.T])
-    R = np.asarray(np.linalg.qr(sides, mode="r"))
+    k, d = Q.shape
+    R = np.asarray(np.linalg.qr(np.hstack([Q.T, K.T]), mode="r"))
     product = R[:, :k] @ R[:, k:].T
     eigenvalues = np.linalg.eigvalsh((product + product.T) / 2)
     zeros = np.zeros(d - len(eigenvalues))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 app = App(
     name="models",
     result_action="return_value",
-    help="Real transformers as input: list, inspect, compare with the flow.",
+    help="Real transformers: list, inspect, compare with their flow.",
 )
 
 
