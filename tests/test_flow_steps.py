@@ -222,3 +222,31 @@ assert seen == [False] * 3, seen
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "stepping",
+    [fixed(0.1, "tsit5"), fixed(0.1, "heun"), adaptive(rtol=1e-5)],
+    ids=["tsit5", "heun", "adaptive"],
+)
+def test_a_flow_that_ends_at_an_edge_knows_no_layer_behind_it(
+    stepping: AbstractStepping,
+) -> None:
+    """Its last stage is asked at the edge, where the next layer begins."""
+    one = np.eye(1)
+    first = attentions["softmax"](-one, one, one)
+    second = attentions["softmax"](0.2 * one, one, -3 * one)
+    layers = Layers([0.0, 1.0, 2.0], stacked([first, second]))
+    start = Gaussian.from_moments([0.5], [[1.0]])
+    alone, among = (
+        flow(dynamics, start, [0.0, 1.0], stepping=stepping)
+        for dynamics in (first, layers)
+    )
+    assert int(among.n_accepted) == int(alone.n_accepted)
+    assert int(among.n_rejected) == int(alone.n_rejected)
+    np.testing.assert_allclose(
+        among.final.covariance, alone.final.covariance, rtol=1e-14
+    )
+    on = flow(layers, among.final, [1.0, 2.0], stepping=stepping).final
+    whole = flow(layers, start, [0.0, 2.0], stepping=stepping).final
+    np.testing.assert_allclose(on.covariance, whole.covariance, rtol=1e-4)

@@ -33,10 +33,15 @@ from .watch import (
 
 
 class VectorField(eqx.Module):
-    """The time derivative of a measure's coordinates."""
+    """The time derivative of a measure's coordinates.
+
+    Up to its last time, and at it, a flow has the parameters from before: those that
+    begin there, as a layer may, are for the flow that goes on.
+    """
 
     dynamics: AbstractDynamics
     mu0: AbstractMeasure
+    last: Float[Array, ""]
     noise: Noise = None
 
     @eqx.filter_jit  # solvers ask for it four times before they compile: traced once
@@ -44,8 +49,14 @@ class VectorField(eqx.Module):
         """`d(coordinates)/dt`."""
         del args
         mu = self.mu0.at(y)
-        field = self.dynamics.field(jnp.asarray(t), mu)
+        field = self.dynamics.field(jnp.minimum(t, self._latest()), mu)
         return motion_of(mu).drift(mu, field, self.noise)
+
+    def _latest(self) -> Float[Array, ""]:
+        """The last time, or just before it where parameters jump there."""
+        jumps = self.dynamics.jumps.astype(self.last.dtype)
+        before = jnp.nextafter(self.last, -jnp.inf)
+        return jnp.where(jnp.any(jumps == self.last), before, self.last)
 
 
 class Problem(eqx.Module):
@@ -86,7 +97,7 @@ def integrated(
     """The trajectory of a prepared flow, to be called inside `jit`."""
     dynamics, mu0, stepping = problem.dynamics, problem.mu0, problem.stepping
     noise = typed(problem.noise, ts.dtype)
-    moving = diffrax.ODETerm(VectorField(dynamics, mu0, noise))
+    moving = diffrax.ODETerm(VectorField(dynamics, mu0, ts[-1], noise))
     terms, solver = motion_of(mu0).driven(
         mu0, moving, stepping.solver, noise, problem.key
     )

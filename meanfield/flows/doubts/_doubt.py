@@ -215,7 +215,7 @@ def _moved(
     """Where a flow arrives that only its size may end, and whether it does."""
     mu0, stepping = problem.mu0, problem.stepping
     noise = typed(problem.noise, ts.dtype)
-    moving = diffrax.ODETerm(VectorField(problem.dynamics, mu0, noise))
+    moving = diffrax.ODETerm(VectorField(problem.dynamics, mu0, ts[-1], noise))
     motion = motion_of(mu0)
     terms, solver = motion.driven(mu0, moving, stepping.solver, noise, None)
     assert isinstance(solver, AbstractGridSolver)
