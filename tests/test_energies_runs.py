@@ -185,7 +185,7 @@ def test_observed_energies_are_exported_and_drawn(tmp_path: Path) -> None:
         "entropy $E$",
     ]
     bare = data.drop_vars([v for v in data.data_vars if "energy" in str(v)])
-    with pytest.raises(InvalidInputError, match="observe = energy"):
+    with pytest.raises(InvalidInputError, match="--observe energy"):
         panels["energy"](bare)
 
 

@@ -48,7 +48,7 @@ _HOMES = {
     "layers": "._assembly",
 }
 
-__all__ = [
+_NAMES = [
     "LONGEST_TEXT",
     "AbstractArchitecture",
     "Bert",
@@ -79,4 +79,4 @@ __all__ = [
     "text_in",
 ]
 __getattr__ = lazy(__name__, _HOMES).getattr
-__dir__ = lambda: __all__
+__dir__ = lambda: _NAMES
