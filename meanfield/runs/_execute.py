@@ -24,6 +24,7 @@ from .records._dataset import title
 from .records._inputs import inputs, refuse_changed
 from .records._provenance import provenance
 from .records._stored import refuse, stored_members, stored_spec
+from .records._vocabulary import vocabulary
 from .representations import (
     Arrays,
     largest_eigenvalue,
@@ -224,6 +225,7 @@ def _create(run: Run, out: Path, plugins: Sequence[Path]) -> RunStore:
         "spec": run.spec.as_json(),
         "dtype": dtype_of(run.spec).name,
         "inputs": inputs(run.spec, plugins),
+        **vocabulary(run.spec),
         **provenance(),
     }
     return RunStore.create(out, attrs=attrs, static=run.static, dims=home.dims(measure))

@@ -53,6 +53,8 @@ def with_attention(
     moves = moved_by(spec, data.sizes["coord"], Draw(spec.seed))
     static = {name: data[name].values for name in ("weight", "position")}
     times, x = data["time"].values, data["x"].values
+    if spec.forward:
+        times = times[:-1]  # nothing attends to what the last layer leaves
     moments = at or [times[0], times[len(times) // 2], times[-1]]
     nearest = sorted({int(np.argmin(np.abs(times - t))) for t in moments})
     matrices = []

@@ -19,6 +19,7 @@ from meanfield.flows import (
 )
 from meanfield.measures import clouds_abreast
 
+from ._forward import passed
 from ._observe import observables
 from ._run import Run, noise_key, prepared_flow
 from .building._build import Member, noise
@@ -58,6 +59,8 @@ def _own(frames: Arrays, index: int) -> Arrays:
 
 def _moved(run: Run) -> Arrays:
     """The frames of one more segment."""
+    if run.spec.forward:
+        return passed(run)
     ts, stop = run.segment, min(run.done + run.spec.segment, run.last)
     advance = _advance_together if _side_by_side(run) else _advance_each
     pieces = advance(run, ts, stop - run.done)

@@ -23,6 +23,11 @@ from .attention import AttentionSpec, DriftSpec, LayerSpec
 MOST_DRAWS = 10_000  # each takes a millisecond to make, and is integrated by itself
 MOST_LAYERS = 1_000  # each takes some milliseconds to make
 MOST_TERMS = 100  # each is compiled
+ONE_PASS = (
+    *("attention", "iterations", "options", "reduction", "noise", "source", "at"),
+    *("t", "frames", "spacing", "times", "segment", "steady", "bound", "stop"),
+    *("solver", "rtol", "dt", "max_steps", "model_layers", "model_heads"),
+)  # keys of flows, which a pass through a network has no use for
 FLUXES = "steps as its fluxes allow, by a share `cfl` of the longest stable step"
 
 
@@ -194,6 +199,21 @@ class RunSpec(EarlySpec, TimesSpec, StartSpec, DriftSpec, AttentionSpec, GridSpe
         BeforeValidator(_listed),
         Field(examples=[[0]], description="heads of each layer; all if absent"),
     ] = None
+    forward: Annotated[
+        bool,
+        Key(
+            group="Transformer",
+            only=("points", "follows the tokens of a text"),
+            brings=("the network's own layers, and a frame for each", ONE_PASS),
+            no_axis="a sweep integrates flows",
+            no_page="it integrates a flow",
+            left_behind=True,
+        ),
+        Field(
+            description="the network's own states, a frame for each layer, with layer "
+            "norms and MLPs, instead of a flow"
+        ),
+    ] = False
 
     @model_validator(mode="after")
     def _consistent(self) -> "RunSpec":

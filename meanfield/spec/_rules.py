@@ -60,7 +60,7 @@ def _check_together(given: Mapping[str, Any]) -> None:
         )
     if "model" in given and "text" not in given and "source" not in given:
         raise ValueError("`model` needs `text`: the words that become its tokens")
-    for key in ("text", "model_layers", "model_heads"):
+    for key in ("text", "model_layers", "model_heads", "forward"):
         if key in given and "model" not in given:
             raise ValueError(f"`{key}` needs `model`: a transformer, such as minilm")
 

@@ -31,11 +31,11 @@ def export(dataset: "xarray.Dataset", path: str | os.PathLike[str]) -> None:
 
     `.npz` holds all variables, and as JSON text `attrs` the dataset's attributes, with
     those and the dimensions of each variable under `variables`. `.csv` is one long
-    table: a row for each token of each frame (`time`, `token`, `weight`, `position`,
-    `x0`, …), for each frame of a Gaussian (`time`, `mean0`, …, `cov00`, …), or for each
-    cell of each frame of a grid (`time`, `position`, `x0`, …, the middle of the cell,
-    `density`, `mass`); then a column for each diagnostic, such as `energy`. The middles
-    of a grid's cells are the variable `centre` of an `.npz`.
+    table: a row for each token of each frame (`time`, of a model the `layer`, `token`,
+    `weight`, `position`, `x0`, …), for each frame of a Gaussian (`time`, `mean0`, …,
+    `cov00`, …), or for each cell of each frame of a grid (`time`, `position`, `x0`, …,
+    the middle of the cell, `density`, `mass`); then a column for each diagnostic, such
+    as `energy`. The middles of a grid's cells are the variable `centre` of an `.npz`.
 
     Raises:
         InvalidInputError: if the suffix is unknown, or a table cannot show the dataset.
@@ -130,7 +130,10 @@ def _blocks(dataset: "xarray.Dataset", rows: Rows) -> Iterator[dict[str, np.ndar
         one = dataset.isel({RUN: run}, missing_dims="ignore")
         for index in range(dataset.sizes[TIME]):
             frame = one.isel({TIME: index})
-            yield {**label, TIME: frame[TIME].values, **rows(frame), **_numbers(frame)}
+            moment = {
+                name: frame[name].values for name in (TIME, "layer") if name in frame
+            }
+            yield {**label, **moment, **rows(frame), **_numbers(frame)}
 
 
 def _numbers(frame: "xarray.Dataset") -> dict[str, np.ndarray]:

@@ -48,6 +48,7 @@ def as_json(result: Result, timing: Timing) -> dict[str, Any]:
         **_ending(result),
         "model": spec.model,
         "text": spec.text,
+        "forward": spec.forward,
         "measure": spec.measure,
         "projected": spec.projected,
         "approximation": approximation or None,
@@ -150,6 +151,7 @@ def _idle(spec: RunSpec, report: dict[str, Any]) -> set[str]:
         "scores": not spec.assumes_identity,
         "residual": report["residual"] == 0,
         "sums": report["reduction"] == "none",
+        "steps": spec.forward,
         "endings": "endings" not in report,
         "doubt": not doubt_in_words(report),
     }
@@ -197,14 +199,18 @@ def _what(spec: RunSpec, report: dict[str, Any]) -> str:
     size = "" if report["n"] is None else f"{counted(report['n'], 'token')}, "
     if "cells" in report:
         size = f"{_cells(report)}, box {report['box']}, "
-    across = " to a context" if spec.context else ""
-    network = "" if spec.model is None else f" of {Path(spec.model).name}"
     if spec.text is not None:
         size = f"{size[:-2]} of {_quoted(spec.text)}, "
-    return (
-        f"{spec.moved} under {report['attention']}{network}{across}: {size}"
-        f"d = {report['d']}, {report['dtype']}"
-    )
+    return f"{_motion(spec)}: {size}d = {report['d']}, {report['dtype']}"
+
+
+def _motion(spec: RunSpec) -> str:
+    """What is moved, and by what."""
+    network = "" if spec.model is None else f" of {Path(spec.model).name}"
+    if spec.forward:
+        return f"forward pass{network}"
+    across = " to a context" if spec.context else ""
+    return f"{spec.moved} under {spec.attention}{network}{across}"
 
 
 def _quoted(text: str) -> str:

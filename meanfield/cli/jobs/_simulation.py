@@ -27,11 +27,14 @@ def integrate(
     """Executes a spec, with progress, and reports."""
     if spec.model is not None and spec.text is not None:
         note_unknown(spec.model, spec.text)
-    title = f"{spec.attention} {spec.moved}"
+    if spec.forward:
+        title, begin = "forward pass", f"reading {spec.model}"
+    else:
+        title, begin = f"{spec.attention} {spec.moved}", "compiling"
     job: Job = lambda progress: runs.execute(
         spec, out=out, report=progress, plugins=plugins
     )
-    _conclude(title, job, out, in_json)
+    _conclude(title, job, out, in_json, begin=begin)
 
 
 def go_on(path: Path, plugins: Sequence[Path], *, in_json: bool) -> None:
@@ -66,11 +69,13 @@ def _timed(estimate: runs.Duration | None) -> dict[str, Any] | None:
     return {**numbers, **estimate._asdict()}
 
 
-def _conclude(title: str, job: Job, path: Path | None, in_json: bool) -> None:
+def _conclude(
+    title: str, job: Job, path: Path | None, in_json: bool, begin: str = "compiling"
+) -> None:
     """Does a job with progress, and prints its result; fails if the flow did."""
-    begin, compile_begin = time.perf_counter(), CLOCK.seconds
+    start, compile_start = time.perf_counter(), CLOCK.seconds
     try:
-        with RunProgress(title) as progress:
+        with RunProgress(title, begin) as progress:
             result = job(progress)
     except KeyboardInterrupt as error:
         is_stored = path is not None and path.exists()
@@ -83,8 +88,8 @@ def _conclude(title: str, job: Job, path: Path | None, in_json: bool) -> None:
         raise ResourceError(
             "The device's memory is full; ask for fewer tokens."
         ) from error
-    compile_seconds = CLOCK.seconds - compile_begin
-    seconds = time.perf_counter() - begin - compile_seconds
+    compile_seconds = CLOCK.seconds - compile_start
+    seconds = time.perf_counter() - start - compile_seconds
     timing = Timing(seconds, compile_seconds)
     if in_json:
         print_json(as_json(result, timing))

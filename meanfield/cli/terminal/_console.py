@@ -22,7 +22,7 @@ QUIET_SECONDS = 2.0  # nothing is shown before; plain lines come no closer than 
 class RunProgress:
     """Draws a run between its segments: a bar on a terminal, lines elsewhere."""
 
-    def __init__(self, title: str) -> None:
+    def __init__(self, title: str, begin: str = "compiling") -> None:
         self._title = title
         self._console = Console(stderr=True)
         self._bar = Progress(
@@ -31,7 +31,7 @@ class RunProgress:
             console=self._console,
             transient=True,
         )
-        self._task = self._bar.add_task(title, total=1.0, status="compiling")
+        self._task = self._bar.add_task(title, total=1.0, status=begin)
         self._timer = threading.Timer(QUIET_SECONDS, self._appear)
         self._timer.daemon = True
         self._last = (time.perf_counter(), CLOCK.seconds, 0.0)

@@ -90,7 +90,7 @@ def run_cards(dataset: xr.Dataset, notes: list[str], folder: Path) -> str:
     if spec is not None:
         keys = beside(spec.as_json(), folder)
         recipe = of_run(keys, plugins_in(dataset.attrs, folder))
-        cards += [model_card()] if spec.model is not None else []
+        cards += [model_card()] if spec.model is not None and not spec.forward else []
         cards += [repeat_card(recipe), origin_card(dataset)]
     return "".join([*cards, notes_card(notes)])
 

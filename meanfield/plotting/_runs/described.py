@@ -47,7 +47,8 @@ def _attentions(spec: RunSpec, axes: list[str]) -> Iterator[str]:
         layers = spec.model_layers
         is_told = layers is not None and "model_layers" not in axes
         chosen = f", layers {_plain(layers)}" if is_told else ""
-        yield f"{spec.attention} of the model {_shown(Path(spec.model).name)}{chosen}"
+        what = "forward pass of" if spec.forward else f"{spec.attention} of"
+        yield f"{what} the model {_shown(Path(spec.model).name)}{chosen}"
         return
     for index, part in enumerate((spec, *spec.terms)):
         own = part if index or not spec.layers else spec.layers[0]

@@ -16,7 +16,7 @@ from meanfield.flows import stops as ways_to_stop
 from meanfield.linalg import psd_sqrt
 from meanfield.measures import AbstractMeasure, Gaussian
 from meanfield.measures.families import family
-from meanfield.runs.records._words import text_of
+from meanfield.runs.records._vocabulary import text_of
 from meanfield.runs.representations import representations
 from meanfield.spec import KEYS, OF_HEADS, RunSpec, heads_of
 

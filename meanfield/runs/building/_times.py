@@ -31,6 +31,8 @@ def times(spec: RunSpec) -> Float[np.ndarray, " times"]:
 def _times(spec: RunSpec) -> Float[np.ndarray, " times"]:
     if spec.times is not None:
         return np.asarray(spec.times, float)
+    if spec.forward:
+        return np.arange(_final_time(spec) + 1)
     start = 0.0 if spec.at is None else spec.at
     end = _final_time(spec)
     if end <= start:

@@ -143,6 +143,11 @@ def _check(spec: RunSpec, measures: Sequence[str]) -> None:
             f"as `points,gaussian`; got `{','.join(measures)}` (`--plugin FILE.py` may "
             "register others)."
         )
+    if spec.forward:
+        raise InvalidInputError(
+            "A comparison follows a flow: leave out `forward`; `models compare` sets "
+            "the flow of a model beside its own states."
+        )
     if spec.observe:
         raise InvalidInputError(
             "A comparison measures gaps, not energies: leave out `observe`, which "

@@ -26,6 +26,7 @@ from meanfield.runs.building._precision import dtype_of
 from meanfield.spec import RunSpec
 
 from ._model import (
+    BLOCKS,
     PRODUCTS,
     READING,
     heads_of_model,
@@ -142,7 +143,11 @@ def duration(
     apart = members if spec.starts is None else 1
     between = COMMIT * apart * _segments(spec, times)
     between += 0 if spec.model is None else READING
-    return Duration(velocity, stages, steps, length is not None, members, between)
+    if spec.forward:
+        layers = len(times) - 1
+        between += BLOCKS * layers * seconds_of_matrices(spec, size.n)
+    known = length is not None or spec.forward
+    return Duration(velocity, stages, steps, known, members, between)
 
 
 def in_words(time: Duration) -> str:
@@ -154,6 +159,8 @@ def in_words(time: Duration) -> str:
         >>> "velocities" in runs.in_words(time)
         True
     """
+    if not time.steps:
+        return f"about {_readable(time.seconds)}, of reading and one pass"
     steps = f"{time.steps} steps" if time.steps < MOST else f"over {MOST:.0e} steps"
     count = steps if time.known else f"typically {steps}"
     share = f" for each of {time.members}" if time.members > 1 else ""
@@ -183,6 +190,8 @@ def _segments(spec: RunSpec, times: tuple[float, ...]) -> int:
 
 def _typical(spec: RunSpec, size: Size, times: tuple[float, ...]) -> int:
     span = times[-1] - times[0]
+    if spec.forward:
+        return 0
     if size.cells:
         return max(_whole(CELLWISE * span * _along(size)), len(times) - 1)
     order = 8 if spec.solver == "dopri8" else 5

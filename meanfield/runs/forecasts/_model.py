@@ -18,6 +18,8 @@ LOOSE = 1e-3
 MORE = 0.1  # a power of the tolerance: 8 steps of a layer to 1e-3 were 31 to 4e-10
 READING = 3.0  # seconds until the first step, of files and of a large covariance
 
+BLOCKS = 3  # what a whole layer multiplies, MLP included, for what its attention does
+
 
 def heads_of_model(spec: RunSpec) -> int:
     """How many heads of a layer act."""

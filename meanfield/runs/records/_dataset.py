@@ -13,6 +13,7 @@ from meanfield.spec import RunSpec
 from meanfield.storage import RunStore, kinds
 
 from ._stored import stored_members, stored_spec
+from ._vocabulary import with_vocabulary
 
 if TYPE_CHECKING:
     import xarray
@@ -43,6 +44,7 @@ def dataset(path: Path) -> "xarray.Dataset":
         )
     spec = stored_spec(store)
     data = store.dataset(kinds[spec.measure].derived)
+    data = with_vocabulary(path, spec, data)
     data.attrs["title"] = title(spec)
     if "run" not in data.dims:
         return data
@@ -77,6 +79,8 @@ def subject(spec: RunSpec) -> str:
         >>> runs.subject(spec.parse({"attention": "l2", "A": -1.0, "heads": 1}))
         'l2 attention'
     """
+    if spec.forward:
+        return f"forward pass of {Path(str(spec.model)).name}"
     terms = f" + {len(spec.terms)} more" if spec.terms else ""
     layers = f", {len(spec.layers)} layers" if spec.layers else ""
     heads = f", {spec.heads} heads" if spec.heads > 1 else ""

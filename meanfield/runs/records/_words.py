@@ -1,4 +1,4 @@
-"""The words of a text that was moved, for pictures; without JAX."""
+"""The words of a text that was moved, also of a run that recorded none; without JAX."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -7,30 +7,22 @@ import numpy as np
 
 from meanfield import models
 from meanfield.errors import InvalidInputError
-from meanfield.spec import RunSpec
 from meanfield.storage import RunStore
 
 from ._inputs import refuse_other_start
 from ._stored import stored_spec
+from ._vocabulary import text_of
 
 if TYPE_CHECKING:
     import xarray
-
-
-def text_of(spec: RunSpec) -> str:
-    """The text whose tokens a spec starts from.
-
-    Raises:
-        InputFileError: if its file cannot be read, is too long, or holds no text.
-    """
-    return models.text_in(str(spec.text))
 
 
 def with_words(path: Path, data: "xarray.Dataset") -> "xarray.Dataset":
     """The dataset of the run at `path`, with the words of its tokens if it has a text.
 
     They are the coordinate `word`, as the tokenizer of the model cuts them; the
-    attribute `n_layers` says how many layers the model has.
+    attribute `n_layers` says how many layers the model has. Only what an older version
+    stored, without its words, is read with its text and its model once more.
 
     Raises:
         InputFileError: if the text or the tokenizer is not what it was, or is missing.
@@ -48,7 +40,7 @@ def with_words(path: Path, data: "xarray.Dataset") -> "xarray.Dataset":
     """
     store = RunStore.open(path)
     spec = stored_spec(store)
-    if spec.text is None or "token" not in data.dims:
+    if "word" in data or spec.text is None or "token" not in data.dims:
         return data
     refuse_other_start(store.attrs.get("inputs"), spec)
     checkpoint = models.load(str(spec.model))

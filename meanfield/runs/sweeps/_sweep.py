@@ -178,8 +178,13 @@ def _check_one_flow(spec: RunSpec) -> None:
     """A cell keeps only where one flow ends.
 
     Raises:
-        InvalidInputError: if a spec has more flows than one, or observes one.
+        InvalidInputError: if a spec has more flows than one, or none, or observes one.
     """
+    if spec.forward:
+        raise InvalidInputError(
+            "A cell of a sweep is a flow, and a forward pass is none: leave out "
+            "`forward`; `simulate` takes one text after another."
+        )
     if spec.observe is not None:
         raise InvalidInputError(
             "A sweep keeps only where its flows end, so it observes nothing on the "

@@ -92,6 +92,7 @@ def _show_run(path: Path, *, in_json: bool, in_toml: bool, check: bool) -> None:
     else:
         facts = {k: v for k, v in _about(store).items() if v is not None}
         files = _files(facts.pop("inputs", {}))
+        facts.pop("words", None)  # as many as tokens
         print_pairs({**facts, **({"files": files} if files else {}), **verdict})
         sys.stdout.write(f"\n# keys\n{spec.toml()}")
 

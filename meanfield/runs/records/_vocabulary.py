@@ -1,0 +1,83 @@
+"""The words and the layers of a model's run, as it records them; without JAX."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from meanfield import models
+from meanfield.spec import RunSpec
+from meanfield.storage import RunStore
+
+from ._stored import refuse
+
+if TYPE_CHECKING:
+    import xarray
+
+_WORDS, _DEPTH = "words", "n_layers"
+_OF_LAYER = "layer of the model that acts from this time on, or that acted last"
+
+
+def text_of(spec: RunSpec) -> str:
+    """The text whose tokens a spec starts from.
+
+    Raises:
+        InputFileError: if its file cannot be read, is too long, or holds no text.
+    """
+    return models.text_in(str(spec.text))
+
+
+def vocabulary(spec: RunSpec) -> dict[str, Any]:
+    """What a run of a model records, so that it can be read without the model.
+
+    They are the number of the model's layers, and the words of the tokens: those of
+    the text, or of the run that it starts from.
+
+    Raises:
+        InputFileError: if the text or the model cannot be read.
+        UnsupportedError: if the extra `models` is not installed.
+    """
+    if spec.model is None:
+        return {}
+    checkpoint = models.load(spec.model)
+    sizes = models.read(checkpoint).sizes
+    if spec.text is not None:
+        text = checkpoint.encode(text_of(spec), limit=sizes.max_positions)
+        return {_DEPTH: sizes.n_layers, _WORDS: list(text.words)}
+    record = {} if spec.source is None else RunStore.open(spec.source).attrs
+    words = {_WORDS: record[_WORDS]} if _WORDS in record else {}
+    return {_DEPTH: sizes.n_layers, **words}
+
+
+def with_vocabulary(
+    path: Path, spec: RunSpec, data: "xarray.Dataset"
+) -> "xarray.Dataset":
+    """The dataset of a model's run with the coordinates `word` and `layer`.
+
+    A run of an older version has no words of its own: `with_words` reads its text.
+
+    Raises:
+        StoreError: if what was recorded is no such thing.
+    """
+    if spec.model is None:
+        return data
+    words, depth = data.attrs.pop(_WORDS, None), data.attrs.get(_DEPTH)
+    layer = (
+        "time",
+        _layers(spec, data["time"].values, depth),
+        {"long_name": _OF_LAYER},
+    )
+    data = data.assign_coords(layer=layer)
+    if words is None or "token" not in data.dims:
+        return data
+    are_words = isinstance(words, list) and all(isinstance(w, str) for w in words)
+    if not are_words or len(words) != data.sizes["token"]:
+        refuse(path, "its `words` are not one for each token")
+    return data.assign_coords(word=("token", np.array(words)))
+
+
+def _layers(spec: RunSpec, times: np.ndarray, depth: object) -> np.ndarray:
+    """The number of the layer that acts at each time."""
+    count = depth if isinstance(depth, int) and depth > 0 else int(np.ceil(times[-1]))
+    numbers = np.asarray(spec.model_layers or range(max(count, 1)))
+    return numbers[np.clip(np.floor(times).astype(int), 0, len(numbers) - 1)]
