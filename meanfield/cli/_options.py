@@ -28,12 +28,15 @@ from meanfield.spec import (
 )
 
 from ._completing import Names, named, words
+from ._texts import text_of
 
 Values = dict[str, Any]
 
 # The options of a command alone come second: see `cli`.
 _GROUPS = {title: Group(title, sort_key=2 * i) for i, title in enumerate(HEADINGS)}
 MOST_USED = _GROUPS[HEADINGS[0]]
+
+TEXT = ".txt"  # the ending of what holds a text
 
 _NUMBER = r"[-+]?\.?\d[\d.]*(?:[eE][-+]?\d+)?\s*(?:,|$)"
 _POINT_FIRST = re.compile(r"(?<![\d.\w\"])\.(?=\d)")
@@ -209,6 +212,7 @@ def _parameter(name: str, meaning: str, *, is_shown: bool) -> inspect.Parameter:
             group=_GROUPS[heading],
             metavar=None if _is_flag(name) else _metavar(name),
             completer=_completer(name),
+            converter=text_of if TEXT in KEYS[name].files else None,
             negative="",
             allow_leading_hyphen=True,
             show_default=False,

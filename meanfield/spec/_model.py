@@ -180,7 +180,7 @@ class RunSpec(EarlySpec, TimesSpec, StartSpec, DriftSpec, AttentionSpec, GridSpe
         ),
         Field(
             examples=["Attention moves a cloud of tokens."],
-            description="words that become its tokens, or @FILE.txt",
+            description="words that become its tokens, @FILE.txt, or - to read them",
         ),
     ] = None
     model_layers: Annotated[

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from meanfield.cli.terminal._output import note, number, print_json, print_rows
 from meanfield.errors import SimulationFailed
 from meanfield.plotting import draw_layers, figure_files, save
 
-from ._texts import note_unknown
+from ._texts import named, note_unknown
 
 FINISHED = "finished"
 _TABLES = ("depths", "shares")
@@ -24,6 +25,10 @@ rank: effective rank of the covariance. similarity: mean cosine of two tokens.""
 PARTS = """\
 shares of the network's displacement in a layer, along it; they add up to 100 %, and
 one below zero works against it. cosine: of what attention adds and the displacement."""
+SUMMARY = """\
+flow: how it ended. rank: effective rank of the covariance. similarity: mean cosine of
+two tokens. distance: |flow − network| / |network|; if tokens stay: of the embedding in
+its place. nearer: through how many layers the flow is nearer than the embedding."""
 REMARK = "the flow has the network's attention, without its layer norms and MLPs"
 
 
@@ -37,13 +42,8 @@ def compare(
     """
     for file in () if out is None else figure_files(out):
         check_writable(file)
-    words = models.text_in(text)
-    note_unknown(model, text)
-    checkpoint = models.load(model)
-    depth = models.read(checkpoint).sizes.n_layers
-    with RunProgress(f"flow of {model}") as progress:
-        show = lambda layer: progress.show(layer / depth, f"layer {layer} of {depth}")
-        both = models.compare(checkpoint, words, rtol=rtol, report=show)
+    both = _compared(model, text, rtol, f"flow of {model}")
+    depth = len(both.shares)
     title = f"{Path(model).name}: {len(both.words)} tokens, {depth} layers"
     if in_json:
         print_json({"model": model, **_as_json(both)})
@@ -53,11 +53,83 @@ def compare(
         attrs = {"title": title, "remark": REMARK}
         for file in save(draw_layers(both.dataset().assign_attrs(attrs)), out):
             note(f"wrote {file}")
-    if both.endings[-1] != FINISHED:
-        raise SimulationFailed(
-            f"The flow ended as `{both.endings[-1]}` in layer {len(both.endings) - 1}; "
-            "what follows it is left empty."
+    _fail_with([both])
+
+
+def compare_all(
+    model: str, texts: Sequence[str], rtol: float | None, *, in_json: bool
+) -> None:
+    """Compares of each of several texts, and prints a row for each.
+
+    Raises:
+        SimulationFailed: if a flow failed on its way, once all is told.
+    """
+    for text in texts:
+        models.text_in(text)  # what cannot be read is refused before the first flow
+    count = len(texts)
+    rows = []
+    for place, text in enumerate(texts, start=1):
+        title = f"flow of {model}, text {place} of {count}"
+        rows.append(_compared(model, text, rtol, title))
+    if in_json:
+        pairs = zip(texts, rows, strict=True)
+        values = [{"text": text, **_as_json(both)} for text, both in pairs]
+        print_json({"model": model, "texts": values})
+    else:
+        depth = len(rows[0].shares)
+        name = Path(model).name
+        sys.stdout.write(
+            f"{name}: {count} texts, after {depth} layers. {REMARK[0].upper()}"
+            f"{REMARK[1:]}.\n\n"
         )
+        print_rows(list(map(_summary, texts, rows)))
+        sys.stdout.write(f"{SUMMARY}\n")
+    _fail_with(rows)
+
+
+def _compared(
+    model: str, text: str, rtol: float | None, title: str
+) -> models.Comparison:
+    """The comparison of a text, with progress."""
+    note_unknown(model, text)
+    checkpoint = models.load(model)
+    depth = models.read(checkpoint).sizes.n_layers
+    with RunProgress(title) as progress:
+        show = lambda layer: progress.show(layer / depth, f"layer {layer} of {depth}")
+        words = models.text_in(text)
+        return models.compare(checkpoint, words, rtol=rtol, report=show)
+
+
+def _fail_with(rows: Sequence[models.Comparison]) -> None:
+    """Fails if a flow did, once all is told.
+
+    Raises:
+        SimulationFailed: naming the first ending that is none of the last layer.
+    """
+    for both in rows:
+        if both.endings[-1] != FINISHED:
+            raise SimulationFailed(
+                f"The flow ended as `{both.endings[-1]}` in layer "
+                f"{len(both.endings) - 1}; what follows it is left empty."
+            )
+
+
+def _summary(text: str, both: models.Comparison) -> dict[str, object]:
+    """The row of one text among others."""
+    start, last = both.depths[0], both.depths[-1]
+    ranks = (start.network_rank, last.network_rank, last.flow_rank)
+    similarities = (last.network_similarity, last.flow_similarity)
+    join = lambda values: " | ".join(number(value, 3) for value in values)
+    return {
+        "text": named(text),
+        "tokens": len(both.words),
+        "flow": both.endings[-1],
+        "rank: embedding | network | flow": join(ranks),
+        "similarity: network | flow": join(similarities),
+        "distance": number(last.distance, 3),
+        "if tokens stay": number(last.unmoved, 3),
+        "nearer": f"{_reach(both)} of {len(both.shares)}",
+    }
 
 
 def _as_json(both: models.Comparison) -> dict[str, Any]:
@@ -100,12 +172,17 @@ def _shares(row: models.Shares) -> dict[str, object]:
     }
 
 
-def _verdict(both: models.Comparison) -> str:
-    """Up to which layer the flow is nearer to the network than the embedding is."""
+def _reach(both: models.Comparison) -> int:
+    """Through how many layers the flow is nearer to the network than the embedding."""
     # Where it is nearer again after it was further off, that is by accident.
     nearer = [row.distance < row.unmoved for row in both.depths[1:]]
-    count = nearer.index(False) if False in nearer else len(nearer)
-    through = {len(nearer): "every layer", 0: "no layer", 1: "the first layer"}
+    return nearer.index(False) if False in nearer else len(nearer)
+
+
+def _verdict(both: models.Comparison) -> str:
+    """Up to which layer the flow is nearer to the network than the embedding is."""
+    count, depth = _reach(both), len(both.shares)
+    through = {depth: "every layer", 0: "no layer", 1: "the first layer"}
     reach = through.get(count, f"the first {count} layers")
     last = both.depths[-1]
     first = f"The flow is nearer to the network than the embedding is through {reach}"

@@ -1,7 +1,6 @@
 """What a run came to, as JSON values and as lines for people."""
 
 import math
-import textwrap
 from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,11 +15,12 @@ from meanfield.spec import RunSpec
 from meanfield.spectrum import effective_rank
 from meanfield.storage import RunStore
 
+from ._texts import named
+
 LARGEST_PRINTED = 16  # dimension up to which moments are printed
 EIGENVALUES = 6  # eigenvalues printed for people
 FEW = 12  # frames of a blow-up below which a report says how to have more
 COARSE = 1e-3  # relative errors of steps from which a report warns
-LETTERS = 50  # of a text, printed for people
 APPROXIMATION = (
     "the flow is projected on Gaussians at every instant; where it is not affine, mean "
     "and covariance part from the tokens' like t²"
@@ -200,7 +200,7 @@ def _what(spec: RunSpec, report: dict[str, Any]) -> str:
     if "cells" in report:
         size = f"{_cells(report)}, box {report['box']}, "
     if spec.text is not None:
-        size = f"{size[:-2]} of {_quoted(spec.text)}, "
+        size = f"{size[:-2]} of {named(spec.text)}, "
     return f"{_motion(spec)}: {size}d = {report['d']}, {report['dtype']}"
 
 
@@ -211,13 +211,6 @@ def _motion(spec: RunSpec) -> str:
         return f"forward pass{network}"
     across = " to a context" if spec.context else ""
     return f"{spec.moved} under {spec.attention}{network}{across}"
-
-
-def _quoted(text: str) -> str:
-    """A file of a text, or the beginning of the text."""
-    if text[:1] == "@":
-        return text
-    return f"“{textwrap.shorten(text, LETTERS, placeholder=' …')}”"
 
 
 def _cells(report: dict[str, Any]) -> str:

@@ -1,7 +1,18 @@
-"""What is to be said of a text before it moves through a model."""
+"""What is to be said of a text that moves through a model."""
+
+import textwrap
 
 from meanfield import models
 from meanfield.cli.terminal._output import note
+
+LETTERS = 50  # of a text, printed for people
+
+
+def named(text: str) -> str:
+    """A file of a text, or the beginning of the text."""
+    if text[:1] == "@":
+        return text
+    return f"“{textwrap.shorten(text, LETTERS, placeholder=' …')}”"
 
 
 def note_unknown(model: str, text: str) -> None:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Literal
 
 from cyclopts import App
 
+from meanfield.cli._texts import Texts
 from meanfield.cli.terminal._output import number, print_json, print_pairs, print_rows
+from meanfield.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from meanfield.models import HeadSpectra
@@ -100,7 +102,7 @@ def compare(
     model: str,
     /,
     *,
-    text: str,
+    text: Texts,
     precision: Literal["single", "double"] = "single",
     rtol: float | None = None,
     out: Path | None = None,
@@ -111,15 +113,18 @@ def compare(
     For example:
         meanfield models compare minilm --text 'A man is playing a guitar.'
         meanfield models compare minilm --text @alice.txt --rtol 1e-3 --out alice.png
+        meanfield models compare minilm --text @alice.txt --text @bob.txt  # a table
+        fortune | meanfield models compare minilm --text -
 
     Both start at the embedding of the text. The network goes through its layers, with
     layer norms and MLPs; the flow has its attention alone, one unit of time for each
     layer. The first table says how far apart they are after each layer and how both
-    gather, the second what moves the network.
+    gather, the second what moves the network. Of several texts one table has a row for
+    each.
 
     Args:
         model: a name from `models list`, or a folder with model.safetensors.
-        text: a text, or @FILE.
+        text: a text, @FILE, or - for standard input; may be repeated.
         precision: of the flow; the network itself is computed in double.
         rtol: relative error of a step of the flow; 7e-5 in single precision if left
             out, 4e-10 in double.
@@ -131,4 +136,11 @@ def compare(
     open_session(precision)
     from meanfield.cli.jobs import _models
 
-    _models.compare(model, text, rtol, out, in_json=json)
+    if len(text) == 1:
+        _models.compare(model, text[0], rtol, out, in_json=json)
+        return
+    if out is not None:
+        raise InvalidInputError(
+            "A picture is of one text: leave out `--out`, or give one `--text`."
+        )
+    _models.compare_all(model, text, rtol, in_json=json)
