@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.random import Generator
 from meanfield.storage import Ending, RunStore
 
 SPEC = {"attention": "softmax", "A": -1.0, "V": 1.0, "n": 30, "d": 2, "t": 2.0}
+NONE: Mapping[str, Any] = MappingProxyType({})
 FINISHED = Ending("finished", "the last time was reached", 2.0)
 
 
@@ -21,22 +23,31 @@ def moving(rng: Generator, n: int = 30, frames: int = 9, d: int = 2) -> np.ndarr
 
 
 def stored(
-    path: Path, x: np.ndarray, spec: Mapping[str, Any] | None = None
+    path: Path,
+    x: np.ndarray,
+    spec: Mapping[str, Any] | None = None,
+    more: Mapping[str, Any] = NONE,
 ) -> RunStore:
     """A run that has not ended, with all its frames but the last three."""
     n, d = x.shape[1:]
     keys = {**SPEC, "n": n, "d": d} if spec is None else dict(spec)
     attrs = {"spec": keys, "kind": "points", "dtype": "float64"}
     attrs["versions"], attrs["device"] = {"meanfield-attention": "0.2"}, "cpu"
+    attrs |= more
     static = {"weight": np.full(n, 1 / n), "position": np.linspace(0, 1, n)}
     store = RunStore.create(path, attrs=attrs, static=static)
     _append(store, x, slice(0, len(x) - 3), None)
     return store
 
 
-def finished(path: Path, x: np.ndarray, spec: Mapping[str, Any] | None = None) -> Path:
+def finished(
+    path: Path,
+    x: np.ndarray,
+    spec: Mapping[str, Any] | None = None,
+    more: Mapping[str, Any] = NONE,
+) -> Path:
     """The same, to its end."""
-    store = stored(path, x, spec)
+    store = stored(path, x, spec, more)
     go_on(store, x)
     store.close()
     return path

@@ -108,6 +108,7 @@ def test_what_is_missing_from_a_row_is_not_suggested_for_it() -> None:
         ({"source": "run"}, ["`at`"]),
         ({"text": "words"}, ["`text` needs `model`"]),
         ({"model": "minilm"}, ["`model` needs `text`"]),
+        ({"forward": True}, ["`forward` needs `model`"]),
     ],
 )
 def test_what_is_wrong_is_named(values: dict, words: list[str]) -> None:
@@ -124,6 +125,8 @@ def test_what_is_wrong_is_named(values: dict, words: list[str]) -> None:
         ({"init": "@x.npy", "n": 3}, "n"),
         ({"model": "minilm", "text": "words", "epsilon": 2.0}, "epsilon"),
         ({"model": "minilm", "text": "words", "n": 5}, "n"),
+        ({"model": "minilm", "text": "words", "forward": True, "t": 1.0}, "t"),
+        ({"model": "minilm", "text": "words", "forward": True, "rtol": 0.1}, "rtol"),
         ({"source": "run", "at": 0.0, "cov": 2.0}, "cov"),
         ({"A": 1.0, "layers": [{"t": 0.0, "A": 2.0}]}, "A"),
         ({"V": 1.0, "layers": [{"t": 0.0, "V": 2.0}]}, "V"),

@@ -1,20 +1,33 @@
 """The part of `sweep` that needs JAX: progress, further workers, the report."""
 
+import sys
 import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from meanfield import runs
 from meanfield.cli.process._plugins import begin_worker
 from meanfield.cli.process._session import CLOCK
 from meanfield.cli.terminal._console import RunProgress
-from meanfield.cli.terminal._output import note, print_json, print_pairs, print_rows
+from meanfield.cli.terminal._output import (
+    note,
+    number,
+    print_json,
+    print_pairs,
+    print_rows,
+)
+from meanfield.endings import Status
 from meanfield.spec import Axis, RunSpec
 from meanfield.workers import Processes
 
 from ._report import ASSUMED
+
+FEW = 12  # cells, of which each has a row
+SHOWN = {"t": "stop_time", "t*": "t_star", "effective rank": "effective_rank"}
 
 Helpers = Processes[runs.SweepResult]
 
@@ -127,6 +140,9 @@ def _as_json(result: runs.SweepResult) -> dict[str, object]:
 
 
 def _print(result: runs.SweepResult, assumptions: dict[str, str]) -> None:
+    if result.cells <= FEW:
+        print_rows(_rows(result))
+        sys.stdout.write("\n")
     print_rows(
         [
             {"ending": name, "cells": count, "share": f"{count / result.cells:.1%}"}
@@ -144,6 +160,22 @@ def _print(result: runs.SweepResult, assumptions: dict[str, str]) -> None:
     )
     if len(result.axes) <= 3:
         note(f"next: meanfield plot {result.store} --panel phase")
+
+
+def _rows(result: runs.SweepResult) -> list[dict[str, object]]:
+    """How the flow of each cell ended, where the cells are few."""
+    data = runs.sweep_dataset(result.store)
+    shape = [len(axis.labels) for axis in result.axes]
+    rows: list[dict[str, object]] = []
+    for places in np.ndindex(*shape):
+        pairs = list(zip(result.axes, places, strict=True))
+        cell = data.isel({axis.name: place for axis, place in pairs})
+        rows.append(
+            {axis.name: axis.labels[place] for axis, place in pairs}
+            | {"ending": Status(int(cell["ending"])).ending}
+            | {title: number(float(cell[name]), 4) for title, name in SHOWN.items()}
+        )
+    return rows
 
 
 def _axis(axis: Axis) -> str:

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 app = App(
     name="models",
     result_action="return_value",
-    help="Real transformers: list, inspect, compare with their flow.",
+    help="Real transformers: list, inspect, compare with their flow.\n\n"
+    "`simulate --model` moves a text, or takes it through the network by `--forward`.",
 )
 
 

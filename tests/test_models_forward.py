@@ -1,0 +1,188 @@
+"""A network's forward pass as a run, against NumPy; what a model's run records."""
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import report_store
+from bert_reference import TEXT, Reference, write
+from conftest import Finished
+from numpy.random import Generator
+from scipy.special import softmax
+
+import meanfield
+from meanfield import models, runs
+from meanfield.errors import InvalidInputError, StoreError
+from meanfield.spec import parse, parse_axes
+from meanfield.storage import RunStore, export
+
+Command = Callable[..., Finished]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write(tmp_path / "tiny")
+
+
+@pytest.fixture
+def keys(folder: Path) -> dict[str, object]:
+    return {"model": str(folder), "text": TEXT, "forward": True}
+
+
+def states_of(folder: Path) -> np.ndarray:
+    ids = models.load(folder).encode(TEXT, limit=16).ids
+    return np.stack(Reference(folder).hidden_states(ids))
+
+
+def test_the_frames_are_the_networks_own_states(
+    folder: Path, keys: dict, tmp_path: Path
+) -> None:
+    path = tmp_path / "run.zarr"
+    result = runs.execute(parse(keys), out=path)
+    RunStore.open(path).check()
+    data, wanted = meanfield.open(path), states_of(folder)
+    assert result.outcome.name == "finished"
+    np.testing.assert_array_equal(data["time"], [0, 1, 2])
+    np.testing.assert_allclose(data["x"], wanted, rtol=1e-11, atol=1e-12)
+    np.testing.assert_array_equal(result.measures[0].tokens.x, data["x"][-1])
+    single = runs.execute(parse({**keys, "precision": "single"})).measures[0].tokens.x
+    np.testing.assert_array_equal(single, np.float32(data["x"][-1]))
+
+
+def test_an_ended_run_says_so_and_a_cut_one_is_computed_anew(
+    folder: Path, keys: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, spec = tmp_path / "run.zarr", parse(keys)
+
+    def cut(_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("meanfield.runs._segment.passed", cut)
+        with pytest.raises(KeyboardInterrupt):
+            runs.execute(spec, out=path)
+    assert RunStore.open(path).frames == 0
+    for _ in range(2):
+        assert runs.resume(path).outcome.name == "finished"
+        x = meanfield.open(path)["x"]
+        np.testing.assert_allclose(x, states_of(folder), rtol=1e-11, atol=1e-12)
+
+
+def test_what_it_attends_to_is_the_networks_and_stops_before_the_last_state(
+    folder: Path, keys: dict, tmp_path: Path
+) -> None:
+    path = tmp_path / "run.zarr"
+    runs.execute(parse(keys), out=path)
+    data = runs.with_attention(path, runs.dataset(path), [1.0, 2.0])
+    np.testing.assert_array_equal(data["snapshot"], [1])
+    wanted = softmax(Reference(folder).scores(1, states_of(folder)[1]), axis=-1)
+    np.testing.assert_allclose(data["attention"][0], wanted, rtol=1e-9)
+
+
+def test_a_flow_starts_from_the_state_between_two_layers(
+    folder: Path, keys: dict, tmp_path: Path, cli: Command
+) -> None:
+    assert cli("simulate", "--model", folder, "--text", TEXT, "--forward",
+               "--out", "own.zarr").code == 0  # fmt: skip
+    done = cli("simulate", "--from", "own.zarr", "--at", "1", "--t", "1.01",
+               "--frames", "2", "--rtol", "1e-2", "--out", "on.zarr")  # fmt: skip
+    assert done.code == 0, done.err
+    data = meanfield.open(tmp_path / "on.zarr")
+    np.testing.assert_allclose(data["x"][0], states_of(folder)[1], atol=1e-12)
+    assert "forward" not in data.attrs["spec"]
+    assert data["word"].values[:2].tolist() == ["[CLS]", "the"]
+    np.testing.assert_array_equal(data["layer"], [1, 1])
+
+
+def test_commands_say_what_it_is(folder: Path, cli: Command, tmp_path: Path) -> None:
+    given = ("simulate", "--model", folder, "--text", TEXT, "--forward")
+    told = cli(*given, "--out", "run.zarr")
+    assert "forward pass of tiny: 9 tokens of “" in told.out
+    assert "steps" not in told.out
+    assert "softmax" not in told.out
+    assert "reading and one pass" in cli(*given, "--dry-run").out
+    assert "all 3 frames are as written" in cli("show", "run.zarr", "--check").out
+    assert meanfield.open("run.zarr").attrs["title"] == "forward pass of tiny: points"
+    assert cli("report", "run.zarr").code == 0
+    page = (tmp_path / "run.html").read_text("utf-8")
+    assert "forward = true" in page
+    assert "MLPs are left out" not in page
+
+
+def test_what_follows_flows_refuses_it(keys: dict, tmp_path: Path) -> None:
+    axes = parse_axes("seed=0|1")
+    with pytest.raises(InvalidInputError, match="leave out `forward`"):
+        runs.sweep(parse(keys), axes, out=tmp_path / "sweep")
+    with pytest.raises(InvalidInputError, match="`forward` brings"):
+        runs.sides(parse(keys), ["points", "gaussian"])
+    with pytest.raises(InvalidInputError, match="`forward` follows the tokens"):
+        parse({**keys, "measure": "gaussian"})
+
+
+def test_a_models_run_is_read_with_words_and_layers_without_the_model(
+    rng: Generator, tmp_path: Path
+) -> None:
+    keys = {"model": "gone", "text": "words", "t": 2.0, "model_layers": [4, 1]}
+    path, x = tmp_path / "run.zarr", report_store.moving(rng, n=3, frames=5)
+    words = {"words": ["[CLS]", "words", "[SEP]"], "n_layers": 6}
+    data = meanfield.open(report_store.finished(path, x, keys, words))
+    assert data["word"].values.tolist() == words["words"]
+    np.testing.assert_array_equal(data["layer"], [4, 4, 1, 1, 1])
+    assert "words" not in data.attrs
+    export(data, tmp_path / "run.csv")
+    table = np.genfromtxt(tmp_path / "run.csv", delimiter=",", names=True)
+    np.testing.assert_array_equal(table["layer"][::3], data["layer"])
+
+
+@pytest.mark.parametrize("words", ["words", ["one", "two"], [1, 2, 3]])
+def test_words_that_are_none_are_damage(
+    words: object, rng: Generator, tmp_path: Path
+) -> None:
+    keys = {"model": "gone", "text": "words", "t": 2.0}
+    x = report_store.moving(rng, n=3)
+    path = report_store.finished(tmp_path / "run.zarr", x, keys, {"words": words})
+    with pytest.raises(StoreError, match="words"):
+        meanfield.open(path)
+
+
+@pytest.mark.parametrize(
+    ("piped", "code", "kept"),
+    [
+        (b"the cat sat\n", 0, "the cat sat"),
+        (b"@the --cat", 0, " @the --cat"),  # neither a file nor an option
+        (b" \n", 3, "no text"),
+        (b"\xff", 3, "no text in UTF-8"),
+    ],
+)
+def test_a_text_comes_from_standard_input(
+    folder: Path,
+    cli: Command,
+    monkeypatch: pytest.MonkeyPatch,
+    piped: bytes,
+    code: int,
+    kept: str,
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(piped)))
+    done = cli("simulate", "--model", folder, "--text", "-", "--forward", "--json")
+    assert done.code == code, done.err
+    assert kept == json.loads(done.out)["text"] if code == 0 else kept in done.err
+
+
+def test_several_texts_have_a_row_each(folder: Path, cli: Command) -> None:
+    texts = ["the cat", "the cat sat on the mat"]
+    options = [word for text in texts for word in ("--text", text)]
+    given = ("models", "compare", folder, *options, "--rtol", "1e-2")
+    told = json.loads(cli(*given, "--precision", "double", "--json").out)
+    assert [row["text"] for row in told["texts"]] == texts
+    for text, row in zip(texts, told["texts"], strict=True):
+        alone = models.compare(models.load(folder), text, rtol=1e-2)
+        ranks = [depth["network_rank"] for depth in row["depths"]]
+        assert ranks == [depth.network_rank for depth in alone.depths]
+    lines = cli(*given, "--precision", "double").out.splitlines()
+    rows = [line for line in lines if line.startswith("“")]
+    assert [row.split("”")[0][1:] for row in rows] == texts
+    assert cli(*given, "--out", "both.png").code == 2
