@@ -17,6 +17,7 @@ from scipy.special import softmax
 import meanfield
 from meanfield import models, runs
 from meanfield.errors import InvalidInputError, StoreError
+from meanfield.measures import Points
 from meanfield.spec import parse, parse_axes
 from meanfield.storage import RunStore, export
 
@@ -38,6 +39,12 @@ def states_of(folder: Path) -> np.ndarray:
     return np.stack(Reference(folder).hidden_states(ids))
 
 
+def last_of(result: runs.Result) -> np.ndarray:
+    (measure,) = result.measures
+    assert isinstance(measure, Points)
+    return np.asarray(measure.tokens.x)
+
+
 def test_the_frames_are_the_networks_own_states(
     folder: Path, keys: dict, tmp_path: Path
 ) -> None:
@@ -48,9 +55,9 @@ def test_the_frames_are_the_networks_own_states(
     assert result.outcome.name == "finished"
     np.testing.assert_array_equal(data["time"], [0, 1, 2])
     np.testing.assert_allclose(data["x"], wanted, rtol=1e-11, atol=1e-12)
-    np.testing.assert_array_equal(result.measures[0].tokens.x, data["x"][-1])
-    single = runs.execute(parse({**keys, "precision": "single"})).measures[0].tokens.x
-    np.testing.assert_array_equal(single, np.float32(data["x"][-1]))
+    np.testing.assert_array_equal(last_of(result), data["x"][-1])
+    single = runs.execute(parse({**keys, "precision": "single"}))
+    np.testing.assert_array_equal(last_of(single), np.float32(data["x"][-1]))
 
 
 def test_an_ended_run_says_so_and_a_cut_one_is_computed_anew(

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -162,11 +162,11 @@ def _print(result: runs.SweepResult, assumptions: dict[str, str]) -> None:
         note(f"next: meanfield plot {result.store} --panel phase")
 
 
-def _rows(result: runs.SweepResult) -> list[dict[str, object]]:
+def _rows(result: runs.SweepResult) -> list[Mapping[str, object]]:
     """How the flow of each cell ended, where the cells are few."""
     data = runs.sweep_dataset(result.store)
     shape = [len(axis.labels) for axis in result.axes]
-    rows: list[dict[str, object]] = []
+    rows: list[Mapping[str, object]] = []
     for places in np.ndindex(*shape):
         pairs = list(zip(result.axes, places, strict=True))
         cell = data.isel({axis.name: place for axis, place in pairs})
