@@ -124,9 +124,9 @@ def test_what_follows_flows_refuses_it(keys: dict, tmp_path: Path) -> None:
     axes = parse_axes("seed=0|1")
     with pytest.raises(InvalidInputError, match="leave out `forward`"):
         runs.sweep(parse(keys), axes, out=tmp_path / "sweep")
-    with pytest.raises(InvalidInputError, match="`forward` brings"):
+    with pytest.raises(InvalidInputError, match="leave out `forward`"):
         runs.sides(parse(keys), ["points", "gaussian"])
-    with pytest.raises(InvalidInputError, match="`forward` follows the tokens"):
+    with pytest.raises(InvalidInputError, match="leave out `measure`"):
         parse({**keys, "measure": "gaussian"})
 
 

@@ -126,6 +126,10 @@ def test_what_is_wrong_is_named(values: dict, words: list[str]) -> None:
         ({"model": "minilm", "text": "words", "epsilon": 2.0}, "epsilon"),
         ({"model": "minilm", "text": "words", "n": 5}, "n"),
         ({"model": "minilm", "text": "words", "forward": True, "t": 1.0}, "t"),
+        (
+            {"model": "minilm", "text": "a", "forward": True, "observe": "energy"},
+            "observe",
+        ),
         ({"model": "minilm", "text": "words", "forward": True, "rtol": 0.1}, "rtol"),
         ({"source": "run", "at": 0.0, "cov": 2.0}, "cov"),
         ({"A": 1.0, "layers": [{"t": 0.0, "A": 2.0}]}, "A"),

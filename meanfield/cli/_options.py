@@ -196,6 +196,8 @@ def meaning_to_page(name: str) -> str:
 def _meaning(name: str) -> str:
     field = RunSpec.model_fields[name]
     text = field.description or ""
+    if TEXT in KEYS[name].files:
+        text += ", or - for standard input"
     if field.default not in (None, ()) and field.default is not False:
         text += f" [default: {field.default}]"
     return text

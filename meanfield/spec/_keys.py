@@ -48,6 +48,7 @@ class Key:
         no_page: why a live page has no use for it.
         on_page: what it means to a live page, where that is not what it means else.
         left_behind: whether a run that starts from another takes no value of it over.
+        in_pass: whether the forward pass of a network has a use for it.
         names: what `meanfield list` calls the names that it takes, if it takes names.
         titled: whether titles name its value.
         most_used: whether it is typed most, with eight other keys and `--out`.
@@ -72,6 +73,7 @@ class Key:
     no_page: str = ""
     on_page: str = ""
     left_behind: bool = False
+    in_pass: bool = False
     names: str = ""
     titled: bool = False
     most_used: bool = False

@@ -23,11 +23,6 @@ from .attention import AttentionSpec, DriftSpec, LayerSpec
 MOST_DRAWS = 10_000  # each takes a millisecond to make, and is integrated by itself
 MOST_LAYERS = 1_000  # each takes some milliseconds to make
 MOST_TERMS = 100  # each is compiled
-ONE_PASS = (
-    *("attention", "iterations", "options", "reduction", "noise", "source", "at"),
-    *("t", "frames", "spacing", "times", "segment", "steady", "bound", "stop"),
-    *("solver", "rtol", "dt", "max_steps", "model_layers", "model_heads"),
-)  # keys of flows, which a pass through a network has no use for
 FLUXES = "steps as its fluxes allow, by a share `cfl` of the longest stable step"
 
 
@@ -118,7 +113,9 @@ class RunSpec(EarlySpec, TimesSpec, StartSpec, DriftSpec, AttentionSpec, GridSpe
         ),
     ] = "auto"
     precision: Annotated[
-        Literal["double", "single"], Key(), Field(description="`double` or `single`")
+        Literal["double", "single"],
+        Key(in_pass=True),
+        Field(description="`double` or `single`"),
     ] = "double"
     observe: Annotated[
         list[str] | None,
@@ -159,6 +156,7 @@ class RunSpec(EarlySpec, TimesSpec, StartSpec, DriftSpec, AttentionSpec, GridSpe
         Key(
             names="models",
             group="Transformer",
+            in_pass=True,
             brings=(
                 "its own parameters",
                 (*PARAMETERS, "context", "drift", "layers", "terms", "depth", "d"),
@@ -175,12 +173,13 @@ class RunSpec(EarlySpec, TimesSpec, StartSpec, DriftSpec, AttentionSpec, GridSpe
         Key(
             group="Transformer",
             files=(".txt",),
+            in_pass=True,
             brings=("its own tokens", ("n", "init", "mean", "cov", "draws")),
             left_behind=True,
         ),
         Field(
             examples=["Attention moves a cloud of tokens."],
-            description="words that become its tokens, @FILE.txt, or - to read them",
+            description="words that become its tokens, or @FILE.txt",
         ),
     ] = None
     model_layers: Annotated[
@@ -203,8 +202,7 @@ class RunSpec(EarlySpec, TimesSpec, StartSpec, DriftSpec, AttentionSpec, GridSpe
         bool,
         Key(
             group="Transformer",
-            only=("points", "follows the tokens of a text"),
-            brings=("the network's own layers, and a frame for each", ONE_PASS),
+            in_pass=True,
             no_axis="a sweep integrates flows",
             no_page="it integrates a flow",
             left_behind=True,

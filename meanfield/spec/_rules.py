@@ -24,6 +24,7 @@ def check_run(given: Mapping[str, Any], keys: Keys) -> None:
     rows = {name: row for name, row in keys.items() if name in given}
     _check_files(given, rows)
     _check_brought(given, rows)
+    _check_pass(given, rows)
     _check_together(given)
     _check_measure(given, rows)
     _check_times(given)
@@ -50,6 +51,15 @@ def _check_brought(given: Mapping[str, Any], rows: Keys) -> None:
     idle = [key for key in ("n", "mean", "cov") if key in given]
     if idle and _is_of_file(given):
         raise ValueError(f"tokens from a file have their `{idle[0]}`: leave it out")
+
+
+def _check_pass(given: Mapping[str, Any], rows: Keys) -> None:
+    idle = [name for name, row in rows.items() if not row.in_pass]
+    if "forward" in given and idle:
+        raise ValueError(
+            "`forward` takes a text through the network's own layers, with a frame for "
+            f"each: leave out `{idle[0]}`"
+        )
 
 
 def _check_together(given: Mapping[str, Any]) -> None:

@@ -83,7 +83,13 @@ class StartSpec(Strict):
     ] = 1.0
     weights: Annotated[
         Numbers | None,
-        Key(group="Start", holds="array", files=ARRAYS, left_behind=True),
+        Key(
+            group="Start",
+            holds="array",
+            files=ARRAYS,
+            left_behind=True,
+            in_pass=True,
+        ),
         Field(
             examples=["@weights.npy"],
             description="weights of the tokens, of any sum: a list or a file",

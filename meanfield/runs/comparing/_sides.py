@@ -24,7 +24,6 @@ RTOL = 1e-6  # unless the spec says so: far below the gaps that are told apart
 RTOL_OF_MODELS = 1e-3  # hundreds of dimensions: a step takes a second
 NONE: Mapping[str, Any] = MappingProxyType({})
 INSTEAD = {
-    "forward": "follows a flow, and `models compare` does so beside a forward pass",
     "starts": "follows one flow",
     "projected": "projects a Gaussian where the attention does not keep it one",
 }
@@ -144,6 +143,11 @@ def _check(spec: RunSpec, measures: Sequence[str]) -> None:
             f"as `points,gaussian`; got `{','.join(measures)}` (`--plugin FILE.py` may "
             "register others)."
         )
+    if spec.forward:
+        raise InvalidInputError(
+            "A comparison follows a flow: leave out `forward`; beside a forward pass "
+            "`models compare` does so."
+        )
     if spec.observe:
         raise InvalidInputError(
             "A comparison measures gaps, not energies: leave out `observe`, which "
@@ -157,13 +161,12 @@ def _check(spec: RunSpec, measures: Sequence[str]) -> None:
 
 def _check_own(spec: RunSpec, measures: Sequence[str], own: Mapping[str, Any]) -> None:
     """Refuses keys that no side knows, and values that do not work."""
-    for key in own:
-        if key in INSTEAD:
-            raise InvalidInputError(f"A comparison {INSTEAD[key]}: leave out `{key}`.")
     for measure in measures:
         if any(knows(measure, key) for key in own):
             _for_measure(spec, measure, own)
     for key in own:
+        if key in INSTEAD:
+            raise InvalidInputError(f"A comparison {INSTEAD[key]}: leave out `{key}`.")
         if not any(knows(measure, key) for measure in measures):
             raise InvalidInputError(
                 f"`{key}` is nothing to {' and '.join(measures)}: leave it out, or "
