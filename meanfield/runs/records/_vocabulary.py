@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import xarray
 
 _WORDS, _DEPTH = "words", "n_layers"
+_MOST = 1_000_000  # layers that a record may tell of
 _OF_LAYER = "layer of the model that acts from this time on, or that acted last"
 
 
@@ -77,7 +78,12 @@ def with_vocabulary(
 
 
 def _layers(spec: RunSpec, times: np.ndarray, depth: object) -> np.ndarray:
-    """The number of the layer that acts at each time."""
-    count = depth if isinstance(depth, int) and depth > 0 else int(np.ceil(times[-1]))
-    numbers = np.asarray(spec.model_layers or range(max(count, 1)))
-    return numbers[np.clip(np.floor(times).astype(int), 0, len(numbers) - 1)]
+    """The number of the layer that acts at each time; each has a unit of it."""
+    passed = np.nan_to_num(np.floor(times))
+    if spec.model_layers is not None:
+        numbers = np.array(spec.model_layers)
+        return numbers[np.clip(passed, 0, len(numbers) - 1).astype(int)]
+    last = np.ceil(times[-1]) - 1  # of an older version, as far as it can be known
+    if isinstance(depth, int) and 0 < depth <= _MOST:
+        last = depth - 1
+    return np.clip(passed, 0, max(last, 0)).astype(int)
