@@ -36,7 +36,11 @@ if TYPE_CHECKING:
     )
     from .measures import Blocked, Dense, Gaussian, Grid, Points
     from .measures.sampling import clouds, gauss_hermite
-    from .runs import open  # noqa: A004 (as in `xarray`: `meanfield.open(path)`)
+    from .plotting import Plots
+    from .runs import (
+        open,  # noqa: A004 (as in `xarray`: `meanfield.open(path)`)
+        simulate,
+    )
     from .tokens import Tokens
 
 __version__ = "0.2.0"
@@ -67,9 +71,11 @@ _HOMES = {
     "Gaussian": ".measures",
     "Grid": ".measures",
     "Points": ".measures",
+    "Plots": ".plotting",
     "clouds": ".measures.sampling",
     "gauss_hermite": ".measures.sampling",
     "open": ".runs",
+    "simulate": ".runs",
     "set_precision": "._precision",
     "Tokens": ".tokens",
 }
@@ -89,6 +95,7 @@ __all__ = [
     "Layers",
     "Moving",
     "Perceptron",
+    "Plots",
     "Points",
     "Prefix",
     "Status",
@@ -105,6 +112,7 @@ __all__ = [
     "gauss_hermite",
     "open",
     "set_precision",
+    "simulate",
 ]
 
 views.register("dataset")("meanfield.runs:trajectory_dataset")

@@ -172,6 +172,14 @@ def test_panels_draw_a_trajectory(run: Trajectory[Gaussian]):
     assert not hasattr(run.plot, "_repr_html_")
 
 
+def test_a_panel_takes_the_choices_of_a_look(run: Trajectory[Gaussian]):
+    assert run.plot.spectrum(title="said", width=3.4).get_suptitle() == "said"
+    with pytest.raises(InvalidInputError, match="did you mean `width`"):
+        run.plot.spectrum(widht=3.4)
+    with pytest.raises(InvalidInputError, match="`colour` does nothing"):
+        run.plot.spectrum(colour="norm")
+
+
 def test_tokens_need_no_positions():
     attention, _ = line(-1.0)
     tokens = Points.uniform(np.array([[1.0], [-1.0], [0.5]]))

@@ -22,6 +22,7 @@ from meanfield.spec import (
     RunSpec,
     located,
     options_of,
+    override,
     parse,
     presets,
     read_toml,
@@ -128,14 +129,6 @@ def given_values(options: Mapping[str, str | bool | None]) -> Values:
         if text is not None and text is not False
     }
     return located(entries, Path.cwd())
-
-
-def override(values: Values, newer: Mapping[str, Any]) -> Values:
-    """`values` with newer ones; a newer way to say the same replaces the older."""
-    synonyms = {old for key in newer if key in KEYS for old in KEYS[key].replaces}
-    losses = synonyms - set(newer)
-    remainder = {key: value for key, value in values.items() if key not in losses}
-    return {**remainder, **newer}
 
 
 def _value(name: str, text: str) -> Any:

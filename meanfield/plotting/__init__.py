@@ -9,7 +9,13 @@ from meanfield._lazy import lazy
 
 if TYPE_CHECKING:
     from ._figure.look import Look, height_of, limits_of, width_of
-    from ._figure.panels import Panel, attention_panel, panel, titled_figure
+    from ._figure.panels import (
+        Panel,
+        attention_panel,
+        draw_panel,
+        panel,
+        titled_figure,
+    )
     from ._figure.style import style
     from ._figure.styles import styles
     from ._plots import Plots
@@ -60,6 +66,7 @@ __all__ = [
     "draw_cone",
     "draw_disc",
     "draw_layers",
+    "draw_panel",
     "effective_rank",
     "escape_directions",
     "figure_files",
@@ -102,6 +109,7 @@ _HOMES = {
     "draw_cone": ".cone.cone",
     "draw_disc": ".cone.disc",
     "draw_layers": ".layers",
+    "draw_panel": "._figure.panels",
     "effective_rank": "._runs.observables",
     "escape_directions": ".cone.escapes",
     "limits_of": "._figure.look",

@@ -1,21 +1,28 @@
 """The panels as methods of one dataset: `run.plot.cone()`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any
 
 import xarray as xr
 from matplotlib.figure import Figure
 from typing_extensions import override
 
-from meanfield.errors import UnknownNameError
+from meanfield._registry import suggestion
+from meanfield.errors import InvalidInputError, UnknownNameError
 
+from ._figure.look import Look
+from ._figure.panels import draw_panel
 from .gallery import panels
 
 
 class Plots:
-    """Every registered panel, a plugin's included, as a method without arguments.
+    """Every registered panel, a plugin's included, as a method.
+
+    Its keywords are those of a `Look`, such as `style`, `width` or `colour`.
 
     Args:
-        dataset: what they draw.
+        dataset: what they draw, as `meanfield.open` or `to_xarray` gives it.
 
     Examples:
         >>> import meanfield
@@ -23,14 +30,14 @@ class Plots:
         >>> one = jnp.eye(2)
         >>> cloud = Points.uniform([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
         >>> run = flow(attentions["softmax"](-one, one, one), cloud, [0.0, 1.0])
-        >>> run.plot.tokens().axes[0].get_xlabel()
+        >>> run.plot.tokens(style="dark", width=3.4).axes[0].get_xlabel()
         '$x_{1}$'
     """
 
     def __init__(self, dataset: xr.Dataset) -> None:
         self._dataset = dataset
 
-    def __getattr__(self, name: str) -> Callable[[], Figure]:
+    def __getattr__(self, name: str) -> Callable[..., Figure]:
         """The panel of this name.
 
         Raises:
@@ -41,8 +48,8 @@ class Plots:
         except UnknownNameError as error:
             raise AttributeError(str(error)) from None
 
-        def draw() -> Figure:
-            return panel(self._dataset)
+        def draw(**look: Any) -> Figure:
+            return draw_panel(name, self._dataset, _look(look))
 
         draw.__doc__ = panel.__doc__
         return draw
@@ -54,3 +61,17 @@ class Plots:
     @override
     def __repr__(self) -> str:
         return f"<panels: {', '.join(sorted(panels))}>"
+
+
+def _look(choices: Mapping[str, Any]) -> Look:
+    """The look of these keywords.
+
+    Raises:
+        InvalidInputError: if one of them is none of a look.
+    """
+    names = [field.name for field in fields(Look)]
+    for name in choices.keys() - set(names):
+        raise InvalidInputError(
+            f"A picture takes no `{name}`; {suggestion(name, names)}"
+        )
+    return Look(**choices)

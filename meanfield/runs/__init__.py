@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ._first import stored_start
     from ._maps import with_attention
     from ._run import Run, start
+    from ._simulate import simulate
     from ._trajectories import trajectory_dataset
     from .building._build import Member, member
     from .comparing._comparison import Comparison, compare
@@ -75,6 +76,7 @@ __all__ = [
     "refuse_full_disk",
     "resume",
     "sides",
+    "simulate",
     "start",
     "stored_start",
     "subject",
@@ -124,6 +126,7 @@ _HOMES = {
     "refuse_full_disk": ".forecasts._plan",
     "resume": "._execute",
     "sides": ".comparing._sides",
+    "simulate": "._simulate",
     "start": "._run",
     "stored_start": "._first",
     "subject": ".records._dataset",

@@ -5,11 +5,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
+from meanfield._above import view
 from meanfield._display import Card, Shown, number
 from meanfield.endings import Status
+from meanfield.errors import InvalidInputError
 from meanfield.measures import AbstractMeasure, history
 from meanfield.spec import RunSpec
 from meanfield.storage import RESUMABLE, Ending, RunStore
@@ -20,7 +23,7 @@ from ._run import Run, continued, start, with_doubts
 from ._segment import integrate_segment
 from .building._precision import dtype_of
 from .forecasts._plan import plan, refuse_full_disk
-from .records._dataset import title
+from .records._dataset import dataset, title
 from .records._inputs import inputs, refuse_changed
 from .records._provenance import provenance
 from .records._stored import refuse, stored_members, stored_spec
@@ -31,6 +34,9 @@ from .representations import (
     representation_of,
     representations,
 )
+
+if TYPE_CHECKING:
+    import xarray
 
 
 @dataclass(frozen=True)
@@ -110,6 +116,30 @@ class Result(Shown):
     def outcome(self) -> Outcome:
         """The ending of the run; of several draws, the worst."""
         return common(self.outcomes)
+
+    @property
+    def dataset(self) -> "xarray.Dataset":
+        """The frames, as `meanfield.open` gives them.
+
+        Raises:
+            InvalidInputError: if the run was not stored.
+        """
+        if self.store is None:
+            raise InvalidInputError(
+                "The frames of this run were not kept: give `out=`, a folder for them."
+            )
+        return dataset(self.store)
+
+    @property
+    def plot(self) -> Any:
+        """The panels of its frames, each a method: `run.plot.tokens()`.
+
+        Their names are those of `meanfield list panels`.
+
+        Raises:
+            InvalidInputError: if the run was not stored.
+        """
+        return view("plots", self.dataset)
 
     @property
     @override

@@ -10,7 +10,7 @@ from meanfield._reading import bounded
 from meanfield._registry import suggestion
 from meanfield.errors import InvalidInputError
 
-from ._model import MATRICES, RunSpec
+from ._model import KEYS, MATRICES, RunSpec
 from .attention import AttentionSpec, LayerSpec
 
 Problem = Mapping[str, Any]  # as pydantic tells one: its type, place, input, message
@@ -44,6 +44,20 @@ def parse(values: Mapping[str, Any], *, where: str = "the spec") -> RunSpec:
     except ValidationError as error:
         problem = _first(error.errors())
         raise InvalidInputError(f"In {where}: {_explained(problem)}") from None
+
+
+def override(values: Mapping[str, Any], newer: Mapping[str, Any]) -> dict[str, Any]:
+    """`values` with newer ones; a newer way to say the same replaces the older.
+
+    Examples:
+        >>> from meanfield.spec import override
+        >>> override({"Q": 1.0, "K": -1.0, "V": 1.0}, {"A": -1.0})
+        {'V': 1.0, 'A': -1.0}
+    """
+    synonyms = {old for key in newer if key in KEYS for old in KEYS[key].replaces}
+    losses = synonyms - set(newer)
+    remainder = {key: value for key, value in values.items() if key not in losses}
+    return {**remainder, **newer}
 
 
 def _refuse_unbounded(values: Mapping[str, Any], where: str) -> None:

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from meanfield.cli._completing import named
 from meanfield.cli._looks import film_of, with_film, with_look
-from meanfield.cli.jobs._pictures import opened, picture, refuse_comparison, requested
+from meanfield.cli.jobs._pictures import opened, refuse_comparison, requested
 from meanfield.cli.terminal._output import note
 from meanfield.errors import InvalidInputError
 
@@ -90,13 +90,13 @@ def _draw(
     Raises:
         InvalidInputError: if all of them refuse it, as the first does.
     """
-    from meanfield.plotting import save
+    from meanfield.plotting import draw_panel, save
 
     refusals: dict[str, InvalidInputError] = {}
     for name in names:
         data = data_of(name)
         try:
-            figure = picture(name, data, look)
+            figure = draw_panel(name, data, look)
         except InvalidInputError as refusal:
             refusals[name] = refusal
             continue

@@ -13,7 +13,6 @@ from meanfield.errors import InputFileError, InvalidInputError
 
 if TYPE_CHECKING:
     import xarray
-    from matplotlib.figure import Figure
 
     from meanfield.plotting import Look
 
@@ -96,23 +95,3 @@ def _labelled(data: "xarray.Dataset", file: Path) -> "xarray.Dataset":
             f"{labels.shape}, and {what}."
         )
     return data.assign_coords(word=("token", np.char.mod("%s", labels)))
-
-
-def picture(name: str, data: "xarray.Dataset", look: "Look") -> "Figure":
-    """A panel of a dataset in a look.
-
-    Raises:
-        InvalidInputError: if the panel does not take what the look chooses.
-        UnknownNameError: if there is no such panel.
-    """
-    from meanfield.plotting import Look, Panel, panels
-
-    panel = panels[name]
-    if isinstance(panel, Panel):
-        return panel(data, look)
-    if look != Look():
-        raise InvalidInputError(
-            f"The panel `{name}` of a plugin knows no looks, so `{look.chosen[0]}` "
-            "does nothing; its function needs the decorator `panel`."
-        )
-    return panel(data)

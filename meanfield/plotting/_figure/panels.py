@@ -100,6 +100,35 @@ def panel(*takes: str) -> Callable[[Callable[[xr.Dataset], Figure]], Panel]:
     return lambda draw: Panel(draw, takes)
 
 
+def draw_panel(name: str, dataset: xr.Dataset, look: Look) -> Figure:
+    """The panel of a name, in a look.
+
+    Raises:
+        InvalidInputError: if the panel does not take what the look chooses.
+        UnknownNameError: if there is no such panel.
+
+    Examples:
+        >>> import meanfield
+        >>> from meanfield.plotting import Look, draw_panel
+        >>> one = jnp.eye(1)
+        >>> attention = meanfield.attentions["softmax"](-one, one, one)
+        >>> cloud = meanfield.Points.uniform([[0.0], [1.0]])
+        >>> run = meanfield.flow(attention, cloud, [0.0, 1.0])
+        >>> figure = draw_panel("spectrum", run.to_xarray(), Look(title="to a point"))
+        >>> figure.get_suptitle()
+        'to a point'
+    """
+    chosen = panels[name]
+    if isinstance(chosen, Panel):
+        return chosen(dataset, look)
+    if look != Look():
+        raise InvalidInputError(
+            f"The panel `{name}` of a plugin knows no looks, so `{look.chosen[0]}` "
+            "does nothing; its function needs the decorator `panel`."
+        )
+    return chosen(dataset)
+
+
 def _where(look: Look, takes: tuple[str, ...]) -> str:
     """The panels that take the first choice beyond `takes`."""
     beyond = (name for name in look.chosen if name not in (*takes, *GENERAL))

@@ -1,0 +1,63 @@
+"""Keys in Python, as `meanfield simulate` has them on the command line."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from meanfield.spec import located, override, parse, presets
+
+from ._execute import Report, Result, execute
+
+
+def simulate(
+    preset: str | None = None,
+    /,
+    *,
+    out: str | os.PathLike[str] | None = None,
+    report: Report | None = None,
+    **keys: Any,
+) -> Result:
+    """Integrates what keys describe: those of `meanfield simulate --help`.
+
+    Args:
+        preset: a name of `meanfield list presets`, whose keys others are laid over.
+        out: a folder for the frames; without it only the end is kept.
+        report: called with the `Progress` between segments.
+        **keys: numbers, texts, lists or arrays, as `A=-1.0` (for -I), `d=2`, `t=3.0`,
+            `init="moons"` or `init="@tokens.npy"`. Files are sought from the folder
+            that Python runs in.
+
+    Raises:
+        InvalidInputError: if keys do not fit together, or `out` is taken.
+        InputFileError: if a file that they name cannot be read.
+        PrecisionError: if JAX rounds to single; `meanfield.set_precision("double")`.
+        ResourceError: if memory, disk or folder will not do.
+        UnknownNameError: if there is no such preset.
+
+    Examples:
+        >>> import meanfield
+        >>> run = meanfield.simulate("blow-up")
+        >>> run.outcome.name, round(run.outcome.t_star, 6)
+        ('blow-up', 0.25)
+        >>> A = np.array([[-1.0, 0.5], [0.0, -1.0]])
+        >>> run = meanfield.simulate(A=A, d=2, n=20, t=1.0, frames=5, out="run.zarr")
+        >>> run.dataset["x"].shape, run.plot.tokens().get_suptitle()
+        ((5, 20, 2), 'softmax attention: points')
+    """
+    base: Mapping[str, Any] = presets[preset] if preset is not None else {}
+    newer = located({key: _plain(value) for key, value in keys.items()}, Path.cwd())
+    spec = parse(override(base, newer))
+    return execute(spec, out=None if out is None else Path(out), report=report)
+
+
+def _plain(value: Any) -> Any:
+    """Arrays as the lists that a file of keys would have."""
+    return (
+        np.asarray(value).tolist()
+        if isinstance(value, np.ndarray | jax.Array)
+        else value
+    )

@@ -1,0 +1,42 @@
+"""`meanfield.simulate`: the keys of the command line, in Python."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import assert_close
+
+import meanfield
+from meanfield.errors import InvalidInputError, UnknownNameError
+
+
+def test_arrays_are_matrices():
+    A = np.array([[-1.0, 0.5], [0.0, -1.0]])
+    keys = {"measure": "gaussian", "V": 0.0, "cov": np.diag([2.0, 1.0]), "t": 1.0}
+    run = meanfield.simulate(A=A, **keys)
+    assert A.tolist() == run.spec.A
+    assert_close(run.measures[0].covariance, np.diag([2.0, 1.0]))  # V = 0 moves nothing
+
+
+def test_keys_are_laid_over_a_preset_as_options_are(cli: Callable[..., Any]):
+    run = meanfield.simulate("two-heads", A=-1.0, n=7, t=0.1, frames=3, out="mine.zarr")
+    options = ("--A=-1", "--n", "7", "--t", "0.1", "--frames", "3")
+    code = cli("simulate", "--preset", "two-heads", *options, "--out", "cli.zarr").code
+    assert code == 0
+    theirs = meanfield.open("cli.zarr")
+    assert run.dataset.attrs["spec"] == theirs.attrs["spec"]
+    assert np.array_equal(run.dataset["x"], theirs["x"])
+
+
+def test_frames_that_were_not_kept_are_asked_for():
+    run = meanfield.simulate(n=3, t=0.1, frames=2)
+    with pytest.raises(InvalidInputError, match="give `out=`"):
+        run.plot.tokens()
+
+
+def test_what_does_not_work_is_named():
+    with pytest.raises(UnknownNameError, match="did you mean `collapse`"):
+        meanfield.simulate("colapse")
+    with pytest.raises(InvalidInputError, match="did you mean `attention`"):
+        meanfield.simulate(atention="l2")
