@@ -12,6 +12,7 @@ from meanfield.fields import Affine
 from meanfield.flows import adaptive
 
 
+@pytest.mark.slow
 def test_algebraic_decay_to_a_million_million():
     """Softmax with $d = 1$: $s(t) = s_0/(1 - 2avs_0t)$."""
     a, v, s0 = -0.7, 1.3, 2.0

@@ -119,7 +119,7 @@ def test_a_gaussian_beside_an_affine_drift_follows_its_precision(d: int):
         assert np.max(np.abs(means[i, 3] - told)) <= 1e-9 * np.max(np.abs(told))
 
 
-@pytest.mark.slow_cases("4")
+@pytest.mark.slow_cases("2", "4")
 @pytest.mark.parametrize("d", [1, 2, 4])
 def test_blow_ups_beside_a_drift_are_told_in_time(d: int):
     """Within their bars, and to the accuracy of the solver."""

@@ -26,6 +26,7 @@ from meanfield.spec import knows, parse
 pytestmark = pytest.mark.usefixtures("registries")
 
 
+@pytest.mark.slow
 def test_components_far_apart_follow_the_velocities_of_the_whole(
     rng: np.random.Generator,
 ):

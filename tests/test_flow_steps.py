@@ -116,6 +116,7 @@ def test_steps_do_not_depend_on_the_unit_of_length(kind: str, size: float):
         np.testing.assert_array_equal(b / size, a)
 
 
+@pytest.mark.slow
 def test_jumps_outside_the_times_do_not_matter(rng: np.random.Generator):
     c = case(rng, n=5, d=2)
     one = c.attention("softmax")
@@ -224,6 +225,7 @@ assert seen == [False] * 3, seen
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow_cases("tsit5", "adaptive")
 @pytest.mark.parametrize(
     "stepping",
     [fixed(0.1, "tsit5"), fixed(0.1, "heun"), adaptive(rtol=1e-5)],

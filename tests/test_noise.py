@@ -142,6 +142,7 @@ def test_the_path_of_a_token_knows_no_other_token_no_frame_and_no_step(free: Cal
     np.testing.assert_allclose(later, few[2] - few[1], atol=1e-14)
 
 
+@pytest.mark.slow
 def test_steps_that_pass_an_integer_are_cut_there(free: Callable):
     """Paths are drawn unit by unit: 0.8 to 1.2 is two steps, and the path the same."""
     coarse, fine = (free(3, [0.5, 2.5], dt)[-1] for dt in (0.4, 0.25))

@@ -67,6 +67,7 @@ def test_a_full_disk_keeps_the_old_picture(
     assert names_in(tmp_path) == [name]
 
 
+@pytest.mark.slow
 def test_a_killed_writer_keeps_the_old_picture(tmp_path: Path) -> None:
     for name in WRITERS:
         (tmp_path / name).write_bytes(b"old")

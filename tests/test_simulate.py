@@ -8,6 +8,7 @@ import pytest
 from helpers import assert_close
 
 import meanfield
+from meanfield import Gaussian
 from meanfield.errors import InvalidInputError, UnknownNameError
 
 
@@ -16,7 +17,9 @@ def test_arrays_are_matrices():
     keys = {"measure": "gaussian", "V": 0.0, "cov": np.diag([2.0, 1.0]), "t": 1.0}
     run = meanfield.simulate(A=A, **keys)
     assert A.tolist() == run.spec.A
-    assert_close(run.measures[0].covariance, np.diag([2.0, 1.0]))  # V = 0 moves nothing
+    end = run.measures[0]
+    assert isinstance(end, Gaussian)
+    assert_close(end.covariance, np.diag([2.0, 1.0]))  # V = 0 moves nothing
 
 
 def test_keys_are_laid_over_a_preset_as_options_are(cli: Callable[..., Any]):
