@@ -116,3 +116,18 @@ def picture(name: str, data: "xarray.Dataset", look: "Look") -> "Figure":
             "does nothing; its function needs the decorator `panel`."
         )
     return panel(data)
+
+
+def carrying(data: "xarray.Dataset", tokens: Path | None) -> "xarray.Dataset":
+    """The dataset itself, or with the tokens of another run."""
+    if tokens is None:
+        return data
+    from meanfield import runs
+    from meanfield.plotting import with_tokens
+
+    return with_tokens(data, runs.dataset(tokens))
+
+
+def stem(run: Path) -> str:
+    """What files of a run are named after."""
+    return run.absolute().name.removesuffix(".zarr")
