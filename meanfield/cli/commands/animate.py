@@ -88,9 +88,10 @@ def _shown(
     data: "xarray.Dataset", member: int | None, panel: str | None
 ) -> "xarray.Dataset":
     """One run, or all where a movie shows them together."""
-    from meanfield.plotting.movies.plays import SEVERAL, suited
+    from meanfield.plotting.movies.plays import SEVERAL, plays, suited
 
     name = suited(data) if panel is None else panel
+    _ = plays[name]  # an unknown name is told before any member is asked for
     if member is None and name in SEVERAL:
         return data
     return _one_of(data, member)
