@@ -177,7 +177,7 @@ def test_options_choose_the_look_of_a_picture(
 
 
 def test_a_movie_and_tables_are_written(cli: Command, run: str, tmp_path: Path) -> None:
-    assert cli("animate", run, "--fps", "5").code == 0
+    assert cli("animate", run, "--fps", "5", "--seconds", "1").code == 0
     assert (tmp_path / "run.gif").read_bytes()[:3] == b"GIF"
     assert cli("export", run, "run.npz").code == 0
     assert np.load(tmp_path / "run.npz")["x"].shape == (6, 12, 2)

@@ -160,7 +160,7 @@ def test_a_movie_of_a_family_is_of_the_member_one_names(
     cli: Command, tmp_path: Path
 ) -> None:
     assert cli(*RUN, "--d=2", "--starts=random:3", "--out", "family").code == 0
-    for choice in ((), ("--member", "3"), ("--member=-1",)):
+    for choice in (("--panel=tokens",), ("--member", "3"), ("--member=-1",)):
         done = cli("animate", "family", *choice)
         assert done.code == 2
         assert "`--member`, from 0 to 2" in done.err

@@ -17,7 +17,7 @@ from scipy.stats import norm
 
 from meanfield import runs
 from meanfield.errors import InvalidInputError
-from meanfield.plotting import animate, covariances, panels, save, with_tokens
+from meanfield.plotting import Film, animate, covariances, panels, save, with_tokens
 from meanfield.spec import parse
 
 Command = Callable[..., Finished]
@@ -203,7 +203,8 @@ def test_movies_have_a_frame_for_each_time(
     make: Callable[[], xr.Dataset], tmp_path: Path
 ) -> None:
     found = make()
-    with Image.open(animate(found, tmp_path / "movie.gif")) as movie:
+    film = Film(fps=10, seconds=0.1 * found.sizes["time"])
+    with Image.open(animate(found, tmp_path / "movie.gif", film=film)) as movie:
         frames = sum(1 for _ in ImageSequence.Iterator(movie))
     assert frames == found.sizes["time"]
 

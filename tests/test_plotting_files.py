@@ -66,7 +66,7 @@ def test_an_animation_has_a_frame_per_time_and_reports_each(
     path = animate(
         dataset,
         tmp_path / "a.gif",
-        film=Film(fps=10),
+        film=Film(fps=10, seconds=0.5, hold=0.0),
         progress=lambda done, total: calls.append((done, total)),
     )
     assert calls == [(i, 5) for i in range(1, 6)]
@@ -79,7 +79,7 @@ def test_an_animation_of_a_thousand_tokens_is_modest(
     rng: Generator, tmp_path: Path
 ) -> None:
     dataset = shrinking(rng, n=1000, frames=12)
-    path = animate(dataset, tmp_path / "a.gif")
+    path = animate(dataset, tmp_path / "a.gif", film=Film(seconds=0.6))
     assert path.stat().st_size < 3_000_000 * 12 / 60
 
 
@@ -96,6 +96,8 @@ def test_an_animation_of_a_thousand_tokens_is_modest(
         ({"trails": -1}, "`trails` must be 0 to 1000; got -1"),
         ({"loop": 1001}, "`loop` must be 0 to 1000"),
         ({"hold": -1.0}, "`hold` must be 0 to 3600 seconds; got -1"),
+        ({"seconds": 0.0}, "`seconds` must be above 0 and at most 3600; got 0"),
+        ({"turn": 1e5}, "`turn` must be -3600 to 3600 degrees; got 100000"),
     ],
 )
 def test_a_film_refuses_what_it_cannot_do(film: dict, message: str) -> None:
@@ -110,6 +112,12 @@ def test_a_film_refuses_what_it_cannot_do(film: dict, message: str) -> None:
         ("a.mp4", {}, {"loop": 0}, "for ever, is for a `.gif`"),
         ("a.gif", {"width": 3.0}, {}, "`width` is for pictures; a movie has a `size`"),
         ("a.gif", {"height": 3.0}, {}, "`height` is for pictures; a movie has a"),
+        (
+            "a.gif",
+            {},
+            {"turn": 90.0},
+            "`turn` is for movies of tokens or a",
+        ),
     ],
 )
 def test_an_animation_refuses_what_it_cannot_do(
@@ -162,7 +170,7 @@ needs_ffmpeg = pytest.mark.skipif(
 def test_a_video_has_its_frames_turns_hold_and_size(
     rng: Generator, tmp_path: Path, kind: str
 ) -> None:
-    film = Film(fps=10, size=(301, 220), loop=2, hold=0.3)
+    film = Film(fps=10, size=(301, 220), loop=2, hold=0.3, seconds=0.3)
     path = animate(shrinking(rng, frames=3), tmp_path / f"a.{kind}", film=film)
     asked = "-select_streams v -count_frames -show_entries stream=width,height"
     told = f"ffprobe -v error {asked},nb_read_frames,r_frame_rate -of csv=p=0 {path}"
@@ -175,7 +183,7 @@ def test_a_gif_has_its_turns_and_holds_its_last_frame(
 ) -> None:
     run = shrinking(rng, frames=2)
     for turns, written in ((None, 0), (0, 0), (3, 2), (1, None)):
-        film = Film(fps=10, loop=turns, hold=1.5, size=(200, 220))
+        film = Film(fps=10, loop=turns, hold=1.5, seconds=0.2, size=(200, 220))
         with Image.open(animate(run, tmp_path / "a.gif", film=film)) as movie:
             assert movie.size == (200, 220)
             durations = [

@@ -29,8 +29,8 @@ from meanfield.plotting._figure.style import (
 from meanfield.plotting._runs.described import described
 from meanfield.plotting.cone.disc import (
     _ROOM,  # pyright: ignore[reportPrivateUsage]
-    _frame,  # pyright: ignore[reportPrivateUsage]
     _ring,  # pyright: ignore[reportPrivateUsage]
+    frame_disc,
 )
 from meanfield.plotting.density.views import colours
 from meanfield.reproduce import Findings, load, names
@@ -168,7 +168,7 @@ def test_figures_bear_their_own_numbers(monkeypatch: pytest.MonkeyPatch) -> None
 def test_the_number_beside_a_ring_is_off_the_axes() -> None:
     figure = Figure(figsize=(5.6, 6.2), layout="constrained")
     axes = figure.add_subplot()
-    _frame(axes, _ROOM)
+    frame_disc(axes, _ROOM)
     for angle in np.linspace(0, 2 * np.pi, 24, endpoint=False):
         _ring(axes, np.array([np.cos(angle), np.sin(angle)]), 12345)
     axes.set_title("as high as the legend of the panel")

@@ -126,7 +126,7 @@ def movie(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
         animate(run, tmp_path / "a.gif")
         return figures[-1]
 
-    monkeypatch.setattr("meanfield.plotting.animation.titled_figure", kept)
+    monkeypatch.setattr("meanfield.plotting.movies.stage.titled_figure", kept)
     return make
 
 

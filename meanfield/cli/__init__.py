@@ -37,7 +37,7 @@ COMMANDS = {
     "resume": "resume:resume",
     "sweep": "sweep:sweep",
     "plot": "plot:plot",
-    "animate": "plot:animate",
+    "animate": "animate:animate",
     "report": "report:report",
     "live": "live:live",
     "export": "export:export",

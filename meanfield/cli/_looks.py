@@ -64,14 +64,27 @@ _LOOK = {
 
 _FILM = {
     "fps": _Option(int, "NUMBER", "frames of the run shown in a second [default: 20]"),
+    "seconds": _Option(
+        float,
+        "NUMBER",
+        "for which it plays, before the hold; by default a frame of each stored one, "
+        "150 at most, and 3 seconds at least",
+    ),
     "size": _Option(str, "PIXELS", "1280x720, or a width alone [default: 432x450]"),
     "trails": _Option(
-        int, "FRAMES", "of the past that tokens trail behind them; 0 for none"
+        int,
+        "FRAMES",
+        "of the past that tokens and ellipses trail behind them; 0 for none",
+    ),
+    "turn": _Option(
+        float,
+        "DEGREES",
+        "by which the camera turns, in space [default: 60]",
     ),
     "loop": _Option(
         int, "TURNS", "how often it plays; without it, or with 0, a GIF does for ever"
     ),
-    "hold": _Option(float, "SECONDS", "for which the last frame stands"),
+    "hold": _Option(float, "SECONDS", "for which the last frame stands [default: 1]"),
 }
 
 

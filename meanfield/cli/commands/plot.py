@@ -1,4 +1,4 @@
-"""`meanfield plot` and `meanfield animate`: pictures of a run."""
+"""`meanfield plot`: pictures of a run."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from meanfield.cli._completing import named
-from meanfield.cli._looks import film_of, with_film, with_look
-from meanfield.cli.jobs._pictures import opened, refuse_comparison, requested
+from meanfield.cli._looks import with_look
+from meanfield.cli.jobs._pictures import (
+    carrying,
+    opened,
+    refuse_comparison,
+    requested,
+    stem,
+)
 from meanfield.cli.terminal._output import note
 from meanfield.errors import InvalidInputError
 
@@ -63,13 +69,13 @@ def plot(
     request = requested(options)
     refuse_comparison(run)
     load_measure_of(run, plugin)
-    dataset = _carrying(opened(run, request), tokens)
+    dataset = carrying(opened(run, request), tokens)
     names = _chosen(panel, dataset)
     plugins = _load_recorded(run, names, plugin or [])
     _check_times(at, names)
     if html:
         _refuse_looks(request.look)
-        _write_page(dataset, names, out or run.parent / f"{_stem(run)}-cone.html")
+        _write_page(dataset, names, out or run.parent / f"{stem(run)}-cone.html")
         return
     attend = lambda name: (
         _with_attention(run, dataset, at, plugins)
@@ -122,91 +128,6 @@ def _check_times(at: list[float] | None, names: list[str]) -> None:
         )
 
 
-@with_film
-def animate(
-    run: Path,
-    /,
-    *,
-    out: Path | None = None,
-    member: int | None = None,
-    tokens: Path | None = None,
-    plugin: list[Path] | None = None,
-    **options: Any,
-) -> None:
-    """Make a movie of a run: a GIF; MP4 or WebM where ffmpeg is.
-
-    For example:
-        meanfield animate first.zarr
-        meanfield animate first.zarr --fps 10 --out slow.gif
-
-    Args:
-        run: the folder of the run.
-        out: file to write, `.gif`, `.mp4` or `.webm`; by default RUN.gif beside the
-            run.
-        member: which of several draws or starts to show, from 0.
-        tokens: a run of tokens, to draw over a density.
-        plugin: a Python file in place of one that the run began with; may be repeated.
-            Those of the run are run again for a measure that only they have.
-        **options: the movie and its look.
-    """
-    from meanfield.cli.process._plugins import load_measure_of
-    from meanfield.cli.terminal._console import FrameProgress
-    from meanfield.plotting import animate as write
-
-    request, film = requested(options), film_of(options)
-    _refuse_several(run)
-    load_measure_of(run, plugin)
-    target = out or run.parent / f"{_stem(run)}.gif"
-    data = _carrying(_one_of(opened(run, request), member), tokens)
-    drawing = FrameProgress("drawing")
-    write(data, target, look=request.look, film=film, progress=drawing)
-    note(f"wrote {target}")
-
-
-def _refuse_several(run: Path) -> None:
-    """Refuses a folder of several runs, of which a movie shows one."""
-    from meanfield import runs
-
-    refuse_comparison(run)
-    if runs.is_sweep(run):
-        raise InvalidInputError(
-            f"A movie is of one run, and `{run}` is a sweep: draw it by "
-            f"`meanfield plot {run}`."
-        )
-
-
-def _one_of(data: "xarray.Dataset", member: int | None) -> "xarray.Dataset":
-    """The run itself, or one of its members.
-
-    Raises:
-        InvalidInputError: if it has several and none is chosen, or not so many.
-    """
-    count = data.sizes.get("run")
-    if count is None and member is None:
-        return data
-    if count is None:
-        raise InvalidInputError(
-            "`--member` is for several draws or starts, and this is one run: leave it "
-            "out."
-        )
-    if member is None or not 0 <= member < count:
-        raise InvalidInputError(
-            f"An animation shows one run and this holds {count}: choose one by "
-            f"`--member`, from 0 to {count - 1}."
-        )
-    return data.isel(run=member)
-
-
-def _carrying(data: "xarray.Dataset", tokens: Path | None) -> "xarray.Dataset":
-    """The dataset itself, or with the tokens of another run."""
-    if tokens is None:
-        return data
-    from meanfield import runs
-    from meanfield.plotting import with_tokens
-
-    return with_tokens(data, runs.dataset(tokens))
-
-
 def _refuse_looks(look: "Look") -> None:
     if look.chosen:
         raise InvalidInputError(
@@ -231,14 +152,10 @@ def _target(run: Path, name: str, out: Path | None, panel: str | None) -> Path:
     from meanfield.plotting import named
 
     if out is None:
-        return run.parent / f"{_stem(run)}-{name}"
+        return run.parent / f"{stem(run)}-{name}"
     if panel == "all":
         return named(out).with_name(f"{out.stem}-{name}{out.suffix}")
     return out
-
-
-def _stem(run: Path) -> str:
-    return run.absolute().name.removesuffix(".zarr")
 
 
 def _chosen(panel: str | None, data: "xarray.Dataset") -> list[str]:

@@ -95,3 +95,18 @@ def _labelled(data: "xarray.Dataset", file: Path) -> "xarray.Dataset":
             f"{labels.shape}, and {what}."
         )
     return data.assign_coords(word=("token", np.char.mod("%s", labels)))
+
+
+def carrying(data: "xarray.Dataset", tokens: Path | None) -> "xarray.Dataset":
+    """The dataset itself, or with the tokens of another run."""
+    if tokens is None:
+        return data
+    from meanfield import runs
+    from meanfield.plotting import with_tokens
+
+    return with_tokens(data, runs.dataset(tokens))
+
+
+def stem(run: Path) -> str:
+    """What files of a run are named after."""
+    return run.absolute().name.removesuffix(".zarr")

@@ -88,16 +88,28 @@ class FrameProgress:
     def __init__(self, title: str) -> None:
         self._title = title
         self._last = time.monotonic()
+        self._first: float | None = None
         self._end = "\r" if sys.stderr.isatty() else "\n"
+        self._erase = "\x1b[2K" if sys.stderr.isatty() else ""
 
     def __call__(self, count: int, total: int) -> None:
-        """Shows how many of the frames are done."""
+        """Shows how many of the frames are done, and the time that the others take."""
+        if self._first is None:
+            self._first = time.monotonic()
         if count == total and self._end == "\r":
             sys.stderr.write("\x1b[2K\r")
         elif time.monotonic() - self._last > QUIET_SECONDS:
             self._last = time.monotonic()
-            sys.stderr.write(f"{self._title}: frame {count} of {total}{self._end}")
+            line = f"{self._title}: frame {count} of {total}{self._left(count, total)}"
+            sys.stderr.write(f"{self._erase}{line}{self._end}")
         sys.stderr.flush()
+
+    def _left(self, count: int, total: int) -> str:
+        """The time left at the pace of the frames after the first, if there are any."""
+        if self._first is None or count < 2:
+            return ""
+        seconds = (time.monotonic() - self._first) / (count - 1)
+        return f", {seconds * (total - count):.0f} s left"
 
 
 def _status(step: "meanfield.runs.Progress") -> str:

@@ -23,7 +23,11 @@ _CODECS = {
 }
 _EVEN = "pad=ceil(iw/2)*2:ceil(ih/2)*2"  # these codecs know no odd sizes
 _LARGEST = 4096  # pixels of a side
-_LONGEST = 3600.0  # seconds of a hold
+_LONGEST = 3600.0  # seconds of a movie, or of its hold
+_TURNS = 3600.0  # degrees
+# Frames of a movie whose length is not said, and its least seconds: a run of more is
+# thinned evenly, one of fewer moves straight between its own.
+_FRAMES, _SHORTEST = 150, 3.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +40,9 @@ class Film:
         trails: frames of the past that tokens trail behind them; None for what suits.
         loop: how often it plays, 0 for ever; a GIF does so by itself.
         hold: seconds for which the last frame stands.
+        seconds: that it takes, without the hold; None for a frame of each stored one,
+            in three seconds at least.
+        turn: degrees by which a camera in space turns; None for what suits.
 
     Raises:
         InvalidInputError: if a number is out of range.
@@ -50,7 +57,9 @@ class Film:
     size: tuple[int, int] = (432, 450)
     trails: int | None = None
     loop: int | None = None
-    hold: float = 0.0
+    hold: float = 1.0
+    seconds: float | None = None
+    turn: float | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.fps <= 100:
@@ -71,6 +80,24 @@ class Film:
             raise InvalidInputError(
                 f"`hold` must be 0 to {_LONGEST:g} seconds; got {self.hold:g}."
             )
+
+        if self.seconds is not None and not 0 < self.seconds <= _LONGEST:
+            raise InvalidInputError(
+                f"`seconds` must be above 0 and at most {_LONGEST:g}; got "
+                f"{self.seconds:g}."
+            )
+        if self.turn is not None and not abs(self.turn) <= _TURNS:
+            raise InvalidInputError(
+                f"`turn` must be -{_TURNS:g} to {_TURNS:g} degrees; got {self.turn:g}."
+            )
+
+    def count(self, stored: int) -> int:
+        """The number of frames of a run of which so many are stored."""
+        if stored == 1:  # nothing moves
+            return 1
+        if self.seconds is not None:
+            return max(round(self.seconds * self.fps), 2)
+        return max(min(stored, _FRAMES), round(_SHORTEST * self.fps))
 
     def refuse(self, target: Path) -> None:
         """Refuse a file that cannot be written so.

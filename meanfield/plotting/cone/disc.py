@@ -110,8 +110,8 @@ def _drawn(axes: Axes, dataset: xr.Dataset) -> Key:
     outline = limit_outline(dataset, 1.0)
     ends = escapes(paths)
     shared = _shared(ends)
-    _frame(axes, _ROOM if len(shared.counts) else _MARGIN)
-    limits = [] if outline is None else [_limit(axes, outline)]
+    frame_disc(axes, _ROOM if len(shared.counts) else _MARGIN)
+    limits = [] if outline is None else [draw_chord(axes, outline)]
     _paths(axes, paths)
     for direction, count in zip(shared.directions, shared.counts, strict=True):
         _ring(axes, direction, int(count))
@@ -122,7 +122,7 @@ def _drawn(axes: Axes, dataset: xr.Dataset) -> Key:
     return Key(handles, None, "", [line for line in notes if line])
 
 
-def _frame(axes: Axes, reach: float) -> None:
+def frame_disc(axes: Axes, reach: float = _MARGIN) -> None:
     """The disc, its centre, and coordinates up to `reach`."""
     axes.add_patch(Circle((0, 0), 1.0, facecolor="#f6f8fa", edgecolor=GREY))
     axes.plot(0, 0, "+", color=GREY, markersize=9)
@@ -158,7 +158,7 @@ def _paths(axes: Axes, paths: Sequence[ConePath]) -> None:
         )
 
 
-def _limit(axes: Axes, outline: np.ndarray) -> Artist:
+def draw_chord(axes: Axes, outline: np.ndarray) -> Artist:
     """The point in which a limit ray meets the disc, or the chord of a plane."""
     marker, line = ("D", "none") if len(outline) == 2 else ("none", "-")
     (mark,) = axes.plot(*outline[1:, :2].T, marker=marker, linestyle=line, zorder=2)

@@ -12,9 +12,9 @@ from .paths import ring_heights
 
 # What is drawn later covers what is drawn earlier; tips of paths lie within the cone.
 BACK, BEHIND, AXIS, LIMIT, INSIDE, TIPS, FRONT = range(1, 8)
-_ELEVATION, _AZIMUTH, _HEIGHT = 17.0, -62.0, 0.92
+_ELEVATION, _AZIMUTH, HEIGHT = 17.0, -62.0, 0.92
 # A unit of trace is drawn this many times as long as one of the other coordinates.
-_STRETCH = 2 * _HEIGHT
+_STRETCH = 2 * HEIGHT
 _GLASS, _EDGE = "#7d9fc2", "#6d86a1"
 
 
@@ -112,7 +112,7 @@ def _frame(axes: Axes3D, height: float, look: Look) -> None:
     """Limits, labels and the view; the rings stand for a grid."""
     axes.set_proj_type("ortho")
     axes.view_init(elev=_ELEVATION, azim=_AZIMUTH)
-    axes.set_box_aspect((1, 1, _HEIGHT), zoom=1.12 * look.zoom(6.6))  # pyright: ignore[reportArgumentType]
+    axes.set_box_aspect((1, 1, HEIGHT), zoom=1.12 * look.zoom(6.6))  # pyright: ignore[reportArgumentType]
     axes.set(xlim=(-height, height), ylim=(-height, height), zlim=(0, height))
     axes.set(xlabel="$a - b$", ylabel="$2c$", zlabel=r"$a + b = \mathrm{tr}\,\Sigma$")
     axes.locator_params(nbins=5)

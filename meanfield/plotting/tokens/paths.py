@@ -9,7 +9,7 @@ from meanfield.plotting._figure.marks import Key
 from meanfield.plotting._runs.data import Cloud, Swarm
 from meanfield.plotting._runs.observables import even_frames
 
-from .colours import Colouring, Fallback, colouring
+from .colours import Colouring, Fallback, colouring, refuse_colours, uniform
 
 # Paths beyond this many are a solid block: evenly spaced tokens stand for the rest.
 DRAWN = 2000
@@ -59,6 +59,15 @@ def dots(cloud: Cloud, state: Swarm, otherwise: Fallback) -> Dots:
     note = "" if indices.size == n else f"{indices.size} of {n} tokens drawn"
     sizes = _marker_sizes(state.weights[indices])
     return Dots(state.x[:, indices], sizes, colours, note)
+
+
+def moving_dots(cloud: Cloud) -> Dots:
+    """The tokens that a movie shows; of a Gaussian its mean."""
+    if isinstance(cloud.state, Swarm):
+        return dots(cloud, cloud.state, uniform)
+    refuse_colours(cloud)
+    mean = cloud.state.mean[:, None, :]
+    return Dots(mean, np.array([24.0]), uniform(cloud.times, 1), "")
 
 
 def segments(x: np.ndarray) -> np.ndarray:

@@ -1,99 +1,106 @@
 """What moves in an animation of tokens or of a Gaussian."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter
 from typing_extensions import override
 
+from meanfield.plotting._figure.marks import legend
 from meanfield.plotting._figure.scenes import AbstractScene
 from meanfield.plotting._figure.style import CLOSURE_COLOUR, INK
-from meanfield.plotting._runs.data import Cloud, Swarm, Track
+from meanfield.plotting._runs.data import Cloud, Track
 from meanfield.plotting._runs.observables import moments
+from meanfield.plotting._writing.film import Film
 
 from .colours import refuse_colours, uniform
 from .line import band, frame_line
-from .paths import Dots, dots
+from .moving import (
+    AbstractPart,
+    Ghosts,
+    MeanPath,
+    Tokens,
+    closure_outline,
+    cloud_outline,
+)
+from .moving_words import Words
+from .paths import dots, moving_dots
 from .plane import frame_plane
-from .views import Projection, Window, ellipses, robust_windows, window, within
-
-# Frames of the past that a token trails behind it: less if there are many of them.
-_TRAIL, _SHORT_TRAIL, _MANY = 6, 2, 300
+from .views import Projection, Window, robust_windows, whole_figures, window, within
 
 
 def cloud_scene(
-    axes: Axes, seen: Projection, trails: int | None
+    axes: Axes, seen: Projection, film: Film
 ) -> tuple[AbstractScene, list[str]]:
-    """A scene of the run on the axes, with so many frames of trails, and notes."""
-    if seen.cloud.dimension == 1:
-        view = window(seen.cloud)
+    """A scene of the run on the axes, on the line or in the plane, and notes."""
+    cloud = seen.cloud
+    if cloud.dimension == 1:
+        view = window(cloud)
         axes.set_ylabel(seen.labels[0])
-        scene = LineScene(axes, seen.cloud, view, trails)
+        scene = LineScene(axes, cloud, view, film.trails)
         return scene, [seen.note, scene.note, view.note]
-    views, note = robust_windows(seen.cloud)
+    views, note = robust_windows(cloud)
     frame_plane(axes, views[0])
     axes.set(xlabel=seen.labels[0], ylabel=seen.labels[1])
-    scene = PlaneScene(axes, seen.cloud, views, trails)
-    return scene, [seen.note, scene.note, note]
+    if views[0] is not views[-1]:
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(FuncFormatter(whole_figures))
+    parts, notes = _parts(axes, cloud, views, film)
+    if cloud.closure is not None:
+        parts.append(closure_outline(axes, cloud.closure))
+    fills = cloud.look.xlim is None and cloud.look.ylim is None
+    if fills:
+        axes.set_box_aspect(None)
+    return PlaneScene(axes, views, parts), [seen.note, *notes, note]
 
 
-def _drawn(cloud: Cloud) -> Dots:
-    """The tokens that are drawn; of a Gaussian its mean."""
-    if isinstance(cloud.state, Swarm):
-        return dots(cloud, cloud.state, uniform)
-    refuse_colours(cloud)
-    mean = cloud.state.mean[:, None, :]
-    return Dots(mean, np.array([24.0]), uniform(cloud.times, 1), "")
+def _parts(
+    axes: Axes, cloud: Cloud, views: list[Window], film: Film
+) -> tuple[list[AbstractPart], list[str]]:
+    """What moves in the plane, and notes."""
+    state = cloud.state
+    if isinstance(state, Track):
+        refuse_colours(cloud)
+        ghosts = Ghosts(axes, state, film.trails)
+        outline = cloud_outline(axes, state)
+        return [ghosts, outline, MeanPath(axes, state.mean)], []
+    drawn = dots(cloud, state, uniform)
+    tokens = Tokens(axes, drawn, film.trails)
+    parts: list[AbstractPart] = [tokens, cloud_outline(axes, moments(state))]
+    if drawn.colours.handles:
+        legend(axes, drawn.colours.handles, len(drawn.colours.handles))
+    if cloud.words is None or cloud.look.colour == "label":
+        return parts, [drawn.caption]  # colours say the words
+    words = Words(axes, state.x, cloud.words, views)
+    return [*parts, words], [drawn.caption, words.note]
 
 
 class PlaneScene(AbstractScene):
-    """Dots with short trails, and ellipses, in a view that may follow them.
+    """Parts that move in a view, which may follow them and fills the axes.
 
     Args:
         axes: where to draw.
-        cloud: a run of dimension two.
-        views: the window of each frame.
-        trails: frames of the past that are drawn; None for what suits their number.
+        views: the square window of each frame, widened to the shape of the axes.
+        parts: what moves.
     """
 
     def __init__(
-        self, axes: Axes, cloud: Cloud, views: list[Window], trails: int | None
+        self, axes: Axes, views: list[Window], parts: Sequence[AbstractPart]
     ) -> None:
-        self._axes, self._views = axes, views
-        drawn = _drawn(cloud)
-        self.note, self._x = drawn.caption, drawn.x
-        suited = _TRAIL if drawn.x.shape[1] <= _MANY else _SHORT_TRAIL
-        self._length = suited if trails is None else trails
-        self._outlines = ellipses(moments(cloud.state))
-        self._trails = LineCollection(
-            [], colors=drawn.colours.tokens, linewidths=0.8, alpha=drawn.opacity
-        )
-        axes.add_collection(self._trails, autolim=False)
-        self._dots = axes.scatter(
-            *drawn.x[0].T,
-            s=drawn.sizes,
-            c=drawn.colours.tokens,
-            edgecolors="white",
-            linewidths=0.3,
-        )
-        (self._outline,) = axes.plot([], [], color=INK, linewidth=1.3)
-        self._closure = None
-        if cloud.closure is not None:
-            (line,) = axes.plot([], [], color=CLOSURE_COLOUR, dashes=(4, 2))
-            self._closure = (line, ellipses(cloud.closure))
+        self._axes, self._views, self._parts = axes, views, parts
 
     @override
     def show(self, frame: int) -> None:
-        view = self._views[frame]
-        (x, y), half = view.centre, view.half_width
-        self._axes.set(xlim=(x - half, x + half), ylim=(y - half, y + half))
-        past = within(self._x[max(frame - self._length, 0) : frame + 1], view)
-        self._trails.set_segments(list(past.swapaxes(0, 1)))
-        self._dots.set_offsets(past[-1])
-        self._outline.set_data(*within(self._outlines[frame], view).T)
-        if self._closure is not None:
-            line, outlines = self._closure
-            line.set_data(*within(outlines[frame], view).T)
+        view, box = self._views[frame], self._axes.bbox
+        x, y = view.centre
+        unit = view.half_width / min(box.width, box.height)
+        wide, high = unit * box.width, unit * box.height
+        self._axes.set(xlim=(x - wide, x + wide), ylim=(y - high, y + high))
+        for part in self._parts:
+            part.show(frame, view)
 
 
 class LineScene(AbstractScene):
@@ -109,7 +116,7 @@ class LineScene(AbstractScene):
     def __init__(
         self, axes: Axes, cloud: Cloud, view: Window, trails: int | None
     ) -> None:
-        drawn = _drawn(cloud)
+        drawn = moving_dots(cloud)
         frame_line(axes, cloud, view)
         self.note, self._times = drawn.caption, cloud.times
         self._length = cloud.times.size if trails is None else trails

@@ -8,8 +8,9 @@ from meanfield.plotting._runs.data import Cloud, Swarm, Track
 from meanfield.plotting._runs.observables import finite, moments, principal_axes
 
 # A cloud that blows up is cropped at this many initial radii; the view of a movie
-# follows one that grows beyond them.
-_CROP = 30.0
+# follows one that grows beyond them, and stands still as one that blows up leaves it.
+_CROP, _STILL = 30.0, 5.0
+_FOLLOWS = "the view follows the cloud: mind the scale"
 _OUTLYING = 1.6  # of the view, by which outliers may widen it
 # The view makes room for a closure up to this many radii of the tokens.
 _STRAY = 3.0
@@ -69,18 +70,18 @@ def rms_radii(cloud: Cloud) -> np.ndarray:
 def visible_frames(cloud: Cloud) -> np.ndarray:
     """The frames that a picture shows: all, or of a cloud that escapes the first."""
     if cloud.ending.status.row.leaves:
-        return _near_frames(cloud)
+        return _near_frames(cloud, _CROP)
     return np.arange(cloud.times.size)
 
 
-def _near_frames(cloud: Cloud) -> np.ndarray:
-    """The frames in which the cloud is within the crop; always the first."""
+def _near_frames(cloud: Cloud, crop: float) -> np.ndarray:
+    """The frames in which the cloud is within so many radii; always the first."""
     distances = radii(cloud)
     start = moments(cloud.at(np.array([0])).state).mean[0]
     reference = max(distances[0], np.abs(start).max() if distances[0] == 0 else 0.0)
     if reference == 0:
         return np.arange(distances.size)
-    return np.flatnonzero(distances <= _CROP * reference)
+    return np.flatnonzero(distances <= crop * reference)
 
 
 def window(cloud: Cloud) -> Window:
@@ -184,20 +185,31 @@ def robust_windows(cloud: Cloud) -> tuple[list[Window], str]:
     """The square of each frame: one for all, or following a cloud that grows too far.
 
     It holds ellipses and all tokens, but for outliers: where all of them would take
-    over `_OUTLYING` times the room, one in a hundred at either end of each axis.
+    over `_OUTLYING` times the room, one in a hundred at either end of each axis. A
+    cloud that blows up leaves it.
     """
     low, high, beyond = _robust_extents(cloud)
-    followed = _near_frames(cloud).size < cloud.times.size
-    if not followed:
+    count, moves = cloud.times.size, ""
+    if cloud.ending.status.row.leaves:
+        near = _near_frames(cloud, _STILL)
+        low, high = low[near], high[near]
+        moves = "" if near.size == count else "the cloud leaves the view"
+    elif _near_frames(cloud, _CROP).size < count:
+        moves = _FOLLOWS
+    if moves != _FOLLOWS:
         low, high = low.min(axis=0, keepdims=True), high.max(axis=0, keepdims=True)
+    windows = _squares(low, high)
+    notes = "; ".join(note for note in (beyond, moves) if note)
+    return windows * (count // len(windows)), notes
+
+
+def _squares(low: np.ndarray, high: np.ndarray) -> list[Window]:
+    """Squares around boxes (n, d), with a margin, that never shrink."""
     centres = (low + high) / 2
     halves = np.maximum.accumulate((high - low).max(axis=1) / 2)
     floor = max(float(np.abs(centres).max()), 1.0) / 2
     halves = 1.12 * np.where(halves > 0, halves, floor)
-    windows = [Window(c, float(h), "") for c, h in zip(centres, halves, strict=True)]
-    notes = [beyond, "the view follows the cloud: mind the scale" if followed else ""]
-    count = 1 if followed else cloud.times.size
-    return windows * count, "; ".join(note for note in notes if note)
+    return [Window(c, float(h), "") for c, h in zip(centres, halves, strict=True)]
 
 
 def _robust_extents(cloud: Cloud) -> tuple[np.ndarray, np.ndarray, str]:
@@ -218,3 +230,8 @@ def _robust_extents(cloud: Cloud) -> tuple[np.ndarray, np.ndarray, str]:
         beyond = "" if near.all() else "the farthest tokens are outside the view"
     # A closure that has ended is NaN, which fmin and fmax pass over.
     return np.fmin.reduce(lows), np.fmax.reduce(highs), beyond
+
+
+def whole_figures(number: float, _: int) -> str:
+    """A number of an axis by itself: a common power of ten would come and go."""
+    return f"{number:g}".replace("-", "−")

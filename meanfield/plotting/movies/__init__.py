@@ -1,0 +1,1 @@
+"""Movies: what plays, at which pace, on which stage, and how it becomes pixels."""

@@ -1,0 +1,127 @@
+"""What moves in a movie of the plane, part by part: dots, tails, ellipses."""
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.colors import to_rgba
+from typing_extensions import override
+
+from meanfield.plotting._figure.style import CLOSURE_COLOUR, CYCLE, GREY, INK
+from meanfield.plotting._runs.data import Track
+
+from .paths import Dots
+from .views import Window, ellipses, within
+
+# Frames of the past that a token trails behind it: less if there are many of them.
+_TRAIL, _SHORT_TRAIL, _MANY = 6, 2, 300
+# An ellipse leaves its outline behind every few frames, and the last ones are seen.
+_GHOSTS, _GHOST_TRAIL, _FAINTEST, _STRONGEST = 8, 48, 0.12, 0.65
+
+
+class AbstractPart(ABC):
+    """Artists that can show any frame, in the view of that frame."""
+
+    @abstractmethod
+    def show(self, frame: int, view: Window) -> None:
+        """Move the artists to where they are at `frame`."""
+
+
+class Tokens(AbstractPart):
+    """Dots with short tails.
+
+    Args:
+        axes: where to draw.
+        drawn: their places and colours.
+        trails: frames of the past that are drawn; None for what suits their number.
+    """
+
+    def __init__(self, axes: Axes, drawn: Dots, trails: int | None) -> None:
+        self._x = drawn.x
+        suited = _TRAIL if drawn.x.shape[1] <= _MANY else _SHORT_TRAIL
+        self._length = suited if trails is None else trails
+        self._tails = LineCollection(
+            [], colors=drawn.colours.tokens, linewidths=0.8, alpha=drawn.opacity
+        )
+        axes.add_collection(self._tails, autolim=False)
+        self._dots = axes.scatter(
+            *drawn.x[0].T,
+            s=drawn.sizes,
+            c=drawn.colours.tokens,
+            edgecolors="white",
+            linewidths=0.3,
+        )
+
+    @override
+    def show(self, frame: int, view: Window) -> None:
+        past = within(self._x[max(frame - self._length, 0) : frame + 1], view)
+        self._tails.set_segments(list(past.swapaxes(0, 1)))
+        self._dots.set_offsets(past[-1])
+
+
+class Outline(AbstractPart):
+    """The ellipse of two deviations, of the cloud itself or of its closure."""
+
+    def __init__(self, axes: Axes, track: Track, *, colour: str, pattern: str) -> None:
+        self._outlines = ellipses(track)
+        (self._line,) = axes.plot([], [], pattern, color=colour, linewidth=1.4)
+
+    @override
+    def show(self, frame: int, view: Window) -> None:
+        self._line.set_data(*within(self._outlines[frame], view).T)
+
+
+class Ghosts(AbstractPart):
+    """Past ellipses of a Gaussian, fainter the older they are.
+
+    Args:
+        axes: where to draw.
+        track: the Gaussian.
+        trails: frames of the past in which they are seen; None for what suits.
+    """
+
+    def __init__(self, axes: Axes, track: Track, trails: int | None) -> None:
+        self._outlines = ellipses(track)
+        self._length = _GHOST_TRAIL if trails is None else trails
+        self._every = max(-(-self._length // _GHOSTS), 1)
+        slots = self._length // self._every + 1
+        colours = [to_rgba(CYCLE[0])] * slots
+        self._lines = LineCollection([], colors=colours, linewidths=1.0, zorder=1.5)
+        axes.add_collection(self._lines, autolim=False)
+        self._slots = slots
+
+    @override
+    def show(self, frame: int, view: Window) -> None:
+        first = max(frame - self._length, 0)
+        frames = np.arange(-(-first // self._every) * self._every, frame, self._every)
+        ages = (frame - frames) / (self._length + 1)
+        shades = np.zeros(self._slots)
+        shades[: frames.size] = _FAINTEST + (_STRONGEST - _FAINTEST) * (1 - ages)
+        self._lines.set_segments(list(within(self._outlines[frames], view)))
+        self._lines.set_alpha(shades.tolist())
+
+
+class MeanPath(AbstractPart):
+    """The way of a mean so far, and a dot where it is."""
+
+    def __init__(self, axes: Axes, mean: np.ndarray) -> None:
+        self._mean = mean
+        (self._path,) = axes.plot([], [], color=GREY, linewidth=1.0)
+        (self._dot,) = axes.plot([], [], "o", color=CYCLE[0], markersize=5)
+
+    @override
+    def show(self, frame: int, view: Window) -> None:
+        past = within(self._mean[: frame + 1], view)
+        self._path.set_data(*past.T)
+        self._dot.set_data(*past[-1:].T)
+
+
+def closure_outline(axes: Axes, track: Track) -> Outline:
+    """The ellipse of the Gaussian closure, dashed."""
+    return Outline(axes, track, colour=CLOSURE_COLOUR, pattern="--")
+
+
+def cloud_outline(axes: Axes, track: Track) -> Outline:
+    """The ellipse of the cloud itself."""
+    return Outline(axes, track, colour=INK, pattern="-")

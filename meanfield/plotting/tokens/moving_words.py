@@ -1,0 +1,142 @@
+"""Words that go with their tokens through a movie."""
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.colors import to_rgba
+from matplotlib.font_manager import FontProperties
+from matplotlib.patheffects import withStroke
+from matplotlib.text import Annotation
+from matplotlib.textpath import text_to_path
+from typing_extensions import override
+
+from meanfield.plotting._figure.style import GREY, INK, paper
+
+from .labels import Labels, labels
+from .moving import AbstractPart
+from .views import Window
+
+_SIZE = 0.82  # of the labels' size
+_HIGH, _MARGIN = 1.05, 1.5  # of a word in its size, and points beside it
+_MOST = 120  # words that are looked at
+_NEAR = 8.0  # points from a dot, from which a line leads to its word
+
+
+class Words(AbstractPart):
+    """Words beside their tokens, as many as have room, long ones first.
+
+    Args:
+        axes: where to draw.
+        x: places of all tokens, (frames, n, 2).
+        words: of all tokens.
+        views: the window of each frame.
+    """
+
+    def __init__(
+        self, axes: Axes, x: np.ndarray, words: np.ndarray, views: list[Window]
+    ) -> None:
+        order = word_order(words)
+        self._axes, self._views, self._x = axes, views, x[:, order]
+        self._size = _SIZE * mpl.rcParams["font.size"]
+        self._words = [str(words[i]) for i in order]
+        self._ranks = np.array([_rank(word) for word in self._words])
+        self._extents = self._measured()
+        self._room, self._labels = np.zeros(2), None
+        self._lines = LineCollection(
+            [], colors=[to_rgba(GREY)] * order.size, linewidths=0.6, zorder=4
+        )
+        axes.add_collection(self._lines, autolim=False)
+        self._texts = [self._text(word) for word in self._words]
+        n = words.size
+        self.note = "" if order.size == n else f"words of {order.size} of {n} tokens"
+
+    def _text(self, word: str) -> Annotation:
+        text = self._axes.annotate(
+            word.replace("$", r"\$"),
+            (0.0, 0.0),
+            xytext=(0.0, 0.0),
+            textcoords="offset points",
+            va="bottom",
+            fontsize=self._size,
+            color=INK,
+            zorder=5,
+            path_effects=[withStroke(linewidth=1.8, foreground=paper())],
+            annotation_clip=False,
+        )
+        text.set_in_layout(False)
+        return text
+
+    @override
+    def show(self, frame: int, view: Window) -> None:
+        placed = self._placed()
+        points = self._x[frame]
+        offsets, opacity = placed.offsets[frame], placed.opacity[frame]
+        for text, place, offset, alpha in zip(
+            self._texts, points, offsets, opacity, strict=True
+        ):
+            text.set_visible(bool(alpha > 0))
+            if alpha > 0:
+                text.xy, text.xyann = tuple(place), tuple(offset)
+                text.set_alpha(float(alpha))
+        self._lead(points, offsets, opacity)
+
+    def _lead(
+        self, points: np.ndarray, offsets: np.ndarray, opacity: np.ndarray
+    ) -> None:
+        """Lines from dots to the nearest point of words that stand away from them."""
+        reach = np.clip(0.0, offsets, offsets + self._extents)
+        away = np.linalg.norm(reach, axis=1) > _NEAR
+        unit = np.diff(np.reshape(self._axes.viewLim.get_points(), (2, 2)), axis=0)[0]
+        ends = points + reach * unit / self._room
+        self._lines.set_segments(list(np.stack([points, ends], axis=1)))
+        self._lines.set_alpha(np.where(away, opacity, 0.0).tolist())
+
+    def _measured(self) -> np.ndarray:
+        """Widths and heights of the words, in points."""
+        font = FontProperties(size=self._size)
+        measure = text_to_path.get_text_width_height_descent
+        wide = [measure(word, font, ismath=False)[0] + _MARGIN for word in self._words]
+        return np.stack([wide, np.full(len(wide), _HIGH * self._size)], axis=-1)
+
+    def _placed(self) -> Labels:
+        """The places of the words on these axes, found again if their size changes."""
+        figure = self._axes.get_figure(root=True)
+        assert figure is not None
+        room = (
+            72 / figure.dpi * np.array([self._axes.bbox.width, self._axes.bbox.height])
+        )
+        if self._labels is None or not np.allclose(room, self._room, rtol=1e-3):
+            self._room = room
+            dots = np.stack(
+                [
+                    _on_page(x, v, room)
+                    for x, v in zip(self._x, self._views, strict=True)
+                ]
+            )
+            self._labels = labels(dots, self._extents, self._ranks, room)
+        return self._labels
+
+
+def _on_page(x: np.ndarray, view: Window, room: np.ndarray) -> np.ndarray:
+    """Places in points from the lower left corner of axes of this size."""
+    half = view.half_width * room / room.min()
+    return (x - view.centre + half) / (2 * half) * room
+
+
+def word_order(words: np.ndarray) -> np.ndarray:
+    """Which words are looked at, the telling ones first; each in the order of the text.
+
+    Words of four letters or more come before those of three, then shorter ones, then
+    marks and what a model adds, as `[SEP]`.
+    """
+    ranks = [_rank(str(word)) for word in words]
+    order = np.argsort(ranks, kind="stable")
+    return order[:_MOST] if words.size > _MOST else order
+
+
+def _rank(word: str) -> int:
+    letters = word.removeprefix("##")
+    if not letters.isalpha():
+        return 3
+    return int(np.clip(4 - len(letters), 0, 2))

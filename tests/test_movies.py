@@ -1,0 +1,201 @@
+"""Movies: what is between stored frames, where words stand, how a cone fills."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+from numpy.random import Generator
+from PIL import Image, ImageSequence
+from plotting_data import ensemble, shrinking
+
+from meanfield.errors import InvalidInputError, UnknownNameError
+from meanfield.plotting import Film, Look, animate
+from meanfield.plotting._runs.data import Track, cloud
+from meanfield.plotting.cone.march import marched
+from meanfield.plotting.movies.pace import between
+from meanfield.plotting.movies.painter import Painter
+from meanfield.plotting.movies.plays import plays
+from meanfield.plotting.movies.stage import layers_shown, size_note, stage
+from meanfield.plotting.tokens.labels import labels
+from meanfield.plotting.tokens.moving import Ghosts
+from meanfield.plotting.tokens.moving_words import word_order
+from meanfield.plotting.tokens.views import Window
+
+SHORT = Film(fps=10, seconds=0.4, size=(240, 250))
+CODES = {"flag_values": [0, 2], "flag_meanings": "finished blow-up"}
+
+
+def gaussians(factor: np.ndarray, stop: list[float], codes: list[int]) -> xr.Dataset:
+    """An ensemble in the plane, with means at zero, at times 0, 1, …."""
+    n, times = factor.shape[:2]
+    stop_time = np.array(stop)
+    return xr.Dataset(
+        {
+            "mean": (("run", "time", "coord"), np.zeros((n, times, 2))),
+            "factor": (("run", "time", "coord", "rank"), factor),
+            "status": ("run", codes, CODES),
+            "stop_time": ("run", stop_time),
+            "t_star": ("run", np.where(np.array(codes) == 2, stop_time, np.nan)),
+        },
+        {"time": np.arange(times, dtype=float)},
+        {"kind": "gaussian", "title": "two"},
+    )
+
+
+@pytest.fixture
+def pair() -> xr.Dataset:
+    """One Gaussian that stays, and one that has gone at time 2.5."""
+    sizes = np.array([[1.0, 1.1, 1.2, 1.3, 1.4], [1.0, 2.0, 9.0, 1e4, 1e4]])
+    factor = np.sqrt(sizes)[..., None, None] * np.diag([1.0, 0.5])
+    return gaussians(factor, [4.0, 2.5], [0, 2])
+
+
+def test_between_stored_frames_tokens_move_straight(rng: Generator) -> None:
+    run = cloud(shrinking(rng, frames=4))
+    places = np.array([0.0, 0.25, 1.0, 2.6, 3.0])
+    moved = between(run, places)
+    stored = np.arange(4.0)
+    assert np.allclose(moved.times, np.interp(places, stored, run.times))
+    for token in range(3):
+        path = np.interp(places, stored, run.state[0][:, token, 1])
+        assert np.allclose(moved.state[0][:, token, 1], path)
+
+
+def test_words_are_inside_and_cover_no_other(rng: Generator) -> None:
+    dots = 200 * rng.random((1, 60, 2)) + np.linspace(0, 40, 12)[:, None, None]
+    sizes = np.stack([8 + 30 * rng.random(60), np.full(60, 10.0)], axis=-1)
+    room = np.array([260.0, 240.0])
+    placed = labels(dots, sizes, rng.integers(0, 3, 60), room)
+    low = dots + placed.offsets
+    high, shown = low + sizes, placed.opacity > 0
+    assert (shown.sum(axis=1) >= 20).all()
+    for frame in range(12):
+        boxes = [(low[frame, i], high[frame, i]) for i in np.flatnonzero(shown[frame])]
+        for index, (a, b) in enumerate(boxes):
+            assert (a >= 0).all()
+            assert (b <= room).all()
+            apart = [((b < c) | (d < a)).any() for c, d in boxes[:index]]
+            assert all(apart)
+
+
+def test_words_of_tokens_that_stand_still_do_too(rng: Generator) -> None:
+    dots = np.broadcast_to(100 * rng.random((20, 2)), (6, 20, 2))
+    sizes = np.full((20, 2), 12.0)
+    placed = labels(dots, sizes, np.zeros(20), np.full(2, 120.0))
+    assert (placed.offsets == placed.offsets[0]).all()
+    assert (np.isin(placed.opacity, (0.0, 1.0))).all()
+
+
+def test_telling_words_come_first() -> None:
+    words = np.array(["[CLS]", "a", "cat", "sleeps", ".", "warm"])
+    assert [words[i] for i in word_order(words)] == [
+        "sleeps",
+        "warm",
+        "cat",
+        "a",
+        "[CLS]",
+        ".",
+    ]
+
+
+def test_the_headline_says_the_layer_and_its_place() -> None:
+    spec = {"model": "minilm", "text": "a cat", "model_layers": [3, 5]}
+    data = xr.Dataset(coords={"time": [0.0, 2.0]}, attrs={"spec": spec})
+    said = layers_shown(data, np.array([0.0, 0.9, 1.0, 2.0]))
+    assert said == ["layer 3 (1 of 2)"] * 2 + ["layer 5 (2 of 2)"] * 2
+    assert layers_shown(data.assign_attrs(spec=None), np.zeros(2)) == ["", ""]
+
+
+def test_sizes_are_in_three_digits() -> None:
+    said = [size_note(size).split()[-1] for size in (0.0, 9.876, 1234.5, 2.345e5, 2e-7)]
+    assert said == ["0", "9.88", "1234", "2.34·10⁵", "2.00·10⁻⁷"]
+
+
+def test_paths_march_through_the_cone_and_leave_at_its_rim(pair: xr.Dataset) -> None:
+    march = marched(pair, Film(fps=10, seconds=4.1), "cone")
+    times = np.linspace(0.0, 4.0, 41)
+    assert np.allclose(march.times, times)
+    trace = 1.25 * np.interp(times, range(5), [1.0, 1.1, 1.2, 1.3, 1.4])
+    assert np.allclose(march.places[:, 0, 2], trace)
+    # The other is at trace 11.25 at time 2, over the height, and has gone at 2.5.
+    before = times < 1.0
+    assert np.allclose(march.places[before, 1, 2], 1.25 * (1 + times[before]))
+    gone = march.left[1]
+    assert 1.0 < times[gone] <= 2.0
+    assert np.allclose(march.places[gone:, 1, 2], march.height)
+    assert march.left[0] == 41
+    assert march.count(24) == "blow-up: 0 of 2"
+    assert march.count(25) == "blow-up: 1 of 2"
+    assert march.count(40) == "finished: 1 of 2,  blow-up: 1 of 2"
+
+
+def test_arrows_start_at_the_rim_of_those_that_leave(pair: xr.Dataset) -> None:
+    march = marched(pair, SHORT, "cone")
+    stays, leaves = march.arrows()
+    assert np.isnan(stays).all()
+    assert leaves[0, 2] == pytest.approx(march.height)
+    assert leaves[1, 2] > leaves[0, 2]
+
+
+def test_a_gaussian_leaves_its_past_ellipses_behind(pair: xr.Dataset) -> None:
+    track = cloud(pair.isel(run=0)).state
+    assert isinstance(track, Track)
+    axes = Figure().add_subplot()
+    ghosts = Ghosts(axes, track, 3)
+    ghosts.show(4, Window(np.zeros(2), 10.0, ""))
+    (lines,) = (c for c in axes.collections if isinstance(c, LineCollection))
+    widths = [np.ptp(np.asarray(path)[:, 0]) for path in lines.get_segments()]
+    # Two standard deviations either way, at the frames 1, 2 and 3.
+    assert np.allclose(widths, 4 * np.sqrt([1.1, 1.2, 1.3]), rtol=1e-3)
+    shades = np.asarray(lines.get_edgecolor())[:3, 3]
+    assert (np.diff(shades) > 0).all()
+    none = Ghosts(axes, track, 0)
+    none.show(4, Window(np.zeros(2), 10.0, ""))
+    assert len(axes.collections[-1].get_paths()) == 0
+
+
+@pytest.mark.parametrize("panel", ["tokens", "disc"])
+def test_what_is_painted_over_a_backdrop_is_the_whole_figure(
+    pair: xr.Dataset, rng: Generator, panel: str
+) -> None:
+    data = shrinking(rng) if panel == "tokens" else pair
+    with Look().applied():
+        figure, show = stage(data, plays[panel](data, SHORT), SHORT)
+        painter = Painter(figure, 240)
+        for frame in range(4):
+            show(frame)
+            painted = np.asarray(painter.image(), dtype=float)
+            canvas = FigureCanvasAgg(figure)
+            canvas.draw()
+            whole = np.asarray(canvas.buffer_rgba(), dtype=float)[..., :3]
+            # Spines may stand over a dot in the one and under it in the other.
+            assert (np.abs(painted - whole) > 8).mean() < 2e-3
+
+
+def test_an_ensemble_of_gaussians_goes_through_the_cone(
+    pair: xr.Dataset, tmp_path: Path
+) -> None:
+    path = animate(pair, tmp_path / "cone.gif", film=SHORT)
+    with Image.open(path) as movie:
+        assert movie.size == (240, 250)
+        assert len(list(ImageSequence.Iterator(movie))) == 4
+    with pytest.raises(InvalidInputError, match="shows one run, this dataset holds 2"):
+        animate(pair, tmp_path / "a.gif", panel="tokens", film=SHORT)
+    with pytest.raises(InvalidInputError, match="`link` is for movies of tokens; this"):
+        animate(pair, tmp_path / "a.gif", look=Look(link=0.1))
+
+
+def test_movies_refuse_what_has_none(rng: Generator, tmp_path: Path) -> None:
+    run, target = shrinking(rng), tmp_path / "a.gif"
+    with pytest.raises(UnknownNameError, match=r"movie `cones`.*`cone`"):
+        animate(run, target, panel="cones")
+    with pytest.raises(InvalidInputError, match="one frame, which makes no movie"):
+        animate(run.isel(time=[0]), target)
+    space = ensemble(rng, "gaussian").isel(coord=[0])
+    with pytest.raises(InvalidInputError, match="covariances of dimension 2"):
+        animate(space, target, panel="cone")
+    assert not target.exists()
