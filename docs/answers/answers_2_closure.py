@@ -134,7 +134,7 @@ print(f"after t = 1/4, from ε = 4 to 16: {gaps[4.0] / gaps[16.0]:.0f} times sma
 # ------------------------------------------
 # An error of sampling falls like :math:`1/\sqrt n`, the error of the closure does not
 # move. Where the two are equal, tokens begin to see it. The distance of
-# :math:`n` tokens to the density at :math:`t = \frac12`, from three draws each:
+# :math:`n` tokens to the density at :math:`t = \frac12`, from five draws each:
 
 half = [0.0, 0.5]
 sigmoid = attentions["sigmoid"](3 * one, one, one)
@@ -152,12 +152,12 @@ def sampled(n):
     return float(wasserstein(flow(sigmoid, tokens, half).final, truth).value)
 
 
-errors = np.array([[sampled(int(n)) for _ in range(3)] for n in counts]).mean(axis=1)
+errors = np.array([[sampled(int(n)) for _ in range(5)] for n in counts]).mean(axis=1)
 rate, level = np.polyfit(np.log(counts), np.log(errors), 1)
 needed = np.exp((np.log(gap) - level) / rate)
 print(f"the closure is off by {gap:.4f}; tokens by", errors.round(4), f"~ n^{rate:.2f}")
 print(f"equal at about {needed:.0f} tokens")
-assert abs(rate + 0.5) < 0.2  # nine draws
+assert abs(rate + 0.5) < 0.2  # fifteen draws
 assert gap < errors[0]
 
 # %%
