@@ -497,7 +497,7 @@ def test_the_help_lists_what_a_page_has_use_for(
     listed = set(re.findall(r"^│ (--[\w-]+)", cli("live", "--help").out, re.MULTILINE))
     flags = {f"--{key.replace('_', '-')}" for key, row in KEYS.items() if row.group}
     unlisted = {f"--{key.replace('_', '-')}" for key in UNLISTED}
-    own = {"--out", "--preset", "--member", "--plugin"}
+    own = {"--out", "--title", "--preset", "--member", "--plugin"}
     assert listed == (flags - unlisted) | own
     assert "400 if absent" in cli("live", "--help").out
 

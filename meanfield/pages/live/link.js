@@ -38,7 +38,7 @@ export function lawFrom(hash, initial) {
   const entries = new URLSearchParams(hash.replace(/^#/, ""));
   const law = structuredClone(initial);
   if (entries.has("attention")) law.attention = entries.get("attention");
-  for (const key of NUMBERS) if (entries.has(key)) law[key] = Number(entries.get(key));
+  for (const key of NUMBERS) if (entries.has(key)) [law[key]] = numbersIn(entries.get(key));
   if (entries.has("causal")) law.causal = entries.get("causal") === "1";
   if (entries.has("iterations")) law.iterations = Number(entries.get("iterations")) || null;
   law.heads = headsFrom(entries, initial);
