@@ -125,7 +125,7 @@ plt.show()
 # %%
 # *What one sees:* the density (blue) has grown a shoulder at :math:`t = 0.5` and is in
 # two parts at :math:`t = 2`. The tokens (grey) follow it into both; the Gaussian
-# (dashed) stays in between, where there is hardly any mass.
+# (dashed) covers both with one bump, and puts mass into the gap between them.
 #
 # Another start
 # -------------

@@ -103,8 +103,7 @@ plt.show()
 
 # %%
 # *What one sees:* the cloud grows (left) while its variance gathers in fewer directions
-# (middle). With the layers of MiniLM the tokens join into clusters only late (right);
-# random layers are too weak for that in six units of time.
+# (middle). With the layers of MiniLM the tokens join into clusters only late (right).
 #
 # Where they go
 # -------------
