@@ -29,7 +29,7 @@ eye = jnp.eye(2)
 
 
 def matrix(attention, measure=mu):
-    r"""The weights :math:`\kappa_{ij}w_j` of an attention, a row for each query."""
+    """The weights of an attention, a row for each query."""
     return np.asarray(plans(attention, 0.0, measure)[0])
 
 
@@ -55,7 +55,7 @@ scores = {
 changes = {}
 for name, coupling in (("softmax", Softmax()), ("sinkhorn", Sinkhorn())):
     plain, *others = (matrix(Attention(s, coupling, eye)) for s in scores.values())
-    changes[name] = [np.abs(other - plain).max() for other in others]
+    changes[name] = [float(np.abs(other - plain).max()) for other in others]
     print(f"{name:8}", dict(zip(list(scores)[1:], changes[name], strict=True)))
 assert changes["softmax"][0] < 1e-12 < 1e-2 < changes["softmax"][1]
 assert max(changes["sinkhorn"]) < 1e-7
