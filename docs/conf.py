@@ -26,7 +26,14 @@ extensions = [
     "borrowed",
     "reference",
 ]
-exclude_patterns = ["_build", "_ext", "course", "gallery", "generated/**/*.ipynb"]
+exclude_patterns = [
+    "_build",
+    "_ext",
+    "course",
+    "answers",
+    "gallery",
+    "generated/**/*.ipynb",
+]
 
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
@@ -42,8 +49,8 @@ templates_path = []
 suppress_warnings = ["config.cache"]  # the gallery is configured with objects
 
 sphinx_gallery_conf = {
-    "examples_dirs": ["course", "gallery"],
-    "gallery_dirs": ["generated/course", "generated/gallery"],
+    "examples_dirs": ["course", "answers", "gallery"],
+    "gallery_dirs": ["generated/course", "generated/answers", "generated/gallery"],
     "filename_pattern": r"\.py$",
     "ignore_pattern": r"__init__\.py",
     "within_subsection_order": "FileNameSortKey",

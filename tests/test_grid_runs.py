@@ -126,7 +126,7 @@ def test_what_is_stored_reads_as_a_density(line: Path) -> None:
     data = runs.dataset(line)
     assert data["mass"].dims == data["density"].dims == ("time", "cell_x")
     assert data.attrs["kind"] == "grid"
-    assert data.attrs["title"] == "softmax attention: grid"
+    assert data.attrs["title"] == "softmax attention: a density"
     h = np.diff(data["edges_x"].values) * data["axes"].values[:, 0, 0, None]
     total = np.sum(data["density"].values * h, axis=1)
     np.testing.assert_allclose(total + data["outflow"].values, 1, rtol=1e-13)

@@ -350,6 +350,14 @@ def test_a_page_of_tokens_is_small_and_fetches_nothing(cli: Command):
     assert "default-src 'none'" in code
 
 
+def test_a_page_has_the_title_that_is_asked_for(cli: Command):
+    words = ("--measure", "gaussian", "--title", "A < B")
+    assert cli("live", *words, "--out", "page.html").code == 0
+    text = Path("page.html").read_text("utf-8")
+    assert "<title>A &lt; B</title>" in text
+    assert "<h1>A &lt; B</h1>" in text
+
+
 def test_the_page_of_the_docs_is_current(cli: Command):
     """Else: `meanfield live --preset blow-up --d 2 --out docs/live/blow-up.html`."""
     assert (
@@ -489,7 +497,7 @@ def test_the_help_lists_what_a_page_has_use_for(
     listed = set(re.findall(r"^│ (--[\w-]+)", cli("live", "--help").out, re.MULTILINE))
     flags = {f"--{key.replace('_', '-')}" for key, row in KEYS.items() if row.group}
     unlisted = {f"--{key.replace('_', '-')}" for key in UNLISTED}
-    own = {"--out", "--preset", "--member", "--plugin"}
+    own = {"--out", "--title", "--preset", "--member", "--plugin"}
     assert listed == (flags - unlisted) | own
     assert "400 if absent" in cli("live", "--help").out
 

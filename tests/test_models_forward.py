@@ -113,7 +113,7 @@ def test_commands_say_what_it_is(folder: Path, cli: Command, tmp_path: Path) -> 
     assert "softmax" not in told.out
     assert "reading and one pass" in cli(*given, "--dry-run").out
     assert "all 3 frames are as written" in cli("show", "run.zarr", "--check").out
-    assert meanfield.open("run.zarr").attrs["title"] == "forward pass of tiny: points"
+    assert meanfield.open("run.zarr").attrs["title"] == "forward pass of tiny: tokens"
     assert cli("report", "run.zarr").code == 0
     page = (tmp_path / "run.html").read_text("utf-8")
     assert "forward = true" in page

@@ -43,6 +43,17 @@ def quiet(count: int, total: int) -> None:
     """No progress."""
 
 
+def test_a_page_has_the_title_that_is_asked_for(
+    cli: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, rng: Generator
+) -> None:
+    monkeypatch.setattr("meanfield.cli.commands.report.MOST_TOKENS", 29)  # no JAX
+    report_store.finished(tmp_path / "run.zarr", report_store.moving(rng))
+    assert cli("report", "run.zarr", "--title", "A < B").code == 0
+    page = (tmp_path / "run.html").read_text("utf-8")
+    assert "<title>A &lt; B</title>" in page
+    assert data_of(page)["title"] == "A < B"
+
+
 def test_a_run_becomes_a_page_beside_it(
     cli: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, rng: Generator
 ) -> None:
@@ -96,7 +107,7 @@ def test_files_beside_the_page_are_named_from_there(
     page = (tmp_path / "run.html").read_text("utf-8")
     assert "A = &quot;@in/A.npy&quot;\n" in page
     assert "V = &quot;@/else/V.npy&quot;\n" in page
-    assert "Typed in the folder of this page, they read these files" in page
+    assert "Typed in the folder of this page, they need, unchanged" in page
     (tmp_path / "else").mkdir()
     assert cli("report", "run.zarr", "--out", "else/run.html").code == 0
     page = (tmp_path / "else" / "run.html").read_text("utf-8")

@@ -6,6 +6,12 @@ A layer of attention sends mass from each token to the others. Here its matrix o
 weights is read as a transport plan: of softmax it has one marginal right, of Sinkhorn
 both. The latter is the plan of entropic optimal transport, which `POT
 <https://pythonot.github.io>`_ computes too.
+
+| **Before it:** couplings and marginals, entropic optimal transport, softmax.
+| **Afterwards you can** read an attention matrix as a plan, say which marginals are
+  right, and predict what that does to the mean.
+| **Time:** 20 minutes to read and run, 40 with the exercises
+  (:doc:`answers </generated/answers/answers_1_kernel>`).
 """
 
 import jax
@@ -88,6 +94,11 @@ axes[1, 0].set(xlabel="key", ylabel="query")
 plt.show()
 
 # %%
+# *What one sees:* from left to right both plans concentrate. In the upper row some
+# columns are dark and others empty: softmax sends many queries to the few tokens that
+# lie furthest out. In the lower row every column holds as much as every other, and the
+# last plan is almost the identity.
+#
 # A kernel moves tokens
 # ---------------------
 # The velocity is :math:`V` times the barycentre :math:`\sum_j \kappa_{ij}w_jx_j`.
@@ -114,8 +125,8 @@ print(run.final.mean / np.mean(x + 1.0, axis=0), np.exp(-1.0))
 # Exercises
 # ---------
 # 1. Show that adding a function of the query to the scores changes neither plan. Which
-#    of the two does a function of the key leave alone? Check both with ``key_bias`` of
-#    :py:obj:`~meanfield.scores.Dot`.
+#    of the two does a function of the key leave alone? Check both with ``key_bias``
+#    and ``query_bias`` of :py:obj:`~meanfield.scores.Dot`: which of them adds which?
 # 2. The cost :math:`-x\cdot y` and the cost :math:`\frac12|x - y|^2` give the same
 #    Sinkhorn plan. Why? Why does ``l2`` differ from ``softmax`` all the same?
 # 3. ``Sinkhorn(iterations=k)`` stops after ``k`` half-steps. Plot the error of the

@@ -46,7 +46,7 @@ def simulate(
         >>> A = np.array([[-1.0, 0.5], [0.0, -1.0]])
         >>> run = meanfield.simulate(A=A, d=2, n=20, t=1.0, frames=5, out="run.zarr")
         >>> run.dataset["x"].shape, run.plot.tokens().get_suptitle()
-        ((5, 20, 2), 'softmax attention: points')
+        ((5, 20, 2), 'softmax attention: tokens')
     """
     base: Mapping[str, Any] = presets[preset] if preset is not None else {}
     newer = located({key: _plain(value) for key, value in keys.items()}, Path.cwd())

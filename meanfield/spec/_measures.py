@@ -17,6 +17,7 @@ class Moved:
 
     Attributes:
         what: a few words that say what it is, as `list measures` shows them.
+        title: what it is in titles; by default `what`, up to its first comma.
         also: keys of one other measure that it knows too.
         never: keys that mean nothing to it, and what it does instead, as in `has no
             positions`.
@@ -28,8 +29,14 @@ class Moved:
     """
 
     what: str
+    title: str = ""
     also: tuple[str, ...] = ()
     never: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def thing(self) -> str:
+        """What it is in titles."""
+        return self.title or self.what.partition(",")[0]
 
     def refusal(self, name: str, key: str, row: Key) -> str:
         """Why a key does nothing for this measure, and what to do; else nothing.
@@ -48,7 +55,7 @@ class Moved:
 
 
 measures: Registry[Moved] = Registry("measure")
-measures.register("points")(Moved(what="weighted tokens"))
+measures.register("points")(Moved(what="weighted tokens", title="tokens"))
 measures.register("gaussian")(Moved(what="a Gaussian, by its mean and covariance"))
 measures.register("grid")(Moved(what="a density, on the cells of a grid"))
 

@@ -243,13 +243,21 @@ class RunSpec(EarlySpec, TimesSpec, StartSpec, DriftSpec, AttentionSpec, GridSpe
 
     @property
     def moved(self) -> str:
-        """What is moved, in words that say where that is an approximation."""
+        """The measure by its name; where it is an approximation, that is said."""
+        return self._with_caution(self.measure)
+
+    @property
+    def thing(self) -> str:
+        """What is moved, as titles have it: tokens, a Gaussian, a density."""
+        return self._with_caution(measures[self.measure].thing)
+
+    def _with_caution(self, what: str) -> str:
         if self.projected:
-            return f"{self.measure}, projected (approximation)"
+            return f"{what}, projected (approximation)"
         if self.bandwidth is not None:
             blur = f"{self.bandwidth:.3g} standard deviations"
-            return f"{self.measure} of tokens blurred by {blur}"
-        return self.measure
+            return f"{what} of tokens blurred by {blur}"
+        return what
 
     def as_json(self) -> dict[str, Any]:
         """The spec as JSON values: the keys that were given."""

@@ -28,6 +28,7 @@ def live(
     /,
     *,
     out: Annotated[Path | None, Parameter(group=MOST_USED)] = None,
+    title: Annotated[str | None, Parameter(group=MOST_USED)] = None,
     preset: Preset = None,
     member: int | None = None,
     plugin: list[Path] | None = None,
@@ -50,6 +51,7 @@ def live(
         file: a TOML file of keys; or the folder of a run, whose first frame is the
             start, or of a sweep, whose axes become sliders.
         out: file to write; by default live.html, or RUN-live.html beside the run.
+        title: a headline in place of what is moved, in a few words.
         preset: a named set of keys; see `list presets`.
         member: which of several draws or starts of a run to move, from 0.
         plugin: a Python file that is run, and registers what you add; may be repeated.
@@ -57,7 +59,7 @@ def live(
     """
     if file is not None and file.is_dir():
         _refuse_options(file, preset, options)
-        _of_folder(file, out, member, plugin)
+        _of_folder(file, out, title, member, plugin)
         return
     if member is not None:
         raise InvalidInputError(
@@ -75,11 +77,15 @@ def live(
     open_session()
     from meanfield.cli.jobs._live import page_of_spec
 
-    page_of_spec(spec, out or Path("live.html"))
+    page_of_spec(spec, out or Path("live.html"), title=title)
 
 
 def _of_folder(
-    folder: Path, out: Path | None, member: int | None, plugins: list[Path] | None
+    folder: Path,
+    out: Path | None,
+    title: str | None,
+    member: int | None,
+    plugins: list[Path] | None,
 ) -> None:
     """The page of a stored run, or of a sweep."""
     from meanfield import runs
@@ -99,9 +105,9 @@ def _of_folder(
     stem = folder.absolute().name.removesuffix(".zarr")
     target = out or folder.absolute().with_name(f"{stem}-live.html")
     if is_sweep:
-        page_of_sweep(folder, target)
+        page_of_sweep(folder, target, title)
     else:
-        page_of_run(folder, target, member, loaded)
+        page_of_run(folder, target, title, member, loaded)
 
 
 def _refuse_options(

@@ -28,6 +28,7 @@ def report(
     /,
     *,
     out: Path | None = None,
+    title: str | None = None,
     watch: bool = False,
     port: int = 0,
     host: str = "127.0.0.1",
@@ -48,6 +49,7 @@ def report(
         path: the folder of a run, of a sweep or of `compare --out`; or a file that
             `verify --json` printed.
         out: file to write; by default NAME.html beside what is shown.
+        title: a headline in place of what was computed, in a few words.
         watch: serve the page on this machine while a run or a sweep goes on, until
             Ctrl-C; nothing is written.
         port: where it is served; by default any that is free.
@@ -59,21 +61,31 @@ def report(
     from meanfield.pages.report import subject_of
 
     subject = subject_of(path)
+    if title and subject.kind == "verification":
+        raise InvalidInputError(
+            "The page of a verification lists its statements and has no other "
+            "`--title`: leave it out."
+        )
     for store in subject.stores:
         load_measure_of(store, plugin)
     if watch:
         if out is not None:
             raise InvalidInputError("`--watch` writes nothing: leave out `--out`.")
-        _serve(subject, host, port)
+        _serve(subject, title, host, port)
         return
     if port or host != "127.0.0.1":
         raise InvalidInputError(
             "`--port` and `--host` are for `--watch`: add it, or leave them out."
         )
-    _save(subject, out, plugin)
+    _save(subject, out, title, plugin)
 
 
-def _save(subject: "Subject", out: Path | None, plugins: list[Path] | None) -> None:
+def _save(
+    subject: "Subject",
+    out: Path | None,
+    title: str | None,
+    plugins: list[Path] | None,
+) -> None:
     from meanfield.cli.terminal._console import FrameProgress
     from meanfield.pages.report import save_report
     from meanfield.plotting.pages import page_file
@@ -82,10 +94,11 @@ def _save(subject: "Subject", out: Path | None, plugins: list[Path] | None) -> N
     check_writable(target)
     check_page(target, "report")
     read = partial(_told_whole, plugins=plugins)
-    note(f"wrote {save_report(subject, target, FrameProgress('preparing'), read)}")
+    progress = FrameProgress("preparing")
+    note(f"wrote {save_report(subject, target, progress, read, title=title)}")
 
 
-def _serve(subject: "Subject", host: str, port: int) -> None:
+def _serve(subject: "Subject", title: str | None, host: str, port: int) -> None:
     """Serves the page of a run or a sweep until the command is interrupted.
 
     Raises:
@@ -101,7 +114,7 @@ def _serve(subject: "Subject", host: str, port: int) -> None:
         )
     quiet = lambda *_: None
     read = lambda path: worded(path, runs.dataset(path), "page", quiet)
-    make = partial(page_of, subject, quiet, read)
+    make = lambda: page_of(subject, quiet, read).titled(title)
     with serve(make, subject.path, host=host, port=port) as server:
         note(f"{server.url} shows `{subject.path}`; Ctrl-C ends it")
         with suppress(KeyboardInterrupt):  # as it was told, and nothing is lost

@@ -14,7 +14,9 @@ from meanfield.spec import Axis, RunSpec, with_values
 FEW, FEWER = 400, 100  # tokens that a browser moves at full rate; under Sinkhorn
 
 
-def page_of_spec(spec: RunSpec, target: Path, axes: Sequence[Axis] = ()) -> None:
+def page_of_spec(
+    spec: RunSpec, target: Path, axes: Sequence[Axis] = (), *, title: str | None = None
+) -> None:
     """Writes the page of a spec.
 
     Raises:
@@ -28,11 +30,15 @@ def page_of_spec(spec: RunSpec, target: Path, axes: Sequence[Axis] = ()) -> None
     if "n" not in spec.model_fields_set:
         few = FEWER if spec.attention == "sinkhorn" else FEW
         spec = spec.model_copy(update={"n": few})
-    _write(spec, runs.member(spec), target, axes)
+    _write(spec, runs.member(spec), target, axes, title)
 
 
 def page_of_run(
-    run: Path, target: Path, member: int | None, plugins: Sequence[Path]
+    run: Path,
+    target: Path,
+    title: str | None,
+    member: int | None,
+    plugins: Sequence[Path],
 ) -> None:
     """Writes the page of a stored run, which starts at its first frame.
 
@@ -41,10 +47,10 @@ def page_of_run(
         UnsupportedError: if a browser cannot integrate it.
     """
     spec, first = runs.stored_start(run, member, plugins)
-    _write(spec, first, target, ())
+    _write(spec, first, target, (), title)
 
 
-def page_of_sweep(sweep: Path, target: Path) -> None:
+def page_of_sweep(sweep: Path, target: Path, title: str | None) -> None:
     """Writes the page of a sweep: its first cell, with a slider for each axis.
 
     Raises:
@@ -56,7 +62,7 @@ def page_of_sweep(sweep: Path, target: Path) -> None:
     for axis in cells.axes:
         if axis.key == "attention":
             _check_each(with_values(cells.spec, first), axis)
-    page_of_spec(with_values(cells.spec, first), target, cells.axes)
+    page_of_spec(with_values(cells.spec, first), target, cells.axes, title=title)
 
 
 def _check_each(spec: RunSpec, axis: Axis) -> None:
@@ -72,9 +78,13 @@ def _check_each(spec: RunSpec, axis: Axis) -> None:
 
 
 def _write(
-    spec: RunSpec, member: runs.Member, target: Path, axes: Sequence[Axis]
+    spec: RunSpec,
+    member: runs.Member,
+    target: Path,
+    axes: Sequence[Axis],
+    title: str | None,
 ) -> None:
     check_page(target if target.suffix else target.with_suffix(".html"), "live")
     law = law_of(member.dynamics, member.measure)
-    setting = setting_of(spec, law, runs.title(spec))
+    setting = setting_of(spec, law, title or runs.title(spec))
     note(f"wrote {save_live_page(target, law, setting, axes)}")

@@ -1,67 +1,121 @@
-// A link that holds what is set: the keys that differ from those of the page, after its `#`.
+// A link that holds what is set: what differs from the page itself, after its `#`.
+//
+// `#epsilon=0.5&V=-1&A2=1,0.5,0,1` has a matrix of the first head, a number for its multiple of
+// the identity, and one of the second, row by row. `rows=3,7&start=…` are the tokens that moved.
 
 import { known } from "./law.js";
+import { identity, scaled } from "./matrix.js";
+import { numbersIn, written } from "./numerals.js";
 
 const LARGEST = 1600; // numbers of a start in a link: longer ones are cut by what passes them on
 
-const KEYS = ["attention", "heads", "epsilon", "noise", "causal", "iterations", "t"];
+const NUMBERS = ["epsilon", "noise", "t"];
+const MATRICES = ["Q", "K", "V"];
+const isSame = (one, other) => JSON.stringify(one) === JSON.stringify(other);
 
 /** The part of an address behind `#`; the start is in it if it was changed and is short. */
 export function hashOf(law, initial, isEdited) {
-  const entries = KEYS.map((key) => [key, JSON.stringify(law[key])]).filter(
-    ([key, text]) => text !== JSON.stringify(initial[key]),
-  );
-  const numbers = isEdited ? stateOf(law) : [];
-  if (isEdited && numbers.length <= LARGEST) entries.push(["start", encoded(numbers)]);
-  return new URLSearchParams(entries).toString();
+  const entries = [];
+  const add = (key, value, before, text) => isSame(value, before) || entries.push(`${key}=${text(value)}`);
+  add("attention", law.attention, initial.attention, String);
+  for (const key of NUMBERS) add(key, law[key], initial[key], (x) => written([x]));
+  add("causal", law.causal, initial.causal, Number);
+  add("iterations", law.iterations, initial.iterations, (k) => k ?? 0);
+  add("heads", law.heads.length, initial.heads.length, String);
+  law.heads.forEach((head, h) => {
+    for (const name of MATRICES) add(nameOf(name, h), head[name], pageHead(initial, h)[name], matrixText);
+  });
+  if (isEdited && holdsStart(law)) entries.push(...startEntries(law.start, initial.start));
+  return entries.join("&");
 }
 
-export const holdsStart = (law) => stateOf(law).length <= LARGEST;
+export const holdsStart = (law) => stateOf(law.start).length <= LARGEST;
 
 /** A law with what a hash changes of it, and whether its start is another.
  *
  * Raises an error where the hash is none of this page. */
 export function lawFrom(hash, initial) {
-  const found = new URLSearchParams(hash.replace(/^#/, ""));
+  const entries = new URLSearchParams(hash.replace(/^#/, ""));
   const law = structuredClone(initial);
-  for (const key of KEYS) if (found.has(key)) law[key] = JSON.parse(found.get(key));
+  if (entries.has("attention")) law.attention = entries.get("attention");
+  for (const key of NUMBERS) if (entries.has(key)) [law[key]] = numbersIn(entries.get(key));
+  if (entries.has("causal")) law.causal = entries.get("causal") === "1";
+  if (entries.has("iterations")) law.iterations = Number(entries.get("iterations")) || null;
+  law.heads = headsFrom(entries, initial);
   check(law, initial);
-  if (found.has("start")) law.start = startFrom(decoded(found.get("start")), initial);
-  return { law, isEdited: found.has("start") || initial.origin === null };
+  const isMoved = entries.has("start");
+  if (isMoved) law.start = startFrom(entries, initial);
+  return { law, isEdited: isMoved || initial.origin === null };
+}
+
+/** What a matrix is called: that of the first head by its letter, others with their number. */
+const nameOf = (name, h) => `${name}${h ? h + 1 : ""}`;
+
+/** The head of the page that a head is compared with: the last one for heads that were added. */
+const pageHead = ({ heads }, h) => heads[Math.min(h, heads.length - 1)];
+
+function matrixText(M) {
+  const c = M[0][0];
+  const isScalar = M.length === M[0].length && isSame(M, scaled(identity(M.length), c));
+  return written(isScalar ? [c] : M.flat());
+}
+
+function headsFrom(entries, initial) {
+  const count = entries.has("heads") ? Number(entries.get("heads")) : initial.heads.length;
+  if (!(Number.isInteger(count) && count > 0 && count <= 8)) throw new RangeError("a number of heads that does not fit");
+  return Array.from({ length: count }, (_, h) => Object.fromEntries(MATRICES.map((name) => {
+    const text = entries.get(nameOf(name, h));
+    return [name, text === null ? pageHead(initial, h)[name] : matrixFrom(text, initial)];
+  })));
+}
+
+function matrixFrom(text, initial) {
+  const d = initial.heads[0].V.length;
+  const numbers = numbersIn(text);
+  return numbers.length === 1 ? scaled(identity(d), numbers[0]) : rowsOf(numbers, d);
 }
 
 function check(law, initial) {
   const d = initial.heads[0].V.length;
   const isMatrix = (M) => Array.isArray(M) && M.length > 0 && M.every((row) => row.length === d && row.every(Number.isFinite));
-  const fits = (head) => isMatrix(head.Q) && isMatrix(head.K) && head.Q.length === head.K.length && isMatrix(head.V);
+  const fits = (head) => isMatrix(head.Q) && isMatrix(head.K) && head.Q.length === head.K.length && isMatrix(head.V) && head.V.length === d;
   const isAttention = known(law).includes(law.attention) && !(law.causal && law.measure === "gaussian");
   const isOdd = law.iterations === null || (law.attention === "sinkhorn" && law.iterations > 0 && law.iterations % 2 === 1);
-  const good = isAttention && isOdd && law.heads.length > 0 && law.heads.length <= 8 && law.heads.every(fits) && law.epsilon > 0
+  const good = isAttention && isOdd && law.heads.every(fits) && law.epsilon > 0
     && law.noise >= 0 && law.t > initial.t0 && [law.epsilon, law.noise, law.t].every(Number.isFinite);
   if (!good) throw new RangeError("numbers that do not fit");
 }
 
-const stateOf = ({ start }) => (start.x ? start.x.flat() : [...start.mean, ...start.factor.flat()]);
+const stateOf = (start) => (start.x ? start.x.flat() : [...start.mean, ...start.factor.flat()]);
 
-function startFrom(numbers, { start }) {
+/** The numbers of a start; of tokens those alone that are not where the page has them, if these are few. */
+function startEntries(start, before) {
+  const whole = written(stateOf(start));
+  if (!start.x) return [`start=${whole}`];
+  const rows = start.x.flatMap((row, i) => (isSame(row, before.x[i]) ? [] : [i]));
+  const names = `rows=${rows.join(",")}`;
+  const part = written(rows.flatMap((i) => start.x[i]));
+  return rows.length && names.length + part.length < whole.length ? [names, `start=${part}`] : [`start=${whole}`];
+}
+
+const rowsOf = (numbers, width) =>
+  Array.from({ length: Math.ceil(numbers.length / width) }, (_, i) => numbers.slice(i * width, (i + 1) * width));
+
+function startFrom(entries, { start }) {
+  const numbers = numbersIn(entries.get("start"));
   if (!numbers.every(Number.isFinite)) throw new RangeError("a start that is not finite");
-  const rows = (values, width) => Array.from({ length: values.length / width }, (_, i) => values.slice(i * width, (i + 1) * width));
-  if (start.x) {
-    if (numbers.length !== start.x.length * start.x[0].length) throw new RangeError("another number of tokens");
-    return { ...start, x: rows(numbers, start.x[0].length) };
-  }
+  if (start.x) return tokensFrom(numbers, entries.get("rows"), start);
   const d = start.mean.length;
   if (numbers.length % d || numbers.length < 2 * d) throw new RangeError("another dimension");
-  return { mean: numbers.slice(0, d), factor: rows(numbers.slice(d), numbers.length / d - 1) };
+  return { mean: numbers.slice(0, d), factor: rowsOf(numbers.slice(d), numbers.length / d - 1) };
 }
 
-/** Numbers as base64 of their bits. */
-function encoded(numbers) {
-  const bytes = new Uint8Array(Float64Array.from(numbers).buffer);
-  return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
-}
-
-function decoded(text) {
-  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-  return Array.from(new Float64Array(bytes.buffer));
+function tokensFrom(numbers, names, start) {
+  const width = start.x[0].length;
+  const indices = names === null ? start.x.map((_, i) => i) : numbersIn(names);
+  const fits = indices.every((i) => i in start.x) && numbers.length === indices.length * width;
+  if (!fits) throw new RangeError("another number of tokens");
+  const x = [...start.x];
+  rowsOf(numbers, width).forEach((row, k) => (x[indices[k]] = row));
+  return { ...start, x };
 }

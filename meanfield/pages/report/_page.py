@@ -2,7 +2,7 @@
 
 import html
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +62,10 @@ class Page:
     title: str
     scene: dict[str, Any]
     cards: str
+
+    def titled(self, title: str | None) -> "Page":
+        """The page under another title, if one is given."""
+        return replace(self, title=title) if title else self
 
     def as_json(self, state: str) -> str:
         """The page as a browser takes it that shows an older one, and what it shows."""
@@ -129,9 +133,21 @@ def page_of(
 
 
 def save_report(
-    subject: Subject, path: Path, report: Report, read: Read = runs.dataset
+    subject: Subject,
+    path: Path,
+    report: Report,
+    read: Read = runs.dataset,
+    *,
+    title: str | None = None,
 ) -> Path:
     """Write the page of a subject to `path`, to which `.html` is added if need be.
+
+    Args:
+        subject: what is shown.
+        path: of the file.
+        report: as `page_of` calls it.
+        read: as `page_of` does.
+        title: in place of what was computed; a verification has none.
 
     Raises:
         InvalidInputError: if the suffix is another one, or as `page_of` does.
@@ -143,4 +159,4 @@ def save_report(
     if subject.kind == "verification":
         return written(file, verification_page(subject.path, subject.record))
     page = page_of(subject, report, read, folder=file.parent)
-    return written(file, page.as_html())
+    return written(file, page.titled(title).as_html())

@@ -34,7 +34,7 @@ def ending_words(outcome: Ending, reason: str = "") -> str:
         error = outcome.t_star_error
         bar = f" ± {error:.2g}" if np.isfinite(error) else ""
         parts.append(f"It blows up at t* = {outcome.t_star:.8g}{bar}.")
-    if np.isfinite(outcome.stop_time):
+    if np.isfinite(outcome.stop_time) and status.ending != Status.FINISHED.ending:
         parts.append(f"It is known up to t = {outcome.stop_time:.8g}.")
     return " ".join(parts)
 
@@ -108,7 +108,7 @@ def repeat_card(recipe: Recipe) -> str:
     )
     is_near = any(not Path(need).is_absolute() for need in recipe.needs)
     where = "Typed in the folder of this page, they" if is_near else "They"
-    listed = f"<p>{where} read these files, unchanged:</p><ul>{needs}</ul>"
+    listed = f"<p>{where} need, unchanged:</p><ul>{needs}</ul>"
     text = html.escape(recipe.commands)
     button = '<button type="button" class="copy">Copy</button>'
     return card(

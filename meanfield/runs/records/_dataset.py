@@ -35,7 +35,7 @@ def dataset(path: Path) -> "xarray.Dataset":
         >>> _ = runs.execute(spec.parse(keys), out=Path("run.zarr"))
         >>> data = runs.dataset(Path("run.zarr"))
         >>> data.attrs["title"], dict(data.sizes)
-        ('softmax attention: gaussian', {'time': 3, 'coord': 1, 'rank': 1})
+        ('softmax attention: a Gaussian', {'time': 3, 'coord': 1, 'rank': 1})
     """
     store = RunStore.open(path)
     if not store.frames:
@@ -65,10 +65,10 @@ def title(spec: RunSpec) -> str:
     Examples:
         >>> from meanfield import runs, spec
         >>> runs.title(spec.parse({"attention": "l2", "A": -1.0, "d": 2}))
-        'l2 attention: points'
+        'l2 attention: tokens'
     """
-    family = f" from {spec.starts}" if spec.starts else ""
-    return f"{subject(spec)}: {spec.moved}{family}"
+    family = f" from each of {spec.starts}" if spec.starts else ""
+    return f"{subject(spec)}: {spec.thing}{family}"
 
 
 def subject(spec: RunSpec) -> str:

@@ -69,7 +69,7 @@ function paintCell(place, column, row, range) {
   const indices = indicesAt(column, row);
   const value = numberOf(phase.number, indices);
   const [x, y] = cornerOf(place, column, row);
-  const colour = range && Number.isFinite(value) ? css(graded(shareOf(value, range))) : css(legible(parsed(endingOf(indices).colour)), 0.35);
+  const colour = range && Number.isFinite(value) ? css(graded(shareOf(value, range))) : tintOf(endingOf(indices));
   place.pen.fillStyle = colour;
   const [left, top] = [Math.round(x), Math.round(y)]; // no seams between cells
   place.pen.fillRect(left, top, Math.round(x + place.side[0]) - left, Math.round(y + place.side[1]) - top);
@@ -121,7 +121,12 @@ function paintAxis({ pen, width, height, across, along, side, inner, rows }, whi
   } else pen.fillText(axis.name, EDGE.left + inner[0] / 2, height - 10);
 }
 
-/** What the colours mean: the scale of the number, and a tint for each ending that is there. */
+const tintOf = (row) => css(legible(parsed(row.colour)), 0.35);
+
+/** Whether a cell, by its place in the table, has a number that a colour stands for. */
+const isGraded = (i) => phase.number !== "ending" && Number.isFinite(phase.scene.numbers[phase.number].data[i]);
+
+/** What the colours mean: the scale of the number, and a tint for each ending of a cell without one. */
 function legend(range) {
   byId("scale").hidden = !range;
   if (range) {
@@ -130,14 +135,14 @@ function legend(range) {
       pen.fillStyle = css(graded(x / width));
       pen.fillRect(x, 0, 1.5, height);
     }
-    byId("low").textContent = shown(range.low);
-    byId("high").textContent = `${shown(range.high)}${range.log ? " (logarithmic)" : ""}`;
+    byId("low").textContent = `${phase.number} from ${shown(range.low)}`;
+    byId("high").textContent = `to ${shown(range.high)}${range.log ? " (logarithmic)" : ""}`;
   }
-  const codes = new Set(phase.scene.ending.data);
+  const codes = new Set(phase.scene.ending.data.filter((_, i) => !(range && isGraded(i))));
   byId("endings").replaceChildren(...[...codes].map((code) => {
     const row = phase.rows.get(code);
     const entry = element("span", {}, row.label);
-    entry.style.borderColor = css(legible(parsed(row.colour)));
+    entry.style.borderColor = tintOf(row);
     return entry;
   }));
 }

@@ -103,7 +103,7 @@ function rulers(pen, { scale, x, y, width, height }) {
 
 /** The directions of space in a corner, and a length. */
 function tripod(pen, { right, up, scale, height, width }) {
-  const [x, y, size] = [76, height - 62, 34];
+  const [x, y, size] = width < 500 ? [60, height - 44, 22] : [76, height - 62, 34];
   pen.strokeStyle = palette.soft;
   pen.fillStyle = palette.ink;
   pen.lineWidth = 1.5;
@@ -114,7 +114,13 @@ function tripod(pen, { right, up, scale, height, width }) {
     pen.moveTo(x, y);
     pen.lineTo(x + size * right[k], y - size * up[k]);
     pen.stroke();
-    pen.fillText(name, x + 1.45 * size * right[k], y - 1.45 * size * up[k]);
+    const place = [x + 1.45 * size * right[k], y - 1.45 * size * up[k]];
+    pen.strokeStyle = palette.paper; // a halo, over the tokens behind
+    pen.lineWidth = 3;
+    pen.strokeText(name, ...place);
+    pen.fillText(name, ...place);
+    pen.strokeStyle = palette.soft;
+    pen.lineWidth = 1.5;
   });
   const length = ticks(0, (0.25 * width) / scale, 2).pop();
   if (!length) return;

@@ -92,7 +92,7 @@ def _clusters(sample: xr.Dataset, report: Report) -> Iterator[Panel]:
     times = values(thinned, "time", ("time",))
     some = f" (at {len(frames)} frames)" if len(frames) < sizes["time"] else ""
     yield panel(f"clusters{some}", ["clusters"], times, rows[:, :1])
-    yield panel(f"weight of the heaviest{some}", ["weight"], times, rows[:, 1:])
+    yield panel(f"share of the largest cluster{some}", ["weight"], times, rows[:, 1:])
 
 
 class _Counting:

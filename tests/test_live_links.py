@@ -1,0 +1,105 @@
+"""Links of a live page: what is written is read again, exactly, and it is short."""
+
+import copy
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from test_live import NODE, needs_node
+
+pytestmark = needs_node
+HERE = Path(__file__).parent
+Law = dict[str, Any]
+IDENTITY = np.eye(2).tolist()
+HEAD = {"Q": IDENTITY, "K": IDENTITY, "V": IDENTITY}
+X = np.random.default_rng(0).normal(size=(400, 2))
+INITIAL: Law = {
+    "measure": "points",
+    "attention": "softmax",
+    "causal": False,
+    "iterations": None,
+    "heads": [HEAD],
+    "epsilon": 1,
+    "noise": 0,
+    "t": 10,
+    "t0": 0,
+    "origin": [],
+    "start": {"x": X.tolist(), "weights": None},
+}
+
+
+def entry(law: Law) -> None:
+    law["heads"][0]["Q"][0][0] = -0.75
+
+
+def added_head(law: Law) -> None:
+    third = {**HEAD, "Q": [[0.1, 1 / 3], [2e-30, 1e21]], "V": (-2 * np.eye(2)).tolist()}
+    law["heads"] += [copy.deepcopy(HEAD), third]
+
+
+def numbers(law: Law) -> None:
+    law |= {"attention": "l2", "causal": True, "epsilon": 0.1, "noise": 1 / 3, "t": 3}
+
+
+def half_steps(law: Law) -> None:
+    law |= {"attention": "sinkhorn", "iterations": 5}
+
+
+def dragged(law: Law) -> None:
+    law["start"]["x"][7] = [0.1, -1 / 3]
+
+
+def all_moved(law: Law) -> None:
+    law["start"]["x"] = (1.1 * X).tolist()
+
+
+# What a hand changes, and how many letters its link may have: a message of a telephone
+# holds 160; numbers as their bits take 11 letters each.
+CHANGES = {
+    "nothing": (lambda law: None, 0),
+    "an entry": (entry, 15),
+    "heads": (added_head, 70),
+    "numbers": (numbers, 70),
+    "half-steps": (half_steps, 35),
+    "a token": (dragged, 45),
+    "all tokens": (all_moved, 8 + 11 * X.size),
+}
+
+
+def links(laws: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The links of laws, and what the page reads in them."""
+    assert NODE is not None
+    done = subprocess.run(
+        [NODE, HERE / "live_links.mjs"],
+        input=json.dumps({"initial": INITIAL, "laws": laws}),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_link_is_read_as_it_was_written_and_is_short(name: str):
+    change: Callable[[Law], None]
+    change, most = CHANGES[name]
+    law = json.loads(json.dumps(INITIAL))  # whose matrices are no longer one list
+    change(law)
+    is_edited = law["start"] != INITIAL["start"]
+    (link,) = links([{"law": law, "isEdited": is_edited}])
+    assert link["law"] == law
+    assert link["isEdited"] == is_edited
+    assert len(link["hash"]) <= most
+    assert "%" not in link["hash"]  # programs that pass it on have nothing to escape
+
+
+def test_a_start_too_long_for_a_link_is_left_out():
+    law = copy.deepcopy(INITIAL)
+    law["start"]["x"] = np.zeros((801, 2)).tolist()
+    assert links([{"law": law, "isEdited": True}])[0]["hash"] == ""
