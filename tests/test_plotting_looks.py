@@ -68,7 +68,10 @@ CHOICES: Mapping[str, Any] = {
     "ylim": (0.5, 1.5),
     "relative": True,
     "link": 0.2,
+    "metric": "cosine",
     "colour": {"phase": "stop_time"},
+    "heads": (1,),
+    "query": "1",
 }
 
 

@@ -112,8 +112,11 @@ def _check(dataset: xr.Dataset, target: Path, look: Look, film: Film) -> None:
     for name in ("width", "height"):
         if getattr(look, name) is not None:
             raise InvalidInputError(f"`{name}` is for pictures; a movie has a `size`.")
+    for name in ("heads", "query", "x"):
+        if getattr(look, name) is not None:
+            raise InvalidInputError(f"`{name}` is for pictures, and idle in a movie.")
     if kind(dataset) == "grid":
-        idle = [n for n in ("link", "colour") if getattr(look, n) is not None]
+        idle = [n for n in ("link", "metric", "colour") if getattr(look, n) is not None]
         idle += ["trails"] if film.trails is not None else []
         if idle:
             raise InvalidInputError(
