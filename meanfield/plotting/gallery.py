@@ -10,5 +10,6 @@ from .cone import cone as cone
 from .cone import disc as disc
 from .density import balance as balance
 from .density import density as density
+from .sweeps import lines as lines
 from .sweeps import phase as phase
 from .tokens import tokens as tokens
