@@ -54,5 +54,5 @@ def test_the_picture_counts_signs_and_weighs_those_of_scores() -> None:
     assert said(figure, 0) == ["25 %", "75 %", "100 %", "0 %"]
     assert said(figure, 1) == ["2", "1", "2", "0"]
     assert "(33 %)" in figure.get_supxlabel()
-    marks = [len(c.get_segments()) for c in figure.axes[0].collections]
+    marks = [len(c.get_paths()) for c in figure.axes[0].collections]
     assert marks == [3, 1]

@@ -18,7 +18,7 @@ from meanfield.plotting._figure.panels import (
     panel,
     titled_figure,
 )
-from meanfield.plotting._figure.style import GREY
+from meanfield.plotting._figure.style import GREY, on_dark
 from meanfield.plotting._figure.times import layer_at
 from meanfield.plotting._runs.data import runs, values
 from meanfield.plotting._runs.depth import head_numbers
@@ -185,7 +185,11 @@ def _scale(maps: np.ndarray) -> tuple[Normalize, str, str]:
     cut = bool(np.abs(finite).max() > top)
     if finite.min() < 0:
         return Normalize(-top, top), "PuOr", "both" if cut else "neither"
-    return Normalize(0.0, top), "Blues", "max" if cut else "neither"
+    return (
+        Normalize(0.0, top),
+        "Blues_r" if on_dark() else "Blues",
+        "max" if cut else "neither",
+    )
 
 
 def _colour_bar(

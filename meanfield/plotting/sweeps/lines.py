@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
-from matplotlib.colors import LogNorm, Normalize
+from matplotlib.colors import LogNorm, Normalize, to_hex
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -54,7 +54,7 @@ class _Lines(NamedTuple):
 class _Look(NamedTuple):
     """The colour of a line, what bounds it from above, its shift between words."""
 
-    colour: str | tuple[float, ...]
+    colour: str
     ceiling: np.ndarray
     shift: float
 
@@ -172,9 +172,7 @@ def _line(axes: Axes, x: Scale, over: Average, look: _Look) -> None:
     axes.plot(sized, np.full(sized.size, 0.96), transform=top, **arrow)
 
 
-def _coloured(
-    figure: Figure, axes: Axes, parts: _Lines
-) -> list[str | tuple[float, ...]]:
+def _coloured(figure: Figure, axes: Axes, parts: _Lines) -> list[str]:
     """A colour for each line, in a legend, or on a scale if they are many.
 
     Raises:
@@ -185,10 +183,10 @@ def _coloured(
     scale = scale_of(parts.cells, parts.by)
     labels = scale.labels or [f"{value:.4g}" for value in scale.centres]
     if len(labels) <= _NAMED:
-        colours: list[str | tuple[float, ...]] = [*CYCLE[: len(labels)]]
+        colours = list(CYCLE[: len(labels)])
         if scale.kind != "list":
             places = np.linspace(0, 1, len(labels))
-            colours = [tuple(colour) for colour in legible("viridis")(places)]
+            colours = [to_hex(colour) for colour in legible("viridis")(places)]
         head = key_label(parts.by)
         handles = [
             Line2D([], [], color=colour, label=f"{head} = {label}")
@@ -208,7 +206,7 @@ def _coloured(
     bar = figure.colorbar(mapping, ax=axes, aspect=30, pad=0.02)
     bar.set_label(key_label(parts.by))
     bar.outline.set_visible(False)
-    return [tuple(colour) for colour in mapping.to_rgba(scale.centres)]
+    return [to_hex(colour) for colour in mapping.to_rgba(scale.centres)]
 
 
 def _notes(parts: _Lines, name: str, over: Average) -> Iterator[str]:
