@@ -57,6 +57,7 @@ def test_panels_have_their_names_and_suggest_them() -> None:
         "density",
         "disc",
         "energy",
+        "lines",
         "phase",
         "spectrum",
         "tokens",

@@ -69,7 +69,7 @@ def draw_head_eigenvalues(eigenvalues: xr.Dataset) -> Figure:
     figure = titled_figure(eigenvalues, (max(wide * n_layers + _MARGIN, 6.6), 8.6))
     grid = figure.subplots(len(_ROWS), 1, sharex=True)
     for axes, row in zip(grid, _ROWS, strict=True):
-        values = eigenvalues[row.name].values.real
+        values = np.real(eigenvalues[row.name].values)
         _marks(axes, values)
         _words(axes, values, row.said)
         axes.set_ylabel(row.label)
@@ -132,7 +132,7 @@ def _notes(eigenvalues: xr.Dataset) -> Iterator[str]:
         f"numbers: of sym A the share in the sum of moduli, since as many are above "
         f"zero as below in general ({above} and {below}); else how many there are"
     )
-    turning = np.abs(product.imag) > _ROUNDING * np.abs(product)
+    turning = np.abs(np.imag(product)) > _ROUNDING * np.abs(product)
     yield (
         "alone, a head moves a standard Gaussian by x ↦ VKᵀQx/ε: out where Re λ > 0, "
         f"in where Re λ < 0, turning where λ is not real ({100 * turning.mean():.0f} %)"

@@ -44,9 +44,8 @@ def plot(
 
     Args:
         run: the folder of the run.
-        panel: a name from `list panels`, or `all` that fit; by default tokens, the
-            cone for a Gaussian in the plane, density for a grid, phase for a sweep, or
-            lines if it has seeds.
+        panel: a name from `list panels`, or `all` that fit; by default tokens, cone for
+            a Gaussian in the plane, density for a grid, phase or lines for a sweep.
         out: file to write, with or without ending; by default RUN-PANEL beside the run.
             With `--panel all` the panel is added to its name.
         at: times of the attention matrices (panel `attention`, or one of yours that

@@ -92,7 +92,7 @@ def lines(dataset: xr.Dataset) -> Figure:
     ceiling = _ceiling(parts, name)
     shifts = _APART * (np.arange(len(colours)) - (len(colours) - 1) / 2)
     for place, colour in enumerate(colours):
-        line = Average(*(part[place] for part in over[:3]), over.note)
+        line = Average(over.middle[place], over.low[place], over.high[place], over.note)
         _line(axes, x, line, _Look(colour, ceiling[place], shifts[place]))
     set_axis(axes, "x", x)
     axes.set_ylabel(number_label(name))
@@ -183,7 +183,7 @@ def _coloured(figure: Figure, axes: Axes, parts: _Lines) -> list[str]:
     scale = scale_of(parts.cells, parts.by)
     labels = scale.labels or [f"{value:.4g}" for value in scale.centres]
     if len(labels) <= _NAMED:
-        colours = list(CYCLE[: len(labels)])
+        colours: list[str] = [*CYCLE[: len(labels)]]
         if scale.kind != "list":
             places = np.linspace(0, 1, len(labels))
             colours = [to_hex(colour) for colour in legible("viridis")(places)]

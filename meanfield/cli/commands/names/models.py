@@ -63,9 +63,9 @@ def inspect(model: str, /, *, out: Path | None = None, json: bool = False) -> No
     from meanfield.cli.terminal._console import RunProgress
 
     if out is not None:
-        from meanfield.cli.jobs import _spectra
+        from meanfield.cli.jobs import _models
 
-        _spectra.draw(model, out)
+        _models.draw_heads(model, out)
     checkpoint = models.load(model)
     depth = models.read(checkpoint).sizes.n_layers
     with RunProgress(f"reading {model}") as progress:
