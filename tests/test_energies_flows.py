@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 import ot
 import pytest
-from energy_reference import nodes
+from energy_reference import interaction, nodes
 from helpers import assert_close, case, gaussian, small_scores
 from jaxtyping import Array
-from reference import Parameters, velocity
+from reference import Parameters, squared_distance, velocity
 
 from meanfield.attention import attentions
 from meanfield.dynamics import AbstractDynamics
@@ -28,6 +28,7 @@ from meanfield.energies import (
     dissipation,
     energies,
     jko_step,
+    steepest,
 )
 from meanfield.errors import (
     InvalidInputError,
@@ -37,7 +38,7 @@ from meanfield.errors import (
 )
 from meanfield.fields import Affine
 from meanfield.flows import flow
-from meanfield.measures import Gaussian, Points
+from meanfield.measures import Gaussian, Grid, Points
 from meanfield.scores import Dot
 from meanfield.tokens import Tokens
 
@@ -153,6 +154,55 @@ def test_the_dissipation_is_the_derivative_along_any_run(
         v = velocities(own, mu, mu.tokens)
         expected = -mu.weights @ jnp.sum(v**2, axis=1)
         np.testing.assert_allclose(rates(energy, own, mu)[0], expected, rtol=1e-8)
+
+
+def test_the_steepest_rate_of_points_is_the_square_of_differences_of_sums(
+    rng: np.random.Generator,
+) -> None:
+    r"""$-\sum_i w_i|g_i|^2$ with $w_i g_i = \partial E/\partial x_i$, in NumPy."""
+    c, h = case(rng, n=5, d=2), 1e-5
+    p = Parameters(symmetric(rng, 2), np.eye(2), np.eye(2), 0.8)
+    value = interaction(squared_distance, p)
+    w = np.asarray(c.w)
+    expected = 0.0
+    for i in range(5):
+        for k in range(2):
+            step = np.zeros_like(c.x)
+            step[i, k] = h
+            slope = (value(c.x + step, w) - value(c.x - step, w)) / (2 * h)
+            expected -= slope**2 / w[i] if w[i] else 0.0
+    energy = energies["interaction-l2"](p.Q, p.K, p.V, epsilon=p.epsilon)
+    assert abs(float(steepest(energy, c.points())) / expected - 1) < 1e-8  # h²
+
+
+@pytest.mark.parametrize("r", [1, 2])
+def test_the_steepest_rate_is_that_of_gaussians_in_their_gradient_flow(
+    r: int, rng: np.random.Generator
+) -> None:
+    """A difference of energies by Gauss--Hermite nodes, a short while either way."""
+    mu, h = gaussian(rng, 2, r), 1e-3
+    p = small_scores(rng, 2, np.asarray(mu.factor), k=3)
+    energy = energies["interaction-l2"](p.Q, p.K, p.V, epsilon=p.epsilon)
+    value = interaction(squared_distance, p)
+
+    rates = mu.transport(GradientFlow(energy).field(0.0, mu))
+
+    def after(sign: float) -> float:
+        mean, factor = (
+            np.asarray(part + sign * h * rate)
+            for part, rate in zip(mu.coordinates, rates, strict=True)
+        )
+        return value(*nodes(mean, factor, 12))
+
+    change = (after(1.0) - after(-1.0)) / (2 * h)
+    assert abs(float(steepest(energy, mu)) / change - 1) < 1e-5  # h²
+
+
+def test_the_entropy_of_a_density_has_no_steepest_velocity() -> None:
+    with pytest.raises(UnsupportedError, match="the flow of the entropy is diffusion"):
+        steepest(
+            Entropy(), Grid.from_density([jnp.linspace(-1.0, 1.0, 41)], jnp.ones(40))
+        )
 
 
 @eqx.filter_jit

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from mpl_toolkits.mplot3d.axes3d import Axes3D
 from numpy.random import Generator
+from picture_parts import entries
 from plotting_data import (
     Maker,
     edge_cases,
@@ -23,7 +24,7 @@ from plotting_data import (
 )
 
 from meanfield.errors import InvalidInputError, UnknownNameError
-from meanfield.plotting import panels, save
+from meanfield.plotting import Look, panels, save
 
 
 def drawn(figure: Figure, tmp_path: Path):
@@ -56,6 +57,7 @@ def test_panels_have_their_names_and_suggest_them() -> None:
         "density",
         "disc",
         "energy",
+        "lines",
         "phase",
         "spectrum",
         "tokens",
@@ -223,6 +225,25 @@ def test_clusters_of_tokens_that_meet_go_from_all_to_one(rng: Generator) -> None
     np.testing.assert_allclose(heights(bottom.lines[0]), [1 / 9, 1])
 
 
+def test_clusters_of_directions_do_not_see_lengths(rng: Generator) -> None:
+    """Two cones of 20 degrees, whose tokens are of lengths over twelve decades."""
+    angles = np.radians(np.repeat([0.0, 70.0], 20) + rng.uniform(-10, 10, 40))
+    lengths = np.logspace(-6, 6, 40)[rng.permutation(40), None]
+    x = lengths * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    for link, count, said in (
+        (None, 2, "0.9"),
+        (1 - np.cos(np.radians(80)), 1, "0.17"),
+    ):
+        look = Look(metric="cosine", link=link)
+        figure = panels["clusters"](points(x[None]), look)
+        np.testing.assert_array_equal(heights(figure.axes[0].lines[0]), [count])
+        assert f"cosine, seen from 0, is at least {said}" in figure.get_supxlabel()
+    tokens = panels["tokens"](points(x[None]), Look(metric="cosine"))
+    assert [name for name, _ in entries(tokens) if "weight" in name] == [
+        "50 % of weight"
+    ] * 2
+
+
 def test_clusters_refuses_a_gaussian(rng: Generator) -> None:
     with pytest.raises(InvalidInputError, match="a Gaussian and a density have none"):
         panels["clusters"](moving_gaussian(rng))
@@ -244,6 +265,32 @@ def test_attention_shows_snapshots_by_heads_on_one_scale(
     assert "4 of 9 snapshots; 6 of 7 heads" in figure.get_supxlabel()
     assert figure.axes[0].get_ylabel() == "$t$ = 0\nquery"
     assert figure.axes[0].get_title() == "head 0"
+
+
+def test_attention_of_chosen_heads_or_of_one_query(rng: Generator) -> None:
+    maps = rng.dirichlet(np.ones(4), size=(2, 9, 4))
+    words = ["the", "fox", "the", "7"]
+    dataset = xr.Dataset(
+        {"attention": (("snapshot", "head", "query", "token"), maps)},
+        coords={"snapshot": [0.0, 1.0], "word": ("token", words)},
+    )
+
+    def drawn_maps(look: Look) -> list[np.ndarray]:
+        axes = panels["attention"](dataset, look).axes
+        return [np.asarray(image.get_array()) for a in axes for image in a.get_images()]
+
+    for got, head in zip(drawn_maps(Look(heads=(8, 2))), [8, 2, 8, 2], strict=True):
+        assert any(np.array_equal(got, snapshot) for snapshot in maps[:, head])
+    for word, index in {"fox": 1, "7": 3, "2": 2}.items():
+        got = drawn_maps(Look(heads=(0, 8), query=word))
+        np.testing.assert_array_equal(got, maps[:, [0, 8], index])
+    for look, said in {
+        Look(heads=(3, 9)): "`heads` must be those of this run, 0 to 8; got 9",
+        Look(query="the"): "`the` stands at 0, 2: give one of these numbers",
+        Look(query="dog"): "a word of the text, or the number of a token, 0 to 3",
+    }.items():
+        with pytest.raises(InvalidInputError, match=said):
+            panels["attention"](dataset, look)
 
 
 def test_attention_needs_attention(rng: Generator) -> None:

@@ -53,6 +53,7 @@ DATA: Mapping[str, xr.Dataset] = {
     "disc": ensemble(RNG, "gaussian"),
     "phase": sweep(["finished", "blow-up", "steady"], [2.0, 1.0, 1.5]),
     "attention": MAPS,
+    "lines": sweep(["finished", "blow-up", "steady"], [2.0, 1.0, 1.5]),
 }
 OTHERS: Mapping[str, tuple[str, xr.Dataset]] = {
     "tokens on the line": ("tokens", shrinking(RNG, d=1)),
@@ -68,7 +69,11 @@ CHOICES: Mapping[str, Any] = {
     "ylim": (0.5, 1.5),
     "relative": True,
     "link": 0.2,
-    "colour": {"phase": "stop_time"},
+    "metric": "cosine",
+    "colour": {"phase": "stop_time", "lines": "stop_time"},
+    "x": "cov",
+    "heads": (1,),
+    "query": "1",
 }
 
 

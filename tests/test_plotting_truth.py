@@ -33,9 +33,11 @@ RNG = np.random.default_rng(5)
 LINE = "l2: A = [[2, 0], [0.5, 1]], V = −1, ε = 0.5; "
 
 
-def with_energy(run: xr.Dataset) -> xr.Dataset:
+def with_energy(run: xr.Dataset, share: float = 1.0) -> xr.Dataset:
+    """With an energy that is lost at so much of the rate of its gradient flow."""
     decay = np.exp(-run["time"].values)
-    return run.assign(energy=("time", decay), dissipation=("time", -decay))
+    rates = {"energy": decay, "dissipation": -decay, "steepest": -decay / share}
+    return run.assign({name: ("time", values) for name, values in rates.items()})
 
 
 def with_closure(run: xr.Dataset) -> xr.Dataset:
@@ -78,6 +80,7 @@ PICTURES: Mapping[str, tuple[str, xr.Dataset]] = {
     "density on the line": ("density", density_data.swarmed(LOST)),
     "density in the plane": ("density", density_data.plane()),
     "density of positions": ("density", density_data.swarmed(density_data.masked())),
+    "lines": ("lines", sweep(["finished", "blow-up", "escape"])),
     "phase": ("phase", sweep([status.ending for status in Status])),
     "phase along one axis": ("phase", sweep(["finished", "escape"]).isel(cov=0)),
 }
@@ -103,6 +106,18 @@ def test_every_entry_of_a_legend_is_in_the_picture(picture: Picture) -> None:
 
 def test_no_text_reaches_over_an_axis(picture: Picture) -> None:
     assert outside(picture[0]) == []
+
+
+def test_an_energy_is_lost_as_by_its_gradient_flow_or_not() -> None:
+    for share, said in {
+        1.0: "the energy is lost as in its Wasserstein gradient flow",
+        0.25: "it is lost 0.25 to 0.25 times as fast as in one",
+    }.items():
+        figure = panels["energy"](with_energy(shrinking(RNG), share))
+        assert said in figure.get_supxlabel().replace("\n", " ")
+        dashed = [line for line in figure.axes[1].lines if line.get_linestyle() == "--"]
+        rates = np.exp(-np.linspace(0.0, 2.0, 5)) / share
+        np.testing.assert_allclose(np.asarray(dashed[0].get_ydata()), rates)
 
 
 def test_every_picture_says_what_was_run(picture: Picture) -> None:

@@ -50,7 +50,14 @@ _LOOK = {
     "link": _Option(
         float,
         "NUMBER",
-        "radius within which tokens are of one cluster, in RMS radii; colours by it",
+        "radius within which tokens are of one cluster, in RMS radii, or 1 - cosine; "
+        "colours by it",
+    ),
+    "metric": _Option(
+        str,
+        "NAME",
+        "in what tokens of one cluster are near: euclidean, or cosine, of their angles "
+        "seen from 0 [default: euclidean]",
     ),
     "colour": _Option(
         str,
@@ -59,8 +66,22 @@ _LOOK = {
         "norm or position; of a sweep a number such as t_star, effective_rank, trace "
         "or steps, or `ending` for none",
     ),
+    "x": _Option(str, "KEY", "the axis of a sweep along which lines go"),
+    "heads": _Option(
+        str,
+        "LIST",
+        "whose attention matrices are drawn, from 0, as 0,3,7 [default: the first]",
+    ),
+    "query": _Option(
+        str,
+        "TOKEN",
+        "a word of the text, or the number of a token from 0: draw its attention "
+        "alone, by head",
+    ),
 }
 
+# What a picture may have and a movie has not.
+_STILL = ("width", "height", "x", "heads", "query")
 
 _FILM = {
     "fps": _Option(int, "NUMBER", "frames of the run shown in a second [default: 20]"),
@@ -96,7 +117,7 @@ def with_look(command: Callable[..., None]) -> Callable[..., None]:
 def with_film(command: Callable[..., None]) -> Callable[..., None]:
     """`command` with the options of a look, and with those of a movie."""
     film = _parameters("Movie", _FILM)
-    look = {name: row for name, row in _LOOK.items() if name not in ("width", "height")}
+    look = {name: row for name, row in _LOOK.items() if name not in _STILL}
     return with_parameters(command, [*film, *_parameters("Look", look)])
 
 
@@ -142,7 +163,7 @@ def look_of(options: Mapping[str, Any]) -> "Look":
         InvalidInputError: if a value does not work, or a title is asked for and not.
         UnknownNameError: if there is no such style.
     """
-    from meanfield.plotting import Look, height_of, limits_of, width_of
+    from meanfield.plotting import Look, heads_of, height_of, limits_of, width_of
 
     given = {k: v for k, v in options.items() if v is not None and v is not False}
     values = {name: value for name, value in given.items() if name not in _FILM}
@@ -160,4 +181,6 @@ def look_of(options: Mapping[str, Any]) -> "Look":
         values["width"] = width_of(values["width"])
     if "height" in values:
         values["height"] = height_of(values["height"])
+    if "heads" in values:
+        values["heads"] = heads_of(values["heads"])
     return Look(**values)

@@ -6,6 +6,7 @@ from ._energy import energy_of_attention as energy_of_attention
 from ._energy import energy_of_measure as energy_of_measure
 from ._energy import free as free
 from ._energy import natural as natural
+from .descent import steepest as steepest
 from .entropy import Entropy as Entropy
 from .gradient_flow import AbstractMetric as AbstractMetric
 from .gradient_flow import GradientFlow as GradientFlow

@@ -11,6 +11,7 @@ from ._architecture import AbstractArchitecture as AbstractArchitecture
 from ._architecture import Sizes as Sizes
 from ._architecture import architectures as architectures
 from ._architecture import read as read
+from ._eigenvalues import head_eigenvalues as head_eigenvalues
 from ._hidden import hidden_states as hidden_states
 from ._summary import Summary as Summary
 from ._summary import inspect as inspect
@@ -68,6 +69,7 @@ _NAMES = [
     "architectures",
     "compare",
     "embed",
+    "head_eigenvalues",
     "hidden_states",
     "inspect",
     "layers",

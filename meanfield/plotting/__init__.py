@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from meanfield._lazy import lazy
 
 if TYPE_CHECKING:
-    from ._figure.look import Look, height_of, limits_of, width_of
+    from ._figure.look import Look, heads_of, height_of, limits_of, width_of
     from ._figure.panels import (
         Panel,
         attention_panel,
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from .cone.paths import cone_coordinates
     from .density.carried import with_tokens
     from .gallery import attention_panels, panels
+    from .heads import draw_head_eigenvalues
     from .layers import draw_layers
     from .pages import (
         cone_page,
@@ -65,11 +66,13 @@ __all__ = [
     "draw_comparison",
     "draw_cone",
     "draw_disc",
+    "draw_head_eigenvalues",
     "draw_layers",
     "draw_panel",
     "effective_rank",
     "escape_directions",
     "figure_files",
+    "heads_of",
     "height_of",
     "limits_of",
     "named",
@@ -108,6 +111,7 @@ _HOMES = {
     "draw_comparison": ".comparison",
     "draw_cone": ".cone.cone",
     "draw_disc": ".cone.disc",
+    "draw_head_eigenvalues": ".heads",
     "draw_layers": ".layers",
     "draw_panel": "._figure.panels",
     "effective_rank": "._runs.observables",
@@ -128,6 +132,7 @@ _HOMES = {
     "styles": "._figure.styles",
     "titled_figure": "._figure.panels",
     "typeset": ".pages",
+    "heads_of": "._figure.look",
     "height_of": "._figure.look",
     "width_of": "._figure.look",
     "with_tokens": ".density.carried",

@@ -19,9 +19,9 @@ from .movies.stage import Play, stage
 
 # What each movie does not take of a `Look`, and what it is one of.
 _IDLE = {
-    "density": ("link", "colour"),
-    "cone": ("relative", "link", "colour"),
-    "disc": ("relative", "link", "colour"),
+    "density": ("link", "metric", "colour"),
+    "cone": ("relative", "link", "metric", "colour"),
+    "disc": ("relative", "link", "metric", "colour"),
 }
 _WHAT = {
     "density": "a density",
@@ -123,6 +123,9 @@ def _check(name: str, target: Path, look: Look, film: Film) -> None:
     for size in ("width", "height"):
         if getattr(look, size) is not None:
             raise InvalidInputError(f"`{size}` is for pictures; a movie has a `size`.")
+    for choice in ("heads", "query", "x"):
+        if getattr(look, choice) is not None:
+            raise InvalidInputError(f"`{choice}` is for pictures, and idle in a movie.")
     idle = [n for n in _IDLE.get(name, ()) if getattr(look, n) not in (None, False)]
     idle += ["trails"] if name == "density" and film.trails is not None else []
     if idle:

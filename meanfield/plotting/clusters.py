@@ -21,20 +21,15 @@ from ._figure.panels import (
 from ._figure.style import CYCLE, INK
 from ._figure.times import name_time
 from ._runs.data import NOTHING, ending, kind, runs, swarm, values
-from ._runs.observables import (
-    cluster_counts,
-    cluster_radii,
-    cluster_share,
-    even_frames,
-    per_run,
-)
+from ._runs.metrics import EUCLIDEAN, AbstractMetric, metrics
+from ._runs.observables import cluster_counts, even_frames, per_run
 
 # Frames that are counted; a longer run is thinned evenly.
 _FRAMES = 200
 
 
 @panels.register("clusters")
-@panel("relative", "link", "xlim", "ylim")
+@panel("relative", "link", "metric", "xlim", "ylim")
 def clusters(dataset: xr.Dataset) -> Figure:
     r"""How many clusters the tokens form, and what the heaviest of them weighs.
 
@@ -42,7 +37,9 @@ def clusters(dataset: xr.Dataset) -> Figure:
     of at most `link` times the RMS radius $\sqrt{\operatorname{tr}\Sigma}$, of the
     frame or of the first one, whichever is larger. `link` is the choice of the look, by
     default 5 %, or half of the median distance to the nearest token at first, if that
-    is more. An ensemble is drawn by its median and its 10–90 % band.
+    is more. With the `metric` `cosine` two tokens are linked whose angle seen from 0
+    has a cosine of at least $1 - $ `link`, by default 0.9. An ensemble is drawn by
+    its median and its 10–90 % band.
 
     Raises:
         InvalidInputError: if the dataset holds no tokens.
@@ -52,10 +49,13 @@ def clusters(dataset: xr.Dataset) -> Figure:
             "The panel `clusters` counts tokens; a Gaussian and a density have none: "
             "use `spectrum`, or `density`."
         )
-    share = look_of(dataset).link or _default_share(dataset)
+    look = look_of(dataset)
+    metric = metrics[look.metric or EUCLIDEAN]
+    first = swarm(next(runs(dataset)))
+    link = look.link or metric.default_link(first.x[0], first.weights)
     frames = even_frames(dataset.sizes["time"], _FRAMES)
     sample = dataset.isel(time=frames)
-    results = per_run(sample, lambda run: _run_counts(run, share))
+    results = per_run(sample, lambda run: _run_counts(run, metric, link))
     counts, bulk = results[..., 0, :], results[..., 1, :]
     if not np.isfinite(counts).any():
         raise InvalidInputError(NOTHING)
@@ -70,11 +70,7 @@ def clusters(dataset: xr.Dataset) -> Figure:
     top.set_ylabel("clusters")
     for axes in (top, bottom):
         axes.grid(visible=True, axis="y")
-    annotate(
-        figure,
-        f"tokens within {100 * share:.2g} % of the RMS radius, of the frame or of the "
-        "first if that is larger, are linked",
-    )
+    annotate(figure, metric.note(link))
     _tell_ending(figure, dataset)
     return figure
 
@@ -89,17 +85,11 @@ def _tell_ending(figure: Figure, dataset: xr.Dataset) -> None:
     annotate(figure, ending_note(ending(dataset)))
 
 
-def _run_counts(run: xr.Dataset, share: float) -> np.ndarray:
+def _run_counts(run: xr.Dataset, metric: AbstractMetric, link: float) -> np.ndarray:
     """Counts and bulk of one run: (2, time)."""
     state = swarm(run)
-    radii = cluster_radii(state.x, state.weights, share)
-    return np.stack(cluster_counts(state.x, state.weights, radii))
-
-
-def _default_share(dataset: xr.Dataset) -> float:
-    """That of the first run, for all."""
-    first = swarm(next(runs(dataset)))
-    return cluster_share(first.x[0], first.weights)
+    x, radii = metric.linked(state, link)
+    return np.stack(cluster_counts(x, state.weights, radii))
 
 
 def _count_scale(axes: Axes, counts: np.ndarray) -> None:

@@ -21,7 +21,11 @@ from ._figure.panels import (
 from ._figure.style import CYCLE
 from ._runs.data import ending, values
 
-_PREFIX, _RATE = "energy", "dissipation"
+_PREFIX, _RATE, _STEEPEST = "energy", "dissipation", "steepest"
+_DASHES = (0, (4, 2))
+_DOTS = 25  # differences that are drawn
+_ROUNDING = 1e-9  # of the largest rate, below which a ratio tells nothing
+_SAME = 1e-3  # of the largest rate, below which two rates are one curve
 
 
 @panels.register("energy")
@@ -30,8 +34,9 @@ def energy(dataset: xr.Dataset) -> Figure:
     r"""Observed energies $E(t)$ above, their loss $-dE/dt$ below, in two ways.
 
     As recorded, $-\int\nabla\delta E\cdot v\,d\mu$ at each frame, and as the difference
-    of successive frames over the time between them, at its middle. An ensemble is drawn
-    by its medians and its 10–90 % bands.
+    of successive frames over the time between them, at its middle. Dashed is
+    $\int|\nabla\delta E|^2\,d\mu$, what a gradient flow of the energy would lose, if
+    the run observed it. An ensemble is drawn by its medians and its 10–90 % bands.
 
     Raises:
         InvalidInputError: if the run observed no energy, or none is finite.
@@ -44,6 +49,8 @@ def energy(dataset: xr.Dataset) -> Figure:
     for (top, bottom), name in zip(grid.T, names, strict=True):
         _energy(top, dataset, name)
         _loss(bottom, dataset, name)
+        said = _verdict(dataset, name)
+        annotate(figure, f"{_label(name)}: {said}" if said and len(names) > 1 else said)
     if "run" in dataset.dims:
         annotate(figure, BAND_NOTE)
         return figure
@@ -81,25 +88,72 @@ def _energy(axes: Axes, dataset: xr.Dataset, name: str) -> None:
     times = values(dataset, "time", ("time",))
     draw(axes, times, _read(dataset, _PREFIX, name), CYCLE[0])
     axes.grid(visible=True, axis="y")
-    which = name.removeprefix("_").replace("_", "-")
-    axes.set_ylabel(f"{which or 'energy'} $E$")
+    axes.set_ylabel(f"{_label(name)} $E$")
+
+
+def _label(name: str) -> str:
+    """The name of an energy, from the suffix of its variables."""
+    return name.removeprefix("_").replace("_", "-") or "energy"
 
 
 def _loss(axes: Axes, dataset: xr.Dataset, name: str) -> None:
     times = values(dataset, "time", ("time",))
     recorded = -_read(dataset, _RATE, name)
     differences = -np.diff(_read(dataset, _PREFIX, name)) / np.diff(times)
-    both = np.concatenate([recorded, differences], axis=-1)
+    steepest = _steepest(dataset, name)
+    rates = [recorded, differences, *([] if steepest is None else [steepest])]
+    both = np.concatenate(rates, axis=-1)
     if np.all(both[np.isfinite(both)] > 0) and spans_decades(both):
         axes.set_yscale("log")
     draw(axes, times, recorded, CYCLE[0])
     middle = (times[1:] + times[:-1]) / 2
-    shown = np.median(differences, axis=0) if differences.ndim > 1 else differences
-    axes.plot(middle, shown, "o", color=CYCLE[1], markersize=3, linestyle="none")
+    dots = slice(None, None, -(-middle.size // _DOTS))
+    shown = _median(differences)
+    axes.plot(middle[dots], shown[dots], "o", color=CYCLE[1], markersize=3.5, zorder=1)
     axes.grid(visible=True, axis="y")
     axes.set(xlabel="time $t$", ylabel="$-dE/dt$")
     handles = [
         Line2D([], [], color=CYCLE[0], label=r"$-\int\nabla\delta E\cdot v\,d\mu$"),
         Line2D([], [], color=CYCLE[1], marker="o", ls="none", label="differences"),
     ]
-    legend(axes, handles, 2)
+    if steepest is not None:
+        look = {"color": CYCLE[2], "linestyle": _DASHES}
+        axes.plot(times, _median(steepest), **look)
+        label = r"$\int|\nabla\delta E|^2\,d\mu$"
+        handles.append(Line2D([], [], label=label, **look))
+    legend(axes, handles, 3)
+
+
+def _median(values: np.ndarray) -> np.ndarray:
+    """Over runs, if there are several."""
+    return np.median(values, axis=0) if values.ndim > 1 else values
+
+
+def _steepest(dataset: xr.Dataset, name: str) -> np.ndarray | None:
+    """What a gradient flow would lose, if that was observed and is somewhere finite."""
+    if f"{_STEEPEST}{name}" not in dataset:
+        return None
+    rates = -_read(dataset, _STEEPEST, name)
+    return rates if np.isfinite(rates).any() else None
+
+
+def _verdict(dataset: xr.Dataset, name: str) -> str:
+    """Whether the energy is lost as by its gradient flow, in words."""
+    steepest = _steepest(dataset, name)
+    if steepest is None:
+        return ""
+    recorded = -_read(dataset, _RATE, name)
+    there = np.isfinite(steepest) & np.isfinite(recorded)
+    largest = float(np.abs(steepest[there]).max(initial=0.0))
+    gap = float(np.abs(recorded - steepest)[there].max(initial=0.0))
+    if gap <= _SAME * largest:
+        apart = f", to {gap / largest:.0e} of its largest value" if gap else ""
+        return f"the energy is lost as in its Wasserstein gradient flow{apart}"
+    there &= steepest > _ROUNDING * largest
+    if not there.any():
+        return ""
+    ratios = recorded[there] / steepest[there]
+    return (
+        f"no Wasserstein gradient flow of this energy: it is lost {ratios.min():.3g} "
+        f"to {ratios.max():.3g} times as fast as in one"
+    )

@@ -1,14 +1,15 @@
 """Every panel, registered: one import line each."""
 
-from . import attention_maps as attention_maps
 from . import clusters as clusters
 from . import energy as energy
 from . import spectrum as spectrum
 from ._figure.panels import attention_panels as attention_panels
 from ._figure.panels import panels as panels
+from .attention import maps as maps
 from .cone import cone as cone
 from .cone import disc as disc
 from .density import balance as balance
 from .density import density as density
+from .sweeps import lines as lines
 from .sweeps import phase as phase
 from .tokens import tokens as tokens

@@ -6,12 +6,11 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from meanfield.errors import InvalidInputError
 from meanfield.spectrum import effective_rank
 
-from ._figure.bands import BAND_NOTE, draw, spans_decades
+from ._figure.bands import BAND_NOTE, draw, draw_eigenvalues, spans_decades
 from ._figure.marks import legend
 from ._figure.panels import (
     annotate,
@@ -80,12 +79,7 @@ def _spectra(
         _many(figure, axes, times, spectra)
         return notes
     count = min(d, _NAMED)
-    handles = []
-    for k in range(count):
-        if not np.isfinite(spectra[..., k]).any():
-            continue
-        draw(axes, times, spectra[..., k], CYCLE[k])
-        handles.append(Line2D([], [], color=CYCLE[k], label=rf"$\lambda_{{{k + 1}}}$"))
+    handles = draw_eigenvalues(axes, times, spectra[..., :count])
     legend(axes, handles, len(handles))
     return [*notes, f"largest {count} of {d} eigenvalues" if count < d else ""]
 

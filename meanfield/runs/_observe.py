@@ -10,8 +10,15 @@ from jaxtyping import Array, Float, PyTree
 
 from meanfield._registry import suggestion
 from meanfield.dynamics import AbstractDynamics
-from meanfield.energies import AbstractEnergy, dissipation, energies, free, natural
-from meanfield.errors import InvalidInputError, UnknownNameError
+from meanfield.energies import (
+    AbstractEnergy,
+    dissipation,
+    energies,
+    free,
+    natural,
+    steepest,
+)
+from meanfield.errors import InvalidInputError, UnknownNameError, UnsupportedError
 from meanfield.measures import AbstractMeasure
 from meanfield.spec import RunSpec
 
@@ -21,6 +28,8 @@ from .building._heads import parameters
 from .building._parameters import Draw
 from .building._precision import typed
 from .representations import Arrays, representation_of
+
+_QUANTITIES = ("energy", "dissipation", "steepest")
 
 Energies = dict[str, AbstractEnergy]  # by the suffix of their variables
 
@@ -56,7 +65,7 @@ def observed(spec: RunSpec, d: int, draw: Draw) -> Energies:
 
 def variables(spec: RunSpec) -> list[str]:
     """The names of the variables that observing adds."""
-    return _both(_suffix(name) for name in spec.observe or ())
+    return _names(_suffix(name) for name in spec.observe or ())
 
 
 def check_observable(member: Member, parts: Energies) -> None:
@@ -86,7 +95,7 @@ def observables(
     coordinates = representation_of(member.measure).coordinates(member.measure, arrays)
     ts = jnp.asarray(arrays["time"])
     along = _along(parts, member.dynamics, member.measure, ts, coordinates)
-    return {name: np.asarray(along[name])[:count] for name in _both(parts)}
+    return {name: np.asarray(along[name])[:count] for name in _names(parts)}
 
 
 @eqx.filter_jit
@@ -111,7 +120,16 @@ def _at(
     field = dynamics.field(t, mu)
     values = {f"energy{suffix}": energy(mu) for suffix, energy in parts.items()}
     rates = {f"dissipation{s}": dissipation(e, mu, field) for s, e in parts.items()}
-    return values | rates
+    least = {f"steepest{s}": _steepest(e, mu) for s, e in parts.items()}
+    return values | rates | least
+
+
+def _steepest(energy: AbstractEnergy, mu: AbstractMeasure) -> Float[Array, ""]:
+    """The rate along the gradient flow; NaN where no velocity is that flow."""
+    try:
+        return steepest(energy, mu)
+    except UnsupportedError:
+        return jnp.full((), jnp.nan)
 
 
 def _suffix(name: str) -> str:
@@ -119,10 +137,8 @@ def _suffix(name: str) -> str:
     return "" if name == "energy" else f"_{name.replace('-', '_')}"
 
 
-def _both(suffixes: Iterable[str]) -> list[str]:
-    return [
-        f"{quantity}{s}" for s in suffixes for quantity in ("energy", "dissipation")
-    ]
+def _names(suffixes: Iterable[str]) -> list[str]:
+    return [f"{quantity}{s}" for s in suffixes for quantity in _QUANTITIES]
 
 
 def _natural(spec: RunSpec) -> str:

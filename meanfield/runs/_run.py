@@ -198,7 +198,8 @@ def continued(
         starts = _restored(spec, first, static, len(outcomes))
         run.begun = _remembered(spec, starts)
     run.outcomes = list(outcomes)
-    run.observed = {name: frame[name] for name in variables(spec)}
+    # A run of an older version has fewer, and goes on with them.
+    run.observed = {name: frame[name] for name in variables(spec) if name in frame}
     return run
 
 

@@ -49,6 +49,8 @@ def _with_observables(run: Run, frames: Arrays) -> Arrays:
         values = {name: np.stack([part[name] for part in parts]) for name in parts[0]}
     else:
         values = observables(*next(pairs), frames, length)
+    if run.observed:
+        values = {name: values[name] for name in run.observed}
     run.observed = {name: array[..., -1] for name, array in values.items()}
     return {**frames, **values}
 

@@ -56,6 +56,7 @@ DIMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "edges_y": ("face_y",),
         "energy": (TIME,),
         "dissipation": (TIME,),
+        "steepest": (TIME,),
     }
 )
 """Dimensions of the variables a run may hold; all but `time` may lead with `run`."""

@@ -50,8 +50,8 @@ def plot(
 
     Args:
         run: the folder of the run.
-        panel: a name from `list panels`, or `all` that fit; by default tokens, the
-            cone for a Gaussian in the plane, density for a grid, or phase for a sweep.
+        panel: a name from `list panels`, or `all` that fit; by default tokens, cone for
+            a Gaussian in the plane, density for a grid, phase or lines for a sweep.
         out: file to write, with or without ending; by default RUN-PANEL beside the run.
             With `--panel all` the panel is added to its name.
         at: times of the attention matrices (panel `attention`, or one of yours that
@@ -163,7 +163,8 @@ def _chosen(panel: str | None, data: "xarray.Dataset") -> list[str]:
     if panel not in (None, "all"):
         return [panel]
     if data.attrs.get("kind") == "sweep":
-        return ["phase"]
+        names = ["lines", "phase"] if "seed" in data.dims else ["phase", "lines"]
+        return names if panel == "all" else names[:1]
     plane = ["cone", "disc"] if data.sizes["coord"] == 2 else []
     if data.attrs.get("kind") == "grid":
         names = ["density", "balance", "spectrum", *plane]

@@ -1,4 +1,4 @@
-"""The part of `models compare` that needs JAX."""
+"""The pictures of `models`, and the part of `models compare` that needs JAX."""
 
 import dataclasses
 import math
@@ -12,7 +12,7 @@ from meanfield._writing import check_writable
 from meanfield.cli.terminal._console import RunProgress
 from meanfield.cli.terminal._output import note, number, print_json, print_rows
 from meanfield.errors import SimulationFailed
-from meanfield.plotting import draw_layers, figure_files, save
+from meanfield.plotting import draw_head_eigenvalues, draw_layers, figure_files, save
 
 from ._texts import named, note_unknown
 
@@ -190,3 +190,26 @@ def _verdict(both: models.Comparison) -> str:
         return f"{first}."
     times = number(last.distance / last.unmoved, 2)
     return f"{first}; after the last it is {times} times as far as the embedding."
+
+
+def draw_heads(model: str, out: Path) -> None:
+    """Draws the eigenvalues of the heads of a model to a file.
+
+    Raises:
+        InputFileError: if the model cannot be read.
+        ResourceError: if the file cannot be written.
+    """
+    for file in figure_files(out):
+        check_writable(file)
+    checkpoint = models.load(model)
+    sizes = models.read(checkpoint).sizes
+    with RunProgress(f"eigenvalues of {model}") as progress:
+        show = lambda layer: progress.show(layer / sizes.n_layers, f"layer {layer}")
+        data = models.head_eigenvalues(checkpoint, report=show)
+    title = (
+        f"{Path(model).name}: {sizes.n_layers} layers of {sizes.n_heads} heads, "
+        f"d = {sizes.dimension}, rank {sizes.head_dimension}"
+    )
+    figure = draw_head_eigenvalues(data.assign_attrs(title=title))
+    for file in save(figure, out):
+        note(f"wrote {file}")

@@ -247,10 +247,13 @@ def _mass(report: dict[str, Any]) -> dict[str, str]:
     return {"mass": f"{mass:.10g} on the grid, {outflow:.3g} left it"}
 
 
+_RATES = {"dissipation": "dE/dt = ", "steepest": "dE/dt of the gradient flow = "}
+
+
 def _observed(result: Result) -> dict[str, str]:
     """Final energies and their rates of change, of the first member of a family."""
     prefix = _first(result)
-    rate = lambda name: "dE/dt = " if name.startswith("dissipation") else ""
+    rate = lambda name: _RATES.get(name.partition("_")[0], "")
     return {
         name: f"{prefix}{rate(name)}{number(float(np.ravel(value)[0]))}"
         for name, value in result.observed.items()

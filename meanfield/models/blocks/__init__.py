@@ -1,5 +1,7 @@
 """The blocks of one layer, in NumPy: weights, what they compute, their spectra."""
 
+from ._eigenvalues import Eigenvalues as Eigenvalues
+from ._eigenvalues import eigenvalues as eigenvalues
 from ._parts import ACTIVATIONS as ACTIVATIONS
 from ._parts import Parts as Parts
 from ._parts import attended as attended

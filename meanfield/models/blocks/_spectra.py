@@ -64,7 +64,7 @@ def spectra(layer: int, weights: HeadWeights) -> Iterator[HeadSpectra]:
     for head, (score_norm, value_norm) in enumerate(
         zip(score_norms.tolist(), value_norms.tolist(), strict=True)
     ):
-        symmetric, skew = _halves(weights.Q[head], weights.K[head])
+        symmetric, skew = halves(weights.Q[head], weights.K[head])
         eigenvalues = symmetric / weights.epsilon
         moduli = np.abs(eigenvalues).sum()
         # The eigenvalues of WO are the nonzero ones of OW.
@@ -93,7 +93,7 @@ def product_norms(
     return np.linalg.norm(R @ _turned(S), ord=2, axis=(-2, -1))
 
 
-def _halves(
+def halves(
     Q: Float[np.ndarray, "k d"], K: Float[np.ndarray, "k d"]
 ) -> tuple[Float[np.ndarray, " m"], float]:
     """Eigenvalues of the symmetric part of QᵀK, and the norm of its skew part."""

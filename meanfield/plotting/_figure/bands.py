@@ -2,6 +2,12 @@
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from .style import CYCLE
+
+_DASHES = (0, (4, 4))
+_APART = 0.01  # of a curve, below which another runs on it
 
 BAND_NOTE = "line: median of the runs still going; band: 10–90 %"
 
@@ -34,6 +40,25 @@ def draw_curve(axes: Axes, times: np.ndarray, values: np.ndarray, colour: str) -
 def draw(axes: Axes, times: np.ndarray, values: np.ndarray, colour: str) -> None:
     """Draw one run or an ensemble, by the number of axes of `values`."""
     (draw_band if values.ndim == 2 else draw_curve)(axes, times, values, colour)
+
+
+def draw_eigenvalues(axes: Axes, times: np.ndarray, values: np.ndarray) -> list[Line2D]:
+    """Draw curves, the last axis of `values`, that decrease; returns their entries.
+
+    A curve that runs on the one before, as of an isotropic cloud, is dashed over it.
+    """
+    handles = []
+    for k in range(values.shape[-1]):
+        curve, before = values[..., k], values[..., max(k - 1, 0)]
+        if not np.isfinite(curve).any():
+            continue
+        draw(axes, times, curve, CYCLE[k])
+        runs_on = k > 0 and np.allclose(curve, before, rtol=_APART, equal_nan=True)
+        dashes = _DASHES if runs_on else "-"
+        axes.lines[-1].set_linestyle(dashes)
+        label = rf"$\lambda_{{{k + 1}}}$"
+        handles.append(Line2D([], [], color=CYCLE[k], linestyle=dashes, label=label))
+    return handles
 
 
 def _marker(times: np.ndarray) -> str:

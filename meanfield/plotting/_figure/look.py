@@ -58,8 +58,13 @@ class Look:
         xlim: limits of the horizontal axis, in units of the data.
         ylim: limits of the vertical axis, of the upper picture if there are several.
         relative: whether the mean is taken out and the RMS radius made one.
-        link: the radius within which tokens are of one cluster, in RMS radii.
+        link: the radius within which tokens are of one cluster, in RMS radii; or the
+            most that the cosine of their angle is below one.
+        metric: in what tokens of one cluster are near; `euclidean` if it is left out.
         colour: what colours mean; for a sweep, one of its numbers.
+        x: the axis of a sweep along which lines go.
+        heads: those whose attention matrices are drawn, by their numbers from zero.
+        query: the one token whose weights are drawn, by its word or its number.
 
     Raises:
         InvalidInputError: if a number is out of range, or limits do not increase.
@@ -81,7 +86,11 @@ class Look:
     ylim: Limits | None = None
     relative: bool = False
     link: float | None = None
+    metric: str | None = None
     colour: str | None = None
+    x: str | None = None
+    heads: tuple[int, ...] | None = None
+    query: str | None = None
 
     def __post_init__(self) -> None:
         _ = styles[self.style]
@@ -228,6 +237,25 @@ def height_of(text: str) -> float:
             f"`{text}`."
         )
     return length
+
+
+def heads_of(text: str) -> tuple[int, ...]:
+    """The numbers of heads, from `0,3,7` or `[0,3,7]`; each stands once.
+
+    Raises:
+        InvalidInputError: if they are no numbers from zero on.
+
+    Examples:
+        >>> from meanfield.plotting import heads_of
+        >>> heads_of("0,3,7")
+        (0, 3, 7)
+    """
+    parts = [part.strip() for part in text.strip().strip("[]").split(",")]
+    if not all(part.isdecimal() for part in parts):
+        raise InvalidInputError(
+            f"`heads` must be numbers from 0 on, as 0,3,7; got `{text}`."
+        )
+    return tuple(dict.fromkeys(int(part) for part in parts))
 
 
 def _length(text: str) -> float | None:

@@ -9,7 +9,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from meanfield.errors import InvalidInputError
-from meanfield.plotting._figure.bands import BAND_NOTE, draw, spans_decades
+from meanfield.plotting._figure.bands import (
+    BAND_NOTE,
+    draw,
+    draw_eigenvalues,
+    spans_decades,
+)
 from meanfield.plotting._figure.marks import legend
 from meanfield.plotting._figure.panels import (
     annotate,
@@ -123,9 +128,6 @@ def _mass(axes: Axes, dataset: xr.Dataset, times: np.ndarray) -> str:
 def _spectra(axes: Axes, times: np.ndarray, sizes: np.ndarray) -> None:
     if spans_decades(sizes):
         axes.set_yscale("log")
-    handles = []
-    for k in range(sizes.shape[-1]):
-        draw(axes, times, sizes[..., k], CYCLE[k])
-        handles.append(Line2D([], [], color=CYCLE[k], label=rf"$\lambda_{{{k + 1}}}$"))
+    handles = draw_eigenvalues(axes, times, sizes)
     if len(handles) > 1:
         legend(axes, handles, len(handles))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.ticker import LogFormatter
+from matplotlib.ticker import LogFormatter, MaxNLocator
 from typing_extensions import override
 
 from meanfield._registry import suggestion
@@ -27,6 +27,7 @@ _NUMBERS = {
     "smallest_eigenvalue": r"final $\lambda_{\min}(\Sigma)$",
     "effective_rank": r"final effective rank of $\Sigma$",
 }
+LATER = "$\\uparrow$"  # of a cell whose number is larger than its height
 SIZES = ("trace", "largest", "smallest", "mean", "cov")  # infinite at a blow-up
 
 
@@ -135,6 +136,8 @@ def set_axis(axes: Axes, which: str, scale: Scale) -> None:
         if scale.edges.min() > 1e-4 and scale.edges.max() < 1e5:
             axis.set_major_formatter(_Plain())
             axis.set_minor_formatter(_Plain(minor_thresholds=(1, 0.5)))
+    elif scale.kind != "list" and np.all(scale.centres == np.round(scale.centres)):
+        axis.set_major_locator(MaxNLocator(integer=True))
     ends = (float(scale.edges.min()), float(scale.edges.max()))
     axes.set(**{f"{which}label": key_label(scale.name), f"{which}lim": ends})
     if scale.kind == "list":

@@ -30,6 +30,7 @@ from meanfield.plotting._figure.style import (
 )
 
 from .cells import (
+    LATER,
     SIZES,
     counts_of,
     ending_label,
@@ -44,7 +45,6 @@ from .cells import (
 )
 
 _PANELS = 9  # maps in one figure
-_LATER = "$\\uparrow$"  # of a cell whose number is larger than its height
 _TINT = 0.25  # how much of an ending's colour is in cells without a number
 
 
@@ -201,7 +201,7 @@ def _curve(dataset: xr.Dataset, name: str) -> Figure:
         missing = mask & ~np.isfinite(numbers)
         if name == "t_star" and ending == Status.FINISHED.ending:
             _censored(axes, x.centres[missing], dataset, missing)
-            look["marker"] = _LATER
+            look["marker"] = LATER
         else:
             low, foot = axes.get_xaxis_transform(), np.full(missing.sum(), 0.03)
             axes.plot(x.centres[missing], foot, transform=low, alpha=0.5, **look)
@@ -221,7 +221,7 @@ def _censored(
     """Arrows up from the times to which flows without a blow-up were followed."""
     row = Status.FINISHED.row
     times = numbers_of(dataset, "stop_time")[cells]
-    axes.plot(places, times, color=row.colour, marker=_LATER, ls="", markersize=9)
+    axes.plot(places, times, color=row.colour, marker=LATER, ls="", markersize=9)
 
 
 def _curve_notes(name: str, endings: np.ndarray, numbers: np.ndarray) -> Iterator[str]:

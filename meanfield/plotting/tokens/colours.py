@@ -13,7 +13,7 @@ from meanfield.errors import InvalidInputError
 from meanfield.plotting._figure.style import CYCLE, GREY, legible
 from meanfield.plotting._runs.components import component_labels
 from meanfield.plotting._runs.data import Cloud, Swarm
-from meanfield.plotting._runs.observables import cluster_radii, cluster_share
+from meanfield.plotting._runs.metrics import EUCLIDEAN, metrics
 
 # At most so many groups get a colour each. Final clusters do by themselves if they are
 # of at least 2 % of the weight each and hold 90 % of it together.
@@ -45,24 +45,25 @@ Fallback = Callable[[np.ndarray, int], Colouring]
 def colouring(cloud: Cloud, state: Swarm, otherwise: Fallback) -> Colouring:
     """The colours that the look chooses; else the most telling ones.
 
-    Who chooses a `link` asks for clusters. The most telling are by position if tokens
-    have one, else by final cluster, if two to six of them hold nearly all the weight,
-    else `otherwise`.
+    Who chooses a `link` or a `metric` asks for clusters. The most telling are by
+    position if tokens have one, else by final cluster, if two to six of them hold
+    nearly all the weight, else `otherwise`.
 
     Raises:
         InvalidInputError: if the tokens have not what is to be shown, or clusters are
             linked and not shown.
         UnknownNameError: if there is no such colouring.
     """
-    link, colour = cloud.look.link, cloud.look.colour
-    if link is not None and colour not in (None, "cluster"):
+    colour = cloud.look.colour
+    linking = [n for n in ("link", "metric") if getattr(cloud.look, n) is not None]
+    if linking and colour not in (None, "cluster"):
         raise InvalidInputError(
-            f"`link` is for clusters, which `colour {colour}` does not show: leave out "
-            "one of them."
+            f"`{linking[0]}` is for clusters, which `colour {colour}` does not show: "
+            "leave out one of them."
         )
     if colour is not None:
         return colourings[colour](cloud, state)
-    if link is not None:
+    if linking:
         return by_cluster(cloud, state)
     if state.position is not None:
         return by_position(cloud, state)
@@ -81,7 +82,7 @@ def refuse_colours(cloud: Cloud) -> None:
     Raises:
         InvalidInputError: if the look chooses some.
     """
-    for name in ("colour", "link"):
+    for name in ("colour", "link", "metric"):
         if getattr(cloud.look, name) is not None:
             raise InvalidInputError(
                 f"`{name}` is for tokens; this run moved a Gaussian, which is coloured "
@@ -119,7 +120,10 @@ def by_cluster(cloud: Cloud, state: Swarm) -> Colouring:
     labels = _final_clusters(cloud, state)
     masses = np.bincount(labels, weights=state.weights)
     names = [f"{100 * mass:.3g} % of weight" for mass in masses]
-    return _by_group(cloud, labels, masses, names, "final clusters")
+    what = "final clusters"
+    if cloud.look.metric is not None:
+        what += f", {cloud.look.metric}"
+    return _by_group(cloud, labels, masses, names, what)
 
 
 @colourings.register("label")
@@ -148,8 +152,10 @@ def _final_clusters(cloud: Cloud, state: Swarm) -> np.ndarray:
     """The clusters of the last frame, in all coordinates."""
     whole = _whole(cloud, state)
     x, weights = whole.x[[0, -1]], whole.weights
-    share = cloud.look.link or cluster_share(x[0], weights)
-    return component_labels(x[-1], cluster_radii(x, weights, share)[-1])
+    metric = metrics[cloud.look.metric or EUCLIDEAN]
+    link = cloud.look.link or metric.default_link(x[0], weights)
+    seen, radii = metric.linked(whole._replace(x=x), link)
+    return component_labels(seen[-1], radii[-1])
 
 
 def _by_number(cloud: Cloud, numbers: np.ndarray, label: str) -> Colouring:

@@ -29,7 +29,7 @@ _SHOWN, _COLUMNS = 6, 3
 
 
 @panels.register("tokens")
-@panel("relative", "link", "colour", "xlim", "ylim")
+@panel("relative", "link", "metric", "colour", "xlim", "ylim")
 def tokens(dataset: xr.Dataset) -> Figure:
     """Paths of the tokens, with ellipses of two standard deviations at several times.
 

@@ -107,7 +107,7 @@ def _growth_note(cloud: Cloud, n_visible: int) -> str:
     if spreads.max() > _CROP * spreads[0]:
         return f"the cloud grows from radius {sizes[0]:.2g} to {sizes.max():.2g}"
     return (
-        f"the cloud moves {sizes.max():.2g} away; its radius goes from "
+        f"the cloud moves {sizes.max():.3g} away; its radius goes from "
         f"{spreads[0]:.2g} to {spreads[-1]:.2g}"
     )
 

@@ -45,11 +45,12 @@ def list_(*, json: bool = False) -> None:
 
 
 @app.command
-def inspect(model: str, /, *, json: bool = False) -> None:
+def inspect(model: str, /, *, out: Path | None = None, json: bool = False) -> None:
     """Show sizes of a model, and the spectra of each head's scores and value.
 
     For example:
         meanfield models inspect minilm
+        meanfield models inspect minilm --out spectra.png
 
     A is QᵀK at the scale of the scores, V the value with the output projection. Shown
     are norms, the extreme eigenvalues of the symmetric part of A and what share of
@@ -58,11 +59,16 @@ def inspect(model: str, /, *, json: bool = False) -> None:
 
     Args:
         model: a name from `models list`, or a folder with model.safetensors.
+        out: file to draw the eigenvalues of all heads to, `.png`, `.pdf` or `.svg`.
         json: print JSON on stdout, with all digits.
     """
     from meanfield import models
     from meanfield.cli.terminal._console import RunProgress
 
+    if out is not None:
+        from meanfield.cli.jobs import _models
+
+        _models.draw_heads(model, out)
     checkpoint = models.load(model)
     depth = models.read(checkpoint).sizes.n_layers
     with RunProgress(f"reading {model}") as progress:

@@ -1,0 +1,1 @@
+"""Attention matrices: of which heads, whole or for one query."""

@@ -1,0 +1,219 @@
+"""Attention matrices: one heat map for each snapshot and head."""
+
+from typing import NamedTuple
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+
+from meanfield.errors import InvalidInputError
+from meanfield.plotting._figure.look import Look, look_of
+from meanfield.plotting._figure.panels import (
+    annotate,
+    attention_panel,
+    panel,
+    titled_figure,
+)
+from meanfield.plotting._figure.style import GREY, on_dark
+from meanfield.plotting._figure.times import layer_at
+from meanfield.plotting._runs.data import runs, values
+from meanfield.plotting._runs.depth import head_numbers
+from meanfield.plotting._runs.observables import even_frames
+
+from .chosen import chosen_heads, query_index, query_name
+
+# Snapshots (rows, evenly spaced) and heads (columns, the first) in one figure.
+_SNAPSHOTS, _HEADS = 4, 6
+# The colour scale ends at this quantile of the weights, so one peak does not hide all.
+_TOP = 0.995
+# More words than this would be too small to read.
+_WORDS = 32
+_SIDE, _WORD, _PAGE = 1.7, 0.1, 11.0  # inches: a map, a word beside it, all columns
+_SMALL, _LINE = "xx-small", 1.1  # the size of words, and of a line in it
+_ALL = 32  # heads that are rows of one map, for one query
+
+_DIMS = ("snapshot", "head", "query", "token")
+
+
+class _Maps(NamedTuple):
+    """What is drawn: (snapshot, head, query, token), with names; and what is not."""
+
+    weights: np.ndarray
+    moments: list[str]
+    heads: list[int]
+    words: list[str]
+    note: str
+
+
+@attention_panel("attention")
+@panel("heads", "query")
+def attention(dataset: xr.Dataset) -> Figure:
+    """Attention matrices, queries down and tokens across, on one colour scale.
+
+    Up to four snapshots are shown, and the first six heads, or those that the look
+    chooses as `heads`; of an ensemble, the first run. If it chooses a `query`, one map
+    for each snapshot has the weights of this token, heads down. Where weights are
+    negative the scale is symmetric about zero.
+
+    Raises:
+        InvalidInputError: if the dataset carries no attention, no such head or token.
+    """
+    if "attention" not in dataset:
+        raise InvalidInputError(
+            "This dataset carries no `attention`: save snapshots of it with the run."
+        )
+    run, look = next(runs(dataset)), look_of(dataset)
+    if look.query is None:
+        return _matrices(dataset, _shown(dataset, run, look, _columns(run, look)))
+    index = query_index(run, look.query)
+    shown = _shown(dataset, run, look, _ALL)
+    return _rows(dataset, shown, index, query_name(run, index))
+
+
+def _columns(run: xr.Dataset, look: Look) -> int:
+    """How many maps stand side by side."""
+    return look.columns(min(_HEADS, int(_PAGE / _side(run.sizes["token"], run))))
+
+
+def _side(n: int, run: xr.Dataset) -> float:
+    """Of a map in inches, so that its words can be read."""
+    return max(_SIDE, _WORD * n) if "word" in run and n <= _WORDS else _SIDE
+
+
+def _shown(dataset: xr.Dataset, run: xr.Dataset, look: Look, most: int) -> _Maps:
+    """Some snapshots, and the heads that are chosen, or the first."""
+    maps = values(run, "attention", _DIMS)
+    frames = even_frames(len(maps), _SNAPSHOTS)
+    times = values(run, "snapshot", ("snapshot",))[frames]
+    numbers = head_numbers(dataset, maps.shape[1])
+    heads = chosen_heads(numbers, look.heads or tuple(numbers[:most]))
+    shown = maps[frames][:, heads]
+    moments = [
+        "\n".join(filter(None, [f"$t$ = {time:.3g}", layer_at(dataset, float(time))]))
+        for time in times
+    ]
+    few = "word" in run and run.sizes["token"] <= _WORDS
+    words = (
+        [str(word).replace("$", r"\$") for word in run["word"].values] if few else []
+    )
+    note = _left_out(dataset, maps.shape, shown.shape)
+    return _Maps(shown, moments, [numbers[i] for i in heads], words, note)
+
+
+def _matrices(dataset: xr.Dataset, maps: _Maps) -> Figure:
+    """A map for each snapshot and head; heads beyond the page begin a new row."""
+    run, look = next(runs(dataset)), look_of(dataset)
+    n_snapshots, n_heads, _, n = maps.weights.shape
+    columns = min(n_heads, _columns(run, look))
+    lines, side = -(-n_heads // columns), _side(n, run)
+    size = (max(side * columns + 1.9, 4.6), max(1.03 * side * lines * n_snapshots, 2.4))
+    figure = titled_figure(dataset, (size[0], size[1] + 1.3 + 0.2 * (lines > 1)))
+    grid = figure.subplots(n_snapshots * lines, columns, squeeze=False)
+    norm, cmap, extend = _scale(maps.weights)
+    places = grid.reshape(n_snapshots, lines * columns)
+    for axes in places[:, n_heads:].flat:
+        axes.set_axis_off()
+    for (i, j), axes in np.ndenumerate(places[:, :n_heads]):
+        axes.imshow(maps.weights[i, j], norm=norm, cmap=cmap)
+        _bare(axes)
+        if i == 0 or lines > 1:
+            axes.set_title(f"head {maps.heads[j]}", loc="center")
+        if j % columns == 0:
+            axes.set_ylabel(f"{maps.moments[i]}\nquery")
+        if i == n_snapshots - 1 and j + columns >= n_heads:
+            axes.set_xlabel("token")
+    width = figure.get_figwidth() * side / size[0]
+    note = _name_tokens(places[:, :n_heads], maps.words, columns, width)
+    _colour_bar(figure, grid, ScalarMappable(norm, cmap), extend)
+    sizes = "{2} × {3} tokens".format(*maps.weights.shape)
+    annotate(figure, "; ".join(filter(None, [maps.note, sizes])), note)
+    return figure
+
+
+def _rows(dataset: xr.Dataset, maps: _Maps, query: int, name: str) -> Figure:
+    """The weights of one query: a map for each snapshot, its heads down."""
+    weights = maps.weights[:, :, query]
+    n_snapshots, n_heads, n = weights.shape
+    high = max(0.2 * n_heads, 0.7)
+    figure = titled_figure(dataset, (6.6, high * n_snapshots + 2.0))
+    grid = figure.subplots(n_snapshots, 1, sharex=True, squeeze=False)
+    norm, cmap, extend = _scale(weights)
+    for axes, rows, moment in zip(grid[:, 0], weights, maps.moments, strict=True):
+        axes.imshow(rows, norm=norm, cmap=cmap, aspect="auto")
+        _bare(axes)
+        axes.set_ylabel(f"{moment}\nhead")
+        axes.set_yticks(np.arange(n_heads), maps.heads, fontsize=_SMALL)
+        axes.tick_params(length=0)
+    last = grid[-1, 0]
+    last.set_xlabel("token")
+    if maps.words:
+        last.set_xticks(np.arange(n), maps.words, fontsize="x-small", rotation=90)
+    _colour_bar(figure, grid, ScalarMappable(norm, cmap), extend)
+    annotate(figure, f"weights of the query {name}", maps.note)
+    return figure
+
+
+def _name_tokens(
+    places: np.ndarray, words: list[str], columns: int, side: float
+) -> str:
+    """Words beside the first column and below the last row, if they have room."""
+    if not words:
+        return ""
+    size = FontProperties(size=_SMALL).get_size_in_points()
+    if 72 * side < _LINE * size * len(words):
+        return "words have no room here: fewer heads, or a wider picture, show them"
+    numbers = np.arange(len(words))
+    for (i, j), axes in np.ndenumerate(places):
+        if j % columns == 0:
+            axes.set_yticks(numbers, words, fontsize=_SMALL)
+        if i == len(places) - 1 and j + columns >= places.shape[1]:
+            axes.set_xticks(numbers, words, fontsize=_SMALL, rotation=90)
+        axes.tick_params(length=0)
+    return ""
+
+
+def _scale(maps: np.ndarray) -> tuple[Normalize, str, str]:
+    """One colour scale for all maps: its norm, its colours, and which end is cut."""
+    finite = maps[np.isfinite(maps)]
+    if finite.size == 0:
+        raise InvalidInputError("No entry of `attention` is finite: nothing to draw.")
+    top = float(np.quantile(np.abs(finite), _TOP)) or float(np.abs(finite).max()) or 1.0
+    cut = bool(np.abs(finite).max() > top)
+    if finite.min() < 0:
+        return Normalize(-top, top), "PuOr", "both" if cut else "neither"
+    return (
+        Normalize(0.0, top),
+        "Blues_r" if on_dark() else "Blues",
+        "max" if cut else "neither",
+    )
+
+
+def _colour_bar(
+    figure: Figure, grid: np.ndarray, scale: ScalarMappable, extend: str
+) -> None:
+    bar = figure.colorbar(scale, ax=grid, shrink=0.8, aspect=30, extend=extend)
+    bar.set_label("attention weight")
+    bar.outline.set_visible(False)
+
+
+def _bare(axes: Axes) -> None:
+    """No ticks: rows and columns are tokens in order."""
+    axes.set(xticks=[], yticks=[])
+    axes.spines[:].set(visible=True, color=GREY, linewidth=0.5)
+
+
+def _left_out(
+    dataset: xr.Dataset, all_maps: tuple[int, ...], shown: tuple[int, ...]
+) -> str:
+    """Small print on what the figure does not show."""
+    notes = []
+    if "run" in dataset.dims and dataset.sizes["run"] > 1:
+        notes.append(f"first of {dataset.sizes['run']} runs")
+    for i, name in enumerate(("snapshots", "heads")):
+        if shown[i] < all_maps[i]:
+            notes.append(f"{shown[i]} of {all_maps[i]} {name}")
+    return "; ".join(notes)

@@ -1,0 +1,58 @@
+"""The eigenvalues of heads are those of the dense matrices; their picture counts."""
+
+import numpy as np
+import pytest
+import xarray as xr
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from numpy.random import Generator
+
+from meanfield.models import HeadWeights
+from meanfield.models.blocks import eigenvalues
+from meanfield.plotting import draw_head_eigenvalues
+
+
+def weights(rng: Generator, h: int, k: int, d: int) -> HeadWeights:
+    thin = lambda: rng.normal(size=(h, k, d))
+    return HeadWeights(
+        **{name: thin() for name in ("Q", "K", "reading")},
+        **{f"{name}_bias": np.zeros((h, k)) for name in ("query", "key", "reading")},
+        writing=rng.normal(size=(h, d, k)),
+        writing_bias=np.zeros((h, d)),
+    )
+
+
+@pytest.mark.parametrize("k", [2, 4, 7])
+def test_eigenvalues_are_those_of_dense_matrices(rng: Generator, k: int) -> None:
+    d = 7
+    w = weights(rng, 2, k, d)
+    got = eigenvalues(w)
+    for head in range(2):
+        B = w.K[head].T @ w.Q[head] / np.sqrt(k)
+        V = w.writing[head] @ w.reading[head]
+        score = np.linalg.eigvalsh((B + B.T) / 2)
+        largest = np.sort(score[np.argsort(-np.abs(score))[: min(2 * k, d)]])
+        np.testing.assert_allclose(np.sort(got.score[head]), largest, atol=1e-12)
+        for values, matrix in ((got.value, V), (got.product, V @ B)):
+            dense = np.linalg.eigvals(matrix)
+            kept = dense[np.argsort(-np.abs(dense))[:k]]
+            order = lambda z: z[np.lexsort((np.round(z.imag, 8), np.round(z.real, 8)))]
+            np.testing.assert_allclose(order(values[head]), order(kept), atol=1e-10)
+
+
+def said(figure: Figure, row: int) -> list[str]:
+    return [text.get_text() for text in figure.axes[row].texts if type(text) is Text]
+
+
+def test_the_picture_counts_signs_and_weighs_those_of_scores() -> None:
+    dims, plain = ("layer", "head", "index"), [[[1.0, 3.0, -4.0]], [[2.0, 1.0, 0.0]]]
+    score = xr.DataArray([[[1.0, -3.0]], [[2.0, 2.0]]], dims=("layer", "head", "m"))
+    numbers = xr.DataArray(np.array(plain, dtype=complex), dims=dims)
+    turning = numbers + xr.DataArray([1j, 0, 0], dims="index")
+    data = xr.Dataset({"score": score, "value": numbers, "product": turning})
+    figure = draw_head_eigenvalues(data)
+    assert said(figure, 0) == ["25 %", "75 %", "100 %", "0 %"]
+    assert said(figure, 1) == ["2", "1", "2", "0"]
+    assert "(33 %)" in figure.get_supxlabel()
+    marks = [len(c.get_paths()) for c in figure.axes[0].collections]
+    assert marks == [3, 1]

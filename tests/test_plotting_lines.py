@@ -1,0 +1,88 @@
+"""Lines of a sweep are means over seeds, or medians where a flow has no number."""
+
+import numpy as np
+import pytest
+import scipy.stats
+import xarray as xr
+from matplotlib.axes import Axes
+from numpy.random import Generator
+from plotting_data import FLAGS
+
+from meanfield.endings import Status
+from meanfield.errors import InvalidInputError
+from meanfield.plotting import Look, panels
+
+STOP = 3.0
+
+
+def cells(t_star: np.ndarray, trace: np.ndarray) -> xr.Dataset:
+    """A sweep over seeds, epsilon and V, whose flows without a blow-up finish."""
+    dims = ("seed", "epsilon", "V")
+    blown = np.isfinite(t_star)
+    codes = np.where(blown, Status.BLOW_UP, Status.FINISHED).astype(np.int8)
+    stops = np.where(blown, t_star, STOP)
+    numbers = {"t_star": t_star, "trace": trace, "stop_time": stops, "ending": codes}
+    linear, words = {"scale": "linear"}, {"scale": "list"}
+    coords = {
+        "seed": ("seed", np.arange(len(trace)), linear),
+        "epsilon": ("epsilon", 1.0 + np.arange(trace.shape[1]), linear),
+        "V": ("V", [f"{-k}" for k in range(trace.shape[2])], words),
+    }
+    data = xr.Dataset({n: (dims, a) for n, a in numbers.items()}, coords)
+    data["ending"].attrs = FLAGS
+    return data.assign_attrs(kind="sweep")
+
+
+def heights(axes: Axes, marker: str) -> list[np.ndarray]:
+    lines = [line for line in axes.lines if line.get_marker() == marker]
+    return [np.asarray(line.get_ydata(), dtype=float) for line in lines]
+
+
+def test_lines_are_means_in_a_band_of_standard_errors(rng: Generator) -> None:
+    trace = rng.normal(5.0, 1.0, size=(9, 4, 2))
+    data = cells(np.full(trace.shape, np.nan), trace)
+    figure = panels["lines"](data, Look(colour="trace"))
+    axes = figure.axes[0]
+    assert axes.get_xlabel() == "bandwidth $\\varepsilon$"
+    for k, line in enumerate(heights(axes, "o")):
+        np.testing.assert_allclose(line, trace[:, :, k].mean(axis=0))
+        error = scipy.stats.sem(trace[:, :, k])
+        band = np.asarray(axes.collections[k].get_paths()[0].vertices)[:, 1]
+        for end in (line - error, line + error):
+            assert np.all(np.abs(band[:, None] - end).min(axis=0) < 1e-12)
+    assert "mean over 9 seeds; band: its standard error" in figure.get_supxlabel()
+    other = panels["lines"](data.transpose(), Look(colour="trace", x="V")).axes[0]
+    np.testing.assert_allclose(heights(other, "o")[3], trace[:, 3].mean(axis=0))
+
+
+def test_a_flow_without_a_blow_up_counts_as_later() -> None:
+    """Of five seeds none, two and three have none before the end."""
+    t_star = np.tile([1.0, 1.2, 1.4, 1.6, 1.8], (3, 1)).T
+    t_star[3:, 1], t_star[2:, 2] = np.nan, np.nan
+    data = cells(t_star[..., None], np.ones((5, 3, 1))).isel(V=0, drop=True)
+    figure = panels["lines"](data, Look())
+    (line,) = heights(figure.axes[0], "o")
+    np.testing.assert_array_equal(line, [1.4, 1.4, np.nan])
+    arrows = [list(y) for y in heights(figure.axes[0], "$\\uparrow$")]
+    assert arrows == [[STOP], []]
+    said = figure.get_supxlabel()
+    for words in (
+        "median over 5 seeds; band: quartiles",
+        "no blow-up before t = 3 (5), blow-up (10)",
+        "5 without a blow-up count as later",
+    ):
+        assert words in said.replace("\n", " ")
+
+
+def test_lines_that_cannot_be_drawn_are_refused(rng: Generator) -> None:
+    trace = rng.normal(size=(2, 3, 8))
+    data = cells(np.full(trace.shape, np.nan), trace)
+    for look, said in {
+        Look(colour="trace", x="epsilo"): "no axis `epsilo`; did you mean `epsilon`",
+        Look(colour="trace"): "`V` has 8 values: choose it as `x`",
+    }.items():
+        with pytest.raises(InvalidInputError, match=said):
+            panels["lines"](data, look)
+    four = data.expand_dims(A=[1.0, 2.0])
+    with pytest.raises(InvalidInputError, match="this sweep has 4 axes"):
+        panels["lines"](four, Look(colour="trace"))
