@@ -59,7 +59,8 @@ def test_the_energy_of_each_frame_is_recorded(attention: str, tmp_path: Path) ->
     np.testing.assert_allclose(summed, np.diff(expected[::2]), atol=1e-5)
     assert np.max(np.abs(summed)) > 1e-3
     final = {name: float(value) for name, value in result.observed.items()}
-    assert final == {n: float(data[n][-1]) for n in ("energy", "dissipation")}
+    observed = ("energy", "dissipation", "steepest")
+    assert final == {name: float(data[name][-1]) for name in observed}
 
 
 def stop_after_one(progress: runs.Progress) -> None:
@@ -85,7 +86,9 @@ def test_a_resumed_run_has_observed_the_same_bytes(name: str, tmp_path: Path) ->
                 np.ascontiguousarray(a[variable].values[..., -1]).tobytes()
             )
     assert set(whole.observed) == {
-        str(v) for v in a.data_vars if str(v).startswith(("energy", "dissipation"))
+        str(v)
+        for v in a.data_vars
+        if str(v).startswith(("energy", "dissipation", "steepest"))
     }
 
 
@@ -174,8 +177,9 @@ def test_observed_energies_are_exported_and_drawn(tmp_path: Path) -> None:
     data = runs.dataset(path)
     export(data, tmp_path / "run.csv")
     header = (tmp_path / "run.csv").read_text().splitlines()[0].split(",")
-    assert header[-4:] == [
-        *("energy", "dissipation", "energy_entropy", "dissipation_entropy"),
+    assert header[-6:] == [
+        *("energy", "dissipation", "steepest"),
+        *("energy_entropy", "dissipation_entropy", "steepest_entropy"),
     ]
     with np.load(export_npz(data, tmp_path)) as arrays:
         np.testing.assert_array_equal(arrays["energy"], data["energy"])
@@ -193,7 +197,7 @@ def test_the_panel_compares_differences_with_what_was_recorded(tmp_path: Path) -
     path = tmp_path / "run"
     runs.execute(parse({**POINTS, "frames": 41, "observe": "energy"}), out=path)
     bottom = panels["energy"](runs.dataset(path)).axes[1]
-    (recorded, differences) = (np.asarray(line.get_xydata()) for line in bottom.lines)
+    recorded, differences, _ = (np.asarray(line.get_xydata()) for line in bottom.lines)
     between = np.interp(differences[:, 0], recorded[:, 0], recorded[:, 1])
     np.testing.assert_allclose(differences[:, 1], between, rtol=1e-3)  # h²
     assert RunStore.open(path).spec["observe"] == ["energy"]
