@@ -108,8 +108,9 @@ def tried(page: Path, folder: Path, smaller: dict[str, str]) -> Iterator[str]:
 def agree(shown: str, output: str) -> bool:
     """Whether an output is what a page shows, where `...` stands for anything.
 
-    Numbers agree to two percent, or if both are of the size of rounding: their last
-    digits hang on the machine. Small whole numbers are counts, and agree exactly.
+    Numbers agree but for their last three digits, and to two percent at least, or if
+    both are of the size of rounding: those digits hang on the machine. Small whole
+    numbers are counts, and agree exactly.
     """
     words = " ".join(shown.split())
     pattern = "".join(_pattern(part) for part in PARTS.split(words))
@@ -129,4 +130,6 @@ def _close(shown: str, printed_number: str) -> bool:
     one, other = float(shown), float(printed_number)
     if shown.isdigit() and one < COUNTS:
         return shown == printed_number
-    return math.isclose(one, other, rel_tol=0.02, abs_tol=ROUNDING)
+    digits = re.sub(r"e.*|\D", "", shown).lstrip("0")
+    share = min(0.02, 10.0 ** (3 - len(digits)))
+    return math.isclose(one, other, rel_tol=share, abs_tol=ROUNDING)

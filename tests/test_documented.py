@@ -50,6 +50,8 @@ def test_dots_stand_for_anything_and_other_words_do_not():
 def test_numbers_agree_but_for_their_last_digits_and_counts_exactly():
     assert agree("t star 0.25 ± 1.2e-09, -3.1", "t star 0.2500000002 ± 9.1e-10, -3.12")
     assert not agree("t star 0.25", "t star 0.26")
+    assert agree("t star 0.2500000002", "t star 0.25000000413")
+    assert not agree("t star 0.2500000002", "t star 0.2500004")
     assert not agree("3 refused, 0.5", "4 refused, 0.5")
     assert not agree("float64", "float32")
     assert agree("54 taken in ... s", "55 taken in 0.1 s")

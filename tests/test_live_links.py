@@ -103,3 +103,21 @@ def test_a_start_too_long_for_a_link_is_left_out():
     law = copy.deepcopy(INITIAL)
     law["start"]["x"] = np.zeros((801, 2)).tolist()
     assert links([{"law": law, "isEdited": True}])[0]["hash"] == ""
+
+
+# As docs/guide/pages.md has them.
+TYPED: dict[str, tuple[list[str], Any]] = {
+    "epsilon=0.5": (["epsilon"], 0.5),
+    "V=-1": (["heads", "V"], [[-1.0, 0.0], [0.0, -1.0]]),
+    "Q=1,0.5,0,-1": (["heads", "Q"], [[1.0, 0.5], [0.0, -1.0]]),
+    "attention=l2&t=3": (["t"], 3),
+}
+
+
+@pytest.mark.parametrize("typed", TYPED)
+def test_a_link_can_be_typed(typed: str):
+    (key, *rest), wanted = TYPED[typed]
+    (link,) = links([{"typed": typed}])
+    read = link["law"][key]
+    assert (read[0][rest[0]] if rest else read) == wanted
+    assert link["law"]["attention"] == ("l2" if "l2" in typed else "softmax")

@@ -90,6 +90,20 @@ def test_what_it_attends_to_is_the_networks_and_stops_before_the_last_state(
     np.testing.assert_allclose(data["attention"][0], wanted, rtol=1e-9)
 
 
+def test_a_flow_that_ends_where_a_layer_begins_shows_the_one_before(
+    folder: Path, keys: dict, tmp_path: Path
+) -> None:
+    """The maps of its last frame, and what they are called."""
+    path = tmp_path / "run.zarr"
+    flow = {"model": keys["model"], "text": TEXT, "t": 1.0, "frames": 2, "rtol": 1e-2}
+    runs.execute(parse(flow), out=path)
+    data = runs.dataset(path)
+    np.testing.assert_array_equal(data["layer"], [0, 0])
+    maps = runs.with_attention(path, data, [1.0])["attention"]
+    wanted = softmax(Reference(folder).scores(0, data["x"].values[-1]), axis=-1)
+    np.testing.assert_allclose(maps[0], wanted, rtol=1e-9)
+
+
 def test_a_flow_starts_from_the_state_between_two_layers(
     folder: Path, keys: dict, tmp_path: Path, cli: Command
 ) -> None:

@@ -3,7 +3,8 @@ Answers: attention as a transport kernel
 ========================================
 
 To the exercises of :doc:`/generated/course/plot_1_kernel`. Every claim ends in an
-``assert``, against a formula or a computation that the library has no part in.
+``assert``: against a formula or a computation that the library has no part in, or, if
+the claim compares two attentions or two flows, of one against the other.
 """
 
 import jax

@@ -3,7 +3,8 @@ Answers: where the Gaussian closure fails
 =========================================
 
 To the exercises of :doc:`/generated/course/plot_2_closure`. Every claim ends in an
-``assert``, against a formula or a computation that the library has no part in.
+``assert``: against a formula or a computation that the library has no part in, or, if
+the claim compares two attentions or two flows, of one against the other.
 """
 
 import meanfield

@@ -3,8 +3,8 @@ Answers: tokens cluster over depth
 ==================================
 
 To the exercises of :doc:`/generated/course/plot_3_depth`. The formulas hold for any
-weights; they are checked on random layers, whose matrices are at hand, and every claim
-ends in an ``assert``. The last answer looks at MiniLM, where it is installed.
+weights; they are checked on random layers, whose matrices are at hand, and most claims
+end in an ``assert``. The last answer looks at MiniLM, where it is installed.
 """
 
 import meanfield
@@ -109,7 +109,7 @@ assert np.all(largest <= bound * (1 + 1e-6))
 
 figure, axes = plt.subplots(figsize=(5, 3.2), layout="constrained")
 reached = ~(times > float(closure.t_star))  # all of them, if it is NaN
-axes.semilogy(times, [radius(each) for each in sizes], label="tokens")
+axes.semilogy(times, [radius(states) for states in sizes], label="tokens")
 traces = np.trace(np.asarray(closure.covariance), axis1=1, axis2=2)
 axes.semilogy(times[reached], np.sqrt(traces[reached]), "--", label="Gaussian")
 axes.semilogy(times, bound, ":", color="#8a8a8a", label="bound on a token")

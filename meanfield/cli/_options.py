@@ -20,9 +20,9 @@ from meanfield.spec import (
     MATRICES,
     OF_HEADS,
     RunSpec,
+    laid_over,
     located,
     options_of,
-    override,
     parse,
     presets,
     read_toml,
@@ -115,10 +115,10 @@ def gathered(
 ) -> Values:
     """The keys of a command before they are checked; see `gather`."""
     entries = given_values(options)  # an option without a value took the next as `file`
-    values = override(base, presets[preset] if preset else {})
+    values = laid_over(base, presets[preset] if preset else {})
     if file is not None:
-        values = override(values, read_toml(file))
-    return override(values, entries)
+        values = laid_over(values, read_toml(file))
+    return laid_over(values, entries)
 
 
 def given_values(options: Mapping[str, str | bool | None]) -> Values:

@@ -10,9 +10,10 @@ from meanfield._lazy import lazy
 if TYPE_CHECKING:
     from ._causes import reason
     from ._endings import Outcome
-    from ._execute import Progress, Result, execute, resume
+    from ._execute import execute, resume
     from ._first import stored_start
     from ._maps import with_attention
+    from ._result import Progress, Result
     from ._run import Run, start
     from ._simulate import simulate
     from ._trajectories import trajectory_dataset
@@ -98,8 +99,8 @@ _HOMES = {
     "Member": ".building._build",
     "Outcome": "._endings",
     "Plan": ".forecasts._plan",
-    "Progress": "._execute",
-    "Result": "._execute",
+    "Progress": "._result",
+    "Result": "._result",
     "Run": "._run",
     "SweepProgress": ".sweeps._sweep",
     "SweepResult": ".sweeps._sweep",

@@ -13,6 +13,7 @@ from meanfield.storage import RunStore
 
 from .building._build import moved_by
 from .building._parameters import Draw
+from .building._precision import dtype_of
 from .records._inputs import refuse_other_moves
 from .records._stored import stored_spec
 from .representations import restored
@@ -31,7 +32,8 @@ def with_attention(
 ) -> "xarray.Dataset":
     """`data` with the attention matrices at the frames nearest to the times `at`.
 
-    By default the first, the middle and the last frame.
+    By default the first, the middle and the last frame, whose matrices are those of
+    the layer that acted last.
 
     Raises:
         InputFileError: if a plugin is not what it was when the run began, or the model.
@@ -53,6 +55,7 @@ def with_attention(
     moves = moved_by(spec, data.sizes["coord"], Draw(spec.seed))
     static = {name: data[name].values for name in ("weight", "position")}
     times, x = data["time"].values, data["x"].values
+    acting = _acting(times.astype(dtype_of(spec)))
     if spec.forward:
         times = times[:-1]  # nothing attends to what the last layer leaves
     moments = at or [times[0], times[len(times) // 2], times[-1]]
@@ -61,10 +64,18 @@ def with_attention(
     for index in nearest:
         mu = restored(spec, {"x": x[index]}, static)
         assert isinstance(mu, Points)
-        matrices.append(np.asarray(plans(moves, float(times[index]), mu)))
+        matrices.append(np.asarray(plans(moves, float(acting[index]), mu)))
     dims = ("snapshot", "head", "query", "token")
     with_matrices = data.assign(attention=(dims, np.stack(matrices)))
     return with_matrices.assign_coords(snapshot=times[nearest])
+
+
+def _acting(times: np.ndarray) -> np.ndarray:
+    """Times at which the layers act that move the frames, or moved them to the end.
+
+    A run may end where a layer begins, which it does not ask any more.
+    """
+    return np.append(times[:-1], np.nextafter(times[-1], times[0]))
 
 
 def _refuse_others(data: "xarray.Dataset") -> None:

@@ -8,9 +8,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from meanfield.spec import located, override, parse, presets
+from meanfield.spec import laid_over, located, parse, presets
 
-from ._execute import Report, Result, execute
+from ._execute import execute
+from ._result import Report, Result
 
 
 def simulate(
@@ -50,7 +51,7 @@ def simulate(
     """
     base: Mapping[str, Any] = presets[preset] if preset is not None else {}
     newer = located({key: _plain(value) for key, value in keys.items()}, Path.cwd())
-    spec = parse(override(base, newer))
+    spec = parse(laid_over(base, newer))
     return execute(spec, out=None if out is None else Path(out), report=report)
 
 

@@ -18,7 +18,7 @@ from ._model import MATRICES as MATRICES
 from ._model import OF_HEADS as OF_HEADS
 from ._model import RunSpec as RunSpec
 from ._model import knows as knows
-from ._parsing import override as override
+from ._parsing import laid_over as laid_over
 from ._parsing import parse as parse
 from ._presets import presets as presets
 from ._template import template as template

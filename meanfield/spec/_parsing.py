@@ -46,12 +46,12 @@ def parse(values: Mapping[str, Any], *, where: str = "the spec") -> RunSpec:
         raise InvalidInputError(f"In {where}: {_explained(problem)}") from None
 
 
-def override(values: Mapping[str, Any], newer: Mapping[str, Any]) -> dict[str, Any]:
+def laid_over(values: Mapping[str, Any], newer: Mapping[str, Any]) -> dict[str, Any]:
     """`values` with newer ones; a newer way to say the same replaces the older.
 
     Examples:
-        >>> from meanfield.spec import override
-        >>> override({"Q": 1.0, "K": -1.0, "V": 1.0}, {"A": -1.0})
+        >>> from meanfield.spec import laid_over
+        >>> laid_over({"Q": 1.0, "K": -1.0, "V": 1.0}, {"A": -1.0})
         {'V': 1.0, 'A': -1.0}
     """
     synonyms = {old for key in newer if key in KEYS for old in KEYS[key].replaces}

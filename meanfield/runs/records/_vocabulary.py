@@ -78,12 +78,12 @@ def with_vocabulary(
 
 
 def _layers(spec: RunSpec, times: np.ndarray, depth: object) -> np.ndarray:
-    """The number of the layer that acts at each time; each has a unit of it."""
-    passed = np.nan_to_num(np.floor(times))
-    if spec.model_layers is not None:
-        numbers = np.array(spec.model_layers)
-        return numbers[np.clip(passed, 0, len(numbers) - 1).astype(int)]
-    last = np.ceil(times[-1]) - 1  # of an older version, as far as it can be known
-    if isinstance(depth, int) and 0 < depth <= _MOST:
-        last = depth - 1
-    return np.clip(passed, 0, max(last, 0)).astype(int)
+    """The number of the layer that acts at each time; each has a unit of it.
+
+    At the end it is the one that acted last, as the next is not asked any more.
+    """
+    passed = np.nan_to_num(times)
+    known = isinstance(depth, int) and 0 < depth <= _MOST
+    count = int(np.clip(np.ceil(passed[-1]), 1, depth if known else _MOST))
+    numbers = np.array(spec.model_layers or range(count))[:count]
+    return numbers[np.clip(np.floor(passed), 0, len(numbers) - 1).astype(int)]
