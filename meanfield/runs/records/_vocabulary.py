@@ -83,7 +83,7 @@ def _layers(spec: RunSpec, times: np.ndarray, depth: object) -> np.ndarray:
     At the end it is the one that acted last, as the next is not asked any more.
     """
     passed = np.nan_to_num(times)
-    known = isinstance(depth, int) and 0 < depth <= _MOST
-    count = int(np.clip(np.ceil(passed[-1]), 1, depth if known else _MOST))
+    most = depth if isinstance(depth, int) and 0 < depth <= _MOST else _MOST
+    count = int(np.clip(np.ceil(passed[-1]), 1, most))
     numbers = np.array(spec.model_layers or range(count))[:count]
     return numbers[np.clip(np.floor(passed), 0, len(numbers) - 1).astype(int)]
