@@ -19,6 +19,8 @@ class Row:
         reason: why a flow ends so, as the end of a sentence.
         exit_code: of a command whose flow ends so.
         leaves: whether a flow that ends so leaves every picture.
+        survives: whether a flow that ends so had no blow-up until then: it may have
+            one later, or never.
         colour: of its paths and cells.
         marker: of its last point, so that endings are told apart in grey.
         hatch: of its cells in a phase diagram.
@@ -33,6 +35,7 @@ class Row:
     reason: str
     exit_code: int = RESULT
     leaves: bool = False
+    survives: bool = False
     colour: str
     marker: str
     hatch: str
@@ -65,6 +68,7 @@ class Status(enum.IntEnum):
     FINISHED = Row(
         code=0,
         reason="the last time was reached",
+        survives=True,
         colour="#0072B2",
         marker="o",
         hatch="",
@@ -72,6 +76,7 @@ class Status(enum.IntEnum):
     STEADY = Row(
         code=1,
         reason="what is left of the way is below the tolerance",
+        survives=True,
         colour="#009E73",
         marker="s",
         hatch="....",

@@ -156,14 +156,15 @@ def test_the_dissipation_is_the_derivative_along_any_run(
         np.testing.assert_allclose(rates(energy, own, mu)[0], expected, rtol=1e-8)
 
 
+@pytest.mark.parametrize("mass", [1.0, 2.5])
 def test_the_steepest_rate_of_points_is_the_square_of_differences_of_sums(
-    rng: np.random.Generator,
+    mass: float, rng: np.random.Generator
 ) -> None:
     r"""$-\sum_i w_i|g_i|^2$ with $w_i g_i = \partial E/\partial x_i$, in NumPy."""
     c, h = case(rng, n=5, d=2), 1e-5
     p = Parameters(symmetric(rng, 2), np.eye(2), np.eye(2), 0.8)
     value = interaction(squared_distance, p)
-    w = np.asarray(c.w)
+    w = mass * np.asarray(c.w)
     expected = 0.0
     for i in range(5):
         for k in range(2):
@@ -172,7 +173,8 @@ def test_the_steepest_rate_of_points_is_the_square_of_differences_of_sums(
             slope = (value(c.x + step, w) - value(c.x - step, w)) / (2 * h)
             expected -= slope**2 / w[i] if w[i] else 0.0
     energy = energies["interaction-l2"](p.Q, p.K, p.V, epsilon=p.epsilon)
-    assert abs(float(steepest(energy, c.points())) / expected - 1) < 1e-8  # h²
+    mu = Points(Tokens(jnp.asarray(c.x)), c.points().log_weights + np.log(mass))
+    assert abs(float(steepest(energy, mu)) / expected - 1) < 1e-8  # h²
 
 
 @pytest.mark.parametrize("r", [1, 2])

@@ -1,6 +1,7 @@
 """Energies observed along runs: recorded, resumed, reported, drawn, or refused."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -90,6 +91,22 @@ def test_a_resumed_run_has_observed_the_same_bytes(name: str, tmp_path: Path) ->
         for v in a.data_vars
         if str(v).startswith(("energy", "dissipation", "steepest"))
     }
+
+
+def test_a_resumed_run_that_lacks_a_rate_goes_on_without(tmp_path: Path) -> None:
+    """Version 0.1.0 recorded energies and their rates, but no `steepest`."""
+    old = Path(__file__).parent / "data" / "0.1.0" / "tokens"
+    path = Path(shutil.copytree(old, tmp_path / "tokens"))
+    assert "steepest" not in runs.dataset(path)
+    result = runs.resume(path)
+    data = runs.dataset(path)
+    assert data.sizes["time"] == 5
+    assert "steepest" not in data
+    for name in ("energy", "dissipation"):
+        assert np.isfinite(data[name]).all()
+        assert float(result.observed[name]) == float(data[name][-1])
+    assert set(result.observed) == {"energy", "dissipation"}
+    assert len(panels["energy"](data).axes[1].lines) == 2
 
 
 REFUSED = {

@@ -238,10 +238,20 @@ def test_clusters_of_directions_do_not_see_lengths(rng: Generator) -> None:
         figure = panels["clusters"](points(x[None]), look)
         np.testing.assert_array_equal(heights(figure.axes[0].lines[0]), [count])
         assert f"cosine, seen from 0, is at least {said}" in figure.get_supxlabel()
+        assert "angles up to 80°" in figure.get_supxlabel() or link is None
     tokens = panels["tokens"](points(x[None]), Look(metric="cosine"))
     assert [name for name, _ in entries(tokens) if "weight" in name] == [
         "50 % of weight"
     ] * 2
+
+
+def test_tokens_at_0_have_no_direction_and_link_nothing_else() -> None:
+    """Of opposite directions and zeros, with links up to 100 and 169 degrees."""
+    x = np.array([[1.0, 0.0], [-2.0, 0.0], [0.0, 0.0], [0.0, 0.0]])
+    for link, angle in ((1.18, "100°"), (1.98, "169°")):
+        figure = panels["clusters"](points(x[None]), Look(metric="cosine", link=link))
+        np.testing.assert_array_equal(heights(figure.axes[0].lines[0]), [3])
+        assert f"angles up to {angle}" in figure.get_supxlabel()
 
 
 def test_clusters_refuses_a_gaussian(rng: Generator) -> None:

@@ -11,15 +11,18 @@ from plotting_data import FLAGS
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 from meanfield.plotting import Look, panels
+from meanfield.plotting.sweeps.averages import average
 
 STOP = 3.0
 
 
-def cells(t_star: np.ndarray, trace: np.ndarray) -> xr.Dataset:
-    """A sweep over seeds, epsilon and V, whose flows without a blow-up finish."""
+def cells(
+    t_star: np.ndarray, trace: np.ndarray, alive: Status = Status.FINISHED
+) -> xr.Dataset:
+    """A sweep over seeds, epsilon and V, whose flows without a blow-up end so."""
     dims = ("seed", "epsilon", "V")
     blown = np.isfinite(t_star)
-    codes = np.where(blown, Status.BLOW_UP, Status.FINISHED).astype(np.int8)
+    codes = np.where(blown, Status.BLOW_UP, alive).astype(np.int8)
     stops = np.where(blown, t_star, STOP)
     numbers = {"t_star": t_star, "trace": trace, "stop_time": stops, "ending": codes}
     linear, words = {"scale": "linear"}, {"scale": "list"}
@@ -55,11 +58,15 @@ def test_lines_are_means_in_a_band_of_standard_errors(rng: Generator) -> None:
     np.testing.assert_allclose(heights(other, "o")[3], trace[:, 3].mean(axis=0))
 
 
-def test_a_flow_without_a_blow_up_counts_as_later() -> None:
+@pytest.mark.parametrize(
+    ("alive", "label"),
+    [(Status.FINISHED, "no blow-up before t = 3"), (Status.STEADY, "steady")],
+)
+def test_a_flow_without_a_blow_up_counts_as_later(alive: Status, label: str) -> None:
     """Of five seeds none, two and three have none before the end."""
     t_star = np.tile([1.0, 1.2, 1.4, 1.6, 1.8], (3, 1)).T
     t_star[3:, 1], t_star[2:, 2] = np.nan, np.nan
-    data = cells(t_star[..., None], np.ones((5, 3, 1))).isel(V=0, drop=True)
+    data = cells(t_star[..., None], np.ones((5, 3, 1)), alive).isel(V=0, drop=True)
     figure = panels["lines"](data, Look())
     (line,) = heights(figure.axes[0], "o")
     np.testing.assert_array_equal(line, [1.4, 1.4, np.nan])
@@ -68,10 +75,50 @@ def test_a_flow_without_a_blow_up_counts_as_later() -> None:
     said = figure.get_supxlabel()
     for words in (
         "median over 5 seeds; band: quartiles",
-        "no blow-up before t = 3 (5), blow-up (10)",
+        f"{label} (5)",
+        "blow-up (10)",
         "5 without a blow-up count as later",
     ):
         assert words in said.replace("\n", " ")
+
+
+@pytest.mark.parametrize("alive", [Status.FINISHED, Status.STEADY])
+def test_a_curve_of_blow_ups_has_arrows_where_there_is_none(alive: Status) -> None:
+    t_star = np.array([1.0, np.nan, 1.4])
+    data = cells(t_star[None, :, None], np.ones((1, 3, 1)), alive).isel(seed=0, V=0)
+    figure = panels["phase"](data, Look(colour="t_star"))
+    (arrow,) = (y for y in heights(figure.axes[0], "$\\uparrow$") if len(y))
+    np.testing.assert_array_equal(arrow, [STOP])
+    assert "later perhaps, or never" in figure.get_supxlabel().replace("\n", " ")
+    assert "pale marks" not in figure.get_supxlabel()
+
+
+def test_times_that_were_not_kept_leave_no_warning() -> None:
+    """A cell that failed has no time; pytest takes warnings for errors."""
+    t_star = np.array([[[1.0], [1.2]], [[np.nan], [1.4]]])
+    data = cells(t_star, np.ones((2, 2, 1)))
+    data["stop_time"][:, 0] = np.nan
+    (line,) = heights(panels["lines"](data, Look(colour="t_star")).axes[0], "o")
+    np.testing.assert_allclose(line, [np.nan, 1.3])
+
+
+@pytest.mark.parametrize("n_seeds", [1, 2, 4, 5, 8])
+def test_quartiles_are_those_of_numpy(rng: Generator, n_seeds: int) -> None:
+    """A second row, with one infinite, asks for quartiles of both."""
+    numbers = rng.normal(size=(2, n_seeds + 1))
+    numbers[0, 2 % n_seeds], numbers[1, 0] = np.nan, np.inf
+    over = average(numbers)
+    low, middle, high = np.nanquantile(numbers[0], (0.25, 0.5, 0.75))
+    np.testing.assert_allclose(
+        (over.low[0], over.middle[0], over.high[0]), (low, middle, high), rtol=1e-14
+    )
+
+
+def test_a_quartile_between_a_number_and_an_infinite_one_is_infinite() -> None:
+    over = average(np.array([[1.0, np.inf, 3.0, 2.0], [1.0, np.inf, np.inf, 2.0]]))
+    np.testing.assert_array_equal(over.middle, [2.5, np.inf])
+    np.testing.assert_array_equal(over.low, [1.75, 1.75])
+    np.testing.assert_array_equal(over.high, [np.inf, np.inf])
 
 
 def test_lines_that_cannot_be_drawn_are_refused(rng: Generator) -> None:

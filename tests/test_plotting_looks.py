@@ -172,6 +172,7 @@ def test_choices_that_make_no_sense_are_refused_in_one_line() -> None:
         "`width` must be above 1 and below 40 inches": lambda: Look(width=0.1),
         "`fontsize` must be above 3 and below 72": lambda: Look(fontsize=100.0),
         "`link` must be above 0": lambda: Look(link=-1.0),
+        "below 2 of 1 - cosine; got 2.5": lambda: Look(link=2.5, metric="cosine"),
         "no style `drak`; did you mean `dark`": lambda: Look(style="drak"),
     }
     for message, refused in refusals.items():

@@ -72,6 +72,7 @@ PICTURES: Mapping[str, tuple[str, xr.Dataset]] = {
         gaussian(np.zeros((5, 2)), np.logspace(0, 3, 5)[:, None, None] * [[1], [0]]),
     ),
     "energy": ("energy", with_energy(shrinking(RNG))),
+    "energy of Gaussians": ("energy", with_energy(moving_gaussian(RNG))),
     "cone": ("cone", ensemble(RNG, "gaussian")),
     "disc": ("disc", ensemble(RNG, "gaussian")),
     "disc with rings": ("disc", escaping_to([np.pi] * 5, np.random.default_rng(1))),
@@ -118,6 +119,18 @@ def test_an_energy_is_lost_as_by_its_gradient_flow_or_not() -> None:
         dashed = [line for line in figure.axes[1].lines if line.get_linestyle() == "--"]
         rates = np.exp(-np.linspace(0.0, 2.0, 5)) / share
         np.testing.assert_allclose(np.asarray(dashed[0].get_ydata()), rates)
+
+
+def test_the_gradient_flow_of_gaussians_is_that_among_them() -> None:
+    for share, said in {
+        1.0: "the energy is lost as in its gradient flow among Gaussians",
+        0.25: "no gradient flow among Gaussians of this energy: it is lost 0.25",
+    }.items():
+        figure = panels["energy"](with_energy(moving_gaussian(RNG), share))
+        assert said in figure.get_supxlabel().replace("\n", " ")
+        names = [name for name, _ in entries(figure)]
+        assert "gradient flow among Gaussians" in names
+        assert not any("|^2" in name for name in names)
 
 
 def test_every_picture_says_what_was_run(picture: Picture) -> None:

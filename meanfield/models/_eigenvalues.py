@@ -15,10 +15,12 @@ def head_eigenvalues(
 ) -> xr.Dataset:
     r"""The eigenvalues of each head that can be nonzero, by `layer` and `head`.
 
-    `score` has those of the symmetric part of $A = Q^\top K / \epsilon$, in increasing
-    order; `value` those of $V$, and `product` those of $V K^\top Q / \epsilon$, the
-    complex numbers in no order. By $x \mapsto V K^\top Q x / \epsilon$, up to a
-    constant, one head moves tokens that are a standard Gaussian.
+    `score` has those of the symmetric part of $A = K^\top Q / \epsilon$, in increasing
+    order; `value` those of $V$, and `product` those of $M = VA$, the
+    complex numbers in no order. By $x \mapsto Mx$, up to a constant, one head moves
+    tokens that are a standard Gaussian, whose covariance so changes at the rate
+    $M + M^\top$: as $M$ is not normal, its signs are not those of
+    $\mathrm{Re}\,\lambda(M)$.
 
     Args:
         checkpoint: the network.

@@ -45,7 +45,7 @@ def _count(values: np.ndarray, sign: int) -> str:
 _ROWS = (
     _Row("score", r"$\lambda$ of $\mathrm{sym}\,A$", _share),
     _Row("value", r"$\mathrm{Re}\,\lambda$ of $V$", _count),
-    _Row("product", r"$\mathrm{Re}\,\lambda$ of $VK^{\top}Q/\epsilon$", _count),
+    _Row("product", r"$\mathrm{Re}\,\lambda$ of $VA$", _count),
 )
 
 
@@ -125,7 +125,7 @@ def _notes(eigenvalues: xr.Dataset) -> Iterator[str]:
     score, product = eigenvalues["score"].values, eigenvalues["product"].values
     above, below = _count(score, 1), _count(score, -1)
     yield (
-        "A = QᵀK/ε, V: the value with the output projection; eigenvalues that are zero "
+        "A = KᵀQ/ε, V: the value with the output projection; eigenvalues that are zero "
         "by the rank of a head are left out"
     )
     yield (
@@ -134,6 +134,7 @@ def _notes(eigenvalues: xr.Dataset) -> Iterator[str]:
     )
     turning = np.abs(np.imag(product)) > _ROUNDING * np.abs(product)
     yield (
-        "alone, a head moves a standard Gaussian by x ↦ VKᵀQx/ε: out where Re λ > 0, "
-        f"in where Re λ < 0, turning where λ is not real ({100 * turning.mean():.0f} %)"
+        "alone, a head moves a standard Gaussian by x ↦ Mx, M = VA, and Σ changes at "
+        "the rate M + Mᵀ, whose signs are not those of Re λ, as M is not normal; not "
+        f"real are {100 * turning.mean():.0f} % of its λ"
     )

@@ -13,9 +13,9 @@ class Eigenvalues(NamedTuple):
     r"""Those of each head of a layer that can be nonzero.
 
     Attributes:
-        score: of the symmetric part of $A = Q^\top K / \epsilon$, increasing.
+        score: of the symmetric part of $A = K^\top Q / \epsilon$, increasing.
         value: of $V = OW$.
-        product: of $V K^\top Q / \epsilon$.
+        product: of $VA$.
     """
 
     score: Float[np.ndarray, "h m"]

@@ -1,6 +1,6 @@
 r"""Spectra of the matrices of heads, by their thin factors.
 
-$A = Q^\top K / \epsilon$ has rank $d_k$, so its symmetric and its skew part are
+$A = K^\top Q / \epsilon$ has rank $d_k$, so its symmetric and its skew part are
 $U M U^\top$ with $U = (Q^\top\ K^\top)$ and a small $M$. With $U = WR$, $W$
 orthonormal, their nonzero eigenvalues are those of $R M R^\top$. The nonzero
 eigenvalues of $V = OW$ are those of $WO$.
@@ -19,7 +19,7 @@ from ._weights import HeadWeights
 @final
 @dataclass(frozen=True)
 class HeadSpectra:
-    r"""What the scores $x^\top A y$ and the value $V$ of one head do.
+    r"""What the scores $y^\top A x$ and the value $V$ of one head do.
 
     `negative` weighs eigenvalues, since a count tells nothing: if $2 d_k \leq d$, half
     of the nonzero ones are negative for any $Q$ and $K$ in general position.
@@ -27,7 +27,7 @@ class HeadSpectra:
     Attributes:
         layer: counted from zero.
         head: counted from zero.
-        score_norm: $\|A\|$, with $A = Q^\top K / \epsilon$ as scores use it.
+        score_norm: $\|A\|$, with $A = K^\top Q / \epsilon$ as scores use it.
         largest: the largest eigenvalue of the symmetric part of $A$, zeros included.
         smallest: the smallest.
         negative: the share of negative eigenvalues of that part in the sum of all
@@ -96,10 +96,10 @@ def product_norms(
 def halves(
     Q: Float[np.ndarray, "k d"], K: Float[np.ndarray, "k d"]
 ) -> tuple[Float[np.ndarray, " m"], float]:
-    """Eigenvalues of the symmetric part of QᵀK, and the norm of its skew part."""
+    """Eigenvalues of the symmetric part of KᵀQ, and the norm of its skew part."""
     k, d = Q.shape
     R = np.asarray(np.linalg.qr(np.hstack([Q.T, K.T]), mode="r"))
-    product = R[:, :k] @ R[:, k:].T
+    product = R[:, k:] @ R[:, :k].T
     eigenvalues = np.linalg.eigvalsh((product + product.T) / 2)
     zeros = np.zeros(d - len(eigenvalues))
     skew = np.linalg.norm((product - product.T) / 2, ord=2)

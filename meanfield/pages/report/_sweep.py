@@ -68,12 +68,11 @@ def sweep_cards(dataset: xr.Dataset, store: SweepStore, folder: Path) -> str:
 
 def _ending_row(dataset: xr.Dataset, status: Status) -> dict[str, Any]:
     """What is said of an ending; `censored` where a flow has but outlived its time."""
-    is_censored = status in (Status.FINISHED, Status.STEADY)
     return {
         "code": int(status),
         "name": status.ending,
         "label": ending_label(dataset, status.ending),
         "colour": status.row.colour,
         "reason": status.reason,
-        "censored": is_censored,
+        "censored": status.row.survives,
     }

@@ -41,6 +41,9 @@ _SIZES = (
     "ytick.minor.size",
 )
 
+# What a `link` stays below, by the metric, and what it is measured in.
+_LINKS = {"cosine": (2.0, "of 1 - cosine")}
+
 Limits = tuple[float, float]
 
 
@@ -97,7 +100,8 @@ class Look:
         _check("width", self.width, _SMALLEST, _WIDEST, "inches")
         _check("height", self.height, _SMALLEST, _WIDEST, "inches")
         _check("fontsize", self.fontsize, 3.0, 72.0, "points")
-        _check("link", self.link, 0.0, np.inf, "RMS radii")
+        most, unit = _LINKS.get(self.metric or "", (np.inf, "RMS radii"))
+        _check("link", self.link, 0.0, most, unit)
         for name in ("xlim", "ylim"):
             limits = getattr(self, name)
             if limits is not None and not (

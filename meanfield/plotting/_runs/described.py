@@ -6,6 +6,7 @@ from pathlib import Path
 import xarray as xr
 
 from meanfield._counting import counted
+from meanfield.plotting._figure.verbatim import verbatim
 from meanfield.spec import AttentionSpec, Matrices, RunSpec, heads_of, parse
 
 # Larger matrices are named by their shape.
@@ -200,5 +201,4 @@ def _number(value: float) -> str:
 
 def _shown(name: str) -> str:
     """A name of the user's, of files without folders; dollars are no mathematics."""
-    plain = f"@{Path(name[1:]).name}" if name.startswith("@") else name
-    return plain.replace("$", r"\$")
+    return verbatim(f"@{Path(name[1:]).name}" if name.startswith("@") else name)

@@ -13,6 +13,7 @@ from .observables import cluster_radii, cluster_share
 
 # By default tokens are linked whose cosine is at least 0.9: an angle of 26 degrees.
 _COSINE = 0.1
+_FAR = 3.0  # from all unit vectors, of which two are no more than 2 apart
 
 
 class Linked(NamedTuple):
@@ -56,7 +57,7 @@ class _Euclidean(AbstractMetric):
 
 
 class _Cosine(AbstractMetric):
-    r"""Unit vectors are $\sqrt{2(1-\cos\theta)}$ apart; a token at 0 is one more."""
+    r"""Unit vectors are $\sqrt{2(1-\cos\theta)}$ apart; zeros lie beyond, together."""
 
     @override
     def default_link(self, first: np.ndarray, weights: np.ndarray) -> float:
@@ -69,14 +70,16 @@ class _Cosine(AbstractMetric):
         scaled = state.x / np.where(largest > 0, largest, 1.0)
         lengths = np.linalg.norm(scaled, axis=-1, keepdims=True)
         directions = scaled / np.where(lengths > 0, lengths, 1.0)
-        return Linked(directions, np.full(len(state.x), np.sqrt(2 * link)))
+        beyond = np.where(largest == 0, _FAR, 0.0)
+        seen = np.concatenate([directions, beyond], axis=-1)
+        return Linked(seen, np.full(len(state.x), np.sqrt(2 * link)))
 
     @override
     def note(self, link: float) -> str:
-        angle = np.degrees(np.arccos(max(1 - link, -1.0)))
+        angle = np.degrees(np.arccos(1 - link))
         return (
             f"tokens whose cosine, seen from 0, is at least {1 - link:.3g} are linked: "
-            f"angles up to {angle:.2g}°"
+            f"angles up to {angle:.0f}°"
         )
 
 

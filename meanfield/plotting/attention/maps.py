@@ -20,6 +20,7 @@ from meanfield.plotting._figure.panels import (
 )
 from meanfield.plotting._figure.style import GREY, on_dark
 from meanfield.plotting._figure.times import layer_at
+from meanfield.plotting._figure.verbatim import verbatim
 from meanfield.plotting._runs.data import runs, values
 from meanfield.plotting._runs.depth import head_numbers
 from meanfield.plotting._runs.observables import even_frames
@@ -97,9 +98,7 @@ def _shown(dataset: xr.Dataset, run: xr.Dataset, look: Look, most: int) -> _Maps
         for time in times
     ]
     few = "word" in run and run.sizes["token"] <= _WORDS
-    words = (
-        [str(word).replace("$", r"\$") for word in run["word"].values] if few else []
-    )
+    words = [verbatim(word) for word in run["word"].values] if few else []
     note = _left_out(dataset, maps.shape, shown.shape)
     return _Maps(shown, moments, [numbers[i] for i in heads], words, note)
 

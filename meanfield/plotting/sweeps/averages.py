@@ -1,5 +1,6 @@
 """What a number of a sweep is over its seeds: its middle, and a band."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -45,13 +46,21 @@ def _mean(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _quartiles(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Middle, low and high: numbers that are there, since between none is finite."""
+    """Middle, low and high; between a number and an infinite one all is infinite."""
     flat = numbers.reshape(-1, numbers.shape[-1])
     result = np.full((3, len(flat)), np.nan)
     for place, row in enumerate(flat):
         kept = np.sort(row[~np.isnan(row)])
         if kept.size:
-            ranks = np.ceil(np.array(_QUARTILES) * kept.size).astype(int) - 1
-            result[:, place] = kept[ranks]
+            result[:, place] = [_quantile(kept, share) for share in _QUARTILES]
     low, middle, high = result.reshape(3, *numbers.shape[:-1])
     return middle, low, high
+
+
+def _quantile(ordered: np.ndarray, share: float) -> float:
+    """Linear between two numbers."""
+    rank = share * (ordered.size - 1)
+    below, above = ordered[math.floor(rank)], ordered[math.ceil(rank)]
+    if np.isposinf(above):
+        return math.inf
+    return float(below + (rank - math.floor(rank)) * (above - below))

@@ -91,6 +91,12 @@ def endings_of(dataset: xr.Dataset) -> np.ndarray:
     return names[np.asarray(ending.values, dtype=int)]
 
 
+def survivals_of(dataset: xr.Dataset) -> np.ndarray:
+    """Which cells had no blow-up until their flow ended."""
+    names = [status.ending for status in Status if status.row.survives]
+    return np.isin(endings_of(dataset), names)
+
+
 def counts_of(endings: np.ndarray) -> dict[str, int]:
     """How many cells ended in each way."""
     counts = {status.ending: int(np.sum(endings == status.ending)) for status in Status}

@@ -34,6 +34,7 @@ from .cells import (
     numbers_of,
     scale_of,
     set_axis,
+    survivals_of,
 )
 
 SEED = "seed"
@@ -133,12 +134,12 @@ def _parted(dataset: xr.Dataset, name: str) -> _Lines:
 
 
 def _with_larger(cells: xr.Dataset, name: str) -> np.ndarray:
-    """The numbers, infinite where a flow blows up later, or has grown beyond all."""
-    endings, numbers = endings_of(cells), numbers_of(cells, name)
+    """The numbers, infinite where a flow outlived its time, or has grown beyond all."""
+    numbers = numbers_of(cells, name)
     if name == "t_star":
-        beyond = endings == Status.FINISHED.ending
+        beyond = survivals_of(cells)
     elif name.startswith(SIZES):
-        beyond = endings == Status.BLOW_UP.ending
+        beyond = endings_of(cells) == Status.BLOW_UP.ending
     else:
         return numbers
     return np.where(beyond & ~np.isfinite(numbers), np.inf, numbers)
@@ -147,7 +148,7 @@ def _with_larger(cells: xr.Dataset, name: str) -> np.ndarray:
 def _ceiling(parts: _Lines, name: str) -> np.ndarray:
     """Where what is larger begins, for each line and x; NaN if that is nowhere."""
     if name == "t_star":
-        return np.nanmax(parts.stops, axis=-1)
+        return np.fmax.reduce(parts.stops, axis=-1)
     return np.full(parts.stops.shape[:2], np.nan)
 
 

@@ -42,9 +42,12 @@ from .cells import (
     scale_of,
     set_axis,
     short,
+    survivals_of,
 )
 
 _PANELS = 9  # maps in one figure
+# Of a flow without a blow-up, at the time to which it was followed.
+_ARROW = {"marker": LATER, "markersize": 9}
 _TINT = 0.25  # how much of an ending's colour is in cells without a number
 
 
@@ -199,9 +202,10 @@ def _curve(dataset: xr.Dataset, name: str) -> Figure:
         mask = endings == ending
         axes.plot(x.centres[mask], numbers[mask], **look)
         missing = mask & ~np.isfinite(numbers)
-        if name == "t_star" and ending == Status.FINISHED.ending:
-            _censored(axes, x.centres[missing], dataset, missing)
-            look["marker"] = LATER
+        if name == "t_star" and Status.named(ending).row.survives:
+            stops = numbers_of(dataset, "stop_time")[missing]
+            axes.plot(x.centres[missing], stops, **look | _ARROW)
+            look |= _ARROW
         else:
             low, foot = axes.get_xaxis_transform(), np.full(missing.sum(), 0.03)
             axes.plot(x.centres[missing], foot, transform=low, alpha=0.5, **look)
@@ -211,25 +215,16 @@ def _curve(dataset: xr.Dataset, name: str) -> Figure:
     axes.set_ylabel(number_label(name))
     axes.grid(visible=True, axis="y")
     legend(axes, handles, min(len(handles), 4))
-    annotate(figure, *_curve_notes(name, endings, numbers))
+    annotate(figure, *_curve_notes(dataset, name))
     return figure
 
 
-def _censored(
-    axes: Axes, places: np.ndarray, dataset: xr.Dataset, cells: np.ndarray
-) -> None:
-    """Arrows up from the times to which flows without a blow-up were followed."""
-    row = Status.FINISHED.row
-    times = numbers_of(dataset, "stop_time")[cells]
-    axes.plot(places, times, color=row.colour, marker=LATER, ls="", markersize=9)
-
-
-def _curve_notes(name: str, endings: np.ndarray, numbers: np.ndarray) -> Iterator[str]:
-    missing, finished = np.isnan(numbers), endings == Status.FINISHED.ending
-    censored = name == "t_star" and bool(np.any(missing & finished))
-    if censored:
-        yield "arrows: no blow-up before this time, later perhaps"
-    if np.any(missing & ~finished) or (missing.any() and not censored):
+def _curve_notes(dataset: xr.Dataset, name: str) -> Iterator[str]:
+    missing = np.isnan(numbers_of(dataset, name))
+    censored = missing & survivals_of(dataset) & (name == "t_star")
+    if np.any(censored):
+        yield "arrows: no blow-up before this time, later perhaps, or never"
+    if np.any(missing & ~censored):
         yield "pale marks at the foot: no such number"
 
 

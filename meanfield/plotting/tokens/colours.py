@@ -11,6 +11,7 @@ from matplotlib.lines import Line2D
 from meanfield._registry import Registry
 from meanfield.errors import InvalidInputError
 from meanfield.plotting._figure.style import CYCLE, GREY, legible
+from meanfield.plotting._figure.verbatim import verbatim
 from meanfield.plotting._runs.components import component_labels
 from meanfield.plotting._runs.data import Cloud, Swarm
 from meanfield.plotting._runs.metrics import EUCLIDEAN, metrics
@@ -137,7 +138,7 @@ def by_label(cloud: Cloud, state: Swarm) -> Colouring:
         )
     names, labels = np.unique(cloud.words, return_inverse=True)
     masses = np.bincount(labels, weights=state.weights)
-    shown = [str(name).replace("$", r"\$") for name in names]
+    shown = [verbatim(name) for name in names]
     return _by_group(cloud, labels, masses, shown, "labels")
 
 

@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.patheffects import withStroke
 
 from meanfield.plotting._figure.style import INK, paper
+from meanfield.plotting._figure.verbatim import verbatim
 from meanfield.plotting._runs.data import Cloud
 from meanfield.plotting._runs.observables import even_frames
 
@@ -36,7 +37,7 @@ def write_words(axes: Axes, x: np.ndarray, cloud: Cloud, view: Window) -> str:
         if _is_free(box, boxes, view):
             boxes.append(box)
             axes.annotate(
-                word.replace("$", r"\$"),
+                verbatim(word),
                 (left, low),
                 xytext=(2.5, 1.5),
                 textcoords="offset points",

@@ -52,7 +52,7 @@ def inspect(model: str, /, *, out: Path | None = None, json: bool = False) -> No
         meanfield models inspect minilm
         meanfield models inspect minilm --out spectra.png
 
-    A is QᵀK at the scale of the scores, V the value with the output projection. Shown
+    A is KᵀQ at the scale of the scores, V the value with the output projection. Shown
     are norms, the extreme eigenvalues of the symmetric part of A and what share of
     their moduli is negative, the norm of the skew part; the spectral radius of V and
     the share of its eigenvalues, of those that can be nonzero, with positive real part.
