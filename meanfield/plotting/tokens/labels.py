@@ -22,13 +22,13 @@ class Labels(NamedTuple):
 
 
 def labels(
-    dots: np.ndarray, sizes: np.ndarray, ranks: np.ndarray, room: np.ndarray
+    dots: np.ndarray, sizes: np.ndarray, *, ranks: np.ndarray, room: np.ndarray
 ) -> Labels:
     """The places of words in all frames; those of low rank come first.
 
     A word that stood beside its dot goes on standing there if it can. Words cover no
-    other word, and few dots; those without room are hidden, and those of a rank above
-    `LEADING` stand close to their dots only.
+    other word, and few dots; those without room are hidden, as those of dots outside
+    the page, and those of a rank above `LEADING` stand close to their dots only.
 
     Args:
         dots: of the words, (frames, words, 2), in points from the lower left corner.
@@ -72,6 +72,7 @@ def _chosen(dots: np.ndarray, page: _Page, before: np.ndarray) -> np.ndarray:
     lows = dots[:, None] + page.corners
     boxes = np.concatenate([lows, lows + page.sizes[:, None]], axis=-1)
     fits = (boxes[..., :2] >= 0).all(-1) & (boxes[..., 2:] <= page.room).all(-1)
+    fits &= np.all((dots >= 0) & (dots <= page.room), axis=-1)[:, None]
     is_far = np.arange(page.corners.shape[1]) >= len(_BESIDE)
     fits &= ~(is_far & (page.ranks > LEADING)[:, None])
     spots = np.hstack([dots, dots])
