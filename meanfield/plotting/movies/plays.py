@@ -34,14 +34,15 @@ class Movie(NamedTuple):
     Attributes:
         play: what it plays of a run.
         of: what it shows, as a message says it.
-        suits: whether it is what shows most of a run.
+        suits: the kinds of runs of which it shows most, each with whether that is of
+            an ensemble in the plane.
         idle: choices of a `Look` or a `Film` that do nothing in it.
         of_several: whether it shows all runs of an ensemble.
     """
 
     play: Callable[[xr.Dataset, Film], Play]
     of: str
-    suits: Callable[[xr.Dataset], bool]
+    suits: tuple[tuple[str, bool], ...] = ()
     idle: tuple[str, ...] = ()
     of_several: bool = False
 
@@ -50,8 +51,11 @@ movies: Registry[Movie] = Registry("movie")
 
 
 def suited(dataset: xr.Dataset) -> str:
-    """The name of the movie that shows most of a run, or of an ensemble."""
-    return next(name for name, movie in movies.items() if movie.suits(dataset))
+    """The movie that shows most of a run, or of an ensemble; of any other the first."""
+    several = "run" in dataset.dims and dataset.sizes["coord"] == 2
+    shown = kind(dataset), several
+    fitting = (name for name, movie in movies.items() if shown in movie.suits)
+    return next(fitting, next(iter(movies)))
 
 
 def token_play(dataset: xr.Dataset, film: Film) -> Play:
@@ -136,25 +140,13 @@ def _refuse_several(dataset: xr.Dataset) -> None:
         )
 
 
-def _goes_through_the_cone(dataset: xr.Dataset) -> bool:
-    """Whether it is an ensemble of Gaussians in the plane."""
-    in_plane = dataset.sizes["coord"] == 2
-    return kind(dataset) == "gaussian" and "run" in dataset.dims and in_plane
-
-
 _OF_TOKENS = ("link", "metric", "colour", "turn")
-movies.register("tokens")(
-    Movie(
-        token_play,
-        of="tokens or a Gaussian",
-        suits=lambda data: kind(data) != "grid" and not _goes_through_the_cone(data),
-    )
-)
+movies.register("tokens")(Movie(token_play, of="tokens or a Gaussian"))
 movies.register("density")(
     Movie(
         density_play,
         of="a density",
-        suits=lambda data: kind(data) == "grid",
+        suits=(("grid", False), ("grid", True)),
         idle=(*_OF_TOKENS, "trails"),
     )
 )
@@ -162,7 +154,7 @@ movies.register("cone")(
     Movie(
         cone_play,
         of="covariances",
-        suits=_goes_through_the_cone,
+        suits=(("gaussian", True),),
         idle=("relative", *_OF_TOKENS),
         of_several=True,
     )
@@ -171,7 +163,6 @@ movies.register("disc")(
     Movie(
         disc_play,
         of="covariances",
-        suits=lambda _: False,  # the cone shows more
         idle=("relative", *_OF_TOKENS),
         of_several=True,
     )
