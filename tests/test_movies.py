@@ -1,24 +1,30 @@
 """Movies: what is between stored frames, where words stand, how a cone fills."""
 
+from inspect import signature
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 import pytest
 import xarray as xr
+from density_data import line
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
+from mpl_toolkits.mplot3d import Axes3D
 from numpy.random import Generator
 from PIL import Image, ImageSequence
-from plotting_data import ensemble, shrinking
+from plotting_data import ensemble, points, shrinking
 
+from meanfield.cli.commands.animate import animate as command
+from meanfield.cli.commands.animate import movie_names
 from meanfield.errors import InvalidInputError, UnknownNameError
 from meanfield.plotting import Film, Look, animate
 from meanfield.plotting._runs.data import Track, cloud
 from meanfield.plotting.cone.march import marched
-from meanfield.plotting.movies.pace import between
+from meanfield.plotting.movies.pace import between, frames_shown
 from meanfield.plotting.movies.painter import Painter
-from meanfield.plotting.movies.plays import plays
+from meanfield.plotting.movies.plays import movies, suited
 from meanfield.plotting.movies.stage import layers_shown, size_note, stage
 from meanfield.plotting.tokens.labels import labels
 from meanfield.plotting.tokens.moving import Ghosts
@@ -69,7 +75,7 @@ def test_words_are_inside_and_cover_no_other(rng: Generator) -> None:
     dots = 200 * rng.random((1, 60, 2)) + np.linspace(0, 40, 12)[:, None, None]
     sizes = np.stack([8 + 30 * rng.random(60), np.full(60, 10.0)], axis=-1)
     room = np.array([260.0, 240.0])
-    placed = labels(dots, sizes, rng.integers(0, 3, 60), room)
+    placed = labels(dots, sizes, ranks=rng.integers(0, 3, 60), room=room)
     low = dots + placed.offsets
     high, shown = low + sizes, placed.opacity > 0
     assert (shown.sum(axis=1) >= 20).all()
@@ -85,7 +91,7 @@ def test_words_are_inside_and_cover_no_other(rng: Generator) -> None:
 def test_words_of_tokens_that_stand_still_do_too(rng: Generator) -> None:
     dots = np.broadcast_to(100 * rng.random((20, 2)), (6, 20, 2))
     sizes = np.full((20, 2), 12.0)
-    placed = labels(dots, sizes, np.zeros(20), np.full(2, 120.0))
+    placed = labels(dots, sizes, ranks=np.zeros(20), room=np.full(2, 120.0))
     assert (placed.offsets == placed.offsets[0]).all()
     assert (np.isin(placed.opacity, (0.0, 1.0))).all()
 
@@ -110,9 +116,108 @@ def test_the_headline_says_the_layer_and_its_place() -> None:
     assert layers_shown(data.assign_attrs(spec=None), np.zeros(2)) == ["", ""]
 
 
-def test_sizes_are_in_three_digits() -> None:
-    said = [size_note(size).split()[-1] for size in (0.0, 9.876, 1234.5, 2.345e5, 2e-7)]
-    assert said == ["0", "9.88", "1234", "2.34·10⁵", "2.00·10⁻⁷"]
+def test_sizes_are_in_three_digits_and_none_that_is_not_finite() -> None:
+    sizes = (0.0, 0.00123456, 9.876, 9.999, 999.7, 1234.5, 2.345e5, 2e-7)
+    said = [size_note(size).split()[-1] for size in sizes]
+    plain, powers = ["0", "0.00123", "9.88", "10.0"], ["1.00·10³", "1.23·10³"]
+    assert said == [*plain, *powers, "2.34·10⁵", "2.00·10⁻⁷"]
+    assert size_note(np.nan) == size_note(np.inf) == ""
+
+
+@pytest.mark.parametrize("fps", [7, 30, 60, 100])
+def test_a_gif_lasts_as_long_as_it_is_asked_to(fps: int) -> None:
+    film = Film(fps=fps, seconds=2.0, hold=0.5)
+    count = film.count(5)
+    frames = [Image.new("L", (4, 4), 255 * i // count) for i in range(count)]
+    with Image.open(BytesIO(film.movie(frames, ".gif"))) as movie:
+        images = ImageSequence.Iterator(movie)
+        shown = [(i.info["duration"], i.convert("L").getpixel((0, 0))) for i in images]
+    durations, shades = zip(*shown, strict=True)
+    assert sum(durations) == pytest.approx(2500 + 1000 * (count / fps - 2), abs=5)
+    assert min(durations) >= 20  # browsers slow what is faster
+    assert shades[-1] == frames[-1].getpixel((0, 0))
+
+
+def test_frames_of_a_density_stand_equally_long() -> None:
+    frames = frames_shown(5, Film(fps=20, seconds=3.0))
+    assert np.bincount(frames).tolist() == [12] * 5
+    few = frames_shown(11, Film(fps=10, seconds=0.6))
+    assert few.tolist() == [0, 2, 4, 6, 8, 10]
+
+
+def test_what_small_print_says_of_few_frames(rng: Generator, pair: xr.Dataset) -> None:
+    film = Film(fps=10, seconds=1.0)
+    straight, jumps = "straight lines between them", "each as long as the next"
+    density = line(np.linspace(1.0, 2.0, 5))
+    for data, panel, note in (
+        (shrinking(rng), "tokens", straight),
+        (pair, "cone", straight),
+        (density, "density", jumps),
+    ):
+        for movie, is_said in ((film, True), (SHORT, False)):
+            with Look().applied():
+                figure, _ = stage(data, movies[panel].play(data, movie), movie)
+            said = " ".join(figure.get_supxlabel().split())
+            assert (f"5 stored frames, {note}" in said) == is_said
+
+
+def test_words_keep_to_the_limits_that_are_chosen() -> None:
+    x = np.array([[0.0, 0.0], [1.0, 0.3], [3.0, -0.3], [9.0, 1.0]])
+    words = ["centre", "near", "beyond", "faraway"]
+    data = points(np.stack([x, 0.9 * x])).assign_coords(word=("token", words))
+    look = Look(xlim=(-0.5, 2.0))
+    data = look.upon(data)
+    with look.applied():
+        figure, show = stage(data, movies["tokens"].play(data, SHORT), SHORT)
+        show(0)
+        figure.canvas.draw()
+        axes = figure.axes[0]
+        scale = axes.transData.transform([[0, 0], [1, 1]])
+        assert np.ptp(scale[:, 0]) == pytest.approx(np.ptp(scale[:, 1]))
+        shown = {t.get_text(): t for t in axes.texts if t.get_visible()}
+        assert {"centre", "near"} == set(shown) & set(words)
+        for text in shown.values():
+            box, room = text.get_window_extent(), axes.bbox
+            assert room.x0 - 3 <= box.x0
+            assert box.x1 <= room.x1 + 3
+
+
+def test_dots_stand_where_they_are_in_limits_far_wider_than_the_cloud() -> None:
+    start = np.array([[0.0, 1.0], [1.0, 0.0], [-1.0, -1.0]])
+    x = np.stack([start, 3 * start, 1e3 * start])
+    look = Look(xlim=(-1100.0, 1100.0), ylim=(-1100.0, 1100.0))
+    data = look.upon(points(x, status=2, t_star=2.1))
+    film = Film(fps=10, seconds=0.3)
+    with look.applied():
+        figure, show = stage(data, movies["tokens"].play(data, film), film)
+        show(2)
+    axes = figure.axes[0]
+    assert axes.get_xlim() == look.xlim
+    places = [np.asarray(part.get_offsets()) for part in axes.collections]
+    assert any(p.shape == (3, 2) and np.allclose(p, x[2]) for p in places)
+
+
+def test_help_says_the_turn_of_the_camera_that_it_makes(rng: Generator) -> None:
+    data, film = shrinking(rng, d=3), SHORT
+    with Look().applied():
+        figure, show = stage(data, movies["tokens"].play(data, film), film)
+    azimuths = []
+    for frame in (0, 3):
+        show(frame)
+        (axes,) = (a for a in figure.axes if isinstance(a, Axes3D))
+        azimuths.append(axes.azim)
+    assert f"[default: {azimuths[1] - azimuths[0]:g}]" in str(signature(command))
+
+
+def test_each_movie_stands_in_one_row(rng: Generator, pair: xr.Dataset) -> None:
+    assert movie_names(None) == list(movies)
+    assert [name for name, movie in movies.items() if movie.of_several] == [
+        "cone",
+        "disc",
+    ]
+    assert suited(pair) == "cone"
+    assert suited(pair.isel(run=0)) == suited(shrinking(rng)) == "tokens"
+    assert suited(line(np.ones(2))) == "density"
 
 
 def test_paths_march_through_the_cone_and_leave_at_its_rim(pair: xr.Dataset) -> None:
@@ -164,7 +269,7 @@ def test_what_is_painted_over_a_backdrop_is_the_whole_figure(
 ) -> None:
     data = shrinking(rng) if panel == "tokens" else pair
     with Look().applied():
-        figure, show = stage(data, plays[panel](data, SHORT), SHORT)
+        figure, show = stage(data, movies[panel].play(data, SHORT), SHORT)
         painter = Painter(figure, 240)
         for frame in range(4):
             show(frame)

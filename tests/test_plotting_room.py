@@ -15,7 +15,7 @@ from meanfield.plotting._figure.picture import lines_of
 from meanfield.plotting._figure.style import CYCLE
 from meanfield.plotting._figure.styles import styles
 from meanfield.plotting._runs.described import described
-from meanfield.plotting.movies.plays import plays
+from meanfield.plotting.movies.plays import movies
 from meanfield.plotting.movies.stage import stage
 from meanfield.spec import parse
 
@@ -72,8 +72,8 @@ def test_characters_that_no_font_has_are_told_once(tmp_path: Path) -> None:
 def test_a_wide_movie_has_room_as_a_square_one(data: xr.Dataset) -> None:
     film = Film(size=(640, 360))
     with Look().applied():
-        figure, _ = stage(data, plays["tokens"](data, film), film)
-        square, _ = stage(data, plays["tokens"](data, Film()), Film())
+        figure, _ = stage(data, movies["tokens"].play(data, film), film)
+        square, _ = stage(data, movies["tokens"].play(data, Film()), Film())
     heights = [f.axes[0].get_window_extent().height / f.dpi for f in (figure, square)]
     assert heights[0] > 0.9 * heights[1]
 
@@ -106,7 +106,7 @@ def test_a_movie_shows_all_tokens_but_for_outliers(
         {"time": [0.0, 1.0, 2.0]},
         {"kind": "points"},
     )
-    play = plays["tokens"](tokens, Film())
+    play = movies["tokens"].play(tokens, Film())
     figure, show = stage(tokens, play, Film())
     show(1)
     low, high = figure.axes[0].get_xlim()

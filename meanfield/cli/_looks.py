@@ -7,6 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from cyclopts import Group, Parameter
 
 from meanfield.errors import InvalidInputError
+from meanfield.plotting._writing.defaults import (
+    FPS,
+    GIF_FPS,
+    HOLD,
+    MOST_FRAMES,
+    SHORTEST,
+    SIZE,
+    TURN,
+)
 
 from ._options import with_parameters
 
@@ -84,14 +93,23 @@ _LOOK = {
 _STILL = ("width", "height", "x", "heads", "query")
 
 _FILM = {
-    "fps": _Option(int, "NUMBER", "frames of the run shown in a second [default: 20]"),
+    "fps": _Option(
+        int,
+        "NUMBER",
+        f"frames of the run shown in a second, of a GIF {GIF_FPS} at most "
+        f"[default: {FPS}]",
+    ),
     "seconds": _Option(
         float,
         "NUMBER",
         "for which it plays, before the hold; by default a frame of each stored one, "
-        "150 at most, and 3 seconds at least",
+        f"{MOST_FRAMES} at most, and {SHORTEST:g} seconds at least",
     ),
-    "size": _Option(str, "PIXELS", "1280x720, or a width alone [default: 432x450]"),
+    "size": _Option(
+        str,
+        "PIXELS",
+        f"1280x720, or a width alone [default: {SIZE[0]}x{SIZE[1]}]",
+    ),
     "trails": _Option(
         int,
         "FRAMES",
@@ -100,12 +118,14 @@ _FILM = {
     "turn": _Option(
         float,
         "DEGREES",
-        "by which the camera turns, in space [default: 60]",
+        f"by which the camera turns, in space [default: {TURN:g}]",
     ),
     "loop": _Option(
         int, "TURNS", "how often it plays; without it, or with 0, a GIF does for ever"
     ),
-    "hold": _Option(float, "SECONDS", "for which the last frame stands [default: 1]"),
+    "hold": _Option(
+        float, "SECONDS", f"for which the last frame stands [default: {HOLD:g}]"
+    ),
 }
 
 

@@ -14,20 +14,8 @@ from ._runs.relative import relative
 from ._writing.files import put
 from ._writing.film import Film
 from .movies.painter import Painter
-from .movies.plays import plays, suited
+from .movies.plays import Movie, movies, suited
 from .movies.stage import Play, stage
-
-# What each movie does not take of a `Look`, and what it is one of.
-_IDLE = {
-    "density": ("link", "metric", "colour"),
-    "cone": ("relative", "link", "metric", "colour"),
-    "disc": ("relative", "link", "metric", "colour"),
-}
-_WHAT = {
-    "density": "a density",
-    "cone": "covariances",
-    "disc": "covariances",
-}
 
 
 def _unheard(done: int, total: int) -> None:
@@ -53,7 +41,8 @@ def animate(
     ensemble of them goes through the cone of covariances. A density is a curve with
     marks at its quantiles, or a map; with tokens, if the dataset carries them.
 
-    A run of few frames moves straight from one to the next, and says so.
+    A run of few frames moves straight from one to the next; a density jumps, and each
+    of its frames stands as long as the next. Small print says so.
 
     Args:
         dataset: one run, of tokens, of a Gaussian or of a density; or several, in the
@@ -87,14 +76,11 @@ def animate(
     """
     target, film = Path(path), film or Film()
     look = look_of(dataset) if look is None else look
-    name = suited(dataset) if panel is None else panel
-    make = plays[name]
-    _check(name, target, look, film)
+    movie = movies[suited(dataset) if panel is None else panel]
+    _check(movie, target, look=look, film=film)
     data = look.upon(relative(dataset) if look.relative else dataset)
     with look.applied():
-        if film.turn is not None:
-            _refuse_turn(name, data)
-        play = make(data, film)
+        play = movie.play(data, film)
         if play.times.size == 1:
             raise InvalidInputError(
                 "This run has one frame, which makes no movie: draw it by `meanfield "
@@ -118,7 +104,7 @@ def _painted(
     return frames
 
 
-def _check(name: str, target: Path, look: Look, film: Film) -> None:
+def _check(movie: Movie, target: Path, *, look: Look, film: Film) -> None:
     film.refuse(target)
     for size in ("width", "height"):
         if getattr(look, size) is not None:
@@ -126,23 +112,10 @@ def _check(name: str, target: Path, look: Look, film: Film) -> None:
     for choice in ("heads", "query", "x"):
         if getattr(look, choice) is not None:
             raise InvalidInputError(f"`{choice}` is for pictures, and idle in a movie.")
-    idle = [n for n in _IDLE.get(name, ()) if getattr(look, n) not in (None, False)]
-    idle += ["trails"] if name == "density" and film.trails is not None else []
+    chosen = {*look.chosen, *film.chosen}
+    idle = [name for name in movie.idle if name in chosen]
     if idle:
         raise InvalidInputError(
-            f"`{idle[0]}` is for movies of tokens; this is one of {_WHAT[name]}."
+            f"`{idle[0]}` is for movies of tokens; this is one of {movie.of}."
         )
     check_writable(target)
-
-
-def _refuse_turn(name: str, data: xr.Dataset) -> None:
-    """Refuse a turn where there is no camera.
-
-    Raises:
-        InvalidInputError: saying where there is one.
-    """
-    if name != "tokens" or data.sizes["coord"] != 3:
-        raise InvalidInputError(
-            "`turn` is for movies of tokens or a Gaussian in space, of dimension 3: "
-            "leave it out."
-        )

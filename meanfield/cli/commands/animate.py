@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from meanfield.cli._completing import words
 from meanfield.cli._looks import film_of, with_film
 from meanfield.cli.jobs._pictures import (
     carrying,
@@ -20,7 +19,15 @@ from meanfield.errors import InvalidInputError
 if TYPE_CHECKING:
     import xarray
 
-MOVIE = Parameter(metavar="NAME", completer=words("tokens", "density", "cone", "disc"))
+
+def movie_names(_: object) -> list[str]:
+    """The names of movies, read when they are asked for."""
+    from meanfield.plotting.movies.plays import movies
+
+    return list(movies)
+
+
+MOVIE = Parameter(metavar="NAME", completer=movie_names)
 
 
 @with_film
@@ -88,11 +95,11 @@ def _shown(
     data: "xarray.Dataset", member: int | None, panel: str | None
 ) -> "xarray.Dataset":
     """One run, or all where a movie shows them together."""
-    from meanfield.plotting.movies.plays import SEVERAL, plays, suited
+    from meanfield.plotting.movies.plays import movies, suited
 
-    name = suited(data) if panel is None else panel
-    _ = plays[name]  # an unknown name is told before any member is asked for
-    if member is None and name in SEVERAL:
+    # An unknown name is told before any member is asked for.
+    movie = movies[suited(data) if panel is None else panel]
+    if member is None and movie.of_several:
         return data
     return _one_of(data, member)
 

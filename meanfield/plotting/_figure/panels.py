@@ -187,12 +187,17 @@ def _limit(axes: Axes, which: str, limits: tuple[float, float] | None) -> None:
 
 def ending_note(ending: Ending) -> str:
     """How a run ended, in words: `ended: blow-up, t* = 1.32 ± 0.01`."""
+    return f"ended: {ending_words(ending)}"
+
+
+def ending_words(ending: Ending) -> str:
+    """How a run ended, as `blow-up, t* = 1.32 ± 0.01`."""
     if np.isfinite(ending.t_star):
         error = ending.t_star_error
         bar = f" ± {error:.2g}" if np.isfinite(error) else ""
-        return f"ended: {ending.status}, t* = {ending.t_star:.5g}{bar}"
+        return f"{ending.status}, t* = {ending.t_star:.5g}{bar}"
     at = f" at t = {ending.stop_time:.4g}" if np.isfinite(ending.stop_time) else ""
-    return f"ended: {ending.status}{at}"
+    return f"{ending.status}{at}"
 
 
 def mark_blow_up(axes: Axes, ending: Ending) -> None:

@@ -5,16 +5,19 @@ import subprocess
 import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from io import BytesIO
 from itertools import chain, repeat
 from pathlib import Path
 from subprocess import PIPE
 from typing import IO, cast
 
+import numpy as np
 from PIL import Image
 
 from meanfield.errors import InvalidInputError, ResourceError, UnsupportedError
+
+from .defaults import FPS, GIF_FPS, HOLD, MOST_FRAMES, SHORTEST, SIZE
 
 # How ffmpeg is to write each kind: plays everywhere, and sharp enough for thin lines.
 _CODECS = {
@@ -25,9 +28,6 @@ _EVEN = "pad=ceil(iw/2)*2:ceil(ih/2)*2"  # these codecs know no odd sizes
 _LARGEST = 4096  # pixels of a side
 _LONGEST = 3600.0  # seconds of a movie, or of its hold
 _TURNS = 3600.0  # degrees
-# Frames of a movie whose length is not said, and its least seconds: a run of more is
-# thinned evenly, one of fewer moves straight between its own.
-_FRAMES, _SHORTEST = 150, 3.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class Film:
     """How the frames of a movie are shown.
 
     Attributes:
-        fps: frames per second.
+        fps: frames per second; a GIF shows 50 of them at most, evenly chosen.
         size: width and height in pixels.
         trails: frames of the past that tokens trail behind them; None for what suits.
         loop: how often it plays, 0 for ever; a GIF does so by itself.
@@ -53,11 +53,11 @@ class Film:
         (432, 450)
     """
 
-    fps: int = 20
-    size: tuple[int, int] = (432, 450)
+    fps: int = FPS
+    size: tuple[int, int] = SIZE
     trails: int | None = None
     loop: int | None = None
-    hold: float = 1.0
+    hold: float = HOLD
     seconds: float | None = None
     turn: float | None = None
 
@@ -91,13 +91,18 @@ class Film:
                 f"`turn` must be -{_TURNS:g} to {_TURNS:g} degrees; got {self.turn:g}."
             )
 
+    @property
+    def chosen(self) -> list[str]:
+        """The names of what is not left to the movie."""
+        return [f.name for f in fields(self) if getattr(self, f.name) != f.default]
+
     def count(self, stored: int) -> int:
         """The number of frames of a run of which so many are stored."""
         if stored == 1:  # nothing moves
             return 1
         if self.seconds is not None:
             return max(round(self.seconds * self.fps), 2)
-        return max(min(stored, _FRAMES), round(_SHORTEST * self.fps))
+        return max(min(stored, MOST_FRAMES), round(SHORTEST * self.fps))
 
     def refuse(self, target: Path) -> None:
         """Refuse a file that cannot be written so.
@@ -138,14 +143,15 @@ class Film:
     def _gif(self, frames: Sequence[Image.Image]) -> bytes:
         """A GIF; Pillow counts the turns after the first, and 0 is for ever."""
         content = BytesIO()
-        durations = [1000 // self.fps] * len(frames)
-        durations[-1] += round(1000 * self.hold)
+        shown, durations = _gif_steps(len(frames), self.fps)
+        durations[-1] += 10 * round(100 * self.hold)
         turns = {} if self.loop == 1 else {"loop": max((self.loop or 0) - 1, 0)}
-        frames[0].save(
+        images = [frames[i] for i in shown]
+        images[0].save(
             content,
             format="gif",
             save_all=True,
-            append_images=frames[1:],
+            append_images=images[1:],
             duration=durations,
             **turns,
         )
@@ -170,6 +176,18 @@ def size_of(text: str) -> tuple[int, int]:
         raise InvalidInputError(
             f"`size` must be pixels, as 720 or 1280x720; got `{text}`."
         ) from None
+
+
+def _gif_steps(count: int, fps: int) -> tuple[list[int], list[int]]:
+    """Which frames a GIF shows, the last among them, and their milliseconds.
+
+    A GIF counts in hundredths of a second: it is the ends of frames that are rounded,
+    so that together they last as long as they should.
+    """
+    number = min(count, max(GIF_FPS * count // fps, 2))
+    shown = np.linspace(0, count - 1, number).round().astype(int).tolist()
+    ends = 10 * np.round(100 * count / fps * np.arange(number + 1) / number)
+    return shown, np.diff(ends).astype(int).tolist()
 
 
 def _video(

@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import xarray as xr
 
-from meanfield.plotting._figure.panels import ending_note
+from meanfield.plotting._figure.panels import ending_words
 from meanfield.plotting._runs.observables import even_frames
 from meanfield.plotting._writing.film import Film
+from meanfield.plotting.movies.pace import straight_note
 
 from .paths import (
     ConePath,
@@ -44,7 +45,11 @@ class March:
         """How many runs have ended so far, by their endings."""
         t, total = self.times[frame], len(self.paths)
         if total == 1:
-            return "" if frame < self.times.size - 1 else _words(self.paths[0])
+            return (
+                ""
+                if frame < self.times.size - 1
+                else ending_words(self.paths[0].ending)
+            )
         words = [
             f"{status}: {sum(p.ending.stop_time <= t for p in group)} of {total}"
             for status, group in by_ending(self.paths).items()
@@ -94,12 +99,8 @@ def marched(dataset: xr.Dataset, film: Film, panel: str) -> March:
     tracks = [_track(path, times, limit) for path in paths]
     places = np.stack([track for track, _ in tracks], axis=1)
     left = np.array([frame for _, frame in tracks])
-    return March(times, paths, places, left, height, _note(stored.size, count))
-
-
-def _note(stored: int, count: int) -> str:
-    straight = f"{stored} stored frames, straight lines between them"
-    return straight if count > stored else ""
+    note = straight_note(stored.size, count)
+    return March(times, paths, places, left, height, note)
 
 
 def _track(path: ConePath, times: np.ndarray, height: float) -> tuple[np.ndarray, int]:
@@ -126,7 +127,3 @@ def _track(path: ConePath, times: np.ndarray, height: float) -> tuple[np.ndarray
 
 def _at(points: np.ndarray, t: np.ndarray, times: np.ndarray) -> np.ndarray:
     return np.stack([np.interp(times, t, column) for column in points.T], axis=-1)
-
-
-def _words(path: ConePath) -> str:
-    return ending_note(path.ending).removeprefix("ended: ")

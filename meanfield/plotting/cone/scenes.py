@@ -26,7 +26,7 @@ _SPOT = 24.0  # area of a point among few, in square points
 
 
 def cone_scene(
-    axes: Axes, march: March, dataset: xr.Dataset, film: Film
+    axes: Axes, march: March, *, dataset: xr.Dataset, film: Film
 ) -> tuple[AbstractScene, list[str]]:
     """The cone with its points, and notes."""
     assert isinstance(axes, Axes3D)
@@ -42,7 +42,7 @@ def cone_scene(
 
 
 def disc_scene(
-    axes: Axes, march: March, dataset: xr.Dataset, film: Film
+    axes: Axes, march: March, *, dataset: xr.Dataset, film: Film
 ) -> tuple[AbstractScene, list[str]]:
     """The disc of trace one with its points, and notes."""
     frame_disc(axes)
@@ -78,8 +78,8 @@ class ConeScene(AbstractScene):
         n = len(march.paths)
         shades, thin = _shades(march, 1.0), width(n)
         faint = _shades(march, _FAINT * opacity(n))
-        self._threads = _lines(axes, faint, thin, INSIDE)
-        self._shafts = _lines(axes, shades, 1.3 * thin, TIPS)
+        self._threads = _lines(axes, faint, thickness=thin, layer=INSIDE)
+        self._shafts = _lines(axes, shades, thickness=1.3 * thin, layer=TIPS)
         self._points = axes.scatter(
             *march.places[0].T,
             s=_SPOT * thin,  # pyright: ignore[reportArgumentType]
@@ -146,7 +146,7 @@ class DiscScene(AbstractScene):
 
 
 def _lines(
-    axes: Axes3D, shades: np.ndarray, thickness: float, layer: int
+    axes: Axes3D, shades: np.ndarray, *, thickness: float, layer: int
 ) -> Line3DCollection:
     """Lines in space, for now none, added to the axes."""
     lines = Line3DCollection([], colors=shades, linewidths=thickness, zorder=layer)

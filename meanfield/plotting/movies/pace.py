@@ -20,11 +20,24 @@ def moments_shown(stored: int, film: Film) -> np.ndarray:
     return np.linspace(0.0, stored - 1.0, count)
 
 
-def pace_note(stored: int, places: np.ndarray) -> str:
-    """What a movie says whose frames are more than those that are stored."""
-    if places.size <= stored:
-        return ""
-    return f"{stored} stored frames, straight lines between them"
+def frames_shown(stored: int, film: Film) -> np.ndarray:
+    """Stored frames alone; each stands as long as the next where they are too few."""
+    count = film.count(stored)
+    if count <= stored:
+        return even_frames(stored, count)
+    return np.arange(count) * stored // count
+
+
+def straight_note(stored: int, shown: int) -> str:
+    """What a movie says that moves straight, as it shows more frames than stored."""
+    straight = f"{stored} stored frames, straight lines between them"
+    return straight if shown > stored else ""
+
+
+def jump_note(stored: int, shown: int) -> str:
+    """What a movie says that jumps, as it shows more frames than are stored."""
+    jumps = f"{stored} stored frames, each as long as the next"
+    return jumps if shown > stored else ""
 
 
 def between(cloud: Cloud, places: np.ndarray) -> Cloud:

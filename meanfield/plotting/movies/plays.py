@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -21,32 +22,58 @@ from meanfield.plotting.tokens.scenes import cloud_scene
 from meanfield.plotting.tokens.space_scene import space_scene
 from meanfield.plotting.tokens.views import projection, rms_radii
 
-from .pace import between, moments_shown, pace_note
+from .pace import between, frames_shown, jump_note, moments_shown, straight_note
 from .stage import Play, end_note, size_note
 
-plays: Registry[Callable[[xr.Dataset, Film], Play]] = Registry("movie")
-SEVERAL = ("cone", "disc")  # these show all runs of an ensemble
 _Scene = Callable[[Axes], tuple[AbstractScene, list[str]]]
 
 
-# What shows most: of one run, and of an ensemble in the plane; tokens of any other.
-_SUITED = {"grid": ("density", "density"), "gaussian": ("tokens", "cone")}
+class Movie(NamedTuple):
+    """A movie that can be asked for.
+
+    Attributes:
+        play: what it plays of a run.
+        of: what it shows, as a message says it.
+        suits: the kinds of runs of which it shows most, each with whether that is of
+            an ensemble in the plane.
+        idle: choices of a `Look` or a `Film` that do nothing in it.
+        of_several: whether it shows all runs of an ensemble.
+    """
+
+    play: Callable[[xr.Dataset, Film], Play]
+    of: str
+    suits: tuple[tuple[str, bool], ...] = ()
+    idle: tuple[str, ...] = ()
+    of_several: bool = False
+
+
+movies: Registry[Movie] = Registry("movie")
 
 
 def suited(dataset: xr.Dataset) -> str:
-    """The movie that shows most: of an ensemble of Gaussians in the plane the cone."""
+    """The movie that shows most of a run, or of an ensemble; of any other the first."""
     several = "run" in dataset.dims and dataset.sizes["coord"] == 2
-    return _SUITED.get(kind(dataset), ("tokens", "tokens"))[several]
+    shown = kind(dataset), several
+    fitting = (name for name, movie in movies.items() if shown in movie.suits)
+    return next(fitting, next(iter(movies)))
 
 
-@plays.register("tokens")
 def token_play(dataset: xr.Dataset, film: Film) -> Play:
-    """Tokens, or the ellipse of a Gaussian: on the line, in the plane or in space."""
+    """Tokens, or the ellipse of a Gaussian: on the line, in the plane or in space.
+
+    Raises:
+        InvalidInputError: for an ensemble, or a turn where there is no camera.
+    """
     _refuse_several(dataset)
     run = cloud(dataset)
     places = moments_shown(run.times.size, film)
-    note, run = pace_note(run.times.size, places), between(run, places)
+    note, run = straight_note(run.times.size, places.size), between(run, places)
     in_space = run.dimension == 3
+    if film.turn is not None and not in_space:
+        raise InvalidInputError(
+            "`turn` is for movies of tokens or a Gaussian in space, of dimension 3; "
+            f"this is one of dimension {run.dimension}: leave it out."
+        )
     seen = projection(run, 3 if in_space else 2)
     scene = space_scene if in_space else cloud_scene
     sizes = rms_radii(run)
@@ -60,22 +87,21 @@ def token_play(dataset: xr.Dataset, film: Film) -> Play:
     )
 
 
-@plays.register("density")
 def density_play(dataset: xr.Dataset, film: Film) -> Play:
     """A density: a curve, or a map; each stored frame stands as long as the next."""
     _refuse_several(dataset)
     run = density_run(dataset)
-    run = run.at(moments_shown(run.times.size, film).round().astype(np.intp))
+    frames = frames_shown(run.times.size, film)
+    note, run = jump_note(run.times.size, frames.size), run.at(frames)
     sizes = np.sqrt((density_moments(run).factor ** 2).sum(axis=(-2, -1)))
     return Play(
         run.times,
         lambda frame: size_note(float(sizes[frame])),
         end_note(run.ending),
-        _setting(lambda axes: density_scene(axes, run), None, ""),
+        _setting(lambda axes: density_scene(axes, run), None, note),
     )
 
 
-@plays.register("cone")
 def cone_play(dataset: xr.Dataset, film: Film) -> Play:
     """Covariances of order two on their way through the cone of positive matrices."""
     march = marched(dataset, film, "cone")
@@ -83,7 +109,6 @@ def cone_play(dataset: xr.Dataset, film: Film) -> Play:
     return Play(march.times, march.count, "", _setting(scene, "3d", march.note))
 
 
-@plays.register("disc")
 def disc_play(dataset: xr.Dataset, film: Film) -> Play:
     """Shapes of covariances of order two on their way through the disc of trace one."""
     march = marched(dataset, film, "disc")
@@ -106,8 +131,39 @@ def _setting(
 
 def _refuse_several(dataset: xr.Dataset) -> None:
     if "run" in dataset.dims:
+        names = [f"`{name}`" for name, movie in movies.items() if movie.of_several]
+        several = " and ".join(names)
         raise InvalidInputError(
             f"This movie shows one run, this dataset holds {dataset.sizes['run']}: "
-            "select one, as in `dataset.isel(run=0)`; in the plane the movies `cone` "
-            "and `disc` show all."
+            f"select one, as in `dataset.isel(run=0)`; in the plane the movies "
+            f"{several} show all."
         )
+
+
+_OF_TOKENS = ("link", "metric", "colour", "turn")
+movies.register("tokens")(Movie(token_play, of="tokens or a Gaussian"))
+movies.register("density")(
+    Movie(
+        density_play,
+        of="a density",
+        suits=(("grid", False), ("grid", True)),
+        idle=(*_OF_TOKENS, "trails"),
+    )
+)
+movies.register("cone")(
+    Movie(
+        cone_play,
+        of="covariances",
+        suits=(("gaussian", True),),
+        idle=("relative", *_OF_TOKENS),
+        of_several=True,
+    )
+)
+movies.register("disc")(
+    Movie(
+        disc_play,
+        of="covariances",
+        idle=("relative", *_OF_TOKENS),
+        of_several=True,
+    )
+)

@@ -13,7 +13,7 @@ from meanfield.endings import Status
 from meanfield.plotting._figure.look import look_of
 from meanfield.plotting._figure.panels import (
     annotate,
-    ending_note,
+    ending_words,
     finish,
     set_limits,
     titled_figure,
@@ -25,7 +25,7 @@ from meanfield.plotting._runs.depth import layers_passed
 from meanfield.plotting._writing.film import Film
 
 _INCHES = 4.8  # the width of its text and lines, whatever its pixels
-_PLAIN = (1e-3, 1e4)  # numbers between them are written without a power of ten
+_PLAIN = (-3, 2)  # powers of ten between which numbers are written without one
 _RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _LIFT = 14.0  # points of a headline above the axes, whose power of ten is below it
 _DIGITS = 3  # of a hundredth of the time that passes
@@ -115,15 +115,21 @@ def end_note(ending: Ending) -> str:
     """How a run ended, where that is more than its last time."""
     if ending.status is Status.FINISHED:
         return ""
-    return ending_note(ending).removeprefix("ended: ")
+    return ending_words(ending)
 
 
 def size_note(size: float) -> str:
-    """A size in three digits, with a power of ten where it is large or small."""
-    if size == 0 or _PLAIN[0] <= size < _PLAIN[1]:
-        decimals = 0 if size == 0 else max(2 - int(np.floor(np.log10(size))), 0)
-        return f"RMS radius {size:.{decimals}f}"
-    mantissa, power = f"{size:.2e}".split("e")
+    """A size in three digits, with a power of ten where it is large or small.
+
+    Nothing is said of one that is not finite.
+    """
+    if size == 0:
+        return "RMS radius 0"
+    if not np.isfinite(size):
+        return ""
+    mantissa, _, power = f"{size:.2e}".partition("e")
+    if _PLAIN[0] <= int(power) <= _PLAIN[1]:
+        return f"RMS radius {size:.{2 - int(power)}f}"
     return f"RMS radius {mantissa}·10{str(int(power)).translate(_RAISED)}"
 
 

@@ -22,13 +22,13 @@ class Labels(NamedTuple):
 
 
 def labels(
-    dots: np.ndarray, sizes: np.ndarray, ranks: np.ndarray, room: np.ndarray
+    dots: np.ndarray, sizes: np.ndarray, *, ranks: np.ndarray, room: np.ndarray
 ) -> Labels:
     """The places of words in all frames; those of low rank come first.
 
     A word that stood beside its dot goes on standing there if it can. Words cover no
-    other word, and few dots; those without room are hidden, and those of a rank above
-    `LEADING` stand close to their dots only.
+    other word, and few dots; those without room are hidden, as those of dots outside
+    the page, and those of a rank above `LEADING` stand close to their dots only.
 
     Args:
         dots: of the words, (frames, words, 2), in points from the lower left corner.

@@ -20,6 +20,13 @@ _TRAIL, _SHORT_TRAIL, _MANY = 6, 2, 300
 _GHOSTS, _GHOST_TRAIL, _FAINTEST, _STRONGEST = 8, 48, 0.12, 0.65
 
 
+def trail_length(n: int, trails: int | None) -> int:
+    """The frames of the past that each of `n` tokens trails, if none are chosen."""
+    if trails is not None:
+        return trails
+    return _TRAIL if n <= _MANY else _SHORT_TRAIL
+
+
 class AbstractPart(ABC):
     """Artists that can show any frame, in the view of that frame."""
 
@@ -39,8 +46,7 @@ class Tokens(AbstractPart):
 
     def __init__(self, axes: Axes, drawn: Dots, trails: int | None) -> None:
         self._x = drawn.x
-        suited = _TRAIL if drawn.x.shape[1] <= _MANY else _SHORT_TRAIL
-        self._length = suited if trails is None else trails
+        self._length = trail_length(drawn.x.shape[1], trails)
         self._tails = LineCollection(
             [], colors=drawn.colours.tokens, linewidths=0.8, alpha=drawn.opacity
         )

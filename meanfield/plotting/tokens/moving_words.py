@@ -11,11 +11,12 @@ from matplotlib.text import Annotation
 from matplotlib.textpath import text_to_path
 from typing_extensions import override
 
+from meanfield.plotting._figure.look import Look
 from meanfield.plotting._figure.style import GREY, INK, paper
 
 from .labels import Labels, labels
 from .moving import AbstractPart
-from .views import Window
+from .views import Window, limits_seen
 
 _SIZE = 0.82  # of the labels' size
 _HIGH, _MARGIN = 1.05, 1.5  # of a word in its size, and points beside it
@@ -31,13 +32,21 @@ class Words(AbstractPart):
         x: places of all tokens, (frames, n, 2).
         words: of all tokens.
         views: the window of each frame.
+        look: the limits that are chosen.
     """
 
     def __init__(
-        self, axes: Axes, x: np.ndarray, words: np.ndarray, views: list[Window]
+        self,
+        axes: Axes,
+        x: np.ndarray,
+        *,
+        words: np.ndarray,
+        views: list[Window],
+        look: Look,
     ) -> None:
         order = word_order(words)
-        self._axes, self._views, self._x = axes, views, x[:, order]
+        self._axes, self._views, self._look = axes, views, look
+        self._x = x[:, order]
         self._size = _SIZE * mpl.rcParams["font.size"]
         self._words = [str(words[i]) for i in order]
         self._ranks = np.array([_rank(word) for word in self._words])
@@ -108,20 +117,12 @@ class Words(AbstractPart):
         )
         if self._labels is None or not np.allclose(room, self._room, rtol=1e-3):
             self._room = room
-            dots = np.stack(
-                [
-                    _on_page(x, v, room)
-                    for x, v in zip(self._x, self._views, strict=True)
-                ]
-            )
-            self._labels = labels(dots, self._extents, self._ranks, room)
+            corners = [limits_seen(view, room, self._look) for view in self._views]
+            low, high = np.stack(corners, axis=1)[:, :, None]
+            dots = (self._x - low) / (high - low) * room
+            ranks = self._ranks
+            self._labels = labels(dots, self._extents, ranks=ranks, room=room)
         return self._labels
-
-
-def _on_page(x: np.ndarray, view: Window, room: np.ndarray) -> np.ndarray:
-    """Places in points from the lower left corner of axes of this size."""
-    half = view.half_width * room / room.min()
-    return (x - view.centre + half) / (2 * half) * room
 
 
 def word_order(words: np.ndarray) -> np.ndarray:

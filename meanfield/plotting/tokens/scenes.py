@@ -9,6 +9,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 from typing_extensions import override
 
+from meanfield.plotting._figure.look import Look
 from meanfield.plotting._figure.marks import legend
 from meanfield.plotting._figure.scenes import AbstractScene
 from meanfield.plotting._figure.style import CLOSURE_COLOUR, INK
@@ -29,7 +30,15 @@ from .moving import (
 from .moving_words import Words
 from .paths import dots, moving_dots
 from .plane import frame_plane
-from .views import Projection, Window, robust_windows, whole_figures, window, within
+from .views import (
+    Projection,
+    Window,
+    limits_seen,
+    robust_windows,
+    whole_figures,
+    window,
+    within,
+)
 
 
 def cloud_scene(
@@ -48,17 +57,17 @@ def cloud_scene(
     if views[0] is not views[-1]:
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_formatter(FuncFormatter(whole_figures))
-    parts, notes = _parts(axes, cloud, views, film)
+    parts, notes = _parts(axes, cloud, views=views, film=film)
     if cloud.closure is not None:
         parts.append(closure_outline(axes, cloud.closure))
-    fills = cloud.look.xlim is None and cloud.look.ylim is None
-    if fills:
+    look = cloud.look
+    if look.xlim is None or look.ylim is None:
         axes.set_box_aspect(None)
-    return PlaneScene(axes, views, parts), [seen.note, *notes, note]
+    return PlaneScene(axes, parts, views=views, look=look), [seen.note, *notes, note]
 
 
 def _parts(
-    axes: Axes, cloud: Cloud, views: list[Window], film: Film
+    axes: Axes, cloud: Cloud, *, views: list[Window], film: Film
 ) -> tuple[list[AbstractPart], list[str]]:
     """What moves in the plane, and notes."""
     state = cloud.state
@@ -74,7 +83,7 @@ def _parts(
         legend(axes, drawn.colours.handles, len(drawn.colours.handles))
     if cloud.words is None or cloud.look.colour == "label":
         return parts, [drawn.caption]  # colours say the words
-    words = Words(axes, state.x, cloud.words, views)
+    words = Words(axes, state.x, words=cloud.words, views=views, look=cloud.look)
     return [*parts, words], [drawn.caption, words.note]
 
 
@@ -83,24 +92,30 @@ class PlaneScene(AbstractScene):
 
     Args:
         axes: where to draw.
-        views: the square window of each frame, widened to the shape of the axes.
         parts: what moves.
+        views: the square window of each frame, widened to the shape of the axes.
+        look: the limits that are chosen.
     """
 
     def __init__(
-        self, axes: Axes, views: list[Window], parts: Sequence[AbstractPart]
+        self,
+        axes: Axes,
+        parts: Sequence[AbstractPart],
+        *,
+        views: list[Window],
+        look: Look,
     ) -> None:
-        self._axes, self._views, self._parts = axes, views, parts
+        self._axes, self._parts = axes, parts
+        self._views, self._look = views, look
 
     @override
     def show(self, frame: int) -> None:
-        view, box = self._views[frame], self._axes.bbox
-        x, y = view.centre
-        unit = view.half_width / min(box.width, box.height)
-        wide, high = unit * box.width, unit * box.height
-        self._axes.set(xlim=(x - wide, x + wide), ylim=(y - high, y + high))
+        room = np.array([self._axes.bbox.width, self._axes.bbox.height])
+        low, high = limits_seen(self._views[frame], room, self._look)
+        self._axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
+        seen = Window((low + high) / 2, float((high - low).max() / 2), "")
         for part in self._parts:
-            part.show(frame, view)
+            part.show(frame, seen)
 
 
 class LineScene(AbstractScene):

@@ -12,8 +12,10 @@ from meanfield.plotting._figure.scenes import AbstractScene, move_in_space
 from meanfield.plotting._figure.style import CLOSURE_COLOUR, INK
 from meanfield.plotting._runs.data import Cloud
 from meanfield.plotting._runs.observables import moments
+from meanfield.plotting._writing.defaults import TURN
 from meanfield.plotting._writing.film import Film
 
+from .moving import trail_length
 from .paths import moving_dots
 from .space import bare_space
 from .views import (
@@ -25,8 +27,7 @@ from .views import (
     within,
 )
 
-_TRAIL, _SHORT_TRAIL, _MANY = 6, 2, 300
-_AZIMUTH, _TURN = -52.0, 50.0  # degrees: the middle of the way of the camera
+_AZIMUTH = -52.0  # degrees: the middle of the way of the camera
 
 
 def space_scene(
@@ -39,7 +40,7 @@ def space_scene(
     axes.set(xlabel=seen.labels[0], ylabel=seen.labels[1], zlabel=seen.labels[2])
     for axis in (axes.xaxis, axes.yaxis, axes.zaxis):
         axis.set_major_formatter(FuncFormatter(whole_figures))
-    scene = SpaceScene(axes, seen.cloud, views, film)
+    scene = SpaceScene(axes, seen.cloud, views=views, film=film)
     return scene, [scene.note, note]
 
 
@@ -54,7 +55,7 @@ class SpaceScene(AbstractScene):
     """
 
     def __init__(
-        self, axes: Axes3D, cloud: Cloud, views: list[Window], film: Film
+        self, axes: Axes3D, cloud: Cloud, *, views: list[Window], film: Film
     ) -> None:
         self._axes, self._views = axes, views
         drawn = moving_dots(cloud)
@@ -62,9 +63,8 @@ class SpaceScene(AbstractScene):
         if handles:
             legend(axes, handles, len(handles))
         self._x, self.note = drawn.x, drawn.caption
-        suited = _TRAIL if drawn.x.shape[1] <= _MANY else _SHORT_TRAIL
-        self._length = suited if film.trails is None else film.trails
-        turn = _TURN if film.turn is None else film.turn
+        self._length = trail_length(drawn.x.shape[1], film.trails)
+        turn = TURN if film.turn is None else film.turn
         self._azimuths = _AZIMUTH + turn * np.linspace(-0.5, 0.5, cloud.times.size)
         self._tails = _lines(axes, drawn.colours.tokens, 0.9)
         self._tails.set_alpha(drawn.opacity)

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from meanfield.plotting._figure.look import Look
 from meanfield.plotting._runs.data import Cloud, Swarm, Track
 from meanfield.plotting._runs.observables import finite, moments, principal_axes
 
@@ -144,6 +145,24 @@ def within(points: np.ndarray, view: Window) -> np.ndarray:
     largest = np.abs(offset).max(axis=-1, keepdims=True)
     reach = _BEYOND * view.half_width
     return view.centre + offset * (reach / np.maximum(largest, reach))
+
+
+def limits_seen(
+    view: Window, room: np.ndarray, look: Look
+) -> tuple[np.ndarray, np.ndarray]:
+    """The lower left and upper right corners of what axes of the size `room` show.
+
+    That is the view, widened to the shape of the axes, or the limits that are chosen.
+    Where one of them is, the other axis has the same scale.
+    """
+    chosen = {k: np.array(v) for k, v in enumerate((look.xlim, look.ylim)) if v}
+    unit = view.half_width / room.min()
+    for axis, limits in chosen.items():
+        unit = np.diff(limits)[0] / 2 / room[axis]
+    low, high = view.centre - unit * room, view.centre + unit * room
+    for axis, limits in chosen.items():
+        low[axis], high[axis] = limits
+    return low, high
 
 
 def ellipses(track: Track) -> np.ndarray:
