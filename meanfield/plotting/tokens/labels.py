@@ -72,6 +72,7 @@ def _chosen(dots: np.ndarray, page: _Page, before: np.ndarray) -> np.ndarray:
     lows = dots[:, None] + page.corners
     boxes = np.concatenate([lows, lows + page.sizes[:, None]], axis=-1)
     fits = (boxes[..., :2] >= 0).all(-1) & (boxes[..., 2:] <= page.room).all(-1)
+    fits &= np.all((dots >= 0) & (dots <= page.room), axis=-1)[:, None]
     is_far = np.arange(page.corners.shape[1]) >= len(_BESIDE)
     fits &= ~(is_far & (page.ranks > LEADING)[:, None])
     spots = np.hstack([dots, dots])
