@@ -162,7 +162,7 @@ def test_what_small_print_says_of_few_frames(rng: Generator, pair: xr.Dataset) -
 
 
 def test_words_keep_to_the_limits_that_are_chosen() -> None:
-    x = np.array([[0.0, 0.0], [1.0, 0.3], [3.0, -0.3], [9.0, 1.0]])
+    x = np.array([[0.0, 0.0], [1.0, 0.3], [2.02, -0.3], [9.0, 1.0]])
     words = ["centre", "near", "beyond", "faraway"]
     data = points(np.stack([x, 0.9 * x])).assign_coords(word=("token", words))
     look = Look(xlim=(-0.5, 2.0))
