@@ -1,5 +1,7 @@
 """Energies over time, and whether they change at the rate that was recorded."""
 
+from typing import NamedTuple
+
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
@@ -121,7 +123,7 @@ def _loss(axes: Axes, dataset: xr.Dataset, name: str) -> None:
     if steepest is not None:
         look = {"color": CYCLE[2], "linestyle": _DASHES}
         axes.plot(times, _median(steepest), **look)
-        handles.append(Line2D([], [], label=_square(dataset), **look))
+        handles.append(Line2D([], [], label=_names(dataset).loss, **look))
     legend(axes, handles, 3)
 
 
@@ -138,11 +140,19 @@ def _steepest(dataset: xr.Dataset, name: str) -> np.ndarray | None:
     return rates if np.isfinite(rates).any() else None
 
 
-def _square(dataset: xr.Dataset) -> str:
-    """What a gradient flow loses; that of Gaussians sees the affine part alone."""
-    if kind(dataset) == "gaussian":
-        return _AMONG_GAUSSIANS
-    return r"$\int|\nabla\delta E|^2\,d\mu$"
+class _Names(NamedTuple):
+    """A gradient flow, and what it loses: among Gaussians the affine part alone."""
+
+    flow: str
+    loss: str
+
+
+_OF_GAUSSIANS = _Names(_AMONG_GAUSSIANS, _AMONG_GAUSSIANS)
+_OF_OTHERS = _Names("Wasserstein gradient flow", r"$\int|\nabla\delta E|^2\,d\mu$")
+
+
+def _names(dataset: xr.Dataset) -> _Names:
+    return _OF_GAUSSIANS if kind(dataset) == "gaussian" else _OF_OTHERS
 
 
 def _verdict(dataset: xr.Dataset, name: str) -> str:
@@ -154,8 +164,7 @@ def _verdict(dataset: xr.Dataset, name: str) -> str:
     there = np.isfinite(steepest) & np.isfinite(recorded)
     largest = float(np.abs(steepest[there]).max(initial=0.0))
     gap = float(np.abs(recorded - steepest)[there].max(initial=0.0))
-    is_gaussian = kind(dataset) == "gaussian"
-    flow = _AMONG_GAUSSIANS if is_gaussian else "Wasserstein gradient flow"
+    flow = _names(dataset).flow
     if gap <= _SAME * largest:
         apart = f", to {gap / largest:.0e} of its largest value" if gap else ""
         return f"the energy is lost as in its {flow}{apart}"
