@@ -9,6 +9,8 @@ from meanfield._counting import counted
 from meanfield.plotting._figure.verbatim import verbatim
 from meanfield.spec import AttentionSpec, Matrices, RunSpec, heads_of, parse
 
+# Attentions whose source has the bandwidth under the value, too.
+_OVER_EPSILON = ("sinkhorn",)
 # Larger matrices are named by their shape.
 _ROWS, _COLUMNS = 3, 3
 
@@ -35,12 +37,27 @@ def described(dataset: xr.Dataset) -> str:
     if spec is None:
         return ""
     axes = [str(dim) for dim in dataset.dims] if _is_sweep(dataset) else []
-    parts = ["; ".join(_attentions(spec, axes)), *_moved(spec, dataset, axes)]
+    parts = [
+        "; ".join(_attentions(spec, axes)),
+        _caution(spec, dataset, axes),
+        *_moved(spec, dataset, axes),
+    ]
     return "; ".join(part for part in parts if part)
 
 
 def _is_sweep(dataset: xr.Dataset) -> bool:
     return dataset.attrs.get("kind") == "sweep"
+
+
+def _caution(spec: RunSpec, dataset: xr.Dataset, axes: list[str]) -> str:
+    """That a value is divided by a bandwidth other than one, where this is so."""
+    layers = (spec, *spec.terms, *spec.layers)
+    names = {part.attention for part in layers}
+    if "attention" in axes:
+        names |= set(map(str, dataset["attention"].values))
+    divided = [name for name in _OVER_EPSILON if name in names]
+    is_one = "epsilon" not in axes and all(part.epsilon == 1 for part in layers)
+    return "" if is_one or not divided else f"{divided[0]} moves by V/ε"
 
 
 def _attentions(spec: RunSpec, axes: list[str]) -> Iterator[str]:

@@ -30,6 +30,10 @@ def average(numbers: np.ndarray) -> Average:
         said = f"line: median over {seeds} seeds; band: quartiles"
         return Average(*_quartiles(numbers), said)
     said = f"line: mean over {seeds} seeds; band: its standard error"
+    if np.array_equal(
+        numbers, np.broadcast_to(numbers[..., :1], numbers.shape), equal_nan=True
+    ):
+        said = f"all {seeds} seeds give the same: nothing depends on them"
     mean, error = _mean(numbers)
     return Average(mean, mean - error, mean + error, said)
 
