@@ -294,6 +294,16 @@ def test_an_ensemble_of_gaussians_goes_through_the_cone(
         animate(pair, tmp_path / "a.gif", look=Look(link=0.1))
 
 
+@pytest.mark.parametrize("style", ["talk", "dark"])
+def test_past_ellipses_and_leading_lines_take_a_style(
+    style: str, rng: Generator, pair: xr.Dataset, tmp_path: Path
+) -> None:
+    """Each of their lines has an opacity of its own, and no face."""
+    words = points(rng.normal(size=(3, 4, 2))).assign_coords(word=("token", [*"abcd"]))
+    for run in (pair.isel(run=0), words):
+        animate(run, tmp_path / "run.gif", look=Look(style=style), film=SHORT)
+
+
 def test_movies_refuse_what_has_none(rng: Generator, tmp_path: Path) -> None:
     run, target = shrinking(rng), tmp_path / "a.gif"
     with pytest.raises(UnknownNameError, match=r"movie `cones`.*`cone`"):

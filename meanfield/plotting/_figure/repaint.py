@@ -63,8 +63,12 @@ def _recolour(artist: Artist, inks: Inks) -> None:
             artist.set(**{name: stand_in})
     if isinstance(artist, Collection) and artist.get_array() is None:
         # In space `get_facecolor` gives what one view shows, not what was set.
-        artist.set_facecolor(_inks(Collection.get_facecolor(artist), inks))
-        artist.set_edgecolor(_inks(Collection.get_edgecolor(artist), inks))
+        faces = Collection.get_facecolor(artist)
+        edges = Collection.get_edgecolor(artist)
+        if len(faces):  # none, with an opacity for each line, would be refused
+            artist.set_facecolor(_inks(faces, inks))
+        if len(edges):
+            artist.set_edgecolor(_inks(edges, inks))
 
 
 def _resize(artist: Artist, scale: float) -> None:
