@@ -43,3 +43,5 @@ def test_what_does_not_work_is_named():
         meanfield.simulate("colapse")
     with pytest.raises(InvalidInputError, match="did you mean `attention`"):
         meanfield.simulate(atention="l2")
+    with pytest.raises(InvalidInputError, match=r"Points\.uniform"):
+        meanfield.simulate(init=np.zeros((3, 2)))

@@ -174,6 +174,8 @@ def test_panels_draw_a_trajectory(run: Trajectory[Gaussian]):
 
 def test_a_panel_takes_the_choices_of_a_look(run: Trajectory[Gaussian]):
     assert run.plot.spectrum(title="said", width=3.4).get_suptitle() == "said"
+    inches = run.plot.spectrum(width="254mm").get_figwidth()
+    assert inches == pytest.approx(10.0)
     with pytest.raises(InvalidInputError, match="did you mean `width`"):
         run.plot.spectrum(widht=3.4)
     with pytest.raises(InvalidInputError, match="`colour` does nothing"):

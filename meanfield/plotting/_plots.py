@@ -11,7 +11,7 @@ from typing_extensions import override
 from meanfield._registry import suggestion
 from meanfield.errors import InvalidInputError, UnknownNameError
 
-from ._figure.look import Look
+from ._figure.look import Look, height_of, width_of
 from ._figure.panels import draw_panel
 from .gallery import panels
 
@@ -64,7 +64,7 @@ class Plots:
 
 
 def _look(choices: Mapping[str, Any]) -> Look:
-    """The look of these keywords.
+    """The look of these keywords; lengths are inches, or texts such as `86mm`.
 
     Raises:
         InvalidInputError: if one of them is none of a look.
@@ -74,4 +74,7 @@ def _look(choices: Mapping[str, Any]) -> Look:
         raise InvalidInputError(
             f"A picture takes no `{name}`; {suggestion(name, names)}"
         )
-    return Look(**choices)
+    lengths = {"width": width_of, "height": height_of}
+    texts = {n: v for n, v in choices.items() if n in lengths and isinstance(v, str)}
+    read = {name: lengths[name](text) for name, text in texts.items()}
+    return Look(**{**choices, **read})

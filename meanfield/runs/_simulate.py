@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from meanfield.errors import InvalidInputError
 from meanfield.spec import laid_over, located, parse, presets
 
 from ._execute import execute
@@ -28,9 +29,9 @@ def simulate(
         preset: a name of `meanfield list presets`, whose keys others are laid over.
         out: a folder for the frames; without it only the end is kept.
         report: called with the `Progress` between segments.
-        **keys: numbers, texts, lists or arrays, as `A=-1.0` (for -I), `d=2`, `t=3.0`,
-            `init="moons"` or `init="@tokens.npy"`. Files are sought from the folder
-            that Python runs in.
+        **keys: numbers, texts, and for matrices lists or arrays, as `A=-1.0` (for -I),
+            `d=2`, `t=3.0`, `init="moons"` or `init="@tokens.npy"`. Files are
+            sought from the folder that Python runs in.
 
     Raises:
         InvalidInputError: if keys do not fit together, or `out` is taken.
@@ -49,6 +50,12 @@ def simulate(
         >>> run.dataset["x"].shape, run.plot.tokens().get_suptitle()
         ((5, 20, 2), 'softmax attention: tokens')
     """
+    if isinstance(keys.get("init"), np.ndarray | jax.Array | list):
+        raise InvalidInputError(
+            "`init` names a cloud or a file: save tokens by `numpy.save` and give "
+            "`init='@tokens.npy'`, or move them by `flow(attention, "
+            "Points.uniform(tokens), times)`."
+        )
     base: Mapping[str, Any] = presets[preset] if preset is not None else {}
     newer = located({key: _plain(value) for key, value in keys.items()}, Path.cwd())
     spec = parse(laid_over(base, newer))
