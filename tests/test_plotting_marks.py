@@ -61,7 +61,7 @@ def test_the_ends_of_tokens_that_stay_are_in_the_picture(
     limits = [axes.get_ylim()] if d == 1 else [axes.get_xlim(), axes.get_ylim()]
     for (low, high), end in zip(limits, x[-1].T, strict=False):
         assert low < end.min() < end.max() < high
-    assert "the cloud grows from radius" in figure.get_supxlabel()
+    assert "the RMS radius of the cloud grows from" in figure.get_supxlabel()
     assert "cropped" not in figure.get_supxlabel()
 
 

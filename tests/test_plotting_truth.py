@@ -267,3 +267,14 @@ def test_tokens_have_the_colours_of_positions_only_where_they_have_an_order(
         unordered = [] if d == 1 else ["time $t$"]
         assert bars == (["position $s$"] if ordered else unordered)
         assert ("colours: position" in movie(run).get_supxlabel()) is ordered
+
+
+def test_the_colours_of_a_sharp_head_reach_its_weights() -> None:
+    """All of a row on one token: all other weights are nothing, and most there are."""
+    n = 300
+    maps = np.broadcast_to(np.eye(n), (1, 1, n, n))
+    data = points(np.zeros((1, n, 2))).assign(
+        attention=(("snapshot", "head", "query", "token"), maps)
+    )
+    figure = panels["attention"](data.assign_coords(snapshot=[0.0]))
+    assert figure.axes[0].images[0].norm.vmax == 1.0

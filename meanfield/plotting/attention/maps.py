@@ -29,7 +29,8 @@ from .chosen import chosen_heads, query_index, query_name
 
 # Snapshots (rows, evenly spaced) and heads (columns, the first) in one figure.
 _SNAPSHOTS, _HEADS = 4, 6
-# The colour scale ends at this quantile of the weights, so one peak does not hide all.
+# The colour scale ends at this quantile of the weights, so one peak does not hide all,
+# but not below what half of the rows have as their largest weight.
 _TOP = 0.995
 # More words than this would be too small to read.
 _WORDS = 32
@@ -180,8 +181,11 @@ def _scale(maps: np.ndarray) -> tuple[Normalize, str, str]:
     finite = maps[np.isfinite(maps)]
     if finite.size == 0:
         raise InvalidInputError("No entry of `attention` is finite: nothing to draw.")
-    top = float(np.quantile(np.abs(finite), _TOP)) or float(np.abs(finite).max()) or 1.0
-    cut = bool(np.abs(finite).max() > top)
+    sizes = np.where(np.isfinite(maps), np.abs(maps), 0.0)
+    largest = float(sizes.max())
+    usual = float(np.median(sizes.max(axis=-1)))
+    top = max(float(np.quantile(np.abs(finite), _TOP)), usual) or largest or 1.0
+    cut = largest > top
     if finite.min() < 0:
         return Normalize(-top, top), "PuOr", "both" if cut else "neither"
     return (

@@ -106,9 +106,12 @@ def _growth_note(cloud: Cloud, n_visible: int) -> str:
         return ""
     spreads = rms_radii(cloud)
     if spreads.max() > _CROP * spreads[0]:
-        return f"the cloud grows from radius {sizes[0]:.2g} to {sizes.max():.2g}"
+        return (
+            "as drawn, the RMS radius of the cloud grows from "
+            f"{spreads[0]:.3g} to {spreads.max():.3g}"
+        )
     return (
-        f"the cloud moves {sizes.max():.3g} away; its radius goes from "
+        f"as drawn, the cloud moves {sizes.max():.3g} away; its RMS radius goes from "
         f"{spreads[0]:.2g} to {spreads[-1]:.2g}"
     )
 
