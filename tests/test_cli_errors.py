@@ -82,6 +82,7 @@ def test_input_files_exit_with_3(cli: Command, tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text("import nothing_of_that_name\n")
     for arguments, words in [
         (("simulate", "none.toml"), ["none.toml"]),
+        (("simulate", "collapse"), ["no file `collapse`", "`--preset collapse`"]),
         (("simulate", "--A", "@none.npy"), ["none.npy"]),
         (("simulate", "--init", "@x.npy"), ["x.npy", "[1, 0]", "not finite"]),
         (("simulate", "--init", "@objects.npy"), ["objects.npy"]),

@@ -62,6 +62,7 @@ def test_a_dry_run_says_what_its_estimate_is_made_of(cli: Command) -> None:
     line = next(line for line in words.splitlines() if line.startswith("time"))
     for part in ("about", "estimated", "cores", "typically", "compiling"):
         assert part in line
+    assert "of arrays, beside some 500 MB" in words
     assert "without nodes" in words  # sums that interpolation cannot do
 
 

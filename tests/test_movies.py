@@ -300,8 +300,16 @@ def test_past_ellipses_and_leading_lines_take_a_style(
 ) -> None:
     """Each of their lines has an opacity of its own, and no face."""
     words = points(rng.normal(size=(3, 4, 2))).assign_coords(word=("token", [*"abcd"]))
+    paper = 20 if style == "dark" else 255  # how light it is
     for run in (pair.isel(run=0), words):
-        animate(run, tmp_path / "run.gif", look=Look(style=style), film=SHORT)
+        look = Look(style=style)
+        path = animate(run, tmp_path / "run.gif", look=look, film=SHORT)
+        with Image.open(path) as movie:
+            for image in ImageSequence.Iterator(movie):
+                light = np.asarray(image.convert("L"), dtype=float)
+                assert np.median(light) == pytest.approx(paper, abs=3)
+                # Text and lines stand out from it, thin as they are.
+                assert (np.abs(light - paper) > 100).mean() > 5e-3
 
 
 def test_movies_refuse_what_has_none(rng: Generator, tmp_path: Path) -> None:

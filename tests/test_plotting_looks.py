@@ -204,6 +204,26 @@ def test_all_text_follows_the_size_of_labels(rng: Generator) -> None:
     np.testing.assert_allclose(np.unique(large), 2 * np.unique(plain))
 
 
+def test_text_grows_with_a_width_beyond_that_of_a_page() -> None:
+    points_of = lambda style, inches: Look(style=style, width=inches).points
+    assert points_of("paper", 3.4) == points_of("paper", 7.0) == 8.0
+    assert points_of("dark", 14.0) == 16.0
+    assert points_of("talk", 7.0) == points_of("talk", 10.0) == 15.0
+    assert points_of("talk", 13.0) == pytest.approx(19.5)
+
+
+def test_a_square_stands_with_its_scale_in_the_middle_of_a_slide(
+    rng: Generator,
+) -> None:
+    figure = panels["tokens"](shrinking(rng), Look(width=13.3, height=7.5))
+    figure.draw_without_rendering()
+    boxes = [axes.get_tightbbox() for axes in figure.axes]
+    left = min(box.x0 for box in boxes if box is not None)
+    right = max(box.x1 for box in boxes if box is not None)
+    middle = (left + right) / 2 / figure.bbox.width
+    assert middle == pytest.approx(0.5, abs=0.02)
+
+
 def lightness(colour: Any) -> float:
     """Relative luminance, as the guidelines of the web define it."""
     c = np.array(to_rgb(colour))

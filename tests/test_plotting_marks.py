@@ -125,6 +125,14 @@ def test_a_curve_of_blow_up_times_has_arrows_where_it_is_censored() -> None:
     assert "foot: no such number" in figure.get_supxlabel()  # of the second cell
 
 
+def test_one_blow_up_among_others_that_have_none_is_drawn_by_its_time() -> None:
+    figure = panels["phase"](sweep(["finished", "blow-up"], [2.0, 1.0]).isel(cov=0))
+    assert "$t^*$" in figure.axes[0].get_ylabel()
+    assert "arrows: no blow-up before this time" in figure.get_supxlabel()
+    both = panels["phase"](sweep(["blow-up", "blow-up"], [1.0, 1.0]).isel(cov=0))
+    assert "$t^*$" not in both.axes[0].get_ylabel()  # it is the same in all
+
+
 def test_where_there_is_no_density_there_is_no_colour() -> None:
     white, shades = (1, 1, 1, 1), colours()(np.linspace(0, 1, 256))
     for nothing in (0.0, -1.0, np.nan, np.ma.masked_array([0.5], [True])):

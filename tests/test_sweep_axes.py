@@ -25,6 +25,7 @@ BASE = {"measure": "gaussian", "d": 1, "V": 1.0}
         ),
         ("A=[[1,0],[0,2]]|normal:2|3", ["A"], [[[[1, 0], [0, 2]], "normal:2", 3]]),
         ("A[0,1]=-1:1:2,A[1,0]=0|1", ["A[0,1]", "A[1,0]"], [[-1, 1], [0, 1]]),
+        ("half-width=1|2,seed=0|1", ["half_width", "seed"], [[1, 2], [0, 1]]),
         ("mask=null|causal", ["mask"], [[None, "causal"]]),
         ("options.tau=1|2,drift.b=0|1", ["options.tau", "drift.b"], [[1, 2], [0, 1]]),
         ("drift.M[0,1]=0|1,A=1|2", ["drift.M[0,1]", "A"], [[0, 1], [1, 2]]),

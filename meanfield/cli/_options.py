@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Group, Parameter
 
 from meanfield._reading import json_value
-from meanfield.errors import InvalidInputError
+from meanfield.errors import InputFileError, InvalidInputError
 from meanfield.spec import (
     HEADINGS,
     KEYS,
@@ -117,8 +117,16 @@ def gathered(
     entries = given_values(options)  # an option without a value took the next as `file`
     values = laid_over(base, presets[preset] if preset else {})
     if file is not None:
-        values = laid_over(values, read_toml(file))
+        values = laid_over(values, _keys_in(file))
     return laid_over(values, entries)
+
+
+def _keys_in(file: Path) -> Values:
+    if str(file) in presets and not file.exists():
+        raise InputFileError(
+            f"There is no file `{file}`; the preset of this name is `--preset {file}`."
+        )
+    return read_toml(file)
 
 
 def given_values(options: Mapping[str, str | bool | None]) -> Values:

@@ -1,4 +1,4 @@
-r"""What a closed form is not, where a run of it should say so."""
+"""What is true of a flow and not obvious, where a run of it should say so."""
 
 import jax
 import numpy as np
@@ -6,8 +6,10 @@ import numpy as np
 from meanfield.attention import Attention, HardSlices
 from meanfield.dynamics import Cross
 from meanfield.runs.building._build import Member
+from meanfield.runs.building._times import depth_of_model
 from meanfield.runs.representations import representation_of
 from meanfield.scores import Dot
+from meanfield.spec import RunSpec
 
 PARTNERS = (
     "on slices where queries and keys point the same way, as for A = I, tokens are "
@@ -15,7 +17,26 @@ PARTNERS = (
 )
 
 
-def caveat(member: Member) -> str:
+def caveat(spec: RunSpec, member: Member) -> str:
+    """What a report says of a flow beside its numbers; empty if nothing."""
+    return "; ".join(filter(None, (_past_the_layers(spec), without_limit(member))))
+
+
+def _past_the_layers(spec: RunSpec) -> str:
+    """That time goes on after the last layer of a model."""
+    if spec.model is None or spec.forward:
+        return ""
+    end = spec.t if spec.times is None else spec.times[-1]
+    depth = depth_of_model(spec.model, spec.model_layers)
+    named = not {"t", "times"}.isdisjoint(spec.model_fields_set)
+    if not named or end <= depth:
+        return ""
+    return (
+        f"its layers act until t = {depth}; the last goes on acting until t = {end:g}"
+    )
+
+
+def without_limit(member: Member) -> str:
     """Why tokens do not tend to the Gaussian of a flow; empty where they do.
 
     In more than one dimension, where sliced transport has a slice on which queries are

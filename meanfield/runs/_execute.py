@@ -192,5 +192,5 @@ def _result(run: Run, store: RunStore | None, seconds: float) -> Result:
         seconds,
         observed,
         sums,
-        caveat(run.members[0]),
+        caveat(run.spec, run.members[0]),
     )

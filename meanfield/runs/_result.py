@@ -73,7 +73,7 @@ class Result(Shown):
         observed: what was observed at the last frame, by variable; of several draws
             one number for each.
         sums: how sums over the tokens of the first member were executed last.
-        caveat: what the closed form of the first member is not; else empty.
+        caveat: what is true of the flow and not obvious; else empty.
 
     Examples:
         >>> from meanfield import runs, spec

@@ -22,10 +22,10 @@ GRAMMAR = (
     "be A[0,1], options.NAME or drift.NAME"
 )
 _MOST = 1_000_000  # values on one axis: more are a slip of the pen
-_NAME = r"\w+(?:\.\w+)?(?:\[\d{1,9},\d{1,9}\])?"
+_NAME = r"[\w-]+(?:\.\w+)?(?:\[\d{1,9},\d{1,9}\])?"
 _BETWEEN = re.compile(rf",(?=\s*{_NAME}=)")
 _AXIS = re.compile(
-    r"\s*(\w+)(?:\.([A-Za-z]\w*))?(?:\[(\d{1,9}),(\d{1,9})\])?=(.*)",
+    r"\s*([\w-]+)(?:\.([A-Za-z]\w*))?(?:\[(\d{1,9}),(\d{1,9})\])?=(.*)",
     re.DOTALL | re.ASCII,
 )
 
@@ -171,12 +171,13 @@ def _axis(text: str) -> Axis:
     found = _AXIS.fullmatch(text)
     if found is None:
         raise InvalidInputError(f"`{text}` is no axis; {GRAMMAR}.")
-    key, option, row, column, rest = found.groups()
+    name, option, row, column, rest = found.groups()
+    key = name.replace("-", "_")  # as options of the command line write it
     entry = None if row is None else (int(row), int(column))
     _check_key(key, entry, option)
-    name = text.partition("=")[0].strip()
+    whole = text.partition("=")[0].strip()
     if "|" in rest:
-        values = tuple(_value(part.strip(), name) for part in rest.split("|"))
+        values = tuple(_value(part.strip(), whole) for part in rest.split("|"))
         return _distinct(Axis(key, values, "list", entry, option))
     parts = rest.split(":")
     if len(parts) not in (3, 4) or (len(parts) == 4 and parts[3].strip() != "log"):

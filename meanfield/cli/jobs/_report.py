@@ -42,7 +42,6 @@ def as_json(result: Result, timing: Timing) -> dict[str, Any]:
     mean = moments[0][0]
     home = representations[spec.measure]
     approximation = APPROXIMATION if spec.projected else home.approximation
-    approximation = approximation or result.caveat
     report: dict[str, Any] = {
         "run": None if result.store is None else str(result.store),
         **_ending(result),
@@ -52,6 +51,7 @@ def as_json(result: Result, timing: Timing) -> dict[str, Any]:
         "measure": spec.measure,
         "projected": spec.projected,
         "approximation": approximation or None,
+        "caveat": result.caveat or None,
         "attention": spec.attention,
         "assumed": {"A": 1.0} if spec.assumes_identity else {},
         "n": None,
@@ -123,6 +123,7 @@ def print_report(result: Result, timing: Timing) -> None:
         "what": _what(result.spec, report),
         "scores": ASSUMED,
         "approximation": report["approximation"] or "",
+        "caveat": result.caveat,
         "ending": f"{_first(result)}{report['ending']} at t = "
         f"{number(outcome.time)}: {report['reason']}",
         "t_star": f"{number(outcome.t_star, 10)} ± {number(outcome.t_star_error, 2)}",

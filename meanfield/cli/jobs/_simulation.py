@@ -18,6 +18,8 @@ from meanfield.storage import refuse_taken
 from ._report import Timing, as_json, print_report
 from ._texts import note_unknown
 
+BESIDE = "some 500 MB of Python and its compiler"  # 340 to 680 MB were measured
+
 Job = Callable[[RunProgress], runs.Result]
 
 
@@ -53,7 +55,8 @@ def dry(spec: RunSpec, out: Path | None, *, in_json: bool) -> None:
     if in_json:
         print_json({**values, "time": _timed(estimate), "exact": _timed(exact)})
         return
-    sizes = {key: runs.readable(values[key]) for key in ("memory", "disk")}
+    arrays, disk = (runs.readable(values[key]) for key in ("memory", "disk"))
+    sizes = {"memory": f"{arrays} of arrays, beside {BESIDE}", "disk": disk}
     counts = {key: values[key] for key in ("n", "cells") if values[key]}
     facts = {key: value for key, value in values.items() if key not in ("n", "cells")}
     words = {"time": runs.in_words(estimate)}

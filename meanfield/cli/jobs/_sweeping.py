@@ -159,7 +159,9 @@ def _print(result: runs.SweepResult, assumptions: dict[str, str]) -> None:
         }
     )
     if len(result.axes) <= 3:
-        note(f"next: meanfield plot {result.store} --panel phase")
+        has_seeds = any(axis.name == "seed" for axis in result.axes)
+        panel = "lines" if has_seeds and len(result.axes) > 1 else "phase"
+        note(f"next: meanfield plot {result.store} --panel {panel}")
 
 
 def _rows(result: runs.SweepResult) -> list[Mapping[str, object]]:

@@ -17,7 +17,6 @@ from .styles import Style, styles
 
 COLUMNS = {"1": 86.0, "2": 178.0}  # widths of journals, in millimetres
 _INCHES = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72.27}
-_NARROW = 8.0  # points of labels, where the width of a picture is given
 _COLUMN = 2.2  # inches that a picture among others takes, in the text of paper
 _TEXT = 2.5  # inches of the height of a figure that are text
 _SMALLEST, _WIDEST = 1.0, 40.0  # inches
@@ -55,7 +54,7 @@ class Look:
         style: a name of `styles`: `paper`, `talk` or `dark`.
         width: of the picture, in inches; see `width_of`.
         height: of the picture, in inches; else what suits its width.
-        fontsize: of its labels, in points.
+        fontsize: of its labels, in points; else what suits the style and the width.
         title: in place of that of the dataset; none if it is empty.
         caption: whether small print below says what was run, and how it ended.
         xlim: limits of the horizontal axis, in units of the data.
@@ -139,8 +138,9 @@ class Look:
         """The size of labels, in points."""
         if self.fontsize is not None:
             return self.fontsize
-        is_narrow = self.width is not None and self.style != "talk"
-        return _NARROW if is_narrow else self._style.fontsize
+        if self.width is None:
+            return self._style.fontsize
+        return self._style.narrow * max(self.width / self._style.narrow_to, 1.0)
 
     @property
     def scale(self) -> float:

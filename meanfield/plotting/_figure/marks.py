@@ -14,6 +14,8 @@ from .style import CLOSURE_COLOUR, GREY, INK
 _MARK, _LETTER = 3.5, 0.45  # widths in a legend, in its size of text
 # Of the width of the page, since legends stand over axes, which colour bars push aside.
 _PAGE = 0.88
+# Between axes and legend, in its size of text; more where ticks have a power of ten.
+_PAD, _POWER = 0.5, 1.1
 
 
 class Key(NamedTuple):
@@ -58,10 +60,18 @@ def legend(axes: Axes, handles: Sequence[Artist], columns: int) -> None:
         handles=by_column,
         loc="lower center",
         bbox_to_anchor=(0.5, 1.0),
+        borderaxespad=_PAD + (_POWER if _has_power(axes) else 0.0),
         ncols=columns,
         columnspacing=1.4,
         handletextpad=0.5,
     )
+
+
+def _has_power(axes: Axes) -> bool:
+    """Whether a power of ten stands above the vertical axis, common to its ticks."""
+    formatter = axes.yaxis.get_major_formatter()
+    formatter.set_locs(list(axes.yaxis.get_majorticklocs()))
+    return bool(formatter.get_offset())
 
 
 def fitting(axes: Axes, handles: Sequence[Artist], most: int) -> int:

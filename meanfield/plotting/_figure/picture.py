@@ -34,7 +34,7 @@ class Picture(Figure):
 
     def __init__(self, look: Look, width: float, height: float) -> None:
         self.look, self._room = look, look.size(width, height)[1]
-        super().__init__(figsize=look.size(width, height), layout="constrained")
+        super().__init__(figsize=look.size(width, height), layout="compressed")
 
     def make_room(self, lines: int) -> None:
         """Grow for so many lines of small print, if the width alone was chosen."""

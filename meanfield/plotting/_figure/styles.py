@@ -16,28 +16,32 @@ class Style:
 
     Attributes:
         fontsize: of labels; all other text, lines and marks keep their ratio to it.
+        narrow: of labels, where a width is given.
+        narrow_to: the width up to which this holds, in inches; it grows beyond.
         settings: over those of `meanfield.mplstyle`.
         inks: from a colour of the paper style to its own, both as `#rrggbb`.
     """
 
     fontsize: float
+    narrow: float = 8.0
+    narrow_to: float = 7.0  # two columns of a journal
     settings: Mapping[str, str] = field(default_factory=dict)
     inks: Mapping[str, str] = field(default_factory=dict)
 
 
 styles: Registry[Style] = Registry("style")
 styles.register("paper")(Style(11.0))
-styles.register("talk")(Style(15.0))
+styles.register("talk")(Style(15.0, narrow=15.0, narrow_to=10.0))  # of a slide
 styles.register("dark")(
     Style(
         11.0,
-        {
+        settings={
             **dict.fromkeys(("figure.facecolor", "axes.facecolor"), DARK),
             **dict.fromkeys(("text.color", "axes.labelcolor"), _TEXT),
             **dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color"), _FRAME),
             "grid.color": _LINES,
         },
-        {
+        inks={
             PAPER: DARK,
             "#f6f8fa": "#1d2226",
             "#222222": _TEXT,

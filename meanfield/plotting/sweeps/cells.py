@@ -58,6 +58,8 @@ def number_shown(dataset: xr.Dataset) -> str:
     known = [str(name) for name in dataset.data_vars]
     name = look_of(dataset).colour
     if name is None:
+        if _is_censored(dataset):
+            return "t_star"
         varied = [
             n for n in ("t_star", "effective_rank", "trace") if _varies(dataset, n)
         ]
@@ -66,6 +68,12 @@ def number_shown(dataset: xr.Dataset) -> str:
         near = suggestion(str(name), known)
         raise InvalidInputError(f"The sweep has no number `{name}`; {near}")
     return str(name)
+
+
+def _is_censored(dataset: xr.Dataset) -> bool:
+    """Whether some flows blew up, and others had not when they ended."""
+    blown = "t_star" in dataset and np.isfinite(numbers_of(dataset, "t_star")).any()
+    return bool(blown and survivals_of(dataset).any())
 
 
 def _varies(dataset: xr.Dataset, name: str) -> bool:

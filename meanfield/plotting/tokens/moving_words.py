@@ -13,6 +13,7 @@ from typing_extensions import override
 
 from meanfield.plotting._figure.look import Look
 from meanfield.plotting._figure.style import GREY, INK, paper
+from meanfield.plotting._figure.verbatim import verbatim
 
 from .labels import Labels, labels
 from .moving import AbstractPart
@@ -62,7 +63,7 @@ class Words(AbstractPart):
 
     def _text(self, word: str) -> Annotation:
         text = self._axes.annotate(
-            word.replace("$", r"\$"),
+            verbatim(word),
             (0.0, 0.0),
             xytext=(0.0, 0.0),
             textcoords="offset points",

@@ -1,5 +1,7 @@
 """The times of the frames of a run."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from jaxtyping import Float
 
@@ -73,6 +75,11 @@ _SPACINGS = {"even": _even, "log": _log, "both": _both}
 def _final_time(spec: RunSpec) -> float:
     if spec.model is None or "t" in spec.model_fields_set:
         return spec.t
-    if spec.model_layers is not None:
-        return float(len(spec.model_layers))
-    return float(models.read(models.load(spec.model)).sizes.n_layers)
+    return float(depth_of_model(spec.model, spec.model_layers))
+
+
+def depth_of_model(model: str, chosen: Sequence[int] | None) -> int:
+    """How many layers act, one after the other, for a unit of time each."""
+    if chosen is not None:
+        return len(chosen)
+    return models.read(models.load(model)).sizes.n_layers

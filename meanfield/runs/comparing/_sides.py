@@ -10,7 +10,7 @@ import numpy as np
 
 from meanfield.errors import InvalidInputError, MeanfieldError, NotClosedError
 from meanfield.measures.laws import law
-from meanfield.runs._caveat import caveat
+from meanfield.runs._caveat import without_limit
 from meanfield.runs._execute import Progress, Result, execute
 from meanfield.runs._run import start
 from meanfield.runs.building._build import Member, dimension, moved_by
@@ -219,7 +219,7 @@ def _doubts(measure: str, member: Member) -> tuple[str, ...]:
     """What is true of a flow of its kind, and keeps it from the law."""
     are_tokens = representations[measure].begins_with == "tokens"
     jumps = are_tokens and not member.dynamics.is_continuous
-    lines = (JUMPS if jumps else "", caveat(member))
+    lines = (JUMPS if jumps else "", without_limit(member))
     return tuple(line for line in lines if line)
 
 
