@@ -1,6 +1,7 @@
 """The panels: what is drawn, and how it is named, for every kind of run."""
 
 import warnings
+from itertools import pairwise
 from pathlib import Path
 
 import matplotlib as mpl
@@ -301,6 +302,29 @@ def test_attention_of_chosen_heads_or_of_one_query(rng: Generator) -> None:
     }.items():
         with pytest.raises(InvalidInputError, match=said):
             panels["attention"](dataset, look)
+
+
+@pytest.mark.parametrize(("n", "query"), [(36, None), (36, "17"), (200, None)])
+def test_a_long_text_has_words_on_its_maps_as_far_as_they_have_room(
+    rng: Generator, n: int, query: str | None
+) -> None:
+    dims = ("snapshot", "head", "query", "token")
+    dataset = xr.Dataset(
+        {"attention": (dims, rng.dirichlet(np.full(n, 0.1), (1, 2, n)))},
+        {"snapshot": [0.0], "word": ("token", [f"word{i}" for i in range(n)])},
+        {"title": "forward pass of minilm: tokens"},
+    )
+    figure = panels["attention"](dataset, Look(query=query))
+    figure.draw_without_rendering()
+    ticks = [a.get_xticklabels() for a in figure.axes if a.get_xlabel() == "token"][-1]
+    step = n // (len(ticks) - 1)
+    assert [t.get_text() for t in ticks] == [f"word{i}" for i in range(0, n, step)]
+    boxes = [label.get_window_extent() for label in ticks]
+    assert all(a.x1 <= b.x0 + 0.5 for a, b in pairwise(boxes))
+    said = " ".join(figure.get_supxlabel().split())
+    assert (f"one of {step} tokens is named" in said) == (step > 1)
+    assert "the largest weight is" in said
+    assert "attention weights" in figure.get_suptitle()
 
 
 def test_attention_needs_attention(rng: Generator) -> None:

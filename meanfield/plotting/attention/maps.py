@@ -32,10 +32,11 @@ _SNAPSHOTS, _HEADS = 4, 6
 # The colour scale ends at this quantile of the weights, so one peak does not hide all,
 # but not below what half of the rows have as their largest weight.
 _TOP = 0.995
-# More words than this would be too small to read.
+# Up to so many words a map grows with them; of more, as many are written as have room.
 _WORDS = 32
 _SIDE, _WORD, _PAGE = 1.7, 0.1, 11.0  # inches: a map, a word beside it, all columns
 _SMALL, _LINE = "xx-small", 1.1  # the size of words, and of a line in it
+_MAP = 0.8  # of the width of a figure, beside its scale
 _ALL = 32  # heads that are rows of one map, for one query
 
 _DIMS = ("snapshot", "head", "query", "token")
@@ -49,6 +50,11 @@ class _Maps(NamedTuple):
     heads: list[int]
     words: list[str]
     note: str
+
+    @property
+    def tokens(self) -> list[str]:
+        """The words, or numbers in their place."""
+        return self.words or [str(i) for i in range(self.weights.shape[-1])]
 
 
 @attention_panel("attention")
@@ -70,10 +76,19 @@ def attention(dataset: xr.Dataset) -> Figure:
         )
     run, look = next(runs(dataset)), look_of(dataset)
     if look.query is None:
-        return _matrices(dataset, _shown(dataset, run, look, _columns(run, look)))
+        shown = _shown(dataset, run, look, _columns(run, look))
+        return _matrices(_titled(dataset, "attention weights"), shown)
     index = query_index(run, look.query)
-    shown = _shown(dataset, run, look, _ALL)
-    return _rows(dataset, shown, index, query_name(run, index))
+    shown, name = _shown(dataset, run, look, _ALL), query_name(run, index)
+    return _rows(_titled(dataset, f"attention weights of {name}"), shown, index)
+
+
+def _titled(dataset: xr.Dataset, subject: str) -> xr.Dataset:
+    """With a title that says what is drawn, unless the look chooses one."""
+    own = str(dataset.attrs.get("title") or "")
+    if not own or look_of(dataset).title is not None:
+        return dataset
+    return dataset.assign_attrs(title=f"{own.removesuffix(': tokens')}: {subject}")
 
 
 def _columns(run: xr.Dataset, look: Look) -> int:
@@ -98,8 +113,7 @@ def _shown(dataset: xr.Dataset, run: xr.Dataset, look: Look, most: int) -> _Maps
         "\n".join(filter(None, [f"$t$ = {time:.3g}", layer_at(dataset, float(time))]))
         for time in times
     ]
-    few = "word" in run and run.sizes["token"] <= _WORDS
-    words = [verbatim(word) for word in run["word"].values] if few else []
+    words = [verbatim(word) for word in run["word"].values] if "word" in run else []
     note = _left_out(dataset, maps.shape, shown.shape)
     return _Maps(shown, moments, [numbers[i] for i in heads], words, note)
 
@@ -127,14 +141,21 @@ def _matrices(dataset: xr.Dataset, maps: _Maps) -> Figure:
         if i == n_snapshots - 1 and j + columns >= n_heads:
             axes.set_xlabel("token")
     width = figure.get_figwidth() * side / size[0]
-    note = _name_tokens(places[:, :n_heads], maps.words, columns, width)
+    step = _step(n, width)
+    for (i, j), axes in np.ndenumerate(places[:, :n_heads]):
+        if j % columns == 0:
+            axes.set_yticks(*_named(maps.tokens, step), fontsize=_SMALL)
+        if i == n_snapshots - 1 and j + columns >= n_heads:
+            axes.set_xticks(*_named(maps.tokens, step), fontsize=_SMALL, rotation=90)
+        axes.tick_params(length=0 if step == 1 else 2)
     _colour_bar(figure, grid, ScalarMappable(norm, cmap), extend)
     sizes = "{2} × {3} tokens".format(*maps.weights.shape)
-    annotate(figure, "; ".join(filter(None, [maps.note, sizes])), note)
+    first = "; ".join(filter(None, [maps.note, sizes, _every(step)]))
+    annotate(figure, first, _beyond(maps.weights, norm))
     return figure
 
 
-def _rows(dataset: xr.Dataset, maps: _Maps, query: int, name: str) -> Figure:
+def _rows(dataset: xr.Dataset, maps: _Maps, query: int) -> Figure:
     """The weights of one query: a map for each snapshot, its heads down."""
     weights = maps.weights[:, :, query]
     n_snapshots, n_heads, n = weights.shape
@@ -150,30 +171,35 @@ def _rows(dataset: xr.Dataset, maps: _Maps, query: int, name: str) -> Figure:
         axes.tick_params(length=0)
     last = grid[-1, 0]
     last.set_xlabel("token")
-    if maps.words:
-        last.set_xticks(np.arange(n), maps.words, fontsize="x-small", rotation=90)
+    step = _step(n, _MAP * figure.get_figwidth())
+    last.set_xticks(*_named(maps.tokens, step), fontsize=_SMALL, rotation=90)
     _colour_bar(figure, grid, ScalarMappable(norm, cmap), extend)
-    annotate(figure, f"weights of the query {name}", maps.note)
+    notes = filter(None, [maps.note, _every(step)])
+    annotate(figure, "; ".join(notes), _beyond(weights, norm))
     return figure
 
 
-def _name_tokens(
-    places: np.ndarray, words: list[str], columns: int, side: float
-) -> str:
-    """Words beside the first column and below the last row, if they have room."""
-    if not words:
-        return ""
+def _step(n: int, side: float) -> int:
+    """Of how many tokens one is named along a side of so many inches."""
     size = FontProperties(size=_SMALL).get_size_in_points()
-    if 72 * side < _LINE * size * len(words):
-        return "words have no room here: fewer heads, or a wider picture, show them"
-    numbers = np.arange(len(words))
-    for (i, j), axes in np.ndenumerate(places):
-        if j % columns == 0:
-            axes.set_yticks(numbers, words, fontsize=_SMALL)
-        if i == len(places) - 1 and j + columns >= places.shape[1]:
-            axes.set_xticks(numbers, words, fontsize=_SMALL, rotation=90)
-        axes.tick_params(length=0)
-    return ""
+    return max(1, -(-n // max(1, int(72 * side / (_LINE * size)))))
+
+
+def _named(tokens: list[str], step: int) -> tuple[np.ndarray, list[str]]:
+    """Places of ticks, and the tokens that are named there."""
+    return np.arange(0, len(tokens), step), tokens[::step]
+
+
+def _every(step: int) -> str:
+    return "" if step == 1 else f"one of {step} tokens is named"
+
+
+def _beyond(weights: np.ndarray, norm: Normalize) -> str:
+    """That some weights are beyond the colours."""
+    largest = float(np.abs(weights[np.isfinite(weights)]).max())
+    if norm.vmax is None or largest <= norm.vmax:
+        return ""
+    return f"colours end at {norm.vmax:.2g}, the largest weight is {largest:.2g}"
 
 
 def _scale(maps: np.ndarray) -> tuple[Normalize, str, str]:
