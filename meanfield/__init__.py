@@ -116,6 +116,7 @@ __all__ = [
 ]
 
 views.register("dataset")("meanfield.runs:trajectory_dataset")
+views.register("attention")("meanfield.runs:attention_of")
 views.register("plots")("meanfield.plotting:Plots")
 
 __getattr__ = lazy(__name__, _HOMES).getattr

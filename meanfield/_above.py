@@ -13,7 +13,7 @@ views: Registry[str] = Registry("view")
 """`module:name` of what makes each view."""
 
 
-def view(name: str, thing: object) -> Any:
-    """What an upper layer makes of `thing`: its dataset, its panels."""
+def view(name: str, *things: object) -> Any:
+    """What an upper layer makes of something: its dataset, its panels."""
     module, maker = views[name].split(":")
-    return getattr(import_module(module), maker)(thing)
+    return getattr(import_module(module), maker)(*things)

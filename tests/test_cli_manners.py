@@ -189,6 +189,8 @@ def test_a_plugin_is_begun_under_its_own_name(cli: Command, tmp_path: Path, kind
     assert "--plugin mine.py" in text
     assert text.replace("mine.py", "THIS_FILE.py") == templates()[kind].read_text()
     assert cli("init", "--kind", kind).err.count("Plugins end in .py") == 1
+    nameless = cli("init", "other.py")
+    assert (nameless.code, nameless.err.count("--kind attention other.py")) == (2, 1)
 
 
 def test_every_template_can_be_asked_for(cli: Command):

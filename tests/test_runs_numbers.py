@@ -8,8 +8,10 @@ import pytest
 from energy_reference import interaction
 from reference import Parameters, dot, softmax, squared_distance
 
+import meanfield
 from meanfield import runs
 from meanfield.endings import Status
+from meanfield.errors import InvalidInputError
 from meanfield.flows import BlowUpTime, Trajectory
 from meanfield.measures import Gaussian, Points
 from meanfield.runs.representations import representation_of
@@ -136,6 +138,13 @@ def test_attention_matrices_are_those_of_the_layer_at_their_time(
         p = Parameters(own, np.eye(2), np.eye(2))
         np.testing.assert_allclose(matrix, softmax(p, x, x, w) * w, rtol=1e-12)
     np.testing.assert_array_equal(found["snapshot"], [0.25, 0.75])
+    figure = meanfield.Plots(data).attention(at=[0.25, 0.75])
+    images = [np.asarray(axes.images[0].get_array()) for axes in figure.axes[:2]]
+    np.testing.assert_array_equal(np.stack(images), found["attention"].values[:, 0])
+    with pytest.raises(InvalidInputError, match=r"from t = 0 to 1; got `at` 1\.5"):
+        meanfield.Plots(data).attention(at=[1.5])
+    with pytest.raises(InvalidInputError, match="a folder as `out`"):
+        meanfield.Plots(data.copy().drop_encoding()).attention()
 
 
 def test_draws_have_noise_of_their_own(tmp_path: Path) -> None:

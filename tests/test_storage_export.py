@@ -13,7 +13,7 @@ import xarray as xr
 from storage_run import ATTRS, D, N, new_store, same_bytes
 
 from meanfield.errors import InvalidInputError, ResourceError
-from meanfield.storage import RunStore, export, table_bytes
+from meanfield.storage import RunStore, export, kinds, table_bytes
 
 
 @pytest.fixture
@@ -159,3 +159,28 @@ def test_the_size_of_a_table_counts_every_run(tmp_path: Path) -> None:
     assert table_bytes(data) == pytest.approx(
         (tmp_path / "run.csv").stat().st_size, rel=0.1
     )
+
+
+def test_a_gaussian_has_its_covariance_when_it_is_asked_for(gaussian: RunStore) -> None:
+    data = gaussian.dataset(kinds["gaussian"].derived)
+    Y = data["factor"].values
+    assert data["covariance"].dims == ("time", "coord", "other")
+    np.testing.assert_allclose(
+        data["covariance"].values, Y @ np.swapaxes(Y, 1, 2), rtol=1e-15
+    )
+    last = data["covariance"].isel(time=-1).values
+    np.testing.assert_allclose(last, Y[-1] @ Y[-1].T, rtol=1e-15)
+
+
+def test_words_of_tokens_stand_in_a_table(tmp_path: Path) -> None:
+    """Quoted where they hold what parts columns."""
+    words = ['say "no"', "a,b", "bank"]
+    data = xr.Dataset(
+        {"x": (("time", "token", "coord"), np.arange(6.0).reshape(2, 3, 1))},
+        {"time": [0.0, 1.0], "word": ("token", words)},
+    )
+    export(data, tmp_path / "run.csv")
+    with (tmp_path / "run.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["word"] for row in rows] == 2 * words
+    assert [float(row["x0"]) for row in rows] == list(range(6))

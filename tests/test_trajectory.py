@@ -55,6 +55,8 @@ def test_a_trajectory_is_the_sequence_of_its_measures(run: Trajectory[Gaussian])
     np.testing.assert_allclose(variances(run), VARIANCES, rtol=1e-8)
     np.testing.assert_allclose(variances([run[3], run[-1]]), VARIANCES[[3, 4]], 1e-8)
     np.testing.assert_allclose(run.covariance[:, 0, 0], VARIANCES, rtol=1e-8)
+    assert run.mean.shape == (5, 1)
+    np.testing.assert_array_equal(run.mean[3], run[3].mean)
     for wrong in (5, -6):
         with pytest.raises(FrameIndexError, match="has 5"):
             run[wrong]

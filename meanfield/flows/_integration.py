@@ -6,7 +6,7 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float, Int, PyTree
 
 from meanfield._array import frozen
 from meanfield._typing import PRNGKey, SolverTime
@@ -15,7 +15,7 @@ from meanfield.endings import Status
 from meanfield.measures import AbstractMeasure
 
 from ._compiled import compiled
-from ._trajectory import Trajectory, repeat_last
+from ._trajectory import Trajectory
 from .motions import Noise, motion_of, typed
 from .stepping import AbstractStepping
 from .watch import (
@@ -185,7 +185,7 @@ def _trajectory(
     last = jax.tree.map(lambda leaf: leaf[-1], ends)
     return Trajectory(
         ts=ts,
-        coordinates=repeat_last(frames, last, n_saved),
+        coordinates=_repeat_last(frames, last, n_saved),
         start=problem.mu0,
         last=last,
         code=verdict.code,
@@ -198,3 +198,15 @@ def _trajectory(
         residual=verdict.watched.residual,
         due=problem.due,
     )
+
+
+def _repeat_last(
+    frames: PyTree[Array], last: PyTree[Array], n_saved: Int[Array, ""]
+) -> PyTree[Array]:
+    """Frames, with those from `n_saved` on replaced by `last`."""
+
+    def fill(leaf: Array, end: Array) -> Array:
+        real = jnp.arange(leaf.shape[0]) < n_saved
+        return jnp.where(real.reshape(-1, *[1] * end.ndim), leaf, end[None])
+
+    return jax.tree.map(fill, frames, last)

@@ -46,7 +46,8 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
 
     Attributes:
         ts: the times of the frames.
-        coordinates: the coordinates of the measure, led by an axis of times.
+        coordinates: the coordinates of the measure, led by an axis of times: of tokens
+            all positions, (times, n, d).
         start: the initial measure, which holds all that does not move.
         last: the coordinates at `stop_time`.
         code: a `Status`.
@@ -189,6 +190,16 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
         return jax.tree.map(own, self)
 
     @property
+    def mean(self) -> Float[Array, "times d"]:
+        """The mean of the measure at every frame.
+
+        Raises:
+            WrongKindError: if this is an ensemble.
+        """
+        len(self)
+        return self.map(lambda mu: cast(Any, mu).mean)
+
+    @property
     def covariance(self) -> Float[Array, "times d d"]:
         """The covariance of the measure at every frame.
 
@@ -302,15 +313,3 @@ def _whole(index: object, asked_for: str) -> int:
         raise WrongKindError(
             f"{asked_for} are asked for by a whole number; got {index!r}."
         ) from None
-
-
-def repeat_last(
-    frames: PyTree[Array], last: PyTree[Array], n_saved: Int[Array, ""]
-) -> PyTree[Array]:
-    """Frames, with those from `n_saved` on replaced by `last`."""
-
-    def fill(leaf: Array, end: Array) -> Array:
-        real = jnp.arange(leaf.shape[0]) < n_saved
-        return jnp.where(real.reshape(-1, *[1] * end.ndim), leaf, end[None])
-
-    return jax.tree.map(fill, frames, last)

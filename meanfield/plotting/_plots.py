@@ -8,18 +8,20 @@ import xarray as xr
 from matplotlib.figure import Figure
 from typing_extensions import override
 
+from meanfield._above import view
 from meanfield._registry import suggestion
 from meanfield.errors import InvalidInputError, UnknownNameError
 
 from ._figure.look import Look, height_of, width_of
-from ._figure.panels import draw_panel
+from ._figure.panels import attention_panels, draw_panel
 from .gallery import panels
 
 
 class Plots:
     """Every registered panel, a plugin's included, as a method.
 
-    Its keywords are those of a `Look`, such as `style`, `width` or `colour`.
+    Its keywords are those of a `Look`, such as `style`, `width` or `colour`; panels of
+    attention matrices take the times `at`, too, of a run that is stored.
 
     Args:
         dataset: what they draw, as `meanfield.open` or `to_xarray` gives it.
@@ -49,7 +51,12 @@ class Plots:
             raise AttributeError(str(error)) from None
 
         def draw(**look: Any) -> Figure:
-            return draw_panel(name, self._dataset, _look(look))
+            if name not in attention_panels:
+                return draw_panel(name, self._dataset, _look(look))
+            data, at = self._dataset, look.pop("at", None)
+            if "attention" not in data or at is not None:
+                data = view("attention", data, at)
+            return draw_panel(name, data, _look(look))
 
         draw.__doc__ = panel.__doc__
         return draw

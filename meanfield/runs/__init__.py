@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ._endings import Outcome
     from ._execute import execute, resume
     from ._first import stored_start
-    from ._maps import with_attention
+    from ._maps import attention_of, with_attention
     from ._result import Progress, Result
     from ._run import Run, start
     from ._simulate import simulate
@@ -55,6 +55,7 @@ __all__ = [
     "SweepProgress",
     "SweepResult",
     "SweepStore",
+    "attention_of",
     "begin_sweep",
     "compare",
     "dataset",
@@ -136,6 +137,7 @@ _HOMES = {
     "title": ".records._dataset",
     "trajectory_dataset": "._trajectories",
     "versions": ".records._provenance",
+    "attention_of": "._maps",
     "with_attention": "._maps",
     "with_words": ".records._words",
 }

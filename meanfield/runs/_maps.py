@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -37,7 +37,8 @@ def with_attention(
 
     Raises:
         InputFileError: if a plugin is not what it was when the run began, or the model.
-        InvalidInputError: for a Gaussian, several draws, or too many tokens.
+        InvalidInputError: for a Gaussian, several draws, or too many tokens; or if a
+            time lies beyond the frames that attend.
 
     Examples:
         >>> from pathlib import Path
@@ -59,6 +60,7 @@ def with_attention(
     if spec.forward:
         times = times[:-1]  # nothing attends to what the last layer leaves
     moments = at or [times[0], times[len(times) // 2], times[-1]]
+    _refuse_beyond(times, moments)
     nearest = sorted({int(np.argmin(np.abs(times - t))) for t in moments})
     matrices = []
     for index in nearest:
@@ -76,6 +78,33 @@ def _acting(times: np.ndarray) -> np.ndarray:
     A run may end where a layer begins, which it does not ask any more.
     """
     return np.append(times[:-1], np.nextafter(times[-1], times[0]))
+
+
+def _refuse_beyond(times: np.ndarray, moments: Sequence[float]) -> None:
+    """Refuses times at which no frame has an attention matrix."""
+    low, high = float(times[0]), float(times[-1])
+    room = 1e-6 * max(abs(low), abs(high), 1e-300)
+    beyond = [t for t in moments if not low - room <= t <= high + room]
+    if beyond:
+        raise InvalidInputError(
+            f"Frames that have attention matrices are from t = {low:g} to {high:g}; "
+            f"got `at` {beyond[0]:g}."
+        )
+
+
+def attention_of(data: "xarray.Dataset", at: Sequence[float] | None = None) -> Any:
+    """A dataset that `meanfield.open` gave, with its attention; see `with_attention`.
+
+    Raises:
+        InvalidInputError: if it is no stored run.
+    """
+    source = data.encoding.get("source")
+    if source is None:
+        raise InvalidInputError(
+            "Attention matrices are those of a stored run: give `simulate` a folder as "
+            "`out`, and open that."
+        )
+    return with_attention(Path(source), data, at)
 
 
 def _refuse_others(data: "xarray.Dataset") -> None:

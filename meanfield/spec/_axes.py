@@ -25,7 +25,7 @@ _MOST = 1_000_000  # values on one axis: more are a slip of the pen
 _NAME = r"[\w-]+(?:\.\w+)?(?:\[\d{1,9},\d{1,9}\])?"
 _BETWEEN = re.compile(rf",(?=\s*{_NAME}=)")
 _AXIS = re.compile(
-    r"\s*([\w-]+)(?:\.([A-Za-z]\w*))?(?:\[(\d{1,9}),(\d{1,9})\])?=(.*)",
+    r"\s*(\w+)(?:\.([A-Za-z]\w*))?(?:\[(\d{1,9}),(\d{1,9})\])?=(.*)",
     re.DOTALL | re.ASCII,
 )
 
@@ -117,7 +117,7 @@ def parse_axes(*texts: str) -> tuple[Axis, ...]:
         ... ]
         [('A', 41), ('seed', 3)]
     """
-    axes = [_axis(part) for text in texts for part in _BETWEEN.split(text)]
+    axes = [_axis(_spelled(part)) for text in texts for part in _BETWEEN.split(text)]
     if not axes:
         raise InvalidInputError(f"A sweep needs an axis; {GRAMMAR}.")
     seen: set[str] = set()
@@ -171,13 +171,12 @@ def _axis(text: str) -> Axis:
     found = _AXIS.fullmatch(text)
     if found is None:
         raise InvalidInputError(f"`{text}` is no axis; {GRAMMAR}.")
-    name, option, row, column, rest = found.groups()
-    key = name.replace("-", "_")  # as options of the command line write it
+    key, option, row, column, rest = found.groups()
     entry = None if row is None else (int(row), int(column))
     _check_key(key, entry, option)
-    whole = text.partition("=")[0].strip()
+    name = text.partition("=")[0].strip()
     if "|" in rest:
-        values = tuple(_value(part.strip(), whole) for part in rest.split("|"))
+        values = tuple(_value(part.strip(), name) for part in rest.split("|"))
         return _distinct(Axis(key, values, "list", entry, option))
     parts = rest.split(":")
     if len(parts) not in (3, 4) or (len(parts) == 4 and parts[3].strip() != "log"):
@@ -198,6 +197,12 @@ def _axis(text: str) -> Axis:
         )
     values = tuple(np.geomspace(start, stop, count).tolist())
     return Axis(key, values, "log", entry, option)
+
+
+def _spelled(text: str) -> str:
+    """An axis whose key may be spelled as its option is: `half-width=1|2`."""
+    key, sign, values = text.partition("=")
+    return key.replace("-", "_") + sign + values
 
 
 def _check_key(key: str, entry: tuple[int, int] | None, option: str | None) -> None:

@@ -1,9 +1,10 @@
 """A dataset as a file that other programs read: NumPy's `.npz`, or a plain `.csv`."""
 
+import csv
 import io
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, Any
@@ -32,10 +33,11 @@ def export(dataset: "xarray.Dataset", path: str | os.PathLike[str]) -> None:
     `.npz` holds all variables, and as JSON text `attrs` the dataset's attributes, with
     those and the dimensions of each variable under `variables`. `.csv` is one long
     table: a row for each token of each frame (`time`, of a model the `layer`, `token`,
-    `weight`, `position`, `x0`, …), for each frame of a Gaussian (`time`, `mean0`, …,
-    `cov00`, …), or for each cell of each frame of a grid (`time`, `position`, `x0`, …,
-    the middle of the cell, `density`, `mass`); then a column for each diagnostic, such
-    as `energy`. The middles of a grid's cells are the variable `centre` of an `.npz`.
+    of a text its `word`, `weight`, `position`, `x0`, …), for each frame of a Gaussian
+    (`time`, `mean0`, …, `cov00`, …), or for each cell of each frame of a grid (`time`,
+    `position`, `x0`, …, the middle of the cell, `density`, `mass`); then a column for
+    each diagnostic, such as `energy`. The middles of a grid's cells are the variable
+    `centre` of an `.npz`.
 
     Raises:
         InvalidInputError: if the suffix is unknown, or a table cannot show the dataset.
@@ -82,12 +84,11 @@ def table_bytes(dataset: "xarray.Dataset") -> int:
     frames = dataset.sizes[TIME]  # the first is often short: zeros and ones
     middle = dataset.isel({TIME: [frames // 2]})
     columns = next(_blocks(middle, _rows(middle)))
-    table = np.column_stack(np.broadcast_arrays(*map(_column, columns.values())))
-    some = table[:: -(-len(table) // _SAMPLE)]
-    text = io.StringIO()
-    np.savetxt(text, some, fmt=_DIGITS, delimiter=",")
-    rows = dataset.sizes.get(RUN, 1) * frames * len(table)
-    return rows * len(text.getvalue()) // len(some)
+    columns = np.broadcast_arrays(*map(np.atleast_1d, columns.values()))
+    length = len(columns[0])
+    some = [column[:: -(-length // _SAMPLE)] for column in columns]
+    rows = dataset.sizes.get(RUN, 1) * frames * length
+    return rows * len(_table(some)) // len(some[0])
 
 
 def _write_npz(dataset: "xarray.Dataset", stream: IO[bytes]) -> None:
@@ -106,8 +107,7 @@ def _write_csv(dataset: "xarray.Dataset", stream: IO[bytes]) -> None:
         if header:
             stream.write(f"{','.join(columns)}\n".encode())
             header = False
-        table = np.column_stack(np.broadcast_arrays(*map(_column, columns.values())))
-        np.savetxt(stream, table, fmt=_DIGITS, delimiter=",")
+        stream.write(_table(list(columns.values())))
 
 
 def _rows(dataset: "xarray.Dataset") -> Rows:
@@ -144,7 +144,7 @@ def _numbers(frame: "xarray.Dataset") -> dict[str, np.ndarray]:
 
 def _point_rows(frame: "xarray.Dataset") -> dict[str, np.ndarray]:
     x = frame["x"].values
-    known = [name for name in ("weight", "position") if name in frame]
+    known = [name for name in ("word", "weight", "position") if name in frame]
     return (
         {"token": np.arange(len(x))}
         | {name: frame[name].values for name in known}
@@ -187,8 +187,20 @@ def _centre_dims(dataset: "xarray.Dataset") -> tuple[str, ...]:
     return (*map(str, dataset["origin"].dims[:-1]), *cells, "coord")
 
 
-def _column(values: np.ndarray) -> np.ndarray:
-    return np.atleast_1d(np.asarray(values, dtype=np.float64))
+def _table(columns: Sequence[np.ndarray]) -> bytes:
+    """Columns as lines of text; those of one entry have it in all."""
+    text = io.StringIO()
+    lines = zip(*np.broadcast_arrays(*map(_cells, columns)), strict=True)
+    csv.writer(text, lineterminator="\n").writerows(lines)
+    return text.getvalue().encode()
+
+
+def _cells(values: np.ndarray) -> np.ndarray:
+    """A column of a table: numbers in all their digits, or words."""
+    column = np.atleast_1d(np.asarray(values))
+    if column.dtype.kind in "OUS":
+        return column.astype(str)
+    return np.char.mod(_DIGITS, column.astype(np.float64))
 
 
 FORMATS: Mapping[str, Callable[["xarray.Dataset", IO[bytes]], None]] = MappingProxyType(

@@ -9,6 +9,7 @@ from meanfield._registry import Registry
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 
+from ._covariance import covariance
 from ._density import density
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class Kind:
 
 kinds: Registry[Kind] = Registry("measure")
 kinds.register("points")(Kind(("x",), ("weight", "position")))
-kinds.register("gaussian")(Kind(("mean", "factor")))
+kinds.register("gaussian")(Kind(("mean", "factor"), derived=covariance))
 kinds.register("grid")(
     Kind(
         ("mass", "outflow", "origin", "axes", "courant", "blur"),

@@ -54,6 +54,11 @@ def _named(path: Path | None, kind: str) -> Path:
             f"Plugins end in .py; got `{file}`: write `meanfield init --kind {kind} "
             "mine.py`."
         )
+    if kind == RUN and file.suffix == ".py":
+        raise InvalidInputError(
+            f"A plugin has a kind; got `{file}` alone: write `meanfield init --kind "
+            f"attention {file}`, or panel or statement; keys go to a file in .toml."
+        )
     return file
 
 

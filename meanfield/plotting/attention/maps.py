@@ -72,7 +72,8 @@ def attention(dataset: xr.Dataset) -> Figure:
     """
     if "attention" not in dataset:
         raise InvalidInputError(
-            "This dataset carries no `attention`: save snapshots of it with the run."
+            "This dataset carries no `attention`; a stored run gains it: in Python by "
+            "`runs.with_attention`, or `.plot.attention()` of what `simulate` gives."
         )
     run, look = next(runs(dataset)), look_of(dataset)
     if look.query is None:
@@ -131,23 +132,17 @@ def _matrices(dataset: xr.Dataset, maps: _Maps) -> Figure:
     places = grid.reshape(n_snapshots, lines * columns)
     for axes in places[:, n_heads:].flat:
         axes.set_axis_off()
+    step = _step(n, figure.get_figwidth() * side / size[0])
     for (i, j), axes in np.ndenumerate(places[:, :n_heads]):
         axes.imshow(maps.weights[i, j], norm=norm, cmap=cmap)
         _bare(axes)
+        axes.tick_params(length=0 if step == 1 else 2)
         if i == 0 or lines > 1:
             axes.set_title(f"head {maps.heads[j]}", loc="center")
         if j % columns == 0:
-            axes.set_ylabel(f"{maps.moments[i]}\nquery")
+            _name_queries(axes, maps, i, step)
         if i == n_snapshots - 1 and j + columns >= n_heads:
-            axes.set_xlabel("token")
-    width = figure.get_figwidth() * side / size[0]
-    step = _step(n, width)
-    for (i, j), axes in np.ndenumerate(places[:, :n_heads]):
-        if j % columns == 0:
-            axes.set_yticks(*_named(maps.tokens, step), fontsize=_SMALL)
-        if i == n_snapshots - 1 and j + columns >= n_heads:
-            axes.set_xticks(*_named(maps.tokens, step), fontsize=_SMALL, rotation=90)
-        axes.tick_params(length=0 if step == 1 else 2)
+            _name_keys(axes, maps, step)
     _colour_bar(figure, grid, ScalarMappable(norm, cmap), extend)
     sizes = "{2} × {3} tokens".format(*maps.weights.shape)
     first = "; ".join(filter(None, [maps.note, sizes, _every(step)]))
@@ -170,9 +165,8 @@ def _rows(dataset: xr.Dataset, maps: _Maps, query: int) -> Figure:
         axes.set_yticks(np.arange(n_heads), maps.heads, fontsize=_SMALL)
         axes.tick_params(length=0)
     last = grid[-1, 0]
-    last.set_xlabel("token")
     step = _step(n, _MAP * figure.get_figwidth())
-    last.set_xticks(*_named(maps.tokens, step), fontsize=_SMALL, rotation=90)
+    _name_keys(last, maps, step)
     _colour_bar(figure, grid, ScalarMappable(norm, cmap), extend)
     notes = filter(None, [maps.note, _every(step)])
     annotate(figure, "; ".join(notes), _beyond(weights, norm))
@@ -188,6 +182,16 @@ def _step(n: int, side: float) -> int:
 def _named(tokens: list[str], step: int) -> tuple[np.ndarray, list[str]]:
     """Places of ticks, and the tokens that are named there."""
     return np.arange(0, len(tokens), step), tokens[::step]
+
+
+def _name_queries(axes: Axes, maps: _Maps, snapshot: int, step: int) -> None:
+    axes.set_yticks(*_named(maps.tokens, step), fontsize=_SMALL)
+    axes.set_ylabel(f"{maps.moments[snapshot]}\nquery")
+
+
+def _name_keys(axes: Axes, maps: _Maps, step: int) -> None:
+    axes.set_xticks(*_named(maps.tokens, step), fontsize=_SMALL, rotation=90)
+    axes.set_xlabel("token")
 
 
 def _every(step: int) -> str:

@@ -46,6 +46,7 @@ def dataset(path: Path) -> "xarray.Dataset":
     data = store.dataset(kinds[spec.measure].derived)
     data = with_vocabulary(path, spec, data)
     data.attrs["title"] = title(spec)
+    data.encoding["source"] = str(path.absolute())  # as xarray names what it opens
     if "run" not in data.dims:
         return data
     members = stored_members(store)
