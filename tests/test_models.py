@@ -18,6 +18,7 @@ from jaxtyping import Array, ArrayLike
 from safetensors.numpy import load_file
 
 from meanfield import models, runs
+from meanfield._folders import templates
 from meanfield.attention import Attention, Sinkhorn
 from meanfield.dynamics import Heads, Layers
 from meanfield.errors import InputFileError, InvalidInputError
@@ -327,3 +328,18 @@ def test_listing_and_inspecting_load_no_jax(folder: Path) -> None:
         "sys.exit('jax' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_a_plugin_that_averages_moves_the_heads_of_a_model(
+    cli: Callable[..., Finished], folder: Path, tmp_path: Path
+) -> None:
+    """The template's coupling with no share for all is softmax."""
+    options = ("--model", str(folder), "--text", TEXT, "--t=0.2", "--frames=2")
+    plugin = ("--attention=even", "--plugin", str(templates()["attention"]))
+    assert cli("simulate", *options, "--out", "s").code == 0
+    more = (*options, *plugin, "--options", "share=0", "--out", "p")
+    assert cli("simulate", *more).code == 0
+    plain, own = (runs.dataset(tmp_path / name)["x"].values for name in "sp")
+    np.testing.assert_allclose(own, plain, rtol=1e-9, atol=1e-12)
+    refused = cli("simulate", *options, "--attention=relu")
+    assert (refused.code, refused.err.count("does not say")) == (2, 1)

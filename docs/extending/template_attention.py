@@ -35,6 +35,12 @@ class Even(AbstractRowwise):
 
     share: Float[Array, ""]  # yours: as many parameters as it has
 
+    @property
+    @override
+    def rows_sum_to_one(self) -> bool:
+        """Whether the weights of a query sum to one, as heads of a model need it."""
+        return True  # yours; leave it out if they do not
+
     @override
     def barycentre(self, score: AbstractScore, mu: Points) -> AbstractField:
         """The field that is asked at tokens, many times for each `mu`.

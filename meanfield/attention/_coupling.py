@@ -67,6 +67,11 @@ class AbstractCoupling(eqx.Module):
         del score, queries, keys
         raise unsaid(self)
 
+    @property
+    def rows_sum_to_one(self) -> bool:
+        """Whether the weights of each query sum to one, as the heads of models need."""
+        return False
+
     def linearly_bounded(
         self, score: AbstractScore, mu: AbstractMeasure
     ) -> Bool[Array, ""]:

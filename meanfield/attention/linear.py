@@ -81,6 +81,11 @@ class LinearExpansion(AbstractGaussianCoupling, AbstractRowwise):
          [ 1.]]
     """
 
+    @property
+    @override
+    def rows_sum_to_one(self) -> bool:
+        return True
+
     @override
     def barycentre(self, score: AbstractScore, mu: Points) -> AbstractField:
         return ExpansionField(score, mu)

@@ -76,6 +76,12 @@ class Sinkhorn(AbstractGaussianCoupling):
                 "Leave it out to run to a tolerance."
             )
 
+    @property
+    @override
+    def rows_sum_to_one(self) -> bool:
+        """Where it ends on rows: converged, or after an odd number of half-steps."""
+        return (self.iterations or 1) % 2 == 1
+
     @override
     def barycentre(self, score: AbstractScore, mu: Points) -> AbstractField:
         if self.iterations is None:

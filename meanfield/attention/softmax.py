@@ -33,6 +33,11 @@ class Softmax(AbstractGaussianCoupling, AbstractRowwise):
         [[0.4621]] 0.46211...
     """
 
+    @property
+    @override
+    def rows_sum_to_one(self) -> bool:
+        return True
+
     @override
     def barycentre(self, score: AbstractScore, mu: Points) -> TiltedMean:
         return TiltedMean(about(score, mu.mean), mu)

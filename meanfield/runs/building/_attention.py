@@ -12,8 +12,6 @@ from meanfield._registry import suggestion
 from meanfield.attention import (
     AbstractCoupling,
     Attention,
-    LinearExpansion,
-    Sinkhorn,
     Softmax,
     attentions,
     own_options,
@@ -99,18 +97,16 @@ def model_coupling(spec: RunSpec) -> AbstractCoupling:
     attention = _variant(spec, unit, unit, unit, _options(spec))
     if not _fits_a_model(attention):
         raise InvalidInputError(
-            "The heads of a model have scores Qx·Ky, weights that sum to one and value "
-            f"biases that rely on it, which `{spec.attention}` has not; these fit: "
+            "The heads of a model need scores Qx·Ky, and weights that sum to one, as "
+            f"their value biases rely on it; `{spec.attention}` does not say that it "
+            "has them, by `rows_sum_to_one` of its coupling; these fit: "
             f"{', '.join(names)} (Sinkhorn after an odd number of half-steps)."
         )
     return attention.coupling
 
 
 def _fits_a_model(attention: Attention) -> bool:
-    coupling = attention.coupling
-    even = isinstance(coupling, Sinkhorn) and (coupling.iterations or 1) % 2 == 0
-    rows = isinstance(coupling, Softmax | Sinkhorn | LinearExpansion) and not even
-    return rows and isinstance(attention.score, Dot)
+    return attention.coupling.rows_sum_to_one and isinstance(attention.score, Dot)
 
 
 def _in_depth(spec: RunSpec, d: int, draw: Draw) -> AbstractDynamics:
