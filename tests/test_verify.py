@@ -144,7 +144,7 @@ def test_draws_follow_statement_name_and_seed_alone() -> None:
     assert len({same[0], *others}) == 4
 
 
-def test_what_raises_has_failed_and_says_why() -> None:
+def test_what_raises_has_failed_and_is_not_refuted() -> None:
     @registered_statement("test:raises", source="", claim="")
     def raises(case: Case) -> tuple[Check, ...]:
         raise ZeroDivisionError("no such number")
@@ -161,7 +161,7 @@ def test_what_raises_has_failed_and_says_why() -> None:
     assert [t.passed for t in outcome.trials] == [False, False, True, True]
     assert outcome.trials[0].error == "ZeroDivisionError: no such number"
     assert outcome.trials[1].error == "there is no control"
-    assert found["verdict"] == "fails"
+    assert found["verdict"] == "error"
 
 
 @contextmanager

@@ -73,6 +73,9 @@ def plugin(tmp_path: Path, **values: float) -> Path:
     [
         ({}, "holds"),
         ({"observed": 1.5}, "fails"),
+        ({"observed": "case.no_such_name"}, "error"),
+        ({"observed": 1.5, "control": "case.no_such_name"}, "fails"),
+        ({"control": "case.no_such_name"}, "error"),
         ({"control": 1.02}, "holds, and so does its control"),
         ({"control": "float('nan')"}, "holds, and so does its control"),
         ({"printed": 1.0}, "holds, and so does the print"),

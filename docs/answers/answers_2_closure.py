@@ -173,7 +173,7 @@ assert gap < errors[0]
 #
 # 4. With noise
 # -------------
-# Noise of diffusivity :math:`\kappa` adds :math:`2\kappa` to the rate of the variance
+# Noise of diffusivity :math:`D` adds :math:`2D` to the rate of the variance
 # and nothing to the third and fourth cumulants: a density that is convolved with
 # Gaussians looks more like one. So the closure gets *better*, relative to the spread.
 
@@ -192,7 +192,7 @@ assert noisy < quiet
 
 # %%
 # The rate of the variance can be checked by itself: where nothing else moves
-# (:math:`V = 0`), it is :math:`2\kappa` exactly.
+# (:math:`V = 0`), it is :math:`2D` exactly.
 
 still = attentions["sigmoid"](3 * one, one, 0 * one)
 spread = flow(Projected(still), shifted, [0.0, 1.0], noise=Isotropic(0.2)).final

@@ -69,8 +69,8 @@ def final(dynamics, start, t):
 # Weights do not see :math:`V`, and the velocity is linear in it: with :math:`-V` every
 # token moves the opposite way. *Within one layer* the flow of :math:`-V` is the flow of
 # :math:`V` run backwards, so that one after the other lead back to the start. Where
-# :math:`V` drives tokens apart along some directions, and these grow, :math:`-V` draws
-# them together along the same.
+# :math:`V` drives tokens apart along some directions, :math:`-V` draws them together
+# along the same.
 
 one_layer = final(layers(), x, 1.0)
 back = final(layers(sign=-1.0), one_layer, 1.0)
@@ -81,10 +81,53 @@ forward, reversed_ = final(layers(), x, depth), final(layers(sign=-1.0), x, dept
 print(f"radius {radius(x):.3f} → {radius(forward):.3f}, or {radius(reversed_):.3f}")
 
 # %%
-# Growth does not make clusters by itself: it is the growth *in few directions* that
-# does, measured by the rank. Over several layers :math:`-V` is no time reversal, since
-# the layers come in the same order.
-#
+# The cloud grows under :math:`-V`, too, though less. At the start the rates are
+# opposite, and the cloud shrinks at first. But the rate of the covariance has both
+# signs, half of its eigenvalues each (as almost any :math:`M + M^\top` with :math:`M`
+# of rank :math:`d/2`; here two heads have rank four each). Under :math:`-V` the
+# directions that shrank are those that grow. What grows does so like
+# :math:`e^{\lambda t}` and passes what shrinks: :math:`e^{\lambda t} + e^{-\lambda t}`
+# is least at zero, and rises either way. Before the first layer ends, the cloud is
+# larger than it began.
+
+
+def covariance_rate(sign):
+    """The rate of the covariance of the tokens at the start."""
+    mu = Points.uniform(x)
+    v = np.asarray(layers(sign).field(0.0, mu)(mu.tokens))
+    half = (x - x.mean(axis=0)).T @ (v - v.mean(axis=0)) / len(x)
+    return half + half.T
+
+
+rates = np.linalg.eigvalsh(covariance_rate(1.0))
+print(f"rate of the trace under V: {rates.sum():.3f}, under −V the opposite")
+print(f"directions that grow: {(rates > 0).sum()}, that shrink: {(rates < 0).sum()}")
+assert np.allclose(covariance_rate(-1.0), -covariance_rate(1.0), atol=1e-12)
+assert (rates > 0).sum() == (rates < 0).sum() == d / 2
+
+early, late = (final(layers(sign=-1.0), x, t) for t in (0.25, 1.0))
+print(f"under −V: {radius(x):.4f}, {radius(early):.4f} at 1/4, {radius(late):.4f} at 1")
+assert radius(early) < radius(x) < radius(late)
+
+# %%
+# Over several layers :math:`-V` is no time reversal, since the layers come in the same
+# order; and the directions that one layer drew together are not those that the next
+# does. So growth does not make clusters by itself: it is the growth *in few directions*
+# that does, measured by the rank, which falls under :math:`V` and stays under
+# :math:`-V`.
+
+
+def rank_of(x):
+    """The effective rank of the covariance of tokens."""
+    return float(effective_rank(np.cov(x.T, bias=True)))
+
+
+ranks = [rank_of(states) for states in (x, forward, reversed_)]
+print(f"rank {ranks[0]:.2f} → {ranks[1]:.2f}, or {ranks[2]:.2f}")
+assert ranks[1] < 0.95 * ranks[0]
+assert abs(ranks[2] / ranks[0] - 1) < 0.01
+
+# %%
 # 2. One head for a long time
 # ---------------------------
 # Softmax weights are positive and sum to one, so a velocity is :math:`V` times a mean

@@ -132,6 +132,7 @@ def witnesses(report: Record) -> Mapping[str, Mapping[str, Witnesses]]:
 
 
 def _verdict(outcome: Outcome) -> str:
+    """How the first role ended that went wrong; `error` where nothing was measured."""
     wrong = {
         "statement": "fails",
         "control": "holds, and so does its control",
@@ -140,7 +141,7 @@ def _verdict(outcome: Outcome) -> str:
     }
     for trial in outcome.trials:
         if not trial.passed:
-            return wrong[trial.role]
+            return wrong[trial.role] if trial.checks else "error"
     return "holds"
 
 
