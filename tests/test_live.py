@@ -256,6 +256,28 @@ def test_the_cone_shows_what_a_history_has_forgotten():
 
 
 @needs_node
+@pytest.mark.parametrize("rate", [-3.0, 0.0, 5.0])
+def test_the_cone_holds_its_start_and_all_of_its_path(rate: float):
+    """In each of many frames, whether the cloud shrinks or grows by decades."""
+    traces = answered(
+        """
+        import { Camera } from "./cone.js";
+        export const answer = (traces) => {
+          const camera = new Camera();
+          return traces.map((_, i) => {
+            const path = traces.slice(0, i + 1).map((trace) => [0, 0, trace]);
+            camera.follow(path, i ? 1 / 60 : Infinity);
+            return path.map((point) => camera.scaled(point)[2]);
+          });
+        }
+        """,
+        list(3 * np.exp(rate * np.linspace(0, 2, 40))),
+    )
+    assert max(map(max, traces)) <= 1
+    assert min(map(max, traces)) > 0.3  # and is no higher than need be
+
+
+@needs_node
 def test_nothing_is_taken_before_it_is_shown():
     sent = answered(
         """
