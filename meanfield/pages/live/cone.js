@@ -64,7 +64,7 @@ export class Camera {
     const [ca, sa, ce, se] = [Math.cos(this.azimuth), Math.sin(this.azimuth), Math.cos(this.elevation), Math.sin(this.elevation)];
     const up = STRETCH * (z - 0.5);
     const flat = ca * x + sa * y;
-    const size = Math.min(this.box.width / 2.5, this.box.height / (1.15 * (STRETCH * ce + 2 * Math.abs(se)) + 0.2));
+    const size = Math.min((this.box.width - 24) / 2.4, this.box.height / (1.15 * (STRETCH * ce + 2 * Math.abs(se)) + 0.2));
     const scale = (size * EYE) / (EYE - (ce * flat + se * up));
     const [cx, cy] = [this.box.x + this.box.width / 2, this.box.y + this.box.height / 2];
     return [cx + scale * (ca * y - sa * x), cy - scale * (ce * up - se * flat)];
@@ -140,7 +140,7 @@ function words(pen, palette, camera) {
   const ends = [["a − b", [1.14, 0, 1]], ["2c", [0, 1.14, 1]]];
   for (const [text, place] of ends) write(pen, palette, text, ...camera.project(place), { align: "center", colour: palette.ink });
   const [x, y] = camera.project([0, 0, 1]);
-  write(pen, palette, "tr Σ", x, y - 12, { align: "center", colour: palette.ink });
+  write(pen, palette, "tr Σ", x - 7, y - 2, { align: "right", colour: palette.ink });
   const side = camera.azimuth - Math.PI / 2; // the left edge, where no axis ends
   for (const value of levels(camera)) {
     const r = value / camera.height;

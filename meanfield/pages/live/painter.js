@@ -186,7 +186,7 @@ export class Painter {
   lay() {
     const { width, height } = this;
     const whole = { x: 0, y: 0, width, height };
-    const side = width > 1.25 * height;
+    const side = width > height;
     const first = side ? { ...whole, width: Math.round(0.6 * width) } : { ...whole, height: Math.round(0.58 * height) };
     this.view.box = this.path ? first : whole;
     this.camera.box = side
