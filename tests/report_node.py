@@ -24,6 +24,7 @@ SCRIPTS = (
     "boxes.js",
     "density.js",
     "ellipse.js",
+    "curves.js",
     "cells.js",
 )
 

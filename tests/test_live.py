@@ -13,9 +13,12 @@ import pytest
 import scipy.integrate
 from conftest import Finished
 from live_table import CASES, TABLE, row
+from plotting_data import points
 
 from meanfield.pages.live import REFUSED, UNLISTED
 from meanfield.pages.live._bundle import FOLDER, bundled
+from meanfield.plotting.reading import cloud
+from meanfield.plotting.tokens.paths import moving_dots
 from meanfield.spec import KEYS
 
 NODE = shutil.which("node")
@@ -253,6 +256,38 @@ def test_the_cone_shows_what_a_history_has_forgotten():
     assert found["before"] == [0, 0, 8, 1]
     assert found["after"] == [0, 0, 13, 1]
     assert found["times"] == list(np.arange(49) / 4)
+
+
+@needs_node
+@pytest.mark.parametrize("rate", [-3.0, 0.0, 5.0])
+def test_the_cone_holds_its_start_and_all_of_its_path(rate: float):
+    """In each of many frames, whether the cloud shrinks or grows by decades."""
+    traces = answered(
+        """
+        import { Camera } from "./cone.js";
+        export const answer = (traces) => {
+          const camera = new Camera();
+          return traces.map((_, i) => {
+            const path = traces.slice(0, i + 1).map((trace) => [0, 0, trace]);
+            camera.follow(path, i ? 1 / 60 : Infinity);
+            return path.map((point) => camera.scaled(point)[2]);
+          });
+        }
+        """,
+        list(3 * np.exp(rate * np.linspace(0, 2, 40))),
+    )
+    assert max(map(max, traces)) <= 1
+    assert min(map(max, traces)) > 0.3  # and is no higher than need be
+
+
+@needs_node
+def test_dots_have_the_areas_of_pictures():
+    """Heavy and light ones are kept within the bounds that pictures keep."""
+    weights = np.array([0.6, 0.2, 0.1, 0.05, 0.05, *15 * [0.0]])
+    given = 'import { areas } from "./plane.js"; export const answer = '
+    found = answered(f"{given}(weights) => Array.from(areas(weights));", list(weights))
+    drawn = moving_dots(cloud(points(np.zeros((1, 20, 2)), weights=weights))).sizes
+    np.testing.assert_allclose(found, 2 * drawn / drawn[2])  # the third weighs 2/20
 
 
 @needs_node

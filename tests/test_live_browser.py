@@ -137,7 +137,7 @@ def test_a_token_is_dragged(open_page: Callable[..., Browser], pages: dict[str, 
         "(() => { const r = document.getElementById('scene').getBoundingClientRect(); "
         "return [r.x, r.y, r.width, r.height]; })()"
     )
-    plane = 0.6 * width if width > 1.25 * height else width
+    plane = 0.6 * width if width > height else width
     spread = np.sqrt(np.linalg.eigvalsh(np.cov(x.T, ddof=0))[-1])
     scale = min(plane, height) / 2 / (ROOM * spread)
     right, up = scale * (token - x.mean(axis=0))
@@ -256,6 +256,8 @@ def test_a_phone_shows_whole_words_and_a_long_slider(
             "(word) => word.offsetHeight)"
         )
         assert max(heights) < 2 * min(heights)  # no word is broken
+        below = "document.getElementById('sliders').getBoundingClientRect().top"
+        assert window.value(f"{below} + scrollY") < 700  # what a phone shows at once
     finally:
         window.size(1280, 900)
 

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 import xarray as xr
 from numpy.random import Generator
-from plotting_data import ensemble, moving_gaussian, points, shrinking
+from plotting_data import ensemble, gaussian, moving_gaussian, points, shrinking
 from report_node import computed, needs_node
 from test_plotting_page import HOSTILE, Outline
 
 from meanfield.pages.report import Page
 from meanfield.pages.report._run import run_scene
+from meanfield.pages.report._told import endings_card
 from meanfield.pages.report.scenes.coarsening import coarsened
 from meanfield.pages.report.scenes.lines import lines
 from meanfield.pages.report.scenes.packing import differenced
@@ -223,6 +224,45 @@ def test_every_member_of_an_ensemble_is_there(rng: Generator) -> None:
     ]
     assert [path["member"] for path in scene["cone"]["paths"]] == [0, 1, 2]
     assert scene["panels"][0]["values"]["shape"][0] == 3
+
+
+@needs_node
+def test_a_blow_up_is_a_line_to_zero_and_has_a_direction(rng: Generator) -> None:
+    """Where `1/λ₁ = 3(2 - t)`, along a known axis; a run without one has neither."""
+    t = np.linspace(0, 2 - 1e-9, 7)
+    axis = np.array([-0.28, 0.96])
+    long = axis / np.sqrt(3 * (2 - t))[:, None]
+    factor = np.stack([long, np.full((7, 2), 0.01) * [0.96, 0.28]], axis=-1)
+    dataset = gaussian(np.zeros((7, 2)), factor, status=2, t_star=2.0)
+    dataset = dataset.assign_coords(time=t)
+    panel = run_scene(dataset, quiet)["panels"][1]
+    assert panel["title"] == "1/λ₁, zero at t*"
+    code = "[Array.from(scene.values.data), rangeOf(scene).log]"
+    line, is_log = computed(code, panel)
+    np.testing.assert_allclose(line, 3 * (2 - t), rtol=1e-6, atol=1e-12)
+    assert not is_log
+    assert "along (-0.28, 0.96), with 100 % of the trace" in endings_card(dataset)
+    calm = moving_gaussian(rng)
+    assert "escapes" not in endings_card(calm)
+    assert run_scene(calm, quiet)["panels"][1]["title"] == "effective rank of Σ"
+
+
+@needs_node
+def test_tokens_in_many_dimensions_have_clusters_by_cosine(rng: Generator) -> None:
+    """Two rays are two clusters by angle, and as many as tokens by distance."""
+    rays = np.linalg.qr(rng.normal(size=(5, 2)))[0].T
+    lengths = 2.0 ** np.arange(12)
+    x = lengths[:, None] * rays[np.arange(12) % 2]
+    scene = run_scene(points(np.stack([x, x])), quiet)
+    counts, bulk = scene["panels"][-2:]
+    assert counts["names"] == ["by distance", "by cosine"]
+    code = "scene.map(({ values }) => Array.from(values.data))"
+    (number, share) = computed(code, [counts, bulk])
+    assert number[2:] == [2, 2]
+    assert number[0] > 4
+    np.testing.assert_allclose(share[2:], 0.5)
+    plane = run_scene(points(np.stack([x, x])[..., :2]), quiet)
+    assert plane["panels"][-1]["names"] == ["by distance"]
 
 
 def test_what_is_left_out_is_said(rng: Generator) -> None:

@@ -17,6 +17,9 @@ from ._runs.depth import head_numbers as head_numbers
 from ._runs.depth import layers_passed as layers_passed
 from ._runs.described import described as described
 from ._runs.described import spec_of as spec_of
+from ._runs.metrics import COSINE_LINK as COSINE_LINK
+from ._runs.metrics import EUCLIDEAN as EUCLIDEAN
+from ._runs.metrics import metrics as metrics
 from ._runs.observables import cluster_counts as cluster_counts
 from ._runs.observables import cluster_radii as cluster_radii
 from ._runs.observables import cluster_share as cluster_share

@@ -29,6 +29,12 @@ export class Path {
     }
     this.seen = this.history.forgotten + this.history.steps.length;
   }
+
+  /** The points from the start to a time, at which the covariance is known. */
+  upTo(time, covariance) {
+    const until = this.times.findIndex((t) => t > time);
+    return [...this.points.slice(0, until < 0 ? undefined : until), coordinates(covariance)];
+  }
 }
 
 export const coordinates = (S) => [S[0][0] - S[1][1], 2 * S[0][1], S[0][0] + S[1][1]];
@@ -44,8 +50,9 @@ export class Camera {
     this.elevation = Math.min(Math.max(this.elevation + up, -0.3), 1.4);
   }
 
-  /** The height of the cone, that of the largest trace of late. */
-  follow(trace, seconds) {
+  /** The height of the cone, which holds all points of a path. */
+  follow(points, seconds) {
+    const trace = points.reduce((most, [, , z]) => Math.max(most, z), 1e-300);
     const wish = 1.25 * trace;
     if (!(this.height > 0) || seconds === Infinity) this.height = wish;
     const target = this.height < wish ? wish : this.height > 3 * wish ? 3 * wish : this.height;
@@ -57,7 +64,7 @@ export class Camera {
     const [ca, sa, ce, se] = [Math.cos(this.azimuth), Math.sin(this.azimuth), Math.cos(this.elevation), Math.sin(this.elevation)];
     const up = STRETCH * (z - 0.5);
     const flat = ca * x + sa * y;
-    const size = Math.min(this.box.width / 2.5, this.box.height / (1.15 * (STRETCH * ce + 2 * Math.abs(se)) + 0.2));
+    const size = Math.min((this.box.width - 24) / 2.4, this.box.height / (1.15 * (STRETCH * ce + 2 * Math.abs(se)) + 0.2));
     const scale = (size * EYE) / (EYE - (ce * flat + se * up));
     const [cx, cy] = [this.box.x + this.box.width / 2, this.box.y + this.box.height / 2];
     return [cx + scale * (ca * y - sa * x), cy - scale * (ce * up - se * flat)];
@@ -73,14 +80,12 @@ export class Camera {
   }
 }
 
-export function cone(pen, palette, camera, { path, time, now }) {
+export function cone(pen, palette, camera, path) {
   clipped(pen, camera.box, () => {
     surface(pen, palette, camera);
     stroke(pen, palette.soft, 1, [[0, 0, 0], [0, 0, 1]], camera, [5, 4]);
-    const until = path.times.findIndex((t) => t > time);
-    const here = coordinates(now.covariance);
-    const points = [...path.points.slice(0, until < 0 ? undefined : until), here].map((p) => camera.scaled(p));
-    stroke(pen, palette.focus, 2.4, points.filter((p) => p[2] <= 1.02), camera);
+    const points = path.map((point) => camera.scaled(point));
+    stroke(pen, palette.focus, 2.4, points, camera);
     mark(pen, palette.soft, camera.project(points[0]), 4);
     mark(pen, palette.focus, camera.project(points[points.length - 1]), 6, palette.paper);
     words(pen, palette, camera);
@@ -135,7 +140,7 @@ function words(pen, palette, camera) {
   const ends = [["a − b", [1.14, 0, 1]], ["2c", [0, 1.14, 1]]];
   for (const [text, place] of ends) write(pen, palette, text, ...camera.project(place), { align: "center", colour: palette.ink });
   const [x, y] = camera.project([0, 0, 1]);
-  write(pen, palette, "tr Σ", x, y - 12, { align: "center", colour: palette.ink });
+  write(pen, palette, "tr Σ", x - 7, y - 2, { align: "right", colour: palette.ink });
   const side = camera.azimuth - Math.PI / 2; // the left edge, where no axis ends
   for (const value of levels(camera)) {
     const r = value / camera.height;

@@ -1,7 +1,7 @@
 // One dimension: time across, states up; bands of a Gaussian, paths of tokens.
 
-import { colourOf } from "./plane.js";
-import { clipped, disc, grid, handle, write } from "./pen.js";
+import { HUES, colourOf, dots } from "./plane.js";
+import { clipped, grid, handle, write } from "./pen.js";
 import { momentsOf } from "./moments.js";
 import { shown } from "./view.js";
 
@@ -70,25 +70,24 @@ export function ends({ mean, covariance }) {
   return [{ name: "mean", value: mean[0] }, { name: "long", value: mean[0] + Math.sqrt(covariance[0][0]) }];
 }
 
-function paths(pen, palette, { across, up }, { cloud, state, hue, time, chosen }, times, states) {
+function paths(pen, palette, { across, up }, scene, times, states) {
+  const { cloud, state, hue, time, chosen } = scene;
   const stride = Math.max(1, Math.ceil(cloud.weights.length / PATHS));
   pen.lineWidth = 1.2;
-  const radius = Math.min(Math.max(30 / Math.sqrt(cloud.weights.length), 1.5), 4);
-  for (let k = 0; k < 8; k++) {
-    const [path, dots] = [new Path2D(), new Path2D()];
-    for (let i = 0; i < cloud.weights.length; i++) {
+  pen.globalAlpha = 0.5;
+  for (let k = 0; k < HUES; k++) {
+    const path = new Path2D();
+    for (let i = 0; i < cloud.weights.length; i += stride) {
       if (hue[i] !== k) continue;
-      disc(dots, across.place(time), up.place(state[i]), radius);
-      if (i % stride) continue;
       path.moveTo(across.place(times[0]), up.place(states[0][i]));
       states.forEach((y, s) => path.lineTo(across.place(times[s]), up.place(y[i])));
     }
-    pen.strokeStyle = pen.fillStyle = colourOf(k, palette.dark);
-    pen.globalAlpha = 0.5;
+    pen.strokeStyle = colourOf(k, palette.dark);
     pen.stroke(path);
-    pen.globalAlpha = 1;
-    pen.fill(dots);
   }
+  pen.globalAlpha = 1;
+  const radius = Math.min(Math.max(30 / Math.sqrt(cloud.weights.length), 1.5), 4);
+  dots(pen, palette, scene, radius, (i) => [across.place(time), up.place(state[i])]);
   if (chosen >= 0) handle(pen, palette, [across.place(time), up.place(state[chosen])], true);
 }
 

@@ -172,10 +172,10 @@ export class Painter {
 
   /** All that a picture is made of. */
   scene() {
-    const { history, time, hue, begun, chosen, grip, path } = this;
+    const { history, time, hue, begun, chosen, grip } = this;
     const state = history.at(time, this.state);
     const now = momentsOf(history.cloud, state);
-    return { history, cloud: history.cloud, time, state, now, hue, begun, chosen, path, held: grip?.name, sampler };
+    return { history, cloud: history.cloud, time, state, now, hue, begun, chosen, held: grip?.name, sampler };
 
     function sampler(count, from, to) {
       return Array.from({ length: count }, (_, i) => history.at(from + ((to - from) * i) / (count - 1)));
@@ -186,7 +186,7 @@ export class Painter {
   lay() {
     const { width, height } = this;
     const whole = { x: 0, y: 0, width, height };
-    const side = width > 1.25 * height;
+    const side = width > height;
     const first = side ? { ...whole, width: Math.round(0.6 * width) } : { ...whole, height: Math.round(0.58 * height) };
     this.view.box = this.path ? first : whole;
     this.camera.box = side
@@ -246,8 +246,9 @@ export class Painter {
     else plane(pen, palette, view, scene);
     if (!this.path) return;
     this.path.grow();
-    camera.follow(Math.max(scene.now.covariance[0][0] + scene.now.covariance[1][1], 1e-300), seconds);
-    cone(pen, palette, camera, scene);
+    const path = this.path.upTo(scene.time, scene.now.covariance);
+    camera.follow(path, seconds);
+    cone(pen, palette, camera, path);
   }
 
   /** Gives the canvas its size: here, since that clears it, and the next line draws. */

@@ -24,6 +24,21 @@ export function hues({ measure, d, weights, causal, first }, mean) {
 
 export const colourOf = (hue, dark) => `hsl(${Math.round((360 * hue) / HUES + 20)} 62% ${dark ? 62 : 44}%)`;
 
+/** The area of each dot over that of a mean weight: as the weight, within what is seen and hides few others. */
+export const areas = (weights) => Float64Array.from(weights, (w) => Math.min(Math.max(w * weights.length, 0.15), 8));
+
+/** Tokens as dots, of a radius for a mean weight, at their places; heavy ones lie below light ones. */
+export function dots(pen, palette, { cloud, hue }, radius, place) {
+  const paths = Array.from({ length: 2 * HUES }, () => new Path2D());
+  areas(cloud.weights).forEach((area, i) => {
+    disc(paths[hue[i] + (area > 2 ? 0 : HUES)], ...place(i), radius * Math.sqrt(area));
+  });
+  paths.forEach((path, k) => {
+    pen.fillStyle = colourOf(k % HUES, palette.dark);
+    pen.fill(path);
+  });
+}
+
 export function plane(pen, palette, view, scene) {
   const { box } = view;
   clipped(pen, box, () => {
@@ -80,18 +95,10 @@ export function handles({ mean, covariance }) {
 }
 
 function tokens(pen, palette, view, scene) {
-  const { cloud, state, hue } = scene;
+  const { cloud, state } = scene;
   trails(pen, palette, view, scene);
   const radius = Math.min(Math.max(40 / Math.sqrt(cloud.weights.length), 1.6), 4.5);
-  const paths = Array.from({ length: HUES }, () => new Path2D());
-  cloud.weights.forEach((weight, i) => {
-    const [x, y] = view.place(state[i * cloud.d], state[i * cloud.d + 1]);
-    disc(paths[hue[i]], x, y, radius * (weight > 0 ? 1 : 0.6));
-  });
-  paths.forEach((path, k) => {
-    pen.fillStyle = colourOf(k, palette.dark);
-    pen.fill(path);
-  });
+  dots(pen, palette, scene, radius, (i) => view.place(state[i * cloud.d], state[i * cloud.d + 1]));
   ellipse(pen, view, scene.now, { stroke: palette.ink, width: 1.3 });
   if (scene.chosen >= 0) chosen(pen, palette, view, scene);
 }

@@ -21,7 +21,13 @@ export function lawInWords(law) {
   const mask = law.causal ? ", causal" : "";
   const noise = law.noise ? `, noise ${shown(law.noise)}` : "";
   const drawn = d > 2 ? `; coordinates 1 and 2 of ${d} are drawn` : "";
-  return `${NAMES[law.attention]} attention moves ${what} in ${counted(d, "dimension")}${heads}${mask}${noise}${drawn}.`;
+  return `${NAMES[law.attention]} attention moves ${what} in ${counted(d, "dimension")}${heads}${mask}${noise}${drawn}.${law.start.x ? ` ${dotsInWords(law)}` : ""}`;
+}
+
+/** What the colours of tokens mean, which `hues` of the plane gives, and their sizes. */
+function dotsInWords({ causal, heads, start }) {
+  const onLine = heads[0].V.length === 1 ? "place on the line at the start" : "direction from the mean at the start";
+  return `Colours of tokens: their ${causal ? "order" : onLine}${start.weights ? "; areas: their weights" : ""}.`;
 }
 
 /** How a flow ended, or that it goes on. */

@@ -11,6 +11,7 @@ import xarray as xr
 from meanfield.endings import Status
 from meanfield.plotting.reading import Ending, ending, runs, spec_of
 
+from ._escape import escape_words
 from ._repeats import Recipe
 
 # Members whose endings are told one by one.
@@ -45,6 +46,8 @@ def endings_card(dataset: xr.Dataset) -> str:
     if len(endings) == 1:
         reason = str(dataset["status"].attrs.get("reason", ""))
         words = ending_words(endings[0], reason.rstrip("."))
+        if np.isfinite(endings[0].t_star):
+            words = f"{words} {escape_words(next(runs(dataset)))}".rstrip()
         return card("How it ended", _paragraph(words, endings[0].status))
     counts = Counter(each.status for each in endings)
     rows = [

@@ -12,7 +12,7 @@ from .data import Swarm
 from .observables import cluster_radii, cluster_share
 
 # By default tokens are linked whose cosine is at least 0.9: an angle of 26 degrees.
-_COSINE = 0.1
+COSINE_LINK = 0.1
 _FAR = 3.0  # from all unit vectors, of which two are no more than 2 apart
 
 
@@ -25,6 +25,11 @@ class Linked(NamedTuple):
 
 class AbstractMetric(abc.ABC):
     """What is measured between two tokens, of which a `link` is the most."""
+
+    @property
+    @abc.abstractmethod
+    def name(self) -> str:
+        """By what tokens are linked, for a curve among others."""
 
     @abc.abstractmethod
     def default_link(self, first: np.ndarray, weights: np.ndarray) -> float:
@@ -40,6 +45,11 @@ class AbstractMetric(abc.ABC):
 
 
 class _Euclidean(AbstractMetric):
+    @property
+    @override
+    def name(self) -> str:
+        return "by distance"
+
     @override
     def default_link(self, first: np.ndarray, weights: np.ndarray) -> float:
         return cluster_share(first, weights)
@@ -59,9 +69,14 @@ class _Euclidean(AbstractMetric):
 class _Cosine(AbstractMetric):
     r"""Unit vectors are $\sqrt{2(1-\cos\theta)}$ apart; zeros lie beyond, together."""
 
+    @property
+    @override
+    def name(self) -> str:
+        return "by cosine"
+
     @override
     def default_link(self, first: np.ndarray, weights: np.ndarray) -> float:
-        return _COSINE
+        return COSINE_LINK
 
     @override
     def linked(self, state: Swarm, link: float) -> Linked:

@@ -18,7 +18,7 @@ function readyCurves() {
   });
 }
 
-/** The least and the largest number of a panel, and whether its scale is logarithmic. */
+/** The least and the largest number of a panel, and whether its scale is logarithmic; a `linear` one is not. */
 function rangeOf(panel) {
   let [low, high, positive] = [Infinity, -Infinity, Infinity];
   for (const value of panel.values.data) {
@@ -27,7 +27,7 @@ function rangeOf(panel) {
     high = Math.max(high, value);
     if (value > 0) positive = Math.min(positive, value);
   }
-  if (low >= 0 && high > 100 * positive) return { low: positive, high, log: true };
+  if (!panel.linear && low >= 0 && high > 100 * positive) return { low: positive, high, log: true };
   if (low === 0 && high === 0) return { low: -0.05, high: 1, log: false };
   const margin = 0.06 * (high - low) || 0.5 * Math.abs(high) || 1;
   return low > high ? { low: 0, high: 1, log: false } : { low: low - margin, high: high + margin, log: false };

@@ -47,7 +47,7 @@ stage.above.addEventListener("click", (event) => {
   repaint();
 });
 draggable(cone.canvas, (x, y, across, along) => turnCone(across / 150, along / 150));
-new ResizeObserver(() => flow.scene && repaint()).observe(stage.above);
+new ResizeObserver(() => flow.scene && stage.above.clientWidth && repaint()).observe(stage.above); // without a width nothing is seen
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   readPalette();
   if (flow.scene) repaint();

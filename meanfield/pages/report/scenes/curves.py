@@ -7,13 +7,15 @@ import numpy as np
 import xarray as xr
 
 from meanfield.plotting.reading import (
+    COSINE_LINK,
+    EUCLIDEAN,
     Swarm,
     cloud,
     cluster_counts,
-    cluster_radii,
-    cluster_share,
+    ending,
     even_frames,
     kind,
+    metrics,
     rounded_spectrum,
     runs,
     values,
@@ -28,6 +30,8 @@ _EIGENVALUES = 6
 _MEMBERS = 100
 # Positions of tokens among which clusters are counted: seconds of work.
 _COUNTED = 500_000
+# Dimensions that a picture shows.
+_SEEN = 3
 
 Panel = dict[str, Any]
 Report = Callable[[int, int], None]
@@ -67,7 +71,24 @@ def _spectra(sample: xr.Dataset) -> Iterator[Panel]:
     d = spectra.shape[-1]
     count = f" (the largest {_EIGENVALUES} of {d})" if d > _EIGENVALUES else ""
     yield panel(f"eigenvalues of Σ{count}", names, times, shown)
+    yield from _escapes(sample, times, spectra[..., 0])
     yield panel("effective rank of Σ", ["rank"], times, ranks)
+
+
+def _escapes(
+    sample: xr.Dataset, times: np.ndarray, largest: np.ndarray
+) -> Iterator[Panel]:
+    r"""$1/\lambda_1$ of members that blow up: straight, where $\lambda_1$ is a pole.
+
+    On a scale of powers of ten, which $\lambda_1$ needs, the last frame is decades
+    above the one before it, and the curve has a kink there.
+    """
+    stars = np.array([ending(run).t_star for run in runs(sample)])
+    is_shown = np.isfinite(stars)[:, None] & (largest > 0)
+    if is_shown.any():
+        inverse = np.where(is_shown, 1 / np.where(is_shown, largest, 1.0), np.nan)
+        made = panel("1/λ₁, zero at t*", ["1/λ₁"], times, inverse[:, None])
+        yield {**made, "linear": True}
 
 
 def _energies(sample: xr.Dataset) -> Iterator[Panel]:
@@ -81,18 +102,25 @@ def _energies(sample: xr.Dataset) -> Iterator[Panel]:
 
 
 def _clusters(sample: xr.Dataset, report: Report) -> Iterator[Panel]:
-    """How many clusters there are, and the weight of the heaviest, in some frames."""
+    """How many clusters there are, and the weight of the heaviest, in some frames.
+
+    Beyond the dimensions of a picture they are counted by angles, too: there tokens
+    that look the same way may lie far apart.
+    """
     sizes = sample.sizes
-    most = _COUNTED // (sizes["token"] * sizes.get("run", 1))
+    ways = list(metrics) if sizes["coord"] > _SEEN else [EUCLIDEAN]
+    most = _COUNTED // (sizes["token"] * sizes.get("run", 1) * len(ways))
     frames = even_frames(sizes["time"], max(most, 2))
     thinned = sample.isel(time=frames)
-    total = len(frames) * sizes.get("run", 1)
+    total = len(frames) * sizes.get("run", 1) * len(ways)
     counts = _Counting(total, report)
-    rows = np.stack([counts.of(run) for run in runs(thinned)])
+    rows = np.stack([[counts.of(run, way) for way in ways] for run in runs(thinned)])
     times = values(thinned, "time", ("time",))
     some = f" (at {len(frames)} frames)" if len(frames) < sizes["time"] else ""
-    yield panel(f"clusters{some}", ["clusters"], times, rows[:, :1])
-    yield panel(f"share of the largest cluster{some}", ["weight"], times, rows[:, 1:])
+    names = [metrics[way].name for way in ways]
+    rule = f" (cosines from {1 - COSINE_LINK:g} on are linked)" if ways[1:] else ""
+    yield panel(f"clusters{rule}{some}", names, times, rows[:, :, 0])
+    yield panel(f"share of the largest cluster{some}", names, times, rows[:, :, 1])
 
 
 class _Counting:
@@ -101,16 +129,17 @@ class _Counting:
     def __init__(self, total: int, report: Report) -> None:
         self._done, self._total, self._report = 0, total, report
 
-    def of(self, run: xr.Dataset) -> np.ndarray:
+    def of(self, run: xr.Dataset, way: str) -> np.ndarray:
         """Counts and weights of one run, (2, time); NaN where it has no state."""
         numbers = np.full((2, run.sizes["time"]), np.nan)
         whole = cloud(run)
         state = whole.state
         assert isinstance(state, Swarm)
-        share = cluster_share(state.x[0], state.weights)
-        radii = cluster_radii(state.x, state.weights, share)
+        metric = metrics[way]
+        link = metric.default_link(state.x[0], state.weights)
+        x, radii = metric.linked(state, link)
         places = np.searchsorted(values(run, "time", ("time",)), whole.times)
-        for place, frame, radius in zip(places, state.x, radii, strict=True):
+        for place, frame, radius in zip(places, x, radii, strict=True):
             numbers[:, place] = cluster_counts(frame, state.weights, radius)
             self._done += 1
             self._report(self._done, self._total)
