@@ -247,6 +247,16 @@ def test_in_the_dark_all_text_is_legible(name: str) -> None:
         assert not axes.axison or lightness(axes.get_facecolor()) < 0.02
 
 
+def test_in_the_dark_paths_are_seen_from_their_first_moment(rng: Generator) -> None:
+    figure = panels["tokens"](shrinking(rng, n=900, d=2), Look(style="dark"))
+    ground = np.array(to_rgb(figure.get_facecolor()))
+    paths = figure.axes[0].collections[0].get_edgecolor()
+    first = np.asarray(paths)[0]
+    mixed = first[3] * first[:3] + (1 - first[3]) * ground  # one path, by itself
+    contrast = (lightness(tuple(mixed)) + 0.05) / (lightness(tuple(ground)) + 0.05)
+    assert contrast > 1.8  # 1.07 with the violet of the whole map, and few let through
+
+
 def test_a_look_leaves_the_settings_of_the_user_alone(
     rng: Generator, tmp_path: Path
 ) -> None:

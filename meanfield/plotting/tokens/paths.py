@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.artist import Artist
 
 from meanfield.plotting._figure.marks import Key
+from meanfield.plotting._figure.style import on_dark
 from meanfield.plotting._runs.data import Cloud, Swarm
 from meanfield.plotting._runs.observables import even_frames
 
@@ -13,6 +14,8 @@ from .colours import Colouring, Fallback, colouring, refuse_colours, uniform
 
 # Paths beyond this many are a solid block: evenly spaced tokens stand for the rest.
 DRAWN = 2000
+# The opacity of one path among many, on paper and on dark, where it is sooner lost.
+_FAINT, _LIT = 0.18, 0.5
 
 
 class Dots(NamedTuple):
@@ -26,7 +29,8 @@ class Dots(NamedTuple):
     @property
     def opacity(self) -> float:
         """The opacity at which their paths still let one another through."""
-        return float(np.clip(6.0 / np.sqrt(self.x.shape[1]), 0.18, 0.85))
+        least = _LIT if on_dark() else _FAINT
+        return float(np.clip(6.0 / np.sqrt(self.x.shape[1]), least, 0.85))
 
     @property
     def threads(self) -> np.ndarray:
