@@ -209,6 +209,15 @@ def test_movies_pages_and_comparisons_say_what_was_run(
             "layers; other parameters from t = [0, 1] on; 5 tokens, d = 2",
         ),
         (
+            {"init": "@y.npy", "weights": "@b/v.csv"},
+            "softmax: A = 1, V = 1, ε = 1; 5 tokens, d = 2; from @y.npy; "
+            "weights @v.csv",
+        ),
+        (
+            {"init": "antithetic"},
+            "softmax: A = 1, V = 1, ε = 1; 5 tokens, d = 2; from antithetic pairs ±x",
+        ),
+        (
             {"model": "minilm", "text": "a b c", "model_layers": [0, 1]},
             "softmax of the model minilm, layers [0, 1]; 5 tokens, d = 2",
         ),

@@ -11,6 +11,8 @@ from meanfield.spec import AttentionSpec, Matrices, RunSpec, heads_of, parse
 
 # Attentions whose source has the bandwidth under the value, too.
 _OVER_EPSILON = ("sinkhorn",)
+# Initial clouds whose names do not say what they are.
+_PLAINER = {"antithetic": "antithetic pairs ±x"}
 # Larger matrices are named by their shape.
 _ROWS, _COLUMNS = 3, 3
 
@@ -151,8 +153,10 @@ def _moved(spec: RunSpec, dataset: xr.Dataset, axes: list[str]) -> Iterator[str]
         size.append(f"d = {d}")
     yield ", ".join(part for part in size if part)
     if spec.init != "gaussian" and "init" not in axes:
-        yield f"from {_shown(spec.init)}"
+        yield f"from {_PLAINER.get(spec.init) or _shown(spec.init)}"
     given = spec.model_fields_set
+    if spec.weights is not None:
+        yield f"weights {_matrix(spec.weights)}"
     for name, symbol in (("mean", "α₀"), ("cov", "Σ₀")):
         if name in given and name not in axes:
             yield f"{symbol} = {_matrix(getattr(spec, name))}"

@@ -16,6 +16,9 @@ from .colours import Colouring, Fallback, colouring, refuse_colours, uniform
 DRAWN = 2000
 # The opacity of one path among many, on paper and on dark, where it is sooner lost.
 _FAINT, _LIT = 0.18, 0.5
+# Areas of dots follow weights between these shares of the mean weight; shares that
+# differ by no more than rounding are equal.
+_SMALL, _LARGE, _EQUAL = 0.15, 8.0, 1e-6
 
 
 class Dots(NamedTuple):
@@ -60,9 +63,10 @@ def dots(cloud: Cloud, state: Swarm, otherwise: Fallback) -> Dots:
     colours = colours._replace(
         tokens=colours.tokens[indices], paths=colours.paths[:, indices]
     )
-    note = "" if indices.size == n else f"{indices.size} of {n} tokens drawn"
-    sizes = _marker_sizes(state.weights[indices])
-    return Dots(state.x[:, indices], sizes, colours, note)
+    part = "" if indices.size == n else f"{indices.size} of {n} tokens drawn"
+    weights = state.weights[indices]
+    note = "; ".join(filter(None, [part, _areas_note(weights)]))
+    return Dots(state.x[:, indices], _marker_sizes(weights), colours, note)
 
 
 def moving_dots(cloud: Cloud) -> Dots:
@@ -83,4 +87,14 @@ def segments(x: np.ndarray) -> np.ndarray:
 def _marker_sizes(weights: np.ndarray) -> np.ndarray:
     """Areas, in square points, proportional to weights, small for many tokens."""
     base = np.clip(250 / np.sqrt(weights.size), 4.0, 36.0)
-    return base * np.clip(weights * weights.size / weights.sum(), 0.15, 8.0)
+    return base * np.clip(weights * weights.size / weights.sum(), _SMALL, _LARGE)
+
+
+def _areas_note(weights: np.ndarray) -> str:
+    """That areas show weights, where these differ; and how far."""
+    shares = weights * weights.size / weights.sum()
+    if np.ptp(shares) <= _EQUAL:
+        return ""
+    if _SMALL <= shares.min() and shares.max() <= _LARGE:
+        return "areas: weights"
+    return f"areas: weights, from {_SMALL:g} to {_LARGE:g} times their mean"

@@ -18,7 +18,7 @@ from .words import write_words
 # Times at which tokens and Gaussians get their ellipse.
 _N_TOKENS, _N_GAUSSIAN = 4, 9
 # Points of an outline among dots, and of the paper below it that parts it from them.
-_OUTLINE, _HALO = 1.5, 3.9
+_OUTLINE, _HALO = 1.5, 3.3
 
 
 def draw_plane(axes: Axes, cloud: Cloud, labels: tuple[str, ...]) -> Key:
