@@ -10,7 +10,15 @@ from meanfield.plotting._figure.style import on_dark
 from meanfield.plotting._runs.data import Cloud, Swarm
 from meanfield.plotting._runs.observables import even_frames
 
-from .colours import Colouring, Fallback, colouring, refuse_colours, uniform
+from .colours import (
+    Colouring,
+    Rule,
+    by_start,
+    colouring,
+    refuse_colours,
+    single,
+    uniform,
+)
 
 # Paths beyond this many are a solid block: evenly spaced tokens stand for the rest.
 DRAWN = 2000
@@ -55,7 +63,7 @@ class Dots(NamedTuple):
         return Key(handles, colours.scale, colours.label, notes, colours.handles)
 
 
-def dots(cloud: Cloud, state: Swarm, otherwise: Fallback) -> Dots:
+def dots(cloud: Cloud, state: Swarm, otherwise: Rule) -> Dots:
     """The tokens that are drawn, coloured by `colouring`; a note if not all are."""
     n = state.weights.size
     indices = even_frames(n, DRAWN)
@@ -70,12 +78,16 @@ def dots(cloud: Cloud, state: Swarm, otherwise: Fallback) -> Dots:
 
 
 def moving_dots(cloud: Cloud) -> Dots:
-    """The tokens that a movie shows; of a Gaussian its mean."""
+    """The tokens that a movie shows; of a Gaussian its mean.
+
+    Where time has no axis, colours by the start let the eye follow them.
+    """
     if isinstance(cloud.state, Swarm):
-        return dots(cloud, cloud.state, uniform)
+        otherwise = uniform if cloud.dimension == 1 else by_start
+        return dots(cloud, cloud.state, otherwise)
     refuse_colours(cloud)
     mean = cloud.state.mean[:, None, :]
-    return Dots(mean, np.array([24.0]), uniform(cloud.times, 1), "")
+    return Dots(mean, np.array([24.0]), single(cloud.times, 1), "")
 
 
 def segments(x: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_hex, to_rgba_array
 
-from meanfield.plotting._figure.marks import CLOSURE, END, START, Key, spread
+from meanfield.plotting._figure.marks import CLOSURE, START, Key, end, spread
 from meanfield.plotting._figure.style import CLOSURE_COLOUR, GREY, INK
 from meanfield.plotting._runs.data import Cloud, Swarm, Track
 from meanfield.plotting._runs.observables import even_frames, moments
@@ -101,7 +101,7 @@ def _tokens(axes: Axes, cloud: Cloud, state: Swarm, view: Window) -> Key:
     _outlines(axes, track, frames, view).set(colors="white", linewidths=_HALO)
     outlines = _outlines(axes, track, frames, view)
     outlines.set(colors=faded(INK, frames.size), linewidths=_OUTLINE)
-    key = tokens.key([START, END, spread(INK)], view.note)
+    key = tokens.key([START, end(faces), spread(INK)], view.note)
     if cloud.words is None or cloud.look.colour == "label":
         return key  # colours say it
     return key._replace(notes=[*key.notes, write_words(axes, x[-1], cloud, view)])
