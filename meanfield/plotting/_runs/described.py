@@ -152,21 +152,25 @@ def _moved(spec: RunSpec, dataset: xr.Dataset, axes: list[str]) -> Iterator[str]
     if d is not None and "d" not in axes:
         size.append(f"d = {d}")
     yield ", ".join(part for part in size if part)
-    if spec.init != "gaussian" and "init" not in axes:
-        yield f"from {_PLAINER.get(spec.init) or _shown(spec.init)}"
-    if spec.starts is not None:
-        yield f"starts {_shown(spec.starts)}"
-    given = spec.model_fields_set
-    if spec.weights is not None:
-        yield f"weights {_matrix(spec.weights)}"
-    for name, symbol in (("mean", "α₀"), ("cov", "Σ₀")):
-        if name in given and name not in axes:
-            yield f"{symbol} = {_matrix(getattr(spec, name))}"
+    yield from _start(spec, axes)
     if spec.seed and "seed" not in axes:
         yield f"seed {spec.seed}"
     if spec.noise and "noise" not in axes:
         yield f"noise {_number(spec.noise)}"
     yield _times(spec, dataset, axes)
+
+
+def _start(spec: RunSpec, axes: list[str]) -> Iterator[str]:
+    """From where it moved: the law or the file, a family, weights, moments."""
+    if spec.init != "gaussian" and "init" not in axes:
+        yield f"from {_PLAINER.get(spec.init) or _shown(spec.init)}"
+    if spec.starts is not None:
+        yield f"starts {_shown(spec.starts)}"
+    if spec.weights is not None:
+        yield f"weights {_matrix(spec.weights)}"
+    for name, symbol in (("mean", "α₀"), ("cov", "Σ₀")):
+        if name in spec.model_fields_set and name not in axes:
+            yield f"{symbol} = {_matrix(getattr(spec, name))}"
 
 
 def _times(spec: RunSpec, dataset: xr.Dataset, axes: list[str]) -> str:

@@ -107,6 +107,6 @@ def _areas_note(weights: np.ndarray) -> str:
     shares = weights * weights.size / weights.sum()
     if np.ptp(shares) <= _EQUAL:
         return ""
-    if _SMALL <= shares.min() and shares.max() <= _LARGE:
+    if shares.min() >= _SMALL and shares.max() <= _LARGE:
         return "areas: weights"
     return f"areas: weights, from {_SMALL:g} to {_LARGE:g} times their mean"
