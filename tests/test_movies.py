@@ -60,6 +60,30 @@ def pair() -> xr.Dataset:
     return gaussians(factor, [4.0, 2.5], [0, 2])
 
 
+@pytest.mark.parametrize("size", [(640, 360), (432, 450)])
+def test_a_cone_fills_its_movie_and_no_label_leaves_it(
+    pair: xr.Dataset, size: tuple[int, int]
+) -> None:
+    film = Film(size=size)
+    with Look().applied():
+        figure, show = stage(pair, movies["cone"].play(pair, film), film)
+    show(0)
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    page, room = figure.bbox, axes.get_tightbbox()
+    assert room is not None
+    assert room.x0 >= 0
+    assert room.x1 <= page.width
+    assert room.height > 0.75 * page.height
+
+
+@pytest.mark.parametrize(
+    ("name", "pixels"), [("a.gif", (641, 359)), ("a.mp4", (642, 360))]
+)
+def test_a_video_has_even_sizes(name: str, pixels: tuple[int, int]) -> None:
+    assert Film(size=(641, 359)).pixels(Path(name)) == pixels
+
+
 def test_between_stored_frames_tokens_move_straight(rng: Generator) -> None:
     run = cloud(shrinking(rng, frames=4))
     places = np.array([0.0, 0.25, 1.0, 2.6, 3.0])

@@ -12,6 +12,7 @@ import xarray as xr
 from matplotlib.collections import PathCollection
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from numpy.random import Generator
 from picture_parts import entries, seen
@@ -247,6 +248,16 @@ def test_in_the_dark_all_text_is_legible(name: str) -> None:
         assert not axes.axison or lightness(axes.get_facecolor()) < 0.02
 
 
+def test_in_the_dark_paths_are_seen_from_their_first_moment(rng: Generator) -> None:
+    figure = panels["tokens"](shrinking(rng, n=900, d=2), Look(style="dark"))
+    ground = np.array(to_rgb(figure.get_facecolor()))
+    paths = figure.axes[0].collections[0].get_edgecolor()
+    first = np.asarray(paths)[0]
+    mixed = first[3] * first[:3] + (1 - first[3]) * ground  # one path, by itself
+    contrast = (lightness(tuple(mixed)) + 0.05) / (lightness(tuple(ground)) + 0.05)
+    assert contrast > 1.8  # 1.07 with the violet of the whole map, and few let through
+
+
 def test_a_look_leaves_the_settings_of_the_user_alone(
     rng: Generator, tmp_path: Path
 ) -> None:
@@ -334,6 +345,35 @@ def test_labels_have_a_colour_each_and_the_rest_is_grey(rng: Generator) -> None:
     colours = ends(figure)
     assert len(np.unique(colours[:20], axis=0)) == 1
     assert np.abs(colours[0] - colours[20]).max() > 0.1
+
+
+@pytest.mark.parametrize("colour", [None, "norm", "cluster"])
+def test_ends_have_in_the_legend_a_colour_that_they_have(
+    rng: Generator, colour: str | None
+) -> None:
+    figure = panels["tokens"](shrinking(rng), Look(colour=colour, style="dark"))
+    entry = dict(entries(figure))["end"]
+    assert isinstance(entry, Line2D)
+    for face in (entry.get_markerfacecolor(), entry.get_markerfacecoloralt()):
+        gaps = np.abs(ends(figure) - to_rgb(face)).max(axis=1)
+        assert gaps.min() < 0.01
+
+
+def test_clusters_too_many_to_name_share_an_entry() -> None:
+    x = np.array([[0, 0], [0.01, 0], [9, 0], [0, 9], [9, 9], [5, 5], [2, 7]])
+    run = points(np.stack([x, x]))
+    look = Look(colour="cluster")
+    named = [name for name, _ in entries(panels["tokens"](run, look))]
+    assert named.count("14.3 % of weight") == 5  # six have a colour each
+    many = np.concatenate([x, x[2:] + 30, x[2:] - 30])
+    run = points(np.stack([many, many]))
+    named = [name for name, _ in entries(panels["tokens"](run, look))]
+    alone = ["5.88 % of weight"] * 2
+    shown = sorted(name for name in named if "weight" in name)
+    assert shown == ["11.8 % of weight", "13 more, 76.5 % of weight", *alone]
+    words = run.assign_coords(word=("token", [f"w{i}" for i in range(17)]))
+    named = [name for name, _ in entries(panels["tokens"](words, look))]
+    assert {"11.8 % of weight", "w2", "w3"} < set(named)
 
 
 def test_colours_that_cannot_be_are_refused(rng: Generator) -> None:

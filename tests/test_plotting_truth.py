@@ -209,6 +209,16 @@ def test_movies_pages_and_comparisons_say_what_was_run(
             "layers; other parameters from t = [0, 1] on; 5 tokens, d = 2",
         ),
         (
+            {"init": "@y.npy", "weights": "@b/v.csv"},
+            "softmax: A = 1, V = 1, ε = 1; 5 tokens, d = 2; from @y.npy; "
+            "weights @v.csv",
+        ),
+        (
+            {"init": "antithetic", "seed": 3},
+            "softmax: A = 1, V = 1, ε = 1; 5 tokens, d = 2; from antithetic pairs ±x; "
+            "seed 3",
+        ),
+        (
             {"model": "minilm", "text": "a b c", "model_layers": [0, 1]},
             "softmax of the model minilm, layers [0, 1]; 5 tokens, d = 2",
         ),
@@ -266,7 +276,10 @@ def test_tokens_have_the_colours_of_positions_only_where_they_have_an_order(
         bars = [axes.get_ylabel() for axes in panels["tokens"](run).axes[1:]]
         unordered = [] if d == 1 else ["time $t$"]
         assert bars == (["position $s$"] if ordered else unordered)
-        assert ("colours: position" in movie(run).get_supxlabel()) is ordered
+        said = movie(run).get_supxlabel()
+        assert ("colours: position" in said) is ordered
+        by_start = not ordered and d == 2  # on the line time has an axis
+        assert ("colours: first coordinate at the start" in said) is by_start
 
 
 def test_the_colours_of_a_sharp_head_reach_its_weights() -> None:

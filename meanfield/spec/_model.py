@@ -248,8 +248,9 @@ class RunSpec(EarlySpec, TimesSpec, StartSpec, DriftSpec, AttentionSpec, GridSpe
 
     @property
     def thing(self) -> str:
-        """What is moved, as titles have it: tokens, a Gaussian, a density."""
-        return self._with_caution(measures[self.measure].thing)
+        """What is moved, as titles have it: tokens, a Gaussian or more, a density."""
+        one = measures[self.measure].thing
+        return self._with_caution("Gaussians" if self.starts else one)
 
     def _with_caution(self, what: str) -> str:
         if self.projected:

@@ -76,7 +76,8 @@ def animate(
     data = carrying(_shown(opened(run, request), member, panel), tokens)
     drawing = FrameProgress("drawing")
     write(data, target, panel=panel, look=request.look, film=film, progress=drawing)
-    note(f"wrote {target}")
+    wide, high = film.pixels(target)
+    note(f"wrote {target}, {wide} × {high}")
 
 
 def _refuse_several(run: Path) -> None:

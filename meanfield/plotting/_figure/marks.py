@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
+from matplotlib.colors import to_hex
 from matplotlib.lines import Line2D
 
-from .style import CLOSURE_COLOUR, GREY, INK
+from .style import CLOSURE_COLOUR, GREY
 
 _MARK, _LETTER = 3.5, 0.45  # widths in a legend, in its size of text
 # Of the width of the page, since legends stand over axes, which colour bars push aside.
@@ -34,7 +36,23 @@ class Key(NamedTuple):
 START = Line2D(
     [], [], marker="o", linestyle="", color=GREY, markerfacecolor="white", label="start"
 )
-END = Line2D([], [], marker="o", linestyle="", color=INK, label="end")
+
+
+def end(faces: np.ndarray) -> Line2D:
+    """The entry of ends with these colours (n, 4): of two of them, if there are."""
+    other = faces[np.argmax(np.abs(faces - faces[0]).sum(axis=1))]
+    face, half = to_hex(faces[0]), to_hex(other)
+    return Line2D(
+        [],
+        [],
+        marker="o",
+        linestyle="",
+        color=face,
+        markeredgewidth=0.0,
+        markerfacecoloralt=half,
+        fillstyle="full" if face == half else "left",
+        label="end",
+    )
 
 
 def spread(colour: str) -> Line2D:

@@ -18,7 +18,7 @@ from mpl_toolkits.mplot3d import Axes3D
 Inks = Mapping[str, str]
 _BETWEEN = 10.0  # points that the numbers of an axis in space take
 _COLOURS: Mapping[type[Artist], tuple[str, ...]] = {
-    Line2D: ("color", "markerfacecolor", "markeredgecolor"),
+    Line2D: ("color", "markerfacecolor", "markerfacecoloralt", "markeredgecolor"),
     Text: ("color",),
     Patch: ("facecolor", "edgecolor"),
 }

@@ -49,5 +49,5 @@ def on_dark() -> bool:
 
 def legible(name: str) -> ListedColormap:
     """The named colour map without its end that is lost on the paper."""
-    ends = (0.2, 1.0) if on_dark() else (0.0, 0.9)
+    ends = (0.4, 1.0) if on_dark() else (0.0, 0.9)
     return ListedColormap(mpl.colormaps[name](np.linspace(*ends, 256)), name)

@@ -11,6 +11,8 @@ from meanfield.spec import AttentionSpec, Matrices, RunSpec, heads_of, parse
 
 # Attentions whose source has the bandwidth under the value, too.
 _OVER_EPSILON = ("sinkhorn",)
+# Initial clouds whose names do not say what they are.
+_PLAINER = {"antithetic": "antithetic pairs ±x"}
 # Larger matrices are named by their shape.
 _ROWS, _COLUMNS = 3, 3
 
@@ -150,15 +152,25 @@ def _moved(spec: RunSpec, dataset: xr.Dataset, axes: list[str]) -> Iterator[str]
     if d is not None and "d" not in axes:
         size.append(f"d = {d}")
     yield ", ".join(part for part in size if part)
-    if spec.init != "gaussian" and "init" not in axes:
-        yield f"from {_shown(spec.init)}"
-    given = spec.model_fields_set
-    for name, symbol in (("mean", "α₀"), ("cov", "Σ₀")):
-        if name in given and name not in axes:
-            yield f"{symbol} = {_matrix(getattr(spec, name))}"
+    yield from _start(spec, axes)
+    if spec.seed and "seed" not in axes:
+        yield f"seed {spec.seed}"
     if spec.noise and "noise" not in axes:
         yield f"noise {_number(spec.noise)}"
     yield _times(spec, dataset, axes)
+
+
+def _start(spec: RunSpec, axes: list[str]) -> Iterator[str]:
+    """From where it moved: the law or the file, a family, weights, moments."""
+    if spec.init != "gaussian" and "init" not in axes:
+        yield f"from {_PLAINER.get(spec.init) or _shown(spec.init)}"
+    if spec.starts is not None:
+        yield f"starts {_shown(spec.starts)}"
+    if spec.weights is not None:
+        yield f"weights {_matrix(spec.weights)}"
+    for name, symbol in (("mean", "α₀"), ("cov", "Σ₀")):
+        if name in spec.model_fields_set and name not in axes:
+            yield f"{symbol} = {_matrix(getattr(spec, name))}"
 
 
 def _times(spec: RunSpec, dataset: xr.Dataset, axes: list[str]) -> str:

@@ -104,6 +104,13 @@ class Film:
             return max(round(self.seconds * self.fps), 2)
         return max(min(stored, MOST_FRAMES), round(SHORTEST * self.fps))
 
+    def pixels(self, target: Path) -> tuple[int, int]:
+        """The width and height of a file: its `size`, in a video to the next even."""
+        width, height = self.size
+        if target.suffix.lower() not in _CODECS:
+            return width, height
+        return width + width % 2, height + height % 2
+
     def refuse(self, target: Path) -> None:
         """Refuse a file that cannot be written so.
 

@@ -21,8 +21,10 @@ from .march import March
 from .surface import HEIGHT, INSIDE, TIPS, draw_limit, draw_surface
 
 _FAINT = 0.6  # of the opacity of a path in a picture, since points stand before it
-_ZOOM = 1.06  # so that labels, which are large in movies, have room
-_SPOT = 24.0  # area of a point among few, in square points
+# So that labels, which are large in movies, have room; more is at the sides of a wide
+# one, which is so many times as wide as high.
+_ZOOM, _WIDE_ZOOM, _WIDE = 1.06, 1.12, 1.3
+_SPOT, _SMALL = 30.0, 12.0  # areas of a point among few and many, in square points
 
 
 def cone_scene(
@@ -34,7 +36,9 @@ def cone_scene(
     draw_surface(axes, march.height, look_of(dataset))
     if outline is not None:
         draw_limit(axes, outline)
-    axes.set_box_aspect((1, 1, HEIGHT), zoom=_ZOOM)  # pyright: ignore[reportArgumentType]
+    wide, high = film.size
+    zoom = _WIDE_ZOOM if wide > _WIDE * high else _ZOOM
+    axes.set_box_aspect((1, 1, HEIGHT), zoom=zoom)  # pyright: ignore[reportArgumentType]
     tallest = max(path.points[:, 2].max() for path in march.paths)
     cut = f"arrows leave at trace {march.height:.3g}; traces go on to {tallest:.2g}"
     note = cut if tallest > march.height else ""
@@ -57,6 +61,11 @@ def _shades(march: March, share: float) -> np.ndarray:
     return np.array([to_rgba(p.ending.status.row.colour, share) for p in march.paths])
 
 
+def _area(n: int) -> float:
+    """The area of each of `n` points, in square points."""
+    return max(_SPOT * width(n), _SMALL)
+
+
 def _explain(axes: Axes, march: March) -> None:
     """A legend of endings, without the mark of a start."""
     handles = ending_handles(march.paths)[:-1]
@@ -77,12 +86,13 @@ class ConeScene(AbstractScene):
         self._march, self._length = march, trails
         n = len(march.paths)
         shades, thin = _shades(march, 1.0), width(n)
+        area = _area(n)
         faint = _shades(march, _FAINT * opacity(n))
         self._threads = _lines(axes, faint, thickness=thin, layer=INSIDE)
         self._shafts = _lines(axes, shades, thickness=1.3 * thin, layer=TIPS)
         self._points = axes.scatter(
             *march.places[0].T,
-            s=_SPOT * thin,  # pyright: ignore[reportArgumentType]
+            s=area,  # pyright: ignore[reportArgumentType]
             c=shades,
             edgecolors="white",
             linewidths=0.3 * thin,
@@ -91,7 +101,7 @@ class ConeScene(AbstractScene):
         )
         self._tips = axes.scatter(
             *march.places[0].T,
-            s=_SPOT * thin,  # pyright: ignore[reportArgumentType]
+            s=area,  # pyright: ignore[reportArgumentType]
             c=shades,
             marker="^",
             edgecolors=shades,
@@ -130,7 +140,7 @@ class DiscScene(AbstractScene):
         axes.add_collection(self._threads, autolim=False)
         self._points = axes.scatter(
             *march.places[0].T,
-            s=_SPOT * width(n),
+            s=_area(n),
             c=_shades(march, 1.0),
             edgecolors="white",
             linewidths=0.3 * width(n),

@@ -15,6 +15,8 @@ BACK, BEHIND, AXIS, LIMIT, INSIDE, TIPS, FRONT = range(1, 8)
 _ELEVATION, _AZIMUTH, HEIGHT = 17.0, -62.0, 0.92
 # A unit of trace is drawn this many times as long as one of the other coordinates.
 _STRETCH = 2 * HEIGHT
+# Ticks of the floor, and where the picture is drawn so much smaller than its labels.
+_TICKS, _FEW_TICKS, _NARROW = 5, 2, 0.9
 _GLASS, _EDGE = "#7d9fc2", "#6d86a1"
 
 
@@ -112,10 +114,11 @@ def _frame(axes: Axes3D, height: float, look: Look) -> None:
     """Limits, labels and the view; the rings stand for a grid."""
     axes.set_proj_type("ortho")
     axes.view_init(elev=_ELEVATION, azim=_AZIMUTH)
-    axes.set_box_aspect((1, 1, HEIGHT), zoom=1.12 * look.zoom(6.6))  # pyright: ignore[reportArgumentType]
+    zoom = look.zoom(6.6)
+    axes.set_box_aspect((1, 1, HEIGHT), zoom=1.12 * zoom)  # pyright: ignore[reportArgumentType]
     axes.set(xlim=(-height, height), ylim=(-height, height), zlim=(0, height))
     axes.set(xlabel="$a - b$", ylabel="$2c$", zlabel=r"$a + b = \mathrm{tr}\,\Sigma$")
-    axes.locator_params(nbins=5)
+    axes.locator_params(nbins=_TICKS if zoom > _NARROW else _FEW_TICKS)
     axes.grid(visible=False)
     floor = height * np.array([[-1, -1, 0], [-1, 1, 0], [1, 1, 0]])
     axes.plot(*floor.T, color=PALE, linewidth=0.8, zorder=0)

@@ -8,6 +8,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from mpl_toolkits.mplot3d.axes3d import Axes3D
 
 from meanfield.endings import Status
 from meanfield.plotting._figure.look import look_of
@@ -28,6 +29,7 @@ _INCHES = 4.8  # the width of its text and lines, whatever its pixels
 _PLAIN = (-3, 2)  # powers of ten between which numbers are written without one
 _RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _LIFT = 14.0  # points of a headline above the axes, whose power of ten is below it
+_SUNK = -16.0  # of a headline over axes in space, whose upper corners are empty
 _DIGITS = 3  # of a hundredth of the time that passes
 
 
@@ -70,7 +72,7 @@ def _lift(axes: Axes) -> float:
     """How high the headline stands above the axes, in points: over any legend."""
     legend, figure = axes.get_legend(), axes.get_figure(root=True)
     if legend is None or figure is None:
-        return _LIFT
+        return _SUNK if isinstance(axes, Axes3D) else _LIFT
     return _LIFT + 72 / figure.dpi * float(legend.get_window_extent().height)
 
 

@@ -17,8 +17,9 @@ from meanfield.plotting._runs.data import Cloud, Swarm
 from meanfield.plotting._runs.metrics import EUCLIDEAN, metrics
 
 # At most so many groups get a colour each. Final clusters do by themselves if they are
-# of at least 2 % of the weight each and hold 90 % of it together.
-_N_COLOURS, _HEAVY, _HELD = 6, 0.02, 0.9
+# of at least 2 % of the weight each and hold 90 % of it together. Groups that hold
+# less are so many that naming the first few is enough.
+_N_COLOURS, _HEAVY, _HELD, _FEW = 6, 0.02, 0.9, 3
 
 
 class Colouring(NamedTuple):
@@ -40,10 +41,8 @@ class Colouring(NamedTuple):
 Rule = Callable[[Cloud, Swarm], Colouring]
 colourings: Registry[Rule] = Registry("colouring of tokens")
 
-Fallback = Callable[[np.ndarray, int], Colouring]
 
-
-def colouring(cloud: Cloud, state: Swarm, otherwise: Fallback) -> Colouring:
+def colouring(cloud: Cloud, state: Swarm, otherwise: Rule) -> Colouring:
     """The colours that the look chooses; else the most telling ones.
 
     Who chooses a `link` or a `metric` asks for clusters. The most telling are by
@@ -74,7 +73,7 @@ def colouring(cloud: Cloud, state: Swarm, otherwise: Fallback) -> Colouring:
     heaviest = heaviest[heaviest >= _HEAVY]
     if heaviest.size > 1 and heaviest.sum() >= _HELD:
         return by_cluster(cloud, state)
-    return otherwise(cloud.times, state.weights.size)
+    return otherwise(cloud, state)
 
 
 def refuse_colours(cloud: Cloud) -> None:
@@ -120,7 +119,11 @@ def by_cluster(cloud: Cloud, state: Swarm) -> Colouring:
     """By the cluster of a token in the last frame."""
     labels = _final_clusters(cloud, state)
     masses = np.bincount(labels, weights=state.weights)
-    names = [f"{100 * mass:.3g} % of weight" for mass in masses]
+    names = [_share(mass) for mass in masses]
+    if cloud.words is not None:
+        counts = np.bincount(labels)
+        for token in np.flatnonzero(counts[labels] == 1):
+            names[labels[token]] = verbatim(cloud.words[token])
     what = "final clusters"
     if cloud.look.metric is not None:
         what += f", {cloud.look.metric}"
@@ -181,20 +184,31 @@ def _constant(
 def _by_group(
     cloud: Cloud, labels: np.ndarray, masses: np.ndarray, names: list[str], what: str
 ) -> Colouring:
-    """A colour for each of the heaviest groups, and grey for the others."""
+    """A colour for each of the heaviest groups, and grey for the others.
+
+    Where those with a colour would hold little of the weight, only few have one.
+    """
     order = np.argsort(-masses, kind="stable")[:_N_COLOURS]
     order = order[(masses[order] >= _HEAVY) | (masses.size <= _N_COLOURS)]
+    if masses[order].sum() < _HELD:
+        order = order[:_FEW]
     palette = np.tile(to_rgba_array(GREY), (masses.size, 1))
     palette[order] = to_rgba_array(CYCLE[: order.size]) if order.size else 0.0
     handles = [_dot(colour, names[i]) for colour, i in zip(CYCLE, order, strict=False)]
     if masses.size > order.size:
-        handles.append(_dot(GREY, "others"))
+        rest = _share(1.0 - masses[order].sum())
+        handles.append(_dot(GREY, f"{masses.size - order.size} more, {rest}"))
     coloured = _constant(palette[labels], cloud.times.size - 1, None, what)
     return coloured._replace(handles=handles)
 
 
-def uniform(times: np.ndarray, n: int) -> Colouring:
+def uniform(cloud: Cloud, state: Swarm) -> Colouring:
     """One colour for all tokens, where time has an axis of its own."""
+    return single(cloud.times, state.weights.size)
+
+
+def single(times: np.ndarray, n: int) -> Colouring:
+    """One colour for so many dots."""
     return _constant(np.tile(to_rgba_array(CYCLE[0]), (n, 1)), times.size - 1, None, "")
 
 
@@ -203,14 +217,19 @@ def time_scale(times: np.ndarray) -> ScalarMappable:
     return ScalarMappable(Normalize(times[0], times[-1]), legible("viridis"))
 
 
-def by_time(times: np.ndarray, n: int) -> Colouring:
+def by_time(cloud: Cloud, state: Swarm) -> Colouring:
     """Paths that change colour with time."""
+    times, n = cloud.times, state.weights.size
     scale = time_scale(times)
     middle = scale.to_rgba((times[1:] + times[:-1]) / 2).reshape(-1, 1, 4)
     paths = np.broadcast_to(middle, (times.size - 1, n, 4))
     tokens = np.tile(scale.to_rgba(times[-1:]), (n, 1))
-    single = times.size == 1
-    return Colouring(tokens, paths, None if single else scale, "time $t$", [])
+    shown = None if times.size == 1 else scale
+    return Colouring(tokens, paths, shown, "time $t$", [])
+
+
+def _share(mass: float) -> str:
+    return f"{100 * mass:.3g} % of weight"
 
 
 def _dot(colour: str, label: str) -> Line2D:

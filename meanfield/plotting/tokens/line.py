@@ -6,7 +6,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from meanfield.plotting._figure.marks import CLOSURE, END, START, Key
+from meanfield.plotting._figure.marks import CLOSURE, START, Key, end
 from meanfield.plotting._figure.panels import mark_blow_up
 from meanfield.plotting._figure.style import CLOSURE_COLOUR, GREY, INK, PALE
 from meanfield.plotting._runs.data import Cloud, Swarm, Track
@@ -73,4 +73,4 @@ def _tokens(axes: Axes, cloud: Cloud, state: Swarm, view: Window) -> Key:
     sizes = 0.5 * tokens.sizes
     axes.scatter(times[0], x[0], sizes, "white", edgecolors=GREY, linewidths=0.7)
     axes.scatter(times[-1], x[-1], sizes, shade, edgecolors="white", linewidths=0.4)
-    return tokens.key([START, END, _BAND], view.note)
+    return tokens.key([START, end(shade), _BAND], view.note)

@@ -6,13 +6,27 @@ import numpy as np
 from matplotlib.artist import Artist
 
 from meanfield.plotting._figure.marks import Key
+from meanfield.plotting._figure.style import on_dark
 from meanfield.plotting._runs.data import Cloud, Swarm
 from meanfield.plotting._runs.observables import even_frames
 
-from .colours import Colouring, Fallback, colouring, refuse_colours, uniform
+from .colours import (
+    Colouring,
+    Rule,
+    by_start,
+    colouring,
+    refuse_colours,
+    single,
+    uniform,
+)
 
 # Paths beyond this many are a solid block: evenly spaced tokens stand for the rest.
 DRAWN = 2000
+# The opacity of one path among many, on paper and on dark, where it is sooner lost.
+_FAINT, _LIT = 0.18, 0.5
+# Areas of dots follow weights between these shares of the mean weight; shares that
+# differ by no more than rounding are equal.
+_SMALL, _LARGE, _EQUAL = 0.15, 8.0, 1e-6
 
 
 class Dots(NamedTuple):
@@ -26,7 +40,8 @@ class Dots(NamedTuple):
     @property
     def opacity(self) -> float:
         """The opacity at which their paths still let one another through."""
-        return float(np.clip(6.0 / np.sqrt(self.x.shape[1]), 0.18, 0.85))
+        least = _LIT if on_dark() else _FAINT
+        return float(np.clip(6.0 / np.sqrt(self.x.shape[1]), least, 0.85))
 
     @property
     def threads(self) -> np.ndarray:
@@ -48,7 +63,7 @@ class Dots(NamedTuple):
         return Key(handles, colours.scale, colours.label, notes, colours.handles)
 
 
-def dots(cloud: Cloud, state: Swarm, otherwise: Fallback) -> Dots:
+def dots(cloud: Cloud, state: Swarm, otherwise: Rule) -> Dots:
     """The tokens that are drawn, coloured by `colouring`; a note if not all are."""
     n = state.weights.size
     indices = even_frames(n, DRAWN)
@@ -56,18 +71,23 @@ def dots(cloud: Cloud, state: Swarm, otherwise: Fallback) -> Dots:
     colours = colours._replace(
         tokens=colours.tokens[indices], paths=colours.paths[:, indices]
     )
-    note = "" if indices.size == n else f"{indices.size} of {n} tokens drawn"
-    sizes = _marker_sizes(state.weights[indices])
-    return Dots(state.x[:, indices], sizes, colours, note)
+    part = "" if indices.size == n else f"{indices.size} of {n} tokens drawn"
+    weights = state.weights[indices]
+    note = "; ".join(filter(None, [part, _areas_note(weights)]))
+    return Dots(state.x[:, indices], _marker_sizes(weights), colours, note)
 
 
 def moving_dots(cloud: Cloud) -> Dots:
-    """The tokens that a movie shows; of a Gaussian its mean."""
+    """The tokens that a movie shows; of a Gaussian its mean.
+
+    Where time has no axis, colours by the start let the eye follow them.
+    """
     if isinstance(cloud.state, Swarm):
-        return dots(cloud, cloud.state, uniform)
+        otherwise = uniform if cloud.dimension == 1 else by_start
+        return dots(cloud, cloud.state, otherwise)
     refuse_colours(cloud)
     mean = cloud.state.mean[:, None, :]
-    return Dots(mean, np.array([24.0]), uniform(cloud.times, 1), "")
+    return Dots(mean, np.array([24.0]), single(cloud.times, 1), "")
 
 
 def segments(x: np.ndarray) -> np.ndarray:
@@ -79,4 +99,14 @@ def segments(x: np.ndarray) -> np.ndarray:
 def _marker_sizes(weights: np.ndarray) -> np.ndarray:
     """Areas, in square points, proportional to weights, small for many tokens."""
     base = np.clip(250 / np.sqrt(weights.size), 4.0, 36.0)
-    return base * np.clip(weights * weights.size / weights.sum(), 0.15, 8.0)
+    return base * np.clip(weights * weights.size / weights.sum(), _SMALL, _LARGE)
+
+
+def _areas_note(weights: np.ndarray) -> str:
+    """That areas show weights, where these differ; and how far."""
+    shares = weights * weights.size / weights.sum()
+    if np.ptp(shares) <= _EQUAL:
+        return ""
+    if shares.min() >= _SMALL and shares.max() <= _LARGE:
+        return "areas: weights"
+    return f"areas: weights, from {_SMALL:g} to {_LARGE:g} times their mean"

@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_hex, to_rgba_array
 
-from meanfield.plotting._figure.marks import CLOSURE, END, START, Key, spread
+from meanfield.plotting._figure.marks import CLOSURE, START, Key, end, spread
 from meanfield.plotting._figure.style import CLOSURE_COLOUR, GREY, INK
 from meanfield.plotting._runs.data import Cloud, Swarm, Track
 from meanfield.plotting._runs.observables import even_frames, moments
@@ -17,6 +17,8 @@ from .words import write_words
 
 # Times at which tokens and Gaussians get their ellipse.
 _N_TOKENS, _N_GAUSSIAN = 4, 9
+# Points of an outline among dots, and of the paper below it that parts it from them.
+_OUTLINE, _HALO = 1.5, 3.3
 
 
 def draw_plane(axes: Axes, cloud: Cloud, labels: tuple[str, ...]) -> Key:
@@ -56,7 +58,7 @@ def drawn_frames(cloud: Cloud, at_most: int) -> np.ndarray:
 def faded(colour: str, count: int) -> np.ndarray:
     """The colour, more and more opaque as time goes on."""
     shades = np.tile(to_rgba_array(colour), (count, 1))
-    shades[:, 3] = np.linspace(0.35, 1.0, count) if count > 1 else 1.0
+    shades[:, 3] = np.linspace(0.6, 1.0, count) if count > 1 else 1.0
     return shades
 
 
@@ -95,9 +97,11 @@ def _tokens(axes: Axes, cloud: Cloud, state: Swarm, view: Window) -> Key:
         *x[-1].T, s=sizes, c=faces, edgecolors="white", linewidths=0.3, zorder=4
     )
     frames = drawn_frames(cloud, _N_TOKENS)
-    outlines = _outlines(axes, moments(state), frames, view)
-    outlines.set(colors=faded(INK, frames.size), linewidths=1.2)
-    key = tokens.key([START, END, spread(INK)], view.note)
+    track = moments(state)
+    _outlines(axes, track, frames, view).set(colors="white", linewidths=_HALO)
+    outlines = _outlines(axes, track, frames, view)
+    outlines.set(colors=faded(INK, frames.size), linewidths=_OUTLINE)
+    key = tokens.key([START, end(faces), spread(INK)], view.note)
     if cloud.words is None or cloud.look.colour == "label":
         return key  # colours say it
     return key._replace(notes=[*key.notes, write_words(axes, x[-1], cloud, view)])

@@ -17,7 +17,7 @@ from meanfield.plotting._runs.data import Cloud, Track
 from meanfield.plotting._runs.observables import moments
 from meanfield.plotting._writing.film import Film
 
-from .colours import refuse_colours, uniform
+from .colours import refuse_colours
 from .line import band, frame_line
 from .moving import (
     AbstractPart,
@@ -28,7 +28,7 @@ from .moving import (
     cloud_outline,
 )
 from .moving_words import Words
-from .paths import dots, moving_dots
+from .paths import moving_dots
 from .plane import frame_plane
 from .views import (
     Projection,
@@ -76,7 +76,7 @@ def _parts(
         ghosts = Ghosts(axes, state, film.trails)
         outline = cloud_outline(axes, state)
         return [ghosts, outline, MeanPath(axes, state.mean)], []
-    drawn = dots(cloud, state, uniform)
+    drawn = moving_dots(cloud)
     tokens = Tokens(axes, drawn, film.trails)
     parts: list[AbstractPart] = [tokens, cloud_outline(axes, moments(state))]
     if drawn.colours.handles:

@@ -5,7 +5,7 @@ from mpl_toolkits.mplot3d.art3d import Line3DCollection
 from mpl_toolkits.mplot3d.axes3d import Axes3D
 
 from meanfield.plotting._figure.look import Look
-from meanfield.plotting._figure.marks import CLOSURE, END, START, Key, spread
+from meanfield.plotting._figure.marks import CLOSURE, START, Key, end, spread
 from meanfield.plotting._figure.style import CLOSURE_COLOUR, GREY, INK
 from meanfield.plotting._runs.data import Cloud, Swarm, Track
 from meanfield.plotting._runs.observables import moments
@@ -74,11 +74,12 @@ def _tokens(axes: Axes3D, cloud: Cloud, state: Swarm, view: Window) -> Key:
             autolim=False,
         )
     _dots(axes, x[0], 0.6 * tokens.sizes, "white", GREY)
-    _dots(axes, x[-1], tokens.sizes, tokens.colours.tokens, "white")
+    faces = tokens.colours.tokens
+    _dots(axes, x[-1], tokens.sizes, faces, "white")
     frames = drawn_frames(cloud, _N_TOKENS)
     sections = _sections(axes, moments(state), frames, view)
     sections.set(colors=np.repeat(faded(INK, frames.size), 3, axis=0), linewidths=0.8)
-    return tokens.key([START, END, spread(INK)], view.note)
+    return tokens.key([START, end(faces), spread(INK)], view.note)
 
 
 def _dots(

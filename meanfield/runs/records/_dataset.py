@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from meanfield._counting import counted
 from meanfield.endings import Status
 from meanfield.errors import StoreError
 from meanfield.spec import RunSpec
@@ -45,7 +46,8 @@ def dataset(path: Path) -> "xarray.Dataset":
     spec = stored_spec(store)
     data = store.dataset(kinds[spec.measure].derived)
     data = with_vocabulary(path, spec, data)
-    data.attrs["title"] = title(spec)
+    starts = data.sizes.get("run", 0) if spec.starts else 0
+    data.attrs["title"] = title(spec, starts)
     data.encoding["source"] = str(path.absolute())  # as xarray names what it opens
     if "run" not in data.dims:
         return data
@@ -60,15 +62,22 @@ def dataset(path: Path) -> "xarray.Dataset":
     return data.assign({name: ("run", a, old[name]) for name, a in arrays.items()})
 
 
-def title(spec: RunSpec) -> str:
+def title(spec: RunSpec, starts: int = 0) -> str:
     """A run in a few words.
+
+    Args:
+        spec: of the run.
+        starts: the number of a family's, which its name does not tell.
 
     Examples:
         >>> from meanfield import runs, spec
         >>> runs.title(spec.parse({"attention": "l2", "A": -1.0, "d": 2}))
         'l2 attention: tokens'
+        >>> keys = {"measure": "gaussian", "d": 2, "starts": "grid:8"}
+        >>> runs.title(spec.parse(keys), 32)
+        'softmax attention: Gaussians from 32 starts'
     """
-    family = f" from each of {spec.starts}" if spec.starts else ""
+    family = f" from {counted(starts, 'start')}" if starts else ""
     return f"{subject(spec)}: {spec.thing}{family}"
 
 
