@@ -25,6 +25,7 @@ MODULES = (
     "meanfield.flows",
     "meanfield.energies",
     "meanfield.distances",
+    "meanfield.sums",
     "meanfield.models",
     "meanfield.runs",
     "meanfield.spec",

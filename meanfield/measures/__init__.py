@@ -30,10 +30,12 @@ from .grids import roughness as roughness
 from .reductions import LARGEST as LARGEST
 from .reductions import AbstractReduction as AbstractReduction
 from .reductions import Blocked as Blocked
+from .reductions import Cells as Cells
 from .reductions import Chebyshev as Chebyshev
 from .reductions import Dense as Dense
 from .reductions import Interpolated as Interpolated
 from .reductions import Keys as Keys
+from .reductions import Layout as Layout
 from .reductions import Link as Link
 from .reductions import Revealing as Revealing
 from .reductions import coarsely as coarsely

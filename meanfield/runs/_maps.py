@@ -97,6 +97,17 @@ def attention_of(data: "xarray.Dataset", at: Sequence[float] | None = None) -> A
 
     Raises:
         InvalidInputError: if it is no stored run.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> import meanfield
+        >>> from meanfield import runs, spec
+        >>> _ = runs.execute(
+        ...     spec.parse({"n": 5, "t": 0.1, "frames": 3}), out=Path("run.zarr")
+        ... )
+        >>> data = runs.attention_of(meanfield.open("run.zarr"), [0.0])
+        >>> data["attention"].shape  # snapshot, head, query, token
+        (1, 1, 5, 5)
     """
     source = data.encoding.get("source")
     if source is None:

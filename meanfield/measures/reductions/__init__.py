@@ -1,4 +1,4 @@
-"""How sums over tokens are executed: dense, in blocks, or between Chebyshev nodes."""
+"""How sums over tokens are executed: dense, in blocks, in cells, between nodes."""
 
 from ._chebyshev import Chebyshev as Chebyshev
 from ._chebyshev import Interpolated as Interpolated
@@ -14,3 +14,5 @@ from ._reduction import Keys as Keys
 from ._reduction import Link as Link
 from ._separable import Separable as Separable
 from ._suspects import suspects as suspects
+from .cells import Cells as Cells
+from .cells import Layout as Layout

@@ -1,0 +1,86 @@
+"""How many cells, and how many nodes in each: what costs least within a tolerance."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ._bound import MOST, growth, largest_reach, relative_error
+
+# Operations a second in products of matrices, on two cores: of tiles, and of axes.
+TILES, AXES = 3e10, 8e10
+SORTED = 3e-7  # seconds for a token that is sorted into its cell, and taken from there
+LARGEST = 2**28  # numbers on all nodes: 2 GB
+FEWEST = 3  # nodes in a cell
+
+
+class Layout(NamedTuple):
+    """Cells along each axis, and the nodes along each axis of a cell.
+
+    Attributes:
+        nodes: of a cell, along each of its axes.
+        cells: along each axis, the same for queries and for keys.
+        reach: what scores may vary by, in a cell and over all tokens of the other side.
+
+    Examples:
+        >>> from meanfield.measures import Layout
+        >>> layout = Layout(nodes=10, cells=(12, 8), reach=1.0)
+        >>> layout.counts, layout.bound < 1e-7
+        ((120, 80), True)
+    """
+
+    nodes: int
+    cells: tuple[int, ...]
+    reach: float
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Nodes along each axis of all cells."""
+        return tuple(self.nodes * count for count in self.cells)
+
+    @property
+    def bound(self) -> float:
+        """How far an interpolated kernel is from its own, over that, at most."""
+        error = relative_error(self.nodes, self.reach)
+        return math.expm1(len(self.cells) * math.log1p(error))
+
+    @property
+    def rounding(self) -> float:
+        """How many times larger the errors of rounding are than those of a number."""
+        return growth(self.nodes, self.reach) ** (2 * len(self.cells))
+
+    def seconds(self, tokens: int, rows: int) -> float:
+        """About what sums of so many rows take, for queries and keys together."""
+        d, counts = len(self.cells), self.counts
+        in_tiles = 2 * tokens * rows * self.nodes**d
+        along_axes = 2 * rows * math.prod(counts) * sum(counts)
+        return tokens * SORTED + in_tiles / TILES + along_axes / AXES
+
+
+def cheapest(
+    spans: Sequence[float], tokens: int, rows: int, *, error: float
+) -> Layout | None:
+    """The layout that costs least; `None` if its nodes do not fit.
+
+    Args:
+        spans: along each axis, the half-width of the queries times that of the keys:
+            what scores may vary by from the middle.
+        tokens: queries and keys together.
+        rows: sums for each query.
+        error: what it may miss of a kernel, relative to that.
+    """
+    along_one = math.expm1(math.log1p(error) / len(spans))
+    found = [
+        layout
+        for nodes in range(FEWEST, MOST + 1)
+        if (layout := _of_nodes(nodes, spans, along_one)) is not None
+        and rows * math.prod(layout.counts) <= LARGEST
+    ]
+    return min(found, key=lambda layout: layout.seconds(tokens, rows), default=None)
+
+
+def _of_nodes(nodes: int, spans: Sequence[float], error: float) -> Layout | None:
+    reach = largest_reach(nodes, error)
+    if reach <= 0 or not all(map(math.isfinite, spans)):
+        return None
+    cells = tuple(max(1, math.ceil(span / reach)) for span in spans)
+    return Layout(nodes, cells, reach)

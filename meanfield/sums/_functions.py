@@ -1,0 +1,128 @@
+"""Logarithms of sums, and means under their terms."""
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from meanfield._array import float_array
+from meanfield._typing import Numbers
+from meanfield.errors import InvalidInputError
+from meanfield.measures import Keys
+from meanfield.measures.reductions import AbstractReduction, Blocked
+from meanfield.scores import Dot
+from meanfield.tokens import Tokens
+
+
+def log_sum_exp(
+    queries: Numbers,
+    keys: Numbers,
+    log_weights: Numbers | None = None,
+    *,
+    reduction: AbstractReduction = Blocked(),
+) -> Float[Array, " m"]:
+    r"""$\log\sum_j w_j e^{q_i\cdot k_j}$ for each query.
+
+    Args:
+        queries: $q$, (m, k).
+        keys: $k$, (n, k).
+        log_weights: $\log w$, (n,); a weight of one each if left out. A key of
+            $-\infty$ is excluded.
+        reduction: how sums are executed; see `plan`.
+
+    Raises:
+        InvalidInputError: if shapes do not fit.
+
+    Examples:
+        >>> from meanfield import sums
+        >>> print(sums.log_sum_exp([[0.0], [1.0]], [[0.0], [1.0]]))  # log 2, log(1 + e)
+        [0.6931 1.3133]
+    """
+    q, side = _sides(queries, keys, None, log_weights)
+    return reduction.log_mean(_inner(q.x.shape[1]), q, side)[1]
+
+
+def tilted_mean(
+    queries: Numbers,
+    keys: Numbers,
+    values: Numbers,
+    log_weights: Numbers | None = None,
+    *,
+    reduction: AbstractReduction = Blocked(),
+) -> Float[Array, "m p"]:
+    r"""$\sum_j w_j e^{q_i\cdot k_j} v_j / \sum_j w_j e^{q_i\cdot k_j}$ for each query.
+
+    The output of softmax attention, where queries hold the scale.
+
+    Args:
+        queries: $q$, (m, k).
+        keys: $k$, (n, k).
+        values: $v$, (n, p).
+        log_weights: $\log w$, (n,); a weight of one each if left out. A key of
+            $-\infty$ is excluded.
+        reduction: how sums are executed; see `plan`.
+
+    Raises:
+        InvalidInputError: if shapes do not fit.
+
+    Examples:
+        >>> from meanfield import sums
+        >>> mean = sums.tilted_mean([[0.0], [1.0]], [[0.0], [1.0]], [[0.0], [1.0]])
+        >>> print(mean.ravel())
+        [0.5    0.7311]
+    """
+    q, side = _sides(queries, keys, values, log_weights)
+    return reduction.log_mean(_inner(q.x.shape[1]), q, side)[0]
+
+
+def _sides(
+    queries: Numbers, keys: Numbers, values: Numbers | None, log_weights: Numbers | None
+) -> tuple[Tokens, Keys]:
+    q, k = vectors("queries", queries), vectors("keys", keys)
+    if q.shape[1] != k.shape[1]:
+        raise InvalidInputError(
+            f"`queries` and `keys` are vectors of one space; got {q.shape[1]} and "
+            f"{k.shape[1]} columns."
+        )
+    v = jnp.zeros((len(k), 0), k.dtype) if values is None else vectors("values", values)
+    logs = logs_of(log_weights, k)
+    if len(v) != len(k):
+        raise InvalidInputError(
+            f"`values` must hold one row for each of the {len(k)} keys; got {len(v)}."
+        )
+    return Tokens(q), Keys(Tokens(k), logs, v)
+
+
+def vectors(name: str, x: Numbers) -> Float[Array, "n k"]:
+    """Rows of numbers.
+
+    Raises:
+        InvalidInputError: if there are none.
+    """
+    rows = float_array(name, x)
+    if rows.ndim != 2 or 0 in rows.shape:
+        raise InvalidInputError(
+            f"`{name}` must be rows of numbers, (n, k); got shape {np.shape(x)}."
+        )
+    return rows
+
+
+def logs_of(log_weights: Numbers | None, keys: Float[Array, "n k"]) -> Array:
+    """A logarithm for each key, zeros by default.
+
+    Raises:
+        InvalidInputError: if their number is another.
+    """
+    if log_weights is None:
+        return jnp.zeros(len(keys), keys.dtype)
+    logs = jnp.asarray(log_weights, keys.dtype)
+    if logs.shape != (len(keys),):
+        raise InvalidInputError(
+            f"`log_weights` must hold one number for each of the {len(keys)} keys; got "
+            f"shape {logs.shape}."
+        )
+    return logs
+
+
+def _inner(k: int) -> Dot:
+    """The inner product itself."""
+    return Dot(jnp.eye(k), jnp.eye(k))

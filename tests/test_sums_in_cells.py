@@ -1,0 +1,301 @@
+"""Sums in cells: no error above the bound that is known beforehand, or exact sums."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jaxtyping import ArrayLike
+from numpy.random import Generator
+
+from meanfield import Points, Tokens, attentions, sums
+from meanfield.errors import InvalidInputError
+from meanfield.measures import Blocked, Dense, Keys
+from meanfield.measures.reductions.cells import (
+    Cells,
+    Layout,
+    cheapest,
+    framed,
+    growth,
+    largest_reach,
+    relative_error,
+)
+from meanfield.measures.reductions.cells._cells import between_cells
+from meanfield.scores import Dot
+
+ROUNDING = 1e-13  # of numbers of order one
+
+
+def interpolated(layout: Layout, q: np.ndarray, k: np.ndarray) -> np.ndarray:
+    """The kernel of each pair as cells have it: a mean of one-hot values."""
+    how = Cells(layout)
+    means, logs = how.log_mean(
+        Dot(jnp.eye(q.shape[1]), jnp.eye(q.shape[1])),
+        Tokens(jnp.asarray(q)),
+        Keys(Tokens(jnp.asarray(k)), jnp.zeros(len(k)), jnp.eye(len(k))),
+    )
+    return np.asarray(means * jnp.exp(logs)[:, None])
+
+
+def spans_of(q: np.ndarray, k: np.ndarray) -> list[float]:
+    """What scores vary by from their middle, along each axis."""
+    queries, keys = framed(jnp.asarray(q), jnp.asarray(k))
+    return np.asarray(queries.half * keys.half).tolist()
+
+
+@pytest.mark.parametrize(("nodes", "reach"), [(3, 0.1), (6, 0.7), (10, 1.6), (16, 4.0)])
+def test_the_error_of_one_axis_is_largest_at_its_end(nodes: int, reach: float) -> None:
+    """Against interpolation by barycentric weights, at all places and slopes."""
+    places = np.cos(np.pi * (np.arange(nodes) + 0.5) / nodes)
+    weights = (-1.0) ** np.arange(nodes) * np.sin(
+        np.pi * (np.arange(nodes) + 0.5) / nodes
+    )
+    t = np.linspace(-1, 1, 1001)[:, None] + 1e-9
+    basis = weights / (t - places)
+    basis /= basis.sum(axis=1, keepdims=True)
+    worst = max(
+        np.abs(basis @ np.exp(z * places) * np.exp(-z * t[:, 0]) - 1).max()
+        for z in np.linspace(-reach, reach, 21)
+    )
+    one_side = relative_error(nodes, reach) / (1 + growth(nodes, reach))
+    assert worst == pytest.approx(one_side, rel=1e-3, abs=ROUNDING)
+    assert largest_reach(nodes, relative_error(nodes, reach)) >= reach * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_no_kernel_of_a_pair_is_off_by_more_than_the_bound(
+    d: int, rng: Generator
+) -> None:
+    q, k = rng.uniform(-2, 2, (60, d)), rng.uniform(-2, 2, (60, d))
+    q[0], k[0] = 2.0, 2.0  # corners, where cells reach farthest
+    spans = spans_of(q, k)
+    for error in (1e-2, 1e-6):
+        layout = cheapest(spans, 120, 61, error=error)
+        assert layout is not None
+        exact = np.exp(q @ k.T)
+        worst = np.abs(interpolated(layout, q, k) / exact - 1).max()
+        assert 0.0 < worst <= layout.bound + layout.rounding * ROUNDING
+        assert layout.bound <= error
+
+
+def problem(kind: str, n: int, d: int, rng: Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Queries and keys that a global grid would be fooled by, or not."""
+    x = rng.normal(size=(n, d))
+    match kind:
+        case "lonely":  # few tokens between two clusters
+            x = 0.1 * x + 3 * rng.choice([-1, 1], (n, 1))
+            x[: n // 50] = rng.uniform(-3, 3, (n // 50, d))
+        case "heavy":
+            x = rng.standard_t(4, (n, d)) / 2
+        case "outlier":
+            x[0] = 12.0
+        case "far":
+            x = x + 1000.0
+        case "flat":
+            x = x * np.logspace(0, -9, d)
+        case _:
+            pass
+    A = rng.normal(size=(d, d)) @ np.diag(10 ** rng.uniform(-1, 0.5, d))
+    return (x - x.mean(axis=0)) @ A.T + rng.normal(size=d), x
+
+
+KINDS = ("gauss", "lonely", "heavy", "outlier", "far", "flat")
+
+
+def worst_error(
+    kind: str, n: int, d: int, rng: Generator, tolerance: float
+) -> tuple[float, float, bool]:
+    """Of means and logarithms over their bounds, at all queries; whether in cells."""
+    q, k = problem(kind, n, d, rng)
+    logs = np.log(rng.random(n) ** rng.integers(0, 6))
+    spans = [1.0 + span for span in spans_of(q, k)]
+    layout = cheapest(spans, 2 * n, d + 1, error=tolerance)
+    if layout is None:
+        return 0.0, 0.0, False
+    how, values = Cells(layout), rng.normal(size=(n, d))
+    exact, total = sums.tilted_mean(q, k, values, logs), sums.log_sum_exp(q, k, logs)
+    means = sums.tilted_mean(q, k, values, logs, reduction=how)
+    found = sums.log_sum_exp(q, k, logs, reduction=how)
+    bound = layout.bound + layout.rounding * ROUNDING
+    radius = np.linalg.norm(np.ptp(values, axis=0)) / 2
+    # Products of coordinates of size |q||k| are rounded in exact sums, too.
+    large = 1e-15 * np.abs(q).max() * np.abs(k).max()
+    of_means = np.abs(means - exact).max() / ((2 * bound + large) * radius)
+    of_logs = np.abs(found - total).max() / (bound / (1 - bound) + large)
+    return float(of_means), float(of_logs), bool(np.any(means != exact))
+
+
+@pytest.mark.parametrize(("kind", "d"), [*zip(KINDS, (3, 2, 1, 3, 2, 3), strict=True)])
+def test_no_sum_is_off_by_more_than_its_bound(
+    kind: str, d: int, rng: Generator
+) -> None:
+    means, logs, _ = worst_error(kind, 600, d, rng, 1e-5)
+    assert max(means, logs) <= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5))
+def test_a_hundred_problems_hold_their_bounds(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    in_cells = 0
+    for _ in range(20):
+        kind, d = rng.choice(KINDS), int(rng.integers(1, 5))
+        tolerance = 10.0 ** rng.uniform(-8, -2)
+        means, logs, interpolated = worst_error(str(kind), 2000, d, rng, tolerance)
+        assert max(means, logs) <= 1, (kind, d, tolerance)
+        in_cells += interpolated
+    assert in_cells >= 10
+
+
+def test_what_cells_do_not_reach_is_summed_exactly(rng: Generator) -> None:
+    x = rng.normal(size=(300, 2))
+    layout = cheapest(spans_of(x, x), 600, 3, error=1e-3)
+    assert layout is not None
+    score, keys = (
+        Dot(jnp.eye(2), jnp.eye(2)),
+        lambda y: Keys(Tokens(y), jnp.zeros(300), y),
+    )
+    of = lambda how, y: how.log_mean(score, Tokens(y), keys(y))[0]
+    near, far = jnp.asarray(x), jnp.asarray(9 * x)
+    gap = lambda y: np.abs(of(Cells(layout), y) - of(Blocked(), y)).max()
+    assert 1e-9 < gap(near) < 1e-2
+    assert gap(far) < 1e-12  # beyond the reach
+    score = Dot(*2 * [jnp.eye(2, dtype=jnp.float32)])
+    single = near.astype(jnp.float32)
+    keys = lambda y: Keys(Tokens(y), jnp.zeros(300, jnp.float32), y)
+    assert gap(single) == 0.0
+    three = rng.normal(size=(300, 3))
+    found = sums.log_sum_exp(three, three, reduction=Cells(layout))  # of two axes
+    np.testing.assert_array_equal(found, sums.log_sum_exp(three, three))
+
+
+def test_sums_that_underflow_are_exact(rng: Generator) -> None:
+    """Keys of weight e^-760, at the middle query, are all that the last one sees."""
+    q = np.linspace(0, 160, 50)[:, None]
+    k = rng.uniform(0, 0.1, (60, 1)) + np.repeat([[0.0], [9.9]], 30, axis=0)
+    logs = np.repeat([0.0, -1560.0], 30)
+    layout = cheapest([500.0], 110, 2, error=1e-2)
+    assert layout is not None
+    found = sums.log_sum_exp(q, k, logs, reduction=Cells(layout))
+    np.testing.assert_allclose(found, sums.log_sum_exp(q, k, logs), rtol=1e-13)
+    assert found[-1] > 20
+    arrays = jnp.asarray(k), jnp.asarray(logs), jnp.zeros((60, 0))
+    for queries, is_bounded in ((q, False), (q[:20], True)):
+        found = between_cells(layout, jnp.asarray(queries), *arrays)
+        assert bool(found[2]) == is_bounded
+
+
+def test_what_is_excluded_widens_no_box(rng: Generator) -> None:
+    x = rng.normal(size=(500, 2))
+    x[7] = 1e200
+    logs = np.zeros(500)
+    logs[7] = -np.inf
+    layout = cheapest([20.0, 20.0], 1000, 3, error=1e-6)
+    assert layout is not None
+    near = np.delete(x, 7, axis=0)
+    found = sums.tilted_mean(
+        near, x, np.where(x > 1e9, 0, x), logs, reduction=Cells(layout)
+    )
+    exact = sums.tilted_mean(near, near, near)
+    assert 0 < np.abs(found - exact).max() < 1e-5
+
+
+def moved(
+    how: object, Q: ArrayLike, x: ArrayLike, y: ArrayLike, logs: ArrayLike
+) -> jax.Array:
+    """A number that depends on all that sums are made of."""
+    keys = Keys(Tokens(jnp.asarray(y)), jnp.asarray(logs), jnp.sin(jnp.asarray(y)))
+    means, totals = how.log_mean(  # pyright: ignore[reportAttributeAccessIssue]
+        Dot(jnp.asarray(Q), jnp.eye(jnp.shape(Q)[0])), Tokens(jnp.asarray(x)), keys
+    )
+    return jnp.sum(jnp.cos(3 * means)) + jnp.sum(totals**2)
+
+
+def test_derivatives_are_those_of_the_sums(rng: Generator) -> None:
+    d = 2
+    layout = cheapest([40.0] * d, 60, d + 1, error=1e-9)
+    assert layout is not None
+    logs = np.log(rng.random(40))
+    logs[3] = -np.inf
+    where = (
+        rng.normal(size=(d, d)),
+        rng.normal(size=(30, d)),
+        rng.normal(size=(40, d)),
+        logs,
+    )
+    tangents = tuple(rng.normal(size=np.shape(part)) for part in where)
+    cells, dense = (
+        lambda *parts, how=how: moved(how, *parts) for how in (Cells(layout), Dense())
+    )
+    numbers = (0, 1, 2, 3)
+    for ours, exact in zip(
+        jax.jit(jax.grad(cells, numbers))(*where),
+        jax.grad(dense, numbers)(*where),
+        strict=True,
+    ):
+        scale = np.abs(exact).max()
+        np.testing.assert_allclose(ours, exact, atol=1e-6 * scale, rtol=0)
+    forward = [jax.jvp(f, where, tangents)[1] for f in (cells, dense)]
+    np.testing.assert_allclose(*forward, rtol=1e-6)
+    twice = [
+        jax.jvp(
+            lambda x, f=f: jax.grad(f, 1)(where[0], x, *where[2:]),
+            where[1:2],
+            tangents[1:2],
+        )[1]
+        for f in (cells, dense)
+    ]
+    np.testing.assert_allclose(*twice, atol=1e-5 * np.abs(twice[1]).max(), rtol=0)
+
+
+def test_a_plan_is_exact_where_that_costs_less(rng: Generator) -> None:
+    few, many = rng.normal(size=(50, 2)), rng.normal(size=(30_000, 2))
+    assert sums.plan(few, few) == Blocked()
+    assert sums.plan(many.astype(np.float32), many.astype(np.float32)) == Blocked()
+    plan = sums.plan(many, many, columns=2)
+    assert isinstance(plan, Cells)
+    assert plan.layout.bound <= 1e-6
+    assert sums.plan(40 * many, 40 * many) == Blocked()
+    some = many[:500]
+    found = sums.tilted_mean(some, many, many, reduction=plan)
+    exact = sums.tilted_mean(some, many, many)
+    assert 0 < np.abs(found - exact).max() < 1e-6
+    softmax = attentions["softmax"](jnp.eye(2), jnp.eye(2), jnp.eye(2))
+    field = softmax.field(0.0, Points.uniform(many[:2000], reduction=plan))
+    wanted = softmax.field(0.0, Points.uniform(many[:2000]))
+    at = Tokens(jnp.asarray(some))
+    assert 0 < np.abs(field(at) - wanted(at)).max() < 1e-5
+
+
+def test_bad_input_of_sums_is_refused_in_one_line(rng: Generator) -> None:
+    x = rng.normal(size=(5, 2))
+    for call, said in (
+        (lambda: sums.log_sum_exp(x, x[:, :1]), "one space; got 2 and 1"),
+        (lambda: sums.log_sum_exp(x[0], x), "`queries` must be rows"),
+        (lambda: sums.tilted_mean(x, x, x[:3]), "each of the 5 keys; got 3"),
+        (lambda: sums.log_sum_exp(x, x, x[:, 0][:4]), "each of the 5 keys"),
+        (lambda: sums.plan(x, x, tolerance=0.5), "`tolerance` must be between"),
+        (lambda: jax.jit(lambda y: y * len(repr(sums.plan(y, y))))(x), "plan outside"),
+    ):
+        with pytest.raises(InvalidInputError, match=said):
+            call()
+
+
+def test_sinkhorn_potentials_make_a_plan(rng: Generator) -> None:
+    q, k = 2 * rng.normal(size=(30, 2)) + 1, rng.normal(size=(20, 2)) - 3
+    a, b = rng.dirichlet(np.ones(30)), rng.dirichlet(np.ones(20))
+    logs = (np.log(a), np.log(b))
+    f, g, residual, tolerance = sums.sinkhorn(q, k, logs)
+    plan = a[:, None] * b[None] * np.exp(q @ k.T + f[:, None] + g[None])
+    assert residual <= tolerance
+    np.testing.assert_allclose(plan.sum(axis=1), a, rtol=1e-9)
+    np.testing.assert_allclose(plan.sum(axis=0), b, rtol=1e-9)
+
+    def potential(q: ArrayLike) -> jax.Array:
+        """Of pairs: a constant may pass from one side to the other."""
+        f, g, *_ = sums.sinkhorn(q, k, logs, tolerance=1e-13)
+        return jnp.sum(jnp.sin(f[:, None] + g[None]))
+
+    step = 1e-5 * rng.normal(size=q.shape)
+    slope = (potential(q + step) - potential(q - step)) / 2
+    tangent = jnp.sum(jax.grad(potential)(jnp.asarray(q)) * step)
+    np.testing.assert_allclose(tangent, slope, rtol=1e-5)
