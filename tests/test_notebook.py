@@ -131,8 +131,9 @@ import sys
 import meanfield
 data = meanfield.open(sys.argv[1])
 assert "jax" not in sys.modules
-assert dict(data.sizes) == {"time": 3, "coord": 1, "rank": 1}, data.sizes
-print(float(data["factor"].values[-1, 0, 0] ** 2))
+sizes = {"time": 3, "coord": 1, "rank": 1, "other": 1}
+assert dict(data.sizes) == sizes, data.sizes
+print(float(data["covariance"].values[-1, 0, 0]))
 """
 
 

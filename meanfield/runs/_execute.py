@@ -52,8 +52,8 @@ def execute(
         >>> from meanfield import runs, spec
         >>> keys = {"measure": "gaussian", "A": -1.0, "cov": 2.0, "t": 1.0, "frames": 3}
         >>> result = runs.execute(spec.parse(keys), out=Path("run.zarr"))
-        >>> result.store.name, dict(runs.dataset(result.store).sizes)
-        ('run.zarr', {'time': 3, 'coord': 1, 'rank': 1})
+        >>> result.store.name, runs.dataset(result.store).sizes["time"]
+        ('run.zarr', 3)
     """
     run = start(spec)
     store = None if out is None else _create(run, out, plugins)

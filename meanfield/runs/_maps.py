@@ -38,7 +38,7 @@ def with_attention(
     Raises:
         InputFileError: if a plugin is not what it was when the run began, or the model.
         InvalidInputError: for a Gaussian, several draws, or too many tokens; or if a
-            time lies beyond the frames that attend.
+            time lies outside of the run.
 
     Examples:
         >>> from pathlib import Path
@@ -56,11 +56,11 @@ def with_attention(
     moves = moved_by(spec, data.sizes["coord"], Draw(spec.seed))
     static = {name: data[name].values for name in ("weight", "position")}
     times, x = data["time"].values, data["x"].values
+    _refuse_beyond(times, at or ())
     acting = _acting(times.astype(dtype_of(spec)))
     if spec.forward:
         times = times[:-1]  # nothing attends to what the last layer leaves
     moments = at or [times[0], times[len(times) // 2], times[-1]]
-    _refuse_beyond(times, moments)
     nearest = sorted({int(np.argmin(np.abs(times - t))) for t in moments})
     matrices = []
     for index in nearest:
@@ -81,14 +81,13 @@ def _acting(times: np.ndarray) -> np.ndarray:
 
 
 def _refuse_beyond(times: np.ndarray, moments: Sequence[float]) -> None:
-    """Refuses times at which no frame has an attention matrix."""
+    """Refuses times that lie outside of a run."""
     low, high = float(times[0]), float(times[-1])
     room = 1e-6 * max(abs(low), abs(high), 1e-300)
     beyond = [t for t in moments if not low - room <= t <= high + room]
     if beyond:
         raise InvalidInputError(
-            f"Frames that have attention matrices are from t = {low:g} to {high:g}; "
-            f"got `at` {beyond[0]:g}."
+            f"This run has frames from t = {low:g} to {high:g}; got `at` {beyond[0]:g}."
         )
 
 

@@ -36,7 +36,7 @@ def trajectory_dataset(run: Trajectory[Any]) -> "xarray.Dataset":
         >>> start = Gaussian(jnp.zeros(1), one)
         >>> run = flow(attentions["softmax"](-one, one, one), start, [0.0, 1.0])
         >>> sorted(runs.trajectory_dataset(run).sizes.items())
-        [('coord', 1), ('rank', 1), ('time', 2)]
+        [('coord', 1), ('other', 1), ('rank', 1), ('time', 2)]
     """
     import xarray
 
