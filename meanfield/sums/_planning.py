@@ -44,7 +44,7 @@ def plan(
         >>> from meanfield import sums
         >>> x = jax.random.normal(jax.random.key(0), (20_000, 2))
         >>> sums.plan(x[:100], x[:100])  # 10 000 pairs: exact
-        Blocked(size=None)
+        Blocked()
         >>> with jax.enable_x64():
         ...     x = jnp.asarray(x, jnp.float64)
         ...     cells = sums.plan(x, x, columns=2)
