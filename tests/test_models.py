@@ -335,7 +335,9 @@ def test_a_plugin_that_averages_moves_the_heads_of_a_model(
 ) -> None:
     """The template's coupling with no share for all is softmax."""
     options = ("--model", str(folder), "--text", TEXT, "--t=0.2", "--frames=2")
-    plugin = ("--attention=even", "--plugin", str(templates()["attention"]))
+    text = templates()["attention"].read_text().replace('"even"', '"averaging"')
+    (tmp_path / "averaging.py").write_text(text)
+    plugin = ("--attention=averaging", "--plugin", "averaging.py")
     assert cli("simulate", *options, "--out", "s").code == 0
     more = (*options, *plugin, "--options", "share=0", "--out", "p")
     assert cli("simulate", *more).code == 0
