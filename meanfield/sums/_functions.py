@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from meanfield._array import float_array
+from meanfield._array import float_array, is_concrete
 from meanfield._typing import Numbers
 from meanfield.errors import InvalidInputError
 from meanfield.measures import Keys
@@ -83,6 +83,7 @@ def _sides(
             f"`queries` and `keys` are vectors of one space; got {q.shape[1]} and "
             f"{k.shape[1]} columns."
         )
+    _refuse_overflow(q, k)
     v = jnp.zeros((len(k), 0), k.dtype) if values is None else vectors("values", values)
     logs = logs_of(log_weights, k)
     if len(v) != len(k):
@@ -90,6 +91,19 @@ def _sides(
             f"`values` must hold one row for each of the {len(k)} keys; got {len(v)}."
         )
     return Tokens(q), Keys(Tokens(k), logs, v)
+
+
+def _refuse_overflow(q: Float[Array, "m k"], k: Float[Array, "n k"]) -> None:
+    """Refuses numbers, if they are known, whose inner products would be infinite."""
+    if not (is_concrete(q) and is_concrete(k)):
+        return
+    sizes = [float(np.abs(np.asarray(x)).max()) for x in (q, k)]
+    if q.shape[1] * sizes[0] * sizes[1] > float(jnp.finfo(q.dtype).max):
+        raise InvalidInputError(
+            f"Inner products of `queries`, of up to {sizes[0]:.3g}, and `keys`, of up "
+            f"to {sizes[1]:.3g}, are beyond the largest number of {q.dtype}: scale "
+            "them down."
+        )
 
 
 def vectors(name: str, x: Numbers) -> Float[Array, "n k"]:

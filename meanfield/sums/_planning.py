@@ -22,7 +22,8 @@ def plan(
     r"""Sums over keys in cells with an error bound, or exact where these cost less.
 
     The bound is known beforehand and holds for each pair: no $e^{q_i\cdot k_j}$ is off
-    by more than `tolerance` times itself. So a logarithm of a sum is within
+    by more than `tolerance` times itself, but for the rounding of the inner product,
+    which exact sums have, too. So a logarithm of a sum is within
     $-\log(1 - \tau)$, and a mean within $2\tau/(1-\tau)$ times half the diameter of the
     values. It holds for other queries and keys, too, as long as they vary no more than
     a quarter farther than these; beyond, sums are exact.
@@ -38,7 +39,7 @@ def plan(
 
     Raises:
         InvalidInputError: if shapes do not fit, numbers are not known, or the tolerance
-            is not between 1e-12 and 0.1.
+            is not between 1e-11 and 0.1, or `columns` no count.
 
     Examples:
         >>> from meanfield import sums
@@ -57,10 +58,12 @@ def plan(
             "A plan needs numbers, and these are not known yet, inside `jit` or a "
             "derivative: plan outside, and pass the plan as `reduction`."
         )
-    if not 1e-12 <= tolerance <= 0.1:
+    if not 1e-11 <= tolerance <= 0.1:
         raise InvalidInputError(
-            f"`tolerance` must be between 1e-12 and 0.1; got {tolerance:g}."
+            f"`tolerance` must be between 1e-11 and 0.1; got {tolerance:g}."
         )
+    if columns < 0:
+        raise InvalidInputError(f"`columns` counts those of values; got {columns}.")
     rows, pairs = columns + 1, len(q) * len(k)
     if q.dtype != jnp.float64 or q.shape[1] > DIMENSIONS:
         return Blocked()

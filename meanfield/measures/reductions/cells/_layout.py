@@ -11,6 +11,7 @@ TILES, AXES = 3e10, 8e10
 SORTED = 3e-7  # seconds for a token that is sorted into its cell, and taken from there
 LARGEST = 2**28  # numbers on all nodes: 2 GB
 FEWEST = 3  # nodes in a cell
+ROUNDING = 1e-15  # of a number, a few operations on
 
 
 class Layout(NamedTuple):
@@ -39,14 +40,14 @@ class Layout(NamedTuple):
 
     @property
     def bound(self) -> float:
-        """How far an interpolated kernel is from its own, over that, at most."""
-        error = relative_error(self.nodes, self.reach)
-        return math.expm1(len(self.cells) * math.log1p(error))
+        """How far an interpolated kernel is from its own, over that, at most.
 
-    @property
-    def rounding(self) -> float:
-        """How many times larger the errors of rounding are than those of a number."""
-        return growth(self.nodes, self.reach) ** (2 * len(self.cells))
+        Rounding included, which grows as what is interpolated on either side does; but
+        not that of the inner products themselves, which exact sums have, too.
+        """
+        error = relative_error(self.nodes, self.reach)
+        rounding = ROUNDING * growth(self.nodes, self.reach) ** (2 * len(self.cells))
+        return math.expm1(len(self.cells) * math.log1p(error)) + rounding
 
     def seconds(self, tokens: int, rows: int) -> float:
         """About what sums of so many rows take, for queries and keys together."""
@@ -68,11 +69,12 @@ def cheapest(
         rows: sums for each query.
         error: what it may miss of a kernel, relative to that.
     """
-    along_one = math.expm1(math.log1p(error) / len(spans))
+    along_one = math.expm1(math.log1p(0.9 * error) / len(spans))  # the rest: rounding
     found = [
         layout
         for nodes in range(FEWEST, MOST + 1)
         if (layout := _of_nodes(nodes, spans, along_one)) is not None
+        and layout.bound <= error
         and rows * math.prod(layout.counts) <= LARGEST
     ]
     return min(found, key=lambda layout: layout.seconds(tokens, rows), default=None)

@@ -19,6 +19,7 @@ from meanfield.linalg import HIGHEST
 
 from ._bound import angles, to_coefficients
 from ._layout import Layout
+from ._linear import transposes
 from ._tiles import TILE, Places, Tiles, placed, tiled
 
 
@@ -52,12 +53,7 @@ def kernel_sums(
     layout: Layout, sides: Sides, rows: Float[Array, "n r"]
 ) -> Float[Array, "m r"]:
     r"""$\sum_j e^{q_i\cdot k_j} r_j$ for all queries, over `exp(tops)`."""
-    return jax.custom_derivatives.linear_call(
-        functools.partial(_to_queries, layout),
-        functools.partial(_to_keys, layout),
-        sides,
-        rows,
-    )
+    return _to_queries(*jax.tree.leaves(sides), rows, layout=layout)
 
 
 @kernel_sums.defjvp
@@ -78,7 +74,8 @@ def _(layout: Layout, primals: tuple, tangents: tuple) -> tuple[Array, Array]:
     return found[:, :width], tangent
 
 
-def _to_queries(layout: Layout, sides: Sides, rows: Array) -> Array:
+def _there(*arrays: Array, layout: Layout) -> Array:
+    sides, rows = _unpacked(arrays)
     of_queries, of_keys = _places(layout, sides)
     nodes = _spread(layout, of_keys, rows)
     for kernel in _kernels(layout, sides):
@@ -87,12 +84,21 @@ def _to_queries(layout: Layout, sides: Sides, rows: Array) -> Array:
     return _read(layout, of_queries, nodes)
 
 
-def _to_keys(layout: Layout, sides: Sides, rows: Array) -> Array:
+def _back(*arrays: Array, layout: Layout) -> Array:
+    sides, rows = _unpacked(arrays)
     of_queries, of_keys = _places(layout, sides)
     nodes = _spread(layout, of_queries, rows)
     for kernel in _kernels(layout, sides):
         nodes = _summed(nodes, kernel.T)
     return _read(layout, of_keys, nodes)
+
+
+_to_queries = transposes("kernel_sums", _there, _back)
+
+
+def _unpacked(arrays: tuple[Array, ...]) -> tuple[Sides, Array]:
+    queries, keys, of_queries, of_keys, rows = arrays
+    return Sides(queries, keys, (of_queries, of_keys)), rows
 
 
 def _places(layout: Layout, sides: Sides) -> tuple[Places, Places]:
