@@ -9,7 +9,8 @@ from ._bound import MOST, growth, largest_reach, relative_error
 # Operations a second in products of matrices, on two cores: of tiles, and of axes.
 TILES, AXES = 3e10, 8e10
 SORTED = 3e-7  # seconds for a token that is sorted into its cell, and taken from there
-LARGEST = 2**28  # numbers on all nodes: 2 GB
+KERNELS = 1e9  # exponentials a second
+LARGEST = 2**28  # numbers that are held at once: 2 GB
 FEWEST = 3  # nodes in a cell
 ROUNDING = 1e-15  # of a number, a few operations on
 
@@ -49,12 +50,17 @@ class Layout(NamedTuple):
         rounding = ROUNDING * growth(self.nodes, self.reach) ** (2 * len(self.cells))
         return math.expm1(len(self.cells) * math.log1p(error)) + rounding
 
+    def numbers(self, rows: int) -> int:
+        """How many are held at once: on all nodes, and between those of an axis."""
+        return rows * math.prod(self.counts) + sum(count**2 for count in self.counts)
+
     def seconds(self, tokens: int, rows: int) -> float:
         """About what sums of so many rows take, for queries and keys together."""
         d, counts = len(self.cells), self.counts
         in_tiles = 2 * tokens * rows * self.nodes**d
         along_axes = 2 * rows * math.prod(counts) * sum(counts)
-        return tokens * SORTED + in_tiles / TILES + along_axes / AXES
+        kernels = sum(count**2 for count in counts) / KERNELS
+        return tokens * SORTED + in_tiles / TILES + along_axes / AXES + kernels
 
 
 def cheapest(
@@ -75,7 +81,7 @@ def cheapest(
         for nodes in range(FEWEST, MOST + 1)
         if (layout := _of_nodes(nodes, spans, along_one)) is not None
         and layout.bound <= error
-        and rows * math.prod(layout.counts) <= LARGEST
+        and layout.numbers(rows) <= LARGEST
     ]
     return min(found, key=lambda layout: layout.seconds(tokens, rows), default=None)
 
