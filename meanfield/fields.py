@@ -58,6 +58,15 @@ class AbstractField(eqx.Module):
     def convergence(self) -> Convergence | None:
         """Error of the iteration that defined the field; `None` if there was none."""
 
+    @property
+    def condition(self) -> Float[Array, ""] | None:
+        r"""$c$ with $|\delta v(x)| \le c\,b/(1-b)$ at every $x$.
+
+        Where each exponential that is summed over is off by no more than $b$ times
+        itself; `None` where no such number is known.
+        """
+        return None
+
 
 class AbstractAveragedField(AbstractField):
     """A field that can move a Gaussian, for it knows its averages over one.
@@ -117,6 +126,12 @@ class Affine(AbstractAveragedField):
     def convergence(self) -> Convergence | None:
         return None
 
+    @property
+    @override
+    def condition(self) -> Float[Array, ""]:
+        """Zero: nothing is summed over."""
+        return jnp.zeros((), self.linear.dtype)
+
     def covariance_rate(self, covariance: Float[Array, "d d"]) -> Float[Array, "d d"]:
         r"""$L\Sigma + \Sigma L^\top$: how it changes a covariance that it moves."""
         half = self.linear @ covariance
@@ -153,6 +168,13 @@ class Image(AbstractField):
     def convergence(self) -> Convergence | None:
         return self.field.convergence
 
+    @property
+    @override
+    def condition(self) -> Float[Array, ""] | None:
+        r"""$|V|$ times that of $f$."""
+        inner = self.field.condition
+        return None if inner is None else jnp.linalg.norm(self.value, 2) * inner
+
 
 class Total(AbstractField):
     """The sum of fields.
@@ -184,6 +206,13 @@ class Total(AbstractField):
                 jnp.stack([c.tolerance for c in known]),
             )
         )
+
+    @property
+    @override
+    def condition(self) -> Float[Array, ""] | None:
+        """Those of all together."""
+        known = [c for f in self.fields if (c := f.condition) is not None]
+        return jnp.sum(jnp.stack(known)) if len(known) == len(self.fields) else None
 
 
 def worst(stacked: Convergence) -> Convergence:

@@ -168,7 +168,7 @@ def derivative(head: Head, x: np.ndarray, w: np.ndarray, c: np.ndarray) -> np.nd
 REDUCTIONS = {
     "dense": Dense(),
     "blocks": Blocked(5),
-    "nodes": Chebyshev(1e-9, (24, 24)),
+    "nodes": Chebyshev(1e-9, counts=(24, 24)),
 }
 
 

@@ -14,7 +14,7 @@ from jaxtyping import Array
 from meanfield import attentions
 from meanfield.attention import Attention
 from meanfield.flows import adaptive, flow
-from meanfield.flows.motions.points._planning import interpolation_error
+from meanfield.flows.motions.points.planning import missed
 from meanfield.measures import Chebyshev, Points, suspects
 
 slow = pytest.mark.slow
@@ -35,7 +35,7 @@ def looked_at(moves: Attention, mu: Points) -> tuple[Array, Array]:
     """Velocities, and their error as a flow sees it after each step."""
     freeze = functools.partial(moves.field, jnp.zeros((), mu.tokens.x.dtype))
     field = freeze(mu)
-    seen = interpolation_error(freeze, mu, field)
+    seen = missed(freeze, mu, field)
     assert seen is not None
     return field(mu.tokens), seen.residual
 
@@ -136,7 +136,7 @@ def test_potentials_between_nodes_hold_the_tolerance(
             kind, "sinkhorn", seed, n=1000, d=len(counts), sharpness=sharpness
         )
         p = p._replace(x=p.x.astype(dtype), w=p.w.astype(dtype))
-        mu = Points.weighted(p.x, p.w, reduction=Chebyshev(tolerance, counts))
+        mu = Points.weighted(p.x, p.w, reduction=Chebyshev(tolerance, counts=counts))
         v, seen, converged = solved(attention(p, dtype), mu)
         if converged and seen <= tolerance:
             exact, taken = p.balanced(), taken + 1

@@ -160,7 +160,7 @@ def test_energies_of_isotropic_gaussians_in_loops_have_second_derivatives():
             ("l2", Blocked(3)),
             ("exp", Blocked(3)),
             ("relu", Blocked(3)),
-            ("softmax", Chebyshev(1e-9, (24, 24))),
+            ("softmax", Chebyshev(1e-9, counts=(24, 24))),
         ]
     ],
 )

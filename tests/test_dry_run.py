@@ -63,7 +63,7 @@ def test_a_dry_run_says_what_its_estimate_is_made_of(cli: Command) -> None:
     for part in ("about", "estimated", "cores", "typically", "compiling"):
         assert part in line
     assert "of arrays, beside some 500 MB" in words
-    assert "without nodes" in words  # sums that interpolation cannot do
+    assert "exact sums" in words  # sums that interpolation cannot do
 
 
 def test_fixed_steps_are_counted(cli: Command) -> None:
@@ -151,7 +151,7 @@ def test_tokens_that_are_given_are_counted(cli: Command, tmp_path: Path) -> None
     np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(30_000, 2)))
     told = dry(cli, "--init=@x.npy")
     assert (told["n"], told["d"]) == (30_000, 2)
-    assert told["reduction"] == "chebyshev or blocked"
+    assert told["reduction"] == "cells, chebyshev or blocked"
     weighted = dry(cli, "--n=3", "--weights=[1,2,0]")
     assert weighted["n"] == 3
 

@@ -37,6 +37,7 @@ def segment(stop: float, steps: int, residual: float, code: Status) -> Trajector
         n_accepted=jnp.asarray(steps),
         n_rejected=jnp.asarray(2 * steps),
         residual=jnp.asarray(residual),
+        missed=jnp.asarray(residual / 2),
         due=BlowUpTime(nan, nan),
     )
 
@@ -47,7 +48,7 @@ def test_outcomes_add_up_over_segments() -> None:
         outcome = outcome.after(segment(stop, steps, residual, Status.FINISHED), 2.0)
     assert outcome.going
     assert (outcome.accepted, outcome.rejected) == (8, 16)
-    assert outcome.residual == 1e-3
+    assert (outcome.residual, outcome.missed) == (1e-3, 5e-4)
     ended = outcome.after(segment(2.0, 1, 0.0, Status.FINISHED), 2.0)
     assert (ended.name, ended.accepted, ended.time) == ("finished", 9, 2.0)
 

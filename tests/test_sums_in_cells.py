@@ -27,7 +27,7 @@ ROUNDING = 1e-13  # of numbers of order one
 
 def interpolated(layout: Layout, q: np.ndarray, k: np.ndarray) -> np.ndarray:
     """The kernel of each pair as cells have it: a mean of one-hot values."""
-    how = Cells(layout)
+    how = Cells(layout=layout)
     means, logs = how.log_mean(
         Dot(jnp.eye(q.shape[1]), jnp.eye(q.shape[1])),
         Tokens(jnp.asarray(q)),
@@ -111,7 +111,7 @@ def worst_error(
     layout = cheapest(spans, 2 * n, d + 1, error=tolerance)
     if layout is None:
         return 0.0, 0.0, False
-    how, values = Cells(layout), rng.normal(size=(n, d))
+    how, values = Cells(layout=layout), rng.normal(size=(n, d))
     exact, total = sums.tilted_mean(q, k, values, logs), sums.log_sum_exp(q, k, logs)
     means = sums.tilted_mean(q, k, values, logs, reduction=how)
     found = sums.log_sum_exp(q, k, logs, reduction=how)
@@ -158,7 +158,7 @@ def test_what_cells_do_not_reach_is_summed_exactly(rng: Generator) -> None:
     )
     of = lambda how, y: how.log_mean(score, Tokens(y), keys(y))[0]
     near, far = jnp.asarray(x), jnp.asarray(1.1 * x)
-    gap = lambda y: np.abs(of(Cells(layout), y) - of(Blocked(), y)).max()
+    gap = lambda y: np.abs(of(Cells(layout=layout), y) - of(Blocked(), y)).max()
     assert 1e-9 < gap(near) < 1e-2
     assert gap(far) < 1e-12  # beyond the reach
     score = Dot(*2 * [jnp.eye(2, dtype=jnp.float32)])
@@ -166,7 +166,8 @@ def test_what_cells_do_not_reach_is_summed_exactly(rng: Generator) -> None:
     keys = lambda y: Keys(Tokens(y), jnp.zeros(300, jnp.float32), y)
     assert gap(single) == 0.0
     three = rng.normal(size=(300, 3))
-    found = sums.log_sum_exp(three, three, reduction=Cells(layout))  # of two axes
+    of_two_axes = Cells(layout=layout)
+    found = sums.log_sum_exp(three, three, reduction=of_two_axes)
     np.testing.assert_array_equal(found, sums.log_sum_exp(three, three))
 
 
@@ -177,7 +178,7 @@ def test_sums_that_underflow_are_exact(rng: Generator) -> None:
     logs = np.repeat([0.0, -1560.0], 30)
     layout = cheapest([500.0], 110, 2, error=1e-2)
     assert layout is not None
-    found = sums.log_sum_exp(q, k, logs, reduction=Cells(layout))
+    found = sums.log_sum_exp(q, k, logs, reduction=Cells(layout=layout))
     np.testing.assert_allclose(found, sums.log_sum_exp(q, k, logs), rtol=1e-13)
     assert found[-1] > 20
     arrays = jnp.asarray(k), jnp.asarray(logs), jnp.zeros((60, 0))
@@ -195,7 +196,7 @@ def test_what_is_excluded_widens_no_box(rng: Generator) -> None:
     assert layout is not None
     near = np.delete(x, 7, axis=0)
     found = sums.tilted_mean(
-        near, x, np.where(x > 1e9, 0, x), logs, reduction=Cells(layout)
+        near, x, np.where(x > 1e9, 0, x), logs, reduction=Cells(layout=layout)
     )
     exact = sums.tilted_mean(near, near, near)
     assert 0 < np.abs(found - exact).max() < 1e-5
@@ -226,7 +227,8 @@ def test_derivatives_are_those_of_the_sums(rng: Generator) -> None:
     )
     tangents = tuple(rng.normal(size=np.shape(part)) for part in where)
     cells, dense = (
-        lambda *parts, how=how: moved(how, *parts) for how in (Cells(layout), Dense())
+        lambda *parts, how=how: moved(how, *parts)
+        for how in (Cells(layout=layout), Dense())
     )
     numbers = (0, 1, 2, 3)
     for ours, exact in zip(
@@ -268,14 +270,14 @@ def test_many_clouds_are_summed_one_after_another(
         of = lambda q, k: jnp.sum(sums.log_sum_exp(q, k, reduction=how) ** 2)
         return jax.jit(jax.vmap(jax.grad(of, (0, 1)), axes))(*clouds)
 
-    cells, dense = slopes(Cells(Layout(8, (6,), 1.5))), slopes(Dense())
+    cells, dense = slopes(Cells(layout=Layout(8, (6,), 1.5))), slopes(Dense())
     for ours, exact in zip(cells, dense, strict=True):
         gap = np.abs(ours - exact).max()
         assert 1e-12 < gap < 1e-5 * np.abs(exact).max()
 
 
 def test_clouds_without_a_width_and_without_weight(rng: Generator) -> None:
-    how = Cells(Layout(6, (2, 2), 1.5))
+    how = Cells(layout=Layout(6, (2, 2), 1.5))
     one = jnp.array([[1.0, 2.0]])
     same = jnp.tile(one, (5, 1))
     for x in (one, same):
@@ -300,6 +302,7 @@ def test_a_plan_is_exact_where_that_costs_less(rng: Generator) -> None:
     assert sums.plan(many.astype(np.float32), many.astype(np.float32)) == Blocked()
     plan = sums.plan(many, many, columns=2)
     assert isinstance(plan, Cells)
+    assert plan.layout is not None
     assert plan.layout.bound <= 1e-6
     assert sums.plan(40 * many, 40 * many) == Blocked()
     assert cheapest([5e4], 60_000, 2, error=1e-6) is None  # of kernels along one axis

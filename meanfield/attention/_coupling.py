@@ -199,6 +199,21 @@ class TiltedMean(AbstractBarycentre):
     def convergence(self) -> Convergence | None:
         return self.convergence_of_potential
 
+    @property
+    @override
+    def condition(self) -> Float[Array, ""] | None:
+        r"""$\max_j|y_j - c|$ with $c$ the middle of the box around all tokens.
+
+        None where a potential is solved for. Under weights $p_j(1 + \eta_j)$, $|\eta|
+        \le b$, the mean differs by $\sum_j p_j(\eta_j - \bar\eta)(y_j - c) / (1 +
+        \bar\eta)$, and $\sum_j p_j|\eta_j - \bar\eta| \le b$.
+        """
+        if self.potential is not None:
+            return None
+        x = self.mu.counted.x
+        middle = (jnp.min(x, axis=0) + jnp.max(x, axis=0)) / 2
+        return jnp.sqrt(jnp.max(jnp.sum((x - middle[None]) ** 2, axis=1)))
+
 
 def tilted_affine(
     mu: Gaussian,

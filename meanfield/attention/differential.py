@@ -92,6 +92,15 @@ class Difference(AbstractBarycentre):
     def convergence(self) -> Convergence | None:
         return None
 
+    @property
+    @override
+    def condition(self) -> Float[Array, ""] | None:
+        r"""$c_1 + |\lambda| c_2$."""
+        first, second = self.first.condition, self.second.condition
+        if first is None or second is None:
+            return None
+        return first + jnp.abs(self.share) * second
+
 
 class RootMeanSquare(AbstractField):
     r"""$x \mapsto c\,v(x) / (\mathrm{rms}(v(x))^2 + 10^{-5})^{1/2}$ of a head.

@@ -9,7 +9,13 @@ from typing_extensions import override
 from meanfield._typing import Numbers, Scalar
 from meanfield.errors import NotClosedError
 from meanfield.fields import AbstractField, Convergence
-from meanfield.measures import AbstractMeasure, Gaussian, Link, Points
+from meanfield.measures import (
+    AbstractMeasure,
+    Gaussian,
+    Link,
+    Points,
+    exponential,
+)
 from meanfield.scores import AbstractScore, Dot
 from meanfield.tokens import Tokens
 
@@ -81,10 +87,6 @@ class LinkedMean(AbstractBarycentre):
         return None
 
 
-def _exponential(scores: Array) -> Array:
-    return jnp.exp(scores)
-
-
 def _sigmoid(scores: Array) -> Array:
     return jax.nn.sigmoid(scores)
 
@@ -92,7 +94,7 @@ def _sigmoid(scores: Array) -> Array:
 @variant("exp", "permutation", "orthogonal", cost="$n^2$")
 def exp(Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0) -> Attention:
     r"""Unnormalised attention, weights $e^{Qx\cdot Ky/\epsilon}$; castin2025, 2.5."""
-    return Attention(Dot(Q, K, epsilon), Pointwise(_exponential, exp_averages), V)
+    return Attention(Dot(Q, K, epsilon), Pointwise(exponential, exp_averages), V)
 
 
 @variant("sigmoid", "permutation", "orthogonal", cost="$n^2$")

@@ -75,6 +75,13 @@ class Scaled(AbstractField):
     def convergence(self) -> Convergence | None:
         return self.field.convergence
 
+    @property
+    @override
+    def condition(self) -> Float[Array, ""] | None:
+        """That of the field, as much larger as the number is."""
+        inner = self.field.condition
+        return None if inner is None else jnp.abs(self.factor) * inner
+
 
 def _scaled(factor: Float[Array, ""], field: AbstractField) -> AbstractField:
     if isinstance(field, Affine):

@@ -155,6 +155,13 @@ class StackedField(AbstractField):
         each = _one_by_one(lambda head: head.convergence, self.stack)
         return None if each is None else worst(each)
 
+    @property
+    @override
+    def condition(self) -> Float[Array, ""] | None:
+        """Those of all together."""
+        each = _one_by_one(lambda head: head.condition, self.stack)
+        return None if each is None else jnp.sum(each)
+
 
 def _one_by_one(fn: Callable[[Any], Any], stack: Any) -> Any:
     """`fn` of each in a stack, stacked."""

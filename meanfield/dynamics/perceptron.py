@@ -118,6 +118,12 @@ class PerceptronField(AbstractField):
     def convergence(self) -> Convergence | None:
         return None
 
+    @property
+    @override
+    def condition(self) -> Float[Array, ""]:
+        """Zero: nothing is summed over."""
+        return jnp.zeros((), self.perceptron.inner.dtype)
+
 
 @dataclass(frozen=True)
 class _Moved(AbstractReader[AbstractField]):

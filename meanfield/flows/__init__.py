@@ -14,7 +14,8 @@ from .doubts import doubt as doubt
 from .motions import DIMENSIONS as DIMENSIONS
 from .motions import Isotropic as Isotropic
 from .motions import Motion as Motion
-from .motions import interpolates as interpolates
+from .motions import has_bound as has_bound
+from .motions import interpolations as interpolations
 from .motions import motion_of as motion_of
 from .motions import planned as planned
 from .stepping import SAFETY as SAFETY

@@ -193,7 +193,8 @@ def _with_room(problem: Problem, trajectory: Trajectory) -> Problem | None:
     """The problem with more nodes, if it was lost for want of them."""
     if not is_concrete(trajectory.code) or trajectory.status != Status.UNCONVERGED:
         return None
-    more = motion_of(problem.mu0).roomier(problem.mu0)
+    motion, start = motion_of(problem.mu0), trajectory.ts[0]
+    more = motion.roomier(problem.dynamics, problem.mu0, start)
     return None if more is None else eqx.tree_at(lambda p: p.mu0, problem, more)
 
 

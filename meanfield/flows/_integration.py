@@ -196,6 +196,7 @@ def _trajectory(
         n_accepted=verdict.watched.n_accepted,
         n_rejected=verdict.watched.n_rejected,
         residual=verdict.watched.residual,
+        missed=verdict.watched.missed,
         due=problem.due,
     )
 

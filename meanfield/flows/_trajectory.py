@@ -59,8 +59,8 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
             escape together while `V` turns one into the other, halve the tolerance.
         n_accepted: steps taken.
         n_rejected: steps tried and refused.
-        residual: the worst error of an iteration behind the field, seen after any step;
-            0 where there was no iteration.
+        residual: the worst error of an iteration behind the field; 0 without one.
+        missed: the most that sums miss of velocities, over the largest; 0 if exact.
         due: when the exact flow blows up, as fixed steps were told beforehand; NaN if
             it does not, and for other steps. A flow that goes on is told of it.
 
@@ -90,6 +90,7 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
     n_accepted: Int[Array, ""]
     n_rejected: Int[Array, ""]
     residual: Float[Array, ""]
+    missed: Float[Array, ""]
     due: BlowUpTime
 
     @property

@@ -26,6 +26,8 @@ class Outcome:
         accepted: steps taken so far.
         rejected: steps tried and refused.
         residual: the worst error of an iteration behind the field; 0 without one.
+        missed: the most that interpolated sums miss of velocities, over the largest of
+            them; 0 where sums are exact.
         due: when the exact flow blows up, as fixed steps were told; NaN if it does
             not, and `None` until the run that predicts it has been made.
         doubt: how far off the last moments of a density on a grid may be, if it flowed
@@ -52,6 +54,7 @@ class Outcome:
     accepted: int = 0
     rejected: int = 0
     residual: float = 0.0
+    missed: float = 0.0
     due: tuple[float, float] | None = None
     doubt: Doubt | None = None
 
@@ -68,6 +71,7 @@ class Outcome:
             key: _or_nan(values[key])
             for key in ("time", "t_star", "t_star_error", "residual")
         }
+        floats["missed"] = _or_nan(values.get("missed", 0.0))  # 0.1 has none
         due = values.get("due")  # records of 0.1 have none
         doubt = values.get("doubt")
         record = None if doubt is None else Doubt(*map(_or_infinite, doubt))
@@ -111,6 +115,7 @@ class Outcome:
             self.accepted + int(trajectory.n_accepted),
             self.rejected + int(trajectory.n_rejected),
             max(self.residual, float(trajectory.residual)),
+            max(self.missed, float(trajectory.missed)),
             (_one_nan(trajectory.due.t_star), _one_nan(trajectory.due.error)),
         )
 
@@ -182,5 +187,6 @@ def common(outcomes: Sequence[Outcome]) -> Outcome:
         accepted=sum(o.accepted for o in outcomes),
         rejected=sum(o.rejected for o in outcomes),
         residual=max(o.residual for o in outcomes),
+        missed=max(o.missed for o in outcomes),
         doubt=max(doubts, key=lambda doubt: doubt.worst, default=None),
     )

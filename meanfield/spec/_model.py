@@ -109,7 +109,8 @@ class RunSpec(EarlySpec, TimesSpec, StartSpec, DriftSpec, AttentionSpec, GridSpe
             no_page="it sums over all tokens",
         ),
         Field(
-            description="`auto`, `dense`, `blocked[:SIZE]` or `chebyshev[:TOLERANCE]`"
+            description="`auto`, `dense`, `blocked[:SIZE]`, `cells[:TOLERANCE]` or "
+            "`chebyshev[:TOLERANCE]`"
         ),
     ] = "auto"
     precision: Annotated[

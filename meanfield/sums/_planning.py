@@ -7,11 +7,10 @@ from meanfield._array import is_concrete
 from meanfield._typing import Numbers
 from meanfield.errors import InvalidInputError
 from meanfield.measures.reductions import AbstractReduction, Blocked
-from meanfield.measures.reductions.cells import Cells, cheapest, framed
+from meanfield.measures.reductions.cells import PAIRS, Cells, cheapest, framed
 
 from ._functions import vectors
 
-PAIRS = 2.6e9  # of exact sums a second on two cores, in double precision
 DIMENSIONS = 5  # beyond, cells are too many
 ROOM = 1.25  # how much farther scores may vary before sums are exact again
 
@@ -24,7 +23,7 @@ def plan(
     The bound is known beforehand and holds for each pair: no $e^{q_i\cdot k_j}$ is off
     by more than `tolerance` times itself, but for the rounding of the inner product,
     which exact sums have, too. So a logarithm of a sum is within
-    $-\log(1 - \tau)$, and a mean within $2\tau/(1-\tau)$ times half the diameter of the
+    $-\log(1 - \tau)$, and a mean within $\tau/(1-\tau)$ times half the diameter of the
     values. It holds for other queries and keys, too, as long as they vary no more than
     a quarter farther than these; beyond, sums are exact.
 
@@ -70,7 +69,7 @@ def plan(
     layout = cheapest(_spans(q, k), len(q) + len(k), rows, error=tolerance)
     if layout is None or layout.seconds(len(q) + len(k), rows) > pairs / PAIRS:
         return Blocked()
-    return Cells(layout)
+    return Cells(tolerance, layout=layout)
 
 
 def _spans(q: Array, k: Array) -> list[float]:

@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float
 from meanfield._derivatives import ruled
 from meanfield.fields import Convergence
 from meanfield.linalg import entropic_shrinkage
-from meanfield.measures import Chebyshev, Points
+from meanfield.measures import AbstractPlanned, Points
 from meanfield.scores import AbstractQuadraticScore, AbstractScore
 
 from ._annealing import Steps, alternated
@@ -100,7 +100,7 @@ def _tolerance(potential: Float[Array, " n"], mu: Points) -> Float[Array, ""]:
     eps = jnp.finfo(potential.dtype).eps
     asked = jnp.maximum(eps ** (2 / 3), 2 * eps * jnp.max(jnp.abs(potential)))
     how = mu.reduction
-    share = how.tolerance / POTENTIALS if isinstance(how, Chebyshev) else 0.0
+    share = how.tolerance / POTENTIALS if isinstance(how, AbstractPlanned) else 0.0
     return jnp.maximum(asked, share)
 
 

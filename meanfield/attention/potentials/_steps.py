@@ -4,7 +4,15 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from meanfield.measures import Chebyshev, Keys, Points, coarsely, exactly, suspects
+from meanfield.measures import (
+    AbstractPlanned,
+    Chebyshev,
+    Keys,
+    Points,
+    coarsely,
+    exactly,
+    suspects,
+)
 from meanfield.scores import AbstractScore, transposed
 
 
@@ -43,18 +51,28 @@ def interpolation_error(
     There sums are taken exactly; 0 if they are anyway.
     """
     how = mu.reduction
-    if not isinstance(how, Chebyshev) or how.counts is None:
+    if not isinstance(how, AbstractPlanned) or not how.is_planned:
         return jnp.zeros((), g.dtype)
-    back, exact, coarse = transposed(score), exactly(mu), coarsely(mu)
+    back, exact = transposed(score), exactly(mu)
     f = half_step(score, mu, g)
-    gaps = jnp.abs(f - half_step(score, coarse, g))
-    gaps += jnp.abs(half_step(back, mu, f) - half_step(back, coarse, f))
-    probes = suspects(mu.counted.x, gaps)
+    probes = suspects(mu.counted.x, _changes(score, mu, f, g))
     some = jax.tree.map(lambda leaf: leaf[probes], mu.counted)
     rows = f[probes] + exact.log_integral(score, some, g)
     columns = g[probes] + exact.log_integral(back, some, f)
     worst = jnp.maximum(jnp.abs(rows), jnp.abs(columns))
     return jnp.max(jnp.where(counts(mu)[probes], worst, 0))
+
+
+def _changes(
+    score: AbstractScore, mu: Points, f: Float[Array, " n"], g: Float[Array, " n"]
+) -> Float[Array, " n"]:
+    """What fewer nodes change, rows and columns; no cell is suspected of anything."""
+    if not isinstance(mu.reduction, Chebyshev):
+        return jnp.zeros_like(g)
+    back, coarse = transposed(score), coarsely(mu)
+    rows = jnp.abs(f - half_step(score, coarse, g))
+    columns = half_step(back, mu, f) - half_step(back, coarse, f)
+    return rows + jnp.abs(columns)
 
 
 def averaged(

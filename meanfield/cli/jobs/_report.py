@@ -61,6 +61,7 @@ def as_json(result: Result, timing: Timing) -> dict[str, Any]:
         "accepted": outcome.accepted,
         "rejected": outcome.rejected,
         "residual": outcome.residual,
+        "missed": outcome.missed,
         **timing._asdict(),
     }
     report |= home.report(result.measures, result.outcomes, spec)
@@ -133,7 +134,7 @@ def print_report(result: Result, timing: Timing) -> None:
         "doubt": doubt_in_words(report),
         **_moments(result),
         **_observed(result),
-        "sums": report["reduction"],
+        "sums": f"{report['reduction']}{_missed(report)}",
         "steps": f"{report['accepted']} taken, {report['rejected']} refused"
         f"{_coarse(result.spec)}",
         "residual": f"{_residual(result.spec)} ≤ {number(report['residual'], 2)}",
@@ -188,6 +189,13 @@ def _coarse(spec: RunSpec) -> str:
         f", each to {spec.rtol:g}; the flow may magnify that: compare with "
         f"--rtol {spec.rtol / 10:g}"
     )
+
+
+def _missed(report: dict[str, Any]) -> str:
+    """What interpolated sums missed; exact ones miss nothing."""
+    if report["missed"] == 0:
+        return ""
+    return f"; velocities within {number(report['missed'], 2)} of the largest"
 
 
 def _residual(spec: RunSpec) -> str:

@@ -61,7 +61,7 @@ def dry(spec: RunSpec, out: Path | None, *, in_json: bool) -> None:
     facts = {key: value for key, value in values.items() if key not in ("n", "cells")}
     words = {"time": runs.in_words(estimate)}
     if exact is not None:
-        words["without nodes"] = runs.in_words(exact)
+        words["exact sums"] = runs.in_words(exact)
     print_pairs({**facts, **sizes, **counts, **words})
 
 

@@ -16,6 +16,7 @@ from ._output import note, number
 if TYPE_CHECKING:
     import meanfield.runs
 
+INTERPOLATED = ("cells", "chebyshev")  # what sums are called that are
 QUIET_SECONDS = 2.0  # nothing is shown before; plain lines come no closer than this
 
 
@@ -114,7 +115,7 @@ class FrameProgress:
 
 def _status(step: "meanfield.runs.Progress") -> str:
     outcome = step.outcome
-    nodes = f"  {step.sums}" if step.sums.startswith("chebyshev") else ""
+    nodes = f"  {step.sums}" if step.sums.startswith(INTERPOLATED) else ""
     return (
         f"t {step.t:.3g}/{step.t_end:.3g}  dt {number(step.step_size, 2)}  "
         f"{outcome.accepted} steps, {outcome.rejected} refused  "

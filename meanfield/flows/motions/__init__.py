@@ -9,5 +9,6 @@ from .gaussian import GaussianMotion as GaussianMotion
 from .grid import GridMotion as GridMotion
 from .points import DIMENSIONS as DIMENSIONS
 from .points import TokenMotion as TokenMotion
-from .points import interpolates as interpolates
+from .points import has_bound as has_bound
+from .points import interpolations as interpolations
 from .points import planned as planned

@@ -99,10 +99,15 @@ class Motion(Generic[M]):
         """The measure before it was planned: what moves is to be looked at anew."""
         return mu
 
-    def roomier(self, mu: M) -> M | None:
+    def roomier(self, dynamics: AbstractDynamics, mu: M, t: Time) -> M | None:
         """A measure planned with more room, after a flow was lost for want of it."""
-        del mu
+        del dynamics, mu, t
         return None
+
+    def is_fenced(self, mu: M) -> bool:
+        """Whether velocities are no numbers where a plan has no room."""
+        del mu
+        return False
 
     def missed(
         self, freeze: Callable[[M], AbstractField], mu: M, field: AbstractField

@@ -32,11 +32,21 @@ class WatchState(NamedTuple):
     growth: PyTree[Array]  # what its judge remembers
     memories: tuple[PyTree[Array], ...]
     residual: Float[Array, ""]
+    missed: Float[Array, ""]
     begun: PyTree[Array]  # what the motion of the measure remembers of the start
     code: Int[Array, ""]
     by_growth: Bool[Array, ""]  # whether growth ended it
     n_accepted: Int[Array, ""]
     n_rejected: Int[Array, ""]
+
+
+class _Look(NamedTuple):
+    """What is seen of a state: of its field too, if anyone asks for one."""
+
+    seen: Seen
+    residual: Float[Array, ""]
+    missed: Float[Array, ""]
+    converged: Bool[Array, ""]
 
 
 class Watch(AbstractWrapping[WatchState]):
@@ -55,16 +65,17 @@ class Watch(AbstractWrapping[WatchState]):
         t0 = jnp.asarray(start.t0)
         span = jnp.asarray(start.t1) - t0
         end, inner = self.begun(start)
-        seen, residual, converged = self._look(t0, jax.lax.stop_gradient(start.y0))
+        look = self._look(t0, jax.lax.stop_gradient(start.y0))
         zero = jnp.asarray(0)
-        fine, missed = int(Status.FINISHED), int(Status.UNCONVERGED)
+        fine, lost = int(Status.FINISHED), int(Status.UNCONVERGED)
         return end, WatchState(
             inner,
             self.judge.start(t0, start.y0, jnp.asarray(self.rtol)),
-            tuple(stop.start(seen, span) for stop in self.stops),
-            residual,
+            tuple(stop.start(look.seen, span) for stop in self.stops),
+            look.residual,
+            look.missed,
             self._motion.at_start(self.mu0),
-            jnp.where(converged, fine, missed),
+            jnp.where(look.converged, fine, lost),
             jnp.zeros((), bool),
             zero,
             zero,
@@ -78,6 +89,8 @@ class Watch(AbstractWrapping[WatchState]):
         finite = _all_finite(y1) & jnp.isfinite(self.mu0.at(y1).size ** 2)
         # A fixed step accepts anything: the last good state must survive it.
         late = keep & self.judge.overrun(jnp.asarray(trial.t1))
+        outside = ~(finite & _all_finite(trial.error))
+        outside &= self._motion.is_fenced(self.mu0)
         taken = keep & finite & ~late & (state.code == int(Status.FINISHED))
         vanished = ~keep & ~(t1 - t0 > _shortest(t0))
         ends = vanished, keep & ~finite
@@ -85,6 +98,9 @@ class Watch(AbstractWrapping[WatchState]):
         state = self._after(step, state)._replace(inner=inner)
         state = self._judged(step, state, finite)
         state = _blown_up(state, late)
+        # What a plan has no room for is planned anew, and no more steps are tried.
+        code = jnp.where(outside, int(Status.UNCONVERGED), state.code)
+        state = state._replace(code=code)
         is_over = state.code != int(Status.FINISHED)
         result = diffrax.RESULTS.where(is_over, diffrax.RESULTS.event_occurred, result)
         t0 = jnp.where(taken, t0, trial.t0)
@@ -100,7 +116,8 @@ class Watch(AbstractWrapping[WatchState]):
 
     def _after(self, step: Attempt, state: WatchState) -> WatchState:
         """The state after an attempted step; a rejected one only counts."""
-        seen, residual, converged = self._look(step.t, step.y)
+        look = self._look(step.t, step.y)
+        seen = look.seen
         if self._watches_speed and self._motion.splits(self.noise):
             # No part of such a step is zero at rest, only the whole.
             seen = seen._replace(speed=self.mu0.norm(step.way) / step.dt)
@@ -111,10 +128,11 @@ class Watch(AbstractWrapping[WatchState]):
             self.dynamics, step.t, mu, state.begun, state.n_accepted
         )
         code = jnp.where(finished, ended, code)
-        code = jnp.where(converged, code, int(Status.UNCONVERGED))
+        code = jnp.where(look.converged, code, int(Status.UNCONVERGED))
         accepted = state._replace(
             memories=memories,
-            residual=jnp.maximum(state.residual, residual),
+            residual=jnp.maximum(state.residual, look.residual),
+            missed=jnp.maximum(state.missed, look.missed),
             code=code,
             n_accepted=state.n_accepted + 1,
         )
@@ -132,15 +150,13 @@ class Watch(AbstractWrapping[WatchState]):
             code = jnp.where(ends, int(stop.status), code)
         return tuple(memories), code
 
-    def _look(
-        self, t: Array, y: PyTree[Array]
-    ) -> tuple[Seen, Float[Array, ""], Bool[Array, ""]]:
+    def _look(self, t: Array, y: PyTree[Array]) -> "_Look":
         """Size, and what a field evaluation shows if anyone asks for one."""
         size = self.mu0.at(y).size
         nothing = jnp.zeros_like(size)
         seen = Seen(t, jnp.any(self.dynamics.jumps > t), size, nothing)
         if not (self.iterates or self._watches_speed):
-            return seen, nothing, jnp.ones((), bool)
+            return _Look(seen, nothing, nothing, jnp.ones((), bool))
         mu = self.mu0.at(y)
         freeze = functools.partial(self.dynamics.field, t)
         field, speed = freeze(mu), nothing
@@ -150,7 +166,8 @@ class Watch(AbstractWrapping[WatchState]):
         converged = convergence.residual <= convergence.tolerance
         missed = self._motion.missed(freeze, mu, field) or Convergence(nothing, nothing)
         converged &= missed.residual <= missed.tolerance
-        return seen._replace(speed=speed), convergence.residual, converged
+        seen = seen._replace(speed=speed)
+        return _Look(seen, convergence.residual, missed.residual, converged)
 
     @property
     def _motion(self) -> Motion:
@@ -203,4 +220,4 @@ def _shortest(t: Float[Array, ""]) -> Float[Array, ""]:
 
 def _all_finite(tree: PyTree[Array]) -> Bool[Array, ""]:
     leaves = [jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(tree)]
-    return jnp.all(jnp.stack(leaves))
+    return jnp.all(jnp.stack([jnp.ones((), bool), *leaves]))

@@ -8,7 +8,6 @@ exponentials: $O(n + m)$ instead of $O(nm)$. All terms are positive: nothing can
 """
 
 import math
-from collections.abc import Callable
 
 import equinox as eqx
 import jax
@@ -28,10 +27,11 @@ from meanfield.tokens import Tokens
 
 from ._causal import Placed, PlacedKeys, causal_log_mean
 from ._nodes import Box, Keyed, log_mean_between
-from ._reduction import AbstractReduction, Blocked, Keys, Link
+from ._planned import AbstractPlanned
+from ._reduction import Keys, Link
 
 
-class Chebyshev(AbstractReduction):
+class Chebyshev(AbstractPlanned):
     """Interpolation between so many nodes along each axis; else block by block.
 
     The axes are the principal ones of the queries, the widest first, and the box holds
@@ -56,15 +56,23 @@ class Chebyshev(AbstractReduction):
         False
     """
 
-    tolerance: float = eqx.field(static=True, default=1e-6)
     counts: tuple[int, ...] | None = eqx.field(static=True, default=None)
-    otherwise: Blocked = Blocked()
+
+    @property
+    @override
+    def is_planned(self) -> bool:
+        return self.counts is not None
+
+    @property
+    @override
+    def unplanned(self) -> "Chebyshev":
+        return Chebyshev(self.tolerance, self.otherwise)
 
     @property
     def coarser(self) -> "Chebyshev":
         """An eighth fewer nodes along each axis: the change shows what nodes miss."""
         counts = tuple(count - max(count // 8, 1) for count in self.counts or ())
-        return Chebyshev(self.tolerance, counts or None, self.otherwise)
+        return Chebyshev(self.tolerance, self.otherwise, counts or None)
 
     def interpolated(
         self, score: AbstractScore, queries: Tokens
@@ -143,19 +151,6 @@ class Revealing(Chebyshev):
         return super().log_mean(score, queries, keys)
 
 
-def exactly(tree: PyTree) -> PyTree:
-    """A tree, a measure or a field, with exact sums in place of interpolated ones.
-
-    Examples:
-        >>> from meanfield import Points
-        >>> from meanfield.measures import Chebyshev, exactly
-        >>> mu = Points.uniform([[0.0], [1.0]], reduction=Chebyshev(counts=(8,)))
-        >>> exactly(mu).reduction
-        Blocked()
-    """
-    return _with(tree, lambda sums: sums.otherwise)
-
-
 def coarsely(tree: PyTree) -> PyTree:
     """A tree, a measure or a field, with fewer nodes in its interpolated sums.
 
@@ -166,12 +161,8 @@ def coarsely(tree: PyTree) -> PyTree:
         >>> coarsely(mu).reduction.counts
         (21,)
     """
-    return _with(tree, lambda sums: sums.coarser)
-
-
-def _with(tree: PyTree, change: Callable[[Chebyshev], AbstractReduction]) -> PyTree:
     interpolates = lambda leaf: isinstance(leaf, Chebyshev)
-    replace = lambda leaf: change(leaf) if isinstance(leaf, Chebyshev) else leaf
+    replace = lambda leaf: leaf.coarser if isinstance(leaf, Chebyshev) else leaf
     return jax.tree.map(replace, tree, is_leaf=interpolates)
 
 

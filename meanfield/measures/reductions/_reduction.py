@@ -203,6 +203,17 @@ class Beside(AbstractReduction):
         return self.alone.integral(link, score, queries, keys)
 
 
+def exponential(scores: Array) -> Array:
+    r"""The link $e^s$, which cells know.
+
+    Examples:
+        >>> from meanfield.measures.reductions import exponential
+        >>> print(exponential(jnp.zeros(1)))
+        [1.]
+    """
+    return jnp.exp(scores)
+
+
 def block_shape(platform: str, itemsize: int) -> Shape:
     """The block that is fastest, as measured: 4 MB on a CPU, more where many run."""
     if platform == "cpu":

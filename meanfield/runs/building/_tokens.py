@@ -13,6 +13,7 @@ from meanfield.flows import DIMENSIONS
 from meanfield.measures import (
     AbstractReduction,
     Blocked,
+    Cells,
     Chebyshev,
     Dense,
     Gaussian,
@@ -24,6 +25,7 @@ from ._arrays import read_array
 from ._parameters import Draw, square, vector
 from ._precision import dtype_of
 
+INTERPOLATIONS = {"cells": Cells, "chebyshev": Chebyshev}
 INTERPOLATED_FROM = 20_000  # tokens: below, exact sums take no longer than a plan
 
 
@@ -102,23 +104,29 @@ def reduction(spec: RunSpec, n: int, d: int) -> AbstractReduction:
 
     Raises:
         InvalidInputError: if `reduction` is none of `auto`, `dense`, `blocked[:SIZE]`,
-            `chebyshev[:TOLERANCE]`.
+            `cells[:TOLERANCE]`, `chebyshev[:TOLERANCE]`.
     """
     kind, _, argument = spec.reduction.partition(":")
     number = _positive(argument)
     if kind == "auto" and not argument:
         pays = n >= INTERPOLATED_FROM and d <= DIMENSIONS
-        return Chebyshev(_tolerance(spec)) if pays else Blocked()
+        return _interpolated(_tolerance(spec)) if pays else Blocked()
     if kind == "dense" and not argument:
         return Dense()
     if kind == "blocked" and (not argument or (number and number.is_integer())):
         return Blocked(int(number) if number else None)
-    if kind == "chebyshev" and (not argument or number):
-        return Chebyshev(number or _tolerance(spec))
+    if kind in INTERPOLATIONS and (not argument or number):
+        return INTERPOLATIONS[kind](number or _tolerance(spec))
     raise InvalidInputError(
-        "`reduction` must be `auto`, `dense`, `blocked`, `blocked:SIZE`, `chebyshev` "
-        f"or `chebyshev:TOLERANCE`; got `{spec.reduction}`."
+        "`reduction` must be `auto`, `dense`, `blocked`, `blocked:SIZE`, `cells`, "
+        "`cells:TOLERANCE`, `chebyshev` or `chebyshev:TOLERANCE`; got "
+        f"`{spec.reduction}`."
     )
+
+
+def _interpolated(tolerance: float) -> AbstractReduction:
+    """Cells, whose error is bounded; where these are not worth it, nodes."""
+    return Cells(tolerance, otherwise=Chebyshev(tolerance))
 
 
 def _tolerance(spec: RunSpec) -> float:

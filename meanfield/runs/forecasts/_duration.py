@@ -20,7 +20,7 @@ from meanfield.attention import (
 from meanfield.dynamics import AbstractDynamics, Interpolated, Layers, Prefix
 from meanfield.flows import AbstractStepping
 from meanfield.flows.stepping import Fixed
-from meanfield.measures import Blocked, Chebyshev, Dense
+from meanfield.measures import Blocked, Cells, Chebyshev, Dense, typical
 from meanfield.runs.building._context import contexts, keys_seen, most_keys
 from meanfield.runs.building._precision import dtype_of
 from meanfield.spec import RunSpec
@@ -243,6 +243,9 @@ def _sums(size: Size, keys: int | None, rates: Rates) -> float:
     n = float(size.n or size.cells or ENOUGH)
     if keys is not None:
         return n * keys * pair
+    if isinstance(size.how, Cells):
+        layout = typical(size.n, d, error=size.how.tolerance)
+        return n**2 * pair if layout is None else 2 * layout.seconds(2 * size.n, d + 1)
     if isinstance(size.how, Chebyshev):
         around = 2 * (2 * d + 1) * NODES**d / rates.products
         return size.n * (around + 8 * d * NODES / rates.exponentials)

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 
 from meanfield._typing import Time
-from meanfield.flows import interpolates
-from meanfield.measures import Chebyshev, Points
+from meanfield.flows import interpolations
+from meanfield.measures import AbstractPlanned, Points, exactly
 from meanfield.measures.families import family
 from meanfield.runs._run import admitted, rehearse
 from meanfield.runs.building._build import Member, dimension, members, stepping
@@ -23,7 +23,8 @@ from meanfield.spec import RunSpec
 
 from ._duration import Duration, duration
 from ._idle import refuse_equal_draws
-from ._plan import Plan, only_sorts, plan
+from ._plan import Plan, plan
+from ._sums import named, only_sorts
 
 
 class Foresight(NamedTuple):
@@ -79,23 +80,29 @@ def foreseen(spec: RunSpec) -> Foresight:
     estimate = lasting(size)
     if only_sorts(moves):
         forecast = dataclasses.replace(forecast, reduction="none")
-    if only_sorts(moves) or not isinstance(size.how, Chebyshev):
+    if only_sorts(moves) or not isinstance(size.how, AbstractPlanned):
         return Foresight(forecast, estimate, None)
-    exact = size._replace(how=size.how.otherwise)
-    if not _interpolates(member, size.n, size.how, ts[0]):
+    exact = size._replace(how=exactly(size.how))
+    ways = _interpolations(member, size.n, size.how, ts[0])
+    if not ways:
         forecast = plan(spec, exact, len(ts), count, keys=most_keys(spec))
         return Foresight(forecast, lasting(exact), None)
-    forecast = dataclasses.replace(forecast, reduction="chebyshev or blocked")
-    return Foresight(forecast, estimate, lasting(exact))
+    first = size._replace(how=ways[0])
+    forecast = plan(spec, first, len(ts), count, keys=most_keys(spec))
+    names = ", ".join(type(how).__name__.lower() for how in ways)
+    forecast = dataclasses.replace(forecast, reduction=f"{names} or {named(exact.how)}")
+    return Foresight(forecast, lasting(first), lasting(exact))
 
 
-def _interpolates(member: Member, n: int, how: Chebyshev, t: Time) -> bool:
-    """Whether sums over `n` tokens may be interpolated, where few stand for them."""
+def _interpolations(
+    member: Member, n: int, how: AbstractPlanned, t: Time
+) -> tuple[AbstractPlanned, ...]:
+    """How sums over `n` tokens may be interpolated, where few stand for them."""
     mu = cast("Points", member.measure)  # as nodes are of tokens alone
     tokens, logs = mu.tokens, mu.log_weights
     blank = lambda leaf: jnp.zeros((n, *leaf.shape[1:]), leaf.dtype)
     whole = lambda: Points(*jax.tree.map(blank, (tokens, logs)), reduction=how)
-    return interpolates(member.dynamics, eqx.filter_eval_shape(whole), t)
+    return interpolations(member.dynamics, eqx.filter_eval_shape(whole), t)
 
 
 def _small(spec: RunSpec) -> RunSpec:

@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import equinox as eqx
-import jax
 import numpy as np
 
-from meanfield.attention import AbstractCoupling, HardSlices
-from meanfield.dynamics import AbstractDynamics
 from meanfield.errors import ResourceError
 from meanfield.measures import (
     LARGEST,
+    AbstractPlanned,
     AbstractReduction,
     Blocked,
     Chebyshev,
@@ -24,6 +22,8 @@ from meanfield.measures import (
 )
 from meanfield.runs.building._precision import dtype_of
 from meanfield.spec import RunSpec
+
+from ._sums import named
 
 SHARE = 0.8  # of the machine's memory that a run may plan to use
 SCORE_BUFFERS = 4  # scores, exponentials, and what a step keeps of them
@@ -129,32 +129,12 @@ def sums_over_cells(mu: Grid) -> AbstractReduction:
     return eqx.filter_eval_shape(Grid.points, mu).reduction
 
 
-def named(how: AbstractReduction | None) -> str:
-    """A way to execute sums, in a word or two."""
-    if how is None:
-        return "none"
-    if isinstance(how, Chebyshev) and how.counts is not None:
-        return f"chebyshev, {' × '.join(map(str, how.counts))} nodes"
-    how = how.otherwise if isinstance(how, Chebyshev) else how
-    if isinstance(how, Blocked):
-        return "blocked" if how.size is None else f"blocked:{how.size}"
-    return "dense" if isinstance(how, Dense) else "separable"
-
-
-def only_sorts(dynamics: AbstractDynamics) -> bool:
-    """Whether all of its attentions match ranks, which sums nothing over pairs."""
-    is_coupling = lambda part: isinstance(part, AbstractCoupling)
-    parts = filter(is_coupling, jax.tree.leaves(dynamics, is_leaf=is_coupling))
-    sorts = [isinstance(coupling, HardSlices) for coupling in parts]
-    return bool(sorts) and all(sorts)
-
-
 def _memory(how: AbstractReduction, m: int, n: int, item: int) -> int:
     """What sums over `n` tokens or cells take for `m` queries."""
-    if isinstance(how, Chebyshev):
-        if how.counts is not None:
-            return SCORE_BUFFERS * LARGEST * item
-        how = how.otherwise
+    if isinstance(how, Chebyshev) and how.is_planned:
+        return SCORE_BUFFERS * LARGEST * item
+    if isinstance(how, AbstractPlanned):
+        return _memory(how.otherwise, m, n, item)
     if isinstance(how, Blocked):
         shape = how.shape(np.dtype(f"float{8 * item}"))
         return SCORE_BUFFERS * min(shape.queries, m) * min(shape.keys, n) * item

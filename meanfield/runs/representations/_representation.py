@@ -20,7 +20,8 @@ from meanfield.measures.sampling import clouds
 from meanfield.runs._endings import Outcome
 from meanfield.runs.building._parameters import Draw
 from meanfield.runs.building._tokens import placed, spread_by, tokens_of
-from meanfield.runs.forecasts._plan import Size, named, only_sorts
+from meanfield.runs.forecasts._plan import Size
+from meanfield.runs.forecasts._sums import described
 from meanfield.spec import RunSpec
 from meanfield.storage import kinds
 
@@ -351,4 +352,4 @@ def _moments(mu: Any) -> tuple[Array, Array]:
 
 def sums_of(mu: AbstractMeasure, moves: AbstractDynamics) -> str:
     """How sums over the tokens or cells of a measure are executed; `none` if not."""
-    return "none" if only_sorts(moves) else named(representation_of(mu).size(mu).how)
+    return described(representation_of(mu).size(mu).how, mu, moves)

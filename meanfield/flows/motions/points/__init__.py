@@ -1,4 +1,5 @@
 from ._motion import TokenMotion as TokenMotion
-from ._planning import DIMENSIONS as DIMENSIONS
-from ._planning import interpolates as interpolates
-from ._planning import planned as planned
+from .planning import DIMENSIONS as DIMENSIONS
+from .planning import has_bound as has_bound
+from .planning import interpolations as interpolations
+from .planning import planned as planned

@@ -27,11 +27,11 @@ from meanfield.flows.stepping import (
     adaptive,
     over_jumps,
 )
-from meanfield.measures import Points, clouds_abreast
+from meanfield.measures import Fenced, Points, clouds_abreast
 
 from ._landing import knows_noise, landing
 from ._paths import TokenPaths
-from ._planning import interpolation_error, planned, roomier, unplanned
+from .planning import missed, planned, roomier, unplanned
 
 
 class TokenMotion(Motion[Points]):
@@ -87,8 +87,12 @@ class TokenMotion(Motion[Points]):
         return unplanned(mu)
 
     @override
-    def roomier(self, mu: Points) -> Points | None:
-        return roomier(mu)
+    def roomier(self, dynamics: AbstractDynamics, mu: Points, t: Time) -> Points | None:
+        return roomier(dynamics, mu, t)
+
+    @override
+    def is_fenced(self, mu: Points) -> bool:
+        return isinstance(mu.reduction, Fenced)
 
     @override
     def missed(
@@ -97,7 +101,7 @@ class TokenMotion(Motion[Points]):
         mu: Points,
         field: AbstractField,
     ) -> Convergence | None:
-        return interpolation_error(freeze, mu, field)
+        return missed(freeze, mu, field)
 
     @override
     def laid_out(

@@ -1,6 +1,7 @@
 r"""Sums over keys by interpolation in cells, with a bound on what that misses."""
 
 import math
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
@@ -8,34 +9,38 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
+from meanfield.measures.reductions._planned import AbstractPlanned
 from meanfield.measures.reductions._reduction import (
-    AbstractReduction,
-    Blocked,
     Keys,
     Link,
+    exponential,
 )
 from meanfield.scores import AbstractQuadraticScore, AbstractScore
 from meanfield.tokens import Tokens
 
-from ._frame import framed
+from ._frame import Side, framed
 from ._layout import Layout
 from ._sums import Sides, kernel_sums, tops
 
+Sums = tuple[Float[Array, "m p"], Float[Array, " m"]]
 
-class Cells(AbstractReduction):
+
+class Cells(AbstractPlanned):
     r"""Interpolation in cells of queries and of keys, within a bound; else exact.
 
     Each kernel $e^{s_{ij}}$ is within the layout's `bound` of its own, relative to it,
-    for all pairs: a mean over keys is then within $2b/(1-b)$ times half the diameter of
+    for all pairs: a mean over keys is then within $b/(1-b)$ times half the diameter of
     the values, and the logarithm of a sum within $-\log(1-b)$. Where scores vary by
     more than the cells reach, and where sums would be lost to underflow, they are taken
-    block by block.
+    exactly.
 
     Attributes:
-        layout: the cells; see `cheapest`.
+        tolerance: the largest error of a velocity, relative to the largest velocity,
+            that a flow plans cells for; see `meanfield.flows.planned`.
+        layout: the cells; see `cheapest`. `None` until planned, which is `otherwise`.
         otherwise: how all is summed that cells do not hold: scores that are not
-            quadratic, masks, links, single precision, other dimensions than the
-            layout's.
+            quadratic, masks, links but the exponential, single precision, other
+            dimensions than the layout's.
 
     Examples:
         >>> import meanfield
@@ -52,30 +57,74 @@ class Cells(AbstractReduction):
         ('Cells', True)
     """
 
-    layout: Layout = eqx.field(static=True)
-    otherwise: Blocked = Blocked()
+    layout: Layout | None = eqx.field(static=True, default=None)
+
+    @property
+    @override
+    def is_planned(self) -> bool:
+        return self.layout is not None
+
+    @property
+    @override
+    def unplanned(self) -> "Cells":
+        return Cells(self.tolerance, self.otherwise)
+
+    def holds(self, score: AbstractScore, queries: Tokens, keys: Keys) -> bool:
+        """Whether exponentials of a score are summed in cells, as far as shapes say."""
+        dtype = jnp.result_type(queries.x, keys.tokens.x)
+        return isinstance(score, AbstractQuadraticScore) and dtype == jnp.float64
 
     @override
-    def log_mean(
-        self, score: AbstractScore, queries: Tokens, keys: Keys
-    ) -> tuple[Float[Array, "m p"], Float[Array, " m"]]:
+    def log_mean(self, score: AbstractScore, queries: Tokens, keys: Keys) -> Sums:
         exact = lambda: self.otherwise.log_mean(score, queries, keys)
-        if not isinstance(score, AbstractQuadraticScore):
+        if self.layout is None or not self.holds(score, queries, keys):
             return exact()
+        assert isinstance(score, AbstractQuadraticScore)
         parts = score.factors(queries, keys.tokens)
-        is_double = jnp.result_type(parts.query, parts.key) == jnp.float64
-        if not is_double or parts.query.shape[1] != len(self.layout.cells):
+        if parts.query.shape[1] != len(self.layout.cells):
             return exact()
         logs = keys.log_weights + parts.of_key
         found = between_cells(self.layout, parts.query, parts.key, logs, keys.values)
         means, logs, is_bounded = found
-        return jax.lax.cond(is_bounded, lambda: (means, logs + parts.of_query), exact)
+        return self.settled((means, logs + parts.of_query), is_bounded, exact)
+
+    def settled(
+        self, sums: Sums, is_bounded: Bool[Array, ""], exact: Callable[[], Sums]
+    ) -> Sums:
+        """Sums in cells where these are within the bound, and exact ones elsewhere."""
+        return jax.lax.cond(is_bounded, lambda: sums, exact)
 
     @override
     def integral(
         self, link: Link, score: AbstractScore, queries: Tokens, keys: Keys
     ) -> Float[Array, "m p"]:
-        return self.otherwise.integral(link, score, queries, keys)
+        if link is not exponential or not self.holds(score, queries, keys):
+            return self.otherwise.integral(link, score, queries, keys)
+        means, logs = self.log_mean(score, queries, keys)
+        return jnp.exp(logs)[:, None] * means
+
+
+class Fenced(Cells):
+    """Cells whose sums are no numbers where they are beyond the bound.
+
+    For those who then plan anew, as flows do, and do not want a slow sum instead.
+
+    Examples:
+        >>> import meanfield
+        >>> from meanfield import sums
+        >>> from meanfield.measures import Fenced, Layout
+        >>> meanfield.set_precision("double")
+        >>> far = jnp.array([[-9.0], [9.0]])
+        >>> how = Fenced(layout=Layout(nodes=8, cells=(2,), reach=1.0))
+        >>> print(sums.log_sum_exp(far, far, reduction=how))
+        [nan nan]
+    """
+
+    @override
+    def settled(
+        self, sums: Sums, is_bounded: Bool[Array, ""], exact: Callable[[], Sums]
+    ) -> Sums:
+        return jax.tree.map(lambda part: jnp.where(is_bounded, part, jnp.nan), sums)
 
 
 def between_cells(
@@ -86,10 +135,8 @@ def between_cells(
     values: Float[Array, "n p"],
 ) -> tuple[Float[Array, "m p"], Float[Array, " m"], Bool[Array, ""]]:
     """Means over keys, logarithms of sums, and whether both are within the bound."""
-    # What is excluded must not widen the box.
+    q, k = counted_sides(queries, keys, logs)
     out = jnp.isneginf(logs)
-    keys = jnp.where(out[:, None], keys[jnp.argmax(logs)][None], keys)
-    q, k = framed(queries, keys)
     logs = logs + k.x @ q.middle
     top = jnp.max(jax.lax.stop_gradient(logs))
     top = jnp.where(jnp.isneginf(top), 0, top)
@@ -104,6 +151,14 @@ def between_cells(
     offset = q.x @ k.middle + q.middle @ k.middle + top
     total = jnp.log(mass) + tops(layout, sides) + offset
     return sums[:, :-1] / mass[:, None], total, is_bounded
+
+
+def counted_sides(
+    queries: Float[Array, "m k"], keys: Float[Array, "n k"], logs: Float[Array, " n"]
+) -> tuple[Side, Side]:
+    """Queries and keys in their frame; keys that are excluded widen no box."""
+    out = jnp.isneginf(logs)
+    return framed(queries, jnp.where(out[:, None], keys[jnp.argmax(logs)][None], keys))
 
 
 def _reaches(layout: Layout, spans: Float[Array, " k"]) -> Bool[Array, ""]:

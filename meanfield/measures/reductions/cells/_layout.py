@@ -9,6 +9,7 @@ from ._bound import MOST, growth, largest_reach, relative_error
 # Operations a second in products of matrices, on two cores: of tiles, and of axes.
 TILES, AXES = 3e10, 8e10
 SORTED = 3e-7  # seconds for a token that is sorted into its cell, and taken from there
+PAIRS = 2.6e9  # of exact sums a second, in double precision
 KERNELS = 1e9  # exponentials a second
 LARGEST = 2**28  # numbers that are held at once: 2 GB
 FEWEST = 3  # nodes in a cell
@@ -84,6 +85,11 @@ def cheapest(
         and layout.numbers(rows) <= LARGEST
     ]
     return min(found, key=lambda layout: layout.seconds(tokens, rows), default=None)
+
+
+def typical(tokens: int, d: int, *, error: float) -> Layout | None:
+    r"""The layout for standard normal tokens and scores $x\cdot y$: an estimate."""
+    return cheapest([2 * math.log(tokens)] * d, 2 * tokens, d + 1, error=error)
 
 
 def _of_nodes(nodes: int, spans: Sequence[float], error: float) -> Layout | None:

@@ -16,8 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
+from typing_extensions import override
 
-from meanfield._array import is_concrete
 from meanfield._typing import Time
 from meanfield.dynamics import AbstractDynamics
 from meanfield.fields import AbstractField, Convergence
@@ -32,120 +32,70 @@ from meanfield.measures import (
     suspects,
 )
 
+from ._planner import SEEN, Planner, over_largest, summed
+
 DIMENSIONS = 3  # beyond, nodes are too many
 RUNGS = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384)
 SAMPLE = 20_000  # tokens that nodes are tried on before all
 FLOPS, PAIRS = 4e10, 3e9  # per second, on two cores: products, and pairs of tokens
 WORTH = 0.8  # of the time of exact sums that interpolation may take
-SEEN = 2  # An error may be twice what is seen of it: the worst of 6 000 was 1.6 times.
 MARGIN = 0.5  # of the tolerance that a plan may miss: tokens will move
 
 
-def planned(dynamics: AbstractDynamics, mu: Points, t: Time) -> Points:
-    """The tokens with as many Chebyshev nodes as hold its field to the tolerance.
+class NodePlanner(Planner[Chebyshev]):
+    """Nodes of one box around all tokens, tried on some of them and then on all."""
 
-    Exact sums take their place where they cost less, and where numbers are not known:
-    inside a `jit` or under a derivative. Tokens without such a reduction, or with a
-    plan, come back as they are.
-
-    Examples:
-        >>> from meanfield import Points, attentions
-        >>> from meanfield.flows import planned
-        >>> from meanfield.measures import Chebyshev
-        >>> x = jax.random.normal(jax.random.key(0), (20_000, 1))
-        >>> mu = Points.uniform(x, reduction=Chebyshev(1e-6))
-        >>> softmax = attentions["softmax"]([[1.0]], [[1.0]], [[1.0]])
-        >>> plan = planned(softmax, mu, 0.0).reduction
-        >>> mu.reduction.counts is None, 8 < plan.counts[0] < 64
-        (True, True)
-    """
-    if not isinstance(mu.reduction, Chebyshev) or mu.reduction.counts is not None:
-        return mu
-    known = all(is_concrete(leaf) for leaf in jax.tree.leaves((dynamics, mu)))
-    if not (known and interpolates(dynamics, mu, t)):
-        return exactly(mu)
-    n, d = mu.tokens.x.shape
-    few = _Search(_changed, dynamics, t, _sampled(mu), n)
-    counts = few.enough((RUNGS[0],) * d)
-    if counts is not None:
-        counts = _Search(_missed, dynamics, t, mu, n).enough(few.narrowed(counts))
-    return exactly(mu) if counts is None else _with(mu, counts)
-
-
-def interpolates(dynamics: AbstractDynamics, mu: Points, t: Time) -> bool:
-    """Whether nodes may be worth it for a field, by its shapes alone.
-
-    They do nothing for sums of links, and for those along slices.
-
-    Args:
-        dynamics: gives the field.
-        mu: tokens that ask for nodes.
-        t: the time.
-
-    Examples:
-        >>> from meanfield import Points, attentions
-        >>> from meanfield.flows import interpolates
-        >>> from meanfield.measures.reductions import Chebyshev
-        >>> one, many = jnp.eye(1), jnp.zeros((100_000, 1))
-        >>> nodes = Points.uniform(many, reduction=Chebyshev())
-        >>> softmax, sliced = (attentions[k](one, one, one) for k in ("softmax", "esp"))
-        >>> interpolates(softmax, nodes, 0.0), interpolates(sliced, nodes, 0.0)
-        (True, False)
-    """
-    assert isinstance(mu.reduction, Chebyshev)
-    n, d = mu.tokens.x.shape
-    counts = (RUNGS[0],) * d
-    if d > DIMENSIONS or not affordable(n, counts):
+    @override
+    def may(self, dynamics: AbstractDynamics, mu: Points, t: Time) -> bool:
+        """They do nothing for sums of links, and for those along slices."""
+        n, d = mu.tokens.x.shape
+        counts = (RUNGS[0],) * d
+        if d > DIMENSIONS or not affordable(n, counts):
+            return False
+        field = lambda tokens, logs: dynamics.field(
+            jnp.asarray(t), Points(tokens, logs, Revealing(counts=counts))
+        )(tokens)
+        try:
+            eqx.filter_eval_shape(field, mu.tokens, mu.log_weights)
+        except Interpolated:
+            return True
         return False
-    sums = Revealing(mu.reduction.tolerance, counts, mu.reduction.otherwise)
-    field = lambda tokens, logs: dynamics.field(
-        jnp.asarray(t), Points(tokens, logs, sums)
-    )(tokens)
-    try:
-        eqx.filter_eval_shape(field, mu.tokens, mu.log_weights)
-    except Interpolated:
-        return True
-    return False
 
+    @override
+    def plan(self, dynamics: AbstractDynamics, mu: Points, t: Time) -> Chebyshev | None:
+        n, d = mu.tokens.x.shape
+        few = _Search(_changed, dynamics, t, _sampled(mu), n)
+        counts = few.enough((RUNGS[0],) * d)
+        if counts is not None:
+            counts = _Search(_missed, dynamics, t, mu, n).enough(few.narrowed(counts))
+        return None if counts is None else _with(mu, counts)
 
-def unplanned(mu: Points) -> Points:
-    """Tokens before they were planned: what moves is to be looked at anew."""
-    return _with(mu, None) if isinstance(mu.reduction, Chebyshev) else mu
+    @override
+    def roomier(self, how: Chebyshev, mu: Points) -> Chebyshev | None:
+        assert how.counts is not None
+        more = _grown(how.counts, 1.0)
+        fits = more is not None and affordable(mu.tokens.n, more)
+        return _with(mu, more) if more is not None and fits else None
 
+    @override
+    def missed(
+        self,
+        how: Chebyshev,
+        freeze: Callable[[Points], AbstractField],
+        mu: Points,
+        field: AbstractField,
+    ) -> Convergence:
+        """At all tokens compared with the field of fewer nodes, which misses more.
 
-def roomier(mu: Points) -> Points | None:
-    """Planned tokens with more nodes, or exact sums instead of too many.
-
-    `None` if nothing is interpolated.
-    """
-    if not isinstance(mu.reduction, Chebyshev) or mu.reduction.counts is None:
-        return None
-    more = _grown(mu.reduction.counts, 1.0)
-    fits = more is not None and affordable(mu.tokens.n, more)
-    return _with(mu, more) if more is not None and fits else exactly(mu)
-
-
-def interpolation_error(
-    freeze: Callable[[Points], AbstractField], mu: Points, field: AbstractField
-) -> Convergence | None:
-    """What the field of planned tokens misses; `None` if sums are exact.
-
-    At all tokens it is compared with that of fewer nodes, which misses more; where they
-    differ most, cell by cell, with exact sums.
-
-    Args:
-        freeze: gives the field of tokens.
-        mu: the tokens.
-        field: their field.
-    """
-    if not isinstance(mu.reduction, Chebyshev) or mu.reduction.counts is None:
-        return None
-    velocities = field(mu.tokens)
-    gaps = _gaps(freeze, mu, velocities)
-    probes = suspects(mu.tokens.x, gaps)
-    exact = exactly(field)(jax.tree.map(lambda leaf: leaf[probes], mu.tokens))
-    missed = jnp.maximum(jnp.max(gaps), jnp.max(jnp.abs(velocities[probes] - exact)))
-    return _over_largest(SEEN * missed, velocities, mu.reduction)
+        Where they differ most, cell by cell, with exact sums.
+        """
+        velocities = field(mu.tokens)
+        gaps = _gaps(freeze, mu, velocities)
+        probes = suspects(mu.tokens.x, gaps)
+        exact = exactly(field)(jax.tree.map(lambda leaf: leaf[probes], mu.tokens))
+        missed = jnp.max(jnp.abs(velocities[probes] - exact))
+        missed = jnp.maximum(jnp.max(gaps), missed)
+        return over_largest(SEEN * missed, velocities, how.tolerance)
 
 
 def _gaps(
@@ -154,12 +104,6 @@ def _gaps(
     """What fewer nodes change about each token's velocity."""
     changes = velocities - freeze(coarsely(mu))(mu.tokens)
     return jnp.max(jnp.abs(changes), axis=1)
-
-
-def _over_largest(error: Array, velocities: Array, how: Chebyshev) -> Convergence:
-    scale = jnp.max(jnp.abs(velocities))
-    relative = jnp.where(scale > 0, error / scale, error)
-    return Convergence(relative, jnp.asarray(how.tolerance, error.dtype))
 
 
 def affordable(n: int, counts: tuple[int, ...]) -> bool:
@@ -179,7 +123,8 @@ class _Search(NamedTuple):
 
     def error(self, counts: tuple[int, ...]) -> float:
         """What so many nodes miss, over what they may."""
-        return float(self.trial(self.dynamics, _with(self.mu, counts), self.t)) / MARGIN
+        mu = summed(self.mu, _with(self.mu, counts))
+        return float(self.trial(self.dynamics, mu, self.t)) / MARGIN
 
     def enough(self, counts: tuple[int, ...] | None) -> tuple[int, ...] | None:
         """The first counts, from these on, that do; `None` if none is worth it."""
@@ -208,7 +153,7 @@ def _changed(dynamics: AbstractDynamics, mu: Points, t: Time) -> Float[Array, ""
     freeze = functools.partial(dynamics.field, jnp.asarray(t))
     velocities = freeze(mu)(mu.tokens)
     changed = jnp.max(_gaps(freeze, mu, velocities))
-    return _over(_over_largest(SEEN * changed, velocities, mu.reduction))
+    return _over(over_largest(SEEN * changed, velocities, mu.reduction.tolerance))
 
 
 @compiled
@@ -216,9 +161,8 @@ def _missed(dynamics: AbstractDynamics, mu: Points, t: Time) -> Float[Array, ""]
     """The error of a field over its tolerance; infinite if it is unconverged."""
     freeze = functools.partial(dynamics.field, jnp.asarray(t))
     field = freeze(mu)
-    found = interpolation_error(freeze, mu, field)
-    assert found is not None
-    worst = _over(found)
+    assert isinstance(mu.reduction, Chebyshev)
+    worst = _over(NodePlanner().missed(mu.reduction, freeze, mu, field))
     if field.convergence is not None:
         missed = field.convergence.residual > field.convergence.tolerance
         worst = jnp.where(missed, jnp.inf, worst)
@@ -248,11 +192,9 @@ def _grown(counts: tuple[int, ...], factor: float) -> tuple[int, ...] | None:
     return grown if len(grown) == len(counts) else None
 
 
-def _with(mu: Points, counts: tuple[int, ...] | None) -> Points:
+def _with(mu: Points, counts: tuple[int, ...]) -> Chebyshev:
     assert isinstance(mu.reduction, Chebyshev)
-    own = mu.reduction
-    reduction = Chebyshev(own.tolerance, counts, own.otherwise)
-    return Points(mu.tokens, mu.log_weights, reduction)
+    return Chebyshev(mu.reduction.tolerance, mu.reduction.otherwise, counts)
 
 
 def _sampled(mu: Points) -> Points:

@@ -1,0 +1,185 @@
+"""Cells along flows: planned with a bound on velocities, outgrown and planned anew."""
+
+import functools
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conftest import Finished
+from interpolation_problems import KINDS, THIN, Problem
+from jaxtyping import Array
+
+from meanfield import Drift, Heads, Points, Sum, attentions
+from meanfield.attention import Attention, Softmax
+from meanfield.dynamics import AbstractDynamics, causal, stacked
+from meanfield.flows import adaptive, flow, has_bound, planned
+from meanfield.flows.motions.points.planning import missed
+from meanfield.measures import (
+    Blocked,
+    Cells,
+    Chebyshev,
+    Fenced,
+    Layout,
+    Survey,
+    exactly,
+)
+from meanfield.measures.reductions.cells import Findings
+from meanfield.scores import Masked
+
+Command = Callable[..., Finished]
+LAYOUT = Layout(nodes=9, cells=(6, 5), reach=1.2)
+
+
+@eqx.filter_jit
+def looked_at(moves: AbstractDynamics, mu: Points) -> tuple[Array, Array]:
+    """Velocities, and what a flow would say of their error."""
+    freeze = functools.partial(moves.field, jnp.zeros(()))
+    field = freeze(mu)
+    said = missed(freeze, mu, field)
+    assert said is not None
+    return field(mu.tokens), said.residual
+
+
+def fitted(problem: Problem, layout: Layout) -> Problem:
+    """The problem with scores that vary by as much as cells hold, on some axis."""
+    notes, mu = Findings(), Points.weighted(problem.x, problem.w)
+    moves = attentions["softmax"](problem.A, np.eye(2), problem.V)
+    surveyed = Points(mu.tokens, mu.log_weights, Survey(findings=notes))
+    moves.field(0.0, surveyed)(mu.tokens)
+    jax.effects_barrier()
+    room = layout.reach * np.asarray(layout.cells) / notes.spans[0]
+    return problem._replace(A=0.999 * problem.A * room.min())
+
+
+@pytest.mark.parametrize("kind", KINDS + THIN)
+def test_no_velocity_is_farther_off_than_is_said(kind: str) -> None:
+    """At all tokens, against NumPy, relative to the largest velocity."""
+    for seed in range(3):
+        p = fitted(
+            Problem.random(kind, "softmax", seed, n=900, d=2, sharpness=1.0), LAYOUT
+        )
+        mu = Points.weighted(p.x, p.w, reduction=Fenced(layout=LAYOUT))
+        moves = attentions["softmax"](p.A, np.eye(2), p.V)
+        v, said = looked_at(moves, mu)
+        exact = p.velocities(p.x)
+        # Inner products are rounded in exact sums, too: far from the origin by more.
+        scores = np.abs(p.x).max() ** 2 * np.linalg.norm(p.A, 2)
+        rounding = 20 * np.finfo(float).eps * (1 + scores) * np.abs(p.x @ p.V.T).max()
+        error = np.abs(np.asarray(v) - exact).max()
+        assert error <= float(said) * np.abs(exact).max() + rounding
+
+
+def test_a_bound_of_velocities_is_reached(rng: np.random.Generator) -> None:
+    """By the worst kernels that are within theirs: so it says no more than it must."""
+    x, V, b = rng.normal(size=(40, 2)), rng.normal(size=(2, 2)), 1e-3
+    x = np.concatenate([x, 4.0 * np.array([[1.0, 0.0], [-1.0, 0.0]])])
+    moves = attentions["softmax"](1e-9 * np.eye(2), np.eye(2), V)
+    mu = Points.weighted(x, [1e-6] * 40 + [1.0, 1.0])
+    w = np.asarray(mu.weights)
+    way = np.linalg.svd(V)[2][0] @ x.T  # what V lengthens most, and the least
+    off = w * (1 + b * np.sign(way))
+    change = V @ (off @ x / off.sum() - w @ x)
+    condition = moves.field(0.0, mu).condition
+    assert condition is not None
+    share = np.linalg.norm(change) / (float(condition) * b / (1 - b))
+    assert 0.3 < share <= 1.0
+
+
+def parts(d: int) -> list[AbstractDynamics]:
+    one = np.eye(d)
+    heads = [attentions["softmax"](-one, one, v * one) for v in (1.0, -0.5)]
+    return [
+        Sum(attentions["l2"](0.5 * one, one, one), Drift(-one)),
+        Heads(stacked(heads)),
+        attentions["differential"](one, one, one),
+        attentions["exp"](-0.5 * one, one, one),
+        attentions["sinkhorn"](one, one, one),
+    ]
+
+
+NAMES = ("l2", "heads", "differential", "exp", "sinkhorn")
+SLOW = ("heads", "differential", "exp", "sinkhorn")
+
+
+@pytest.mark.parametrize(
+    "moves",
+    [
+        pytest.param(part, id=name, marks=[pytest.mark.slow] if name in SLOW else [])
+        for part, name in zip(parts(1), NAMES, strict=True)
+    ],
+)
+def test_frames_of_a_flow_are_those_of_exact_sums(
+    moves: AbstractDynamics, rng: np.random.Generator
+) -> None:
+    x = rng.normal(size=(3000, 1))
+    mu, ts = Points.uniform(x, reduction=Cells(1e-4)), np.linspace(0, 0.3, 3)
+    run = flow(moves, mu, ts, stepping=adaptive(rtol=1e-4))
+    assert isinstance(run.start.reduction, Fenced)
+    assert 0 < float(run.missed) <= 1e-4
+    exact = flow(moves, Points.uniform(x), ts, stepping=adaptive(rtol=1e-4))
+    gap = jnp.max(jnp.abs(run.coordinates - exact.coordinates))
+    assert float(gap) <= 1e-4 * float(jnp.max(jnp.abs(exact.coordinates)))
+    assert float(exact.missed) == 0.0
+
+
+def test_a_cloud_that_outgrows_its_cells_gets_more(rng: np.random.Generator) -> None:
+    """And no step is taken whose sums would have been beyond the bound."""
+    one = np.eye(1)
+    moves = Sum(attentions["softmax"](one, one, 0.1 * one), Drift(one))
+    x, ts = rng.normal(size=(3000, 1)), [0.0, 0.5]
+    mu = Points.uniform(x, reduction=Cells(1e-4))
+    first = planned(moves, mu, 0.0).reduction
+    run = flow(moves, mu, ts, stepping=adaptive(rtol=1e-4))
+    assert isinstance(first, Fenced)
+    last = run.start.reduction
+    assert isinstance(last, Fenced)
+    assert first.layout is not None
+    assert last.layout is not None
+    room = lambda layout: layout.cells[0] * layout.reach
+    assert room(last.layout) >= 2 * room(first.layout)
+    exact = flow(moves, Points.uniform(x), ts, stepping=adaptive(rtol=1e-4))
+    np.testing.assert_allclose(run.coordinates, exact.coordinates, rtol=2e-4, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_sums_that_would_be_lost_are_exact(rng: np.random.Generator) -> None:
+    """Keys that a sum needs weigh so little that they underflow beside others."""
+    x = np.concatenate([rng.normal(size=(2999, 1)), [[40.0]]])
+    weights = np.concatenate([np.ones(2999), [1e-300]])
+    one = np.eye(1)
+    moves = attentions["softmax"](20 * one, one, one)
+    mu = Points.weighted(x, weights, reduction=Cells(1e-3))
+    run = flow(moves, mu, [0.0, 0.01], stepping=adaptive(rtol=1e-4))
+    exact = flow(moves, exactly(mu), [0.0, 0.01], stepping=adaptive(rtol=1e-4))
+    np.testing.assert_allclose(run.coordinates, exact.coordinates, rtol=1e-4)
+
+
+def test_cells_are_planned_where_they_hold_all_sums(rng: np.random.Generator) -> None:
+    """Neither in single precision, nor under a mask, nor for links, nor for few."""
+    many, one = rng.normal(size=(20_000, 1)), np.eye(1)
+    auto, places = Cells(1e-4, otherwise=Chebyshev(1e-4)), np.arange(20_000) / 20_000
+
+    def kind(moves: AbstractDynamics, x: np.ndarray) -> type:
+        mu = Points.uniform(x, position=places[: len(x)], reduction=auto)
+        return type(planned(moves, mu, 0.0).reduction)
+
+    softmax = attentions["softmax"](one, one, one)
+    assert kind(softmax, many) is Fenced
+    single = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), softmax)
+    assert kind(single, many.astype(np.float32)) is Chebyshev
+    masked = Attention(Masked(softmax.score, causal), Softmax(), one)
+    assert kind(masked, many) is Chebyshev
+    assert kind(attentions["sigmoid"](one, one, one), many) is Blocked
+    assert kind(softmax, many[:100]) is Blocked
+    assert has_bound(softmax, Points.uniform(many))
+
+
+def test_a_report_says_what_cells_miss(cli: Command) -> None:
+    options = ("--n=3000", "--d=1", "--A=-1", "--t=0.1", "--frames=2")
+    done = cli("simulate", *options, "--reduction=cells:1e-6")
+    assert "cells, " in done.out
+    assert "bounded; velocities within" in done.out
+    assert "velocities within" not in cli("simulate", *options).out
