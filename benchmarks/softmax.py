@@ -4,6 +4,8 @@ from ._trial import OURS, Case, Size, Trial
 
 METHODS = (  # name, maker, distribution, n × n matrices held at once
     ("ours, blocked", "ours:blocked", OURS, 0),
+    ("ours, blocked, in jax.jit", "ours:in_jit", OURS, 0),
+    ("ours, blocked, in jax.jit with its line", "ours:in_told_jit", OURS, 0),
     ("ours, dense", "ours:dense", OURS, 3),
     ("NumPy, dense", "numpy_dense:velocity", "numpy", 1),
     ("JAX, dense", "jax_dense:dense", "jax", 2),

@@ -31,6 +31,19 @@ def blocked(trial: Trial) -> Job:
     return _velocity(trial, Blocked())
 
 
+def in_jit(trial: Trial) -> Job:
+    """The same, compiled by `jax.jit` with nothing said to it."""
+    return _velocity(trial, Blocked(), jax.jit)
+
+
+def in_told_jit(trial: Trial) -> Job:
+    """The same with the one line of options."""
+    options = meanfield.compiler_options()
+    return _velocity(
+        trial, Blocked(), functools.partial(jax.jit, compiler_options=options)
+    )
+
+
 def dense(trial: Trial) -> Job:
     """A velocity from all scores at once."""
     return _velocity(trial, Dense())
@@ -38,7 +51,7 @@ def dense(trial: Trial) -> Job:
 
 def chebyshev(trial: Trial) -> Job:
     """A velocity from Chebyshev nodes, planned once, at the first run."""
-    attention = _attention(trial)
+    attention = attention_of(trial)
     reduction = Chebyshev(trial.settings["tolerance"])
     mu = Points.uniform(tokens(trial), reduction=reduction)
 
@@ -61,19 +74,22 @@ def chebyshev(trial: Trial) -> Job:
     return Job(lambda: _ready(velocity(attention, plan()[0])), facts)
 
 
-def _attention(trial: Trial) -> Attention:
+def attention_of(trial: Trial) -> Attention:
+    """Softmax with identities, at the bandwidth of a trial."""
     identity = np.eye(trial.d, dtype=trial.dtype)
     return meanfield.attentions["softmax"](
         identity, identity, identity, epsilon=trial.settings["epsilon"]
     )
 
 
-def _velocity(trial: Trial, reduction: AbstractReduction) -> Job:
-    attention = _attention(trial)
+def _velocity(
+    trial: Trial, reduction: AbstractReduction, compiler: Callable[..., Any] = compiled
+) -> Job:
+    attention = attention_of(trial)
     mu = Points.uniform(tokens(trial), reduction=reduction)
     queries = Tokens(mu.tokens.x[: trial.asked])
-    velocity = compiled(lambda attention, mu, at: attention.field(0.0, mu)(at))
-    run = lambda: _ready(velocity(attention, mu, queries))
+    velocity = compiler(lambda x, at: attention.field(0.0, mu.at(x))(Tokens(at)))
+    run = lambda: _ready(velocity(mu.tokens.x, queries.x))
     return Job(run, lambda velocities: velocity_facts(trial, velocities))
 
 
@@ -97,7 +113,7 @@ def _cost(x: jax.Array, u: jax.Array, attention: Attention) -> jax.Array:
 
 def _of_cost(trial: Trial, of: Callable[..., Any]) -> Callable[[], Any]:
     arrays = (jnp.asarray(tokens(trial)), jnp.asarray(directions(trial)))
-    attention = _attention(trial)
+    attention = attention_of(trial)
     return lambda: _ready(of(*arrays, attention))
 
 

@@ -1,6 +1,7 @@
 from meanfield.endings import Status as Status
 
 from ._compiled import compiled as compiled
+from ._compiled import compiler_options as compiler_options
 from ._compiled import signature as signature
 from ._ensemble import ensemble as ensemble
 from ._flow import flow as flow
