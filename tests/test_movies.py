@@ -22,10 +22,11 @@ from meanfield.errors import InvalidInputError, UnknownNameError
 from meanfield.plotting import Film, Look, animate
 from meanfield.plotting._runs.data import Track, cloud
 from meanfield.plotting.cone.march import marched
+from meanfield.plotting.movies.headline import layers_shown, size_note
 from meanfield.plotting.movies.pace import between, frames_shown
 from meanfield.plotting.movies.painter import Painter
 from meanfield.plotting.movies.plays import movies, suited
-from meanfield.plotting.movies.stage import layers_shown, size_note, stage
+from meanfield.plotting.movies.stage import stage
 from meanfield.plotting.tokens.labels import labels
 from meanfield.plotting.tokens.moving import Ghosts
 from meanfield.plotting.tokens.moving_words import word_order

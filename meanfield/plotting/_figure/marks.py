@@ -60,6 +60,11 @@ def spread(colour: str) -> Line2D:
     return Line2D([], [], color=colour, linewidth=1.2, label="2σ, at several times")
 
 
+def outline(label: str, colour: str, pattern: str = "-") -> Line2D:
+    """The entry of an ellipse, or of another line that moves."""
+    return Line2D([], [], color=colour, linewidth=1.4, linestyle=pattern, label=label)
+
+
 CLOSURE = Line2D(
     [],
     [],

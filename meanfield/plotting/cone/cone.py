@@ -44,7 +44,7 @@ from .surface import (
     view_direction,
 )
 
-_AXIS = Line2D([], [], color=INK, linestyle="--", linewidth=0.9, label="isotropic")
+AXIS = Line2D([], [], color=INK, linestyle="--", linewidth=0.9, label="isotropic")
 
 
 @panels.register("cone")
@@ -117,7 +117,7 @@ def _drawn(axes: Axes3D, dataset: xr.Dataset) -> Key:
     cut = (
         f"cut at trace {height:.3g}, where arrows leave; traces go on to {tallest:.2g}"
     )
-    handles = [*ending_handles(paths), _AXIS, *_limit_handles(outline)]
+    handles = [*ending_handles(paths), AXIS, *limit_handles(outline)]
     inside = [path for path in paths if path.points[-1, 2] <= height]
     notes = [cut if tallest > height else "", early_note(inside)]
     return Key(handles, None, "", [line for line in notes if line])
@@ -203,7 +203,7 @@ def _tips(axes: Axes3D, paths: Sequence[ConePath], stays: Sequence[ConePath]) ->
         )
 
 
-def _limit_handles(outline: np.ndarray | None) -> list[Artist]:
+def limit_handles(outline: np.ndarray | None) -> list[Artist]:
     """The legend entry of a limit ray or plane, if there is one."""
     if outline is None:
         return []

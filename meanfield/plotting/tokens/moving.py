@@ -8,6 +8,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgba
 from typing_extensions import override
 
+from meanfield.plotting._figure.marks import outline
 from meanfield.plotting._figure.style import CLOSURE_COLOUR, CYCLE, GREY, INK
 from meanfield.plotting._runs.data import Track
 
@@ -96,6 +97,8 @@ class Ghosts(AbstractPart):
         self._lines = LineCollection([], colors=colours, linewidths=1.0, zorder=1.5)
         axes.add_collection(self._lines, autolim=False)
         self._slots = slots
+        earlier = outline("2σ, earlier", CYCLE[0])
+        self.handles = [earlier] if self._length else []
 
     @override
     def show(self, frame: int, view: Window) -> None:
