@@ -10,11 +10,12 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
+from matplotlib.transforms import Bbox
 from mpl_toolkits.mplot3d.axes3d import Axes3D
 from typing_extensions import override
 
 from meanfield.plotting._figure.look import look_of
-from meanfield.plotting._figure.marks import Key, legend
+from meanfield.plotting._figure.marks import HANDLERS, Key, legend
 from meanfield.plotting._figure.picture import (
     LEADING,
     Picture,
@@ -27,12 +28,15 @@ from meanfield.plotting._figure.picture import (
 )
 from meanfield.plotting._figure.style import GREY
 
+from .space_room import Extent, fill, fill_about
+
 _COLUMN = 2.4  # inches of text beside a picture at least, in the size of paper
 _SHARE = 0.6  # of the width, which a picture has at least
 _MARGIN = 0.14  # inches about it
 _GAP = 0.7  # of a line, between its parts
 _LARGE, _MIDDLE = 2.0, 1.25  # of the headline: its time, and the rest
-_ENTRY = 1.55  # lines that an entry of the legend takes
+_NARROW = 1.15  # letters in a line of the column, over those of small print below
+_ENTRY = 1.15  # lines that an entry of the legend takes
 _LEAST = 0.6  # of its size, to which small print shrinks that has too little room
 _FLOOR = 0.02  # of the height, below which the progress is
 _LIFT = 14.0  # points of a headline above the axes, whose power of ten is below it
@@ -62,6 +66,15 @@ class AbstractPage(ABC):
     def say(self, frame: int) -> None:
         """Write the headline of a frame."""
 
+    @abstractmethod
+    def fill(self, axes: Axes3D, extent: Extent) -> None:
+        """Draw laid out axes in space as large as the page holds.
+
+        Args:
+            axes: on this page.
+            extent: what they take now, in pixels.
+        """
+
 
 def page_of(
     dataset: xr.Dataset, size: tuple[float, float], *, is_square: bool
@@ -86,7 +99,7 @@ class Around(AbstractPage):
         self._figure = titled_figure(dataset, size)
         self._axes: Axes | None = None
         self._lines: list[str] = []
-        self._lift = 0.0
+        self._lift, self._headline = 0.0, Text()
 
     @property
     @override
@@ -114,6 +127,22 @@ class Around(AbstractPage):
             self._lines[frame], loc="left", y=1.0, pad=self._lift
         )
         title.set_y(1.0)  # axes in space lower it
+        self._headline = title
+
+    @override
+    def fill(self, axes: Axes3D, extent: Extent) -> None:
+        """Draw them between what stands above and the small print."""
+        page, above = self._figure.bbox, axes.get_legend() or self._headline
+        floor = max(
+            (text.get_window_extent().y1 for text in self._small_print()),
+            default=_FLOOR * page.height,
+        )
+        top = above.get_window_extent().y0
+        fill_about(axes, Bbox([[page.x0, floor], [page.x1, top]]), extent)
+
+    def _small_print(self) -> list[Text]:
+        words = self._figure.get_supxlabel()
+        return [t for t in self._figure.texts if words and t.get_text() == words]
 
 
 def _joined(parts: Sequence[str], folds: int) -> str:
@@ -171,6 +200,13 @@ class Beside(AbstractPage):
         self._time.set_text(time)
         self._rest.set_text(rest)
 
+    @override
+    def fill(self, axes: Axes3D, extent: Extent) -> None:
+        """Draw them in the room beside the column."""
+        page, margin = self._figure.bbox, _MARGIN * self._figure.dpi
+        corner = (self._left * page.width - margin, page.height - margin)
+        fill(axes, Bbox([(margin, margin), corner]), extent)
+
     def _write_title(self, above: float) -> float:
         if not self._title:
             return above
@@ -199,6 +235,7 @@ class Beside(AbstractPage):
     def _write_legend(self, above: float, handles: Sequence[Artist]) -> float:
         self._figure.legend(
             handles=handles,
+            handler_map=HANDLERS,
             loc="upper left",
             bbox_to_anchor=(self._left, above),
             borderaxespad=0.0,
@@ -229,7 +266,7 @@ class Beside(AbstractPage):
     def _folded(self, parts: Sequence[str], size: float) -> list[str]:
         """Parts in lines that the column holds, each on lines of its own."""
         room = self._figure.get_figwidth() * (1 - self._left) - _MARGIN
-        letters = letters_in(room, size)
+        letters = int(_NARROW * letters_in(room, size))
         return [line for part in parts for line in lines_of(part, letters)]
 
     def _height(self, lines: float, size: float) -> float:

@@ -21,6 +21,7 @@ from meanfield.plotting.cone.scenes import cone_scene, disc_scene
 from meanfield.plotting.density.scenes import density_scene
 from meanfield.plotting.tokens.scenes import cloud_scene
 from meanfield.plotting.tokens.space_scene import space_scene
+from meanfield.plotting.tokens.unseen import unseen_note
 from meanfield.plotting.tokens.views import projection, rms_radii
 
 from .headline import sizes_and_end
@@ -84,7 +85,8 @@ def token_play(dataset: xr.Dataset, film: Film) -> Play:
         _setting(
             partial(scene, seen=seen, film=film), "3d" if in_space else None, note
         ),
-        run.dimension > 1 and not (run.look.xlim and run.look.ylim),
+        partial(unseen_note, seen.cloud),
+        is_square=run.dimension > 1 and not (run.look.xlim and run.look.ylim),
     )
 
 
@@ -99,7 +101,8 @@ def density_play(dataset: xr.Dataset, film: Film) -> Play:
         run.times,
         sizes_and_end(sizes, run.ending),
         _setting(lambda axes: density_scene(axes, run), None, note),
-        run.dimension > 1,
+        _all_seen,
+        is_square=run.dimension > 1,
     )
 
 
@@ -108,7 +111,11 @@ def cone_play(dataset: xr.Dataset, film: Film) -> Play:
     march = marched(dataset, film, "cone")
     scene = partial(cone_scene, march=march, dataset=dataset, film=film)
     return Play(
-        march.times, march.count, _setting(scene, "3d", march.note), is_square=True
+        march.times,
+        march.count,
+        _setting(scene, "3d", march.note),
+        _all_seen,
+        is_square=True,
     )
 
 
@@ -117,7 +124,11 @@ def disc_play(dataset: xr.Dataset, film: Film) -> Play:
     march = marched(dataset, film, "disc")
     scene = partial(disc_scene, march=march, dataset=dataset, film=film)
     return Play(
-        march.times, march.count, _setting(scene, None, march.note), is_square=True
+        march.times,
+        march.count,
+        _setting(scene, None, march.note),
+        _all_seen,
+        is_square=True,
     )
 
 
@@ -132,6 +143,11 @@ def _setting(
         return axes, shown, key._replace(notes=[*key.notes, note])
 
     return set_scene
+
+
+def _all_seen(_: Axes) -> str:
+    """Nothing is said of tokens outside the view."""
+    return ""
 
 
 def _refuse_several(dataset: xr.Dataset) -> None:

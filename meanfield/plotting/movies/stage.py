@@ -1,6 +1,7 @@
 """The stage of a movie: a figure laid out once, its words and its progress."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -8,6 +9,8 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.transforms import Bbox
+from mpl_toolkits.mplot3d.axes3d import Axes3D
 
 from meanfield.plotting._figure.look import look_of
 from meanfield.plotting._figure.marks import Key
@@ -19,6 +22,7 @@ from meanfield.plotting._writing.film import Film
 
 from .headline import Says, headlines
 from .pages import page_of
+from .space_room import space_taken
 
 _INCHES = 4.8  # the width of its text and lines, whatever its pixels
 
@@ -30,12 +34,14 @@ class Play(NamedTuple):
         times: of its frames.
         says: words about each frame.
         set_scene: sets the scene on a figure, and says what explains it.
+        unseen: what small print says of tokens outside the axes in some frame.
         is_square: whether the picture is no wider than high.
     """
 
     times: np.ndarray
     says: Says
     set_scene: Callable[[Figure], tuple[Axes, AbstractScene, Key]]
+    unseen: Callable[[Axes], str]
     is_square: bool
 
 
@@ -43,12 +49,24 @@ def stage(
     dataset: xr.Dataset, play: Play, film: Film
 ) -> tuple[Figure, Callable[[int], None]]:
     """The figure, laid out once for all frames, and what shows a frame on it."""
+    figure, axes, show = _staged(dataset, play, film, "")
+    unseen = play.unseen(axes)
+    if unseen:  # which is known only where the axes have their place
+        figure, _, show = _staged(dataset, play, film, unseen)
+    return figure, show
+
+
+def _staged(
+    dataset: xr.Dataset, play: Play, film: Film, note: str
+) -> tuple[Figure, Axes, Callable[[int], None]]:
+    """The figure, its axes and what shows a frame, with a note in the small print."""
     width, height = film.size
     inches = _INCHES / min(width, height)  # the shorter side has room for its text
     size = (inches * width, inches * height)
     page = page_of(dataset, size, is_square=play.is_square)
-    figure, look = page.figure, look_of(dataset)
+    figure, look, last = page.figure, look_of(dataset), play.times.size - 1
     axes, scene, key = play.set_scene(figure)
+    key = key._replace(notes=[*key.notes, note])
     page.write(axes, key, headlines(dataset, play.times, play.says))
     bar = _progress_bar(figure, _layer_shares(dataset, play.times))
 
@@ -58,11 +76,26 @@ def stage(
         page.say(frame)
         bar.set_xdata([0.0, (frame + 1) / play.times.size])
 
-    show(play.times.size - 1)
+    show(last)
     finish(figure, look)
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
-    return figure, show
+    if isinstance(axes, Axes3D):
+        shown = [partial(show, frame) for frame in (0, last)]
+        page.fill(axes, lambda: _space_taken(figure, axes, shown))
+    return figure, axes, show
+
+
+def _space_taken(
+    figure: Figure, axes: Axes3D, shown: Sequence[Callable[[], None]]
+) -> Bbox:
+    """What axes in space take, with their labels, when one or the other is shown."""
+    boxes = []
+    for show in shown:
+        show()
+        figure.draw_without_rendering()
+        boxes.append(space_taken(axes))
+    return Bbox.union(boxes)
 
 
 def _layer_shares(dataset: xr.Dataset, times: np.ndarray) -> list[float]:

@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgba
+from matplotlib.lines import Line2D
 from typing_extensions import override
 
 from meanfield.plotting._figure.marks import outline
@@ -19,6 +20,18 @@ from .views import Window, ellipses, within
 _TRAIL, _SHORT_TRAIL, _MANY = 6, 2, 300
 # An ellipse leaves its outline behind every few frames, and the last ones are seen.
 _GHOSTS, _GHOST_TRAIL, _FAINTEST, _STRONGEST = 8, 48, 0.12, 0.65
+
+MEAN = Line2D(
+    [],
+    [],
+    color=GREY,
+    linewidth=1.0,
+    marker="o",
+    markersize=5,
+    markerfacecolor=CYCLE[0],
+    markeredgecolor=CYCLE[0],
+    label="mean",
+)
 
 
 def trail_length(n: int, trails: int | None) -> int:

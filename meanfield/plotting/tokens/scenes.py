@@ -20,6 +20,7 @@ from meanfield.plotting._writing.film import Film
 from .colours import refuse_colours
 from .line import band, frame_line
 from .moving import (
+    MEAN,
     AbstractPart,
     Ghosts,
     MeanPath,
@@ -57,7 +58,8 @@ def _on_line(axes: Axes, seen: Projection, film: Film) -> tuple[AbstractScene, K
     scene = LineScene(axes, cloud, view, film.trails)
     handles = [outline("mean", INK), outline("mean ± 2σ", INK, "--")]
     note = "" if cloud.look.ylim else view.note
-    return scene, Key(handles, None, "", [scene.drawn.caption, note])
+    notes = [scene.drawn.caption, note]
+    return scene, Key(handles, None, "", notes, scene.drawn.entries)
 
 
 def _in_plane(axes: Axes, seen: Projection, film: Film) -> tuple[AbstractScene, Key]:
@@ -89,11 +91,11 @@ def _parts(
         refuse_colours(cloud)
         ghosts = Ghosts(axes, state, film.trails)
         parts = [ghosts, cloud_outline(axes, state), MeanPath(axes, state.mean)]
-        return parts, Key([spread, *ghosts.handles], None, "", [])
+        return parts, Key([MEAN, spread, *ghosts.handles], None, "", [])
     drawn = moving_dots(cloud)
     tokens = Tokens(axes, drawn, film.trails)
     parts: list[AbstractPart] = [tokens, cloud_outline(axes, moments(state))]
-    key = Key([spread], None, "", [drawn.caption], drawn.colours.handles)
+    key = Key([spread], None, "", [drawn.caption], drawn.entries)
     if cloud.words is None or cloud.look.colour == "label":
         return parts, key  # colours say the words
     words = Words(axes, state.x, words=cloud.words, views=views, look=cloud.look)

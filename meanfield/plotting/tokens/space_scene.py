@@ -43,7 +43,7 @@ def space_scene(axes: Axes, seen: Projection, film: Film) -> tuple[AbstractScene
     if seen.cloud.closure is not None:
         handles.append(CLOSURE)
     notes = [drawn.caption, note]
-    return scene, Key(handles, None, "", notes, drawn.colours.handles)
+    return scene, Key(handles, None, "", notes, drawn.entries)
 
 
 class SpaceScene(AbstractScene):
