@@ -28,19 +28,20 @@ from meanfield.plotting._figure.picture import (
 )
 from meanfield.plotting._figure.style import GREY
 
-from .space_room import Extent, fill, fill_about
+from .space_room import Extent, fill
 
 _COLUMN = 2.4  # inches of text beside a picture at least, in the size of paper
 _SHARE = 0.6  # of the width, which a picture has at least
 _MARGIN = 0.14  # inches about it
 _GAP = 0.7  # of a line, between its parts
 _LARGE, _MIDDLE = 2.0, 1.25  # of the headline: its time, and the rest
-_NARROW = 1.15  # letters in a line of the column, over those of small print below
+_NARROW = 1.15  # letters in a line, over those of small print in lines of its own
 _ENTRY = 1.15  # lines that an entry of the legend takes
 _LEAST = 0.6  # of its size, to which small print shrinks that has too little room
 _FLOOR = 0.02  # of the height, below which the progress is
 _LIFT = 14.0  # points of a headline above the axes, whose power of ten is below it
 _SUNK = -16.0  # of a headline over axes in space, whose upper corners are empty
+_CLEAR = 0.01  # of the height, between axes in space and small print
 _APART = "     "  # between the parts of a headline
 
 
@@ -100,6 +101,7 @@ class Around(AbstractPage):
         self._axes: Axes | None = None
         self._lines: list[str] = []
         self._lift, self._headline = 0.0, Text()
+        self._corner = np.array([0.0, 1.0])  # of the axes, where headlines begin
 
     @property
     @override
@@ -113,43 +115,47 @@ class Around(AbstractPage):
             legend(axes, handles, len(handles))
         annotate(self._figure, "; ".join(filter(None, key.notes)))
         self._axes, self._lift = axes, _lift(axes)
-        letters = letters_in(
-            self._figure.get_figwidth(), mpl.rcParams["axes.titlesize"]
-        )
-        longest = max(len(_APART.join(parts)) for parts in headlines)
-        folds = 1 if longest > letters else 0
-        self._lines = [_joined(parts, folds) for parts in headlines]
+        size = points_of(mpl.rcParams["axes.titlesize"])
+        letters = _NARROW * letters_in(self._figure.get_figwidth(), size)
+        self._lines = _in_lines(headlines, letters)
 
     @override
     def say(self, frame: int) -> None:
         assert self._axes is not None
-        title = self._axes.set_title(
-            self._lines[frame], loc="left", y=1.0, pad=self._lift
+        x, y = self._corner
+        self._headline = self._axes.set_title(
+            self._lines[frame], loc="left", x=x, y=y, pad=self._lift
         )
-        title.set_y(1.0)  # axes in space lower it
-        self._headline = title
+        self._headline.set_y(y)  # axes in space lower it
 
     @override
     def fill(self, axes: Axes3D, extent: Extent) -> None:
-        """Draw them between what stands above and the small print."""
-        page, above = self._figure.bbox, axes.get_legend() or self._headline
-        floor = max(
-            (text.get_window_extent().y1 for text in self._small_print()),
-            default=_FLOOR * page.height,
-        )
-        top = above.get_window_extent().y0
-        fill_about(axes, Bbox([[page.x0, floor], [page.x1, top]]), extent)
+        """Draw them between the small print and what is above, which stays."""
+        page, above = self._figure.bbox, axes.get_legend()
+        low = [text.get_window_extent().y1 for text in self._small_print()]
+        floor = max(low, default=_FLOOR * page.height) + _CLEAR * page.height
+        top = (above or self._headline).get_window_extent().y0
+        before = axes.bbox.frozen()
+        fill(axes, Bbox([[page.x0, floor], [page.x1, top]]), extent)
+        self._corner = axes.transAxes.inverted().transform((before.x0, before.y1))
+        if above is not None:
+            middle = ((before.x0 + before.x1) / 2, before.y1)
+            place = axes.transAxes.inverted().transform(middle)
+            above.set_bbox_to_anchor(tuple(place), axes.transAxes)
 
     def _small_print(self) -> list[Text]:
         words = self._figure.get_supxlabel()
         return [t for t in self._figure.texts if words and t.get_text() == words]
 
 
-def _joined(parts: Sequence[str], folds: int) -> str:
-    """The parts of a headline in one line, or the last in a second."""
-    if not folds:
-        return _APART.join(parts)
-    return f"{_APART.join(parts[:-1])}\n{parts[-1]}" if parts[1:] else f"{parts[0]}\n"
+def _in_lines(headlines: Sequence[Sequence[str]], letters: float) -> list[str]:
+    """Headlines in one line each; in two, all in the same way, if one is too long."""
+    lines = [_APART.join(parts) for parts in headlines]
+    if max(map(len, lines)) <= letters:
+        return lines
+    first = max(min(map(len, headlines)) - 1, 1)
+    pairs = [(_APART.join(p[:first]), _APART.join(p[first:])) for p in headlines]
+    return ["\n".join(pair) for pair in pairs]
 
 
 def _lift(axes: Axes) -> float:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 
 import numpy as np
+from matplotlib.collections import Collection, PathCollection
 from matplotlib.transforms import Bbox
 from mpl_toolkits.mplot3d.axes3d import Axes3D
 
@@ -21,16 +22,8 @@ def fill(axes: Axes3D, room: Bbox, extent: Extent) -> None:
         extent: what they take now, in any frame.
     """
     for _ in range(_ROUNDS):
-        zoom(axes, _SAFE * float(np.min(room.size / extent().size)))
+        _zoom(axes, _SAFE * float(np.min(room.size / extent().size)))
         _move(axes, _centre(room) - _centre(extent()))
-
-
-def fill_about(axes: Axes3D, room: Bbox, extent: Extent) -> None:
-    """Draw axes that stay where they are as large as a room holds."""
-    centre = _centre(axes.bbox)
-    for _ in range(_ROUNDS):
-        reach = np.abs(extent().get_points() - centre)
-        zoom(axes, _SAFE * float(np.min(np.abs(room.get_points() - centre) / reach)))
 
 
 def space_taken(axes: Axes3D) -> Bbox:
@@ -44,12 +37,21 @@ def _boxes(axes: Axes3D) -> Iterator[Bbox]:
         if box is not None:
             yield box
     for part in axes.collections:
-        box = part.get_window_extent()
-        if np.isfinite(box.get_points()).all():
-            yield box
+        pixels = _pixels(part)
+        pixels = pixels[np.isfinite(pixels).all(axis=1)]
+        if len(pixels):
+            yield Bbox([pixels.min(axis=0), pixels.max(axis=0)])
 
 
-def zoom(axes: Axes3D, factor: float) -> None:
+def _pixels(part: Collection) -> np.ndarray:
+    """Where the dots, lines or faces of a drawn collection are, (n, 2)."""
+    if isinstance(part, PathCollection):
+        return part.get_offset_transform().transform(np.asarray(part.get_offsets()))
+    corners = [np.asarray(path.vertices) for path in part.get_paths()]
+    return part.get_transform().transform(np.concatenate([np.empty((0, 2)), *corners]))
+
+
+def _zoom(axes: Axes3D, factor: float) -> None:
     """Multiply the zoom of axes, which is the length of their aspect."""
     aspect = np.asarray(axes.get_box_aspect())
     axes.set_box_aspect(tuple(aspect))
