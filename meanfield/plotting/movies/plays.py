@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from meanfield._registry import Registry
 from meanfield.errors import InvalidInputError
+from meanfield.plotting._figure.look import Look, look_of
 from meanfield.plotting._figure.marks import Key
 from meanfield.plotting._figure.scenes import AbstractScene
 from meanfield.plotting._runs.data import cloud, kind
@@ -81,7 +82,7 @@ def token_play(dataset: xr.Dataset, film: Film) -> Play:
     scene = space_scene if in_space else cloud_scene
     return Play(
         run.times,
-        sizes_and_end(rms_radii(run), run.ending),
+        sizes_and_end(_sizes(rms_radii(run), run.look), run.ending),
         _setting(
             partial(scene, seen=seen, film=film), "3d" if in_space else None, note
         ),
@@ -99,7 +100,7 @@ def density_play(dataset: xr.Dataset, film: Film) -> Play:
     sizes = np.sqrt((density_moments(run).factor ** 2).sum(axis=(-2, -1)))
     return Play(
         run.times,
-        sizes_and_end(sizes, run.ending),
+        sizes_and_end(_sizes(sizes, look_of(dataset)), run.ending),
         _setting(lambda axes: density_scene(axes, run), None, note),
         _all_seen,
         is_square=run.dimension > 1,
@@ -143,6 +144,11 @@ def _setting(
         return axes, shown, key._replace(notes=[*key.notes, note])
 
     return set_scene
+
+
+def _sizes(radii: np.ndarray, look: Look) -> np.ndarray:
+    """Sizes that are worth saying: NaN where they are all made one."""
+    return np.full_like(radii, np.nan) if look.relative else radii
 
 
 def _all_seen(_: Axes) -> str:

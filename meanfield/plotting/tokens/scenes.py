@@ -98,7 +98,14 @@ def _parts(
     key = Key([spread], None, "", [drawn.caption], drawn.entries)
     if cloud.words is None or cloud.look.colour == "label":
         return parts, key  # colours say the words
-    words = Words(axes, state.x, words=cloud.words, views=views, look=cloud.look)
+    words = Words(
+        axes,
+        state.x,
+        words=cloud.words,
+        views=views,
+        look=cloud.look,
+        trails=film.trails,
+    )
     return [*parts, words], key._replace(notes=[*key.notes, words.note])
 
 
