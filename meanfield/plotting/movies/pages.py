@@ -33,6 +33,7 @@ from .space_room import Extent, fill
 _COLUMN = 2.4  # inches of text beside a picture at least, in the size of paper
 _SHARE = 0.6  # of the width, which a picture has at least
 _MARGIN = 0.14  # inches about it
+_LINE = 1.1  # lines that the time takes
 _GAP = 0.7  # of a line, between its parts
 _LARGE, _MIDDLE = 2.0, 1.25  # of the headline: its time, and the rest
 _NARROW = 1.15  # letters in a line, over those of small print in lines of its own
@@ -234,7 +235,7 @@ class Beside(AbstractPage):
             for parts, rest in zip(headlines, rests, strict=True)
         ]
         self._time = self._text(above, "", large)
-        above -= self._height(1, large)
+        above -= self._height(_LINE, large)
         self._rest = self._text(above, "", middle)
         return above - self._height(max(map(len, rests)) + _GAP, middle)
 
@@ -257,7 +258,7 @@ class Beside(AbstractPage):
         largest = points_of(mpl.rcParams["figure.labelsize"])
         for size in largest * np.linspace(1.0, _LEAST, 5):
             lines = self._folded(notes, float(size))
-            if self._height(len(lines), float(size)) <= above - 2 * _FLOOR:
+            if self._height(float(len(lines)), float(size)) <= above - 2 * _FLOOR:
                 break
         text = self._text(2 * _FLOOR, "\n".join(lines), float(size))
         text.set(color=GREY, va="bottom")

@@ -80,40 +80,46 @@ def _chosen(
 ) -> np.ndarray:
     """The place of each word in one frame, -1 of those without."""
     chosen = np.full(len(dots), -1)
-    taken = np.empty((0, 4))
+    taken, thin = np.empty((0, 4)), np.hstack([tails, tails])
+    boxes, fits, is_far = _boxes(dots, page)
+    lines, spots = _lines(dots, page), np.hstack([dots, dots])
+    for word in np.lexsort([before < 0, page.ranks]):
+        crossed = _overlaps(lines[word].reshape(-1, 4), taken).any(axis=1)
+        free = fits[word] & ~crossed.reshape(is_far.size, -1).any(axis=1)
+        free &= ~_overlaps(boxes[word], taken).any(axis=1)
+        if not free.any():
+            continue
+        costs = _LINE * is_far + _COVERS * _hidden(boxes[word], spots)
+        costs += _STRUCK * _hidden(boxes[word], thin)
+        costs = np.where(free, costs, np.inf)
+        if before[word] >= 0:
+            costs[before[word]] -= _HABIT
+        place = chosen[word] = np.argmin(costs)
+        taken = np.vstack([taken, boxes[word, place]])
+        if is_far[place]:
+            thin = np.vstack([thin, lines[word, place]])
+    return chosen
+
+
+def _boxes(dots: np.ndarray, page: _Page) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Boxes of words at each place, (words, k, 4); which fit; which are far, (k,)."""
     lows = dots[:, None] + page.corners
     boxes = np.concatenate([lows, lows + page.sizes[:, None]], axis=-1)
     fits = (boxes[..., :2] >= 0).all(-1) & (boxes[..., 2:] <= page.room).all(-1)
     fits &= np.all((dots >= 0) & (dots <= page.room), axis=-1)[:, None]
     is_far = np.arange(page.corners.shape[1]) >= len(_BESIDE)
-    fits &= ~(is_far & (page.ranks > LEADING)[:, None])
-    spots, thin = np.hstack([dots, dots]), np.hstack([tails, tails])
-    lines = _lines(dots, page)
-    for word in np.lexsort([before < 0, page.ranks]):
-        free = fits[word] & ~_overlaps(boxes[word], taken).any(axis=1)
-        free &= ~_overlaps(lines[word], taken).any(axis=1).reshape(free.size, -1).any(1)
-        if not free.any():
-            continue
-        hidden = _overlaps(boxes[word], spots).sum(axis=1)
-        struck = _overlaps(boxes[word], thin).sum(axis=1)
-        costs = _LINE * is_far + _COVERS * np.minimum(hidden, _HIDDEN)
-        costs += _STRUCK * np.minimum(struck, _HIDDEN)
-        costs = np.where(free, costs, np.inf)
-        if before[word] >= 0:
-            costs[before[word]] -= _HABIT
-        chosen[word] = np.argmin(costs)
-        taken = np.vstack([taken, boxes[word, chosen[word]]])
-        if is_far[chosen[word]]:
-            points = lines[word].reshape(free.size, -1, 4)[chosen[word]]
-            thin = np.vstack([thin, points])
-    return chosen
+    return boxes, fits & ~(is_far & (page.ranks > LEADING)[:, None]), is_far
+
+
+def _hidden(boxes: np.ndarray, spots: np.ndarray) -> np.ndarray:
+    """How many spots each box hides, up to those that count."""
+    return np.minimum(_overlaps(boxes, spots).sum(axis=1), _HIDDEN)
 
 
 def _lines(dots: np.ndarray, page: _Page) -> np.ndarray:
-    """Points of the lines to words at each of their places, (words, k points, 4)."""
+    """Points of the lines to words at each of their places, (words, places, k, 4)."""
     reach = np.clip(0.0, page.corners, page.corners + page.sizes[:, None])
     points = dots[:, None, None] + _ALONG[:, None] * reach[:, :, None]
-    points = points.reshape(len(dots), -1, 2)
     return np.concatenate([points, points], axis=-1)
 
 
