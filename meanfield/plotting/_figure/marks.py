@@ -13,6 +13,7 @@ from matplotlib.legend import Legend
 from matplotlib.legend_handler import HandlerBase
 from matplotlib.lines import Line2D
 from matplotlib.transforms import Transform
+from matplotlib.typing import LineStyleType
 from typing_extensions import override
 
 from .style import CLOSURE_COLOUR, GREY
@@ -65,7 +66,7 @@ def spread(colour: str) -> Line2D:
     return Line2D([], [], color=colour, linewidth=1.2, label="2σ, at several times")
 
 
-def outline(label: str, colour: str, pattern: str = "-") -> Line2D:
+def outline(label: str, colour: str, pattern: LineStyleType = "-") -> Line2D:
     """The entry of an ellipse, or of another line that moves."""
     return Line2D([], [], color=colour, linewidth=1.4, linestyle=pattern, label=label)
 

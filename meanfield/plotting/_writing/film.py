@@ -202,9 +202,10 @@ def _palette(frames: Sequence[Image.Image]) -> Image.Image:
     for place, index in enumerate(seen):
         strip.paste(frames[index], (0, height * place))
     palette = strip.quantize(256, method=Image.Quantize.FASTOCTREE)
-    colours = np.reshape(palette.getpalette(), (-1, 3))
-    colours[palette.getpixel((0, 0))] = strip.getpixel((0, 0))
-    palette.putpalette(colours.ravel().tolist())
+    colours, paper = palette.getpalette(), np.asarray(palette)[0, 0]
+    assert colours is not None
+    colours[3 * paper : 3 * paper + 3] = np.asarray(strip)[0, 0].tolist()
+    palette.putpalette(colours)
     return palette
 
 

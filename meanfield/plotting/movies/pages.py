@@ -9,6 +9,7 @@ import xarray as xr
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 from mpl_toolkits.mplot3d.axes3d import Axes3D
@@ -179,7 +180,7 @@ class Beside(AbstractPage):
         width, height = size
         share = _picture_width(size) / width
         engine = self._figure.get_layout_engine()
-        assert engine is not None
+        assert isinstance(engine, ConstrainedLayoutEngine)
         engine.set(rect=(0.0, _FLOOR, share, 1.0 - _FLOOR))
         self._left, self._top = share + _MARGIN / width, 1.0 - _MARGIN / height
         self._title = str(dataset.attrs.get("title") or "")
@@ -256,11 +257,12 @@ class Beside(AbstractPage):
         if not self._figure.look.caption:
             return
         largest = points_of(mpl.rcParams["figure.labelsize"])
-        for size in largest * np.linspace(1.0, _LEAST, 5):
-            lines = self._folded(notes, float(size))
-            if self._height(float(len(lines)), float(size)) <= above - 2 * _FLOOR:
-                break
-        text = self._text(2 * _FLOOR, "\n".join(lines), float(size))
+        sizes = [float(largest * share) for share in np.linspace(1.0, _LEAST, 5)]
+        room = above - 2 * _FLOOR
+        folds = [(size, self._folded(notes, size)) for size in sizes]
+        fits = (fold for fold in folds if self._height(len(fold[1]), fold[0]) <= room)
+        size, lines = next(fits, folds[-1])
+        text = self._text(2 * _FLOOR, "\n".join(lines), size)
         text.set(color=GREY, va="bottom")
 
     def _text(self, above: float, words: str, size: float) -> Text:
@@ -276,7 +278,7 @@ class Beside(AbstractPage):
         letters = int(_NARROW * letters_in(room, size))
         return [line for part in parts for line in lines_of(part, letters)]
 
-    def _height(self, lines: float, size: float) -> float:
+    def _height(self, lines: float | int, size: float) -> float:
         """The share of the page that lines of a size take."""
         return LEADING * lines * size / 72 / self._figure.get_figheight()
 

@@ -22,7 +22,7 @@ def fill(axes: Axes3D, room: Bbox, extent: Extent) -> None:
         extent: what they take now, in any frame.
     """
     for _ in range(_ROUNDS):
-        _zoom(axes, _SAFE * float(np.min(room.size / extent().size)))
+        _zoom(axes, _SAFE * float(np.min(np.divide(room.size, extent().size))))
         _move(axes, _centre(room) - _centre(extent()))
 
 
