@@ -211,6 +211,22 @@ def test_text_grows_with_a_width_beyond_that_of_a_page() -> None:
     assert points_of("dark", 14.0) == 16.0
     assert points_of("talk", 7.0) == points_of("talk", 10.0) == 15.0
     assert points_of("talk", 13.0) == pytest.approx(19.5)
+    assert points_of("dark-talk", 13.0) == points_of("talk", 13.0)
+
+
+def test_dark_talk_has_the_colours_of_dark_and_the_sizes_of_talk(
+    rng: Generator,
+) -> None:
+    run = shrinking(rng)
+    dark, talk, both = (
+        panels["tokens"](run, Look(style=style))
+        for style in ("dark", "talk", "dark-talk")
+    )
+    assert both.get_facecolor() == dark.get_facecolor() != talk.get_facecolor()
+    sizes = [[t.get_fontsize() for t in f.findobj(Text)] for f in (talk, both)]
+    assert sizes[0] == sizes[1]
+    lines = [[line.get_color() for line in f.findobj(Line2D)] for f in (dark, both)]
+    assert lines[0] == lines[1]
 
 
 def test_a_square_stands_with_its_scale_in_the_middle_of_a_slide(

@@ -107,8 +107,9 @@ def test_a_movie_shows_all_tokens_but_for_outliers(
         {"kind": "points"},
     )
     play = movies["tokens"].play(tokens, Film())
-    figure, show = stage(tokens, play, Film())
-    show(1)
+    with Look().applied():
+        figure, show = stage(tokens, play, Film())
+        show(1)
     low, high = figure.axes[0].get_xlim()
     assert (low < reach < high) == is_seen
     note = "the farthest tokens are outside the view"

@@ -154,7 +154,7 @@ def movie(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
         animate(run, tmp_path / "a.gif")
         return figures[-1]
 
-    monkeypatch.setattr("meanfield.plotting.movies.stage.titled_figure", kept)
+    monkeypatch.setattr("meanfield.plotting.movies.pages.titled_figure", kept)
     return make
 
 
@@ -276,10 +276,10 @@ def test_tokens_have_the_colours_of_positions_only_where_they_have_an_order(
         bars = [axes.get_ylabel() for axes in panels["tokens"](run).axes[1:]]
         unordered = [] if d == 1 else ["time $t$"]
         assert bars == (["position $s$"] if ordered else unordered)
-        said = movie(run).get_supxlabel()
-        assert ("colours: position" in said) is ordered
+        names = [name for name, _ in entries(movie(run))]
+        assert ("position $s$" in names) is ordered
         by_start = not ordered and d == 2  # on the line time has an axis
-        assert ("colours: first coordinate at the start" in said) is by_start
+        assert ("first coordinate at the start" in names) is by_start
 
 
 def test_the_colours_of_a_sharp_head_reach_its_weights() -> None:

@@ -33,7 +33,9 @@ class _Option(NamedTuple):
 
 _LOOK = {
     "style": _Option(
-        str, "NAME", "paper, talk (larger) or dark (light on dark) [default: paper]"
+        str,
+        "NAME",
+        "paper, talk (larger), dark (light on dark) or dark-talk [default: paper]",
     ),
     "width": _Option(
         str,

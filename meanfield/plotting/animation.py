@@ -36,10 +36,14 @@ def animate(
     In one dimension paths grow with time, in space a camera turns; above three, the
     main plane is shown. Tokens that have words have them beside them, and the headline
     says which layer moves them. The view holds 98 % of the tokens at all times; if the
-    cloud grows beyond thirty initial radii it follows the cloud instead, and says so;
-    a cloud that blows up leaves it. A Gaussian leaves its past ellipses behind, and an
-    ensemble of them goes through the cone of covariances. A density is a curve with
-    marks at its quantiles, or a map; with tokens, if the dataset carries them.
+    cloud grows beyond thirty initial radii it follows the cloud instead, as it follows
+    words that drift, and says so; a cloud that blows up leaves it. A Gaussian leaves
+    its past ellipses behind, and an ensemble of them goes through the cone of
+    covariances. A density is a curve with marks at its quantiles, or a map; with
+    tokens, if the dataset carries them.
+
+    In a wide frame a picture of equal axes takes the height, and words stand beside it.
+    Small print counts the tokens that chosen limits leave out.
 
     A run of few frames moves straight from one to the next; a density jumps, and each
     of its frames stands as long as the next. Small print says so.

@@ -51,7 +51,7 @@ class Look:
     """How a picture looks; what is left out is as the panel has it.
 
     Attributes:
-        style: a name of `styles`: `paper`, `talk` or `dark`.
+        style: a name of `styles`: `paper`, `talk`, `dark` or `dark-talk`.
         width: of the picture, in inches; see `width_of`.
         height: of the picture, in inches; else what suits its width.
         fontsize: of its labels, in points; else what suits the style and the width.

@@ -9,7 +9,12 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import to_hex
+from matplotlib.legend import Legend
+from matplotlib.legend_handler import HandlerBase
 from matplotlib.lines import Line2D
+from matplotlib.transforms import Transform
+from matplotlib.typing import LineStyleType
+from typing_extensions import override
 
 from .style import CLOSURE_COLOUR, GREY
 
@@ -18,6 +23,7 @@ _MARK, _LETTER = 3.5, 0.45  # widths in a legend, in its size of text
 _PAGE = 0.88
 # Between axes and legend, in its size of text; more where ticks have a power of ten.
 _PAD, _POWER = 0.5, 1.1
+_SHADES = 3  # dots that stand for a scale
 
 
 class Key(NamedTuple):
@@ -60,6 +66,48 @@ def spread(colour: str) -> Line2D:
     return Line2D([], [], color=colour, linewidth=1.2, label="2σ, at several times")
 
 
+def outline(label: str, colour: str, pattern: LineStyleType = "-") -> Line2D:
+    """The entry of an ellipse, or of another line that moves."""
+    return Line2D([], [], color=colour, linewidth=1.4, linestyle=pattern, label=label)
+
+
+class Shades(Line2D):
+    """The entry of dots whose colours go along a scale, from low to high."""
+
+    def __init__(self, scale: ScalarMappable, label: str) -> None:
+        super().__init__([], [], marker="o", linestyle="", label=label)
+        low, high = scale.get_clim()
+        assert low is not None
+        assert high is not None
+        self.shades = scale.to_rgba(np.linspace(low, high, _SHADES))
+
+
+class _ShadesHandler(HandlerBase):
+    """Draws such dots side by side."""
+
+    @override
+    def create_artists(
+        self,
+        legend: Legend,
+        orig_handle: Artist,
+        xdescent: float,
+        ydescent: float,
+        width: float,
+        height: float,
+        fontsize: float,
+        trans: Transform,
+    ) -> Sequence[Artist]:
+        assert isinstance(orig_handle, Shades)
+        places = np.linspace(0.15, 0.85, _SHADES) * width - xdescent
+        level = height / 2 - ydescent
+        return [
+            Line2D([x], [level], marker="o", markersize=4, color=shade, transform=trans)
+            for x, shade in zip(places, orig_handle.shades, strict=True)
+        ]
+
+
+HANDLERS = {Shades: _ShadesHandler()}
+
 CLOSURE = Line2D(
     [],
     [],
@@ -76,6 +124,7 @@ def legend(axes: Axes, handles: Sequence[Artist], columns: int) -> None:
     by_column = [handle for i in range(columns) for handle in handles[i::columns]]
     axes.legend(
         handles=by_column,
+        handler_map=HANDLERS,
         loc="lower center",
         bbox_to_anchor=(0.5, 1.0),
         borderaxespad=_PAD + (_POWER if _has_power(axes) else 0.0),

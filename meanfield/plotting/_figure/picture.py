@@ -16,7 +16,7 @@ from .style import GREY
 
 _LETTERS = 127.5  # of the small print in an inch, times its size in points
 _LINES = 3  # of small print for which every figure has room
-_LEADING = 1.35
+LEADING = 1.35  # of lines of small print, and of a column beside a picture
 _FIRM = "\u00a0"  # a space at which no line ends
 _TOGETHER = re.compile(r"\S+ = (\[\[.*?\]\]|\S+)|(\S+ )?from \S+ to \S+")
 
@@ -39,7 +39,7 @@ class Picture(Figure):
     def make_room(self, lines: int) -> None:
         """Grow for so many lines of small print, if the width alone was chosen."""
         if self.look.width is not None and self.look.height is None:
-            line = _LEADING * _points(mpl.rcParams["figure.labelsize"]) / 72
+            line = LEADING * points_of(mpl.rcParams["figure.labelsize"]) / 72
             self.set_figheight(self._room + max(lines - _LINES, 0) * line)
 
     def _repr_png_(self) -> bytes:
@@ -66,20 +66,30 @@ def titled_figure(dataset: xr.Dataset, size: tuple[float, float]) -> Picture:
     title = str(dataset.attrs.get("title") or "")
     if title:
         figure.suptitle(_folded(title, figure), parse_math=False)
-    annotate(figure, described(dataset), str(dataset.attrs.get("remark") or ""))
+    annotate(figure, *said_of(dataset))
     return figure
+
+
+def said_of(dataset: xr.Dataset) -> list[str]:
+    """What small print says of a dataset first: what was run, and its `remark`."""
+    return [described(dataset), str(dataset.attrs.get("remark") or "")]
 
 
 def _folded(title: str, figure: Picture) -> str:
     """A title in lines that the width holds, if one was chosen."""
     if figure.look.width is None:
         return title
-    size = _points(mpl.rcParams["figure.titlesize"])
-    letters = int(_LETTERS * figure.look.width / size)
+    size = points_of(mpl.rcParams["figure.titlesize"])
+    letters = letters_in(figure.look.width, size)
     return "\n".join(textwrap.wrap(title, letters))
 
 
-def _points(size: float | str) -> float:
+def letters_in(width: float, size: float) -> int:
+    """How many letters of a size in points stand in a line of so many inches."""
+    return int(_LETTERS / size * width)
+
+
+def points_of(size: float | str) -> float:
     """A size of text in points, which matplotlib may say in words, as `large`."""
     return FontProperties(size=size).get_size_in_points()
 
@@ -88,12 +98,12 @@ def annotate(figure: Figure, *notes: str) -> None:
     """Add small print under the figure, if it has any; empty notes are left out."""
     if isinstance(figure, Picture) and not figure.look.caption:
         return
-    size = _points(mpl.rcParams["figure.labelsize"])
-    letters = int(_LETTERS / size * figure.get_figwidth())
+    size = points_of(mpl.rcParams["figure.labelsize"])
+    letters = letters_in(figure.get_figwidth(), size)
     lines = [line for note in notes for line in lines_of(note, letters)]
     if lines:
         text = "\n".join([*filter(None, [figure.get_supxlabel()]), *lines])
-        figure.supxlabel(text, color=GREY, linespacing=_LEADING)
+        figure.supxlabel(text, color=GREY, linespacing=LEADING)
         if isinstance(figure, Picture):
             figure.make_room(text.count("\n") + 1)
 

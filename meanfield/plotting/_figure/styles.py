@@ -1,7 +1,7 @@
-"""The styles of pictures: for paper, for a talk, and light on dark."""
+"""The styles of pictures: for paper, for a talk, light on dark, and both of these."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from meanfield._registry import Registry
 
@@ -31,29 +31,32 @@ class Style:
 
 styles: Registry[Style] = Registry("style")
 styles.register("paper")(Style(11.0))
-styles.register("talk")(Style(15.0, narrow=15.0, narrow_to=10.0))  # of a slide
-styles.register("dark")(
-    Style(
-        11.0,
-        settings={
-            **dict.fromkeys(("figure.facecolor", "axes.facecolor"), DARK),
-            **dict.fromkeys(("text.color", "axes.labelcolor"), _TEXT),
-            **dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color"), _FRAME),
-            "grid.color": _LINES,
-        },
-        inks={
-            PAPER: DARK,
-            "#f6f8fa": "#1d2226",
-            "#222222": _TEXT,
-            "#777777": _FRAME,
-            "#8a8a8a": "#9d9d9d",
-            "#d9d9d9": "#454b51",
-            "#0072b2": "#4aa3e0",
-            "#009e73": "#2fc49b",
-            "#56b4e9": "#f0e442",  # beside the lighter blue it would be another blue
-            "#d55e00": "#f2803a",
-            "#5e3c99": "#a890dc",
-            "#8c510a": "#c98d45",
-        },
-    )
+_TALK = Style(15.0, narrow=15.0, narrow_to=10.0)  # of a slide
+_ON_DARK = Style(
+    11.0,
+    settings={
+        **dict.fromkeys(("figure.facecolor", "axes.facecolor"), DARK),
+        **dict.fromkeys(("text.color", "axes.labelcolor"), _TEXT),
+        **dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color"), _FRAME),
+        "grid.color": _LINES,
+    },
+    inks={
+        PAPER: DARK,
+        "#f6f8fa": "#1d2226",
+        "#222222": _TEXT,
+        "#777777": _FRAME,
+        "#8a8a8a": "#9d9d9d",
+        "#d9d9d9": "#454b51",
+        "#0072b2": "#4aa3e0",
+        "#009e73": "#2fc49b",
+        "#56b4e9": "#f0e442",  # beside the lighter blue it would be another blue
+        "#d55e00": "#f2803a",
+        "#5e3c99": "#a890dc",
+        "#8c510a": "#c98d45",
+    },
+)
+styles.register("talk")(_TALK)
+styles.register("dark")(_ON_DARK)
+styles.register("dark-talk")(
+    replace(_TALK, settings=_ON_DARK.settings, inks=_ON_DARK.inks)
 )

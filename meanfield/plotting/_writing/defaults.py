@@ -1,7 +1,7 @@
 """What a movie does where nothing is said, for `Film` and for the help of commands."""
 
 FPS = 20
-SIZE = (432, 450)  # pixels
+SIZE = (960, 1000)  # pixels
 HOLD = 1.0  # seconds
 TURN = 50.0  # degrees of a camera in space
 # Frames of a movie whose length is not said, and its least seconds: a run of more is

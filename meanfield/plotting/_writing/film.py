@@ -28,6 +28,7 @@ _EVEN = "pad=ceil(iw/2)*2:ceil(ih/2)*2"  # these codecs know no odd sizes
 _LARGEST = 4096  # pixels of a side
 _LONGEST = 3600.0  # seconds of a movie, or of its hold
 _TURNS = 3600.0  # degrees
+_SEEN = 6  # frames from which the colours of a GIF are taken
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +51,7 @@ class Film:
     Examples:
         >>> from meanfield.plotting import Film
         >>> Film(fps=10, hold=2.0).size
-        (432, 450)
+        (960, 1000)
     """
 
     fps: int = FPS
@@ -153,7 +154,10 @@ class Film:
         shown, durations = _gif_steps(len(frames), self.fps)
         durations[-1] += 10 * round(100 * self.hold)
         turns = {} if self.loop == 1 else {"loop": max((self.loop or 0) - 1, 0)}
-        images = [frames[i] for i in shown]
+        palette = _palette([frames[i] for i in shown])
+        images = [
+            frames[i].quantize(palette=palette, dither=Image.Dither.NONE) for i in shown
+        ]
         images[0].save(
             content,
             format="gif",
@@ -178,11 +182,31 @@ def size_of(text: str) -> tuple[int, int]:
     """
     width, cross, height = text.lower().partition("x")
     try:
-        return int(width), int(height) if cross else round(int(width) * 450 / 432)
+        return int(width), int(height) if cross else round(
+            int(width) * SIZE[1] / SIZE[0]
+        )
     except ValueError:
         raise InvalidInputError(
             f"`size` must be pixels, as 720 or 1280x720; got `{text}`."
         ) from None
+
+
+def _palette(frames: Sequence[Image.Image]) -> Image.Image:
+    """An image with the colours that all frames share, the paper's among them.
+
+    A palette for each frame would take most of the time that a GIF takes.
+    """
+    width, height = frames[0].size
+    seen = np.unique(np.linspace(0, len(frames) - 1, _SEEN).round().astype(int))
+    strip = Image.new("RGB", (width, height * seen.size))
+    for place, index in enumerate(seen):
+        strip.paste(frames[index], (0, height * place))
+    palette = strip.quantize(256, method=Image.Quantize.FASTOCTREE)
+    colours, paper = palette.getpalette(), np.asarray(palette)[0, 0]
+    assert colours is not None
+    colours[3 * paper : 3 * paper + 3] = np.asarray(strip)[0, 0].tolist()
+    palette.putpalette(colours)
+    return palette
 
 
 def _gif_steps(count: int, fps: int) -> tuple[list[int], list[int]]:

@@ -7,6 +7,7 @@ import xarray as xr
 from matplotlib.artist import Artist
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from mpl_toolkits.mplot3d.art3d import Line3DCollection
@@ -44,7 +45,9 @@ from .surface import (
     view_direction,
 )
 
-_AXIS = Line2D([], [], color=INK, linestyle="--", linewidth=0.9, label="isotropic")
+AXIS = Line2D([], [], color=INK, linestyle="--", linewidth=0.9, label="isotropic")
+
+_LIFT = 0.06  # inches, for each time that labels are larger than on paper
 
 
 @panels.register("cone")
@@ -63,7 +66,15 @@ def cone(dataset: xr.Dataset) -> Figure:
     key = draw_cone(axes, dataset)
     legend(axes, key.handles, min(len(key.handles), 5))
     annotate(figure, *key.notes, single_ending(dataset))
+    _lift_labels(figure, look_of(dataset).scale)
     return figure
+
+
+def _lift_labels(figure: Figure, scale: float) -> None:
+    """Keep large labels of axes in space, which no layout counts, from small print."""
+    engine = figure.get_layout_engine()
+    if isinstance(engine, ConstrainedLayoutEngine) and scale > 1:
+        engine.set(h_pad=engine.get()["h_pad"] + _LIFT * (scale - 1))
 
 
 def draw_cone(axes: Axes3D, dataset: xr.Dataset) -> Key:
@@ -117,7 +128,7 @@ def _drawn(axes: Axes3D, dataset: xr.Dataset) -> Key:
     cut = (
         f"cut at trace {height:.3g}, where arrows leave; traces go on to {tallest:.2g}"
     )
-    handles = [*ending_handles(paths), _AXIS, *_limit_handles(outline)]
+    handles = [*ending_handles(paths), AXIS, *limit_handles(outline)]
     inside = [path for path in paths if path.points[-1, 2] <= height]
     notes = [cut if tallest > height else "", early_note(inside)]
     return Key(handles, None, "", [line for line in notes if line])
@@ -203,7 +214,7 @@ def _tips(axes: Axes3D, paths: Sequence[ConePath], stays: Sequence[ConePath]) ->
         )
 
 
-def _limit_handles(outline: np.ndarray | None) -> list[Artist]:
+def limit_handles(outline: np.ndarray | None) -> list[Artist]:
     """The legend entry of a limit ray or plane, if there is one."""
     if outline is None:
         return []

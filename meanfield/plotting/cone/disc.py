@@ -43,6 +43,7 @@ from .thinning import thinned
 _N_RINGS, _SHARED, _CLOSE, _TAKEN = 4, 3, 0.05, 0.9
 # The picture reaches this far, and farther where rings have numbers beside them.
 _MARGIN, _ROOM = 1.16, 1.3
+READING = "centre: isotropic; rim: rank one"
 _RING = Line2D(
     [],
     [],
@@ -118,7 +119,7 @@ def _drawn(axes: Axes, dataset: xr.Dataset) -> Key:
     rings = [_RING] if len(shared.counts) else []
     handles = [*ending_handles(paths), *limits, *rings]
     outside = _outside_note(ends, shared)
-    notes = ["centre: isotropic; rim: rank one", note, outside, early_note(paths)]
+    notes = [READING, note, outside, early_note(paths)]
     return Key(handles, None, "", [line for line in notes if line])
 
 

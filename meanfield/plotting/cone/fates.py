@@ -36,20 +36,28 @@ def tips(paths: Sequence[ConePath]) -> tuple[np.ndarray, np.ndarray]:
 
 def ending_handles(paths: Sequence[ConePath]) -> list[Artist]:
     """Legend entries: each ending with its count, then the mark of a start."""
-    handles: list[Artist] = [
+    counts = [len(group) for group in by_ending(paths).values()]
+    handles = fates(paths)
+    for handle, count in zip(handles, counts, strict=True):
+        handle.set_label(f"{handle.get_label()} ({count})")
+    start = Line2D([], [], color=GREY, marker="o", markersize=3, linestyle="")
+    start.set_label("start")
+    return [*handles, start]
+
+
+def fates(paths: Sequence[ConePath]) -> list[Artist]:
+    """Legend entries of endings, without counts: how a path goes on is its colour."""
+    return [
         Line2D(
             [],
             [],
             color=status.row.colour,
             marker=status.row.marker,
             markersize=5.5,
-            label=f"{status} ({len(group)})",
+            label=str(status),
         )
-        for status, group in by_ending(paths).items()
+        for status in by_ending(paths)
     ]
-    start = Line2D([], [], color=GREY, marker="o", markersize=3, linestyle="")
-    start.set_label("start")
-    return [*handles, start]
 
 
 def early_note(paths: Sequence[ConePath]) -> str:

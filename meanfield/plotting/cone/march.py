@@ -41,21 +41,16 @@ class March:
     height: float
     note: str
 
-    def count(self, frame: int) -> str:
-        """How many runs have ended so far, by their endings."""
-        t, total = self.times[frame], len(self.paths)
+    def count(self, frame: int) -> list[str]:
+        """How many runs have ended so far, by their endings; how a single one did."""
+        t, total, last = self.times[frame], len(self.paths), self.times.size - 1
         if total == 1:
-            return (
-                ""
-                if frame < self.times.size - 1
-                else ending_words(self.paths[0].ending)
-            )
-        words = [
+            return [ending_words(self.paths[0].ending)] if frame == last else []
+        return [
             f"{status}: {sum(p.ending.stop_time <= t for p in group)} of {total}"
             for status, group in by_ending(self.paths).items()
-            if status.row.leaves or frame == self.times.size - 1
+            if status.row.leaves or frame == last
         ]
-        return ",  ".join(words)
 
     def arrows(self) -> np.ndarray:
         """Where each path goes on beyond the picture, (paths, 2, 3), from its rim."""

@@ -10,12 +10,13 @@ from mpl_toolkits.mplot3d.axes3d import Axes3D
 from typing_extensions import override
 
 from meanfield.plotting._figure.look import look_of
-from meanfield.plotting._figure.marks import legend
+from meanfield.plotting._figure.marks import Key
 from meanfield.plotting._figure.scenes import AbstractScene, move_in_space
 from meanfield.plotting._writing.film import Film
 
-from .disc import draw_chord, frame_disc
-from .fates import ending_handles, opacity, width
+from .cone import AXIS, limit_handles
+from .disc import READING, draw_chord, frame_disc
+from .fates import fates, opacity, width
 from .limits import limit_outline
 from .march import March
 from .surface import HEIGHT, INSIDE, TIPS, draw_limit, draw_surface
@@ -29,8 +30,8 @@ _SPOT, _SMALL = 30.0, 12.0  # areas of a point among few and many, in square poi
 
 def cone_scene(
     axes: Axes, march: March, *, dataset: xr.Dataset, film: Film
-) -> tuple[AbstractScene, list[str]]:
-    """The cone with its points, and notes."""
+) -> tuple[AbstractScene, Key]:
+    """The cone with its points, and what explains them."""
     assert isinstance(axes, Axes3D)
     outline = limit_outline(dataset, march.height)
     draw_surface(axes, march.height, look_of(dataset))
@@ -42,18 +43,19 @@ def cone_scene(
     tallest = max(path.points[:, 2].max() for path in march.paths)
     cut = f"arrows leave at trace {march.height:.3g}; traces go on to {tallest:.2g}"
     note = cut if tallest > march.height else ""
-    return ConeScene(axes, march, film.trails), [note]
+    handles = [*fates(march.paths), AXIS, *limit_handles(outline)]
+    return ConeScene(axes, march, film.trails), Key(handles, None, "", [note])
 
 
 def disc_scene(
     axes: Axes, march: March, *, dataset: xr.Dataset, film: Film
-) -> tuple[AbstractScene, list[str]]:
-    """The disc of trace one with its points, and notes."""
+) -> tuple[AbstractScene, Key]:
+    """The disc of trace one with its points, and what explains them."""
     frame_disc(axes)
     outline = limit_outline(dataset, 1.0)
-    if outline is not None:
-        draw_chord(axes, outline)
-    return DiscScene(axes, march, film.trails), ["centre: isotropic; rim: rank one"]
+    limits = [] if outline is None else [draw_chord(axes, outline)]
+    key = Key([*fates(march.paths), *limits], None, "", [READING])
+    return DiscScene(axes, march, film.trails), key
 
 
 def _shades(march: March, share: float) -> np.ndarray:
@@ -64,13 +66,6 @@ def _shades(march: March, share: float) -> np.ndarray:
 def _area(n: int) -> float:
     """The area of each of `n` points, in square points."""
     return max(_SPOT * width(n), _SMALL)
-
-
-def _explain(axes: Axes, march: March) -> None:
-    """A legend of endings, without the mark of a start."""
-    handles = ending_handles(march.paths)[:-1]
-    if len(handles) > 1:
-        legend(axes, handles, len(handles))
 
 
 class ConeScene(AbstractScene):
@@ -110,7 +105,6 @@ class ConeScene(AbstractScene):
             zorder=TIPS,
         )
         self._arrows = march.arrows()
-        _explain(axes, march)
 
     @override
     def show(self, frame: int) -> None:
@@ -146,7 +140,6 @@ class DiscScene(AbstractScene):
             linewidths=0.3 * width(n),
             zorder=4,
         )
-        _explain(axes, march)
 
     @override
     def show(self, frame: int) -> None:

@@ -6,7 +6,7 @@ from matplotlib.lines import Line2D
 from matplotlib.transforms import Affine2D
 from typing_extensions import override
 
-from meanfield.plotting._figure.marks import Key, colour_scale
+from meanfield.plotting._figure.marks import Key, colour_scale, outline
 from meanfield.plotting._figure.scenes import AbstractScene
 from meanfield.plotting._figure.style import CYCLE, GREY, INK
 from meanfield.plotting._runs.density import Density, peaks, quantiles, ratio
@@ -21,23 +21,31 @@ _TICKS = (0.6, 1.0, 1.6, 1.0, 0.6)  # widths of the marks of quantiles
 _STEADY = 8.0  # peaks that differ by more are not shown under one height
 
 
-def density_scene(axes: Axes, run: Density) -> tuple[AbstractScene, list[str]]:
-    """A scene of the run on the axes, and notes."""
+def density_scene(axes: Axes, run: Density) -> tuple[AbstractScene, Key]:
+    """A scene of the run on the axes, and its key."""
     if run.dimension == 1 and run.position is None:
         return _curve(axes, run)
     run, views, notes = framed(run, _FOLLOWED)
     scene = LayerScene if run.dimension == 1 else MapScene
-    return scene(axes, run, views), notes
+    return scene(axes, run, views), Key(_handles(run), None, "", notes)
 
 
-def _curve(axes: Axes, run: Density) -> tuple[AbstractScene, list[str]]:
+def _curve(axes: Axes, run: Density) -> tuple[AbstractScene, Key]:
     run, views, notes = framed(run, _FOLLOWED)
     tops = peaks(run.density)
     steady = ratio(tops) <= _STEADY
     heights = np.full_like(tops, tops.max()) if steady else tops
-    legend = "marks: quantiles 2.5, 25, 50, 75 and 97.5 %"
+    marks = "quantiles 2.5, 25, 50, 75 and 97.5 %"
+    handles = [outline("at the start", GREY, ":"), outline(marks, CYCLE[1])]
     scene = CurveScene(axes, run, views, 1.08 * heights)
-    return scene, [legend, *(notes or ["" if steady else _FOLLOWED])]
+    notes = notes or ["" if steady else _FOLLOWED]
+    return scene, Key([*handles, *_handles(run)], None, "", notes)
+
+
+def _handles(run: Density) -> list[Line2D]:
+    """The entries of the box, and of tokens."""
+    tokens = Line2D([], [], color=INK, marker=".", linestyle="", label="tokens")
+    return [outline("box", _BOX), *([] if run.tokens is None else [tokens])]
 
 
 class CurveScene(AbstractScene):

@@ -11,6 +11,8 @@ from matplotlib.figure import Figure
 
 from meanfield._registry import Registry
 from meanfield.errors import InvalidInputError
+from meanfield.plotting._figure.look import Look, look_of
+from meanfield.plotting._figure.marks import Key
 from meanfield.plotting._figure.scenes import AbstractScene
 from meanfield.plotting._runs.data import cloud, kind
 from meanfield.plotting._runs.density import density_moments, density_run
@@ -20,12 +22,14 @@ from meanfield.plotting.cone.scenes import cone_scene, disc_scene
 from meanfield.plotting.density.scenes import density_scene
 from meanfield.plotting.tokens.scenes import cloud_scene
 from meanfield.plotting.tokens.space_scene import space_scene
+from meanfield.plotting.tokens.unseen import unseen_note
 from meanfield.plotting.tokens.views import projection, rms_radii
 
+from .headline import sizes_and_end
 from .pace import between, frames_shown, jump_note, moments_shown, straight_note
-from .stage import Play, end_note, size_note
+from .stage import Play
 
-_Scene = Callable[[Axes], tuple[AbstractScene, list[str]]]
+_Scene = Callable[[Axes], tuple[AbstractScene, Key]]
 
 
 class Movie(NamedTuple):
@@ -76,14 +80,14 @@ def token_play(dataset: xr.Dataset, film: Film) -> Play:
         )
     seen = projection(run, 3 if in_space else 2)
     scene = space_scene if in_space else cloud_scene
-    sizes = rms_radii(run)
     return Play(
         run.times,
-        lambda frame: size_note(float(sizes[frame])),
-        end_note(run.ending),
+        sizes_and_end(_sizes(rms_radii(run), run.look), run.ending),
         _setting(
             partial(scene, seen=seen, film=film), "3d" if in_space else None, note
         ),
+        partial(unseen_note, seen.cloud),
+        is_square=run.dimension > 1 and not (run.look.xlim and run.look.ylim),
     )
 
 
@@ -96,9 +100,10 @@ def density_play(dataset: xr.Dataset, film: Film) -> Play:
     sizes = np.sqrt((density_moments(run).factor ** 2).sum(axis=(-2, -1)))
     return Play(
         run.times,
-        lambda frame: size_note(float(sizes[frame])),
-        end_note(run.ending),
+        sizes_and_end(_sizes(sizes, look_of(dataset)), run.ending),
         _setting(lambda axes: density_scene(axes, run), None, note),
+        _all_seen,
+        is_square=run.dimension > 1,
     )
 
 
@@ -106,27 +111,49 @@ def cone_play(dataset: xr.Dataset, film: Film) -> Play:
     """Covariances of order two on their way through the cone of positive matrices."""
     march = marched(dataset, film, "cone")
     scene = partial(cone_scene, march=march, dataset=dataset, film=film)
-    return Play(march.times, march.count, "", _setting(scene, "3d", march.note))
+    return Play(
+        march.times,
+        march.count,
+        _setting(scene, "3d", march.note),
+        _all_seen,
+        is_square=True,
+    )
 
 
 def disc_play(dataset: xr.Dataset, film: Film) -> Play:
     """Shapes of covariances of order two on their way through the disc of trace one."""
     march = marched(dataset, film, "disc")
     scene = partial(disc_scene, march=march, dataset=dataset, film=film)
-    return Play(march.times, march.count, "", _setting(scene, None, march.note))
+    return Play(
+        march.times,
+        march.count,
+        _setting(scene, None, march.note),
+        _all_seen,
+        is_square=True,
+    )
 
 
 def _setting(
     scene: _Scene, projection: str | None, note: str
-) -> Callable[[Figure], tuple[Axes, AbstractScene, list[str]]]:
+) -> Callable[[Figure], tuple[Axes, AbstractScene, Key]]:
     """What sets a scene on axes of a figure, and adds a note to its own."""
 
-    def set_scene(figure: Figure) -> tuple[Axes, AbstractScene, list[str]]:
+    def set_scene(figure: Figure) -> tuple[Axes, AbstractScene, Key]:
         axes = figure.add_subplot(projection=projection)
-        shown, notes = scene(axes)
-        return axes, shown, [*notes, note]
+        shown, key = scene(axes)
+        return axes, shown, key._replace(notes=[*key.notes, note])
 
     return set_scene
+
+
+def _sizes(radii: np.ndarray, look: Look) -> np.ndarray:
+    """Sizes that are worth saying: NaN where they are all made one."""
+    return np.full_like(radii, np.nan) if look.relative else radii
+
+
+def _all_seen(_: Axes) -> str:
+    """Nothing is said of tokens outside the view."""
+    return ""
 
 
 def _refuse_several(dataset: xr.Dataset) -> None:

@@ -33,9 +33,8 @@ class Colouring(NamedTuple):
 
     @property
     def note(self) -> str:
-        """What colours mean, for where no scale is drawn."""
-        order = "" if self.scale is None else ", from dark to light"
-        return f"colours: {self.label}{order}" if self.label else ""
+        """What colours without a scale mean."""
+        return f"colours: {self.label}" if self.label else ""
 
 
 Rule = Callable[[Cloud, Swarm], Colouring]

@@ -6,8 +6,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgba
+from matplotlib.lines import Line2D
 from typing_extensions import override
 
+from meanfield.plotting._figure.marks import outline
 from meanfield.plotting._figure.style import CLOSURE_COLOUR, CYCLE, GREY, INK
 from meanfield.plotting._runs.data import Track
 
@@ -18,6 +20,18 @@ from .views import Window, ellipses, within
 _TRAIL, _SHORT_TRAIL, _MANY = 6, 2, 300
 # An ellipse leaves its outline behind every few frames, and the last ones are seen.
 _GHOSTS, _GHOST_TRAIL, _FAINTEST, _STRONGEST = 8, 48, 0.12, 0.65
+
+MEAN = Line2D(
+    [],
+    [],
+    color=GREY,
+    linewidth=1.0,
+    marker="o",
+    markersize=5,
+    markerfacecolor=CYCLE[0],
+    markeredgecolor=CYCLE[0],
+    label="mean",
+)
 
 
 def trail_length(n: int, trails: int | None) -> int:
@@ -96,6 +110,8 @@ class Ghosts(AbstractPart):
         self._lines = LineCollection([], colors=colours, linewidths=1.0, zorder=1.5)
         axes.add_collection(self._lines, autolim=False)
         self._slots = slots
+        earlier = outline("2σ, earlier", CYCLE[0])
+        self.handles = [earlier] if self._length else []
 
     @override
     def show(self, frame: int, view: Window) -> None:

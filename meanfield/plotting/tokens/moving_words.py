@@ -16,12 +16,13 @@ from meanfield.plotting._figure.style import GREY, INK, paper
 from meanfield.plotting._figure.verbatim import verbatim
 
 from .labels import Labels, labels
-from .moving import AbstractPart
+from .moving import AbstractPart, trail_length
 from .views import Window, limits_seen
 
 _SIZE = 0.82  # of the labels' size
 _HIGH, _MARGIN = 1.05, 1.5  # of a word in its size, and points beside it
 _MOST = 120  # words that are looked at
+_STEP = 2  # frames between points of a tail that words keep clear of
 _NEAR = 8.0  # points from a dot, from which a line leads to its word
 
 
@@ -34,6 +35,7 @@ class Words(AbstractPart):
         words: of all tokens.
         views: the window of each frame.
         look: the limits that are chosen.
+        trails: frames of the past that tokens trail; None for what suits them.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class Words(AbstractPart):
         words: np.ndarray,
         views: list[Window],
         look: Look,
+        trails: int | None,
     ) -> None:
         order = word_order(words)
         self._axes, self._views, self._look = axes, views, look
@@ -52,6 +55,7 @@ class Words(AbstractPart):
         self._words = [str(words[i]) for i in order]
         self._ranks = np.array([_rank(word) for word in self._words])
         self._extents = self._measured()
+        self._length = trail_length(x.shape[1], trails)
         self._room, self._labels = np.zeros(2), None
         self._lines = LineCollection(
             [], colors=[to_rgba(GREY)] * order.size, linewidths=0.6, zorder=4
@@ -121,9 +125,21 @@ class Words(AbstractPart):
             corners = [limits_seen(view, room, self._look) for view in self._views]
             low, high = np.stack(corners, axis=1)[:, :, None]
             dots = (self._x - low) / (high - low) * room
-            ranks = self._ranks
-            self._labels = labels(dots, self._extents, ranks=ranks, room=room)
+            tails = (self._tails() - low[:, :, None]) / (high - low)[:, :, None] * room
+            self._labels = labels(
+                dots,
+                self._extents,
+                ranks=self._ranks,
+                room=room,
+                tails=tails.reshape(len(dots), -1, 2),
+            )
         return self._labels
+
+    def _tails(self) -> np.ndarray:
+        """Where the words were in some frames of their tails, (frames, k, words, 2)."""
+        frames = np.arange(len(self._x))
+        lags = np.arange(_STEP, self._length + 1, _STEP)
+        return self._x[np.maximum(frames[:, None] - lags, 0)]
 
 
 def word_order(words: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.artist import Artist
 
-from meanfield.plotting._figure.marks import Key
+from meanfield.plotting._figure.marks import Key, Shades
 from meanfield.plotting._figure.style import on_dark
 from meanfield.plotting._runs.data import Cloud, Swarm
 from meanfield.plotting._runs.observables import even_frames
@@ -51,9 +51,18 @@ class Dots(NamedTuple):
         return shades
 
     @property
+    def entries(self) -> list[Artist]:
+        """What explains the colours in the legend of a movie."""
+        colours = self.colours
+        if colours.scale is None:
+            return [*colours.handles]
+        return [Shades(colours.scale, colours.label)]
+
+    @property
     def caption(self) -> str:
-        """What a picture without a legend says of them."""
-        return "; ".join(filter(None, [self.note, self.colours.note]))
+        """What the small print of a movie says of them."""
+        meaning = "" if self.colours.scale else self.colours.note
+        return "; ".join(filter(None, [self.note, meaning]))
 
     def key(self, handles: list[Artist], view_note: str) -> Key:
         """What explains them in a picture with these entries, whose view has a note."""

@@ -10,7 +10,7 @@ from matplotlib.ticker import FuncFormatter
 from typing_extensions import override
 
 from meanfield.plotting._figure.look import Look
-from meanfield.plotting._figure.marks import legend
+from meanfield.plotting._figure.marks import CLOSURE, Key, outline
 from meanfield.plotting._figure.scenes import AbstractScene
 from meanfield.plotting._figure.style import CLOSURE_COLOUR, INK
 from meanfield.plotting._runs.data import Cloud, Track
@@ -20,6 +20,7 @@ from meanfield.plotting._writing.film import Film
 from .colours import refuse_colours
 from .line import band, frame_line
 from .moving import (
+    MEAN,
     AbstractPart,
     Ghosts,
     MeanPath,
@@ -41,50 +42,71 @@ from .views import (
 )
 
 
-def cloud_scene(
-    axes: Axes, seen: Projection, film: Film
-) -> tuple[AbstractScene, list[str]]:
-    """A scene of the run on the axes, on the line or in the plane, and notes."""
+def cloud_scene(axes: Axes, seen: Projection, film: Film) -> tuple[AbstractScene, Key]:
+    """A scene of the run on the axes, on the line or in the plane, and its key."""
     cloud = seen.cloud
-    if cloud.dimension == 1:
-        view = window(cloud)
-        axes.set_ylabel(seen.labels[0])
-        scene = LineScene(axes, cloud, view, film.trails)
-        return scene, [seen.note, scene.note, view.note]
+    scene = _on_line if cloud.dimension == 1 else _in_plane
+    shown, key = scene(axes, seen, film)
+    if cloud.closure is not None:
+        key = key._replace(handles=[*key.handles, CLOSURE])
+    return shown, key._replace(notes=[seen.note, *key.notes])
+
+
+def _on_line(axes: Axes, seen: Projection, film: Film) -> tuple[AbstractScene, Key]:
+    cloud, view = seen.cloud, window(seen.cloud)
+    axes.set_ylabel(seen.labels[0])
+    scene = LineScene(axes, cloud, view, film.trails)
+    handles = [outline("mean", INK), outline("mean ± 2σ", INK, "--")]
+    note = "" if cloud.look.ylim else view.note
+    notes = [scene.drawn.caption, note]
+    return scene, Key(handles, None, "", notes, scene.drawn.entries)
+
+
+def _in_plane(axes: Axes, seen: Projection, film: Film) -> tuple[AbstractScene, Key]:
+    cloud, look = seen.cloud, seen.cloud.look
     views, note = robust_windows(cloud)
     frame_plane(axes, views[0])
     axes.set(xlabel=seen.labels[0], ylabel=seen.labels[1])
     if views[0] is not views[-1]:
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_formatter(FuncFormatter(whole_figures))
-    parts, notes = _parts(axes, cloud, views=views, film=film)
+    parts, key = _parts(axes, cloud, views=views, film=film)
     if cloud.closure is not None:
         parts.append(closure_outline(axes, cloud.closure))
-    look = cloud.look
     if look.xlim is None or look.ylim is None:
         axes.set_box_aspect(None)
-    return PlaneScene(axes, parts, views=views, look=look), [seen.note, *notes, note]
+    if look.xlim or look.ylim:  # the views are not those of the note
+        note = ""
+    scene = PlaneScene(axes, parts, views=views, look=look)
+    return scene, key._replace(notes=[*key.notes, note])
 
 
 def _parts(
     axes: Axes, cloud: Cloud, *, views: list[Window], film: Film
-) -> tuple[list[AbstractPart], list[str]]:
-    """What moves in the plane, and notes."""
+) -> tuple[list[AbstractPart], Key]:
+    """What moves in the plane, and what explains it."""
     state = cloud.state
+    spread = outline("2σ ellipse", INK)
     if isinstance(state, Track):
         refuse_colours(cloud)
         ghosts = Ghosts(axes, state, film.trails)
-        outline = cloud_outline(axes, state)
-        return [ghosts, outline, MeanPath(axes, state.mean)], []
+        parts = [ghosts, cloud_outline(axes, state), MeanPath(axes, state.mean)]
+        return parts, Key([MEAN, spread, *ghosts.handles], None, "", [])
     drawn = moving_dots(cloud)
     tokens = Tokens(axes, drawn, film.trails)
     parts: list[AbstractPart] = [tokens, cloud_outline(axes, moments(state))]
-    if drawn.colours.handles:
-        legend(axes, drawn.colours.handles, len(drawn.colours.handles))
+    key = Key([spread], None, "", [drawn.caption], drawn.entries)
     if cloud.words is None or cloud.look.colour == "label":
-        return parts, [drawn.caption]  # colours say the words
-    words = Words(axes, state.x, words=cloud.words, views=views, look=cloud.look)
-    return [*parts, words], [drawn.caption, words.note]
+        return parts, key  # colours say the words
+    words = Words(
+        axes,
+        state.x,
+        words=cloud.words,
+        views=views,
+        look=cloud.look,
+        trails=film.trails,
+    )
+    return [*parts, words], key._replace(notes=[*key.notes, words.note])
 
 
 class PlaneScene(AbstractScene):
@@ -131,9 +153,9 @@ class LineScene(AbstractScene):
     def __init__(
         self, axes: Axes, cloud: Cloud, view: Window, trails: int | None
     ) -> None:
-        drawn = moving_dots(cloud)
+        self.drawn = drawn = moving_dots(cloud)
         frame_line(axes, cloud, view)
-        self.note, self._times = drawn.caption, cloud.times
+        self._times = cloud.times
         self._length = cloud.times.size if trails is None else trails
         x, shades = within(drawn.x, view)[..., 0], drawn.colours.tokens
         times = np.broadcast_to(cloud.times[:, None], x.shape)

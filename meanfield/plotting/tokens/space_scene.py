@@ -7,7 +7,7 @@ from mpl_toolkits.mplot3d.art3d import Line3DCollection
 from mpl_toolkits.mplot3d.axes3d import Axes3D
 from typing_extensions import override
 
-from meanfield.plotting._figure.marks import legend
+from meanfield.plotting._figure.marks import CLOSURE, Key, outline
 from meanfield.plotting._figure.scenes import AbstractScene, move_in_space
 from meanfield.plotting._figure.style import CLOSURE_COLOUR, INK
 from meanfield.plotting._runs.data import Cloud
@@ -30,10 +30,8 @@ from .views import (
 _AZIMUTH = -52.0  # degrees: the middle of the way of the camera
 
 
-def space_scene(
-    axes: Axes, seen: Projection, film: Film
-) -> tuple[AbstractScene, list[str]]:
-    """A scene of the run on axes in space, and notes."""
+def space_scene(axes: Axes, seen: Projection, film: Film) -> tuple[AbstractScene, Key]:
+    """A scene of the run on axes in space, and its key."""
     assert isinstance(axes, Axes3D)
     views, note = robust_windows(seen.cloud)
     bare_space(axes, seen.cloud.look)
@@ -41,7 +39,11 @@ def space_scene(
     for axis in (axes.xaxis, axes.yaxis, axes.zaxis):
         axis.set_major_formatter(FuncFormatter(whole_figures))
     scene = SpaceScene(axes, seen.cloud, views=views, film=film)
-    return scene, [scene.note, note]
+    drawn, handles = scene.drawn, [outline("2σ ellipsoid", INK)]
+    if seen.cloud.closure is not None:
+        handles.append(CLOSURE)
+    notes = [drawn.caption, note]
+    return scene, Key(handles, None, "", notes, drawn.entries)
 
 
 class SpaceScene(AbstractScene):
@@ -58,11 +60,8 @@ class SpaceScene(AbstractScene):
         self, axes: Axes3D, cloud: Cloud, *, views: list[Window], film: Film
     ) -> None:
         self._axes, self._views = axes, views
-        drawn = moving_dots(cloud)
-        handles = drawn.colours.handles
-        if handles:
-            legend(axes, handles, len(handles))
-        self._x, self.note = drawn.x, drawn.caption
+        self.drawn = drawn = moving_dots(cloud)
+        self._x = drawn.x
         self._length = trail_length(drawn.x.shape[1], film.trails)
         turn = TURN if film.turn is None else film.turn
         self._azimuths = _AZIMUTH + turn * np.linspace(-0.5, 0.5, cloud.times.size)

@@ -12,6 +12,7 @@ from meanfield.plotting._runs.observables import finite, moments, principal_axes
 # follows one that grows beyond them, and stands still as one that blows up leaves it.
 _CROP, _STILL = 30.0, 5.0
 _FOLLOWS = "the view follows the cloud: mind the scale"
+_ROOMY = 1.4  # of the largest frame, beyond which a view follows words, to be read
 _OUTLYING = 1.6  # of the view, by which outliers may widen it
 # The view makes room for a closure up to this many radii of the tokens.
 _STRAY = 3.0
@@ -208,7 +209,7 @@ def robust_windows(cloud: Cloud) -> tuple[list[Window], str]:
 
     It holds ellipses and all tokens, but for outliers: where all of them would take
     over `_OUTLYING` times the room, one in a hundred at either end of each axis. A
-    cloud that blows up leaves it.
+    cloud that blows up leaves it, and words that drift are followed.
     """
     low, high, beyond = _robust_extents(cloud)
     count, moves = cloud.times.size, ""
@@ -216,13 +217,21 @@ def robust_windows(cloud: Cloud) -> tuple[list[Window], str]:
         near = _near_frames(cloud, _STILL)
         low, high = low[near], high[near]
         moves = "" if near.size == count else "the cloud leaves the view"
-    elif _near_frames(cloud, _CROP).size < count:
+    elif _near_frames(cloud, _CROP).size < count or _words_drift(cloud, low, high):
         moves = _FOLLOWS
     if moves != _FOLLOWS:
         low, high = low.min(axis=0, keepdims=True), high.max(axis=0, keepdims=True)
     windows = _squares(low, high)
     notes = "; ".join(note for note in (beyond, moves) if note)
     return windows * (count // len(windows)), notes
+
+
+def _words_drift(cloud: Cloud, low: np.ndarray, high: np.ndarray) -> bool:
+    """Whether words, in boxes (n, d), move so far that one for all is mostly empty."""
+    if cloud.words is None:
+        return False
+    whole = (high.max(axis=0) - low.min(axis=0)).max()
+    return bool(whole > _ROOMY * (high - low).max())
 
 
 def _squares(low: np.ndarray, high: np.ndarray) -> list[Window]:
