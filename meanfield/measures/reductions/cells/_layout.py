@@ -93,7 +93,7 @@ def typical(tokens: int, d: int, *, error: float) -> Layout | None:
     Examples:
         >>> from meanfield.measures import typical
         >>> typical(10_000, 1, error=1e-3).counts, typical(10_000, 5, error=1e-9)
-        ((66,), None)
+        ((102,), None)
     """
     return cheapest([2 * math.log(tokens)] * d, 2 * tokens, d + 1, error=error)
 

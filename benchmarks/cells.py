@@ -1,0 +1,61 @@
+"""A velocity in cells, whose error is bounded, where no other way is linear."""
+
+from ._trial import OURS, Case, Size, Trial
+
+METHODS = (
+    ("ours, cells", "cells:planned_velocity", OURS),
+    ("ours, cells, in a jit of one's own", "cells:velocity_in_jit", OURS),
+    ("ours, Chebyshev", "ours:chebyshev", OURS),
+    ("ours, blocked", "ours:blocked", OURS),
+)
+ONE = METHODS[:1]
+ASKED = 10_000  # queries of what goes through all pairs
+PROBLEMS = (
+    (1_000_000, 2, 1e-6, METHODS),
+    (1_000_000, 3, 1e-6, METHODS[:2] + METHODS[3:]),
+    (100_000, 4, 1e-4, METHODS[:1] + METHODS[3:]),
+    (100_000, 5, 1e-3, METHODS[:1] + METHODS[3:]),
+)
+LONG = ((10_000_000, 2, 1e-6, ONE), (10_000_000, 3, 1e-6, ONE))
+
+
+def _trials(size: Size) -> list[Trial]:
+    if size == "quick":
+        return [_trial(way, 20_000, 1, 1e-6) for way in METHODS]
+    problems = PROBLEMS + LONG if size == "long" else PROBLEMS
+    return [
+        _trial(way, n, d, tolerance)
+        for n, d, tolerance, ways in problems
+        for way in ways
+    ]
+
+
+def _trial(way: tuple[str, str, str], n: int, d: int, tolerance: float) -> Trial:
+    method, maker, package = way
+    return Trial(
+        "cells",
+        method,
+        maker,
+        package,
+        "float64",
+        n,
+        d,
+        problem=f"to {tolerance:g}",
+        queries=ASKED if maker.endswith("blocked") else None,
+        settings={"epsilon": 1.0, "tolerance": tolerance},
+    )
+
+
+CASE = Case(
+    says=(
+        "Softmax velocities of tokens `N(0, I)` in float64 with `A = V = I`, asked "
+        "for to a tolerance relative to the largest. `bound` is what is said of all "
+        "of them before any is computed; `error` is what was found against sums over "
+        "all pairs: at all tokens up to 20 000, else at 4 096, of which 1 024 are the "
+        "farthest from the origin and 1 024 the farthest from any other. Cells and "
+        "nodes are planned once, on the host; the notes say how long that takes with "
+        "what it compiles. Of what goes through all pairs 10 000 velocities are "
+        "asked, and times multiplied: marked `scaled`."
+    ),
+    trials=_trials,
+)

@@ -1,0 +1,83 @@
+"""Velocities in cells by `meanfield`, planned as a flow plans them."""
+
+import functools
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from scipy.spatial import cKDTree
+
+from benchmarks._problems import relative_gap, tokens
+from benchmarks._trial import Job, Trial
+from meanfield.flows import compiled, motion_of, planned
+from meanfield.measures import Blocked, Cells, Points
+from meanfield.tokens import Tokens
+
+from .ours import attention_of
+
+ALL = 20_000  # tokens up to which all are looked at
+LOOKS, EXTREME = 4096, 1024  # at these, of which so many are far, and so many lonely
+
+
+def planned_velocity(trial: Trial) -> Job:
+    """Compiled as the library compiles its flows."""
+    return _job(trial, compiled)
+
+
+def velocity_in_jit(trial: Trial) -> Job:
+    """Compiled by `jax.jit`, as anybody would."""
+    return _job(trial, jax.jit)
+
+
+def _job(trial: Trial, compiler: Callable[..., Any]) -> Job:
+    attention = attention_of(trial)
+    x = tokens(trial)
+    mu = Points.uniform(x, reduction=Cells(trial.settings["tolerance"]))
+
+    @functools.cache
+    def plan() -> tuple[Points, float]:
+        start = time.perf_counter()
+        ready = planned(attention, mu, 0.0)
+        return ready, time.perf_counter() - start
+
+    def velocities(x: jax.Array) -> jax.Array:
+        at = plan()[0].at(x)
+        return attention.field(0.0, at)(at.tokens)
+
+    def facts(found: np.ndarray) -> dict[str, Any]:
+        ready, seconds = plan()
+        freeze = functools.partial(attention.field, 0.0)
+        said = motion_of(ready).missed(freeze, ready, freeze(ready))
+        at = _looked_at(x)
+        exact = np.asarray(compiled(_exact)(attention, mu, Tokens(x[at])))
+        how = ready.reduction
+        is_planned = isinstance(how, Cells) and how.layout is not None
+        return {
+            "error": relative_gap(found[at], exact),
+            "bound": None if said is None else float(said.residual),
+            "cells": "×".join(map(str, how.layout.cells)) if is_planned else "none",
+            "nodes": how.layout.nodes if is_planned else "none, exact sums",
+            "planning_seconds": seconds,
+        }
+
+    velocity = compiler(velocities)
+    plan()
+    return Job(lambda: np.asarray(jax.block_until_ready(velocity(mu.tokens.x))), facts)
+
+
+def _exact(attention: Any, mu: Points, at: Tokens) -> jax.Array:
+    pairs = Points(mu.tokens, mu.log_weights, Blocked())
+    return attention.field(0.0, pairs)(at)
+
+
+def _looked_at(x: np.ndarray) -> np.ndarray:
+    """Tokens at which errors are looked for: the farthest, the loneliest, others."""
+    if len(x) <= ALL:
+        return np.arange(len(x))
+    far = np.argsort(-np.sum(x**2, axis=1))[:EXTREME]
+    gaps = cKDTree(x).query(x, 2, workers=-1)[0][:, 1]
+    lonely = np.argsort(-gaps)[:EXTREME]
+    others = np.random.default_rng(2).choice(len(x), LOOKS - 2 * EXTREME, replace=False)
+    return np.unique(np.concatenate([far, lonely, others]))
