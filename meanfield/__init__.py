@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         Trajectory,
         adaptive,
         cfl,
+        compiler_options,
         fixed,
         flow,
     )

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from scipy.spatial import cKDTree
+from scipy.spatial import KDTree
 
 from benchmarks._problems import relative_gap, tokens
 from benchmarks._trial import Job, Trial
 from meanfield.flows import compiled, motion_of, planned
-from meanfield.measures import Blocked, Cells, Points
+from meanfield.measures import AbstractReduction, Blocked, Cells, Points
 from meanfield.tokens import Tokens
 
 from .ours import attention_of
@@ -51,14 +52,11 @@ def _job(trial: Trial, compiler: Callable[..., Any]) -> Job:
         freeze = functools.partial(attention.field, 0.0)
         said = motion_of(ready).missed(freeze, ready, freeze(ready))
         at = _looked_at(x)
-        exact = np.asarray(compiled(_exact)(attention, mu, Tokens(x[at])))
-        how = ready.reduction
-        is_planned = isinstance(how, Cells) and how.layout is not None
+        exact = np.asarray(compiled(_exact)(attention, mu, Tokens(jnp.asarray(x[at]))))
         return {
             "error": relative_gap(found[at], exact),
             "bound": None if said is None else float(said.residual),
-            "cells": "×".join(map(str, how.layout.cells)) if is_planned else "none",
-            "nodes": how.layout.nodes if is_planned else "none, exact sums",
+            "cells": _in_words(ready.reduction),
             "planning_seconds": seconds,
         }
 
@@ -72,12 +70,18 @@ def _exact(attention: Any, mu: Points, at: Tokens) -> jax.Array:
     return attention.field(0.0, pairs)(at)
 
 
+def _in_words(how: AbstractReduction) -> str:
+    if not isinstance(how, Cells) or how.layout is None:
+        return "none, exact sums"
+    return f"{'×'.join(map(str, how.layout.cells))} of {how.layout.nodes} nodes an axis"
+
+
 def _looked_at(x: np.ndarray) -> np.ndarray:
     """Tokens at which errors are looked for: the farthest, the loneliest, others."""
     if len(x) <= ALL:
         return np.arange(len(x))
     far = np.argsort(-np.sum(x**2, axis=1))[:EXTREME]
-    gaps = cKDTree(x).query(x, 2, workers=-1)[0][:, 1]
+    gaps = KDTree(x).query(x, 2, workers=-1)[0][:, 1]
     lonely = np.argsort(-gaps)[:EXTREME]
     others = np.random.default_rng(2).choice(len(x), LOOKS - 2 * EXTREME, replace=False)
     return np.unique(np.concatenate([far, lonely, others]))

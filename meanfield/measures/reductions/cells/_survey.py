@@ -19,17 +19,22 @@ class Findings:
 
     Attributes:
         held: for each sum, whether cells hold it.
-        spans: what scores vary by along the axes of cells, of each sum.
+        sides: queries, keys and logarithms of the weights of each that was taken.
 
     Examples:
         >>> from meanfield.measures.reductions.cells import Findings
-        >>> Findings().spans
+        >>> Findings().spans()
         []
     """
 
     def __init__(self) -> None:
         self.held: list[bool] = []
-        self.spans: list[np.ndarray] = []
+        self.sides: list[tuple[np.ndarray, ...]] = []
+
+    def spans(self) -> list[Float[np.ndarray, " k"]]:
+        """What scores vary by along the axes of cells, from their middle, of each."""
+        jax.effects_barrier()
+        return [np.asarray(_spans(*sides)) for sides in self.sides]
 
 
 class Survey(Cells):
@@ -48,8 +53,7 @@ class Survey(Cells):
         >>> findings, one = Findings(), jnp.eye(1)
         >>> mu = Points.uniform([[-1.0], [1.0]], reduction=Survey(findings=findings))
         >>> velocities = attentions["softmax"](one, one, one).field(0.0, mu)(mu.tokens)
-        >>> jax.effects_barrier()
-        >>> findings.held, [float(span[0]) for span in findings.spans]
+        >>> findings.held, [float(span[0]) for span in findings.spans()]
         ([True], [1.0])
     """
 
@@ -63,8 +67,7 @@ class Survey(Cells):
             assert isinstance(score, AbstractQuadraticScore)
             parts = score.factors(queries, keys.tokens)
             logs = keys.log_weights + parts.of_key
-            q, k = counted_sides(parts.query, parts.key, logs)
-            jax.debug.callback(self._note, q.half * k.half)
+            jax.debug.callback(self._note, parts.query, parts.key, logs)
         mean = jnp.mean(keys.values, axis=0)
         means = jnp.broadcast_to(mean[None], (queries.n, len(mean)))
         return means, jnp.zeros(queries.n, mean.dtype)
@@ -78,5 +81,13 @@ class Survey(Cells):
         self.findings.held.append(False)
         return jnp.zeros((queries.n, keys.values.shape[1]), keys.values.dtype)
 
-    def _note(self, spans: Array) -> None:
-        self.findings.spans.append(np.asarray(spans))
+    def _note(self, *sides: Array) -> None:
+        self.findings.sides.append(tuple(map(np.asarray, sides)))
+
+
+@jax.jit
+def _spans(
+    queries: Float[Array, "m k"], keys: Float[Array, "n k"], logs: Float[Array, " n"]
+) -> Float[Array, " k"]:
+    q, k = counted_sides(queries, keys, logs)
+    return q.half * k.half

@@ -35,6 +35,7 @@ from ._planner import SEEN, Planner, over_largest, summed
 DIMENSIONS = 5  # beyond, cells are too many
 WORTH = 0.8  # of the time of exact sums that cells may take
 MARGIN = 0.2  # of the tolerance that a plan may miss: tokens will move
+OTHERS = 16  # tokens, beside extreme ones, of which the largest velocity is taken
 GUESS = 1 / 32  # of the tolerance, for exponentials behind which no bound is known
 ROOM = 1.25  # how much farther scores may vary than at the start
 MORE, FINER = 2.0, 8.0  # room and accuracy that are added when a plan is lost
@@ -79,13 +80,14 @@ class CellPlanner(Planner[Cells]):
     ) -> Convergence:
         """As the field says, from the bound of exponentials; else as it is seen."""
         assert how.layout is not None
-        probes = _spread_out(mu)
-        exact = _exact_at(probes, field, mu)
         condition, bound = field.condition, how.layout.bound
-        if condition is None:
-            missed = SEEN * jnp.max(jnp.abs(field(mu.tokens)[probes] - exact))
-        else:
+        if condition is not None:
+            exact = _exact_at(_extremes(mu), field, mu)
             missed = condition * bound / (1 - bound)
+            return over_largest(missed, exact, how.tolerance)
+        probes = suspects(mu.tokens.x, jnp.zeros_like(mu.log_weights))
+        exact = _exact_at(probes, field, mu)
+        missed = SEEN * jnp.max(jnp.abs(field(mu.tokens)[probes] - exact))
         return over_largest(missed, exact, how.tolerance)
 
 
@@ -128,10 +130,9 @@ def _spans(
     """What scores vary by along axes, in all sums; `None` if their axes differ."""
     findings = Findings()
     _velocities(dynamics, summed(mu, Survey(findings=findings)), t)
-    jax.effects_barrier()
-    if len({len(span) for span in findings.spans}) != 1:
-        return None
-    return np.max(findings.spans, axis=0)
+    spans = findings.spans()
+    is_one = len({len(span) for span in spans}) == 1
+    return np.max(spans, axis=0) if is_one else None
 
 
 def _allowed(dynamics: AbstractDynamics, mu: Points, t: Time) -> float:
@@ -152,7 +153,7 @@ def _scales(
     """The condition of a field, and its largest velocity at some tokens."""
     field = dynamics.field(jnp.asarray(t), mu)
     assert field.condition is not None
-    exact = _exact_at(_spread_out(mu), field, mu)
+    exact = _exact_at(_extremes(mu), field, mu)
     return field.condition, jnp.max(jnp.abs(exact))
 
 
@@ -160,9 +161,12 @@ def _velocities(dynamics: AbstractDynamics, mu: Points, t: Time) -> Array:
     return dynamics.field(jnp.asarray(t), mu)(mu.tokens)
 
 
-def _spread_out(mu: Points) -> Int[Array, " probes"]:
-    """Some tokens, one of each cell of a box around all."""
-    return suspects(mu.tokens.x, jnp.zeros_like(mu.log_weights))
+def _extremes(mu: Points) -> Int[Array, " probes"]:
+    """The first and the last tokens along each axis, and some others."""
+    x = mu.tokens.x
+    others = np.linspace(0, len(x) - 1, OTHERS).astype(int)
+    ends = jnp.argmin(x, axis=0), jnp.argmax(x, axis=0)
+    return jnp.concatenate([*ends, jnp.asarray(others)])
 
 
 def _exact_at(
