@@ -364,12 +364,14 @@ def test_no_line_of_a_scale_touches_a_number():
             fillText: (text, x, y) => words.push([text, x, y, pen.textAlign]),
           }, { get: (has, name) => has[name] ?? (() => {}) });
           const scale = (size, turn) => ({
-            name: "x", low: -half, high: half, place: (v) => (size * (half + turn * v)) / (2 * half),
+            name: "x", low: -half, high: half,
+            place: (v) => (size * (half + turn * v)) / (2 * half),
           });
           const box = { x: 0, y: 0, width, height };
           grid(pen, {}, box, scale(width, 1), scale(height, -1));
+          const before = { left: 0, center: 0.5, right: 1 };
           return { lines, words: words.map(([text, x, y, align]) =>
-            [x - wide(text) * { left: 0, center: 0.5, right: 1 }[align], y, wide(text)]) };
+            [x - wide(text) * before[align], y, wide(text)]) };
         }
         export const answer = (boxes) => boxes.map(drawn);
         """
