@@ -17,4 +17,4 @@ def _formula(latex: str) -> str:
         r"\\(\w+?)(?=_|\b)", lambda name: _LETTERS.get(name[1], name[1]), bare
     )
     bare = re.sub(r"_\{?(\w+)\}?", lambda low: low[1].translate(_SMALL), bare)
-    return bare.replace("^", "")
+    return re.sub(r"[\^{}]", "", bare)

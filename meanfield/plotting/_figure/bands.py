@@ -42,6 +42,17 @@ def draw(axes: Axes, times: np.ndarray, values: np.ndarray, colour: str) -> None
     (draw_band if values.ndim == 2 else draw_curve)(axes, times, values, colour)
 
 
+def draw_steps(axes: Axes, times: np.ndarray, values: np.ndarray, colour: str) -> None:
+    """As `draw`, of counts: they change at once, half-way between two frames."""
+    middle = values
+    if values.ndim == 2:
+        low, middle, high = quantiles(values)
+        look = {"color": colour, "alpha": 0.2, "linewidth": 0}
+        axes.fill_between(times, low, high, step="mid", **look)
+    curve = {"drawstyle": "steps-mid", "marker": _marker(times)}
+    axes.plot(times, middle, color=colour, **curve)
+
+
 def draw_eigenvalues(axes: Axes, times: np.ndarray, values: np.ndarray) -> list[Line2D]:
     """Draw curves, the last axis of `values`, that decrease; returns their entries.
 

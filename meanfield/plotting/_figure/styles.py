@@ -31,7 +31,9 @@ class Style:
 
 styles: Registry[Style] = Registry("style")
 styles.register("paper")(Style(11.0))
-styles.register("talk")(Style(15.0, narrow=15.0, narrow_to=10.0))  # of a slide
+styles.register("talk")(  # of a slide, whose small print is read from afar
+    Style(15.0, narrow=15.0, narrow_to=10.0, inks={"#696969": "#404040"})
+)
 styles.register("dark")(
     Style(
         11.0,
@@ -46,6 +48,7 @@ styles.register("dark")(
             "#f6f8fa": "#1d2226",
             "#222222": _TEXT,
             "#777777": _FRAME,
+            "#696969": "#c8c8c8",
             "#8a8a8a": "#9d9d9d",
             "#d9d9d9": "#454b51",
             "#0072b2": "#4aa3e0",

@@ -18,8 +18,8 @@ from meanfield.spec import KEYS
 
 _LABELS = 12  # ticks on an axis of words
 _NUMBERS = {
-    "t_star": "blow-up time $t^*$",
-    "t_star_error": "error bar of $t^*$",
+    "t_star": "blow-up time $t^{*}$",
+    "t_star_error": "error bar of $t^{*}$",
     "stop_time": "time of the ending",
     "steps": "steps taken",
     "trace": r"final $\mathrm{tr}\,\Sigma$",
