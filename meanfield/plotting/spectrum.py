@@ -113,9 +113,11 @@ def _approach(
     finer, shown = approached(end, times, curves)
     if finer.size == times.size:
         return times, curves, ""
-    if times.size <= _DOTS:
-        axes.plot(times, curves, "o", color=INK, markersize=3, zorder=3)
-    return finer, shown, "between frames (dots) by powers of $t^{*} - t$"
+    law = "by powers of t* − t"
+    if times.size > _DOTS:
+        return finer, shown, f"between frames {law}"
+    axes.plot(times, curves, "o", color=INK, markersize=3, zorder=3)
+    return finer, shown, f"dots: frames; between them {law}"
 
 
 def _many(figure: Figure, axes: Axes, times: np.ndarray, spectra: np.ndarray) -> None:
