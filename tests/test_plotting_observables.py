@@ -183,7 +183,7 @@ def test_a_variance_that_blows_up_is_drawn_on_its_pole() -> None:
     run = gaussian(np.zeros((5, 1)), Y, Status.BLOW_UP, t_star)
     figure = panels["spectrum"](run)
     (axes,) = figure.axes  # the rank of a number says nothing
-    curve = max(axes.lines, key=lambda line: len(line.get_xdata()))
+    curve = max(axes.lines, key=lambda line: np.size(line.get_xdata()))
     x, y = np.asarray(curve.get_data(), float)
     assert x.size > 100
     np.testing.assert_allclose(y * (t_star - x), 1, rtol=1e-8)

@@ -134,7 +134,7 @@ def _many(figure: Figure, axes: Axes, times: np.ndarray, spectra: np.ndarray) ->
         axes.scatter(np.repeat(times, d), spectra[0], 6, np.arange(d))
     axes.autoscale_view()
     bar = figure.colorbar(lines, ax=figure.axes[:2], aspect=40, pad=0.02)
-    bar.set_ticks(np.unique(np.linspace(1, d, min(d, _TICKS)).round().astype(int)))
+    bar.set_ticks(np.unique(np.linspace(1, d, min(d, _TICKS)).round()).tolist())
     bar.set_label("index $k$, from the largest")
     bar.outline.set_visible(False)
 

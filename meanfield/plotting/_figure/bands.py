@@ -47,10 +47,10 @@ def draw_steps(axes: Axes, times: np.ndarray, values: np.ndarray, colour: str) -
     middle = values
     if values.ndim == 2:
         low, middle, high = quantiles(values)
-        look = {"color": colour, "alpha": 0.2, "linewidth": 0}
-        axes.fill_between(times, low, high, step="mid", **look)
-    curve = {"drawstyle": "steps-mid", "marker": _marker(times)}
-    axes.plot(times, middle, color=colour, **curve)
+        band = axes.fill_between(times, low, high, step="mid", color=colour)
+        band.set(alpha=0.2, linewidth=0)
+    (line,) = axes.plot(times, middle, color=colour, marker=_marker(times))
+    line.set_drawstyle("steps-mid")
 
 
 def draw_eigenvalues(axes: Axes, times: np.ndarray, values: np.ndarray) -> list[Line2D]:

@@ -68,7 +68,7 @@ def early_note(paths: Sequence[ConePath]) -> str:
 
 def of_covariance(dataset: xr.Dataset) -> xr.Dataset:
     """With a title that says that the covariance of tokens is drawn, if it is."""
-    is_of_tokens = dataset.attrs.get("kind") == "points"
+    is_of_tokens = str(dataset.attrs.get("title") or "").endswith(": tokens")
     return about(dataset, "covariance of tokens") if is_of_tokens else dataset
 
 

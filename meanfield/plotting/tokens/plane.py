@@ -92,8 +92,8 @@ def _tokens(axes: Axes, cloud: Cloud, state: Swarm, view: Window) -> Key:
     )
     axes.add_collection(paths, autolim=False)
     sizes, faces = tokens.sizes, tokens.colours.tokens
-    rings = {"edgecolors": GREY, "linewidths": 0.6, "zorder": 2.7}
-    axes.scatter(*x[0].T, s=0.6 * sizes, c="white", **rings)
+    rings = axes.scatter(*x[0].T, s=0.6 * sizes, c="white", edgecolors=GREY)
+    rings.set(linewidths=0.6, zorder=2.7)
     axes.scatter(
         *x[-1].T, s=sizes, c=faces, edgecolors="white", linewidths=0.3, zorder=4
     )
