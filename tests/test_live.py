@@ -350,6 +350,65 @@ def test_an_axis_has_a_scale_however_narrow():
 
 
 @needs_node
+def test_no_line_of_a_scale_touches_a_number():
+    """A stub of a line to the left of `60000` would read as a minus."""
+    stand = """
+        import { grid } from "./pen.js";
+        const wide = (words) => 7 * words.length;
+        function drawn({ width, height, half }) {
+          const [lines, words] = [[], []];
+          const pen = new Proxy({
+            measureText: (text) => ({ width: wide(text) }),
+            moveTo: (...at) => lines.push([at]),
+            lineTo: (...at) => lines[lines.length - 1].push(at),
+            fillText: (text, x, y) => words.push([text, x, y, pen.textAlign]),
+          }, { get: (has, name) => has[name] ?? (() => {}) });
+          const scale = (size, turn) => ({
+            name: "x", low: -half, high: half,
+            place: (v) => (size * (half + turn * v)) / (2 * half),
+          });
+          const box = { x: 0, y: 0, width, height };
+          grid(pen, {}, box, scale(width, 1), scale(height, -1));
+          const before = { left: 0, center: 0.5, right: 1 };
+          return { lines, words: words.map(([text, x, y, align]) =>
+            [x - wide(text) * before[align], y, wide(text)]) };
+        }
+        export const answer = (boxes) => boxes.map(drawn);
+        """
+    sizes = [(496, 660), (155, 272), (568, 454)]
+    boxes = [
+        {"width": width, "height": height, "half": half}
+        for width, height in sizes
+        for half in (7e4, 9.0, 3e-5)
+    ]
+    for picture in answered(stand, boxes):
+        assert len(picture["words"]) >= 5
+        assert len(picture["lines"]) >= 3
+        for left, y, width in picture["words"][:-2]:  # the last are names
+            for (x0, y0), (x1, y1) in picture["lines"]:
+                is_beside = x1 < left or x0 > left + width
+                assert is_beside or y1 < y - 5 or y0 > y + 5
+
+
+@needs_node
+@pytest.mark.parametrize(
+    ("d", "entry", "swept"),
+    [(1, None, [[0, 0]]), (2, [0, 1], [[0, 1]]), (2, None, [])],
+)
+def test_what_an_axis_sets_alone_has_one_slider(
+    d: int, entry: list[int] | None, swept: list[list[int]]
+):
+    stand = """
+        import { isSweptAlone } from "./sliders.js";
+        export const answer = ({ law, places }) =>
+            places.filter((place) => isSweptAlone(law, "A", place));
+        """
+    law = {"axes": [{"key": "A", "entry": entry}], "heads": [{"V": np.eye(d).tolist()}]}
+    places = [[i, j] for i in range(d) for j in range(d)]
+    assert answered(stand, {"law": law, "places": places}) == swept
+
+
+@needs_node
 def test_one_script_of_all_modules_is_a_script(tmp_path: Path):
     """Names of two modules never meet, and none is missing."""
     assert NODE is not None

@@ -129,7 +129,7 @@ def test_tokens_are_coloured_by_position_or_by_final_cluster(
     heaps = np.repeat([[0.0, 0.0], [1.0, 1.0]], [3, 9], axis=0)
     figure = panels["tokens"](points(np.stack([rng.normal(size=(12, 2)), heaps])))
     entries = legend_of(figure.axes[0])
-    assert {"75 % of weight", "25 % of weight"} <= set(entries)
+    assert {"cluster, 75 % of weight", "cluster, 25 % of weight"} <= set(entries)
 
 
 def test_tokens_says_where_a_growing_cloud_is_cropped(
@@ -242,7 +242,7 @@ def test_clusters_of_directions_do_not_see_lengths(rng: Generator) -> None:
         assert "angles up to 80°" in figure.get_supxlabel() or link is None
     tokens = panels["tokens"](points(x[None]), Look(metric="cosine"))
     assert [name for name, _ in entries(tokens) if "weight" in name] == [
-        "50 % of weight"
+        "cluster, 50 % of weight"
     ] * 2
 
 
@@ -323,7 +323,10 @@ def test_a_long_text_has_words_on_its_maps_as_far_as_they_have_room(
     assert all(a.x1 <= b.x0 + 0.5 for a, b in pairwise(boxes))
     said = " ".join(figure.get_supxlabel().split())
     assert (f"one of {step} tokens is named" in said) == (step > 1)
-    assert "the largest weight is" in said
+    maps = [image for a in figure.axes for image in a.get_images()]
+    largest = max(float(image.get_array().max()) for image in maps)  # pyright: ignore[reportOptionalMemberAccess]
+    assert maps[0].norm.vmin == 0
+    assert maps[0].norm.vmax == pytest.approx(largest)
     assert "attention weights" in figure.get_suptitle()
 
 

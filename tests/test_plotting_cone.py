@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
+from matplotlib import colormaps
 from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 from mpl_toolkits.mplot3d.axes3d import Axes3D
@@ -253,6 +254,20 @@ def test_a_png_keeps_its_colours(rng: Generator) -> None:
         exact = np.asarray(image.convert("RGB")).astype(int)
     assert np.abs(seen - exact).max() <= 16  # of 255
     assert np.abs(seen - exact).mean() < 1
+
+
+def test_a_scale_of_a_png_is_even_beside_many_other_colours() -> None:
+    figure = Figure(figsize=(6, 5))
+    figure.add_axes((0, 0, 0.9, 1)).imshow(
+        np.random.default_rng(1).uniform(size=(60, 60, 3)), interpolation="nearest"
+    )
+    ramp = np.linspace(0, 1, 256)[:, None]
+    axes = figure.add_axes((0.92, 0, 0.08, 1))
+    axes.imshow(ramp, cmap="viridis", aspect="auto")
+    axes.set_axis_off()
+    bar = np.asarray(paletted(figure).convert("RGB")).astype(int)[:, -10]
+    exact = 255 * colormaps["viridis"](np.linspace(0, 1, len(bar)))[:, :3]
+    assert np.abs(bar - exact).max() <= 8
 
 
 def test_paths_that_leave_the_cone_have_an_arrow_each_and_no_end() -> None:

@@ -380,16 +380,16 @@ def test_clusters_too_many_to_name_share_an_entry() -> None:
     run = points(np.stack([x, x]))
     look = Look(colour="cluster")
     named = [name for name, _ in entries(panels["tokens"](run, look))]
-    assert named.count("14.3 % of weight") == 5  # six have a colour each
+    assert named.count("cluster, 14.3 % of weight") == 5  # six have a colour each
     many = np.concatenate([x, x[2:] + 30, x[2:] - 30])
     run = points(np.stack([many, many]))
     named = [name for name, _ in entries(panels["tokens"](run, look))]
-    alone = ["5.88 % of weight"] * 2
+    alone = ["cluster, 5.88 % of weight"] * 2
     shown = sorted(name for name in named if "weight" in name)
-    assert shown == ["11.8 % of weight", "13 more, 76.5 % of weight", *alone]
+    assert shown == ["13 more, 76.5 % of weight", "cluster, 11.8 % of weight", *alone]
     words = run.assign_coords(word=("token", [f"w{i}" for i in range(17)]))
     named = [name for name, _ in entries(panels["tokens"](words, look))]
-    assert {"11.8 % of weight", "w2", "w3"} < set(named)
+    assert {"cluster, 11.8 % of weight", "w2", "w3"} < set(named)
 
 
 def test_colours_that_cannot_be_are_refused(rng: Generator) -> None:
@@ -421,7 +421,7 @@ def test_who_chooses_a_link_sees_the_clusters_it_makes(rng: Generator) -> None:
     run = points(np.stack([x, x]))
     said = panels["tokens"](run, Look(link=1e-6)).axes[0].get_legend()
     assert said is not None
-    assert "11.1 % of weight" in {text.get_text() for text in said.get_texts()}
+    assert "cluster, 11.1 % of weight" in {text.get_text() for text in said.get_texts()}
     with pytest.raises(InvalidInputError, match="which `colour norm` does not show"):
         panels["tokens"](run, Look(link=0.2, colour="norm"))
 

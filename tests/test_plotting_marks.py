@@ -109,7 +109,10 @@ def test_cells_that_outlive_their_time_are_not_called_finished() -> None:
             alive = f"no blow-up before {said} ({2 * per_cell})"
             assert found == [alive, f"blow-up ({per_cell})"]
     calm = panels["phase"](sweep(["finished", "steady"]))
-    assert [name for name, _ in entries(calm)] == ["alive at t = 2 (2)", "steady (2)"]
+    assert [name for name, _ in entries(calm)] == [
+        "finished at t = 2 (2)",
+        "steady (2)",
+    ]
 
 
 def test_a_curve_of_blow_up_times_has_arrows_where_it_is_censored() -> None:

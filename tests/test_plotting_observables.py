@@ -3,13 +3,15 @@
 import numpy as np
 import pytest
 from numpy.random import Generator
-from plotting_data import ensemble, moving_gaussian, points, shrinking
+from plotting_data import ensemble, gaussian, moving_gaussian, points, shrinking
 
+from meanfield.endings import Status
 from meanfield.plotting import (
     cluster_counts,
     cluster_radius,
     covariances,
     effective_rank,
+    panels,
 )
 from meanfield.plotting._runs.components import component_labels
 from meanfield.plotting._runs.observables import spectrum
@@ -171,3 +173,17 @@ def test_cone_coordinates_reach_the_surface_at_rank_one(rng: Generator) -> None:
 def test_a_path_is_cut_where_it_crosses_the_height() -> None:
     path = np.array([[0.0, 0.0, 1.0], [1.0, 2.0, 3.0], [9.0, 9.0, 9.0]])
     np.testing.assert_allclose(below(path, 2.0), [[0, 0, 1], [0.5, 1, 2]])
+
+
+def test_a_variance_that_blows_up_is_drawn_on_its_pole() -> None:
+    """Between five frames, of which the last is a millionth before the end."""
+    t = np.linspace(0.0, 2.0, 5)
+    t_star = 2.000001
+    Y = np.sqrt(1 / (t_star - t))[:, None, None]
+    run = gaussian(np.zeros((5, 1)), Y, Status.BLOW_UP, t_star)
+    figure = panels["spectrum"](run)
+    (axes,) = figure.axes  # the rank of a number says nothing
+    curve = max(axes.lines, key=lambda line: np.size(line.get_xdata()))
+    x, y = np.asarray(curve.get_data(), float)
+    assert x.size > 100
+    np.testing.assert_allclose(y * (t_star - x), 1, rtol=1e-8)

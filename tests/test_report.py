@@ -12,11 +12,13 @@ from report_node import computed, needs_node
 from test_plotting_page import HOSTILE, Outline
 
 from meanfield.pages.report import Page
+from meanfield.pages.report._plain import plain
 from meanfield.pages.report._run import run_scene
 from meanfield.pages.report._told import endings_card
 from meanfield.pages.report.scenes.coarsening import coarsened
 from meanfield.pages.report.scenes.lines import lines
 from meanfield.pages.report.scenes.packing import differenced
+from meanfield.plotting.sweeps.cells import key_label, number_label
 from meanfield.spec import parse, parse_axes, with_values
 
 STEPS = 2**16 - 1
@@ -49,6 +51,29 @@ def test_positions_are_within_half_a_step_of_their_frame(rng: Generator) -> None
         rounding = 8 * np.finfo(float).eps * np.abs(exact).max()
         assert np.all(np.abs(seen - exact) <= half[:, None] + rounding)
         assert np.abs(seen - exact).max() > 0.5 * half.max()  # it is no copy
+
+
+@needs_node
+def test_counts_change_at_once_between_frames() -> None:
+    panel = {"times": [0, 1, 2, 3], "steps": True}
+    code = "pieces(scene, [3, 3, 1, NaN], { log: false })"
+    corners = [[0, 3], [0.5, 3], [0.5, 3], [1, 3], [1.5, 3], [1.5, 1], [2, 1]]
+    wrapped = {**panel, "times": {"data": panel["times"]}}
+    assert computed(code, wrapped) == [corners]
+
+
+@pytest.mark.parametrize(
+    ("label", "text"),
+    [
+        (number_label("t_star"), "blow-up time t*"),
+        (number_label("largest_eigenvalue"), "final λₘₐₓ(Σ)"),
+        (key_label("cov"), "initial covariance Σ₀"),
+        (key_label("A[0,1]"), "A₁₂"),
+        (key_label("epsilon"), "bandwidth ε"),
+    ],
+)
+def test_a_phase_page_has_the_words_of_the_picture(label: str, text: str) -> None:
+    assert plain(label) == text
 
 
 @needs_node

@@ -102,14 +102,16 @@ def drawn(axes, frame):
     )
     axes.plot(x, np.asarray(grid.density), color="#0072B2", label="density")
     deviation = float(closure.covariance[0, 0]) ** 0.5
+    middle = float(closure.mean[0])
     axes.plot(
         x,
-        bell(x[:, None], float(closure.mean[0]), deviation),
+        bell(x[:, None], middle, deviation),
         "--",
         color="#D55E00",
         label="projected",
     )
-    axes.set(title=f"t = {times[frame]:g}", yticks=[])
+    ends = (middle - 3.5 * deviation, middle + 3.5 * deviation)
+    axes.set(title=f"t = {times[frame]:g}", xlabel="x", xlim=ends, yticks=[])
 
 
 figure, axes = plt.subplots(1, 3, figsize=(9, 3), layout="constrained")

@@ -53,7 +53,8 @@ def draw_states(
         (_on_line if len(view.labels) == 1 else _in_plane)(axes, now, view)
         axes.set_title(f"t = {t:.4g}", fontsize=10)
     columns[0].legend(handles=_key(labels, len(view.labels)), fontsize=8)
-    return view.note
+    regions = "" if len(view.labels) == 1 else "ellipses: 1σ and 2σ"
+    return "; ".join(filter(None, [regions, view.note]))
 
 
 def _common(states: Mapping[str, xr.Dataset]) -> np.ndarray:

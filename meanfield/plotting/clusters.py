@@ -8,9 +8,10 @@ from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
 from meanfield.errors import InvalidInputError
 
-from ._figure.bands import BAND_NOTE, draw, spans_decades
+from ._figure.bands import BAND_NOTE, draw_steps, spans_decades
 from ._figure.look import look_of
 from ._figure.panels import (
+    about,
     annotate,
     ending_note,
     mark_blow_up,
@@ -60,11 +61,11 @@ def clusters(dataset: xr.Dataset) -> Figure:
     if not np.isfinite(counts).any():
         raise InvalidInputError(NOTHING)
     times = values(sample, "time", ("time",))
-    figure = titled_figure(dataset, (6.6, 5.8))
+    figure = titled_figure(about(dataset, "clusters"), (6.6, 5.8))
     top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[1.5, 1])
-    draw(top, times, counts, CYCLE[0])
+    draw_steps(top, times, counts, CYCLE[0])
     _count_scale(top, counts)
-    draw(bottom, times, bulk, INK)
+    draw_steps(bottom, times, bulk, INK)
     bottom.set(ylim=(-0.04, 1.04), ylabel="weight of\nthe heaviest")
     name_time(bottom, dataset)
     top.set_ylabel("clusters")

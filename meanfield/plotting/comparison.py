@@ -7,6 +7,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import LogFormatter
 
 from ._figure.panels import annotate, titled_figure
 from ._figure.style import CYCLE, GREY, style
@@ -21,6 +22,7 @@ _PANELS = {
 # to the next, so that curves which agree are seen.
 _PAIRS = tuple(zip((CYCLE[2], CYCLE[3], CYCLE[4]), (3.2, 2.0, 1.0), strict=True))
 _ALLOWED = tuple(name.replace("_gap", "_allowed") for name in _PANELS)
+_SPAN = 4.0  # the ratio of the ends of a logarithmic scale, at least
 _DECADES = 1e-12  # of the largest gap: what lies below is rounding
 
 
@@ -84,6 +86,16 @@ def _gap(axes: Axes, gaps: xr.Dataset, name: str) -> None:
         if np.isfinite(parting):
             axes.axvline(parting, color=colour, linestyle=":", linewidth=1.0)
     axes.grid(visible=True, axis="y")
+    _widen(axes)
+
+
+def _widen(axes: Axes) -> None:
+    """At least so much of a logarithmic scale that little growth looks little."""
+    low, high = axes.get_ylim()
+    if axes.get_yscale() == "log" and high < _SPAN * low:
+        middle = np.sqrt(low * high)
+        axes.set_ylim(middle / np.sqrt(_SPAN), middle * np.sqrt(_SPAN))
+        axes.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(2, 1)))
 
 
 def _key(figure: SubFigure, gaps: xr.Dataset) -> None:
@@ -95,7 +107,8 @@ def _key(figure: SubFigure, gaps: xr.Dataset) -> None:
     ]
     allowed = [gaps[name].values for name in _ALLOWED if name in gaps]
     if any(np.isfinite(limits).any() for limits in allowed):
-        handles.append(Line2D([], [], color=GREY, dashes=(4, 3), label="allowed"))
+        label = "allowed (chance or rounding)"
+        handles.append(Line2D([], [], color=GREY, dashes=(4, 3), label=label))
     if np.isfinite(gaps["parting"].values).any():
         handles.append(Line2D([], [], color=GREY, linestyle=":", label="parting"))
     figure.legend(handles=handles, loc="outside upper center", ncols=5, fontsize=9)
@@ -104,4 +117,6 @@ def _key(figure: SubFigure, gaps: xr.Dataset) -> None:
 def _notes(gaps: xr.Dataset) -> list[str]:
     how = list(dict.fromkeys(np.atleast_1d(gaps.attrs.get("how", ())).tolist()))
     named = [f"distance: {', '.join(how)}"] if how else []
-    return [*map(str, np.atleast_1d(gaps.attrs.get("verdicts", ())).tolist()), *named]
+    symbols = "α, Σ: mean and covariance of the first of a pair; β, S: of the second"
+    verdicts = map(str, np.atleast_1d(gaps.attrs.get("verdicts", ())).tolist())
+    return [*verdicts, "; ".join([symbols, *named])]

@@ -125,16 +125,12 @@ def _notes(eigenvalues: xr.Dataset) -> Iterator[str]:
     score, product = eigenvalues["score"].values, eigenvalues["product"].values
     above, below = _count(score, 1), _count(score, -1)
     yield (
-        "A = KᵀQ/ε, V: the value with the output projection; eigenvalues that are zero "
-        "by the rank of a head are left out"
-    )
-    yield (
-        f"numbers: of sym A the share in the sum of moduli, since as many are above "
-        f"zero as below in general ({above} and {below}); else how many there are"
+        "A = KᵀQ/ε, V: the value with the output projection; λ that vanish by the rank "
+        "of a head are left out"
     )
     turning = np.abs(np.imag(product)) > _ROUNDING * np.abs(product)
     yield (
-        "alone, a head moves a standard Gaussian by x ↦ Mx, M = VA, and Σ changes at "
-        "the rate M + Mᵀ, whose signs are not those of Re λ, as M is not normal; not "
-        f"real are {100 * turning.mean():.0f} % of its λ"
+        f"numbers: of sym A the share in the sum of moduli ({above} λ are above zero, "
+        f"{below} below); else how many there are; {100 * turning.mean():.0f} % of the "
+        "λ of VA are not real"
     )

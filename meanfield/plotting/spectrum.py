@@ -22,11 +22,14 @@ from ._figure.panels import (
 )
 from ._figure.style import CYCLE, INK, legible
 from ._figure.times import name_time
-from ._runs.data import NOTHING, ending, values
+from ._runs.approach import approached
+from ._runs.data import NOTHING, Ending, ending, values
 from ._runs.observables import per_run, rounded_spectrum
 
 # Eigenvalues that get a colour and a name each.
 _NAMED = len(CYCLE) - 1
+_DOTS = 30  # frames that are marked, where curves go on between them
+_TICKS = 6  # on the scale of the others, from the first to the last
 
 
 @panels.register("spectrum")
@@ -34,9 +37,10 @@ _NAMED = len(CYCLE) - 1
 def spectrum(dataset: xr.Dataset) -> Figure:
     r"""Eigenvalues of $\Sigma(t)$ above, the effective rank of $\Sigma(t)$ below.
 
-    The scale is logarithmic when they span over two decades; what is zero, up to the
-    rounding of the states, is then left out. An ensemble is drawn by its median and
-    its 10–90 % band, each over the runs that still have a state.
+    On the line there is the variance alone. The scale is logarithmic when they span
+    over two decades; what is zero, up to the rounding of the states, is then left out.
+    An ensemble is drawn by its median and its 10–90 % band, each over the runs that
+    still have a state.
 
     Raises:
         InvalidInputError: if the dataset holds no tokens, Gaussian or density.
@@ -45,26 +49,39 @@ def spectrum(dataset: xr.Dataset) -> Figure:
     if not np.isfinite(spectra).any():
         raise InvalidInputError(NOTHING)
     times = values(dataset, "time", ("time",))
-    figure = titled_figure(dataset, (6.6, 6.4))
-    top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[1.7, 1])
-    notes = _spectra(figure, top, times, spectra)
-    top.set_ylabel(r"eigenvalues of $\Sigma$")
-    ranks = effective_rank(spectra)
-    draw(bottom, times, ranks, INK)
-    bottom.set(ylabel="effective rank", ylim=_rank_limits(ranks))
-    name_time(bottom, dataset)
-    bottom.grid(visible=True, axis="y")
-    if "run" in dataset.dims:
+    if spectra.shape[-1] == 1:  # its effective rank says nothing
+        figure = titled_figure(dataset, (6.6, 4.6))
+        rows = [figure.add_subplot()]
+        rows[0].set_ylabel(r"variance $\Sigma$")
+    else:
+        figure = titled_figure(dataset, (6.6, 6.4))
+        rows = list(figure.subplots(2, 1, sharex=True, height_ratios=[1.7, 1]))
+        rows[0].set_ylabel(r"eigenvalues of $\Sigma$")
+        _ranks(rows[1], times, effective_rank(spectra))
+    end = None if "run" in dataset.dims else ending(dataset)
+    notes = _spectra(figure, rows[0], times, spectra, end)
+    name_time(rows[-1], dataset)
+    if end is None:
         annotate(figure, *notes, BAND_NOTE)
         return figure
-    for axes in (top, bottom):
-        mark_blow_up(axes, ending(dataset))
-    annotate(figure, *notes, ending_note(ending(dataset)))
+    for axes in rows:
+        mark_blow_up(axes, end)
+    annotate(figure, *notes, ending_note(end))
     return figure
 
 
+def _ranks(axes: Axes, times: np.ndarray, ranks: np.ndarray) -> None:
+    draw(axes, times, ranks, INK)
+    axes.set(ylabel="effective rank", ylim=_rank_limits(ranks))
+    axes.grid(visible=True, axis="y")
+
+
 def _spectra(
-    figure: Figure, axes: Axes, times: np.ndarray, spectra: np.ndarray
+    figure: Figure,
+    axes: Axes,
+    times: np.ndarray,
+    spectra: np.ndarray,
+    end: Ending | None,
 ) -> list[str]:
     """Draw the eigenvalues, on the scale that suits them; returns notes."""
     axes.grid(visible=True, axis="y")
@@ -79,9 +96,28 @@ def _spectra(
         _many(figure, axes, times, spectra)
         return notes
     count = min(d, _NAMED)
-    handles = draw_eigenvalues(axes, times, spectra[..., :count])
-    legend(axes, handles, len(handles))
+    shown = spectra[..., :count]
+    if end is not None and axes.get_yscale() == "log":
+        times, shown, note = _approach(axes, times, shown, end)
+        notes.append(note)
+    handles = draw_eigenvalues(axes, times, shown)
+    if d > 1:
+        legend(axes, handles, len(handles))
     return [*notes, f"largest {count} of {d} eigenvalues" if count < d else ""]
+
+
+def _approach(
+    axes: Axes, times: np.ndarray, curves: np.ndarray, end: Ending
+) -> tuple[np.ndarray, np.ndarray, str]:
+    """Times and curves that go on between the frames, which are dots; and a note."""
+    finer, shown = approached(end, times, curves)
+    if finer.size == times.size:
+        return times, curves, ""
+    law = "by powers of t* − t"
+    if times.size > _DOTS:
+        return finer, shown, f"between frames {law}"
+    axes.plot(times, curves, "o", color=INK, markersize=3, zorder=3)
+    return finer, shown, f"dots: frames; between them {law}"
 
 
 def _many(figure: Figure, axes: Axes, times: np.ndarray, spectra: np.ndarray) -> None:
@@ -98,6 +134,7 @@ def _many(figure: Figure, axes: Axes, times: np.ndarray, spectra: np.ndarray) ->
         axes.scatter(np.repeat(times, d), spectra[0], 6, np.arange(d))
     axes.autoscale_view()
     bar = figure.colorbar(lines, ax=figure.axes[:2], aspect=40, pad=0.02)
+    bar.set_ticks(np.unique(np.linspace(1, d, min(d, _TICKS)).round()).tolist())
     bar.set_label("index $k$, from the largest")
     bar.outline.set_visible(False)
 

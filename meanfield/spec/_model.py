@@ -185,7 +185,7 @@ class RunSpec(EarlySpec, TimesSpec, StartSpec, DriftSpec, AttentionSpec, GridSpe
     ] = None
     model_layers: Annotated[
         list[int] | None,
-        Key(group="Transformer"),
+        Key(group="Transformer", label="layers of the model"),
         BeforeValidator(_listed),
         Field(
             examples=[[0, 1]],

@@ -1,7 +1,7 @@
 // One dimension: time across, states up; bands of a Gaussian, paths of tokens.
 
-import { HUES, colourOf, dots } from "./plane.js";
-import { clipped, grid, handle, write } from "./pen.js";
+import { BANDS, HUES, colourOf, dots, shades } from "./plane.js";
+import { clipped, grid, handle, legend, write } from "./pen.js";
 import { momentsOf } from "./moments.js";
 import { shown } from "./view.js";
 
@@ -14,10 +14,10 @@ export function scales({ history, box, view }) {
   const [left, wide] = [box.x + 46, box.width - 60];
   return {
     across: {
-      low, high, place: (t) => left + (wide * (t - low)) / (high - low),
+      name: "t", low, high, place: (t) => left + (wide * (t - low)) / (high - low),
     },
     up: {
-      low: view.centre[1] - view.half / view.zoom, high: view.centre[1] + view.half / view.zoom,
+      name: "x", low: view.centre[1] - view.half / view.zoom, high: view.centre[1] + view.half / view.zoom,
       place: (x) => box.y + (box.height / 2) * (1 - ((x - view.centre[1]) * view.zoom) / view.half),
       value: (y) => view.centre[1] + (1 - (2 * (y - box.y)) / box.height) * (view.half / view.zoom),
     },
@@ -28,13 +28,20 @@ export function line(pen, palette, view, scene) {
   const { box } = view;
   const both = scales({ history: scene.history, box, view });
   clipped(pen, box, () => {
-    grid(pen, palette, box, both.across, both.up);
+    const left = grid(pen, palette, box, both.across, both.up);
     const times = timesUpTo(scene);
     const states = times.map((t) => scene.history.at(t));
     if (scene.cloud.measure === "gaussian") bands(pen, palette, both, scene, times, states);
     else paths(pen, palette, both, scene, times, states);
     star(pen, palette, both, scene, box);
+    legend(pen, palette, { box, left }, named(palette, scene));
   });
+}
+
+/** The shapes of a picture, in words; what the colours of tokens mean stands above it. */
+function named(palette, { cloud }) {
+  const isGaussian = cloud.measure === "gaussian";
+  return isGaussian ? [{ words: "mean", stroke: palette.focus }, ...shades(palette)] : [];
 }
 
 function timesUpTo({ history, time }) {
@@ -46,7 +53,7 @@ function timesUpTo({ history, time }) {
 function bands(pen, palette, { across, up }, scene, times, states) {
   const moments = states.map((state) => momentsOf(scene.cloud, state));
   const edge = (k) => moments.map(({ mean, covariance }) => mean[0] + k * Math.sqrt(covariance[0][0]));
-  for (const [k, alpha] of [[2, 0.12], [1, 0.24]]) {
+  for (const { times: k, alpha } of BANDS) {
     pen.beginPath();
     edge(k).forEach((x, i) => pen.lineTo(across.place(times[i]), up.place(x)));
     edge(-k).reverse().forEach((x, i) => pen.lineTo(across.place(times[times.length - 1 - i]), up.place(x)));
@@ -103,5 +110,5 @@ function star(pen, palette, { across }, { history }, box) {
   pen.lineTo(x, box.y + box.height);
   pen.stroke();
   pen.setLineDash([]);
-  write(pen, palette, `t* = ${shown(history.end.tStar.time, 6)}`, x - 8, box.y + 16, { align: "right", colour: palette.alarm });
+  write(pen, palette, `t* = ${shown(history.end.tStar.time, 6)}`, x - 8, box.y + 34, { align: "right", colour: palette.alarm });
 }

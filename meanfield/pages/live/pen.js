@@ -2,6 +2,8 @@
 
 import { shown, ticks } from "./view.js";
 
+const SIZE = 12; // pixels of words
+
 /** Opens a box: what is drawn in it stays in it. */
 export function clipped(pen, box, draw) {
   pen.save();
@@ -13,7 +15,7 @@ export function clipped(pen, box, draw) {
 }
 
 /** Words with a halo, so that they are read over lines. */
-export function write(pen, palette, words, x, y, { align = "left", colour = palette.soft, size = 12 } = {}) {
+export function write(pen, palette, words, x, y, { align = "left", colour = palette.soft, size = SIZE } = {}) {
   pen.font = `${size}px ${palette.font}`;
   pen.textAlign = align;
   pen.textBaseline = "middle";
@@ -34,33 +36,67 @@ export function several(low, high, count) {
   return marks.filter(inner).length > 1 ? marks : ticks(low, high, 8);
 }
 
-/** Lines at round numbers, with the numbers at the left and lower edges. */
+/** Lines at round numbers, which end before the numbers at the left and lower edges, and the names of both axes.
+ *
+ * Gives the place where the numbers at the left end. */
 export function grid(pen, palette, box, across, up) {
+  const edge = box.y + box.height - 10;
+  const right = box.x + box.width;
+  const columns = several(across.low, across.high, box.width / 110).map((value) => ({ words: shown(value), x: across.place(value) }));
+  const rows = several(up.low, up.high, box.height / 90)
+    .map((value) => ({ words: shown(value), y: up.place(value) }))
+    .filter(({ y }) => y > box.y + 24 && y < edge - 14);
+  pen.font = `${SIZE}px ${palette.font}`;
+  const left = box.x + 10 + Math.max(24, ...rows.map(({ words }) => pen.measureText(words).width));
   pen.strokeStyle = palette.line;
   pen.lineWidth = 1;
   pen.beginPath();
-  const columns = several(across.low, across.high, box.width / 110);
-  const rows = several(up.low, up.high, box.height / 90);
-  for (const value of columns) {
-    const x = Math.round(across.place(value)) + 0.5;
-    pen.moveTo(x, box.y);
-    pen.lineTo(x, box.y + box.height);
-  }
-  for (const value of rows) {
-    const y = Math.round(up.place(value)) + 0.5;
-    pen.moveTo(box.x, y);
-    pen.lineTo(box.x + box.width, y);
-  }
+  for (const { x } of columns) if (x > left) lined(pen, [x, box.y], [x, edge - 8]);
+  for (const { y } of rows) lined(pen, [left, y], [right, y]);
   pen.stroke();
-  const edge = box.y + box.height - 10;
-  for (const value of columns) {
-    const x = across.place(value);
-    if (x > box.x + 44 && x < box.x + box.width - 20) write(pen, palette, shown(value), x, edge, { align: "center" });
+  for (const { words, x } of columns) {
+    if (x > box.x + 44 && x < right - 40) write(pen, palette, words, x, edge, { align: "center" });
   }
-  for (const value of rows) {
-    const y = up.place(value);
-    if (y > box.y + 12 && y < edge - 14) write(pen, palette, shown(value), box.x + 6, y);
+  for (const { words, y } of rows) write(pen, palette, words, box.x + 6, y);
+  write(pen, palette, across.name, right - 8, edge, { align: "right", colour: palette.ink });
+  write(pen, palette, up.name, box.x + 6, box.y + 14, { colour: palette.ink });
+  return left;
+}
+
+/** A line along the pixels of the screen. */
+function lined(pen, ...points) {
+  const [from, to] = points.map((point) => point.map((x) => Math.round(x) + 0.5));
+  pen.moveTo(...from);
+  pen.lineTo(...to);
+}
+
+/** What the shapes of a picture mean, in rows from a place at its upper edge: `{ words, fill }` of a colour and its share, or `{ words, stroke, dash }`.
+ *
+ * Gives the height of the next row. */
+export function legend(pen, palette, { box, left }, entries) {
+  let [x, y] = [left, box.y + 14];
+  pen.font = `${SIZE}px ${palette.font}`;
+  for (const { words, fill, stroke, dash = [] } of entries) {
+    const width = 25 + pen.measureText(words).width;
+    if (x > left && x + width > box.x + box.width) [x, y] = [left, y + 18];
+    pen.globalAlpha = fill ? fill.alpha : 1;
+    pen.beginPath();
+    if (fill) {
+      pen.fillStyle = fill.colour;
+      pen.fillRect(x, y - 6, 16, 12);
+    } else {
+      pen.strokeStyle = stroke;
+      pen.lineWidth = 1.6;
+      pen.setLineDash(dash);
+      pen.moveTo(x, y);
+      pen.lineTo(x + 20, y);
+      pen.stroke();
+      pen.setLineDash([]);
+    }
+    write(pen, palette, words, x + 25, y, { colour: palette.ink });
+    x += width + 12;
   }
+  return y + 18;
 }
 
 export function disc(pen, x, y, radius) {

@@ -1,6 +1,6 @@
 // Tokens and ellipses in the plane of the first two coordinates.
 
-import { clipped, disc, grid, handle, write } from "./pen.js";
+import { clipped, disc, grid, handle, legend, write } from "./pen.js";
 import { axesOf } from "./moments.js";
 import { meanOf } from "./sums.js";
 import { shown } from "./view.js";
@@ -9,6 +9,9 @@ export const HUES = 8; // colours of tokens, by the direction in which they star
 const TRAIL = 0.1; // of the span of time, over which trails reach back
 const FAR = 50; // half widths of the view
 const MOST = 60_000; // pieces of trails in one picture
+const DEVIATIONS = 2; // of ellipses around tokens and starts, as in all pictures
+const START = [5, 4]; // dashes
+export const BANDS = [{ times: 2, alpha: 0.12 }, { times: 1, alpha: 0.24 }]; // of a Gaussian
 
 /** The colour of each token: by its order if causal, on a line by its rank, else by its direction. */
 export function hues({ measure, d, weights, causal, first }, mean) {
@@ -45,16 +48,30 @@ export function plane(pen, palette, view, scene) {
     const [[left, top], [right, low]] = [view.point(box.x, box.y), view.point(box.x + box.width, box.y + box.height)];
     // Far from the origin numbers would all be the same: there they are those of the way from the mean.
     const [x0, y0] = Math.hypot(...view.centre) > FAR * view.half ? view.centre : [0, 0];
-    grid(
+    const inner = grid(
       pen, palette, box,
-      { low: left - x0, high: right - x0, place: (x) => view.place(x + x0, 0)[0] },
-      { low: low - y0, high: top - y0, place: (y) => view.place(0, y + y0)[1] },
+      { name: "x₁", low: left - x0, high: right - x0, place: (x) => view.place(x + x0, 0)[0] },
+      { name: "x₂", low: low - y0, high: top - y0, place: (y) => view.place(0, y + y0)[1] },
     );
-    if (x0 || y0) write(pen, palette, `around the mean (${shown(x0, 3)}, ${shown(y0, 3)})`, box.x + 10, box.y + 14);
-    ellipse(pen, view, scene.begun, { stroke: palette.soft, width: 1.2, dash: [5, 4] });
+    ellipse(pen, view, scene.begun, { times: DEVIATIONS, stroke: palette.soft, width: 1.2, dash: START });
     if (scene.cloud.measure === "gaussian") gaussian(pen, palette, view, scene);
     else tokens(pen, palette, view, scene);
+    const below = legend(pen, palette, { box, left: inner }, named(palette, scene));
+    if (x0 || y0) write(pen, palette, `around the mean (${shown(x0, 3)}, ${shown(y0, 3)})`, inner, below);
   });
+}
+
+/** The ellipses of a picture, in words. */
+function named(palette, { cloud }) {
+  const start = { words: `${DEVIATIONS}σ at start`, stroke: palette.soft, dash: START };
+  if (cloud.measure === "gaussian") return [...shades(palette), start];
+  return [{ words: `${DEVIATIONS}σ of the tokens`, stroke: palette.ink }, start];
+}
+
+/** The shades of a Gaussian, in words: the inner one lies over the outer one. */
+export function shades(palette) {
+  const alphas = [1 - (1 - BANDS[0].alpha) * (1 - BANDS[1].alpha), BANDS[0].alpha];
+  return alphas.map((alpha, k) => ({ words: `${k + 1}σ`, fill: { colour: palette.focus, alpha } }));
 }
 
 /** The ellipse of one deviation, or several. */
@@ -78,7 +95,7 @@ function ellipse(pen, view, { mean, covariance }, { times = 1, fill, stroke, wid
 }
 
 function gaussian(pen, palette, view, scene) {
-  for (const [times, alpha] of [[2, 0.1], [1, 0.22]]) {
+  for (const { times, alpha } of BANDS) {
     pen.globalAlpha = alpha;
     ellipse(pen, view, scene.now, { times, fill: palette.focus });
   }
@@ -99,7 +116,7 @@ function tokens(pen, palette, view, scene) {
   trails(pen, palette, view, scene);
   const radius = Math.min(Math.max(40 / Math.sqrt(cloud.weights.length), 1.6), 4.5);
   dots(pen, palette, scene, radius, (i) => view.place(state[i * cloud.d], state[i * cloud.d + 1]));
-  ellipse(pen, view, scene.now, { stroke: palette.ink, width: 1.3 });
+  ellipse(pen, view, scene.now, { times: DEVIATIONS, stroke: palette.ink, width: 1.3 });
   if (scene.chosen >= 0) chosen(pen, palette, view, scene);
 }
 

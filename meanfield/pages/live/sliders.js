@@ -44,18 +44,32 @@ export function slider(label, { value, low, high, scale = "linear", change }) {
 
 const rounded = (value) => Number(value.toPrecision(4));
 
-/** Fills a form with the sliders of the law that is `current()`; each calls `change` with a new law. */
+/** Fills a form with the sliders of the law that is `current()`; each calls `change` with a new law.
+ *
+ * What an axis of a sweep sets has its slider there, and none here. */
 export function fill(form, current, change) {
   const law = current();
   const renewed = (part) => change({ ...current(), ...part });
+  const numbers = {
+    epsilon: ["ε", { value: law.epsilon, low: 0.1, high: 10, scale: "log", change: (epsilon) => renewed({ epsilon }) }],
+    noise: ["noise", { value: law.noise, low: 0, high: 1, scale: "root", change: (noise) => renewed({ noise }) }],
+    t: ["until t", until(law, (t) => renewed({ t }))],
+  };
   form.replaceChildren(
     ...choice(law, renewed),
     ...law.heads.flatMap((_, h) => headSliders(current, h, renewed)),
     headCount(law, renewed),
-    slider("ε", { value: law.epsilon, low: 0.1, high: 10, scale: "log", change: (epsilon) => renewed({ epsilon }) }),
-    slider("noise", { value: law.noise, low: 0, high: 1, scale: "root", change: (noise) => renewed({ noise }) }),
-    slider("until t", until(law, (t) => renewed({ t }))),
+    ...Object.keys(numbers).filter((key) => !isSwept(law, key)).map((key) => slider(...numbers[key])),
   );
+}
+
+/** Whether an axis of the sweep sets a number of a law. */
+const isSwept = ({ axes }, key) => axes.some((axis) => axis.key === key);
+
+/** Whether an axis of the sweep sets an entry of the matrix of the only head, and no other. */
+export function isSweptAlone({ axes, heads }, key, place) {
+  const only = heads[0].V.length === 1 ? [0, 0] : null;
+  return heads.length === 1 && axes.some((axis) => axis.key === key && String(axis.entry ?? only) === String(place));
 }
 
 /** The last time, which comes after the first, whatever is typed. */
@@ -87,23 +101,28 @@ function headSliders(current, h, renewed) {
   });
   const title = heads.length > 1 ? [element("legend", {}, `Head ${h}`)] : [];
   const bare = JSON.stringify(heads[h].K) === JSON.stringify(identity(heads[h].K.length));
-  const scores = entries(bare ? "A" : "Q", heads[h].Q, (change) => set("Q", change));
-  return [element("fieldset", {}, ...title, ...scores, ...entries("V", heads[h].V, (change) => set("V", change)))];
+  const free = (key) => (place) => !isSweptAlone(current(), key, place);
+  const sliders = [
+    ...entries(bare ? "A" : "Q", heads[h].Q, free("A"), (change) => set("Q", change)),
+    ...entries("V", heads[h].V, free("V"), (change) => set("V", change)),
+  ];
+  return sliders.length ? [element("fieldset", {}, ...title, ...sliders)] : [];
 }
 
-/** A slider for each entry of a small matrix; one for the size of a large one.
+/** A slider for each entry of a small matrix that is free; one for the size of a large one.
  *
  * `set` is called with a function that gives the new matrix for the present one. */
-function entries(name, M, set) {
+function entries(name, M, isFree, set) {
   const reach = Math.max(2, ...M.flat().map((x) => 2 * Math.abs(x)));
   if (M.length > ENTRIES || M[0].length > ENTRIES) {
     return [slider(`${name} ×`, { value: 1, low: -2, high: 2, change: (c) => set(() => scaled(M, c)) })];
   }
   const small = M.length === 1 && M[0].length === 1;
   const withEntry = (i, j, x) => (old) => old.map((row, k) => row.map((y, l) => (k === i && l === j ? x : y)));
-  return M.flatMap((row, i) => row.map((value, j) => slider(small ? name : `${name}${digit(i)}${digit(j)}`, {
-    value, low: -reach, high: reach, change: (x) => set(withEntry(i, j, x)),
-  })));
+  const places = M.flatMap((row, i) => row.map((_, j) => [i, j])).filter(isFree);
+  return places.map(([i, j]) => slider(small ? name : `${name}${digit(i)}${digit(j)}`, {
+    value: M[i][j], low: -reach, high: reach, change: (x) => set(withEntry(i, j, x)),
+  }));
 }
 
 const digit = (i) => "₁₂₃"[i];

@@ -32,6 +32,7 @@ _SCRIPTS = {
         "line.js",
         "chosen.js",
         "labels.js",
+        "key.js",
         "cone.js",
         "curves.js",
         "player.js",

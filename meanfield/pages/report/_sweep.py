@@ -12,12 +12,15 @@ from meanfield.plotting.sweeps.cells import (
     counts_of,
     ending_label,
     endings_of,
+    key_label,
+    number_label,
     number_shown,
     numbers_of,
 )
 from meanfield.runs import SweepStore
 from meanfield.spec import beside
 
+from ._plain import plain
 from ._repeats import of_sweep, plugin_words, plugins_in
 from ._told import card, origin_card, repeat_card, table
 from .scenes.packing import packed
@@ -36,13 +39,14 @@ def sweep_scene(dataset: xr.Dataset, store: SweepStore, folder: Path) -> dict[st
         "keys": beside(store.record["spec"], folder),
         "plugins": plugin_words(plugins_in(dict(store.record), folder)),
         "axes": [
-            {**about, "name": axis.name, "labels": axis.labels}
+            {**about, "name": plain(key_label(axis.name)), "labels": axis.labels}
             for about, axis in zip(axes, store.cells.axes, strict=True)
         ],
         "shape": list(dataset["ending"].shape),
         "endings": [_ending_row(dataset, status) for status in Status],
         "ending": packed(np.asarray(dataset["ending"].values).astype(int)),
         "numbers": {n: packed(numbers_of(dataset, n)) for n in names[1:]},
+        "labels": {n: plain(number_label(n)) for n in names},
         "shown": number_shown(dataset),
         "caption": described(dataset),
         "notes": [],

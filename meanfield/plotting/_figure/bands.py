@@ -42,6 +42,17 @@ def draw(axes: Axes, times: np.ndarray, values: np.ndarray, colour: str) -> None
     (draw_band if values.ndim == 2 else draw_curve)(axes, times, values, colour)
 
 
+def draw_steps(axes: Axes, times: np.ndarray, values: np.ndarray, colour: str) -> None:
+    """As `draw`, of counts: they change at once, half-way between two frames."""
+    middle = values
+    if values.ndim == 2:
+        low, middle, high = quantiles(values)
+        band = axes.fill_between(times, low, high, step="mid", color=colour)
+        band.set(alpha=0.2, linewidth=0)
+    (line,) = axes.plot(times, middle, color=colour, marker=_marker(times))
+    line.set_drawstyle("steps-mid")
+
+
 def draw_eigenvalues(axes: Axes, times: np.ndarray, values: np.ndarray) -> list[Line2D]:
     """Draw curves, the last axis of `values`, that decrease; returns their entries.
 

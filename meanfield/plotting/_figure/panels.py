@@ -17,6 +17,7 @@ from meanfield.plotting._runs.data import Ending
 from meanfield.plotting._runs.relative import relative
 
 from .look import GENERAL, Look, look_of
+from .picture import about as about
 from .picture import annotate as annotate
 from .picture import titled_figure as titled_figure
 from .repaint import repaint
@@ -208,7 +209,7 @@ def mark_blow_up(axes: Axes, ending: Ending) -> None:
         colour = Status.BLOW_UP.row.colour
         axes.axvline(ending.t_star, color=colour, linestyle=":", linewidth=1.2)
         axes.annotate(
-            "$t^*$",
+            "$t^{*}$",
             (ending.t_star, 1.0),
             xycoords=("data", "axes fraction"),
             xytext=(-3, -2),

@@ -12,7 +12,7 @@ from matplotlib.font_manager import FontProperties
 from meanfield.plotting._runs.described import described
 
 from .look import Look, look_of
-from .style import GREY
+from .style import PRINT
 
 _LETTERS = 127.5  # of the small print in an inch, times its size in points
 _LINES = 3  # of small print for which every figure has room
@@ -75,6 +75,14 @@ def said_of(dataset: xr.Dataset) -> list[str]:
     return [described(dataset), str(dataset.attrs.get("remark") or "")]
 
 
+def about(dataset: xr.Dataset, subject: str) -> xr.Dataset:
+    """With a title that says what of the tokens is drawn, unless the look has one."""
+    own = str(dataset.attrs.get("title") or "")
+    if not own or look_of(dataset).title is not None:
+        return dataset
+    return dataset.assign_attrs(title=f"{own.removesuffix(': tokens')}: {subject}")
+
+
 def _folded(title: str, figure: Picture) -> str:
     """A title in lines that the width holds, if one was chosen."""
     if figure.look.width is None:
@@ -103,7 +111,7 @@ def annotate(figure: Figure, *notes: str) -> None:
     lines = [line for note in notes for line in lines_of(note, letters)]
     if lines:
         text = "\n".join([*filter(None, [figure.get_supxlabel()]), *lines])
-        figure.supxlabel(text, color=GREY, linespacing=LEADING)
+        figure.supxlabel(text, color=PRINT, linespacing=LEADING)
         if isinstance(figure, Picture):
             figure.make_room(text.count("\n") + 1)
 

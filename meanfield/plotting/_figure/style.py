@@ -10,6 +10,7 @@ from matplotlib.colors import ListedColormap, to_rgb
 from .look import Look
 
 INK, GREY, PALE = "#222222", "#8a8a8a", "#d9d9d9"
+PRINT = "#696969"  # of the small print, read at arm's length; styles have their own
 
 # Okabe and Ito (2008): told apart under every common colour blindness.
 CYCLE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#222222")

@@ -31,7 +31,8 @@ class Style:
 
 styles: Registry[Style] = Registry("style")
 styles.register("paper")(Style(11.0))
-_TALK = Style(15.0, narrow=15.0, narrow_to=10.0)  # of a slide
+# Of a slide, whose small print is read from afar.
+_TALK = Style(15.0, narrow=15.0, narrow_to=10.0, inks={"#696969": "#404040"})
 _ON_DARK = Style(
     11.0,
     settings={
@@ -45,6 +46,7 @@ _ON_DARK = Style(
         "#f6f8fa": "#1d2226",
         "#222222": _TEXT,
         "#777777": _FRAME,
+        "#696969": "#c8c8c8",
         "#8a8a8a": "#9d9d9d",
         "#d9d9d9": "#454b51",
         "#0072b2": "#4aa3e0",

@@ -13,6 +13,7 @@ from matplotlib.font_manager import FontProperties
 from meanfield.errors import InvalidInputError
 from meanfield.plotting._figure.look import Look, look_of
 from meanfield.plotting._figure.panels import (
+    about,
     annotate,
     attention_panel,
     panel,
@@ -29,9 +30,10 @@ from .chosen import chosen_heads, query_index, query_name
 
 # Snapshots (rows, evenly spaced) and heads (columns, the first) in one figure.
 _SNAPSHOTS, _HEADS = 4, 6
-# The colour scale ends at this quantile of the weights, so one peak does not hide all,
-# but not below what half of the rows have as their largest weight.
+# Where weights are negative the scale ends at this quantile of their sizes, so one peak
+# does not hide all, but not below what half of the rows have as their largest size.
 _TOP = 0.995
+_CUT = 0.95  # of the largest: a scale that ends above it ends at the largest
 # Up to so many words a map grows with them; of more, as many are written as have room.
 _WORDS = 32
 _SIDE, _WORD, _PAGE = 1.7, 0.1, 11.0  # inches: a map, a word beside it, all columns
@@ -78,18 +80,10 @@ def attention(dataset: xr.Dataset) -> Figure:
     run, look = next(runs(dataset)), look_of(dataset)
     if look.query is None:
         shown = _shown(dataset, run, look, _columns(run, look))
-        return _matrices(_titled(dataset, "attention weights"), shown)
+        return _matrices(about(dataset, "attention weights"), shown)
     index = query_index(run, look.query)
     shown, name = _shown(dataset, run, look, _ALL), query_name(run, index)
-    return _rows(_titled(dataset, f"attention weights of {name}"), shown, index)
-
-
-def _titled(dataset: xr.Dataset, subject: str) -> xr.Dataset:
-    """With a title that says what is drawn, unless the look chooses one."""
-    own = str(dataset.attrs.get("title") or "")
-    if not own or look_of(dataset).title is not None:
-        return dataset
-    return dataset.assign_attrs(title=f"{own.removesuffix(': tokens')}: {subject}")
+    return _rows(about(dataset, f"attention weights of {name}"), shown, index)
 
 
 def _columns(run: xr.Dataset, look: Look) -> int:
@@ -211,18 +205,16 @@ def _scale(maps: np.ndarray) -> tuple[Normalize, str, str]:
     finite = maps[np.isfinite(maps)]
     if finite.size == 0:
         raise InvalidInputError("No entry of `attention` is finite: nothing to draw.")
+    largest = float(np.abs(finite).max()) or 1.0
+    if finite.min() >= 0:
+        blues = "Blues_r" if on_dark() else "Blues"
+        return Normalize(0.0, largest), blues, "neither"
     sizes = np.where(np.isfinite(maps), np.abs(maps), 0.0)
-    largest = float(sizes.max())
     usual = float(np.median(sizes.max(axis=-1)))
-    top = max(float(np.quantile(np.abs(finite), _TOP)), usual) or largest or 1.0
-    cut = largest > top
-    if finite.min() < 0:
-        return Normalize(-top, top), "PuOr", "both" if cut else "neither"
-    return (
-        Normalize(0.0, top),
-        "Blues_r" if on_dark() else "Blues",
-        "max" if cut else "neither",
-    )
+    top = max(float(np.quantile(np.abs(finite), _TOP)), usual)
+    if not 0 < top < _CUT * largest:
+        return Normalize(-largest, largest), "PuOr", "neither"
+    return Normalize(-top, top), "PuOr", "both"
 
 
 def _colour_bar(

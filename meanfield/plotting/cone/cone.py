@@ -22,6 +22,7 @@ from .fates import (
     RASTERISED,
     early_note,
     ending_handles,
+    of_covariance,
     opacity,
     single_ending,
     tips,
@@ -61,7 +62,7 @@ def cone(dataset: xr.Dataset) -> Figure:
     Raises:
         InvalidInputError: if the dimension is not two, or `limit` makes no sense.
     """
-    figure = titled_figure(dataset, (6.6, 5.8))
+    figure = titled_figure(of_covariance(dataset), (6.6, 5.8))
     axes = figure.add_subplot(projection="3d")
     key = draw_cone(axes, dataset)
     legend(axes, key.handles, min(len(key.handles), 5))

@@ -23,6 +23,7 @@ from .fates import (
     RASTERISED,
     early_note,
     ending_handles,
+    of_covariance,
     opacity,
     single_ending,
     tips,
@@ -69,7 +70,7 @@ def disc(dataset: xr.Dataset) -> Figure:
         InvalidInputError: if the dimension is not two, if $\Sigma$ always vanishes, or
             if `limit` makes no sense.
     """
-    figure = titled_figure(dataset, (5.6, 6.2))
+    figure = titled_figure(of_covariance(dataset), (5.6, 6.2))
     axes = figure.add_subplot()
     key = draw_disc(axes, dataset)
     legend(axes, key.handles, min(len(key.handles), 4))

@@ -8,7 +8,7 @@ from matplotlib.artist import Artist
 from matplotlib.lines import Line2D
 
 from meanfield.endings import Status
-from meanfield.plotting._figure.panels import ending_note
+from meanfield.plotting._figure.panels import about, ending_note
 from meanfield.plotting._figure.style import GREY
 from meanfield.plotting._runs.data import ending
 
@@ -72,6 +72,12 @@ def early_note(paths: Sequence[ConePath]) -> str:
         return f"1 path stops at its last frame, {early[0]:.2g} before its blow-up"
     farthest = f"up to {max(early):.2g} before their blow-ups"
     return f"{len(early)} paths stop at their last frames, {farthest}"
+
+
+def of_covariance(dataset: xr.Dataset) -> xr.Dataset:
+    """With a title that says that the covariance of tokens is drawn, if it is."""
+    is_of_tokens = str(dataset.attrs.get("title") or "").endswith(": tokens")
+    return about(dataset, "covariance of tokens") if is_of_tokens else dataset
 
 
 def single_ending(dataset: xr.Dataset) -> str:

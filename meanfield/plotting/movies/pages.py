@@ -27,7 +27,7 @@ from meanfield.plotting._figure.picture import (
     said_of,
     titled_figure,
 )
-from meanfield.plotting._figure.style import GREY
+from meanfield.plotting._figure.style import PRINT
 
 from .space_room import Extent, fill
 
@@ -263,7 +263,7 @@ class Beside(AbstractPage):
         fits = (fold for fold in folds if self._height(len(fold[1]), fold[0]) <= room)
         size, lines = next(fits, folds[-1])
         text = self._text(2 * _FLOOR, "\n".join(lines), size)
-        text.set(color=GREY, va="bottom")
+        text.set(color=PRINT, va="bottom")
 
     def _text(self, above: float, words: str, size: float) -> Text:
         """Words in the column; they may change, and are no part of the layout."""

@@ -18,8 +18,8 @@ from meanfield.spec import KEYS
 
 _LABELS = 12  # ticks on an axis of words
 _NUMBERS = {
-    "t_star": "blow-up time $t^*$",
-    "t_star_error": "error bar of $t^*$",
+    "t_star": "blow-up time $t^{*}$",
+    "t_star_error": "error bar of $t^{*}$",
     "stop_time": "time of the ending",
     "steps": "steps taken",
     "trace": r"final $\mathrm{tr}\,\Sigma$",
@@ -118,12 +118,12 @@ def ending_label(dataset: xr.Dataset, ending: str) -> str:
     """
     if ending != Status.FINISHED.ending:
         return ending
-    alive = "alive at"
-    if Status.BLOW_UP.ending in endings_of(dataset):
-        alive = "no blow-up before"
     stops = numbers_of(dataset, "stop_time") if "stop_time" in dataset else np.empty(0)
     times = np.unique(stops[endings_of(dataset) == ending]) if stops.size else stops
-    return f"{alive} t = {times[0]:.4g}" if times.size == 1 else f"{alive} the end"
+    if Status.BLOW_UP.ending not in endings_of(dataset):
+        return f"{ending} at t = {times[0]:.4g}" if times.size == 1 else ending
+    last = f"t = {times[0]:.4g}" if times.size == 1 else "the end"
+    return f"no blow-up before {last}"
 
 
 def scale_of(dataset: xr.Dataset, name: str) -> Scale:

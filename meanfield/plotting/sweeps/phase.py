@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -12,7 +11,6 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LogNorm, Normalize, to_rgb
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, PathPatch
 from matplotlib.path import Path
 
@@ -23,14 +21,12 @@ from meanfield.plotting._figure.look import look_of
 from meanfield.plotting._figure.marks import fitting, legend
 from meanfield.plotting._figure.panels import annotate, panel, panels, titled_figure
 from meanfield.plotting._figure.style import (
-    GREY,
     INK,
     legible,
     paper,
 )
 
 from .cells import (
-    LATER,
     SIZES,
     counts_of,
     ending_label,
@@ -44,10 +40,9 @@ from .cells import (
     short,
     survivals_of,
 )
+from .curve import curve
 
 _PANELS = 9  # maps in one figure
-# Of a flow without a blow-up, at the time to which it was followed.
-_ARROW = {"marker": LATER, "markersize": 9}
 _TINT = 0.25  # how much of an ending's colour is in cells without a number
 
 
@@ -58,9 +53,9 @@ def phase(dataset: xr.Dataset) -> Figure:
 
     The `colour` of the look names the number; without it, it is the blow-up time if
     there is one, else the effective rank, else the trace. `ending` leaves the numbers
-    out. Hatching tells the endings apart; cells without the number
-    have a pale tint of their ending. A third axis of up to nine values makes a map for
-    each; a single axis makes a curve.
+    out. Cells without the number have a pale tint of their ending, and its hatching;
+    of the others several endings are told apart by it. A third axis of up to nine
+    values makes a map for each; a single axis makes a curve.
 
     Raises:
         InvalidInputError: if the dataset is no sweep, has too many axes, or has no such
@@ -73,7 +68,7 @@ def phase(dataset: xr.Dataset) -> Figure:
         )
     name = number_shown(dataset)
     if dataset["ending"].ndim == 1:
-        return _curve(dataset, name)
+        return curve(dataset, name)
     return _maps(dataset, name)
 
 
@@ -90,7 +85,7 @@ def _maps(dataset: xr.Dataset, name: str) -> Figure:
     for index, (axes, (label, layer)) in enumerate(
         zip(grid.flat, layers, strict=False)
     ):
-        _map(axes, layer, name, mapping)
+        _map(axes, layer, name, mapping=mapping, hatched=_hatched(dataset, name))
         axes.set_title(label)
         if index % n_columns > 0:
             axes.set_ylabel("")
@@ -152,17 +147,31 @@ def _layers(dataset: xr.Dataset) -> Iterator[tuple[str, xr.Dataset]]:
         yield f"{key_label(shortest)} = {short(part[shortest].item())}", part
 
 
+def _hatched(dataset: xr.Dataset, name: str) -> set[str]:
+    """The endings of cells that have the number, where these are several."""
+    coloured = endings_of(dataset)[np.isfinite(numbers_of(dataset, name))]
+    endings = set(coloured.tolist())
+    return endings if len(endings) > 1 else set()
+
+
 def _map(
-    axes: Axes, dataset: xr.Dataset, name: str, mapping: ScalarMappable | None
+    axes: Axes,
+    dataset: xr.Dataset,
+    name: str,
+    *,
+    mapping: ScalarMappable | None,
+    hatched: set[str],
 ) -> None:
-    """Cells in colours, their endings in hatches, and lines between endings."""
+    """Cells in colours, and lines between endings; `hatched` have theirs in colours."""
     x, y = (scale_of(dataset, str(dim)) for dim in dataset["ending"].dims)
     endings, numbers = endings_of(dataset), numbers_of(dataset, name)
+    bare = np.isnan(numbers)
     for ending in np.unique(endings):
-        mask, bare = endings == ending, np.isnan(numbers)
+        mask = endings == ending
         _fill(axes, _outline(x.edges, y.edges, mask & bare), str(ending), name)
         _hatch(axes, _outline(x.edges, y.edges, mask & bare), str(ending), INK)
-        _hatch(axes, _outline(x.edges, y.edges, mask & ~bare), str(ending), "white")
+        if ending in hatched:
+            _hatch(axes, _outline(x.edges, y.edges, mask & ~bare), str(ending), "white")
     if mapping is not None:
         shown = np.ma.masked_invalid(numbers.T)
         mesh = axes.pcolormesh(
@@ -185,55 +194,6 @@ def _hatch(axes: Axes, region: Path, ending: str, colour: str) -> None:
     axes.add_patch(marks)
 
 
-def _curve(dataset: xr.Dataset, name: str) -> Figure:
-    """A number along one axis, in marks that tell the ending."""
-    name = "stop_time" if name == "ending" else name
-    figure = titled_figure(dataset, (6.6, 4.4))
-    axes = figure.add_subplot()
-    x = scale_of(dataset, str(dataset["ending"].dims[0]))
-    endings, numbers = endings_of(dataset), numbers_of(dataset, name)
-    if spans_decades(numbers) and np.nanmin(numbers) > 0:
-        axes.set_yscale("log")
-    if x.kind != "list":
-        axes.plot(x.centres, numbers, color=GREY, linewidth=1)
-    handles = []
-    for ending, count in counts_of(endings).items():
-        look = _mark(ending)
-        mask = endings == ending
-        axes.plot(x.centres[mask], numbers[mask], **look)
-        missing = mask & ~np.isfinite(numbers)
-        if name == "t_star" and Status.named(ending).row.survives:
-            stops = numbers_of(dataset, "stop_time")[missing]
-            axes.plot(x.centres[missing], stops, **look | _ARROW)
-            look |= _ARROW
-        else:
-            low, foot = axes.get_xaxis_transform(), np.full(missing.sum(), 0.03)
-            axes.plot(x.centres[missing], foot, transform=low, alpha=0.5, **look)
-        label = f"{ending_label(dataset, ending)} ({count})"
-        handles.append(Line2D([], [], label=label, **look))
-    set_axis(axes, "x", x)
-    axes.set_ylabel(number_label(name))
-    axes.grid(visible=True, axis="y")
-    legend(axes, handles, min(len(handles), 4))
-    annotate(figure, *_curve_notes(dataset, name))
-    return figure
-
-
-def _curve_notes(dataset: xr.Dataset, name: str) -> Iterator[str]:
-    missing = np.isnan(numbers_of(dataset, name))
-    censored = missing & survivals_of(dataset) & (name == "t_star")
-    if np.any(censored):
-        yield "arrows: no blow-up before this time, later perhaps, or never"
-    if np.any(missing & ~censored):
-        yield "pale marks at the foot: no such number"
-
-
-def _mark(ending: str) -> dict[str, Any]:
-    row = Status.named(ending).row
-    look = {"color": row.colour, "marker": row.marker}
-    return {**look, "linestyle": "", "markersize": 5}
-
-
 def _mapping(numbers: np.ndarray) -> ScalarMappable | None:
     """Colours for numbers; none if there are none."""
     finite = numbers[np.isfinite(numbers)]
@@ -245,15 +205,17 @@ def _mapping(numbers: np.ndarray) -> ScalarMappable | None:
 
 
 def _patches(dataset: xr.Dataset, name: str) -> list[Artist]:
-    """Legend entries: each ending with its hatch and its count."""
+    """Legend entries: each ending as its cells look, and its count."""
     endings, numbers = endings_of(dataset), numbers_of(dataset, name)
+    hatched, middle = _hatched(dataset, name), legible("viridis")(0.5)
     patches: list[Artist] = []
     for ending, count in counts_of(endings).items():
         bare = np.isnan(numbers[endings == ending]).any()
-        face = _face(ending, name) if bare else "white"
+        face = _face(ending, name) if bare else middle
         label = f"{ending_label(dataset, ending)} ({count})"
         patch = Patch(facecolor=face, edgecolor=INK, linewidth=0.7, label=label)
-        patch.set_hatch(Status.named(ending).row.hatch)
+        if bare or ending in hatched:
+            patch.set_hatch(Status.named(ending).row.hatch)
         patches.append(patch)
     return patches
 
@@ -261,10 +223,13 @@ def _patches(dataset: xr.Dataset, name: str) -> list[Artist]:
 def _notes(dataset: xr.Dataset, name: str) -> tuple[str, ...]:
     numbers, endings = numbers_of(dataset, name), endings_of(dataset)
     infinite = name.startswith(SIZES) and bool(np.any(endings == Status.BLOW_UP.ending))
-    bare = name != "ending" and np.isnan(numbers).any()
+    bare = np.isnan(numbers) & (name != "ending")
+    if name == "t_star":
+        bare &= ~survivals_of(dataset)  # the legend says of those what they have
+    label = number_label(name)
     return (
-        "cells in a pale tint have no such number" if bare and not infinite else "",
-        "where it blows up, in a pale tint, the size is infinite" if infinite else "",
+        f"pale cells have no {label}" if bare.any() and not infinite else "",
+        f"pale cells blow up: {label} is infinite" if infinite else "",
     )
 
 

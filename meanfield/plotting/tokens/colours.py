@@ -118,7 +118,7 @@ def by_cluster(cloud: Cloud, state: Swarm) -> Colouring:
     """By the cluster of a token in the last frame."""
     labels = _final_clusters(cloud, state)
     masses = np.bincount(labels, weights=state.weights)
-    names = [_share(mass) for mass in masses]
+    names = [f"cluster, {_share(mass)}" for mass in masses]
     if cloud.words is not None:
         counts = np.bincount(labels)
         for token in np.flatnonzero(counts[labels] == 1):

@@ -92,13 +92,15 @@ def _tokens(axes: Axes, cloud: Cloud, state: Swarm, view: Window) -> Key:
     )
     axes.add_collection(paths, autolim=False)
     sizes, faces = tokens.sizes, tokens.colours.tokens
-    axes.scatter(*x[0].T, s=0.6 * sizes, c="white", edgecolors=GREY, linewidths=0.6)
+    rings = axes.scatter(*x[0].T, s=0.6 * sizes, c="white", edgecolors=GREY)
+    rings.set(linewidths=0.6, zorder=2.7)
     axes.scatter(
         *x[-1].T, s=sizes, c=faces, edgecolors="white", linewidths=0.3, zorder=4
     )
     frames = drawn_frames(cloud, _N_TOKENS)
     track = moments(state)
-    _outlines(axes, track, frames, view).set(colors="white", linewidths=_HALO)
+    halo = _outlines(axes, track, frames, view)
+    halo.set(colors="white", linewidths=_HALO, zorder=2.5)  # below the rings of starts
     outlines = _outlines(axes, track, frames, view)
     outlines.set(colors=faded(INK, frames.size), linewidths=_OUTLINE)
     key = tokens.key([START, end(faces), spread(INK)], view.note)

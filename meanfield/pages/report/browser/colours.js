@@ -63,8 +63,11 @@ function byStart(layer) {
     return (i) => graded(ranks[i]);
   }
   const [x, y] = between(layer.mean, width, { low: 0, next: 0, share: 0 });
-  return (i) => hued((Math.atan2(first[count + i] - y, first[i] - x) / (2 * Math.PI) + 1) % 1, palette.dark ? 0.66 : 0.42);
+  return (i) => directed((Math.atan2(first[count + i] - y, first[i] - x) / (2 * Math.PI) + 1) % 1);
 }
+
+/** The colour of a direction, in turns from the right. */
+const directed = (turn) => hued(turn, palette.dark ? 0.66 : 0.42);
 
 function plainly() {
   const colour = legible([0, 114, 178]);
@@ -83,13 +86,22 @@ function byPosition(layer) {
 
 /** By the length of each token, as a share of the largest now. */
 function byNorm(layer, places) {
+  const largest = largestNorm(layer) || 1;
+  return (i) => graded(normOf(layer, places, i) / largest);
+}
+
+/** The length of a token at its place. */
+function normOf(layer, places, i) {
   const count = layer.positions.steps.shape[2];
-  const norm = (i) => {
-    let sum = 0;
-    for (let k = i; k < places.length; k += count) sum += places[k] ** 2;
-    return Math.sqrt(sum);
-  };
+  let sum = 0;
+  for (let k = i; k < places.length; k += count) sum += places[k] ** 2;
+  return Math.sqrt(sum);
+}
+
+/** The largest length now. */
+function largestNorm(layer) {
+  const count = layer.positions.steps.shape[2];
   let largest = 0;
-  for (let i = 0; i < count; i++) largest = Math.max(largest, norm(i));
-  return (i) => graded(norm(i) / (largest || 1));
+  for (let i = 0; i < count; i++) largest = Math.max(largest, normOf(layer, layer.places, i));
+  return largest;
 }

@@ -135,17 +135,32 @@ function paintMember(pen, panel, m, across, upwards, range, alpha) {
     pen.setLineDash(panel.names[k].endsWith(", allowed") ? [4, 3] : []);
     pen.lineWidth = alpha === 1 ? 1.8 : 0.8;
     pen.beginPath();
-    let resting = true;
-    for (let i = 0; i < times; i++) {
-      const value = panel.values.data[(m * names + k) * times + i];
-      const seen = Number.isFinite(value) && (!range.log || value > 0);
-      if (seen && resting) pen.moveTo(across(panel.times.data[i]), upwards(value));
-      if (seen) pen.lineTo(across(panel.times.data[i]), upwards(value));
-      resting = !seen;
+    const row = (m * names + k) * times;
+    for (const piece of pieces(panel, panel.values.data.subarray(row, row + times), range)) {
+      piece.forEach(([t, value], i) => (i ? pen.lineTo(across(t), upwards(value)) : pen.moveTo(across(t), upwards(value))));
     }
     pen.stroke();
   }
   pen.setLineDash([]);
+}
+
+/** The points (t, value) of a curve, in a list for each stretch that can be drawn; counts change half-way between frames. */
+function pieces(panel, values, range) {
+  const made = [];
+  let resting = true;
+  values.forEach((value, i) => {
+    const seen = Number.isFinite(value) && (!range.log || value > 0);
+    const t = panel.times.data[i];
+    if (seen && resting) made.push([]);
+    const piece = made[made.length - 1];
+    if (seen && !resting && panel.steps) {
+      const middle = (panel.times.data[i - 1] + t) / 2;
+      piece.push([middle, values[i - 1]], [middle, value]);
+    }
+    if (seen) piece.push([t, value]);
+    resting = !seen;
+  });
+  return made;
 }
 
 /** The numbers of a member at a time, between frames; whole numbers are those of the nearest frame. */

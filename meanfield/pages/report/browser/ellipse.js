@@ -1,4 +1,6 @@
-// Gaussians as the ellipses that hold a share of them, seen from the camera.
+// Gaussians as the ellipses of their deviations, seen from the camera.
+
+const DEVIATIONS = [[1, 2.2], [2, 1.2]]; // and how wide their lines are
 
 /** The shadow of a covariance on the stage: its semi-axes in units of the space, and its turn. */
 function shadow(covariance, { right, up }) {
@@ -18,11 +20,26 @@ function paintEllipse(pen, layer, moment, view, colour, dashes) {
   const { axes, turn } = shadow(between(layer.covariance, width * width, moment), view);
   pen.strokeStyle = colour;
   pen.setLineDash(dashes);
-  for (const deviations of [1, 2]) {
-    pen.lineWidth = deviations === 1 ? 2.2 : 1.2;
+  for (const [deviations, weight] of DEVIATIONS) {
+    pen.lineWidth = weight;
     pen.beginPath();
     pen.ellipse(x, y, deviations * axes[0] * view.scale, deviations * axes[1] * view.scale, -turn, 0, 2 * Math.PI);
     pen.stroke();
   }
   pen.setLineDash([]);
+}
+
+/** What the two ellipses are, in the upper right corner. */
+function nameEllipses(pen, width) {
+  pen.fillStyle = palette.ink;
+  pen.textAlign = "left";
+  pen.textBaseline = "middle";
+  DEVIATIONS.forEach(([deviations, weight], k) => {
+    const x = width - 104 + 52 * k;
+    pen.strokeStyle = palette.ink;
+    pen.lineWidth = weight;
+    trail(pen, [[x, 16], [x + 20, 16]]);
+    pen.stroke();
+    haloed(pen, `${deviations}σ`, [x + 26, 16]);
+  });
 }

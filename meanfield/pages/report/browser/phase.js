@@ -135,7 +135,7 @@ function legend(range) {
       pen.fillStyle = css(graded(x / width));
       pen.fillRect(x, 0, 1.5, height);
     }
-    byId("low").textContent = `${phase.number} from ${shown(range.low)}`;
+    byId("low").textContent = `${nameOfNumber(phase.number)} from ${shown(range.low)}`;
     byId("high").textContent = `to ${shown(range.high)}${range.log ? " (logarithmic)" : ""}`;
   }
   const codes = new Set(phase.scene.ending.data.filter((_, i) => !(range && isGraded(i))));
@@ -146,6 +146,9 @@ function legend(range) {
     return entry;
   }));
 }
+
+/** What a number is called, as in pictures. */
+const nameOfNumber = (name) => phase.scene.labels[name];
 
 /** What is known of a number of a cell: a value, or why there is none. */
 function numberWords(name, indices) {
@@ -162,14 +165,14 @@ function tellCell() {
   const values = phase.scene.axes.map((axis, k) => `${axis.name} = ${axis.labels[indices[k]]}`).join(", ");
   const row = endingOf(indices);
   byId("cell-name").textContent = values;
-  const facts = [["ending", `${row.label}: ${row.reason}`], ...Object.keys(phase.scene.numbers).map((name) => [name, numberWords(name, indices)])];
+  const facts = [["ending", `${row.label}: ${row.reason}`], ...Object.keys(phase.scene.numbers).map((name) => [nameOfNumber(name), numberWords(name, indices)])];
   byId("cell-facts").replaceChildren(...facts.map(([name, words]) => {
     const line = element("tr");
     line.append(element("th", { scope: "row" }, name), element("td", {}, words));
     return line;
   }));
   byId("cell-recipe").textContent = commandsOf(phase.scene, indices);
-  const number = phase.number === "ending" ? "" : `, ${phase.number}: ${numberWords(phase.number, indices)}`;
+  const number = phase.number === "ending" ? "" : `, ${nameOfNumber(phase.number)}: ${numberWords(phase.number, indices)}`;
   byId("status").textContent = `${values}: ${row.label}${number}`;
   history.replaceState(null, "", `#cell=${indices.join(",")}`);
 }
@@ -194,7 +197,7 @@ function hover(event) {
   byId("tip").hidden = !indices;
   if (!indices) return;
   const values = phase.scene.axes.map((axis, k) => `${axis.name} = ${axis.labels[indices[k]]}`);
-  const number = phase.number === "ending" ? [] : [`${phase.number}: ${numberWords(phase.number, indices)}`];
+  const number = phase.number === "ending" ? [] : [`${nameOfNumber(phase.number)}: ${numberWords(phase.number, indices)}`];
   byId("tip").textContent = [...values, endingOf(indices).label, ...number].join("\n");
   const frame = phase.canvas.getBoundingClientRect();
   byId("tip").style.left = `${Math.min(event.clientX - frame.left + 12, frame.width - byId("tip").offsetWidth - 4)}px`;
@@ -231,7 +234,7 @@ function listOf(words, options, value, act) {
 function readyPhase() {
   byId("choices").replaceChildren();
   const names = ["ending", ...Object.keys(phase.scene.numbers)];
-  listOf("Colour", names.map((name) => [name, name]), phase.number, (name) => {
+  listOf("Colour", names.map((name) => [name, nameOfNumber(name)]), phase.number, (name) => {
     phase.number = name;
     paintPhase();
   });

@@ -38,6 +38,7 @@ function step(by) {
 /** Draws all that hangs on the time. */
 function repaint() {
   paintStage();
+  paintKey();
   paintCone();
   paintCurves();
   const t = timeAt(flow.place);

@@ -31,6 +31,7 @@ function paintInSpace({ pen, width, height, ratio }, dimension) {
     if (layer.type === "gaussian") paintEllipse(pen, layer, momentOf(layer), view, inkOf(layer), layer.name === "closure" ? [7, 5] : []);
     if (layer.type === "tokens") paintEllipse(pen, layer, momentOf(layer), view, css(legible([90, 90, 90]), 0.8), []);
   }
+  if (visible().some((layer) => layer.type !== "density")) nameEllipses(pen, width);
 }
 
 /** Lays the dots of all tokens over what is painted; `project` gives their places. */
@@ -101,7 +102,7 @@ function rulers(pen, { scale, x, y, width, height }) {
   pen.fillText(flow.scene.axes[1], 6, 16);
 }
 
-/** The directions of space in a corner, and a length. */
+/** The directions of space in a corner, by number where their names are long, and a length. */
 function tripod(pen, { right, up, scale, height, width }) {
   const [x, y, size] = width < 500 ? [60, height - 44, 22] : [76, height - 62, 34];
   pen.strokeStyle = palette.soft;
@@ -109,23 +110,32 @@ function tripod(pen, { right, up, scale, height, width }) {
   pen.lineWidth = 1.5;
   pen.textAlign = "center";
   pen.textBaseline = "middle";
-  flow.scene.axes.forEach((name, k) => {
+  const { axes } = flow.scene;
+  const isLong = axes.some((name) => pen.measureText(name).width > size);
+  axes.forEach((name, k) => {
     pen.beginPath();
     pen.moveTo(x, y);
     pen.lineTo(x + size * right[k], y - size * up[k]);
     pen.stroke();
     const place = [x + 1.45 * size * right[k], y - 1.45 * size * up[k]];
-    pen.strokeStyle = palette.paper; // a halo, over the tokens behind
-    pen.lineWidth = 3;
-    pen.strokeText(name, ...place);
-    pen.fillText(name, ...place);
+    haloed(pen, isLong ? String(k + 1) : name, place);
     pen.strokeStyle = palette.soft;
     pen.lineWidth = 1.5;
   });
+  pen.textAlign = "left";
+  if (isLong) axes.forEach((name, k) => haloed(pen, name, [8, 16 + 17 * k]));
   const length = ticks(0, (0.25 * width) / scale, 2).pop();
   if (!length) return;
   pen.fillStyle = palette.soft;
   pen.fillRect(width - 14 - scale * length, height - 12, scale * length, 2);
   pen.textAlign = "right";
   pen.fillText(shown(length), width - 14, height - 22);
+}
+
+/** Words with a halo, over the tokens behind. */
+function haloed(pen, words, place) {
+  pen.strokeStyle = palette.paper;
+  pen.lineWidth = 3;
+  pen.strokeText(words, ...place);
+  pen.fillText(words, ...place);
 }

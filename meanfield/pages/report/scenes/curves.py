@@ -40,7 +40,8 @@ Report = Callable[[int, int], None]
 def panels(dataset: xr.Dataset, report: Report) -> list[Panel]:
     """Curves of a run, or of evenly chosen members of an ensemble.
 
-    Each panel has `values` of shape (member, curve, time), NaN where there is none.
+    Each panel has `values` of shape (member, curve, time), NaN where there is none;
+    `steps` if they keep them from frame to frame, as counts do.
 
     Args:
         dataset: a run, or an ensemble.
@@ -119,8 +120,10 @@ def _clusters(sample: xr.Dataset, report: Report) -> Iterator[Panel]:
     some = f" (at {len(frames)} frames)" if len(frames) < sizes["time"] else ""
     names = [metrics[way].name for way in ways]
     rule = f" (cosines from {1 - COSINE_LINK:g} on are linked)" if ways[1:] else ""
-    yield panel(f"clusters{rule}{some}", names, times, rows[:, :, 0])
-    yield panel(f"share of the largest cluster{some}", names, times, rows[:, :, 1])
+    clusters = panel(f"clusters{rule}{some}", names, times, rows[:, :, 0])
+    yield {**clusters, "steps": True}
+    shares = panel(f"share of the largest cluster{some}", names, times, rows[:, :, 1])
+    yield {**shares, "steps": True}
 
 
 class _Counting:

@@ -1,0 +1,60 @@
+// What the colours of tokens mean: a wheel of directions, a scale, or the colours of clusters.
+
+const KEY = { tall: 34, bar: 96, square: 14 }; // pixels
+
+/** The words of a colouring, and what paints its colours beside them. */
+function keyOf(layer, colouring) {
+  const isLine = flow.scene.axes.length === 1;
+  const [first, second] = flow.scene.axes.map((name) => name.replace(/ \(.*/, ""));
+  const start = isLine
+    ? ["rank on the line at the start, from the left", gradedBar]
+    : [`direction from the mean at the start: ${first} to the right, ${second} up`, wheel];
+  return {
+    start,
+    cluster: ["cluster at the end, the heaviest first", squares(layer)],
+    norm: [`norm, from 0 to the largest (${shown(largestNorm(layer))} now)`, gradedBar],
+    position: ["position, from the first to the last", gradedBar],
+  }[colouring];
+}
+
+function paintKey() {
+  const layer = tokenLayer();
+  const key = layer && keyOf(layer, stage.colouring);
+  byId("key").hidden = !key;
+  if (!key) return;
+  const [words, paint] = key;
+  byId("key-words").textContent = words;
+  byId("key-colours").className = paint === wheel ? "wheel" : "";
+  paint(penOf(byId("key-colours")).pen);
+}
+
+/** The hues of `byStart`, each in its direction. */
+function wheel(pen) {
+  const middle = KEY.tall / 2;
+  pen.lineWidth = 6;
+  pen.lineCap = "butt";
+  for (let k = 0; k < 48; k++) {
+    const [from, to] = [k, k + 1.2].map((turn) => (-2 * Math.PI * turn) / 48); // pens turn downwards
+    pen.strokeStyle = css(directed((k + 0.5) / 48));
+    pen.beginPath();
+    pen.arc(middle, middle, middle - 5, from, to, true);
+    pen.stroke();
+  }
+}
+
+function gradedBar(pen) {
+  for (let x = 0; x < KEY.bar; x++) {
+    pen.fillStyle = css(graded(x / (KEY.bar - 1)));
+    pen.fillRect(x, (KEY.tall - KEY.square) / 2, 1.5, KEY.square);
+  }
+}
+
+/** A square for each cluster, as far as there is room. */
+const squares = (layer) => (pen) => {
+  const labels = new Set(Array.from(layer.clusters.data).filter((label) => label !== NO_CLUSTER));
+  const room = Math.floor(KEY.bar / (KEY.square + 2));
+  for (let k = 0; k < Math.min(labels.size, room); k++) {
+    pen.fillStyle = css(category(k));
+    pen.fillRect(k * (KEY.square + 2), (KEY.tall - KEY.square) / 2, KEY.square, KEY.square);
+  }
+};
