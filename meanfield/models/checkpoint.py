@@ -25,6 +25,7 @@ WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
 TOKENIZER = "tokenizer.json"
 PICKLED = "pytorch_model.bin"
+FLOATING = {"F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64"}
 CONVERSION = (
     "python -c 'import torch, safetensors.torch as s; "
     f'w = torch.load("{PICKLED}", weights_only=True); '
@@ -69,8 +70,8 @@ class Checkpoint:
         """The named arrays, in double precision; nothing else is read.
 
         Raises:
-            InputFileError: if a name is absent, or an array has entries that are not
-                finite.
+            InputFileError: if a name is absent, or an array is not of floating point,
+                or has entries that are not finite.
         """
         self._require(names)
         with _opened(self.weights) as file:
@@ -81,7 +82,8 @@ class Checkpoint:
         """Some rows of a matrix, in double precision; no other row is read.
 
         Raises:
-            InputFileError: if the name is no matrix, or a row is absent or not finite.
+            InputFileError: if the name is no matrix, or not of floating point, or a row
+                is absent or not finite.
         """
         self._require([name])
         shape = self.entries[name].shape
@@ -121,6 +123,18 @@ class Checkpoint:
             raise InputFileError(
                 f"`{self.weights}` has no array `{missing[0]}`, which its {CONFIG} "
                 "promises; the two do not belong together."
+            )
+        self._refuse_codes(names)
+
+    def _refuse_codes(self, names: Iterable[str]) -> None:
+        """Refuses arrays of whole numbers: without their scales they are no weights."""
+        dtypes = {name: self.entries[name].dtype for name in names}
+        codes = [name for name, dtype in dtypes.items() if dtype not in FLOATING]
+        if codes:
+            raise InputFileError(
+                f"`{codes[0]}` in `{self.weights}` is stored as {dtypes[codes[0]]}, "
+                f"which is not read: {', '.join(FLOATING.values())} are; save weights "
+                "that are quantised as one of these, with their scales multiplied in."
             )
 
     def _double(self, name: str, stored: np.ndarray) -> Float[np.ndarray, "..."]:
