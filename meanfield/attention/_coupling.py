@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
-from meanfield.errors import UnsupportedError
+from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.fields import AbstractField, Affine, Convergence
 from meanfield.linalg import product, tilt
 from meanfield.measures import AbstractMeasure, Gaussian, Points
@@ -198,6 +198,40 @@ class TiltedMean(AbstractBarycentre):
     @override
     def convergence(self) -> Convergence | None:
         return self.convergence_of_potential
+
+
+class Fitting(AbstractField):
+    """A barycentre whose shape is looked at: another would be broadcast unseen.
+
+    Attributes:
+        field: the barycentre.
+        called: gives the name of the attention, for the message.
+    """
+
+    field: AbstractField
+    called: jax.tree_util.Partial
+
+    @override
+    def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
+        states = self.field(tokens)
+        if jnp.shape(states) != tokens.x.shape:
+            raise InvalidInputError(
+                f"The barycentre of `{self.called()}` attention, "
+                f"`{type(self.field).__name__}`, must give a row for each token and a "
+                f"column for each coordinate; at tokens of shape {tokens.x.shape} it "
+                f"gives shape {jnp.shape(states)}."
+            )
+        return states
+
+    @property
+    @override
+    def convergence(self) -> Convergence | None:
+        return self.field.convergence
+
+
+def fitting(field: AbstractField, called: jax.tree_util.Partial) -> AbstractField:
+    """The field, looked at if it is of a kind that could have another shape."""
+    return field if isinstance(field, Affine) else Fitting(field, called)
 
 
 def tilted_affine(
