@@ -127,6 +127,22 @@ def test_every_floating_point_that_is_named_is_read(tmp_path: Path, dtype: str) 
     np.testing.assert_allclose(states[0], states[1], rtol=0, atol=1e-5)
 
 
+def test_a_vocabulary_alone_is_told_how_to_become_a_tokenizer(folder: Path) -> None:
+    (folder / "tokenizer.json").rename(folder / "vocab.txt")
+    with pytest.raises(
+        InputFileError, match=r"vocab\.txt alone.*save_pretrained"
+    ) as no:
+        models.embed(models.load(folder), TEXT)
+    assert "\n" not in str(no.value)
+
+
+def test_a_checkpoint_shows_itself_in_a_line(folder: Path) -> None:
+    shown = repr(models.load(folder))
+    assert shown.startswith("<Checkpoint: type = bert, arrays = 37, dtypes = F32, ")
+    assert str(folder) in shown
+    assert "\n" not in shown
+
+
 def test_json_of_the_wrong_kind_is_refused(folder: Path) -> None:
     (folder / "tokenizer.json").write_text("{}")
     with pytest.raises(InputFileError, match="not a tokenizer"):

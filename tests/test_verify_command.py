@@ -17,6 +17,7 @@ from conftest import Finished
 from meanfield.cli.jobs._statements import _telling  # pyright: ignore[reportPrivateUsage]
 from meanfield.cli.process._session import forget_programs
 from meanfield.theorems import Check, statements, witnesses
+from meanfield.theorems._check import Relation
 
 MAIN = "from meanfield.cli import main; main()"
 PLUGIN = '''
@@ -104,7 +105,9 @@ def test_the_exit_code_is_six_unless_all_went_as_it_must(
 
 
 @pytest.mark.parametrize("relation", ["<=", ">=", "="])
-def test_what_would_refute_a_check_is_where_it_begins_to_be_violated(relation: str):
+def test_what_would_refute_a_check_is_where_it_begins_to_be_violated(
+    relation: Relation,
+):
     """The number in the words is read back."""
     made = Check("a number", 0.0, relation, 1.0, 0.25, "chosen")
     words = made.refuted.split()
