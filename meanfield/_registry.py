@@ -15,11 +15,30 @@ T = TypeVar("T")
 
 def suggestion(name: str, known: Mapping[str, object] | list[str]) -> str:
     """The end of an error message: the nearest known name, or all of them."""
-    folded = {each.casefold(): each for each in known}
-    near = difflib.get_close_matches(name.casefold(), list(folded), n=1)
-    if near:
-        return f"did you mean `{folded[near[0]]}`?"
-    return f"known: {', '.join(known)}."
+    near = nearest(name, known)
+    return f"did you mean `{near}`?" if near else f"known: {', '.join(known)}."
+
+
+def nearest(name: str, known: Mapping[str, object] | list[str]) -> str:
+    """The known name that a wrong one may stand for; an empty text if none is near.
+
+    Of names that it abbreviates the one most like it comes before any other: `--attn`
+    is nearer to `--attention` than to `--at`.
+    """
+    folded = {item.casefold(): item for item in known}
+    wrong = name.casefold()
+    whole = [item for item in folded if _abbreviates(wrong, item)]
+    near = difflib.get_close_matches(wrong, whole, n=1, cutoff=0.0)
+    near = near or difflib.get_close_matches(wrong, list(folded), n=1)
+    return folded[near[0]] if near else ""
+
+
+def _abbreviates(short: str, name: str) -> bool:
+    """Whether a name begins with the same three letters and has the others in order."""
+    letters = iter(name)
+    begin, whole = short.lstrip("-")[:3], name.lstrip("-")
+    in_order = all(letter in letters for letter in short)
+    return len(begin) == 3 and whole.startswith(begin) and in_order
 
 
 class Registry(Mapping[str, T], Generic[T]):

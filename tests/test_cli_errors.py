@@ -13,6 +13,11 @@ Command = Callable[..., Finished]
 USAGE = {
     "unknown command": (("simulat",), ["`simulat`", "did you mean `simulate`?"]),
     "unknown option": (("simulate", "--epsilo", "1"), ["did you mean `--epsilon`?"]),
+    "an abbreviation": (("simulate", "--attn", "l2"), ["did you mean `--attention`?"]),
+    "a measure": (
+        ("simulate", "--measure", "gausian"),
+        ["'points'", "did you mean `gaussian`?", "got 'gausian'"],
+    ),
     "case is kept": (("simulate", "--a", "1"), ["`--a`", "did you mean `--A`?"]),
     "missing value": (("simulate", "--A"), ["--A"]),
     "option for a value": (("simulate", "--A", "--V", "1"), ["`--A` needs a value"]),

@@ -230,7 +230,7 @@ def test_only_what_is_asked_for_is_read(tmp_path: Path) -> None:
     checkpoint = models.load(write(tmp_path / "bad", arrays=arrays))
     models.layers(checkpoint, layers=0)
     models.embed(checkpoint, TEXT)
-    with pytest.raises(InputFileError, match=r"layer\.1.*not finite"):
+    with pytest.raises(InputFileError, match=r"layer\.1.*not finite.*trained it"):
         models.layers(checkpoint, layers=1)
     with pytest.raises(InputFileError, match=r"word_embeddings.*not finite"):
         models.embed(checkpoint, "the dog")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from bert_reference import TEXT, WEIGHTS, synthetic_arrays, write
@@ -76,6 +77,70 @@ def test_files_missing_or_damaged_are_named(folder: Path, name: str) -> None:
     path.unlink()
     with pytest.raises(InputFileError, match=f"no file `.*{name}.*a folder holding"):
         models.embed(models.load(folder), TEXT)
+
+
+CODES = {"int8": "I8", "int32": "I32", "float8_e4m3fn": "F8_E4M3", "bool": "BOOL"}
+
+
+@pytest.mark.parametrize("dtype", CODES)
+def test_weights_that_are_not_of_floating_point_are_refused(
+    tmp_path: Path, dtype: str
+) -> None:
+    name = "encoder.layer.0.attention.self.query.weight"
+    arrays = synthetic_arrays()
+    arrays[name] = arrays[name].astype(jnp.dtype(dtype))
+    checkpoint = models.load(write(tmp_path / "quantised", arrays=arrays))
+    said = f"`{name}` in `.*` is stored as {CODES[dtype]}, .*bfloat16, float32"
+    for read in (models.inspect, models.layers):
+        with pytest.raises(InputFileError, match=said) as caught:
+            read(checkpoint)
+        assert "\n" not in str(caught.value)
+
+
+def test_embeddings_that_are_quantised_are_refused(tmp_path: Path) -> None:
+    name = "embeddings.word_embeddings.weight"
+    arrays = synthetic_arrays()
+    arrays[name] = np.round(100 * arrays[name]).astype(np.int8)
+    with pytest.raises(InputFileError, match=f"`{name}` in .* is stored as I8"):
+        models.embed(models.load(write(tmp_path / "codes", arrays=arrays)), TEXT)
+
+
+def test_whole_numbers_that_are_no_weights_are_left_aside(tmp_path: Path) -> None:
+    arrays = synthetic_arrays()
+    with_buffer = arrays | {"embeddings.position_ids": np.arange(16)[None]}
+    plain = models.hidden_states(models.load(write(tmp_path / "plain")), TEXT)
+    folder = write(tmp_path / "buffered", arrays=with_buffer)
+    states = models.hidden_states(models.load(folder), TEXT)
+    np.testing.assert_array_equal(states[0], plain[0])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+def test_every_floating_point_that_is_named_is_read(tmp_path: Path, dtype: str) -> None:
+    """Weights that all of them hold exactly give the same states."""
+    exact = {k: a.astype(jnp.bfloat16) for k, a in synthetic_arrays().items()}
+    exact = {k: a.astype(np.float32) for k, a in exact.items()}
+    single = models.load(write(tmp_path / "single", arrays=exact))
+    stored = {k: a.astype(jnp.dtype(dtype)) for k, a in exact.items()}
+    other = models.load(write(tmp_path / "other", arrays=stored))
+    states = [models.hidden_states(each, TEXT)[0] for each in (single, other)]
+    # Half precision holds what is below 6e-5 to 3e-8, and all else as it is.
+    np.testing.assert_allclose(states[0], states[1], rtol=0, atol=1e-5)
+
+
+def test_a_vocabulary_alone_is_told_how_to_become_a_tokenizer(folder: Path) -> None:
+    (folder / "tokenizer.json").rename(folder / "vocab.txt")
+    with pytest.raises(
+        InputFileError, match=r"vocab\.txt alone.*save_pretrained"
+    ) as no:
+        models.embed(models.load(folder), TEXT)
+    assert "\n" not in str(no.value)
+
+
+def test_a_checkpoint_shows_itself_in_a_line(folder: Path) -> None:
+    shown = repr(models.load(folder))
+    assert shown.startswith("<Checkpoint: type = bert, arrays = 37, dtypes = F32, ")
+    assert str(folder) in shown
+    assert "\n" not in shown
 
 
 def test_json_of_the_wrong_kind_is_refused(folder: Path) -> None:

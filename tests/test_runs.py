@@ -167,6 +167,15 @@ def test_a_run_starts_from_a_frame_of_another(tmp_path: Path) -> None:
         runs.start(parse({**late, "times": [0.0, 1.0]}))
 
 
+def test_the_nearest_time_is_written_as_people_write_it(tmp_path: Path) -> None:
+    times = [0.0, 0.1 + 0.2, 0.6]
+    runs.execute(parse({"n": 4, "times": times}), out=tmp_path / "run")
+    spec = {"source": str(tmp_path / "run"), "t": 0.9}
+    with pytest.raises(InvalidInputError, match=r"nearest is at t = 0\.3\.$"):
+        runs.start(parse({**spec, "at": 0.31}))
+    assert runs.start(parse({**spec, "at": 0.3})).ts[0] == pytest.approx(0.3)
+
+
 def test_draws_differ_and_each_keeps_its_own_ending(tmp_path: Path) -> None:
     spec = parse({**CLOUD, "A": "normal", "draws": 3})
     result = runs.execute(spec, out=tmp_path / "run")

@@ -224,6 +224,27 @@ def test_filters_tell_errata_inequalities_and_failures_apart() -> None:
     assert list(found.values()) == [[], [], ["inequalities"], ["errata"], ["failed"]]
 
 
+STANDS = {
+    0.06: "≰ violated",
+    2e-11: "≰ violated by too little",
+    1e-12: "≤ not violated",
+}
+
+
+@pytest.mark.parametrize("observed", STANDS)
+def test_a_control_is_shown_as_it_stands_to_its_bound(observed: float) -> None:
+    sign, words = STANDS[observed].split(maxsplit=1)
+    each = made.identity()
+    check = each["trials"][1]["checks"][0]
+    check |= {"observed": observed, "relation": "<=", "bound": 0.0, "tolerance": 1e-11}
+    check |= {"holds": observed <= 1e-11, "violated": observed >= 1e-10}
+    control = page_of(each).split('<section class="trial control">')[1]
+    control = control.split("</section>")[0]
+    assert f'<td class="relation">{sign}</td>' in control
+    assert f"</span> {words}</span>" in control
+    assert "<td>+ " in control  # the tolerance widens the bound to one side
+
+
 def test_digits_tell_a_violation_from_its_bound() -> None:
     each = made.inequality()
     each["trials"][0]["checks"][0] |= {"observed": 1 + 1e-7, "tolerance": 1e-9}

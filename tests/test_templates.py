@@ -1,16 +1,18 @@
 """The files to begin a plugin from work as they stand, and compute what they say."""
 
+import re
 from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from extending import CLI, commands, done, loaded
+from extending import CLI, ROOT, commands, done, loaded
 from helpers import assert_close
 
-from meanfield import Points, attentions, runs
-from meanfield.attention import plans
+from meanfield import Points, attentions, flow, runs
+from meanfield.attention import Attention, plans
 from meanfield.errors import InvalidInputError
+from meanfield.measures import Chebyshev
 from meanfield.plotting import panels
 from meanfield.theorems import measured, statements
 
@@ -35,6 +37,62 @@ def test_the_attention_has_the_weights_of_its_formula(rng: np.random.Generator):
     expected = even_weights(x, w, K.T @ Q / 0.8, 0.3)
     assert_close(even.field(0.0, mu)(mu.tokens), expected @ x @ V.T)
     assert_close(plans(even, 0.0, mu)[0], expected)
+
+
+WRONG = {  # what is put in the place of the last line of a method, and what is said
+    "__call__": {
+        "near[:, :1]": r"of `(even|Even)`.*`EvenMean`.*\(7, 2\) .*shape \(7, 1\)",
+        "near[:1]": r"at tokens of shape \(7, 2\) it gives shape \(1, 2\)",
+        "near[0]": r"at tokens of shape \(7, 2\) it gives shape \(2,\)",
+    },
+    "weights": {
+        "2 * near": "`weights` of `EvenMean` is not the matrix of its barycentre",
+        "near.T": "`weights` of `EvenMean` is not the matrix of its barycentre",
+        "near[:1]": r"matrix of 7 rows and columns.*got shape \(1, 7\)",
+    },
+}
+MISTAKES = [(place, line) for place, lines in WRONG.items() for line in lines]
+
+
+def changed(**lines: str) -> Attention:
+    """The template's attention with other last lines in the methods of its field."""
+    text = (ROOT / "docs" / "extending" / "template_attention.py").read_text("utf-8")
+    for place, line in lines.items():
+        body = rf"(def {place}\(self.*?near = .*?return )[^\n]+"
+        text, count = re.subn(body, lambda m, to=line: m[1] + to, text, flags=re.S)
+        assert count == 1
+    module = {"__name__": "mine"}
+    exec(compile(text, "mine.py", "exec"), module)
+    return attentions["even"](-jnp.eye(2), jnp.eye(2), jnp.eye(2))
+
+
+def cloud(rng: np.random.Generator) -> Points:
+    return Points.uniform(jnp.asarray(rng.normal(size=(7, 2))))
+
+
+@pytest.mark.parametrize(("place", "line"), MISTAKES)
+def test_a_plugin_that_errs_is_named(rng: np.random.Generator, place: str, line: str):
+    attention, mu = changed(**{place: line}), cloud(rng)
+    asked = {"__call__": lambda: flow(attention, mu, [0.0, 0.1])}
+    with pytest.raises(InvalidInputError, match=WRONG[place][line]) as refusal:
+        asked.get(place, lambda: plans(attention, 0.0, mu))()
+    assert "\n" not in str(refusal.value)
+
+
+def test_rows_that_sum_to_two_are_refused_where_one_is_promised(
+    rng: np.random.Generator,
+):
+    twice = changed(__call__="2 * near", weights="2 * near")
+    with pytest.raises(InvalidInputError, match=r"rows_sum_to_one.* sums to 2;"):
+        plans(twice, 0.0, cloud(rng))
+
+
+def test_a_matrix_that_is_right_is_drawn_whatever_is_left_out(rng: np.random.Generator):
+    """Excluded tokens are nowhere, and sums that are not exact are not held against."""
+    x, w = rng.normal(size=(7, 2)), np.array([1.0, 0, 1, 1, 1, 1, 1])
+    x[1] = 1e9
+    mu = Points.weighted(jnp.asarray(x), jnp.asarray(w), reduction=Chebyshev(0.5))
+    assert plans(changed(), 0.0, mu).shape == (1, 7, 7)
 
 
 def test_the_page_draws_the_matrices_of_the_attention(page: CLI, tmp_path: Path):

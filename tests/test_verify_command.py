@@ -14,8 +14,10 @@ import jax
 import pytest
 from conftest import Finished
 
+from meanfield.cli.jobs._statements import _telling  # pyright: ignore[reportPrivateUsage]
 from meanfield.cli.process._session import forget_programs
-from meanfield.theorems import statements, witnesses
+from meanfield.theorems import Check, statements, witnesses
+from meanfield.theorems._check import Relation
 
 MAIN = "from meanfield.cli import main; main()"
 PLUGIN = '''
@@ -37,6 +39,7 @@ def _(case):
 def _(case):
     return Counterexample(printed=check({printed}), corrected=check({observed}))
 '''
+LITTLE, NEEDED = "fails by too little", "1.1 or more would do"
 ENDLESS = '''
 import os, pathlib, time
 from meanfield.theorems import statement
@@ -76,9 +79,14 @@ def plugin(tmp_path: Path, **values: float) -> Path:
         ({"observed": "case.no_such_name"}, "error"),
         ({"observed": 1.5, "control": "case.no_such_name"}, "fails"),
         ({"control": "case.no_such_name"}, "error"),
-        ({"control": 1.02}, "holds, and so does its control"),
-        ({"control": "float('nan')"}, "holds, and so does its control"),
+        ({"control": 1.0}, "holds, and so does its control"),
+        ({"control": 1.02}, f"holds, but its control {LITTLE}: 1.02, where {NEEDED}"),
+        (
+            {"control": "float('nan')"},
+            "holds, but its control gives nan, which refutes nothing",
+        ),
         ({"printed": 1.0}, "holds, and so does the print"),
+        ({"printed": 1.09}, f"holds, but the print {LITTLE}: 1.09, where {NEEDED}"),
     ],
 )
 def test_the_exit_code_is_six_unless_all_went_as_it_must(
@@ -94,6 +102,28 @@ def test_the_exit_code_is_six_unless_all_went_as_it_must(
     if done.code:
         assert mine[0]["id"] in done.err
         assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("relation", ["<=", ">=", "="])
+def test_what_would_refute_a_check_is_where_it_begins_to_be_violated(
+    relation: Relation,
+):
+    """The number in the words is read back."""
+    made = Check("a number", 0.0, relation, 1.0, 0.25, "chosen")
+    words = made.refuted.split()
+    margin = float(words[2]) if relation == "=" else 0.0
+    edge = float(words[0]) + margin
+    away = -1e-9 if relation == ">=" else 1e-9
+    assert made._replace(observed=edge + away).violated
+    assert not made._replace(observed=edge - away).violated
+
+
+def test_the_table_shows_the_check_that_went_wrong() -> None:
+    made = {"relation": "<=", "tolerance": 0.1, "tightness": None, "bound": 1.0}
+    strong = {**made, "label": "far", "observed": 9.0, "violated": True}
+    weak = {**made, "label": "near", "observed": 1.5, "violated": False}
+    assert _telling({"role": "control", "checks": [strong, weak]}) is weak
+    assert _telling({"role": "control", "checks": [strong]}) is strong
 
 
 def test_bad_requests_are_one_line_each(

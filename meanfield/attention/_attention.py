@@ -35,6 +35,7 @@ from ._coupling import (
     AbstractCoupling,
     AbstractGaussianCoupling,
     AbstractSmearedCoupling,
+    fitting,
 )
 from ._crossing import BoundAcross, Closed, Crossing, Parts
 
@@ -104,7 +105,9 @@ class Attention(Shown, AbstractDynamics):
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
         del t
         self._check_dimension(mu)
-        return image(self.value, self.offset, _Barycentre(self)(mu))
+        called = jax.tree_util.Partial(_called, self.coupling)
+        barycentre = fitting(_Barycentre(self)(mu), called)
+        return image(self.value, self.offset, barycentre)
 
     @override
     def linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:

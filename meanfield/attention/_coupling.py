@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
-from meanfield.errors import UnsupportedError
+from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.fields import AbstractField, Affine, Convergence
 from meanfield.linalg import product, tilt
 from meanfield.measures import AbstractMeasure, Gaussian, Points
@@ -213,6 +213,40 @@ class TiltedMean(AbstractBarycentre):
         x = self.mu.counted.x
         middle = (jnp.min(x, axis=0) + jnp.max(x, axis=0)) / 2
         return jnp.sqrt(jnp.max(jnp.sum((x - middle[None]) ** 2, axis=1)))
+
+
+class Fitting(AbstractField):
+    """A barycentre whose shape is looked at: another would be broadcast unseen.
+
+    Attributes:
+        field: the barycentre.
+        called: gives the name of the attention, for the message.
+    """
+
+    field: AbstractField
+    called: jax.tree_util.Partial
+
+    @override
+    def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
+        states = self.field(tokens)
+        if jnp.shape(states) != tokens.x.shape:
+            raise InvalidInputError(
+                f"The barycentre of `{self.called()}` attention, "
+                f"`{type(self.field).__name__}`, must give a row for each token and a "
+                f"column for each coordinate; at tokens of shape {tokens.x.shape} it "
+                f"gives shape {jnp.shape(states)}."
+            )
+        return states
+
+    @property
+    @override
+    def convergence(self) -> Convergence | None:
+        return self.field.convergence
+
+
+def fitting(field: AbstractField, called: jax.tree_util.Partial) -> AbstractField:
+    """The field, looked at if it is of a kind that could have another shape."""
+    return field if isinstance(field, Affine) else Fitting(field, called)
 
 
 def tilted_affine(

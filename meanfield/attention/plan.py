@@ -3,8 +3,10 @@ r"""The weights $\kappa_\mu(x_i, x_j)\,w_j$ of an attention as a matrix, to look
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
+from meanfield._array import is_concrete
 from meanfield._typing import Time
 from meanfield.dynamics import (
     AbstractDynamics,
@@ -16,11 +18,13 @@ from meanfield.dynamics import (
     Prefix,
     Sum,
 )
-from meanfield.errors import UnsupportedError
-from meanfield.measures import Points
+from meanfield.errors import InvalidInputError, UnsupportedError
+from meanfield.measures import Dense, Points
 
 from ._attention import Attention
 from ._coupling import AbstractBarycentre
+
+APART = 1e-3  # of the sizes that are added up: sums may round, a wrong formula is far
 
 
 def plans(dynamics: AbstractDynamics, t: Time, mu: Points) -> Float[Array, "heads n n"]:
@@ -32,6 +36,8 @@ def plans(dynamics: AbstractDynamics, t: Time, mu: Points) -> Float[Array, "head
 
     Raises:
         UnsupportedError: if a part is no attention.
+        InvalidInputError: if the matrix of a plugin's attention is not the one of its
+            barycentre.
 
     Examples:
         >>> from meanfield import Points, attentions
@@ -66,13 +72,7 @@ def _parts(dynamics: AbstractDynamics, t: Time) -> list[AbstractDynamics]:
 
 def _matrices(part: AbstractDynamics, t: Time, mu: Points) -> Float[Array, "1 n n"]:
     if isinstance(part, Attention):
-        field = part.coupling.barycentre(part.score, mu)
-        if not isinstance(field, AbstractBarycentre):
-            raise UnsupportedError(
-                f"`{type(field).__name__}` has no attention matrix; an "
-                "`AbstractBarycentre` has."
-            )
-        return field.weights()[None]
+        return _matrix(part, mu)[None]
     position = mu.tokens.position
     if isinstance(part, Prefix) and position is not None:
         seen = jax.vmap(lambda s: part.mask(s, position))(position)
@@ -82,6 +82,69 @@ def _matrices(part: AbstractDynamics, t: Time, mu: Points) -> Float[Array, "1 n 
         ]
         return jnp.stack(rows)[None]
     raise _without_plan(part)
+
+
+def _matrix(attention: Attention, mu: Points) -> Float[Array, "n n"]:
+    """The matrix of an attention, by which its tokens look at each other.
+
+    That of a class outside the package is checked where its numbers are known; those of
+    the package are by tests, and at scores so large that rounding decides they may
+    differ.
+
+    Raises:
+        UnsupportedError: if its barycentre has no matrix.
+        InvalidInputError: if the matrix times the tokens is another barycentre, or its
+            rows do not sum to one though the coupling says so.
+    """
+    field = attention.coupling.barycentre(attention.score, mu)
+    if not isinstance(field, AbstractBarycentre):
+        raise UnsupportedError(
+            f"`{type(field).__name__}` has no attention matrix; an "
+            "`AbstractBarycentre` has."
+        )
+    weights = field.weights()
+    if not _is_ours(field) and is_concrete(weights):
+        _refuse_other(attention, mu, np.asarray(weights))
+    return weights
+
+
+def _is_ours(field: AbstractBarycentre) -> bool:
+    package, _, _ = __name__.partition(".")
+    return type(field).__module__.partition(".")[0] == package
+
+
+def _refuse_other(attention: Attention, mu: Points, weights: np.ndarray) -> None:
+    """Refuses a matrix that is not the one of its barycentre, or not as promised."""
+    dense = Points(mu.tokens, mu.log_weights, Dense())  # no other sum is exact
+    field = attention.coupling.barycentre(attention.score, dense)
+    name, n = f"`weights` of `{type(field).__name__}`", mu.tokens.n
+    if weights.shape != (n, n):
+        raise InvalidInputError(
+            f"{name} must be a matrix of {n} rows and columns, as there are "
+            f"tokens; got shape {weights.shape}."
+        )
+    counted = np.isfinite(np.asarray(mu.log_weights))
+    x, rows = np.asarray(mu.counted.x), weights[counted]
+    gap = np.abs(rows @ x - np.asarray(field(mu.tokens))[counted]).max()
+    if gap > APART * np.max(np.abs(rows) @ np.abs(x)):
+        raise InvalidInputError(
+            f"{name} is not the matrix of its barycentre: times the tokens it differs "
+            f"from what the field gives by up to {gap:.3g}. Attention maps draw this "
+            "matrix: make it the one that tokens are moved by."
+        )
+    if attention.coupling.rows_sum_to_one:
+        _refuse_sums(name, rows)
+
+
+def _refuse_sums(name: str, rows: np.ndarray) -> None:
+    """Refuses rows that sum to neither one nor, of tokens that see nothing, zero."""
+    sums = rows[rows.any(axis=1)].sum(axis=1)
+    far = sums[np.abs(sums - 1) > APART]
+    if far.size:
+        raise InvalidInputError(
+            f"The coupling says `rows_sum_to_one`, but a row of {name} sums to "
+            f"{far[0]:.4g}; leave that property out, or mend the weights."
+        )
 
 
 def _without_plan(part: AbstractDynamics) -> UnsupportedError:

@@ -13,7 +13,9 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 from jaxtyping import Float
+from typing_extensions import override
 
+from meanfield._display import Card
 from meanfield._reading import json_value
 from meanfield.errors import InputFileError
 
@@ -25,6 +27,12 @@ WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
 TOKENIZER = "tokenizer.json"
 PICKLED = "pytorch_model.bin"
+FLOATING = {"F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64"}
+VOCABULARY = "vocab.txt"
+TOKENISING = (
+    "python -c 'from transformers import BertTokenizerFast as b; "
+    'b.from_pretrained(".").save_pretrained(".")\''
+)
 CONVERSION = (
     "python -c 'import torch, safetensors.torch as s; "
     f'w = torch.load("{PICKLED}", weights_only=True); '
@@ -65,12 +73,29 @@ class Checkpoint:
         """The file of the arrays."""
         return self.folder / WEIGHTS
 
+    @property
+    def tokenizer(self) -> Path:
+        """The file that says how a text becomes tokens."""
+        return self.folder / TOKENIZER
+
+    @override
+    def __repr__(self) -> str:
+        facts = {
+            "type": str(self.config.get("model_type", "not stated")),
+            "arrays": str(len(self.entries)),
+            "dtypes": "/".join(
+                sorted({entry.dtype for entry in self.entries.values()})
+            ),
+            "folder": str(self.folder),
+        }
+        return Card("Checkpoint", facts).text
+
     def arrays(self, names: Sequence[str]) -> tuple[Float[np.ndarray, "..."], ...]:
         """The named arrays, in double precision; nothing else is read.
 
         Raises:
-            InputFileError: if a name is absent, or an array has entries that are not
-                finite.
+            InputFileError: if a name is absent, or an array is not of floating point,
+                or has entries that are not finite.
         """
         self._require(names)
         with _opened(self.weights) as file:
@@ -81,7 +106,8 @@ class Checkpoint:
         """Some rows of a matrix, in double precision; no other row is read.
 
         Raises:
-            InputFileError: if the name is no matrix, or a row is absent or not finite.
+            InputFileError: if the name is no matrix, or not of floating point, or a row
+                is absent or not finite.
         """
         self._require([name])
         shape = self.entries[name].shape
@@ -104,7 +130,8 @@ class Checkpoint:
             InvalidInputError: if the text has more than `limit` tokens, or none.
             UnsupportedError: if the package `tokenizers` is missing.
         """
-        return encode(self.folder / TOKENIZER, text, limit=limit)
+        self._refuse_bare_vocabulary()
+        return encode(self.tokenizer, text, limit=limit)
 
     def count_unknown(self, words: Sequence[str]) -> int:
         """How many tokens of a text stand for what the tokenizer does not know.
@@ -113,7 +140,16 @@ class Checkpoint:
             InputFileError: if `tokenizer.json` is missing or damaged.
             UnsupportedError: if the package `tokenizers` is missing.
         """
-        return list(words).count(unknown_token(self.folder / TOKENIZER) or "")
+        return list(words).count(unknown_token(self.tokenizer) or "")
+
+    def _refuse_bare_vocabulary(self) -> None:
+        """Says how to make a tokenizer of the list of words that old folders hold."""
+        if (self.folder / VOCABULARY).is_file() and not self.tokenizer.is_file():
+            raise InputFileError(
+                f"There is no file `{self.tokenizer}`, and {VOCABULARY} alone is not "
+                "read, for it says nothing of how words are cut; where transformers "
+                f"is installed, make it in that folder: `{TOKENISING}`."
+            )
 
     def _require(self, names: Iterable[str]) -> None:
         missing = [name for name in names if name not in self.entries]
@@ -122,13 +158,26 @@ class Checkpoint:
                 f"`{self.weights}` has no array `{missing[0]}`, which its {CONFIG} "
                 "promises; the two do not belong together."
             )
+        self._refuse_codes(names)
+
+    def _refuse_codes(self, names: Iterable[str]) -> None:
+        """Refuses arrays of whole numbers: without their scales they are no weights."""
+        dtypes = {name: self.entries[name].dtype for name in names}
+        codes = [name for name, dtype in dtypes.items() if dtype not in FLOATING]
+        if codes:
+            raise InputFileError(
+                f"`{codes[0]}` in `{self.weights}` is stored as {dtypes[codes[0]]}, "
+                f"which is not read: {', '.join(FLOATING.values())} are; save weights "
+                "that are quantised as one of these, with their scales multiplied in."
+            )
 
     def _double(self, name: str, stored: np.ndarray) -> Float[np.ndarray, "..."]:
         array = stored.astype(np.float64)
         if not np.isfinite(array).all():
             raise InputFileError(
                 f"`{name}` in `{self.weights}` has entries that are not finite; "
-                "fetch the file again."
+                "fetch the file again, or, if you trained it, look for where training "
+                "diverged."
             )
         return array
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from meanfield._registry import Registry
+from meanfield._registry import Registry, nearest
 
 from ._keys import Key
 
@@ -68,8 +68,10 @@ def known_measure(name: str) -> str:
     """
     if name not in measures:
         *others, last = map(repr, measures)
+        near = nearest(name, measures)
+        meant = f"; did you mean `{near}`?" if near else ""
         raise ValueError(
             f"must be {', '.join(others)} or {last}, or what a plugin registers "
-            "(`--plugin FILE.py`)"
+            f"(`--plugin FILE.py`{meant})"
         )
     return name

@@ -96,6 +96,16 @@ class Check(NamedTuple):
         return math.isfinite(self.observed) and bool(wide)
 
     @property
+    def refuted(self) -> str:
+        """Where an observation would have failed by that margin, in words."""
+        margin = MARGIN * self.tolerance
+        if self.relation == "=":
+            return f"{self.bound:.4g} ± {margin:.4g} or farther"
+        if self.relation == "<=":
+            return f"{self.bound + margin:.4g} or more"
+        return f"{self.bound - margin:.4g} or less"
+
+    @property
     def tightness(self) -> float | None:
         """How near an inequality came to equality: 1 if it was reached."""
         if self.relation == "=" or self.bound == 0 or not math.isfinite(self.observed):

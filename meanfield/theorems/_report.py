@@ -1,5 +1,6 @@
 """Outcomes as plain values: what JSON, tables, pages and replays are made of."""
 
+import math
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
@@ -133,16 +134,30 @@ def witnesses(report: Record) -> Mapping[str, Mapping[str, Witnesses]]:
 
 def _verdict(outcome: Outcome) -> str:
     """How the first role ended that went wrong; `error` where nothing was measured."""
-    wrong = {
-        "statement": "fails",
-        "control": "holds, and so does its control",
-        "printed": "holds, and so does the print",
-        "corrected": "the correction fails on the counterexample",
-    }
     for trial in outcome.trials:
         if not trial.passed:
-            return wrong[trial.role] if trial.checks else "error"
+            return _said(trial) if trial.checks else "error"
     return "holds"
+
+
+def _said(trial: Trial) -> str:
+    """What is wrong with a trial whose checks were measured."""
+    must_hold = {
+        "statement": "fails",
+        "corrected": "the correction fails on the counterexample",
+    }
+    if trial.role in must_hold:
+        return must_hold[trial.role]
+    name = {"control": "its control", "printed": "the print"}[trial.role]
+    if any(check.holds for check in trial.checks):
+        return f"holds, and so does {name}"
+    near = next(check for check in trial.checks if not check.violated)
+    if not math.isfinite(near.observed):
+        return f"holds, but {name} gives {near.observed}, which refutes nothing"
+    return (
+        f"holds, but {name} fails by too little: {near.observed:.4g}, where "
+        f"{near.refuted} would do"
+    )
 
 
 def _trial(trial: Trial) -> Record:

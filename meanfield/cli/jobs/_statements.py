@@ -52,8 +52,10 @@ def _row(statement: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _telling(trial: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The check nearest to its bound: the tightest inequality, or the largest error."""
-    checks = trial["checks"]
+    """The tightest inequality, or largest error, of what went wrong, else of all."""
+    right = "holds" if trial["role"] == "statement" else "violated"
+    wrong = [check for check in trial["checks"] if not check[right]]
+    checks = wrong or trial["checks"]
     inequalities = [check for check in checks if check["tightness"] is not None]
     if inequalities:
         return max(inequalities, key=lambda check: check["tightness"])

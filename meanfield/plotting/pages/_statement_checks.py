@@ -25,11 +25,12 @@ _RULES = {
 }
 _VERDICTS = {
     "statement": ("holds", "does not hold"),
-    "control": ("fails, as it must", "does not fail, as it must"),
+    "control": ("fails, as it must", "does not fail as it must"),
     "printed": ("refuted, as it must be", "not refuted"),
     "corrected": ("holds", "does not hold"),
 }
-_RELATIONS = {"<=": "≤", ">=": "≥", "=": "="}
+_RELATIONS = {"<=": "≤≰", ">=": "≥≱", "=": "=≠"}  # as claimed, and where it fails
+_SLACK = {"<=": "+ ", ">=": "− ", "=": "± "}  # how a tolerance widens a bound
 _HEADS = ("measured", "observed", "", "bound", "tolerance", "tightness", "verdict")
 
 
@@ -103,11 +104,12 @@ def _row(check: Record, role: str, notes: Mapping[str, str]) -> str:
     mark = notes.get(check["why"], "")
     cells = [
         ("", _observed(check)),
-        ("relation", _RELATIONS.get(relation, html.escape(str(relation)))),
+        ("relation", _related(check)),
         ("", numeral(check["bound"])),
         (
             "",
-            numeral(check["tolerance"], digits=3)
+            (_SLACK.get(relation, "") if check["tolerance"] else "")
+            + numeral(check["tolerance"], digits=3)
             + (f' <span class="soft">({mark})</span>' if mark else ""),
         ),
         ("", _tightness(check["tightness"])),
@@ -118,6 +120,13 @@ def _row(check: Record, role: str, notes: Mapping[str, str]) -> str:
         for kind, cell in cells
     )
     return f'<tr><th scope="row">{typeset(check["label"])}</th>{data}</tr>'
+
+
+def _related(check: Record) -> str:
+    """How the number stands to its bound, widened by the tolerance."""
+    signs = _RELATIONS.get(check["relation"])
+    holds = check_passed(check, "statement")
+    return signs[not holds] if signs else html.escape(str(check["relation"]))
 
 
 def _observed(check: Record) -> str:
@@ -132,7 +141,12 @@ def _seen(check: Record, role: str) -> str:
     """What the numbers say: a claim held or broken, a control broken or not."""
     if role in HOLDING:
         return "holds" if check_passed(check, role) else "fails"
-    return "violated" if check_passed(check, role) else "not violated"
+    if check_passed(check, role):
+        return "violated"
+    numbers = all(finite(check[n]) for n in ("observed", "bound", "tolerance"))
+    return (
+        "violated by too little" if numbers and not check["holds"] else "not violated"
+    )
 
 
 def _tightness(value: Any) -> str:

@@ -125,9 +125,14 @@ class Frames:
         if abs(float(times[index]) - at) > self.rounding(at):
             raise InvalidInputError(
                 f"`{self._path}` has no frame at t = {at:g}; the nearest is at t = "
-                f"{times[index]!s}."
+                f"{self._written(float(times[index]))}."
             )
         return index
+
+    def _written(self, t: float) -> str:
+        """A time in as few digits as find its frame again: 2.01, whatever its bits."""
+        texts = (f"{t:.{digits}g}" for digits in range(3, 18))
+        return next(text for text in texts if abs(float(text) - t) <= self.rounding(t))
 
     def measures(self, spec: RunSpec) -> list[AbstractMeasure]:
         """All frames, of which each chunk is read once."""

@@ -147,7 +147,7 @@ def gap(first: Path, second: Path) -> Gap:
         over([d.error for d in distances]),
         distances[0].how,
         _allowed(first, second, [four[3] for four in moments]),
-        _reasons(first, second),
+        _reasons(first, second, float(np.max(relative[0]))),
     )
 
 
@@ -195,11 +195,11 @@ def _allowed(
     return SIGMAS * np.stack([mean, np.sqrt((1 + np.array(ranks)) / m)])
 
 
-def _reasons(first: Path, second: Path) -> tuple[str, ...]:
-    """Why two sides part, or may: what each cannot follow."""
+def _reasons(first: Path, second: Path, begun: float) -> tuple[str, ...]:
+    """Why two sides part, or may: what each cannot follow; `begun` is the first gap."""
     paths = (first, second)
     reasons = [reason for path in paths for reason in _own_reasons(path)]
-    reasons += _of_tokens(first, second)
+    reasons += _of_tokens(first, second, begun)
     return tuple(reasons) or (
         "both follow the flow, the grid to the width of its cells",
     )
@@ -230,11 +230,11 @@ def _own_reasons(path: Path) -> list[str]:
     return reasons
 
 
-def _of_tokens(first: Path, second: Path) -> list[str]:
+def _of_tokens(first: Path, second: Path, begun: float) -> list[str]:
     n = min(first.sample_size, second.sample_size)
     if math.isinf(n) or not (first.side.from_law and second.side.from_law):
         return []
     return [
-        f"{n:.0f} tokens begin with a sampling error of n^-1/2 = {n**-0.5:.2g}, which "
-        "the flow may magnify"
+        f"{n:.0f} tokens begin with a sampling error of the order of n^-1/2 = "
+        f"{n**-0.5:.2g} (here {begun:.2g}), which the flow may magnify"
     ]
