@@ -243,6 +243,11 @@ class Fitting(AbstractField):
     def convergence(self) -> Convergence | None:
         return self.field.convergence
 
+    @property
+    @override
+    def condition(self) -> Float[Array, ""] | None:
+        return self.field.condition
+
 
 def fitting(field: AbstractField, called: jax.tree_util.Partial) -> AbstractField:
     """The field, looked at if it is of a kind that could have another shape."""
