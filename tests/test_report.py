@@ -13,6 +13,7 @@ from test_plotting_page import HOSTILE, Outline
 
 from meanfield.pages.report import Page
 from meanfield.pages.report._plain import plain
+from meanfield.pages.report._repeats import of_run
 from meanfield.pages.report._run import run_scene
 from meanfield.pages.report._told import endings_card
 from meanfield.pages.report.scenes.coarsening import coarsened
@@ -321,3 +322,10 @@ def test_a_page_fetches_nothing_and_keeps_its_tags(rng: Generator) -> None:
     for tag, attributes in outline.tags:
         assert tag not in {"link", "img", "iframe", "object", "embed", "base"}
         assert not {"src", "href", "srcset", "action"} & set(attributes)
+
+
+def test_a_model_of_a_package_is_no_file_to_be_kept() -> None:
+    """Where it is only a name; a folder is needed unchanged."""
+    recipe = lambda model: of_run({"model": model, "text": "a"}, [])
+    assert recipe("minilm").needs == ()
+    assert recipe("tiny").needs == ("tiny",)

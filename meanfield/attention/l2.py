@@ -8,11 +8,12 @@ from .softmax import Softmax
 
 
 @variant(
-    "l2", "permutation", "orthogonal", cost=r"$n^2$, or $n$ on nodes if $d \leq 3$"
+    "l2", "permutation", "orthogonal", cost=r"$n^2$, or $n$ in cells if $d \leq 5$"
 )
 def l2(Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0) -> Attention:
     r"""Softmax with scores $-|Qx - Ky|^2/\epsilon$; castin2025, section 2.3.
 
+    Where a command gives `A` alone, $Q = A$ and $K = I$.
     On Gaussians the covariance follows castin2025, eq. (4.3), whose second term is
     misprinted: it is the transpose of the first (ERRATA C10).
 

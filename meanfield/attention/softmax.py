@@ -71,7 +71,7 @@ class Softmax(AbstractGaussianCoupling, AbstractRowwise):
 
 
 @variant(
-    "softmax", "permutation", "orthogonal", cost=r"$n^2$, or $n$ on nodes if $d \leq 3$"
+    "softmax", "permutation", "orthogonal", cost=r"$n^2$, or $n$ in cells if $d \leq 5$"
 )
 def softmax(Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0) -> Attention:
     r"""Softmax attention, scores $Qx \cdot Ky/\epsilon$; castin2025, eq. (2.2)."""

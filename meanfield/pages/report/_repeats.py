@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from meanfield.models.sources import sources
 from meanfield.spec import Axis, as_toml, name_in, paths_in
 
 Keys = Mapping[str, Any]
@@ -81,7 +82,7 @@ def _recipe(
 
 
 def _files(keys: Keys) -> list[str]:
-    """What the keys read: arrays, texts, another run, a model."""
+    """What the keys read: arrays, texts, another run, the folder of a model."""
     files = [path for key, value in keys.items() for path in paths_in(key, value)]
     folders = [keys[key] for key in ("source", "model") if key in keys]
-    return [*files, *folders]
+    return [*files, *(folder for folder in folders if folder not in sources)]
