@@ -1,5 +1,7 @@
 """Sums in cells: no error above the bound that is known beforehand, or exact sums."""
 
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,6 +9,7 @@ import pytest
 from jaxtyping import ArrayLike
 from numpy.random import Generator
 
+from experiments import cells as costs
 from meanfield import Points, Tokens, attentions, sums
 from meanfield.errors import InvalidInputError
 from meanfield.measures import AbstractReduction, Blocked, Dense, Keys
@@ -352,3 +355,8 @@ def test_sinkhorn_potentials_make_a_plan(rng: Generator) -> None:
     slope = (potential(q + step) - potential(q - step)) / 2
     tangent = jnp.sum(jax.grad(potential)(jnp.asarray(q)) * step)
     np.testing.assert_allclose(tangent, slope, rtol=1e-5)
+
+
+def test_the_guide_says_what_cells_cost() -> None:
+    guide = Path(__file__).parent.parent / "docs" / "guide" / "reductions.md"
+    assert costs.table() in guide.read_text(encoding="utf-8")

@@ -1,0 +1,31 @@
+"""What sums in cells cost, by what scores vary by: `python -m experiments.cells`."""
+
+from meanfield.measures.reductions.cells import PAIRS, cheapest
+
+TOKENS = 1_000_000
+SPANS = (3, 10, 30, 100, 300)  # half-width of queries times that of keys, on each axis
+TOLERANCES = (1e-3, 1e-6, 1e-9)
+DIMENSIONS = range(1, 6)
+
+
+def table() -> str:
+    """Estimated seconds of a mean over a million tokens, in Markdown."""
+    heads = ["d", "error", *(f"σR² = {span}" for span in SPANS)]
+    lines = [heads, ["---"] * len(heads)]
+    lines += [
+        [f"{d}", f"{error:g}", *(_seconds(d, span, error) for span in SPANS)]
+        for d in DIMENSIONS
+        for error in TOLERANCES
+    ]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _seconds(d: int, span: float, error: float) -> str:
+    layout = cheapest([float(span)] * d, 2 * TOKENS, d + 1, error=error)
+    if layout is None or layout.seconds(2 * TOKENS, d + 1) > TOKENS**2 / PAIRS:
+        return "exact"
+    return f"{layout.seconds(2 * TOKENS, d + 1):.1f} s"
+
+
+if __name__ == "__main__":
+    print(table())
