@@ -1,5 +1,7 @@
 """What sums in cells cost, by what scores vary by: `python -m experiments.cells`."""
 
+import sys
+
 from meanfield.measures.reductions.cells import PAIRS, cheapest
 
 TOKENS = 1_000_000
@@ -28,4 +30,4 @@ def _seconds(d: int, span: float, error: float) -> str:
 
 
 if __name__ == "__main__":
-    print(table())
+    sys.stdout.write(f"{table()}\n")
