@@ -20,7 +20,7 @@ from meanfield.linalg import HIGHEST
 from ._bound import angles, to_coefficients
 from ._layout import Layout
 from ._linear import transposes
-from ._tiles import TILE, Places, Tiles, placed, tiled
+from ._tiles import CHUNK, TILE, Places, placed, tiled
 
 
 class Sides(NamedTuple):
@@ -145,16 +145,21 @@ def _spread(
     shape = (*[layout.nodes] * d, width)
 
     def add(i: Array, nodes: Array) -> Array:
-        members = tiles.members[i]
-        halves = _split(_bases(layout.nodes, within[members]))
-        first, last = _rows_of(halves[0]), _rows_of([*halves[1], rows[members].T])
-        block = jnp.matmul(first, last.T, precision=HIGHEST).reshape(shape)
-        at = (*_start(layout, tiles, i), jnp.int32(0))
-        old = jax.lax.dynamic_slice(nodes, at, shape)
-        return jax.lax.dynamic_update_slice(nodes, old + block, at)
+        chunk = tiles.chunk(i)
+        first, last = _split(_bases(layout.nodes, within[chunk.members]))
+        last = _products([*last, jnp.swapaxes(rows[chunk.members], 1, 2)])
+        blocks = jnp.einsum("bft,blt->bfl", _products(first), last, precision=HIGHEST)
+        blocks = blocks.reshape(CHUNK, *shape)
+
+        def add_one(j: Array, nodes: Array) -> Array:
+            at = (*layout.nodes * chunk.corner[j], jnp.int32(0))
+            old = jax.lax.dynamic_slice(nodes, at, shape)
+            return jax.lax.dynamic_update_slice(nodes, old + blocks[j], at)
+
+        return jax.lax.fori_loop(0, CHUNK, add_one, nodes)
 
     start = jnp.zeros((*layout.counts, width), rows.dtype)
-    return jax.lax.fori_loop(0, tiles.used, add, start)
+    return jax.lax.fori_loop(0, tiles.chunks, add, start)
 
 
 def _read(
@@ -165,33 +170,36 @@ def _read(
     d, (width, *_), m = len(layout.cells), nodes.shape, len(places.cell)
     within = _with_nothing(places.within)
     shape = (width, *[layout.nodes] * d)
+    block_of = lambda corner: jax.lax.dynamic_slice(
+        nodes, (jnp.int32(0), *layout.nodes * corner), shape
+    )
 
     def read(i: Array, sums: Array) -> Array:
+        chunk = tiles.chunk(i)
         first, last = map(
-            _rows_of, _split(_bases(layout.nodes, within[tiles.members[i]]))
+            _products, _split(_bases(layout.nodes, within[chunk.members]))
         )
-        at = (jnp.int32(0), *_start(layout, tiles, i))
-        block = jax.lax.dynamic_slice(nodes, at, shape)
-        block = block.reshape(width * first.shape[0], last.shape[0])
-        inner = jnp.matmul(block, last, precision=HIGHEST)
-        tile = jnp.sum(inner.reshape(width, *first.shape) * first[None], axis=1)
-        return jax.lax.dynamic_update_index_in_dim(sums, tile, i, 0)
+        blocks = jax.lax.map(block_of, chunk.corner)
+        blocks = blocks.reshape(CHUNK, width, first.shape[1], last.shape[1])
+        inner = jnp.einsum("bwfl,bft->bwlt", blocks, first, precision=HIGHEST)
+        found = jnp.sum(inner * last[:, None], axis=2)
+        return jax.lax.dynamic_update_slice_in_dim(sums, found, i * CHUNK, 0)
 
     start = jnp.zeros((len(tiles.members), width, TILE), nodes.dtype)
-    found = jnp.swapaxes(jax.lax.fori_loop(0, tiles.used, read, start), 1, 2)
+    found = jnp.swapaxes(jax.lax.fori_loop(0, tiles.chunks, read, start), 1, 2)
     return jnp.zeros((m, width), nodes.dtype).at[tiles.members].set(found, mode="drop")
 
 
-def _bases(count: int, within: Float[Array, "tile k"]) -> list[Array]:
-    """Lagrange's polynomials of the nodes along each axis, (nodes, tile)."""
+def _bases(count: int, within: Float[Array, "chunk tile k"]) -> list[Array]:
+    """Lagrange's polynomials of the nodes along each axis, (chunk, nodes, tile)."""
     transform = jnp.asarray(to_coefficients(count).T)
     polynomials = [jnp.ones_like(within), within]
     for _ in range(count - 2):
         polynomials.append(2 * within * polynomials[-1] - polynomials[-2])
     values = jnp.stack(polynomials[:count])
     return [
-        jnp.matmul(transform, values[..., axis], precision=HIGHEST)
-        for axis in range(within.shape[1])
+        jnp.einsum("pc,cbt->bpt", transform, values[..., axis], precision=HIGHEST)
+        for axis in range(within.shape[2])
     ]
 
 
@@ -201,18 +209,14 @@ def _split(bases: list[Array]) -> tuple[list[Array], list[Array]]:
     return bases[:half], bases[half:]
 
 
-def _rows_of(factors: list[Array]) -> Float[Array, "rows tile"]:
+def _products(factors: list[Array]) -> Float[Array, "chunk rows tile"]:
     """All products of one row of each (Khatri and Rao), the last counting fastest."""
     if not factors:
-        return jnp.ones((1, TILE))
+        return jnp.ones((CHUNK, 1, TILE))
     first, *others = factors
     for factor in others:
-        first = (first[:, None] * factor[None]).reshape(-1, TILE)
+        first = (first[:, :, None] * factor[:, None]).reshape(CHUNK, -1, TILE)
     return first
-
-
-def _start(layout: Layout, tiles: Tiles, i: Array) -> tuple[Array, ...]:
-    return tuple(layout.nodes * tiles.corner[i])
 
 
 def _with_nothing(x: Float[Array, "n c"]) -> Float[Array, "more c"]:
