@@ -79,18 +79,15 @@ class AbstractPage(ABC):
         """
 
 
-def page_of(
-    dataset: xr.Dataset, size: tuple[float, float], *, is_square: bool
-) -> AbstractPage:
+def page_of(dataset: xr.Dataset, size: tuple[float, float]) -> AbstractPage:
     """The page of so many inches on which a picture is largest.
 
     Args:
         dataset: whose title, look and spec it has.
         size: in inches.
-        is_square: whether the picture is no wider than high.
     """
     width, _ = size
-    if is_square and width - _picture_width(size) >= _COLUMN * look_of(dataset).scale:
+    if width - _picture_width(size) >= _COLUMN * look_of(dataset).scale:
         return Beside(dataset, size)
     return Around(dataset, size)
 

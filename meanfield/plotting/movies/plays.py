@@ -26,7 +26,15 @@ from meanfield.plotting.tokens.unseen import unseen_note
 from meanfield.plotting.tokens.views import projection, rms_radii
 
 from .headline import sizes_and_end
-from .pace import between, frames_shown, jump_note, moments_shown, straight_note
+from .pace import (
+    between,
+    frames_shown,
+    held,
+    jump_note,
+    moments_shown,
+    near_steps,
+    straight_note,
+)
 from .stage import Play
 
 _Scene = Callable[[Axes], tuple[AbstractScene, Key]]
@@ -70,8 +78,9 @@ def token_play(dataset: xr.Dataset, film: Film) -> Play:
     """
     _refuse_several(dataset)
     run = cloud(dataset)
-    places = moments_shown(run.times.size, film)
-    note, run = straight_note(run.times.size, places.size), between(run, places)
+    is_near, places = near_steps(run), moments_shown(run.times.size, film)
+    note = straight_note(places.size, is_near)
+    run = between(run, held(places, is_near))
     in_space = run.dimension == 3
     if film.turn is not None and not in_space:
         raise InvalidInputError(
@@ -87,7 +96,6 @@ def token_play(dataset: xr.Dataset, film: Film) -> Play:
             partial(scene, seen=seen, film=film), "3d" if in_space else None, note
         ),
         partial(unseen_note, seen.cloud),
-        is_square=run.dimension > 1 and not (run.look.xlim and run.look.ylim),
     )
 
 
@@ -103,7 +111,6 @@ def density_play(dataset: xr.Dataset, film: Film) -> Play:
         sizes_and_end(_sizes(sizes, look_of(dataset)), run.ending),
         _setting(lambda axes: density_scene(axes, run), None, note),
         _all_seen,
-        is_square=run.dimension > 1,
     )
 
 
@@ -116,7 +123,6 @@ def cone_play(dataset: xr.Dataset, film: Film) -> Play:
         march.count,
         _setting(scene, "3d", march.note),
         _all_seen,
-        is_square=True,
     )
 
 
@@ -129,7 +135,6 @@ def disc_play(dataset: xr.Dataset, film: Film) -> Play:
         march.count,
         _setting(scene, None, march.note),
         _all_seen,
-        is_square=True,
     )
 
 

@@ -35,14 +35,12 @@ class Play(NamedTuple):
         says: words about each frame.
         set_scene: sets the scene on a figure, and says what explains it.
         unseen: what small print says of tokens outside the axes in some frame.
-        is_square: whether the picture is no wider than high.
     """
 
     times: np.ndarray
     says: Says
     set_scene: Callable[[Figure], tuple[Axes, AbstractScene, Key]]
     unseen: Callable[[Axes], str]
-    is_square: bool
 
 
 def stage(
@@ -63,7 +61,7 @@ def _staged(
     width, height = film.size
     inches = _INCHES / min(width, height)  # the shorter side has room for its text
     size = (inches * width, inches * height)
-    page = page_of(dataset, size, is_square=play.is_square)
+    page = page_of(dataset, size)
     figure, look, last = page.figure, look_of(dataset), play.times.size - 1
     axes, scene, key = play.set_scene(figure)
     key = key._replace(notes=[*key.notes, note])

@@ -35,7 +35,7 @@ def space_scene(axes: Axes, seen: Projection, film: Film) -> tuple[AbstractScene
     assert isinstance(axes, Axes3D)
     views, note = robust_windows(seen.cloud)
     bare_space(axes, seen.cloud.look)
-    axes.set(xlabel=seen.labels[0], ylabel=seen.labels[1], zlabel=seen.labels[2])
+    axes.set(xlabel=seen.names[0], ylabel=seen.names[1], zlabel=seen.names[2])
     for axis in (axes.xaxis, axes.yaxis, axes.zaxis):
         axis.set_major_formatter(FuncFormatter(whole_figures))
     scene = SpaceScene(axes, seen.cloud, views=views, film=film)
