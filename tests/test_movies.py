@@ -10,8 +10,9 @@ import xarray as xr
 from density_data import line
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.collections import LineCollection
+from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.figure import Figure
+from matplotlib.markers import MarkerStyle
 from matplotlib.text import Text
 from mpl_toolkits.mplot3d import Axes3D
 from numpy.random import Generator
@@ -128,6 +129,39 @@ def test_a_square_picture_fills_a_wide_movie_with_all_words_beside_it(
     assert "RMS radius" in said(texts)
 
 
+@pytest.mark.parametrize("style", ["paper", "talk"])
+def test_a_picture_takes_most_of_a_square_movie(
+    rng: Generator, pair: xr.Dataset, style: str
+) -> None:
+    spec = {"A": [[2.0, 0.5], [0.0, 1.0]], "n": 12, "d": 2, "init": "moons", "t": 2.0}
+    tokens = shrinking(rng).assign_attrs(spec=spec, title="softmax attention: tokens")
+    for data in (tokens, pair, blown_up(np.array([0.0, 0.1, 0.2]))):
+        figure, axes, texts = staged(data, (540, 540), Look(style=style), frame=-1)
+        space = isinstance(axes, Axes3D)
+        picture = space_taken(axes) if space else axes.bbox
+        assert picture.height >= 0.6 * figure.bbox.height
+        for text in texts:
+            assert text.get_window_extent().x1 <= figure.bbox.x1
+
+
+def test_a_legend_says_how_runs_will_end_with_the_marks_that_are_drawn(
+    pair: xr.Dataset,
+) -> None:
+    look, film = Look(), Film(size=WIDE)
+    data = look.upon(pair)
+    with look.applied():
+        figure, show = stage(data, movies["disc"].play(data, film), film)
+        show(0)
+    (legend,) = figure.legends
+    names = [text.get_text() for text in legend.get_texts()]
+    assert names[:2] == ["will end: finished", "will end: blow-up"]
+    drawn = [p for p in figure.axes[0].collections if isinstance(p, PathCollection)]
+    shapes = {len(part.get_paths()[0].vertices) for part in drawn}
+    marks = [handle.get_marker() for handle in legend.legend_handles[:2]]
+    assert marks == ["o", "^"]
+    assert shapes == {len(MarkerStyle(mark).get_path().vertices) for mark in marks}
+
+
 @pytest.mark.parametrize("size", [WIDE, TALL])
 def test_small_print_counts_tokens_outside_the_limits(
     rng: Generator, size: tuple[int, int]
@@ -152,7 +186,7 @@ def test_legends_name_what_moves_and_the_last_frame_how_it_ended(
         (shrinking(rng), "2σ ellipse", "finished"),
         (line_of, "mean ± 2σ", "finished"),
         (space, "2σ ellipsoid", "finished"),
-        (line(np.linspace(1.0, 2.0, 5)), "quantiles", "the last time was reached"),
+        (line(np.linspace(1.0, 2.0, 5)), "quantiles", "finished: last time reached"),
         (pair.isel(run=0), "2σ, earlier", "finished"),
         (pair.isel(run=1), "mean", "blow-up, t* = 2.5"),
         (pair, "isotropic", "finished: 1 of 2"),
@@ -250,7 +284,7 @@ def test_lines_over_time_are_broken_where_no_straight_line_is_true() -> None:
     drawn = [np.asarray(part.get_xydata()) for part in axes.lines]
     stars = [xy for xy in drawn if len(xy) == 2 and (xy[:, 0] == 0.25).all()]
     assert stars  # a line at the time of the blow-up
-    bands = [xy for xy in drawn if np.isnan(xy).any()]
+    bands = [xy for xy in drawn if np.isnan(xy[:, 0]).any()]
     assert len(bands) == 3
     for xy in bands:
         steps = np.diff(xy[:, 0])
@@ -325,6 +359,13 @@ def test_words_of_tokens_that_stand_still_do_too(rng: Generator) -> None:
     placed = labels(dots, sizes, ranks=np.zeros(20), room=np.full(2, 120.0))
     assert (placed.offsets == placed.offsets[0]).all()
     assert (np.isin(placed.opacity, (0.0, 1.0))).all()
+
+
+def test_no_word_is_half_faded_in_the_frame_that_stands() -> None:
+    dots = np.array([[[50.0, 50.0]], [[50.0, 50.0]], [[119.0, 119.0]]])
+    size, room = np.full((1, 2), 12.0), np.full(2, 120.0)
+    placed = labels(dots, size, ranks=np.zeros(1), room=room)
+    assert placed.opacity[-1] in (0.0, 1.0)
 
 
 def test_telling_words_come_first() -> None:
@@ -553,6 +594,11 @@ def test_movies_refuse_what_has_none(rng: Generator, tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="one frame, which makes no movie"):
         animate(run.isel(time=[0]), target)
     space = ensemble(rng, "gaussian").isel(coord=[0])
-    with pytest.raises(InvalidInputError, match="covariances of dimension 2"):
-        animate(space, target, panel="cone")
+    for panel, data in (
+        ("cone", space),
+        ("disc", space),
+        ("cone", shrinking(rng, d=3)),
+    ):
+        with pytest.raises(InvalidInputError, match="of dimension 2; .*`tokens`"):
+            animate(data, target, panel=panel)
     assert not target.exists()

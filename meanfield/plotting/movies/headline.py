@@ -11,6 +11,7 @@ from meanfield.plotting._figure.panels import ending_words
 from meanfield.plotting._runs.data import Ending
 from meanfield.plotting._runs.depth import layers_passed
 
+_SHORT = "last time reached"  # where the time itself stands beside it
 _DIGITS = 3  # of a hundredth of the time that passes
 
 Says = Callable[[int], Sequence[str]]
@@ -37,9 +38,9 @@ def sizes_and_end(sizes: np.ndarray, ending: Ending) -> Says:
 
 
 def end_words(ending: Ending) -> str:
-    """How a run ended; of one that finished, why, since none has converged so."""
+    """How a run ended; of one that finished, why: it need not have converged."""
     if ending.status is Status.FINISHED:
-        return f"{ending.status}: {ending.status.row.reason}"
+        return f"{ending.status}: {_SHORT}"
     return raised(ending_words(ending))
 
 

@@ -38,6 +38,7 @@ _LINE = 1.1  # lines that the time takes
 _GAP = 0.7  # of a line, between its parts
 _LARGE, _MIDDLE = 2.0, 1.25  # of the headline: its time, and the rest
 _NARROW = 1.15  # letters in a line, over those of small print in lines of its own
+_INDENTED = 0.84  # of the width of a page, from where axes begin at the latest
 _ENTRY = 1.15  # lines that an entry of the legend takes
 _LEAST = 0.6  # of its size, to which small print shrinks that has too little room
 _FLOOR = 0.02  # of the height, below which the progress is
@@ -115,7 +116,7 @@ class Around(AbstractPage):
         annotate(self._figure, "; ".join(filter(None, key.notes)))
         self._axes, self._lift = axes, _lift(axes)
         size = points_of(mpl.rcParams["axes.titlesize"])
-        letters = _NARROW * letters_in(self._figure.get_figwidth(), size)
+        letters = _NARROW * letters_in(_INDENTED * self._figure.get_figwidth(), size)
         self._lines = _in_lines(headlines, letters)
 
     @override
@@ -148,12 +149,16 @@ class Around(AbstractPage):
 
 
 def _in_lines(headlines: Sequence[Sequence[str]], letters: float) -> list[str]:
-    """Headlines in one line each; in two, all in the same way, if one is too long."""
+    """Headlines in one line each; in more, all in the same way, if one is too long."""
     lines = [_APART.join(parts) for parts in headlines]
     if max(map(len, lines)) <= letters:
         return lines
     first = max(min(map(len, headlines)) - 1, 1)
-    pairs = [(_APART.join(p[:first]), _APART.join(p[first:])) for p in headlines]
+    rests = [_APART.join(parts[first:]) for parts in headlines]
+    if max(map(len, rests)) > letters:  # each part has a line of its own
+        most = max(map(len, headlines))
+        return ["\n".join([*p, *[""] * (most - len(p))]) for p in headlines]
+    pairs = zip((_APART.join(p[:first]) for p in headlines), rests, strict=True)
     return ["\n".join(pair) for pair in pairs]
 
 

@@ -116,6 +116,7 @@ def density_play(dataset: xr.Dataset, film: Film) -> Play:
 
 def cone_play(dataset: xr.Dataset, film: Film) -> Play:
     """Covariances of order two on their way through the cone of positive matrices."""
+    _refuse_dimension(dataset, "cone")
     march = marched(dataset, film, "cone")
     scene = partial(cone_scene, march=march, dataset=dataset, film=film)
     return Play(
@@ -128,6 +129,7 @@ def cone_play(dataset: xr.Dataset, film: Film) -> Play:
 
 def disc_play(dataset: xr.Dataset, film: Film) -> Play:
     """Shapes of covariances of order two on their way through the disc of trace one."""
+    _refuse_dimension(dataset, "disc")
     march = marched(dataset, film, "disc")
     scene = partial(disc_scene, march=march, dataset=dataset, film=film)
     return Play(
@@ -159,6 +161,17 @@ def _sizes(radii: np.ndarray, look: Look) -> np.ndarray:
 def _all_seen(_: Axes) -> str:
     """Nothing is said of tokens outside the view."""
     return ""
+
+
+def _refuse_dimension(dataset: xr.Dataset, panel: str) -> None:
+    """Refuse covariances of another order than two, and say which movie there is."""
+    d = dataset.sizes["coord"]
+    if d != 2:
+        one = " of one of its runs" if "run" in dataset.dims else ""
+        raise InvalidInputError(
+            f"The movie `{panel}` draws covariances of dimension 2; this run has "
+            f"dimension {d}: the movie `{suited(dataset)}`{one} shows it."
+        )
 
 
 def _refuse_several(dataset: xr.Dataset) -> None:

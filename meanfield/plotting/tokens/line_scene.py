@@ -25,7 +25,7 @@ _BAND = Patch(facecolor=PALE, edgecolor=INK, linewidth=0.6, label="mean ± 2σ")
 _TOKENS = Line2D(
     [], [], color=CYCLE[0], marker="o", markersize=4, linewidth=0.9, label="token"
 )
-_POINT = 3.0  # points: the size of marks where a line is broken
+_POINT, _REACH = 3.0, 4.0  # points: of marks and of bars where lines are broken
 
 
 def line_scene(axes: Axes, seen: Projection, film: Film) -> tuple[AbstractScene, Key]:
@@ -119,6 +119,7 @@ class Band:
     def __init__(self, axes: Axes, times: np.ndarray, edges: np.ndarray) -> None:
         self._times, self._edges = times, edges
         self._fill = axes.fill_between([], [], color=PALE, alpha=0.6, linewidth=0)
+        self._reaches = axes.plot([], [], color=PALE, linewidth=_REACH)[0]
         self._lines = [
             axes.plot([], [], color=INK, linewidth=width)[0]
             for width in (0.6, 1.4, 0.6)
@@ -137,6 +138,9 @@ class Band:
             line.set_data(times, values)
         ends = np.union1d(breaks, breaks - 1).astype(np.intp)
         self._points.set_data(np.tile(self._times[ends], 3), self._edges[:, ends])
+        gap = np.full(ends.size, np.nan)
+        reaches = np.stack([*self._edges[[0, 2]][:, ends], gap], axis=1)
+        self._reaches.set_data(np.repeat(self._times[ends], 3), reaches.ravel())
         now = self._edges[[0, 2], frame]
         self._bar.set_data(np.full(2, self._times[frame]), now)
 

@@ -19,12 +19,14 @@ from .colours import refuse_colours
 from .line_scene import line_scene
 from .moving import (
     MEAN,
+    TRAIL,
     AbstractPart,
     Ghosts,
     MeanPath,
     Tokens,
     closure_outline,
     cloud_outline,
+    trail_length,
 )
 from .moving_words import Words
 from .paths import moving_dots
@@ -81,7 +83,8 @@ def _parts(
     drawn = moving_dots(cloud)
     tokens = Tokens(axes, drawn, film.trails)
     parts: list[AbstractPart] = [tokens, cloud_outline(axes, moments(state))]
-    key = Key([spread], None, "", [drawn.caption], drawn.entries)
+    trail = [TRAIL] if trail_length(drawn.x.shape[1], film.trails) else []
+    key = Key([spread, *trail], None, "", [drawn.caption], drawn.entries)
     if cloud.words is None or cloud.look.colour == "label":
         return parts, key  # colours say the words
     words = Words(
