@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.markers import MarkerStyle
 from matplotlib.text import Text
 from mpl_toolkits.mplot3d import Axes3D
@@ -156,10 +157,12 @@ def test_a_legend_says_how_runs_will_end_with_the_marks_that_are_drawn(
     names = [text.get_text() for text in legend.get_texts()]
     assert names[:2] == ["will end: finished", "will end: blow-up"]
     drawn = [p for p in figure.axes[0].collections if isinstance(p, PathCollection)]
-    shapes = {len(part.get_paths()[0].vertices) for part in drawn}
-    marks = [handle.get_marker() for handle in legend.legend_handles[:2]]
+    shapes = {np.shape(part.get_paths()[0].vertices) for part in drawn}
+    handles = [h for h in legend.legend_handles[:2] if isinstance(h, Line2D)]
+    marks = [str(handle.get_marker()) for handle in handles]
     assert marks == ["o", "^"]
-    assert shapes == {len(MarkerStyle(mark).get_path().vertices) for mark in marks}
+    outlines = [MarkerStyle(mark).get_path().vertices for mark in marks]
+    assert shapes == {np.shape(outline) for outline in outlines}
 
 
 @pytest.mark.parametrize("size", [WIDE, TALL])
@@ -242,7 +245,7 @@ def test_a_video_has_even_sizes(name: str, pixels: tuple[int, int]) -> None:
     assert Film(size=(641, 359)).pixels(Path(name)) == pixels
 
 
-def softmax_sizes(times: np.ndarray) -> np.ndarray:
+def softmax_sizes(times: np.ndarray | float) -> np.ndarray:
     """A Gaussian of variance 2 under softmax with A = V = 1, which has t* = 1/4."""
     return np.sqrt(2.0 / (1.0 - 4.0 * times))
 
@@ -599,6 +602,6 @@ def test_movies_refuse_what_has_none(rng: Generator, tmp_path: Path) -> None:
         ("disc", space),
         ("cone", shrinking(rng, d=3)),
     ):
-        with pytest.raises(InvalidInputError, match="of dimension 2; .*`tokens`"):
+        with pytest.raises(InvalidInputError, match=r"of dimension 2; .*`tokens`"):
             animate(data, target, panel=panel)
     assert not target.exists()

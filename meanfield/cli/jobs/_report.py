@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from meanfield._counting import counted
+from meanfield.cli._few_frames import more_frames
 from meanfield.cli.terminal._output import number, print_pairs
 from meanfield.runs import Result, moments_of, reason
 from meanfield.runs.representations import representations
@@ -15,7 +16,6 @@ from meanfield.spec import RunSpec
 from meanfield.spectrum import effective_rank
 from meanfield.storage import RunStore
 
-from ._few_frames import more_frames
 from ._texts import named
 
 LARGEST_PRINTED = 16  # dimension up to which moments are printed

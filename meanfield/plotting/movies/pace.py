@@ -52,8 +52,9 @@ def near_steps(cloud: Cloud) -> np.ndarray:
         return is_near
     # A closure that has ended is NaN, and nowhere far.
     closure = cloud.closure
-    ends = ~np.isfinite(closure.mean).all(axis=-1)
-    return is_near & (_near(closure, _middles(closure)) | ends[:-1] | ends[1:])
+    is_there = np.isfinite(closure.mean[:, 0])
+    is_gone = ~(is_there[:-1] & is_there[1:])
+    return is_near & (_near(closure, _middles(closure)) | is_gone)
 
 
 def _middles(state: Swarm | Track) -> Track:

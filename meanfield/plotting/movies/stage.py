@@ -81,7 +81,8 @@ def _staged(
     Its shorter side has so many inches: words are the smaller, the more there are.
     """
     width, height = film.size
-    size = tuple(inches / min(width, height) * side for side in (width, height))
+    pixel = inches / min(width, height)
+    size = (pixel * width, pixel * height)
     page = page_of(dataset, size)
     figure, look, last = page.figure, look_of(dataset), play.times.size - 1
     axes, scene, key = play.set_scene(figure)

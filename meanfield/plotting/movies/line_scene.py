@@ -15,11 +15,11 @@ from meanfield.plotting._figure.style import CLOSURE_COLOUR, CYCLE, INK, PALE
 from meanfield.plotting._runs.data import Cloud, Swarm, Track
 from meanfield.plotting._runs.observables import moments
 from meanfield.plotting._writing.film import Film
-from meanfield.plotting.movies.pace import near_steps
+from meanfield.plotting.tokens.line import band, frame_line
+from meanfield.plotting.tokens.paths import moving_dots
+from meanfield.plotting.tokens.views import Projection, Window, window, within
 
-from .line import band, frame_line
-from .paths import moving_dots
-from .views import Projection, Window, window, within
+from .pace import near_steps
 
 _BAND = Patch(facecolor=PALE, edgecolor=INK, linewidth=0.6, label="mean ± 2σ")
 _TOKENS = Line2D(
@@ -82,7 +82,6 @@ class LineScene(AbstractScene):
             [], colors=shades, linewidths=0.9, alpha=drawn.opacity
         )
         axes.add_collection(self._trails, autolim=False)
-        self._shades = shades
         self._dots = axes.scatter(
             times[0], x[0], drawn.sizes, shades, edgecolors="white", linewidths=0.3
         )
@@ -91,12 +90,9 @@ class LineScene(AbstractScene):
     @override
     def show(self, frame: int) -> None:
         first = max(frame - self._length, 0)
-        frames = np.arange(first, frame + 1)
-        pieces = np.split(frames, np.searchsorted(frames, self._inside(first, frame)))
-        threads = [self._paths[piece].swapaxes(0, 1) for piece in pieces]
-        self._trails.set_segments([path for thread in threads for path in thread])
-        self._trails.set_color(np.tile(self._shades, (len(pieces), 1)))
-        self._trails.set_alpha(self.drawn.opacity)
+        past, breaks = self._paths[first : frame + 1], self._inside(first, frame)
+        broken = np.insert(past, breaks - first, np.nan, axis=0)
+        self._trails.set_segments(list(broken.swapaxes(0, 1)))
         self._dots.set_offsets(self._paths[frame])
         self._track.show(frame, self._inside(0, frame))
         if self._closure is not None:
@@ -133,7 +129,7 @@ class Band:
         times = np.insert(self._times[shown], breaks, np.nan)
         edges = np.insert(self._edges[:, shown], breaks, np.nan, axis=1)
         low, _, high = edges
-        self._fill.set_data(times, low, high, where=np.isfinite(times))
+        self._fill.set_data(times, low, high, where=np.isfinite(times).tolist())
         for line, values in zip(self._lines, edges, strict=True):
             line.set_data(times, values)
         ends = np.union1d(breaks, breaks - 1).astype(np.intp)
