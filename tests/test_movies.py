@@ -318,6 +318,19 @@ def test_a_line_stands_beside_its_words_in_a_wide_movie(kind: str) -> None:
     assert time.get_text().startswith("t = ")
 
 
+def test_a_long_legend_keeps_clear_of_small_print(rng: Generator) -> None:
+    x = np.repeat(np.arange(6.0), 4)[:, None] + 1e-3 * rng.random((24, 1))
+    spec = {"A": -1.0, "n": 24, "d": 1, "init": "antithetic", "t": 2.0}
+    data = points(np.stack([x, x])).assign_attrs(spec=spec, title="softmax: tokens")
+    look = Look(style="talk", link=0.1)
+    _, _, texts = staged(data, WIDE, look)
+    boxes = [text.get_window_extent() for text in texts]
+    assert sum("cluster, " in text.get_text() for text in texts) == 6
+    for index, box in enumerate(boxes):
+        assert box.y0 >= 0
+        assert not any(box.overlaps(other) for other in boxes[:index])
+
+
 def test_the_box_is_named_where_it_is_drawn() -> None:
     for half in (4.0, 40.0):
         _, axes, texts = staged(line(np.ones(5), half=half), WIDE, Look())

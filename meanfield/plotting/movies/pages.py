@@ -41,6 +41,7 @@ _NARROW = 1.15  # letters in a line, over those of small print in lines of its o
 _INDENTED = 0.84  # of the width of a page, from where axes begin at the latest
 _ENTRY = 1.15  # lines that an entry of the legend takes
 _LEAST = 0.6  # of its size, to which small print shrinks that has too little room
+_FOOT = 0.16  # of the height, which a legend leaves to small print
 _FLOOR = 0.02  # of the height, below which the progress is
 _LIFT = 14.0  # points of a headline above the axes, whose power of ten is below it
 _SUNK = -16.0  # of a headline over axes in space, whose upper corners are empty
@@ -243,15 +244,19 @@ class Beside(AbstractPage):
         return above - self._height(max(map(len, rests)) + _GAP, middle)
 
     def _write_legend(self, above: float, handles: Sequence[Artist]) -> float:
+        """Write it; smaller where it would leave no room for small print."""
+        largest = points_of(mpl.rcParams["legend.fontsize"])
+        needed = self._height(_ENTRY * len(handles) + _GAP, largest)
+        size = largest * float(np.clip((above - _FOOT) / needed, _LEAST, 1.0))
         self._figure.legend(
             handles=handles,
             handler_map=HANDLERS,
             loc="upper left",
+            fontsize=size,
             bbox_to_anchor=(self._left, above),
             borderaxespad=0.0,
             borderpad=0.0,
         )
-        size = points_of(mpl.rcParams["legend.fontsize"])
         return above - self._height(_ENTRY * len(handles) + _GAP, size)
 
     def _write_small_print(self, above: float, notes: Sequence[str]) -> None:
