@@ -10,22 +10,25 @@ import xarray as xr
 from density_data import line
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.collections import LineCollection
+from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.markers import MarkerStyle
 from matplotlib.text import Text
 from mpl_toolkits.mplot3d import Axes3D
 from numpy.random import Generator
 from PIL import Image, ImageSequence
-from plotting_data import ensemble, points, shrinking
+from plotting_data import ensemble, gaussian, points, shrinking
 
 from meanfield.cli.commands.animate import animate as command
 from meanfield.cli.commands.animate import movie_names
 from meanfield.errors import InvalidInputError, UnknownNameError
 from meanfield.plotting import Film, Look, animate
+from meanfield.plotting._figure.style import CYCLE
 from meanfield.plotting._runs.data import Track, cloud
 from meanfield.plotting.cone.march import marched
 from meanfield.plotting.movies.headline import layers_shown, size_note
-from meanfield.plotting.movies.pace import between, frames_shown
+from meanfield.plotting.movies.pace import between, frames_shown, held, near_steps
 from meanfield.plotting.movies.painter import Painter
 from meanfield.plotting.movies.plays import movies, suited
 from meanfield.plotting.movies.space_room import space_taken
@@ -127,6 +130,41 @@ def test_a_square_picture_fills_a_wide_movie_with_all_words_beside_it(
     assert "RMS radius" in said(texts)
 
 
+@pytest.mark.parametrize("style", ["paper", "talk"])
+def test_a_picture_takes_most_of_a_square_movie(
+    rng: Generator, pair: xr.Dataset, style: str
+) -> None:
+    spec = {"A": [[2.0, 0.5], [0.0, 1.0]], "n": 12, "d": 2, "init": "moons", "t": 2.0}
+    tokens = shrinking(rng).assign_attrs(spec=spec, title="softmax attention: tokens")
+    for data in (tokens, pair, blown_up(np.array([0.0, 0.1, 0.2]))):
+        figure, axes, texts = staged(data, (540, 540), Look(style=style), frame=-1)
+        space = isinstance(axes, Axes3D)
+        picture = space_taken(axes) if space else axes.bbox
+        assert picture.height >= 0.6 * figure.bbox.height
+        for text in texts:
+            assert text.get_window_extent().x1 <= figure.bbox.x1
+
+
+def test_a_legend_says_how_runs_will_end_with_the_marks_that_are_drawn(
+    pair: xr.Dataset,
+) -> None:
+    look, film = Look(), Film(size=WIDE)
+    data = look.upon(pair)
+    with look.applied():
+        figure, show = stage(data, movies["disc"].play(data, film), film)
+        show(0)
+    (legend,) = figure.legends
+    names = [text.get_text() for text in legend.get_texts()]
+    assert names[:2] == ["will end: finished", "will end: blow-up"]
+    drawn = [p for p in figure.axes[0].collections if isinstance(p, PathCollection)]
+    shapes = {np.shape(part.get_paths()[0].vertices) for part in drawn}
+    handles = [h for h in legend.legend_handles[:2] if isinstance(h, Line2D)]
+    marks = [str(handle.get_marker()) for handle in handles]
+    assert marks == ["o", "^"]
+    outlines = [MarkerStyle(mark).get_path().vertices for mark in marks]
+    assert shapes == {np.shape(outline) for outline in outlines}
+
+
 @pytest.mark.parametrize("size", [WIDE, TALL])
 def test_small_print_counts_tokens_outside_the_limits(
     rng: Generator, size: tuple[int, int]
@@ -151,7 +189,7 @@ def test_legends_name_what_moves_and_the_last_frame_how_it_ended(
         (shrinking(rng), "2σ ellipse", "finished"),
         (line_of, "mean ± 2σ", "finished"),
         (space, "2σ ellipsoid", "finished"),
-        (line(np.linspace(1.0, 2.0, 5)), "box", "finished"),
+        (line(np.linspace(1.0, 2.0, 5)), "quantiles", "finished: last time reached"),
         (pair.isel(run=0), "2σ, earlier", "finished"),
         (pair.isel(run=1), "mean", "blow-up, t* = 2.5"),
         (pair, "isotropic", "finished: 1 of 2"),
@@ -207,7 +245,103 @@ def test_a_video_has_even_sizes(name: str, pixels: tuple[int, int]) -> None:
     assert Film(size=(641, 359)).pixels(Path(name)) == pixels
 
 
-def test_between_stored_frames_tokens_move_straight(rng: Generator) -> None:
+def softmax_sizes(times: np.ndarray | float) -> np.ndarray:
+    """A Gaussian of variance 2 under softmax with A = V = 1, which has t* = 1/4."""
+    return np.sqrt(2.0 / (1.0 - 4.0 * times))
+
+
+def blown_up(times: np.ndarray) -> xr.Dataset:
+    """It on the line, at these times and in a last frame just before it blows up."""
+    times = np.append(times, 0.25 - 1e-9)
+    factor = softmax_sizes(times)[:, None, None]
+    data = gaussian(np.zeros((times.size, 1)), factor, status=2, t_star=0.25)
+    return data.assign_coords(time=times)
+
+
+@pytest.mark.parametrize("spacing", [0.1, 0.05, 0.02])
+def test_no_size_is_said_that_is_not_that_of_its_time(spacing: float) -> None:
+    data = blown_up(np.arange(0.0, 0.2499, spacing))
+    play = movies["tokens"].play(data, Film(seconds=4.0))
+    for frame, t in enumerate(play.times[:-1]):
+        said = float(play.says(frame)[0].removeprefix("RMS radius "))
+        assert said == pytest.approx(softmax_sizes(t), rel=0.025)
+
+
+def test_a_cloud_that_turns_is_held_and_not_shrunk_on_the_way() -> None:
+    angle = np.array([0.0, 0.3, 2.0])
+    pair = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
+    run = cloud(points(np.stack([pair, -pair], axis=1)))
+    is_near = near_steps(run)
+    assert is_near.tolist() == [True, False]
+    places = np.array([0.5, 1.0, 1.5, 1.9, 2.0])
+    assert held(places, is_near).tolist() == [0.5, 1.0, 1.0, 1.0, 2.0]
+
+
+def test_lines_over_time_are_broken_where_no_straight_line_is_true() -> None:
+    data = blown_up(np.array([0.0, 0.1, 0.2]))
+    _, axes, texts = staged(data, WIDE, Look(), frame=-1)
+    assert "it goes on to" in said(texts)
+    assert "the view holds the cloud up to t = 0.2" in said(texts)
+    low, high = axes.get_xlim()
+    assert low < 0.0 < 0.25 < high
+    drawn = [np.asarray(part.get_xydata()) for part in axes.lines]
+    stars = [xy for xy in drawn if len(xy) == 2 and (xy[:, 0] == 0.25).all()]
+    assert stars  # a line at the time of the blow-up
+    bands = [xy for xy in drawn if np.isnan(xy[:, 0]).any()]
+    assert len(bands) == 3
+    for xy in bands:
+        steps = np.diff(xy[:, 0])
+        assert np.nanmax(steps) < 0.05  # nothing leads from 0.1 to 0.2, nor beyond
+    points_drawn = next(
+        xy
+        for line_, xy in zip(axes.lines, drawn, strict=True)
+        if line_.get_marker() == "o"
+    )
+    assert {0.1, 0.2} <= set(points_drawn[:, 0])
+    ends = points_drawn[points_drawn[:, 0] == 0.2, 1]
+    assert np.allclose(np.unique(ends), 2 * softmax_sizes(0.2) * np.array([-1, 0, 1]))
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "density"])
+def test_a_line_stands_beside_its_words_in_a_wide_movie(kind: str) -> None:
+    gauss = blown_up(np.array([0.0, 0.1, 0.2]))
+    data = gauss if kind == "gaussian" else line(np.linspace(1.0, 2.0, 5))
+    figure, axes, texts = staged(data, WIDE, Look(style="talk"))
+    picture = axes.get_tightbbox()
+    assert picture is not None
+    assert axes.bbox.height > 0.75 * figure.bbox.height
+    for text in texts:
+        box = text.get_window_extent()
+        assert box.x0 > picture.x1
+        assert box.x1 <= figure.bbox.x1
+    time = max(texts, key=lambda text: text.get_fontsize())
+    assert time.get_text().startswith("t = ")
+
+
+def test_a_long_legend_keeps_clear_of_small_print(rng: Generator) -> None:
+    x = np.repeat(np.arange(6.0), 4)[:, None] + 1e-3 * rng.random((24, 1))
+    spec = {"A": -1.0, "n": 24, "d": 1, "init": "antithetic", "t": 2.0}
+    data = points(np.stack([x, x])).assign_attrs(spec=spec, title="softmax: tokens")
+    look = Look(style="talk", link=0.1)
+    _, _, texts = staged(data, WIDE, look)
+    boxes = [text.get_window_extent() for text in texts]
+    assert sum("cluster, " in text.get_text() for text in texts) == 6
+    for index, box in enumerate(boxes):
+        assert box.y0 >= 0
+        assert not any(box.overlaps(other) for other in boxes[:index])
+
+
+def test_the_box_is_named_where_it_is_drawn() -> None:
+    for half in (4.0, 40.0):
+        _, axes, texts = staged(line(np.ones(5), half=half), WIDE, Look())
+        box = [part for part in axes.lines if part.get_color() == CYCLE[2]]
+        low, high = axes.get_xlim()
+        ends = [np.asarray(part.get_xdata())[0] for part in box]
+        assert ("box" in said(texts)) == any(low <= x <= high for x in ends)
+        assert ("box" in said(texts)) == (half < 10)
+
+
+def test_between_near_frames_tokens_move_straight(rng: Generator) -> None:
     run = cloud(shrinking(rng, frames=4))
     places = np.array([0.0, 0.25, 1.0, 2.6, 3.0])
     moved = between(run, places)
@@ -241,6 +375,13 @@ def test_words_of_tokens_that_stand_still_do_too(rng: Generator) -> None:
     placed = labels(dots, sizes, ranks=np.zeros(20), room=np.full(2, 120.0))
     assert (placed.offsets == placed.offsets[0]).all()
     assert (np.isin(placed.opacity, (0.0, 1.0))).all()
+
+
+def test_no_word_is_half_faded_in_the_frame_that_stands() -> None:
+    dots = np.array([[[50.0, 50.0]], [[50.0, 50.0]], [[119.0, 119.0]]])
+    size, room = np.full((1, 2), 12.0), np.full(2, 120.0)
+    placed = labels(dots, size, ranks=np.zeros(1), room=room)
+    assert placed.opacity[-1] in (0.0, 1.0)
 
 
 def test_telling_words_come_first() -> None:
@@ -295,18 +436,20 @@ def test_frames_of_a_density_stand_equally_long() -> None:
 
 def test_what_small_print_says_of_few_frames(rng: Generator, pair: xr.Dataset) -> None:
     film = Film(fps=10, seconds=1.0)
-    straight, jumps = "straight lines between them", "each as long as the next"
+    slow = points(rng.normal(size=(8, 2)) * np.linspace(1, 0.9, 5)[:, None, None])
     density = line(np.linspace(1.0, 2.0, 5))
+    near = "5 stored frames: straight lines between near ones, others held"
     for data, panel, note in (
-        (shrinking(rng), "tokens", straight),
-        (pair, "cone", straight),
-        (density, "density", jumps),
+        (slow, "tokens", "5 stored frames, straight lines between them"),
+        (shrinking(rng), "tokens", "5 stored frames, each held until the next"),
+        (pair, "cone", near),
+        (density, "density", "5 stored frames, each as long as the next"),
     ):
         for movie, is_said in ((film, True), (SHORT, False)):
             with Look().applied():
                 figure, _ = stage(data, movies[panel].play(data, movie), movie)
             said = " ".join(figure.get_supxlabel().split())
-            assert (f"5 stored frames, {note}" in said) == is_said
+            assert (note in said) == is_said
 
 
 def test_words_keep_to_the_limits_that_are_chosen() -> None:
@@ -467,6 +610,11 @@ def test_movies_refuse_what_has_none(rng: Generator, tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="one frame, which makes no movie"):
         animate(run.isel(time=[0]), target)
     space = ensemble(rng, "gaussian").isel(coord=[0])
-    with pytest.raises(InvalidInputError, match="covariances of dimension 2"):
-        animate(space, target, panel="cone")
+    for panel, data in (
+        ("cone", space),
+        ("disc", space),
+        ("cone", shrinking(rng, d=3)),
+    ):
+        with pytest.raises(InvalidInputError, match=r"of dimension 2; .*`tokens`"):
+            animate(data, target, panel=panel)
     assert not target.exists()

@@ -139,7 +139,7 @@ def test_tokens_says_where_a_growing_cloud_is_cropped(
     dataset = points(x, status=2, t_star=2.1, error=0.01)
     figure = drawn(panels["tokens"](dataset), tmp_path)
     note = figure.get_supxlabel()
-    assert "cropped at 30 initial radii" in note
+    assert "the view holds the cloud up to t = 0; it goes on to" in note
     assert "blow-up, t* = 2.1 ± 0.01" in note
     assert np.ptp(figure.axes[0].get_xlim()) < 1e3
 

@@ -74,7 +74,7 @@ def test_a_wide_movie_has_room_as_a_square_one(data: xr.Dataset) -> None:
     with Look().applied():
         figure, _ = stage(data, movies["tokens"].play(data, film), film)
         square, _ = stage(data, movies["tokens"].play(data, Film()), Film())
-    heights = [f.axes[0].get_window_extent().height / f.dpi for f in (figure, square)]
+    heights = [f.axes[0].bbox.height / f.bbox.height for f in (figure, square)]
     assert heights[0] > 0.9 * heights[1]
 
 

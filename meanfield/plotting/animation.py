@@ -42,11 +42,13 @@ def animate(
     covariances. A density is a curve with marks at its quantiles, or a map; with
     tokens, if the dataset carries them.
 
-    In a wide frame a picture of equal axes takes the height, and words stand beside it.
+    In a wide frame the picture takes the height, and words stand beside it; in others
+    words shrink where the picture would have less than six tenths of the shorter side.
     Small print counts the tokens that chosen limits leave out.
 
-    A run of few frames moves straight from one to the next; a density jumps, and each
-    of its frames stands as long as the next. Small print says so.
+    A run of few frames moves straight from one to the next if they are near; else the
+    earlier one is held, so that no number is false. A density jumps, and each of its
+    frames stands as long as the next. Small print says so.
 
     Args:
         dataset: one run, of tokens, of a Gaussian or of a density; or several, in the

@@ -77,7 +77,22 @@ def animate(
     drawing = FrameProgress("drawing")
     write(data, target, panel=panel, look=request.look, film=film, progress=drawing)
     wide, high = film.pixels(target)
-    note(f"wrote {target}, {wide} × {high}")
+    even = "" if (wide, high) == film.size else ": sides of a video are even"
+    note(f"wrote {target}, {wide} × {high}{even}")
+    few = _few_frames(data)
+    if few:
+        note(f"frames: {few}")
+
+
+def _few_frames(data: "xarray.Dataset") -> str:
+    """How to see more of a blow-up, of which a single run has few frames."""
+    from meanfield.cli._few_frames import more_frames
+    from meanfield.plotting._runs.data import ending
+    from meanfield.plotting._runs.described import spec_of
+
+    if "run" in data.dims:
+        return ""
+    return more_frames(spec_of(data), data.sizes["time"], ending(data).t_star)
 
 
 def _refuse_several(run: Path) -> None:

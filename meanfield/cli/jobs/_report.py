@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from meanfield._counting import counted
+from meanfield.cli._few_frames import more_frames
 from meanfield.cli.terminal._output import number, print_pairs
 from meanfield.runs import Result, moments_of, reason
 from meanfield.runs.representations import representations
@@ -19,7 +20,6 @@ from ._texts import named
 
 LARGEST_PRINTED = 16  # dimension up to which moments are printed
 EIGENVALUES = 6  # eigenvalues printed for people
-FEW = 12  # frames of a blow-up below which a report says how to have more
 COARSE = 1e-3  # relative errors of steps from which a report warns
 APPROXIMATION = (
     "the flow is projected on Gaussians at every instant; where it is not affine, mean "
@@ -162,18 +162,10 @@ def _idle(spec: RunSpec, report: dict[str, Any]) -> set[str]:
 
 def _few_frames(result: Result) -> str:
     """How to see more of a blow-up, of which few frames were asked for."""
-    spec, t_star = result.spec, result.outcome.t_star
-    if result.store is None or spec.times is not None or spec.is_family:
-        return ""
-    if not math.isfinite(t_star):
+    if result.store is None:
         return ""
     kept = RunStore.open(result.store).frames
-    if kept >= min(FEW, spec.frames - 1):
-        return ""
-    return (
-        f"{kept} of {spec.frames} lie before t*, too few to see it by: run it again "
-        f"with --t {1.02 * t_star:.3g}"
-    )
+    return more_frames(result.spec, kept, result.outcome.t_star)
 
 
 def _first(result: Result) -> str:

@@ -18,7 +18,7 @@ _LETTERS = 127.5  # of the small print in an inch, times its size in points
 _LINES = 3  # of small print for which every figure has room
 LEADING = 1.35  # of lines of small print, and of a column beside a picture
 _FIRM = "\u00a0"  # a space at which no line ends
-_TOGETHER = re.compile(r"\S+ = (\[\[.*?\]\]|\S+)|(\S+ )?from \S+ to \S+")
+_TOGETHER = re.compile(r"\S+ = (\[\[.*?\]\]|\S+)( ± \S+)?|(\S+ )?from \S+ to \S+")
 
 
 class Picture(Figure):

@@ -2,15 +2,19 @@
 
 import numpy as np
 import xarray as xr
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
+from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.colors import to_rgba
+from matplotlib.markers import MarkerStyle
+from matplotlib.path import Path
 from mpl_toolkits.mplot3d.art3d import Line3DCollection
 from mpl_toolkits.mplot3d.axes3d import Axes3D
 from typing_extensions import override
 
 from meanfield.plotting._figure.look import look_of
 from meanfield.plotting._figure.marks import Key
+from meanfield.plotting._figure.numerals import figures
 from meanfield.plotting._figure.scenes import AbstractScene, move_in_space
 from meanfield.plotting._writing.film import Film
 
@@ -19,12 +23,15 @@ from .disc import READING, draw_chord, frame_disc
 from .fates import fates, opacity, width
 from .limits import limit_outline
 from .march import March
+from .paths import by_ending, ring_heights
 from .surface import HEIGHT, INSIDE, TIPS, draw_limit, draw_surface
 
 _FAINT = 0.6  # of the opacity of a path in a picture, since points stand before it
 # So that labels, which are large in movies, have room; more is at the sides of a wide
 # one, which is so many times as wide as high.
 _ZOOM, _WIDE_ZOOM, _WIDE = 1.06, 1.12, 1.3
+_TICKS = 2  # of the floor, steps between them at most, whose labels are large
+MATRIX = "Σ = [[a, c], [c, b]]"
 _SPOT, _SMALL = 30.0, 12.0  # areas of a point among few and many, in square points
 
 
@@ -39,12 +46,17 @@ def cone_scene(
         draw_limit(axes, outline)
     wide, high = film.size
     zoom = _WIDE_ZOOM if wide > _WIDE * high else _ZOOM
+    axes.locator_params(axis="x", nbins=_TICKS)
+    axes.locator_params(axis="y", nbins=_TICKS)
     axes.set_box_aspect((1, 1, HEIGHT), zoom=zoom)  # pyright: ignore[reportArgumentType]
     tallest = max(path.points[:, 2].max() for path in march.paths)
-    cut = f"arrows leave at trace {march.height:.3g}; traces go on to {tallest:.2g}"
+    leave = f"arrows leave at trace {march.height:.3g}"
+    cut = f"{leave}; traces go on to {figures(tallest)}"
     note = cut if tallest > march.height else ""
-    handles = [*fates(march.paths), AXIS, *limit_handles(outline)]
-    return ConeScene(axes, march, film.trails), Key(handles, None, "", [note])
+    rings = " and ".join(f"{z:g}" for z in ring_heights(march.height))
+    notes = [f"{MATRIX}; rings: trace {rings}", note]
+    handles = [*_fates_ahead(march), AXIS, *limit_handles(outline)]
+    return ConeScene(axes, march, film.trails), Key(handles, None, "", notes)
 
 
 def disc_scene(
@@ -54,8 +66,17 @@ def disc_scene(
     frame_disc(axes)
     outline = limit_outline(dataset, 1.0)
     limits = [] if outline is None else [draw_chord(axes, outline)]
-    key = Key([*fates(march.paths), *limits], None, "", [READING])
+    notes = [f"{MATRIX}; {READING}"]
+    key = Key([*_fates_ahead(march), *limits], None, "", notes)
     return DiscScene(axes, march, film.trails), key
+
+
+def _fates_ahead(march: March) -> list[Artist]:
+    """Legend entries of endings, which colours tell from the first frame on."""
+    handles = fates(march.paths)
+    for handle in handles:
+        handle.set_label(f"will end: {handle.get_label()}")
+    return handles
 
 
 def _shades(march: March, share: float) -> np.ndarray:
@@ -132,20 +153,28 @@ class DiscScene(AbstractScene):
         faint = _shades(march, _FAINT * opacity(n))
         self._threads = LineCollection([], colors=faint, linewidths=width(n))
         axes.add_collection(self._threads, autolim=False)
-        self._points = axes.scatter(
-            *march.places[0].T,
-            s=_area(n),
-            c=_shades(march, 1.0),
-            edgecolors="white",
-            linewidths=0.3 * width(n),
-            zorder=4,
-        )
+        endings = [path.ending.status for path in march.paths]
+        shades = _shades(march, 1.0)
+        self._points: list[tuple[np.ndarray, PathCollection]] = []
+        for status in by_ending(march.paths):
+            runs = np.array([ending is status for ending in endings])
+            points = axes.scatter(*march.places[0, runs].T, c=shades[runs], zorder=4)
+            points.set(sizes=[_area(n)], edgecolors="white", linewidths=0.3 * width(n))
+            points.set_paths([_shape(status.row.marker)])
+            self._points.append((runs, points))
 
     @override
     def show(self, frame: int) -> None:
         march = self._march
         self._threads.set_segments(march.past(frame, self._length))
-        self._points.set_offsets(march.places[frame])
+        for runs, points in self._points:
+            points.set_offsets(march.places[frame, runs])
+
+
+def _shape(marker: str) -> Path:
+    """The outline of a marker, as in the legend."""
+    style = MarkerStyle(marker)
+    return style.get_path().transformed(style.get_transform())
 
 
 def _lines(

@@ -18,6 +18,7 @@ from .views import Extent, box_corners, colours, framed, scale
 
 _BOX, _FOLLOWED = CYCLE[2], "the view follows the density: mind the scale"
 _TICKS = (0.6, 1.0, 1.6, 1.0, 0.6)  # widths of the marks of quantiles
+_QUANTILES = "quantiles: 2.5, 25, 50 (the median), 75 and 97.5 %"
 _STEADY = 8.0  # peaks that differ by more are not shown under one height
 
 
@@ -27,7 +28,7 @@ def density_scene(axes: Axes, run: Density) -> tuple[AbstractScene, Key]:
         return _curve(axes, run)
     run, views, notes = framed(run, _FOLLOWED)
     scene = LayerScene if run.dimension == 1 else MapScene
-    return scene(axes, run, views), Key(_handles(run), None, "", notes)
+    return scene(axes, run, views), Key(_handles(run, views), None, "", notes)
 
 
 def _curve(axes: Axes, run: Density) -> tuple[AbstractScene, Key]:
@@ -35,17 +36,25 @@ def _curve(axes: Axes, run: Density) -> tuple[AbstractScene, Key]:
     tops = peaks(run.density)
     steady = ratio(tops) <= _STEADY
     heights = np.full_like(tops, tops.max()) if steady else tops
-    marks = "quantiles 2.5, 25, 50, 75 and 97.5 %"
+    marks = "quantiles, 2.5 to 97.5 %"
     handles = [outline("at the start", GREY, ":"), outline(marks, CYCLE[1])]
     scene = CurveScene(axes, run, views, 1.08 * heights)
-    notes = notes or ["" if steady else _FOLLOWED]
-    return scene, Key([*handles, *_handles(run)], None, "", notes)
+    notes = [_QUANTILES, *(notes or ["" if steady else _FOLLOWED])]
+    return scene, Key([*handles, *_handles(run, views)], None, "", notes)
 
 
-def _handles(run: Density) -> list[Line2D]:
-    """The entries of the box, and of tokens."""
+def _handles(run: Density, views: Extent) -> list[Line2D]:
+    """The entries of the box, if any of it is in the view, and of tokens."""
     tokens = Line2D([], [], color=INK, marker=".", linestyle="", label="tokens")
-    return [outline("box", _BOX), *([] if run.tokens is None else [tokens])]
+    box = [outline("box", _BOX)] if _shows_box(run, views) else []
+    return [*box, *([] if run.tokens is None else [tokens])]
+
+
+def _shows_box(run: Density, views: Extent) -> bool:
+    """Whether an end of the box, or a corner, is inside the view of some frame."""
+    corners = np.stack([box_corners(run, i) for i in range(run.times.size)])
+    low, high = views.low[:, None], views.high[:, None]
+    return bool(((low <= corners) & (corners <= high)).all(axis=-1).any())
 
 
 class CurveScene(AbstractScene):

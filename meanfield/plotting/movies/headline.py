@@ -6,12 +6,12 @@ import numpy as np
 import xarray as xr
 
 from meanfield.endings import Status
+from meanfield.plotting._figure.numerals import figures, raised
 from meanfield.plotting._figure.panels import ending_words
 from meanfield.plotting._runs.data import Ending
 from meanfield.plotting._runs.depth import layers_passed
 
-_PLAIN = (-3, 2)  # powers of ten between which numbers are written without one
-_RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+_SHORT = "last time reached"  # where the time itself stands beside it
 _DIGITS = 3  # of a hundredth of the time that passes
 
 Says = Callable[[int], Sequence[str]]
@@ -31,10 +31,17 @@ def sizes_and_end(sizes: np.ndarray, ending: Ending) -> Says:
     """The size of a cloud in each frame; in the last how it ended, too."""
     words = [[size_note(float(size))] for size in sizes]
     if ending.status is Status.FINISHED:  # its time is said already
-        words[-1].append(str(ending.status))
+        words[-1].append(end_words(ending))
     else:
-        words[-1] = [ending_words(ending)]
+        words[-1] = [end_words(ending)]
     return words.__getitem__
+
+
+def end_words(ending: Ending) -> str:
+    """How a run ended; of one that finished, why: it need not have converged."""
+    if ending.status is Status.FINISHED:
+        return f"{ending.status}: {_SHORT}"
+    return raised(ending_words(ending))
 
 
 def _decimals(span: float) -> int:
@@ -61,9 +68,4 @@ def size_note(size: float) -> str:
     """
     if size == 0:
         return "RMS radius 0"
-    if not np.isfinite(size):
-        return ""
-    mantissa, _, power = f"{size:.2e}".partition("e")
-    if _PLAIN[0] <= int(power) <= _PLAIN[1]:
-        return f"RMS radius {size:.{2 - int(power)}f}"
-    return f"RMS radius {mantissa}·10{str(int(power)).translate(_RAISED)}"
+    return f"RMS radius {figures(size)}" if np.isfinite(size) else ""

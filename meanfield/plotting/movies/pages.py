@@ -38,8 +38,10 @@ _LINE = 1.1  # lines that the time takes
 _GAP = 0.7  # of a line, between its parts
 _LARGE, _MIDDLE = 2.0, 1.25  # of the headline: its time, and the rest
 _NARROW = 1.15  # letters in a line, over those of small print in lines of its own
+_INDENTED = 0.84  # of the width of a page, from where axes begin at the latest
 _ENTRY = 1.15  # lines that an entry of the legend takes
 _LEAST = 0.6  # of its size, to which small print shrinks that has too little room
+_FOOT = 0.16  # of the height, which a legend leaves to small print
 _FLOOR = 0.02  # of the height, below which the progress is
 _LIFT = 14.0  # points of a headline above the axes, whose power of ten is below it
 _SUNK = -16.0  # of a headline over axes in space, whose upper corners are empty
@@ -79,18 +81,15 @@ class AbstractPage(ABC):
         """
 
 
-def page_of(
-    dataset: xr.Dataset, size: tuple[float, float], *, is_square: bool
-) -> AbstractPage:
+def page_of(dataset: xr.Dataset, size: tuple[float, float]) -> AbstractPage:
     """The page of so many inches on which a picture is largest.
 
     Args:
         dataset: whose title, look and spec it has.
         size: in inches.
-        is_square: whether the picture is no wider than high.
     """
     width, _ = size
-    if is_square and width - _picture_width(size) >= _COLUMN * look_of(dataset).scale:
+    if width - _picture_width(size) >= _COLUMN * look_of(dataset).scale:
         return Beside(dataset, size)
     return Around(dataset, size)
 
@@ -118,7 +117,7 @@ class Around(AbstractPage):
         annotate(self._figure, "; ".join(filter(None, key.notes)))
         self._axes, self._lift = axes, _lift(axes)
         size = points_of(mpl.rcParams["axes.titlesize"])
-        letters = _NARROW * letters_in(self._figure.get_figwidth(), size)
+        letters = _NARROW * letters_in(_INDENTED * self._figure.get_figwidth(), size)
         self._lines = _in_lines(headlines, letters)
 
     @override
@@ -151,12 +150,16 @@ class Around(AbstractPage):
 
 
 def _in_lines(headlines: Sequence[Sequence[str]], letters: float) -> list[str]:
-    """Headlines in one line each; in two, all in the same way, if one is too long."""
+    """Headlines in one line each; in more, all in the same way, if one is too long."""
     lines = [_APART.join(parts) for parts in headlines]
     if max(map(len, lines)) <= letters:
         return lines
     first = max(min(map(len, headlines)) - 1, 1)
-    pairs = [(_APART.join(p[:first]), _APART.join(p[first:])) for p in headlines]
+    rests = [_APART.join(parts[first:]) for parts in headlines]
+    if max(map(len, rests)) > letters:  # each part has a line of its own
+        most = max(map(len, headlines))
+        return ["\n".join([*p, *[""] * (most - len(p))]) for p in headlines]
+    pairs = zip((_APART.join(p[:first]) for p in headlines), rests, strict=True)
     return ["\n".join(pair) for pair in pairs]
 
 
@@ -241,15 +244,19 @@ class Beside(AbstractPage):
         return above - self._height(max(map(len, rests)) + _GAP, middle)
 
     def _write_legend(self, above: float, handles: Sequence[Artist]) -> float:
+        """Write it; smaller where it would leave no room for small print."""
+        largest = points_of(mpl.rcParams["legend.fontsize"])
+        needed = self._height(_ENTRY * len(handles) + _GAP, largest)
+        size = largest * float(np.clip((above - _FOOT) / needed, _LEAST, 1.0))
         self._figure.legend(
             handles=handles,
             handler_map=HANDLERS,
             loc="upper left",
+            fontsize=size,
             bbox_to_anchor=(self._left, above),
             borderaxespad=0.0,
             borderpad=0.0,
         )
-        size = points_of(mpl.rcParams["legend.fontsize"])
         return above - self._height(_ENTRY * len(handles) + _GAP, size)
 
     def _write_small_print(self, above: float, notes: Sequence[str]) -> None:

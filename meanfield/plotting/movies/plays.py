@@ -26,7 +26,15 @@ from meanfield.plotting.tokens.unseen import unseen_note
 from meanfield.plotting.tokens.views import projection, rms_radii
 
 from .headline import sizes_and_end
-from .pace import between, frames_shown, jump_note, moments_shown, straight_note
+from .pace import (
+    between,
+    frames_shown,
+    held,
+    jump_note,
+    moments_shown,
+    near_steps,
+    straight_note,
+)
 from .stage import Play
 
 _Scene = Callable[[Axes], tuple[AbstractScene, Key]]
@@ -70,8 +78,9 @@ def token_play(dataset: xr.Dataset, film: Film) -> Play:
     """
     _refuse_several(dataset)
     run = cloud(dataset)
-    places = moments_shown(run.times.size, film)
-    note, run = straight_note(run.times.size, places.size), between(run, places)
+    is_near, places = near_steps(run), moments_shown(run.times.size, film)
+    note = straight_note(places.size, is_near)
+    run = between(run, held(places, is_near))
     in_space = run.dimension == 3
     if film.turn is not None and not in_space:
         raise InvalidInputError(
@@ -87,7 +96,6 @@ def token_play(dataset: xr.Dataset, film: Film) -> Play:
             partial(scene, seen=seen, film=film), "3d" if in_space else None, note
         ),
         partial(unseen_note, seen.cloud),
-        is_square=run.dimension > 1 and not (run.look.xlim and run.look.ylim),
     )
 
 
@@ -103,12 +111,12 @@ def density_play(dataset: xr.Dataset, film: Film) -> Play:
         sizes_and_end(_sizes(sizes, look_of(dataset)), run.ending),
         _setting(lambda axes: density_scene(axes, run), None, note),
         _all_seen,
-        is_square=run.dimension > 1,
     )
 
 
 def cone_play(dataset: xr.Dataset, film: Film) -> Play:
     """Covariances of order two on their way through the cone of positive matrices."""
+    _refuse_dimension(dataset, "cone")
     march = marched(dataset, film, "cone")
     scene = partial(cone_scene, march=march, dataset=dataset, film=film)
     return Play(
@@ -116,12 +124,12 @@ def cone_play(dataset: xr.Dataset, film: Film) -> Play:
         march.count,
         _setting(scene, "3d", march.note),
         _all_seen,
-        is_square=True,
     )
 
 
 def disc_play(dataset: xr.Dataset, film: Film) -> Play:
     """Shapes of covariances of order two on their way through the disc of trace one."""
+    _refuse_dimension(dataset, "disc")
     march = marched(dataset, film, "disc")
     scene = partial(disc_scene, march=march, dataset=dataset, film=film)
     return Play(
@@ -129,7 +137,6 @@ def disc_play(dataset: xr.Dataset, film: Film) -> Play:
         march.count,
         _setting(scene, None, march.note),
         _all_seen,
-        is_square=True,
     )
 
 
@@ -154,6 +161,17 @@ def _sizes(radii: np.ndarray, look: Look) -> np.ndarray:
 def _all_seen(_: Axes) -> str:
     """Nothing is said of tokens outside the view."""
     return ""
+
+
+def _refuse_dimension(dataset: xr.Dataset, panel: str) -> None:
+    """Refuse covariances of another order than two, and say which movie there is."""
+    d = dataset.sizes["coord"]
+    if d != 2:
+        one = " of one of its runs" if "run" in dataset.dims else ""
+        raise InvalidInputError(
+            f"The movie `{panel}` draws covariances of dimension 2; this run has "
+            f"dimension {d}: the movie `{suited(dataset)}`{one} shows it."
+        )
 
 
 def _refuse_several(dataset: xr.Dataset) -> None:

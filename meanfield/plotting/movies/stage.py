@@ -24,7 +24,10 @@ from .headline import Says, headlines
 from .pages import page_of
 from .space_room import space_taken
 
-_INCHES = 4.8  # the width of its text and lines, whatever its pixels
+_INCHES = 4.8  # the shorter side, in which text and lines are measured
+# A picture has this share of the shorter side at least; for it words shrink, so much at
+# most, and a little more than they need to, since margins do not.
+_HELD, _MOST, _SPARE = 0.6, 1.7, 1.05
 
 
 class Play(NamedTuple):
@@ -35,35 +38,52 @@ class Play(NamedTuple):
         says: words about each frame.
         set_scene: sets the scene on a figure, and says what explains it.
         unseen: what small print says of tokens outside the axes in some frame.
-        is_square: whether the picture is no wider than high.
     """
 
     times: np.ndarray
     says: Says
     set_scene: Callable[[Figure], tuple[Axes, AbstractScene, Key]]
     unseen: Callable[[Axes], str]
-    is_square: bool
 
 
 def stage(
     dataset: xr.Dataset, play: Play, film: Film
 ) -> tuple[Figure, Callable[[int], None]]:
     """The figure, laid out once for all frames, and what shows a frame on it."""
-    figure, axes, show = _staged(dataset, play, film, "")
+    inches = _INCHES
+    figure, axes, show = _staged(dataset, play, film, "", inches)
+    most = _shrinking(figure, axes)
+    for shrinking in (most**0.5, most):  # words that shrink take fewer lines, too
+        if _shrinking(figure, axes) > 1:
+            inches = shrinking * _INCHES
+            figure, axes, show = _staged(dataset, play, film, "", inches)
     unseen = play.unseen(axes)
-    if unseen:  # which is known only where the axes have their place
-        figure, _, show = _staged(dataset, play, film, unseen)
+    if unseen:
+        figure, _, show = _staged(dataset, play, film, unseen, inches)
     return figure, show
 
 
+def _shrinking(figure: Figure, axes: Axes) -> float:
+    """By how much words are too large, which leave the picture too little room."""
+    page = figure.bbox
+    picture = space_taken(axes) if isinstance(axes, Axes3D) else axes.bbox
+    share = float(picture.height / min(page.width, page.height))
+    if share >= _HELD:
+        return 1.0
+    return min(_SPARE * (1 - share) / (1 - _HELD), _MOST)
+
+
 def _staged(
-    dataset: xr.Dataset, play: Play, film: Film, note: str
+    dataset: xr.Dataset, play: Play, film: Film, note: str, inches: float
 ) -> tuple[Figure, Axes, Callable[[int], None]]:
-    """The figure, its axes and what shows a frame, with a note in the small print."""
+    """The figure, its axes and what shows a frame, with a note in the small print.
+
+    Its shorter side has so many inches: words are the smaller, the more there are.
+    """
     width, height = film.size
-    inches = _INCHES / min(width, height)  # the shorter side has room for its text
-    size = (inches * width, inches * height)
-    page = page_of(dataset, size, is_square=play.is_square)
+    pixel = inches / min(width, height)
+    size = (pixel * width, pixel * height)
+    page = page_of(dataset, size)
     figure, look, last = page.figure, look_of(dataset), play.times.size - 1
     axes, scene, key = play.set_scene(figure)
     key = key._replace(notes=[*key.notes, note])

@@ -92,7 +92,7 @@ def refuse_colours(cloud: Cloud) -> None:
 @colourings.register("start")
 def by_start(cloud: Cloud, state: Swarm) -> Colouring:
     """By where a token starts along the first axis of the picture."""
-    return _by_number(cloud, state.x[0, :, 0], "first coordinate at the start")
+    return _by_number(cloud, state.x[0, :, 0], "first axis at the start")
 
 
 @colourings.register("norm")

@@ -139,4 +139,5 @@ def _faded(chosen: np.ndarray) -> np.ndarray:
         ages = np.where(places == before, np.minimum(ages + 1, _FADE), 0)
         opacity[frame] = np.where(places >= 0, (1 + ages) / (1 + _FADE), 0.0)
         before = places
+    opacity[-1] = chosen[-1] >= 0  # the last frame stands still, and is read
     return opacity

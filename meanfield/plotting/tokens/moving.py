@@ -34,6 +34,9 @@ MEAN = Line2D(
 )
 
 
+TRAIL = Line2D([], [], color=GREY, linewidth=0.8, label="trail")
+
+
 def trail_length(n: int, trails: int | None) -> int:
     """The frames of the past that each of `n` tokens trails, if none are chosen."""
     if trails is not None:

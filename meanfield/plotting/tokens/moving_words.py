@@ -58,8 +58,9 @@ class Words(AbstractPart):
         self._length = trail_length(x.shape[1], trails)
         self._room, self._labels = np.zeros(2), None
         self._lines = LineCollection(
-            [], colors=[to_rgba(GREY)] * order.size, linewidths=0.6, zorder=4
+            [], colors=[to_rgba(GREY)] * order.size, linewidths=0.5, zorder=4
         )
+        self._lines.set_linestyle((0, (1.5, 2.5)))  # tails are whole
         axes.add_collection(self._lines, autolim=False)
         self._texts = [self._text(word) for word in self._words]
         n = words.size

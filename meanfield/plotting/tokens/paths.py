@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 from matplotlib.artist import Artist
+from matplotlib.cm import ScalarMappable
 
 from meanfield.plotting._figure.marks import Key, Shades
 from meanfield.plotting._figure.style import on_dark
@@ -56,7 +57,8 @@ class Dots(NamedTuple):
         colours = self.colours
         if colours.scale is None:
             return [*colours.handles]
-        return [Shades(colours.scale, colours.label)]
+        low, high = (f"{end:.2g}".replace("-", "−") for end in _ends(colours.scale))
+        return [Shades(colours.scale, f"{colours.label}: {low} to {high}")]
 
     @property
     def caption(self) -> str:
@@ -84,6 +86,11 @@ def dots(cloud: Cloud, state: Swarm, otherwise: Rule) -> Dots:
     weights = state.weights[indices]
     note = "; ".join(filter(None, [part, _areas_note(weights)]))
     return Dots(state.x[:, indices], _marker_sizes(weights), colours, note)
+
+
+def _ends(scale: ScalarMappable) -> tuple[float, float]:
+    low, high = scale.get_clim()
+    return float(low or 0.0), float(high or 0.0)
 
 
 def moving_dots(cloud: Cloud) -> Dots:

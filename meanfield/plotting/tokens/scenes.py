@@ -4,29 +4,29 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
-from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 from typing_extensions import override
 
 from meanfield.plotting._figure.look import Look
 from meanfield.plotting._figure.marks import CLOSURE, Key, outline
 from meanfield.plotting._figure.scenes import AbstractScene
-from meanfield.plotting._figure.style import CLOSURE_COLOUR, INK
+from meanfield.plotting._figure.style import INK
 from meanfield.plotting._runs.data import Cloud, Track
 from meanfield.plotting._runs.observables import moments
 from meanfield.plotting._writing.film import Film
+from meanfield.plotting.movies.line_scene import line_scene
 
 from .colours import refuse_colours
-from .line import band, frame_line
 from .moving import (
     MEAN,
+    TRAIL,
     AbstractPart,
     Ghosts,
     MeanPath,
     Tokens,
     closure_outline,
     cloud_outline,
+    trail_length,
 )
 from .moving_words import Words
 from .paths import moving_dots
@@ -37,36 +37,24 @@ from .views import (
     limits_seen,
     robust_windows,
     whole_figures,
-    window,
-    within,
 )
 
 
 def cloud_scene(axes: Axes, seen: Projection, film: Film) -> tuple[AbstractScene, Key]:
     """A scene of the run on the axes, on the line or in the plane, and its key."""
     cloud = seen.cloud
-    scene = _on_line if cloud.dimension == 1 else _in_plane
+    scene = line_scene if cloud.dimension == 1 else _in_plane
     shown, key = scene(axes, seen, film)
     if cloud.closure is not None:
         key = key._replace(handles=[*key.handles, CLOSURE])
     return shown, key._replace(notes=[seen.note, *key.notes])
 
 
-def _on_line(axes: Axes, seen: Projection, film: Film) -> tuple[AbstractScene, Key]:
-    cloud, view = seen.cloud, window(seen.cloud)
-    axes.set_ylabel(seen.labels[0])
-    scene = LineScene(axes, cloud, view, film.trails)
-    handles = [outline("mean", INK), outline("mean ± 2σ", INK, "--")]
-    note = "" if cloud.look.ylim else view.note
-    notes = [scene.drawn.caption, note]
-    return scene, Key(handles, None, "", notes, scene.drawn.entries)
-
-
 def _in_plane(axes: Axes, seen: Projection, film: Film) -> tuple[AbstractScene, Key]:
     cloud, look = seen.cloud, seen.cloud.look
     views, note = robust_windows(cloud)
     frame_plane(axes, views[0])
-    axes.set(xlabel=seen.labels[0], ylabel=seen.labels[1])
+    axes.set(xlabel=seen.names[0], ylabel=seen.names[1])
     if views[0] is not views[-1]:
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_formatter(FuncFormatter(whole_figures))
@@ -95,7 +83,8 @@ def _parts(
     drawn = moving_dots(cloud)
     tokens = Tokens(axes, drawn, film.trails)
     parts: list[AbstractPart] = [tokens, cloud_outline(axes, moments(state))]
-    key = Key([spread], None, "", [drawn.caption], drawn.entries)
+    trail = [TRAIL] if trail_length(drawn.x.shape[1], film.trails) else []
+    key = Key([spread, *trail], None, "", [drawn.caption], drawn.entries)
     if cloud.words is None or cloud.look.colour == "label":
         return parts, key  # colours say the words
     words = Words(
@@ -138,54 +127,3 @@ class PlaneScene(AbstractScene):
         seen = Window((low + high) / 2, float((high - low).max() / 2), "")
         for part in self._parts:
             part.show(frame, seen)
-
-
-class LineScene(AbstractScene):
-    """Paths that grow with time, and the mean with its band of two deviations.
-
-    Args:
-        axes: where to draw.
-        cloud: a run of dimension one.
-        view: the fixed window of the coordinate.
-        trails: frames of the past that are drawn; None for all.
-    """
-
-    def __init__(
-        self, axes: Axes, cloud: Cloud, view: Window, trails: int | None
-    ) -> None:
-        self.drawn = drawn = moving_dots(cloud)
-        frame_line(axes, cloud, view)
-        self._times = cloud.times
-        self._length = cloud.times.size if trails is None else trails
-        x, shades = within(drawn.x, view)[..., 0], drawn.colours.tokens
-        times = np.broadcast_to(cloud.times[:, None], x.shape)
-        self._paths = np.stack([times, x], axis=-1)
-        self._trails = LineCollection(
-            [], colors=shades, linewidths=0.9, alpha=drawn.opacity
-        )
-        axes.add_collection(self._trails, autolim=False)
-        self._dots = axes.scatter(
-            times[0], x[0], drawn.sizes, shades, edgecolors="white", linewidths=0.3
-        )
-        self._bands = _band_lines(axes, moments(cloud.state), view, INK)
-        if cloud.closure is not None:
-            self._bands += _band_lines(axes, cloud.closure, view, CLOSURE_COLOUR)
-
-    @override
-    def show(self, frame: int) -> None:
-        past = self._paths[max(frame - self._length, 0) : frame + 1]
-        self._trails.set_segments(list(past.swapaxes(0, 1)))
-        self._dots.set_offsets(past[-1])
-        for line, values in self._bands:
-            line.set_data(self._times[: frame + 1], values[: frame + 1])
-
-
-def _band_lines(
-    axes: Axes, track: Track, view: Window, colour: str
-) -> list[tuple[Line2D, np.ndarray]]:
-    """Empty lines for the mean and for the two edges of the band, with their values."""
-    lines = []
-    for values, pattern in zip(band(track, view), ("--", "-", "--"), strict=True):
-        (line,) = axes.plot([], [], pattern, color=colour, linewidth=1.2)
-        lines.append((line, values))
-    return lines

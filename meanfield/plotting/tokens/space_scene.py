@@ -15,7 +15,7 @@ from meanfield.plotting._runs.observables import moments
 from meanfield.plotting._writing.defaults import TURN
 from meanfield.plotting._writing.film import Film
 
-from .moving import trail_length
+from .moving import TRAIL, trail_length
 from .paths import moving_dots
 from .space import bare_space
 from .views import (
@@ -35,11 +35,13 @@ def space_scene(axes: Axes, seen: Projection, film: Film) -> tuple[AbstractScene
     assert isinstance(axes, Axes3D)
     views, note = robust_windows(seen.cloud)
     bare_space(axes, seen.cloud.look)
-    axes.set(xlabel=seen.labels[0], ylabel=seen.labels[1], zlabel=seen.labels[2])
+    axes.set(xlabel=seen.names[0], ylabel=seen.names[1], zlabel=seen.names[2])
     for axis in (axes.xaxis, axes.yaxis, axes.zaxis):
         axis.set_major_formatter(FuncFormatter(whole_figures))
     scene = SpaceScene(axes, seen.cloud, views=views, film=film)
     drawn, handles = scene.drawn, [outline("2σ ellipsoid", INK)]
+    if scene.length:
+        handles.append(TRAIL)
     if seen.cloud.closure is not None:
         handles.append(CLOSURE)
     notes = [drawn.caption, note]
@@ -62,7 +64,7 @@ class SpaceScene(AbstractScene):
         self._axes, self._views = axes, views
         self.drawn = drawn = moving_dots(cloud)
         self._x = drawn.x
-        self._length = trail_length(drawn.x.shape[1], film.trails)
+        self.length = trail_length(drawn.x.shape[1], film.trails)
         turn = TURN if film.turn is None else film.turn
         self._azimuths = _AZIMUTH + turn * np.linspace(-0.5, 0.5, cloud.times.size)
         self._tails = _lines(axes, drawn.colours.tokens, 0.9)
@@ -90,7 +92,7 @@ class SpaceScene(AbstractScene):
         axes.set_ylim(low[1], high[1])
         axes.set_zlim(low[2], high[2])
         axes.view_init(elev=20, azim=float(self._azimuths[frame]))
-        past = within(self._x[max(frame - self._length, 0) : frame + 1], view)
+        past = within(self._x[max(frame - self.length, 0) : frame + 1], view)
         self._tails.set_segments(list(past.swapaxes(0, 1)))
         move_in_space(self._dots, past[-1])
         for circles, lines in self._sections:

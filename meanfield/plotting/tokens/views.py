@@ -5,11 +5,13 @@ from typing import NamedTuple
 import numpy as np
 
 from meanfield.plotting._figure.look import Look
+from meanfield.plotting._figure.numerals import figures
 from meanfield.plotting._runs.data import Cloud, Swarm, Track
 from meanfield.plotting._runs.observables import finite, moments, principal_axes
 
-# A cloud that blows up is cropped at this many initial radii; the view of a movie
-# follows one that grows beyond them, and stands still as one that blows up leaves it.
+# The view of a cloud that blows up holds its frames within so many initial radii;
+# that of a movie follows one that grows beyond them, and stands still as one that blows
+# up leaves it.
 _CROP, _STILL = 30.0, 5.0
 _FOLLOWS = "the view follows the cloud: mind the scale"
 _ROOMY = 1.4  # of the largest frame, beyond which a view follows words, to be read
@@ -25,11 +27,24 @@ N_SIGMA = 2.0
 
 
 class Projection(NamedTuple):
-    """A cloud in at most `k` coordinates, the names of its axes, and a note."""
+    """A cloud in at most `k` coordinates, the names of its axes, and a note.
+
+    Main axes hold `shares` of the variance, in which the drift of the mean counts: the
+    paths of a picture show it, a frame of a movie does not.
+    """
 
     cloud: Cloud
-    labels: tuple[str, ...]
+    names: tuple[str, ...]
     note: str
+    shares: tuple[float, ...] = ()
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of the axes, with what share of the variance main ones hold."""
+        if not self.shares:
+            return self.names
+        pairs = zip(self.names, self.shares, strict=True)
+        return tuple(f"{n}  ({100 * share:.3g} % of variance)" for n, share in pairs)
 
 
 class Window(NamedTuple):
@@ -44,17 +59,15 @@ def projection(cloud: Cloud, k: int) -> Projection:
     """The cloud itself if $d <= k$, else its image on its `k` main axes."""
     d = cloud.dimension
     if d <= k:
-        labels = tuple(f"$x_{{{i + 1}}}$" for i in range(d)) if d > 1 else ("$x$",)
-        return Projection(cloud, labels, "")
+        names = tuple(f"$x_{{{i + 1}}}$" for i in range(d)) if d > 1 else ("$x$",)
+        return Projection(cloud, names, "")
     axes, shares = principal_axes(cloud, k)
     axes = axes * (shares > 0)  # where nothing moves, rounding is not shown either
     origin = moments(cloud.at(np.array([0])).state).mean[0]
-    labels = tuple(
-        f"PC {i + 1}  ({100 * share:.3g} % of variance)"
-        for i, share in enumerate(shares)
-    )
-    note = f"main {k} of {d} dimensions, pooled over time"
-    return Projection(cloud.seen_along(axes, origin), labels, note)
+    names = tuple(f"PC {i + 1}" for i in range(k))
+    note = f"main {k} of {d} dimensions, pooled over time, drift included"
+    seen = cloud.seen_along(axes, origin)
+    return Projection(seen, names, note, tuple(map(float, shares)))
 
 
 def radii(cloud: Cloud) -> np.ndarray:
@@ -98,18 +111,19 @@ def window(cloud: Cloud) -> Window:
 
 
 def _growth_note(cloud: Cloud, n_visible: int) -> str:
-    """Where the cloud is cropped, or why its start is a dot."""
+    """Where the view ends, or why its start is a dot."""
     sizes = radii(cloud)
     if n_visible < cloud.times.size:
-        reach = sizes.max()
-        return f"cropped at {_CROP:.0f} initial radii; the cloud goes on to {reach:.2g}"
+        reach = figures(float(sizes.max()))
+        until = cloud.times[n_visible - 1]
+        return f"the view holds the cloud up to t = {until:.4g}; it goes on to {reach}"
     if not sizes.max() > _CROP * sizes[0] > 0:
         return ""
     spreads = rms_radii(cloud)
     if spreads.max() > _CROP * spreads[0]:
         return (
             "as drawn, the RMS radius of the cloud grows from "
-            f"{spreads[0]:.3g} to {spreads.max():.3g}"
+            f"{figures(spreads[0])} to {figures(spreads.max())}"
         )
     return (
         f"as drawn, the cloud moves {sizes.max():.3g} away; its RMS radius goes from "

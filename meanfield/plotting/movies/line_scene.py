@@ -1,0 +1,157 @@
+"""What moves in an animation of dimension one: the coordinate against time."""
+
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from typing_extensions import override
+
+from meanfield.plotting._figure.marks import Key
+from meanfield.plotting._figure.panels import mark_blow_up
+from meanfield.plotting._figure.scenes import AbstractScene
+from meanfield.plotting._figure.style import CLOSURE_COLOUR, CYCLE, INK, PALE
+from meanfield.plotting._runs.data import Cloud, Swarm, Track
+from meanfield.plotting._runs.observables import moments
+from meanfield.plotting._writing.film import Film
+from meanfield.plotting.tokens.line import band, frame_line
+from meanfield.plotting.tokens.paths import moving_dots
+from meanfield.plotting.tokens.views import Projection, Window, window, within
+
+from .pace import near_steps
+
+_BAND = Patch(facecolor=PALE, edgecolor=INK, linewidth=0.6, label="mean ± 2σ")
+_TOKENS = Line2D(
+    [], [], color=CYCLE[0], marker="o", markersize=4, linewidth=0.9, label="token"
+)
+_POINT, _REACH = 3.0, 4.0  # points: of marks and of bars where lines are broken
+
+
+def line_scene(axes: Axes, seen: Projection, film: Film) -> tuple[AbstractScene, Key]:
+    """A scene of a run of dimension one, and its key."""
+    cloud, view = seen.cloud, window(seen.cloud)
+    axes.set_ylabel(seen.names[0])
+    axes.grid(visible=True)
+    scene = LineScene(axes, cloud, view, film.trails)
+    note = "" if cloud.look.ylim else view.note
+    notes = [scene.drawn.caption, note]
+    handles: list[Artist] = [_mean(cloud), _BAND]
+    if isinstance(cloud.state, Swarm) and not scene.drawn.entries:
+        handles.append(_TOKENS)
+    return scene, Key(handles, None, "", notes, scene.drawn.entries)
+
+
+def _mean(cloud: Cloud) -> Line2D:
+    """The entry of the mean, which is a dot too where no token is."""
+    marker = "" if isinstance(cloud.state, Swarm) else "o"
+    mean = Line2D([], [], color=INK, linewidth=1.4, marker=marker, markersize=5)
+    mean.set(markerfacecolor=CYCLE[0], markeredgecolor=CYCLE[0], label="mean")
+    return mean
+
+
+class LineScene(AbstractScene):
+    """Paths that grow with time, the mean and its band of two deviations.
+
+    Lines are broken where one frame is not near the next: no straight line would be
+    true there, and points stand for the frames at either side.
+
+    Args:
+        axes: where to draw.
+        cloud: a run of dimension one.
+        view: the fixed window of the coordinate.
+        trails: frames of the past that are drawn; None for all.
+    """
+
+    def __init__(
+        self, axes: Axes, cloud: Cloud, view: Window, trails: int | None
+    ) -> None:
+        self.drawn = drawn = moving_dots(cloud)
+        frame_line(axes, cloud, view)
+        mark_blow_up(axes, cloud.ending)
+        self._breaks = 1 + np.flatnonzero(~near_steps(cloud))
+        self._length = cloud.times.size if trails is None else trails
+        x, shades = within(drawn.x, view)[..., 0], drawn.colours.tokens
+        times = np.broadcast_to(cloud.times[:, None], x.shape)
+        self._paths = np.stack([times, x], axis=-1)
+        self._track = Band(axes, cloud.times, band(moments(cloud.state), view))
+        self._closure = None
+        if cloud.closure is not None:
+            self._closure = Edges(axes, cloud, cloud.closure, view)
+        self._trails = LineCollection(
+            [], colors=shades, linewidths=0.9, alpha=drawn.opacity
+        )
+        axes.add_collection(self._trails, autolim=False)
+        self._dots = axes.scatter(
+            times[0], x[0], drawn.sizes, shades, edgecolors="white", linewidths=0.3
+        )
+        self._dots.set_zorder(4)
+
+    @override
+    def show(self, frame: int) -> None:
+        first = max(frame - self._length, 0)
+        past, breaks = self._paths[first : frame + 1], self._inside(first, frame)
+        broken = np.insert(past, breaks - first, np.nan, axis=0)
+        self._trails.set_segments(list(broken.swapaxes(0, 1)))
+        self._dots.set_offsets(self._paths[frame])
+        self._track.show(frame, self._inside(0, frame))
+        if self._closure is not None:
+            self._closure.show(frame)
+
+    def _inside(self, first: int, last: int) -> np.ndarray:
+        """The breaks after one frame and up to another."""
+        return self._breaks[(self._breaks > first) & (self._breaks <= last)]
+
+
+class Band:
+    """The mean and its band up to a frame, with a bar across it at that frame.
+
+    Args:
+        axes: where to draw.
+        times: of all frames, (frames).
+        edges: the lower edge, the mean and the upper edge, (3, frames).
+    """
+
+    def __init__(self, axes: Axes, times: np.ndarray, edges: np.ndarray) -> None:
+        self._times, self._edges = times, edges
+        self._fill = axes.fill_between([], [], color=PALE, alpha=0.6, linewidth=0)
+        self._reaches = axes.plot([], [], color=PALE, linewidth=_REACH)[0]
+        self._lines = [
+            axes.plot([], [], color=INK, linewidth=width)[0]
+            for width in (0.6, 1.4, 0.6)
+        ]
+        self._points = axes.plot([], [], "o", color=INK, markersize=_POINT)[0]
+        self._bar = axes.plot([], [], color=INK, linewidth=1.8, marker="_")[0]
+
+    def show(self, frame: int, breaks: np.ndarray) -> None:
+        """Show all up to a frame, with lines that are broken before some."""
+        shown = slice(0, frame + 1)
+        times = np.insert(self._times[shown], breaks, np.nan)
+        edges = np.insert(self._edges[:, shown], breaks, np.nan, axis=1)
+        low, _, high = edges
+        self._fill.set_data(times, low, high, where=np.isfinite(times).tolist())
+        for line, values in zip(self._lines, edges, strict=True):
+            line.set_data(times, values)
+        ends = np.union1d(breaks, breaks - 1).astype(np.intp)
+        self._points.set_data(np.tile(self._times[ends], 3), self._edges[:, ends])
+        gap = np.full(ends.size, np.nan)
+        reaches = np.stack([*self._edges[[0, 2]][:, ends], gap], axis=1)
+        self._reaches.set_data(np.repeat(self._times[ends], 3), reaches.ravel())
+        now = self._edges[[0, 2], frame]
+        self._bar.set_data(np.full(2, self._times[frame]), now)
+
+
+class Edges:
+    """The mean and the band of a closure up to a frame, as lines."""
+
+    def __init__(self, axes: Axes, cloud: Cloud, closure: Track, view: Window) -> None:
+        self._times, self._edges = cloud.times, band(closure, view)
+        self._lines = [
+            axes.plot([], [], pattern, color=CLOSURE_COLOUR, linewidth=1.2)[0]
+            for pattern in ("--", "-", "--")
+        ]
+
+    def show(self, frame: int) -> None:
+        """Show all up to a frame."""
+        for line, values in zip(self._lines, self._edges, strict=True):
+            line.set_data(self._times[: frame + 1], values[: frame + 1])
