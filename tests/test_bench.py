@@ -201,7 +201,7 @@ def test_growth_is_the_slope_of_the_logarithms():
 @pytest.fixture
 def quick(cli: CLI, tmp_path: Path) -> tuple[Finished, dict[str, Any]]:
     """One small case in two ways, ours and NumPy's."""
-    only = ("--case", "softmax", "--method", "ours, b*", "--method", "NumPy*")
+    only = ("--case", "softmax", "--method", "ours, blocked", "--method", "NumPy*")
     done = cli("bench", "--quick", *only, "--json", "--out", tmp_path / "r.json")
     return done, json.loads(done.out)
 

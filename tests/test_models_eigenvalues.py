@@ -77,7 +77,7 @@ def test_the_picture_counts_signs_and_weighs_those_of_scores() -> None:
     assert said(figure, 0) == ["25 %", "75 %", "100 %", "0 %"]
     assert said(figure, 1) == ["2", "1", "2", "0"]
     print_ = figure.get_supxlabel().replace("\n", " ")
-    assert "not real are 33 % of its λ" in print_
+    assert "33 % of the λ of VA are not real" in print_
     assert "M + Mᵀ, whose signs are not those of Re λ" in print_
     marks = [len(c.get_paths()) for c in figure.axes[0].collections]
     assert marks == [3, 1]

@@ -44,7 +44,7 @@ def test_final_clusters_are_those_of_all_dimensions(rng: Generator) -> None:
     x[:, :2], x[2500:, 3] = np.tile(side, (2, 1)), 0.5
     figure = panels["tokens"](points(np.stack([x, x])))
     said = [name for name, _ in entries(figure)]
-    assert said.count("50 % of weight") == 2
+    assert said.count("cluster, 50 % of weight") == 2
     assert "colours: final clusters" in figure.get_supxlabel()
 
 
@@ -130,7 +130,7 @@ def test_a_curve_of_blow_up_times_has_arrows_where_it_is_censored() -> None:
 
 def test_one_blow_up_among_others_that_have_none_is_drawn_by_its_time() -> None:
     figure = panels["phase"](sweep(["finished", "blow-up"], [2.0, 1.0]).isel(cov=0))
-    assert "$t^*$" in figure.axes[0].get_ylabel()
+    assert "$t^{*}$" in figure.axes[0].get_ylabel()
     assert "arrows: no blow-up before this time" in figure.get_supxlabel()
     both = panels["phase"](sweep(["blow-up", "blow-up"], [1.0, 1.0]).isel(cov=0))
     assert "$t^*$" not in both.axes[0].get_ylabel()  # it is the same in all

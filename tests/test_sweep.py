@@ -163,7 +163,7 @@ def test_two_axes_are_a_map_and_three_are_maps(swept: Swept) -> None:
     axes, bar = figure.axes
     assert (axes.get_xlabel(), axes.get_xscale()) == ("$A$", "linear")
     assert axes.get_yscale() == "log"
-    assert "t^*" in bar.get_ylabel()
+    assert "t^{*}" in bar.get_ylabel()
     found = data["ending"].isel(t=1).values
     legend = axes.get_legend()
     assert legend is not None
@@ -187,7 +187,7 @@ def test_any_number_colours_the_cells(swept: Swept, colour: str) -> None:
 def test_one_axis_is_a_curve_and_words_are_ticks(swept: Swept) -> None:
     data = runs.sweep_dataset(swept[0].store)
     axes = _drawn(data.isel(t=1, cov=3)).axes[0]
-    assert "t^*" in axes.get_ylabel()
+    assert "t^{*}" in axes.get_ylabel()
     axes = _drawn(data.isel(t=1, A=5), colour="trace").axes[0]
     assert axes.get_xscale() == "log"
     words = data.isel(t=1, cov=[0, 1]).assign_coords(cov=["softmax", "l2"])
