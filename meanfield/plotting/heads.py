@@ -132,6 +132,6 @@ def _notes(eigenvalues: xr.Dataset) -> Iterator[str]:
     yield (
         f"numbers: of sym A the share in the sum of moduli ({above} λ are above zero, "
         f"{below} below); else how many there are; {100 * turning.mean():.0f} % of the "
-        "λ of VA are not real; Σ changes at the rate M + Mᵀ, M = VA, whose signs are "
-        "not those of Re λ"
+        "λ of VA are not real; with M = VA, Σ changes at the rate M + Mᵀ, whose signs "
+        "are not those of Re λ"
     )
