@@ -7,16 +7,28 @@ import numpy as np
 import pytest
 import xarray as xr
 from matplotlib.colors import to_rgb
+from numpy.random import Generator
+from plotting_data import points
 
 from meanfield import runs
 from meanfield.errors import InvalidInputError
-from meanfield.plotting import Film, Look, height_of, panels, save, titled_figure
+from meanfield.plotting import (
+    Film,
+    Look,
+    height_of,
+    panels,
+    relative,
+    save,
+    titled_figure,
+)
 from meanfield.plotting._figure.picture import lines_of
 from meanfield.plotting._figure.style import CYCLE
 from meanfield.plotting._figure.styles import styles
+from meanfield.plotting._runs.data import cloud
 from meanfield.plotting._runs.described import described
 from meanfield.plotting.movies.plays import movies
 from meanfield.plotting.movies.stage import stage
+from meanfield.plotting.tokens.views import projection
 from meanfield.spec import parse
 
 NOTE = (
@@ -115,3 +127,12 @@ def test_a_movie_shows_all_tokens_but_for_outliers(
     note = "the farthest tokens are outside the view"
     said = " ".join(figure.get_supxlabel().split())
     assert (note in said) == (not is_seen)
+
+
+def test_a_drift_is_told_of_where_there_is_one(rng: Generator) -> None:
+    """It counts in planes that are pooled over time; a relative run has none."""
+    x = rng.normal(size=(1, 40, 5)) + np.linspace(0, 9, 4)[:, None, None]
+    moving = points(x)
+    said = lambda run: projection(cloud(run), 2).note
+    assert said(moving).endswith("drift included")
+    assert said(relative(moving)).endswith("pooled over time")

@@ -20,6 +20,7 @@ _OUTLYING = 1.6  # of the view, by which outliers may widen it
 _STRAY = 3.0
 # Paths are cut this many half-widths from the centre: far outside, but finite.
 _BEYOND = 8.0
+_DRIFTS = 1e-3  # of the largest radius, from which on a drift of the mean is told of
 # A view narrower than this share of its distance from zero would show rounding.
 _ROUNDED = 1e-12
 # Ellipses are drawn at two standard deviations.
@@ -65,9 +66,17 @@ def projection(cloud: Cloud, k: int) -> Projection:
     axes = axes * (shares > 0)  # where nothing moves, rounding is not shown either
     origin = moments(cloud.at(np.array([0])).state).mean[0]
     names = tuple(f"PC {i + 1}" for i in range(k))
-    note = f"main {k} of {d} dimensions, pooled over time, drift included"
+    drift = ", drift included" if _drifts(cloud) else ""
+    note = f"main {k} of {d} dimensions, pooled over time{drift}"
     seen = cloud.seen_along(axes, origin)
     return Projection(seen, names, note, tuple(map(float, shares)))
+
+
+def _drifts(cloud: Cloud) -> bool:
+    """Whether the mean moves by what can be seen beside the cloud."""
+    mean = moments(cloud.state)[0]
+    moved = np.linalg.norm(mean - mean[0], axis=-1).max()
+    return bool(moved > _DRIFTS * rms_radii(cloud).max())
 
 
 def radii(cloud: Cloud) -> np.ndarray:
@@ -116,7 +125,10 @@ def _growth_note(cloud: Cloud, n_visible: int) -> str:
     if n_visible < cloud.times.size:
         reach = figures(float(sizes.max()))
         until = cloud.times[n_visible - 1]
-        return f"the view holds the cloud up to t = {until:.4g}; it goes on to {reach}"
+        return (
+            f"the view holds the cloud up to t = {until:.4g}; it goes on to an RMS "
+            f"radius of {reach}"
+        )
     if not sizes.max() > _CROP * sizes[0] > 0:
         return ""
     spreads = rms_radii(cloud)
