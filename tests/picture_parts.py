@@ -1,12 +1,13 @@
 """What a figure holds: its legends, the colours that are drawn, texts on its axes."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.collections import Collection
-from matplotlib.colors import to_hex
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
@@ -88,3 +89,10 @@ def _within(axes: Axes, pixels: np.ndarray) -> np.ndarray:
     box = axes.get_window_extent().padded(1.0)
     inside = (pixels >= box.min) & (pixels <= box.max)
     return inside[:, 0] & inside[:, 1]
+
+
+def lightness(colour: Any) -> float:
+    """Relative luminance, as the guidelines of the web define it."""
+    c = np.array(to_rgb(colour))
+    linear = np.where(c <= 0.03928, c / 12.92, ((c + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from browser import Browser, needs_browser
-from test_live import NAMES, ROWS, data_of
+from live_parts import NAMES, ROWS
+from test_live import data_of
 
 from meanfield.cli import main
 

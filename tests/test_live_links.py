@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_live import NODE, needs_node
+from live_parts import NODE, needs_node
 
 pytestmark = needs_node
 HERE = Path(__file__).parent

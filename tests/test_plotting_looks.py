@@ -9,18 +9,16 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 import xarray as xr
-from matplotlib.collections import PathCollection
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from numpy.random import Generator
-from picture_parts import entries, seen
+from picture_parts import lightness, seen
 from PIL import Image
 from plotting_data import SPEC, ensemble, moving_gaussian, points, shrinking, sweep
 from test_plotting_truth import LOST, heaps, with_closure, with_energy
 
-from meanfield.endings import Status
 from meanfield.errors import InvalidInputError, UnknownNameError
 from meanfield.plotting import (
     Look,
@@ -241,13 +239,6 @@ def test_a_square_stands_with_its_scale_in_the_middle_of_a_slide(
     assert middle == pytest.approx(0.5, abs=0.02)
 
 
-def lightness(colour: Any) -> float:
-    """Relative luminance, as the guidelines of the web define it."""
-    c = np.array(to_rgb(colour))
-    linear = np.where(c <= 0.03928, c / 12.92, ((c + 0.055) / 1.055) ** 2.4)
-    return float(linear @ [0.2126, 0.7152, 0.0722])
-
-
 @pytest.mark.parametrize("name", ALL)
 def test_in_the_dark_all_text_is_legible(name: str) -> None:
     panel, data = PICTURES[name]
@@ -328,122 +319,3 @@ def test_what_was_rounding_is_rounding_in_relative_units(rng: Generator) -> None
 def test_a_relative_picture_says_so(rng: Generator) -> None:
     figure = panels["tokens"](shrinking(rng), Look(relative=True))
     assert "relative to the cloud: its mean at 0" in figure.get_supxlabel()
-
-
-def ends(figure: Figure) -> np.ndarray:
-    """The colours of the tokens' ends, (n, 3)."""
-    dots = [c for c in figure.axes[0].collections if isinstance(c, PathCollection)]
-    return np.asarray(dots[1].get_facecolor())[:, :3]
-
-
-@pytest.mark.parametrize("colour", ["norm", "start"])
-def test_tokens_are_coloured_in_the_order_of_a_number(
-    rng: Generator, colour: str
-) -> None:
-    run = shrinking(rng)
-    colours = ends(panels["tokens"](run, Look(colour=colour)))
-    x = run["x"].values
-    number = {"norm": np.linalg.norm(x[-1], axis=1), "start": x[0, :, 0]}[colour]
-    light = np.array([lightness(shade) for shade in colours[np.argsort(number)]])
-    assert np.all(np.diff(light) >= -1e-3)  # viridis, to the rounding of 256 shades
-    assert light[-1] > 5 * light[0]
-
-
-def test_labels_have_a_colour_each_and_the_rest_is_grey(rng: Generator) -> None:
-    run = shrinking(rng, n=40)
-    words = np.array([*("a" * 20), *("b" * 12), *"cdefghij"])
-    figure = panels["tokens"](run.assign_coords(word=("token", words)), Look())
-    assert "b" not in dict(entries(figure))
-    look = Look(colour="label")
-    figure = panels["tokens"](run.assign_coords(word=("token", words)), look)
-    named = [name for name, _ in entries(figure) if len(name) == 1]
-    assert set(named) >= {"a", "b"}
-    colours = ends(figure)
-    assert len(np.unique(colours[:20], axis=0)) == 1
-    assert np.abs(colours[0] - colours[20]).max() > 0.1
-
-
-@pytest.mark.parametrize("colour", [None, "norm", "cluster"])
-def test_ends_have_in_the_legend_a_colour_that_they_have(
-    rng: Generator, colour: str | None
-) -> None:
-    figure = panels["tokens"](shrinking(rng), Look(colour=colour, style="dark"))
-    entry = dict(entries(figure))["end"]
-    assert isinstance(entry, Line2D)
-    for face in (entry.get_markerfacecolor(), entry.get_markerfacecoloralt()):
-        gaps = np.abs(ends(figure) - to_rgb(face)).max(axis=1)
-        assert gaps.min() < 0.01
-
-
-def test_clusters_too_many_to_name_share_an_entry() -> None:
-    x = np.array([[0, 0], [0.01, 0], [9, 0], [0, 9], [9, 9], [5, 5], [2, 7]])
-    run = points(np.stack([x, x]))
-    look = Look(colour="cluster")
-    named = [name for name, _ in entries(panels["tokens"](run, look))]
-    assert named.count("cluster, 14.3 % of weight") == 5  # six have a colour each
-    many = np.concatenate([x, x[2:] + 30, x[2:] - 30])
-    run = points(np.stack([many, many]))
-    named = [name for name, _ in entries(panels["tokens"](run, look))]
-    alone = ["cluster, 5.88 % of weight"] * 2
-    shown = sorted(name for name in named if "weight" in name)
-    assert shown == ["13 more, 76.5 % of weight", "cluster, 11.8 % of weight", *alone]
-    words = run.assign_coords(word=("token", [f"w{i}" for i in range(17)]))
-    named = [name for name, _ in entries(panels["tokens"](words, look))]
-    assert {"cluster, 11.8 % of weight", "w2", "w3"} < set(named)
-
-
-def test_colours_that_cannot_be_are_refused(rng: Generator) -> None:
-    refusals = {
-        "label": "`colour label` needs tokens with labels",
-        "position": "needs tokens in an order",
-        "size": "no colouring of tokens `size`; known: start, norm",
-    }
-    for colour, message in refusals.items():
-        with pytest.raises((InvalidInputError, UnknownNameError), match=message):
-            panels["tokens"](shrinking(rng), Look(colour=colour))
-    for idle in (Look(colour="norm"), Look(link=0.2)):
-        with pytest.raises(InvalidInputError, match="this run moved a Gaussian"):
-            panels["tokens"](moving_gaussian(rng), idle)
-
-
-def test_a_link_joins_what_is_near_enough(rng: Generator) -> None:
-    x = np.array([[0.0, 0.0], [1.0, 0.0], [5.0, 0.0]])  # an RMS radius of 2.16
-    run = points(np.stack([x, x]))
-    counts = [
-        panels["clusters"](run, Look(link=link)).axes[0].lines[0].get_ydata()
-        for link in (0.4, 0.5, 2.0)
-    ]
-    np.testing.assert_array_equal(counts, [[3, 3], [2, 2], [1, 1]])
-
-
-def test_who_chooses_a_link_sees_the_clusters_it_makes(rng: Generator) -> None:
-    x = rng.normal(size=(9, 2))
-    run = points(np.stack([x, x]))
-    said = panels["tokens"](run, Look(link=1e-6)).axes[0].get_legend()
-    assert said is not None
-    assert "cluster, 11.1 % of weight" in {text.get_text() for text in said.get_texts()}
-    with pytest.raises(InvalidInputError, match="which `colour norm` does not show"):
-        panels["tokens"](run, Look(link=0.2, colour="norm"))
-
-
-def test_words_stand_at_their_tokens_and_cover_no_other(rng: Generator) -> None:
-    still = points(rng.normal(size=(1, 30, 2)))
-    run = still.assign_coords(word=("token", ["word"] * 30))
-    figure = panels["tokens"](run)
-    figure.draw_without_rendering()
-    texts = [text for text in figure.axes[0].texts if text.get_text() == "word"]
-    boxes = [text.get_window_extent() for text in texts]
-    pairs = [(a, b) for i, a in enumerate(boxes) for b in boxes[:i]]
-    assert 2 <= len(texts) < 30
-    assert f"{len(texts)} of 30 words have room" in figure.get_supxlabel()
-    assert not any(a.overlaps(b) for a, b in pairs)
-    tokens = run["x"].values[-1]
-    for text in texts:
-        place = np.array(text.xy)  # pyright: ignore[reportAttributeAccessIssue]
-        assert np.abs(tokens - place).max(axis=1).min() < 1e-12
-
-
-def test_endings_keep_looks_of_their_own_in_the_dark() -> None:
-    inks = Look(style="dark").inks
-    colours = {inks.get(s.row.colour.lower(), s.row.colour.lower()) for s in Status}
-    assert len(colours) == len(Status)

@@ -1,0 +1,37 @@
+"""The table of cases that Node is asked, and how it is asked."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from live_table import TABLE
+
+from meanfield.pages.live._bundle import FOLDER
+
+NODE = shutil.which("node")
+HERE = Path(__file__).parent
+ROWS = json.loads(TABLE.read_text(encoding="utf-8"))
+NAMES = [row["name"] for row in ROWS]
+
+needs_node = pytest.mark.skipif(
+    NODE is None, reason="no Node on the PATH: JavaScript is not run"
+)
+
+
+def problem(name: str) -> dict[str, Any]:
+    """The problem of a row of the table."""
+    return next(row["problem"] for row in ROWS if row["name"] == name)
+
+
+def answered(module: str, given: Any) -> Any:
+    """What the function `answer` of a module beside those of the page gives."""
+    code = re.sub(r'"\./(\w+\.js)"', rf'"{FOLDER.as_uri()}/\1"', module)
+    code += f"process.stdout.write(JSON.stringify(answer({json.dumps(given)})));"
+    command = [str(NODE), "--input-type=module", "--eval", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)

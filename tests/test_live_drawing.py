@@ -1,0 +1,234 @@
+"""What a page draws and says of its state: sliders, cones, dots, scales."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from live_parts import answered, needs_node, problem
+from plotting_data import points
+
+from meanfield.plotting.reading import cloud
+from meanfield.plotting.tokens.paths import moving_dots
+
+AXES = [
+    {"key": key, "entry": entry, "values": values}
+    for key, entry, values in (
+        ("epsilon", None, [0.5, 2.0]),
+        ("attention", None, ["softmax", "l2"]),
+        ("A", None, [-1.0, 0.25]),
+        ("V", [1, 0], [-1.0, 0.0, 2.0]),
+    )
+]
+OF_GAUSSIANS = [{"key": "cov", "entry": None, "values": [0.5, 2.0, 3.0]}]
+
+
+@needs_node
+@pytest.mark.parametrize(
+    ("name", "axes"),
+    [("tokens softmax", AXES), ("gaussian softmax", [*AXES, *OF_GAUSSIANS])],
+)
+def test_a_slider_stands_at_the_value_that_it_has_set(
+    name: str, axes: list[dict[str, Any]]
+):
+    found = answered(
+        """
+        import { setter, valueOf } from "./axes.js";
+        export const answer = ({ law, axes }) => axes.map((axis) => axis.values.map(
+          (value) => valueOf(axis, { ...law, ...setter(axis)(law, value) })));
+        """,
+        {"law": problem(name), "axes": axes},
+    )
+    for values, axis in zip(found, axes, strict=True):
+        exact = axis["key"] == "attention"
+        assert values == (axis["values"] if exact else pytest.approx(axis["values"]))
+
+
+@needs_node
+def test_a_slider_of_a_dragged_gaussian_stands_at_its_mean_variance():
+    law = problem("gaussian softmax")
+    factor = np.array([[2.0, 0.3], [-1.0, 0.5]])
+    law = {**law, "start": {"mean": [0.0, 0.0], "factor": factor.tolist()}}
+    found = answered(
+        """
+        import { valueOf } from "./axes.js";
+        export const answer = ({ law, axis }) => valueOf(axis, law);
+        """,
+        {"law": law, "axis": OF_GAUSSIANS[0]},
+    )
+    assert found == pytest.approx(np.trace(factor @ factor.T) / 2)
+
+
+@needs_node
+def test_the_cone_shows_what_a_history_has_forgotten():
+    """The path has all that was seen, each time once, though steps are dropped."""
+    found = answered(
+        """
+        import { Path } from "./cone.js";
+        import { History } from "./history.js";
+        const step = (t0) => {
+          const parts = new Float64Array(8);
+          parts.set([0, 0, 1 + t0, 1, 0, 0, 1, 0]);
+          return { t0, t1: t0 + 1, parts };
+        };
+        export function answer({ count, room, seen }) {
+          const first = Float64Array.from([0, 0, 1, 1]);
+          const weights = Float64Array.from([0.5, 0.5]);
+          const cloud = { measure: "points", d: 2, weights, first, t0: 0, t: count };
+          const history = new History(cloud, 64 * room);
+          const path = new Path(history);
+          for (let t = 0; t < count; t += seen) {
+            history.add(Array.from({ length: seen }, (_, i) => step(t + i)));
+            path.grow();
+          }
+          const kept = history.steps.map(({ t0 }) => t0);
+          const [before, after] = [0, count].map((t) => Array.from(history.at(t)));
+          return { kept, before, after, from: history.from, times: path.times };
+        }
+        """,
+        {"count": 12, "room": 5, "seen": 3},
+    )
+    assert found["kept"] == [7, 8, 9, 10, 11]
+    assert found["from"] == 7
+    assert found["before"] == [0, 0, 8, 1]
+    assert found["after"] == [0, 0, 13, 1]
+    assert found["times"] == list(np.arange(49) / 4)
+
+
+@needs_node
+@pytest.mark.parametrize("rate", [-3.0, 0.0, 5.0])
+def test_the_cone_holds_its_start_and_all_of_its_path(rate: float):
+    """In each of many frames, whether the cloud shrinks or grows by decades."""
+    traces = answered(
+        """
+        import { Camera } from "./cone.js";
+        export const answer = (traces) => {
+          const camera = new Camera();
+          return traces.map((_, i) => {
+            const path = traces.slice(0, i + 1).map((trace) => [0, 0, trace]);
+            camera.follow(path, i ? 1 / 60 : Infinity);
+            return path.map((point) => camera.scaled(point)[2]);
+          });
+        }
+        """,
+        list(3 * np.exp(rate * np.linspace(0, 2, 40))),
+    )
+    assert max(map(max, traces)) <= 1
+    assert min(map(max, traces)) > 0.3  # and is no higher than need be
+
+
+@needs_node
+def test_dots_have_the_areas_of_pictures():
+    """Heavy and light ones are kept within the bounds that pictures keep."""
+    weights = np.array([0.6, 0.2, 0.1, 0.05, 0.05, *15 * [0.0]])
+    given = 'import { areas } from "./plane.js"; export const answer = '
+    found = answered(f"{given}(weights) => Array.from(areas(weights));", list(weights))
+    drawn = moving_dots(cloud(points(np.zeros((1, 20, 2)), weights=weights))).sizes
+    np.testing.assert_allclose(found, 2 * drawn / drawn[2])  # the third weighs 2/20
+
+
+@needs_node
+def test_nothing_is_taken_before_it_is_shown():
+    sent = answered(
+        """
+        import { Painter } from "./painter.js";
+        export function answer(kinds) {
+          const sent = [];
+          const painter = new Painter((message) => sent.push(message));
+          const hand = { x: 1, y: 1, by: 1, share: 0, right: 1, up: 0 };
+          for (const kind of kinds) painter.receive({ kind, ...hand });
+          return sent;
+        }
+        """,
+        ["down", "move", "up", "seek", "step", "choose", "nudge", "zoom", "home"],
+    )
+    assert sent == []
+
+
+@needs_node
+def test_the_command_of_a_page_repeats_its_steps():
+    law = {**problem("gaussian softmax"), "steps": ["--rtol=1e-09", "--max-steps=77"]}
+    command = answered(
+        """
+        import { commandOf } from "./command.js";
+        export const answer = (law) => commandOf(law, true);
+        """,
+        law,
+    )
+    assert {"--rtol=1e-09", "--max-steps=77"} <= set(command.split())
+
+
+@needs_node
+def test_an_axis_has_a_scale_however_narrow():
+    """Two round numbers or more, where three wishes give one."""
+    stand = """
+        import { several } from "./pen.js";
+        export const answer = (ends) =>
+            ends.map(([low, high]) => several(low, high, 3.4));
+        """
+    ends = [[-x, 1.1 * x] for x in np.geomspace(0.1, 100, 61)]
+    rows = [np.array(marks) for marks in answered(stand, ends)]
+    written = [
+        np.sum((row > 0.7 * low) & (row < 0.81 * high))
+        for row, (low, high) in zip(rows, ends, strict=True)
+    ]
+    assert min(written) >= 2
+    assert max(map(len, rows)) <= 9
+
+
+@needs_node
+def test_no_line_of_a_scale_touches_a_number():
+    """A stub of a line to the left of `60000` would read as a minus."""
+    stand = """
+        import { grid } from "./pen.js";
+        const wide = (words) => 7 * words.length;
+        function drawn({ width, height, half }) {
+          const [lines, words] = [[], []];
+          const pen = new Proxy({
+            measureText: (text) => ({ width: wide(text) }),
+            moveTo: (...at) => lines.push([at]),
+            lineTo: (...at) => lines[lines.length - 1].push(at),
+            fillText: (text, x, y) => words.push([text, x, y, pen.textAlign]),
+          }, { get: (has, name) => has[name] ?? (() => {}) });
+          const scale = (size, turn) => ({
+            name: "x", low: -half, high: half,
+            place: (v) => (size * (half + turn * v)) / (2 * half),
+          });
+          const box = { x: 0, y: 0, width, height };
+          grid(pen, {}, box, scale(width, 1), scale(height, -1));
+          const before = { left: 0, center: 0.5, right: 1 };
+          return { lines, words: words.map(([text, x, y, align]) =>
+            [x - wide(text) * before[align], y, wide(text)]) };
+        }
+        export const answer = (boxes) => boxes.map(drawn);
+        """
+    sizes = [(496, 660), (155, 272), (568, 454)]
+    boxes = [
+        {"width": width, "height": height, "half": half}
+        for width, height in sizes
+        for half in (7e4, 9.0, 3e-5)
+    ]
+    for picture in answered(stand, boxes):
+        assert len(picture["words"]) >= 5
+        assert len(picture["lines"]) >= 3
+        for left, y, width in picture["words"][:-2]:  # the last are names
+            for (x0, y0), (x1, y1) in picture["lines"]:
+                is_beside = x1 < left or x0 > left + width
+                assert is_beside or y1 < y - 5 or y0 > y + 5
+
+
+@needs_node
+@pytest.mark.parametrize(
+    ("d", "entry", "swept"),
+    [(1, None, [[0, 0]]), (2, [0, 1], [[0, 1]]), (2, None, [])],
+)
+def test_what_an_axis_sets_alone_has_one_slider(
+    d: int, entry: list[int] | None, swept: list[list[int]]
+):
+    stand = """
+        import { isSweptAlone } from "./sliders.js";
+        export const answer = ({ law, places }) =>
+            places.filter((place) => isSweptAlone(law, "A", place));
+        """
+    law = {"axes": [{"key": "A", "entry": entry}], "heads": [{"V": np.eye(d).tolist()}]}
+    places = [[i, j] for i in range(d) for j in range(d)]
+    assert answered(stand, {"law": law, "places": places}) == swept
