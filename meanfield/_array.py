@@ -28,6 +28,11 @@ def is_concrete(value: object) -> bool:
     return not isinstance(value, Tracer)
 
 
+def is_tracing() -> bool:
+    """Whether what is computed now becomes part of a program: inside a `jit`."""
+    return not is_concrete(jax.device_put(0.0))
+
+
 def is_known(array: object, ndim: int) -> bool:
     """Whether this is an array of so many axes whose numbers can be read now.
 

@@ -212,7 +212,7 @@ class Total(AbstractField):
     def condition(self) -> Float[Array, ""] | None:
         """Those of all together."""
         known = [c for f in self.fields if (c := f.condition) is not None]
-        return jnp.sum(jnp.stack(known)) if len(known) == len(self.fields) else None
+        return sum(known, jnp.zeros(())) if len(known) == len(self.fields) else None
 
 
 def worst(stacked: Convergence) -> Convergence:

@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 GUIDE = sorted((ROOT / "docs" / "guide").glob("*.md"))
 GALLERY = sorted((ROOT / "docs" / "gallery").glob("*.py"))
-SETUP = ("make ", "pip ")  # what others call, and what needs a network
+SETUP = ("make ", "pip ", "source ")  # what others call, and what needs a network
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LISTING = re.compile(r"^\.\. code-block:: sh\n\n((?: {4}.*\n)+)", re.MULTILINE)
 ALICE = "Alice was beginning to get very tired of sitting by her sister on the bank."

@@ -9,15 +9,23 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import Finished
+from helpers import assert_close
 from interpolation_problems import KINDS, THIN, Problem
 from jaxtyping import Array
 
-from meanfield import Drift, Heads, Points, Sum, attentions
+from meanfield import Drift, Heads, Perceptron, Points, Sum, attentions
 from meanfield.attention import Attention, Softmax
+from meanfield.attention._coupling import ShapeChecked
+from meanfield.attention.differential import Difference
 from meanfield.dynamics import AbstractDynamics, causal, stacked
+from meanfield.dynamics.clock import Scaled
+from meanfield.dynamics.combine import StackedField
+from meanfield.errors import InvalidInputError
+from meanfield.fields import AbstractField, Image, Total, total
 from meanfield.flows import adaptive, flow, has_bound, planned
 from meanfield.flows.motions.points.planning import missed
 from meanfield.measures import (
+    AbstractReduction,
     Blocked,
     Cells,
     Chebyshev,
@@ -85,6 +93,76 @@ def test_a_bound_of_velocities_is_reached(rng: np.random.Generator) -> None:
     assert condition is not None
     share = np.linalg.norm(change) / (float(condition) * b / (1 - b))
     assert 0.3 < share <= 1.0
+
+
+TWO = Points.uniform([[-2.0, 0.0], [2.0, 0.0]])
+FIELDS: dict[str, Callable[[AbstractField], AbstractField]] = {
+    "itself": lambda v: v,
+    "scaled": lambda v: Scaled(jnp.asarray(-3.0), v),
+    "image": lambda v: Image(jnp.diag(jnp.array([-2.0, 0.1])), jnp.ones(2), v),
+    "total": lambda v: Total((v, Scaled(jnp.asarray(0.5), v), still())),
+    "difference": lambda v: Difference(v, v, jnp.asarray(-0.8)),  # type: ignore[arg-type]
+    "checked": lambda v: ShapeChecked(v, jax.tree_util.Partial(lambda: "one")),
+    "heads": lambda v: StackedField(jax.tree.map(lambda x: jnp.stack([x, x]), v)),
+}
+
+
+def still() -> AbstractField:
+    """A perceptron and a drift, in which nothing is summed over tokens."""
+    fold = Perceptron([[1.0, 0.0]], [[0.3], [0.1]]).field(0.0, TWO)
+    return Total((fold, Drift(-np.eye(2)).field(0.0, TWO)))
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_what_fields_are_off_by_is_reached(name: str) -> None:
+    """Where all kernels are one, of two tokens one counts more and one less."""
+    b, one = 1e-4, np.eye(2)
+    softmax = attentions["softmax"](1e-12 * one, one, one)
+    tilted = Points.weighted(TWO.tokens.x, [0.5 * (1 - b), 0.5 * (1 + b)])
+    exact, off = (
+        FIELDS[name](softmax.coupling.barycentre(softmax.score, mu))
+        for mu in (TWO, tilted)
+    )
+    gap = np.linalg.norm(off(TWO.tokens) - exact(TWO.tokens), axis=1).max()
+    assert exact.condition is not None
+    np.testing.assert_allclose(gap, b * float(exact.condition), rtol=1e-6)
+
+
+def test_without_fields_nothing_is_off() -> None:
+    assert total(()).condition == 0
+
+
+def test_excluded_tokens_make_no_velocity_uncertain() -> None:
+    far = Points.weighted([[99.0], [101.0], [0.0]], [1.0, 1.0, 0.0])
+    one = np.eye(1)
+    assert attentions["softmax"](one, one, one).field(0.0, far).condition == 1
+
+
+def test_scores_of_many_dimensions_are_summed_exactly(rng: np.random.Generator) -> None:
+    x, Q = rng.normal(size=(20_000, 2)), 0.1 * rng.normal(size=(64, 2))
+    mu = Points.uniform(x, reduction=Cells(1e-3))
+    wide = planned(attentions["softmax"](Q, Q, np.eye(2)), mu, 0.0)
+    assert isinstance(wide.reduction, Blocked)
+
+
+def test_inside_a_jit_sums_are_exact_also_of_known_tokens(
+    rng: np.random.Generator,
+) -> None:
+    x, one = rng.normal(size=(3000, 1)), np.eye(1)
+    softmax = attentions["softmax"](-one, one, one)
+
+    def end(how: AbstractReduction) -> Array:
+        mu = Points.uniform(x, reduction=how)
+        return jax.jit(lambda c: c * flow(softmax, mu, [0.0, 0.1]).final.tokens.x)(1.0)
+
+    assert_close(end(Cells(1e-4)), end(Blocked()))
+
+
+@pytest.mark.parametrize("tolerance", [0.0, -1.0, np.nan])
+def test_tolerances_that_are_none_are_refused(tolerance: float) -> None:
+    for kind in (Cells, Chebyshev):
+        with pytest.raises(InvalidInputError, match=r"`tolerance` is .* 0 and 1; got"):
+            kind(tolerance)
 
 
 def parts(d: int) -> list[AbstractDynamics]:
@@ -180,5 +258,5 @@ def test_a_report_says_what_cells_miss(cli: Command) -> None:
     options = ("--n=3000", "--d=1", "--A=-1", "--t=0.1", "--frames=2")
     done = cli("simulate", *options, "--reduction=cells:1e-6")
     assert "cells, " in done.out
-    assert "bounded; velocities within" in done.out
-    assert "velocities within" not in cli("simulate", *options).out
+    assert "nodes an axis; velocities are off by at most " in done.out
+    assert "velocities" not in cli("simulate", *options).out

@@ -1,5 +1,6 @@
 """What a reader types from the README and the pages works, and prints what is shown."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,8 @@ SMALLER = {
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_what_a_page_shows_is_so(page: Path, tmp_path: Path):
-    differences = list(tried(page, furnished(tmp_path, page), SMALLER))
+    videos = {} if shutil.which("ffmpeg") else {"--out up.mp4": "--out up.gif"}
+    differences = list(tried(page, furnished(tmp_path, page), SMALLER | videos))
     assert not differences, "\n".join(differences)
 
 

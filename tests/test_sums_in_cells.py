@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from jaxtyping import ArrayLike
 from numpy.random import Generator
+from scipy.spatial.distance import pdist
 
 from experiments import cells as costs
 from meanfield import Points, Tokens, attentions, sums
@@ -119,12 +120,11 @@ def worst_error(
     means = sums.tilted_mean(q, k, values, logs, reduction=how)
     found = sums.log_sum_exp(q, k, logs, reduction=how)
     bound = layout.bound
-    radius = np.linalg.norm(np.ptp(values, axis=0)) / 2
+    radius = pdist(values).max() / 2
     # Products of coordinates of size |q||k| are rounded in exact sums, too.
     large = 1e-15 * np.abs(q).max() * np.abs(k).max()
-    of_means = np.abs(means - exact).max() / (
-        (2 * bound / (1 - bound) + large) * radius
-    )
+    off = np.linalg.norm(means - exact, axis=1).max()
+    of_means = off / ((bound / (1 - bound) + large) * radius)
     of_logs = np.abs(found - total).max() / (-np.log1p(-bound) + large)
     return float(of_means), float(of_logs), bool(np.any(means != exact))
 

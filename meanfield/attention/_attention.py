@@ -35,7 +35,7 @@ from ._coupling import (
     AbstractCoupling,
     AbstractGaussianCoupling,
     AbstractSmearedCoupling,
-    fitting,
+    shape_checked,
 )
 from ._crossing import BoundAcross, Closed, Crossing, Parts
 
@@ -106,7 +106,7 @@ class Attention(Shown, AbstractDynamics):
         del t
         self._check_dimension(mu)
         called = jax.tree_util.Partial(_called, self.coupling)
-        barycentre = fitting(_Barycentre(self)(mu), called)
+        barycentre = shape_checked(_Barycentre(self)(mu), called)
         return image(self.value, self.offset, barycentre)
 
     @override

@@ -202,7 +202,7 @@ class TiltedMean(AbstractBarycentre):
     @property
     @override
     def condition(self) -> Float[Array, ""] | None:
-        r"""$\max_j|y_j - c|$ with $c$ the middle of the box around all tokens.
+        r"""$\max_j|y_j - c|$ with $c$ the middle of the box around tokens that count.
 
         None where a potential is solved for. Under weights $p_j(1 + \eta_j)$, $|\eta|
         \le b$, the mean differs by $\sum_j p_j(\eta_j - \bar\eta)(y_j - c) / (1 +
@@ -210,13 +210,18 @@ class TiltedMean(AbstractBarycentre):
         """
         if self.potential is not None:
             return None
-        x = self.mu.counted.x
-        middle = (jnp.min(x, axis=0) + jnp.max(x, axis=0)) / 2
-        return jnp.sqrt(jnp.max(jnp.sum((x - middle[None]) ** 2, axis=1)))
+        x = self.mu.tokens.x
+        counts = ~jnp.isneginf(self.mu.log_weights)[:, None]
+        least = jnp.min(x, axis=0, where=counts, initial=jnp.inf)
+        most = jnp.max(x, axis=0, where=counts, initial=-jnp.inf)
+        away = jnp.where(counts, x - (least + most)[None] / 2, 0)
+        return jnp.sqrt(jnp.max(jnp.sum(away**2, axis=1)))
 
 
-class Fitting(AbstractField):
-    """A barycentre whose shape is looked at: another would be broadcast unseen.
+class ShapeChecked(AbstractField):
+    """A barycentre that is refused where its shape is not that of the tokens.
+
+    Another shape would be broadcast against theirs, and nobody would see it.
 
     Attributes:
         field: the barycentre.
@@ -249,9 +254,9 @@ class Fitting(AbstractField):
         return self.field.condition
 
 
-def fitting(field: AbstractField, called: jax.tree_util.Partial) -> AbstractField:
-    """The field, looked at if it is of a kind that could have another shape."""
-    return field if isinstance(field, Affine) else Fitting(field, called)
+def shape_checked(field: AbstractField, called: jax.tree_util.Partial) -> AbstractField:
+    """The field, checked if it is of a kind that could have another shape."""
+    return field if isinstance(field, Affine) else ShapeChecked(field, called)
 
 
 def tilted_affine(

@@ -12,7 +12,6 @@ from ._trajectory import Trajectory as Trajectory
 from ._trajectory import status_counts as status_counts
 from .doubts import Doubt as Doubt
 from .doubts import doubt as doubt
-from .motions import DIMENSIONS as DIMENSIONS
 from .motions import Isotropic as Isotropic
 from .motions import Motion as Motion
 from .motions import has_bound as has_bound

@@ -10,7 +10,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast
 import equinox as eqx
 import jax
 
-from meanfield._array import is_concrete
+from meanfield._array import is_concrete, is_tracing
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -131,4 +131,4 @@ def return_memory() -> None:
 
 def _traced(tree: object) -> bool:
     leaves = (leaf for leaf in jax.tree.leaves(tree) if isinstance(leaf, jax.Array))
-    return not all(map(is_concrete, leaves)) or not is_concrete(jax.device_put(0.0))
+    return not all(map(is_concrete, leaves)) or is_tracing()

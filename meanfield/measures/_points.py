@@ -255,7 +255,7 @@ def _log_shares(xp: Any, w: Array | np.ndarray) -> Any:
 def _tokens(
     x: Numbers, position: Numbers | None, reduction: AbstractReduction
 ) -> Tokens:
-    how = "`reduction` is `Dense()`, `Blocked()` or `Chebyshev(tolerance)`"
+    how = "`reduction` is `Dense()`, `Blocked()`, `Cells(1e-6)` or `Chebyshev(1e-6)`"
     require(how, reduction, AbstractReduction)
     states = float_array("x", x)
     if states.ndim != 2 or 0 in states.shape:

@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, SupportsFloat
 
+import numpy as np
+
 from meanfield.endings import Status
 from meanfield.flows import Doubt, Trajectory
 from meanfield.storage import Ending
@@ -28,6 +30,8 @@ class Outcome:
         residual: the worst error of an iteration behind the field; 0 without one.
         missed: the most that interpolated sums miss of velocities, over the largest of
             them; 0 where sums are exact.
+        missed_at_most: whether no more is missed than that, rather than was seen where
+            velocities were compared.
         due: when the exact flow blows up, as fixed steps were told; NaN if it does
             not, and `None` until the run that predicts it has been made.
         doubt: how far off the last moments of a density on a grid may be, if it flowed
@@ -55,6 +59,7 @@ class Outcome:
     rejected: int = 0
     residual: float = 0.0
     missed: float = 0.0
+    missed_at_most: bool = True
     due: tuple[float, float] | None = None
     doubt: Doubt | None = None
 
@@ -79,6 +84,7 @@ class Outcome:
             None if status is None else Status(status),
             due=None if due is None else (_or_nan(due[0]), _or_nan(due[1])),
             doubt=record,
+            missed_at_most=values.get("missed_at_most", False),  # 0.1 has none
             accepted=values["accepted"],
             rejected=values["rejected"],
             **floats,
@@ -103,8 +109,14 @@ class Outcome:
         """The name of the ending; a flow that goes on counts as interrupted."""
         return (Status.INTERRUPTED if self.status is None else self.status).ending
 
-    def after(self, trajectory: Trajectory, last: float) -> "Outcome":
-        """The outcome once a segment has run; `last` is the final time of the run."""
+    def after(self, trajectory: Trajectory, last: float, *, at_most: bool) -> "Outcome":
+        """The outcome once a segment has run.
+
+        Args:
+            trajectory: the segment.
+            last: the final time of the run.
+            at_most: whether sums miss no more than the segment says, if anything.
+        """
         stop = float(trajectory.stop_time)
         goes_on = trajectory.status is Status.FINISHED and stop < last
         return Outcome(
@@ -114,8 +126,9 @@ class Outcome:
             float(trajectory.t_star_error),
             self.accepted + int(trajectory.n_accepted),
             self.rejected + int(trajectory.n_rejected),
-            max(self.residual, float(trajectory.residual)),
-            max(self.missed, float(trajectory.missed)),
+            _worst([self.residual, float(trajectory.residual)]),
+            _worst([self.missed, float(trajectory.missed)]),
+            self.missed_at_most and (at_most or float(trajectory.missed) == 0),
             (_one_nan(trajectory.due.t_star), _one_nan(trajectory.due.error)),
         )
 
@@ -153,6 +166,11 @@ def _one_nan(value: SupportsFloat) -> float:
     return math.nan if math.isnan(number) else number
 
 
+def _worst(errors: Sequence[float]) -> float:
+    """The largest; NaN if one is not known."""
+    return float(np.max(errors))
+
+
 def _or_infinite(value: SupportsFloat | None) -> float:
     return math.inf if value is None else float(value)
 
@@ -186,7 +204,8 @@ def common(outcomes: Sequence[Outcome]) -> Outcome:
         max(o.time for o in outcomes),
         accepted=sum(o.accepted for o in outcomes),
         rejected=sum(o.rejected for o in outcomes),
-        residual=max(o.residual for o in outcomes),
-        missed=max(o.missed for o in outcomes),
+        residual=_worst([o.residual for o in outcomes]),
+        missed=_worst([o.missed for o in outcomes]),
+        missed_at_most=all(o.missed_at_most for o in outcomes),
         doubt=max(doubts, key=lambda doubt: doubt.worst, default=None),
     )

@@ -23,7 +23,14 @@ from ._forward import passed
 from ._observe import observables
 from ._run import Run, noise_key, prepared_flow
 from .building._build import Member, noise
-from .representations import Arrays, frame_of, representation_of, still, sums_of
+from .representations import (
+    Arrays,
+    frame_of,
+    misses_at_most,
+    representation_of,
+    still,
+    sums_of,
+)
 
 
 def integrate_segment(run: Run) -> Arrays:
@@ -179,7 +186,8 @@ def _told_all(dues: Sequence[tuple[float, float] | None]) -> BlowUpTime | None:
 def _arrived(run: Run, index: int, trajectory: Trajectory, end: int) -> Arrays:
     """The frames of a member, which is then where the segment ends."""
     member, before = run.members[index], run.outcomes[index]
-    after = before.after(trajectory, float(run.ts[-1]))
+    at_most = misses_at_most(trajectory.start, member.dynamics)
+    after = before.after(trajectory, float(run.ts[-1]), at_most=at_most)
     home = representation_of(member.measure)
     frames = home.frames(member.measure, trajectory.coordinates)
     # Going on starts from the stored frame, and from nothing that the flow chose for

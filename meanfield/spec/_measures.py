@@ -72,6 +72,6 @@ def known_measure(name: str) -> str:
         meant = f"; did you mean `{near}`?" if near else ""
         raise ValueError(
             f"must be {', '.join(others)} or {last}, or what a plugin registers "
-            f"(`--plugin FILE.py`{meant})"
+            f"(`--plugin FILE.py`){meant}"
         )
     return name

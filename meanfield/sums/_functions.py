@@ -94,15 +94,15 @@ def _sides(
 
 
 def _refuse_overflow(q: Float[Array, "m k"], k: Float[Array, "n k"]) -> None:
-    """Refuses numbers, if they are known, whose inner products would be infinite."""
+    """Refuses numbers, if they are known, whose inner products may be infinite."""
     if not (is_concrete(q) and is_concrete(k)):
         return
     sizes = [float(np.abs(np.asarray(x)).max()) for x in (q, k)]
     if q.shape[1] * sizes[0] * sizes[1] > float(jnp.finfo(q.dtype).max):
         raise InvalidInputError(
             f"Inner products of `queries`, of up to {sizes[0]:.3g}, and `keys`, of up "
-            f"to {sizes[1]:.3g}, are beyond the largest number of {q.dtype}: scale "
-            "them down."
+            f"to {sizes[1]:.3g}, may be beyond the largest number of {q.dtype}: "
+            "scale them down."
         )
 
 

@@ -1,18 +1,17 @@
 """How sums are executed: in cells, where that costs less."""
 
+from numbers import Real
+
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from meanfield._array import is_concrete
+from meanfield._array import is_concrete, is_tracing
 from meanfield._typing import Numbers
 from meanfield.errors import InvalidInputError
 from meanfield.measures.reductions import AbstractReduction, Blocked
-from meanfield.measures.reductions.cells import PAIRS, Cells, cheapest, framed
+from meanfield.measures.reductions.cells import PAIRS, ROOM, Cells, cheapest, framed
 
 from ._functions import vectors
-
-DIMENSIONS = 5  # beyond, cells are too many
-ROOM = 1.25  # how much farther scores may vary before sums are exact again
 
 
 def plan(
@@ -24,8 +23,8 @@ def plan(
     by more than `tolerance` times itself, but for the rounding of the inner product,
     which exact sums have, too. So a logarithm of a sum is within
     $-\log(1 - \tau)$, and a mean within $\tau/(1-\tau)$ times half the diameter of the
-    values. It holds for other queries and keys, too, as long as they vary no more than
-    a quarter farther than these; beyond, sums are exact.
+    values. It holds for other queries and keys, too, as long as their inner products
+    vary no more than a quarter farther along any axis; beyond, sums are exact.
 
     Args:
         queries: $q$, (m, k), numbers that are known: no arrays inside `jit`.
@@ -52,19 +51,19 @@ def plan(
         True
     """
     q, k = vectors("queries", queries), vectors("keys", keys)
-    if not (is_concrete(q) and is_concrete(k)):
+    if is_tracing() or not (is_concrete(q) and is_concrete(k)):
         raise InvalidInputError(
             "A plan needs numbers, and these are not known yet, inside `jit` or a "
             "derivative: plan outside, and pass the plan as `reduction`."
         )
-    if not 1e-11 <= tolerance <= 0.1:
+    if not (isinstance(tolerance, Real) and 1e-11 <= tolerance <= 0.1):
         raise InvalidInputError(
-            f"`tolerance` must be between 1e-11 and 0.1; got {tolerance:g}."
+            f"`tolerance` must be between 1e-11 and 0.1; got {tolerance!r}."
         )
     if columns < 0:
         raise InvalidInputError(f"`columns` counts those of values; got {columns}.")
     rows, pairs = columns + 1, len(q) * len(k)
-    if q.dtype != jnp.float64 or q.shape[1] > DIMENSIONS:
+    if q.dtype != jnp.float64:
         return Blocked()
     layout = cheapest(_spans(q, k), len(q) + len(k), rows, error=tolerance)
     if layout is None or layout.seconds(len(q) + len(k), rows) > pairs / PAIRS:

@@ -62,6 +62,7 @@ def as_json(result: Result, timing: Timing) -> dict[str, Any]:
         "rejected": outcome.rejected,
         "residual": outcome.residual,
         "missed": outcome.missed,
+        "missed_at_most": outcome.missed_at_most,
         **timing._asdict(),
     }
     report |= home.report(result.measures, result.outcomes, spec)
@@ -187,7 +188,10 @@ def _missed(report: dict[str, Any]) -> str:
     """What interpolated sums missed; exact ones miss nothing."""
     if report["missed"] == 0:
         return ""
-    return f"; velocities within {number(report['missed'], 2)} of the largest"
+    size = f"{number(report['missed'], 2)} of the largest"
+    if report["missed_at_most"]:
+        return f"; velocities are off by at most {size}"
+    return f"; velocities are off by some {size}, as compared with exact ones"
 
 
 def _residual(spec: RunSpec) -> str:

@@ -7,7 +7,6 @@ from ._motion import motion_of as motion_of
 from ._motion import motions as motions
 from .gaussian import GaussianMotion as GaussianMotion
 from .grid import GridMotion as GridMotion
-from .points import DIMENSIONS as DIMENSIONS
 from .points import TokenMotion as TokenMotion
 from .points import has_bound as has_bound
 from .points import interpolations as interpolations

@@ -1,10 +1,13 @@
 """Sums to a tolerance, which wait for a plan."""
 
 import abc
+from numbers import Real
 
 import equinox as eqx
 import jax
 from jaxtyping import PyTree
+
+from meanfield.errors import InvalidInputError
 
 from ._reduction import AbstractReduction, Blocked
 
@@ -16,6 +19,9 @@ class AbstractPlanned(AbstractReduction):
         tolerance: the largest error of a velocity, relative to the largest velocity.
         otherwise: how sums go until there is a plan, and those that none can hold.
 
+    Raises:
+        InvalidInputError: if the tolerance is not between 0 and 1.
+
     Examples:
         >>> from meanfield.measures import Cells, Chebyshev
         >>> from meanfield.measures.reductions import AbstractPlanned
@@ -25,6 +31,13 @@ class AbstractPlanned(AbstractReduction):
 
     tolerance: float = eqx.field(static=True, default=1e-6)
     otherwise: AbstractReduction = Blocked()
+
+    def __check_init__(self) -> None:
+        if not (isinstance(self.tolerance, Real) and 0 < self.tolerance < 1):
+            raise InvalidInputError(
+                "`tolerance` is the largest error of a velocity over the largest "
+                f"velocity, a number between 0 and 1; got {self.tolerance!r}."
+            )
 
     @property
     @abc.abstractmethod

@@ -9,7 +9,6 @@ from jaxtyping import Array, Float
 
 from meanfield._typing import Numbers
 from meanfield.errors import InvalidInputError
-from meanfield.flows import DIMENSIONS
 from meanfield.measures import (
     AbstractReduction,
     Blocked,
@@ -19,6 +18,7 @@ from meanfield.measures import (
     Gaussian,
     Points,
 )
+from meanfield.measures.reductions.cells import DIMENSIONS
 from meanfield.spec import RunSpec
 
 from ._arrays import read_array

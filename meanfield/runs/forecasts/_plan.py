@@ -16,9 +16,11 @@ from meanfield.measures import (
     AbstractPlanned,
     AbstractReduction,
     Blocked,
+    Cells,
     Chebyshev,
     Dense,
     Grid,
+    typical,
 )
 from meanfield.runs.building._precision import dtype_of
 from meanfield.spec import RunSpec
@@ -26,6 +28,7 @@ from meanfield.spec import RunSpec
 from ._sums import named
 
 SHARE = 0.8  # of the machine's memory that a run may plan to use
+NODE_BUFFERS = 2  # of what cells hold on their nodes
 SCORE_BUFFERS = 4  # scores, exponentials, and what a step keeps of them
 MATRICES = 6  # of size d × d that an attention keeps or makes on its way
 QUERIES = 2048  # of a grid at once
@@ -105,7 +108,7 @@ def plan(
     sums, state = SCORE_BUFFERS * d * d * item, 2 * d * d * item
     if how is not None:
         state = (n * d or cells) * item
-        sums = _memory(how, n or d * cells, max(n or cells, keys), item)
+        sums = _memory(how, n or d * cells, max(n or cells, keys), d, item)
         sums += HIDDEN * (n or d * cells) * _width(spec, d) * item
         sums += FACES * cells * item
     return Plan(
@@ -129,12 +132,14 @@ def sums_over_cells(mu: Grid) -> AbstractReduction:
     return eqx.filter_eval_shape(Grid.points, mu).reduction
 
 
-def _memory(how: AbstractReduction, m: int, n: int, item: int) -> int:
-    """What sums over `n` tokens or cells take for `m` queries."""
+def _memory(how: AbstractReduction, m: int, n: int, d: int, item: int) -> int:
+    """What sums over `n` tokens or cells in dimension `d` take for `m` queries."""
     if isinstance(how, Chebyshev) and how.is_planned:
         return SCORE_BUFFERS * LARGEST * item
+    if isinstance(how, Cells) and (layout := typical(n, d, error=how.tolerance)):
+        return NODE_BUFFERS * layout.numbers(d + 1) * item
     if isinstance(how, AbstractPlanned):
-        return _memory(how.otherwise, m, n, item)
+        return _memory(how.otherwise, m, n, d, item)
     if isinstance(how, Blocked):
         shape = how.shape(np.dtype(f"float{8 * item}"))
         return SCORE_BUFFERS * min(shape.queries, m) * min(shape.keys, n) * item

@@ -4,9 +4,7 @@ import jax
 
 from meanfield.attention import AbstractCoupling, HardSlices
 from meanfield.dynamics import AbstractDynamics
-from meanfield.flows import has_bound
 from meanfield.measures import (
-    AbstractMeasure,
     AbstractPlanned,
     AbstractReduction,
     Blocked,
@@ -32,16 +30,9 @@ def named(how: AbstractReduction | None) -> str:
     return "dense" if isinstance(how, Dense) else "separable"
 
 
-def described(
-    how: AbstractReduction | None, mu: AbstractMeasure, moves: AbstractDynamics
-) -> str:
-    """The same for a measure that is moved, and what is known of the error."""
-    if only_sorts(moves):
-        return "none"
-    if not isinstance(how, Cells) or not how.is_planned:
-        return named(how)
-    known = "bounded" if has_bound(moves, mu) else "compared with exact"
-    return f"{named(how)}, {known}"
+def described(how: AbstractReduction | None, moves: AbstractDynamics) -> str:
+    """The same for what moves tokens: nothing is summed where they are only sorted."""
+    return "none" if only_sorts(moves) else named(how)
 
 
 def only_sorts(dynamics: AbstractDynamics) -> bool:

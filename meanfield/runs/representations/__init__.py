@@ -9,6 +9,7 @@ from ._representation import Frame as Frame
 from ._representation import dimension_in as dimension_in
 from ._representation import frame_of as frame_of
 from ._representation import largest_eigenvalue as largest_eigenvalue
+from ._representation import misses_at_most as misses_at_most
 from ._representation import moments_of as moments_of
 from ._representation import representation_in as representation_in
 from ._representation import representation_of as representation_of

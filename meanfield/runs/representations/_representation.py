@@ -14,8 +14,14 @@ from typing_extensions import override
 from meanfield._registry import Registry
 from meanfield.dynamics import AbstractDynamics
 from meanfield.errors import InvalidInputError, UnsupportedError
-from meanfield.flows import AbstractStepping
-from meanfield.measures import AbstractMeasure, AbstractReader, Gaussian, Points
+from meanfield.flows import AbstractStepping, has_bound
+from meanfield.measures import (
+    AbstractMeasure,
+    AbstractReader,
+    Cells,
+    Gaussian,
+    Points,
+)
 from meanfield.measures.sampling import clouds
 from meanfield.runs._endings import Outcome
 from meanfield.runs.building._parameters import Draw
@@ -352,4 +358,10 @@ def _moments(mu: Any) -> tuple[Array, Array]:
 
 def sums_of(mu: AbstractMeasure, moves: AbstractDynamics) -> str:
     """How sums over the tokens or cells of a measure are executed; `none` if not."""
-    return described(representation_of(mu).size(mu).how, mu, moves)
+    return described(representation_of(mu).size(mu).how, moves)
+
+
+def misses_at_most(mu: AbstractMeasure, moves: AbstractDynamics) -> bool:
+    """Whether what sums miss is known at most, and not only seen at some tokens."""
+    how = representation_of(mu).size(mu).how
+    return isinstance(how, Cells) and has_bound(moves, mu)

@@ -1,5 +1,4 @@
 from ._motion import TokenMotion as TokenMotion
-from .planning import DIMENSIONS as DIMENSIONS
 from .planning import has_bound as has_bound
 from .planning import interpolations as interpolations
 from .planning import planned as planned

@@ -6,7 +6,9 @@ from ._bound import relative_error as relative_error
 from ._cells import Cells as Cells
 from ._cells import Fenced as Fenced
 from ._frame import framed as framed
+from ._layout import DIMENSIONS as DIMENSIONS
 from ._layout import PAIRS as PAIRS
+from ._layout import ROOM as ROOM
 from ._layout import Layout as Layout
 from ._layout import cheapest as cheapest
 from ._layout import typical as typical

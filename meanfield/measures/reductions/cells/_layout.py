@@ -12,6 +12,8 @@ SORTED = 3e-7  # seconds for a token that is sorted into its cell, and taken fro
 PAIRS = 2.6e9  # of exact sums a second, in double precision
 KERNELS = 1e9  # exponentials a second
 LARGEST = 2**28  # numbers that are held at once: 2 GB
+DIMENSIONS = 5  # beyond, cells are too many
+ROOM = 1.25  # how much farther scores may vary than where they are planned
 FEWEST = 3  # nodes in a cell
 ROUNDING = 1e-15  # of a number, a few operations on
 
@@ -67,7 +69,7 @@ class Layout(NamedTuple):
 def cheapest(
     spans: Sequence[float], tokens: int, rows: int, *, error: float
 ) -> Layout | None:
-    """The layout that costs least; `None` if its nodes do not fit.
+    """The layout that costs least; `None` if nodes do not fit or axes are too many.
 
     Args:
         spans: along each axis, the half-width of the queries times that of the keys:
@@ -76,6 +78,8 @@ def cheapest(
         rows: sums for each query.
         error: what it may miss of a kernel, relative to that.
     """
+    if len(spans) > DIMENSIONS:
+        return None
     along_one = math.expm1(math.log1p(0.9 * error) / len(spans))  # the rest: rounding
     found = [
         layout

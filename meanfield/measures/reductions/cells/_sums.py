@@ -13,7 +13,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from meanfield.linalg import HIGHEST
 
@@ -78,9 +78,7 @@ def _there(*arrays: Array, layout: Layout) -> Array:
     sides, rows = _unpacked(arrays)
     of_queries, of_keys = _places(layout, sides)
     nodes = _spread(layout, of_keys, rows)
-    for kernel in _kernels(layout, sides):
-        # The axis that is summed over comes first, and what it becomes comes last.
-        nodes = _summed(nodes, kernel)
+    nodes = _summed(nodes, _kernels(layout, sides))
     return _read(layout, of_queries, nodes)
 
 
@@ -88,8 +86,7 @@ def _back(*arrays: Array, layout: Layout) -> Array:
     sides, rows = _unpacked(arrays)
     of_queries, of_keys = _places(layout, sides)
     nodes = _spread(layout, of_queries, rows)
-    for kernel in _kernels(layout, sides):
-        nodes = _summed(nodes, kernel.T)
+    nodes = _summed(nodes, [kernel.T for kernel in _kernels(layout, sides)])
     return _read(layout, of_keys, nodes)
 
 
@@ -109,9 +106,20 @@ def _places(layout: Layout, sides: Sides) -> tuple[Places, Places]:
     )
 
 
-def _summed(nodes: Float[Array, "..."], kernel: Float[Array, "p p"]) -> Array:
+def _summed(
+    nodes: Float[Array, "r ..."], kernels: list[Array]
+) -> Float[Array, "r ..."]:
+    """Summed along all axes; row by row in place, for nodes may fill the memory."""
     contraction = (((0,), (1,)), ((), ()))
-    return jax.lax.dot_general(nodes, kernel, contraction, precision=HIGHEST)
+
+    def sum_one(row: Array, nodes: Array) -> Array:
+        found = jax.lax.dynamic_index_in_dim(nodes, row, keepdims=False)
+        for kernel in kernels:
+            # The axis that is summed over comes first, and what it becomes comes last.
+            found = jax.lax.dot_general(found, kernel, contraction, precision=HIGHEST)
+        return jax.lax.dynamic_update_index_in_dim(nodes, found, row, 0)
+
+    return jax.lax.fori_loop(0, len(nodes), sum_one, nodes)
 
 
 def _kernels(layout: Layout, sides: Sides) -> list[Float[Array, "nodes nodes"]]:
@@ -137,28 +145,28 @@ def _reach(cells: int) -> Float[np.ndarray, " cells"]:
 
 def _spread(
     layout: Layout, places: Places, rows: Float[Array, "n r"]
-) -> Float[Array, "..."]:
-    """Rows on the nodes of their cells: an array of the nodes' axes, then of rows."""
+) -> Float[Array, "r ..."]:
+    """Rows on the nodes of their cells: an array of rows, then of the nodes' axes."""
     tiles = tiled(places.cell, layout.cells)
     d, width = len(layout.cells), rows.shape[1]
-    within, rows = _with_nothing(places.within), _with_nothing(rows)
-    shape = (*[layout.nodes] * d, width)
+    shape, few = (width, *[layout.nodes] * d), d // 2
 
     def add(i: Array, nodes: Array) -> Array:
         chunk = tiles.chunk(i)
-        first, last = _split(_bases(layout.nodes, within[chunk.members]))
-        last = _products([*last, jnp.swapaxes(rows[chunk.members], 1, 2)])
-        blocks = jnp.einsum("bft,blt->bfl", _products(first), last, precision=HIGHEST)
+        bases = _bases(layout.nodes, _taken(places.within, chunk.members))
+        values = jnp.swapaxes(_taken(rows, chunk.members), 1, 2)
+        first, last = _products([values, *bases[:few]]), _products(bases[few:])
+        blocks = jnp.einsum("bft,blt->bfl", first, last, precision=HIGHEST)
         blocks = blocks.reshape(CHUNK, *shape)
 
         def add_one(j: Array, nodes: Array) -> Array:
-            at = (*layout.nodes * chunk.corner[j], jnp.int32(0))
+            at = (jnp.int32(0), *layout.nodes * chunk.corner[j])
             old = jax.lax.dynamic_slice(nodes, at, shape)
             return jax.lax.dynamic_update_slice(nodes, old + blocks[j], at)
 
         return jax.lax.fori_loop(0, CHUNK, add_one, nodes)
 
-    start = jnp.zeros((*layout.counts, width), rows.dtype)
+    start = jnp.zeros((width, *layout.counts), rows.dtype)
     return jax.lax.fori_loop(0, tiles.chunks, add, start)
 
 
@@ -168,26 +176,23 @@ def _read(
     """What nodes hold, interpolated where queries are."""
     tiles = tiled(places.cell, layout.cells)
     d, (width, *_), m = len(layout.cells), nodes.shape, len(places.cell)
-    within = _with_nothing(places.within)
-    shape = (width, *[layout.nodes] * d)
+    shape, few = (width, *[layout.nodes] * d), d // 2
     block_of = lambda corner: jax.lax.dynamic_slice(
         nodes, (jnp.int32(0), *layout.nodes * corner), shape
     )
 
     def read(i: Array, sums: Array) -> Array:
         chunk = tiles.chunk(i)
-        first, last = map(
-            _products, _split(_bases(layout.nodes, within[chunk.members]))
-        )
+        bases = _bases(layout.nodes, _taken(places.within, chunk.members))
+        first, last = _products(bases[:few]), _products(bases[few:])
         blocks = jax.lax.map(block_of, chunk.corner)
         blocks = blocks.reshape(CHUNK, width, first.shape[1], last.shape[1])
-        inner = jnp.einsum("bwfl,bft->bwlt", blocks, first, precision=HIGHEST)
-        found = jnp.sum(inner * last[:, None], axis=2)
-        return jax.lax.dynamic_update_slice_in_dim(sums, found, i * CHUNK, 0)
+        inner = jnp.einsum("bwfl,blt->bwft", blocks, last, precision=HIGHEST)
+        found = jnp.swapaxes(jnp.sum(inner * first[:, None], axis=2), 1, 2)
+        return sums.at[chunk.members].set(found, mode="drop")
 
-    start = jnp.zeros((len(tiles.members), width, TILE), nodes.dtype)
-    found = jnp.swapaxes(jax.lax.fori_loop(0, tiles.chunks, read, start), 1, 2)
-    return jnp.zeros((m, width), nodes.dtype).at[tiles.members].set(found, mode="drop")
+    start = jnp.zeros((m, width), nodes.dtype)
+    return jax.lax.fori_loop(0, tiles.chunks, read, start)
 
 
 def _bases(count: int, within: Float[Array, "chunk tile k"]) -> list[Array]:
@@ -203,12 +208,6 @@ def _bases(count: int, within: Float[Array, "chunk tile k"]) -> list[Array]:
     ]
 
 
-def _split(bases: list[Array]) -> tuple[list[Array], list[Array]]:
-    """Axes in two parts, of which the first is never the smaller."""
-    half = -(-len(bases) // 2)
-    return bases[:half], bases[half:]
-
-
 def _products(factors: list[Array]) -> Float[Array, "chunk rows tile"]:
     """All products of one row of each (Khatri and Rao), the last counting fastest."""
     if not factors:
@@ -219,6 +218,6 @@ def _products(factors: list[Array]) -> Float[Array, "chunk rows tile"]:
     return first
 
 
-def _with_nothing(x: Float[Array, "n c"]) -> Float[Array, "more c"]:
-    """With a last row of zeros, for places of a tile that hold nothing."""
-    return jnp.concatenate([x, jnp.zeros((1, x.shape[1]), x.dtype)])
+def _taken(x: Float[Array, "n c"], members: Int[Array, "chunk tile"]) -> Array:
+    """The vectors of tiles; zeros at places that hold nothing."""
+    return x.at[members].get(mode="fill", fill_value=0)

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-TILE = 128  # vectors
+TILE = 64  # vectors
 CHUNK = 32  # tiles at once: what they take besides products is taken together
 
 

@@ -1,6 +1,5 @@
 """How sums along a flow are executed: planned at its start, watched, given room."""
 
-from ._cells import DIMENSIONS as DIMENSIONS
 from ._cells import has_bound as has_bound
 from ._planning import interpolations as interpolations
 from ._planning import missed as missed

@@ -28,16 +28,20 @@ from meanfield.measures import (
     exactly,
     suspects,
 )
-from meanfield.measures.reductions.cells import PAIRS, Findings, Layout, cheapest
+from meanfield.measures.reductions.cells import (
+    PAIRS,
+    ROOM,
+    Findings,
+    Layout,
+    cheapest,
+)
 
 from ._planner import SEEN, Planner, over_largest, summed
 
-DIMENSIONS = 5  # beyond, cells are too many
 WORTH = 0.8  # of the time of exact sums that cells may take
 MARGIN = 0.2  # of the tolerance that a plan may miss: tokens will move
 OTHERS = 16  # tokens, beside extreme ones, of which the largest velocity is taken
 GUESS = 1 / 32  # of the tolerance, for exponentials behind which no bound is known
-ROOM = 1.25  # how much farther scores may vary than at the start
 MORE, FINER = 2.0, 8.0  # room and accuracy that are added when a plan is lost
 LEAST, MOST = 1e-12, 0.1  # errors of exponentials
 
@@ -48,8 +52,8 @@ class CellPlanner(Planner[Cells]):
     @override
     def may(self, dynamics: AbstractDynamics, mu: Points, t: Time) -> bool:
         """Where sums are all of exponentials of quadratic scores, in few dimensions."""
-        n, d = mu.tokens.x.shape
-        if d > DIMENSIONS or _affordable(n, [1.0] * d, MOST) is None:
+        d = mu.tokens.x.shape[1]
+        if _affordable(mu, [1.0] * d, MOST) is None:
             return False
         findings = Findings()
         survey = Survey(findings=findings)
@@ -107,17 +111,18 @@ def has_bound(dynamics: AbstractDynamics, mu: AbstractMeasure) -> bool:
 
 def _laid_out(mu: Points, spans: Float[np.ndarray, " k"], error: float) -> Cells | None:
     assert isinstance(mu.reduction, Cells)
-    layout = _affordable(mu.tokens.n, list(map(float, spans)), error)
+    layout = _affordable(mu, list(map(float, spans)), error)
     if layout is None:
         return None
     return Fenced(mu.reduction.tolerance, mu.reduction.otherwise, layout)
 
 
-def _affordable(n: int, spans: Sequence[float], error: float) -> Layout | None:
+def _affordable(mu: Points, spans: Sequence[float], error: float) -> Layout | None:
     """The cheapest layout, if it costs less than exact sums."""
     if error < LEAST:
         return None
-    rows = len(spans) + 1
+    n, d = mu.tokens.x.shape
+    rows = d + 1
     layout = cheapest(spans, 2 * n, rows, error=min(error, MOST))
     if layout is None or layout.seconds(2 * n, rows) > WORTH * n**2 / PAIRS:
         return None

@@ -31,13 +31,14 @@ from meanfield.measures import (
     exactly,
     suspects,
 )
+from meanfield.measures.reductions.cells import PAIRS
 
 from ._planner import SEEN, Planner, over_largest, summed
 
 DIMENSIONS = 3  # beyond, nodes are too many
 RUNGS = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384)
 SAMPLE = 20_000  # tokens that nodes are tried on before all
-FLOPS, PAIRS = 4e10, 3e9  # per second, on two cores: products, and pairs of tokens
+FLOPS = 4e10  # a second, on two cores
 WORTH = 0.8  # of the time of exact sums that interpolation may take
 MARGIN = 0.5  # of the tolerance that a plan may miss: tokens will move
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from meanfield._array import is_concrete
+from meanfield._array import is_concrete, is_tracing
 from meanfield._typing import Time
 from meanfield.dynamics import AbstractDynamics
 from meanfield.fields import AbstractField, Convergence
@@ -46,7 +46,7 @@ def planned(dynamics: AbstractDynamics, mu: Points, t: Time) -> Points:
     how = mu.reduction
     if not isinstance(how, AbstractPlanned) or how.is_planned:
         return mu
-    if not all(is_concrete(leaf) for leaf in jax.tree.leaves((dynamics, mu))):
+    if is_tracing() or not all(map(is_concrete, jax.tree.leaves((dynamics, mu)))):
         return exactly(mu)
     planner, plan = _planner(how), None
     if planner.may(dynamics, mu, t):
