@@ -31,8 +31,8 @@ from meanfield.cli.commands.animate import movie_names
 from meanfield.errors import InvalidInputError, UnknownNameError
 from meanfield.plotting import Film, Look, animate
 from meanfield.plotting._runs.data import Track, cloud
+from meanfield.plotting._runs.pace import between, frames_shown, held, near_steps
 from meanfield.plotting.cone.march import marched
-from meanfield.plotting.movies.pace import between, frames_shown, held, near_steps
 from meanfield.plotting.movies.painter import Painter
 from meanfield.plotting.movies.plays import movies, suited
 from meanfield.plotting.movies.space_room import space_taken

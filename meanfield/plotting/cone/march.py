@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import xarray as xr
 
+from meanfield.plotting._figure.panels import end_words
 from meanfield.plotting._runs.observables import even_frames
+from meanfield.plotting._runs.pace import straight_note
 from meanfield.plotting._writing.film import Film
-from meanfield.plotting.movies.headline import end_words
-from meanfield.plotting.movies.pace import straight_note
 
 from .paths import (
     ConePath,

@@ -6,12 +6,11 @@ import numpy as np
 import xarray as xr
 
 from meanfield.endings import Status
-from meanfield.plotting._figure.numerals import figures, raised
-from meanfield.plotting._figure.panels import ending_words
+from meanfield.plotting._figure.numerals import figures
+from meanfield.plotting._figure.panels import end_words
 from meanfield.plotting._runs.data import Ending
 from meanfield.plotting._runs.depth import layers_passed
 
-_SHORT = "last time reached"  # where the time itself stands beside it
 _DIGITS = 3  # of a hundredth of the time that passes
 
 Says = Callable[[int], Sequence[str]]
@@ -35,13 +34,6 @@ def sizes_and_end(sizes: np.ndarray, ending: Ending) -> Says:
     else:
         words[-1] = [end_words(ending)]
     return words.__getitem__
-
-
-def end_words(ending: Ending) -> str:
-    """How a run ended; of one that finished, why: it need not have converged."""
-    if ending.status is Status.FINISHED:
-        return f"{ending.status}: {_SHORT}"
-    return raised(ending_words(ending))
 
 
 def _decimals(span: float) -> int:

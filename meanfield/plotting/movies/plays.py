@@ -16,17 +16,7 @@ from meanfield.plotting._figure.marks import Key
 from meanfield.plotting._figure.scenes import AbstractScene
 from meanfield.plotting._runs.data import cloud, kind
 from meanfield.plotting._runs.density import density_moments, density_run
-from meanfield.plotting._writing.film import Film
-from meanfield.plotting.cone.march import marched
-from meanfield.plotting.cone.scenes import cone_scene, disc_scene
-from meanfield.plotting.density.scenes import density_scene
-from meanfield.plotting.tokens.scenes import cloud_scene
-from meanfield.plotting.tokens.space_scene import space_scene
-from meanfield.plotting.tokens.unseen import unseen_note
-from meanfield.plotting.tokens.views import projection, rms_radii
-
-from .headline import sizes_and_end
-from .pace import (
+from meanfield.plotting._runs.pace import (
     between,
     frames_shown,
     held,
@@ -35,7 +25,17 @@ from .pace import (
     near_steps,
     straight_note,
 )
+from meanfield.plotting._writing.film import Film
+from meanfield.plotting.cone.march import marched
+from meanfield.plotting.cone.scenes import cone_scene, disc_scene
+from meanfield.plotting.density.scenes import density_scene
+from meanfield.plotting.tokens.scenes import cloud_scene
+from meanfield.plotting.tokens.space_scene import space_scene
+from meanfield.plotting.tokens.views import projection, rms_radii
+
+from .headline import sizes_and_end
 from .stage import Play
+from .unseen import unseen_note
 
 _Scene = Callable[[Axes], tuple[AbstractScene, Key]]
 

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from meanfield.plotting._runs.data import Cloud, Swarm, Track
-from meanfield.plotting._runs.observables import even_frames, moments
 from meanfield.plotting._writing.film import Film
+
+from .data import Cloud, Swarm, Track
+from .observables import even_frames, moments
 
 # Straight lines lead from one stored frame to the next where sizes differ by a smaller
 # factor, and half way the size is near their geometric mean: nothing turns much.

@@ -14,12 +14,12 @@ from meanfield.plotting._figure.scenes import AbstractScene
 from meanfield.plotting._figure.style import CLOSURE_COLOUR, CYCLE, INK, PALE
 from meanfield.plotting._runs.data import Cloud, Swarm, Track
 from meanfield.plotting._runs.observables import moments
+from meanfield.plotting._runs.pace import near_steps
 from meanfield.plotting._writing.film import Film
-from meanfield.plotting.tokens.line import band, frame_line
-from meanfield.plotting.tokens.paths import moving_dots
-from meanfield.plotting.tokens.views import Projection, Window, window, within
 
-from .pace import near_steps
+from .line import band, frame_line
+from .paths import moving_dots
+from .views import Projection, Window, window, within
 
 _BAND = Patch(facecolor=PALE, edgecolor=INK, linewidth=0.6, label="mean ± 2σ")
 _TOKENS = Line2D(
