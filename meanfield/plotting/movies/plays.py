@@ -16,6 +16,7 @@ from meanfield.plotting._figure.marks import Key
 from meanfield.plotting._figure.scenes import AbstractScene
 from meanfield.plotting._runs.data import cloud, kind
 from meanfield.plotting._runs.density import density_moments, density_run
+from meanfield.plotting._runs.observables import sizes_of
 from meanfield.plotting._runs.pace import (
     between,
     frames_shown,
@@ -23,6 +24,7 @@ from meanfield.plotting._runs.pace import (
     jump_note,
     moments_shown,
     near_steps,
+    sizes_between,
     straight_note,
 )
 from meanfield.plotting._writing.film import Film
@@ -78,9 +80,11 @@ def token_play(dataset: xr.Dataset, film: Film) -> Play:
     """
     _refuse_several(dataset)
     run = cloud(dataset)
-    is_near, places = near_steps(run), moments_shown(run.times.size, film)
+    is_near = near_steps(run)
+    places = held(moments_shown(run.times.size, film), is_near)
     note = straight_note(places.size, is_near)
-    run = between(run, held(places, is_near))
+    sizes = sizes_between(rms_radii(run), places)
+    run = between(run, places)
     in_space = run.dimension == 3
     if film.turn is not None and not in_space:
         raise InvalidInputError(
@@ -91,7 +95,7 @@ def token_play(dataset: xr.Dataset, film: Film) -> Play:
     scene = space_scene if in_space else cloud_scene
     return Play(
         run.times,
-        sizes_and_end(_sizes(rms_radii(run), run.look), run.ending),
+        sizes_and_end(_sizes(sizes, run.look), run.ending),
         _setting(
             partial(scene, seen=seen, film=film), "3d" if in_space else None, note
         ),
@@ -105,7 +109,7 @@ def density_play(dataset: xr.Dataset, film: Film) -> Play:
     run = density_run(dataset)
     frames = frames_shown(run.times.size, film)
     note, run = jump_note(run.times.size, frames.size), run.at(frames)
-    sizes = np.sqrt((density_moments(run).factor ** 2).sum(axis=(-2, -1)))
+    sizes = sizes_of(density_moments(run).factor)
     return Play(
         run.times,
         sizes_and_end(_sizes(sizes, look_of(dataset)), run.ending),
