@@ -11,6 +11,7 @@ from density_data import line
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from movie_parts import (
     SHORT,
     TALL,
@@ -102,6 +103,21 @@ def test_a_picture_takes_most_of_a_square_movie(
         assert picture.height >= 0.6 * figure.bbox.height
         for text in texts:
             assert text.get_window_extent().x1 <= figure.bbox.x1
+
+
+@pytest.mark.parametrize("turn", [90.0, 360.0])
+def test_axes_in_space_touch_no_words_as_they_turn(rng: Generator, turn: float) -> None:
+    data = Look().upon(shrinking(rng, d=3))
+    film = Film(size=(1280, 720), turn=turn, fps=10, seconds=2.5)
+    with Look().applied():
+        figure, show = stage(data, movies["tokens"].play(data, film), film)
+        (axes,) = (axes for axes in figure.axes if isinstance(axes, Axes3D))
+        for frame in range(25):
+            show(frame)
+            figure.draw_without_rendering()
+            words = [a for a in figure.artists if isinstance(a, Text) and a.get_text()]
+            left = min(text.get_window_extent().x0 for text in words)
+            assert space_taken(axes).x1 < left
 
 
 def test_a_gif_keeps_the_paper_and_all_colours(rng: Generator) -> None:
