@@ -211,6 +211,17 @@ def test_lines_over_time_are_broken_where_no_straight_line_is_true() -> None:
     assert np.allclose(np.unique(ends), 2 * softmax_sizes(0.2) * np.array([-1, 0, 1]))
 
 
+def test_frames_at_a_break_are_named_and_hide_no_blow_up() -> None:
+    data = blown_up(np.array([0.0, 0.01, 0.1]))
+    _, _, texts = staged(data.isel(time=slice(0, 2)), WIDE, Look(), frame=-1)
+    assert "stored frame" not in [text.get_text() for text in texts]
+    _, axes, texts = staged(data, WIDE, Look(), frame=-1)
+    assert "stored frame" in [text.get_text() for text in texts]
+    star = next(p for p in axes.lines if np.all(np.asarray(p.get_xdata()) == 0.25))
+    bar = next(part for part in axes.lines if part.get_marker() == "_")
+    assert star.get_zorder() > bar.get_zorder()
+
+
 def test_between_near_frames_tokens_move_straight(rng: Generator) -> None:
     run = cloud(shrinking(rng, frames=4))
     places = np.array([0.0, 0.25, 1.0, 2.6, 3.0])
