@@ -11,9 +11,9 @@ from .data import Cloud, Swarm, Track
 from .observables import even_frames, moments, sizes_of
 
 # Straight lines lead from one stored frame to the next where sizes differ by a smaller
-# factor, and half way the size is near their geometric mean: nothing turns much. What
-# is drawn between is then smaller than it was by three in a hundred at most, which no
-# eye sees; the size that is said is not measured there, but comes from stored ones.
+# factor, and half way the size is near their geometric mean: nothing turns much. Tokens
+# between are then nearer to one another than they were by three in a hundred at most,
+# which no eye sees; sizes that are said, and those of Gaussians, come from stored ones.
 _NEAR, _BENT = 1.25, 1.03
 
 
@@ -122,7 +122,17 @@ def between(cloud: Cloud, places: np.ndarray) -> Cloud:
 def _state(state: Swarm | Track, places: np.ndarray) -> Swarm | Track:
     if isinstance(state, Swarm):
         return state._replace(x=blended(state.x, places))
-    return _track(state, places)
+    return Track(blended(state.mean, places), factors_between(state.factor, places))
+
+
+def factors_between(factor: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Factors at places among finite ones (frames, d, r), of the sizes between theirs.
+
+    They go straight but for their size: what turns would shrink on the way.
+    """
+    straight, sizes = blended(factor, places), sizes_between(sizes_of(factor), places)
+    shrunk = sizes_of(straight)
+    return straight * (sizes / np.where(shrunk > 0, shrunk, 1.0))[:, None, None]
 
 
 def _track(track: Track, places: np.ndarray) -> Track:

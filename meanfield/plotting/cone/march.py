@@ -9,6 +9,7 @@ from meanfield.plotting._figure.panels import end_words
 from meanfield.plotting._runs.observables import covariance, sizes_of
 from meanfield.plotting._runs.pace import (
     blended,
+    factors_between,
     held,
     moments_shown,
     near_factors,
@@ -147,7 +148,7 @@ def _at(mover: Moving, times: np.ndarray) -> np.ndarray:
     """Its points in the cone at some times, (times, 3), held where it goes far."""
     frames = np.arange(mover.times.size, dtype=np.float64)
     places = held(np.interp(times, mover.times, frames), near_factors(mover.factor))
-    return cone_coordinates(covariance(blended(mover.factor, places)))
+    return cone_coordinates(covariance(factors_between(mover.factor, places)))
 
 
 def _leaves(traces: np.ndarray, height: float) -> np.ndarray:
