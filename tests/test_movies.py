@@ -340,6 +340,15 @@ def test_a_covariance_that_turns_little_stays_thin_on_the_way(panel: str) -> Non
     assert np.allclose(np.linalg.norm(shape, axis=1), 0.9975 / 1.0025)
 
 
+def test_a_path_is_at_its_end_when_it_ends_and_stays_there() -> None:
+    sizes = np.array([[1.0, 1.1, 1.2, 1.2], [1.0, 1.05, 1.1, 1.15]])
+    factor = np.sqrt(sizes)[..., None, None] * np.eye(2)
+    march = marched(gaussians(factor, [1.5, 3.0], [2, 0]), Film(seconds=3.05), "cone")
+    traces = march.places[:, 0, 2]
+    assert np.allclose(traces[march.times >= 1.5], 2.4)
+    assert (np.diff(traces[march.times <= 1.5]) > 0).all()
+
+
 def test_the_ellipse_of_a_gaussian_that_turns_keeps_its_size() -> None:
     run = cloud(turning(0.4 * np.arange(4)).isel(run=0))
     track = between(run, np.linspace(0.0, 3.0, 31)).state
