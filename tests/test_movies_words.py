@@ -14,7 +14,7 @@ from plotting_data import points, shrinking
 from meanfield.plotting import Film, Look
 from meanfield.plotting._figure.style import CYCLE
 from meanfield.plotting._runs.data import cloud
-from meanfield.plotting.movies.headline import layers_shown, size_note
+from meanfield.plotting.movies.headline import headlines, layers_shown, size_note
 from meanfield.plotting.movies.plays import movies
 from meanfield.plotting.movies.stage import stage
 from meanfield.plotting.tokens.labels import labels
@@ -100,9 +100,13 @@ def test_words_keep_clear_of_the_tails_of_dots() -> None:
     free = labels(dots, sizes, **page).offsets[0, 0]
     tail = np.stack([np.linspace(105, 160, 12), np.full(12, 108.0)], axis=-1)
     moved = labels(dots, sizes, **page, tails=tail[None]).offsets[0, 0]
-    low = dots[0, 0] + moved
-    assert ((tail >= dots[0, 0] + free) & (tail <= dots[0, 0] + free + sizes[0])).any()
-    assert not ((tail >= low) & (tail <= low + sizes[0])).all(axis=1).any()
+
+    def is_crossed(corner: np.ndarray) -> bool:
+        inside = (tail >= corner) & (tail <= corner + sizes[0])
+        return bool(inside.all(axis=1).any())
+
+    assert is_crossed(dots[0, 0] + free)
+    assert not is_crossed(dots[0, 0] + moved)
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "density"])
@@ -194,6 +198,26 @@ def test_the_headline_says_the_layer_and_its_place() -> None:
     said = layers_shown(data, np.array([0.0, 0.9, 1.0, 2.0]))
     assert said == ["layer 3 (1 of 2)"] * 2 + ["layer 5 (2 of 2)"] * 2
     assert layers_shown(data.assign_attrs(spec=None), np.zeros(2)) == ["", ""]
+
+
+@pytest.mark.parametrize(
+    ("times", "said"),
+    [
+        (np.linspace(0.0, 1.0, 150), ["0.000", "0.007", "0.013", "0.020"]),
+        (np.linspace(0.0, 3.0, 61), ["0.00", "0.05", "0.10", "0.15"]),
+        (np.arange(5.0) / 4, ["0.00", "0.25", "0.50", "0.75"]),
+        (np.arange(0.0, 300.0), ["0", "1", "2", "3"]),
+        (np.array([5.0, 5.0, 5.0 + 2e-5, 5.0 + 4e-5]), ["5.00000"] * 2 + ["5.00002"]),
+        (np.array([0.0, 0.1, 0.2, 0.2 + 1e-8]), ["0.0", "0.1", "0.2", "0.2"]),
+        (np.array([0.0, 0.5, 1.0 - 1e-15, 1.0]), ["0.0", "0.5", "1.0", "1.0"]),
+        (np.zeros(2), ["0", "0"]),
+    ],
+)
+def test_the_headline_tells_one_time_from_the_next(
+    times: np.ndarray, said: list[str]
+) -> None:
+    lines = headlines(xr.Dataset(), times, lambda _: [])
+    assert [line[0].removeprefix("t = ") for line in lines][: len(said)] == said
 
 
 def test_sizes_are_in_three_digits_and_none_that_is_not_finite() -> None:

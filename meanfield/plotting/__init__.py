@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ._figure.style import style
     from ._figure.styles import styles
     from ._plots import Plots
+    from ._runs.data import spec_and_ending
     from ._runs.observables import (
         ClusterCounts,
         cluster_counts,
@@ -84,6 +85,7 @@ __all__ = [
     "save_page",
     "save_statements_page",
     "size_of",
+    "spec_and_ending",
     "statements_page",
     "style",
     "styles",
@@ -127,6 +129,7 @@ _HOMES = {
     "save_page": ".pages",
     "save_statements_page": ".pages",
     "size_of": "._writing.film",
+    "spec_and_ending": "._runs.data",
     "statements_page": ".pages",
     "style": "._figure.style",
     "styles": "._figure.styles",

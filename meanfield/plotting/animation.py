@@ -35,12 +35,14 @@ def animate(
 
     In one dimension paths grow with time, in space a camera turns; above three, the
     main plane is shown. Tokens that have words have them beside them, and the headline
-    says which layer moves them. The view holds 98 % of the tokens at all times; if the
-    cloud grows beyond thirty initial radii it follows the cloud instead, as it follows
-    words that drift, and says so; a cloud that blows up leaves it. A Gaussian leaves
-    its past ellipses behind, and an ensemble of them goes through the cone of
-    covariances. A density is a curve with marks at its quantiles, or a map; with
-    tokens, if the dataset carries them.
+    says which layer moves them. The view holds all tokens at all times, but for the
+    farthest hundredth at either end of each axis where they would take over 1.6 times
+    the room. If the cloud grows beyond thirty initial radii the view follows it, as it
+    follows words that drift; a cloud that blows up leaves it. Small print says so.
+
+    A Gaussian leaves its past ellipses behind, and an ensemble of them goes through the
+    cone of covariances. A density is a curve with marks at its quantiles, or a map;
+    with tokens, if the dataset carries them.
 
     In a wide frame the picture takes the height, and words stand beside it; in others
     words shrink where the picture would have less than six tenths of the shorter side.

@@ -98,26 +98,27 @@ def _spectra(
     count = min(d, _NAMED)
     shown = spectra[..., :count]
     if end is not None and axes.get_yscale() == "log":
-        times, shown, note = _approach(axes, times, shown, end)
-        notes.append(note)
+        finer, curves = approached(end, times, shown)
+        if times.size < finer.size and times.size <= _DOTS:
+            axes.plot(times, shown, "o", color=INK, markersize=3, zorder=3)
+        notes.append(_between_note(times.size, finer.size))
+        times, shown = finer, curves
     handles = draw_eigenvalues(axes, times, shown)
     if d > 1:
         legend(axes, handles, len(handles))
     return [*notes, f"largest {count} of {d} eigenvalues" if count < d else ""]
 
 
-def _approach(
-    axes: Axes, times: np.ndarray, curves: np.ndarray, end: Ending
-) -> tuple[np.ndarray, np.ndarray, str]:
-    """Times and curves that go on between the frames, which are dots; and a note."""
-    finer, shown = approached(end, times, curves)
-    if finer.size == times.size:
-        return times, curves, ""
+def _between_note(frames: int, drawn: int) -> str:
+    """What small print says of curves of so many frames, drawn by so many points."""
+    if drawn == frames:
+        return ""
     law = "by powers of t* − t"
-    if times.size > _DOTS:
-        return finer, shown, f"between frames {law}"
-    axes.plot(times, curves, "o", color=INK, markersize=3, zorder=3)
-    return finer, shown, f"dots: frames; between them {law}"
+    return (
+        f"between frames {law}"
+        if frames > _DOTS
+        else f"dots: frames; between them {law}"
+    )
 
 
 def _many(figure: Figure, axes: Axes, times: np.ndarray, spectra: np.ndarray) -> None:

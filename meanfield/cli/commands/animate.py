@@ -87,12 +87,12 @@ def animate(
 def _few_frames(data: "xarray.Dataset") -> str:
     """How to see more of a blow-up, of which a single run has few frames."""
     from meanfield.cli._few_frames import more_frames
-    from meanfield.plotting._runs.data import ending
-    from meanfield.plotting._runs.described import spec_of
+    from meanfield.plotting import spec_and_ending
 
     if "run" in data.dims:
         return ""
-    return more_frames(spec_of(data), data.sizes["time"], ending(data).t_star)
+    spec, ending = spec_and_ending(data)
+    return more_frames(spec, data.sizes["time"], ending.t_star)
 
 
 def _refuse_several(run: Path) -> None:

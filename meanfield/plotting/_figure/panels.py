@@ -17,6 +17,7 @@ from meanfield.plotting._runs.data import Ending
 from meanfield.plotting._runs.relative import relative
 
 from .look import GENERAL, Look, look_of
+from .numerals import raised
 from .picture import about as about
 from .picture import annotate as annotate
 from .picture import titled_figure as titled_figure
@@ -199,6 +200,13 @@ def ending_words(ending: Ending) -> str:
         return f"{ending.status}, t* = {ending.t_star:.5g}{bar}"
     at = f" at t = {ending.stop_time:.4g}" if np.isfinite(ending.stop_time) else ""
     return f"{ending.status}{at}"
+
+
+def end_words(ending: Ending) -> str:
+    """The same beside the time itself; of a run that finished, why."""
+    if ending.status is Status.FINISHED:  # it need not have converged
+        return f"{ending.status}: last time reached"
+    return raised(ending_words(ending))
 
 
 def mark_blow_up(axes: Axes, ending: Ending) -> None:

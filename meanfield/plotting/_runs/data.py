@@ -10,6 +10,7 @@ import xarray as xr
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 from meanfield.plotting._figure.look import Look, look_of
+from meanfield.spec import RunSpec
 
 from .described import spec_of
 
@@ -214,6 +215,26 @@ def ending(run: xr.Dataset) -> Ending:
         name = names.get(int(stored.values), Status.FINISHED.ending)
         status = Status.named(name)
     return Ending(status, number("stop_time"), number("t_star"), number("t_star_error"))
+
+
+def spec_and_ending(run: xr.Dataset) -> tuple[RunSpec | None, Ending]:
+    """What a dataset says of its run: the spec, if it carries one, and how it ended.
+
+    Raises:
+        InvalidInputError: if the spec makes no sense.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> import meanfield
+        >>> from meanfield import runs, spec
+        >>> from meanfield.plotting import spec_and_ending
+        >>> keys = {"measure": "gaussian", "A": 1.0, "cov": 2.0, "t": 1.0}
+        >>> _ = runs.execute(spec.parse(keys), out=Path("run.zarr"))
+        >>> told, end = spec_and_ending(meanfield.open("run.zarr"))
+        >>> told.t, f"{end.status} at {end.t_star:.3f}"
+        (1.0, 'blow-up at 0.250')
+    """
+    return spec_of(run), ending(run)
 
 
 def cloud(run: xr.Dataset) -> Cloud:

@@ -82,6 +82,11 @@ def covariance(factor: np.ndarray) -> np.ndarray:
     return np.where(whole[..., None, None], Sigma, np.nan)
 
 
+def sizes_of(factor: np.ndarray) -> np.ndarray:
+    r"""$\sqrt{\operatorname{tr}\Sigma}$ of factors (…, d, r)."""
+    return np.sqrt((factor**2).sum(axis=(-2, -1)))
+
+
 def finite(matrices: np.ndarray) -> np.ndarray:
     """Which matrices have only finite entries."""
     return np.asarray(np.isfinite(matrices).all(axis=(-2, -1)))

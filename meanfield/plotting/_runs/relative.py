@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from .data import kind
-from .observables import per_run, rounding, run_moments
+from .observables import per_run, rounding, run_moments, sizes_of
 
 NOTE = "relative to the cloud: its mean at 0, its RMS radius 1"
 _PAIRS = (("mean", "factor"), ("closure_mean", "closure_factor"), ("origin", "axes"))
@@ -32,7 +32,7 @@ def relative(dataset: xr.Dataset) -> xr.Dataset:
     """
     kind(dataset)
     mean = per_run(dataset, lambda run: run_moments(run).mean)
-    sizes = per_run(dataset, lambda run: _radii(run_moments(run).factor))
+    sizes = per_run(dataset, lambda run: sizes_of(run_moments(run).factor))
     lead = ("run", "time") if "run" in dataset.dims else ("time",)
     centre = xr.DataArray(mean, dims=(*lead, "coord"))
     radius = xr.DataArray(np.where(sizes > 0, sizes, 1.0), dims=lead)
@@ -49,7 +49,3 @@ def relative(dataset: xr.Dataset) -> xr.Dataset:
     return (
         dataset.assign(ordered).assign_coords(rounding=left).assign_attrs(remark=NOTE)
     )
-
-
-def _radii(factor: np.ndarray) -> np.ndarray:
-    return np.sqrt((factor**2).sum(axis=(-2, -1)))

@@ -37,14 +37,14 @@ def paletted(figure: Figure) -> Image.Image:
     indices = image.quantize(palette=palette, dither=Image.Dither.NONE)
     # Nearly the nearest is good enough for all but the paper.
     white = np.all(pixels == WHITE, axis=-1)
-    exact = Image.fromarray(np.where(white, 0, np.asarray(indices)).astype(np.uint8))
-    exact.putpalette(colours)
-    return image if _shows(exact, image) else exact
+    reduced = Image.fromarray(np.where(white, 0, np.asarray(indices)).astype(np.uint8))
+    reduced.putpalette(colours)
+    return image if _shows(reduced, image) else reduced
 
 
-def _shows(image: Image.Image, exact: Image.Image) -> bool:
-    """Whether areas of an image are far from their exact colours, as in a scale."""
-    seen, true = (np.asarray(part.convert("RGB"), np.int16) for part in (image, exact))
+def _shows(reduced: Image.Image, image: Image.Image) -> bool:
+    """Whether a palette puts areas of an image far off their colours, as in a scale."""
+    seen, true = (np.asarray(i.convert("RGB"), np.int16) for i in (reduced, image))
     is_off = np.abs(seen - true).max(axis=-1) > _SEEN
     return bool(np.any(is_off[:, : 1 - _WIDE] & _areas(true)))
 

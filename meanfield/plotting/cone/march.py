@@ -5,22 +5,30 @@ from dataclasses import dataclass, replace
 import numpy as np
 import xarray as xr
 
-from meanfield.plotting._runs.observables import even_frames
+from meanfield.plotting._figure.panels import end_words
+from meanfield.plotting._runs.observables import covariance, sizes_of
+from meanfield.plotting._runs.pace import (
+    blended,
+    factors_between,
+    held,
+    moments_shown,
+    near_factors,
+    straight_note,
+)
 from meanfield.plotting._writing.film import Film
-from meanfield.plotting.movies.headline import end_words
-from meanfield.plotting.movies.pace import straight_note
 
 from .paths import (
     ConePath,
+    Moving,
     below,
     by_ending,
+    cone_coordinates,
     cone_height,
-    cone_paths,
     departures,
+    moving,
+    path_of,
     shapes_of_trace_one,
 )
-
-_NEAR = 1.5  # of sizes: straight lines lead to the next frame of a path if it is nearer
 
 
 @dataclass(frozen=True)
@@ -32,7 +40,7 @@ class March:
         paths: as panels draw them.
         places: of all paths, (frames, paths, 3), or (frames, paths, 2) in the disc.
         left: the frame at which each has left the picture; their number if never.
-        height: of the picture.
+        height: of the picture, which the disc has not.
         note: what small print says of frames that are not stored.
     """
 
@@ -79,81 +87,76 @@ class March:
 def marched(dataset: xr.Dataset, film: Film, panel: str) -> March:
     """The paths of a dataset at the times of a movie, straight between near frames.
 
-    A path whose trace changes much from one frame to the next stands until then.
+    Where a path that is in the picture is not near, all stand until the next frame.
 
     Raises:
         InvalidInputError: as the panels `cone` and `disc` do.
     """
-    paths, height = cone_paths(dataset, panel), 1.0
-    if panel == "disc":
-        paths, _ = shapes_of_trace_one(paths)
-    else:
-        height = cone_height(paths)
-    stored = np.unique(np.concatenate([path.rows[:, -1] for path in paths]))
-    count = film.count(stored.size)
-    times = stored[even_frames(stored.size, count)]
-    if count > stored.size:
-        times = np.linspace(stored[0], stored[-1], count)
-    limit = height if panel == "cone" else np.inf
-    tracks = [_track(path, times, limit) for path in paths]
-    places = np.stack([track for track, _ in tracks], axis=1)
-    left = np.array([frame for _, frame in tracks])
-    note = straight_note(count, _near_steps(paths, stored, limit))
-    return March(times, paths, places, left, height, note)
+    movers = moving(dataset, panel)
+    paths = [path_of(mover) for mover in movers]
+    if panel == "cone":
+        return _march(movers, paths, cone_height(paths), film)
+    paths, _ = shapes_of_trace_one(paths)
+    shapes = [_shape(mover) for mover in movers]
+    march = _march([s for s in shapes if s.times.size], paths, np.inf, film)
+    return replace(march, places=march.places[..., :2] / march.places[..., 2:])
 
 
-def _track(path: ConePath, times: np.ndarray, height: float) -> tuple[np.ndarray, int]:
-    """A path at these times, which stays where it leaves, and the frame when it has."""
-    rows = path.rows.copy()
-    if np.isfinite(path.ending.stop_time):
-        rows[:, -1] = np.minimum(rows[:, -1], path.ending.stop_time)
-        # Frames after the end repeat it: the first of them is enough.
-        rows = rows[np.concatenate([[True], np.diff(rows[:, -1]) > 0])]
-    points, t = rows[:, :-1], rows[:, -1]
-    if points.shape[1] < 3:
-        return _at(points, t, times), times.size
-    is_near = _is_near(points)
-    over = np.flatnonzero(points[:, 2] > height)
-    if over.size == 0 or over[0] == 0:
-        return _at(points, t, _held(times, t, is_near)), times.size
-    foot, after = points[over[0] - 1], points[over[0]]
-    share = (height - foot[2]) / (after[2] - foot[2])
-    crossing = foot + share * (after - foot)
-    # How soon it crosses is known if it goes straight; else it has by the next frame.
-    passed = share if is_near[over[0] - 1] else 1.0
-    moment = t[over[0] - 1] + passed * (t[over[0]] - t[over[0] - 1])
-    points = np.concatenate([points[: over[0]], crossing[None]])
-    t, is_near = np.append(t[: over[0]], moment), is_near[: over[0]]
-    place = _at(points, t, _held(times, t, is_near))
-    return place, int(np.searchsorted(times, moment))
+def _march(
+    movers: list[Moving], paths: list[ConePath], height: float, film: Film
+) -> March:
+    """Runs, and their paths, in a picture that reaches up to a trace."""
+    stored = np.unique(np.concatenate([mover.times for mover in movers]))
+    movers = [_until_its_end(mover) for mover in movers]
+    far = [_far_steps(mover, stored, height) for mover in movers]
+    is_near = ~np.logical_or.reduce(far)
+    shown = moments_shown(stored.size, film)
+    times = blended(stored, held(shown, is_near))
+    places = np.stack([_at(mover, times) for mover in movers], axis=1)
+    left = _leaves(places[..., 2], height)
+    for index in np.flatnonzero(left < times.size):
+        places[left[index] :, index] = below(paths[index].rows, height)[-1, :-1]
+    return March(times, paths, places, left, height, _note(shown.size, is_near))
 
 
-def _at(points: np.ndarray, t: np.ndarray, times: np.ndarray) -> np.ndarray:
-    return np.stack([np.interp(times, t, column) for column in points.T], axis=-1)
+def _shape(mover: Moving) -> Moving:
+    """The same, of trace one; without the frames in which it vanishes."""
+    sizes = sizes_of(mover.factor)
+    is_there = sizes > 0
+    factor = mover.factor[is_there] / sizes[is_there, None, None]
+    return replace(mover, times=mover.times[is_there], factor=factor)
 
 
-def _is_near(points: np.ndarray) -> np.ndarray:
-    """Whether the size, the root of the trace, changes little along each step."""
-    sizes = np.sqrt(np.maximum(points[:, 2], 0.0))
-    low, high = np.minimum(sizes[:-1], sizes[1:]), np.maximum(sizes[:-1], sizes[1:])
-    return high <= _NEAR * low
+def _until_its_end(mover: Moving) -> Moving:
+    """The same without the frames after its end, which repeat the one at its end."""
+    if not np.isfinite(mover.ending.stop_time):
+        return mover
+    times = np.minimum(mover.times, mover.ending.stop_time)
+    is_new = np.diff(times, prepend=-np.inf) > 0
+    return replace(mover, times=times[is_new], factor=mover.factor[is_new])
 
 
-def _held(times: np.ndarray, t: np.ndarray, is_near: np.ndarray) -> np.ndarray:
-    """The times, but for those on steps that are not near: that of the frame before."""
-    if not is_near.size:
-        return times
-    steps = np.clip(np.searchsorted(t, times, side="right") - 1, 0, is_near.size - 1)
-    is_inside = (t[steps] < times) & (times < t[steps + 1])
-    return np.where(is_inside & ~is_near[steps], t[steps], times)
+def _far_steps(mover: Moving, stored: np.ndarray, height: float) -> np.ndarray:
+    """Whether it is in the picture and goes far, from each stored time to the next."""
+    traces = np.maximum.accumulate(sizes_of(mover.factor) ** 2)
+    is_far = ~near_factors(mover.factor) & (traces[:-1] <= height)
+    is_far = np.concatenate([[False], is_far, [False]])  # before it begins, and after
+    return is_far[np.searchsorted(mover.times, stored[:-1], side="right")]
 
 
-def _near_steps(paths: list[ConePath], stored: np.ndarray, height: float) -> np.ndarray:
-    """Whether all paths in the picture go straight along each step between frames."""
-    is_near = np.ones(stored.size - 1, dtype=bool)
-    for path in paths:
-        if path.points.shape[1] < 3:
-            continue
-        far = ~_is_near(path.points) & (path.points[:-1, 2] <= height)
-        is_near[np.searchsorted(stored, path.rows[:-1, -1])[far]] = False
-    return is_near
+def _at(mover: Moving, times: np.ndarray) -> np.ndarray:
+    """Its points in the cone at some times, (times, 3), held where it goes far."""
+    frames = np.arange(mover.times.size, dtype=np.float64)
+    places = held(np.interp(times, mover.times, frames), near_factors(mover.factor))
+    return cone_coordinates(covariance(factors_between(mover.factor, places)))
+
+
+def _leaves(traces: np.ndarray, height: float) -> np.ndarray:
+    """The first frame in which each path is over the picture; their number if none."""
+    is_over = traces > height
+    return np.where(is_over.any(axis=0), is_over.argmax(axis=0), len(traces))
+
+
+def _note(shown: int, is_near: np.ndarray) -> str:
+    note = straight_note(shown, is_near)
+    return note if is_near.all() or not note else f"{note}; lines join them"

@@ -10,7 +10,7 @@ from matplotlib.ticker import MaxNLocator
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 from meanfield.plotting._runs.data import NOTHING, Ending, ending, runs, values
-from meanfield.plotting._runs.observables import covariance, run_moments
+from meanfield.plotting._runs.observables import covariance, finite, run_moments
 
 from .thinning import thinned
 
@@ -21,6 +21,16 @@ _CROP_ESCAPE, _HELD, _CROP = 4.0, 0.95, 50.0
 DETAIL = 1e-3
 # Arrows of paths that leave are so long, in heights of the picture.
 _ARROW = 0.1
+
+
+@dataclass(frozen=True)
+class Moving:
+    """One run: times and factors (k, 2, r) of finite frames, its ending, its index."""
+
+    times: np.ndarray
+    factor: np.ndarray
+    ending: Ending
+    run: int
 
 
 @dataclass(frozen=True)
@@ -52,27 +62,43 @@ def cone_coordinates(covariances: np.ndarray) -> np.ndarray:
     return np.stack([a - b, 2 * covariances[..., 0, 1], a + b], axis=-1)
 
 
+def moving(dataset: xr.Dataset, panel: str) -> list[Moving]:
+    """The covariances of all runs, without frames that are not finite.
+
+    Raises:
+        InvalidInputError: if the dimension is not two, or no frame is finite.
+    """
+    movers = []
+    for index, run in enumerate(runs(dataset)):
+        factor = run_moments(run).factor
+        if factor.shape[-2] != 2:
+            raise InvalidInputError(
+                f"The panel `{panel}` draws covariances of dimension 2; "
+                f"this run has dimension {factor.shape[-2]}: use `spectrum` instead."
+            )
+        times = _times(run, len(factor))
+        whole = np.isfinite(times) & finite(covariance(factor))
+        if whole.any():
+            movers.append(Moving(times[whole], factor[whole], ending(run), index))
+    if not movers:
+        raise InvalidInputError(NOTHING)
+    return movers
+
+
 def cone_paths(dataset: xr.Dataset, panel: str) -> list[ConePath]:
     """The paths of all runs, without frames that are not finite.
 
     Raises:
         InvalidInputError: if the dimension is not two, or no frame is finite.
     """
-    paths = []
-    for index, run in enumerate(runs(dataset)):
-        Sigma = covariance(run_moments(run).factor)
-        if Sigma.shape[-1] != 2:
-            raise InvalidInputError(
-                f"The panel `{panel}` draws covariances of dimension 2; "
-                f"this run has dimension {Sigma.shape[-1]}: use `spectrum` instead."
-            )
-        rows = np.column_stack([cone_coordinates(Sigma), _times(run, len(Sigma))])
-        rows = rows[np.isfinite(rows).all(axis=-1)]
-        if len(rows):
-            paths.append(ConePath(rows, ending(run), index))
-    if not paths:
-        raise InvalidInputError(NOTHING)
-    return paths
+    return [path_of(mover) for mover in moving(dataset, panel)]
+
+
+def path_of(mover: Moving) -> ConePath:
+    """The path of one run."""
+    points = cone_coordinates(covariance(mover.factor))
+    rows = np.column_stack([points, mover.times])
+    return ConePath(rows, mover.ending, mover.run)
 
 
 def _times(run: xr.Dataset, frames: int) -> np.ndarray:

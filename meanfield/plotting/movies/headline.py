@@ -6,20 +6,20 @@ import numpy as np
 import xarray as xr
 
 from meanfield.endings import Status
-from meanfield.plotting._figure.numerals import figures, raised
-from meanfield.plotting._figure.panels import ending_words
+from meanfield.plotting._figure.numerals import figures
+from meanfield.plotting._figure.panels import end_words
 from meanfield.plotting._runs.data import Ending
 from meanfield.plotting._runs.depth import layers_passed
 
-_SHORT = "last time reached"  # where the time itself stands beside it
-_DIGITS = 3  # of a hundredth of the time that passes
+# A time is said to this share of the step to the next, in so many digits at most.
+_EXACT, _MOST_DIGITS = 0.1, 9
 
 Says = Callable[[int], Sequence[str]]
 
 
 def headlines(dataset: xr.Dataset, times: np.ndarray, says: Says) -> list[list[str]]:
     """The parts of the headline of each frame, the time first."""
-    decimals = _decimals(float(times[-1] - times[0]))
+    decimals = _decimals(times)
     layers = layers_shown(dataset, times)
     return [
         [*filter(None, [f"t = {t:.{decimals}f}", layers[frame], *says(frame)])]
@@ -37,18 +37,17 @@ def sizes_and_end(sizes: np.ndarray, ending: Ending) -> Says:
     return words.__getitem__
 
 
-def end_words(ending: Ending) -> str:
-    """How a run ended; of one that finished, why: it need not have converged."""
-    if ending.status is Status.FINISHED:
-        return f"{ending.status}: {_SHORT}"
-    return raised(ending_words(ending))
+def _decimals(times: np.ndarray) -> int:
+    """Digits after the point that tell each time from the next, the same in all.
 
-
-def _decimals(span: float) -> int:
-    """Digits after the point that tell one frame from the next, the same in all."""
-    if not span > 0:
-        return _DIGITS
-    return int(np.clip(_DIGITS - 1 - np.floor(np.log10(span)), 0, 9))
+    The step to the last time does not count among several: a blow-up may end a run as
+    soon after a frame as it likes, and the last frame says that it did.
+    """
+    steps = np.diff(np.unique(times.round(_MOST_DIGITS)))
+    step = steps[: max(steps.size - 1, 1)].min(initial=np.inf)
+    off = (np.abs(times - times.round(d)).max() for d in range(_MOST_DIGITS))
+    fits = (d for d, error in enumerate(off) if error <= _EXACT * step)
+    return next(fits, _MOST_DIGITS)
 
 
 def layers_shown(dataset: xr.Dataset, times: np.ndarray) -> list[str]:

@@ -16,26 +16,28 @@ from meanfield.plotting._figure.marks import Key
 from meanfield.plotting._figure.scenes import AbstractScene
 from meanfield.plotting._runs.data import cloud, kind
 from meanfield.plotting._runs.density import density_moments, density_run
-from meanfield.plotting._writing.film import Film
-from meanfield.plotting.cone.march import marched
-from meanfield.plotting.cone.scenes import cone_scene, disc_scene
-from meanfield.plotting.density.scenes import density_scene
-from meanfield.plotting.tokens.scenes import cloud_scene
-from meanfield.plotting.tokens.space_scene import space_scene
-from meanfield.plotting.tokens.unseen import unseen_note
-from meanfield.plotting.tokens.views import projection, rms_radii
-
-from .headline import sizes_and_end
-from .pace import (
+from meanfield.plotting._runs.observables import sizes_of
+from meanfield.plotting._runs.pace import (
     between,
     frames_shown,
     held,
     jump_note,
     moments_shown,
     near_steps,
+    sizes_between,
     straight_note,
 )
+from meanfield.plotting._writing.film import Film
+from meanfield.plotting.cone.march import marched
+from meanfield.plotting.cone.scenes import cone_scene, disc_scene
+from meanfield.plotting.density.scenes import density_scene
+from meanfield.plotting.tokens.scenes import cloud_scene
+from meanfield.plotting.tokens.space_scene import space_scene
+from meanfield.plotting.tokens.views import projection, rms_radii
+
+from .headline import sizes_and_end
 from .stage import Play
+from .unseen import unseen_note
 
 _Scene = Callable[[Axes], tuple[AbstractScene, Key]]
 
@@ -78,9 +80,11 @@ def token_play(dataset: xr.Dataset, film: Film) -> Play:
     """
     _refuse_several(dataset)
     run = cloud(dataset)
-    is_near, places = near_steps(run), moments_shown(run.times.size, film)
+    is_near = near_steps(run)
+    places = held(moments_shown(run.times.size, film), is_near)
     note = straight_note(places.size, is_near)
-    run = between(run, held(places, is_near))
+    sizes = sizes_between(rms_radii(run), places)
+    run = between(run, places)
     in_space = run.dimension == 3
     if film.turn is not None and not in_space:
         raise InvalidInputError(
@@ -91,7 +95,7 @@ def token_play(dataset: xr.Dataset, film: Film) -> Play:
     scene = space_scene if in_space else cloud_scene
     return Play(
         run.times,
-        sizes_and_end(_sizes(rms_radii(run), run.look), run.ending),
+        sizes_and_end(_sizes(sizes, run.look), run.ending),
         _setting(
             partial(scene, seen=seen, film=film), "3d" if in_space else None, note
         ),
@@ -105,7 +109,7 @@ def density_play(dataset: xr.Dataset, film: Film) -> Play:
     run = density_run(dataset)
     frames = frames_shown(run.times.size, film)
     note, run = jump_note(run.times.size, frames.size), run.at(frames)
-    sizes = np.sqrt((density_moments(run).factor ** 2).sum(axis=(-2, -1)))
+    sizes = sizes_of(density_moments(run).factor)
     return Play(
         run.times,
         sizes_and_end(_sizes(sizes, look_of(dataset)), run.ending),

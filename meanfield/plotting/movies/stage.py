@@ -1,7 +1,6 @@
 """The stage of a movie: a figure laid out once, its words and its progress."""
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +27,9 @@ _INCHES = 4.8  # the shorter side, in which text and lines are measured
 # A picture has this share of the shorter side at least; for it words shrink, so much at
 # most, and a little more than they need to, since margins do not.
 _HELD, _MOST, _SPARE = 0.6, 1.7, 1.05
+# Frames of a movie in space that are measured first, since a camera that turns is
+# closest to the words somewhere on its way: one for each 30 degrees of a whole turn.
+_MEASURED = 13
 
 
 class Play(NamedTuple):
@@ -101,21 +103,28 @@ def _staged(
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
     if isinstance(axes, Axes3D):
-        shown = [partial(show, frame) for frame in (0, last)]
-        page.fill(axes, lambda: _space_taken(figure, axes, shown))
+        frames = np.unique(np.linspace(0, last, _MEASURED).astype(np.intp))
+        frames = frames[_outermost(_spaces_taken(figure, axes, show, frames))]
+        page.fill(axes, lambda: Bbox.union(_spaces_taken(figure, axes, show, frames)))
     return figure, axes, show
 
 
-def _space_taken(
-    figure: Figure, axes: Axes3D, shown: Sequence[Callable[[], None]]
-) -> Bbox:
-    """What axes in space take, with their labels, when one or the other is shown."""
+def _spaces_taken(
+    figure: Figure, axes: Axes3D, show: Callable[[int], None], frames: np.ndarray
+) -> list[Bbox]:
+    """What axes in space take, with their labels, in each of these frames."""
     boxes = []
-    for show in shown:
-        show()
+    for frame in frames:
+        show(int(frame))
         figure.draw_without_rendering()
         boxes.append(space_taken(axes))
-    return Bbox.union(boxes)
+    return boxes
+
+
+def _outermost(boxes: list[Bbox]) -> np.ndarray:
+    """The boxes that reach farthest to the left, right, down or up, each once."""
+    sides = np.array([box.extents for box in boxes]) * [1, 1, -1, -1]
+    return np.unique(sides.argmin(axis=0))
 
 
 def _layer_shares(dataset: xr.Dataset, times: np.ndarray) -> list[float]:

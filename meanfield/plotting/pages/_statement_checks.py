@@ -29,7 +29,8 @@ _VERDICTS = {
     "printed": ("refuted, as it must be", "not refuted"),
     "corrected": ("holds", "does not hold"),
 }
-_RELATIONS = {"<=": "≤≰", ">=": "≥≱", "=": "=≠"}  # as claimed, and where it fails
+_CLAIMED = {"<=": "≤", ">=": "≥", "=": "="}
+_BROKEN = {"<=": "≰", ">=": "≱", "=": "≠"}
 _SLACK = {"<=": "+ ", ">=": "− ", "=": "± "}  # how a tolerance widens a bound
 _HEADS = ("measured", "observed", "", "bound", "tolerance", "tightness", "verdict")
 
@@ -124,9 +125,9 @@ def _row(check: Record, role: str, notes: Mapping[str, str]) -> str:
 
 def _related(check: Record) -> str:
     """How the number stands to its bound, widened by the tolerance."""
-    signs = _RELATIONS.get(check["relation"])
-    holds = check_passed(check, "statement")
-    return signs[not holds] if signs else html.escape(str(check["relation"]))
+    signs = _CLAIMED if check_passed(check, "statement") else _BROKEN
+    relation = str(check["relation"])
+    return signs.get(relation, html.escape(relation))
 
 
 def _observed(check: Record) -> str:

@@ -14,9 +14,9 @@ from meanfield.plotting._figure.style import INK
 from meanfield.plotting._runs.data import Cloud, Track
 from meanfield.plotting._runs.observables import moments
 from meanfield.plotting._writing.film import Film
-from meanfield.plotting.movies.line_scene import line_scene
 
 from .colours import refuse_colours
+from .line_scene import line_scene
 from .moving import (
     MEAN,
     TRAIL,

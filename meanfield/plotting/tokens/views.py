@@ -7,7 +7,12 @@ import numpy as np
 from meanfield.plotting._figure.look import Look
 from meanfield.plotting._figure.numerals import figures
 from meanfield.plotting._runs.data import Cloud, Swarm, Track
-from meanfield.plotting._runs.observables import finite, moments, principal_axes
+from meanfield.plotting._runs.observables import (
+    finite,
+    moments,
+    principal_axes,
+    sizes_of,
+)
 
 # The view of a cloud that blows up holds its frames within so many initial radii;
 # that of a movie follows one that grows beyond them, and stands still as one that blows
@@ -88,7 +93,7 @@ def radii(cloud: Cloud) -> np.ndarray:
 
 def rms_radii(cloud: Cloud) -> np.ndarray:
     r"""$\sqrt{\operatorname{tr}\Sigma}$ by frame."""
-    return np.sqrt((moments(cloud.state).factor ** 2).sum(axis=(-2, -1)))
+    return sizes_of(moments(cloud.state).factor)
 
 
 def visible_frames(cloud: Cloud) -> np.ndarray:

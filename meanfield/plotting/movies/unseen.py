@@ -4,9 +4,13 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from meanfield.plotting._runs.data import Cloud, Swarm
-
-from .line import band
-from .views import ellipses, limits_seen, robust_windows, window
+from meanfield.plotting.tokens.line import band
+from meanfield.plotting.tokens.views import (
+    ellipses,
+    limits_seen,
+    robust_windows,
+    window,
+)
 
 
 def unseen_note(cloud: Cloud, axes: Axes) -> str:

@@ -3,13 +3,17 @@
 from dataclasses import replace
 
 import numpy as np
+from scipy.interpolate import PchipInterpolator
 
-from meanfield.plotting._runs.data import Cloud, Swarm, Track
-from meanfield.plotting._runs.observables import even_frames, moments
 from meanfield.plotting._writing.film import Film
 
+from .data import Cloud, Swarm, Track
+from .observables import even_frames, moments, sizes_of
+
 # Straight lines lead from one stored frame to the next where sizes differ by a smaller
-# factor, and half way the size is near their geometric mean: nothing turns much.
+# factor, and half way the size is near their geometric mean: nothing turns much. Tokens
+# between are then nearer to one another than they were by three in a hundred at most,
+# which no eye sees; sizes that are said, and those of Gaussians, come from stored ones.
 _NEAR, _BENT = 1.25, 1.03
 
 
@@ -47,33 +51,38 @@ def held(places: np.ndarray, is_near: np.ndarray) -> np.ndarray:
 
 def near_steps(cloud: Cloud) -> np.ndarray:
     """Whether straight lines may lead from each frame to the next: (frames - 1)."""
-    is_near = _near(moments(cloud.state), _middles(cloud.state))
+    is_near = near_factors(moments(cloud.state).factor)
     if cloud.closure is None:
         return is_near
     # A closure that has ended is NaN, and nowhere far.
     closure = cloud.closure
     is_there = np.isfinite(closure.mean[:, 0])
     is_gone = ~(is_there[:-1] & is_there[1:])
-    return is_near & (_near(closure, _middles(closure)) | is_gone)
+    return is_near & (near_factors(closure.factor) | is_gone)
 
 
-def _middles(state: Swarm | Track) -> Track:
-    """The Gaussians half way between frames, if all moves straight."""
-    halves = np.arange(len(state[0]) - 1) + 0.5
-    return moments(_state(state, halves))
-
-
-def _near(track: Track, middles: Track) -> np.ndarray:
-    sizes, between = _sizes(track), _sizes(middles)
-    before, after = sizes[:-1], sizes[1:]
-    low, high = np.minimum(before, after), np.maximum(before, after)
+def near_factors(factor: np.ndarray) -> np.ndarray:
+    """The same of Gaussians by their factors (frames, d, r) alone."""
+    sizes = sizes_of(factor)
+    middles = sizes_of((factor[:-1] + factor[1:]) / 2)
+    low, high = np.minimum(sizes[:-1], sizes[1:]), np.maximum(sizes[:-1], sizes[1:])
     straight = np.sqrt(low * high)
-    is_straight = (between <= _BENT * straight) & (straight <= _BENT * between)
+    is_straight = (middles <= _BENT * straight) & (straight <= _BENT * middles)
     return (high <= _NEAR * low) & is_straight
 
 
-def _sizes(track: Track) -> np.ndarray:
-    return np.sqrt((track.factor**2).sum(axis=(-2, -1)))
+def sizes_between(sizes: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Sizes at places among stored frames, from the stored sizes alone.
+
+    Their logarithms are on a smooth curve that rises and falls as they do, so that
+    exponential growth is met exactly, and no size is beyond its two neighbours.
+    """
+    if sizes.size == 1:
+        return sizes[np.zeros(places.size, dtype=np.intp)]
+    before = sizes[np.floor(places).astype(np.intp)]
+    logs = np.log(np.maximum(sizes, np.finfo(sizes.dtype).tiny))
+    curve = np.exp(PchipInterpolator(np.arange(sizes.size), logs)(places))
+    return np.where((places == np.floor(places)) | (before == 0), before, curve)
 
 
 def straight_note(shown: int, is_near: np.ndarray) -> str:
@@ -104,7 +113,7 @@ def between(cloud: Cloud, places: np.ndarray) -> Cloud:
     closure = cloud.closure
     return replace(
         cloud,
-        times=_blended(cloud.times, places),
+        times=blended(cloud.times, places),
         state=_state(cloud.state, places),
         closure=None if closure is None else _track(closure, places),
     )
@@ -112,15 +121,25 @@ def between(cloud: Cloud, places: np.ndarray) -> Cloud:
 
 def _state(state: Swarm | Track, places: np.ndarray) -> Swarm | Track:
     if isinstance(state, Swarm):
-        return state._replace(x=_blended(state.x, places))
-    return _track(state, places)
+        return state._replace(x=blended(state.x, places))
+    return Track(blended(state.mean, places), factors_between(state.factor, places))
+
+
+def factors_between(factor: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Factors at places among finite ones (frames, d, r), of the sizes between theirs.
+
+    They go straight but for their size: what turns would shrink on the way.
+    """
+    straight, sizes = blended(factor, places), sizes_between(sizes_of(factor), places)
+    shrunk = sizes_of(straight)
+    return straight * (sizes / np.where(shrunk > 0, shrunk, 1.0))[:, None, None]
 
 
 def _track(track: Track, places: np.ndarray) -> Track:
-    return Track(_blended(track.mean, places), _blended(track.factor, places))
+    return Track(blended(track.mean, places), blended(track.factor, places))
 
 
-def _blended(array: np.ndarray, places: np.ndarray) -> np.ndarray:
+def blended(array: np.ndarray, places: np.ndarray) -> np.ndarray:
     """The array between its rows; what is not finite does not reach whole places."""
     before = np.floor(places).astype(np.intp)
     share = (places - before).reshape(-1, *[1] * (array.ndim - 1))

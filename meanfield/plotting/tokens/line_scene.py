@@ -14,18 +14,30 @@ from meanfield.plotting._figure.scenes import AbstractScene
 from meanfield.plotting._figure.style import CLOSURE_COLOUR, CYCLE, INK, PALE
 from meanfield.plotting._runs.data import Cloud, Swarm, Track
 from meanfield.plotting._runs.observables import moments
+from meanfield.plotting._runs.pace import near_steps
 from meanfield.plotting._writing.film import Film
-from meanfield.plotting.tokens.line import band, frame_line
-from meanfield.plotting.tokens.paths import moving_dots
-from meanfield.plotting.tokens.views import Projection, Window, window, within
 
-from .pace import near_steps
+from .line import band, frame_line
+from .paths import moving_dots
+from .views import Projection, Window, window, within
 
 _BAND = Patch(facecolor=PALE, edgecolor=INK, linewidth=0.6, label="mean ± 2σ")
 _TOKENS = Line2D(
     [], [], color=CYCLE[0], marker="o", markersize=4, linewidth=0.9, label="token"
 )
-_POINT, _REACH = 3.0, 4.0  # points: of marks and of bars where lines are broken
+_POINT, _REACH = 3.0, 1.6  # points: of marks and of bars where lines are broken
+# Bars are below the line at t*, which those of the last frames would hide.
+_BELOW = 1.8
+_FRAME = Line2D(
+    [],
+    [],
+    color=PALE,
+    linewidth=_REACH,
+    marker="o",
+    markersize=_POINT,
+    label="stored frame",
+)
+_FRAME.set(markerfacecolor=INK, markeredgecolor=INK)
 
 
 def line_scene(axes: Axes, seen: Projection, film: Film) -> tuple[AbstractScene, Key]:
@@ -39,6 +51,8 @@ def line_scene(axes: Axes, seen: Projection, film: Film) -> tuple[AbstractScene,
     handles: list[Artist] = [_mean(cloud), _BAND]
     if isinstance(cloud.state, Swarm) and not scene.drawn.entries:
         handles.append(_TOKENS)
+    if scene.is_broken:
+        handles.append(_FRAME)
     return scene, Key(handles, None, "", notes, scene.drawn.entries)
 
 
@@ -70,6 +84,7 @@ class LineScene(AbstractScene):
         frame_line(axes, cloud, view)
         mark_blow_up(axes, cloud.ending)
         self._breaks = 1 + np.flatnonzero(~near_steps(cloud))
+        self.is_broken = self._breaks.size > 0
         self._length = cloud.times.size if trails is None else trails
         x, shades = within(drawn.x, view)[..., 0], drawn.colours.tokens
         times = np.broadcast_to(cloud.times[:, None], x.shape)
@@ -116,12 +131,14 @@ class Band:
         self._times, self._edges = times, edges
         self._fill = axes.fill_between([], [], color=PALE, alpha=0.6, linewidth=0)
         self._reaches = axes.plot([], [], color=PALE, linewidth=_REACH)[0]
+        self._reaches.set_zorder(_BELOW)
         self._lines = [
             axes.plot([], [], color=INK, linewidth=width)[0]
             for width in (0.6, 1.4, 0.6)
         ]
         self._points = axes.plot([], [], "o", color=INK, markersize=_POINT)[0]
         self._bar = axes.plot([], [], color=INK, linewidth=1.8, marker="_")[0]
+        self._bar.set_zorder(_BELOW)
 
     def show(self, frame: int, breaks: np.ndarray) -> None:
         """Show all up to a frame, with lines that are broken before some."""
