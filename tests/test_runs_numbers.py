@@ -45,12 +45,17 @@ def segment(stop: float, steps: int, residual: float, code: Status) -> Trajector
 def test_outcomes_add_up_over_segments() -> None:
     outcome = runs.Outcome.at_start(0.0)
     for stop, steps, residual in ((0.5, 3, 1e-3), (1.0, 5, 1e-5)):
-        outcome = outcome.after(segment(stop, steps, residual, Status.FINISHED), 2.0)
+        part = segment(stop, steps, residual, Status.FINISHED)
+        outcome = outcome.after(part, 2.0, at_most=True)
     assert outcome.going
+    assert outcome.missed_at_most
     assert (outcome.accepted, outcome.rejected) == (8, 16)
     assert (outcome.residual, outcome.missed) == (1e-3, 5e-4)
-    ended = outcome.after(segment(2.0, 1, 0.0, Status.FINISHED), 2.0)
+    exact, seen = (segment(2.0, 1, r, Status.FINISHED) for r in (0.0, 1e-9))
+    ended = outcome.after(exact, 2.0, at_most=False)  # it misses nothing
     assert (ended.name, ended.accepted, ended.time) == ("finished", 9, 2.0)
+    assert ended.missed_at_most
+    assert not outcome.after(seen, 2.0, at_most=False).missed_at_most
 
 
 def test_several_outcomes_are_known_up_to_the_latest_and_fail_as_the_worst() -> None:
