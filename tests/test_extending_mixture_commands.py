@@ -84,7 +84,8 @@ def test_the_page_moves_a_mixture(
     forget()
     done(page, moved)
     with Image.open(tmp_path / "clumps.gif") as movie:
-        assert len(list(ImageSequence.Iterator(movie))) == 5
+        shown = {frame.tobytes() for frame in ImageSequence.Iterator(movie)}
+    assert len(shown) >= 5  # the stored ones, and what is between
     copy = tmp_path / "copy.py"
     copy.write_bytes((tmp_path / PLUGIN[1]).read_bytes())
     (tmp_path / "docs").unlink()

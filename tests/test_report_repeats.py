@@ -118,13 +118,14 @@ def test_a_phase_diagram_is_walked(
         browser.value("phase.canvas.focus()")
         for key in ("ArrowRight", "ArrowRight", "ArrowUp", "ArrowUp"):
             browser.key(key)
-        assert browser.value(words("cell-name")) == "A = 1, cov = 4"
+        assert browser.value(words("cell-name")) == "A = 1, initial covariance Σ₀ = 4"
         assert browser.value("location.hash") == "#cell=2,2"
         assert "blow-up" in browser.value(words("status"))
         assert "A = 1\n" in browser.value(words("cell-recipe"))
         x, y = browser.middle("#phase")
         browser.drag((x, y), (x, y))
-        assert browser.value(words("cell-name")) == "A = 0, cov = 0.632456"
+        name = browser.value(words("cell-name"))
+        assert name == "A = 0, initial covariance Σ₀ = 0.632456"
         assert browser.value("!byId('tip').hidden")
         assert browser.value("document.documentElement.scrollWidth <= innerWidth")
         assert browser.complaints == []

@@ -1,6 +1,6 @@
 """Trained networks as dynamics: a checkpoint becomes layers of heads, a text tokens.
 
-What needs JAX is loaded when first asked for, so that listing models does not wait.
+What needs JAX or xarray is loaded when first asked for: listing models does not wait.
 """
 
 from typing import TYPE_CHECKING
@@ -11,7 +11,6 @@ from ._architecture import AbstractArchitecture as AbstractArchitecture
 from ._architecture import Sizes as Sizes
 from ._architecture import architectures as architectures
 from ._architecture import read as read
-from ._eigenvalues import head_eigenvalues as head_eigenvalues
 from ._hidden import hidden_states as hidden_states
 from ._summary import Summary as Summary
 from ._summary import inspect as inspect
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from ._comparison import Depth as Depth
     from ._comparison import Shares as Shares
     from ._comparison import compare as compare
+    from ._eigenvalues import head_eigenvalues as head_eigenvalues
 
 _HOMES = {
     "Comparison": "._comparison",
@@ -46,6 +46,7 @@ _HOMES = {
     "Text": "._assembly",
     "compare": "._comparison",
     "embed": "._assembly",
+    "head_eigenvalues": "._eigenvalues",
     "layers": "._assembly",
 }
 
