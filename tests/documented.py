@@ -3,6 +3,7 @@
 import math
 import os
 import re
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -42,6 +43,11 @@ def commands(text: str) -> str:
     """The commands of a block, without those that set up an environment."""
     lines = text.replace("\\\n", " ").splitlines()
     return "\n".join(line for line in lines if not line.lstrip().startswith(SETUP))
+
+
+def typed_here(script: str) -> str:
+    """What a reader types on this machine: GIFs for videos where ffmpeg is missing."""
+    return script if shutil.which("ffmpeg") else script.replace(".mp4", ".gif")
 
 
 def printed(script: str, folder: Path) -> str:
@@ -94,7 +100,7 @@ def tried(page: Path, folder: Path, smaller: dict[str, str]) -> Iterator[str]:
         script = commands(block.text)
         for long, short in smaller.items():
             script = script.replace(long, short)
-        output = printed(script, folder)
+        output = printed(typed_here(script), folder)
         if after.language == "text" and not agree(after.text, output):
             yield f"{script}\n{output}"
     script = "\n".join(b.text for b in known if b.language == "python")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Finished
+from documented import typed_here
 
 from meanfield._folders import templates
 from meanfield.attention import attentions
@@ -65,7 +66,7 @@ def test_every_example_runs_as_typed(tmp_path: Path):
     failures = []
     for line in [line for t in TARGETS for line in examples(docstring(t))]:
         done = subprocess.run(
-            ["bash", "-c", line],
+            ["bash", "-c", typed_here(line)],
             cwd=tmp_path,
             env=environment,
             capture_output=True,

@@ -1,6 +1,5 @@
 """What a reader types from the README and the pages works, and prints what is shown."""
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -25,8 +24,7 @@ SMALLER = {
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_what_a_page_shows_is_so(page: Path, tmp_path: Path):
-    videos = {} if shutil.which("ffmpeg") else {"--out up.mp4": "--out up.gif"}
-    differences = list(tried(page, furnished(tmp_path, page), SMALLER | videos))
+    differences = list(tried(page, furnished(tmp_path, page), SMALLER))
     assert not differences, "\n".join(differences)
 
 
