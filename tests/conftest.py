@@ -42,6 +42,14 @@ from meanfield.theorems import statements
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
+# Files of tests that take minutes: they begin before all others.
+LONGEST = {
+    "test_theorems.py",
+    "test_grid_coverage.py",
+    "test_documented.py",
+    "test_chebyshev_flows.py",
+    "test_cli_manners.py",
+}
 # A module drops its programs at its end; the next, and the other worker, read from disk
 # what they share with it. The commands keep that folder small.
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute()
@@ -75,8 +83,8 @@ def pytest_collection_finish() -> None:
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """The one long wait comes first, beside all else; `slow_cases` are slow."""
-    items.sort(key=lambda item: item.path.name != "test_theorems.py")
+    """Long waits come first, beside all else; `slow_cases` are slow."""
+    items.sort(key=lambda item: item.path.name not in LONGEST)
     ids: dict[tuple[Path, str], set[str]] = {}
     marks: dict[tuple[Path, str], pytest.Mark] = {}
     for item in (i for i in items if isinstance(i, pytest.Function)):
