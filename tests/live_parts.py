@@ -35,3 +35,18 @@ def answered(module: str, given: Any) -> Any:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+def from_node(script: str, given: dict[str, Any]) -> dict[str, Any]:
+    """What a script beside the tests makes of what it is given, run by Node."""
+    assert NODE is not None
+    done = subprocess.run(
+        [NODE, HERE / script],
+        input=json.dumps(given),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)

@@ -1,13 +1,12 @@
 """What a page integrates, in Node, is what the library integrates: a table of cases."""
 
 import json
-import subprocess
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.integrate
-from live_parts import HERE, NAMES, NODE, ROWS, answered, needs_node
+from live_parts import NAMES, ROWS, answered, from_node, needs_node
 from live_table import CASES, row
 
 STILL = [row for row in ROWS if not row["problem"]["noise"]]
@@ -16,18 +15,8 @@ STILL = [row for row in ROWS if not row["problem"]["noise"]]
 @pytest.fixture(scope="module")
 def found() -> dict[str, Any]:
     """What the page's modules make of the table and of noise, in one process."""
-    assert NODE is not None
     table = [{"problem": row["problem"], "t": row["t"]} for row in ROWS]
-    done = subprocess.run(
-        [NODE, HERE / "live_node.mjs"],
-        input=json.dumps({"table": table, "noisy": noisy()}),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return from_node("live_node.mjs", {"table": table, "noisy": noisy()})
 
 
 @pytest.fixture(scope="module")

@@ -2,17 +2,14 @@
 
 import copy
 import json
-import subprocess
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from live_parts import NODE, needs_node
+from live_parts import from_node, needs_node
 
 pytestmark = needs_node
-HERE = Path(__file__).parent
 Law = dict[str, Any]
 IDENTITY = np.eye(2).tolist()
 HEAD = {"Q": IDENTITY, "K": IDENTITY, "V": IDENTITY}
@@ -72,17 +69,7 @@ CHANGES = {
 
 def links(laws: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The links of laws, and what the page reads in them."""
-    assert NODE is not None
-    done = subprocess.run(
-        [NODE, HERE / "live_links.mjs"],
-        input=json.dumps({"initial": INITIAL, "laws": laws}),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return from_node("live_links.mjs", {"initial": INITIAL, "laws": laws})
 
 
 @pytest.mark.parametrize("name", CHANGES)

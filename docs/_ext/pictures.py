@@ -30,7 +30,7 @@ def last_figure(
 def fresh_start(gallery: dict[str, Any], name: str) -> None:
     """Before a script: no stored runs of an earlier build, and no compiled programs."""
     del name
-    for folder in gallery["gallery_dirs"]:
+    for folder in gallery["examples_dirs"]:  # where scripts run
         for store in (Path(gallery["src_dir"]) / folder).glob("*.zarr"):
             shutil.rmtree(store)
     jax.clear_caches()
