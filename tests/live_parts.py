@@ -37,7 +37,7 @@ def answered(module: str, given: Any) -> Any:
     return json.loads(done.stdout)
 
 
-def from_node(script: str, given: dict[str, Any]) -> dict[str, Any]:
+def from_node(script: str, given: dict[str, Any]) -> Any:
     """What a script beside the tests makes of what it is given, run by Node."""
     assert NODE is not None
     done = subprocess.run(

@@ -321,7 +321,9 @@ def test_a_run_with_nodes_is_the_run_without(tmp_path: Path):
     np.testing.assert_allclose(x[-1], np.asarray(final), atol=1e-7)
 
 
-@pytest.mark.parametrize("text", ["chebyshev:0", "chebyshev:x", "blocked:1.5", "nodes"])
+@pytest.mark.parametrize(
+    "text", ["chebyshev:0", "cells:2", "chebyshev:x", "blocked:1.5", "nodes"]
+)
 def test_reductions_are_refused_by_name(text: str):
     with pytest.raises(InvalidInputError, match="chebyshev:TOLERANCE"):
         runs.execute(parse({**SPEC, "reduction": text}))

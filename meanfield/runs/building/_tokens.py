@@ -115,12 +115,12 @@ def reduction(spec: RunSpec, n: int, d: int) -> AbstractReduction:
         return Dense()
     if kind == "blocked" and (not argument or (number and number.is_integer())):
         return Blocked(int(number) if number else None)
-    if kind in INTERPOLATIONS and (not argument or number):
+    if kind in INTERPOLATIONS and (not argument or (number and number < 1)):
         return INTERPOLATIONS[kind](number or _tolerance(spec))
     raise InvalidInputError(
         "`reduction` must be `auto`, `dense`, `blocked`, `blocked:SIZE`, `cells`, "
-        "`cells:TOLERANCE`, `chebyshev` or `chebyshev:TOLERANCE`; got "
-        f"`{spec.reduction}`."
+        "`cells:TOLERANCE`, `chebyshev` or `chebyshev:TOLERANCE`, a tolerance between "
+        f"0 and 1; got `{spec.reduction}`."
     )
 
 
