@@ -11,7 +11,7 @@ from meanfield.plotting._figure.panels import end_words
 from meanfield.plotting._runs.data import Ending
 from meanfield.plotting._runs.depth import layers_passed
 
-# A time is said to this share of the step to the next, in so many digits at most.
+# A time is said to this share of a typical step to the next, in so many digits at most.
 _EXACT, _MOST_DIGITS = 0.1, 9
 
 Says = Callable[[int], Sequence[str]]
@@ -38,13 +38,13 @@ def sizes_and_end(sizes: np.ndarray, ending: Ending) -> Says:
 
 
 def _decimals(times: np.ndarray) -> int:
-    """Digits after the point that tell each time from the next, the same in all.
+    """Digits after the point that tell most times from the next, the same in all.
 
-    The step to the last time does not count among several: a blow-up may end a run as
-    soon after a frame as it likes, and the last frame says that it did.
+    Where steps are uneven the median one counts: frames that begin with tiny steps, or
+    a blow-up soon after one, would give all others digits that nobody reads.
     """
     steps = np.diff(np.unique(times.round(_MOST_DIGITS)))
-    step = steps[: max(steps.size - 1, 1)].min(initial=np.inf)
+    step = np.median(steps) if steps.size else np.inf
     off = (np.abs(times - times.round(d)).max() for d in range(_MOST_DIGITS))
     fits = (d for d, error in enumerate(off) if error <= _EXACT * step)
     return next(fits, _MOST_DIGITS)
