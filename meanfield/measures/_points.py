@@ -230,6 +230,10 @@ class Points(AbstractMeasure):
         )
         return Points(self.tokens, log_weights + shift, self.reduction)
 
+    def summed(self, reduction: AbstractReduction) -> "Points":
+        """The same tokens, with sums over them executed as told."""
+        return Points(self.tokens, self.log_weights, reduction)
+
     @property
     def probabilities(self) -> Float[Array, " n"]:
         """The weights divided by the total mass."""

@@ -7,12 +7,13 @@ from jaxtyping import Array, Float
 
 from meanfield._typing import Numbers
 from meanfield.attention.potentials import converged_potential, half_step
-from meanfield.measures import Points
+from meanfield.measures import Cells, Points
 from meanfield.measures.reductions import AbstractReduction, Blocked
 from meanfield.scores import Dot
 from meanfield.tokens import Tokens
 
 from ._functions import logs_of, vectors
+from ._planning import laid_out
 
 
 class Potentials(NamedTuple):
@@ -57,9 +58,11 @@ def sinkhorn(
         keys: $k$, (n, k).
         log_weights: $\log a$, (m,), and $\log b$, (n,), of one sum each; uniform
             weights where they are left out.
-        tolerance: of the residual; by default the power 2/3 of the machine's epsilon.
+        tolerance: of the residual; by default that of the cells, and where sums are
+            exact the power 2/3 of the machine's epsilon.
         max_iterations: passes over rows and columns, at most.
-        reduction: how sums are executed; see `plan`.
+        reduction: how sums are executed; `Cells` are laid out by the potentials of some
+            of the vectors, where numbers are known.
 
     Returns:
         The potentials, whose residual says whether they converged: it is at most their
@@ -83,6 +86,9 @@ def sinkhorn(
     q_mean, k_mean = a.mean, b.mean
     a, b = a.at(q - q_mean[None]), b.at(k - k_mean[None])
     score = Dot(jnp.eye(q.shape[1]), jnp.eye(q.shape[1]))
+    a, b = laid_out(score, a, b)
+    if tolerance is None and isinstance(b.reduction, Cells):
+        tolerance = b.reduction.tolerance
     g, convergence = converged_potential(
         score, b, a, tolerance=tolerance, max_iterations=max_iterations
     )

@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float
 from meanfield._derivatives import ruled
 from meanfield.fields import Convergence
 from meanfield.linalg import entropic_shrinkage
-from meanfield.measures import AbstractPlanned, Points
+from meanfield.measures import AbstractPlanned, Points, unchecked
 from meanfield.scores import AbstractQuadraticScore, AbstractScore
 
 from ._annealing import Steps, alternated
@@ -63,6 +63,8 @@ def _solve(
     tolerance: float | None,
     limit: int,
 ) -> tuple[Float[Array, " n"], Convergence]:
+    checked = mu, queries
+    mu, queries = unchecked(checked)
     guess, symmetric = _guess(score, mu, queries)
     asked = _tolerance(guess, mu) if tolerance is None else jnp.asarray(tolerance)
     # An averaged step is about half of a log-marginal: twice that is left as margin.
@@ -79,7 +81,7 @@ def _solve(
         limit=jnp.maximum(limit, start.evaluations + 1),
         queries=queries,
     )
-    missed = interpolation_error(score, mu, found.point)
+    missed = interpolation_error(score, *checked, found.point)
     residual = jnp.maximum(found.residual, missed)
     return found.point, Convergence(residual, asked.astype(residual.dtype))
 
