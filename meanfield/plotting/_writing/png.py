@@ -22,7 +22,7 @@ def paletted(figure: Figure) -> Image.Image:
     image = Image.open(written).convert("RGB")
     palette = Image.new("P", (1, 1))
     pixels = np.asarray(image)
-    areas = np.unique(pixels[:, : 1 - _WIDE][_areas(pixels)], axis=0)[None]
+    areas = _colours(_numbers(pixels)[:, : 1 - _WIDE][_areas(pixels)])
     colours = [
         *WHITE,
         *(
@@ -45,14 +45,28 @@ def paletted(figure: Figure) -> Image.Image:
 def _shows(reduced: Image.Image, image: Image.Image) -> bool:
     """Whether a palette puts areas of an image far off their colours, as in a scale."""
     seen, true = (np.asarray(i.convert("RGB"), np.int16) for i in (reduced, image))
-    is_off = np.abs(seen - true).max(axis=-1) > _SEEN
+    is_off = np.any(np.abs(seen - true) > _SEEN, axis=-1)
     return bool(np.any(is_off[:, : 1 - _WIDE] & _areas(true)))
 
 
 def _areas(pixels: np.ndarray) -> np.ndarray:
     """Where a pixel and those to its right, `_WIDE` in all, are of one colour."""
-    rows = np.lib.stride_tricks.sliding_window_view(pixels, _WIDE, axis=1)
-    return np.all(rows == rows[..., :1], axis=(-1, -2))
+    numbers = _numbers(pixels)
+    goes_on = numbers[:, 1:] == numbers[:, :-1]
+    before = np.cumsum(np.pad(goes_on, [(0, 0), (1, 0)]), axis=1, dtype=np.int32)
+    return before[:, _WIDE - 1 :] - before[:, : 1 - _WIDE] == _WIDE - 1
+
+
+def _numbers(pixels: np.ndarray) -> np.ndarray:
+    """The colour of each pixel as one number: less to compare than three."""
+    red, green, blue = np.moveaxis(pixels.astype(np.uint32), -1, 0)
+    return (red << 16) | (green << 8) | blue
+
+
+def _colours(numbers: np.ndarray) -> np.ndarray:
+    """An image in one row of the colours that there are among numbers."""
+    shifts = np.array([16, 8, 0], np.uint32)
+    return ((np.unique(numbers)[None, :, None] >> shifts) & 255).astype(np.uint8)
 
 
 def _palette(image: Image.Image, method: Image.Quantize) -> list[int]:
