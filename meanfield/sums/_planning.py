@@ -2,31 +2,22 @@
 
 from numbers import Real
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from meanfield._array import is_concrete, is_tracing
 from meanfield._typing import Numbers
-from meanfield.attention.potentials import converged_potential
 from meanfield.errors import InvalidInputError
-from meanfield.measures import Fenced, Points, Survey, exactly, some_of
 from meanfield.measures.reductions import AbstractReduction, Blocked
 from meanfield.measures.reductions.cells import (
     PAIRS,
     Cells,
-    Findings,
     chosen,
     framed,
     nearness,
 )
-from meanfield.scores import AbstractQuadraticScore
 
 from ._functions import vectors
-
-SAMPLE = 2048  # vectors of either side on which a layout is found
-SHARE = 0.5  # of the tolerance that sums may miss of a marginal
-ROUGH, LIMIT = 1e-3, 500  # tolerance and passes of their potentials
 
 
 def plan(
@@ -91,35 +82,3 @@ def plan(
     if layout is None or layout.seconds(len(q) + len(k), rows) > pairs / PAIRS:
         return Blocked()
     return Cells(tolerance, layout=layout)
-
-
-def laid_out(
-    score: AbstractQuadraticScore, a: Points, b: Points
-) -> tuple[Points, Points]:
-    """Both sides of a plan with sums in cells, if they wait for a layout of these.
-
-    It is found out on some of either side; sums are exact where numbers are not known,
-    or where that costs less.
-    """
-    how, tokens = b.reduction, a.tokens.n + b.tokens.n
-    if not isinstance(how, Cells) or how.is_planned:
-        return a, b
-    if is_tracing() or not all(map(is_concrete, jax.tree.leaves((score, a, b)))):
-        return exactly((a, b))
-    findings = Findings()
-    surveyed = lambda mu: some_of(mu, SAMPLE).summed(Survey(findings=findings))
-    converged_potential(
-        score, surveyed(b), surveyed(a), tolerance=ROUGH, max_iterations=LIMIT
-    )
-    layout = chosen(
-        findings.spans(),
-        findings.nearness(),
-        tokens=tokens,
-        rows=2,
-        error=SHARE * how.tolerance,
-    )
-    pairs = a.tokens.n * b.tokens.n
-    if layout is None or layout.seconds(tokens, 2) > 2 * pairs / PAIRS:
-        return exactly((a, b))
-    planned = Fenced(how.tolerance, how.otherwise, layout)
-    return a.summed(planned), b.summed(planned)

@@ -6,14 +6,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from meanfield._typing import Numbers
-from meanfield.attention.potentials import converged_potential, half_step
 from meanfield.measures import Cells, Points
 from meanfield.measures.reductions import AbstractReduction, Blocked
 from meanfield.scores import Dot
 from meanfield.tokens import Tokens
 
 from ._functions import logs_of, vectors
-from ._planning import laid_out
+from ._transport import Plan, in_cells, unlaid
 
 
 class Potentials(NamedTuple):
@@ -86,18 +85,18 @@ def sinkhorn(
     q_mean, k_mean = a.mean, b.mean
     a, b = a.at(q - q_mean[None]), b.at(k - k_mean[None])
     score = Dot(jnp.eye(q.shape[1]), jnp.eye(q.shape[1]))
-    a, b = laid_out(score, a, b)
-    if tolerance is None and isinstance(b.reduction, Cells):
-        tolerance = b.reduction.tolerance
-    g, convergence = converged_potential(
-        score, b, a, tolerance=tolerance, max_iterations=max_iterations
-    )
-    f = half_step(score, b, g, a)
+    plan, found = Plan(score, a, b), None
+    if tolerance is None and isinstance(reduction, Cells):
+        tolerance = reduction.tolerance
+    if plan.waits:
+        found = in_cells(plan, tolerance, max_iterations)
+    if found is None:
+        found = unlaid(plan).solved(tolerance, max_iterations)
     return Potentials(
-        f - (q - q_mean[None]) @ k_mean,
-        g - k @ q_mean,
-        convergence.residual,
-        convergence.tolerance,
+        found.f - (q - q_mean[None]) @ k_mean,
+        found.g - k @ q_mean,
+        found.convergence.residual,
+        found.convergence.tolerance,
     )
 
 

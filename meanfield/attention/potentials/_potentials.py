@@ -33,6 +33,7 @@ def converged_potential(
     *,
     tolerance: float | None,
     max_iterations: int,
+    guess: Float[Array, " n"] | None = None,
 ) -> tuple[Float[Array, " n"], Convergence]:
     r"""The potential $g$, to `tolerance` in the sup of |log marginal|.
 
@@ -49,8 +50,10 @@ def converged_potential(
 
     Where `queries` are another measure, of the same mass, the plan is one between the
     two, and its potential of keys is found: by alternation, whatever `A` is.
+
+    It is found from `guess` on, or from the potential of Gaussians.
     """
-    frozen = jax.lax.stop_gradient((score, mu, queries))
+    frozen = jax.lax.stop_gradient((score, mu, queries, guess))
     g, convergence = _solve(*frozen, tolerance=tolerance, limit=max_iterations)
     return _with_derivative(score, mu, g, queries), convergence
 
@@ -59,6 +62,7 @@ def _solve(
     score: AbstractScore,
     mu: Points,
     queries: Points | None,
+    start: Float[Array, " n"] | None,
     *,
     tolerance: float | None,
     limit: int,
@@ -66,6 +70,7 @@ def _solve(
     checked = mu, queries
     mu, queries = unchecked(checked)
     guess, symmetric = _guess(score, mu, queries)
+    guess = guess if start is None else start
     asked = _tolerance(guess, mu) if tolerance is None else jnp.asarray(tolerance)
     # An averaged step is about half of a log-marginal: twice that is left as margin.
     start = alternated(

@@ -8,14 +8,15 @@ from ._cells import Fenced as Fenced
 from ._cells import Unchecked as Unchecked
 from ._cells import unchecked as unchecked
 from ._choice import chosen as chosen
+from ._choice import typical as typical
 from ._exponential import Layout as Layout
 from ._exponential import cheapest as cheapest
-from ._exponential import typical as typical
 from ._frame import framed as framed
 from ._gauss import GaussLayout as GaussLayout
 from ._gauss import Nearness as Nearness
 from ._gauss import cheapest_gauss as cheapest_gauss
 from ._gauss import nearness as nearness
+from ._gauss_bound import WIDER as WIDER
 from ._gauss_bound import missed_share as missed_share
 from ._layout import DIMENSIONS as DIMENSIONS
 from ._layout import PAIRS as PAIRS

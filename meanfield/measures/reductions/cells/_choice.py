@@ -1,5 +1,6 @@
 """Which cells sums are to have: of the kinds there are, those that cost least."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -7,9 +8,10 @@ from jaxtyping import Float
 
 from ._exponential import cheapest
 from ._gauss import Nearness, cheapest_gauss
+from ._gauss_bound import WIDER
 from ._layout import ROOM, AbstractLayout
 
-ALONE = 4.0  # how much lonelier queries may be than those that were asked
+ALONE = 2.0  # how much lonelier queries may be than those that were asked
 
 
 def chosen(
@@ -50,3 +52,17 @@ def chosen(
         if layout is not None
     ]
     return min(found, key=lambda layout: layout.seconds(tokens, rows), default=None)
+
+
+def typical(tokens: int, d: int, *, error: float) -> AbstractLayout | None:
+    r"""The layout for standard normal tokens and scores $x\cdot y$: an estimate.
+
+    Examples:
+        >>> from meanfield.measures import typical
+        >>> typical(10_000, 1, error=1e-3).counts, typical(10_000, 5, error=1e-9)
+        ((40,), None)
+    """
+    span = 2 * math.log(tokens)
+    near = Nearness(np.full(d, span**0.5), WIDER ** (d / 2))
+    sizes = {"tokens": 2 * tokens, "rows": d + 1}
+    return chosen([np.full(d, span)], [near], **sizes, error=error)

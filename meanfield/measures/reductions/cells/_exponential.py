@@ -118,17 +118,6 @@ def cheapest(
     return min(found, key=lambda layout: layout.seconds(tokens, rows), default=None)
 
 
-def typical(tokens: int, d: int, *, error: float) -> Layout | None:
-    r"""The layout for standard normal tokens and scores $x\cdot y$: an estimate.
-
-    Examples:
-        >>> from meanfield.measures import typical
-        >>> typical(10_000, 1, error=1e-3).counts, typical(10_000, 5, error=1e-9)
-        ((102,), None)
-    """
-    return cheapest([2 * math.log(tokens)] * d, 2 * tokens, d + 1, error=error)
-
-
 def _of_nodes(nodes: int, spans: Sequence[float], error: float) -> Layout | None:
     reach = largest_reach(nodes, error)
     if reach <= 0 or not all(map(math.isfinite, spans)):
