@@ -28,7 +28,7 @@ def _seconds(d: int, span: float, error: float) -> str:
     """Where tokens lie about what they attend to, as those of a normal cloud do."""
     near = Nearness(np.full(d, span**0.5), WIDER ** (d / 2))
     layout = chosen(
-        [np.full(d, span)], [near], tokens=2 * TOKENS, rows=d + 1, error=error
+        [np.full(d, float(span))], [near], tokens=2 * TOKENS, rows=d + 1, error=error
     )
     if layout is None or layout.seconds(2 * TOKENS, d + 1) > TOKENS**2 / PAIRS:
         return "exact"

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -232,7 +233,7 @@ class Points(AbstractMeasure):
 
     def summed(self, reduction: AbstractReduction) -> "Points":
         """The same tokens, with sums over them executed as told."""
-        return Points(self.tokens, self.log_weights, reduction)
+        return eqx.tree_at(lambda tokens: tokens.reduction, self, reduction)
 
     @property
     def probabilities(self) -> Float[Array, " n"]:

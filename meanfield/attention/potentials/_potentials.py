@@ -62,20 +62,19 @@ def _solve(
     score: AbstractScore,
     mu: Points,
     queries: Points | None,
-    start: Float[Array, " n"] | None,
+    guess: Float[Array, " n"] | None,
     *,
     tolerance: float | None,
     limit: int,
 ) -> tuple[Float[Array, " n"], Convergence]:
     checked = mu, queries
     mu, queries = unchecked(checked)
-    guess, symmetric = _guess(score, mu, queries)
-    guess = guess if start is None else start
-    asked = _tolerance(guess, mu) if tolerance is None else jnp.asarray(tolerance)
+    begin, symmetric = _guess(score, mu, queries)
+    begin = begin if guess is None else guess
+    asked = _tolerance(begin, mu) if tolerance is None else jnp.asarray(tolerance)
+    steps = Steps(score, mu, symmetric, queries)
     # An averaged step is about half of a log-marginal: twice that is left as margin.
-    start = alternated(
-        Steps(score, mu, symmetric, queries), guess, tolerance=asked / 4, limit=limit
-    )
+    start = alternated(steps, begin, tolerance=asked / 4, limit=limit)
     # A residual of averaging is none of the marginals yet: Newton's first pass has it.
     known = jnp.where(symmetric, jnp.inf, start.residual)
     found = newton(
