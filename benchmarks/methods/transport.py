@@ -34,7 +34,7 @@ def in_cells(trial: Trial) -> Job:
             "residual": float(found.residual),
         }
 
-    return Job(run, facts, warmups=0)
+    return Job(run, facts, warmups=0, most=1)
 
 
 def _errors(
