@@ -7,7 +7,8 @@ import numpy as np
 from meanfield.measures.reductions.cells import PAIRS, WIDER, Nearness, chosen
 
 TOKENS = 1_000_000
-SPANS = (3, 10, 30, 100, 300, 1000)  # half-width of queries times that of keys, on each axis
+# Half-widths of queries times those of keys, along each axis.
+SPANS = (3, 10, 30, 100, 300, 1000)
 TOLERANCES = (1e-3, 1e-6, 1e-9)
 DIMENSIONS = range(1, 6)
 
