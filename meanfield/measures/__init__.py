@@ -12,6 +12,7 @@ from ._quadrature import Tensor as Tensor
 from ._quadrature import rule_for as rule_for
 from ._reader import AbstractReader as AbstractReader
 from ._reader import unread as unread
+from ._some import some_of as some_of
 from .grids import COARSE as COARSE
 from .grids import FEWEST as FEWEST
 from .grids import MISSING as MISSING
@@ -35,14 +36,17 @@ from .reductions import Cells as Cells
 from .reductions import Chebyshev as Chebyshev
 from .reductions import Dense as Dense
 from .reductions import Fenced as Fenced
+from .reductions import GaussLayout as GaussLayout
 from .reductions import Interpolated as Interpolated
 from .reductions import Keys as Keys
 from .reductions import Layout as Layout
 from .reductions import Link as Link
 from .reductions import Revealing as Revealing
 from .reductions import Survey as Survey
+from .reductions import Unchecked as Unchecked
 from .reductions import coarsely as coarsely
 from .reductions import exactly as exactly
 from .reductions import exponential as exponential
 from .reductions import suspects as suspects
 from .reductions import typical as typical
+from .reductions import unchecked as unchecked

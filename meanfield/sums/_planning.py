@@ -3,13 +3,19 @@
 from numbers import Real
 
 import jax.numpy as jnp
-from jaxtyping import Array
+import numpy as np
 
 from meanfield._array import is_concrete, is_tracing
 from meanfield._typing import Numbers
 from meanfield.errors import InvalidInputError
 from meanfield.measures.reductions import AbstractReduction, Blocked
-from meanfield.measures.reductions.cells import PAIRS, ROOM, Cells, cheapest, framed
+from meanfield.measures.reductions.cells import (
+    PAIRS,
+    Cells,
+    chosen,
+    framed,
+    nearness,
+)
 
 from ._functions import vectors
 
@@ -19,12 +25,12 @@ def plan(
 ) -> AbstractReduction:
     r"""Sums over keys in cells with an error bound, or exact where these cost less.
 
-    The bound is known beforehand and holds for each pair: no $e^{q_i\cdot k_j}$ is off
-    by more than `tolerance` times itself, but for the rounding of the inner product,
-    which exact sums have, too. So a logarithm of a sum is within
-    $-\log(1 - \tau)$, and a mean within $\tau/(1-\tau)$ times half the diameter of the
-    values. It holds for other queries and keys, too, as long as their inner products
-    vary no more than a quarter farther along any axis; beyond, sums are exact.
+    No terms $w_je^{q_i\cdot k_j}$ of a query are off by more than $\tau$ times their
+    sum, all together and but for the rounding of inner products, which exact sums have,
+    too. So the logarithm of a sum is within $-\log(1 - \tau)$, and a mean within
+    $\tau/(1-\tau)$ times half the diameter of the values. It holds for other queries
+    and keys, too, as long as they lie no more than a quarter farther along any axis;
+    where it does not, sums are exact.
 
     Args:
         queries: $q$, (m, k), numbers that are known: no arrays inside `jit`.
@@ -65,13 +71,14 @@ def plan(
     rows, pairs = columns + 1, len(q) * len(k)
     if q.dtype != jnp.float64:
         return Blocked()
-    layout = cheapest(_spans(q, k), len(q) + len(k), rows, error=tolerance)
+    sides = framed(q, k)
+    layout = chosen(
+        [np.asarray(sides[0].half * sides[1].half)],
+        [nearness(q, k, jnp.zeros(len(k)))],
+        tokens=len(q) + len(k),
+        rows=rows,
+        error=tolerance,
+    )
     if layout is None or layout.seconds(len(q) + len(k), rows) > pairs / PAIRS:
         return Blocked()
     return Cells(tolerance, layout=layout)
-
-
-def _spans(q: Array, k: Array) -> list[float]:
-    """Half-widths of queries times those of keys along the axes, with some room."""
-    sides = framed(q, k)
-    return [ROOM * float(width) for width in sides[0].half * sides[1].half]

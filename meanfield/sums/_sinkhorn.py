@@ -6,13 +6,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from meanfield._typing import Numbers
-from meanfield.attention.potentials import converged_potential, half_step
-from meanfield.measures import Points
+from meanfield.measures import Cells, Points
 from meanfield.measures.reductions import AbstractReduction, Blocked
 from meanfield.scores import Dot
 from meanfield.tokens import Tokens
 
 from ._functions import logs_of, vectors
+from ._transport import Plan, in_cells, unlaid
 
 
 class Potentials(NamedTuple):
@@ -57,9 +57,11 @@ def sinkhorn(
         keys: $k$, (n, k).
         log_weights: $\log a$, (m,), and $\log b$, (n,), of one sum each; uniform
             weights where they are left out.
-        tolerance: of the residual; by default the power 2/3 of the machine's epsilon.
+        tolerance: of the residual; by default that of the cells, and where sums are
+            exact the power 2/3 of the machine's epsilon.
         max_iterations: passes over rows and columns, at most.
-        reduction: how sums are executed; see `plan`.
+        reduction: how sums are executed; `Cells` are laid out by the potentials of some
+            of the vectors, where numbers are known.
 
     Returns:
         The potentials, whose residual says whether they converged: it is at most their
@@ -83,15 +85,18 @@ def sinkhorn(
     q_mean, k_mean = a.mean, b.mean
     a, b = a.at(q - q_mean[None]), b.at(k - k_mean[None])
     score = Dot(jnp.eye(q.shape[1]), jnp.eye(q.shape[1]))
-    g, convergence = converged_potential(
-        score, b, a, tolerance=tolerance, max_iterations=max_iterations
-    )
-    f = half_step(score, b, g, a)
+    plan, found = Plan(score, a, b), None
+    if tolerance is None and isinstance(reduction, Cells):
+        tolerance = reduction.tolerance
+    if plan.waits:
+        found = in_cells(plan, tolerance, max_iterations)
+    if found is None:
+        found = unlaid(plan).solved(tolerance, max_iterations)
     return Potentials(
-        f - (q - q_mean[None]) @ k_mean,
-        g - k @ q_mean,
-        convergence.residual,
-        convergence.tolerance,
+        found.f - (q - q_mean[None]) @ k_mean,
+        found.g - k @ q_mean,
+        found.convergence.residual,
+        found.convergence.tolerance,
     )
 
 

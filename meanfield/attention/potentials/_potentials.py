@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float
 from meanfield._derivatives import ruled
 from meanfield.fields import Convergence
 from meanfield.linalg import entropic_shrinkage
-from meanfield.measures import AbstractPlanned, Points
+from meanfield.measures import AbstractPlanned, Points, unchecked
 from meanfield.scores import AbstractQuadraticScore, AbstractScore
 
 from ._annealing import Steps, alternated
@@ -33,6 +33,7 @@ def converged_potential(
     *,
     tolerance: float | None,
     max_iterations: int,
+    guess: Float[Array, " n"] | None = None,
 ) -> tuple[Float[Array, " n"], Convergence]:
     r"""The potential $g$, to `tolerance` in the sup of |log marginal|.
 
@@ -49,8 +50,10 @@ def converged_potential(
 
     Where `queries` are another measure, of the same mass, the plan is one between the
     two, and its potential of keys is found: by alternation, whatever `A` is.
+
+    It is found from `guess` on, or from the potential of Gaussians.
     """
-    frozen = jax.lax.stop_gradient((score, mu, queries))
+    frozen = jax.lax.stop_gradient((score, mu, queries, guess))
     g, convergence = _solve(*frozen, tolerance=tolerance, limit=max_iterations)
     return _with_derivative(score, mu, g, queries), convergence
 
@@ -59,16 +62,19 @@ def _solve(
     score: AbstractScore,
     mu: Points,
     queries: Points | None,
+    guess: Float[Array, " n"] | None,
     *,
     tolerance: float | None,
     limit: int,
 ) -> tuple[Float[Array, " n"], Convergence]:
-    guess, symmetric = _guess(score, mu, queries)
-    asked = _tolerance(guess, mu) if tolerance is None else jnp.asarray(tolerance)
+    checked = mu, queries
+    mu, queries = unchecked(checked)
+    begin, symmetric = _guess(score, mu, queries)
+    begin = begin if guess is None else guess
+    asked = _tolerance(begin, mu) if tolerance is None else jnp.asarray(tolerance)
+    steps = Steps(score, mu, symmetric, queries)
     # An averaged step is about half of a log-marginal: twice that is left as margin.
-    start = alternated(
-        Steps(score, mu, symmetric, queries), guess, tolerance=asked / 4, limit=limit
-    )
+    start = alternated(steps, begin, tolerance=asked / 4, limit=limit)
     # A residual of averaging is none of the marginals yet: Newton's first pass has it.
     known = jnp.where(symmetric, jnp.inf, start.residual)
     found = newton(
@@ -79,7 +85,7 @@ def _solve(
         limit=jnp.maximum(limit, start.evaluations + 1),
         queries=queries,
     )
-    missed = interpolation_error(score, mu, found.point)
+    missed = interpolation_error(score, *checked, found.point)
     residual = jnp.maximum(found.residual, missed)
     return found.point, Convergence(residual, asked.astype(residual.dtype))
 

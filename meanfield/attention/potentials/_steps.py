@@ -44,23 +44,23 @@ def full_step(
 
 
 def interpolation_error(
-    score: AbstractScore, mu: Points, g: Float[Array, " n"]
+    score: AbstractScore, mu: Points, queries: Points | None, g: Float[Array, " n"]
 ) -> Float[Array, ""]:
     """The largest |log marginal|, rows and columns, where it is suspected most.
 
-    There sums are taken exactly; 0 if they are anyway.
+    There sums are taken exactly; 0 if they are anyway. No number if sums in cells are
+    beyond their bound.
     """
     how = mu.reduction
     if not isinstance(how, AbstractPlanned) or not how.is_planned:
         return jnp.zeros((), g.dtype)
-    back, exact = transposed(score), exactly(mu)
-    f = half_step(score, mu, g)
-    probes = suspects(mu.counted.x, _changes(score, mu, f, g))
-    some = jax.tree.map(lambda leaf: leaf[probes], mu.counted)
-    rows = f[probes] + exact.log_integral(score, some, g)
-    columns = g[probes] + exact.log_integral(back, some, f)
-    worst = jnp.maximum(jnp.abs(rows), jnp.abs(columns))
-    return jnp.max(jnp.where(counts(mu)[probes], worst, 0))
+    back, at = transposed(score), mu if queries is None else queries
+    f = half_step(score, mu, g, queries)
+    lost = 0 * jnp.max(half_step(back, at, f, mu))
+    changes = _changes(score, mu, f, g) if queries is None else 0.0
+    rows = _missed(score, mu, g, at, f, changes)
+    columns = _missed(back, at, f, mu, g, changes)
+    return jnp.maximum(rows, columns) + lost
 
 
 def _changes(
@@ -73,6 +73,21 @@ def _changes(
     rows = jnp.abs(f - half_step(score, coarse, g))
     columns = half_step(back, mu, f) - half_step(back, coarse, f)
     return rows + jnp.abs(columns)
+
+
+def _missed(
+    score: AbstractScore,
+    mu: Points,
+    potential: Float[Array, " n"],
+    at: Points,
+    found: Float[Array, " m"],
+    changes: Float[Array, " m"] | float,
+) -> Float[Array, ""]:
+    """The largest gap between a half-step and minus the exact one, at suspects."""
+    probes = suspects(at.counted.x, jnp.broadcast_to(changes, found.shape))
+    some = jax.tree.map(lambda leaf: leaf[probes], at.counted)
+    gaps = jnp.abs(found[probes] + exactly(mu).log_integral(score, some, potential))
+    return jnp.max(jnp.where(counts(at)[probes], gaps, 0))
 
 
 def averaged(

@@ -18,6 +18,9 @@ from ._separable import Separable as Separable
 from ._suspects import suspects as suspects
 from .cells import Cells as Cells
 from .cells import Fenced as Fenced
+from .cells import GaussLayout as GaussLayout
 from .cells import Layout as Layout
 from .cells import Survey as Survey
+from .cells import Unchecked as Unchecked
 from .cells import typical as typical
+from .cells import unchecked as unchecked

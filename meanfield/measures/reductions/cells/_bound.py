@@ -45,7 +45,7 @@ def relative_error(nodes: int, reach: float) -> float:
         nodes: in a cell, $p$.
         reach: $\zeta$, of cells of either side.
     """
-    end = _lagrange(nodes, np.array([-1.0]))[:, 0]
+    end = lagrange(nodes, np.array([-1.0]))[:, 0]
     error = abs(1.0 - end @ np.exp(reach * (np.cos(angles(nodes)) + 1.0)))
     return float(error * (1.0 + growth(nodes, reach)))
 
@@ -57,7 +57,7 @@ def growth(nodes: int, reach: float) -> float:
     What a relative error at the nodes may grow to between them, rounding included.
     """
     t = np.linspace(-1.0, 1.0, _SEEN)
-    basis = np.abs(_lagrange(nodes, t))
+    basis = np.abs(lagrange(nodes, t))
     steps = np.cos(angles(nodes))[:, None] - t[None]
     slopes = np.linspace(0.0, reach, _SLOPES)
     return float(max((basis * np.exp(z * steps)).sum(axis=0).max() for z in slopes))
@@ -76,7 +76,7 @@ def largest_reach(nodes: int, error: float) -> float:
     return low
 
 
-def _lagrange(nodes: int, t: Float[np.ndarray, " m"]) -> Float[np.ndarray, "nodes m"]:
+def lagrange(nodes: int, t: Float[np.ndarray, " m"]) -> Float[np.ndarray, "nodes m"]:
     """Lagrange's polynomials of the nodes at places in [-1, 1]."""
     angle = np.arccos(np.clip(t, -1.0, 1.0))
     polynomials = np.cos(np.arange(nodes)[:, None] * angle[None])

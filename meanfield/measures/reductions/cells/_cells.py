@@ -1,12 +1,11 @@
 r"""Sums over keys by interpolation in cells, with a bound on what that misses."""
 
-import math
 from collections.abc import Callable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, PyTree
 from typing_extensions import override
 
 from meanfield.measures.reductions._planned import AbstractPlanned
@@ -18,9 +17,8 @@ from meanfield.measures.reductions._reduction import (
 from meanfield.scores import AbstractQuadraticScore, AbstractScore
 from meanfield.tokens import Tokens
 
-from ._frame import Side, framed
-from ._layout import Layout
-from ._sums import Sides, kernel_sums, tops
+from ._layout import AbstractLayout
+from ._sums import Sides, checked_sums
 
 Sums = tuple[Float[Array, "m p"], Float[Array, " m"]]
 
@@ -57,7 +55,7 @@ class Cells(AbstractPlanned):
         ('Cells', True)
     """
 
-    layout: Layout | None = eqx.field(static=True, default=None)
+    layout: AbstractLayout | None = eqx.field(static=True, default=None)
 
     @property
     @override
@@ -68,6 +66,11 @@ class Cells(AbstractPlanned):
     @override
     def unplanned(self) -> "Cells":
         return Cells(self.tolerance, self.otherwise)
+
+    @property
+    def unchecked(self) -> "Cells":
+        """The same, whose sums are as they come."""
+        return Unchecked(self.tolerance, self.otherwise, self.layout)
 
     def holds(self, score: AbstractScore, queries: Tokens, keys: Keys) -> bool:
         """Whether exponentials of a score are summed in cells, as far as shapes say."""
@@ -127,47 +130,73 @@ class Fenced(Cells):
         return jax.tree.map(lambda part: jnp.where(is_bounded, part, jnp.nan), sums)
 
 
+class Unchecked(Cells):
+    """Cells whose sums are as they come, within the bound or not: on the way.
+
+    For iterations whose end is checked.
+
+    Examples:
+        >>> import meanfield
+        >>> from meanfield import sums
+        >>> from meanfield.measures import Layout, Unchecked
+        >>> meanfield.set_precision("double")
+        >>> far = jnp.array([[-9.0], [9.0]])
+        >>> how = Unchecked(layout=Layout(nodes=20, cells=(9,), reach=1.0))
+        >>> print(sums.log_sum_exp(far, far, reduction=how))
+        [81. 81.]
+    """
+
+    @override
+    def settled(
+        self, sums: Sums, is_bounded: Bool[Array, ""], exact: Callable[[], Sums]
+    ) -> Sums:
+        return sums
+
+
+def unchecked(tree: PyTree) -> PyTree:
+    """A tree, a measure for one, whose sums in cells are as they come.
+
+    Examples:
+        >>> from meanfield import Points
+        >>> from meanfield.measures import Cells, unchecked
+        >>> mu = Points.uniform([[0.0], [1.0]], reduction=Cells())
+        >>> type(unchecked(mu).reduction).__name__
+        'Unchecked'
+    """
+    is_cells = lambda leaf: isinstance(leaf, Cells)
+    return jax.tree.map(
+        lambda leaf: leaf.unchecked if is_cells(leaf) else leaf, tree, is_leaf=is_cells
+    )
+
+
 def between_cells(
-    layout: Layout,
+    layout: AbstractLayout,
     queries: Float[Array, "m k"],
     keys: Float[Array, "n k"],
     logs: Float[Array, " n"],
     values: Float[Array, "n p"],
 ) -> tuple[Float[Array, "m p"], Float[Array, " m"], Bool[Array, ""]]:
     """Means over keys, logarithms of sums, and whether both are within the bound."""
-    q, k = counted_sides(queries, keys, logs)
     out = jnp.isneginf(logs)
-    logs = logs + k.x @ q.middle
+    q, k = layout.sides(queries, counted(keys, logs), logs)
+    of_queries, of_keys = layout.tops(q, k)
+    logs = logs + k.x @ q.middle + of_keys
     top = jnp.max(jax.lax.stop_gradient(logs))
     top = jnp.where(jnp.isneginf(top), 0, top)
     weights = jnp.exp(logs - top)
     rows = jnp.concatenate([values, jnp.ones_like(logs)[:, None]], axis=1)
     rows = jnp.where(out[:, None], 0, rows) * weights[:, None]
-    sides = Sides(q.x, k.x, (q.half, k.half))
-    sums = kernel_sums(layout, sides, rows)
+    sums, checks = checked_sums(layout, Sides(q.x, k.x, (q.half, k.half)), rows)
     mass = sums[:, -1]
-    is_bounded = _reaches(layout, q.half * k.half) & _is_full(layout, mass, len(logs))
+    checks = jnp.concatenate([mass[:, None], checks], axis=1)
+    is_bounded = layout.holds(q, k, *jax.lax.stop_gradient((rows[:, -1], checks)))
     mass = jnp.where(mass > 0, mass, 1)
     offset = q.x @ k.middle + q.middle @ k.middle + top
-    total = jnp.log(mass) + tops(layout, sides) + offset
+    total = jnp.log(mass) + of_queries + offset
     return sums[:, :-1] / mass[:, None], total, is_bounded
 
 
-def counted_sides(
-    queries: Float[Array, "m k"], keys: Float[Array, "n k"], logs: Float[Array, " n"]
-) -> tuple[Side, Side]:
-    """Queries and keys in their frame; keys that are excluded widen no box."""
+def counted(keys: Float[Array, "n k"], logs: Float[Array, " n"]) -> Array:
+    """Keys of which those that are excluded lie where another does: they widen none."""
     out = jnp.isneginf(logs)
-    return framed(queries, jnp.where(out[:, None], keys[jnp.argmax(logs)][None], keys))
-
-
-def _reaches(layout: Layout, spans: Float[Array, " k"]) -> Bool[Array, ""]:
-    """Whether scores vary by no more, in a cell, than the layout holds."""
-    return jnp.all(spans <= layout.reach * jnp.asarray(layout.cells))
-
-
-def _is_full(layout: Layout, mass: Float[Array, " m"], count: int) -> Bool[Array, ""]:
-    """Whether no sum is so small that terms which are lost to underflow matter."""
-    info = jnp.finfo(mass.dtype)
-    lost = count * math.prod(layout.counts) * float(info.tiny)
-    return jnp.all(mass > lost / float(info.eps))
+    return jnp.where(out[:, None], keys[jnp.argmax(logs)][None], keys)

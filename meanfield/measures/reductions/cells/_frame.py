@@ -1,9 +1,9 @@
 r"""The axes along which queries and keys are cut into cells.
 
 An inner product is $q\cdot k = (Lq)\cdot(L^{-\top}k)$ for every invertible $L$. Of
-these, the one for which both have the same diagonal covariance makes cells fewest: its
-axes are those of the canonical correlations, the singular ones of a bilinear score for
-isotropic tokens; and it stays the same if queries and keys change places.
+these, one gives two clouds of points, one on either side, the same diagonal covariance:
+its axes are those of their canonical correlations, the singular ones of a bilinear
+score for isotropic tokens; and it stays the same if they change places.
 """
 
 from typing import NamedTuple
@@ -18,12 +18,12 @@ _FLAT = 1e-6  # of the largest variance, added to all: what rounding is magnifie
 
 
 class Side(NamedTuple):
-    """One side in the frame: centred, within `half` of the origin, and from where.
+    """One side along the axes, within `half` of where it is measured from.
 
     Attributes:
         x: vectors less `middle`, (n, k).
-        middle: of the box around all.
-        half: half of its widths.
+        middle: what they are measured from.
+        half: of the width of a box around `middle`; a constant for derivatives.
     """
 
     x: Float[Array, "n k"]
@@ -34,29 +34,45 @@ class Side(NamedTuple):
 def framed(
     queries: Float[Array, "m k"], keys: Float[Array, "n k"]
 ) -> tuple[Side, Side]:
-    """Both sides along the axes; frame and boxes are constants for derivatives."""
-    q, k = jax.lax.stop_gradient((queries, keys))
+    """Both sides along axes common to them, from the middles of their boxes."""
+    L, M = axes(*jax.lax.stop_gradient((queries, keys)))
+    q, k = along(queries, L), along(keys, M)
+    return boxed(q, _middle(q)), boxed(k, _middle(k))
+
+
+def axes(
+    q: Float[Array, "m k"], k: Float[Array, "n k"]
+) -> tuple[Float[Array, "k k"], Float[Array, "k k"]]:
+    r"""$L$ and $L^{-\top}$, with which both have the same diagonal covariance."""
     F, G = _factor(q), _factor(k)
     U, scales, W = jnp.linalg.svd(jnp.matmul(F.T, G, precision=HIGHEST))
     root = jnp.sqrt(scales)
     L = root[:, None] * jnp.linalg.solve(F.T, U).T
-    M = root[:, None] * jnp.linalg.solve(G.T, W.T).T
-    return _boxed(queries, L), _boxed(keys, M)
+    return L, root[:, None] * jnp.linalg.solve(G.T, W.T).T
+
+
+def along(x: Float[Array, "n k"], matrix: Float[Array, "k k"]) -> Float[Array, "n k"]:
+    """Vectors along axes."""
+    return jnp.matmul(x, matrix.T, precision=HIGHEST)
+
+
+def boxed(x: Float[Array, "n k"], middle: Float[Array, " k"]) -> Side:
+    """Vectors from a middle, in a box around it."""
+    moved = x - middle[None]
+    half = jnp.max(jnp.abs(jax.lax.stop_gradient(moved)), axis=0)
+    # A box without width has one value; any width gives it.
+    return Side(moved, middle, jnp.where(half > 0, half, 1))
+
+
+def _middle(x: Float[Array, "n k"]) -> Float[Array, " k"]:
+    x = jax.lax.stop_gradient(x)
+    return (jnp.min(x, axis=0) + jnp.max(x, axis=0)) / 2
 
 
 def _factor(x: Float[Array, "n k"]) -> Float[Array, "k k"]:
     """A root of the covariance, no direction of which is left without a width."""
     centred = x - jnp.mean(x, axis=0)[None]
     covariance = jnp.matmul(centred.T, centred, precision=HIGHEST) / len(x)
-    variances, axes = jnp.linalg.eigh(covariance)
+    variances, directions = jnp.linalg.eigh(covariance)
     largest = jnp.where(variances[-1] > 0, variances[-1], 1)
-    return axes * jnp.sqrt(jnp.maximum(variances, 0) + _FLAT * largest)[None]
-
-
-def _boxed(x: Float[Array, "n k"], matrix: Float[Array, "k k"]) -> Side:
-    along = jnp.matmul(x, matrix.T, precision=HIGHEST)
-    low, high = jnp.min(along, axis=0), jnp.max(along, axis=0)
-    low, high = jax.lax.stop_gradient((low, high))
-    half, middle = (high - low) / 2, (low + high) / 2
-    # A box without width has one value; any width gives it.
-    return Side(along - middle[None], middle, jnp.where(half > 0, half, 1))
+    return directions * jnp.sqrt(jnp.maximum(variances, 0) + _FLAT * largest)[None]

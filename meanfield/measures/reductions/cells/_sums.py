@@ -12,13 +12,12 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, Int
 
 from meanfield.linalg import HIGHEST
 
-from ._bound import angles, to_coefficients
-from ._layout import Layout
+from ._bound import to_coefficients
+from ._layout import AbstractLayout
 from ._linear import transposes
 from ._tiles import CHUNK, TILE, Places, placed, tiled
 
@@ -37,27 +36,19 @@ class Sides(NamedTuple):
     halves: tuple[Float[Array, " k"], Float[Array, " k"]]
 
 
-def tops(layout: Layout, sides: Sides) -> Float[Array, " m"]:
-    r"""For each query a number that no $q_i\cdot k_j$ passes: constant in its cell."""
-    cell = placed(sides.queries, sides.halves[0], layout.cells).cell
-    span = sides.halves[0] * sides.halves[1]
-    parts = [
-        span[axis] * jnp.asarray(_reach(count))[cell[:, axis]]
-        for axis, count in enumerate(layout.cells)
-    ]
-    return jax.lax.stop_gradient(functools.reduce(jnp.add, parts))
-
-
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def kernel_sums(
-    layout: Layout, sides: Sides, rows: Float[Array, "n r"]
+    layout: AbstractLayout, sides: Sides, rows: Float[Array, "n r"]
 ) -> Float[Array, "m r"]:
-    r"""$\sum_j e^{q_i\cdot k_j} r_j$ for all queries, over `exp(tops)`."""
-    return _to_queries(*jax.tree.leaves(sides), rows, layout=layout)
+    r"""$\sum_j e^{q_i\cdot k_j} r_j$ for all queries.
+
+    Over what the layout divides kernels by: `tops`.
+    """
+    return _to_queries(*jax.tree.leaves(sides), rows, layout=layout, wide=0)
 
 
 @kernel_sums.defjvp
-def _(layout: Layout, primals: tuple, tangents: tuple) -> tuple[Array, Array]:
+def _(layout: AbstractLayout, primals: tuple, tangents: tuple) -> tuple[Array, Array]:
     r"""By $d e^{q\cdot k} = e^{q\cdot k}(dq\cdot k + q\cdot dk)$: sums of more rows."""
     (sides, rows), (change, more) = primals, tangents
     d, n, width = len(layout.cells), *rows.shape
@@ -74,19 +65,41 @@ def _(layout: Layout, primals: tuple, tangents: tuple) -> tuple[Array, Array]:
     return found[:, :width], tangent
 
 
-def _there(*arrays: Array, layout: Layout) -> Array:
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def checked_sums(
+    layout: AbstractLayout, sides: Sides, rows: Float[Array, "n r"]
+) -> tuple[Float[Array, "m r"], Float[Array, "m c"]]:
+    """The same, and the last of the rows for each check; these have no derivative."""
+    checks = layout.checks
+    more = [rows, *[rows[:, -1:]] * checks]
+    arrays = *jax.tree.leaves(sides), jnp.concatenate(more, axis=1)
+    found = _to_queries(*arrays, layout=layout, wide=checks)
+    return found[:, : rows.shape[1]], found[:, rows.shape[1] :]
+
+
+@checked_sums.defjvp
+def _(layout: AbstractLayout, primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
+    sums, checks = checked_sums(layout, *primals)
+    of = functools.partial(kernel_sums, layout)
+    _, tangent = jax.jvp(of, primals, tangents)
+    return (sums, checks), (tangent, jnp.zeros_like(checks))
+
+
+def _there(*arrays: Array, layout: AbstractLayout, wide: int) -> Array:
     sides, rows = _unpacked(arrays)
     of_queries, of_keys = _places(layout, sides)
     nodes = _spread(layout, of_keys, rows)
-    nodes = _summed(nodes, _kernels(layout, sides))
+    nodes = _summed(nodes, *_kernels(layout, sides), wide)
     return _read(layout, of_queries, nodes)
 
 
-def _back(*arrays: Array, layout: Layout) -> Array:
+def _back(*arrays: Array, layout: AbstractLayout, wide: int) -> Array:
     sides, rows = _unpacked(arrays)
     of_queries, of_keys = _places(layout, sides)
     nodes = _spread(layout, of_queries, rows)
-    nodes = _summed(nodes, [kernel.T for kernel in _kernels(layout, sides)])
+    narrow, checks = _kernels(layout, sides)
+    turned = lambda kernels: [kernel.T for kernel in kernels]
+    nodes = _summed(nodes, turned(narrow), turned(checks), wide)
     return _read(layout, of_keys, nodes)
 
 
@@ -98,7 +111,7 @@ def _unpacked(arrays: tuple[Array, ...]) -> tuple[Sides, Array]:
     return Sides(queries, keys, (of_queries, of_keys)), rows
 
 
-def _places(layout: Layout, sides: Sides) -> tuple[Places, Places]:
+def _places(layout: AbstractLayout, sides: Sides) -> tuple[Places, Places]:
     queries, keys = sides.halves
     return (
         placed(sides.queries, queries, layout.cells),
@@ -106,10 +119,26 @@ def _places(layout: Layout, sides: Sides) -> tuple[Places, Places]:
     )
 
 
+def _kernels(layout: AbstractLayout, sides: Sides) -> tuple[list[Array], list[Array]]:
+    """Along each axis: for most rows, and for those that are checks."""
+    return (
+        layout.kernels(sides.halves, wide=False),
+        layout.kernels(sides.halves, wide=True),
+    )
+
+
 def _summed(
-    nodes: Float[Array, "r ..."], kernels: list[Array]
+    nodes: Float[Array, "r ..."], narrow: list[Array], wide: list[Array], last: int
 ) -> Float[Array, "r ..."]:
-    """Summed along all axes; row by row in place, for nodes may fill the memory."""
+    """Summed along all axes; the last rows with other kernels."""
+    nodes = _summed_from(nodes, narrow, 0, len(nodes) - last)
+    return _summed_from(nodes, wide, len(nodes) - last, len(nodes))
+
+
+def _summed_from(
+    nodes: Float[Array, "r ..."], kernels: list[Array], begin: int, end: int
+) -> Float[Array, "r ..."]:
+    """Row by row in place, for nodes may fill the memory."""
     contraction = (((0,), (1,)), ((), ()))
 
     def sum_one(row: Array, nodes: Array) -> Array:
@@ -119,32 +148,13 @@ def _summed(
             found = jax.lax.dot_general(found, kernel, contraction, precision=HIGHEST)
         return jax.lax.dynamic_update_index_in_dim(nodes, found, row, 0)
 
-    return jax.lax.fori_loop(0, len(nodes), sum_one, nodes)
-
-
-def _kernels(layout: Layout, sides: Sides) -> list[Float[Array, "nodes nodes"]]:
-    """The kernel between nodes along each axis, over `exp` of its part of the tops."""
-    spans, kernels = sides.halves[0] * sides.halves[1], []
-    for cells, span in zip(layout.cells, spans, strict=True):
-        places = _middles(cells)[:, None] + np.cos(angles(layout.nodes))[None] / cells
-        tops = np.repeat(_reach(cells), layout.nodes)[:, None]
-        exponents = np.outer(places, places) - tops
-        kernels.append(jnp.exp(span * jnp.asarray(exponents)))
-    return kernels
-
-
-def _middles(cells: int) -> np.ndarray:
-    """The middles of cells along an axis from -1 to 1."""
-    return (2 * np.arange(cells) + 1) / cells - 1
-
-
-def _reach(cells: int) -> Float[np.ndarray, " cells"]:
-    """The far ends of cells along an axis from -1 to 1."""
-    return np.abs(_middles(cells)) + 1 / cells
+    if begin == end:
+        return nodes
+    return jax.lax.fori_loop(begin, end, sum_one, nodes)
 
 
 def _spread(
-    layout: Layout, places: Places, rows: Float[Array, "n r"]
+    layout: AbstractLayout, places: Places, rows: Float[Array, "n r"]
 ) -> Float[Array, "r ..."]:
     """Rows on the nodes of their cells: an array of rows, then of the nodes' axes."""
     tiles = tiled(places.cell, layout.cells)
@@ -171,7 +181,7 @@ def _spread(
 
 
 def _read(
-    layout: Layout, places: Places, nodes: Float[Array, "r ..."]
+    layout: AbstractLayout, places: Places, nodes: Float[Array, "r ..."]
 ) -> Float[Array, "m r"]:
     """What nodes hold, interpolated where queries are."""
     tiles = tiled(places.cell, layout.cells)

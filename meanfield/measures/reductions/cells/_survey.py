@@ -1,4 +1,4 @@
-"""What the sums of a field would take in cells, found out before any is taken."""
+"""What the sums of a field would take in cells, found out on some of its tokens."""
 
 import equinox as eqx
 import jax
@@ -7,11 +7,19 @@ import numpy as np
 from jaxtyping import Array, Float
 from typing_extensions import override
 
-from meanfield.measures.reductions._reduction import Keys, Link, exponential
+from meanfield.measures.reductions._reduction import (
+    AbstractReduction,
+    Dense,
+    Keys,
+    Link,
+    exponential,
+)
 from meanfield.scores import AbstractQuadraticScore, AbstractScore
 from meanfield.tokens import Tokens
 
-from ._cells import Cells, Sums, counted_sides
+from ._cells import Cells, Sums, counted
+from ._frame import framed
+from ._gauss import Nearness, nearness
 
 
 class Findings:
@@ -19,30 +27,39 @@ class Findings:
 
     Attributes:
         held: for each sum, whether cells hold it.
-        sides: queries, keys and logarithms of the weights of each that was taken.
+        sides: queries, keys and logarithms of the weights of each that they hold, as it
+            was taken last: potentials are then found.
 
     Examples:
         >>> from meanfield.measures.reductions.cells import Findings
-        >>> Findings().spans()
-        []
+        >>> Findings().spans(), Findings().nearness()
+        ([], [])
     """
 
     def __init__(self) -> None:
         self.held: list[bool] = []
-        self.sides: list[tuple[np.ndarray, ...]] = []
+        self.sides: dict[int, tuple[np.ndarray, ...]] = {}
 
     def spans(self) -> list[Float[np.ndarray, " k"]]:
         """What scores vary by along the axes of cells, from their middle, of each."""
         jax.effects_barrier()
-        return [np.asarray(_spans(*sides)) for sides in self.sides]
+        return [np.asarray(_spans(*sides)) for sides in self.sides.values()]
+
+    def nearness(self) -> list[Nearness]:
+        """How queries and keys lie to each other, of each."""
+        jax.effects_barrier()
+        return [
+            nearness(queries, counted(keys, logs), logs)
+            for queries, keys, logs in jax.tree.map(jnp.asarray, [*self.sides.values()])
+        ]
 
 
 class Survey(Cells):
-    """Sums that are not taken: plain means, and notes of what would be summed.
+    """Exact sums, and notes of what was summed.
 
     Attributes:
-        findings: where notes are kept: of shapes when a program is made, of spans when
-            it runs.
+        findings: where notes are kept: of shapes when a program is made, of numbers
+            when it runs.
 
     Examples:
         >>> import meanfield
@@ -57,37 +74,43 @@ class Survey(Cells):
         ([True], [1.0])
     """
 
+    otherwise: AbstractReduction = Dense()
     findings: Findings = eqx.field(static=True, default_factory=Findings)
+
+    @property
+    @override
+    def unchecked(self) -> Cells:
+        return self
 
     @override
     def log_mean(self, score: AbstractScore, queries: Tokens, keys: Keys) -> Sums:
-        is_held = self.holds(score, queries, keys)
+        is_held, number = self.holds(score, queries, keys), len(self.findings.held)
         self.findings.held.append(is_held)
         if is_held:
             assert isinstance(score, AbstractQuadraticScore)
             parts = score.factors(queries, keys.tokens)
             logs = keys.log_weights + parts.of_key
-            jax.debug.callback(self._note, parts.query, parts.key, logs)
-        mean = jnp.mean(keys.values, axis=0)
-        means = jnp.broadcast_to(mean[None], (queries.n, len(mean)))
-        return means, jnp.zeros(queries.n, mean.dtype)
+            note = eqx.Partial(self._note, number)
+            jax.debug.callback(note, parts.query, parts.key, logs)
+        return self.otherwise.log_mean(score, queries, keys)
 
     @override
     def integral(
         self, link: Link, score: AbstractScore, queries: Tokens, keys: Keys
     ) -> Float[Array, "m p"]:
         if link is exponential:
-            return self.log_mean(score, queries, keys)[0]
+            means, logs = self.log_mean(score, queries, keys)
+            return jnp.exp(logs)[:, None] * means
         self.findings.held.append(False)
-        return jnp.zeros((queries.n, keys.values.shape[1]), keys.values.dtype)
+        return self.otherwise.integral(link, score, queries, keys)
 
-    def _note(self, *sides: Array) -> None:
-        self.findings.sides.append(tuple(map(np.asarray, sides)))
+    def _note(self, number: int, *sides: Array) -> None:
+        self.findings.sides[number] = tuple(map(np.asarray, sides))
 
 
 @jax.jit
 def _spans(
     queries: Float[Array, "m k"], keys: Float[Array, "n k"], logs: Float[Array, " n"]
 ) -> Float[Array, " k"]:
-    q, k = counted_sides(queries, keys, logs)
+    q, k = framed(queries, counted(keys, logs))
     return q.half * k.half

@@ -4,7 +4,10 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
+
+from ._bound import angles
 
 TILE = 64  # vectors
 CHUNK = 32  # tiles at once: what they take besides products is taken together
@@ -56,6 +59,21 @@ def placed(
     along = (centred / half[None] + 1) / 2 * counts[None]
     cell = jnp.clip(jnp.floor(jax.lax.stop_gradient(along)), 0, counts[None] - 1)
     return Places(cell.astype(jnp.int32), 2 * (along - cell) - 1)
+
+
+def places_of_nodes(cells: int, nodes: int) -> Float[np.ndarray, " all"]:
+    """Places of all nodes along an axis from -1 to 1."""
+    within = np.cos(angles(nodes)) / cells
+    return (_middles(cells)[:, None] + within[None]).reshape(-1)
+
+
+def far_ends(cells: int) -> Float[np.ndarray, " cells"]:
+    """How far the far ends of cells are along an axis from -1 to 1."""
+    return np.abs(_middles(cells)) + 1 / cells
+
+
+def _middles(cells: int) -> Float[np.ndarray, " cells"]:
+    return (2 * np.arange(cells) + 1) / cells - 1
 
 
 def tiled(cell: Int[Array, "n k"], cells: tuple[int, ...]) -> Tiles:

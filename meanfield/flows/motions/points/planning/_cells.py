@@ -6,7 +6,7 @@ sums are taken exactly. Where the field does not say, as behind Sinkhorn's poten
 velocities are compared with exact ones at those tokens.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
@@ -26,24 +26,25 @@ from meanfield.measures import (
     Points,
     Survey,
     exactly,
+    some_of,
     suspects,
 )
 from meanfield.measures.reductions.cells import (
     PAIRS,
-    ROOM,
+    AbstractLayout,
     Findings,
-    Layout,
     cheapest,
+    chosen,
 )
 
-from ._planner import SEEN, Planner, over_largest, summed
+from ._planner import SEEN, Planner, over_largest
 
 WORTH = 0.8  # of the time of exact sums that cells may take
 MARGIN = 0.2  # of the tolerance that a plan may miss: tokens will move
 OTHERS = 16  # tokens, beside extreme ones, of which the largest velocity is taken
 GUESS = 1 / 32  # of the tolerance, for exponentials behind which no bound is known
-MORE, FINER = 2.0, 8.0  # room and accuracy that are added when a plan is lost
-LEAST, MOST = 1e-12, 0.1  # errors of exponentials
+LEAST, MOST = 1e-12, 0.1  # errors of weights
+SAMPLE = 2048  # tokens on which it is found out what sums would take
 
 
 class CellPlanner(Planner[Cells]):
@@ -52,27 +53,36 @@ class CellPlanner(Planner[Cells]):
     @override
     def may(self, dynamics: AbstractDynamics, mu: Points, t: Time) -> bool:
         """Where sums are all of exponentials of quadratic scores, in few dimensions."""
-        d = mu.tokens.x.shape[1]
-        if _affordable(mu, [1.0] * d, MOST) is None:
+        n, d = mu.tokens.x.shape
+        least = cheapest([1.0] * d, 2 * n, d + 1, error=MOST)
+        if _affordable(mu, least) is None:
             return False
         findings = Findings()
         survey = Survey(findings=findings)
-        look = lambda mu: _velocities(dynamics, summed(mu, survey), t)
+        look = lambda mu: _velocities(dynamics, mu.summed(survey), t)
         eqx.filter_eval_shape(look, mu)
         return bool(findings.held) and all(findings.held)
 
     @override
     def plan(self, dynamics: AbstractDynamics, mu: Points, t: Time) -> Cells | None:
-        assert isinstance(mu.reduction, Cells)
-        spans = _spans(dynamics, mu, t)
-        error = _allowed(dynamics, mu, t)
-        return None if spans is None else _laid_out(mu, ROOM * spans, error)
+        findings = Findings()
+        some = some_of(mu, SAMPLE)
+        _velocities(dynamics, some.summed(Survey(findings=findings)), t)
+        n, d = mu.tokens.x.shape
+        layout = chosen(
+            findings.spans(),
+            findings.nearness(),
+            tokens=2 * n,
+            rows=d + 1,
+            error=min(_allowed(dynamics, mu, t), MOST),
+        )
+        return _affordable(mu, layout)
 
     @override
     def roomier(self, how: Cells, mu: Points) -> Cells | None:
         assert how.layout is not None
-        spans = MORE * how.layout.reach * np.asarray(how.layout.cells)
-        return _laid_out(mu, spans, how.layout.bound / FINER)
+        n, d = mu.tokens.x.shape
+        return _affordable(mu, how.layout.roomier(2 * n, d + 1))
 
     @override
     def missed(
@@ -109,35 +119,15 @@ def has_bound(dynamics: AbstractDynamics, mu: AbstractMeasure) -> bool:
     return eqx.filter_eval_shape(condition, exactly(mu)) is not None
 
 
-def _laid_out(mu: Points, spans: Float[np.ndarray, " k"], error: float) -> Cells | None:
+def _affordable(mu: Points, layout: AbstractLayout | None) -> Cells | None:
+    """Sums in cells as laid out, if they cost less than exact sums."""
     assert isinstance(mu.reduction, Cells)
-    layout = _affordable(mu, list(map(float, spans)), error)
-    if layout is None:
+    n, d = mu.tokens.x.shape
+    if layout is None or layout.bound < LEAST:
+        return None
+    if layout.seconds(2 * n, d + 1) > WORTH * n**2 / PAIRS:
         return None
     return Fenced(mu.reduction.tolerance, mu.reduction.otherwise, layout)
-
-
-def _affordable(mu: Points, spans: Sequence[float], error: float) -> Layout | None:
-    """The cheapest layout, if it costs less than exact sums."""
-    if error < LEAST:
-        return None
-    n, d = mu.tokens.x.shape
-    rows = d + 1
-    layout = cheapest(spans, 2 * n, rows, error=min(error, MOST))
-    if layout is None or layout.seconds(2 * n, rows) > WORTH * n**2 / PAIRS:
-        return None
-    return layout
-
-
-def _spans(
-    dynamics: AbstractDynamics, mu: Points, t: Time
-) -> Float[np.ndarray, " k"] | None:
-    """What scores vary by along axes, in all sums; `None` if their axes differ."""
-    findings = Findings()
-    _velocities(dynamics, summed(mu, Survey(findings=findings)), t)
-    spans = findings.spans()
-    is_one = len({len(span) for span in spans}) == 1
-    return np.max(spans, axis=0) if is_one else None
 
 
 def _allowed(dynamics: AbstractDynamics, mu: Points, t: Time) -> float:

@@ -14,8 +14,7 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 from typing_extensions import override
 
 from meanfield._typing import Time
@@ -29,11 +28,12 @@ from meanfield.measures import (
     Revealing,
     coarsely,
     exactly,
+    some_of,
     suspects,
 )
 from meanfield.measures.reductions.cells import PAIRS
 
-from ._planner import SEEN, Planner, over_largest, summed
+from ._planner import SEEN, Planner, over_largest
 
 DIMENSIONS = 3  # beyond, nodes are too many
 RUNGS = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384)
@@ -65,7 +65,7 @@ class NodePlanner(Planner[Chebyshev]):
     @override
     def plan(self, dynamics: AbstractDynamics, mu: Points, t: Time) -> Chebyshev | None:
         n, d = mu.tokens.x.shape
-        few = _Search(_changed, dynamics, t, _sampled(mu), n)
+        few = _Search(_changed, dynamics, t, some_of(mu, SAMPLE, far=2), n)
         counts = few.enough((RUNGS[0],) * d)
         if counts is not None:
             counts = _Search(_missed, dynamics, t, mu, n).enough(few.narrowed(counts))
@@ -124,7 +124,7 @@ class _Search(NamedTuple):
 
     def error(self, counts: tuple[int, ...]) -> float:
         """What so many nodes miss, over what they may."""
-        mu = summed(self.mu, _with(self.mu, counts))
+        mu = self.mu.summed(_with(self.mu, counts))
         return float(self.trial(self.dynamics, mu, self.t)) / MARGIN
 
     def enough(self, counts: tuple[int, ...] | None) -> tuple[int, ...] | None:
@@ -196,31 +196,3 @@ def _grown(counts: tuple[int, ...], factor: float) -> tuple[int, ...] | None:
 def _with(mu: Points, counts: tuple[int, ...]) -> Chebyshev:
     assert isinstance(mu.reduction, Chebyshev)
     return Chebyshev(mu.reduction.tolerance, mu.reduction.otherwise, counts)
-
-
-def _sampled(mu: Points) -> Points:
-    """At most `SAMPLE` tokens: the farthest out, and some that stand for the rest."""
-    if mu.tokens.n <= SAMPLE:
-        return mu
-    far, even = _farthest_and_even(mu, SAMPLE)
-    kept = np.concatenate([far, even])
-    shares = np.ones(len(kept))
-    shares[len(far) :] = (mu.tokens.n - len(far)) / len(even)
-    tokens, logs = jax.tree.map(lambda leaf: leaf[kept], (mu.tokens, mu.log_weights))
-    logs = logs + jnp.asarray(np.log(shares), logs.dtype)
-    return Points(tokens, logs, mu.reduction)
-
-
-def _farthest_and_even(
-    mu: Points, count: int
-) -> tuple[Int[np.ndarray, " f"], Int[np.ndarray, " e"]]:
-    """Half of them the farthest from the mean, in standard deviations along axes."""
-    x = np.asarray(mu.tokens.x)
-    centred = x - np.mean(x, axis=0)
-    along = centred @ np.linalg.eigh(centred.T @ centred)[1]
-    spread = np.std(along, axis=0)
-    radius = np.sum((along / np.where(spread > 0, spread, 1)) ** 2, axis=1)
-    half = min(count // 2, len(x))
-    far = np.argpartition(-radius, half - 1)[:half] if half else np.zeros(0, int)
-    even = np.linspace(0, len(x) - 1, count - half).astype(int)
-    return np.sort(far), np.setdiff1d(even, far)

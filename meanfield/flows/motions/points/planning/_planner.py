@@ -4,14 +4,13 @@ import abc
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array
 
 from meanfield._typing import Time
 from meanfield.dynamics import AbstractDynamics
 from meanfield.fields import AbstractField, Convergence
-from meanfield.measures import AbstractPlanned, AbstractReduction, Points
+from meanfield.measures import AbstractPlanned, Points
 
 H = TypeVar("H", bound=AbstractPlanned)
 
@@ -49,8 +48,3 @@ def over_largest(error: Array, velocities: Array, tolerance: float) -> Convergen
     scale = jnp.max(jnp.abs(velocities))
     relative = jnp.where(scale > 0, error / scale, error)
     return Convergence(relative, jnp.asarray(tolerance, error.dtype))
-
-
-def summed(mu: Points, how: AbstractReduction) -> Points:
-    """The tokens, with sums executed as told."""
-    return eqx.tree_at(lambda tokens: tokens.reduction, mu, how)

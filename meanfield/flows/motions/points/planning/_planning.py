@@ -17,7 +17,7 @@ from meanfield.measures import AbstractPlanned, Cells, Chebyshev, Points, exactl
 
 from ._cells import CellPlanner
 from ._nodes import NodePlanner
-from ._planner import Planner, summed
+from ._planner import Planner
 
 PLANNERS: dict[type[AbstractPlanned], Planner[Any]] = {
     Chebyshev: NodePlanner(),
@@ -52,8 +52,8 @@ def planned(dynamics: AbstractDynamics, mu: Points, t: Time) -> Points:
     if planner.may(dynamics, mu, t):
         plan = planner.plan(dynamics, mu, t)
     if plan is not None:
-        return summed(mu, plan)
-    return planned(dynamics, summed(mu, how.otherwise), t)
+        return mu.summed(plan)
+    return planned(dynamics, mu.summed(how.otherwise), t)
 
 
 def interpolations(
@@ -79,14 +79,14 @@ def interpolations(
     how = mu.reduction
     if not isinstance(how, AbstractPlanned):
         return ()
-    more = interpolations(dynamics, summed(mu, how.otherwise), t)
+    more = interpolations(dynamics, mu.summed(how.otherwise), t)
     return (how, *more) if _planner(how).may(dynamics, mu, t) else more
 
 
 def unplanned(mu: Points) -> Points:
     """Tokens before they were planned: what moves is to be looked at anew."""
     how = mu.reduction
-    return summed(mu, how.unplanned) if isinstance(how, AbstractPlanned) else mu
+    return mu.summed(how.unplanned) if isinstance(how, AbstractPlanned) else mu
 
 
 def roomier(dynamics: AbstractDynamics, mu: Points, t: Time) -> Points | None:
@@ -99,8 +99,8 @@ def roomier(dynamics: AbstractDynamics, mu: Points, t: Time) -> Points | None:
         return None
     more = _planner(how).roomier(how, mu)
     if more is not None:
-        return summed(mu, more)
-    return planned(dynamics, summed(mu, how.otherwise), t)
+        return mu.summed(more)
+    return planned(dynamics, mu.summed(how.otherwise), t)
 
 
 def missed(

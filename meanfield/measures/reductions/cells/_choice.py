@@ -1,0 +1,68 @@
+"""Which cells sums are to have: of the kinds there are, those that cost least."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float
+
+from ._exponential import cheapest
+from ._gauss import Nearness, cheapest_gauss
+from ._gauss_bound import WIDER
+from ._layout import ROOM, AbstractLayout
+
+ALONE = 2.0  # how much lonelier queries may be than those that were asked
+
+
+def chosen(
+    spans: Sequence[Float[np.ndarray, " k"]],
+    nearness: Sequence[Nearness],
+    *,
+    tokens: int,
+    rows: int,
+    error: float,
+) -> AbstractLayout | None:
+    """The layout that costs least for several sums, with some room; `None` if none.
+
+    Args:
+        spans: what scores vary by from their middle along each axis, of each sum.
+        nearness: how queries and keys lie to each other, of each sum.
+        tokens: queries and keys together.
+        rows: sums for each query.
+        error: how far weights of keys may be off in a sum, over the sum.
+
+    Examples:
+        >>> from meanfield.measures.reductions.cells import Nearness, chosen
+        >>> nearness = Nearness(np.full(3, 5.0), 8.0)
+        >>> most = {"tokens": 2_000_000, "rows": 4, "error": 1e-7}
+        >>> chosen([np.full(3, 25.0)], [nearness], **most).cells
+        (15, 15, 15)
+    """
+    if len({len(span) for span in spans}) != 1:
+        return None
+    farthest = list(map(float, ROOM * np.max(spans, axis=0)))
+    halves = ROOM * np.max([near.halves for near in nearness], axis=0)
+    loneliest = Nearness(halves, ALONE * max(near.loneliness for near in nearness))
+    found = [
+        layout
+        for layout in (
+            cheapest(farthest, tokens, rows, error=error),
+            cheapest_gauss(loneliest, tokens, rows, error=error),
+        )
+        if layout is not None
+    ]
+    return min(found, key=lambda layout: layout.seconds(tokens, rows), default=None)
+
+
+def typical(tokens: int, d: int, *, error: float) -> AbstractLayout | None:
+    r"""The layout for standard normal tokens and scores $x\cdot y$: an estimate.
+
+    Examples:
+        >>> from meanfield.measures import typical
+        >>> typical(10_000, 1, error=1e-3).counts, typical(10_000, 5, error=1e-9)
+        ((40,), None)
+    """
+    span = 2 * math.log(tokens)
+    near = Nearness(np.full(d, span**0.5), WIDER ** (d / 2))
+    sizes = {"tokens": 2 * tokens, "rows": d + 1}
+    return chosen([np.full(d, span)], [near], **sizes, error=error)
