@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from meanfield._typing import Numbers
-from meanfield.measures import Cells, Points
+from meanfield.measures import Points
 from meanfield.measures.reductions import AbstractReduction, Blocked
 from meanfield.scores import Dot
 from meanfield.tokens import Tokens
@@ -86,8 +86,6 @@ def sinkhorn(
     a, b = a.at(q - q_mean[None]), b.at(k - k_mean[None])
     score = Dot(jnp.eye(q.shape[1]), jnp.eye(q.shape[1]))
     plan, found = Plan(score, a, b), None
-    if tolerance is None and isinstance(reduction, Cells):
-        tolerance = reduction.tolerance
     if plan.waits:
         found = in_cells(plan, tolerance, max_iterations)
     if found is None:

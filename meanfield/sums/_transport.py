@@ -92,6 +92,7 @@ def in_cells(plan: Plan, tolerance: float | None, limit: int) -> Found | None:
     """
     how = plan.b.reduction
     assert isinstance(how, Cells)
+    tolerance = how.tolerance if tolerance is None else tolerance
     found = _from_some(plan, limit)
     rough = _layout(plan, found, ROUGH)
     if rough is None:
