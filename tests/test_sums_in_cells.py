@@ -475,3 +475,15 @@ def test_sinkhorn_inside_a_jit_is_exact(rng: Generator) -> None:
     assert float(inside.tolerance) < 1e-9
     exact = sums.sinkhorn(q, k).of_keys
     np.testing.assert_allclose(inside.of_keys, exact, rtol=1e-9, atol=1e-9)
+
+
+def test_sinkhorn_beyond_its_cells_is_exact(rng: Generator) -> None:
+    """Cells that were planned for other vectors are too wide: no pass takes them."""
+    x = rng.normal(size=(60, 1))
+    narrow = Cells(1e-6, layout=GaussLayout(6, (3,), 0.01, 1e-6))
+    found, exact = (
+        sums.sinkhorn(4 * x, x, reduction=how, tolerance=1e-10)
+        for how in (narrow, Blocked())
+    )
+    assert found.residual <= 1e-10
+    np.testing.assert_allclose(found.of_keys, exact.of_keys, rtol=1e-6, atol=1e-6)

@@ -69,8 +69,8 @@ class Cells(AbstractPlanned):
 
     @property
     def unchecked(self) -> "Cells":
-        """The same, whose sums are as they come."""
-        return Unchecked(self.tolerance, self.otherwise, self.layout)
+        """What an iteration sums with whose end is checked; exact beyond the bound."""
+        return self
 
     def holds(self, score: AbstractScore, queries: Tokens, keys: Keys) -> bool:
         """Whether exponentials of a score are summed in cells, as far as shapes say."""
@@ -123,6 +123,11 @@ class Fenced(Cells):
         [nan nan]
     """
 
+    @property
+    @override
+    def unchecked(self) -> Cells:
+        return Unchecked(self.tolerance, self.otherwise, self.layout)
+
     @override
     def settled(
         self, sums: Sums, is_bounded: Bool[Array, ""], exact: Callable[[], Sums]
@@ -154,12 +159,12 @@ class Unchecked(Cells):
 
 
 def unchecked(tree: PyTree) -> PyTree:
-    """A tree, a measure for one, whose sums in cells are as they come.
+    """A tree, a measure for one, whose sums in fenced cells are as they come.
 
     Examples:
         >>> from meanfield import Points
-        >>> from meanfield.measures import Cells, unchecked
-        >>> mu = Points.uniform([[0.0], [1.0]], reduction=Cells())
+        >>> from meanfield.measures import Fenced, unchecked
+        >>> mu = Points.uniform([[0.0], [1.0]], reduction=Fenced())
         >>> type(unchecked(mu).reduction).__name__
         'Unchecked'
     """

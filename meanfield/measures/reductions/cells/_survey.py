@@ -77,11 +77,6 @@ class Survey(Cells):
     otherwise: AbstractReduction = Dense()
     findings: Findings = eqx.field(static=True, default_factory=Findings)
 
-    @property
-    @override
-    def unchecked(self) -> Cells:
-        return self
-
     @override
     def log_mean(self, score: AbstractScore, queries: Tokens, keys: Keys) -> Sums:
         is_held, number = self.holds(score, queries, keys), len(self.findings.held)
