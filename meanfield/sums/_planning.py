@@ -53,7 +53,7 @@ def plan(
         >>> with jax.enable_x64():
         ...     x = jnp.asarray(x, jnp.float64)
         ...     cells = sums.plan(x, x, columns=2)
-        >>> cells.layout.bound < 1e-6
+        >>> cells.layout.bound <= 1e-6
         True
     """
     q, k = vectors("queries", queries), vectors("keys", keys)
