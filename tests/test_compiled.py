@@ -17,3 +17,10 @@ def test_memory_is_returned_after_each_new_program(monkeypatch: pytest.MonkeyPat
     assert (double.programs, len(returned)) == (2, 2)
     jax.jit(double)(jnp.ones(4))  # part of a program that others compile
     assert len(returned) == 2
+
+
+def test_products_in_single_precision_keep_their_digits():
+    """Where an accelerator would round factors to TF32 unless it is told not to."""
+    product = compiled(lambda a: a @ a)
+    text = product.lower(jnp.ones((3, 3), jnp.float32)).as_text()
+    assert "precision = [HIGHEST, HIGHEST]" in text

@@ -33,6 +33,7 @@ from meanfield.fields import AbstractField, Affine
 from meanfield.flows import Trajectory, adaptive, fixed, flow
 from meanfield.flows import ensemble as members
 from meanfield.flows.watch._ahead import log_rate
+from meanfield.linalg import length
 from meanfield.measures import AbstractMeasure, Gaussian, Points
 from meanfield.runs import execute
 from meanfield.scores import AbstractScore, Dot
@@ -266,7 +267,7 @@ def test_a_power_of_fifty_is_named_where_numbers_end():
         @override
         def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
             assert isinstance(mu, Points)
-            rate = jnp.linalg.norm(mu.tokens.x) ** 0.02
+            rate = length(mu.tokens.x) ** 0.02
             return Affine(rate * jnp.eye(1), jnp.zeros(1))
 
     end = flow(Slow(0), Points.uniform([[1.0]]), [0.0, 100.0])

@@ -158,8 +158,9 @@ def test_memory_grows_like_the_number_of_tokens(kind: str, rng: np.random.Genera
 
     tangent = lambda x: jax.jvp(velocities, (x,), (x,))[1]
     gradient = jax.grad(lambda x: jnp.sum(velocities(x) ** 2))
+    blocks = 100e6 if jax.default_backend() == "cpu" else 1e9  # the larger, the faster
     for fn in (velocities, tangent, gradient):
-        assert peak(fn, x) < 100e6
+        assert peak(fn, x) < blocks
 
 
 def test_single_precision_keeps_its_digits(rng: np.random.Generator):

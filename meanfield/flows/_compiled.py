@@ -53,14 +53,16 @@ class Compiled(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """What the function gives."""
         known = self.programs
-        result = self._for((args, kwargs))(*args, **kwargs)
+        with all_digits():
+            result = self._for((args, kwargs))(*args, **kwargs)
         if self.programs > known:
             return_memory()
         return result
 
     def lower(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """The program for arguments like these, before it is compiled."""
-        return self._for((args, kwargs)).lower(*args, **kwargs)
+        with all_digits():
+            return self._for((args, kwargs)).lower(*args, **kwargs)
 
     @property
     def programs(self) -> int:
@@ -71,6 +73,11 @@ class Compiled(Generic[P, R]):
     def _for(self, arguments: object) -> Any:
         alone = jax.default_backend() == "cpu" and not _traced(arguments)
         return self._whole if alone else self._part
+
+
+def all_digits() -> contextlib.AbstractContextManager[None]:
+    """Products of matrices round as sums do, where accelerators have coarser ones."""
+    return jax.default_matmul_precision("highest")
 
 
 def compiled(fn: Callable[P, R]) -> Compiled[P, R]:

@@ -26,6 +26,7 @@ def open_session(precision: str = "double") -> None:
     os.environ.setdefault("EQX_ON_ERROR", "off")
     jax = _started()
     jax.config.update("jax_enable_x64", precision == "double")
+    jax.config.update("jax_default_matmul_precision", "highest")  # no TF32
     folder = cache_folder()
     if folder is not None:
         jax.config.update("jax_compilation_cache_dir", str(folder))
