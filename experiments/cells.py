@@ -4,7 +4,7 @@ import sys
 
 import numpy as np
 
-from meanfield.measures.reductions.cells import PAIRS, WIDER, Nearness, chosen
+from meanfield.measures.reductions.cells import PAIRS, WIDER, Extent, Nearness, chosen
 
 TOKENS = 1_000_000
 # Half-widths of queries times those of keys, along each axis.
@@ -28,9 +28,8 @@ def table() -> str:
 def _seconds(d: int, span: float, error: float) -> str:
     """Where tokens lie about what they attend to, as those of a normal cloud do."""
     near = Nearness(np.full(d, span**0.5), WIDER ** (d / 2))
-    layout = chosen(
-        [np.full(d, float(span))], [near], tokens=2 * TOKENS, rows=d + 1, error=error
-    )
+    extent = Extent(np.full(d, float(span)), near)
+    layout = chosen([extent], tokens=2 * TOKENS, rows=d + 1, error=error)
     if layout is None or layout.seconds(2 * TOKENS, d + 1) > TOKENS**2 / PAIRS:
         return "exact"
     return f"{layout.seconds(2 * TOKENS, d + 1):.1f} s"

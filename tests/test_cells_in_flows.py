@@ -57,7 +57,7 @@ def fitted(problem: Problem, layout: Layout) -> Problem:
     moves = attentions["softmax"](problem.A, np.eye(2), problem.V)
     surveyed = Points(mu.tokens, mu.log_weights, Survey(findings=notes))
     moves.field(0.0, surveyed)(mu.tokens)
-    room = layout.reach * np.asarray(layout.cells) / notes.spans()[0]
+    room = layout.reach * np.asarray(layout.cells) / notes.extents()[0].spans
     return problem._replace(A=0.999 * problem.A * room.min())
 
 

@@ -23,11 +23,11 @@ from meanfield.measures.reductions.cells import (
     Nearness,
     cheapest,
     cheapest_gauss,
+    extent,
     framed,
     growth,
     largest_reach,
     missed_share,
-    nearness,
     relative_error,
 )
 from meanfield.measures.reductions.cells._cells import between_cells
@@ -123,7 +123,7 @@ def test_a_sum_of_gaussians_is_checked_by_one_of_wider_ones(rng: Generator) -> N
     gauge = logs + b @ np.asarray(sides[0].middle) + (b**2).sum(axis=1) / 2
     total = lambda variance: np.exp(gauge - apart / (2 * variance)).sum(axis=1)
     loneliest = float((total(3.0) / total(1.0)).max())
-    assert 1 < nearness(*arrays[:3]).loneliness <= loneliest
+    assert 1 < extent(*arrays[:3]).nearness.loneliness <= loneliest
     for slack, is_bounded in ((1.01, True), (0.99, False)):
         layout = GaussLayout(9, (12, 12), 0.5, 0.0)
         limit = 2 * layout.share * loneliest * slack
@@ -171,7 +171,7 @@ def layouts(
 
 def lying(q: np.ndarray, k: np.ndarray, logs: np.ndarray) -> Nearness:
     """How queries and keys lie to each other, with some room."""
-    near = nearness(*map(jnp.asarray, (q, k, logs)))
+    near = extent(*map(jnp.asarray, (q, k, logs))).nearness
     return Nearness(1.1 * near.halves, 2 * near.loneliness)
 
 

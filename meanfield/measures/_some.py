@@ -22,8 +22,11 @@ def some_of(mu: Points, count: int, *, far: int = 8) -> Points:
         (80, True, -1.0)
     """
     kept, shares = _sampled(np.asarray(mu.tokens.x), count, far)
-    tokens, logs = jax.tree.map(lambda leaf: leaf[kept], (mu.tokens, mu.log_weights))
-    return Points(tokens, logs + jnp.asarray(np.log(shares), logs.dtype), mu.reduction)
+    those = lambda leaf: jnp.asarray(np.asarray(leaf)[kept])
+    tokens = jax.tree.map(those, mu.tokens)
+    logs = np.asarray(mu.log_weights)[kept]
+    logs = jnp.asarray(logs + np.log(shares).astype(logs.dtype))
+    return Points(tokens, logs, mu.reduction)
 
 
 def _sampled(
@@ -33,7 +36,9 @@ def _sampled(
     if n <= count:
         return np.arange(n), np.ones(n)
     farthest = _farthest(x, count // far)
-    others = np.setdiff1d(np.arange(n), farthest, assume_unique=True)
+    is_far = np.zeros(n, bool)
+    is_far[farthest] = True
+    others = np.flatnonzero(~is_far)
     even = others[np.linspace(0, len(others) - 1, count - len(farthest)).astype(int)]
     kept = np.concatenate([farthest, even])
     shares = np.ones(len(kept))

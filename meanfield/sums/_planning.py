@@ -3,7 +3,6 @@
 from numbers import Real
 
 import jax.numpy as jnp
-import numpy as np
 
 from meanfield._array import is_concrete, is_tracing
 from meanfield._typing import Numbers
@@ -13,8 +12,7 @@ from meanfield.measures.reductions.cells import (
     PAIRS,
     Cells,
     chosen,
-    framed,
-    nearness,
+    extent,
 )
 
 from ._functions import vectors
@@ -71,10 +69,8 @@ def plan(
     rows, pairs = columns + 1, len(q) * len(k)
     if q.dtype != jnp.float64:
         return Blocked()
-    sides = framed(q, k)
     layout = chosen(
-        [np.asarray(sides[0].half * sides[1].half)],
-        [nearness(q, k, jnp.zeros(len(k)))],
+        [extent(q, k, jnp.zeros(len(k)))],
         tokens=len(q) + len(k),
         rows=rows,
         error=tolerance,

@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
 from meanfield._array import is_concrete, is_tracing
@@ -15,8 +14,7 @@ from meanfield.measures.reductions.cells import (
     PAIRS,
     AbstractLayout,
     chosen,
-    framed,
-    nearness,
+    extent,
 )
 from meanfield.scores import Dot, transposed
 
@@ -132,13 +130,10 @@ def _layout(plan: Plan, found: Found, error: float) -> AbstractLayout | None:
     """Cells for the sums of rows and of columns, if they are worth it."""
     _, a, b = plan
     q, k = a.tokens.x, b.tokens.x
-    sides = framed(q, k)
+    rows = extent(q, k, b.log_weights + found.g)
+    columns = extent(k, q, a.log_weights + found.f)
     layout = chosen(
-        [np.asarray(sides[0].half * sides[1].half)],
-        [
-            nearness(q, k, b.log_weights + found.g),
-            nearness(k, q, a.log_weights + found.f),
-        ],
+        [rows, columns],
         tokens=plan.points,
         rows=ROWS,
         error=error,

@@ -7,6 +7,7 @@ from ._cells import Cells as Cells
 from ._cells import Fenced as Fenced
 from ._cells import Unchecked as Unchecked
 from ._cells import unchecked as unchecked
+from ._choice import Extent as Extent
 from ._choice import chosen as chosen
 from ._choice import typical as typical
 from ._exponential import Layout as Layout
@@ -15,7 +16,6 @@ from ._frame import framed as framed
 from ._gauss import GaussLayout as GaussLayout
 from ._gauss import Nearness as Nearness
 from ._gauss import cheapest_gauss as cheapest_gauss
-from ._gauss import nearness as nearness
 from ._gauss_bound import WIDER as WIDER
 from ._gauss_bound import missed_share as missed_share
 from ._layout import DIMENSIONS as DIMENSIONS
@@ -24,3 +24,4 @@ from ._layout import ROOM as ROOM
 from ._layout import AbstractLayout as AbstractLayout
 from ._survey import Findings as Findings
 from ._survey import Survey as Survey
+from ._survey import extent as extent

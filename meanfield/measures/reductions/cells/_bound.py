@@ -22,6 +22,7 @@ from jaxtyping import Float
 
 MOST = 24  # nodes in a cell
 _WIDEST = 16.0  # reach that is looked for, at most
+_HALVINGS = 26  # of the reaches that are tried
 _SEEN, _SLOPES = 401, 9  # points and slopes at which the Lebesgue function is taken
 
 
@@ -67,7 +68,7 @@ def growth(nodes: int, reach: float) -> float:
 def largest_reach(nodes: int, error: float) -> float:
     """The reach up to which so many nodes miss no more than `error`; 0 if none."""
     low, high = 0.0, _WIDEST
-    for _ in range(40):
+    for _ in range(_HALVINGS):
         middle = (low + high) / 2
         if relative_error(nodes, middle) <= error:
             low = middle

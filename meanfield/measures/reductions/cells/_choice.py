@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -14,9 +15,20 @@ from ._layout import ROOM, AbstractLayout
 ALONE = 2.0  # how much lonelier queries may be than those that were asked
 
 
+class Extent(NamedTuple):
+    """How far a sum reaches, as either kind of cells sees it.
+
+    Attributes:
+        spans: what scores vary by from their middle along each axis.
+        nearness: how queries and keys lie to each other.
+    """
+
+    spans: Float[np.ndarray, " k"]
+    nearness: Nearness
+
+
 def chosen(
-    spans: Sequence[Float[np.ndarray, " k"]],
-    nearness: Sequence[Nearness],
+    extents: Sequence[Extent],
     *,
     tokens: int,
     rows: int,
@@ -25,28 +37,27 @@ def chosen(
     """The layout that costs least for several sums, with some room; `None` if none.
 
     Args:
-        spans: what scores vary by from their middle along each axis, of each sum.
-        nearness: how queries and keys lie to each other, of each sum.
+        extents: of each sum.
         tokens: queries and keys together.
         rows: sums for each query.
         error: how far weights of keys may be off in a sum, over the sum.
 
     Examples:
-        >>> from meanfield.measures.reductions.cells import Nearness, chosen
-        >>> nearness = Nearness(np.full(3, 5.0), 8.0)
-        >>> most = {"tokens": 2_000_000, "rows": 4, "error": 1e-7}
-        >>> chosen([np.full(3, 25.0)], [nearness], **most).cells
+        >>> from meanfield.measures.reductions.cells import Extent, Nearness, chosen
+        >>> extent = Extent(np.full(3, 25.0), Nearness(np.full(3, 5.0), 8.0))
+        >>> chosen([extent], tokens=2_000_000, rows=4, error=1e-7).cells
         (14, 14, 14)
     """
-    if len({len(span) for span in spans}) != 1:
+    if len({len(extent.spans) for extent in extents}) != 1:
         return None
-    farthest = list(map(float, ROOM * np.max(spans, axis=0)))
-    halves = ROOM * np.max([near.halves for near in nearness], axis=0)
-    loneliest = Nearness(halves, ALONE * max(near.loneliness for near in nearness))
+    each = [extent.nearness for extent in extents]
+    farthest = ROOM * np.max([extent.spans for extent in extents], axis=0)
+    halves = ROOM * np.max([near.halves for near in each], axis=0)
+    loneliest = Nearness(halves, ALONE * max(near.loneliness for near in each))
     found = [
         layout
         for layout in (
-            cheapest(farthest, tokens, rows, error=error),
+            cheapest(list(map(float, farthest)), tokens, rows, error=error),
             cheapest_gauss(loneliest, tokens, rows, error=error),
         )
         if layout is not None
@@ -65,4 +76,4 @@ def typical(tokens: int, d: int, *, error: float) -> AbstractLayout | None:
     span = 2 * math.log(tokens)
     near = Nearness(np.full(d, span**0.5), WIDER ** (d / 2))
     sizes = {"tokens": 2 * tokens, "rows": d + 1}
-    return chosen([np.full(d, span)], [near], **sizes, error=error)
+    return chosen([Extent(np.full(d, span), near)], **sizes, error=error)

@@ -44,11 +44,14 @@ def axes(
     q: Float[Array, "m k"], k: Float[Array, "n k"]
 ) -> tuple[Float[Array, "k k"], Float[Array, "k k"]]:
     r"""$L$ and $L^{-\top}$, with which both have the same diagonal covariance."""
-    F, G = _factor(q), _factor(k)
-    U, scales, W = jnp.linalg.svd(jnp.matmul(F.T, G, precision=HIGHEST))
-    root = jnp.sqrt(scales)
-    L = root[:, None] * jnp.linalg.solve(F.T, U).T
-    return L, root[:, None] * jnp.linalg.solve(G.T, W.T).T
+    (D, sizes), (E, others) = _root(q), _root(k)
+    between = jnp.matmul(D.T, E, precision=HIGHEST)
+    U, scales, W = jnp.linalg.svd(sizes[:, None] * between * others[None])
+    root = jnp.sqrt(scales)[:, None]
+    whitened = lambda turned, sizes, directions: jnp.matmul(
+        turned / sizes[None], directions.T, precision=HIGHEST
+    )
+    return root * whitened(U.T, sizes, D), root * whitened(W, others, E)
 
 
 def along(x: Float[Array, "n k"], matrix: Float[Array, "k k"]) -> Float[Array, "n k"]:
@@ -69,10 +72,10 @@ def _middle(x: Float[Array, "n k"]) -> Float[Array, " k"]:
     return (jnp.min(x, axis=0) + jnp.max(x, axis=0)) / 2
 
 
-def _factor(x: Float[Array, "n k"]) -> Float[Array, "k k"]:
-    """A root of the covariance, no direction of which is left without a width."""
+def _root(x: Float[Array, "n k"]) -> tuple[Float[Array, "k k"], Float[Array, " k"]]:
+    """Directions and deviations along them; none is left without a width."""
     centred = x - jnp.mean(x, axis=0)[None]
     covariance = jnp.matmul(centred.T, centred, precision=HIGHEST) / len(x)
     variances, directions = jnp.linalg.eigh(covariance)
     largest = jnp.where(variances[-1] > 0, variances[-1], 1)
-    return directions * jnp.sqrt(jnp.maximum(variances, 0) + _FLAT * largest)[None]
+    return directions, jnp.sqrt(jnp.maximum(variances, 0) + _FLAT * largest)

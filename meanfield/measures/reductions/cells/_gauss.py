@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
-from meanfield.measures.reductions._reduction import Blocked, Keys
+from meanfield.measures.reductions._reduction import Blocked, Dense, Keys
 from meanfield.scores import Dot
 from meanfield.tokens import Tokens
 
@@ -37,6 +37,7 @@ from ._tiles import places_of_nodes
 
 MOST = 16  # nodes in a cell
 SOME = 64  # queries by whose means the frame is found
+AT_ONCE = 2**20  # scores that are held at once: their program is made the faster
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,8 +141,7 @@ def attended(
     return boxed(along(queries, L), middles[0]), boxed(along(keys, M), middles[1])
 
 
-@jax.jit
-def _nearness(
+def nearness(
     queries: Float[Array, "m k"], keys: Float[Array, "n k"], logs: Float[Array, " n"]
 ) -> tuple[Float[Array, " k"], Float[Array, ""]]:
     """The halves and the loneliness of `Nearness`, at some queries and the farthest."""
@@ -157,12 +157,6 @@ def _nearness(
 
     worst = jnp.max(jax.lax.map(loneliness, some))
     return jnp.maximum(q.half, k.half), jnp.exp(worst)
-
-
-def nearness(queries: Array, keys: Array, logs: Array) -> Nearness:
-    """How they lie to each other."""
-    halves, loneliness = _nearness(queries, keys, logs)
-    return Nearness(np.asarray(halves), float(loneliness))
 
 
 def cheapest_gauss(
@@ -208,8 +202,9 @@ def _asked(
 ) -> tuple[Float[Array, "some k"], Float[Array, "some k"]]:
     """Some queries, and the means of the keys that they attend to."""
     some, one = _some(queries), jnp.eye(queries.shape[1], dtype=queries.dtype)
+    how = Dense() if len(some) * len(keys) <= AT_ONCE else Blocked()
     side = Keys(Tokens(keys), logs, keys)
-    return some, Blocked().log_mean(Dot(one, one), Tokens(some), side)[0]
+    return some, how.log_mean(Dot(one, one), Tokens(some), side)[0]
 
 
 def _some(x: Float[Array, "n k"]) -> Float[Array, "some k"]:

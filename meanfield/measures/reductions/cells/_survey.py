@@ -18,6 +18,7 @@ from meanfield.scores import AbstractQuadraticScore, AbstractScore
 from meanfield.tokens import Tokens
 
 from ._cells import Cells, Sums, counted
+from ._choice import Extent
 from ._frame import framed
 from ._gauss import Nearness, nearness
 
@@ -32,26 +33,18 @@ class Findings:
 
     Examples:
         >>> from meanfield.measures.reductions.cells import Findings
-        >>> Findings().spans(), Findings().nearness()
-        ([], [])
+        >>> Findings().extents()
+        []
     """
 
     def __init__(self) -> None:
         self.held: list[bool] = []
         self.sides: dict[int, tuple[np.ndarray, ...]] = {}
 
-    def spans(self) -> list[Float[np.ndarray, " k"]]:
-        """What scores vary by along the axes of cells, from their middle, of each."""
+    def extents(self) -> list[Extent]:
+        """How far each reaches."""
         jax.effects_barrier()
-        return [np.asarray(_spans(*sides)) for sides in self.sides.values()]
-
-    def nearness(self) -> list[Nearness]:
-        """How queries and keys lie to each other, of each."""
-        jax.effects_barrier()
-        return [
-            nearness(queries, counted(keys, logs), logs)
-            for queries, keys, logs in jax.tree.map(jnp.asarray, [*self.sides.values()])
-        ]
+        return [extent(*map(jnp.asarray, sides)) for sides in self.sides.values()]
 
 
 class Survey(Cells):
@@ -70,7 +63,7 @@ class Survey(Cells):
         >>> findings, one = Findings(), jnp.eye(1)
         >>> mu = Points.uniform([[-1.0], [1.0]], reduction=Survey(findings=findings))
         >>> velocities = attentions["softmax"](one, one, one).field(0.0, mu)(mu.tokens)
-        >>> findings.held, [float(span[0]) for span in findings.spans()]
+        >>> findings.held, [float(extent.spans[0]) for extent in findings.extents()]
         ([True], [1.0])
     """
 
@@ -103,9 +96,16 @@ class Survey(Cells):
         self.findings.sides[number] = tuple(map(np.asarray, sides))
 
 
-@jax.jit
-def _spans(
+def extent(
     queries: Float[Array, "m k"], keys: Float[Array, "n k"], logs: Float[Array, " n"]
-) -> Float[Array, " k"]:
-    q, k = framed(queries, counted(keys, logs))
-    return q.half * k.half
+) -> Extent:
+    """How far a sum reaches, of keys with logarithms of their weights."""
+    spans, halves, loneliness = map(np.asarray, _extent(queries, keys, logs))
+    return Extent(spans, Nearness(halves, float(loneliness)))
+
+
+@jax.jit
+def _extent(queries: Array, keys: Array, logs: Array) -> tuple[Array, Array, Array]:
+    keys = counted(keys, logs)
+    q, k = framed(queries, keys)
+    return q.half * k.half, *nearness(queries, keys, logs)

@@ -18,7 +18,6 @@ from typing_extensions import override
 from meanfield._typing import Time
 from meanfield.dynamics import AbstractDynamics
 from meanfield.fields import AbstractField, Convergence
-from meanfield.flows._compiled import compiled
 from meanfield.measures import (
     AbstractMeasure,
     Cells,
@@ -44,6 +43,7 @@ MARGIN = 0.2  # of the tolerance that a plan may miss: tokens will move
 OTHERS = 16  # tokens, beside extreme ones, of which the largest velocity is taken
 GUESS = 1 / 32  # of the tolerance, for exponentials behind which no bound is known
 LEAST, MOST = 1e-12, 0.1  # errors of weights
+TINY = 1e-300  # for conditions of no size, where tokens are all at one place
 SAMPLE = 2048  # tokens on which it is found out what sums would take
 
 
@@ -65,16 +65,16 @@ class CellPlanner(Planner[Cells]):
 
     @override
     def plan(self, dynamics: AbstractDynamics, mu: Points, t: Time) -> Cells | None:
-        findings = Findings()
-        some = some_of(mu, SAMPLE)
-        _velocities(dynamics, some.summed(Survey(findings=findings)), t)
+        assert isinstance(mu.reduction, Cells)
+        findings, tolerance = Findings(), mu.reduction.tolerance
+        some = some_of(mu, SAMPLE).summed(Survey(findings=findings))
+        condition, largest = eqx.filter_jit(_scales)(dynamics, some, t)
         n, d = mu.tokens.x.shape
         layout = chosen(
-            findings.spans(),
-            findings.nearness(),
+            findings.extents(),
             tokens=2 * n,
             rows=d + 1,
-            error=min(_allowed(dynamics, mu, t), MOST),
+            error=min(_allowed(condition, largest, tolerance), MOST),
         )
         return _affordable(mu, layout)
 
@@ -130,26 +130,20 @@ def _affordable(mu: Points, layout: AbstractLayout | None) -> Cells | None:
     return Fenced(mu.reduction.tolerance, mu.reduction.otherwise, layout)
 
 
-def _allowed(dynamics: AbstractDynamics, mu: Points, t: Time) -> float:
+def _allowed(condition: Array | None, largest: Array, tolerance: float) -> float:
     """How far off exponentials may be, relative to themselves."""
-    assert isinstance(mu.reduction, Cells)
-    tolerance, exact = mu.reduction.tolerance, exactly(mu)
-    if not has_bound(dynamics, mu):
+    if condition is None:
         return GUESS * tolerance
-    condition, largest = map(float, _scales(dynamics, exact, t))
-    share = MARGIN * tolerance * largest / condition if condition > 0 else 1.0
+    share = MARGIN * tolerance * float(largest) / max(float(condition), TINY)
     return share / (1 + share)
 
 
-@compiled
 def _scales(
     dynamics: AbstractDynamics, mu: Points, t: Time
-) -> tuple[Float[Array, ""], Float[Array, ""]]:
-    """The condition of a field, and its largest velocity at some tokens."""
+) -> tuple[Float[Array, ""] | None, Float[Array, ""]]:
+    """The condition of a field, and its largest velocity."""
     field = dynamics.field(jnp.asarray(t), mu)
-    assert field.condition is not None
-    exact = _exact_at(_extremes(mu), field, mu)
-    return field.condition, jnp.max(jnp.abs(exact))
+    return field.condition, jnp.max(jnp.abs(field(mu.tokens)))
 
 
 def _velocities(dynamics: AbstractDynamics, mu: Points, t: Time) -> Array:
