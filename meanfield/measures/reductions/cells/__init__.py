@@ -10,6 +10,7 @@ from ._cells import unchecked as unchecked
 from ._choice import Extent as Extent
 from ._choice import chosen as chosen
 from ._choice import typical as typical
+from ._earlier import seconds_in_order as seconds_in_order
 from ._exponential import Layout as Layout
 from ._exponential import cheapest as cheapest
 from ._frame import framed as framed

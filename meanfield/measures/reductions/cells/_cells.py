@@ -14,11 +14,17 @@ from meanfield.measures.reductions._reduction import (
     Link,
     exponential,
 )
-from meanfield.scores import AbstractQuadraticScore, AbstractScore
+from meanfield.scores import (
+    AbstractQuadraticScore,
+    AbstractScore,
+    Masked,
+    causal,
+    positions,
+)
 from meanfield.tokens import Tokens
 
 from ._layout import AbstractLayout
-from ._sums import Sides, checked_sums
+from ._sums import Positions, Sides, checked_sums
 
 Sums = tuple[Float[Array, "m p"], Float[Array, " m"]]
 
@@ -37,8 +43,8 @@ class Cells(AbstractPlanned):
             that a flow plans cells for; see `meanfield.flows.planned`.
         layout: the cells; see `cheapest`. `None` until planned, which is `otherwise`.
         otherwise: how all is summed that cells do not hold: scores that are not
-            quadratic, masks, links but the exponential, single precision, other
-            dimensions than the layout's.
+            quadratic, masks but the causal one, links but the exponential, single
+            precision, other dimensions than the layout's.
 
     Examples:
         >>> import meanfield
@@ -75,19 +81,24 @@ class Cells(AbstractPlanned):
     def holds(self, score: AbstractScore, queries: Tokens, keys: Keys) -> bool:
         """Whether exponentials of a score are summed in cells, as far as shapes say."""
         dtype = jnp.result_type(queries.x, keys.tokens.x)
-        return isinstance(score, AbstractQuadraticScore) and dtype == jnp.float64
+        return seen(score)[0] is not None and dtype == jnp.float64
 
     @override
     def log_mean(self, score: AbstractScore, queries: Tokens, keys: Keys) -> Sums:
         exact = lambda: self.otherwise.log_mean(score, queries, keys)
         if self.layout is None or not self.holds(score, queries, keys):
             return exact()
-        assert isinstance(score, AbstractQuadraticScore)
-        parts = score.factors(queries, keys.tokens)
+        quadratic, is_masked = seen(score)
+        assert quadratic is not None
+        parts = quadratic.factors(queries, keys.tokens)
         if parts.query.shape[1] != len(self.layout.cells):
             return exact()
         logs = keys.log_weights + parts.of_key
-        found = between_cells(self.layout, parts.query, parts.key, logs, keys.values)
+        at = (
+            Positions(positions(queries), positions(keys.tokens)) if is_masked else None
+        )
+        sides = parts.query, parts.key
+        found = between_cells(self.layout, *sides, logs, keys.values, at)
         means, logs, is_bounded = found
         return self.settled((means, logs + parts.of_query), is_bounded, exact)
 
@@ -180,6 +191,7 @@ def between_cells(
     keys: Float[Array, "n k"],
     logs: Float[Array, " n"],
     values: Float[Array, "n p"],
+    at: Positions | None = None,
 ) -> tuple[Float[Array, "m p"], Float[Array, " m"], Bool[Array, ""]]:
     """Means over keys, logarithms of sums, and whether both are within the bound."""
     out = jnp.isneginf(logs)
@@ -191,7 +203,7 @@ def between_cells(
     weights = jnp.exp(logs - top)
     rows = jnp.concatenate([values, jnp.ones_like(logs)[:, None]], axis=1)
     rows = jnp.where(out[:, None], 0, rows) * weights[:, None]
-    sums, checks = checked_sums(layout, Sides(q.x, k.x, (q.half, k.half)), rows)
+    sums, checks = checked_sums(layout, Sides(q.x, k.x, (q.half, k.half), at), rows)
     mass = sums[:, -1]
     checks = jnp.concatenate([mass[:, None], checks], axis=1)
     is_bounded = layout.holds(q, k, *jax.lax.stop_gradient((rows[:, -1], checks)))
@@ -199,6 +211,13 @@ def between_cells(
     offset = q.x @ k.middle + q.middle @ k.middle + top
     total = jnp.log(mass) + of_queries + offset
     return sums[:, :-1] / mass[:, None], total, is_bounded
+
+
+def seen(score: AbstractScore) -> tuple[AbstractQuadraticScore | None, bool]:
+    """The score whose exponentials are summed, if it is one; and whether masked."""
+    is_masked = isinstance(score, Masked) and score.mask is causal
+    base = score.score if isinstance(score, Masked) and is_masked else score
+    return (base if isinstance(base, AbstractQuadraticScore) else None), is_masked
 
 
 def counted(keys: Float[Array, "n k"], logs: Float[Array, " n"]) -> Array:

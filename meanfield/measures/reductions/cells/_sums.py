@@ -12,14 +12,21 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
-from meanfield.linalg import HIGHEST
-
-from ._bound import to_coefficients
+from ._earlier import Ordered, earlier_sums
+from ._frame import Side
 from ._layout import AbstractLayout
 from ._linear import transposes
-from ._tiles import CHUNK, TILE, Places, placed, tiled
+from ._nodes import Products, no_nodes, read, spread, summed
+from ._tiles import Places, placed
+
+
+class Positions(NamedTuple):
+    """Where a mask has queries see the keys at their position and before."""
+
+    queries: Float[Array, " m"]
+    keys: Float[Array, " n"]
 
 
 class Sides(NamedTuple):
@@ -29,11 +36,21 @@ class Sides(NamedTuple):
         queries: within the first of `halves` of the origin, along each axis.
         keys: within the second.
         halves: half-widths of the boxes; constants for derivatives, as cells are.
+        positions: `None` where all see all.
     """
 
     queries: Float[Array, "m k"]
     keys: Float[Array, "n k"]
     halves: tuple[Float[Array, " k"], Float[Array, " k"]]
+    positions: Positions | None = None
+
+    @property
+    def turned(self) -> "Sides":
+        """Each side in the other's place: those that were seen see who saw them."""
+        at = self.positions
+        turned = None if at is None else Positions(-at.keys, -at.queries)
+        of_queries, of_keys = self.halves
+        return Sides(self.keys, self.queries, (of_keys, of_queries), turned)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
@@ -87,28 +104,57 @@ def _(layout: AbstractLayout, primals: tuple, tangents: tuple) -> tuple[tuple, t
 
 def _there(*arrays: Array, layout: AbstractLayout, wide: int) -> Array:
     sides, rows = _unpacked(arrays)
-    of_queries, of_keys = _places(layout, sides)
-    nodes = _spread(layout, of_keys, rows)
-    nodes = _summed(nodes, *_kernels(layout, sides), wide)
-    return _read(layout, of_queries, nodes)
+    narrow, checks = _kernels(layout, sides)
+    products = Products(layout, narrow, checks, wide)
+    return _over(sides, _tops(layout, sides), products, rows)
 
 
 def _back(*arrays: Array, layout: AbstractLayout, wide: int) -> Array:
     sides, rows = _unpacked(arrays)
-    of_queries, of_keys = _places(layout, sides)
-    nodes = _spread(layout, of_queries, rows)
     narrow, checks = _kernels(layout, sides)
     turned = lambda kernels: [kernel.T for kernel in kernels]
-    nodes = _summed(nodes, turned(narrow), turned(checks), wide)
-    return _read(layout, of_keys, nodes)
+    products = Products(layout, turned(narrow), turned(checks), wide)
+    of_queries, of_keys = _tops(layout, sides)
+    return _over(sides.turned, (of_keys, of_queries), products, rows)
+
+
+def _over(
+    sides: Sides, tops: tuple[Array, Array], products: Products, rows: Array
+) -> Float[Array, "m r"]:
+    """Sums over all keys, or over earlier ones."""
+    layout, places = products.layout, _places(products.layout, sides)
+    if sides.positions is not None:
+        return _over_earlier(sides, tops, products, rows)
+    nodes = spread(layout, places[1], rows, no_nodes(layout, rows))
+    return read(layout, places[0], summed(nodes, products))
+
+
+def _over_earlier(
+    sides: Sides, tops: tuple[Array, Array], products: Products, rows: Array
+) -> Float[Array, "m r"]:
+    """Block by block in the order of positions; see `_earlier`."""
+    assert sides.positions is not None
+    at, places = sides.positions, _places(products.layout, sides)
+    queries = Ordered(sides.queries, tops[0], at.queries, places[0])
+    keys = Ordered(sides.keys, tops[1], at.keys, places[1])
+    return earlier_sums(queries, keys, rows, products)
 
 
 _to_queries = transposes("kernel_sums", _there, _back)
 
 
 def _unpacked(arrays: tuple[Array, ...]) -> tuple[Sides, Array]:
-    queries, keys, of_queries, of_keys, rows = arrays
-    return Sides(queries, keys, (of_queries, of_keys)), rows
+    queries, keys, of_queries, of_keys, *positions, rows = arrays
+    at = Positions(*positions) if positions else None
+    return Sides(queries, keys, (of_queries, of_keys), at), rows
+
+
+def _tops(layout: AbstractLayout, sides: Sides) -> tuple[Array, Array]:
+    origin = jnp.zeros(sides.queries.shape[1])
+    q, k = sides.queries, sides.keys
+    return layout.tops(
+        Side(q, origin, sides.halves[0]), Side(k, origin, sides.halves[1])
+    )
 
 
 def _places(layout: AbstractLayout, sides: Sides) -> tuple[Places, Places]:
@@ -125,109 +171,3 @@ def _kernels(layout: AbstractLayout, sides: Sides) -> tuple[list[Array], list[Ar
         layout.kernels(sides.halves, wide=False),
         layout.kernels(sides.halves, wide=True),
     )
-
-
-def _summed(
-    nodes: Float[Array, "r ..."], narrow: list[Array], wide: list[Array], last: int
-) -> Float[Array, "r ..."]:
-    """Summed along all axes; the last rows with other kernels."""
-    nodes = _summed_from(nodes, narrow, 0, len(nodes) - last)
-    return _summed_from(nodes, wide, len(nodes) - last, len(nodes))
-
-
-def _summed_from(
-    nodes: Float[Array, "r ..."], kernels: list[Array], begin: int, end: int
-) -> Float[Array, "r ..."]:
-    """Row by row in place, for nodes may fill the memory."""
-    contraction = (((0,), (1,)), ((), ()))
-
-    def sum_one(row: Array, nodes: Array) -> Array:
-        found = jax.lax.dynamic_index_in_dim(nodes, row, keepdims=False)
-        for kernel in kernels:
-            # The axis that is summed over comes first, and what it becomes comes last.
-            found = jax.lax.dot_general(found, kernel, contraction, precision=HIGHEST)
-        return jax.lax.dynamic_update_index_in_dim(nodes, found, row, 0)
-
-    if begin == end:
-        return nodes
-    return jax.lax.fori_loop(begin, end, sum_one, nodes)
-
-
-def _spread(
-    layout: AbstractLayout, places: Places, rows: Float[Array, "n r"]
-) -> Float[Array, "r ..."]:
-    """Rows on the nodes of their cells: an array of rows, then of the nodes' axes."""
-    tiles = tiled(places.cell, layout.cells)
-    d, width = len(layout.cells), rows.shape[1]
-    shape, few = (width, *[layout.nodes] * d), d // 2
-
-    def add(i: Array, nodes: Array) -> Array:
-        chunk = tiles.chunk(i)
-        bases = _bases(layout.nodes, _taken(places.within, chunk.members))
-        values = jnp.swapaxes(_taken(rows, chunk.members), 1, 2)
-        first, last = _products([values, *bases[:few]]), _products(bases[few:])
-        blocks = jnp.einsum("bft,blt->bfl", first, last, precision=HIGHEST)
-        blocks = blocks.reshape(CHUNK, *shape)
-
-        def add_one(j: Array, nodes: Array) -> Array:
-            at = (jnp.int32(0), *layout.nodes * chunk.corner[j])
-            old = jax.lax.dynamic_slice(nodes, at, shape)
-            return jax.lax.dynamic_update_slice(nodes, old + blocks[j], at)
-
-        return jax.lax.fori_loop(0, CHUNK, add_one, nodes)
-
-    start = jnp.zeros((width, *layout.counts), rows.dtype)
-    return jax.lax.fori_loop(0, tiles.chunks, add, start)
-
-
-def _read(
-    layout: AbstractLayout, places: Places, nodes: Float[Array, "r ..."]
-) -> Float[Array, "m r"]:
-    """What nodes hold, interpolated where queries are."""
-    tiles = tiled(places.cell, layout.cells)
-    d, (width, *_), m = len(layout.cells), nodes.shape, len(places.cell)
-    shape, few = (width, *[layout.nodes] * d), d // 2
-    block_of = lambda corner: jax.lax.dynamic_slice(
-        nodes, (jnp.int32(0), *layout.nodes * corner), shape
-    )
-
-    def read(i: Array, sums: Array) -> Array:
-        chunk = tiles.chunk(i)
-        bases = _bases(layout.nodes, _taken(places.within, chunk.members))
-        first, last = _products(bases[:few]), _products(bases[few:])
-        blocks = jax.lax.map(block_of, chunk.corner)
-        blocks = blocks.reshape(CHUNK, width, first.shape[1], last.shape[1])
-        inner = jnp.einsum("bwfl,blt->bwft", blocks, last, precision=HIGHEST)
-        found = jnp.swapaxes(jnp.sum(inner * first[:, None], axis=2), 1, 2)
-        return sums.at[chunk.members].set(found, mode="drop")
-
-    start = jnp.zeros((m, width), nodes.dtype)
-    return jax.lax.fori_loop(0, tiles.chunks, read, start)
-
-
-def _bases(count: int, within: Float[Array, "chunk tile k"]) -> list[Array]:
-    """Lagrange's polynomials of the nodes along each axis, (chunk, nodes, tile)."""
-    transform = jnp.asarray(to_coefficients(count).T)
-    polynomials = [jnp.ones_like(within), within]
-    for _ in range(count - 2):
-        polynomials.append(2 * within * polynomials[-1] - polynomials[-2])
-    values = jnp.stack(polynomials[:count])
-    return [
-        jnp.einsum("pc,cbt->bpt", transform, values[..., axis], precision=HIGHEST)
-        for axis in range(within.shape[2])
-    ]
-
-
-def _products(factors: list[Array]) -> Float[Array, "chunk rows tile"]:
-    """All products of one row of each (Khatri and Rao), the last counting fastest."""
-    if not factors:
-        return jnp.ones((CHUNK, 1, TILE))
-    first, *others = factors
-    for factor in others:
-        first = (first[:, :, None] * factor[:, None]).reshape(CHUNK, -1, TILE)
-    return first
-
-
-def _taken(x: Float[Array, "n c"], members: Int[Array, "chunk tile"]) -> Array:
-    """The vectors of tiles; zeros at places that hold nothing."""
-    return x.at[members].get(mode="fill", fill_value=0)

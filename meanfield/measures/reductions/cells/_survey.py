@@ -14,10 +14,10 @@ from meanfield.measures.reductions._reduction import (
     Link,
     exponential,
 )
-from meanfield.scores import AbstractQuadraticScore, AbstractScore
+from meanfield.scores import AbstractScore
 from meanfield.tokens import Tokens
 
-from ._cells import Cells, Sums, counted
+from ._cells import Cells, Sums, counted, seen
 from ._choice import Extent
 from ._frame import framed
 from ._gauss import Nearness, nearness
@@ -30,6 +30,7 @@ class Findings:
         held: for each sum, whether cells hold it.
         sides: queries, keys and logarithms of the weights of each that they hold, as it
             was taken last: potentials are then found.
+        is_masked: whether some sum is over earlier keys alone.
 
     Examples:
         >>> from meanfield.measures.reductions.cells import Findings
@@ -39,6 +40,7 @@ class Findings:
 
     def __init__(self) -> None:
         self.held: list[bool] = []
+        self.is_masked = False
         self.sides: dict[int, tuple[np.ndarray, ...]] = {}
 
     def extents(self) -> list[Extent]:
@@ -72,11 +74,15 @@ class Survey(Cells):
 
     @override
     def log_mean(self, score: AbstractScore, queries: Tokens, keys: Keys) -> Sums:
-        is_held, number = self.holds(score, queries, keys), len(self.findings.held)
+        # Sums of one query at a time, as behind a general mask, are no sums of many.
+        is_held = queries.n > 1 and self.holds(score, queries, keys)
+        number = len(self.findings.held)
         self.findings.held.append(is_held)
         if is_held:
-            assert isinstance(score, AbstractQuadraticScore)
-            parts = score.factors(queries, keys.tokens)
+            quadratic, is_masked = seen(score)
+            self.findings.is_masked |= is_masked
+            assert quadratic is not None
+            parts = quadratic.factors(queries, keys.tokens)
             logs = keys.log_weights + parts.of_key
             note = eqx.Partial(self._note, number)
             jax.debug.callback(note, parts.query, parts.key, logs)

@@ -34,6 +34,7 @@ from meanfield.measures.reductions.cells import (
     Findings,
     cheapest,
     chosen,
+    seconds_in_order,
 )
 
 from ._planner import SEEN, Planner, over_largest
@@ -76,7 +77,7 @@ class CellPlanner(Planner[Cells]):
             rows=d + 1,
             error=min(_allowed(condition, largest, tolerance), MOST),
         )
-        return _affordable(mu, layout)
+        return _affordable(mu, layout, in_order=findings.is_masked)
 
     @override
     def roomier(self, how: Cells, mu: Points) -> Cells | None:
@@ -119,13 +120,21 @@ def has_bound(dynamics: AbstractDynamics, mu: AbstractMeasure) -> bool:
     return eqx.filter_eval_shape(condition, exactly(mu)) is not None
 
 
-def _affordable(mu: Points, layout: AbstractLayout | None) -> Cells | None:
-    """Sums in cells as laid out, if they cost less than exact sums."""
+def _affordable(
+    mu: Points, layout: AbstractLayout | None, *, in_order: bool = False
+) -> Cells | None:
+    """Sums in cells as laid out, if they cost less than exact sums.
+
+    In order, a token sees half of the others.
+    """
     assert isinstance(mu.reduction, Cells)
     n, d = mu.tokens.x.shape
     if layout is None or layout.bound < LEAST:
         return None
-    if layout.seconds(2 * n, d + 1) > WORTH * n**2 / PAIRS:
+    exact, inside = n**2 / PAIRS, layout.seconds(2 * n, d + 1)
+    if in_order:
+        exact, inside = exact / 2, seconds_in_order(layout, n, d + 1)
+    if inside > WORTH * exact:
         return None
     return Fenced(mu.reduction.tolerance, mu.reduction.otherwise, layout)
 

@@ -1,0 +1,141 @@
+"""Sums in cells over the keys at a query's position and before."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import Array
+from numpy.random import Generator
+
+from meanfield import Blocked, Points, Prefix, attentions, flow
+from meanfield.flows import interpolations, planned
+from meanfield.measures import Cells, Fenced, GaussLayout, Layout
+from meanfield.measures.reductions import Keys
+from meanfield.measures.reductions.cells import (
+    AbstractLayout,
+    cheapest,
+    cheapest_gauss,
+    extent,
+)
+from meanfield.measures.reductions.cells._earlier import block_size, seconds_in_order
+from meanfield.scores import Dot, Masked, causal
+from meanfield.tokens import Tokens
+
+BOUND = 1e-6
+
+
+CELLS = "meanfield.measures.reductions.cells"
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several blocks of 64 tokens, and products of 64 by 32 of them."""
+    monkeypatch.setattr(f"{CELLS}._earlier.ASKED", 64)
+    monkeypatch.setattr(f"{CELLS}._earlier.GIVEN", 32)
+    monkeypatch.setattr(f"{CELLS}._earlier.block_size", lambda *_: 64)
+
+
+def laid_out(
+    kind: type[AbstractLayout], q: np.ndarray, k: np.ndarray
+) -> AbstractLayout:
+    found = extent(jnp.asarray(q), jnp.asarray(k), jnp.zeros(len(k)))
+    d, near = q.shape[1], found.nearness
+    if kind is Layout:
+        spans = [1.1 * float(span) for span in found.spans]
+        layout = cheapest(spans, 1000, d + 1, error=BOUND)
+    else:
+        near = near._replace(halves=1.1 * near.halves, loneliness=50 * near.loneliness)
+        layout = cheapest_gauss(near, 1000, d + 1, error=BOUND)
+    assert layout is not None
+    return layout
+
+
+def summed(how: Cells | Blocked, q: Tokens, k: Tokens, w: Array) -> tuple[Array, Array]:
+    d = q.x.shape[1]
+    score = Masked(Dot(jnp.eye(d), jnp.eye(d)), causal)
+    return how.log_mean(score, q, Keys(k, w, k.x))
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("kind", [Layout, GaussLayout])
+@pytest.mark.parametrize("d", [1, 2])
+@pytest.mark.parametrize("ties", [False, True])
+def test_means_over_earlier_keys(
+    kind: type[AbstractLayout], d: int, ties: bool, rng: Generator
+) -> None:
+    """Against NumPy: other queries than keys, unequal weights, equal positions."""
+    q, k = rng.normal(size=(230, d)), rng.normal(size=(400, d))
+    at, of = rng.uniform(0.02, 1, 230), rng.uniform(size=400)
+    if ties:
+        at, of = np.ceil(8 * at) / 8, np.ceil(8 * of) / 8
+    of[:3] = 0.0
+    w = rng.normal(size=400)
+    layout = laid_out(kind, q, k)
+    queries, keys = [Tokens(*map(jnp.asarray, side)) for side in ((q, at), (k, of))]
+    logs_of = jnp.asarray(w)
+    fenced = Fenced(layout=layout)
+    means, logs = jax.jit(lambda q, k: summed(fenced, q, k, logs_of))(queries, keys)
+    terms = np.where(of[None] <= at[:, None], np.exp(q @ k.T + w), 0)
+    mass = terms.sum(axis=1)
+    spread = np.abs(k).max()
+    assert np.abs(logs - np.log(mass)).max() <= layout.bound
+    assert np.abs(means - terms @ k / mass[:, None]).max() <= layout.bound * spread
+    exact = summed(Blocked(), queries, keys, logs_of)
+    assert np.abs(means - exact[0]).max() > 1e-14  # not all is summed pair by pair
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("kind", [Layout, GaussLayout])
+def test_derivatives_in_both_modes(kind: type[AbstractLayout], rng: Generator) -> None:
+    x, w = rng.normal(size=(300, 2)), jnp.zeros(300)
+    place = jnp.asarray(np.ceil(40 * rng.uniform(size=300)) / 40)
+    up, change = jnp.asarray(rng.normal(size=(2, 300, 2)))
+    cells = Fenced(layout=laid_out(kind, x, x))
+
+    def means(how: Cells | Blocked, x: Array) -> Array:
+        tokens = Tokens(x, place)
+        return summed(how, tokens, tokens, w)[0]
+
+    def of(how: Cells | Blocked) -> tuple[Array, Array]:
+        forward = jax.jvp(lambda x: means(how, x), (jnp.asarray(x),), (change,))[1]
+        return forward, jax.grad(lambda x: jnp.sum(up * means(how, x)))(jnp.asarray(x))
+
+    for ours, exact in zip(jax.jit(lambda: of(cells))(), of(Blocked()), strict=True):
+        assert jnp.abs(ours - exact).max() < 1e-5 * jnp.abs(exact).max()
+
+
+def test_a_flow_with_a_causal_mask_is_planned_in_cells(rng: Generator) -> None:
+    one = np.eye(1)
+    softmax = attentions["softmax"](-one, one, one)
+    masked = dataclasses.replace(softmax, score=Masked(softmax.score, causal))
+    place = rng.uniform(size=20_000)
+    mu = Points.uniform(rng.normal(size=(20_000, 1)), position=place, reduction=Cells())
+    ready = planned(masked, mu, 0.0)
+    assert isinstance(ready, Points)
+    assert isinstance(ready.reduction, Fenced)
+    some = jax.tree.map(lambda leaf: leaf[::100], mu.tokens)
+    exact = masked.field(0.0, mu.summed(Blocked()))(some)
+    ours = jax.jit(lambda mu: masked.field(0.0, mu)(mu.tokens))(ready)[::100]
+    assert jnp.abs(ours - exact).max() < 1e-6 * jnp.abs(exact).max()
+    run = flow(masked, mu, [0.0, 0.05])
+    assert 0 < run.missed < 1e-6
+
+
+def test_fields_of_single_tokens_are_not_planned_in_cells() -> None:
+    """A general mask asks for one field after the other."""
+    one, x = jnp.eye(1), jnp.zeros((100_000, 1))
+    mu = Points.uniform(x, position=jnp.zeros(100_000), reduction=Cells())
+    prefix = Prefix(attentions["sinkhorn"](one, one, one))
+    assert interpolations(prefix, mu, 0.0) == ()
+
+
+def test_blocks_are_as_long_as_is_cheapest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half as long and twice as long cost more, by the same estimate."""
+    layout, n = Layout(nodes=6, cells=(30, 30), reach=1.0), 1_000_000
+    best, size = seconds_in_order(layout, n, 3), block_size(layout, n, 3)
+    for factor in (0.5, 2.0):
+        other = int(factor * size)
+        monkeypatch.setattr(f"{CELLS}._earlier.block_size", lambda *_, b=other: b)
+        assert seconds_in_order(layout, n, 3) > best
