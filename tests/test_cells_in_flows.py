@@ -20,6 +20,7 @@ from meanfield.attention.differential import Difference
 from meanfield.dynamics import AbstractDynamics, causal, stacked
 from meanfield.dynamics.clock import Scaled
 from meanfield.dynamics.combine import StackedField
+from meanfield.energies import energies
 from meanfield.errors import InvalidInputError
 from meanfield.fields import AbstractField, Image, Total, total
 from meanfield.flows import adaptive, flow, has_bound, planned
@@ -35,6 +36,8 @@ from meanfield.measures import (
     exactly,
 )
 from meanfield.measures.reductions.cells import Findings
+from meanfield.runs._observe import in_cells
+from meanfield.runs.building._build import Member
 from meanfield.scores import Masked
 
 Command = Callable[..., Finished]
@@ -260,3 +263,23 @@ def test_a_report_says_what_cells_miss(cli: Command) -> None:
     assert "cells, " in done.out
     assert "nodes an axis; velocities are off by at most " in done.out
     assert "velocities" not in cli("simulate", *options).out
+
+
+def test_energies_of_a_run_are_summedin_cells(rng: np.random.Generator) -> None:
+    """And exactly where cells do not hold them; few tokens have no cells."""
+    one, t = np.eye(1), jnp.zeros(())
+    softmax = attentions["softmax"](one, one, one)
+    many = Points.uniform(rng.normal(size=(20_000, 1)), reduction=Cells())
+    measure = in_cells(Member(softmax, many), many.tokens.x, t)
+    assert isinstance(measure, Points)
+    assert type(measure.reduction) is Cells
+    assert measure.reduction.is_planned
+    own, other = (
+        energies[k](one, one, one, epsilon=1.0)
+        for k in ("interaction", "interaction-l2")
+    )
+    for energy in (own, other):
+        exact = float(energy(many.summed(Blocked())))
+        assert float(energy(measure)) == pytest.approx(exact, rel=1e-6)
+    few = Points.uniform(rng.normal(size=(100, 1)), reduction=Cells())
+    assert in_cells(Member(softmax, few), few.tokens.x, t) is few

@@ -50,3 +50,4 @@ from .reductions import exponential as exponential
 from .reductions import suspects as suspects
 from .reductions import typical as typical
 from .reductions import unchecked as unchecked
+from .reductions import unfenced as unfenced

@@ -19,7 +19,8 @@ from meanfield.energies import (
     steepest,
 )
 from meanfield.errors import InvalidInputError, UnknownNameError, UnsupportedError
-from meanfield.measures import AbstractMeasure
+from meanfield.flows.motions import motion_of
+from meanfield.measures import AbstractMeasure, unfenced
 from meanfield.spec import RunSpec
 
 from .building._attention import scaled
@@ -94,8 +95,19 @@ def observables(
     arrays = {name: array[pick] for name, array in frames.items()}
     coordinates = representation_of(member.measure).coordinates(member.measure, arrays)
     ts = jnp.asarray(arrays["time"])
-    along = _along(parts, member.dynamics, member.measure, ts, coordinates)
+    measure = in_cells(member, jax.tree.map(lambda x: x[0], coordinates), ts[0])
+    along = _along(parts, member.dynamics, measure, ts, coordinates)
     return {name: np.asarray(along[name])[:count] for name in _names(parts)}
+
+
+def in_cells(
+    member: Member, coordinates: PyTree[Array], t: Float[Array, ""]
+) -> AbstractMeasure:
+    """With sums in cells, where a flow has them; exact where these do not hold them."""
+    motion = motion_of(member.measure)
+    first = member.measure.at(coordinates)
+    ready = motion.planned(member.dynamics, first, t)
+    return unfenced(ready) if motion.is_fenced(ready) else member.measure
 
 
 @eqx.filter_jit

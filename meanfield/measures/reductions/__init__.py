@@ -24,3 +24,4 @@ from .cells import Survey as Survey
 from .cells import Unchecked as Unchecked
 from .cells import typical as typical
 from .cells import unchecked as unchecked
+from .cells import unfenced as unfenced

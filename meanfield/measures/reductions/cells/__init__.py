@@ -7,6 +7,7 @@ from ._cells import Cells as Cells
 from ._cells import Fenced as Fenced
 from ._cells import Unchecked as Unchecked
 from ._cells import unchecked as unchecked
+from ._cells import unfenced as unfenced
 from ._choice import Extent as Extent
 from ._choice import chosen as chosen
 from ._choice import typical as typical

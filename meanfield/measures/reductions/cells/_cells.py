@@ -185,6 +185,25 @@ def unchecked(tree: PyTree) -> PyTree:
     )
 
 
+def unfenced(tree: PyTree) -> PyTree:
+    """A tree, a measure for one, whose sums are exact beyond the bound of its cells.
+
+    Examples:
+        >>> from meanfield import Points
+        >>> from meanfield.measures import Fenced, unfenced
+        >>> mu = Points.uniform([[0.0], [1.0]], reduction=Fenced())
+        >>> type(unfenced(mu).reduction).__name__
+        'Cells'
+    """
+    is_fenced = lambda leaf: isinstance(leaf, Fenced)
+    exact_beyond = lambda how: Cells(how.tolerance, how.otherwise, how.layout)
+    return jax.tree.map(
+        lambda leaf: exact_beyond(leaf) if is_fenced(leaf) else leaf,
+        tree,
+        is_leaf=is_fenced,
+    )
+
+
 def between_cells(
     layout: AbstractLayout,
     queries: Float[Array, "m k"],
