@@ -1,6 +1,7 @@
 """Cells along flows: planned with a bound on velocities, outgrown and planned anew."""
 
 import functools
+import gc
 from collections.abc import Callable
 
 import equinox as eqx
@@ -283,3 +284,13 @@ def test_energies_of_a_run_are_summedin_cells(rng: np.random.Generator) -> None:
         assert float(energy(measure)) == pytest.approx(exact, rel=1e-6)
     few = Points.uniform(rng.normal(size=(100, 1)), reduction=Cells())
     assert in_cells(Member(softmax, few), few.tokens.x, t) is few
+
+
+def test_a_plan_leaves_no_notes(rng: np.random.Generator) -> None:
+    """Tables of JAX keep the structures of arguments, and would keep these."""
+    one = np.eye(1)
+    softmax = attentions["softmax"](one, one, one)
+    mu = Points.uniform(rng.normal(size=(20_000, 1)), reduction=Cells())
+    assert isinstance(planned(softmax, mu, 0.0), Points)
+    gc.collect()
+    assert [part for part in gc.get_objects() if type(part) is Findings] == []

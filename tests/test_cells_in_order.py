@@ -88,6 +88,23 @@ def test_means_over_earlier_keys(
 
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("kind", [Layout, GaussLayout])
+def test_queries_that_see_nothing_have_no_sum(
+    kind: type[AbstractLayout], rng: Generator
+) -> None:
+    """The first tokens count for nothing; others are in cells all the same."""
+    x, w = rng.normal(size=(300, 1)), np.zeros(300)
+    w[:4] = -np.inf
+    tokens = Tokens(jnp.asarray(x), jnp.arange(300) / 300)
+    cells, logs_of = Fenced(layout=laid_out(kind, x, x)), jnp.asarray(w)
+    ours = jax.jit(lambda tokens: summed(cells, tokens, tokens, logs_of))(tokens)
+    exact = summed(Blocked(), tokens, tokens, logs_of)
+    assert np.all(np.isneginf(ours[1][:4]))
+    for found, known in zip(ours, exact, strict=True):
+        np.testing.assert_allclose(found, known, rtol=0, atol=1e-5)
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("kind", [Layout, GaussLayout])
 def test_derivatives_in_both_modes(kind: type[AbstractLayout], rng: Generator) -> None:
     x, w = rng.normal(size=(300, 2)), jnp.zeros(300)
     place = jnp.asarray(np.ceil(40 * rng.uniform(size=300)) / 40)

@@ -78,6 +78,11 @@ class Cells(AbstractPlanned):
         """What an iteration sums with whose end is checked; exact beyond the bound."""
         return self
 
+    @property
+    def unfenced(self) -> "Cells":
+        """Cells beyond whose bound sums are exact."""
+        return self
+
     def holds(self, score: AbstractScore, queries: Tokens, keys: Keys) -> bool:
         """Whether exponentials of a score are summed in cells, as far as shapes say."""
         dtype = jnp.result_type(queries.x, keys.tokens.x)
@@ -139,6 +144,11 @@ class Fenced(Cells):
     def unchecked(self) -> Cells:
         return Unchecked(self.tolerance, self.otherwise, self.layout)
 
+    @property
+    @override
+    def unfenced(self) -> Cells:
+        return Cells(self.tolerance, self.otherwise, self.layout)
+
     @override
     def settled(
         self, sums: Sums, is_bounded: Bool[Array, ""], exact: Callable[[], Sums]
@@ -179,10 +189,7 @@ def unchecked(tree: PyTree) -> PyTree:
         >>> type(unchecked(mu).reduction).__name__
         'Unchecked'
     """
-    is_cells = lambda leaf: isinstance(leaf, Cells)
-    return jax.tree.map(
-        lambda leaf: leaf.unchecked if is_cells(leaf) else leaf, tree, is_leaf=is_cells
-    )
+    return _with_cells(tree, lambda how: how.unchecked)
 
 
 def unfenced(tree: PyTree) -> PyTree:
@@ -195,12 +202,13 @@ def unfenced(tree: PyTree) -> PyTree:
         >>> type(unfenced(mu).reduction).__name__
         'Cells'
     """
-    is_fenced = lambda leaf: isinstance(leaf, Fenced)
-    exact_beyond = lambda how: Cells(how.tolerance, how.otherwise, how.layout)
+    return _with_cells(tree, lambda how: how.unfenced)
+
+
+def _with_cells(tree: PyTree, change: Callable[[Cells], Cells]) -> PyTree:
+    is_cells = lambda leaf: isinstance(leaf, Cells)
     return jax.tree.map(
-        lambda leaf: exact_beyond(leaf) if is_fenced(leaf) else leaf,
-        tree,
-        is_leaf=is_fenced,
+        lambda leaf: change(leaf) if is_cells(leaf) else leaf, tree, is_leaf=is_cells
     )
 
 
@@ -223,13 +231,18 @@ def between_cells(
     rows = jnp.concatenate([values, jnp.ones_like(logs)[:, None]], axis=1)
     rows = jnp.where(out[:, None], 0, rows) * weights[:, None]
     sums, checks = checked_sums(layout, Sides(q.x, k.x, (q.half, k.half), at), rows)
-    mass = sums[:, -1]
-    checks = jnp.concatenate([mass[:, None], checks], axis=1)
+    mass, blind = sums[:, -1], _blind(at, out) if at is not None else False
+    checks = jnp.concatenate([jnp.where(blind, jnp.inf, mass)[:, None], checks], axis=1)
     is_bounded = layout.holds(q, k, *jax.lax.stop_gradient((rows[:, -1], checks)))
     mass = jnp.where(mass > 0, mass, 1)
     offset = q.x @ k.middle + q.middle @ k.middle + top
-    total = jnp.log(mass) + of_queries + offset
+    total = jnp.where(blind, -jnp.inf, jnp.log(mass) + of_queries + offset)
     return sums[:, :-1] / mass[:, None], total, is_bounded
+
+
+def _blind(at: Positions, out: Bool[Array, " n"]) -> Bool[Array, " m"]:
+    """The queries that see no key which counts: nothing is missed of their sums."""
+    return at.queries < jnp.min(jnp.where(out, jnp.inf, at.keys))
 
 
 def seen(score: AbstractScore) -> tuple[AbstractQuadraticScore | None, bool]:

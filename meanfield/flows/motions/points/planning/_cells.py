@@ -44,7 +44,6 @@ MARGIN = 0.2  # of the tolerance that a plan may miss: tokens will move
 OTHERS = 16  # tokens, beside extreme ones, of which the largest velocity is taken
 GUESS = 1 / 32  # of the tolerance, for exponentials behind which no bound is known
 LEAST, MOST = 1e-12, 0.1  # errors of weights
-TINY = 1e-300  # for conditions of no size, where tokens are all at one place
 SAMPLE = 2048  # tokens on which it is found out what sums would take
 
 
@@ -58,18 +57,15 @@ class CellPlanner(Planner[Cells]):
         least = cheapest([1.0] * d, 2 * n, d + 1, error=MOST)
         if _affordable(mu, least) is None:
             return False
-        findings = Findings()
-        survey = Survey(findings=findings)
-        look = lambda mu: _velocities(dynamics, mu.summed(survey), t)
-        eqx.filter_eval_shape(look, mu)
-        return bool(findings.held) and all(findings.held)
+        held = _by_shapes(dynamics, mu, t).held
+        return bool(held) and all(held)
 
     @override
     def plan(self, dynamics: AbstractDynamics, mu: Points, t: Time) -> Cells | None:
         assert isinstance(mu.reduction, Cells)
         findings, tolerance = Findings(), mu.reduction.tolerance
         some = some_of(mu, SAMPLE).summed(Survey(findings=findings))
-        condition, largest = eqx.filter_jit(_scales)(dynamics, some, t)
+        condition, largest = _scales(dynamics, some, t)
         n, d = mu.tokens.x.shape
         layout = chosen(
             findings.extents(),
@@ -80,10 +76,13 @@ class CellPlanner(Planner[Cells]):
         return _affordable(mu, layout, in_order=findings.is_masked)
 
     @override
-    def roomier(self, how: Cells, mu: Points) -> Cells | None:
-        assert how.layout is not None
+    def roomier(self, dynamics: AbstractDynamics, mu: Points, t: Time) -> Cells | None:
+        assert isinstance(mu.reduction, Cells)
+        assert mu.reduction.layout is not None
         n, d = mu.tokens.x.shape
-        return _affordable(mu, how.layout.roomier(2 * n, d + 1))
+        layout = mu.reduction.layout.roomier(2 * n, d + 1)
+        in_order = _by_shapes(dynamics, mu, t).is_masked
+        return _affordable(mu, layout, in_order=in_order)
 
     @override
     def missed(
@@ -143,7 +142,9 @@ def _allowed(condition: Array | None, largest: Array, tolerance: float) -> float
     """How far off exponentials may be, relative to themselves."""
     if condition is None:
         return GUESS * tolerance
-    share = MARGIN * tolerance * float(largest) / max(float(condition), TINY)
+    if condition == 0:  # all tokens are at one place
+        return MOST
+    share = MARGIN * tolerance * float(largest) / float(condition)
     return share / (1 + share)
 
 
@@ -151,12 +152,26 @@ def _scales(
     dynamics: AbstractDynamics, mu: Points, t: Time
 ) -> tuple[Float[Array, ""] | None, Float[Array, ""]]:
     """The condition of a field, and its largest velocity."""
-    field = dynamics.field(jnp.asarray(t), mu)
-    return field.condition, jnp.max(jnp.abs(field(mu.tokens)))
+    arrays, static = eqx.partition((dynamics, mu), eqx.is_array)
+    # Tables of JAX keep the structures of arguments: of a list, which holds no notes.
+    leaves, structure = jax.tree.flatten(arrays)
+
+    @jax.jit
+    def scales(leaves: list[Array]) -> tuple[Array | None, Array]:
+        dynamics, mu = eqx.combine(jax.tree.unflatten(structure, leaves), static)
+        field = dynamics.field(jnp.asarray(t), mu)
+        return field.condition, jnp.max(jnp.abs(field(mu.tokens)))
+
+    return scales(leaves)
 
 
-def _velocities(dynamics: AbstractDynamics, mu: Points, t: Time) -> Array:
-    return dynamics.field(jnp.asarray(t), mu)(mu.tokens)
+def _by_shapes(dynamics: AbstractDynamics, mu: Points, t: Time) -> Findings:
+    """Which sums a field takes, as far as shapes say."""
+    findings = Findings()
+    surveyed = lambda mu: mu.summed(Survey(findings=findings))
+    field = lambda mu: dynamics.field(jnp.asarray(t), surveyed(mu))
+    eqx.filter_eval_shape(lambda mu: field(mu)(mu.tokens), mu)
+    return findings
 
 
 def _extremes(mu: Points) -> Int[Array, " probes"]:

@@ -72,9 +72,12 @@ class NodePlanner(Planner[Chebyshev]):
         return None if counts is None else _with(mu, counts)
 
     @override
-    def roomier(self, how: Chebyshev, mu: Points) -> Chebyshev | None:
-        assert how.counts is not None
-        more = _grown(how.counts, 1.0)
+    def roomier(
+        self, dynamics: AbstractDynamics, mu: Points, t: Time
+    ) -> Chebyshev | None:
+        assert isinstance(mu.reduction, Chebyshev)
+        assert mu.reduction.counts is not None
+        more = _grown(mu.reduction.counts, 1.0)
         fits = more is not None and affordable(mu.tokens.n, more)
         return _with(mu, more) if more is not None and fits else None
 

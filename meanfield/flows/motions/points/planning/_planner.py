@@ -29,7 +29,7 @@ class Planner(abc.ABC, Generic[H]):
         """How sums hold the field to the tolerance; `None` if that is not worth it."""
 
     @abc.abstractmethod
-    def roomier(self, how: H, mu: Points) -> H | None:
+    def roomier(self, dynamics: AbstractDynamics, mu: Points, t: Time) -> H | None:
         """A plan with more room, after one was lost; `None` if exact sums cost less."""
 
     @abc.abstractmethod

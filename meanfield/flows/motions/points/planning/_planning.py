@@ -97,7 +97,7 @@ def roomier(dynamics: AbstractDynamics, mu: Points, t: Time) -> Points | None:
     how = mu.reduction
     if not isinstance(how, AbstractPlanned) or not how.is_planned:
         return None
-    more = _planner(how).roomier(how, mu)
+    more = _planner(how).roomier(dynamics, mu, t)
     if more is not None:
         return mu.summed(more)
     return planned(dynamics, mu.summed(how.otherwise), t)
