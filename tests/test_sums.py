@@ -1,0 +1,140 @@
+"""Sums as functions of arrays: plans, refusals, Sinkhorn's potentials."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jaxtyping import ArrayLike
+from numpy.random import Generator
+
+from meanfield import Points, Tokens, attentions, sums
+from meanfield.errors import InvalidInputError
+from meanfield.measures import Blocked
+from meanfield.measures.reductions.cells import (
+    Cells,
+    GaussLayout,
+    Layout,
+    cheapest,
+)
+from meanfield.sums import _transport
+
+
+def test_clouds_without_a_width_and_without_weight(rng: Generator) -> None:
+    how = Cells(layout=Layout(6, (2, 2), 1.5))
+    one = jnp.array([[1.0, 2.0]])
+    same = jnp.tile(one, (5, 1))
+    for x in (one, same):
+        mean = sums.tilted_mean(x, x, x, reduction=how)
+        np.testing.assert_allclose(mean, x, rtol=1e-14)
+        slope = jax.grad(lambda q: jnp.sum(sums.log_sum_exp(q, same, reduction=how)))(x)
+        np.testing.assert_allclose(slope, x, rtol=1e-14)
+    nothing = jnp.full(5, -jnp.inf)
+    assert np.all(np.isneginf(sums.log_sum_exp(same, same, nothing, reduction=how)))
+    assert np.all(sums.tilted_mean(same, same, same, nothing, reduction=how) == 0)
+    far = jnp.asarray(rng.normal(size=(5, 2))).at[2].set(1e200)
+    out = jnp.zeros(5).at[2].set(-jnp.inf)
+    logs = lambda k: jnp.sum(sums.log_sum_exp(same, k, out, reduction=how) ** 2)
+    slopes = jax.jit(jax.grad(logs))(far)
+    assert np.all(np.isfinite(slopes))
+    assert np.all(slopes[2] == 0)
+
+
+def test_a_plan_is_exact_where_that_costs_less(rng: Generator) -> None:
+    few, many = rng.normal(size=(50, 2)), rng.normal(size=(30_000, 2))
+    assert sums.plan(few, few) == Blocked()
+    assert sums.plan(many.astype(np.float32), many.astype(np.float32)) == Blocked()
+    plan = sums.plan(many, many, columns=2)
+    assert isinstance(plan, Cells)
+    assert plan.layout is not None
+    assert plan.layout.bound <= 1e-6
+    assert sums.plan(40 * many, 40 * many) == Blocked()
+    assert cheapest([5e4], 60_000, 2, error=1e-6) is None  # of kernels along one axis
+    some = many[:500]
+    found = sums.tilted_mean(some, many, many, reduction=plan)
+    exact = sums.tilted_mean(some, many, many)
+    assert 0 < np.abs(found - exact).max() < 1e-6
+    softmax = attentions["softmax"](jnp.eye(2), jnp.eye(2), jnp.eye(2))
+    field = softmax.field(0.0, Points.uniform(many[:2000], reduction=plan))
+    wanted = softmax.field(0.0, Points.uniform(many[:2000]))
+    at = Tokens(jnp.asarray(some))
+    assert 0 < np.abs(field(at) - wanted(at)).max() < 1e-5
+
+
+def test_bad_input_of_sums_is_refused_in_one_line(rng: Generator) -> None:
+    x = rng.normal(size=(5, 2))
+    for call, said in (
+        (lambda: sums.log_sum_exp(x, x[:, :1]), "one space; got 2 and 1"),
+        (lambda: sums.log_sum_exp(x[0], x), "`queries` must be rows"),
+        (lambda: sums.tilted_mean(x, x, x[:3]), "each of the 5 keys; got 3"),
+        (lambda: sums.log_sum_exp(x, x, x[:, 0][:4]), "each of the 5 keys"),
+        (lambda: sums.plan(x, x, tolerance=0.5), "`tolerance` must be between"),
+        (lambda: sums.plan(x, x, columns=-1), "`columns` counts"),
+        (lambda: sums.log_sum_exp(1e200 * x, 1e200 * x), "beyond the largest number"),
+        (lambda: jax.jit(lambda y: y * len(repr(sums.plan(y, y))))(x), "plan outside"),
+    ):
+        with pytest.raises(InvalidInputError, match=said):
+            call()
+
+
+def test_sinkhorn_potentials_make_a_plan(rng: Generator) -> None:
+    q, k = 2 * rng.normal(size=(30, 2)) + 1, rng.normal(size=(20, 2)) - 3
+    a, b = rng.dirichlet(np.ones(30)), rng.dirichlet(np.ones(20))
+    logs = (np.log(a), np.log(b))
+    f, g, residual, tolerance = sums.sinkhorn(q, k, logs)
+    plan = a[:, None] * b[None] * np.exp(q @ k.T + f[:, None] + g[None])
+    assert residual <= tolerance
+    np.testing.assert_allclose(plan.sum(axis=1), a, rtol=1e-9)
+    np.testing.assert_allclose(plan.sum(axis=0), b, rtol=1e-9)
+
+    def potential(q: ArrayLike) -> jax.Array:
+        """Of pairs: a constant may pass from one side to the other."""
+        f, g, *_ = sums.sinkhorn(q, k, logs, tolerance=1e-13)
+        return jnp.sum(jnp.sin(f[:, None] + g[None]))
+
+    step = 1e-5 * rng.normal(size=q.shape)
+    slope = (potential(q + step) - potential(q - step)) / 2
+    tangent = jnp.sum(jax.grad(potential)(jnp.asarray(q)) * step)
+    np.testing.assert_allclose(tangent, slope, rtol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("m", [1500, 2500])
+def test_sinkhorn_in_cells_makes_a_plan(
+    m: int, rng: Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two clouds, by NumPy: within the tolerance, and by the sums it asked for."""
+    monkeypatch.setattr(_transport, "COMPILED", -np.inf)
+    q, k = (
+        rng.normal(size=(m, 2)) @ [[2.0, 0.5], [0.0, 1.0]],
+        rng.normal(size=(1500, 2)),
+    )
+    a, b = rng.dirichlet(np.full(m, 5.0)), rng.dirichlet(np.full(1500, 5.0))
+    found = sums.sinkhorn(
+        5 * q, k, (np.log(a), np.log(b)), reduction=Cells(1e-5), tolerance=1e-8
+    )
+    f, g, residual, tolerance = map(np.asarray, found)
+    plan = a[:, None] * b[None] * np.exp(5 * q @ k.T + f[:, None] + g[None])
+    missed = [np.abs(plan.sum(axis=i) / w - 1).max() for i, w in ((1, a), (0, b))]
+    assert 1e-12 < max(missed) < 1e-5
+    assert residual <= max(tolerance, 1e-5)
+
+
+def test_sinkhorn_inside_a_jit_is_exact(rng: Generator) -> None:
+    """Where no cells can be laid out, their tolerance is not asked for."""
+    q, k = rng.normal(size=(20, 1)), rng.normal(size=(30, 1))
+    inside = jax.jit(lambda q: sums.sinkhorn(q, k, reduction=Cells(1e-3)))(q)
+    assert float(inside.tolerance) < 1e-9
+    exact = sums.sinkhorn(q, k).of_keys
+    np.testing.assert_allclose(inside.of_keys, exact, rtol=1e-9, atol=1e-9)
+
+
+def test_sinkhorn_beyond_its_cells_is_exact(rng: Generator) -> None:
+    """Cells that were planned for other vectors are too wide: no pass takes them."""
+    x = rng.normal(size=(60, 1))
+    narrow = Cells(1e-6, layout=GaussLayout(6, (3,), 0.01, 1e-6))
+    found, exact = (
+        sums.sinkhorn(4 * x, x, reduction=how, tolerance=1e-10)
+        for how in (narrow, Blocked())
+    )
+    assert found.residual <= 1e-10
+    np.testing.assert_allclose(found.of_keys, exact.of_keys, rtol=1e-6, atol=1e-6)
