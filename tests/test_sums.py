@@ -15,6 +15,7 @@ from meanfield.measures.reductions.cells import (
     GaussLayout,
     Layout,
     cheapest,
+    chosen,
 )
 from meanfield.sums import _transport
 
@@ -98,16 +99,21 @@ def test_sinkhorn_potentials_make_a_plan(rng: Generator) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("m", [1500, 2500])
+@pytest.mark.parametrize("kind", ["square", "more rows", "lonely"])
 def test_sinkhorn_in_cells_makes_a_plan(
-    m: int, rng: Generator, monkeypatch: pytest.MonkeyPatch
+    kind: str, rng: Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of two clouds, by NumPy: within the tolerance, and by the sums it asked for."""
     monkeypatch.setattr(_transport, "COMPILED", -np.inf)
-    q, k = (
-        rng.normal(size=(m, 2)) @ [[2.0, 0.5], [0.0, 1.0]],
-        rng.normal(size=(1500, 2)),
-    )
+    monkeypatch.setattr("meanfield.sums._sinkhorn.unlaid", None)  # no exact sums
+    laid = []
+    spied = lambda *args, **sizes: laid.append(chosen(*args, **sizes)) or laid[-1]
+    monkeypatch.setattr(_transport, "chosen", spied)
+    m = 1500 if kind == "square" else 2500
+    shear = np.array([[2.0, 0.5], [0.0, 1.0]])
+    q, k = rng.normal(size=(m, 2)) @ shear, rng.normal(size=(1500, 2))
+    if kind == "lonely":  # far from all others, and neither asked nor an extreme
+        q[[0, 1, 1003]] = np.array([[4.0, 0.0], [0.0, 4.0], [3.4, 3.4]]) @ shear
     a, b = rng.dirichlet(np.full(m, 5.0)), rng.dirichlet(np.full(1500, 5.0))
     found = sums.sinkhorn(
         5 * q, k, (np.log(a), np.log(b)), reduction=Cells(1e-5), tolerance=1e-8
@@ -117,6 +123,15 @@ def test_sinkhorn_in_cells_makes_a_plan(
     missed = [np.abs(plan.sum(axis=i) / w - 1).max() for i, w in ((1, a), (0, b))]
     assert 1e-12 < max(missed) < 1e-5
     assert residual <= max(tolerance, 1e-5)
+    assert len(laid) == 2  # a rough one, and one that was never beyond its bound
+
+
+def test_one_is_told_of_hours_of_exact_sums() -> None:
+    """In a jit, where no cells are laid out; shapes say how long it takes."""
+    x = jax.ShapeDtypeStruct((1_000_000, 2), jnp.float64)
+    of = lambda x: sums.sinkhorn(x, x, reduction=Cells(1e-6)).residual
+    with pytest.warns(UserWarning, match="exact ones, of 1e.12 pairs each, take some"):
+        jax.eval_shape(of, x)
 
 
 def test_sinkhorn_inside_a_jit_is_exact(rng: Generator) -> None:

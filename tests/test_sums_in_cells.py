@@ -27,6 +27,7 @@ from meanfield.measures.reductions.cells import (
     growth,
     largest_reach,
     missed_share,
+    of_all,
     relative_error,
 )
 from meanfield.measures.reductions.cells._cells import between_cells
@@ -122,6 +123,8 @@ def test_a_sum_of_gaussians_is_checked_by_one_of_wider_ones(rng: Generator) -> N
     total = lambda variance: np.exp(gauge - apart / (2 * variance)).sum(axis=1)
     loneliest = float((total(3.0) / total(1.0)).max())
     assert 1 < extent(*arrays[:3]).nearness.loneliness <= loneliest
+    (of_every_query,) = of_all([arrays[:3]], error=1e-6)
+    assert of_every_query.nearness.loneliness == pytest.approx(loneliest, rel=1e-6)
     for slack, is_bounded in ((1.01, True), (0.99, False)):
         layout = GaussLayout(9, (12, 12), 0.5, 0.0)
         limit = 2 * layout.share * loneliest * slack

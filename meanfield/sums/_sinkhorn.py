@@ -61,7 +61,8 @@ def sinkhorn(
             exact the power 2/3 of the machine's epsilon.
         max_iterations: passes over rows and columns, at most.
         reduction: how sums are executed; `Cells` are laid out by the potentials of some
-            of the vectors, where numbers are known.
+            of the vectors, where numbers are known; where none hold the sums these are
+            exact, with a warning if they take more than a minute.
 
     Returns:
         The potentials, whose residual says whether they converged: it is at most their

@@ -1,5 +1,7 @@
 """Sinkhorn's potentials with sums in cells: from few vectors to all, and finer."""
 
+import warnings
+from itertools import starmap
 from typing import NamedTuple
 
 import jax
@@ -13,8 +15,10 @@ from meanfield.measures import Cells, Fenced, Points, Unchecked, exactly, some_o
 from meanfield.measures.reductions.cells import (
     PAIRS,
     AbstractLayout,
+    Extent,
     chosen,
     extent,
+    of_all,
 )
 from meanfield.scores import Dot, transposed
 
@@ -24,7 +28,8 @@ ROUGH = 1e-3  # error of sums, and tolerance, where a layout is to be found
 SHARE = 0.5  # of the tolerance that sums may miss of a marginal
 SUMS = 60  # that a solution takes, about
 COMPILED = 20.0  # seconds that programs for cells take to compile
-TRIES = 4  # layouts, each with more room, before sums are exact
+LONG = 60.0  # seconds of exact sums that one is warned of
+TRIES = 4  # layouts, each for the potentials of the last, before sums are exact
 
 
 class Plan(NamedTuple):
@@ -53,6 +58,11 @@ class Plan(NamedTuple):
         """How many there are."""
         return self.a.tokens.n + self.b.tokens.n
 
+    @property
+    def pairs(self) -> int:
+        """Terms of the sums of all rows."""
+        return self.a.tokens.n * self.b.tokens.n
+
     def solved(
         self, tolerance: float | None, limit: int, guess: Array | None = None
     ) -> "Found":
@@ -65,6 +75,10 @@ class Plan(NamedTuple):
             max_iterations=limit,
             guess=guess,
         )
+        return self.at(g, convergence)
+
+    def at(self, g: Float[Array, " n"], convergence: Convergence) -> "Found":
+        """With the potential of the other side."""
         return Found(half_step(self.score, self.b, g, self.a), g, convergence)
 
 
@@ -78,7 +92,7 @@ class Found(NamedTuple):
     @property
     def is_finite(self) -> bool:
         """Whether all are numbers: no sums were beyond their bound."""
-        numbers = (self.f, self.g, self.convergence.residual)
+        numbers = self.f, self.convergence.residual
         return all(bool(jnp.all(jnp.isfinite(part))) for part in numbers)
 
 
@@ -92,29 +106,39 @@ def in_cells(plan: Plan, tolerance: float | None, limit: int) -> Found | None:
     assert isinstance(how, Cells)
     tolerance = how.tolerance if tolerance is None else tolerance
     found = _from_some(plan, limit)
-    rough = _layout(plan, found, ROUGH)
-    if rough is None:
+    layout = _layout(plan, list(starmap(extent, _sums(plan, found))), ROUGH)
+    if layout is None:
         return None
-    loosely = plan.summed(Unchecked(how.tolerance, how.otherwise, rough))
+    loosely = plan.summed(Unchecked(how.tolerance, how.otherwise, layout))
     found = loosely.solved(ROUGH, limit, found.g)
-    layout = _layout(plan, found, SHARE * how.tolerance)
     for _ in range(TRIES):
+        extents = of_all(_sums(plan, found), error=ROUGH)
+        layout = _layout(plan, extents, SHARE * how.tolerance)
         if layout is None:
             break
         fenced = plan.summed(Fenced(how.tolerance, how.otherwise, layout))
         last = fenced.solved(tolerance, limit, found.g)
-        if bool(
-            jnp.all(jnp.isfinite(last.f)) & jnp.isfinite(last.convergence.residual)
-        ):
+        if last.is_finite:
             return last
-        layout = _worth_it(plan, layout.roomier(plan.points, ROWS))
+        loosely = plan.summed(Unchecked(how.tolerance, how.otherwise, layout))
+        found = loosely.at(last.g, last.convergence)
     return None
 
 
 def unlaid(plan: Plan) -> Plan:
-    """With exact sums, if sums still wait for cells."""
+    """With exact sums, if sums still wait for cells; who waits for hours is told."""
     how = plan.b.reduction
-    return exactly(plan) if isinstance(how, Cells) and not how.is_planned else plan
+    if not isinstance(how, Cells) or how.is_planned:
+        return plan
+    seconds = SUMS * plan.pairs / PAIRS
+    if seconds > LONG:
+        warnings.warn(
+            f"no cells hold these sums to {how.tolerance:g}: exact ones, of"
+            f" {plan.pairs:.0e} pairs each, take some {seconds / 60:.0f} minutes; fewer"
+            " points, a larger tolerance or a larger bandwidth take less",
+            stacklevel=3,
+        )
+    return exactly(plan)
 
 
 def _from_some(plan: Plan, limit: int) -> Found:
@@ -126,24 +150,21 @@ def _from_some(plan: Plan, limit: int) -> Found:
     return Found(f, half_step(transposed(score), some.a, few.f, b), few.convergence)
 
 
-def _layout(plan: Plan, found: Found, error: float) -> AbstractLayout | None:
-    """Cells for the sums of rows and of columns, if they are worth it."""
+def _sums(plan: Plan, found: Found) -> list[tuple[Array, Array, Array]]:
+    """Queries, keys and logarithms of weights of the sums of rows and of columns."""
     _, a, b = plan
     q, k = a.tokens.x, b.tokens.x
-    rows = extent(q, k, b.log_weights + found.g)
-    columns = extent(k, q, a.log_weights + found.f)
-    layout = chosen(
-        [rows, columns],
-        tokens=plan.points,
-        rows=ROWS,
-        error=error,
-    )
+    return [(q, k, b.log_weights + found.g), (k, q, a.log_weights + found.f)]
+
+
+def _layout(plan: Plan, extents: list[Extent], error: float) -> AbstractLayout | None:
+    """Cells for sums that reach so far, if they are worth it."""
+    layout = chosen(extents, tokens=plan.points, rows=ROWS, error=error)
     return _worth_it(plan, layout)
 
 
 def _worth_it(plan: Plan, layout: AbstractLayout | None) -> AbstractLayout | None:
-    pairs = plan.a.tokens.n * plan.b.tokens.n
     if layout is None:
         return None
-    saved = SUMS * (pairs / PAIRS - layout.seconds(plan.points, ROWS))
+    saved = SUMS * (plan.pairs / PAIRS - layout.seconds(plan.points, ROWS))
     return layout if saved > COMPILED else None

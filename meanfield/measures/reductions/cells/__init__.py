@@ -27,3 +27,4 @@ from ._layout import AbstractLayout as AbstractLayout
 from ._survey import Findings as Findings
 from ._survey import Survey as Survey
 from ._survey import extent as extent
+from ._survey import of_all as of_all

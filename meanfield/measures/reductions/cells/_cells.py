@@ -23,6 +23,7 @@ from meanfield.scores import (
 )
 from meanfield.tokens import Tokens
 
+from ._frame import Side
 from ._layout import AbstractLayout
 from ._sums import Positions, Sides, checked_sums
 
@@ -222,12 +223,8 @@ def between_cells(
 ) -> tuple[Float[Array, "m p"], Float[Array, " m"], Bool[Array, ""]]:
     """Means over keys, logarithms of sums, and whether both are within the bound."""
     out = jnp.isneginf(logs)
-    q, k = layout.sides(queries, counted(keys, logs), logs)
-    of_queries, of_keys = layout.tops(q, k)
-    logs = logs + k.x @ q.middle + of_keys
-    top = jnp.max(jax.lax.stop_gradient(logs))
-    top = jnp.where(jnp.isneginf(top), 0, top)
-    weights = jnp.exp(logs - top)
+    q, k, weights, top = weighed(layout, queries, keys, logs)
+    of_queries, _ = layout.tops(q, k)
     rows = jnp.concatenate([values, jnp.ones_like(logs)[:, None]], axis=1)
     rows = jnp.where(out[:, None], 0, rows) * weights[:, None]
     sums, checks = checked_sums(layout, Sides(q.x, k.x, (q.half, k.half), at), rows)
@@ -238,6 +235,20 @@ def between_cells(
     offset = q.x @ k.middle + q.middle @ k.middle + top
     total = jnp.where(blind, -jnp.inf, jnp.log(mass) + of_queries + offset)
     return sums[:, :-1] / mass[:, None], total, is_bounded
+
+
+def weighed(
+    layout: AbstractLayout,
+    queries: Float[Array, "m k"],
+    keys: Float[Array, "n k"],
+    logs: Float[Array, " n"],
+) -> tuple[Side, Side, Float[Array, " n"], Float[Array, ""]]:
+    """Both sides in cells, and the weights of keys over the exponential of a number."""
+    q, k = layout.sides(queries, counted(keys, logs), logs)
+    logs = logs + k.x @ q.middle + layout.tops(q, k)[1]
+    top = jnp.max(jax.lax.stop_gradient(logs))
+    top = jnp.where(jnp.isneginf(top), 0, top)
+    return q, k, jnp.exp(logs - top), top
 
 
 def _blind(at: Positions, out: Bool[Array, " n"]) -> Bool[Array, " m"]:

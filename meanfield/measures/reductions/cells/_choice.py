@@ -50,19 +50,23 @@ def chosen(
     """
     if len({len(extent.spans) for extent in extents}) != 1:
         return None
-    each = [extent.nearness for extent in extents]
     farthest = ROOM * np.max([extent.spans for extent in extents], axis=0)
-    halves = ROOM * np.max([near.halves for near in each], axis=0)
-    loneliest = Nearness(halves, ALONE * max(near.loneliness for near in each))
     found = [
         layout
         for layout in (
             cheapest(list(map(float, farthest)), tokens, rows, error=error),
-            cheapest_gauss(loneliest, tokens, rows, error=error),
+            cheapest_gauss(roomy(extents), tokens, rows, error=error),
         )
         if layout is not None
     ]
     return min(found, key=lambda layout: layout.seconds(tokens, rows), default=None)
+
+
+def roomy(extents: Sequence[Extent]) -> Nearness:
+    """What holds all of several sums, with some room."""
+    each = [extent.nearness for extent in extents]
+    halves = ROOM * np.max([near.halves for near in each], axis=0)
+    return Nearness(halves, ALONE * max(near.loneliness for near in each))
 
 
 def typical(tokens: int, d: int, *, error: float) -> AbstractLayout | None:

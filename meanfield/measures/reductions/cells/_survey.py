@@ -1,5 +1,8 @@
 """What the sums of a field would take in cells, found out on some of its tokens."""
 
+import functools
+from collections.abc import Sequence
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -17,10 +20,11 @@ from meanfield.measures.reductions._reduction import (
 from meanfield.scores import AbstractScore
 from meanfield.tokens import Tokens
 
-from ._cells import Cells, Sums, counted, seen
-from ._choice import Extent
+from ._cells import Cells, Sums, counted, seen, weighed
+from ._choice import Extent, roomy
 from ._frame import framed
-from ._gauss import Nearness, nearness
+from ._gauss import GaussLayout, Nearness, cheapest_gauss, nearness
+from ._sums import Sides, checked_sums
 
 
 class Findings:
@@ -108,6 +112,38 @@ def extent(
     """How far a sum reaches, of keys with logarithms of their weights."""
     spans, halves, loneliness = map(np.asarray, _extent(queries, keys, logs))
     return Extent(spans, Nearness(halves, float(loneliness)))
+
+
+def of_all(sums: Sequence[tuple[Array, Array, Array]], *, error: float) -> list[Extent]:
+    """How far sums reach, with the loneliness of all of their queries, not of some.
+
+    By sums in cells that are within `error` for some; where none are, it is of these.
+
+    Args:
+        sums: queries, keys and the logarithms of their weights, of each.
+        error: how far weights may be off in a sum, over the sum.
+    """
+    found = [extent(*arrays) for arrays in sums]
+    tokens = max(len(queries) + len(keys) for queries, keys, _ in sums)
+    layout = cheapest_gauss(roomy(found), tokens, 1, error=error)
+    if layout is None:
+        return found
+    alone = [float(_loneliest(layout, *arrays)) for arrays in sums]
+    return [
+        Extent(some.spans, Nearness(some.nearness.halves, most))
+        for some, most in zip(found, alone, strict=True)
+    ]
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _loneliest(
+    layout: GaussLayout, queries: Array, keys: Array, logs: Array
+) -> Float[Array, ""]:
+    """The largest of sums with the wider kernel, over the sum itself."""
+    q, k, weights, _ = weighed(layout, queries, keys, logs)
+    sides = Sides(q.x, k.x, (q.half, k.half))
+    sums, wide = checked_sums(layout, sides, weights[:, None])
+    return jnp.max(jnp.where(sums > 0, wide / sums, jnp.inf))
 
 
 @jax.jit
