@@ -9,10 +9,11 @@ METHODS = (
     ("ours, blocked", "ours:blocked", OURS),
 )
 ONE = METHODS[:1]
+MASKED = (("ours, cells, causal", "cells:causal_velocity", OURS),)
 ASKED = 10_000  # queries of what goes through all pairs
 PROBLEMS = (
-    (1_000_000, 2, 1e-6, METHODS),
-    (1_000_000, 3, 1e-6, METHODS[:2] + METHODS[3:]),
+    (1_000_000, 2, 1e-6, METHODS + MASKED),
+    (1_000_000, 3, 1e-6, METHODS[:2] + METHODS[3:] + MASKED),
     (100_000, 4, 1e-4, METHODS[:1] + METHODS[3:]),
     (100_000, 5, 1e-3, METHODS[:1] + METHODS[3:]),
 )
@@ -21,7 +22,7 @@ LONG = ((10_000_000, 2, 1e-6, ONE), (10_000_000, 3, 1e-6, ONE))
 
 def _trials(size: Size) -> list[Trial]:
     if size == "quick":
-        return [_trial(way, 20_000, 1, 1e-6) for way in METHODS]
+        return [_trial(way, 20_000, 1, 1e-6) for way in METHODS + MASKED]
     problems = PROBLEMS + LONG if size == "long" else PROBLEMS
     return [
         _trial(way, n, d, tolerance)
@@ -55,7 +56,8 @@ CASE = Case(
         "farthest from the origin and 1 024 the farthest from any other. Cells and "
         "nodes are planned once, on the host; the notes say how long that takes with "
         "what it compiles. Of what goes through all pairs 10 000 velocities are "
-        "asked, and times multiplied: marked `scaled`."
+        "asked, and times multiplied: marked `scaled`. Under a causal mask tokens see "
+        "themselves and those before them, in the order in which they were drawn."
     ),
     trials=_trials,
 )

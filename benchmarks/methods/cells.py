@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,8 +13,10 @@ from scipy.spatial import KDTree
 
 from benchmarks._problems import relative_gap, tokens
 from benchmarks._trial import Job, Trial
+from meanfield.attention import Attention
 from meanfield.flows import compiled, motion_of, planned
 from meanfield.measures import AbstractReduction, Blocked, Cells, Points
+from meanfield.scores import Masked, causal
 from meanfield.tokens import Tokens
 
 from .ours import attention_of
@@ -24,18 +27,27 @@ LOOKS, EXTREME = 4096, 1024  # at these, of which so many are far, and so many l
 
 def planned_velocity(trial: Trial) -> Job:
     """Compiled as the library compiles its flows."""
-    return _job(trial, compiled)
+    return _job(trial, attention_of(trial), compiled)
 
 
 def velocity_in_jit(trial: Trial) -> Job:
     """Compiled by `jax.jit`, as anybody would."""
-    return _job(trial, jax.jit)
+    return _job(trial, attention_of(trial), jax.jit)
 
 
-def _job(trial: Trial, compiler: Callable[..., Any]) -> Job:
+def causal_velocity(trial: Trial) -> Job:
+    """Each token sees itself and those before it."""
     attention = attention_of(trial)
+    score = Masked(attention.score, causal)
+    return _job(trial, eqx.tree_at(lambda of: of.score, attention, score), compiled)
+
+
+def _job(trial: Trial, attention: Attention, compiler: Callable[..., Any]) -> Job:
     x = tokens(trial)
-    mu = Points.uniform(x, reduction=Cells(trial.settings["tolerance"]))
+    order = jnp.linspace(0.0, 1.0, trial.n)
+    uniform = jnp.full(trial.n, -jnp.log(trial.n))
+    how = Cells(trial.settings["tolerance"])
+    mu = Points(Tokens(jnp.asarray(x), order), uniform, how)
 
     @functools.cache
     def plan() -> tuple[Points, float]:
@@ -52,7 +64,8 @@ def _job(trial: Trial, compiler: Callable[..., Any]) -> Job:
         freeze = functools.partial(attention.field, 0.0)
         said = motion_of(ready).missed(freeze, ready, freeze(ready))
         at = _looked_at(x)
-        exact = np.asarray(compiled(_exact)(attention, mu, Tokens(jnp.asarray(x[at]))))
+        queries = Tokens(jnp.asarray(x[at]), order[at])
+        exact = np.asarray(compiled(_exact)(attention, mu, queries))
         return {
             "error": relative_gap(found[at], exact),
             "bound": None if said is None else float(said.residual),
@@ -65,7 +78,7 @@ def _job(trial: Trial, compiler: Callable[..., Any]) -> Job:
     return Job(lambda: np.asarray(jax.block_until_ready(velocity(mu.tokens.x))), facts)
 
 
-def _exact(attention: Any, mu: Points, at: Tokens) -> jax.Array:
+def _exact(attention: Attention, mu: Points, at: Tokens) -> jax.Array:
     pairs = Points(mu.tokens, mu.log_weights, Blocked())
     return attention.field(0.0, pairs)(at)
 
