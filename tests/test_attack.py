@@ -58,7 +58,7 @@ def matrices(
     return Q, K, V
 
 
-@pytest.mark.slow_cases("sinkhorn:5-2")
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", [pytest.param(6, marks=slow), 2])
 @pytest.mark.parametrize(
     "name",

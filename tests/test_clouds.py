@@ -46,6 +46,7 @@ def clouds(count: int, n: int = 12, d: int = 2) -> np.ndarray:
     return sizes * rng.standard_normal((count, n, d))
 
 
+@pytest.mark.slow_cases("softmax-fixed")
 @pytest.mark.parametrize(
     ("name", "steps"),
     [
@@ -161,6 +162,7 @@ def test_draws_are_the_flows_of_their_members(tmp_path: Path) -> None:
         assert gap < 1e-8 * np.max(np.abs(stored))  # segments begin new steps
 
 
+@pytest.mark.slow
 def test_sweeps_of_small_clouds_compute_several_cells_at_once(tmp_path: Path) -> None:
     spec, axes = parse({**SPEC, "V": -1.0}), parse_axes("seed=1:12:12")
     number, size = checked(Cells(spec, axes), None)

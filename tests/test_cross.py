@@ -190,6 +190,7 @@ def test_heads_layers_and_terms_add_up(name: str, rng: np.random.Generator):
         assert_close(v, expected, ulps=3 * ulps(name, 1000), scale=1.0)
 
 
+@pytest.mark.slow
 def test_masked_heads_are_as_converged_as_the_worst(rng: np.random.Generator):
     """Heads of plans, prefix by prefix."""
     s, eye = sides(rng, 4, 5, 2), np.eye(2)

@@ -104,6 +104,7 @@ def test_hard_plans_of_gaussians_have_their_marginals(rng: np.random.Generator):
     np.testing.assert_allclose(L, L.T, atol=1e-5)  # and it is a gradient
 
 
+@pytest.mark.slow
 def test_sliced_closed_form_is_the_limit_of_many_tokens(rng: np.random.Generator):
     """Cov(v, x) of tokens whose moments are exactly those; 30 000 on 20 000."""
     p, (mu, nu) = parameters(rng, 2), (gaussian(rng, 2), gaussian(rng, 2))
@@ -196,6 +197,7 @@ def test_even_half_steps_between_gaussians_go_by_the_nodes_of_both(
     assert_close(mean, expected, ulps=10_000, scale=1.0)
 
 
+@pytest.mark.slow_cases("esp")
 @pytest.mark.parametrize("name", ["softmax", "sinkhorn", "esp"])
 def test_a_density_looks_at_tokens_as_its_cells_do(name: str, rng: np.random.Generator):
     p, y = parameters(rng, 1, 1), rng.normal(size=(6, 1))

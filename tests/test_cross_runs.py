@@ -270,6 +270,7 @@ def test_a_sweep_varies_the_law_of_a_context(tmp_path: Path):
     np.testing.assert_allclose(traces, np.exp([0.3, 0.9]), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_comparison_has_one_context_for_all(cli: Run):
     """Tokens and the Gaussian of their law, before a law: they never part."""
     run = cli("compare", "--measures", "points,gaussian", "--context", "gaussian",

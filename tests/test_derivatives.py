@@ -149,6 +149,7 @@ def test_energies_of_isotropic_gaussians_in_loops_have_second_derivatives():
     assert abs(float(second(jnp.eye(3), jnp.asarray(e))) - expected) <= 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "reduction"),
     [("sinkhorn", Dense())]

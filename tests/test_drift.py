@@ -99,7 +99,7 @@ def flown(d: int) -> Flown:
     return Flown(made, ts, stars, run)
 
 
-@pytest.mark.slow_cases("1", "4")
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [1, 2, 4])
 def test_a_gaussian_beside_an_affine_drift_follows_its_precision(d: int):
     """The covariance, and the mean, to 1e-9 of their size."""
@@ -146,7 +146,9 @@ HOW: dict[str, AbstractReduction] = {
 }
 
 
-@pytest.mark.slow_cases("affine-blocked", "affine-dense", "perceptron-blocked")
+@pytest.mark.slow_cases(
+    "affine-blocked", "affine-dense", "perceptron-blocked", "affine-chebyshev"
+)
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("kind", ["affine", "perceptron"])
 def test_tokens_beside_a_drift_follow_their_equations(
@@ -193,6 +195,7 @@ def test_a_density_is_carried_by_a_drift():
     np.testing.assert_allclose(end.covariance, [[decay**2]], rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_a_density_is_carried_by_a_perceptron():
     """x' = relu(x − 1) leaves what is below 1 and stretches the rest by e^t about 1."""
     x = np.linspace(-7, 12, 201)
@@ -224,6 +227,7 @@ def test_growth_beside_a_drift_is_bounded_where_that_of_the_attention_is(
         assert beside("sinkhorn").linearly_bounded(0.0, normal)
 
 
+@pytest.mark.slow
 def test_fast_growth_by_a_drift_is_no_blow_up():
     dynamics = Sum(attentions["softmax"]([[0.0]], [[0.0]], [[0.0]]), Drift([[25.0]]))
     mu = Gaussian.from_moments([1.0], [[1.0]])

@@ -180,6 +180,7 @@ def test_sweeps_vary_a_part_of_a_drift(tmp_path: Path):
     assert "drift.M" not in described(data)
 
 
+@pytest.mark.slow
 def test_the_command_line_takes_a_drift(cli: Command, tmp_path: Path):
     """σ' = 2(σ² − 3σ) from 2, below the threshold 3; without the drift it blows up."""
     options = "--measure=gaussian --A=1 --t=1 --frames=3 --json"

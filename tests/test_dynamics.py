@@ -58,6 +58,7 @@ def before(n: int) -> np.ndarray:
 # Masks
 
 
+@pytest.mark.slow_cases("esp-soft", "esp-soft-published")
 @every_variant
 def test_prefix_is_the_restricted_measure(name: str, rng: np.random.Generator):
     """Token by token, against the reference on the tokens seen and no other."""
@@ -67,6 +68,7 @@ def test_prefix_is_the_restricted_measure(name: str, rng: np.random.Generator):
     assert_close(v, expected, ulps=ULPS.get(name, 300), scale=1.0)
 
 
+@pytest.mark.slow_cases("esp-soft-published", "esp-soft")
 @every_variant
 def test_window_is_the_restricted_measure(name: str, rng: np.random.Generator):
     c = case(rng)
@@ -103,6 +105,7 @@ def test_masked_scores_are_the_fast_prefix(
     assert_close(fast, velocities(Prefix(plain, mask), c.points()), scale=1.0)
 
 
+@pytest.mark.slow_cases("esp-soft", "esp-soft-published")
 @every_variant
 def test_the_future_has_no_influence(name: str, rng: np.random.Generator):
     """The derivative of token i's velocity by token j > i is zero, exactly."""
@@ -141,6 +144,7 @@ def test_a_token_that_sees_nothing_stays(rng: np.random.Generator):
         assert jnp.all(jnp.isfinite(jax.jit(jax.grad(total))(mu.tokens.x)))
 
 
+@pytest.mark.slow_cases("sinkhorn")
 @pytest.mark.parametrize("name", ["softmax", "sinkhorn", "sigmoid"])
 def test_a_token_that_sees_nothing_has_no_offset_either(
     name: str, rng: np.random.Generator
@@ -188,6 +192,7 @@ def test_drifts_have_no_plan_beside_one_that_has(rng: np.random.Generator):
         plans(drift, 0.0, mu)
 
 
+@pytest.mark.slow
 def test_a_nonuniform_time_marginal_is_a_choice_of_weights(rng: np.random.Generator):
     """Repeating a token is the same as giving it the weight of its copies."""
     c = case(rng, n=4)
@@ -216,6 +221,7 @@ def test_prefix_reports_the_worst_of_its_solves(rng: np.random.Generator):
     assert Prefix(c.attention("softmax")).field(0.0, c.points()).convergence is None
 
 
+@pytest.mark.slow
 def test_prefix_flows(rng: np.random.Generator):
     """Token i of a causal flow moves as it does in the flow of tokens 0..i."""
     c = case(rng, n=5, d=2)
@@ -251,6 +257,7 @@ def members(rng: np.random.Generator, name: str, count: int = 3) -> list[Attenti
     return [attentions[name](p.Q, p.K, p.V, epsilon=p.epsilon) for p in ps]
 
 
+@pytest.mark.slow_cases("esp-soft-published", "esp")
 @every_variant
 def test_heads_are_the_sum_of_their_members(name: str, rng: np.random.Generator):
     c = case(rng)

@@ -81,6 +81,7 @@ def test_it_is_one_on_gaussians_too(r: int, rng: np.random.Generator) -> None:
     assert_close(got.offset, expected.offset, scale=1.0)
 
 
+@pytest.mark.slow_cases("interaction-l2-1", "sinkhorn-1")
 @pytest.mark.parametrize("r", [1, 2])
 @pytest.mark.parametrize("kind", ["interaction", "interaction-l2", "sinkhorn"])
 def test_the_gaussian_field_is_the_projection_of_the_field_of_nodes(

@@ -37,6 +37,7 @@ OBSERVED = {
 }
 
 
+@pytest.mark.slow_cases("l2")
 @pytest.mark.parametrize(
     "attention", ["softmax", "l2", pytest.param("sinkhorn", marks=pytest.mark.slow)]
 )

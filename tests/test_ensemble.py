@@ -25,7 +25,7 @@ def _starts(n: int):
     return jax.vmap(make)(covariances), covariances
 
 
-@pytest.mark.slow_cases("1", "20", "7")
+@pytest.mark.slow
 @pytest.mark.parametrize("together", [1, 4, 7, 20])
 def test_each_member_ends_as_it_would_alone(together: int):
     """Commuting softmax, A = V = I: `t* = 1 / (2 largest eigenvalue)`."""

@@ -59,7 +59,14 @@ def mild(c: Case) -> Case:
 
 
 @pytest.mark.slow_cases(
-    "esp-soft", "esp-soft-published", "exp", "linear-expansion", "relu", "sinkhorn"
+    "linear",
+    "l2",
+    "esp-soft",
+    "esp-soft-published",
+    "exp",
+    "linear-expansion",
+    "relu",
+    "sinkhorn",
 )
 @every_continuous
 def test_points_follow_the_definition(name: str, rng: np.random.Generator):
@@ -104,6 +111,7 @@ def test_parameters_that_change_with_time(rng: np.random.Generator):
     assert np.max(np.abs(trajectory.last - state.reshape(c.x.shape))) <= allowed
 
 
+@pytest.mark.slow_cases("heun", "dopri8")
 @pytest.mark.parametrize("solver", sorted(set(solvers) - {"shark"}))  # it needs noise
 def test_solvers_agree(solver: str, rng: np.random.Generator):
     c = case(rng, n=5, d=2)
@@ -120,6 +128,7 @@ def test_solvers_agree(solver: str, rng: np.random.Generator):
 
 
 # A velocity that is exact is moved alike: the slow run asks all variants.
+@pytest.mark.slow_cases("differential")
 @pytest.mark.parametrize(
     "name",
     [

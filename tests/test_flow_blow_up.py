@@ -47,6 +47,7 @@ def test_l2_and_sinkhorn_never_blow_up_in_dimension_one(
     assert codes[0] == int(Status.FINISHED)
 
 
+@pytest.mark.slow
 def test_growth_to_overflow_is_not_a_blow_up():
     """L2 in dimension one grows like e^{2t}: past 1e154 by t = 355, 1e308 by 710."""
     attention = one_dimensional(1.0, 1.0, name="l2")

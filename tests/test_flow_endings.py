@@ -32,6 +32,7 @@ def linear_drift(V: object) -> Attention:
     return Attention(Dot(zero, zero), Softmax(), V)
 
 
+@pytest.mark.slow_cases("0.001")
 @pytest.mark.parametrize("rtol", [1e-3, 1e-8])
 def test_steady_stops_within_its_tolerance(rtol: float):
     start = Points.uniform([[3.0, -4.0]])
@@ -75,6 +76,7 @@ def test_a_start_that_hardly_moves_is_at_rest_in_any_unit(size: float):
     assert faster.status == Status.FINISHED
 
 
+@pytest.mark.slow
 def test_steady_finds_the_limit_of_attention(rng: np.random.Generator):
     """castin2025, Prop. 4.4: with V = I and A negative definite all goes to zero."""
     mu = gaussian(rng, 2, mean=False)

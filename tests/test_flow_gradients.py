@@ -62,6 +62,7 @@ def test_gradients_of_a_gaussian_flow(name: str, rng: np.random.Generator):
     assert_gradient(end, jnp.concatenate([score_matrix(rng), jnp.eye(2)]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["softmax", pytest.param("sinkhorn", marks=pytest.mark.slow)]
 )

@@ -49,7 +49,9 @@ SETTLING = (  # Q, K and V of castin2025, Figure 2(d)
 STARTS = np.array([[[3, 2.5], [2.5, 26]], [[4, 5.5], [5.5, 25]]]) / 29
 
 
-@pytest.mark.slow_cases("l2-1.0-1e-07-2500020.0-float64")
+@pytest.mark.slow_cases(
+    "l2-1.0-1e-07-2500020.0-float64", "sinkhorn-1.0-1e-07-5000010.0-float64"
+)
 @pytest.mark.parametrize(
     ("name", "V", "s0", "t", "dtype"),
     [
@@ -339,6 +341,7 @@ def test_fixed_steps_call_nothing_a_blow_up_that_is_none(solver: str, dt: float)
     assert jnp.isnan(end.t_star)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("solver", "dt"),
     [pytest.param("euler", 0.1, marks=pytest.mark.slow), ("heun", 0.25)],
@@ -352,6 +355,7 @@ def test_fixed_steps_name_no_blow_up_of_growth_that_settles(solver: str, dt: flo
     assert np.all(np.isnan(ends.t_star))
 
 
+@pytest.mark.slow
 def test_fixed_steps_under_exponential_growth_reach_their_end():
     """However coarse: Euler at h = 1 lags behind, and growth gains no speed."""
     end = flow(

@@ -225,7 +225,7 @@ assert seen == [False] * 3, seen
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.slow_cases("tsit5", "adaptive")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "stepping",
     [fixed(0.1, "tsit5"), fixed(0.1, "heun"), adaptive(rtol=1e-5)],

@@ -119,6 +119,7 @@ def test_a_sweep_tells_the_doubts_and_endings_of_its_runs(
         assert float(row["doubt"]) == pytest.approx(worst, rel=1e-2)
 
 
+@pytest.mark.slow
 def test_a_collapse_to_the_origin_ends_when_its_box_is_rounding() -> None:
     """v = -x: the spread is exp(-t), until no number can hold its square."""
     density = lambda x: np.exp(-(x[:, 0] ** 2) / 2) / np.sqrt(2 * np.pi)

@@ -80,6 +80,7 @@ def test_separable_sums_have_the_derivative_of_their_definition() -> None:
     assert_close(jax.jit(jax.grad(total))(jnp.asarray(x)), mean, ulps=4000)
 
 
+@pytest.mark.slow
 def test_sinkhorn_potentials_come_out_the_same() -> None:
     mu = rough_grid()
     attention = meanfield.attentions["sinkhorn"](Q, K, np.eye(2), epsilon=0.7)

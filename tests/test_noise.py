@@ -149,6 +149,7 @@ def test_steps_that_pass_an_integer_are_cut_there(free: Callable):
     np.testing.assert_allclose(coarse, fine, atol=1e-14)
 
 
+@pytest.mark.slow
 def test_paths_are_brownian(free: Callable):
     n = 20_000
     W = np.asarray(free(n, [0.0, 0.3, 1.0, 1.5]))

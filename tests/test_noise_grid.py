@@ -34,7 +34,7 @@ def sound(path: Trajectory) -> None:
     np.testing.assert_allclose(masses, np.flip(masses), atol=1e-14)
 
 
-@pytest.mark.slow_cases("even")
+@pytest.mark.slow
 @pytest.mark.parametrize("spaced", [even, graded])
 def test_free_densities_follow_the_heat_equation(spaced: Callable):
     errors = []

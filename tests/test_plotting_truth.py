@@ -255,6 +255,7 @@ def test_what_was_run_leaves_out_what_a_sweep_varies() -> None:
         described(data.assign_attrs(spec={"A": "B" * 2, "epsilon": -1}))
 
 
+@pytest.mark.slow_cases("spec2-True", "spec4-True")
 @pytest.mark.parametrize(
     ("spec", "ordered"),
     [
