@@ -267,7 +267,7 @@ def test_a_report_says_what_cells_miss(cli: Command) -> None:
 
 
 @pytest.mark.slow
-def test_energies_of_a_run_are_summedin_cells(rng: np.random.Generator) -> None:
+def test_energies_of_a_run_are_summed_in_cells(rng: np.random.Generator) -> None:
     """And exactly where cells do not hold them; few tokens have no cells."""
     one, t = np.eye(1), jnp.zeros(())
     softmax = attentions["softmax"](one, one, one)
