@@ -156,3 +156,17 @@ def test_blocks_are_as_long_as_is_cheapest(monkeypatch: pytest.MonkeyPatch) -> N
         other = int(factor * size)
         monkeypatch.setattr(f"{CELLS}._earlier.block_size", lambda *_, b=other: b)
         assert seconds_in_order(layout, n, 3) > best
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_known_positions_are_sorted_when_the_program_runs(rng: Generator) -> None:
+    """And not by XLA when it compiles, which takes minutes for a million."""
+    x, w = jnp.asarray(rng.normal(size=(300, 1))), jnp.zeros(300)
+    at = jnp.asarray(rng.uniform(size=300))
+    how = Cells(layout=laid_out(GaussLayout, np.asarray(x), np.asarray(x)))
+    means = lambda x, at: summed(how, Tokens(x, at), Tokens(x, at), w)[0]
+    sorts = [
+        jax.jit(of).lower(*arrays).compile().as_text().count(" sort(")
+        for of, arrays in ((means, (x, at)), (lambda x: means(x, at), (x,)))
+    ]
+    assert sorts[0] == sorts[1] > 0

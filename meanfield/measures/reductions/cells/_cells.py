@@ -100,9 +100,7 @@ class Cells(AbstractPlanned):
         if parts.query.shape[1] != len(self.layout.cells):
             return exact()
         logs = keys.log_weights + parts.of_key
-        at = (
-            Positions(positions(queries), positions(keys.tokens)) if is_masked else None
-        )
+        at = _ordered(queries, keys.tokens) if is_masked else None
         sides = parts.query, parts.key
         found = between_cells(self.layout, *sides, logs, keys.values, at)
         means, logs, is_bounded = found
@@ -249,6 +247,12 @@ def weighed(
     top = jnp.max(jax.lax.stop_gradient(logs))
     top = jnp.where(jnp.isneginf(top), 0, top)
     return q, k, jnp.exp(logs - top), top
+
+
+def _ordered(queries: Tokens, keys: Tokens) -> Positions:
+    """Positions, behind a barrier: XLA would sort known ones itself, for minutes."""
+    known = positions(queries), positions(keys)
+    return Positions(*jax.lax.optimization_barrier(known))
 
 
 def _blind(at: Positions, out: Bool[Array, " n"]) -> Bool[Array, " m"]:
