@@ -165,66 +165,73 @@ def _field(draws: _Draws, values: np.ndarray) -> Check:
     "castin2025:sec-4.5-item3",
     source="§4.5, item 3, and Figure 1(c)",
     claim=(
-        r"For two heads of one row, $A + A^\top \preceq 0$ of rank one and $V = I$, "
-        r"the limits fill the plane $q^\top\Sigma e_1 = 0$ of the cone."
+        r"For two heads of one row each, $A + A^\top \preceq 0$ of rank one and "
+        r"$V = I$, the limits fill the plane $q^\top\Sigma e_1 = 0$ of the cone, if "
+        r"the second head is empty, and lie on the ray $\Sigma q = 0$, if it is not."
     ),
     hypotheses=(
-        r"$d = 2$; $V = I$ is cut into $V^{(h)} = e_he_h^\top$; $Q = -K = q^\top$ has "
-        r"one row, so the second head is empty"
+        r"$d = 2$; $V = I$ is cut into $V^{(h)} = e_he_h^\top$; $Q^{(h)} = -K^{(h)} = "
+        r"c_hq^\top$; the figure has $c_2 = 0$"
     ),
-    remark="With $V^{(h)} = I$ for each head the limits would lie on a ray.",
+    remark=r"With $s = \Sigma q$ and $D = \mathrm{diag}(c_1^2, c_2^2)$, $\Sigma' = "
+    r"-(Dss^\top + ss^\top D)$, which vanishes where $Ds = 0$.",
 )
 def plane(
-    case: Case, *, values: tuple[np.ndarray, np.ndarray] = CUT
+    case: Case, *, values: tuple[np.ndarray, np.ndarray] = CUT, second: float = 0.8
 ) -> tuple[Check, ...]:
-    """Limits of 32 random starts of trace one.
+    """Limits of 32 random starts of trace one, with and without a second head.
 
     Singular values of their coordinates $(a - b, 2c, a + b)$, the closed form of
-    the plane, and that all come to rest.
+    the plane and of the ray, and that all come to rest.
     """
-    run, q = _at_rest(case, values)
+    # The second head has `second` times the row of the first.
+    run, q = _at_rest(case, values, 0.0)
+    both, _ = _at_rest(case, values, second)
     final = run.covariances[:, -1]
-    sizes = np.linalg.svd(_cone_points(final), compute_uv=False)
-    _, wide, flat = sizes / sizes[0]
-    off = np.max(np.abs(final[:, 0] @ q))
-    moving = run.ended_otherwise(Status.STEADY)
+    _, wide, flat = _widths(final)
     left = {
         "tolerance": 1e-3,
         "why": "`Steady` leaves 1e-4 of the way, ten times where two ways add up",
     }
-    line = "a plane, not a line"
+    line, ray = "a plane, not a line", both.covariances[:, -1]
+    off, away = np.max(np.abs(final[:, 0] @ q)), np.max(np.abs(ray @ q))
     return (
         bounded("third singular value over the first", flat, "<=", 0, **left),
         bounded("qᵀΣe₁", off, "<=", 0, **left),
         bounded("second singular value over the first", wide, ">=", 0.1, why=line),
-        counted("runs that do not come to rest", moving),
+        counted("runs that do not come to rest", run.ended_otherwise(Status.STEADY)),
+        bounded("two heads: width of the ray", _widths(ray)[1], "<=", 0, **left),
+        bounded("two heads: Σq", away, "<=", 0, **left),
     )
 
 
 plane.refuted_if(
-    "The first head has V = I: the limits lie on a ray",
-    seen_by=("second singular value over the first",),
-    values=(np.eye(2), np.eye(2)),
+    "The values are exchanged, and the second head is always empty: another plane",
+    seen_by=("qᵀΣe₁", "two heads…"),
+    values=CUT[::-1],
+    second=0.0,
 )
 
 
-def _cone_points(covariances: np.ndarray) -> np.ndarray:
-    """$(a - b, 2c, a + b)$."""
+def _widths(covariances: np.ndarray) -> np.ndarray:
+    """Singular values of $(a - b, 2c, a + b)$, over the largest."""
     a, b, c = (covariances[:, i, j] for i, j in ((0, 0), (1, 1), (0, 1)))
-    return np.stack([a - b, 2 * c, a + b], axis=-1)
+    sizes = np.linalg.svd(np.stack([a - b, 2 * c, a + b], -1), compute_uv=False)
+    return sizes / sizes[0]
 
 
 def _at_rest(
-    case: Case, values: tuple[np.ndarray, np.ndarray]
+    case: Case, values: tuple[np.ndarray, np.ndarray], second: float
 ) -> tuple[Paths, np.ndarray]:
-    """Flows of two heads, the second empty, from starts of trace one; and `q`."""
+    """Flows of two heads, of q and a multiple, from starts of trace one; and `q`."""
     rng, n = case.rng("plane"), case.pick(32, 96)
     r, angle = rng.uniform(0, 0.8, size=n), rng.uniform(0, 2 * np.pi, size=n)
     x, y = r * np.cos(angle), r * np.sin(angle)
     Sigma = np.moveaxis(np.array([[1 + x, y], [y, 1 - x]]), -1, 0) / 2
     factor = np.linalg.cholesky(Sigma)
-    q, nothing = np.array([[0.4, 0.9], [0.0, 0.0]]) * 1.5, np.zeros((2, 2))
-    members = [[(q, -q, values[0]), (nothing, nothing, values[1])]] * n
+    q = np.array([[0.4, 0.9], [0.0, 0.0]]) * 1.5
+    rows = (q, second * q)
+    members = [[(M, -M, V) for M, V in zip(rows, values, strict=True)]] * n
     ts = np.array([0.0, 1.0, 5.0, 20.0, 50.0, 100.0, 300.0, 600.0, 1e3])
     return two_heads(members, centred(factor), ts), q[0]
 
