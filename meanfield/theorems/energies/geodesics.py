@@ -1,23 +1,16 @@
 """Geodesics of the twisted metric, and convexity along them."""
 
-from typing import NamedTuple
-
-import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
-from meanfield.energies import Interaction, QuadraticPotential, Twisted, dissipation
-from meanfield.measures import Points
-from meanfield.scores import Dot
 from meanfield.theorems._case import Case
 from meanfield.theorems._check import Check
 from meanfield.theorems._protocols import bounded, gap
 from meanfield.theorems._statement import statement
-from meanfield.theorems.library.draws import tokens
-from meanfield.theorems.library.energies import ROUNDED, spd
+from meanfield.theorems.library.energies import ROUNDED
 from meanfield.theorems.reference import energies as ref
 from meanfield.theorems.reference import formulas
+
+from ._motion import Motion, geodesic, mass, motion, path_of
 
 SOLVER = "DOP853 at rtol 1e-11 over unit time, amplified by less than 1e2"
 
@@ -32,76 +25,26 @@ SOLVER = "DOP853 at rtol 1e-11 over unit time, amplified by less than 1e2"
     hypotheses=r"$B$ symmetric positive definite, any $A$",
 )
 def geodesics(case: Case, *, nonlocal_term: float = 1) -> tuple[Check, ...]:
-    """Atoms and momenta under the two equations are a Hamiltonian flow, and stationary.
+    """Atoms and momenta under the two equations in NumPy, against the library's metric.
 
-    Both equations, closed forms and complex steps of the Hamiltonian agree; along
-    SciPy's solution the Hamiltonian is conserved, the action has no slope under sines
-    and a positive second variation; velocity and length are the library's.
+    Its geodesics are the Hamiltonian flow of its squared length, by derivatives of it:
+    both equations have their velocities, and SciPy's solution of them conserves it.
+    Along the library's geodesic the action, in NumPy, has no slope under sines and a
+    positive second variation.
     """
     m = motion(case.rng("motion"))
-    moved, energy, _ = library(m)
-    z = np.stack([m.x, m.p])
     return (
         *_equations(m, nonlocal_term=nonlocal_term),
         _conserved(m, nonlocal_term=nonlocal_term),
-        *_stationary(case, m, nonlocal_term=nonlocal_term),
-        gap("the library's velocity", moved, m.own_velocity(z), **ROUNDED),
-        gap("the library's length", energy, _hamiltonian(m, z), **ROUNDED),
+        *_stationary(case, m),
     )
 
 
 geodesics.refuted_if(
     "the equation of ψ goes without its integral",
-    seen_by=("p' by …", "H along the geodesic", "slope of the action"),
+    seen_by=("p' by …", "H along the solution"),
     nonlocal_term=0,
 )
-
-
-class Motion(NamedTuple):
-    r"""Atoms with momenta $p_i = \nabla\psi(x_i)$, $G(x, y) = e^{Ax\cdot y}$, and $B$.
-
-    Attributes:
-        A: `(d, d)`.
-        B: symmetric positive definite.
-        w: weights.
-        x: atoms.
-        H: $\psi(x) = \frac12(x - c)\cdot H(x - c)$.
-        c: its centre.
-    """
-
-    A: np.ndarray
-    B: np.ndarray
-    w: np.ndarray
-    x: np.ndarray
-    H: np.ndarray
-    c: np.ndarray
-
-    @property
-    def p(self) -> np.ndarray:
-        """The momenta."""
-        return (self.x - self.c) @ self.H
-
-    def own_velocity(self, z: np.ndarray) -> np.ndarray:
-        """$Bp/2g$ of positions and momenta."""
-        return z[1] @ self.B / (2 * mass(self, z[0])[:, None])
-
-
-def motion(rng: np.random.Generator, n: int = 5, d: int = 2) -> Motion:
-    """A draw, `A` not symmetric."""
-    x, w = tokens(rng, n, d)
-    A, C = rng.normal(size=(2, d, d)) / 2
-    return Motion(A, spd(rng, d), w, 0.7 * x, (C + C.T) / 2, rng.normal(size=d))
-
-
-def mass(m: Motion, x: np.ndarray) -> np.ndarray:
-    r"""$(G * \rho)(x_i)$."""
-    return np.exp(ref.bilinear(m.A)(x, x)) @ m.w
-
-
-def _hamiltonian(m: Motion, z: np.ndarray) -> np.ndarray:
-    r"""$\sum_iw_i\frac14p_i\cdot Bp_i/g_i$ of positions and momenta, stacked."""
-    x, p = z
-    return m.w @ (np.sum((p @ m.B) * p, axis=1) / (4 * mass(m, x)))
 
 
 def velocity(m: Motion, z: np.ndarray, *, nonlocal_term: float = 1.0) -> np.ndarray:
@@ -119,12 +62,6 @@ def velocity(m: Motion, z: np.ndarray, *, nonlocal_term: float = 1.0) -> np.ndar
     return np.stack([p @ m.B / (2 * g[:, None]), own + nonlocal_term * others])
 
 
-def path_of(m: Motion, ts: np.ndarray, *, nonlocal_term: float = 1.0) -> np.ndarray:
-    """The geodesic from positions and momenta, by SciPy."""
-    rate = lambda _, z: velocity(m, z, nonlocal_term=nonlocal_term)
-    return formulas.integrated(rate, np.stack([m.x, m.p]), ts)
-
-
 def _potential_change(m: Motion, at: np.ndarray) -> np.ndarray:
     r"""$\partial_s\psi$ of the lemma's second equation, anywhere; integrals as sums."""
     slopes = (at - m.c) @ m.H
@@ -135,47 +72,27 @@ def _potential_change(m: Motion, at: np.ndarray) -> np.ndarray:
 
 
 def _equations(m: Motion, *, nonlocal_term: float) -> tuple[Check, ...]:
-    """Of momenta along characteristics; and the flow of the Hamiltonian."""
-    z = np.stack([m.x, m.p])
-    closed = velocity(m, z, nonlocal_term=nonlocal_term)
-    slope = ref.slope(lambda z: _hamiltonian(m, z), z) / m.w[None, :, None]
+    """Of momenta along characteristics; and the library's Hamiltonian flow."""
+    found = geodesic(m)
+    closed = velocity(m, m.z, nonlocal_term=nonlocal_term)
     transported = ref.slope(lambda at: np.sum(_potential_change(m, at)), m.x)
     transported = transported + closed[0] @ m.H
+    squares = np.sum((m.p @ m.B) * m.p, axis=1)
     return (
         gap("p' by the equation of ψ", transported, closed[1], **ROUNDED),
-        gap("x' by the Hamiltonian", slope[1], closed[0], **ROUNDED),
-        gap("p' by the Hamiltonian", -slope[0], closed[1], **ROUNDED),
+        gap("x' by the library", found.velocity[0], closed[0], **ROUNDED),
+        gap("p' by the library", found.velocity[1], closed[1], **ROUNDED),
+        gap("length", found.length, m.w @ (squares / m.masses) / 4, **ROUNDED),
     )
-
-
-@eqx.filter_jit
-def _spoken(m: Motion) -> tuple[Array, Array, Array]:
-    r"""The library's $B\nabla\psi/2g$ and squared length; and the interaction."""
-    mu = Points.weighted(m.x, m.w)
-    score = Dot(m.A, jnp.eye(m.A.shape[0]))
-    psi = QuadraticPotential(m.H, m.c)
-    field = Twisted(score, m.B).descent(psi, mu)
-    power = dissipation(psi, mu, field)
-    return -field(mu.tokens) / 2, -power / 4, Interaction(score)(mu)
-
-
-def library(m: Motion) -> tuple[np.ndarray, float, float]:
-    """The same in NumPy."""
-    arrays = Motion(*map(jnp.asarray, m))  # pyright: ignore[reportArgumentType]
-    moved, energy, E = _spoken(arrays)
-    return np.asarray(moved), float(energy), float(E)
 
 
 def _conserved(m: Motion, *, nonlocal_term: float) -> Check:
-    path = path_of(m, np.linspace(0, 1, 5), nonlocal_term=nonlocal_term)
-    values = [_hamiltonian(m, z) for z in path]
-    return gap(
-        "H along the geodesic",
-        values,
-        np.full(5, values[0]),
-        tolerance=1e-9,
-        why=SOLVER,
-    )
+    """The library's Hamiltonian along SciPy's solution of the two equations."""
+    rate = lambda _, z: velocity(m, z, nonlocal_term=nonlocal_term)
+    path = formulas.integrated(rate, m.z, np.linspace(0, 1, 5))
+    values = [geodesic(m, z).length for z in path]
+    start = np.full(5, values[0])
+    return gap("H along the solution", values, start, tolerance=1e-9, why=SOLVER)
 
 
 def _action(
@@ -186,16 +103,16 @@ def _action(
     inverse, total = np.linalg.inv(m.B), np.zeros(())
     for z, wave, share in zip(path, waves, weights / 2, strict=True):
         x = z[0] + wave[0] * bump
-        u = m.own_velocity(z) + wave[1] * bump
+        u = z[1] @ m.B / (2 * mass(m, z[0])[:, None]) + wave[1] * bump
         total = total + share * (m.w @ (np.sum((u @ inverse) * u, axis=1) * mass(m, x)))
     return total
 
 
-def _stationary(case: Case, m: Motion, *, nonlocal_term: float) -> tuple[Check, Check]:
+def _stationary(case: Case, m: Motion) -> tuple[Check, Check]:
     """First and second variation of the action under three sines."""
     nodes = (np.polynomial.legendre.leggauss(24)[0] + 1) / 2
     ts = np.concatenate([[0.0], nodes])
-    path = path_of(m, ts, nonlocal_term=nonlocal_term)[1:]
+    path = path_of(m, ts)[1:]
     rng, first, second = case.rng("bumps"), [], []
     for k in (1, 2, 3):
         bump = rng.normal(size=m.x.shape)
@@ -212,8 +129,3 @@ def _stationary(case: Case, m: Motion, *, nonlocal_term: float) -> tuple[Check, 
         bounded("slope of the action", slope, "<=", 0, tolerance=1e-8, why=why),
         bounded("least second variation", float(min(second)), ">=", 0),
     )
-
-
-def symmetric(m: Motion) -> Motion:
-    """The same with the symmetric part of `A`."""
-    return m._replace(A=(m.A + m.A.T) / 2)

@@ -11,10 +11,12 @@ from jaxtyping import Array
 from meanfield.attention import attentions
 from meanfield.energies import (
     AbstractEnergy,
+    AbstractMetric,
     GradientFlow,
     Interaction,
     QuadraticPotential,
     Twisted,
+    Wasserstein,
     dissipation,
     energies,
 )
@@ -37,6 +39,7 @@ POTENTIALS = (
 
 ROUNDED = {"tolerance": 1e-12, "why": ROUNDING}
 POTENTIAL = {"tolerance": 1e-9, "why": POTENTIALS}
+W2 = Wasserstein()
 
 
 class Setting(NamedTuple):
@@ -235,16 +238,23 @@ def on_gaussian(
 
 
 @eqx.filter_jit
-def _potential(H: Array, c: Array, x: Array, w: Array) -> tuple[Array, Array, Array]:
+def _potential(
+    metric: AbstractMetric, H: Array, c: Array, x: Array, w: Array
+) -> tuple[Array, Array, Array]:
     mu, energy = Points.weighted(x, w), QuadraticPotential(H, c)
-    down = GradientFlow(energy).field(0.0, mu)(mu.tokens)
+    down = GradientFlow(energy, metric).field(0.0, mu)(mu.tokens)
     return energy(mu), energy.first_variation(mu, mu.tokens), down
 
 
 def potential_of(
-    H: np.ndarray, c: np.ndarray, *, x: np.ndarray, w: np.ndarray
+    H: np.ndarray,
+    c: np.ndarray,
+    *,
+    x: np.ndarray,
+    w: np.ndarray,
+    metric: AbstractMetric = W2,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """A quadratic potential on atoms: energy, variation and flow, at the atoms."""
     arrays = (jnp.asarray(each) for each in (H, c, x, w))
-    energy, variation, down = map(np.asarray, _potential(*arrays))
+    energy, variation, down = map(np.asarray, _potential(metric, *arrays))
     return energy, variation, down

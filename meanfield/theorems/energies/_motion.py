@@ -1,0 +1,143 @@
+r"""Atoms with momenta, and the geodesics of the library's twisted metric through them.
+
+Geodesics are the Hamiltonian flow of a quarter of the squared length of $\nabla\psi$,
+which is differentiated here as the library has it; no equation of the paper is used.
+"""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+from typing_extensions import override
+
+from meanfield.energies import AbstractVariation, Interaction
+from meanfield.energies.gradient_flow import TwistedDescent
+from meanfield.fields import Convergence
+from meanfield.measures import Points
+from meanfield.scores import Dot
+from meanfield.theorems.library.draws import tokens
+from meanfield.theorems.library.energies import spd
+from meanfield.theorems.reference import energies as ref
+from meanfield.theorems.reference import formulas
+from meanfield.tokens import Tokens
+
+
+class Motion(NamedTuple):
+    r"""Atoms with momenta $p_i = \nabla\psi(x_i)$, $G(x, y) = e^{Ax\cdot y}$, and $B$.
+
+    Attributes:
+        A: `(d, d)`.
+        B: symmetric positive definite.
+        w: weights.
+        x: atoms.
+        H: $\psi(x) = \frac12(x - c)\cdot H(x - c)$.
+        c: its centre.
+    """
+
+    A: np.ndarray
+    B: np.ndarray
+    w: np.ndarray
+    x: np.ndarray
+    H: np.ndarray
+    c: np.ndarray
+
+    @property
+    def p(self) -> np.ndarray:
+        """The momenta."""
+        return (self.x - self.c) @ self.H
+
+    @property
+    def z(self) -> np.ndarray:
+        """Atoms and momenta, stacked."""
+        return np.stack([self.x, self.p])
+
+    @property
+    def symmetric(self) -> "Motion":
+        """The same with the symmetric part of `A`."""
+        return self._replace(A=(self.A + self.A.T) / 2)
+
+    @property
+    def masses(self) -> np.ndarray:
+        r"""$(G * \rho)(x_i)$, in NumPy."""
+        return mass(self, self.x)
+
+
+def mass(m: Motion, x: np.ndarray) -> np.ndarray:
+    r"""$(G * \rho)(x_i)$ of other atoms of the same weights, in NumPy."""
+    return np.exp(ref.bilinear(m.A)(x, x)) @ m.w
+
+
+def motion(rng: np.random.Generator, n: int = 5, d: int = 2) -> Motion:
+    """A draw, `A` not symmetric."""
+    x, w = tokens(rng, n, d)
+    A, C = rng.normal(size=(2, d, d)) / 2
+    return Motion(A, spd(rng, d), w, 0.7 * x, (C + C.T) / 2, rng.normal(size=d))
+
+
+class Geodesic(NamedTuple):
+    """What the library says of the geodesic through atoms and momenta.
+
+    Attributes:
+        velocity: of both, stacked.
+        length: a quarter of the squared length, the Hamiltonian.
+        energy: the interaction.
+        slope: its derivative along the geodesic.
+        second: its second derivative.
+    """
+
+    velocity: np.ndarray
+    length: np.ndarray
+    energy: np.ndarray
+    slope: np.ndarray
+    second: np.ndarray
+
+
+class _Momenta(AbstractVariation):
+    """A function that is linear on each atom, with these slopes."""
+
+    p: Array
+
+    @override
+    def __call__(self, tokens: Tokens) -> Array:
+        return jnp.sum(self.p * tokens.x, axis=1)
+
+    @property
+    @override
+    def convergence(self) -> Convergence | None:
+        return None
+
+
+def _length(m: Motion, z: Array) -> Array:
+    r"""$\frac14\sum_iw_ip_i\cdot Bp_i/g_i$, by the library's descent in its metric."""
+    x, p = z
+    score, mu = Dot(m.A, jnp.eye(x.shape[1])), Points.weighted(x, m.w)
+    down = TwistedDescent(_Momenta(p), score, jnp.asarray(m.B), mu)(mu.tokens)
+    return -mu.weights @ jnp.sum(p * down, axis=1) / 4
+
+
+@eqx.filter_jit
+def _geodesic(m: Motion, z: Array) -> tuple[Array, ...]:
+    def flow(z: Array) -> Array:
+        by_x, by_p = jax.grad(lambda z: _length(m, z))(z)
+        return jnp.stack([by_p, -by_x]) / m.w[None, :, None]
+
+    score = Dot(m.A, jnp.eye(z.shape[2]))
+    energy = lambda z: Interaction(score)(Points.weighted(z[0], m.w))
+    slope = lambda z: jax.jvp(energy, (z,), (flow(z),))[1]
+    first, second = jax.jvp(slope, (z,), (flow(z),))
+    return flow(z), _length(m, z), energy(z), first, second
+
+
+def geodesic(m: Motion, z: np.ndarray | None = None) -> Geodesic:
+    """Through the atoms and momenta of a motion, or through others."""
+    arrays = Motion(*map(jnp.asarray, m))  # pyright: ignore[reportArgumentType]
+    said = _geodesic(arrays, jnp.asarray(m.z if z is None else z))
+    return Geodesic(*map(np.asarray, said))
+
+
+def path_of(m: Motion, ts: np.ndarray) -> np.ndarray:
+    """The library's geodesic from atoms and momenta, by SciPy."""
+    return formulas.integrated(lambda _, z: geodesic(m, z).velocity, m.z, ts)
