@@ -25,6 +25,7 @@ import meanfield.theorems.attention.relu
 import meanfield.theorems.attention.sinkhorn
 import meanfield.theorems.attention.masked
 import meanfield.theorems.attention.multihead
+import meanfield.theorems.attention.crossing
 import meanfield.theorems.solutions.support
 import meanfield.theorems.solutions.stability
 import meanfield.theorems.solutions.discretisation
@@ -73,6 +74,8 @@ import meanfield.theorems.sinkformers.kernels
 import meanfield.theorems.sinkformers.gradients
 import meanfield.theorems.sinkformers.gradient_identities
 import meanfield.theorems.sinkformers.not_gradients
+import meanfield.theorems.sinkformers.few_steps
+import meanfield.theorems.sinkformers.derivatives
 import meanfield.theorems.bandwidths.heat
 import meanfield.theorems.bandwidths.l2
 import meanfield.theorems.bandwidths.variances

@@ -38,6 +38,7 @@ def described(made: Statement) -> Record:
         "hypotheses": made.hypotheses,
         "protocol": made.protocol,
         "remark": made.remark,
+        "repeats": made.repeats,
         "control": "" if made.control is None else made.control.text,
         "errata": [] if printed is None else list(printed.errata),
         "printed": "" if printed is None else printed.printed,

@@ -80,6 +80,8 @@ class Statement:
             control or a misprint may change; their defaults are what is claimed.
         aliases: further ids of the same claim.
         remark: what a reader should know besides, an erratum of the proof, say.
+        repeats: the id of the same claim in another source, which is measured in the
+            same way on other draws.
         control: the same measurement, broken.
         printed: what is printed instead, where that is false.
 
@@ -97,6 +99,7 @@ class Statement:
     measure: Measurement
     aliases: tuple[str, ...] = ()
     remark: str = ""
+    repeats: str = ""
     control: Control | None = None
     printed: Printed | None = None
 
@@ -198,6 +201,7 @@ def statement(
     hypotheses: str = "",
     aliases: tuple[str, ...] = (),
     remark: str = "",
+    repeats: str = "",
 ) -> Callable[[Measurement], Statement]:
     """A decorator: registers a measurement as a statement.
 
@@ -211,7 +215,8 @@ def statement(
     """
 
     def add(measure: Measurement) -> Statement:
-        made = Statement(id, source, claim, hypotheses, measure, aliases, remark)
+        said = (source, claim, hypotheses)
+        made = Statement(id, *said, measure, aliases, remark, repeats)
         return statements.register(id)(made)
 
     return add

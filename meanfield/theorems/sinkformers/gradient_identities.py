@@ -170,6 +170,7 @@ def _loss(
     claim=r"$\delta F^0 = \int k^0(\cdot, x') d\mu(x')$ and $\nabla_W F^0 = -\int k^0 "
     r"W_V x' d\mu(x') = -T^0$.",
     hypotheses=SYMMETRIC,
+    repeats="sander2022:prop-2-T0",
 )
 def slides_zero(
     case: Case, *, prepare: Callable[[Setting], Setting] = symmetric
@@ -194,6 +195,7 @@ slides_zero.refuted_if(NOT_SYMMETRIC, seen_by=("δF⁰", "attention"), prepare=g
     source="Proposition 2, $k = 1$",
     claim=r"$-\nabla \log \int k^0 d\mu = \int k^1 W_V x' d\mu(x') = T^1$.",
     hypotheses=SYMMETRIC,
+    repeats="sander2022:prop-2-T0",
 )
 def slides_one(
     case: Case, *, prepare: Callable[[Setting], Setting] = symmetric

@@ -88,6 +88,7 @@ def _network(p: Parameters, at: Cloud, value: np.ndarray) -> np.ndarray:
     "uw2023:softmax-row",
     source="slides on attention",
     claim=r"$K^1 = \mathrm{SoftMax}(C)$: its rows are positive and sum to one.",
+    repeats="sander2022:eq-3",
 )
 def stochastic(case: Case, *, count: int = 1) -> tuple[Check, ...]:
     """The library's Sinkhorn after one half-step: row sums, and NumPy's softmax."""

@@ -167,6 +167,7 @@ def _shifted(case: Case, name: str, count: int | None) -> tuple[Check, ...]:
     source="Proposition 1",
     claim=r"$\mathrm{Sinkhorn}(C)$ stays when $f(x) + g(x')$ is added to $C$.",
     hypotheses=r"as sander2022, Proposition 1",
+    repeats="sander2022:prop-1",
 )
 def same_shifts(case: Case, *, count: int | None = None) -> tuple[Check, ...]:
     """As for sander2022, Proposition 1, on other tokens and parameters."""

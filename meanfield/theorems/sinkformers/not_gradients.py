@@ -153,6 +153,7 @@ def gradients_instead(case: Case) -> tuple[Check, ...]:
     source="Proposition 3",
     claim=r"For $k^1$ no energy has $T^1_\mu$ as minus its Wasserstein gradient.",
     hypotheses=SYMMETRIC + ", generic",
+    repeats="sander2022:prop-3",
 )
 def proposition_3_of_slides(case: Case) -> tuple[Check, ...]:
     """As for sander2022:prop-3, on another draw."""

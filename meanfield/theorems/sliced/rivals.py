@@ -101,3 +101,53 @@ def differential(case: Case, *, share: float = 1.0) -> tuple[Check, ...]:
 
 
 differential.refuted_if(r"the second map is added", share=-1.0)
+
+
+@statement(
+    "shahbazi2025:app-B-diff-norm",
+    source="Appendix B",
+    claim=r"A head of differential attention that is normalised has the root mean "
+    r"square $(1 - \lambda_0)(1 + 10^{-5}/m)^{-1/2}$, with $m$ the mean square of what "
+    r"$(\mathrm{softmax}(s_1) - \lambda\,\mathrm{softmax}(s_2))V$ has in the "
+    r"coordinates that $V$ writes: whatever $\lambda$ is.",
+)
+def normalised(case: Case, *, kept: float = 0.8) -> tuple[Check, ...]:
+    r"""The library's velocities of seven weighted tokens, $\lambda_0 = 0.2$.
+
+    V writes two of three coordinates; against NumPy's difference of two softmaxes, each
+    row divided by its root mean square there.
+    """
+    # `kept` is 1 − λ₀ of the library.
+    p, at = _tokens(case, "normalised")
+    rng = case.rng("second map")
+    at = at._replace(w=rng.uniform(0.3, 2.7, size=N))
+    second = att.generic(rng, 2, 3)._replace(epsilon=p.epsilon)
+    V = p.V * np.array([[1.0], [1.0], [0.0]])
+    options = {"lambda_": 0.3, "Q2": second.Q, "K2": second.K}
+    attention = attentions["differential"](
+        p.Q,
+        p.K,
+        V,
+        epsilon=float(p.epsilon),
+        lambda0=1 - kept,
+        normalised=True,
+        **options,
+    )
+    found = np.asarray(att.velocity(attention, at, at))
+    maps = [ref.row_softmax(sk.scores_of(x, at), at.share) for x in (p, second)]
+    plain = (maps[0] - 0.3 * maps[1]) @ at.x @ V.T
+    squares = np.mean(plain[:, :2] ** 2, axis=1)
+    sizes = 0.8 / np.sqrt(1 + 1e-5 / squares)
+    shapes = plain / np.sqrt(squares)[:, None]
+    return (
+        close("velocities", found, sizes[:, None] * shapes),
+        close("root mean squares", np.sqrt(np.mean(found[:, :2] ** 2, axis=1)), sizes),
+        close("coordinates that V does not write", found[:, 2] + 1, np.ones(N)),
+    )
+
+
+normalised.refuted_if(
+    r"$1 - \lambda_0$ is left out",
+    seen_by=("velocities", "root mean squares"),
+    kept=1.0,
+)

@@ -1,0 +1,131 @@
+"""Cross attention: one measure looks at another."""
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from meanfield.dynamics import Cross
+from meanfield.measures import Gaussian
+from meanfield.theorems._case import Case
+from meanfield.theorems._check import Check
+from meanfield.theorems._protocols import close, gap
+from meanfield.theorems._statement import statement
+from meanfield.theorems._vocabulary import Cloud, Law, Parameters
+from meanfield.theorems.library import attentions as att
+from meanfield.theorems.reference.alternation import potentials, settled
+from meanfield.theorems.reference.measures import hermite_nodes
+from meanfield.tokens import Tokens
+
+ROWWISE = ("softmax", "l2", "sigmoid", "linear")
+NODES = 16
+SOLVED = "marginals solved to 4e-11, over a spectral gap of a half, times 1/ε"
+
+
+@statement(
+    "new:cross",
+    source="This project; §2 of castin2025 has queries and keys of one measure",
+    claim=(
+        r"Queries $\mu$ that look at keys $\nu$ have $\Gamma(x) = V\int y\,\kappa"
+        r"(x,y)\,d\nu(y)$; of softmax, L2, sigmoid and linear attention $\kappa$ is of "
+        r"$\nu$ alone; of Sinkhorn its marginals are $\mu$ and $\nu$, so that "
+        r"$\int\Gamma\,d\mu = V\bar y_\nu/\epsilon$. For Gaussians $N(\alpha, XX^\top)"
+        r"$ "
+        r"and $N(\beta, YY^\top)$: $\Gamma = \frac1\epsilon V(\beta + \frac1\epsilon "
+        r"YU\mathrm{diag}(1/h)U^\top Y^\top A(x - \alpha))$ with $Y^\top AX/\epsilon = "
+        r"U\mathrm{diag}(\sigma)W^\top$, $h = (1 + \sqrt{1 + 4\sigma^2})/2$."
+    ),
+    hypotheses=r"$\mu$, $\nu$ of any weights, of one mass",
+)
+def crossing(case: Case, *, iterations: int | None = None) -> tuple[Check, ...]:
+    """Five weighted queries that look at seven weighted keys, against NumPy.
+
+    Sinkhorn's plan by alternation of rectangular matrices; and Gaussians of rank two
+    and one in space against Gauss–Hermite clouds.
+    """
+    # `iterations` are those of the library's Sinkhorn.
+    p, queries, keys = _draw(case)
+    found = {name: np.asarray(v) for name, v in _crossed(p, queries, keys, iterations)}
+    checks = [
+        close(name, found[name], att.FORMULAS[name](p, keys, queries.x))
+        for name in ROWWISE
+    ]
+    expected = _plan(p, queries, keys) @ keys.x @ p.V.T / p.epsilon
+    mean = keys.share @ keys.x @ p.V.T / p.epsilon
+    known = {"tolerance": 1e-9, "why": SOLVED}
+    return (
+        *checks,
+        gap("Sinkhorn", found["sinkhorn"], expected, **known),
+        gap("Sinkhorn, mean", queries.share @ found["sinkhorn"], mean, **known),
+        *_gaussians(case, iterations),
+    )
+
+
+crossing.refuted_if(
+    "Sinkhorn ends after one half-step, which knows no law of the queries",
+    seen_by=("Sinkhorn…",),
+    iterations=1,
+)
+
+
+def _draw(case: Case) -> tuple[Parameters, Cloud, Cloud]:
+    rng = case.rng("clouds")
+    p = att.generic(rng, 2, 3)
+    queries, keys = att.cloud(rng, 5, 3), att.cloud(rng, 7, 3)
+    spread = np.max(np.abs(att.scores_of(p, keys.x, queries.x)))
+    return p._replace(epsilon=p.epsilon * spread / 2), queries, keys
+
+
+@eqx.filter_jit
+def _crossed(
+    p: Parameters, queries: Cloud, keys: Cloud, iterations: int | None
+) -> list[tuple[str, Array]]:
+    """The library's velocities of the queries."""
+    mu, nu = att.points(queries), att.points(keys)
+    made = {name: p.attention(name) for name in ROWWISE}
+    made["sinkhorn"] = p.attention("sinkhorn", iterations=iterations)
+    return [
+        (name, Cross(each, nu).field(0.0, mu)(mu.tokens)) for name, each in made.items()
+    ]
+
+
+def _plan(p: Parameters, queries: Cloud, keys: Cloud) -> np.ndarray:
+    """Rows of Sinkhorn's weights of the keys, in NumPy."""
+    scores = att.scores_of(p, keys.x, queries.x)
+    moved = lambda old, new: np.max(np.abs(new[1] - old[1]))
+    states = potentials(scores, queries.share, keys.share)
+    f, g = settled(states, moved, below=1e-15)
+    return np.exp(scores + f[:, None] + g[None, :]) * keys.share[None, :]
+
+
+@eqx.filter_jit
+def _on_gaussians(
+    p: Parameters, mu: Gaussian, nu: Gaussian, x: Array, iterations: int | None
+) -> list[Array]:
+    softmax = p.attention("softmax")
+    doubly = p.attention("sinkhorn", iterations=iterations)
+    tokens = Tokens(x)
+    return [Cross(each, nu).field(0.0, mu)(tokens) for each in (softmax, doubly)]
+
+
+def _gaussians(case: Case, iterations: int | None) -> tuple[Check, ...]:
+    """Closed forms at the nodes of the queries, against clouds."""
+    rng = case.rng("Gaussians")
+    p = att.generic(rng, 2, 3)
+    mu = Law(rng.normal(size=3), rng.normal(size=(3, 1)))
+    nu = Law(rng.normal(size=3), rng.normal(size=(3, 2)))
+    size = np.linalg.norm(nu.factor.T @ p.A @ mu.factor, 2)
+    p = p._replace(epsilon=np.asarray(4 * size))
+    (x, w), (y, v) = (hermite_nodes(*law, NODES) for law in (mu, nu))
+    queries, keys = Cloud(x, w), Cloud(y, v)
+    near = np.abs(x - mu.mean).max(axis=1) <= 2 * np.abs(mu.factor).max()
+    found = _on_gaussians(p, mu.gaussian, nu.gaussian, jnp.asarray(x), iterations)
+    softmax, doubly = (np.asarray(each)[near] for each in found)
+    expected = (_plan(p, queries, keys) @ y @ p.V.T / p.epsilon)[near]
+    why = f"{NODES} nodes of tilts of a quarter, within two deviations: 1e-12"
+    known = {"tolerance": 1e-9, "why": why}
+    one = att.softmax(p, keys, x[near])
+    return (
+        gap("softmax, Gaussians", softmax, one, **known),
+        gap("Sinkhorn, Gaussians", doubly, expected, **known),
+    )
