@@ -59,6 +59,7 @@ import meanfield.theorems.energies.bures
 import meanfield.theorems.energies.bures_gradients
 import meanfield.theorems.energies.sinkhorn
 import meanfield.theorems.energies.sinkhorn_gaussians
+import meanfield.theorems.energies.rank
 import meanfield.theorems.energies.twisted_metric
 import meanfield.theorems.energies.twisted_gaussians
 import meanfield.theorems.energies.geodesics

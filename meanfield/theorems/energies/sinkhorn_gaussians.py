@@ -1,17 +1,10 @@
-"""The Sinkhorn energy of Gaussians, and the rank that its flow keeps."""
+"""The Sinkhorn energy of Gaussians."""
 
 from collections.abc import Callable
-from typing import NamedTuple
 
-import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
-from meanfield.attention import Attention, attentions
 from meanfield.energies import AbstractEnergy, Interaction, SinkhornEnergy
-from meanfield.flows import adaptive, flow
-from meanfield.measures import Gaussian
 from meanfield.scores import Dot
 from meanfield.theorems._case import Case
 from meanfield.theorems._check import Check
@@ -19,17 +12,10 @@ from meanfield.theorems._protocols import bounded, gap
 from meanfield.theorems._statement import Counterexample, statement
 from meanfield.theorems.library.energies import on_gaussian
 from meanfield.theorems.reference import energies as ref
-from meanfield.theorems.reference import formulas
-from meanfield.theorems.reference.formulas import sqrtm_psd
 
 from .bures_gradients import CLOUD, EPSILON, NODES, SWEEPS, small
 
 ROUNDING = "rounding of 1e3 operations on numbers of size 10: 1e-12"
-RTOL = 1e-10
-SOLVER = (
-    "rtol 1e-10 of both solvers, of ten steps at most in one direction, over the "
-    "largest singular value of the factor: times its condition, for the smallest"
-)
 
 
 def _sinkhorn(Q: np.ndarray, K: np.ndarray) -> AbstractEnergy:
@@ -164,143 +150,3 @@ def _transport(Q: np.ndarray, K: np.ndarray, means: tuple, factors: tuple) -> fl
 def _bare(Q: np.ndarray, K: np.ndarray, means: tuple) -> float:
     del Q, K
     return float(np.sum((means[0] - means[1]) ** 2))
-
-
-def _flown(attention: Attention, mean: np.ndarray, factors: np.ndarray) -> np.ndarray:
-    """Factors at t = 1.5 by the library's flow."""
-    return np.asarray(_flow(attention, jnp.asarray(mean), jnp.asarray(factors)))
-
-
-def _stepped(attention: Attention, mean: np.ndarray, factors: np.ndarray) -> np.ndarray:
-    """The same by fifteen Euler steps of covariances, along the library's rates."""
-    for _ in range(15):
-        rates = _rates(attention, jnp.asarray(mean), jnp.asarray(factors))
-        moved = factors @ np.swapaxes(factors, 1, 2) + 0.1 * np.asarray(rates)
-        values, U = np.linalg.eigh(moved)
-        factors = U * np.sqrt(np.abs(values))[:, None, :]
-    return factors
-
-
-@eqx.filter_jit
-def _rates(attention: Attention, mean: Array, factors: Array) -> Array:
-    def rate(Y: Array) -> Array:
-        mu = Gaussian(mean, Y)
-        half = mu.transport(attention.field(0.0, mu))[1] @ Y.T
-        return half + half.T
-
-    return eqx.filter_vmap(rate)(factors)
-
-
-@eqx.filter_jit
-def _flow(attention: Attention, mean: Array, factors: Array) -> Array:
-    solve = lambda Y: flow(
-        attention,
-        Gaussian(mean, Y),
-        jnp.array([0.0, 1.5]),
-        stepping=adaptive(rtol=RTOL),
-    ).coordinates[1]
-    return eqx.filter_vmap(solve)(factors)[:, -1]
-
-
-@statement(
-    "castin2025:sec-5.3-rank",
-    source="§5.3",
-    claim=r"The rank of $\Sigma(t)$ is constant: on its support $\log\det\Sigma(t)"
-    r" = \log\det\Sigma_0 + 2 \int_0^t \mathrm{tr}\, L$; it can drop only as "
-    r"$t \to \infty$.",
-    hypotheses=r"$\Sigma' = L\Sigma + \Sigma L^\top$ and $t$ before a blow-up; if "
-    r"$\Sigma$ is singular, determinant and trace are those on its support",
-)
-def constant_rank(
-    case: Case, *, carry: Callable[..., np.ndarray] = _flown
-) -> tuple[Check, ...]:
-    r"""The library's flow of Sinkhorn attention, from covariances of rank 3 and 2.
-
-    Products of the singular values of its factor against the trace of $VM_\Sigma$,
-    integrated by SciPy along a flow in NumPy.
-    """
-    Q, K, V, starts, ends = _run(case, carry)
-    checks = []
-    for Y, end, rank in zip(starts, ends, (3, 2), strict=True):
-        found = np.linalg.svd(end, compute_uv=False)
-        before = np.linalg.svd(Y, compute_uv=False)
-        integral = _integral_of_trace(Q, K, V, Y)
-        expected = 2 * np.sum(np.log(before[:rank])) + 2 * integral
-        actual = 2 * np.sum(np.log(found[:rank]))
-        tolerance = 10 * RTOL * float(found[0] / found[rank - 1])
-        label = f"log det, rank {rank}"
-        checks.append(
-            gap(label, actual, expected, tolerance=tolerance, why=SOLVER, scale=1.0)
-        )
-    why = "rounding of the factor: 1e-16 times its size and the growth of the flow"
-    third = np.linalg.svd(ends[1], compute_uv=False)[2]
-    left = bounded("third singular value", third, "<=", 0, tolerance=1e-13, why=why)
-    return (*checks, left)
-
-
-constant_rank.refuted_if(
-    r"covariances take Euler steps of 0.1, $\Sigma + \tau(L\Sigma + \Sigma L^\top)$, "
-    "whose rank nothing keeps",
-    carry=_stepped,
-)
-
-
-@constant_rank.misprinted(
-    "C33",
-    printed="It is possible for the rank to decrease; read as: in finite time, by an "
-    "eigenvalue of the covariance that reaches zero.",
-    corrected=r"In finite time it cannot; $\log\det\Sigma$ follows the trace.",
-    counterexample=r"random parameters and $\Sigma_0 \succ 0$, $d = 3$, to $t = 1.5$",
-)
-def _(case: Case) -> Counterexample:
-    least = float(np.linalg.svd(_run(case, _flown).ends[0], compute_uv=False)[2])
-    why = "rounding of a factor of size one"
-    zero = bounded("least deviation", least, "<=", 0, tolerance=1e-13, why=why)
-    return Counterexample((zero,), constant_rank(case)[:2])
-
-
-def _linear(Q: np.ndarray, K: np.ndarray, V: np.ndarray, Y: np.ndarray) -> np.ndarray:
-    r"""$VM_\Sigma/\epsilon$, with the paper's $M_\Sigma$, by symmetric roots."""
-    A, root = K.T @ Q, sqrtm_psd(Y @ Y.T)
-    identity = np.eye(len(A)) * EPSILON / 2
-    inner = sqrtm_psd(root @ A @ root @ root @ A.T @ root + EPSILON / 2 * identity)
-    return V @ root @ np.linalg.solve(inner + identity, root @ A) / EPSILON
-
-
-class _Run(NamedTuple):
-    """Parameters, factors of rank 3 and 2, and where the library's flow takes them."""
-
-    Q: np.ndarray
-    K: np.ndarray
-    V: np.ndarray
-    starts: np.ndarray
-    ends: np.ndarray
-
-
-def _run(case: Case, carry: Callable[..., np.ndarray]) -> _Run:
-    rng = case.rng("flow")
-    Q, K = rng.normal(size=(2, 4, 3)) / 2
-    V, mean = rng.normal(size=(3, 3)) / 4 - K.T @ Q / 2, rng.normal(size=3)
-    full = rng.normal(size=(3, 3)) / 2 + np.eye(3)
-    low = full @ np.diag([1.0, 1.0, 0.0]) @ np.linalg.qr(rng.normal(size=(3, 3)))[0]
-    starts = np.stack([full, low])
-    attention = attentions["sinkhorn"](Q, K, V, epsilon=EPSILON)
-    return _Run(Q, K, V, starts, carry(attention, mean, starts))
-
-
-def _integral_of_trace(
-    Q: np.ndarray, K: np.ndarray, V: np.ndarray, Y: np.ndarray
-) -> float:
-    """Over the run, the trace of the linear part on the support, by SciPy."""
-
-    def rate(t: float, state: np.ndarray) -> np.ndarray:
-        del t
-        L = _linear(Q, K, V, state[:, :3])
-        onto = np.linalg.pinv(state[:, :3], rcond=1e-8) @ L @ state[:, :3]
-        moved = np.zeros_like(state)
-        moved[:, :3], moved[0, 3] = L @ state[:, :3], np.trace(onto)
-        return moved
-
-    start = np.concatenate([Y, np.zeros((3, 1))], axis=1)
-    ends = formulas.integrated(rate, start, np.array([0.0, 1.5]), rtol=RTOL)
-    return float(ends[-1, 0, 3])

@@ -16,8 +16,7 @@ from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference.alternation import after, scalings
 from meanfield.theorems.reference.energies import bilinear, distance
 
-from ._particles import KINDS
-from .constants import constants
+from ._particles import KINDS, constants
 
 Array = np.ndarray
 SIDES = np.array([3, 4, 6, 8])  # of clouds of 9 to 64 tokens

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -39,6 +39,9 @@ ADAPTIVE_SINKHORN = (
     "a root mean square over 132 coordinates to their maximum: 1.3e-7; potentials "
     "solved to 4e-11"
 )
+
+
+Number = TypeVar("Number", np.ndarray, JaxArray)
 
 
 class Members(NamedTuple):
@@ -255,3 +258,27 @@ def generic(rng: np.random.Generator, heads: int = 2) -> tuple[Array, Array, Arr
     )
     Q, K, V = (np.cos(angles) * a + np.sin(angles) * b for a, b in pairs)
     return Q, K, V
+
+
+def constants(
+    name: str, v: Number, a: Number, q: Number, k: Number
+) -> tuple[Number, Number]:
+    r"""$C_1(R)$ and $C_2R^2$ of one head of softmax, L2, Sinkhorn or sigmoid.
+
+    castin2025, Lemmas B.2, B.3, B.6 and B.7, with the corrected constants of ERRATA
+    C26 and C27, and for Sinkhorn with ours, where $2a/(1 - \tanh a) = a(1 + e^{2a})$.
+
+    Args:
+        name: which of them.
+        v: $\|V\|$.
+        a: $\|A\|R^2$, here and below for $\epsilon = 1$.
+        q: $\|Q\|R$.
+        k: $\|K\|R$.
+    """
+    e = lambda s: np.e**s
+    return {
+        "softmax": (v * (1 + 2 * a) * e(2 * a), v * a),
+        "L2": (v * (1 + 4 * (a + k**2)) * e((q + k) ** 2), 2 * v * a),
+        "Sinkhorn": (v * (1 + 4 * a + a * (1 + e(2 * a))) * e(4 * a), v * a),
+        "sigmoid": (v * (1 + a / 4), v * a / 4),
+    }[name]

@@ -20,8 +20,7 @@ from meanfield.measures import Points
 from meanfield.theorems._protocols import attacked
 from meanfield.theorems.estimates.attacks import FAR, norm
 
-from ._particles import KINDS
-from .constants import constants
+from ._particles import KINDS, constants
 
 GROWTH = 0.02
 # Half-steps of Sinkhorn compile in a quarter of the time of its limit, from which these

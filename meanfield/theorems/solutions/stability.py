@@ -33,12 +33,12 @@ from ._particles import (
     Array,
     Members,
     at_times,
+    constants,
     operator_norm,
     radii,
     trajectories,
 )
 from ._short import light, log_ratio, start
-from .constants import constants
 
 TIMES = np.linspace(0, 1, 41)
 PAIRS = ((SLOW, SLOW_MOVED), (STILL, TRANSLATED))

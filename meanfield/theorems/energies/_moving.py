@@ -1,0 +1,127 @@
+"""Heat, Fokker–Planck and porous medium equations, as flows of energies that move."""
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+from scipy.special import beta, betaincinv
+
+from meanfield.energies import Entropy, GradientFlow, QuadraticPotential
+from meanfield.flows import flow
+from meanfield.measures import Gaussian
+from meanfield.theorems._case import Case
+from meanfield.theorems._check import Check
+from meanfield.theorems._protocols import gap
+from meanfield.theorems.library.attentions import gaussian
+from meanfield.theorems.library.energies import ROUNDING, spd
+from meanfield.theorems.library.gaussian_flows import FLOWN
+from meanfield.theorems.reference import energies as ref
+from meanfield.theorems.reference import formulas
+from meanfield.tokens import Tokens
+
+TIMES = np.array([0.0, 0.2, 0.7])
+
+
+@eqx.filter_jit
+def _fokker_planck(
+    H: Array, c: Array, mu: Gaussian, x: Array
+) -> tuple[Array, tuple[Array, Array]]:
+    """The library's velocities at `x`, and means and factors at `TIMES`."""
+    V = QuadraticPotential(H, c)
+    energy = 2.0 * (Entropy() + V) + -Entropy() - V
+    dynamics = GradientFlow(energy)
+    velocity = dynamics.field(0.0, mu)(Tokens(x))
+    return velocity, flow(dynamics, mu, TIMES).coordinates
+
+
+def drift(case: Case) -> Check:
+    r"""The library's field of a Fokker–Planck flow against $-\nabla(\log\rho + V)$."""
+    H, c, mean, Y = _ornstein_uhlenbeck(case)
+    x = case.rng("probes").normal(size=(5, 2))
+    velocity, _ = _fokker_planck(
+        jnp.asarray(H), jnp.asarray(c), gaussian(mean, Y), jnp.asarray(x)
+    )
+    precision = np.linalg.inv(Y @ Y.T)
+    down = lambda z: np.sum(ref.quadratic(z, -precision, mean) + ref.quadratic(z, H, c))
+    why = ROUNDING + ", times the condition of Σ, at most 1e3"
+    return gap(
+        "Fokker–Planck velocity",
+        velocity,
+        -ref.slope(down, x),
+        tolerance=1e-9,
+        why=why,
+    )
+
+
+def _ornstein_uhlenbeck(case: Case) -> tuple[np.ndarray, ...]:
+    """A Hessian and a centre, and a Gaussian's mean and factor."""
+    rng = case.rng("drift")
+    H, Y = spd(rng, 2), rng.normal(size=(2, 2)) + np.eye(2)
+    return H, rng.normal(size=2), rng.normal(size=2), Y
+
+
+def carried(case: Case) -> tuple[Check, ...]:
+    r"""The library's flows of Gaussians; `H` zero is the heat equation.
+
+    $\alpha = c + e^{-Ht}(\alpha_0 - c)$, $\Sigma = e^{-Ht}\Sigma_0e^{-Ht} +
+    2\int_0^te^{-2Hs}ds$.
+    """
+    H, c, mean, Y = _ornstein_uhlenbeck(case)
+    checks = []
+    for label, matrix in (("Fokker–Planck", H), ("heat", 0 * H)):
+        mu, at = gaussian(mean, Y), jnp.asarray(Y)
+        _, (means, factors) = _fokker_planck(
+            jnp.asarray(matrix), jnp.asarray(c), mu, at
+        )
+        found = np.asarray(factors) @ np.swapaxes(np.asarray(factors), 1, 2)
+        rates, U = np.linalg.eigh(matrix)
+        shrink = [(U * np.exp(-rates * t)) @ U.T for t in TIMES]
+        safe = np.where(rates > 0, rates, 1)
+        noise = [
+            np.where(rates > 0, -np.expm1(-2 * safe * t) / safe, 2 * t) for t in TIMES
+        ]
+        expected = [
+            E @ Y @ Y.T @ E + (U * n) @ U.T for E, n in zip(shrink, noise, strict=True)
+        ]
+        centres = [c + E @ (mean - c) for E in shrink]
+        checks += [
+            gap(f"{label} flow, mean", means, np.stack(centres), **FLOWN),
+            gap(f"{label} flow, covariance", found, np.stack(expected), **FLOWN),
+        ]
+    return tuple(checks)
+
+
+def spread(*, power: float) -> Check:
+    r"""How quantiles spread by the flow of $\int\rho^m/(m-1)$, $m = 5/2$.
+
+    Against the self-similar solution of $\partial_t\rho = \Delta\rho^p$, `power` $p$,
+    which spreads as $t^{1/(p+1)}$, its profile $(1 - x^2)_+^{1/(p-1)}$. Of $n$ cells of
+    mass $w$ and widths $g$ the energy is $\sum w^mg^{1-m}/(m-1)$.
+    """
+    m, found = 2.5, []
+    for n in (40, 80):
+        start = 2 * betaincinv(m / (m - 1), m / (m - 1), np.arange(n + 1) / n) - 1
+        masses = np.full(n + 1, 1 / n)
+        masses[[0, -1]] /= 2
+
+        def rate(_: float, x: np.ndarray, masses: np.ndarray = masses) -> np.ndarray:
+            force = (masses[1] / np.diff(x)) ** m
+            return -np.diff(force, prepend=0, append=0) / masses
+
+        # Explicit steps are stable if they are shorter than the square of a cell.
+        end = formulas.rk4(rate, start, _age(m), n**2 // 2)
+        found.append(np.sqrt(masses @ end**2 / (masses @ start**2)))
+    error = 2 * abs(found[1] / found[0] - 1)
+    why = f"twice what twice as many quantiles change, {error:.1g}"
+    wide = 2 ** (1 / (power + 1))
+    return gap("porous medium: spread", found[1], wide, tolerance=error, why=why)
+
+
+def _age(m: float) -> float:
+    r"""When the self-similar solution has the support $[-1, 1]$.
+
+    $\rho = h(1 - x^2)_+^{1/(m-1)}$ of mass one has the velocity $-\partial_x\frac
+    m{m-1}\rho^{m-1} = \frac{2m}{m-1}h^{m-1}x = x/((m+1)t)$.
+    """
+    h = 1 / beta(0.5, m / (m - 1))
+    return (m - 1) / (2 * m * (m + 1) * h ** (m - 1))
