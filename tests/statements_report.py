@@ -75,6 +75,7 @@ def statement(id: str, *trials: Record, **changes: Any) -> Record:  # noqa: A002
         "hypotheses": r"any $\Sigma \succeq 0$, $A = K^\top Q$",
         "protocol": "The closed form against softmax over Gauss–Hermite nodes.",
         "remark": "",
+        "repeats": "",
         "control": "the velocity is taken half as large",
         "errata": [],
         "printed": "",

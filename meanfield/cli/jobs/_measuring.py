@@ -10,7 +10,7 @@ from meanfield.cli.process._plugins import begin_worker
 from meanfield.cli.process._session import forget_programs
 from meanfield.cli.terminal._console import RunProgress
 from meanfield.errors import ResourceError
-from meanfield.theorems import Outcome, Size, measured
+from meanfield.theorems import Outcome, Size, measured, statements
 from meanfield.workers import Processes, WorkerLost
 
 
@@ -32,11 +32,16 @@ class Work(NamedTuple):
     witnesses: Mapping[str, Any]
 
     @property
-    def calls(self) -> list[tuple]:
-        """The arguments of `measured` for each statement."""
-        return [
-            (name, self.size, self.seed, self.witnesses.get(name)) for name in self.ids
-        ]
+    def calls(self) -> list[list[tuple]]:
+        """The arguments of `measured` for each statement, file by file.
+
+        Those of a file share programs: a process that measures all compiles them once.
+        """
+        by_file: dict[str, list[tuple]] = {}
+        for name in self.ids:
+            call = (name, self.size, self.seed, self.witnesses.get(name))
+            by_file.setdefault(statements[name].measure.__module__, []).append(call)
+        return list(by_file.values())
 
 
 def outcomes(work: Work, plugins: Sequence[Path]) -> list[Outcome]:
@@ -61,8 +66,9 @@ def outcomes(work: Work, plugins: Sequence[Path]) -> list[Outcome]:
 
 
 def _here(work: Work) -> Generator[Outcome]:
-    for arguments in work.calls:
-        yield _measured(*arguments)
+    for calls in work.calls:
+        for arguments in calls:
+            yield _measured(*arguments)
 
 
 def _measured(*arguments: Any) -> Outcome:
@@ -70,14 +76,19 @@ def _measured(*arguments: Any) -> Outcome:
     return measured(*arguments)
 
 
+def _all_measured(calls: list[tuple]) -> list[Outcome]:
+    return [_measured(*arguments) for arguments in calls]
+
+
 def _elsewhere(work: Work, plugins: Sequence[Path]) -> Generator[Outcome]:
     ready = partial(begin_worker, "double", list(plugins))
-    with Processes[Outcome](min(work.jobs, len(work.ids)), ready=ready) as processes:
-        for arguments in work.calls:
-            processes.give(_measured, *arguments)
+    count = min(work.jobs, len(work.calls))
+    with Processes[list[Outcome]](count, ready=ready) as processes:
+        for calls in work.calls:
+            processes.give(_all_measured, calls)
         try:
             for answer in processes.answers():
-                yield answer.result
+                yield from answer.result
         except WorkerLost as error:
             raise ResourceError(
                 f"A process that measured statements was lost ({error}), for memory "

@@ -40,6 +40,7 @@ def _row(statement: Mapping[str, Any]) -> tuple[str, ...]:
     tightness = "" if check is None else number(check["tightness"], 4)
     erratum = ", ".join(statement["errata"])
     verdict = statement["verdict"] + (f", print false ({erratum})" if erratum else "")
+    verdict += f", as {statement['repeats']}" if statement["repeats"] else ""
     control = _telling(trials["control"])
     return (
         statement["id"],
@@ -84,8 +85,11 @@ def _summary(report: Mapping[str, Any]) -> str:
     statements = report["statements"]
     n_passed = sum(statement["passed"] for statement in statements)
     misprints = [statement for statement in statements if statement["errata"]]
+    repeated = sum(bool(statement["repeats"]) for statement in statements)
+    again = f"{repeated} of them repeat another on other draws; " if repeated else ""
     return (
         f"{n_passed} of {len(statements)} statements hold and their controls fail; "
+        f"{again}"
         f"{len(misprints)} are false as printed, with a counterexample each; "
         f"size {report['size']}, seed {report['seed']}, {report['dtype']}"
     )
@@ -99,7 +103,7 @@ def explain(report: Mapping[str, Any]) -> None:
     out(
         f"{names}\n{statement['paper']}, {statement['source']} · {statement['group']}\n"
     )
-    for title in ("claim", "hypotheses", "protocol", "remark"):
+    for title in ("claim", "hypotheses", "protocol", "remark", "repeats"):
         if statement[title]:
             out(f"\n{title}\n  {statement[title]}\n")
     if statement["errata"]:

@@ -4,6 +4,7 @@ import functools
 import gc
 import importlib
 import os
+from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 
@@ -15,6 +16,8 @@ from ._programs import heal, prune
 MAPS = Path("/proc/self/maps")
 MANY_MAPS = 20_000
 COLLECTED = 100_000, 20, 50  # a trace makes many objects and hardly a cycle
+# Fused loops the older way, which JAX 0.12 no longer has, and programs in one part.
+OLDER = " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
 CLOCK = CompileClock()  # one for the process, as is the compiler it listens to
 
 
@@ -62,7 +65,8 @@ def compile_fast() -> None:
 
     Processes started later inherit it; flags of the user's own stay as they are.
     """
-    os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+    older = OLDER if version("jax").startswith("0.10.") else ""
+    os.environ.setdefault("XLA_FLAGS", f"--xla_backend_optimization_level=0{older}")
 
 
 def forget_programs() -> None:

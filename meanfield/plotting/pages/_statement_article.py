@@ -82,6 +82,7 @@ def _facts(statement: Record) -> str:
         ("Hypotheses", statement["hypotheses"]),
         ("Measured by", statement["protocol"]),
         ("Remark", statement["remark"]),
+        ("Repeats", statement.get("repeats", "")),
     ]
     items = "".join(
         f'<div><dt>{name}</dt><dd class="scroll">{typeset(text)}</dd></div>'

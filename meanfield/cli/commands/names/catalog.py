@@ -90,7 +90,7 @@ def list_(
     if json:
         print_json(entries)
     elif kind == "statements":
-        print_entries(_short(entries))
+        _print_statements(entries)
     elif kind == "presets":
         print_rows([{key: row[key] for key in ("name", "what")} for row in entries])
     else:
@@ -210,6 +210,17 @@ def _short(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What fits a terminal of the rows of statements."""
     columns = ("name", "group", "source", "claim")
     return [{name: in_letters(row[name]) for name in columns} for row in entries]
+
+
+def _print_statements(entries: list[dict[str, Any]]) -> None:
+    """What fits a terminal, and how many are claims and how many misprints."""
+    print_entries(_short(entries))
+    misprints = sum(row["name"] != row["id"] for row in entries)
+    repeated = sum(bool(row["repeats"]) for row in entries)
+    note(
+        f"{len(entries) - misprints} claims, {repeated} of which repeat another, and "
+        f"{misprints} misprints of them, which end in `:printed`"
+    )
 
 
 def _statements() -> list[dict[str, Any]]:
