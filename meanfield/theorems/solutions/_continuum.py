@@ -86,6 +86,11 @@ def continuum(name: str) -> tuple[Array, Array]:
     nodes = np.stack(np.meshgrid(line, line, indexing="ij"), -1).reshape(-1, 2) / 2
     w = np.outer(shares, shares).ravel() / np.sum(shares) ** 2
     start = cloud(CELLS, 0.5)
+    return start, followed(name, np.concatenate([nodes, start]), w)[len(w) :]
+
+
+def followed(name: str, x: Array, w: Array) -> Array:
+    """Where NumPy carries tokens by `TIME`, of which the first have these weights."""
     n = KINDS[name].heads
 
     def rate(_: float, at: Array) -> Array:
@@ -95,8 +100,7 @@ def continuum(name: str) -> tuple[Array, Array]:
         ]
         return np.sum(each, axis=0)
 
-    end = ref.rk4(rate, np.concatenate([nodes, start]), TIME, STEPS)
-    return start, end[len(w) :]
+    return ref.rk4(rate, x, TIME, STEPS)
 
 
 def _velocity(name: str, head: tuple, x: Array, y: Array, w: Array) -> Array:
