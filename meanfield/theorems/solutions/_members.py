@@ -1,10 +1,12 @@
 """The runs that the statements on support and on stability measure."""
 
+import functools
+
 import numpy as np
 
 from meanfield.theorems._case import Case
 
-from ._particles import Array, Members, generic
+from ._particles import Array, Members, generic, trajectories
 
 N = 6
 SHIFTS = (8e-3, 4e-3, 2e-3, 1e-3)
@@ -16,6 +18,18 @@ TOGETHER = (
 )
 SHEARED = 8  # all tokens at one point, V nilpotent
 STILL, TRANSLATED = 9, 10  # Q = K = 0, V = 0.9 I: the bound on distances is reached
+
+
+def flown(case: Case) -> tuple[Members, dict[str, Array]]:
+    """The runs of a statement, and where the library carries their tokens."""
+    return _flown(case.statement, case.seed)
+
+
+@functools.lru_cache(maxsize=1)
+def _flown(statement: str, seed: int) -> tuple[Members, dict[str, Array]]:
+    """What all roles of a statement see, flown once."""
+    runs = members(Case(statement, seed=seed))
+    return runs, trajectories(runs)
 
 
 def members(case: Case) -> Members:

@@ -22,7 +22,7 @@ from ._members import (
     SLOW_MOVED,
     STILL,
     TRANSLATED,
-    members,
+    flown,
 )
 from ._particles import (
     ADAPTIVE,
@@ -36,7 +36,6 @@ from ._particles import (
     constants,
     operator_norm,
     radii,
-    trajectories,
 )
 from ._short import light, log_ratio, start
 
@@ -76,8 +75,7 @@ def stability(case: Case, *, first: float = 1.0) -> tuple[Check, ...]:
     of W_2(1) in W_2(0) as tokens are moved less; and a translated cloud with A = 0,
     V = 0.9 I, whose rate is C_1.
     """
-    runs = members(case)
-    paths = trajectories(runs)
+    runs, paths = flown(case)
     checks = [*_attacked(case, first=first), *_pulled(case)]
     for name in KINDS:
         checks.append(_proportional(name, runs, paths[name]))
@@ -104,7 +102,14 @@ stability.refuted_if(
 def _attacked(case: Case, *, first: float) -> list[Check]:
     """Ascents over a short flow of each attention, all by one program."""
     return [
-        ascend(case, f"{ATTACKED}, {name}", log_ratio, start, given=(which, first))
+        ascend(
+            case,
+            f"{ATTACKED}, {name}",
+            log_ratio,
+            start,
+            given=(which, first),
+            steps=case.pick(60, 400),
+        )
         for which, name in enumerate(KINDS)
     ]
 
@@ -190,7 +195,7 @@ def growth(case: Case, *, first: float = 1.0) -> tuple[Check, ...]:
     Over parameters, atoms, weights and directions, through the library's field.
     """
     given = (list(KINDS).index("softmax"), first)
-    return (ascend(case, ATTACKED, log_ratio, start, given=given),)
+    return (ascend(case, ATTACKED, log_ratio, start, given=given, steps=100),)
 
 
 growth.refuted_if(

@@ -9,7 +9,7 @@ from meanfield.theorems._check import Check
 from meanfield.theorems._protocols import bounded, gap
 from meanfield.theorems._statement import Counterexample, statement
 
-from ._members import BASE, SHEARED, TOGETHER, members
+from ._members import BASE, SHEARED, TOGETHER, flown
 from ._particles import (
     ADAPTIVE,
     ADAPTIVE_ERROR,
@@ -20,7 +20,6 @@ from ._particles import (
     operator_norm,
     radii,
     reference,
-    trajectories,
 )
 
 REACHED = ("softmax", "L2", "Sinkhorn", "multi-head")  # sigmoid weights stay below 1
@@ -47,8 +46,7 @@ def support(
     sums over pairs, all frames against R(t) by quadrature, and runs that reach it: all
     tokens at one point, V a multiple of I.
     """
-    runs = members(case)
-    paths = trajectories(runs)
+    runs, paths = flown(case)
     return (
         *_inside(case, size=size),
         *(_compared(name, runs, paths[name]) for name in KINDS),
@@ -77,8 +75,8 @@ support.refuted_if(
     ),
 )
 def _(case: Case) -> Counterexample:
-    runs = members(case)
-    final = np.linalg.norm(trajectories(runs)["multi-head"][TOGETHER, -1], axis=1)
+    runs, paths = flown(case)
+    final = np.linalg.norm(paths["multi-head"][TOGETHER, -1], axis=1)
     one, two = (
         radii(name, runs, TOGETHER, size=operator_norm)[-1]
         for name in ("softmax", "multi-head")
@@ -112,8 +110,7 @@ def _fill(
 
 
 def _inside(case: Case, *, size: Callable[[Array], Array]) -> tuple[Check, ...]:
-    runs = members(case)
-    paths = trajectories(runs)
+    runs, paths = flown(case)
     return tuple(
         bounded(
             f"largest |x|/R(t), {name}",
