@@ -28,6 +28,8 @@ demo: setup
 figures: setup
 	$(BIN)/meanfield reproduce all
 	$(BIN)/meanfield reproduce all --as code
+	$(BIN)/meanfield reproduce all --as corrected
+	$(BIN)/meanfield reproduce all --as iid
 	$(BIN)/python -m experiments.gallery
 
 test: setup

@@ -14,7 +14,9 @@ HEAD = """\
 Made by `make figures`. Below each picture stands what one sees in it, then its numbers,
 which come from the JSON of the same figure. Each picture is what the paper's text says,
 solved to tolerance; where scripts were published, the picture of their procedure is
-linked as *published steps*.
+linked as *published steps*. Where the text's claim is false, or the text can be read in
+another way, a second picture stands below the first: `--as corrected` is drawn under a
+hypothesis that makes the claim true, `--as iid` with all entries of V independent.
 
 In a cone each line is the covariance of one start on its way, from a grey dot: its
 height is the trace, the axis is isotropic, the surface has rank one, and an arrow goes
@@ -28,7 +30,12 @@ def page(folder: Path) -> str:
     """The gallery of a folder of figures."""
     records = [_read(path) for path in sorted(folder.glob("*.json"))]
     texts = [record for record in records if record["reading"] == "text"]
-    return "\n".join([HEAD, *(_section(folder, record) for record in texts)])
+    variants = [r for r in records if r["reading"] not in ("text", "code")]
+    sections = [HEAD]
+    for record in texts:
+        sections.append(_section(folder, record))
+        sections += [_variant(r) for r in variants if r["name"] == record["name"]]
+    return "\n".join(sections)
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -37,15 +44,34 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _section(folder: Path, record: dict[str, Any]) -> str:
     name = record["name"]
-    links = f"[PDF]({name}.pdf) · [numbers]({name}.json)"
+    links = _links(name)
     if (folder / f"{name}-code.json").exists():
         code = f"{name}-code"
         links += f" · published steps: [PNG]({code}.png), [PDF]({code}.pdf)"
-    seen = f"{load(name).seen}\n\n" if name in names() else ""
-    return (
-        f"## {name}\n\n*{record['source']}.* {record['claim']}\n\n"
-        f"![{name}]({name}.png)\n\n{seen}{record['caption']}\n\n{links}\n"
+    return f"## {name}\n\n{_shown(name, record)}\n\n{links}\n"
+
+
+def _variant(record: dict[str, Any]) -> str:
+    """A reading that claims something else, below the figure as printed."""
+    stem = f"{record['name']}-{record['reading']}"
+    return f"### {stem}\n\n{_shown(stem, record)}\n\n{_links(stem)}\n"
+
+
+def _shown(stem: str, record: dict[str, Any]) -> str:
+    """The claim, the picture, what one sees in it, and its numbers."""
+    name = record["name"]
+    seen = load(name).read_as(record["reading"]).seen if name in names() else ""
+    parts = (
+        f"*{record['source']}.* {record['claim']}",
+        f"![{stem}]({stem}.png)",
+        seen,
+        record["caption"],
     )
+    return "\n\n".join(part for part in parts if part)
+
+
+def _links(stem: str) -> str:
+    return f"[PDF]({stem}.pdf) · [numbers]({stem}.json)"
 
 
 if __name__ == "__main__":

@@ -5,7 +5,9 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -24,6 +26,7 @@ from meanfield.reproduce import (
     Case,
     Experiment,
     Findings,
+    Reading,
     chosen,
     load,
     names,
@@ -80,6 +83,12 @@ def test_every_figure_says_what_it_shows(name: str):
     assert figure.source.startswith(name.split("-")[0] if "-fig" in name else keys)
     assert figure.claim.endswith(".")
     assert figure.readings[0] == "text"
+    for reading, variant in figure.variants.items():
+        assert reading in figure.readings
+        assert variant.source == figure.source
+        assert variant.claim.endswith(".")
+        assert variant.claim != figure.claim
+        assert variant.seen != figure.seen
 
 
 def test_a_figure_is_written_with_its_numbers(tmp_path: Path):
@@ -102,6 +111,27 @@ def test_a_figure_is_written_with_its_numbers(tmp_path: Path):
 def test_the_other_reading_has_a_name_of_its_own(tmp_path: Path):
     (made,) = reproduce({"a-fig1": experiment([])}, "quick", "code", tmp_path)
     assert {file.stem for file in made.files} == {"a-fig1-code"}
+
+
+def test_a_reading_that_claims_something_else_is_an_experiment_of_its_own(
+    tmp_path: Path,
+):
+    printed = experiment([])
+    calls: list[Case] = []
+    variant = replace(experiment(calls), claim="what is true", caption="{value:.2f}")
+    both = replace(printed, variants={"corrected": variant})
+    (made,) = reproduce({"a-fig1": both}, "quick", "corrected", tmp_path)
+    assert {file.stem for file in made.files} == {"a-fig1-corrected"}
+    assert calls == [Case("quick", "corrected")]
+    record = json.loads((tmp_path / "a-fig1-corrected.json").read_text())
+    assert (record["claim"], record["reading"]) == ("what is true", "corrected")
+    assert record["caption"] == made.caption == "2.50"
+
+
+def test_the_command_knows_every_reading(cli: Callable):
+    done = cli("reproduce", "sander2022-fig1", "--as", "nothing")
+    assert done.code == 2
+    assert all(f'"{name}"' in done.err for name in get_args(Reading))
 
 
 def test_what_is_printed_twice_is_computed_once(tmp_path: Path):
@@ -140,6 +170,8 @@ def test_unknown_names_and_readings_are_explained():
         chosen(["all", "nosuch"], None)
     with pytest.raises(InvalidInputError, match="has no reading `code`, only `text`"):
         chosen(["sander2022-fig1"], "code")
+    with pytest.raises(InvalidInputError, match="only `text`, `code`: without --as"):
+        chosen(["castin2025-fig1b"], "corrected")
     assert "sander2022-fig1" not in chosen(["all"], "code")
     panels = [f"castin2025-fig1{panel}" for panel in "abcd"]
     assert list(chosen(["castin2025-fig1"], None)) == panels
@@ -197,6 +229,18 @@ def test_the_gallery_holds_every_figure_and_its_caption(tmp_path: Path):
     for part in ("## a-fig1", "a claim", "![a-fig1](a-fig1.png)", "\n2.5\n"):
         assert written.count(part) == 1
     assert "published steps: [PNG](a-fig1-code.png)" in written
+
+
+def test_the_gallery_shows_a_reading_that_claims_something_else(tmp_path: Path):
+    true = replace(experiment([]), claim="what is true", caption="{value:.2f}")
+    both = replace(experiment([]), variants={"corrected": true})
+    for reading in ("text", "corrected"):
+        reproduce({"a-fig1": both}, "quick", reading, tmp_path)
+    written = page(tmp_path)
+    picture = "![a-fig1-corrected](a-fig1-corrected.png)"
+    for part in ("### a-fig1-corrected", "what is true", picture, "\n2.50\n"):
+        assert written.count(part) == 1
+    assert written.index("## a-fig1\n") < written.index("### a-fig1-corrected")
 
 
 def test_the_committed_gallery_is_that_of_the_committed_numbers():

@@ -14,7 +14,7 @@ import xarray as xr
 from experiments.covariances.parameters import SEED
 from meanfield import runs
 from meanfield.endings import Status
-from meanfield.reproduce import Case, Findings
+from meanfield.reproduce import Case, Findings, Size
 from meanfield.spec import parse
 from meanfield.storage import ENDING_FLAGS
 from meanfield.theorems.covariances.clipped_euler import (
@@ -38,12 +38,23 @@ class Recipe:
         code: those that the script has otherwise.
         rule: step and thresholds of the script.
         quick: fewer starts.
+        finer: times as many frames as other panels, where members dash across.
     """
 
     text: Values
     rule: Rule
     code: Values = field(default_factory=dict)
     quick: str = "grid:7"
+    finer: int = 1
+
+    def text_of(self, size: Size) -> dict[str, Any]:
+        """The text's keys for a size."""
+        starts = self.quick if size == "quick" else self.text["starts"]
+        return {"measure": "gaussian", **self.text, "starts": starts}
+
+    def frames(self, size: Size) -> int:
+        """How many frames a picture of that size has."""
+        return self.finer * (FRAMES[size] - 1) + 1
 
 
 class Solved(NamedTuple):
@@ -59,20 +70,16 @@ def findings_of(recipe: Recipe, case: Case) -> Findings:
 
     The text is integrated for as long as the script would go on with its equation.
     """
-    starts = recipe.quick if case.size == "quick" else recipe.text["starts"]
-    frames = FRAMES[case.size]
-    text = {"measure": "gaussian", **recipe.text, "starts": starts}
+    frames = recipe.frames(case.size)
+    text = recipe.text_of(case.size)
     code = {**text, **recipe.code}
     steps = published(code, recipe.rule, frames)
     longest = steps if not recipe.code else published(text, recipe.rule, frames)
-    # The same number of frames throughout, so that all share their compilations.
-    finely = {"spacing": "both", "frames": frames, "segment": frames}
-    finely |= {"max_steps": MAX_STEPS, "rtol": RTOL}
-    spec = {**text, "t": duration(longest, recipe.rule), **finely}
+    spec = {**text, "t": duration(longest, recipe.rule), **finely(frames)}
     result, data = simulated(spec)
     exact = result
     if recipe.code:
-        exact = solved({**code, "t": duration(steps, recipe.rule), **finely})
+        exact = solved({**code, "t": duration(steps, recipe.rule), **finely(frames)})
     numbers = {
         "starts": len(result.endings),
         "t": spec["t"],
@@ -98,6 +105,12 @@ def _ends(steps: ClippedEuler, result: Solved, exact: Solved) -> xr.Dataset:
     ends["code_steps"] = "run", np.asarray(steps.n_steps)
     ends["code_ending"] = "run", names(steps)
     return ends
+
+
+def finely(frames: int) -> dict[str, Any]:
+    """Frames and tolerance, the same throughout, so that all share compilations."""
+    pace = {"spacing": "both", "frames": frames, "segment": frames}
+    return {**pace, "max_steps": MAX_STEPS, "rtol": RTOL}
 
 
 def duration(steps: ClippedEuler, rule: Rule) -> float:
@@ -134,14 +147,19 @@ def _solved(result: runs.Result) -> Solved:
 
 
 def as_dataset(steps: ClippedEuler, dt: float) -> xr.Dataset:
-    """Covariances of the script as a dataset of Gaussians, like one of a run."""
-    values, U = np.linalg.eigh(np.asarray(steps.covariances))
+    """Covariances of the script as a dataset of Gaussians, like one of a run.
+
+    Its frames go on to the end of the longest member, after which nothing moves.
+    """
+    end = int(np.max(steps.n_steps))
+    until = int(np.searchsorted(steps.steps, end)) + 1
+    values, U = np.linalg.eigh(np.asarray(steps.covariances)[:, :until])
     factor = U * np.sqrt(np.maximum(values, 0))[..., None, :]
     n, frames, d, _ = factor.shape
     nan = np.full(n, np.nan)
     return xr.Dataset(
         {
-            "time": ("time", dt * steps.steps),
+            "time": ("time", dt * np.minimum(steps.steps[:until], end)),
             "mean": (("run", "time", "coord"), np.zeros((n, frames, d))),
             "factor": (("run", "time", "coord", "rank"), factor),
             "status": ("run", np.asarray(steps.code, np.int8), dict(ENDING_FLAGS)),

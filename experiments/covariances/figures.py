@@ -1,6 +1,7 @@
 """Figures of families of covariances: in the cone, or in the disc of trace one."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,6 +18,11 @@ Extra = Callable[[Findings], Findings]
 SHOWN = 10  # directions of escape in a report
 
 CAPTION = "{sentences[drawn]} {sentences[other]} {sentences[artefacts]}"
+TITLES = {
+    "text": "solved to tolerance",
+    "code": "published Euler steps",
+    "corrected": "V symmetric and positive definite",
+}
 
 
 def figure_of(
@@ -53,6 +59,15 @@ def figure_of(
     )
 
 
+def printed_again(
+    experiment: Experiment, source: str, draw: Callable[[Findings], Figure]
+) -> Experiment:
+    """A figure that is printed under a second number, in all its readings."""
+    again = lambda once: replace(once, source=source, draw=draw)
+    variants = {name: again(once) for name, once in experiment.variants.items()}
+    return replace(again(experiment), variants=variants)
+
+
 def drawing(panel: str, title: str) -> Callable[[Findings], Figure]:
     """What draws a panel of covariances under a title."""
     return partial(_draw, panel, title)
@@ -69,11 +84,10 @@ def _compute(panel: str, recipe: Recipe, extra: Extra | None, case: Case) -> Fin
 
 
 def _draw(panel: str, title: str, findings: Findings) -> Figure:
-    reading = {"text": "solved to tolerance", "code": "published Euler steps"}
     chosen = findings.numbers["reading"]
     run = {k: v for k, v in findings.spec.get(chosen, {}).items() if k != "euler"}
     family = findings.data["family"]
-    attrs = {"title": f"{title}: {reading[chosen]}", "spec": run or None}
+    attrs = {"title": f"{title}: {TITLES[chosen]}", "spec": run or None}
     return panels[panel](family.assign_attrs(attrs))
 
 

@@ -1,5 +1,6 @@
 """The parameters of the covariance figures of castin2025, from its authors' scripts."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -68,3 +69,9 @@ def gaussian_entries(index: int = 0) -> dict[str, Any]:
     draw = np.random.default_rng([SEED, index])
     Q, V = draw.standard_normal((2, 2)).tolist(), draw.standard_normal((2, 2)).tolist()
     return {"Q": Q, "K": negative(Q), "V": V}
+
+
+def definite(values: Mapping[str, Any]) -> dict[str, Any]:
+    r"""Keys of a spec with $VV^\top$ for $V$: symmetric, and positive definite."""
+    V = np.array(values["V"])
+    return {**values, "V": (V @ V.T).tolist()}

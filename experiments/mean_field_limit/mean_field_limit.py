@@ -162,7 +162,7 @@ EXPERIMENT = Experiment(
     seen=(
         "In the first three panels the gaps between n tokens and their law fall along "
         "the dotted line of slope -1/2, one line for each attention. In the last, the "
-        "distance of two clouds, full lines, stays far below the dashed bound."
+        "distance of two clouds, full lines, stays below the dashed bound."
     ),
     compute=compute,
     draw=draw,

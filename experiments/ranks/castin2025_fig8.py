@@ -4,16 +4,22 @@ With $K = -Q$ and $V \succ 0$ every limit has rank $d - \mathrm{rk}\,Q = \lceil
 d/2\rceil$ (`flows.py`), where the caption has $\leq \lfloor d/2\rfloor$ (ERRATA C8).
 """
 
+from experiments.ranks.independent import independent
 from experiments.ranks.panels import figure_of
 from experiments.ranks.samples import Recipe
 
-EXPERIMENT = figure_of(
-    "castin2025, Figure 8",
-    Recipe(
-        "l2",
-        {
-            "identity": {3: 0.09, 4: 0.06, 5: 0.02},
-            "random": {3: 0.15, 4: 0.15, 5: 0.15},
-        },
-    ),
+SOURCE = "castin2025, Figure 8"
+RECIPE = Recipe(
+    "l2",
+    {
+        "identity": {3: 0.09, 4: 0.06, 5: 0.02},
+        "random": {3: 0.15, 4: 0.15, 5: 0.15},
+    },
 )
+SEEN = (
+    "Bars count the ranks of limits, and beside them what has none. In space more than "
+    "half of the samples converge, all to rank two (dotted); in four dimensions and "
+    "five nearly all grow, solved (blue) as by published steps (orange)."
+)
+
+EXPERIMENT = figure_of(SOURCE, RECIPE, independent(SOURCE, RECIPE, SEEN))

@@ -18,15 +18,18 @@ SIZES = {"paper": ((3, 4, 5), 100), "quick": ((3,), 20)}
 CONFIDENCE = 0.95  # of the intervals
 CUTS = np.geomspace(1e-14, 1e-1, 131)
 VALUES = ("identity", "random")
+NAMES = {"softmax": "softmax", "l2": "L2"}
+LAWS = {
+    "identity": "I",
+    "random": "W^T W, W d x d i.i.d. N(0, 1)",
+    "iid": "W, d x d i.i.d. N(0, 1)",
+}
 
 
 def findings_of(recipe: Recipe, case: Case) -> Findings:
     """Both readings of the same draws; the case says which is drawn."""
     dims, n = SIZES[case.size]
-    places = [(value, d) for value in reversed(VALUES) for d in reversed(dims)]
-    with threads() as cores:  # a panel steps on one core
-        results = cores.map(lambda at: panel(recipe, at[0], at[1], n), places)
-        panels = dict(zip(places, results, strict=True))
+    panels = panels_of(recipe, VALUES, case)
     rows = {
         value: {
             **total([panels[value, d] for d in dims]),
@@ -36,8 +39,8 @@ def findings_of(recipe: Recipe, case: Case) -> Findings:
     }
     numbers = {
         "reading": case.reading,
-        "name": {"softmax": "softmax", "l2": "L2"}[recipe.attention],
-        "dimensions": " and ".join(", ".join(map(str, dims)).rsplit(", ", 1)),
+        "name": NAMES[recipe.attention],
+        "dimensions": in_a_row(dims),
         "samples": n,
         "last": LAST,
         "absolute": ABSOLUTE,
@@ -45,11 +48,30 @@ def findings_of(recipe: Recipe, case: Case) -> Findings:
         **rows,
     }
     data = {"ranks": histograms(panels, dims), "cuts": curves(panels, dims)}
-    return Findings(specification(recipe, dims, n), numbers, data)
+    return Findings(specification(recipe, VALUES, case), numbers, data)
 
 
-def specification(recipe: Recipe, dims: tuple[int, ...], n: int) -> dict[str, Any]:
+def in_a_row(dims: tuple[int, ...]) -> str:
+    """Dimensions in words: `3, 4 and 5`."""
+    return " and ".join(", ".join(map(str, dims)).rsplit(", ", 1))
+
+
+def panels_of(
+    recipe: Recipe, values: tuple[str, ...], case: Case
+) -> dict[tuple[str, int], Panel]:
+    """The panels of a figure, by what V is and by dimension."""
+    dims, n = SIZES[case.size]
+    places = [(value, d) for value in reversed(values) for d in reversed(dims)]
+    with threads() as cores:  # a panel steps on one core
+        results = cores.map(lambda at: panel(recipe, at[0], at[1], n), places)
+        return dict(zip(places, results, strict=True))
+
+
+def specification(
+    recipe: Recipe, values: tuple[str, ...], case: Case
+) -> dict[str, Any]:
     """All that a figure follows from."""
+    dims, n = SIZES[case.size]
     return {
         "seed": SEED,
         "attention": recipe.attention,
@@ -59,12 +81,12 @@ def specification(recipe: Recipe, dims: tuple[int, ...], n: int) -> dict[str, An
             "Q": "floor(d/2) x d, i.i.d. N(0, 1)",
             "K": "-Q",
             "covariance": "G G^T, G d x d i.i.d. N(0, 1)",
-            "V": {"identity": "I", "random": "W^T W, W d x d i.i.d. N(0, 1)"},
+            "V": {value: LAWS[value] for value in values},
         },
         "text": {"epsilon": 1.0, "t": LAST, "rtol": RTOL},
         "code": {
             value: {str(d): recipe.rule(value, d)._asdict() for d in dims}
-            for value in VALUES
+            for value in values
         },
     }
 
@@ -185,16 +207,12 @@ def curves(
 ) -> xr.Dataset:
     """The mean rank by the relative cut: solved, and of what the script keeps."""
 
-    def mean(values: np.ndarray) -> np.ndarray:
-        relative = values / values[:, :1]
-        return np.mean(np.sum(relative[..., None] > CUTS, axis=1), axis=0)
-
     def ours(value: str, d: int) -> np.ndarray:
         part = panels[value, d]
         return part.eigenvalues if value == "identity" else part.exact.eigenvalues
 
     axes = ("value", "d", "cut")
-    table = lambda of: [[mean(of(value, d)) for d in dims] for value in VALUES]
+    table = lambda of: [[mean_ranks(of(value, d)) for d in dims] for value in VALUES]
     return xr.Dataset(
         {
             "exact": (axes, table(ours)),
@@ -202,3 +220,9 @@ def curves(
         },
         coords={"value": list(VALUES), "d": list(dims), "cut": CUTS},
     )
+
+
+def mean_ranks(values: np.ndarray) -> np.ndarray:
+    """The mean rank at every relative cut, of eigenvalues with the largest first."""
+    relative = values / values[:, :1]
+    return np.mean(np.sum(relative[..., None] > CUTS, axis=1), axis=0)

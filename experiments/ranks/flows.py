@@ -27,7 +27,7 @@ from meanfield import Gaussian, attentions
 from meanfield.dynamics import AbstractDynamics, LogTime
 from meanfield.endings import Status
 from meanfield.fields import Affine
-from meanfield.flows import adaptive, ensemble
+from meanfield.flows import BlowUp, adaptive, ensemble
 from meanfield.theorems.covariances.clipped_euler import (
     ClippedEuler,
     Rule,
@@ -39,6 +39,7 @@ LAST = 1e4  # the last time
 FRAMES = 121
 RTOL = 1e-8
 MOST_STEPS = 30_000
+OUTGROWN = 1e6  # a size that only what grows has; at its square L2 loses digits
 TOGETHER = 10  # few, since members differ in stiffness as the condition numbers of V
 
 
@@ -68,12 +69,14 @@ class Solved(NamedTuple):
         still: the factor $GM$ of what never moves.
         moving: the factors of the rest, in the frames.
         exponents: $d\log\lambda_i/d\log t$ at the end, largest eigenvalue first.
+        t_star: when they blow up by the growth law; NaN if they do not.
     """
 
     endings: list[str]
     still: np.ndarray
     moving: np.ndarray
     exponents: np.ndarray
+    t_star: np.ndarray
 
     @property
     def factors(self) -> np.ndarray:
@@ -137,6 +140,7 @@ def solved(attention: str, draw: Draw, V: np.ndarray) -> Solved:
         in_axes=(0, 0),
         together=TOGETHER,
         stepping=stepping,
+        stop=BlowUp(OUTGROWN),
     )
     moving = np.asarray(trajectories.coordinates[1])[back]
     endings = [Status(int(code)).ending for code in np.asarray(trajectories.code)[back]]
@@ -145,7 +149,8 @@ def solved(attention: str, draw: Draw, V: np.ndarray) -> Solved:
     whole = np.concatenate([still, moving[:, -1]], axis=-1)
     U = np.linalg.svd(whole)[0]
     exponents = 2 * np.einsum("nij,nik,nkj->nj", U, linear, U)
-    return Solved(endings, still, moving, exponents)
+    t_star = np.expm1(np.asarray(trajectories.t_star)[back])
+    return Solved(endings, still, moving, exponents, t_star)
 
 
 @eqx.filter_jit

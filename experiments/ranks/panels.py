@@ -7,12 +7,21 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.ranks.counts import findings_of, interval
+from experiments.ranks.bars import (
+    SCRIPT,
+    SOLVED,
+    WHISKERS,
+    bound,
+    errors,
+    legend,
+    shares,
+)
+from experiments.ranks.counts import findings_of
 from experiments.ranks.samples import Recipe
 from meanfield.plotting import style
 from meanfield.reproduce import Experiment, Findings
 
-SOLVED, SCRIPT, DROPPED = "C0", "C1", "#8a8a8a"
+DROPPED = "#8a8a8a"
 LABELS = {"identity": r"$V = I$", "random": r"$V = W^\top W$"}
 
 CAPTION = (
@@ -34,8 +43,8 @@ CAPTION = (
 )
 
 
-def figure_of(source: str, recipe: Recipe) -> Experiment:
-    """A figure of ranks."""
+def figure_of(source: str, recipe: Recipe, iid: Experiment) -> Experiment:
+    """A figure of ranks, and what it is with all entries of V independent."""
     return Experiment(
         source=source,
         claim=(
@@ -51,7 +60,8 @@ def figure_of(source: str, recipe: Recipe) -> Experiment:
         ),
         compute=partial(findings_of, recipe),
         draw=draw,
-        readings=("text", "code"),
+        readings=("text", "code", "iid"),
+        variants={"iid": iid},
     )
 
 
@@ -76,7 +86,7 @@ def _draw_text(findings: Findings) -> Figure:
         ["share of samples", "share of samples", "mean rank"]
     ):
         axes[place, 0].set_ylabel(label)
-    _legend(figure, axes[0, 0], axes[2, 0])
+    legend(figure, axes[0, 0], axes[2, 0])
     return figure
 
 
@@ -89,7 +99,7 @@ def _draw_code(findings: Findings) -> Figure:
             axes[row, column].set_title(f"d = {d}, {LABELS[value]}")
     for row in axes:
         row[0].set_ylabel("samples")
-    _legend(figure, axes[-1, 0])
+    legend(figure, axes[-1, 0])
     return figure
 
 
@@ -104,38 +114,15 @@ def _panels(findings: Findings, rows: int) -> tuple[Figure, np.ndarray]:
     return figure, axes
 
 
-def _bound(axes: Axes, d: int) -> int:
-    bound = -(-d // 2)
-    axes.axvline(bound, color="C6", ls=":", zorder=0, label=r"$\lceil d/2\rceil$")
-    return bound
-
-
-def _errors(counts: np.ndarray, n: int) -> np.ndarray:
-    """Lengths of the intervals below and above the shares."""
-    ends = np.array([interval(int(count), n) for count in counts]).T
-    shares = counts / max(n, 1)
-    return np.maximum([shares - ends[0], ends[1] - shares], 0)
-
-
 def _shares(axes: Axes, panel: xr.Dataset, d: int) -> None:
     rank = np.arange(d + 1)
-    _bound(axes, d)
-    for shift, name, colour, label, hatch in (
-        (-0.2, "exact", SOLVED, "exact limit, every sample", ""),
-        (0.2, "kept", SCRIPT, "published rule, samples kept", "//"),
+    bound(axes, d)
+    for name, look, label in (
+        ("exact", SOLVED, "exact limit, every sample"),
+        ("kept", SCRIPT, "published rule, samples kept"),
     ):
         counts = panel[name].values[: d + 1]
-        n = max(int(counts.sum()), 1)
-        axes.bar(
-            *(rank + shift, counts / n, 0.38),
-            yerr=_errors(counts, int(counts.sum())),
-            color=colour,
-            edgecolor="white",
-            hatch=hatch,
-            linewidth=0.5,
-            error_kw={"elinewidth": 0.9, "capsize": 2, "ecolor": "#4d4d4d"},
-            label=label,
-        )
+        shares(axes, counts, int(counts.sum()), look=look, label=label)
     axes.set(xlabel="rank", xticks=rank, ylim=(0, 1.28), yticks=[0, 0.5, 1])
     note = str(panel["endings"].values).replace(", ", "\n")
     axes.text(0.98, 0.98, note, transform=axes.transAxes, ha="right", va="top", size=9)
@@ -143,12 +130,12 @@ def _shares(axes: Axes, panel: xr.Dataset, d: int) -> None:
 
 def _counts(axes: Axes, counts: xr.Dataset, d: int) -> None:
     rank, kept = np.arange(d + 1), counts["kept"].values[: d + 1]
-    _bound(axes, d)
+    bound(axes, d)
     axes.bar(
         *(rank, kept, 0.7),
-        yerr=_errors(kept, int(kept.sum())) * kept.sum(),
-        color=SCRIPT,
-        error_kw={"elinewidth": 0.9, "capsize": 2, "ecolor": "#4d4d4d"},
+        yerr=errors(kept, int(kept.sum())) * kept.sum(),
+        color=SCRIPT.colour,
+        error_kw=WHISKERS,
         label="kept",
     )
     places = np.arange(d + 2)
@@ -186,11 +173,3 @@ def _cuts(axes: Axes, cuts: xr.Dataset, d: int) -> None:
         )
     axes.set(xlabel="cut, of the largest eigenvalue", ylim=(0, d + 0.3))
     axes.set_yticks(range(d + 1))
-
-
-def _legend(figure: Figure, *panels: Axes) -> None:
-    entries = [axes.get_legend_handles_labels() for axes in panels]
-    handles = [handle for group, _ in entries for handle in group]
-    labels = [label for _, group in entries for label in group]
-    columns = 2 if figure.get_figwidth() < 8 else 3
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns)

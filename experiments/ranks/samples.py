@@ -12,7 +12,7 @@ from meanfield.theorems.covariances.clipped_euler import Rule
 
 ABSOLUTE = 0.1  # the script counts larger eigenvalues
 BOUND = 1e3  # on the trace
-REST = {"identity": 1e-4, "random": 5e-5}
+REST = {"identity": 1e-4, "random": 5e-5, "iid": 5e-5}
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,9 @@ class Recipe:
     steps: Mapping[str, Mapping[int, float]]
 
     def rule(self, value: str, d: int) -> Rule:
-        """The rule of one panel."""
-        return Rule(self.steps[value][d], REST[value], BOUND)
+        """The rule of one panel; no script draws `iid`, which steps as `random`."""
+        steps = self.steps["random" if value == "iid" else value]
+        return Rule(steps[d], REST[value], BOUND)
 
 
 class Panel(NamedTuple):
@@ -81,7 +82,8 @@ class Panel(NamedTuple):
 def panel(recipe: Recipe, value: str, d: int, n: int) -> Panel:
     """One panel."""
     draw = drawn(d, n)
-    V = draw.values if value == "random" else np.broadcast_to(np.eye(d), (n, d, d))
+    identity = np.broadcast_to(np.eye(d), (n, d, d))
+    V = {"identity": identity, "random": draw.values, "iid": draw.W}[value]
     steps = published(recipe.attention, draw, V, recipe.rule(value, d))
     exact = solved(recipe.attention, draw, V)
     eigenvalues = limits(draw) if value == "identity" else _on_kernel(draw, exact)

@@ -1,14 +1,14 @@
 """What an experiment is: something computed, a picture of it, a claim in a sentence."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import xarray as xr
 from matplotlib.figure import Figure
 
 Size = Literal["quick", "paper"]
-Reading = Literal["text", "code"]
+Reading = Literal["text", "code", "corrected", "iid"]
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,8 @@ class Case:
     Attributes:
         size: `paper` as published, `quick` the same with less of everything.
         reading: `text` what the paper says, solved to tolerance; `code` the procedure
-            that was published with it.
+            that was published with it; `corrected` the text under a hypothesis that
+            makes its claim true; `iid` the text with all entries of V independent.
 
     Examples:
         >>> from meanfield.reproduce import Case
@@ -64,12 +65,16 @@ class Experiment:
         readings: those that differ; the first is the default.
         seen: what a reader sees in the picture, in a sentence or two; the gallery says
             it before the numbers.
+        variants: those of the readings that claim something else, each as an
+            experiment of its own; `read_as` finds them.
 
     Examples:
         >>> from meanfield.reproduce import load
         >>> experiment = load("castin2025-fig1b")
         >>> experiment.readings
         ('text', 'code')
+        >>> load("castin2025-fig1a").read_as("corrected").claim[:45]
+        'Where A + Aᵀ is negative definite and V is sy'
     """
 
     source: str
@@ -79,3 +84,8 @@ class Experiment:
     draw: Callable[[Findings], Figure]
     readings: tuple[Reading, ...] = ("text",)
     seen: str = ""
+    variants: Mapping[Reading, "Experiment"] = field(default_factory=dict)
+
+    def read_as(self, reading: Reading) -> "Experiment":
+        """The experiment of a reading: another one where that claims something else."""
+        return self.variants.get(reading, self)

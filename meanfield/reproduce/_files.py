@@ -76,9 +76,10 @@ def chosen(requests: Sequence[str], reading: Reading | None) -> dict[str, Experi
     experiments = {name: _experiment(folder, modules[name]) for name in selection}
     without = [n for n, e in experiments.items() if reading not in (None, *e.readings)]
     if "all" not in requests and without:
+        others = ", ".join(f"`{other}`" for other in experiments[without[0]].readings)
         raise InvalidInputError(
-            f"`{without[0]}` has no reading `{reading}`, only "
-            f"`{experiments[without[0]].readings[0]}`: leave out --as."
+            f"`{without[0]}` has no reading `{reading}`, only {others}: "
+            "without --as it is the first."
         )
     return {name: e for name, e in experiments.items() if name not in without}
 

@@ -83,19 +83,34 @@ def reproduce(
         ('to 1e-06', ['.json', '.pdf', '.png'])
     """
     begin_in(folder)
-    cases = {name: Case(size, reading or e.readings[0]) for name, e in figures.items()}
-    calls = {name: (e.compute, cases[name]) for name, e in figures.items()}
+    parts = [_part(name, e, size, reading) for name, e in figures.items()]
+    calls = [(part.experiment.compute, part.case) for part in parts]
     pictures = []
     with threads() as computers:
-        results = {
-            c: computers.submit(_timed, *c) for c in dict.fromkeys(calls.values())
-        }
-        for number, (name, experiment) in enumerate(figures.items(), 1):
+        results = {c: computers.submit(_timed, *c) for c in dict.fromkeys(calls)}
+        for number, (part, call) in enumerate(zip(parts, calls, strict=True), 1):
             if report is not None:
-                report(number, len(figures), name)
-            result = results[calls[name]].result()
-            pictures.append(_draw(name, experiment, cases[name], result, folder))
+                report(number, len(parts), part.name)
+            pictures.append(_draw(part, results[call].result(), folder))
     return pictures
+
+
+class Part(NamedTuple):
+    """One figure in one reading, and the name of its files."""
+
+    name: str
+    stem: str
+    experiment: Experiment
+    case: Case
+
+
+def _part(
+    name: str, experiment: Experiment, size: Size, reading: Reading | None
+) -> Part:
+    default = experiment.readings[0]
+    case = Case(size, reading or default)
+    stem = name if case.reading == default else f"{name}-{case.reading}"
+    return Part(name, stem, experiment.read_as(case.reading), case)
 
 
 class Timed(NamedTuple):
@@ -110,19 +125,16 @@ def _timed(compute: Compute, case: Case) -> Timed:
     return Timed(compute(case), time.perf_counter() - begin)
 
 
-def _draw(
-    name: str, experiment: Experiment, case: Case, result: Timed, folder: Path
-) -> Reproduced:
+def _draw(part: Part, result: Timed, folder: Path) -> Reproduced:
     begin = time.perf_counter()
-    text = _json(name, experiment, case, result.findings)
-    default = case.reading == experiment.readings[0]
-    stem = name if default else f"{name}-{case.reading}"
-    pictures = save(experiment.draw(result.findings), folder / stem)
-    record = folder / f"{stem}.json"
+    text = _json(part, result.findings)
+    pictures = save(part.experiment.draw(result.findings), folder / part.stem)
+    record = folder / f"{part.stem}.json"
     replace_file(record, lambda stream: stream.write(text.encode()))
     drawing = time.perf_counter() - begin
-    caption = caption_of(experiment, result.findings)
-    return Reproduced(name, (*pictures, record), caption, (result.seconds, drawing))
+    caption = caption_of(part.experiment, result.findings)
+    seconds = (result.seconds, drawing)
+    return Reproduced(part.name, (*pictures, record), caption, seconds)
 
 
 def begin_in(folder: Path) -> None:
@@ -155,7 +167,8 @@ def caption_of(experiment: Experiment, findings: Findings) -> str:
     return experiment.caption.format_map(findings.numbers)
 
 
-def _json(name: str, experiment: Experiment, case: Case, findings: Findings) -> str:
+def _json(part: Part, findings: Findings) -> str:
+    name, _, experiment, case = part
     body: dict[str, Any] = {
         "name": name,
         "source": experiment.source,

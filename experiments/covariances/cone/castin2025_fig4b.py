@@ -1,11 +1,18 @@
 """castin2025, Figure 4(b): L2."""
 
+from experiments.covariances.definite import converging
 from experiments.covariances.families import Recipe
 from experiments.covariances.figures import figure_of
 from experiments.covariances.parameters import P1, P1_Q, gaussian_entries, scaled
 from meanfield.theorems.covariances.clipped_euler import Rule
 
-EXPERIMENT = figure_of(
+RECIPE = Recipe(
+    text={**gaussian_entries(), "starts": "grid:10:0.5", "attention": "l2"},
+    rule=Rule(dt=0.3, rest=1e-05, bound=1000.0),
+    code={**P1, "Q": scaled(P1_Q, 2**-0.5)},
+)
+
+PRINTED = figure_of(
     "cone",
     "castin2025, Figure 4(b)",
     seen="All paths turn upwards and leave, side by side, but in infinite time.",
@@ -14,9 +21,15 @@ EXPERIMENT = figure_of(
         "Where A + Aᵀ is negative definite, L2 covariances go to zero, whatever V. As "
         "printed; false for V with Gaussian entries."
     ),
-    recipe=Recipe(
-        text={**gaussian_entries(), "starts": "grid:10:0.5", "attention": "l2"},
-        rule=Rule(dt=0.3, rest=1e-05, bound=1000.0),
-        code={**P1, "Q": scaled(P1_Q, 2**-0.5)},
+    recipe=RECIPE,
+)
+
+EXPERIMENT = converging(
+    PRINTED,
+    RECIPE,
+    seen="All paths run down to the tip, which is zero.",
+    claim=(
+        "Where K = -Q is invertible and V is symmetric and positive definite, L2 "
+        "covariances go to zero."
     ),
 )

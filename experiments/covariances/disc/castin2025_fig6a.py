@@ -1,12 +1,10 @@
 """castin2025, Figure 6(a): the same as Figure 2(d)."""
 
-from dataclasses import replace
-
 from experiments.covariances.disc import castin2025_fig2d
-from experiments.covariances.figures import drawing
+from experiments.covariances.figures import drawing, printed_again
 
-EXPERIMENT = replace(
+EXPERIMENT = printed_again(
     castin2025_fig2d.EXPERIMENT,
-    source="castin2025, Figure 6(a), as 2(d)",
-    draw=drawing("disc", "Figure 6(a), softmax, generic parameters"),
+    "castin2025, Figure 6(a), as 2(d)",
+    drawing("disc", "Figure 6(a), softmax, generic parameters"),
 )

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 def reproduce(
     *names: str,
     size: Literal["quick", "paper"] = "paper",
-    reading: Annotated[Literal["text", "code"] | None, Parameter(name="--as")] = None,
+    reading: Annotated[
+        Literal["text", "code", "corrected", "iid"] | None, Parameter(name="--as")
+    ] = None,
     out: Path | None = None,
     json: bool = False,
 ) -> None:
@@ -27,12 +29,15 @@ def reproduce(
         meanfield reproduce list
         meanfield reproduce castin2025-fig1b --size quick
         meanfield reproduce castin2025-fig1b --size quick --as code
+        meanfield reproduce castin2025-fig1a --size quick --as corrected
 
     Args:
         names: names of figures, `all` of them, or `list`, which says what there is.
         size: `paper` as published; `quick` the same with less of everything.
         reading: `text`, what the paper says, solved to tolerance; `code`, the procedure
-            published with it, written as NAME-code. Without it, each figure's first.
+            published with it; `corrected`, the text under a hypothesis that makes its
+            claim true; `iid`, the text with all entries of V independent. A reading
+            other than a figure's first, the default, is written as NAME-READING.
         out: folder for NAME.pdf, NAME.png and NAME.json; by default `figures/` of the
             checkout, or of the present folder, and `figures/quick/` for that size.
         json: print JSON on stdout.

@@ -1,0 +1,139 @@
+"""Claims under the hypothesis that makes them true, against SciPy and by hand."""
+
+import functools
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import assert_reportable
+
+from experiments.covariances import definite as definite_values
+from experiments.covariances.definite import decay, has_rest
+from experiments.covariances.parameters import definite, gaussian_entries, negative
+from meanfield.reproduce import Case, Findings, load
+from tests.covariance_reference import integrated, linear_of
+
+LATE = ("fig1a", "fig4b", "fig7a")  # left to the slow run
+panels = pytest.mark.parametrize(
+    "panel",
+    ["fig4c", *(pytest.param(name, marks=pytest.mark.slow) for name in LATE)],
+)
+
+
+@functools.cache
+def found(panel: str) -> Findings:
+    corrected = load(f"castin2025-{panel}").read_as("corrected")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(definite_values, "DRAWS", 12)
+        patch.setattr(definite_values, "LAST", 1e4)
+        return corrected.compute(Case("quick", "corrected"))
+
+
+def covariances(findings: Findings) -> np.ndarray:
+    """In all frames, shape (runs, times, 2, 2)."""
+    Y = findings.data["family"]["factor"].values
+    return Y @ np.swapaxes(Y, -1, -2)
+
+
+@panels
+def test_all_go_to_zero_like_the_inverse_of_time(panel: str) -> None:
+    numbers = found(panel).numbers
+    assert numbers["endings"] == {"finished": numbers["starts"]}
+    assert numbers["converged"] == numbers["starts"]
+    assert numbers["blow_ups"] == 0
+    # Not all have come to the power -1 yet; heads have two regimes, one after another.
+    assert -1.7 < numbers["power"]["min"] <= numbers["power"]["max"] < -0.75
+    assert numbers["rise"] < 0
+
+
+@panels
+def test_the_value_is_definite_and_made_of_that_of_the_text(panel: str) -> None:
+    V = np.array(found(panel).spec["corrected"]["V"])
+    text = np.array(gaussian_entries()["V"])
+    np.testing.assert_array_equal(V, V.T)
+    np.testing.assert_allclose(V, text @ text.T, rtol=1e-12)
+    assert np.min(np.linalg.eigvalsh(V)) > 0
+    assert np.min(np.linalg.eigvalsh(text + text.T)) < 0  # as printed it is not
+
+
+@panels
+def test_ends_are_where_scipy_goes(panel: str) -> None:
+    findings = found(panel)
+    spec, ends = findings.spec["corrected"], covariances(findings)
+    exact = integrated(linear_of(spec), ends[:, 0], spec["t"])
+    gap = np.linalg.norm(ends[:, -1] - exact, axis=(1, 2))
+    assert np.max(gap / np.linalg.norm(exact, axis=(1, 2))) < 1e-7
+
+
+@pytest.mark.slow
+def test_softmax_stays_below_the_bound_that_follows_from_the_hypothesis() -> None:
+    """tr VΣ ≤ 1 / (1 / tr VΣ₀ + λt/d), at all times, and with V = -1 it does not."""
+    findings = found("fig1a")
+    spec, times = findings.spec["corrected"], findings.data["family"]["time"].values
+    Q, V = np.array(spec["Q"]), np.array(spec["V"])
+    low = np.min(np.linalg.eigvalsh(2 * Q.T @ Q))
+    sizes = np.einsum("ij,rtji->rt", V, covariances(findings))
+    assert np.max(sizes * (1 / sizes[:, :1] + low * times / 2)) < 1 + 1e-9
+    # The control: against -V the same trace grows at once.
+    start = covariances(findings)[:1, 0]
+    grown = integrated(linear_of({**spec, "V": negative(spec["V"])}), start, 0.1)[0]
+    assert np.trace(V @ grown) > sizes[0, 0]
+
+
+def test_the_power_of_a_known_law() -> None:
+    times = np.linspace(0.0, 8.0, 9)
+    laws = np.stack([(times + 1e-12) ** -1.0, np.full(9, 2.0), 3 * times**2 + 1e-300])
+    np.testing.assert_allclose(decay(times, laws), [-1, 0, 2], atol=1e-9)
+
+
+def scanned(values: dict[str, Any]) -> bool:
+    """Whether a covariance is at rest under two heads, by the dual: no diagonal D
+    has VDQ + its transpose positive.
+    """
+    Q, V = np.array(values["Q"]), np.array(values["V"])
+    angles = np.linspace(0, 2 * np.pi, 20_001)
+    D = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    forms = V @ (D[:, :, None] * Q)
+    lowest = np.linalg.eigvalsh(forms + np.swapaxes(forms, 1, 2))[:, 0]
+    return float(np.max(lowest)) <= 0
+
+
+def test_rest_under_two_heads_is_told_by_duality() -> None:
+    draws = [definite(gaussian_entries(draw)) for draw in range(60)]
+    answers = [has_rest(draw, 2) for draw in draws]
+    assert answers == [scanned(draw) for draw in draws]
+    assert 0 < sum(answers) < 60
+    assert not any(has_rest(draw, 1) for draw in draws)
+
+
+def test_two_heads_come_to_rest_at_the_ray_and_go_to_zero_without() -> None:
+    """The draws 1 and 2: in SciPy, against t = 200 and the double of it."""
+    others, start = found("fig4c").numbers["others"], np.eye(2)[None] / 2
+    assert others["blow_ups"] == 0
+    assert others["to_rest"] == others["to_rest_with_rest"] > 0
+    assert others["to_zero"] + others["to_rest"] + others["open"] == others["draws"]
+    for draw in (1, 2):
+        values = {**definite(gaussian_entries(draw)), "heads": 2}
+        linear = linear_of(values)
+        first, last = (np.trace(integrated(linear, start, t)[0]) for t in (200, 400))
+        if has_rest(values, 2):
+            assert last == pytest.approx(first, rel=1e-3)
+        else:
+            assert last < 0.75 * first
+
+
+@pytest.mark.slow
+def test_one_head_has_no_such_rest() -> None:
+    others = found("fig1a").numbers["others"]
+    assert others["with_rest"] == others["to_rest"] == others["blow_ups"] == 0
+    assert others["to_zero"] >= 9  # the others are on their way yet
+
+
+@panels
+def test_what_is_reported_is_json_and_drawn(panel: str) -> None:
+    corrected = load(f"castin2025-{panel}").read_as("corrected")
+    assert_reportable(corrected, found(panel))
+    figure = corrected.draw(found(panel))
+    assert "V symmetric and positive definite" in str(
+        [axes.get_title(loc="left") for axes in figure.axes] + [figure.get_suptitle()]
+    )

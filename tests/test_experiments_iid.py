@@ -1,0 +1,127 @@
+"""Ranks where all entries of V are independent: against orbits in closed form.
+
+In space Q has one row q and what moves is one vector: u' = -(q·u)² Vu, up to a positive
+factor under L2. So u runs along exp(-τV)u₀, and comes to rest where q·u vanishes.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from helpers import assert_reportable
+from scipy.integrate import quad
+
+from experiments.ranks import counts, flows, independent, samples
+from meanfield.reproduce import Case, Experiment, Findings, load
+
+N = 20
+FIGURES = [
+    "castin2025-fig3",
+    pytest.param("castin2025-fig8", marks=pytest.mark.slow),
+]
+
+
+class Orbit(NamedTuple):
+    """q·u as a sum of exponentials of τ."""
+
+    weights: np.ndarray
+    rates: np.ndarray
+
+    def __call__(self, tau: float | np.ndarray) -> np.ndarray:
+        return np.exp(np.multiply.outer(tau, -self.rates)) @ self.weights
+
+    @property
+    def rests(self) -> bool:
+        """Whether it passes through zero, or has it as its limit."""
+        tau = np.linspace(0, 60, 60_001)
+        scaled = np.exp(np.multiply.outer(tau, self.slowest - self.rates))
+        signs = np.sign(np.real(scaled @ self.weights))
+        return bool(np.any(signs != signs[0]) or self.slowest > 0)
+
+    @property
+    def slowest(self) -> float:
+        """The rate that is left at last; negative if the sum grows."""
+        return float(np.min(np.real(self.rates)))
+
+
+def orbits(draw: flows.Draw) -> list[Orbit]:
+    starts = flows.split(draw)[1][..., 0]
+    made = []
+    for q, V, u in zip(draw.Q[:, 0], draw.W, starts, strict=True):
+        rates, S = np.linalg.eig(V)
+        made.append(Orbit((q @ S) * np.linalg.solve(S, u.astype(complex)), rates))
+    return made
+
+
+@pytest.fixture(scope="module", params=FIGURES)
+def found(request: pytest.FixtureRequest) -> tuple[Experiment, Findings]:
+    experiment = load(request.param).read_as("iid")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(counts.SIZES, "quick", ((3,), N))
+        return experiment, experiment.compute(Case("quick", "iid"))
+
+
+@pytest.fixture(
+    scope="module", params=["softmax", pytest.param("l2", marks=pytest.mark.slow)]
+)
+def panel(request: pytest.FixtureRequest) -> samples.Panel:
+    steps = {"random": {3: 0.09}}
+    return samples.panel(samples.Recipe(request.param, steps), "iid", 3, N)
+
+
+def test_samples_converge_where_their_orbits_meet_the_kernel(
+    panel: samples.Panel,
+) -> None:
+    wanted = [orbit.rests for orbit in orbits(flows.drawn(3, N))]
+    assert 0 < sum(wanted) < N
+    assert independent.settled(panel).tolist() == wanted
+    grown = np.array(panel.exact.endings) == "blow-up"
+    assert grown.tolist() == [not rests for rests in wanted]
+
+
+def test_limits_have_the_rank_of_the_kernel(panel: samples.Panel) -> None:
+    calm = independent.settled(panel)
+    assert np.all(independent.ranks(panel)[calm] == 2)
+
+
+def test_softmax_blows_up_when_its_orbit_says() -> None:
+    r"""$t^* = \int_0^\infty (q \cdot u)^{-2}\, d\tau$."""
+    draw = flows.drawn(3, N)
+    exact = flows.solved("softmax", draw, draw.W)
+    for orbit, t_star in zip(orbits(draw), exact.t_star, strict=True):
+        if orbit.rests:
+            assert np.isnan(t_star)
+            continue
+        far = -60 / orbit.slowest  # where the integrand is e⁻¹²⁰
+        wanted = quad(lambda s, o=orbit: np.real(o(s)) ** -2.0, 0, far, limit=400)[0]
+        assert t_star == pytest.approx(wanted, rel=1e-3)
+
+
+@pytest.mark.slow
+def test_l2_grows_exponentially_at_most() -> None:
+    draw = flows.drawn(3, N)
+    exact = flows.solved("l2", draw, draw.W)
+    assert np.all(np.isnan(exact.t_star))
+
+
+def test_every_sample_is_counted_once(found: tuple[Experiment, Findings]) -> None:
+    numbers, data = found[1].numbers["all"], found[1].data["ranks"]
+    endings = ("settled", "blow_ups", "outgrown", "open")
+    assert sum(numbers[name] for name in endings) == N
+    bars = [data["solved"].sum(), data["grow"].sum(), data["open"].sum()]
+    assert sum(int(bar) for bar in bars) == N
+    bars = [data["kept"].sum(), data["over"].sum(), data["diverged"].sum()]
+    assert sum(int(bar) for bar in bars) == N
+
+
+def test_what_is_reported_is_json_and_drawn(found: tuple[Experiment, Findings]) -> None:
+    experiment, findings = found
+    assert_reportable(experiment, findings)
+    figure = experiment.draw(findings)
+    assert [axes.get_title(loc="left") for axes in figure.axes] == [
+        "d = 3",
+        "d = 3, by the cut",
+    ]
+    ticks = [label.get_text() for label in figure.axes[0].get_xticklabels()]
+    assert ticks == ["0", "1", "2", "3", "grow", "else"]
+    assert figure.legends
