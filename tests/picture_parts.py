@@ -1,6 +1,7 @@
 """What a figure holds: its legends, the colours that are drawn, texts on its axes."""
 
 from collections.abc import Iterator
+from io import BytesIO
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,19 @@ from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from mpl_toolkits.mplot3d.axes3d import Axes3D
+
+from meanfield.plotting import Look
+from meanfield.plotting._figure.picture import Picture
+
+COARSE = 40  # dots per inch: every artist is drawn, and a fifth of the time is spent
+
+
+def rendered(figure: Figure) -> Figure:
+    """The figure, after all of it has been drawn in its look, to no file."""
+    look = figure.look if isinstance(figure, Picture) else Look()
+    with look.applied():
+        figure.savefig(BytesIO(), format="rgba", dpi=COARSE)
+    return figure
 
 
 def entries(figure: Figure) -> Iterator[tuple[str, Artist]]:

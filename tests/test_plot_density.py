@@ -12,12 +12,13 @@ from matplotlib.collections import LineCollection, QuadMesh
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from picture_parts import rendered
 from PIL import Image, ImageSequence
 from scipy.stats import norm
 
 from meanfield import runs
 from meanfield.errors import InvalidInputError
-from meanfield.plotting import Film, animate, covariances, panels, save, with_tokens
+from meanfield.plotting import Film, animate, covariances, panels, with_tokens
 from meanfield.spec import parse
 
 Command = Callable[..., Finished]
@@ -37,11 +38,6 @@ def corners_of(mesh: QuadMesh) -> np.ndarray:
     return np.asarray(mesh.get_coordinates(), dtype=float)
 
 
-def drawn(figure: Figure, tmp_path: Path) -> Figure:
-    save(figure, tmp_path / "figure.png")
-    return figure
-
-
 def meshes(figure: Figure) -> list[QuadMesh]:
     """The maps of a figure, without its colour bars."""
     maps = [axes for axes in figure.axes if "density" not in axes.get_ylabel()]
@@ -49,9 +45,9 @@ def meshes(figure: Figure) -> list[QuadMesh]:
     return [c for c in found if isinstance(c, QuadMesh)]
 
 
-def test_space_time_shows_heights_quantiles_and_the_box(tmp_path: Path) -> None:
+def test_space_time_shows_heights_quantiles_and_the_box() -> None:
     spread = np.exp(-TIMES / 2)
-    figure = drawn(panels["density"](line(spread, mean=TIMES)), tmp_path)
+    figure = rendered(panels["density"](line(spread, mean=TIMES)))
     axes = figure.axes[0]
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("time $t$", "$x$")
     mesh = axes.collections[0]
@@ -68,16 +64,16 @@ def test_space_time_shows_heights_quantiles_and_the_box(tmp_path: Path) -> None:
         assert any(np.allclose(c, TIMES + end * spread) for c in curves)
 
 
-def test_a_collapse_is_drawn_on_a_logarithmic_scale(tmp_path: Path) -> None:
-    figure = drawn(panels["density"](line(np.exp(-4 * TIMES))), tmp_path)
+def test_a_collapse_is_drawn_on_a_logarithmic_scale() -> None:
+    figure = rendered(panels["density"](line(np.exp(-4 * TIMES))))
     mesh = figure.axes[0].collections[0]
     assert isinstance(mesh, QuadMesh)
     assert isinstance(mesh.norm, LogNorm)
     assert "logarithmic" in figure.axes[1].get_ylabel()
 
 
-def test_the_plane_is_shown_where_its_sheared_cells_are(tmp_path: Path) -> None:
-    figure = drawn(panels["density"](swarmed(plane())), tmp_path)
+def test_the_plane_is_shown_where_its_sheared_cells_are() -> None:
+    figure = rendered(panels["density"](swarmed(plane())))
     found = meshes(figure)
     assert len(found) == 6
     corners = corners_of(found[0]).reshape(-1, 2)
@@ -102,8 +98,8 @@ def test_contours_hold_their_share_of_the_mass() -> None:
     np.testing.assert_allclose(np.linalg.norm(y, axis=0), outer, atol=0.1)  # cells
 
 
-def test_layers_are_drawn_as_laws_against_their_positions(tmp_path: Path) -> None:
-    figure = drawn(panels["density"](masked()), tmp_path)
+def test_layers_are_drawn_as_laws_against_their_positions() -> None:
+    figure = rendered(panels["density"](masked()))
     mesh = meshes(figure)[0]
     heights = colours(mesh).reshape(60, 3)
     np.testing.assert_allclose(heights.sum(axis=0) / 6, 1, rtol=1e-5)
@@ -144,13 +140,13 @@ def curves(figure: Figure) -> list[np.ndarray]:
     return [np.asarray(line.get_xydata(), float) for line in lines]
 
 
-def test_balance_draws_the_entropy_and_what_has_left(tmp_path: Path) -> None:
+def test_balance_draws_the_entropy_and_what_has_left() -> None:
     spread = np.exp(-TIMES / 2)
     found = line(spread)
     gone = 1e-3 * TIMES
     found["mass"] = found["mass"] * xr.DataArray(1 - gone, dims="time")
     found["outflow"] = ("time", gone)
-    mass, entropy, sizes = drawn(panels["balance"](found), tmp_path).axes[:3]
+    mass, entropy, sizes = rendered(panels["balance"](found)).axes[:3]
     np.testing.assert_allclose(heights(mass.lines[0])[1:], gone[1:])
     # of ρ = (1 - m) ρ₁: (1 - m)(E₁ + log(1 - m)), mass within six deviations, h⁴
     own = -np.log(2 * np.pi * np.e * spread**2) / 2
@@ -159,12 +155,12 @@ def test_balance_draws_the_entropy_and_what_has_left(tmp_path: Path) -> None:
     np.testing.assert_allclose(heights(sizes.lines[0]), spread**2, rtol=1e-5)
 
 
-def test_frames_without_a_state_are_left_out(tmp_path: Path) -> None:
+def test_frames_without_a_state_are_left_out() -> None:
     found = line(np.exp(-TIMES / 2))
     found["mass"] = found["mass"].where(found["time"] < 1.5)
-    figure = drawn(panels["density"](found), tmp_path)
+    figure = rendered(panels["density"](found))
     assert figure.axes[0].get_xlim()[1] < 1.5
-    drawn(panels["balance"](found), tmp_path)
+    rendered(panels["balance"](found))
     found["mass"] = found["mass"] * np.nan
     for name in ("density", "balance"):
         with pytest.raises(InvalidInputError, match="finite"):
@@ -227,7 +223,7 @@ def test_a_token_path_is_drawn_over_the_density() -> None:
     assert len(paths.get_segments()) == 40
 
 
-def test_tokens_stand_at_their_own_positions_over_layers(tmp_path: Path) -> None:
+def test_tokens_stand_at_their_own_positions_over_layers() -> None:
     found = swarmed(masked())
     axes = panels["density"](found).axes
     dots = [c for a in axes for c in a.lines if c.get_marker() == "."]

@@ -2,18 +2,16 @@
 
 import warnings
 from itertools import pairwise
-from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
 import pytest
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from mpl_toolkits.mplot3d.axes3d import Axes3D
 from numpy.random import Generator
-from picture_parts import entries
+from picture_parts import entries, rendered
 from plotting_data import (
     Maker,
     edge_cases,
@@ -25,14 +23,7 @@ from plotting_data import (
 )
 
 from meanfield.errors import InvalidInputError, UnknownNameError
-from meanfield.plotting import Look, panels, save
-
-
-def drawn(figure: Figure, tmp_path: Path):
-    """The figure, after it has been drawn for good."""
-    assert isinstance(figure, Figure)
-    save(figure, tmp_path / "figure.png")
-    return figure
+from meanfield.plotting import Look, panels
 
 
 def labels_of(axes: Axes) -> list[str]:
@@ -77,35 +68,31 @@ def test_panels_have_their_names_and_suggest_them() -> None:
     ],
 )
 def test_tokens_names_its_axes(
-    rng: Generator, tmp_path: Path, make: Maker, d: int, labels: list[str]
+    rng: Generator, make: Maker, d: int, labels: list[str]
 ) -> None:
-    figure = drawn(panels["tokens"](make(rng, d=d)), tmp_path)
+    figure = rendered(panels["tokens"](make(rng, d=d)))
     assert labels_of(figure.axes[0]) == labels
 
 
-def test_tokens_shows_the_main_plane_and_what_it_explains(
-    rng: Generator, tmp_path: Path
-) -> None:
+def test_tokens_shows_the_main_plane_and_what_it_explains(rng: Generator) -> None:
     # two coordinates of variance 9 and 4 among 20 still ones: a share of 9/13
     x = np.zeros((2, 4000, 22))
     x[:, :, :2] = rng.normal(size=(4000, 2)) * [3.0, 2.0]
     centred = x[0, :, :2] - x[0, :, :2].mean(axis=0)
     main = np.linalg.eigvalsh(centred.T @ centred)
-    figure = drawn(panels["tokens"](points(x)), tmp_path)
+    figure = rendered(panels["tokens"](points(x)))
     share = f"{100 * main[1] / main.sum():.3g} %"
     assert share in figure.axes[0].get_xlabel()
     assert "2000 of 4000 tokens drawn" in figure.get_supxlabel()
 
 
-def test_tokens_draws_the_closure_beside_the_tokens(
-    rng: Generator, tmp_path: Path
-) -> None:
+def test_tokens_draws_the_closure_beside_the_tokens(rng: Generator) -> None:
     dataset = shrinking(rng)
     dataset["closure_mean"] = (("time", "coord"), np.zeros((5, 2)))
     factor = np.tile(np.eye(2), (5, 1, 1))
     factor[3:] = np.nan  # the closure may end before the tokens
     dataset["closure_factor"] = (("time", "coord", "rank"), factor)
-    figure = drawn(panels["tokens"](dataset), tmp_path)
+    figure = rendered(panels["tokens"](dataset))
     entries = legend_of(figure.axes[0])
     assert "2σ, Gaussian closure" in entries
 
@@ -119,12 +106,10 @@ def test_a_closure_that_strays_does_not_shrink_the_tokens(rng: Generator) -> Non
     assert np.ptp(axes.get_xlim()) < 30
 
 
-def test_tokens_are_coloured_by_position_or_by_final_cluster(
-    rng: Generator, tmp_path: Path
-) -> None:
+def test_tokens_are_coloured_by_position_or_by_final_cluster(rng: Generator) -> None:
     dataset = shrinking(rng)
     dataset["position"] = ("token", np.linspace(0, 1, 12))
-    figure = drawn(panels["tokens"](dataset), tmp_path)
+    figure = rendered(panels["tokens"](dataset))
     assert figure.axes[1].get_ylabel() == "position $s$"
     heaps = np.repeat([[0.0, 0.0], [1.0, 1.0]], [3, 9], axis=0)
     figure = panels["tokens"](points(np.stack([rng.normal(size=(12, 2)), heaps])))
@@ -132,12 +117,10 @@ def test_tokens_are_coloured_by_position_or_by_final_cluster(
     assert {"cluster, 75 % of weight", "cluster, 25 % of weight"} <= set(entries)
 
 
-def test_tokens_says_where_a_growing_cloud_is_cropped(
-    rng: Generator, tmp_path: Path
-) -> None:
+def test_tokens_says_where_a_growing_cloud_is_cropped(rng: Generator) -> None:
     x = rng.normal(size=(10, 2)) * np.logspace(0, 60, 6)[:, None, None]
     dataset = points(x, status=2, t_star=2.1, error=0.01)
-    figure = drawn(panels["tokens"](dataset), tmp_path)
+    figure = rendered(panels["tokens"](dataset))
     note = figure.get_supxlabel()
     assert "the view holds the cloud up to t = 0; it goes on to" in note
     assert "blow-up, t* = 2.1 ± 0.01" in note
@@ -146,10 +129,8 @@ def test_tokens_says_where_a_growing_cloud_is_cropped(
 
 @pytest.mark.parametrize("kind", ["points", "gaussian"])
 @pytest.mark.parametrize("d", [1, 2, 3])
-def test_tokens_sets_runs_side_by_side(
-    rng: Generator, tmp_path: Path, kind: str, d: int
-) -> None:
-    figure = drawn(panels["tokens"](ensemble(rng, kind, d=d)), tmp_path)
+def test_tokens_sets_runs_side_by_side(rng: Generator, kind: str, d: int) -> None:
+    figure = rendered(panels["tokens"](ensemble(rng, kind, d=d)))
     places = ("left", "center")  # the second in space
     titles = {axes.get_title(loc=at) for axes in figure.axes for at in places}
     assert {"run 0: finished", "run 1: blow-up", "run 2: steady"} <= titles
@@ -157,12 +138,12 @@ def test_tokens_sets_runs_side_by_side(
 
 @pytest.mark.parametrize("kind", ["points", "gaussian"])
 def test_cone_and_disc_name_their_axes_and_count_endings(
-    rng: Generator, tmp_path: Path, kind: str
+    rng: Generator, kind: str
 ) -> None:
     dataset = ensemble(rng, kind)
-    cone = drawn(panels["cone"](dataset), tmp_path).axes[0]
+    cone = rendered(panels["cone"](dataset)).axes[0]
     assert labels_of(cone)[:2] == ["$a - b$", "$2c$"]
-    disc = drawn(panels["disc"](dataset), tmp_path).axes[0]
+    disc = rendered(panels["disc"](dataset)).axes[0]
     assert disc.get_ylabel().startswith("$2c")
     for axes in (cone, disc):
         entries = legend_of(axes)
@@ -175,19 +156,19 @@ def test_cone_and_disc_refuse_other_dimensions(rng: Generator, panel: str) -> No
         panels[panel](shrinking(rng, d=3))
 
 
-def test_spectrum_scale_follows_the_decades(rng: Generator, tmp_path: Path) -> None:
+def test_spectrum_scale_follows_the_decades(rng: Generator) -> None:
     rates = np.exp(-np.linspace(0, 9, 6))[:, None, None]
     steep = gaussian(np.zeros((6, 2)), rates * np.eye(2))
     flat = gaussian(np.zeros((6, 2)), np.tile(np.eye(2), (6, 1, 1)))
     for dataset, scale in ((steep, "log"), (flat, "linear")):
-        top, bottom = drawn(panels["spectrum"](dataset), tmp_path).axes
+        top, bottom = rendered(panels["spectrum"](dataset)).axes
         assert top.get_yscale() == scale
         assert labels_of(top)[1] == r"eigenvalues of $\Sigma$"
         assert labels_of(bottom) == ["time $t$", "effective rank"]
         np.testing.assert_allclose(heights(bottom.lines[0]), 2.0)
 
 
-def test_spectrum_draws_the_median_and_the_band_of_an_ensemble(tmp_path: Path) -> None:
+def test_spectrum_draws_the_median_and_the_band_of_an_ensemble() -> None:
     scales = np.arange(1.0, 12.0)  # the median of 1, 4, …, 121 is 36
     factor = np.tile(scales[:, None, None, None], (1, 3, 1, 1))
     dataset = xr.Dataset(
@@ -198,23 +179,21 @@ def test_spectrum_draws_the_median_and_the_band_of_an_ensemble(tmp_path: Path) -
         coords={"time": [0.0, 1.0, 2.0]},
         attrs={"kind": "gaussian"},
     )
-    top = drawn(panels["spectrum"](dataset), tmp_path).axes[0]
+    top = rendered(panels["spectrum"](dataset)).axes[0]
     np.testing.assert_allclose(heights(top.lines[0]), 36.0)
     edges = np.asarray(top.collections[0].get_paths()[0].vertices)[:, 1]
     np.testing.assert_allclose([edges.min(), edges.max()], [4.0, 100.0])
 
 
-def test_spectrum_colours_many_eigenvalues_by_index(
-    rng: Generator, tmp_path: Path
-) -> None:
-    figure = drawn(panels["spectrum"](shrinking(rng, n=30, d=12)), tmp_path)
+def test_spectrum_colours_many_eigenvalues_by_index(rng: Generator) -> None:
+    figure = rendered(panels["spectrum"](shrinking(rng, n=30, d=12)))
     assert "index $k$" in figure.axes[2].get_ylabel()
 
 
 @pytest.mark.parametrize("kind", ["run", "ensemble"])
-def test_clusters_counts_them(rng: Generator, tmp_path: Path, kind: str) -> None:
+def test_clusters_counts_them(rng: Generator, kind: str) -> None:
     dataset = {"run": shrinking, "ensemble": lambda r: ensemble(r, "points")}[kind](rng)
-    top, bottom = drawn(panels["clusters"](dataset), tmp_path).axes
+    top, bottom = rendered(panels["clusters"](dataset)).axes
     assert top.get_ylabel() == "clusters"
     assert bottom.get_xlabel() == "time $t$"
 
@@ -262,14 +241,14 @@ def test_clusters_refuses_a_gaussian(rng: Generator) -> None:
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_attention_shows_snapshots_by_heads_on_one_scale(
-    rng: Generator, tmp_path: Path, sign: float
+    rng: Generator, sign: float
 ) -> None:
     maps = sign * rng.dirichlet(np.ones(8), size=(9, 7, 8))
     dataset = xr.Dataset(
         {"attention": (("snapshot", "head", "query", "token"), maps)},
         coords={"snapshot": np.arange(9.0)},
     )
-    figure = drawn(panels["attention"](dataset), tmp_path)
+    figure = rendered(panels["attention"](dataset))
     images = [image for axes in figure.axes for image in axes.get_images()]
     assert len(images) == 4 * 6
     assert len({image.get_clim() for image in images}) == 1
@@ -340,12 +319,12 @@ def test_attention_needs_attention(rng: Generator) -> None:
     "dataset", [pytest.param(data, id=name) for name, data in edge_cases()]
 )
 def test_edge_cases_are_drawn_or_refused_in_one_line(
-    tmp_path: Path, panel: str, dataset: xr.Dataset
+    panel: str, dataset: xr.Dataset
 ) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
-            drawn(panels[panel](dataset), tmp_path)
+            rendered(panels[panel](dataset))
         except InvalidInputError as error:
             refusal = str(error)
         else:
@@ -371,10 +350,8 @@ def test_broken_datasets_are_refused_in_one_line(rng: Generator, panel: str) -> 
         assert "\n" not in str(caught.value)
 
 
-def test_drawing_leaves_the_settings_of_the_user_alone(
-    rng: Generator, tmp_path: Path
-) -> None:
+def test_drawing_leaves_the_settings_of_the_user_alone(rng: Generator) -> None:
     with mpl.rc_context({"font.size": 3.0, "axes.grid": True}):
         before = dict(mpl.rcParams)
-        drawn(panels["spectrum"](shrinking(rng)), tmp_path)
+        rendered(panels["spectrum"](shrinking(rng)))
         assert dict(mpl.rcParams) == before
