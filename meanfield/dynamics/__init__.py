@@ -17,5 +17,6 @@ from .perceptron import Perceptron as Perceptron
 from .prefix import Prefix as Prefix
 from .prefix import Window as Window
 from .prefix import masks as masks
+from .prefix import patterns as patterns
 from .projected import Projected as Projected
 from .projected import ProjectedField as ProjectedField

@@ -24,7 +24,7 @@ from meanfield.measures import (
     beside,
     clouds_abreast,
 )
-from meanfield.scores import causal
+from meanfield.scores import BlockLocal, Fixed, Strided, causal
 from meanfield.tokens import Tokens
 
 from ._dynamics import AbstractDynamics
@@ -59,6 +59,13 @@ class Window(eqx.Module):
     ) -> Bool[Array, "..."]:
         """Whether `query` sees `key`."""
         return (key <= query) & (key >= query - self.width)
+
+
+patterns: Registry[Callable[[float], Mask]] = Registry("pattern")  # of a width
+patterns.register("window")(Window)
+patterns.register("block-local")(BlockLocal)
+patterns.register("strided")(Strided)
+patterns.register("fixed")(Fixed)
 
 
 class Prefix(AbstractDynamics):

@@ -2,6 +2,7 @@
 
 import inspect
 import math
+from fractions import Fraction
 from typing import Any
 
 import jax.numpy as jnp
@@ -23,8 +24,8 @@ from meanfield.dynamics import (
     Heads,
     Prefix,
     Sum,
-    Window,
     masks,
+    patterns,
     stacked,
 )
 from meanfield.errors import InvalidInputError
@@ -39,6 +40,7 @@ from ._heads import check_divides, parameters
 from ._parameters import Draw
 
 Options = dict[str, Any]
+KEY = "key"  # the parameter by which a variant is given what it draws from
 
 _CONTEXT = [name for name in AttentionSpec.model_fields if name.startswith("context")]
 # By all layers of a run.
@@ -135,12 +137,12 @@ def _attention(
 ) -> AbstractDynamics:
     blocks = parameters(spec, d, draw, prefix)
     options = _options(spec)
+    own = lambda h: (
+        _of_head(options, h, spec.heads) | _drawn(spec, draw, f"{prefix}head.{h}")
+    )
+    heads = [_variant(spec, *block, own(h)) for h, block in enumerate(blocks)]
     if spec.heads == 1:
-        return _masked(spec, _variant(spec, *blocks[0], options))
-    heads = [
-        _variant(spec, *block, _of_head(options, head, spec.heads))
-        for head, block in enumerate(blocks)
-    ]
+        return _masked(spec, heads[0])
     return Heads(stacked([_masked(spec, head) for head in heads]))
 
 
@@ -148,7 +150,7 @@ def _variant(
     spec: AttentionSpec, Q: Array, K: Array, V: Array, options: Options
 ) -> Attention:
     Q, K = scaled(spec, Q, K)
-    own = own_options(spec.attention)
+    own = own_options(spec.attention) | {KEY: KEY}
     once = _share(spec, Q) ** 2  # on queries alone: their keys may not be given
     named = {
         own[name]: value * once if name[0] == "Q" and once != 1 else value
@@ -201,10 +203,29 @@ def _options(spec: AttentionSpec) -> Options:
     }
 
 
+def _drawn(spec: AttentionSpec, draw: Draw, name: str) -> Options:
+    """The random key of a head, if the variant draws something of its own."""
+    known = inspect.signature(attentions[spec.attention]).parameters
+    return {KEY: draw.key(name)} if KEY in known else {}
+
+
 def _of_head(options: Options, head: int, n_heads: int) -> Options:
-    """The options of one head: of matrices called `Q…` and `K…`, its block of rows."""
+    """The options of one head: of matrices called `Q…` and `K…`, its block of rows.
+
+    Of a list of matrices it has its own.
+
+    Raises:
+        InvalidInputError: if there are not as many as heads.
+    """
     own = dict(options)
     for name, value in options.items():
+        if np.ndim(value) == 3:
+            if len(value) != n_heads:
+                raise InvalidInputError(
+                    f"The option `{name}` is a list of {len(value)} matrices, one for "
+                    f"each head, and `heads` is {n_heads}."
+                )
+            own[name] = value[head]
         if name[0] in "QK" and np.ndim(value) == 2:
             check_divides(name, len(value), n_heads)
             own[name] = np.split(value, n_heads)[head]
@@ -228,21 +249,23 @@ def _masked(spec: AttentionSpec, attention: Attention) -> AbstractDynamics:
     if spec.mask is None:
         return attention
     kind, _, width = spec.mask.partition(":")
-    mask = Window(_width(width)) if kind == "window" else masks[spec.mask]
+    wide = patterns.get(kind)
+    mask = masks[spec.mask] if wide is None else wide(_width(kind, width))
     if not isinstance(attention.coupling, Softmax):
         return Prefix(attention, mask)
     score = Masked(attention.score, mask)
     return Attention(score, attention.coupling, attention.value, attention.offset)
 
 
-def _width(text: str) -> float:
+def _width(kind: str, text: str) -> float:
+    """The width of a mask: a number, or a fraction such as 2/7."""
     try:
-        width = float(text)
-    except ValueError:
+        width = float(Fraction(text))
+    except (ValueError, ZeroDivisionError, OverflowError):
         width = math.nan
     if not width > 0:
         raise InvalidInputError(
-            f"A window is `window:WIDTH`, a positive share of the sequence; got "
-            f"`window:{text}`."
+            f"The mask `{kind}` is `{kind}:WIDTH`, a positive share of the sequence; "
+            f"got `{kind}:{text}`."
         )
     return width

@@ -49,6 +49,7 @@ from ._representation import (
 
 EDGES = ("edges_x", "edges_y")
 CELLS = ("cell_x", "cell_y")
+SINGLE_TOKENS = ("strided", "fixed")  # masks
 
 
 class GridRuns(AbstractRepresentation[Grid]):
@@ -83,6 +84,7 @@ class GridRuns(AbstractRepresentation[Grid]):
                 "`n` counts tokens, and a density has none: leave it out (`cells` says "
                 "how finely a grid is cut)."
             )
+        _refuse_single_tokens(spec)
         refuse_large_grid(spec, layers_of(spec) * int(np.prod(cells_of(spec, d))))
 
     @override
@@ -199,6 +201,17 @@ class GridRuns(AbstractRepresentation[Grid]):
     @override
     def has_positions(self, mu: Grid) -> bool:
         return mu.position is not None
+
+
+def _refuse_single_tokens(spec: RunSpec) -> None:
+    """Refuses masks that see single tokens a stride apart: a density has none."""
+    for part in (spec, *spec.layers, *spec.terms):
+        kind = (part.mask or "").partition(":")[0]
+        if kind in SINGLE_TOKENS:
+            raise InvalidInputError(
+                f"The mask `{kind}` sees single tokens a width apart, and a grid has "
+                "none; use points, or `block-local`, `window` or `causal`."
+            )
 
 
 class _InFull(AbstractReader[dict[str, Any]]):

@@ -171,7 +171,8 @@ class AttentionSpec(Strict):
         ),
         Field(
             examples=["causal"],
-            description="`causal` or `window:WIDTH`; none if absent",
+            description="`causal`, or `window`, `block-local`, `strided` or `fixed` "
+            "with `:WIDTH`, a share of the sequence; none if absent",
         ),
     ] = None
     iterations: Annotated[

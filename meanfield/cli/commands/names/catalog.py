@@ -184,11 +184,12 @@ def _endings() -> list[dict[str, Any]]:
 
 
 def _masks() -> list[dict[str, Any]]:
-    """The registered masks, and the one that takes a number."""
-    from meanfield.dynamics import Window
+    """The registered masks, and those that take a width."""
+    from meanfield.dynamics import patterns
 
     masks = [{"name": n, "what": summary(o)} for n, o in registry("masks").items()]
-    return [*masks, {"name": "window:WIDTH", "what": summary(Window)}]
+    wide = [{"name": f"{n}:WIDTH", "what": summary(o)} for n, o in patterns.items()]
+    return [*masks, *wide]
 
 
 def _measures() -> list[dict[str, Any]]:

@@ -1,0 +1,92 @@
+"""Masks by blocks and strides: against index arithmetic, from the command line too."""
+
+from collections.abc import Callable
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conftest import Finished
+from helpers import assert_close
+from reference import Parameters, masked_velocity
+
+from meanfield import runs
+from meanfield.dynamics import Prefix, patterns
+from meanfield.errors import InvalidInputError
+from meanfield.measures import Points
+from meanfield.scores import Masked
+from meanfield.spec import parse
+
+Sees = Callable[[int, int, int], bool]
+BY_INDEX: dict[str, Sees] = {
+    "window": lambda i, j, b: i - b <= j <= i,
+    "block-local": lambda i, j, b: i // b == j // b,
+    "strided": lambda i, j, b: j <= i and (i - j < b or (i - j) % b == 0),
+    "fixed": lambda i, j, b: j <= i and (i // b == j // b or j % b == b - 1),
+}
+every_pattern = pytest.mark.parametrize("name", list(patterns))
+
+
+def by_index(name: str, n: int, b: int) -> np.ndarray:
+    return np.array([[BY_INDEX[name](i, j, b) for j in range(n)] for i in range(n)])
+
+
+def seen(name: str, n: int, b: int, dtype: type = np.float64) -> np.ndarray:
+    s = jnp.arange(1, n + 1, dtype=dtype) / n
+    return np.asarray(patterns[name](b / n)(s[:, None], s[None, :]))
+
+
+@pytest.mark.parametrize("name", ["block-local", "strided", "fixed"])
+@pytest.mark.parametrize("n", [1, 7, 10, 49, 120])
+def test_patterns_are_those_of_indices(name: str, n: int):
+    """Whatever positions and widths are rounded to."""
+    for b in {1, 2, 3, 7, n}:
+        np.testing.assert_array_equal(seen(name, n, b), by_index(name, n, b))
+
+
+@pytest.mark.parametrize("name", ["block-local", "strided", "fixed"])
+def test_patterns_of_many_tokens_in_single_precision(name: str):
+    np.testing.assert_array_equal(
+        seen(name, 600, 6, np.float32), by_index(name, 600, 6)
+    )
+
+
+def moved(spec: dict) -> tuple[Points, np.ndarray, object]:
+    own = runs.member(parse({"n": 9, "d": 2, "A": -1.0, **spec}))
+    assert isinstance(own.measure, Points)
+    mu = own.measure
+    return mu, np.asarray(own.dynamics.field(0.0, mu)(mu.tokens)), own.dynamics
+
+
+@every_pattern
+def test_softmax_under_a_pattern_is_that_of_what_is_seen(name: str):
+    """By the key of a spec, whose width may be a fraction."""
+    width = "0.3" if name == "window" else "1/3"  # three tokens, or two before
+    mu, v, dynamics = moved({"mask": f"{name}:{width}"})
+    assert isinstance(dynamics.score, Masked)  # type: ignore[attr-defined]
+    p = Parameters(-np.eye(2), np.eye(2), np.eye(2))
+    sees = by_index(name, 9, 2 if name == "window" else 3)
+    expected = masked_velocity(
+        "softmax", p, np.asarray(mu.tokens.x), np.asarray(mu.weights), sees
+    )
+    assert_close(v, expected, scale=1.0)
+
+
+def test_sinkhorn_under_a_pattern_is_that_of_a_restricted_measure():
+    _, _, dynamics = moved({"mask": "fixed:1/3", "attention": "sinkhorn"})
+    assert isinstance(dynamics, Prefix)
+
+
+@pytest.mark.parametrize("width", ["", "0", "-1/3", "1/0", "x", "nan"])
+def test_widths_are_positive(width: str):
+    with pytest.raises(InvalidInputError, match="a positive share") as refusal:
+        moved({"mask": f"strided:{width}"})
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_grid_has_no_single_tokens(cli: Callable[..., Finished]):
+    grid = ("simulate", "--measure", "grid", "--cells", "64", "--t", "0.1", "--mask")
+    for name in ("strided", "fixed"):
+        done = cli(*grid, f"{name}:0.5")
+        assert done.code == 2
+        assert "a grid has none" in done.err
+    assert cli(*grid, "block-local:0.5", "--frames", "2").code == 0
