@@ -10,8 +10,6 @@ from meanfield.theorems._statement import Counterexample, statement
 from meanfield.theorems.library.gaussian_flows import (
     FLOWN,
     LONG,
-    TOLERANCE,
-    WHY_FLOW,
     Problem,
     compared,
     long_paths,
@@ -23,8 +21,9 @@ from meanfield.theorems.library.gaussian_flows import (
 
 SHORT = np.array([0.0, 0.1, 1.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0])
 SUNK = {
-    "tolerance": 2 * TOLERANCE,
-    "why": f"{WHY_FLOW}; what decays, at half the speed for V ⪰ 0.36, is 1e-7 then",
+    "tolerance": 1e-3,
+    "why": "what decays as 1/t along q may do so as β²/t along N if V mixes both: β "
+    "is below 1e2 unless V almost commutes with A, and t = 1e8",
 }
 ALIVE = 0.05  # eigenvalues of limits are 0.2 at least, others 1/72 at most
 
