@@ -36,6 +36,20 @@ from meanfield.reproduce import (
 ROOT = FOLDER.parent
 OUTSIDE = "import meanfield.cli as c; c.main(['reproduce', 'all'])"
 
+EASY = """
+from matplotlib.figure import Figure
+from meanfield.reproduce import Experiment, Findings
+
+EXPERIMENT = Experiment(
+    "nobody, Figure 1",
+    "It is easy.",
+    "{size}, as {reading}",
+    lambda case: Findings({}, {"size": case.size, "reading": case.reading}, {}),
+    lambda findings: Figure(figsize=(1, 1)),
+    ("text", "code"),
+)
+"""
+
 
 def experiment(calls: list[Case], *readings: str) -> Experiment:
     """One that counts how often it computes."""
@@ -46,11 +60,26 @@ def experiment(calls: list[Case], *readings: str) -> Experiment:
         return Findings({"seed": 4}, {"value": 2.5}, {"line": data})
 
     def draw(findings: Findings) -> Figure:
-        figure = Figure()
-        figure.subplots().plot(findings.data["line"]["y"])
+        figure = Figure(figsize=(1, 1))  # without text, which takes most of the time
+        axes = figure.subplots()
+        axes.plot(findings.data["line"]["y"])
+        axes.set_axis_off()
         return figure
 
     return Experiment("nobody, Figure 0", "a claim", "{value:.1f}", compute, draw)
+
+
+def stand_in(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str
+) -> None:
+    """One experiment in place of all others."""
+    idea = folder / "experiments" / f"idea_of_{name}"  # no module has it yet
+    idea.mkdir(parents=True)
+    (idea.parent / "__init__.py").touch()
+    (idea / f"{name}.py").write_text(text)
+    monkeypatch.setattr("meanfield.reproduce._files.root", lambda: folder)
+    monkeypatch.delitem(sys.modules, "experiments", raising=False)
+    monkeypatch.syspath_prepend(str(folder))
 
 
 def test_the_figures_of_the_literature_are_there():
@@ -178,10 +207,14 @@ def test_unknown_names_and_readings_are_explained():
     assert set(chosen(["all"], None)) == set(names())
 
 
-def test_the_command_lists_figures_and_makes_one(tmp_path: Path, cli: Callable):
+def test_the_command_lists_figures(cli: Callable):
     listed = json.loads(cli("reproduce", "list", "--json").out)
     assert [row["name"] for row in listed] == names()
     assert all(row["claim"] and row["source"] for row in listed)
+
+
+@pytest.mark.slow
+def test_the_command_makes_a_figure_of_the_literature(tmp_path: Path, cli: Callable):
     done = cli(
         *("reproduce", "castin2025-fig1c", "--size", "quick"),
         *("--as", "code", "--out", str(tmp_path), "--json"),
@@ -191,6 +224,22 @@ def test_the_command_lists_figures_and_makes_one(tmp_path: Path, cli: Callable):
     record = json.loads((tmp_path / "castin2025-fig1c-code.json").read_text())
     assert record["caption"] == row["caption"]
     assert record["numbers"]["code"]["endings_in_words"] in row["caption"]
+
+
+def test_the_command_makes_the_figure_of_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Callable
+):
+    stand_in(tmp_path, monkeypatch, "easy_fig1", EASY)
+    done = cli(
+        *("reproduce", "easy-fig1", "--size", "quick", "--as", "code"),
+        *("--out", str(tmp_path / "made"), "--json"),
+    )
+    (row,) = json.loads(done.out)
+    made = {Path(file).name: Path(file).stat().st_size for file in row["files"]}
+    assert set(made) == {f"easy-fig1-code.{kind}" for kind in ("pdf", "png", "json")}
+    assert min(made.values()) > 0
+    record = json.loads((tmp_path / "made" / "easy-fig1-code.json").read_text())
+    assert record["caption"] == row["caption"] == "quick, as code"
 
 
 @pytest.mark.parametrize(
@@ -250,13 +299,7 @@ def test_the_committed_gallery_is_that_of_the_committed_numbers():
 def test_a_broken_experiment_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Callable
 ):
-    folder = tmp_path / "experiments" / "idea"
-    folder.mkdir(parents=True)
-    (folder.parent / "__init__.py").touch()
-    (folder / "broken_fig1.py").write_text("def (")
-    monkeypatch.setattr("meanfield.reproduce._files.root", lambda: tmp_path)
-    monkeypatch.delitem(sys.modules, "experiments", raising=False)
-    monkeypatch.syspath_prepend(str(tmp_path))
+    stand_in(tmp_path, monkeypatch, "broken_fig1", "def (")
     done = cli("reproduce", "broken-fig1")
     assert done.code == 3
     assert "cannot be imported: SyntaxError" in done.err
