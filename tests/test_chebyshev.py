@@ -7,6 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from attention_cases import every_variant
 from interpolation_problems import KINDS, hard_cloud
 from scipy.spatial.distance import cdist
 
@@ -122,7 +123,7 @@ def test_a_plan_holds_the_tolerance(
 
 
 @pytest.mark.slow_cases("sinkhorn")
-@pytest.mark.parametrize("name", list(attentions))
+@every_variant
 def test_every_attention_is_the_same_between_nodes(name: str, rng: np.random.Generator):
     """Interpolated where it can be, exact where not; one tolerance for all."""
     n = 500

@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from attention_cases import every_variant, unordered
 from helpers import Case, assert_close, case, gaussian, parameters
 from jaxtyping import Array
 from reference import Parameters, masked_velocity, velocity
@@ -31,8 +32,6 @@ from meanfield.flows import fixed, flow
 from meanfield.measures import AbstractMeasure, Points
 from meanfield.scores import Dot, Masked
 from meanfield.tokens import Tokens
-
-every_variant = pytest.mark.parametrize("name", list(attentions))
 
 # A Sinkhorn solve stops at a marginal error of 4e-11: that, in units of eps.
 SOLVED = 3.0 * np.finfo(np.float64).eps ** (-1 / 3)
@@ -270,7 +269,7 @@ def test_heads_are_the_sum_of_their_members(name: str, rng: np.random.Generator)
 
 def test_heads_built_by_vmap_are_heads_built_by_stacking(rng: np.random.Generator):
     c = case(rng)
-    for name in attentions:
+    for name in unordered:
         each = members(rng, name)
         Q, K = (jnp.stack([getattr(one.score, m) for one in each]) for m in "QK")
         carries = name in ("sinkhorn", "linear-expansion")  # 1 / epsilon in the value

@@ -42,9 +42,15 @@ def compute(case: Case) -> Findings:
     return findings(SIZES[case.size])
 
 
+def _has_a_limit(name: str) -> bool:
+    """Whether velocities are continuous, and those of a measure, not of a sequence."""
+    made = attention(name, A)
+    return made.is_continuous and not made.coupling.reads_order
+
+
 def findings(sizes: Sizes) -> Findings:
     """The same, of any sizes."""
-    names = [name for name in attentions if attention(name, A).is_continuous]
+    names = [name for name in attentions if _has_a_limit(name)]
     errors = {name: errors_of(name, sizes, SEED) for name in names}
     growth = {name: growth_of(name, sizes, SEED) for name in BOUNDED}
     slopes = {name: _slopes(part) for name, part in errors.items()}

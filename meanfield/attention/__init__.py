@@ -27,3 +27,7 @@ from .sliced import GaussianSoftSlices as GaussianSoftSlices
 from .sliced import HardSlices as HardSlices
 from .sliced import PublishedSoftSlices as PublishedSoftSlices
 from .sliced import SoftSlices as SoftSlices
+from .sparse import CausalSparse as CausalSparse
+from .sparse import SortCut as SortCut
+from .sparse import Sparse as Sparse
+from .sparse import SparseMixture as SparseMixture

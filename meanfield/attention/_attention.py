@@ -25,6 +25,7 @@ from meanfield.measures import (
     AbstractReader,
     Facing,
     Gaussian,
+    Ordered,
     Points,
     Quadrature,
 )
@@ -106,6 +107,8 @@ class Attention(Shown, AbstractDynamics):
         del t
         self._check_dimension(mu)
         called = jax.tree_util.Partial(_called, self.coupling)
+        if self.coupling.reads_order:
+            Ordered(called)(mu)
         barycentre = shape_checked(_Barycentre(self)(mu), called)
         return image(self.value, self.offset, barycentre)
 
@@ -236,7 +239,7 @@ def own_options(name: str) -> dict[str, str]:
         >>> sorted(own_options("esp"))
         ['slices', 'tau']
     """
-    common = ("epsilon", "iterations")  # keys of a spec
+    common = ("epsilon", "iterations", "key")  # what runs give by themselves
     parameters = inspect.signature(attentions[name]).parameters.values()
     own = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
     return {each.rstrip("_"): each for each in own if each not in common}

@@ -72,6 +72,14 @@ class AbstractCoupling(eqx.Module):
         """Whether the weights of each query sum to one, as the heads of models need."""
         return False
 
+    @property
+    def reads_order(self) -> bool:
+        """Whether it counts tokens in the order of their positions.
+
+        Densities and Gaussians, which have no such order, are then refused by name.
+        """
+        return False
+
     def linearly_bounded(
         self, score: AbstractScore, mu: AbstractMeasure
     ) -> Bool[Array, ""]:

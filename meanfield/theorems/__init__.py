@@ -80,6 +80,11 @@ import meanfield.theorems.sinkformers.derivatives
 import meanfield.theorems.bandwidths.heat
 import meanfield.theorems.bandwidths.l2
 import meanfield.theorems.bandwidths.variances
+import meanfield.theorems.sparse.blocks
+import meanfield.theorems.sparse.balancing
+import meanfield.theorems.sparse.sorting
+import meanfield.theorems.sparse.causality
+import meanfield.theorems.sparse.counts
 import meanfield.theorems.sliced.lines
 import meanfield.theorems.sliced.sorting
 import meanfield.theorems.sliced.distances

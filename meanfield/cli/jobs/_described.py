@@ -52,6 +52,8 @@ def described(name: str) -> Description:
     attention = factory(one, one, one)
     coupling = attention.coupling
     closed = "None: the velocity of a Gaussian is not affine."
+    if coupling.reads_order:
+        closed = "None: a Gaussian is no sequence of tokens."
     if isinstance(coupling, AbstractSmearedCoupling):
         closed += " Its mean over the Gaussian of keys is known, for `projected`."
     if isinstance(coupling, AbstractGaussianCoupling):

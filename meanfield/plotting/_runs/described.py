@@ -116,7 +116,8 @@ def _context(part: AttentionSpec, axes: list[str]) -> Iterator[str]:
 def _options(part: AttentionSpec, axes: list[str]) -> Iterator[str]:
     for name, value in (part.options or {}).items():
         if f"options.{name}" not in axes and "options" not in axes:
-            yield f"{name} = {_matrix(value) if value is not True else 'yes'}"
+            shown = value if isinstance(value, list | str) else float(value)
+            yield f"{name} = {_matrix(shown) if value is not True else 'yes'}"
 
 
 def _drift(spec: RunSpec, axes: list[str]) -> Iterator[str]:

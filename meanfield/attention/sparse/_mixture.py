@@ -1,0 +1,60 @@
+"""The mixture of sparse Sinkhorn attention and softmax."""
+
+from jaxtyping import Array, Float
+from typing_extensions import override
+
+from meanfield.attention._coupling import AbstractBarycentre
+from meanfield.attention.softmax import Softmax
+from meanfield.fields import Convergence
+from meanfield.measures import Points
+from meanfield.scores import AbstractScore
+from meanfield.tokens import Tokens
+
+from ._coupling import AbstractSparse, Sparse
+from ._sorting import AbstractSorting
+
+
+class SparseMixture(AbstractSparse):
+    r"""$\kappa_\mu = \kappa^{\mathrm{sparse}}_\mu + \kappa^{\mathrm{softmax}}_\mu$.
+
+    Rows sum to two. Source: tay2020, section 3.2.3, which stores all scores.
+
+    Attributes:
+        sorting: of the first.
+
+    Examples:
+        >>> from meanfield import Points, attentions
+        >>> zero, one = jnp.zeros((1, 1)), jnp.eye(1)
+        >>> mu = Points.uniform([[1.0], [3.0]], position=[0.5, 1.0])
+        >>> make = attentions["sparse-sinkhorn-mixture"]
+        >>> mixture = make(zero, zero, one, order=[1, 0])
+        >>> print(mixture.field(0.0, mu)(mu.tokens).ravel())  # the other, and the mean
+        [5. 3.]
+    """
+
+    sorting: AbstractSorting
+
+    @override
+    def barycentre(self, score: AbstractScore, mu: Points) -> "SumOfMeans":
+        sparse = Sparse(self.sorting).barycentre(score, mu)
+        return SumOfMeans(sparse, Softmax().barycentre(score, mu))
+
+
+class SumOfMeans(AbstractBarycentre):
+    """The sum of two barycentres."""
+
+    first: AbstractBarycentre
+    second: AbstractBarycentre
+
+    @override
+    def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
+        return self.first(tokens) + self.second(tokens)
+
+    @override
+    def weights(self) -> Float[Array, "n n"]:
+        return self.first.weights() + self.second.weights()
+
+    @property
+    @override
+    def convergence(self) -> Convergence | None:
+        return None

@@ -1,0 +1,135 @@
+"""Sortings out of options: matrices or laws, noise from a key, an order."""
+
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from meanfield._array import float_array, number, positive
+from meanfield._typing import Numbers, PRNGKey, Scalar
+from meanfield.errors import InvalidInputError
+
+from ._network import Layer, SortingNetwork
+from ._sorting import AbstractSorting, CausallyLearned, Learned, Reordered
+
+BLOCKS, PASSES = 4, 5
+Law = str | Numbers
+
+
+class Recipe(NamedTuple):
+    """What a sorting is made of; see `sparse_sinkhorn`."""
+
+    blocks: int | None
+    W_B: Law
+    W_P: Law | None
+    temperature: Scalar
+    noise: Scalar
+    passes: int
+    order: Numbers | None = None
+
+    def network(self, like: Float[Array, "k d"], key: PRNGKey) -> SortingNetwork:
+        r"""$X'W_B$, or $\sigma(\sigma(X'W_P)W_B)$ with $\sigma$ the positive part.
+
+        Args:
+            like: a matrix of as many columns as tokens have coordinates.
+            key: of laws.
+
+        Raises:
+            InvalidInputError: if a matrix is none, or does not fit.
+        """
+        d, dtype = like.shape[1], like.dtype
+        keys = jax.random.split(key)
+        count = self._count()
+        W_B = _matrix("W_B", self.W_B, (d, count or BLOCKS), keys[0]).astype(dtype)
+        if count not in (None, W_B.shape[1]):
+            raise InvalidInputError(
+                f"`W_B` has a column for each block: {W_B.shape[1]}, and `blocks` is "
+                f"{count}; leave one out."
+            )
+        if self.W_P is None:
+            return _fitting(SortingNetwork((Layer(W_B),)), d)
+        rows = W_B.shape[0]
+        W_P = _matrix("W_P", self.W_P, (d, rows), keys[1]).astype(dtype)
+        both = (Layer(W_P, link=jax.nn.relu), Layer(W_B, link=jax.nn.relu))
+        return _fitting(SortingNetwork(both), d)
+
+    def sorting(
+        self, like: Float[Array, "k d"], key: PRNGKey | None
+    ) -> AbstractSorting:
+        """In an order that is given, or balanced over columns and rows.
+
+        Raises:
+            InvalidInputError: if a number is none, or a shape does not fit.
+        """
+        if self.order is None:
+            return Learned(*self._parts(like, key))
+        sorting = Reordered(self.order)
+        if self._count() not in (None, sorting.n_blocks):
+            raise InvalidInputError(
+                f"`order` numbers {sorting.n_blocks} blocks, and `blocks` is "
+                f"{self.blocks}; leave one out."
+            )
+        return sorting
+
+    def causal(self, like: Float[Array, "k d"], key: PRNGKey | None) -> CausallyLearned:
+        """Balanced causally."""
+        return CausallyLearned(*self._parts(like, key))
+
+    def _parts(
+        self, like: Float[Array, "k d"], key: PRNGKey | None
+    ) -> tuple[SortingNetwork, Array, Array, int]:
+        drawn, gumbel = jax.random.split(jax.random.key(0) if key is None else key)
+        network = self.network(like, drawn)
+        count, dtype = network.n_blocks, like.dtype
+        scale = jnp.asarray(number("noise", self.noise), dtype)
+        noise = scale * jax.random.gumbel(gumbel, (count, count), dtype)
+        tau = jnp.asarray(positive("temperature", self.temperature), dtype)
+        return network, noise, tau, _positive_count("passes", self.passes)
+
+    def _count(self) -> int | None:
+        """How many blocks are asked for."""
+        return None if self.blocks is None else _positive_count("blocks", self.blocks)
+
+
+def _fitting(network: SortingNetwork, d: int) -> SortingNetwork:
+    if network.dimension != d:
+        raise InvalidInputError(
+            f"The sorting network takes pooled tokens of dimension {d}; its first "
+            f"matrix has {network.dimension} rows."
+        )
+    return network
+
+
+def _matrix(name: str, value: Law, shape: tuple[int, int], key: PRNGKey) -> Array:
+    """A matrix that is given, or drawn by `normal[:SCALE]`."""
+    if not isinstance(value, str):
+        matrix = float_array(name, value)
+        if matrix.ndim != 2:
+            raise InvalidInputError(
+                f"`{name}` is rows of numbers, or a law `normal[:SCALE]`; got shape "
+                f"{matrix.shape}."
+            )
+        return matrix
+    kind, _, argument = value.partition(":")
+    scale = _scale(argument)
+    if kind != "normal" or not math.isfinite(scale):
+        raise InvalidInputError(
+            f"`{name}` is rows of numbers, or a law `normal[:SCALE]`; got `{value}`."
+        )
+    return scale * jax.random.normal(key, shape)
+
+
+def _scale(argument: str) -> float:
+    """The scale of a law; not a number where it is none."""
+    try:
+        return float(argument or 1)
+    except ValueError:
+        return math.nan
+
+
+def _positive_count(name: str, value: int) -> int:
+    if isinstance(value, bool) or value < 1:
+        raise InvalidInputError(f"`{name}` is a number from 1 on; got {value!r}.")
+    return value

@@ -1,0 +1,83 @@
+"""Sequences by the library: tokens in order, their blocks, and attention to these."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from meanfield.attention import Attention, attentions
+from meanfield.attention.sparse import (
+    Blocks,
+    Layer,
+    SortingNetwork,
+    balanced,
+    balanced_causally,
+    pooled,
+    pooled_before,
+)
+from meanfield.measures import Points
+from meanfield.theorems._vocabulary import Cloud, Parameters
+
+from .attentions import matrices, points, velocity
+
+
+def sequence(x: np.ndarray) -> Cloud:
+    """Tokens of equal weight, one after the other."""
+    n = len(x)
+    return Cloud(x, np.ones(n), np.arange(1, n + 1) / n)
+
+
+def attention(name: str, p: Parameters, **options: Any) -> Attention:
+    """The library's variant, with options of its own."""
+    return attentions[name](p.Q, p.K, p.V, epsilon=jnp.asarray(p.epsilon), **options)
+
+
+def weights(name: str, p: Parameters, x: np.ndarray, **options: Any) -> np.ndarray:
+    """The library's matrix of a sequence."""
+    return np.asarray(matrices(attention(name, p, **options), sequence(x))[0])
+
+
+def moved(name: str, p: Parameters, x: np.ndarray, **options: Any) -> np.ndarray:
+    """The library's velocities of a sequence."""
+    at = sequence(x)
+    return np.asarray(velocity(attention(name, p, **options), at, at))
+
+
+def idle(d: int) -> Parameters:
+    """Scores of zero, and the value one: tokens move by means of what they see."""
+    return Parameters(np.zeros((1, d)), np.zeros((1, d)), np.eye(d))
+
+
+def sums(x: np.ndarray, n_blocks: int) -> np.ndarray:
+    """The library's pooled blocks."""
+    return np.asarray(pooled(Blocks(points(sequence(x)), n_blocks)))
+
+
+def sums_so_far(x: np.ndarray, n_blocks: int) -> np.ndarray:
+    """The library's sums of tokens up to the first of each block."""
+    return np.asarray(pooled_before(Blocks(points(sequence(x)), n_blocks)))
+
+
+def network(*layers: np.ndarray, link: Any = jax.nn.relu) -> SortingNetwork:
+    """The library's sorting network, with one link after each matrix."""
+    return SortingNetwork(tuple(Layer(matrix, link=link) for matrix in layers))
+
+
+def balance(logs: np.ndarray, passes: int) -> np.ndarray:
+    """The library's balanced matrix of these logarithms."""
+    return np.asarray(jnp.exp(balanced(jnp.asarray(logs), passes)))
+
+
+def balance_causally(logs: np.ndarray, passes: int) -> np.ndarray:
+    """The library's balanced lower triangle."""
+    return np.asarray(jnp.exp(balanced_causally(jnp.asarray(logs), passes)))
+
+
+@eqx.filter_jit
+def slopes(of: Attention, at: Cloud) -> Float[Array, "n d n d"]:
+    """The derivatives of the library's velocities by the tokens."""
+    mu: Points = points(at)
+    return jax.jacrev(lambda x: of.field(0.0, mu.at(x))(mu.at(x).tokens))(mu.tokens.x)

@@ -1,0 +1,1 @@
+"""Statements on sparse Sinkhorn attention: blocks, their sorting, causality, counts."""

@@ -1,0 +1,237 @@
+"""Sparse Sinkhorn attention: balancing, and what it tends to."""
+
+from collections.abc import Callable
+from itertools import permutations
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment, nnls
+
+from meanfield.theorems._case import Case
+from meanfield.theorems._check import Check
+from meanfield.theorems._protocols import bounded, close, gap
+from meanfield.theorems._statement import Counterexample, statement
+from meanfield.theorems.library import sequences as seq
+from meanfield.theorems.reference import sparse as ref
+
+N, PASSES = 8, 500
+Step = Callable[[np.ndarray], np.ndarray]
+CONVERGED = {
+    "tolerance": 1e-9,
+    "why": "contracts geometrically: 500 passes end at rounding, 1e-9 is far above it",
+}
+
+
+@statement(
+    "tay2020:3.1.1-limit",
+    source="§3.1.1",
+    claim=r"Alternating normalisation of $e^R$ tends to a doubly stochastic $S(R)$; "
+    r"that $e^R > 0$ suffices.",
+)
+def limit(case: Case, *, passes: int = PASSES) -> tuple[Check, ...]:
+    """The library's matrix of 8 × 8 normal scores after 500 passes: both its sums.
+
+    And NumPy's by plain division.
+    """
+    logs = case.rng("scores").normal(size=(N, N))
+    S = seq.balance(logs, passes)
+    exact = ref.balanced(np.exp(logs), PASSES)
+    return (
+        gap("column sums", S.sum(axis=0), np.ones(N), **CONVERGED),
+        close("row sums", S.sum(axis=1), np.ones(N)),
+        gap("S", S, exact, **CONVERGED),
+    )
+
+
+limit.refuted_if("one pass, which ends on rows", seen_by=("column sums", "S"), passes=1)
+
+
+def _triangle(rng: np.random.Generator) -> np.ndarray:
+    return np.tril(rng.uniform(0.5, 1.5, size=(4, 4)))
+
+
+def _without_support(rng: np.random.Generator) -> np.ndarray:
+    """Two rows that have the first column alone: no permutation avoids zeros."""
+    matrix = _triangle(rng)
+    matrix[1, 1] = 0
+    return matrix
+
+
+@statement(
+    "tay2020:3.1.1-support",
+    source="§3.1.1",
+    claim=r"A nonnegative matrix with a positive diagonal is balanced to a doubly "
+    r"stochastic limit, which may have zeros where the matrix has none.",
+)
+def support(
+    case: Case, *, matrix: Callable[[np.random.Generator], np.ndarray] = _triangle
+) -> tuple[Check, ...]:
+    """The library's balancing of a positive triangle, 4 × 4, after 20 000 passes."""
+    X = matrix(case.rng("triangle"))
+    with np.errstate(divide="ignore"):
+        S = seq.balance(np.log(X), 20_000)
+    slow = {"tolerance": 2e-3, "why": "what vanishes does as one over the passes"}
+    return (
+        gap("column sums", S.sum(axis=0), np.ones(4), **slow),
+        gap("the identity", S, np.eye(4), **slow),
+    )
+
+
+support.refuted_if(
+    "an entry of the diagonal is zero: no permutation is left", matrix=_without_support
+)
+
+
+@statement(
+    "tay2020:F_r-F_c",
+    source="§3.1.1",
+    claim=r"$F_r(X) = X \oslash (X11^\top)$ makes rows sum to one, and $F_c(X) = X "
+    r"\oslash (11^\top X)$ columns.",
+)
+def normalisations(
+    case: Case, *, rows: Step = ref.by_rows, columns: Step = ref.by_columns
+) -> tuple[Check, ...]:
+    """Sums of both in NumPy, 8 × 8; and the library's pass, columns and then rows."""
+    X = np.exp(case.rng("scores").normal(size=(N, N)))
+    return (
+        close("row sums of F_r", rows(X).sum(axis=1), np.ones(N)),
+        close("column sums of F_c", columns(X).sum(axis=0), np.ones(N)),
+        close("F_r after F_c", rows(columns(X)), seq.balance(np.log(X), 1)),
+    )
+
+
+normalisations.refuted_if(
+    "they are exchanged", rows=ref.by_columns, columns=ref.by_rows
+)
+
+
+@normalisations.misprinted(
+    "T1",
+    printed=r"$F_r(X) = X \oslash (11^\top X)$ and $F_c(X) = X \oslash (X11^\top)$.",
+    corrected=r"The two are exchanged: $X \oslash (X11^\top)$ makes rows sum to one.",
+    counterexample="a random positive matrix, 8 × 8",
+)
+def _(case: Case) -> Counterexample:
+    printed = normalisations(case, rows=ref.by_columns, columns=ref.by_rows)
+    return Counterexample(printed[:2], normalisations(case)[:2])
+
+
+def _logs_of_sums(X: np.ndarray) -> np.ndarray:
+    return np.log(np.exp(X).sum(axis=1, keepdims=True))
+
+
+def _misplaced(X: np.ndarray) -> np.ndarray:
+    return X.sum(axis=1, keepdims=True)
+
+
+@statement(
+    "tay2020:log-domain",
+    source="§3.1.1",
+    claim=r"In the log domain rows are normalised as $X - \log((e^X1)1^\top)$, and "
+    r"columns likewise.",
+)
+def log_domain(case: Case, *, sums: Step = _logs_of_sums) -> tuple[Check, ...]:
+    """One step in NumPy, 8 × 8: its row sums; one pass against the library's."""
+    X = case.rng("scores").normal(size=(N, N))
+    step = lambda Y: Y - sums(Y)
+    once = np.exp(step(step(X.T).T))
+    return (
+        close("row sums", np.exp(step(X)).sum(axis=1), np.ones(N)),
+        close("one pass and the library", once, seq.balance(X, 1)),
+    )
+
+
+log_domain.refuted_if(r"the exponential is of $X1$", sums=_misplaced)
+
+
+@log_domain.misprinted(
+    "T2",
+    printed=r"$X - \log(\exp(X1)1^\top)$.",
+    corrected=r"$X - \log((\exp(X)1)1^\top)$.",
+    counterexample="a matrix of normal numbers, 8 × 8",
+)
+def _(case: Case) -> Counterexample:
+    return Counterexample(log_domain(case, sums=_misplaced), log_domain(case))
+
+
+ORDERS = np.array([np.eye(4)[list(order)] for order in permutations(range(4))])
+
+
+def _residual(corners: np.ndarray, matrix: np.ndarray) -> float:
+    """How far a matrix is from the convex combinations of others."""
+    rows = np.vstack([corners.reshape(len(corners), -1).T, np.ones(len(corners))])
+    return float(nnls(rows, np.append(matrix.ravel(), 1.0))[1])
+
+
+PROGRAMME = {"tolerance": 1e-9, "why": "nonnegative least squares end at rounding"}
+
+
+@statement(
+    "tay2020:birkhoff",
+    source="§3.1.1",
+    claim=r"Doubly stochastic matrices are the convex combinations of permutation "
+    r"matrices (Birkhoff, von Neumann).",
+)
+def birkhoff(case: Case) -> tuple[Check, ...]:
+    """Least squares over the 24 permutations of four, for five balanced matrices."""
+    rng = case.rng("scores")
+    each = [seq.balance(2 * rng.normal(size=(4, 4)), 2000) for _ in range(5)]
+    far = max(_residual(ORDERS, S) for S in each)
+    return (bounded("distance to combinations", far, "<=", 0, **PROGRAMME),)
+
+
+@birkhoff.refuted_by("rows sum to one and columns do not")
+def _(case: Case) -> tuple[Check, ...]:
+    S = ref.by_rows(np.exp(2 * case.rng("scores").normal(size=(4, 4))))
+    far = _residual(ORDERS, S)
+    return (bounded("distance to combinations", far, "<=", 0, **PROGRAMME),)
+
+
+@birkhoff.misprinted(
+    "T11",
+    printed="Permutation matrices are convex combinations of doubly stochastic ones.",
+    corrected="Doubly stochastic matrices are convex combinations of permutations; a "
+    "permutation is one of itself alone.",
+    counterexample="the identity and a hundred balanced random matrices, 4 × 4",
+)
+def _(case: Case) -> Counterexample:
+    rng = case.rng("others")
+    others = np.array(
+        [seq.balance(rng.normal(size=(4, 4)), PASSES) for _ in range(100)]
+    )
+    label = "distance to combinations"
+    of = lambda corners, S: bounded(label, _residual(corners, S), "<=", 0, **PROGRAMME)
+    return Counterexample((of(others, np.eye(4)),), (of(ORDERS, others[0]),))
+
+
+SHARES = (1.0, 0.3, 0.1, 0.03)
+
+
+@statement(
+    "tay2020:3.2.1-gumbel",
+    source="§3.2.1",
+    claim=r"With Gumbel noise $\epsilon$, $S((R + \epsilon)/\tau)$ tends to a "
+    r"permutation as $\tau \to 0$, almost surely.",
+)
+def gumbel(case: Case, *, noise: float = 1.0) -> tuple[Check, ...]:
+    r"""The library's $S$ after 3000 passes, $\tau$ = 1, 0.3, 0.1, 0.03 of the gap.
+
+    Of scores with equal rows, between which noise decides. The gap is that between the
+    best and the second assignment, which SciPy and a search over all 24 find.
+    """
+    rng = case.rng("noise")
+    scores = np.tile(rng.normal(size=4), (4, 1)) + noise * rng.gumbel(size=(4, 4))
+    values = np.sort(np.sum(ORDERS * scores, axis=(1, 2)))
+    best = np.eye(4)[linear_sum_assignment(-scores)[1]]
+    room = (values[-1] - values[-2]) or 1.0
+    far = [
+        float(np.max(np.abs(seq.balance(scores / (share * room), 3000) - best)))
+        for share in SHARES
+    ]
+    slack = {"tolerance": 0.02, "why": "e^(−1/0.03) of the second, and balancing ends"}
+    return (
+        bounded("distance at the smallest τ", far[-1], "<=", 0, **slack),
+        bounded("distance there over that at the largest", far[-1] / far[0], "<=", 0.1),
+    )
+
+
+gumbel.refuted_if("there is no noise, and rows are equal", noise=0.0)

@@ -1,0 +1,169 @@
+"""Sparse Sinkhorn attention: sums of blocks, and the network that sorts them."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from meanfield.theorems._case import Case
+from meanfield.theorems._check import Check
+from meanfield.theorems._protocols import bounded, close, counted
+from meanfield.theorems._statement import Counterexample, statement
+from meanfield.theorems.library import sequences as seq
+from meanfield.theorems.reference import sparse as ref
+
+N, BLOCKS, D = 24, 6, 3
+B = N // BLOCKS
+Link = Callable[[jax.Array], jax.Array]
+
+
+def _tokens(case: Case) -> np.ndarray:
+    return case.rng("tokens").normal(size=(N, D))
+
+
+@statement(
+    "tay2020:eq-2",
+    source="Eq. (2)",
+    claim=r"The pooled block is $\psi_P(X)_i = \sum_{iB \leq j < (i+1)B} X_j$: each "
+    r"token is counted once.",
+)
+def pooling(case: Case, *, more: int = 0) -> tuple[Check, ...]:
+    """The library's sums of 6 blocks of 4 tokens against slices in NumPy.
+
+    Their total against that of the tokens, and how often each token is counted.
+    """
+    # `more` is added to the upper index of NumPy's sums.
+    x = _tokens(case)
+    own = ref.block_sums(x, B, more)
+    return (
+        close("ψ and the library", own, seq.sums(x, BLOCKS)),
+        close("total", own.sum(axis=0), x.sum(axis=0)),
+        counted("tokens counted twice", _repeated(more)),
+    )
+
+
+def _repeated(more: int) -> int:
+    """How many tokens are in two sums."""
+    return int(np.sum(ref.block_sums(np.eye(N), B, more).sum(axis=0) > 1))
+
+
+pooling.refuted_if("the upper index is one more", more=1)
+
+
+@pooling.misprinted(
+    "T6",
+    printed=r"The sum runs from $iB$ to $(i+1)B$, both included.",
+    corrected=r"It ends before $(i+1)B$: as printed the first tokens of all blocks but "
+    r"one are counted twice, and the last block reads past the end.",
+    counterexample="24 random tokens in three dimensions, 6 blocks",
+)
+def _(case: Case) -> Counterexample:
+    last = lambda more: counted("places read past the end", max(0, more))
+    reading = lambda more: (*pooling(case, more=more), last(more))
+    return Counterexample(reading(1), reading(0))
+
+
+def _relu(z: jax.Array) -> jax.Array:
+    return jnp.maximum(z, 0)
+
+
+@statement(
+    "tay2020:eq-4",
+    source="Eq. (4)",
+    claim=r"With $W_P \in \mathbb{R}^{d\times d}$ and $W_B \in \mathbb{R}^{d\times N_B}"
+    r"$ the sorting network $P(X) = \sigma(\sigma(X W_P)W_B)$ maps the $N_B$ pooled "
+    r"blocks to a square matrix $R$; for $\sigma$ the positive part $R \geq 0$.",
+)
+def network(
+    case: Case, *, link: Link = _relu, columns: int = BLOCKS
+) -> tuple[Check, ...]:
+    """The library's network on 6 pooled blocks, against products in NumPy."""
+    R, expected = _scores(case, link, columns)
+    return (
+        bounded("columns of R over rows", R.shape[1] / len(R), "=", 1, why="a count"),
+        counted("negative entries", np.sum(R < 0)),
+        close("R", R, expected),
+    )
+
+
+def _scores(case: Case, link: Link, columns: int) -> tuple[np.ndarray, np.ndarray]:
+    """The library's, with a link, and NumPy's with the positive part."""
+    rng, pools = case.rng("matrices"), ref.block_sums(_tokens(case), B)
+    W_P, W_B = rng.normal(size=(D, D)), rng.normal(size=(D, columns))
+    R = np.asarray(seq.network(W_P, W_B, link=link)(jnp.asarray(pools)))
+    return R, np.maximum(np.maximum(pools @ W_P, 0) @ W_B, 0)
+
+
+network.refuted_if(
+    r"$\sigma$ is the identity",
+    seen_by=("negative entries", "R"),
+    link=lambda z: z,
+)
+
+
+@network.misprinted(
+    "T8",
+    printed=r"$W_B$ has another number of columns than there are blocks: their length.",
+    corrected=r"$W_B \in \mathbb{R}^{d \times N_B}$; with as many columns as tokens in "
+    r"a block $R$ is not square.",
+    counterexample="24 random tokens, 6 blocks of 4",
+)
+def _(case: Case) -> Counterexample:
+    square = lambda columns: network(case, columns=columns)[:1]
+    return Counterexample(square(B), square(BLOCKS))
+
+
+@statement(
+    "tay2020:eq-5",
+    source="Eq. (5), §3.3",
+    claim=r"The causal pool $\psi_P(X)_i = \sum_{j=0}^{iB} X_j$ ends with the first "
+    r"token of block $i$, and does not depend on later ones.",
+)
+def causal_pooling(case: Case, *, more: int = 0) -> tuple[Check, ...]:
+    """The library's sums for 6 blocks of 4 tokens against slices in NumPy.
+
+    And what all sums change by when later tokens are moved.
+    """
+    # `more` is added to the upper index of NumPy's sums.
+    x = _tokens(case)
+    own = ref.sums_before(x, B, more)
+    return (
+        close("ψ and the library", own, seq.sums_so_far(x, BLOCKS)),
+        counted("later tokens that are read", _later(more)),
+    )
+
+
+def _later(more: int) -> int:
+    """How many tokens after the first of its block the sums of all blocks read."""
+    reads = ref.sums_before(np.eye(N), B, more) != 0
+    first = B * np.arange(BLOCKS)
+    return int(np.sum(reads & (np.arange(N)[None, :] > first[:, None])))
+
+
+causal_pooling.refuted_if("the upper index is one more", more=1)
+
+
+@causal_pooling.misprinted(
+    "T5",
+    printed=r"The sum runs to $i\ell_B + 1$.",
+    corrected=r"To $i\ell_B$: the token after it is the second of block $i$, which its "
+    r"first token must not see.",
+    counterexample="24 random tokens, 6 blocks: the second token of each is moved",
+)
+def _(case: Case) -> Counterexample:
+    x = _tokens(case)
+    return Counterexample((_by_second(x, 1),), (_by_second(x, 0),))
+
+
+def _by_second(x: np.ndarray, more: int) -> Check:
+    """What the sum of a block changes by, if the second token of that block moves."""
+    changes = []
+    for i in range(BLOCKS):
+        y = x.copy()
+        y[i * B + 1] += 1
+        difference = ref.sums_before(y, B, more)[i] - ref.sums_before(x, B, more)[i]
+        changes.append(np.max(np.abs(difference)))
+    return bounded(
+        "change by the second token", max(changes), "<=", 0, why="nothing is added"
+    )

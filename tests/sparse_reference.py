@@ -1,0 +1,104 @@
+"""Sparse Sinkhorn attention in NumPy, with dense matrices of all tokens.
+
+Written from the mathematics alone. A sequence is padded to blocks of one length, the
+matrix that sorts blocks acts on all tokens as a Kronecker product, and what a query
+does not see has a score of minus infinity.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from reference import Parameters
+
+Matrix = np.ndarray
+Vector = np.ndarray
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """Tokens in the order of their positions, padded to blocks of one length."""
+
+    x: Matrix
+    w: Vector
+    blocks: int
+
+    @property
+    def length(self) -> int:
+        return -(-len(self.x) // self.blocks)
+
+    @property
+    def states(self) -> Matrix:
+        missing = self.blocks * self.length - len(self.x)
+        return np.concatenate([self.x, np.zeros((missing, self.x.shape[1]))])
+
+    @property
+    def weights(self) -> Vector:
+        missing = self.blocks * self.length - len(self.x)
+        return np.append(self.w / np.mean(self.w), np.zeros(missing))
+
+    def pooled(self) -> Matrix:
+        b, whole = self.length, self.weights[:, None] * self.states
+        return np.array([whole[i * b : (i + 1) * b].sum(0) for i in range(self.blocks)])
+
+    def pooled_before(self) -> Matrix:
+        b, whole = self.length, self.weights[:, None] * self.states
+        return np.array([whole[: i * b + 1].sum(0) for i in range(self.blocks)])
+
+
+def balanced(S: Matrix, passes: int) -> Matrix:
+    """Columns, then rows, by plain division."""
+    for _ in range(passes):
+        S = S / S.sum(axis=0, keepdims=True)
+        S = S / S.sum(axis=1, keepdims=True)
+    return S
+
+
+def balanced_causally(S: Matrix, passes: int) -> Matrix:
+    """A column is divided, row by row, by its sum over the rows so far."""
+    S = np.tril(S)
+    for _ in range(passes):
+        before = S.copy()
+        for i in range(len(S)):
+            for k in range(i + 1):
+                S[i, k] = before[i, k] / before[: i + 1, k].sum()
+        S = S / S.sum(axis=1, keepdims=True)
+    return S
+
+
+def local_weights(p: Parameters, own: Sequence, R: Matrix, causal: bool) -> Matrix:
+    """What each token gives to each, out of the places of its own block."""
+    n, b = len(own.x), own.length
+    whole = np.kron(R, np.eye(b))
+    mass = whole @ own.weights
+    mix = whole * own.weights[None, :] / np.where(mass > 0, mass, 1)[:, None]
+    psi = mix @ own.states
+    rows = np.zeros((n, len(mass)))
+    for i in range(n):
+        S = np.full(len(mass), -np.inf)
+        for j in range(len(mass)):
+            alike = i // b == j // b and j < n and mass[j] > 0
+            if alike and (j <= i or not causal):
+                key = p.K @ (psi[j] + own.states[j])
+                S[j] = (p.Q @ own.x[i]) @ key / p.epsilon + np.log(mass[j])
+        if np.any(np.isfinite(S)):
+            e = np.exp(S - S.max())
+            rows[i] = e / e.sum()
+    return (rows @ mix)[:, :n]
+
+
+def cut_weights(p: Parameters, own: Sequence, R: Matrix, budget: int) -> Matrix:
+    """What each token gives to each, out of the first sorted blocks."""
+    n, b = len(own.x), own.length
+    whole = np.kron(R, np.eye(b))[: budget * b]
+    mass = whole @ own.weights
+    kept = mass > 0
+    mix = whole[kept] * own.weights[None, :] / mass[kept][:, None]
+    S = own.x @ p.Q.T @ (mix @ own.states @ p.K.T).T / p.epsilon + np.log(mass[kept])
+    e = np.exp(S - S.max(axis=1, keepdims=True))
+    return (e / e.sum(axis=1, keepdims=True) @ mix)[:, :n]
+
+
+def softmax_weights(p: Parameters, x: Matrix, w: Vector) -> Matrix:
+    S = x @ p.Q.T @ (x @ p.K.T).T / p.epsilon
+    e = w * np.exp(S - S.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)

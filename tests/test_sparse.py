@@ -1,0 +1,436 @@
+"""Sparse Sinkhorn attention: against dense matrices, its order, its causality."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from attention_cases import ordered, velocities, weights_of
+from conftest import Finished
+from helpers import Case, assert_close, case, orthogonal
+from numpy.testing import assert_allclose
+from reference import Parameters
+from sparse_reference import (
+    Sequence,
+    balanced_causally,
+    cut_weights,
+    local_weights,
+    softmax_weights,
+)
+from sparse_reference import balanced as balanced_in_numpy
+
+from meanfield import runs
+from meanfield._typing import Numbers
+from meanfield.attention import Attention, attentions, own_options, plans, symmetries
+from meanfield.attention.sparse import (
+    Layer,
+    Learned,
+    Reordered,
+    SortCut,
+    SortingNetwork,
+    Sparse,
+    balanced,
+)
+from meanfield.attention.sparse import balanced_causally as balanced_in_order
+from meanfield.dynamics import Cross, Heads, Prefix, Projected, stacked
+from meanfield.errors import InvalidInputError, NotClosedError, UnsupportedError
+from meanfield.measures import Blocked, Gaussian, Points
+from meanfield.scores import Dot, Masked, SquaredDistance, causal
+from meanfield.spec import parse
+from meanfield.tokens import Tokens
+
+Run = Callable[..., Finished]
+every_ordered = pytest.mark.parametrize("name", ordered)
+SIZES = [(12, 4), (7, 4), (9, 2), (3, 5), (1, 4), (10, 1)]
+every_size = pytest.mark.parametrize(("n", "blocks"), SIZES)
+CAUSAL = "sparse-sinkhorn-causal"
+
+
+def same(actual: Numbers, expected: Numbers) -> None:
+    """To 1e-12 of the size of one."""
+    assert_allclose(np.asarray(actual), expected, rtol=1e-12, atol=1e-12)
+
+
+def networks(rng: np.random.Generator, blocks: int) -> dict:
+    return {"W_B": 0.6 * rng.normal(size=(3, blocks)), "W_P": rng.normal(size=(3, 3))}
+
+
+def scores_of(options: dict, pooled: np.ndarray, tau: float) -> np.ndarray:
+    hidden = np.maximum(pooled @ options["W_P"], 0)
+    return np.maximum(hidden @ options["W_B"], 0) / tau
+
+
+def expected_weights(
+    name: str, c: Case, blocks: int, options: dict, tau: float
+) -> np.ndarray:
+    """By dense matrices, three passes and a budget of one block."""
+    own = Sequence(c.x, c.w, blocks)
+    if name == CAUSAL:
+        logits = scores_of(options, own.pooled_before(), tau)
+        return local_weights(c.p, own, balanced_causally(np.exp(logits), 3), True)
+    R = balanced_in_numpy(np.exp(scores_of(options, own.pooled(), tau)), 3)
+    if name == "sortcut":
+        return cut_weights(c.p, own, R, 1)
+    local = local_weights(c.p, own, R, False)
+    if name == "sparse-sinkhorn":
+        return local
+    return local + softmax_weights(c.p, c.x, c.w)
+
+
+@every_ordered
+@every_size
+def test_every_variant_is_that_of_dense_matrices(
+    name: str, n: int, blocks: int, rng: np.random.Generator
+):
+    """Weights and velocities, of unequal weights, also where blocks are not full."""
+    c, options, tau = case(rng, n=n), networks(rng, blocks), 1.5
+    attention = c.attention(name, **options, temperature=tau, passes=3)
+    mu = c.points()
+    weights = expected_weights(name, c, blocks, options, tau)
+    same(weights_of(attention, mu), weights)
+    v = velocities(attention, mu, mu.tokens)
+    same(v, weights @ c.x @ c.p.V.T)
+
+
+@every_ordered
+def test_the_order_is_that_of_positions_and_not_of_rows(
+    name: str, rng: np.random.Generator
+):
+    """Stored in any order, and asked one at a time or twice."""
+    c, mix = case(rng, n=9), rng.permutation(9)
+    attention, mu = c.attention(name, blocks=2), c.points(Blocked(4))
+    v = velocities(attention, mu, mu.tokens)
+    s = mu.tokens.position
+    assert s is not None
+    other = Points.weighted(c.x[mix], c.w[mix], position=s[mix])
+    same(velocities(attention, other, other.tokens), v[mix])
+    twice = np.array([4, 0, 4, 8])
+    some = Tokens(mu.tokens.x[twice], s[twice])
+    same(velocities(attention, mu, some), v[twice])
+
+
+def moved(c: Case, name: str) -> np.ndarray:
+    mu = c.points()
+    return np.asarray(velocities(c.attention(name), mu, mu.tokens))
+
+
+@every_ordered
+def test_it_commutes_with_no_symmetry(name: str, rng: np.random.Generator):
+    """As declared: it sees the order of tokens, and its network their coordinates."""
+    assert symmetries[name] == frozenset()
+    c = case(rng, n=8)
+    c = Case(Parameters(c.p.Q, c.p.K, np.eye(3), c.p.epsilon), c.x, c.w, c.probes)
+    v, mix, R = moved(c, name), rng.permutation(8), orthogonal(rng, 3)
+    shuffled = Case(c.p, c.x[mix], c.w[mix], c.probes)
+    p = Parameters(c.p.Q @ R.T, c.p.K @ R.T, np.eye(3), c.p.epsilon)
+    turned, shifted = Case(p, c.x @ R.T, c.w, c.probes), np.array([0.5, -1.0, 2.0])
+    apart = Case(c.p, c.x + shifted, c.w, c.probes)
+    for other, expected in (
+        (shuffled, v[mix]),
+        (turned, v @ R.T),
+        (apart, v + shifted),
+    ):
+        assert np.max(np.abs(moved(other, name) - expected)) > 0.01 * np.max(np.abs(v))
+
+
+def of_causal(c: Case) -> Callable[[jax.Array], jax.Array]:
+    attention, mu = c.attention(CAUSAL, blocks=3, passes=4), c.points()
+    return jax.jit(lambda x: attention.field(0.0, mu.at(x))(mu.at(x).tokens))
+
+
+@pytest.mark.parametrize("n", [9, 8])
+def test_no_token_sees_a_later_one_by_differences(n: int, rng: np.random.Generator):
+    """Not a bit of its velocity changes, whichever later token is moved, however far.
+
+    Tokens of its own block are among them.
+    """
+    c = case(rng, n=n)
+    velocity, x = of_causal(c), jnp.asarray(c.x)
+    v = np.asarray(velocity(x))
+    for j in range(n):
+        w = np.asarray(velocity(x.at[j].add(100.0 * rng.normal(size=3))))
+        np.testing.assert_array_equal(w[:j], v[:j])
+        assert np.any(w[j:] != v[j:])
+
+
+def test_no_token_sees_a_later_one_by_derivatives(rng: np.random.Generator):
+    c = case(rng, n=8)
+    J = np.asarray(jax.jit(jax.jacrev(of_causal(c)))(jnp.asarray(c.x)))
+    assert np.all(np.isfinite(J))
+    for i in range(8):
+        assert not np.any(J[i, :, i + 1 :])
+    for i in range(3, 8):  # other blocks are seen, through what is sorted
+        assert np.any(np.abs(J[i, :, :3]) > 1e-6)
+
+
+def test_a_query_between_tokens_stands_with_the_one_before(rng: np.random.Generator):
+    c = case(rng, n=8)
+    attention, mu = c.attention(CAUSAL, blocks=3), c.points()
+    at = Tokens(mu.tokens.x[:2], jnp.array([-0.1, 0.5]))
+    v = velocities(attention, mu, at)
+    assert not np.any(v[0])  # before all: it sees nothing
+    third = Tokens(mu.tokens.x[1:2], mu.tokens.position[3:4])  # type: ignore[index]
+    assert_close(v[1:], velocities(attention, mu, third))
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2, 3], [2, 0, 3, 1]])
+@pytest.mark.parametrize("n", [12, 10])
+def test_a_permutation_and_all_blocks_are_softmax(
+    order: list[int], n: int, rng: np.random.Generator
+):
+    c = case(rng, n=n)
+    mu = c.points()
+    cut = velocities(c.attention("sortcut", order=order, budget=4), mu, mu.tokens)
+    soft = velocities(c.attention("softmax"), mu, mu.tokens)
+    same(cut, soft)
+    assert (
+        np.max(
+            np.abs(
+                velocities(c.attention("sortcut", order=order, budget=3), mu, mu.tokens)
+                - soft
+            )
+        )
+        > 1e-3
+    )
+
+
+@pytest.mark.parametrize("name", ["sparse-sinkhorn", "sortcut"])
+def test_an_order_is_a_matrix_of_zeros_and_ones(name: str, rng: np.random.Generator):
+    """Scores so far apart that balancing ends at the permutation."""
+    c, order = case(rng, n=10), [2, 0, 3, 1]
+    mu, P = c.points(), np.eye(4)[order]
+    given = c.attention(name, order=order)
+    network = SortingNetwork((Layer(np.zeros((3, 4))),))
+    logits = jnp.asarray(1e4 * P)
+    soft = Learned(network, logits, jnp.asarray(1.0))
+    kinds = {"sparse-sinkhorn": Sparse(soft), "sortcut": SortCut(soft)}
+    learned = Attention(given.score, kinds[name], given.value)
+    v = velocities(given, mu, mu.tokens)
+    same(velocities(learned, mu, mu.tokens), v)
+
+
+def test_balancing_tends_to_a_doubly_stochastic_matrix(rng: np.random.Generator):
+    S = np.exp(balanced(jnp.asarray(3 * rng.normal(size=(8, 8))), 2000))
+    np.testing.assert_allclose(S.sum(axis=0), 1, atol=1e-12)
+    np.testing.assert_allclose(S.sum(axis=1), 1, atol=1e-12)
+
+
+def test_balancing_of_scores_of_thousands_stays_finite(rng: np.random.Generator):
+    logits = jnp.asarray(1e4 * rng.normal(size=(6, 6)))
+    for balancing in (balanced, balanced_in_order):
+        slope = jax.grad(lambda X, own=balancing: jnp.sum(jnp.exp(own(X, 20)) ** 2))
+        assert np.all(np.isfinite(np.exp(balancing(logits, 20))))
+        assert np.all(np.isfinite(slope(logits)))
+
+
+def test_causal_balancing_is_division_by_sums_so_far(rng: np.random.Generator):
+    logits = rng.normal(size=(6, 6))
+    S = np.exp(balanced_in_order(jnp.asarray(logits), 4))
+    same(S, balanced_causally(np.exp(logits), 4))
+
+
+@every_ordered
+def test_excluded_tokens_are_padding(name: str, rng: np.random.Generator):
+    """Wherever they stand, and whatever they hold; derivatives see none of it."""
+    c = case(rng, n=8)
+    attention, mu = c.attention(name, blocks=3), c.points()
+    s = np.asarray(mu.tokens.position)
+    more_s, logs = np.append(s, [0.2, 0.7, 1.1]), np.asarray(mu.log_weights)
+    more_logs = jnp.asarray(np.append(logs, [-np.inf] * 3))
+
+    def with_more(x: jax.Array) -> jax.Array:
+        y = jnp.concatenate([x, jnp.full((3, 3), jnp.nan)])
+        more = Points(Tokens(y, jnp.asarray(more_s)), more_logs)
+        return velocities(attention, more, Tokens(x, jnp.asarray(s)))
+
+    def without(x: jax.Array) -> jax.Array:
+        return velocities(attention, mu.at(x), Tokens(x, jnp.asarray(s)))
+
+    x = mu.tokens.x
+    assert_close(with_more(x), without(x))
+    slopes = [
+        jax.grad(lambda x, fn=fn: jnp.sum(fn(x) ** 2))(x) for fn in (with_more, without)
+    ]
+    assert_close(*slopes, ulps=1000)
+
+
+@every_ordered
+def test_derivatives_are_those_of_differences(name: str, rng: np.random.Generator):
+    c, h = case(rng, n=7), 1e-5
+    attention, mu = c.attention(name, blocks=3, temperature=2.0), c.points()
+    total = jax.jit(
+        lambda x: jnp.sum(attention.field(0.0, mu.at(x))(mu.at(x).tokens) ** 3)
+    )
+    x, way = mu.tokens.x, jnp.asarray(rng.normal(size=(7, 3)))
+    slope = float(jnp.sum(jax.grad(total)(x) * way))
+    quotient = float(total(x + h * way) - total(x - h * way)) / (2 * h)
+    assert slope == pytest.approx(quotient, rel=1e-6)
+
+
+@every_ordered
+def test_heads_sort_by_themselves(name: str, rng: np.random.Generator):
+    """Each with its own network; the matrices of all are there to be drawn."""
+    c = case(rng, n=8)
+    mu = c.points()
+    own = [c.attention(name, W_B=rng.normal(size=(3, 4))) for _ in range(2)]
+    heads = Heads(stacked(own))
+    parts = [np.asarray(velocities(one, mu, mu.tokens)) for one in own]
+    assert np.max(np.abs(parts[0] - parts[1])) > 1e-3
+    assert_close(heads.field(0.0, mu)(mu.tokens), parts[0] + parts[1])
+    assert_close(plans(heads, 0.0, mu)[1], weights_of(own[1], mu))
+
+
+def test_masks_around_it_restrict_the_measure(rng: np.random.Generator):
+    """Token by token: the attention of what is seen, and of no other."""
+    c = case(rng, n=7)
+    attention, mu = c.attention("sparse-sinkhorn", blocks=2), c.points()
+    v = jax.jit(lambda mu: Prefix(attention).field(0.0, mu)(mu.tokens))(mu)
+    s = mu.tokens.position
+    assert s is not None
+    for i in range(7):
+        seen = Points.weighted(c.x[: i + 1], c.w[: i + 1], position=s[: i + 1])
+        at = Tokens(mu.tokens.x[i : i + 1], s[i : i + 1])
+        assert_close(v[i : i + 1], velocities(attention, seen, at), scale=1.0)
+
+
+@every_ordered
+def test_measures_without_a_sequence_are_refused_by_name(name: str):
+    I, mu = np.eye(2), Gaussian(jnp.zeros(2), jnp.eye(2))
+    attention, points = attentions[name](I, I, I), Points.uniform(I)
+    for make, error, what in (
+        (lambda: attention.field(0.0, mu), UnsupportedError, "a Gaussian has none"),
+        (lambda: attention.field(0.0, points), InvalidInputError, "no positions"),
+        (
+            lambda: Cross(attention, points).field(0.0, points),
+            UnsupportedError,
+            "another measure",
+        ),
+    ):
+        with pytest.raises(error, match=what) as refusal:
+            make()
+        assert f"`{name}`" in str(refusal.value)
+        assert "\n" not in str(refusal.value)
+
+
+@every_ordered
+def test_masked_scores_are_refused(name: str):
+    I = np.eye(2)
+    made, mu = attentions[name](I, I, I), Points.uniform(I, position=[0.5, 1.0])
+    masked = Attention(Masked(made.score, causal), made.coupling, made.value)
+    with pytest.raises(UnsupportedError, match="Prefix"):
+        masked.field(0.0, mu)
+    distances = Attention(SquaredDistance(I, I), made.coupling, made.value)
+    assert np.all(np.isfinite(distances.field(0.0, mu)(mu.tokens)))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"blocks": 0}, "`blocks` is a number from 1 on; got 0"),
+        ({"blocks": True}, "got True"),
+        ({"passes": 0}, "`passes`"),
+        ({"temperature": 0.0}, "`temperature` must be positive"),
+        ({"noise": np.nan}, "`noise` must be one number"),
+        ({"W_B": "uniform"}, "got `uniform`"),
+        ({"W_B": "normal:x"}, "got `normal:x`"),
+        ({"W_B": [[1.0, 2.0]]}, "dimension 3"),
+        ({"W_B": np.ones((3, 2)), "blocks": 3}, "leave one out"),
+        ({"W_B": [1.0, 2.0, 3.0]}, "rows of numbers"),
+        ({"W_P": np.ones((3, 2)), "W_B": np.ones((3, 2))}, "do not fit"),
+        ({"order": [0, 0]}, "each block once"),
+        ({"order": [1, 0], "blocks": 3}, "leave one out"),
+    ],
+)
+def test_options_that_do_not_work_are_refused(options: dict, message: str):
+    I = np.eye(3)
+    with pytest.raises(InvalidInputError, match=message) as refusal:
+        attentions["sparse-sinkhorn"](I, I, I, **options)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("budget", [0, 5, True])
+def test_budgets_are_those_of_blocks(budget: int):
+    I = np.eye(2)
+    with pytest.raises(InvalidInputError, match="from 1 to 4"):
+        attentions["sortcut"](I, I, I, budget=budget)
+
+
+SPEC = {"attention": "sparse-sinkhorn", "n": 10, "d": 2, "A": -1.0, "seed": 3}
+
+
+def drawn(spec: dict, index: int = 0) -> np.ndarray:
+    """The noise and the matrix of each head of a run."""
+    attention = runs.member(parse({**SPEC, **spec}), index).dynamics
+    stack = attention.stack if isinstance(attention, Heads) else attention
+    assert isinstance(stack, Attention)
+    assert isinstance(stack.coupling, Sparse)
+    sorting = stack.coupling.sorting
+    assert isinstance(sorting, Learned)
+    matrix = sorting.network.layers[-1].matrix
+    return np.concatenate([np.ravel(matrix), np.ravel(sorting.noise)])
+
+
+def test_what_is_drawn_comes_from_the_seed_once_for_each_head_and_draw():
+    noisy = {"options": {"noise": 1.0, "blocks": 3}}
+    one = drawn(noisy)
+    np.testing.assert_array_equal(drawn(noisy), one)
+    for other in ({**noisy, "seed": 4}, {"options": {"noise": 2.0, "blocks": 3}}):
+        assert not np.array_equal(drawn(other), one)
+    assert not np.array_equal(drawn({**noisy, "draws": 2}, 1), one)
+    heads = drawn({**noisy, "heads": 2, "A": [1.0, 1.0], "V": [1.0, 1.0]})
+    assert len(np.unique(np.round(heads, 12))) == heads.size
+
+
+def test_a_list_of_matrices_has_one_for_each_head():
+    rows = np.arange(8.0).reshape(2, 2, 2).tolist()
+    heads = {"heads": 2, "A": [1.0, 1.0], "V": [1.0, 1.0]}
+    found = drawn({**heads, "options": {"W_B": rows}})
+    np.testing.assert_array_equal(found[:8], np.arange(8.0))
+    with pytest.raises(InvalidInputError, match="list of 2 matrices"):
+        drawn({**heads, "heads": 1, "A": 1.0, "V": 1.0, "options": {"W_B": rows}})
+
+
+def test_it_runs_and_plots_from_the_command_line(cli: Run, tmp_path: Path):
+    run = ("simulate", "--d", "2", "--n", "10", "--A", "-1", "--t", "0.2", "--frames=3")
+    options = "blocks=3,noise=0.5,temperature=2"
+    own = ("--attention", "sparse-sinkhorn", "--options", options, "--out", "run.zarr")
+    assert cli(*run, *own).code == 0
+    for panel in ("tokens", "attention"):
+        assert cli("plot", "run.zarr", "--panel", panel).code == 0
+    gaussian = cli("simulate", "--measure", "gaussian", *own[:4], "--t", "0.1")
+    grid = cli("simulate", "--measure", "grid", *own[:4], "--t", "0.1")
+    for refused, what in ((gaussian, "a Gaussian"), (grid, "a grid")):
+        assert refused.code == 2
+        assert "`sparse-sinkhorn` attention cuts a sequence" in refused.err
+        assert what in refused.err
+
+
+def test_its_options_are_named():
+    assert list(own_options("sortcut")) == [
+        "budget",
+        "blocks",
+        "W_B",
+        "W_P",
+        "temperature",
+        "noise",
+        "passes",
+        "order",
+    ]
+
+
+def test_the_projected_closure_is_refused():
+    I, mu = np.eye(1), Gaussian(jnp.zeros(1), jnp.eye(1))
+    with pytest.raises((UnsupportedError, NotClosedError), match="cuts a sequence"):
+        mu.transport(Projected(attentions["sparse-sinkhorn"](I, I, I)).field(0.0, mu))
+
+
+def test_reordered_blocks_are_an_order():
+    assert Reordered([1, 0]).n_blocks == 2
+    with pytest.raises(InvalidInputError, match="each block once"):
+        Reordered([[0, 1]])
+    zero = Dot(np.zeros((1, 1)), np.eye(1))
+    mu = Points.uniform([[1.0], [2.0]], position=[0.5, 1.0])
+    v = Attention(zero, Sparse(Reordered([1, 0])), np.eye(1)).field(0.0, mu)(mu.tokens)
+    np.testing.assert_array_equal(np.ravel(v), [2.0, 1.0])
