@@ -1,0 +1,54 @@
+"""Velocities of sparse Sinkhorn attention by `meanfield`, and by NumPy."""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+import meanfield
+from benchmarks._problems import tokens
+from benchmarks._sparse import exact, matrix, order, sparse_facts
+from benchmarks._trial import Job, Trial
+from meanfield.flows import compiled
+from meanfield.measures import Points
+
+
+def hard(trial: Trial) -> Job:
+    """Blocks in a given order."""
+    return _job(trial, "hard", "sparse-sinkhorn", order=order(trial))
+
+
+def balanced(trial: Trial) -> Job:
+    """Blocks mixed by a balanced matrix."""
+    return _job(trial, "balanced", "sparse-sinkhorn", **_learned(trial))
+
+
+def cut(trial: Trial) -> Job:
+    """The first of the blocks that are mixed so."""
+    return _job(trial, "cut", "sortcut", budget=1, **_learned(trial))
+
+
+def softmax(trial: Trial) -> Job:
+    """All pairs."""
+    return _job(trial, "softmax", "softmax")
+
+
+def by_blocks(trial: Trial) -> Job:
+    """The balanced matrix in NumPy, block by block."""
+    every = range(trial.settings["blocks"])
+    facts = lambda values: sparse_facts(trial, "balanced", values)
+    return Job(lambda: exact(trial, "balanced", every), facts, most=20)
+
+
+def _learned(trial: Trial) -> dict[str, Any]:
+    return {"W_B": matrix(trial), "passes": trial.settings["passes"]}
+
+
+def _job(trial: Trial, what: str, name: str, **options: Any) -> Job:
+    one = np.eye(trial.d, dtype=trial.dtype)
+    attention = meanfield.attentions[name](one, one, one, **options)
+    position = np.arange(1, trial.n + 1) / trial.n
+    mu = Points.uniform(tokens(trial), position=position)
+    velocity = compiled(lambda attention, mu: attention.field(0.0, mu)(mu.tokens))
+    run = lambda: np.asarray(jax.block_until_ready(velocity(attention, mu)))
+    return Job(run, lambda values: sparse_facts(trial, what, values), most=20)

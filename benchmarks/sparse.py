@@ -1,0 +1,60 @@
+"""Sparse Sinkhorn attention: how its cost grows with the sequence."""
+
+from ._trial import OURS, Case, Size, Trial
+
+D, BLOCK, PASSES = 16, 512, 5
+METHODS = (  # name, maker, distribution
+    ("ours, hard order", "sparse:hard", OURS),
+    ("ours, balanced", "sparse:balanced", OURS),
+    ("ours, SortCut of one block", "sparse:cut", OURS),
+)
+NUMPY = ("NumPy, block by block", "sparse:by_blocks", "numpy")
+SOFTMAX = ("ours, softmax", "sparse:softmax", OURS)
+FIXED, ROOT = "blocks of {} tokens", "as many blocks as tokens in each"
+SIZES = (4096, 16_384, 65_536, 262_144)
+SMALL = 16_384  # of NumPy and of all pairs
+
+
+def _trials(size: Size) -> list[Trial]:
+    if size == "quick":
+        ways = (*METHODS, NUMPY, SOFTMAX)
+        return [_trial(way, n, 8, FIXED.format(8)) for n in (64, 128) for way in ways]
+    fixed = [
+        _trial(way, n, BLOCK, FIXED.format(BLOCK)) for n in SIZES for way in _ways(n)
+    ]
+    root = [_trial(way, n, int(n**0.5), ROOT) for n in SIZES for way in METHODS]
+    return [*fixed, *root]
+
+
+def _ways(n: int) -> tuple[tuple[str, str, str], ...]:
+    return (*METHODS, NUMPY, SOFTMAX) if n <= SMALL else METHODS
+
+
+def _trial(way: tuple[str, str, str], n: int, block: int, problem: str) -> Trial:
+    method, maker, package = way
+    settings = {"blocks": n // block, "passes": PASSES}
+    return Trial(
+        "sparse",
+        method,
+        maker,
+        package,
+        "float64",
+        n,
+        D,
+        problem=problem,
+        settings=settings,
+    )
+
+
+CASE = Case(
+    says=(
+        "One velocity of `n` standard normal tokens in dimension 16, `Q = K = V = I`, "
+        "cut into `N_B` blocks of `b` that a linear network sorts, in five passes. The "
+        "model is `n b d` for local attention, `n² d/b` for a product with the matrix "
+        "that sorts, and `5 (n/b)²` for balancing: linear only where the order is hard "
+        "or `b` grows with `n`, and `n^1.5` for `b = √n`. The error is the largest "
+        "difference from NumPy's dense blocks, at three of them, in units of the "
+        "largest velocity; of softmax none is measured here."
+    ),
+    trials=_trials,
+)
