@@ -36,7 +36,7 @@ from meanfield.theorems.library.gaussian_flows import (
 from meanfield.theorems.reference import formulas as ref
 
 UNIT = np.linspace(0, 1, 9)
-LATE = np.array([0.0, 1.0, 5.0, 40.0])
+LATE = np.array([0.0, 1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0])  # as many as UNIT
 SCAN = 200  # times at which a blow-up is looked for, before its root is found
 NEAR = 0.9  # of the time of a blow-up: later covariances magnify errors of steps
 
