@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 from typing_extensions import override
 
 from ._array import require
+from .forces import CellForces
 from .linalg import HIGHEST, product
 from .tokens import Tokens
 
@@ -57,6 +58,14 @@ class AbstractField(eqx.Module):
     @abc.abstractmethod
     def convergence(self) -> Convergence | None:
         """Error of the iteration that defined the field; `None` if there was none."""
+
+    @property
+    def parted(self) -> tuple["AbstractField", CellForces | None]:
+        """What it is at tokens, and what moves mass between the cells of a grid beside.
+
+        Nothing does, for most fields.
+        """
+        return self, None
 
     @property
     def condition(self) -> Float[Array, ""] | None:
@@ -206,6 +215,14 @@ class Total(AbstractField):
                 jnp.stack([c.tolerance for c in known]),
             )
         )
+
+    @property
+    @override
+    def parted(self) -> tuple[AbstractField, CellForces | None]:
+        parts = [field.parted for field in self.fields]
+        forces = [force for _, force in parts if force is not None]
+        velocity = Total(tuple(velocity for velocity, _ in parts))
+        return velocity, sum(forces[1:], forces[0]) if forces else None
 
     @property
     @override

@@ -7,6 +7,7 @@ from typing_extensions import override
 from meanfield._array import require
 from meanfield._typing import Time
 from meanfield.fields import AbstractField, Affine, Convergence
+from meanfield.forces import CellForces
 from meanfield.measures import AbstractMeasure
 from meanfield.tokens import Tokens
 
@@ -74,6 +75,13 @@ class Scaled(AbstractField):
     @override
     def convergence(self) -> Convergence | None:
         return self.field.convergence
+
+    @property
+    @override
+    def parted(self) -> tuple[AbstractField, CellForces | None]:
+        velocity, forces = self.field.parted
+        scaled = None if forces is None else self.factor * forces
+        return Scaled(self.factor, velocity), scaled
 
     @property
     @override

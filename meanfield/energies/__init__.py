@@ -7,13 +7,15 @@ from ._energy import energy_of_measure as energy_of_measure
 from ._energy import free as free
 from ._energy import natural as natural
 from .descent import steepest as steepest
+from .dissipation import dissipation as dissipation
+from .divergence import SinkhornDivergence as SinkhornDivergence
 from .entropy import Entropy as Entropy
 from .gradient_flow import AbstractMetric as AbstractMetric
 from .gradient_flow import GradientFlow as GradientFlow
 from .gradient_flow import Twisted as Twisted
 from .gradient_flow import Wasserstein as Wasserstein
-from .gradient_flow import dissipation as dissipation
 from .interaction import Interaction as Interaction
+from .internal import InternalEnergy as InternalEnergy
 from .minimising import bures_squared as bures_squared
 from .minimising import jko_step as jko_step
 from .potential import Potential as Potential

@@ -325,6 +325,8 @@ free: Registry[Factory] = Registry("energy of the measure alone")
 def energy_of_attention(name: str, *attentions: str) -> Callable[[Factory], Factory]:
     """Registers a factory `(Q, K, V, *, epsilon) -> AbstractEnergy` under `name`.
 
+    Further keywords are its options (`--options NAME=VALUE`) where a run descends it.
+
     Args:
         name: what `observe` calls it.
         *attentions: the variants that follow its slope.
@@ -347,7 +349,7 @@ def energy_of_measure(name: str) -> Callable[[Factory], Factory]:
     Examples:
         >>> from meanfield.energies import free
         >>> sorted(free)
-        ['entropy', 'second-moment']
+        ['entropy', 'internal', ..., 'sinkhorn-divergence']
     """
     return lambda make: energies.register(name)(free.register(name)(make))
 

@@ -9,6 +9,7 @@ from typing_extensions import override
 from meanfield.fields import AbstractField, Affine
 from meanfield.measures import AbstractMeasure, Gaussian, Grid, Points
 
+from ._cells import slope_between
 from ._energy import AbstractEnergy, AbstractEnergyReader
 from .gradient_flow import Wasserstein
 
@@ -22,9 +23,11 @@ def steepest(energy: AbstractEnergy, mu: AbstractMeasure) -> Float[Array, ""]:
     (\partial_\Sigma E\,\Sigma\,\partial_\Sigma E)$, less than the integral where
     $\nabla\delta E$ is not affine.
 
+    On a grid, where the energy is one of the density, a sum over the faces between
+    cells that hold mass, of second order in their width.
+
     Raises:
-        UnsupportedError: for the entropy of a density on a grid, whose flow is
-            diffusion and no velocity.
+        UnsupportedError: if this energy has no meaning on such a measure.
 
     Examples:
         >>> from meanfield import Gaussian
@@ -33,13 +36,14 @@ def steepest(energy: AbstractEnergy, mu: AbstractMeasure) -> Float[Array, ""]:
         >>> print(steepest(energy, Gaussian(jnp.ones(1), jnp.eye(1))))  # -∫|x|²dμ
         -2.0
     """
-    return -_Square(Wasserstein().descent(energy, mu))(mu)
+    return -_Square(energy, Wasserstein().descent(energy, mu))(mu)
 
 
 @dataclass(frozen=True)
 class _Square(AbstractEnergyReader[Float[Array, ""]]):
-    r"""$\int|v|^2\,d\mu$ of a field."""
+    r"""$\int|v|^2\,d\mu$ of the descent of an energy."""
 
+    energy: AbstractEnergy
     field: AbstractField
 
     @override
@@ -49,7 +53,9 @@ class _Square(AbstractEnergyReader[Float[Array, ""]]):
 
     @override
     def of_grid(self, mu: Grid) -> Float[Array, ""]:
-        return self.of_points(mu.points())
+        if self.field.parted[1] is None:
+            return self.of_points(mu.points())
+        return slope_between(self.energy.variation(mu), mu)
 
     @override
     def of_gaussian(self, mu: Gaussian) -> Float[Array, ""]:

@@ -1,13 +1,11 @@
 r"""The entropy $\int \rho\log\rho$."""
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 from typing_extensions import override
 
 from meanfield._typing import Numbers, Scalar
-from meanfield.cells import centres, layer_masses, volumes
 from meanfield.cells import entropy as summed
 from meanfield.errors import UnsupportedError
 from meanfield.fields import Convergence
@@ -15,6 +13,7 @@ from meanfield.linalg import solve_positive
 from meanfield.measures import Gaussian, Grid, Points
 from meanfield.tokens import Tokens
 
+from ._cells import CellVariation, diffusing, log_density
 from ._energy import AbstractEnergy, AbstractVariation, energy_of_measure
 
 
@@ -65,7 +64,8 @@ class Entropy(AbstractEnergy):
 
     @override
     def variation_on_grid(self, mu: Grid) -> AbstractVariation:
-        return LogCellDensity(log_density(mu), mu)
+        even = jnp.ones_like(mu.state.masses)  # p = ρ
+        return CellVariation(log_density(mu), mu, diffusing(mu, even, 1.0), even)
 
     @override
     def variation_on_gaussian(self, mu: Gaussian) -> AbstractVariation:
@@ -87,89 +87,6 @@ class LogDensity(AbstractVariation):
     @override
     def convergence(self) -> Convergence | None:
         return None
-
-
-def log_density(mu: Grid) -> Float[Array, "..."]:
-    r"""$\log\rho$ at the middles of cells, of each layer as a law of its own."""
-    layers = mu.state.masses
-    logs = mu.points().log_weights.reshape(layers.shape)
-    sizes = jnp.abs(jnp.linalg.det(mu.state.axes)) * volumes(mu.edges)
-    shares = layer_masses(layers, mu.dimension)
-    return logs - jnp.log(sizes)[None] - jnp.log(shares / jnp.sum(shares))
-
-
-class LogCellDensity(AbstractVariation):
-    r"""$\log\rho$ of a density on a grid, by cubics through the four nearest cells.
-
-    NaN outside of the grid, and where one of those cells is empty. Among layers of
-    positions a token sees the one that is nearest to its own.
-
-    Attributes:
-        logs: $\log\rho$ at the middles of cells.
-        mu: the density.
-    """
-
-    logs: Float[Array, "..."]
-    mu: Grid
-
-    @override
-    def __call__(self, tokens: Tokens) -> Float[Array, " n"]:
-        state, edges = self.mu.state, self.mu.edges
-        xi = jnp.linalg.solve(state.axes, (tokens.x - state.origin[None, :]).T)
-        cubics = [_cubic(e, place) for e, place in zip(edges, xi, strict=True)]
-        known = jnp.where(jnp.isneginf(self.logs), jnp.nan, self.logs)
-        some = known[(self._layer(tokens), *_stencils([c.cells for c in cubics]))]
-        for axis in reversed(range(len(edges))):
-            weights = cubics[axis].weights
-            along = weights.reshape(len(weights), *(1,) * axis, -1)
-            some = jnp.sum(some * along, axis=-1)
-        return some
-
-    def _layer(self, tokens: Tokens) -> Array:
-        """The layer of each token, against the stencils of its cells."""
-        last = (1,) * len(self.mu.edges)
-        if self.mu.position is None or tokens.position is None:
-            return jnp.zeros((tokens.n, *last), int)
-        gaps = jnp.abs(tokens.position[:, None] - self.mu.position[None, :])
-        return jnp.argmin(gaps, axis=1).reshape(-1, *last)
-
-    @property
-    @override
-    def convergence(self) -> Convergence | None:
-        return None
-
-
-class _Cubic(eqx.Module):
-    """Four cells for each place along an axis, and Lagrange's weights there."""
-
-    cells: Int[Array, "n 4"]
-    weights: Float[Array, "n 4"]
-
-
-def _cubic(edges: Float[Array, " faces"], places: Float[Array, " n"]) -> _Cubic:
-    middles = centres(edges)
-    first = jnp.clip(jnp.searchsorted(middles, places) - 2, 0, len(middles) - 4)
-    cells = first[:, None] + jnp.arange(4)[None, :]
-    nodes = middles[cells]
-    inside = (places >= edges[0]) & (places <= edges[-1])
-    known = places + jnp.where(inside, 0, jnp.nan)  # so that slopes are NaN as well
-    gaps = known[:, None] - nodes
-    rows = []
-    for k in range(4):
-        others = jnp.array([j for j in range(4) if j != k])
-        rows.append(
-            jnp.prod(gaps[:, others] / (nodes[:, k : k + 1] - nodes[:, others]), axis=1)
-        )
-    return _Cubic(cells, jnp.stack(rows, axis=1))
-
-
-def _stencils(cells: list[Int[Array, "n 4"]]) -> tuple[Array, ...]:
-    """The cells along each axis, against those along the others."""
-    d = len(cells)
-    return tuple(
-        own.reshape(len(own), *(4 if k == axis else 1 for k in range(d)))
-        for axis, own in enumerate(cells)
-    )
 
 
 def _without_density() -> UnsupportedError:

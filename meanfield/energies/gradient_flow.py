@@ -1,31 +1,38 @@
 r"""Gradient flows: the dynamics $-\nabla\delta E/\delta\mu$, in a metric."""
 
 import abc
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
-from meanfield._array import float_array, require
-from meanfield._typing import Numbers, Time
+from meanfield._array import float_array, is_concrete, require
+from meanfield._typing import Numbers, Scalar, Time
 from meanfield.dynamics import AbstractDynamics
 from meanfield.errors import InvalidInputError, NotClosedError, UnsupportedError
-from meanfield.fields import AbstractField, Affine, Convergence
+from meanfield.fields import AbstractField, Affine, Convergence, Total
+from meanfield.forces import CellForces
 from meanfield.linalg import HIGHEST
-from meanfield.measures import AbstractMeasure, Gaussian, Grid, Points
+from meanfield.measures import (
+    AbstractMeasure,
+    Gaussian,
+    Grid,
+    Points,
+    check_upright,
+)
 from meanfield.scores import AbstractScore
 from meanfield.tokens import Tokens
 
+from ._cells import CellVariation, parts_of
 from ._energy import (
     AbstractEnergy,
     AbstractEnergyReader,
     AbstractVariation,
     CombinedVariation,
 )
-from .entropy import LogCellDensity
 
 
 class AbstractMetric(eqx.Module):
@@ -118,11 +125,20 @@ class _Steepest(AbstractEnergyReader[AbstractField]):
 
     @override
     def of_points(self, mu: Points) -> AbstractField:
-        return Descent(_followed(self.energy.variation(mu)))
+        return Descent(self.energy.variation(mu))
 
     @override
     def of_grid(self, mu: Grid) -> AbstractField:
-        return Descent(_followed(self.energy.variation(mu)))
+        parts = parts_of(self.energy.variation(mu))
+        between = [(c, part) for c, part in parts if isinstance(part, CellVariation)]
+        others = [(c, part) for c, part in parts if not isinstance(part, CellVariation)]
+        velocity = Descent(_combined(others)) if others else Total(())
+        if not between:
+            return velocity
+        check_upright(mu)
+        _check_spreads(between)
+        forces = [c * part.forces for c, part in between]
+        return CellDescent(velocity, sum(forces[1:], forces[0]))
 
     @override
     def of_gaussian(self, mu: Gaussian) -> AbstractField:
@@ -154,7 +170,12 @@ class _Twist(AbstractEnergyReader[AbstractField]):
         )
 
     def _descent(self, mu: AbstractMeasure, points: Points) -> AbstractField:
-        variation = _followed(self.energy.variation(mu))
+        variation = self.energy.variation(mu)
+        if any(isinstance(part, CellVariation) for _, part in parts_of(variation)):
+            raise UnsupportedError(
+                "In a twisted metric the energy of a density is followed by no flux "
+                "between cells; leave it out, or use `Wasserstein()`."
+            )
         return TwistedDescent(variation, self.metric.score, self.metric.matrix, points)
 
 
@@ -171,6 +192,34 @@ class Descent(AbstractField):
     @override
     def convergence(self) -> Convergence | None:
         return self.variation.convergence
+
+
+class CellDescent(AbstractField):
+    r"""$-\nabla\delta E$ on a grid, of which a part moves mass between cells.
+
+    It is no velocity that could be asked for at tokens; `parted` has both parts.
+    """
+
+    velocity: AbstractField
+    forces: CellForces
+
+    @override
+    def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
+        raise UnsupportedError(
+            "The descent of the energy of a density moves mass between the cells of "
+            "its grid, and is no velocity at tokens: a flow follows it by itself, or "
+            "in a `Sum`, and in no other dynamics."
+        )
+
+    @property
+    @override
+    def convergence(self) -> Convergence | None:
+        return self.velocity.convergence
+
+    @property
+    @override
+    def parted(self) -> tuple[AbstractField, CellForces | None]:
+        return self.velocity, self.forces
 
 
 class TwistedDescent(AbstractField):
@@ -235,101 +284,20 @@ class GradientFlow(AbstractDynamics):
         return jnp.zeros((), bool)
 
 
-def dissipation(
-    energy: AbstractEnergy, mu: AbstractMeasure, field: AbstractField
-) -> Float[Array, ""]:
-    r"""$\int\nabla\delta E\cdot v\,d\mu$: $dE/dt$ where `field` moves the measure.
-
-    Negative where energy is lost, and in the clock of the field. On a Gaussian by
-    the chain rule through its moments; on a grid as on its `points()`, mass that leaves
-    through the ends of the box not counted; on a measure that is read by its nodes by
-    the chain rule through its coordinates, which need not follow the field itself.
+def _check_spreads(parts: Sequence[tuple[Scalar, CellVariation]]) -> None:
+    """Refuses to run diffusion backwards.
 
     Raises:
-        UnsupportedError: if a Gaussian meets a field that is not affine.
-
-    Examples:
-        >>> from meanfield import Gaussian
-        >>> from meanfield.energies import GradientFlow, QuadraticPotential, dissipation
-        >>> energy, mu = (
-        ...     QuadraticPotential(jnp.eye(1)),
-        ...     Gaussian(jnp.ones(1), jnp.eye(1)),
-        ... )
-        >>> print(
-        ...     dissipation(energy, mu, GradientFlow(energy).field(0.0, mu))
-        ... )  # -∫|x|²dμ
-        -2.0
+        UnsupportedError: if a factor is known to be negative.
     """
-    return _Dissipation(energy, field)(mu)
+    for factor, part in parts:
+        if part.pressure is not None and is_concrete(factor) and factor < 0:
+            raise UnsupportedError(
+                "The descent of minus the energy of a density is diffusion run "
+                "backwards, which no grid can follow."
+            )
 
 
-@dataclass(frozen=True)
-class _Dissipation(AbstractEnergyReader[Float[Array, ""]]):
-    """The rate of an energy where a field moves the measure."""
-
-    energy: AbstractEnergy
-    field: AbstractField
-
-    @override
-    def of_points(self, mu: Points) -> Float[Array, ""]:
-        return _power(self.energy.variation(mu), mu, self.field)
-
-    @override
-    def of_grid(self, mu: Grid) -> Float[Array, ""]:
-        return _power(self.energy.variation(mu), mu.points(), self.field)
-
-    @override
-    def of_nodes(self, mu: AbstractMeasure, nodes: Points) -> Float[Array, ""]:
-        energy = lambda coordinates: self.energy(mu.at(coordinates))
-        rates = mu.transport(self.field)
-        return jax.jvp(energy, (mu.coordinates,), (rates,))[1]
-
-    @override
-    def of_gaussian(self, mu: Gaussian) -> Float[Array, ""]:
-        mean_rate, factor_rate = mu.transport(self.field)
-        by_mean, by_covariance = self.energy.slopes(mu)
-        half = factor_rate @ mu.factor.T
-        return by_mean @ mean_rate + 2 * jnp.sum(by_covariance * half)
-
-
-def _power(
-    variation: AbstractVariation, mu: Points, field: AbstractField
-) -> Float[Array, ""]:
-    r"""$\int\nabla\delta E\cdot v\,d\mu$; of an entropy $-\int\nabla\cdot v\,d\mu$."""
-    if isinstance(variation, CombinedVariation):
-        powers = [_power(term, mu, field) for term in variation.terms]
-        return jnp.asarray(variation.factors) @ jnp.stack(powers)
-    if isinstance(variation, LogCellDensity):  # by parts: a density may have jumps
-        power = -divergence(field, mu.tokens)
-    else:
-        power = jnp.sum(variation.gradient(mu.tokens) * field(mu.tokens), axis=1)
-    return jnp.sum(jnp.where(jnp.isneginf(mu.log_weights), 0, mu.weights * power))
-
-
-def divergence(field: AbstractField, tokens: Tokens) -> Float[Array, " n"]:
-    r"""$\nabla\cdot v$ at `tokens`."""
-    at = lambda x: field(Tokens(x, tokens.position))
-    total = jnp.zeros(tokens.n, tokens.x.dtype)
-    for k in range(tokens.x.shape[1]):  # a velocity depends on its own token alone
-        along = jnp.zeros_like(tokens.x).at[:, k].set(1)
-        total = total + jax.jvp(at, (tokens.x,), (along,))[1][:, k]
-    return total
-
-
-def _followed(variation: AbstractVariation) -> AbstractVariation:
-    """A variation whose slope moves a measure by a velocity, in stable steps.
-
-    Raises:
-        UnsupportedError: if it holds the entropy of a density: explicit steps, as long
-            as a velocity allows, would make its cells oscillate.
-    """
-    if isinstance(variation, CombinedVariation):
-        return CombinedVariation(
-            variation.factors, tuple(_followed(term) for term in variation.terms)
-        )
-    if isinstance(variation, LogCellDensity):
-        raise UnsupportedError(
-            "On a grid the flow of the entropy is diffusion: leave the entropy out of "
-            "the energy, and give the flow `noise=Isotropic(kappa)` instead."
-        )
-    return variation
+def _combined(parts: list[tuple[Scalar, AbstractVariation]]) -> AbstractVariation:
+    factors, terms = zip(*parts, strict=True)
+    return terms[0] if factors == (1.0,) else CombinedVariation(factors, terms)

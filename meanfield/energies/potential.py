@@ -162,3 +162,22 @@ def second_moment(
     del Q, K, epsilon
     value = float_array("V", V)
     return QuadraticPotential(jnp.eye(value.shape[-1], dtype=value.dtype))
+
+
+@energy_of_measure("potential")
+def potential(
+    Q: Numbers,
+    K: Numbers,
+    V: Numbers,
+    *,
+    epsilon: Scalar = 1.0,
+    matrix: Numbers = 1.0,
+    centre: Numbers = 0.0,
+) -> QuadraticPotential:
+    r"""The mean of $\tfrac12(x - c)\cdot H(x - c)$; options `matrix` H, `centre` c."""
+    del Q, K, epsilon
+    d = np.shape(V)[-1]
+    H, c = np.asarray(matrix, float), np.asarray(centre, float)
+    return QuadraticPotential(
+        H * np.eye(d) if H.ndim == 0 else H, np.full(d, c) if c.ndim == 0 else c
+    )

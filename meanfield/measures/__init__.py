@@ -28,6 +28,7 @@ from .grids import GridState as GridState
 from .grids import Nodes as Nodes
 from .grids import ScaledBox as ScaledBox
 from .grids import check_edges as check_edges
+from .grids import check_upright as check_upright
 from .grids import roughness as roughness
 from .reductions import LARGEST as LARGEST
 from .reductions import AbstractPlanned as AbstractPlanned

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ._simulate import simulate
     from ._trajectories import trajectory_dataset
     from .building._build import Member, member
+    from .building._energies import assumes_identity
     from .comparing._comparison import Comparison, compare
     from .comparing._gaps import Gap
     from .comparing._record import is_comparison
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from .forecasts._foresight import Foresight, foreseen
     from .forecasts._plan import Plan, physical_memory, plan, readable, refuse_full_disk
     from .records._dataset import dataset, subject, title
+    from .records._fall import Fall
     from .records._opening import open  # noqa: A004
     from .records._plugins import plugins_of, refuse_changed_plugins
     from .records._provenance import device, versions
@@ -44,6 +46,7 @@ __all__ = [
     "AbstractRepresentation",
     "Comparison",
     "Duration",
+    "Fall",
     "Foresight",
     "Gap",
     "Member",
@@ -55,6 +58,7 @@ __all__ = [
     "SweepProgress",
     "SweepResult",
     "SweepStore",
+    "assumes_identity",
     "attention_of",
     "begin_sweep",
     "compare",
@@ -95,6 +99,7 @@ _HOMES = {
     "AbstractRepresentation": ".representations",
     "Comparison": ".comparing._comparison",
     "Duration": ".forecasts._duration",
+    "Fall": ".records._fall",
     "Foresight": ".forecasts._foresight",
     "Gap": ".comparing._gaps",
     "Member": ".building._build",
@@ -112,6 +117,7 @@ _HOMES = {
     "device": ".records._provenance",
     "execute": "._execute",
     "foreseen": ".forecasts._foresight",
+    "assumes_identity": ".building._energies",
     "in_words": ".forecasts._duration",
     "is_comparison": ".comparing._record",
     "is_sweep": ".sweeps._store",

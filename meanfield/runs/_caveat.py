@@ -7,7 +7,7 @@ from meanfield.attention import Attention, HardSlices
 from meanfield.dynamics import Cross
 from meanfield.runs.building._build import Member
 from meanfield.runs.building._times import depth_of_model
-from meanfield.runs.representations import representation_of
+from meanfield.runs.representations import representation_of, representations
 from meanfield.scores import Dot
 from meanfield.spec import RunSpec
 
@@ -15,11 +15,22 @@ PARTNERS = (
     "on slices where queries and keys point the same way, as for A = I, tokens are "
     "their own partners, and this Gaussian is not the limit of their law"
 )
+AMONG = (
+    "this is the gradient flow among Gaussians, the Bures–Wasserstein projection of "
+    "the flow, which it is itself only where ∇δE is affine"
+)
 
 
 def caveat(spec: RunSpec, member: Member) -> str:
     """What a report says of a flow beside its numbers; empty if nothing."""
-    return "; ".join(filter(None, (_past_the_layers(spec), without_limit(member))))
+    parts = _past_the_layers(spec), without_limit(member), _among_gaussians(spec)
+    return "; ".join(filter(None, parts))
+
+
+def _among_gaussians(spec: RunSpec) -> str:
+    """That a Gaussian descends as Gaussians can, not as its law would."""
+    begins_with = representations[spec.measure].begins_with
+    return AMONG if spec.flow_of is not None and begins_with == "moments" else ""
 
 
 def _past_the_layers(spec: RunSpec) -> str:

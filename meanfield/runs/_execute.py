@@ -15,6 +15,7 @@ from ._run import Run, continued, start, with_doubts
 from ._segment import integrate_segment
 from .building._precision import dtype_of
 from .forecasts._plan import plan, refuse_full_disk
+from .records._fall import Fall
 from .records._inputs import inputs, refuse_changed
 from .records._provenance import provenance
 from .records._stored import refuse, stored_members, stored_spec
@@ -108,7 +109,11 @@ def _reached(store: RunStore, spec: RunSpec) -> tuple[Run, float]:
     remembers = representations[spec.measure].remembers_start
     first = store.first_frame() if remembers else {}
     first.pop("time", None)
-    return continued(spec, frame, store.static(), outcomes, first), t
+    run = continued(spec, frame, store.static(), outcomes, first)
+    if spec.flow_of is not None and "energy" in frame:
+        stored = store.dataset()["energy"].transpose(..., "time")
+        run.fall = Fall.of(stored.values)
+    return run, t
 
 
 def _create(run: Run, out: Path, plugins: Sequence[Path]) -> RunStore:
@@ -193,4 +198,5 @@ def _result(run: Run, store: RunStore | None, seconds: float) -> Result:
         observed,
         sums,
         caveat(run.spec, run.members[0]),
+        run.fall,
     )

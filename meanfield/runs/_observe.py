@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from meanfield._registry import suggestion
 from meanfield.dynamics import AbstractDynamics
 from meanfield.energies import (
     AbstractEnergy,
@@ -18,16 +17,14 @@ from meanfield.energies import (
     natural,
     steepest,
 )
-from meanfield.errors import InvalidInputError, UnknownNameError, UnsupportedError
+from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.flows.motions import motion_of
 from meanfield.measures import AbstractMeasure, unfenced
 from meanfield.spec import RunSpec
 
-from .building._attention import scaled
 from .building._build import Member
-from .building._heads import parameters
+from .building._energies import check_known, descended, energy_named
 from .building._parameters import Draw
-from .building._precision import typed
 from .representations import Arrays, representation_of
 
 _QUANTITIES = ("energy", "dissipation", "steepest")
@@ -44,29 +41,29 @@ def observed(spec: RunSpec, d: int, draw: Draw) -> Energies:
         UnknownNameError: if a name is not registered.
     """
     parts: Energies = {}
-    if spec.observe and spec.noise:
+    if spec.watched and spec.noise:
         raise InvalidInputError(
             "`observe` records an energy and its rate under the velocities alone, to "
             "which `noise` adds: leave out one of them."
         )
-    for name in spec.observe or ():
-        key = _natural(spec) if name == "energy" else name
-        if key not in energies:
-            near = suggestion(name, ["energy", *energies])
-            raise UnknownNameError(f"There is no energy `{name}`; {near}")
-        make = energies[key]
-        matrices = (jnp.eye(d),) * 3
-        if key not in free:
-            _check_single(spec, name)
-            ((Q, K, V),) = parameters(spec, d, draw)
-            matrices = (*scaled(spec, Q, K), V)
-        parts[_suffix(name)] = typed(spec, make(*matrices, epsilon=spec.epsilon))
+    for name in spec.watched:
+        parts[_suffix(name)] = _energy(spec, name, d, draw)
     return parts
+
+
+def _energy(spec: RunSpec, name: str, d: int, draw: Draw) -> AbstractEnergy:
+    if name == "energy" and spec.flow_of is not None:
+        return descended(spec, d, draw)
+    key = _natural(spec) if name == "energy" else name
+    check_known(key, "energy")
+    if key not in free:
+        _check_single(spec, name)
+    return energy_named(spec, key, d, draw)
 
 
 def variables(spec: RunSpec) -> list[str]:
     """The names of the variables that observing adds."""
-    return _names(_suffix(name) for name in spec.observe or ())
+    return _names(map(_suffix, spec.watched))
 
 
 def check_observable(member: Member, parts: Energies) -> None:

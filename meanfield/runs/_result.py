@@ -16,6 +16,7 @@ from meanfield.spec import RunSpec
 
 from ._endings import Outcome, common
 from .records._dataset import dataset, title
+from .records._fall import Fall
 from .representations import Arrays
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ class Result(Shown):
             one number for each.
         sums: how sums over the tokens of the first member were executed last.
         caveat: what is true of the flow and not obvious; else empty.
+        fall: how the energy that it descends has changed; `None` without one.
 
     Examples:
         >>> from meanfield import runs, spec
@@ -94,6 +96,7 @@ class Result(Shown):
     observed: Arrays
     sums: str = "none"
     caveat: str = ""
+    fall: Fall | None = None
 
     @property
     def outcome(self) -> Outcome:

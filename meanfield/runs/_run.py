@@ -28,6 +28,7 @@ from .building._parameters import Draw, embedded
 from .building._times import times
 from .forecasts._idle import refuse_equal_draws
 from .forecasts._plan import refuse_large_context, refuse_too_large
+from .records._fall import Fall
 from .representations import (
     Arrays,
     dimension_in,
@@ -56,6 +57,7 @@ class Run:
         begun: the measures that its members started from, if doubts about their ends
             ask for them.
         first: the first flow of its first member, until it is integrated.
+        fall: how the energy that it descends has changed, if it is observed.
 
     Examples:
         >>> from meanfield import runs, spec
@@ -77,6 +79,7 @@ class Run:
     sums: str = "none"
     begun: tuple[AbstractMeasure, ...] = ()
     first: Prepared | None = None
+    fall: Fall | None = None
 
     @property
     def last(self) -> int:

@@ -23,6 +23,7 @@ from ._forward import passed
 from ._observe import observables
 from ._run import Run, noise_key, prepared_flow
 from .building._build import Member, noise
+from .records._fall import Fall
 from .representations import (
     Arrays,
     frame_of,
@@ -59,6 +60,9 @@ def _with_observables(run: Run, frames: Arrays) -> Arrays:
     if run.observed:
         values = {name: values[name] for name in run.observed}
     run.observed = {name: array[..., -1] for name, array in values.items()}
+    if run.spec.flow_of is not None and "energy" in values:
+        known, energy = run.fall, values["energy"]
+        run.fall = Fall.of(energy) if known is None else known.after(energy)
     return {**frames, **values}
 
 

@@ -3,22 +3,21 @@
 from typing import Annotated, Any, Literal
 
 from pydantic import (
-    AfterValidator,
     BeforeValidator,
     Field,
     PositiveFloat,
     model_validator,
 )
 
-from ._early import EarlySpec, distinct, names_in
+from ._early import EarlySpec
 from ._grid import Count, GridSpec
 from ._keys import PARAMETERS, Key, keys_of
 from ._measures import measures
 from ._rules import check_run
 from ._start import StartSpec
-from ._times import ENDS, TimesSpec
+from ._times import TimesSpec
 from ._toml import as_toml, without_none
-from .attention import AttentionSpec, DriftSpec, LayerSpec
+from .attention import AttentionSpec, DriftSpec, EnergySpec, LayerSpec
 
 MOST_DRAWS = 10_000  # each takes a millisecond to make, and is integrated by itself
 MOST_LAYERS = 1_000  # each takes some milliseconds to make
@@ -32,7 +31,9 @@ def _listed(value: Any) -> Any:
     return [value] if is_number else value
 
 
-class RunSpec(EarlySpec, TimesSpec, StartSpec, DriftSpec, AttentionSpec, GridSpec):
+class RunSpec(
+    EarlySpec, TimesSpec, StartSpec, EnergySpec, DriftSpec, AttentionSpec, GridSpec
+):
     """Everything that defines a run.
 
     Examples:
@@ -118,17 +119,6 @@ class RunSpec(EarlySpec, TimesSpec, StartSpec, DriftSpec, AttentionSpec, GridSpe
         Key(in_pass=True),
         Field(description="`double` or `single`"),
     ] = "double"
-    observe: Annotated[
-        list[str] | None,
-        BeforeValidator(names_in),
-        AfterValidator(lambda names: names and distinct(names)),
-        Key(names="energies", no_axis=ENDS, no_page="it records no energies"),
-        Field(
-            examples=[["energy"]],
-            min_length=1,
-            description="recorded at each frame: `energy`, or names of `list energies`",
-        ),
-    ] = None
     segment: Annotated[
         Count,
         Key(
@@ -225,6 +215,22 @@ class RunSpec(EarlySpec, TimesSpec, StartSpec, DriftSpec, AttentionSpec, GridSpe
         """Whether some attention of it sees positions."""
         parts = (self, *self.layers, *self.terms)
         return any(part.mask is not None for part in parts)
+
+    @property
+    def watched(self) -> tuple[str, ...]:
+        """The energies to record; of a gradient flow its own is the first.
+
+        Not by itself under noise, whose share of its rate is not known.
+        """
+        named = tuple(self.observe or ())
+        if self.flow_of is None or self.noise or "energy" in named:
+            return named
+        return ("energy", *named)
+
+    @property
+    def mover(self) -> str:
+        """What moves the measure, by its name: an attention, or an energy."""
+        return self.attention if self.flow_of is None else " + ".join(self.flow_of)
 
     @property
     def assumes_identity(self) -> bool:

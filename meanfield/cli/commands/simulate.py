@@ -30,12 +30,13 @@ def simulate(
     plugin: list[Path] | None = None,
     **options: str | bool | None,
 ) -> None:
-    """Integrate tokens, a Gaussian or a density under attention.
+    """Integrate tokens, a Gaussian or a density under attention, or down an energy.
 
     For example:
         meanfield simulate --preset collapse --out first.zarr
         meanfield simulate --measure gaussian --A 1 --cov 2  # infinite at t = 1/4
         meanfield simulate --init moons --d 2 --A 2 --V=-1 --t 3 --out moons.zarr
+        meanfield simulate --measure gaussian --flow-of entropy --t 1
         meanfield simulate --from first.zarr --V=-1 --t 30   # from its last frame
         meanfield init run.toml                              # all keys, to edit …
         meanfield simulate run.toml --attention l2 --A=-1    # … options win over it

@@ -10,7 +10,7 @@ import numpy as np
 from meanfield._counting import counted
 from meanfield.cli._few_frames import more_frames
 from meanfield.cli.terminal._output import number, print_pairs
-from meanfield.runs import Result, moments_of, reason
+from meanfield.runs import Result, assumes_identity, moments_of, reason
 from meanfield.runs.representations import representations
 from meanfield.spec import RunSpec
 from meanfield.spectrum import effective_rank
@@ -52,8 +52,9 @@ def as_json(result: Result, timing: Timing) -> dict[str, Any]:
         "projected": spec.projected,
         "approximation": approximation or None,
         "caveat": result.caveat or None,
-        "attention": spec.attention,
-        "assumed": {"A": 1.0} if spec.assumes_identity else {},
+        "attention": spec.attention if spec.flow_of is None else None,
+        "flow_of": spec.flow_of,
+        "assumed": {"A": 1.0} if assumes_identity(spec) else {},
         "n": None,
         "d": mean.size,
         "dtype": str(mean.dtype),
@@ -70,6 +71,7 @@ def as_json(result: Result, timing: Timing) -> dict[str, Any]:
         report["endings"] = dict(Counter(o.name for o in result.outcomes))
         report["t_stars"] = [o.t_star for o in result.outcomes]
     report |= {name: value.tolist() for name, value in result.observed.items()}
+    report["fall"] = None if result.fall is None else result.fall.as_json()
     if mean.size <= LARGEST_PRINTED:
         report |= _moments_as_json(moments, is_family=spec.is_family)
     return report | _spectra_as_json(moments, is_family=spec.is_family)
@@ -135,6 +137,7 @@ def print_report(result: Result, timing: Timing) -> None:
         "doubt": doubt_in_words(report),
         **_moments(result),
         **_observed(result),
+        "fall": "" if result.fall is None else result.fall.text,
         "sums": f"{report['reduction']}{_missed(report)}",
         "steps": f"{report['accepted']} taken, {report['rejected']} refused"
         f"{_coarse(result.spec)}",
@@ -151,7 +154,7 @@ def _idle(spec: RunSpec, report: dict[str, Any]) -> set[str]:
     absences = {
         "t_star": math.isnan(report["t_star"]),
         "approximation": not report["approximation"],
-        "scores": not spec.assumes_identity,
+        "scores": not assumes_identity(spec),
         "residual": report["residual"] == 0,
         "sums": report["reduction"] == "none",
         "steps": spec.forward,
@@ -214,6 +217,8 @@ def _motion(spec: RunSpec) -> str:
     network = "" if spec.model is None else f" of {Path(spec.model).name}"
     if spec.forward:
         return f"forward pass{network}"
+    if spec.flow_of is not None:
+        return f"{spec.moved} down {spec.mover}"
     across = " to a context" if spec.context else ""
     return f"{spec.moved} under {spec.attention}{network}{across}"
 

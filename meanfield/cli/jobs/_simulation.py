@@ -32,7 +32,7 @@ def integrate(
     if spec.forward:
         title, begin = "forward pass", f"reading {spec.model}"
     else:
-        title, begin = f"{spec.attention} {spec.moved}", "compiling"
+        title, begin = f"{spec.mover} {spec.moved}", "compiling"
     job: Job = lambda progress: runs.execute(
         spec, out=out, report=progress, plugins=plugins
     )

@@ -15,3 +15,4 @@ from ._grid import GridState as GridState
 from ._probes import AbstractProbe as AbstractProbe
 from ._probes import EveryFace as EveryFace
 from ._probes import Nodes as Nodes
+from ._upright import check_upright as check_upright

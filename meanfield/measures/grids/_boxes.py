@@ -13,6 +13,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 from typing_extensions import override
 
+from meanfield.cells import along, centres
+
 
 class AbstractBox(eqx.Module):
     """A rule for the motion of a grid's box.
@@ -103,3 +105,15 @@ class AffineBox(AbstractBox):
         moved = (weights[:, None] * z).T @ velocities
         R = jnp.linalg.solve((weights[:, None] * z).T @ z, moved).T
         return drift - R @ mean, R
+
+
+def turning(
+    row: Float[Array, " d"], axis: int, edges: tuple[Float[Array, "..."], ...]
+) -> Float[Array, "..."]:
+    r"""A component of $R\xi$, by its row of $R$, at the faces across an axis."""
+    d = len(edges)
+    parts = jnp.zeros((1,) * (d + 1), row.dtype)
+    for k, own in enumerate(edges):
+        xi = own if k == axis else centres(own)
+        parts = parts + row[k] * along(xi, k + 1, d + 1)
+    return parts

@@ -27,7 +27,7 @@ from meanfield.measures._reader import AbstractReader
 from meanfield.measures.edges import averages
 from meanfield.measures.reductions import AbstractReduction, Blocked, Dense, Separable
 
-from ._boxes import AbstractBox, AffineBox
+from ._boxes import AbstractBox, AffineBox, turning
 from ._checks import (
     check_density,
     check_edges,
@@ -35,6 +35,7 @@ from ._checks import (
     check_resolved,
     roughness,
 )
+from ._forced import Forced, forced
 from ._probes import AbstractProbe, Chart, EveryFace
 from ._upwind import fluxes
 
@@ -240,44 +241,42 @@ class Grid(AbstractMeasure):
 
     @override
     def transport(self, field: AbstractField) -> GridState:
-        velocities = (self.probe or EveryFace()).velocities(self.chart, field)
-        drift, R = self._motion(velocities.across)
-        masses, shares = jnp.zeros_like(self.state.masses), jnp.zeros(())
+        velocity, forces = field.parted
+        velocities = (self.probe or EveryFace()).velocities(self.chart, velocity)
+        masses, axes = self.state.masses, self.state.axes
+        pushes = forced(forces, masses, edges=self.edges, axes=axes) if forces else ()
+        drift, R = self._motion(velocities.across, pushes)
+        change, shares = jnp.zeros_like(masses), jnp.zeros(())
         outflow = jnp.zeros_like(self.outflow)
-        for axis, (edges, u) in enumerate(
-            zip(self.edges, velocities.across, strict=True)
-        ):
-            w = u[..., axis] - drift[axis] - self._turn(axis, R[axis])
-            through, empties = fluxes(self.state.masses, axis + 1, widths(edges), w)
-            masses = masses - jnp.diff(through, axis=axis + 1)
+        for axis, edges in enumerate(self.edges):
+            u = velocities.across[axis][..., axis]
+            w = u - drift[axis] - turning(R[axis], axis, self.edges)
+            w = w + pushes[axis].velocity if pushes else w
+            moved = fluxes(masses, axis + 1, widths(edges), w)
+            through, empties = pushes[axis].beside(moved) if pushes else moved
+            change = change - jnp.diff(through, axis=axis + 1)
             ends = jnp.take(through, jnp.array([0, -1]), axis=axis + 1)
             outflow = outflow + jnp.sum(jnp.abs(ends))
             shares = shares + empties
-        moves = self.state.axes @ drift
+        moves = axes @ drift
         # Steps have no derivative, and the length of no motion at all has none either.
         still = jax.lax.stop_gradient
         turns = (length(still(R)) + length(still(moves)) / still(self.size)) / TURN
         rate = still(jnp.max(shares)) + turns
-        axes = jnp.matmul(self.state.axes, R, precision=HIGHEST)
-        return GridState(masses, outflow, moves, axes, rate, velocities.error)
+        turned = jnp.matmul(axes, R, precision=HIGHEST)
+        return GridState(change, outflow, moves, turned, rate, velocities.error)
 
     def _motion(
-        self, across: tuple[Float[Array, "..."], ...]
+        self, across: tuple[Float[Array, "..."], ...], pushes: tuple[Forced, ...]
     ) -> tuple[Float[Array, " d"], Float[Array, "d d"]]:
         """The motion of the box, from velocities at the middles of cells."""
         between = (across[0][:, 1:] + across[0][:, :-1]) / 2
+        if pushes:
+            between = between + jnp.stack([push.carried for push in pushes], axis=-1)
         velocities = between.reshape(-1, self.dimension)
         places = lattice(*map(centres, self.edges)).reshape(-1, self.dimension)
         places = jnp.tile(places, (self.chart.layers, 1))
         return self.box.motion(places, velocities, self.points().probabilities)
-
-    def _turn(self, axis: int, row: Float[Array, " d"]) -> Float[Array, "..."]:
-        r"""A component of $R\xi$ at the faces across an axis."""
-        parts = jnp.zeros((1,) * (self.dimension + 1), row.dtype)
-        for k, edges in enumerate(self.edges):
-            xi = edges if k == axis else centres(edges)
-            parts = parts + row[k] * along(xi, k + 1, self.dimension + 1)
-        return parts
 
     @override
     def norm(self, tangent: GridState) -> Float[Array, ""]:

@@ -7,7 +7,14 @@ import xarray as xr
 
 from meanfield._counting import counted
 from meanfield.plotting._figure.verbatim import verbatim
-from meanfield.spec import AttentionSpec, Matrices, RunSpec, heads_of, parse
+from meanfield.spec import (
+    OF_HEADS,
+    AttentionSpec,
+    Matrices,
+    RunSpec,
+    heads_of,
+    parse,
+)
 
 # Attentions whose source has the bandwidth under the value, too.
 _OVER_EPSILON = ("sinkhorn",)
@@ -54,7 +61,7 @@ def _is_sweep(dataset: xr.Dataset) -> bool:
 def _caution(spec: RunSpec, dataset: xr.Dataset, axes: list[str]) -> str:
     """That a value is divided by a bandwidth other than one, where this is so."""
     layers = (spec, *spec.terms, *spec.layers)
-    names = {part.attention for part in layers}
+    names = {part.attention for part in layers} if spec.flow_of is None else set()
     if "attention" in axes:
         names |= set(map(str, dataset["attention"].values))
     divided = [name for name in _OVER_EPSILON if name in names]
@@ -70,6 +77,9 @@ def _attentions(spec: RunSpec, axes: list[str]) -> Iterator[str]:
         what = "forward pass of" if spec.forward else f"{spec.attention} of"
         yield f"{what} the model {_shown(Path(spec.model).name)}{chosen}"
         return
+    if spec.flow_of is not None:
+        yield _descent(spec, axes)
+        return
     for index, part in enumerate((spec, *spec.terms)):
         own = part if index or not spec.layers else spec.layers[0]
         text = _attention(part, own, [] if index else axes)
@@ -78,6 +88,17 @@ def _attentions(spec: RunSpec, axes: list[str]) -> Iterator[str]:
     if spec.layers:
         times = _plain([layer.t for layer in spec.layers])
         yield f"other parameters from t = {times} on"
+
+
+def _descent(spec: RunSpec, axes: list[str]) -> str:
+    """An energy that is descended, with what was given, as `gradient flow of …`."""
+    given = [name for name in OF_HEADS if name in spec.model_fields_set]
+    numbers = [_matrix_of(spec, name, axes) for name in given if name not in axes]
+    if "epsilon" in spec.model_fields_set and "epsilon" not in axes:
+        numbers.append(f"ε = {_number(spec.epsilon)}")
+    numbers += _options(spec, axes)
+    name = "" if "flow_of" in axes else f"gradient flow of {_shown(spec.mover)}"
+    return ": ".join(text for text in (name, ", ".join(numbers)) if text)
 
 
 def _attention(part: AttentionSpec, layer: AttentionSpec, axes: list[str]) -> str:

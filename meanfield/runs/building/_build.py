@@ -23,6 +23,7 @@ from meanfield.spec import KEYS, OF_HEADS, RunSpec, heads_of
 from ._attention import dynamics, model_coupling
 from ._context import Contexts, context_dimension, contexts
 from ._drift import acting_on
+from ._energies import descent
 from ._parameters import Draw, columns, entries
 from ._precision import dtype_of, typed
 from ._source import source_dimension, source_measure, stored_measure
@@ -150,6 +151,8 @@ def moved_by(
 def _attends(
     spec: RunSpec, d: int, draw: Draw, looked_at: Contexts
 ) -> AbstractDynamics:
+    if spec.flow_of is not None:
+        return descent(spec, d, draw)
     if spec.model is None:
         return typed(spec, dynamics(spec, d, draw, looked_at))
     return models.layers(

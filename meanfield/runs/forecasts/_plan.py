@@ -113,7 +113,7 @@ def plan(
         sums += FACES * cells * item
     return Plan(
         measure=spec.measure,
-        attention=spec.attention,
+        attention=spec.mover,
         n=n,
         cells=cells,
         d=d,

@@ -82,7 +82,7 @@ def title(spec: RunSpec, starts: int = 0) -> str:
 
 
 def subject(spec: RunSpec) -> str:
-    """The attention of a run, in a few words.
+    """What moves a run, in a few words: its attention, or the energy it descends.
 
     Examples:
         >>> from meanfield import runs, spec
@@ -91,6 +91,8 @@ def subject(spec: RunSpec) -> str:
     """
     if spec.forward:
         return f"forward pass of {Path(str(spec.model)).name}"
+    if spec.flow_of is not None:
+        return f"gradient flow of {spec.mover}"
     terms = f" + {len(spec.terms)} more" if spec.terms else ""
     layers = f", {len(spec.layers)} layers" if spec.layers else ""
     heads = f", {spec.heads} heads" if spec.heads > 1 else ""

@@ -47,13 +47,14 @@ class Frame(NamedTuple):
 def box_name(spec: RunSpec) -> str:
     """How the box moves: as asked; else a domain that is named stands still.
 
-    Under noise it does not shear, for then the diffusion has no mixed derivatives.
+    Under noise, or down an energy, it does not shear: diffusion then has no mixed
+    derivatives.
     """
     if spec.box is not None:
         return spec.box
     if spec.domain is not None:
         return "fixed"
-    return "scaled" if spec.noise else "affine"
+    return "scaled" if spec.noise or spec.flow_of else "affine"
 
 
 def box_in(grid: Grid) -> str:

@@ -1,4 +1,4 @@
-"""The keys of an attention, of what its tokens look at, and of a drift."""
+"""The keys of an attention, of what its tokens look at, of a drift and of energies."""
 
 from ._attention import AttentionSpec as AttentionSpec
 from ._attention import DriftSpec as DriftSpec
@@ -9,6 +9,7 @@ from ._attention import Numbers as Numbers
 from ._attention import heads_of as heads_of
 from ._context import Context as Context
 from ._context import context_of as context_of
+from ._energies import EnergySpec as EnergySpec
 from ._options import files_in as files_in
 from ._options import options_of as options_of
 from ._options import with_files as with_files

@@ -113,6 +113,7 @@ class AttentionSpec(Strict):
         Key(
             names="attentions",
             group="Attention",
+            replaces=("flow_of",),
             titled=True,
             most_used=True,
             on_page="`softmax`, `l2`, `sinkhorn`, `linear`; of tokens `sigmoid` "

@@ -25,7 +25,7 @@ from meanfield.errors import InvalidInputError, UnknownNameError
 KINDS = {
     "attentions": "what `--attention` names",
     "clouds": "what `--init` names: where tokens start",
-    "energies": "what `--observe` names, besides `energy`: numbers of a measure",
+    "energies": "what `--flow-of` and `--observe` name: numbers of a measure",
     "families": "what `--starts` names: many Gaussians at once",
     "masks": "what `--mask` names",
     "measures": "what `--measure` names: what is moved",

@@ -13,10 +13,10 @@ from meanfield.fields import AbstractField
 from meanfield.flows.motions._isotropic import Noise
 from meanfield.flows.motions._motion import Motion, Terms, motions
 from meanfield.flows.stepping import AbstractGridSolver, AbstractStepping, Courant, cfl
-from meanfield.measures import EveryFace, Grid, GridState
+from meanfield.measures import EveryFace, Grid, GridState, check_upright
 
 from ._endings import ending, feels_rim
-from ._noise import Strang, check_box, resolving, spread_with
+from ._noise import Strang, resolving, spread_with
 from ._probing import probed
 from ._rim import rim_masses
 
@@ -53,7 +53,7 @@ class GridMotion(Motion[Grid]):
                 "rounding. Use points or a Gaussian."
             )
         if noise is not None:
-            check_box(mu0)
+            check_upright(mu0)
 
     @override
     def planned(self, dynamics: AbstractDynamics, mu0: Grid, t: Time) -> Grid:

@@ -16,16 +16,13 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, PyTree
 from typing_extensions import override
 
-from meanfield._array import is_concrete
 from meanfield.cells import centres, widths
-from meanfield.errors import UnsupportedError
 from meanfield.flows.stepping import AbstractGridSolver, Step
 from meanfield.linalg import eigh
-from meanfield.measures import TURN, AbstractBox, AffineBox, Grid, GridState
+from meanfield.measures import TURN, AbstractBox, Grid, GridState
 
 CHUNK = 64.0  # changes of cell in one sum: its first weight, e^-64, is still a number
 Edges = tuple[Float[Array, "..."], ...]
@@ -94,24 +91,6 @@ def resolving(mu: Grid, kappa: Float[Array, ""]) -> Float[Array, ""]:
     The field is frozen while the heat flows: the shape that it sees must hardly change.
     """
     return kappa / eigh(mu.covariance)[0][0] / TURN
-
-
-def check_box(mu: Grid) -> None:
-    r"""Refuses a box in which the diffusion has mixed derivatives.
-
-    Raises:
-        UnsupportedError: naming the boxes that work.
-    """
-    shears = isinstance(mu.box, AffineBox) and mu.dimension > 1
-    if not shears and is_concrete(mu.state.axes):
-        D = np.asarray(mu.state.axes)
-        gram = np.abs(np.tril(D.T @ D, -1))
-        shears = bool(np.max(gram) > 1e-12 * np.max(D**2))
-    if shears:
-        raise UnsupportedError(
-            "Noise on a plane grid needs a box that does not shear: use `ScaledBox` or "
-            "`FixedBox` (`box = scaled` or `fixed`)."
-        )
 
 
 def warmed(y: GridState, edges: Edges, area: Float[Array, ""]) -> GridState:

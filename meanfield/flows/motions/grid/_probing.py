@@ -47,5 +47,5 @@ def _coefficients(
     dynamics: AbstractDynamics, mu: Grid, t: Time, count: int
 ) -> Float[Array, " count"]:
     """The largest Chebyshev coefficients of a degree, over the largest velocity."""
-    field = dynamics.field(jnp.asarray(t), mu)
+    field, _ = dynamics.field(jnp.asarray(t), mu).parted
     return Nodes(count).coefficients(mu.chart, field)

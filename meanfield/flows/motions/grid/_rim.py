@@ -36,7 +36,8 @@ def rim_influence(
         rim: the mass that counts as outermost, at either end of each axis.
     """
     seen = _sampled(mu)
-    velocity = lambda y: dynamics.field(t, mu.at(y))(seen.tokens)
+    # What moves between cells, as heat does, is of neighbours and not of the rim.
+    velocity = lambda y: dynamics.field(t, mu.at(y)).parted[0](seen.tokens)
     both = jax.tree.map(
         lambda *parts: jnp.stack(parts), mu.state, without_outermost(mu, rim).state
     )

@@ -1,0 +1,259 @@
+"""Gradient flows of energies as runs: stored, resumed, drawn, reported, refused."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import Finished
+
+from meanfield import runs
+from meanfield.errors import InvalidInputError, MeanfieldError, UnsupportedError
+from meanfield.spec import parse, parse_axes
+
+Command = Callable[..., Finished]
+
+SHORT = {"t": 0.2, "frames": 5, "segment": 2}
+A = [[0.6, 0.2], [0.2, 0.3]]
+TARGET = [[1.0, 0.0], [0.0, 1.0], [-1.0, 0.5]]
+DESCENTS: dict[str, dict[str, Any]] = {
+    "interaction": {"n": 6, "d": 2, "A": A, "flow_of": "interaction"},
+    "sinkhorn": {"n": 6, "d": 2, "A": A, "flow_of": "sinkhorn"},
+    "potential": {
+        "n": 6,
+        "d": 2,
+        "flow_of": "potential",
+        "options": {"matrix": [[2.0, 0.5], [0.5, 1.0]], "centre": [1.0, -1.0]},
+    },
+    "divergence": {
+        "n": 6,
+        "d": 2,
+        "flow_of": "sinkhorn-divergence",
+        "options": {"target": TARGET, "bandwidth": 0.5},
+    },
+    "gaussian entropy": {
+        "measure": "gaussian",
+        "flow_of": "entropy,potential",
+        "cov": 3.0,
+    },
+    "gaussian internal": {
+        "measure": "gaussian",
+        "flow_of": "internal",
+        "options": {"m": 3.0},
+    },
+    "gaussian divergence": {
+        "measure": "gaussian",
+        "flow_of": "sinkhorn-divergence",
+        "options": {"mean": 1.0, "cov": 0.5},
+    },
+    "heat": {"measure": "grid", "flow_of": "entropy", "cells": 40, "half_width": 6},
+    "porous": {
+        "measure": "grid",
+        "flow_of": "internal",
+        "cells": 40,
+        "half_width": 6,
+        "options": {"m": 2.0},
+    },
+    "fast": {
+        "measure": "grid",
+        "flow_of": "internal",
+        "cells": 40,
+        "domain": [-4, 4],
+        "options": {"m": 0.7},
+    },
+}
+SLOW = ("sinkhorn", "heat", "porous", "fast")  # of doubts, four flows each
+
+
+def stop_after_one(progress: runs.Progress) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.slow_cases(*SLOW)
+@pytest.mark.parametrize("name", list(DESCENTS))
+def test_a_descent_is_observed_falls_and_is_resumed(name: str, tmp_path: Path) -> None:
+    spec = parse({**SHORT, **DESCENTS[name]})
+    whole = runs.execute(spec, out=tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        runs.execute(spec, out=tmp_path / "cut", report=stop_after_one)
+    resumed = runs.resume(tmp_path / "cut")
+    a, b = (runs.dataset(tmp_path / each) for each in ("whole", "cut"))
+    for variable in a.variables:
+        assert a[variable].values.tobytes() == b[variable].values.tobytes()
+    E = a["energy"].values
+    assert np.all(np.diff(E) < 0)
+    for result in (whole, resumed, runs.resume(tmp_path / "whole")):
+        assert result.fall is not None
+        assert result.fall.decreased
+        assert float(result.fall.first) == E[0]
+        assert float(result.fall.last) == E[-1]
+        assert float(result.fall.rise) == np.max(np.diff(E))
+    assert result.outcome.name in ("finished", "unresolved")
+    assert a.attrs["title"].startswith("gradient flow of ")
+
+
+def test_a_fall_remembers_its_largest_rise() -> None:
+    fall = runs.Fall.of(np.array([3.0, 4.0, 1.0])).after(np.array([0.5, 0.75]))
+    assert (fall.first, fall.last, fall.rise) == (3.0, 0.75, 1.0)
+    assert not fall.decreased
+    assert "rose by up to 1" in fall.text
+
+
+def test_a_potential_contracts_tokens_as_its_exponential(tmp_path: Path) -> None:
+    given = {**SHORT, **DESCENTS["potential"]}
+    runs.execute(parse(given), out=tmp_path / "run")
+    data = runs.dataset(tmp_path / "run")
+    H, c = (np.array(given["options"][key]) for key in ("matrix", "centre"))
+    values, U = np.linalg.eigh(H)
+    decay = U @ np.diag(np.exp(-values * given["t"])) @ U.T
+    x = data["x"].values
+    np.testing.assert_allclose(
+        x[-1], c + (x[0] - c) @ decay, atol=1e-8
+    )  # rtol of steps
+    z = x - c
+    E = np.mean(np.einsum("tni,ij,tnj->tn", z, H, z), axis=1) / 2
+    np.testing.assert_allclose(data["energy"], E, rtol=1e-12)
+
+
+def test_an_interaction_moves_tokens_as_the_attention_that_follows_it() -> None:
+    """Unnormalised attention with V = −A is the flow, and repulsion by −A is none."""
+    own = {**SHORT, "n": 6, "d": 2, "A": A}
+    down = runs.execute(parse({**own, "flow_of": "interaction"}))
+    V = (-np.array(A)).tolist()
+    attention = runs.execute(parse({**own, "attention": "exp", "V": V}))
+    x, y = (np.asarray(r.measures[0].coordinates) for r in (down, attention))
+    np.testing.assert_allclose(x, y, atol=1e-8)
+
+
+def test_a_gaussian_relaxes_to_the_minimum_of_its_free_energy() -> None:
+    """dS/dt = 2 − 2S for the entropy and ½|x|²: S = 1 + (S₀ − 1)e^{−2t}."""
+    spec = {"measure": "gaussian", "flow_of": "entropy,second-moment", "cov": 3.0}
+    result = runs.execute(parse({**spec, "t": 0.7, "frames": 3, "mean": 1.0}))
+    mean, covariance = runs.moments_of(result.measures[0])
+    np.testing.assert_allclose(covariance, 1 + 2 * np.exp(-1.4), rtol=1e-8)
+    np.testing.assert_allclose(mean, np.exp(-0.7), rtol=1e-8)
+    assert "among Gaussians" in result.caveat
+
+
+REFUSED: dict[str, tuple[dict[str, Any], type[MeanfieldError], str]] = {
+    "entropy": ({"flow_of": "entropy"}, UnsupportedError, "no entropy"),
+    "internal": ({"flow_of": "internal"}, UnsupportedError, "an atom has none"),
+    "target": (
+        {"flow_of": "sinkhorn-divergence"},
+        UnsupportedError,
+        "the target is a Gaussian",
+    ),
+    "value": ({"flow_of": "interaction", "V": 2.0}, InvalidInputError, "out `V`"),
+    "attention": (
+        {"flow_of": "interaction", "attention": "l2"},
+        InvalidInputError,
+        "out `attention`",
+    ),
+    "scores": (
+        {"flow_of": "second-moment", "A": 2.0},
+        InvalidInputError,
+        "`A` is of scores",
+    ),
+    "bandwidth": (
+        {"flow_of": "second-moment", "epsilon": 2.0},
+        InvalidInputError,
+        "`epsilon` is of scores",
+    ),
+    "option": (
+        {"flow_of": "internal", "measure": "grid", "options": {"n": 2}},
+        InvalidInputError,
+        "no option `n`",
+    ),
+    "unknown": ({"flow_of": "entrpy"}, MeanfieldError, "did you mean `entropy`"),
+    "exponent": (
+        {"flow_of": "internal", "measure": "grid", "options": {"m": 0.3}},
+        InvalidInputError,
+        "above d/",
+    ),
+    "shear": (
+        {
+            "flow_of": "entropy",
+            "measure": "grid",
+            "d": 2,
+            "box": "affine",
+            "cells": 16,
+            "half_width": 4,
+        },
+        UnsupportedError,
+        "does not shear",
+    ),
+    "tokens for a Gaussian": (
+        {
+            "flow_of": "sinkhorn-divergence",
+            "measure": "gaussian",
+            "options": {"target": [[0.0], [1.0]]},
+        },
+        MeanfieldError,
+        "the target is tokens",
+    ),
+    "two targets": (
+        {
+            "flow_of": "sinkhorn-divergence",
+            "options": {"target": [[0.0], [1.0]], "mean": 1.0},
+        },
+        InvalidInputError,
+        "leave out `mean`",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", list(REFUSED))
+def test_what_no_flow_descends_is_refused_before_the_start(
+    name: str, tmp_path: Path
+) -> None:
+    keys, error, words = REFUSED[name]
+    with pytest.raises(error, match=words) as refusal:
+        runs.execute(parse({**SHORT, **keys}), out=tmp_path / "run")
+    assert "\n" not in str(refusal.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_command_line_runs_reports_draws_and_refuses(
+    cli: Command, tmp_path: Path
+) -> None:
+    np.save(tmp_path / "target.npy", np.array(TARGET))
+    common = ("--n", "6", "--d", "2", "--t", "0.2", "--frames", "4")
+    flow = ("--flow-of", "sinkhorn-divergence", "--options", "target=@target.npy")
+    done = cli("simulate", *common, *flow, "--out", "run", "--json")
+    assert done.code == 0, done.err
+    report, data = json.loads(done.out), runs.dataset(tmp_path / "run")
+    assert report["flow_of"] == ["sinkhorn-divergence"]
+    assert report["attention"] is None
+    assert report["assumed"] == {}
+    assert report["fall"]["decreased"] is True
+    assert report["fall"]["last"] == float(data["energy"][-1])
+    said = cli("simulate", *common, *flow).out
+    assert "points down sinkhorn-divergence" in " ".join(said.split())
+    assert "lower at each frame" in " ".join(said.split())
+    for panel in ("energy", "tokens"):
+        assert cli("plot", "run", "--panel", panel).code == 0
+    assert cli("resume", "run").code == 0
+    refused = cli("simulate", *common, "--flow-of", "entropy")
+    assert refused.code == 2
+    assert refused.err.strip().count("\n") == 0
+
+
+def test_a_sweep_varies_the_energy_and_its_options(tmp_path: Path) -> None:
+    spec = parse({"measure": "gaussian", "flow_of": "internal", "t": 0.1})
+    result = runs.sweep(spec, parse_axes("options.m=1|2"), out=tmp_path / "a")
+    assert result.endings == {"finished": 2}
+    spec = parse({"measure": "gaussian", "t": 0.1})
+    axes = parse_axes("flow_of=entropy|second-moment")
+    assert runs.sweep(spec, axes, out=tmp_path / "b").endings == {"finished": 2}
+
+
+def test_a_run_goes_on_down_another_energy(cli: Command, tmp_path: Path) -> None:
+    own = ("--measure", "gaussian", "--t", "0.1", "--frames", "3")
+    assert cli("simulate", *own, "--V=-1", "--A", "1", "--out", "first").code == 0
+    more = ("--from", "first", "--flow-of", "interaction", "--t", "0.2")
+    done = cli("simulate", *more, "--out", "second", "--json")
+    assert done.code == 0, done.err
+    back = cli("simulate", "--from", "second", "--attention", "l2", "--t", "0.3")
+    assert back.code == 0, back.err

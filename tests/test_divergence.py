@@ -1,0 +1,144 @@
+"""Sinkhorn divergences against POT's plans, alternation, and quadrature."""
+
+import jax.numpy as jnp
+import numpy as np
+import ot
+import pytest
+from energy_reference import nodes
+from reference import plan_potentials
+
+from meanfield.energies import GradientFlow, SinkhornDivergence
+from meanfield.flows import flow
+from meanfield.measures import Gaussian, Points
+from meanfield.tokens import Tokens
+
+EPSILON = 0.8
+
+
+def squares(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return np.sum((x[:, None, :] - y[None, :, :]) ** 2, axis=-1) / 2
+
+
+def transport(x: np.ndarray, u: np.ndarray, y: np.ndarray, v: np.ndarray) -> float:
+    """The dual value of alternation."""
+    f, g = plan_potentials(-squares(x, y) / EPSILON, v, u)
+    return float(EPSILON * (u @ f + v @ g))
+
+
+def divergence(x: np.ndarray, u: np.ndarray, y: np.ndarray, v: np.ndarray) -> float:
+    alone = transport(x, u, x, u) + transport(y, v, y, v)
+    return transport(x, u, y, v) - alone / 2
+
+
+def plan_of_pot(
+    x: np.ndarray, u: np.ndarray, y: np.ndarray, v: np.ndarray
+) -> np.ndarray:
+    plan = ot.sinkhorn(
+        *(u, v, squares(x, y), EPSILON),
+        method="sinkhorn_log",
+        stopThr=1e-14,
+        numItermax=100_000,
+        warn=False,
+    )
+    return np.asarray(plan)
+
+
+@pytest.fixture
+def clouds(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+    x, y = rng.normal(size=(7, 2)), 0.6 * rng.normal(size=(5, 2)) + [2.0, -1.0]
+    u = rng.uniform(0.5, 1.5, 7)
+    return x, u / u.sum(), y, np.full(5, 1 / 5)
+
+
+def test_the_value_is_that_of_pots_plans(clouds: tuple[np.ndarray, ...]) -> None:
+    x, u, y, v = clouds
+
+    def cost(*pair: np.ndarray) -> float:
+        plan = plan_of_pot(*pair)
+        relative = plan / np.outer(pair[1], pair[3])
+        return float(
+            np.sum(plan * squares(pair[0], pair[2]))
+            + EPSILON * np.sum(plan * np.log(relative))
+        )
+
+    expected = cost(x, u, y, v) - cost(x, u, x, u) / 2 - cost(y, v, y, v) / 2
+    energy = SinkhornDivergence(Points.uniform(y), EPSILON)
+    found = energy(Points.weighted(x, u))
+    np.testing.assert_allclose(found, expected, rtol=1e-8)
+
+
+def test_the_slope_is_the_difference_of_pots_barycentres(
+    clouds: tuple[np.ndarray, ...],
+) -> None:
+    x, u, y, v = clouds
+    energy = SinkhornDivergence(Points.uniform(y), EPSILON)
+    mu = Points.weighted(x, u)
+    alone, across = plan_of_pot(x, u, x, u), plan_of_pot(x, u, y, v)
+    expected = (alone @ x - across @ y) / u[:, None]
+    np.testing.assert_allclose(energy.gradient(mu, mu.tokens), expected, atol=1e-8)
+
+
+def test_far_from_the_origin_no_digits_are_lost(clouds: tuple[np.ndarray, ...]) -> None:
+    x, u, y, _ = clouds
+    far = np.array([1e5, -1e5])
+    near = SinkhornDivergence(Points.uniform(y), EPSILON)(Points.weighted(x, u))
+    energy = SinkhornDivergence(Points.uniform(y + far), EPSILON)
+    np.testing.assert_allclose(energy(Points.weighted(x + far, u)), near, rtol=1e-8)
+
+
+def test_values_change_by_the_first_variation(clouds: tuple[np.ndarray, ...]) -> None:
+    """Of weights: mass moves between two tokens."""
+    x, u, y, v = clouds
+    energy = SinkhornDivergence(Points.uniform(y), EPSILON)
+    h, nu = 1e-4, np.array([1.0, -1.0, 0, 0, 0, 0, 0])
+    ends = [divergence(x, u + sign * h * nu, y, v) for sign in (1, -1)]
+    delta = energy.first_variation(Points.weighted(x, u), Tokens(jnp.asarray(x)))
+    np.testing.assert_allclose(
+        nu @ np.asarray(delta), (ends[0] - ends[1]) / (2 * h), rtol=1e-6
+    )
+
+
+def test_between_gaussians_it_is_in_closed_form() -> None:
+    """Gauss–Hermite nodes meet it to 3e-12 of order 40, and to rounding of 60."""
+    alpha, X = np.array([0.3]), np.array([[0.8]])
+    beta, Y = np.array([-0.5]), np.array([[1.3]])
+    (x, u), (y, v) = nodes(alpha, X, 60), nodes(beta, Y, 60)
+    energy = SinkhornDivergence(Gaussian(jnp.asarray(beta), jnp.asarray(Y)), EPSILON)
+    mu = Gaussian(jnp.asarray(alpha), jnp.asarray(X))
+    np.testing.assert_allclose(energy(mu), divergence(x, u, y, v), rtol=1e-12)
+
+
+def test_between_gaussians_of_the_plane_slopes_are_those_of_values() -> None:
+    X = np.array([[0.9, 0.0], [0.3, 0.5]])
+    Y = np.array([[0.5, 0.2], [0.0, 1.1]])
+    target = Gaussian(jnp.array([0.4, -0.2]), jnp.asarray(Y))
+    energy, alpha = SinkhornDivergence(target, EPSILON), np.array([-0.3, 0.5])
+    mu = Gaussian(jnp.asarray(alpha), jnp.asarray(X))
+    (x, u), (y, v) = nodes(alpha, X, 16), nodes(np.array([0.4, -0.2]), Y, 16)
+    np.testing.assert_allclose(energy(mu), divergence(x, u, y, v), rtol=1e-5)
+    f, _ = plan_potentials(-squares(x, y) / EPSILON, v, u)
+    # The Bures gradient is ∇δE, which is affine: the difference of two barycentres.
+    weights = np.exp(f[:, None] - squares(x, y) / EPSILON + _other(x, u, y, v)[None])
+    across = (weights * v[None]) @ y
+    own_f, own_g = plan_potentials(-squares(x, x) / EPSILON, u)
+    alone = (np.exp(own_f[:, None] - squares(x, x) / EPSILON + own_g[None]) * u) @ x
+    velocity = GradientFlow(energy).field(0.0, mu)(Tokens(jnp.asarray(x)))
+    gap = np.asarray(velocity) - (across - alone)
+    assert np.sqrt(u @ np.sum(gap**2, axis=1)) < 1e-4
+    slope = energy.gradient(mu, Tokens(jnp.asarray(x)))
+    np.testing.assert_allclose(-slope, velocity, atol=1e-10)
+
+
+def _other(x: np.ndarray, u: np.ndarray, y: np.ndarray, v: np.ndarray) -> np.ndarray:
+    return plan_potentials(-squares(x, y) / EPSILON, v, u)[1]
+
+
+def test_tokens_arrive_at_their_target(rng: np.random.Generator) -> None:
+    """Where entropic transport by itself would shrink them towards its mean."""
+    y = rng.normal(size=(8, 1))
+    energy = SinkhornDivergence(Points.uniform(y), 0.05)
+    start = Points.uniform(rng.normal(size=(8, 1)) + 3)
+    end = flow(GradientFlow(energy), start, [0.0, 12.0]).final
+    gap = np.sort(np.ravel(end.tokens.x)) - np.sort(np.ravel(y))
+    assert np.max(np.abs(gap)) < 0.1
+    assert float(energy(end)) < 1e-3
