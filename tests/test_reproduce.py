@@ -5,14 +5,11 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
-import numpy as np
 import pytest
-import xarray as xr
-from matplotlib.figure import Figure
+from stand_ins import experiment
 
 import meanfield
 from experiments.gallery import FOLDER, page
@@ -49,24 +46,6 @@ EXPERIMENT = Experiment(
     ("text", "code"),
 )
 """
-
-
-def experiment(calls: list[Case], *readings: str) -> Experiment:
-    """One that counts how often it computes."""
-
-    def compute(case: Case) -> Findings:
-        calls.append(case)
-        data = xr.Dataset({"y": ("x", np.arange(3.0))})
-        return Findings({"seed": 4}, {"value": 2.5}, {"line": data})
-
-    def draw(findings: Findings) -> Figure:
-        figure = Figure(figsize=(1, 1))  # without text, which takes most of the time
-        axes = figure.subplots()
-        axes.plot(findings.data["line"]["y"])
-        axes.set_axis_off()
-        return figure
-
-    return Experiment("nobody, Figure 0", "a claim", "{value:.1f}", compute, draw)
 
 
 def stand_in(
@@ -135,26 +114,6 @@ def test_a_figure_is_written_with_its_numbers(tmp_path: Path):
     assert (record["size"], record["reading"]) == ("quick", "text")
     assert record["versions"]["jax"]
     assert record["dtype"] == "float64"
-
-
-def test_the_other_reading_has_a_name_of_its_own(tmp_path: Path):
-    (made,) = reproduce({"a-fig1": experiment([])}, "quick", "code", tmp_path)
-    assert {file.stem for file in made.files} == {"a-fig1-code"}
-
-
-def test_a_reading_that_claims_something_else_is_an_experiment_of_its_own(
-    tmp_path: Path,
-):
-    printed = experiment([])
-    calls: list[Case] = []
-    variant = replace(experiment(calls), claim="what is true", caption="{value:.2f}")
-    both = replace(printed, variants={"corrected": variant})
-    (made,) = reproduce({"a-fig1": both}, "quick", "corrected", tmp_path)
-    assert {file.stem for file in made.files} == {"a-fig1-corrected"}
-    assert calls == [Case("quick", "corrected")]
-    record = json.loads((tmp_path / "a-fig1-corrected.json").read_text())
-    assert (record["claim"], record["reading"]) == ("what is true", "corrected")
-    assert record["caption"] == made.caption == "2.50"
 
 
 def test_the_command_knows_every_reading(cli: Callable):
@@ -278,18 +237,6 @@ def test_the_gallery_holds_every_figure_and_its_caption(tmp_path: Path):
     for part in ("## a-fig1", "a claim", "![a-fig1](a-fig1.png)", "\n2.5\n"):
         assert written.count(part) == 1
     assert "published steps: [PNG](a-fig1-code.png)" in written
-
-
-def test_the_gallery_shows_a_reading_that_claims_something_else(tmp_path: Path):
-    true = replace(experiment([]), claim="what is true", caption="{value:.2f}")
-    both = replace(experiment([]), variants={"corrected": true})
-    for reading in ("text", "corrected"):
-        reproduce({"a-fig1": both}, "quick", reading, tmp_path)
-    written = page(tmp_path)
-    picture = "![a-fig1-corrected](a-fig1-corrected.png)"
-    for part in ("### a-fig1-corrected", "what is true", picture, "\n2.50\n"):
-        assert written.count(part) == 1
-    assert written.index("## a-fig1\n") < written.index("### a-fig1-corrected")
 
 
 def test_the_committed_gallery_is_that_of_the_committed_numbers():
