@@ -133,6 +133,7 @@ def _other(x: np.ndarray, u: np.ndarray, y: np.ndarray, v: np.ndarray) -> np.nda
     return plan_potentials(-squares(x, y) / EPSILON, v, u)[1]
 
 
+@pytest.mark.slow
 def test_tokens_arrive_at_their_target(rng: np.random.Generator) -> None:
     """Where entropic transport by itself would shrink them towards its mean."""
     y = rng.normal(size=(8, 1))

@@ -126,6 +126,7 @@ def test_barenblatts_solution_is_followed(m: float, half: float, least: float) -
     assert errors[-1] < 2e-3
 
 
+@pytest.mark.slow_cases("0.8")
 @pytest.mark.parametrize("m", [2.0, 0.8])
 def test_barenblatts_solution_is_followed_in_the_plane(m: float) -> None:
     known, errors = Barenblatt(m, 2), []
@@ -141,6 +142,7 @@ def test_barenblatts_solution_is_followed_in_the_plane(m: float) -> None:
     assert errors[-1] < 0.02
 
 
+@pytest.mark.slow
 def test_a_uniform_density_spreads_by_the_heat_kernel_from_vacuum() -> None:
     t, errors = 0.3, []
     below = lambda x: ndtr(x[:, 0] / np.sqrt(2 * t))
