@@ -78,7 +78,11 @@ def parts_of(
 
 
 def slope_between(variation: AbstractVariation, mu: Grid) -> Float[Array, ""]:
-    r"""$\int|\nabla\delta E|^2\,d\mu$ over the faces between cells that hold mass."""
+    r"""$\int|\nabla\delta E|^2\,d\mu$ over the faces of cells that hold mass.
+
+    Infinite where a density that counts ends at once and $\delta E$ is infinite beyond;
+    of the order of one over the width of a cell where it is finite.
+    """
     values = jnp.zeros_like(mu.state.masses)
     for factor, part in parts_of(variation):
         if isinstance(part, CellVariation):
@@ -91,7 +95,9 @@ def slope_between(variation: AbstractVariation, mu: Grid) -> Float[Array, ""]:
         line = mu.state.masses / along(widths(edges), axis, n)
         low, high = _neighbours(line, axis)
         steps = jnp.diff(values, axis=axis)
-        there = (low > 0) & (high > 0) & jnp.isfinite(steps)
+        # A tail ends where its numbers underflow: that is no end of the density.
+        counts = jnp.maximum(low, high) > jnp.finfo(line.dtype).eps * jnp.max(line)
+        there = ((low > 0) & (high > 0)) | (counts & ~jnp.isnan(steps))
         gaps = along(jnp.diff(centres(edges)), axis, n)
         squares = (low + high) / 2 * jnp.where(there, steps, 0) ** 2 / gaps
         total = total + jnp.sum(jnp.where(there, squares, 0)) / scale

@@ -172,7 +172,7 @@ def _verdict(dataset: xr.Dataset, name: str) -> str:
     if not there.any():
         return ""
     ratios = recorded[there] / steepest[there]
-    return (
-        f"no {flow} of this energy: it is lost {ratios.min():.3g} "
-        f"to {ratios.max():.3g} times as fast as in one"
-    )
+    times = f"{ratios.min():.3g} to {ratios.max():.3g} times as fast as in"
+    if kind(dataset) == "grid":  # neither is known better than its cells tell
+        return f"the energy is lost {times} its {flow}, both as sums over cells"
+    return f"no {flow} of this energy: it is lost {times} one"
