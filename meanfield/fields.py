@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 from typing_extensions import override
 
 from ._array import require
-from .forces import CellForces
+from ._forces import CellForces
 from .linalg import HIGHEST, product
 from .tokens import Tokens
 

@@ -5,7 +5,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from attention_cases import biased, eager_velocities, every_variant, ulps, velocities
+from attention_cases import (
+    biased,
+    eager_velocities,
+    every_variant,
+    ulps,
+    unordered,
+    velocities,
+)
 from helpers import (
     CASES,
     Case,
@@ -17,7 +24,6 @@ from reference import Parameters, half_steps, velocity
 from reference import dot as dot_score
 
 from meanfield.attention import (
-    attentions,
     symmetries,
 )
 from meanfield.measures import Blocked, Points
@@ -144,7 +150,7 @@ def test_excluded_tokens_do_not_count(
     "name",
     [
         pytest.param(name, marks=pytest.mark.slow) if name.startswith("esp-") else name
-        for name in attentions
+        for name in unordered
     ],
 )
 def test_derivatives_do_not_see_excluded_tokens(name: str, rng: np.random.Generator):
@@ -187,7 +193,7 @@ def test_blocked_is_dense(name: str, size: int, rng: np.random.Generator):
         pytest.param(name, marks=pytest.mark.slow)
         if name in ("sinkhorn", "esp-soft", "esp-soft-published")
         else name
-        for name in attentions
+        for name in unordered
     ],
 )
 def test_derivatives_of_blocked_are_those_of_dense(name: str, rng: np.random.Generator):

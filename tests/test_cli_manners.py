@@ -19,6 +19,7 @@ from meanfield._folders import templates
 from meanfield.attention import attentions
 from meanfield.cli import COMMANDS, HELP, app
 from meanfield.cli.commands.names.catalog import KINDS
+from meanfield.dynamics import patterns
 from meanfield.energies import energies
 from meanfield.plotting import panels
 from meanfield.spec import measures, presets
@@ -125,7 +126,7 @@ def test_bash_completes_commands_options_and_names(cli: Command):
         (("sweep", "--measure"), set(measures)),
         (("compare", "--scale"), {"none", "sqrt-k"}),
         (("simulate", "--attention"), set(attentions)),
-        (("simulate", "--mask"), {"causal", "window"}),
+        (("simulate", "--mask"), {"causal", *patterns}),
         (("simulate", "--observe"), set(energies)),
         (("plot", "--panel"), set(panels)),
         (("list",), set(KINDS)),

@@ -26,7 +26,7 @@ from meanfield.energies import (
     dissipation,
     energies,
 )
-from meanfield.errors import InvalidInputError, UnsupportedError
+from meanfield.errors import InvalidInputError
 from meanfield.fields import Affine
 from meanfield.flows import Trajectory, flow
 from meanfield.measures import FixedBox, Grid, edges
@@ -267,12 +267,6 @@ def test_the_entropy_of_a_density_with_jumps_changes_by_the_divergence() -> None
     x, v = np.asarray(points.tokens.x), np.asarray(field(points.tokens))
     expected = 2 * 0.3 - np.asarray(points.weights) @ np.sum(x * v, axis=1)
     assert_close(rate, expected)
-
-
-def test_the_flow_of_the_entropy_on_a_grid_is_refused() -> None:
-    for energy in (Entropy(), Entropy() + QuadraticPotential(np.eye(1))):
-        with pytest.raises(UnsupportedError, match="noise=Isotropic"):
-            GradientFlow(energy).field(0.0, on_line(40))
 
 
 @pytest.mark.slow

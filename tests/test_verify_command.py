@@ -46,12 +46,11 @@ from meanfield.theorems import statement
 
 def endless(case):
     """Waits."""
-    pathlib.Path(f"begun.{os.getpid()}").touch()
+    pathlib.Path("begun." + str(os.getpid())).touch()
     time.sleep(600)
     return ()
 
-for name in ("mine:endless", "mine:endless-too"):
-    statement(name, source="here", claim="")(endless)
+statement("mine:{name}", source="here", claim="")(endless)
 '''
 
 
@@ -198,9 +197,11 @@ def test_a_report_is_replayed_at_its_witnesses(
 @pytest.fixture
 def at_work(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """The command with two processes, which are at statements that take for ever."""
-    file = tmp_path / "endless.py"
-    file.write_text(ENDLESS)
-    options = ("mine:", "--jobs", "2", "--plugin", str(file))
+    options = ["mine:", "--jobs", "2"]
+    for name in ("endless", "endless-too"):  # a process takes all of a file
+        file = tmp_path / f"{name}.py"
+        file.write_text(ENDLESS.format(name=name))
+        options += ["--plugin", str(file)]
     with subprocess.Popen(
         [sys.executable, "-c", MAIN, "verify", *options],
         cwd=tmp_path,
@@ -209,14 +210,16 @@ def at_work(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         text=True,
         start_new_session=True,
     ) as process:
-        patience = time.monotonic() + 120
-        while len(pids(tmp_path)) < 2:
-            assert time.monotonic() < patience
-            assert process.poll() is None
-            time.sleep(0.05)
-        yield process
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        try:
+            patience = time.monotonic() + 120
+            while len(pids(tmp_path)) < 2:
+                assert time.monotonic() < patience
+                assert process.poll() is None
+                time.sleep(0.05)
+            yield process
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def pids(folder: Path) -> list[int]:

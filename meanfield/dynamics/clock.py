@@ -5,9 +5,9 @@ from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
 from meanfield._array import require
+from meanfield._forces import CellForces
 from meanfield._typing import Time
 from meanfield.fields import AbstractField, Affine, Convergence
-from meanfield.forces import CellForces
 from meanfield.measures import AbstractMeasure
 from meanfield.tokens import Tokens
 

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 from typing_extensions import override
 
+from meanfield._forces import CellForces
 from meanfield._typing import Scalar
 from meanfield.cells import along, centres, layer_masses, volumes, widths
 from meanfield.fields import Convergence
-from meanfield.forces import CellForces
 from meanfield.measures import Grid
 from meanfield.tokens import Tokens
 

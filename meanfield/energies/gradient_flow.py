@@ -10,11 +10,11 @@ from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
 from meanfield._array import float_array, is_concrete, require
+from meanfield._forces import CellForces
 from meanfield._typing import Numbers, Scalar, Time
 from meanfield.dynamics import AbstractDynamics
 from meanfield.errors import InvalidInputError, NotClosedError, UnsupportedError
 from meanfield.fields import AbstractField, Affine, Convergence, Total
-from meanfield.forces import CellForces
 from meanfield.linalg import HIGHEST
 from meanfield.measures import (
     AbstractMeasure,

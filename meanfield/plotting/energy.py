@@ -141,18 +141,27 @@ def _steepest(dataset: xr.Dataset, name: str) -> np.ndarray | None:
 
 
 class _Names(NamedTuple):
-    """A gradient flow, and what it loses: among Gaussians the affine part alone."""
+    """A gradient flow, what it loses, and how a run is told from it.
+
+    Among Gaussians it loses the affine part alone. Of a density on a grid neither rate
+    is known better than its cells tell.
+    """
 
     flow: str
     loss: str
+    apart: str = "no {flow} of this energy: it is lost {times} one"
 
 
-_OF_GAUSSIANS = _Names(_AMONG_GAUSSIANS, _AMONG_GAUSSIANS)
-_OF_OTHERS = _Names("Wasserstein gradient flow", r"$\int|\nabla\delta E|^2\,d\mu$")
+_FLOW, _LOSS = "Wasserstein gradient flow", r"$\int|\nabla\delta E|^2\,d\mu$"
+_OVER_CELLS = "the energy is lost {times} its {flow}, both as sums over cells"
+_NAMES = {
+    "gaussian": _Names(_AMONG_GAUSSIANS, _AMONG_GAUSSIANS),
+    "grid": _Names(_FLOW, _LOSS, _OVER_CELLS),
+}
 
 
 def _names(dataset: xr.Dataset) -> _Names:
-    return _OF_GAUSSIANS if kind(dataset) == "gaussian" else _OF_OTHERS
+    return _NAMES.get(kind(dataset), _Names(_FLOW, _LOSS))
 
 
 def _verdict(dataset: xr.Dataset, name: str) -> str:
@@ -164,15 +173,13 @@ def _verdict(dataset: xr.Dataset, name: str) -> str:
     there = np.isfinite(steepest) & np.isfinite(recorded)
     largest = float(np.abs(steepest[there]).max(initial=0.0))
     gap = float(np.abs(recorded - steepest)[there].max(initial=0.0))
-    flow = _names(dataset).flow
+    names = _names(dataset)
     if gap <= _SAME * largest:
         apart = f", to {gap / largest:.0e} of its largest value" if gap else ""
-        return f"the energy is lost as in its {flow}{apart}"
+        return f"the energy is lost as in its {names.flow}{apart}"
     there &= steepest > _ROUNDING * largest
     if not there.any():
         return ""
     ratios = recorded[there] / steepest[there]
     times = f"{ratios.min():.3g} to {ratios.max():.3g} times as fast as in"
-    if kind(dataset) == "grid":  # neither is known better than its cells tell
-        return f"the energy is lost {times} its {flow}, both as sums over cells"
-    return f"no {flow} of this energy: it is lost {times} one"
+    return names.apart.format(flow=names.flow, times=times)

@@ -30,7 +30,7 @@ def simulate(
     plugin: list[Path] | None = None,
     **options: str | bool | None,
 ) -> None:
-    """Integrate tokens, a Gaussian or a density under attention, or down an energy.
+    """Move tokens, Gaussians or densities by attention or an energy.
 
     For example:
         meanfield simulate --preset collapse --out first.zarr

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from meanfield._forces import CellForces
 from meanfield.cells import along, centres, widths
-from meanfield.forces import CellForces
 
 from ._upwind import Fluxes
 
