@@ -64,7 +64,7 @@ DESCENTS: dict[str, dict[str, Any]] = {
         "options": {"m": 0.7},
     },
 }
-SLOW = ("sinkhorn", "heat", "porous", "fast")  # of doubts, four flows each
+SLOW = ("sinkhorn", "divergence", "heat", "porous", "fast")  # to compile, above all
 
 
 def stop_after_one(progress: runs.Progress) -> None:

@@ -83,6 +83,7 @@ def test_widths_are_positive(width: str):
     assert "\n" not in str(refusal.value)
 
 
+@pytest.mark.slow
 def test_a_grid_has_no_single_tokens(cli: Callable[..., Finished]):
     grid = ("simulate", "--measure", "grid", "--cells", "64", "--t", "0.1", "--mask")
     for name in ("strided", "fixed"):
