@@ -94,6 +94,12 @@ def test_a_descent_is_observed_falls_and_is_resumed(name: str, tmp_path: Path) -
     assert a.attrs["title"].startswith("gradient flow of ")
 
 
+def test_an_energy_that_is_infinite_does_not_fall() -> None:
+    fall = runs.Fall.of(np.array([np.inf, np.inf]))
+    assert not fall.decreased
+    assert fall.text.startswith("not known")
+
+
 def test_a_fall_remembers_its_largest_rise() -> None:
     fall = runs.Fall.of(np.array([3.0, 4.0, 1.0])).after(np.array([0.5, 0.75]))
     assert (fall.first, fall.last, fall.rise) == (3.0, 0.75, 1.0)

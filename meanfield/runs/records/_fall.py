@@ -43,13 +43,21 @@ class Fall:
         """What it is once there are further frames."""
         if not values.shape[-1]:
             return self
-        steps = np.diff(np.concatenate([self.last[..., None], values], axis=-1))
+        with np.errstate(invalid="ignore"):  # an infinite energy has no steps
+            steps = np.diff(np.concatenate([self.last[..., None], values], axis=-1))
         rise = np.asarray(np.maximum(self.rise, np.max(steps, axis=-1)))
         return Fall(self.first, np.asarray(values[..., -1]), rise)
 
     @property
+    def is_known(self) -> bool:
+        """Whether it is a number at the first frame and the last, in all members."""
+        return bool(np.all(np.isfinite(self.first) & np.isfinite(self.last)))
+
+    @property
     def decreased(self) -> bool:
         """Whether it never rose, by more than steps leave undecided, in any member."""
+        if not self.is_known:
+            return False
         size = np.maximum(np.abs(self.first), np.abs(self.last))
         undecided = np.finfo(self.first.dtype).eps ** 0.6 * size
         return bool(np.all(self.rise <= undecided))
@@ -58,6 +66,8 @@ class Fall:
     def text(self) -> str:
         """From where to where it fell, and whether it did all the way, in words."""
         first, last = (float(np.ravel(part)[0]) for part in (self.first, self.last))
+        if not self.is_known:
+            return "not known: the energy is not finite at the first frame or the last"
         ends = f"from {number(first)} to {number(last)}"
         if self.decreased:
             return f"{ends}, lower at each frame"
