@@ -28,6 +28,8 @@ KINDS = {
     "density on a line": "--measure grid --A -1 --V 1 --t 0.5 --noise 0.1",
     "density in the plane": "--measure grid --init moons --d 2 --cells 64 --A 2 --V -1 "
     "--t 0.2",
+    "down an energy": "--measure grid --d 2 --cells 64 --flow-of keller-segel "
+    "--options chi=20 --t 0.1 --frames 3",
 }
 PATIENCE = 600  # seconds, after which a run hangs
 

@@ -63,8 +63,23 @@ DESCENTS: dict[str, dict[str, Any]] = {
         "domain": [-4, 4],
         "options": {"m": 0.7},
     },
+    "keller-segel": {
+        "measure": "grid",
+        "flow_of": "keller-segel",
+        "d": 2,
+        "cells": 24,
+        "half_width": 6,
+        "options": {"chi": 20.0},
+    },
+    "gaussian keller-segel": {
+        "measure": "gaussian",
+        "flow_of": "keller-segel",
+        "d": 2,
+        "options": {"chi": 20.0},
+    },
 }
-SLOW = ("sinkhorn", "divergence", "heat", "porous", "fast")  # to compile, above all
+# Those that take long to compile, above all.
+SLOW = ("sinkhorn", "divergence", "heat", "porous", "fast", "keller-segel")
 
 
 def stop_after_one(progress: runs.Progress) -> None:
@@ -177,6 +192,26 @@ REFUSED: dict[str, tuple[dict[str, Any], type[MeanfieldError], str]] = {
         {"flow_of": "internal", "measure": "grid", "options": {"m": 0.3}},
         InvalidInputError,
         "above d/",
+    ),
+    "no density": (
+        {"flow_of": "entropy", "measure": "gaussian", "cov": 0.0},
+        InvalidInputError,
+        "infinite at the start",
+    ),
+    "no mean of exponentials": (
+        {"flow_of": "interaction", "measure": "gaussian", "A": 1.0, "cov": 2.0},
+        InvalidInputError,
+        "infinite at the start",
+    ),
+    "logarithms of tokens": (
+        {"flow_of": "logarithmic", "d": 2},
+        UnsupportedError,
+        "infinitely",
+    ),
+    "logarithms of a line": (
+        {"flow_of": "keller-segel", "measure": "grid"},
+        UnsupportedError,
+        "d = 1",
     ),
     "shear": (
         {

@@ -1,7 +1,6 @@
 """Sparse Sinkhorn attention: against dense matrices, its order, its causality."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -21,24 +20,19 @@ from sparse_reference import (
 )
 from sparse_reference import balanced as balanced_in_numpy
 
-from meanfield import runs
 from meanfield._typing import Numbers
-from meanfield.attention import Attention, attentions, own_options, plans, symmetries
+from meanfield.attention import Attention, plans, symmetries
 from meanfield.attention.sparse import (
     Layer,
     Learned,
-    Reordered,
     SortCut,
     SortingNetwork,
     Sparse,
     balanced,
 )
 from meanfield.attention.sparse import balanced_causally as balanced_in_order
-from meanfield.dynamics import Cross, Heads, Prefix, Projected, stacked
-from meanfield.errors import InvalidInputError, NotClosedError, UnsupportedError
-from meanfield.measures import Blocked, Gaussian, Points
-from meanfield.scores import Dot, Masked, SquaredDistance, causal
-from meanfield.spec import parse
+from meanfield.dynamics import Heads, Prefix, stacked
+from meanfield.measures import Blocked, Points
 from meanfield.tokens import Tokens
 
 Run = Callable[..., Finished]
@@ -293,144 +287,3 @@ def test_masks_around_it_restrict_the_measure(rng: np.random.Generator):
         seen = Points.weighted(c.x[: i + 1], c.w[: i + 1], position=s[: i + 1])
         at = Tokens(mu.tokens.x[i : i + 1], s[i : i + 1])
         assert_close(v[i : i + 1], velocities(attention, seen, at), scale=1.0)
-
-
-@every_ordered
-def test_measures_without_a_sequence_are_refused_by_name(name: str):
-    I, mu = np.eye(2), Gaussian(jnp.zeros(2), jnp.eye(2))
-    attention, points = attentions[name](I, I, I), Points.uniform(I)
-    for make, error, what in (
-        (lambda: attention.field(0.0, mu), UnsupportedError, "a Gaussian has none"),
-        (lambda: attention.field(0.0, points), InvalidInputError, "no positions"),
-        (
-            lambda: Cross(attention, points).field(0.0, points),
-            UnsupportedError,
-            "another measure",
-        ),
-    ):
-        with pytest.raises(error, match=what) as refusal:
-            make()
-        assert f"`{name}`" in str(refusal.value)
-        assert "\n" not in str(refusal.value)
-
-
-@every_ordered
-def test_masked_scores_are_refused(name: str):
-    I = np.eye(2)
-    made, mu = attentions[name](I, I, I), Points.uniform(I, position=[0.5, 1.0])
-    masked = Attention(Masked(made.score, causal), made.coupling, made.value)
-    with pytest.raises(UnsupportedError, match="Prefix"):
-        masked.field(0.0, mu)
-    distances = Attention(SquaredDistance(I, I), made.coupling, made.value)
-    assert np.all(np.isfinite(distances.field(0.0, mu)(mu.tokens)))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"blocks": 0}, "`blocks` is a number from 1 on; got 0"),
-        ({"blocks": True}, "got True"),
-        ({"passes": 0}, "`passes`"),
-        ({"temperature": 0.0}, "`temperature` must be positive"),
-        ({"noise": np.nan}, "`noise` must be one number"),
-        ({"W_B": "uniform"}, "got `uniform`"),
-        ({"W_B": "normal:x"}, "got `normal:x`"),
-        ({"W_B": [[1.0, 2.0]]}, "dimension 3"),
-        ({"W_B": np.ones((3, 2)), "blocks": 3}, "leave one out"),
-        ({"W_B": [1.0, 2.0, 3.0]}, "rows of numbers"),
-        ({"W_P": np.ones((3, 2)), "W_B": np.ones((3, 2))}, "do not fit"),
-        ({"order": [0, 0]}, "each block once"),
-        ({"order": [1, 0], "blocks": 3}, "leave one out"),
-    ],
-)
-def test_options_that_do_not_work_are_refused(options: dict, message: str):
-    I = np.eye(3)
-    with pytest.raises(InvalidInputError, match=message) as refusal:
-        attentions["sparse-sinkhorn"](I, I, I, **options)
-    assert "\n" not in str(refusal.value)
-
-
-@pytest.mark.parametrize("budget", [0, 5, True])
-def test_budgets_are_those_of_blocks(budget: int):
-    I = np.eye(2)
-    with pytest.raises(InvalidInputError, match="from 1 to 4"):
-        attentions["sortcut"](I, I, I, budget=budget)
-
-
-SPEC = {"attention": "sparse-sinkhorn", "n": 10, "d": 2, "A": -1.0, "seed": 3}
-
-
-def drawn(spec: dict, index: int = 0) -> np.ndarray:
-    """The noise and the matrix of each head of a run."""
-    attention = runs.member(parse({**SPEC, **spec}), index).dynamics
-    stack = attention.stack if isinstance(attention, Heads) else attention
-    assert isinstance(stack, Attention)
-    assert isinstance(stack.coupling, Sparse)
-    sorting = stack.coupling.sorting
-    assert isinstance(sorting, Learned)
-    matrix = sorting.network.layers[-1].matrix
-    return np.concatenate([np.ravel(matrix), np.ravel(sorting.noise)])
-
-
-def test_what_is_drawn_comes_from_the_seed_once_for_each_head_and_draw():
-    noisy = {"options": {"noise": 1.0, "blocks": 3}}
-    one = drawn(noisy)
-    np.testing.assert_array_equal(drawn(noisy), one)
-    for other in ({**noisy, "seed": 4}, {"options": {"noise": 2.0, "blocks": 3}}):
-        assert not np.array_equal(drawn(other), one)
-    assert not np.array_equal(drawn({**noisy, "draws": 2}, 1), one)
-    heads = drawn({**noisy, "heads": 2, "A": [1.0, 1.0], "V": [1.0, 1.0]})
-    assert len(np.unique(np.round(heads, 12))) == heads.size
-
-
-def test_a_list_of_matrices_has_one_for_each_head():
-    rows = np.arange(8.0).reshape(2, 2, 2).tolist()
-    heads = {"heads": 2, "A": [1.0, 1.0], "V": [1.0, 1.0]}
-    found = drawn({**heads, "options": {"W_B": rows}})
-    np.testing.assert_array_equal(found[:8], np.arange(8.0))
-    with pytest.raises(InvalidInputError, match="list of 2 matrices"):
-        drawn({**heads, "heads": 1, "A": 1.0, "V": 1.0, "options": {"W_B": rows}})
-
-
-def test_it_runs_and_plots_from_the_command_line(cli: Run, tmp_path: Path):
-    run = ("simulate", "--d", "2", "--n", "10", "--A", "-1", "--t", "0.2", "--frames=3")
-    options = "blocks=3,noise=0.5,temperature=2"
-    own = ("--attention", "sparse-sinkhorn", "--options", options, "--out", "run.zarr")
-    assert cli(*run, *own).code == 0
-    for panel in ("tokens", "attention"):
-        assert cli("plot", "run.zarr", "--panel", panel).code == 0
-    gaussian = cli("simulate", "--measure", "gaussian", *own[:4], "--t", "0.1")
-    grid = cli("simulate", "--measure", "grid", *own[:4], "--t", "0.1")
-    for refused, what in ((gaussian, "a Gaussian"), (grid, "a grid")):
-        assert refused.code == 2
-        assert "`sparse-sinkhorn` attention cuts a sequence" in refused.err
-        assert what in refused.err
-
-
-def test_its_options_are_named():
-    assert list(own_options("sortcut")) == [
-        "budget",
-        "blocks",
-        "W_B",
-        "W_P",
-        "temperature",
-        "noise",
-        "passes",
-        "order",
-    ]
-
-
-def test_the_projected_closure_is_refused():
-    I, mu = np.eye(1), Gaussian(jnp.zeros(1), jnp.eye(1))
-    with pytest.raises((UnsupportedError, NotClosedError), match="cuts a sequence"):
-        mu.transport(Projected(attentions["sparse-sinkhorn"](I, I, I)).field(0.0, mu))
-
-
-def test_reordered_blocks_are_an_order():
-    assert Reordered([1, 0]).n_blocks == 2
-    with pytest.raises(InvalidInputError, match="each block once"):
-        Reordered([[0, 1]])
-    zero = Dot(np.zeros((1, 1)), np.eye(1))
-    mu = Points.uniform([[1.0], [2.0]], position=[0.5, 1.0])
-    v = Attention(zero, Sparse(Reordered([1, 0])), np.eye(1)).field(0.0, mu)(mu.tokens)
-    np.testing.assert_array_equal(np.ravel(v), [2.0, 1.0])

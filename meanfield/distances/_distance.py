@@ -4,10 +4,10 @@ import contextlib
 from typing import Any, NamedTuple
 
 import numpy as np
-import ot
 from jaxtyping import Array
 from typing_extensions import override
 
+from meanfield._pot import ot
 from meanfield.energies import bures_squared
 from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.measures import AbstractMeasure, AbstractReader, Gaussian, Points

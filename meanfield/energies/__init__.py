@@ -16,6 +16,7 @@ from .gradient_flow import Twisted as Twisted
 from .gradient_flow import Wasserstein as Wasserstein
 from .interaction import Interaction as Interaction
 from .internal import InternalEnergy as InternalEnergy
+from .logarithmic import LogarithmicAttraction as LogarithmicAttraction
 from .minimising import bures_squared as bures_squared
 from .minimising import jko_step as jko_step
 from .potential import Potential as Potential

@@ -24,6 +24,7 @@ from .building._build import (
     stops,
 )
 from .building._context import Contexts, most_keys, numbers_moving
+from .building._energies import refuse_infinite
 from .building._parameters import Draw, embedded
 from .building._times import times
 from .forecasts._idle import refuse_equal_draws
@@ -127,6 +128,7 @@ def start(spec: RunSpec) -> Run:
     spec = admitted(spec)
     draws = members(spec)
     refuse_equal_draws(spec, draws)
+    refuse_infinite(spec, draws[0].measure)
     static = representation_of(draws[0].measure).static(draws[0].measure)
     # A resumed run starts from stored arrays; so must the run, to have the same bits.
     measures = [restored(spec, frame_of(m.measure), static) for m in draws]

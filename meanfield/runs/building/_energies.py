@@ -1,14 +1,17 @@
 """The energies of a spec: those that are observed, and the one that it descends."""
 
 import inspect
+from dataclasses import dataclass
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from typing_extensions import override
 
 from meanfield._registry import suggestion
 from meanfield.energies import AbstractEnergy, GradientFlow, energies, free
 from meanfield.errors import InvalidInputError, UnknownNameError
+from meanfield.measures import AbstractMeasure, AbstractReader, Gaussian, Grid, Points
 from meanfield.spec import OF_HEADS, RunSpec, with_files
 
 from ._arrays import read_array
@@ -72,6 +75,42 @@ def check_known(name: str, *others: str) -> None:
     if name not in energies:
         near = suggestion(name, [*others, *energies])
         raise UnknownNameError(f"There is no energy `{name}`; {near}")
+
+
+def refuse_infinite(spec: RunSpec, measure: AbstractMeasure) -> None:
+    """Refuses a Gaussian at which the energy that a spec descends has no slope.
+
+    Raises:
+        InvalidInputError: if the energy is infinite there.
+    """
+    if spec.flow_of is None:
+        return
+    energy = descended(spec, measure.dimension, Draw(spec.seed))
+    if _Infinite(energy)(measure):
+        raise InvalidInputError(
+            f"The energy of `{spec.mover}` is infinite at the start, so no flow goes "
+            "down it: start from a covariance of full rank, and for an interaction "
+            "from one whose exponential has a mean (a smaller `cov`, or `A`)."
+        )
+
+
+@dataclass(frozen=True)
+class _Infinite(AbstractReader[bool]):
+    """Whether an energy is infinite; of tokens and grids it is a sum."""
+
+    energy: AbstractEnergy
+
+    @override
+    def of_points(self, mu: Points) -> bool:
+        return False
+
+    @override
+    def of_grid(self, mu: Grid) -> bool:
+        return False
+
+    @override
+    def of_gaussian(self, mu: Gaussian) -> bool:
+        return not np.isfinite(self.energy(mu))
 
 
 def assumes_identity(spec: RunSpec) -> bool:

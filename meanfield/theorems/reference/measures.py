@@ -3,7 +3,8 @@
 from typing import Any
 
 import numpy as np
-import ot
+
+from meanfield._pot import ot
 
 
 def hermite_nodes(

@@ -4,9 +4,10 @@ from itertools import permutations
 from typing import Any
 
 import numpy as np
-import ot
 from scipy.optimize import linprog
 from scipy.special import softmax
+
+from meanfield._pot import ot
 
 Array = np.ndarray
 

@@ -3,9 +3,9 @@
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-import ot
 from jaxtyping import Array as JaxArray
 
+from meanfield._pot import ot
 from meanfield.measures import Points
 from meanfield.theorems._case import Case
 from meanfield.theorems._check import Check, Relation

@@ -1,0 +1,225 @@
+r"""Logarithmic attraction in the plane, and the energy of Keller and Segel."""
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+from typing_extensions import override
+
+from meanfield._array import is_concrete
+from meanfield._forces import CellForces
+from meanfield._typing import Numbers, Scalar
+from meanfield.cells import widths
+from meanfield.errors import InvalidInputError, NotClosedError, UnsupportedError
+from meanfield.measures import Gaussian, Grid, Points
+
+from ._cells import CellVariation
+from ._energy import AbstractEnergy, AbstractVariation, energy_of_measure
+from .entropy import Entropy
+
+EVEN = 1e-9  # of a width, by which cells of even ones may differ
+
+
+class LogarithmicAttraction(AbstractEnergy):
+    r"""$E(\mu) = \frac\chi{4\pi}\iint\log|x - y|\,d\mu(x)\,d\mu(y)$ in the plane.
+
+    Its first variation is $-\chi c$ with the field $c = -\frac1{2\pi}\log|\cdot| *
+    \mu$ that solves $-\Delta c = \mu$, so that its flow is $\rho' = -\chi\nabla\cdot
+    (\rho\nabla c)$. With `Entropy` it is the parabolic-elliptic model of Keller and
+    Segel, in which a law of mass one has $\frac d{dt}\int|x|^2d\mu = 4(1 -
+    \frac\chi{8\pi})$ and collapses in finite time for $\chi > 8\pi$ (Dolbeault and
+    Perthame 2004; Blanchet, Dolbeault and Perthame 2006).
+
+    On a grid the logarithm is averaged over each cell in closed form, to second order
+    in their width; cells must be of even width along each axis. On a Gaussian it is
+    $\frac\chi{8\pi}(\log\frac{\mathrm{tr}\,\Sigma + 2\sqrt{\det\Sigma}}{2} + \log2 -
+    \gamma)$, with Euler's $\gamma$. Two atoms at one place have an infinite energy, so
+    points are refused.
+
+    Args:
+        chi: $\chi$; positive attracts, negative repels.
+
+    Raises:
+        InvalidInputError: if `chi` is not finite.
+
+    Examples:
+        >>> from meanfield import Gaussian
+        >>> from meanfield.energies import LogarithmicAttraction
+        >>> mu = Gaussian(jnp.zeros(2), jnp.eye(2))
+        >>> energy = LogarithmicAttraction(8 * np.pi)
+        >>> print(energy(mu), 2 * np.log(2) - np.euler_gamma)  # E log|x - y|²
+        0.80907... 0.80907...
+    """
+
+    chi: float = eqx.field(static=True)
+
+    def __check_init__(self) -> None:
+        if not np.isfinite(self.chi):
+            raise InvalidInputError(f"`chi` must be a finite number; got {self.chi}.")
+
+    @override
+    def on_points(self, mu: Points) -> Float[Array, ""]:
+        raise _infinite()
+
+    @override
+    def on_grid(self, mu: Grid) -> Float[Array, ""]:
+        return jnp.sum(mu.state.masses[0] * self._potential(mu)) / 2
+
+    @override
+    def on_gaussian(
+        self, mean: Float[Array, " d"], covariance: Float[Array, "d d"]
+    ) -> Float[Array, ""]:
+        _check_plane(mean.shape[0])
+        # |z|² of a Gaussian is a χ² with two degrees of freedom, times
+        # a² cos² + b² sin² of an even angle, whose mean logarithm is 2 log((a + b)/2).
+        semi_axes = jnp.trace(covariance) + 2 * jnp.sqrt(jnp.linalg.det(covariance))
+        mean_log = jnp.log(semi_axes / 2) + np.log(2) - np.euler_gamma
+        return self.chi / (8 * np.pi) * mean_log
+
+    @override
+    def variation_on_points(self, mu: Points) -> AbstractVariation:
+        raise _infinite()
+
+    @override
+    def variation_on_grid(self, mu: Grid) -> AbstractVariation:
+        values, none = self._potential(mu)[None], jnp.zeros_like(mu.state.masses)
+        return CellVariation(values, mu, CellForces(none, none, values))
+
+    @override
+    def variation_on_gaussian(self, mu: Gaussian) -> AbstractVariation:
+        raise NotClosedError(
+            "The logarithmic potential of a Gaussian has no closed form off its mean; "
+            "its energy and its flow among Gaussians have. Use a grid."
+        )
+
+    def _potential(self, mu: Grid) -> Float[Array, "n m"]:
+        r"""$-\chi c$ at the middles of cells; NaN unless these are even."""
+        _check_grid(mu)
+        sizes = [
+            jnp.mean(widths(row)) * jnp.linalg.norm(mu.state.axes[:, axis])
+            for axis, row in enumerate(mu.edges)
+        ]
+        masses = mu.state.masses[0]
+        kernel = _mean_logs(masses.shape, sizes)
+        values = self.chi / (2 * np.pi) * _convolved(masses, kernel)
+        return jnp.where(_are_even(mu), values, jnp.nan)
+
+
+def _mean_logs(
+    shape: tuple[int, ...], sizes: list[Float[Array, ""]]
+) -> Float[Array, "n m"]:
+    r"""The mean of $\log|z|$ over the cell that lies so many cells to the right and up.
+
+    By a second difference of $F(x, y) = \frac12[xy(\log|z|^2 - 3) + x^2\arctan\frac yx
+    + y^2\arctan\frac xy]$ with $\partial_x\partial_yF = \log|z|$, at corners of cells,
+    where neither coordinate is zero.
+    """
+    corner = lambda n: jnp.arange(n + 1, dtype=sizes[0].dtype) - 0.5
+    x, y = (size * corner(n) for n, size in zip(shape, sizes, strict=True))
+    x, y = x[:, None], y[None, :]
+    logs = x * y * (jnp.log(x**2 + y**2) - 3)
+    corners = (logs + x**2 * _angle(y / x) + y**2 * _angle(x / y)) / 2
+    return jnp.diff(jnp.diff(corners, axis=0), axis=1) / (sizes[0] * sizes[1])
+
+
+def _angle(slope: Float[Array, "n m"]) -> Float[Array, "n m"]:
+    r"""$\arctan t = \int_0^1\frac{t\,du}{1 + t^2u^2}$ to rounding, by Gauss's rule.
+
+    The compiler's own (jaxlib 0.10.2, on processors) reads memory that nobody wrote
+    in the loop of a solver.
+    """
+    nodes, weights = np.polynomial.legendre.leggauss(14)
+    small = jnp.where(jnp.abs(slope) > 1, 1 / slope, slope)
+    terms = [
+        w * small / (2 + small**2 * (1 + u) ** 2 / 2)
+        for u, w in zip(nodes, weights, strict=True)
+    ]
+    angle = sum(terms[1:], terms[0])
+    return jnp.where(jnp.abs(slope) > 1, jnp.sign(slope) * np.pi / 2 - angle, angle)
+
+
+def _convolved(
+    masses: Float[Array, "n m"], kernel: Float[Array, "n m"]
+) -> Float[Array, "n m"]:
+    """Sums of masses times an even kernel of their distance, for each cell."""
+    n, m = masses.shape
+    even = jnp.pad(kernel, ((0, n), (0, m)))  # twice as long, so that no end meets
+    even = even.at[n + 1 :].set(even[n - 1 : 0 : -1])
+    even = even.at[:, m + 1 :].set(even[:, m - 1 : 0 : -1])
+    waves = jnp.fft.rfft2(masses, s=even.shape) * jnp.fft.rfft2(even)
+    return jnp.fft.irfft2(waves, s=even.shape)[:n, :m]
+
+
+def _are_even(mu: Grid) -> np.bool | Bool[Array, ""]:
+    """Whether all cells along each axis have one width; known early where edges are."""
+    rows = [np.asarray(row) if is_concrete(row) else row for row in mu.edges]
+    sizes = [row[1:] - row[:-1] for row in rows]
+    answers = [h.max() - h.min() < EVEN * h.max() for h in sizes]
+    return answers[0] & answers[1]
+
+
+def _check_grid(mu: Grid) -> None:
+    """Refuses layers, lines and uneven cells.
+
+    Raises:
+        UnsupportedError: if the density is not one in the plane, on even cells.
+    """
+    _check_plane(mu.dimension)
+    if mu.position is not None:
+        raise UnsupportedError(
+            "Logarithmic attraction is between all cells, and layers of positions do "
+            "not meet: use a grid without positions."
+        )
+    even = _are_even(mu)
+    if is_concrete(even) and not even:
+        raise UnsupportedError(
+            "Logarithmic attraction needs cells of even width along each axis, such "
+            "as those of `numpy.linspace`."
+        )
+
+
+def _check_plane(dimension: int) -> None:
+    if dimension != 2:
+        raise UnsupportedError(
+            "Logarithmic attraction is the Newtonian one in the plane alone: use "
+            f"d = 2 (`--d 2`); got d = {dimension}."
+        )
+
+
+def _infinite() -> UnsupportedError:
+    return UnsupportedError(
+        "Tokens attract themselves infinitely by a logarithm: use a grid, or the "
+        "Gaussian that follows it among Gaussians (`measure = grid` or `gaussian`)."
+    )
+
+
+@energy_of_measure("logarithmic")
+def logarithmic(
+    Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0, chi: Scalar = 1.0
+) -> LogarithmicAttraction:
+    r"""χ/4π times the mean log|x − y| in the plane; option `chi`, 1 by default."""
+    del Q, K, epsilon
+    _check_plane(np.shape(V)[-1])
+    return LogarithmicAttraction(_number(chi))
+
+
+@energy_of_measure("keller-segel")
+def keller_segel(
+    Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0, chi: Scalar = 1.0
+) -> AbstractEnergy:
+    r"""The entropy and logarithmic attraction in the plane; option `chi`, 1 by default.
+
+    Collapses for `chi` above 8π.
+    """
+    return Entropy() + logarithmic(Q, K, V, epsilon=epsilon, chi=chi)
+
+
+def _number(chi: Scalar) -> float:
+    """χ as a number.
+
+    Raises:
+        InvalidInputError: if it is none.
+    """
+    if not isinstance(chi, int | float):
+        raise InvalidInputError(f"The option `chi` is a number; got {chi!r}.")
+    return float(chi)

@@ -1,0 +1,76 @@
+"""What sparse Sinkhorn attention refuses: measures, scores, options, budgets."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from attention_cases import ordered
+
+from meanfield.attention import Attention, attentions
+from meanfield.dynamics import Cross
+from meanfield.errors import InvalidInputError, UnsupportedError
+from meanfield.measures import Gaussian, Points
+from meanfield.scores import Masked, SquaredDistance, causal
+
+every_ordered = pytest.mark.parametrize("name", ordered)
+
+
+@every_ordered
+def test_measures_without_a_sequence_are_refused_by_name(name: str):
+    I, mu = np.eye(2), Gaussian(jnp.zeros(2), jnp.eye(2))
+    attention, points = attentions[name](I, I, I), Points.uniform(I)
+    for make, error, what in (
+        (lambda: attention.field(0.0, mu), UnsupportedError, "a Gaussian has none"),
+        (lambda: attention.field(0.0, points), InvalidInputError, "no positions"),
+        (
+            lambda: Cross(attention, points).field(0.0, points),
+            UnsupportedError,
+            "another measure",
+        ),
+    ):
+        with pytest.raises(error, match=what) as refusal:
+            make()
+        assert f"`{name}`" in str(refusal.value)
+        assert "\n" not in str(refusal.value)
+
+
+@every_ordered
+def test_masked_scores_are_refused(name: str):
+    I = np.eye(2)
+    made, mu = attentions[name](I, I, I), Points.uniform(I, position=[0.5, 1.0])
+    masked = Attention(Masked(made.score, causal), made.coupling, made.value)
+    with pytest.raises(UnsupportedError, match="Prefix"):
+        masked.field(0.0, mu)
+    distances = Attention(SquaredDistance(I, I), made.coupling, made.value)
+    assert np.all(np.isfinite(distances.field(0.0, mu)(mu.tokens)))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"blocks": 0}, "`blocks` is a number from 1 on; got 0"),
+        ({"blocks": True}, "got True"),
+        ({"passes": 0}, "`passes`"),
+        ({"temperature": 0.0}, "`temperature` must be positive"),
+        ({"noise": np.nan}, "`noise` must be one number"),
+        ({"W_B": "uniform"}, "got `uniform`"),
+        ({"W_B": "normal:x"}, "got `normal:x`"),
+        ({"W_B": [[1.0, 2.0]]}, "dimension 3"),
+        ({"W_B": np.ones((3, 2)), "blocks": 3}, "leave one out"),
+        ({"W_B": [1.0, 2.0, 3.0]}, "rows of numbers"),
+        ({"W_P": np.ones((3, 2)), "W_B": np.ones((3, 2))}, "do not fit"),
+        ({"order": [0, 0]}, "each block once"),
+        ({"order": [1, 0], "blocks": 3}, "leave one out"),
+    ],
+)
+def test_options_that_do_not_work_are_refused(options: dict, message: str):
+    I = np.eye(3)
+    with pytest.raises(InvalidInputError, match=message) as refusal:
+        attentions["sparse-sinkhorn"](I, I, I, **options)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("budget", [0, 5, True])
+def test_budgets_are_those_of_blocks(budget: int):
+    I = np.eye(2)
+    with pytest.raises(InvalidInputError, match="from 1 to 4"):
+        attentions["sortcut"](I, I, I, budget=budget)

@@ -1,0 +1,103 @@
+"""Sparse Sinkhorn attention as runs and commands: seeds, heads, options, pictures."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conftest import Finished
+
+from meanfield import runs
+from meanfield.attention import Attention, attentions, own_options
+from meanfield.attention.sparse import (
+    Learned,
+    Reordered,
+    Sparse,
+)
+from meanfield.dynamics import Heads, Projected
+from meanfield.errors import InvalidInputError, NotClosedError, UnsupportedError
+from meanfield.measures import Gaussian, Points
+from meanfield.scores import Dot
+from meanfield.spec import parse
+
+Run = Callable[..., Finished]
+
+
+SPEC = {"attention": "sparse-sinkhorn", "n": 10, "d": 2, "A": -1.0, "seed": 3}
+
+
+def drawn(spec: dict, index: int = 0) -> np.ndarray:
+    """The noise and the matrix of each head of a run."""
+    attention = runs.member(parse({**SPEC, **spec}), index).dynamics
+    stack = attention.stack if isinstance(attention, Heads) else attention
+    assert isinstance(stack, Attention)
+    assert isinstance(stack.coupling, Sparse)
+    sorting = stack.coupling.sorting
+    assert isinstance(sorting, Learned)
+    matrix = sorting.network.layers[-1].matrix
+    return np.concatenate([np.ravel(matrix), np.ravel(sorting.noise)])
+
+
+def test_what_is_drawn_comes_from_the_seed_once_for_each_head_and_draw():
+    noisy = {"options": {"noise": 1.0, "blocks": 3}}
+    one = drawn(noisy)
+    np.testing.assert_array_equal(drawn(noisy), one)
+    for other in ({**noisy, "seed": 4}, {"options": {"noise": 2.0, "blocks": 3}}):
+        assert not np.array_equal(drawn(other), one)
+    assert not np.array_equal(drawn({**noisy, "draws": 2}, 1), one)
+    heads = drawn({**noisy, "heads": 2, "A": [1.0, 1.0], "V": [1.0, 1.0]})
+    assert len(np.unique(np.round(heads, 12))) == heads.size
+
+
+def test_a_list_of_matrices_has_one_for_each_head():
+    rows = np.arange(8.0).reshape(2, 2, 2).tolist()
+    heads = {"heads": 2, "A": [1.0, 1.0], "V": [1.0, 1.0]}
+    found = drawn({**heads, "options": {"W_B": rows}})
+    np.testing.assert_array_equal(found[:8], np.arange(8.0))
+    with pytest.raises(InvalidInputError, match="list of 2 matrices"):
+        drawn({**heads, "heads": 1, "A": 1.0, "V": 1.0, "options": {"W_B": rows}})
+
+
+def test_it_runs_and_plots_from_the_command_line(cli: Run, tmp_path: Path):
+    run = ("simulate", "--d", "2", "--n", "10", "--A", "-1", "--t", "0.2", "--frames=3")
+    options = "blocks=3,noise=0.5,temperature=2"
+    own = ("--attention", "sparse-sinkhorn", "--options", options, "--out", "run.zarr")
+    assert cli(*run, *own).code == 0
+    for panel in ("tokens", "attention"):
+        assert cli("plot", "run.zarr", "--panel", panel).code == 0
+    gaussian = cli("simulate", "--measure", "gaussian", *own[:4], "--t", "0.1")
+    grid = cli("simulate", "--measure", "grid", *own[:4], "--t", "0.1")
+    for refused, what in ((gaussian, "a Gaussian"), (grid, "a grid")):
+        assert refused.code == 2
+        assert "`sparse-sinkhorn` attention cuts a sequence" in refused.err
+        assert what in refused.err
+
+
+def test_its_options_are_named():
+    assert list(own_options("sortcut")) == [
+        "budget",
+        "blocks",
+        "W_B",
+        "W_P",
+        "temperature",
+        "noise",
+        "passes",
+        "order",
+    ]
+
+
+def test_the_projected_closure_is_refused():
+    I, mu = np.eye(1), Gaussian(jnp.zeros(1), jnp.eye(1))
+    with pytest.raises((UnsupportedError, NotClosedError), match="cuts a sequence"):
+        mu.transport(Projected(attentions["sparse-sinkhorn"](I, I, I)).field(0.0, mu))
+
+
+def test_reordered_blocks_are_an_order():
+    assert Reordered([1, 0]).n_blocks == 2
+    with pytest.raises(InvalidInputError, match="each block once"):
+        Reordered([[0, 1]])
+    zero = Dot(np.zeros((1, 1)), np.eye(1))
+    mu = Points.uniform([[1.0], [2.0]], position=[0.5, 1.0])
+    v = Attention(zero, Sparse(Reordered([1, 0])), np.eye(1)).field(0.0, mu)(mu.tokens)
+    np.testing.assert_array_equal(np.ravel(v), [2.0, 1.0])
