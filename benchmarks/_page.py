@@ -72,10 +72,10 @@ def _machine(report: Report) -> str:
     versions = ", ".join(f"{k} {v}" for k, v in report["machine"]["versions"].items())
     flags = report["machine"]["XLA_FLAGS"]
     suffix = f"; XLA_FLAGS={flags}" if flags else ""
-    where = report["machine"]["device"]
+    processor, where = (report["machine"][key] for key in ("processor", "device"))
     accelerator = "" if where == "cpu" else f" with an {where}"
     return (
-        f"## The machine of {report['date']}{accelerator}\n\n"
+        f"## The machine of {report['date']}: {processor}{accelerator}\n\n"
         f"{machine_line(report)}{suffix}.\n\n{versions}.\n\n"
         f"{peaks_line(report['peaks'])}.\n{_remark(report)}"
     )

@@ -320,9 +320,9 @@ def test_several_runs_are_one_page(cli: CLI, tmp_path: Path):
     headings = [line for line in text.splitlines() if line.startswith("#")]
     assert headings == [
         "# Speed",
-        "## The machine of 2026-01-02",
+        "## The machine of 2026-01-02: p",
         "## softmax",
-        "## The machine of 2026-03-04",
+        "## The machine of 2026-03-04: p",
         "## softmax",
     ]
 

@@ -35,7 +35,7 @@ def seen(name: str, n: int, b: int, dtype: type = np.float64) -> np.ndarray:
     return np.asarray(patterns[name](b / n)(s[:, None], s[None, :]))
 
 
-@pytest.mark.parametrize("name", ["block-local", "strided", "fixed"])
+@every_pattern
 @pytest.mark.parametrize("n", [1, 7, 10, 49, 120])
 def test_patterns_are_those_of_indices(name: str, n: int):
     """Whatever positions and widths are rounded to."""
@@ -43,7 +43,7 @@ def test_patterns_are_those_of_indices(name: str, n: int):
         np.testing.assert_array_equal(seen(name, n, b), by_index(name, n, b))
 
 
-@pytest.mark.parametrize("name", ["block-local", "strided", "fixed"])
+@every_pattern
 def test_patterns_of_many_tokens_in_single_precision(name: str):
     np.testing.assert_array_equal(
         seen(name, 600, 6, np.float32), by_index(name, 600, 6)
@@ -60,11 +60,10 @@ def moved(spec: dict) -> tuple[Points, np.ndarray, object]:
 @every_pattern
 def test_softmax_under_a_pattern_is_that_of_what_is_seen(name: str):
     """By the key of a spec, whose width may be a fraction."""
-    width = "0.3" if name == "window" else "1/3"  # three tokens, or two before
-    mu, v, dynamics = moved({"mask": f"{name}:{width}"})
+    mu, v, dynamics = moved({"mask": f"{name}:1/3"})
     assert isinstance(dynamics.score, Masked)  # type: ignore[attr-defined]
     p = Parameters(-np.eye(2), np.eye(2), np.eye(2))
-    sees = by_index(name, 9, 2 if name == "window" else 3)
+    sees = by_index(name, 9, 3)
     expected = masked_velocity(
         "softmax", p, np.asarray(mu.tokens.x), np.asarray(mu.weights), sees
     )

@@ -65,7 +65,7 @@ def findings(sizes: Sizes) -> Findings:
             "slopes": slopes,
             "level": LEVEL,
             "variants": len(errors),
-            "against_grid": sorted(set(errors) - set(CLOSED)),
+            "against_grid": ", ".join(sorted(set(errors) - set(CLOSED))),
             **_extremes(slopes),
             "theory_of_distance": _theory_slope(sizes),
             "rates": {name: _rates(part) for name, part in growth.items()},
@@ -157,7 +157,7 @@ EXPERIMENT = Experiment(
     ),
     caption=(
         "Gaps at t = {t:g} between n tokens and their law, root mean squares over "
-        "draws, {variants} attentions (against the grid: {against_grid}). Slopes of "
+        "draws, {variants} attentions (against a grid: {against_grid}). Slopes of "
         "the gaps in mean and variance lie between {steepest:.3f} and {flattest:.3f}, "
         "and {outside} of {slopes_measured} intervals of {level:.0%} miss -1/2; those "
         "of W₂ lie between {distance_steepest:.3f} and {distance_flattest:.3f}, where "

@@ -133,7 +133,7 @@ def _plane(axes: Axes, findings: Findings) -> None:
         look = {"color": colour, "width": width, "label": label, **arrows}
         axes.quiver(*x[inside].T, *field[inside].T, **look)
     axes.set(
-        xlim=(-2.6, 2.8),
+        xlim=(-2.6, 3.2),
         ylim=(-2.9, 3.0),
         aspect="equal",
         xlabel="$x_1$",
@@ -145,7 +145,7 @@ def _plane(axes: Axes, findings: Findings) -> None:
 
 def _shade(axes: Axes) -> float:
     """Draws the density of the plane; its largest value."""
-    line = np.linspace(-2.9, 2.9, 120)
+    line = np.linspace(-3.2, 3.2, 132)
     places = np.stack(np.meshgrid(line, line), axis=-1)
     rho = PLANE.density(places.reshape(-1, 2)).reshape(len(line), -1)
     axes.contourf(line, line, rho, levels=8, cmap="Greys", alpha=0.45)

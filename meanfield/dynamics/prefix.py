@@ -30,6 +30,7 @@ from meanfield.tokens import Tokens
 from ._dynamics import AbstractDynamics
 from .cross import Cross
 
+ROUNDINGS = 16  # by which a difference of two positions may be off
 Mask = Callable[[Array, Array], Bool[Array, "..."]]
 masks: Registry[Mask] = Registry("mask")
 
@@ -58,7 +59,8 @@ class Window(eqx.Module):
         self, query: Float[Array, "..."], key: Float[Array, "..."]
     ) -> Bool[Array, "..."]:
         """Whether `query` sees `key`."""
-        return (key <= query) & (key >= query - self.width)
+        slack = ROUNDINGS * jnp.finfo(query.dtype).eps  # of positions up to 1
+        return (key <= query) & (query - key <= self.width + slack)
 
 
 patterns: Registry[Callable[[float], Mask]] = Registry("pattern")  # of a width
