@@ -26,12 +26,21 @@ def peaks(rows: Sequence[Row], cores: int) -> Peaks:
             kind, rate = "products", row["products"] / row["best_seconds"]
         elif row["device"] == "cpu":
             kind = "exponentials"
-            rate = cores * row["exponentials"] / row["cpu_seconds"]
+            rate = cores * row["exponentials"] / _seconds_of_one_core(row)
         else:
             continue
         best = rates[kind].get(row["dtype"], 0.0)
         rates[kind][row["dtype"]] = max(best, rate)
     return rates
+
+
+def _seconds_of_one_core(row: Row) -> float:
+    """Processor time, or time where so little of that is known that it cannot be.
+
+    Some systems count the time of a thread later than others ask for it.
+    """
+    known = row["cpu_seconds"] > row["seconds"] / 2
+    return row["cpu_seconds"] if known else row["seconds"]
 
 
 def floor_seconds(row: Row, best: Peaks) -> float | None:

@@ -192,7 +192,8 @@ def row(**values: Any) -> dict[str, Any]:
 def test_ratios_and_floors_follow_from_times():
     flops = row(case="floor", problem="matrix product", products=8e9, best_seconds=2.0)
     exps = row(case="floor", problem="exponentials in cache", exponentials=1e9)
-    best = _derived.peaks([flops, exps], cores=2)
+    late = {**exps, "cpu_seconds": 1e-3}  # counted after it was asked for
+    best = _derived.peaks([flops, exps, late], cores=2)
     assert best == {"products": {"float64": 4e9}, "exponentials": {"float64": 2e9}}
     first = row(seconds=5.0, products=4e9, exponentials=2e9)
     skipped = {**TRIAL.as_json(), "status": "skipped", "reason": "torch: not installed"}

@@ -24,6 +24,7 @@ Mask = Callable[[Array, Array], Array]
 Sees = Callable[[float, float], bool]
 Places = Callable[[Cloud], np.ndarray]
 WIDTH = 0.3
+ROUNDED = 1e-12  # of positions, by which one at the edge of a window may be beyond it
 
 
 def before(query: float, key: float) -> bool:
@@ -33,7 +34,7 @@ def before(query: float, key: float) -> bool:
 
 def within(query: float, key: float) -> bool:
     """Those at most `WIDTH` before."""
-    return bool(query - WIDTH <= key <= query)
+    return bool(key <= query <= key + WIDTH + ROUNDED)
 
 
 def _places(at: Cloud) -> np.ndarray:
@@ -70,7 +71,7 @@ def strictly_before(query: float, key: float) -> bool:
 
 def all_within(query: float, key: float) -> bool:
     """Those within `WIDTH` on either side."""
-    return bool(abs(query - key) <= WIDTH)
+    return bool(abs(query - key) <= WIDTH + ROUNDED)
 
 
 masked.refuted_if(
