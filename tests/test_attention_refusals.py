@@ -128,6 +128,7 @@ def test_dimensions_must_agree(name: str):
         attention.field(0.0, Points.uniform(np.ones((4, 3))))
 
 
+@pytest.mark.slow
 def test_double_precision_input_needs_it_switched_on():
     code = (
         "import numpy as np\n"

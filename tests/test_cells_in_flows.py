@@ -185,6 +185,7 @@ NAMES = ("l2", "heads", "differential", "exp", "sinkhorn")
 SLOW = ("heads", "differential", "exp", "sinkhorn")
 
 
+@pytest.mark.slow_cases("l2")
 @pytest.mark.parametrize(
     "moves",
     [
@@ -206,6 +207,7 @@ def test_frames_of_a_flow_are_those_of_exact_sums(
     assert float(exact.missed) == 0.0
 
 
+@pytest.mark.slow
 def test_a_cloud_that_outgrows_its_cells_gets_more(rng: np.random.Generator) -> None:
     """And no step is taken whose sums would have been beyond the bound."""
     one = np.eye(1)

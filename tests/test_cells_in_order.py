@@ -103,6 +103,7 @@ def test_queries_that_see_nothing_have_no_sum(
         np.testing.assert_allclose(found, known, rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow_cases("Layout")
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("kind", [Layout, GaussLayout])
 def test_derivatives_in_both_modes(kind: type[AbstractLayout], rng: Generator) -> None:
@@ -123,6 +124,7 @@ def test_derivatives_in_both_modes(kind: type[AbstractLayout], rng: Generator) -
         assert jnp.abs(ours - exact).max() < 1e-5 * jnp.abs(exact).max()
 
 
+@pytest.mark.slow
 def test_a_flow_with_a_causal_mask_is_planned_in_cells(rng: Generator) -> None:
     one = np.eye(1)
     softmax = attentions["softmax"](-one, one, one)

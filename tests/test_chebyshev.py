@@ -95,6 +95,7 @@ def velocities(attention: Attention | Heads, mu: Points) -> np.ndarray:
     return np.asarray(field(attention, mu))
 
 
+@pytest.mark.slow_cases("clusters-l2-2")
 @pytest.mark.parametrize(
     ("kind", "name", "d"),
     [

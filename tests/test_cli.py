@@ -118,6 +118,7 @@ def test_resume_of_a_finished_run_says_so(cli: Command, run: str) -> None:
     assert (report["ending"], report["t"], report["n"]) == ("finished", 1.0, 12)
 
 
+@pytest.mark.slow
 def test_every_fitting_panel_is_drawn(cli: Command, run: str, tmp_path: Path) -> None:
     done = cli("plot", run, "--panel", "all")
     names = ["tokens", "spectrum", "clusters", "cone", "disc", "attention"]

@@ -256,6 +256,7 @@ def test_what_no_flow_descends_is_refused_before_the_start(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_the_command_line_runs_reports_draws_and_refuses(
     cli: Command, tmp_path: Path
 ) -> None:

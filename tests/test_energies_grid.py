@@ -128,6 +128,7 @@ def _coarse() -> tuple[np.ndarray, np.ndarray]:
     return x, np.outer(weights, c / c.sum()).ravel()
 
 
+@pytest.mark.slow_cases("2")
 @pytest.mark.parametrize("d", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_the_variation_of_the_entropy_is_the_log_density(d: int) -> None:
     mu = on_line(200) if d == 1 else in_plane(100)

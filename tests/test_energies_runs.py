@@ -183,7 +183,8 @@ def test_the_command_line_reports_lists_and_draws(cli: Command, tmp_path: Path) 
     assert (tmp_path / "run-energy.pdf").exists()
     rows = json.loads(cli("list", "energies", "--json").out)
     names = {"interaction", "interaction-l2", "sinkhorn", "entropy", "second-moment"}
-    names |= {"internal", "potential", "sinkhorn-divergence"}
+    names |= {"internal", "potential", "sinkhorn-divergence", "logarithmic"}
+    names |= {"keller-segel"}
     assert {row["name"] for row in rows} == names
     refused = cli("simulate", *options, "--observe", "energy", "--attention", "relu")
     assert refused.code == 2

@@ -35,6 +35,7 @@ def covariances(findings: Findings) -> np.ndarray:
     return Y @ np.swapaxes(Y, -1, -2)
 
 
+@pytest.mark.slow_cases("fig4c")
 @panels
 def test_all_go_to_zero_like_the_inverse_of_time(panel: str) -> None:
     numbers = found(panel).numbers

@@ -120,7 +120,7 @@ def check_steps(findings: Findings, members: range, longest: int) -> int:
     return checked
 
 
-@pytest.mark.slow_cases("fig1c", "fig7b")
+@pytest.mark.slow_cases("fig1a", "fig1c", "fig2c", "fig7b")
 @of(*PANELS)
 def test_what_is_reported_is_json(panel: str):
     assert_reportable(load(f"castin2025-{panel}"), found(panel, "quick"))

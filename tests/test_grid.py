@@ -36,6 +36,7 @@ def swung(t: float, x: np.ndarray) -> np.ndarray:
     return 2 * np.arctan(np.tan(x / 2) * np.exp(-t - np.sin(3 * t) / 6))
 
 
+@pytest.mark.slow_cases("graded")
 @pytest.mark.parametrize("make", [pytest.param(even, marks=pytest.mark.slow), graded])
 def test_a_given_flow_is_followed_to_second_order(
     make: Callable[..., np.ndarray],

@@ -53,6 +53,7 @@ def line(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_report_has_the_variance_of_the_closed_form(cli: Command) -> None:
     args = ("--measure", "grid", "--attention", "softmax", "--A=-1", "--V", "1")
     done = cli("simulate", *args, "--cov", "1", "--t", "1", "--frames", "2", "--json")

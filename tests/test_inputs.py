@@ -164,6 +164,7 @@ def test_a_stream_that_takes_nothing_ends_with_a_line(
     assert done.stderr.count("\n") <= 1
 
 
+@pytest.mark.slow
 def test_a_stream_that_takes_few_letters_gets_the_others_spelled() -> None:
     ascii_ = {"PYTHONIOENCODING": "ascii"}
     done = shell("meanfield list panels; meanfield list panels --json", **ascii_)

@@ -126,7 +126,7 @@ def test_barenblatts_solution_is_followed(m: float, half: float, least: float) -
     assert errors[-1] < 2e-3
 
 
-@pytest.mark.slow_cases("0.8")
+@pytest.mark.slow
 @pytest.mark.parametrize("m", [2.0, 0.8])
 def test_barenblatts_solution_is_followed_in_the_plane(m: float) -> None:
     known, errors = Barenblatt(m, 2), []
@@ -223,6 +223,7 @@ def test_sums_with_potentials_rest_at_their_minimum() -> None:
     assert l1(end, normal) < 2e-3
 
 
+@pytest.mark.slow
 def test_in_a_sum_and_in_another_clock_the_flux_is_not_lost() -> None:
     axis = even(-9.0, 9.0, 90)
     density = lambda x: np.exp(-(x[:, 0] ** 2) / 2) / np.sqrt(2 * np.pi)

@@ -88,6 +88,7 @@ def test_the_energy_of_a_gaussian_is_its_mean_logarithm() -> None:
     np.testing.assert_allclose(energy(mu), 4 * mean_log, rtol=1e-6)
 
 
+@pytest.mark.slow_cases("0.5", "1.0")
 @pytest.mark.parametrize("share", [0.5, 1.0, 1.5])
 def test_the_second_moment_grows_by_the_virial_identity(share: float) -> None:
     r"""$\frac d{dt}\int|x|^2d\mu = 4(1 - \chi/8\pi)$, to second order in the cells."""

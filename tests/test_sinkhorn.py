@@ -278,6 +278,7 @@ def test_each_gradient_alone(argument: int, rng: np.random.Generator):
     )
 
 
+@pytest.mark.slow
 def test_second_derivatives(rng: np.random.Generator):
     at = leaves(rng, "not symmetric")
     along = directions(rng, at)

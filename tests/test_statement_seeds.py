@@ -19,6 +19,7 @@ def measured(folder: Path, name: str, seeds: str) -> list[dict]:
 
 
 # Where a tolerance was once a guess, or a control broke too little.
+@pytest.mark.slow_cases("castin2025:sec-2.2-expansion-seeds0")
 @pytest.mark.parametrize(
     ("name", "seeds"),
     [

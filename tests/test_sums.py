@@ -40,6 +40,7 @@ def test_clouds_without_a_width_and_without_weight(rng: Generator) -> None:
     assert np.all(slopes[2] == 0)
 
 
+@pytest.mark.slow
 def test_a_plan_is_exact_where_that_costs_less(rng: Generator) -> None:
     few, many = rng.normal(size=(50, 2)), rng.normal(size=(30_000, 2))
     assert sums.plan(few, few) == Blocked()
@@ -143,6 +144,7 @@ def test_sinkhorn_inside_a_jit_is_exact(rng: Generator) -> None:
     np.testing.assert_allclose(inside.of_keys, exact, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_sinkhorn_beyond_its_cells_is_exact(rng: Generator) -> None:
     """Cells that were planned for other vectors are too wide: no pass takes them."""
     x = rng.normal(size=(60, 1))

@@ -253,6 +253,7 @@ def test_what_cells_do_not_reach_is_summed_exactly(rng: Generator) -> None:
     np.testing.assert_array_equal(found, sums.log_sum_exp(three, three))
 
 
+@pytest.mark.slow
 def test_sums_that_underflow_are_exact(rng: Generator) -> None:
     """Keys of weight e^-760, at the middle query, are all that the last one sees."""
     q = np.linspace(0, 160, 50)[:, None]
@@ -295,6 +296,7 @@ def moved(
     return jnp.sum(jnp.cos(3 * means)) + jnp.sum(totals**2)
 
 
+@pytest.mark.slow_cases("GaussLayout")
 @pytest.mark.parametrize(
     "kind", [pytest.param(Layout, marks=pytest.mark.slow), GaussLayout]
 )

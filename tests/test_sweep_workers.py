@@ -122,7 +122,7 @@ def test_a_helper_that_is_killed_is_named_and_its_cells_are_computed(
     assert claims(sweep) == []
 
 
-@pytest.mark.slow_cases("SIGKILL--9")
+@pytest.mark.slow_cases("SIGTERM-143", "SIGKILL--9")
 @pytest.mark.parametrize(("number", "code"), [("SIGTERM", 143), ("SIGKILL", -9)])
 def test_helpers_end_with_the_command(folder: Path, number: str, code: int) -> None:
     sweep = folder / number
