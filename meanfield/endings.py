@@ -125,8 +125,8 @@ class Status(enum.IntEnum):
     )
     COLLAPSE = Row(
         code=7,
-        reason="the density is as narrow as a cell of its grid: a Dirac, as far as "
-        "that can tell",
+        reason="a Dirac, as far as the cells of its grid, or the rounding of time, can "
+        "tell",
         colour="#5E3C99",
         marker="*",
         hatch="oooo",

@@ -111,6 +111,9 @@ def test_a_gaussian_follows_the_virial_identity_until_it_collapses() -> None:
     run = flow(GradientFlow(energy), mu, [0.0, 1.0, 1.9])
     spreads = [float(jnp.trace(run.at(k).covariance)) for k in range(3)]
     np.testing.assert_allclose(spreads, [4, 2, 0.2], rtol=1e-6)
+    gone = flow(GradientFlow(energy), mu, [0.0, 3.0])
+    assert str(gone.status) == "collapse"
+    np.testing.assert_allclose(gone.stop_time, 2.0, rtol=1e-6)
 
 
 def test_energy_is_lost_at_the_rate_of_the_squared_slope() -> None:

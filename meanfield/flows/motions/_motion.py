@@ -189,6 +189,16 @@ class Motion(Generic[M]):
         del dynamics, t, mu, begun, count
         return jnp.asarray(int(Status.FINISHED))
 
+    def vanishing(self, mu: M, begun: PyTree[Array]) -> Int[Array, ""]:
+        """The code of a flow whose steps shrink to rounding.
+
+        Args:
+            mu: the measure after the last accepted step.
+            begun: what `at_start` gave.
+        """
+        del mu, begun
+        return jnp.asarray(int(Status.MAX_STEPS))
+
     def onward(
         self, y: PyTree[Array], way: PyTree[Array], stretch: Float[Array, ""]
     ) -> PyTree[Array]:

@@ -3,16 +3,18 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float, Int, PyTree
 from typing_extensions import override
 
 from meanfield._array import is_concrete
 from meanfield._typing import PRNGKey, Time
 from meanfield.dynamics import AbstractDynamics
+from meanfield.endings import Status
 from meanfield.fields import AbstractField
 from meanfield.flows.motions._isotropic import Noise
 from meanfield.flows.motions._motion import Motion, check_matrix, check_solver, motions
 from meanfield.flows.stepping import AbstractStepping
+from meanfield.linalg import length
 from meanfield.measures import Gaussian
 
 from ._noise import squared, widening
@@ -22,6 +24,9 @@ from ._noise import squared, widening
 # the plane, 64 in eight dimensions.
 TOGETHER = 64
 NUMBERS = 1024  # in all their factors, if that allows more of them
+# Where a variance falls to zero linearly, rounding of the time leaves a spread of its
+# square root; less of it has to be gone.
+GONE = 1 / 3
 
 
 class GaussianMotion(Motion[Gaussian]):
@@ -58,6 +63,18 @@ class GaussianMotion(Motion[Gaussian]):
         if noise is None:
             return mean, factor
         return mean, factor + widening(mu.factor, noise.kappa)
+
+    @override
+    def at_start(self, mu0: Gaussian) -> Float[Array, ""]:
+        """The spread."""
+        return jax.lax.stop_gradient(length(mu0.factor))
+
+    @override
+    def vanishing(self, mu: Gaussian, begun: Float[Array, ""]) -> Int[Array, ""]:
+        """A Dirac, if the spread has gone as well: like a power of what is left."""
+        spread = length(mu.factor)
+        gone = spread <= jnp.finfo(spread.dtype).eps ** GONE * begun
+        return jnp.where(gone, int(Status.COLLAPSE), int(Status.MAX_STEPS))
 
     @override
     def ask_again(self, dynamics: AbstractDynamics, mu: Gaussian, t: Time) -> None:
