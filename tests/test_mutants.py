@@ -1,5 +1,7 @@
 """Mistakes are noticed: a few of those that `make mutants` tries in full."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -35,6 +37,20 @@ def test_every_mutant_still_finds_its_line(mutant: Mutant) -> None:
     written = changed(mutant)
     assert mutant.old not in written
     assert mutant.new in written
+
+
+def test_mistakes_use_names_that_are_there(tmp_path: Path) -> None:
+    """Else the library could not be imported, and nothing would be noticed."""
+    for mutant in EVERY.values():
+        (tmp_path / f"{mutant.name}.py").write_text(changed(mutant), encoding="utf-8")
+    command = ["check", "--isolated", "--no-cache", "--select", "F821", str(tmp_path)]
+    done = subprocess.run(
+        [sys.executable, "-m", "ruff", *command],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.parametrize("mutant", [m for m in EVERY.values() if m.tests])
