@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 from conftest import Finished
@@ -107,6 +108,16 @@ def test_a_descent_is_observed_falls_and_is_resumed(name: str, tmp_path: Path) -
         assert float(result.fall.rise) == np.max(np.diff(E))
     assert result.outcome.name in ("finished", "unresolved")
     assert a.attrs["title"].startswith("gradient flow of ")
+
+
+@pytest.mark.parametrize("name", list(DESCENTS))
+def test_a_descent_is_made_in_single_precision(name: str) -> None:
+    """Of options that are numbers or lists, too, where JAX rounds to single."""
+    spec = parse({**SHORT, **DESCENTS[name], "precision": "single"})
+    with jax.enable_x64(False):
+        member = runs.member(spec)
+        parts = jax.tree.leaves((member.dynamics, member.measure.coordinates))
+    assert {str(part.dtype) for part in parts if hasattr(part, "dtype")} == {"float32"}
 
 
 def test_an_energy_that_is_infinite_does_not_fall() -> None:

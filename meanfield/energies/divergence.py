@@ -267,16 +267,16 @@ def sinkhorn_divergence(
 
 
 def _normal(d: int, mean: Numbers | None, cov: Numbers | None) -> Gaussian:
-    alpha = np.asarray(0.0 if mean is None else mean, float)
-    Sigma = np.asarray(1.0 if cov is None else cov, float)
+    alpha = jnp.asarray(0.0 if mean is None else mean, float)
+    Sigma = jnp.asarray(1.0 if cov is None else cov, float)
     return Gaussian.from_moments(
-        np.full(d, alpha) if alpha.ndim == 0 else alpha,
-        Sigma * np.eye(d) if Sigma.ndim == 0 else Sigma,
+        jnp.full(d, alpha) if alpha.ndim == 0 else alpha,
+        Sigma * jnp.eye(d) if Sigma.ndim == 0 else Sigma,
     )
 
 
 def _tokens(d: int, target: Any) -> Points:
-    x = np.asarray(target, float)
+    x = jnp.asarray(target, float)
     x = x[:, None] if x.ndim == 1 else x
     if x.ndim != 2 or x.shape[1] != d:
         raise InvalidInputError(

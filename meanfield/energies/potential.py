@@ -177,7 +177,7 @@ def potential(
     r"""The mean of $\tfrac12(x - c)\cdot H(x - c)$; options `matrix` H, `centre` c."""
     del Q, K, epsilon
     d = np.shape(V)[-1]
-    H, c = np.asarray(matrix, float), np.asarray(centre, float)
+    H, c = jnp.asarray(matrix, float), jnp.asarray(centre, float)
     return QuadraticPotential(
-        H * np.eye(d) if H.ndim == 0 else H, np.full(d, c) if c.ndim == 0 else c
+        H * jnp.eye(d) if H.ndim == 0 else H, jnp.full(d, c) if c.ndim == 0 else c
     )
