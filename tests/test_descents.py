@@ -209,6 +209,11 @@ REFUSED: dict[str, tuple[dict[str, Any], type[MeanfieldError], str]] = {
         InvalidInputError,
         "infinite at the start",
     ),
+    "no slope": (
+        {"flow_of": "logarithmic", "measure": "gaussian", "cov": [[1.0, 0], [0, 0]]},
+        InvalidInputError,
+        "its slope is",
+    ),
     "no mean of exponentials": (
         {"flow_of": "interaction", "measure": "gaussian", "A": 1.0, "cov": 2.0},
         InvalidInputError,

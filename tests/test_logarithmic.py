@@ -88,6 +88,14 @@ def test_the_energy_of_a_gaussian_is_its_mean_logarithm() -> None:
     np.testing.assert_allclose(energy(mu), 4 * mean_log, rtol=1e-6)
 
 
+@pytest.mark.parametrize("scale", [1e-300, 1e-8, 1e200])
+def test_the_energy_of_a_gaussian_of_any_size(scale: float) -> None:
+    """By its scaling, also where determinants are no numbers."""
+    energy, S = LogarithmicAttraction(8 * np.pi), np.array([[2.0, 0.6], [0.6, 0.5]])
+    of = lambda S: float(energy.on_gaussian(jnp.zeros(2), jnp.asarray(S)))
+    np.testing.assert_allclose(of(scale * S), of(S) + np.log(scale), rtol=1e-12)
+
+
 @pytest.mark.slow_cases("0.5", "1.0")
 @pytest.mark.parametrize("share", [0.5, 1.0, 1.5])
 def test_the_second_moment_grows_by_the_virial_identity(share: float) -> None:
@@ -144,6 +152,11 @@ def test_what_has_no_logarithmic_energy_is_refused() -> None:
         energy(Grid.from_density([axis], np.ones(8)))
     with pytest.raises(UnsupportedError, match="even width"):
         energy(Grid.from_density([axis, uneven], np.ones((8, 8))))
+    square = Grid.from_density([axis, axis], np.ones((8, 8)))
+    sheared = square.state._replace(axes=jnp.array([[1.0, 1.0], [0.0, 1.0]]))
+    with pytest.raises(UnsupportedError, match="shear"):
+        energy(square.at(sheared))
+    assert np.isnan(jax.jit(lambda state: energy(square.at(state)))(sheared))
     layers = Grid.from_density([axis, axis], np.ones((2, 8, 8)), position=[0.0, 1.0])
     with pytest.raises(UnsupportedError, match="layers"):
         energy(layers)

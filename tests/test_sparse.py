@@ -42,7 +42,7 @@ every_size = pytest.mark.parametrize(("n", "blocks"), SIZES)
 CAUSAL = "sparse-sinkhorn-causal"
 
 
-def same(actual: Numbers, expected: Numbers) -> None:
+def assert_same(actual: Numbers, expected: Numbers) -> None:
     """To 1e-12 of the size of one."""
     assert_allclose(np.asarray(actual), expected, rtol=1e-12, atol=1e-12)
 
@@ -83,9 +83,9 @@ def test_every_variant_is_that_of_dense_matrices(
     attention = c.attention(name, **options, temperature=tau, passes=3)
     mu = c.points()
     weights = expected_weights(name, c, blocks, options, tau)
-    same(weights_of(attention, mu), weights)
+    assert_same(weights_of(attention, mu), weights)
     v = velocities(attention, mu, mu.tokens)
-    same(v, weights @ c.x @ c.p.V.T)
+    assert_same(v, weights @ c.x @ c.p.V.T)
 
 
 @every_ordered
@@ -99,10 +99,10 @@ def test_the_order_is_that_of_positions_and_not_of_rows(
     s = mu.tokens.position
     assert s is not None
     other = Points.weighted(c.x[mix], c.w[mix], position=s[mix])
-    same(velocities(attention, other, other.tokens), v[mix])
+    assert_same(velocities(attention, other, other.tokens), v[mix])
     twice = np.array([4, 0, 4, 8])
     some = Tokens(mu.tokens.x[twice], s[twice])
-    same(velocities(attention, mu, some), v[twice])
+    assert_same(velocities(attention, mu, some), v[twice])
 
 
 def moved(c: Case, name: str) -> np.ndarray:
@@ -178,7 +178,7 @@ def test_a_permutation_and_all_blocks_are_softmax(
     mu = c.points()
     cut = velocities(c.attention("sortcut", order=order, budget=4), mu, mu.tokens)
     soft = velocities(c.attention("softmax"), mu, mu.tokens)
-    same(cut, soft)
+    assert_same(cut, soft)
     assert (
         np.max(
             np.abs(
@@ -202,7 +202,7 @@ def test_an_order_is_a_matrix_of_zeros_and_ones(name: str, rng: np.random.Genera
     kinds = {"sparse-sinkhorn": Sparse(soft), "sortcut": SortCut(soft)}
     learned = Attention(given.score, kinds[name], given.value)
     v = velocities(given, mu, mu.tokens)
-    same(velocities(learned, mu, mu.tokens), v)
+    assert_same(velocities(learned, mu, mu.tokens), v)
 
 
 def test_balancing_tends_to_a_doubly_stochastic_matrix(rng: np.random.Generator):
@@ -222,7 +222,7 @@ def test_balancing_of_scores_of_thousands_stays_finite(rng: np.random.Generator)
 def test_causal_balancing_is_division_by_sums_so_far(rng: np.random.Generator):
     logits = rng.normal(size=(6, 6))
     S = np.exp(balanced_in_order(jnp.asarray(logits), 4))
-    same(S, balanced_causally(np.exp(logits), 4))
+    assert_same(S, balanced_causally(np.exp(logits), 4))
 
 
 @every_ordered

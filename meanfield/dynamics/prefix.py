@@ -30,7 +30,7 @@ from meanfield.tokens import Tokens
 from ._dynamics import AbstractDynamics
 from .cross import Cross
 
-ROUNDINGS = 16  # by which a difference of two positions may be off
+ROUNDINGS = 2  # of 1, by which a difference of two positions may be off
 Mask = Callable[[Array, Array], Bool[Array, "..."]]
 masks: Registry[Mask] = Registry("mask")
 

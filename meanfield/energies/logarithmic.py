@@ -18,6 +18,7 @@ from ._energy import AbstractEnergy, AbstractVariation, energy_of_measure
 from .entropy import Entropy
 
 EVEN = 1e-9  # of a width, by which cells of even ones may differ
+ROUNDED = 1e-6  # of a cosine, below which it is that of a right angle
 
 
 class LogarithmicAttraction(AbstractEnergy):
@@ -54,8 +55,9 @@ class LogarithmicAttraction(AbstractEnergy):
     chi: float = eqx.field(static=True)
 
     def __check_init__(self) -> None:
-        if not np.isfinite(self.chi):
-            raise InvalidInputError(f"`chi` must be a finite number; got {self.chi}.")
+        known = isinstance(self.chi, int | float) and np.isfinite(self.chi)
+        if not known:
+            raise InvalidInputError(f"`chi` must be a finite number; got {self.chi!r}.")
 
     @override
     def on_points(self, mu: Points) -> Float[Array, ""]:
@@ -72,8 +74,11 @@ class LogarithmicAttraction(AbstractEnergy):
         _check_plane(mean.shape[0])
         # |z|² of a Gaussian is a χ² with two degrees of freedom, times
         # a² cos² + b² sin² of an even angle, whose mean logarithm is 2 log((a + b)/2).
-        semi_axes = jnp.trace(covariance) + 2 * jnp.sqrt(jnp.linalg.det(covariance))
-        mean_log = jnp.log(semi_axes / 2) + np.log(2) - np.euler_gamma
+        total = jnp.trace(
+            covariance
+        )  # divided out, for determinants over- and underflow
+        area = jnp.sqrt(jnp.linalg.det(covariance / total))
+        mean_log = jnp.log(total) + jnp.log(1 + 2 * area) - np.euler_gamma
         return self.chi / (8 * np.pi) * mean_log
 
     @override
@@ -93,7 +98,7 @@ class LogarithmicAttraction(AbstractEnergy):
         )
 
     def _potential(self, mu: Grid) -> Float[Array, "n m"]:
-        r"""$-\chi c$ at the middles of cells; NaN unless these are even."""
+        r"""$-\chi c$ at the middles of cells; NaN unless these are even and upright."""
         _check_grid(mu)
         sizes = [
             jnp.mean(widths(row)) * jnp.linalg.norm(mu.state.axes[:, axis])
@@ -102,7 +107,7 @@ class LogarithmicAttraction(AbstractEnergy):
         masses = mu.state.masses[0]
         kernel = _mean_logs(masses.shape, sizes)
         values = self.chi / (2 * np.pi) * _convolved(masses, kernel)
-        return jnp.where(_are_even(mu), values, jnp.nan)
+        return jnp.where(_are_even(mu) & _is_upright(mu), values, jnp.nan)
 
 
 def _mean_logs(
@@ -158,8 +163,15 @@ def _are_even(mu: Grid) -> np.bool | Bool[Array, ""]:
     return answers[0] & answers[1]
 
 
+def _is_upright(mu: Grid) -> np.bool | Bool[Array, ""]:
+    """Whether the axes of the box stand at right angles; known early where they are."""
+    D = mu.state.axes
+    x, y = (np.asarray(D) if is_concrete(D) else D).T
+    return (x @ y) ** 2 <= ROUNDED**2 * (x @ x) * (y @ y)
+
+
 def _check_grid(mu: Grid) -> None:
-    """Refuses layers, lines and uneven cells.
+    """Refuses layers, lines, boxes that shear and uneven cells.
 
     Raises:
         UnsupportedError: if the density is not one in the plane, on even cells.
@@ -170,7 +182,12 @@ def _check_grid(mu: Grid) -> None:
             "Logarithmic attraction is between all cells, and layers of positions do "
             "not meet: use a grid without positions."
         )
-    even = _are_even(mu)
+    upright, even = _is_upright(mu), _are_even(mu)
+    if is_concrete(upright) and not upright:
+        raise UnsupportedError(
+            "Logarithmic attraction needs a box that does not shear: use `ScaledBox` "
+            "or `FixedBox` (`box = scaled` or `fixed`)."
+        )
     if is_concrete(even) and not even:
         raise UnsupportedError(
             "Logarithmic attraction needs cells of even width along each axis, such "
@@ -200,7 +217,7 @@ def logarithmic(
     r"""χ/4π times the mean log|x − y| in the plane; option `chi`, 1 by default."""
     del Q, K, epsilon
     _check_plane(np.shape(V)[-1])
-    return LogarithmicAttraction(_number(chi))
+    return LogarithmicAttraction(chi)  # pyright: ignore[reportArgumentType] (it asks)
 
 
 @energy_of_measure("keller-segel")
@@ -212,14 +229,3 @@ def keller_segel(
     Collapses for `chi` above 8π.
     """
     return Entropy() + logarithmic(Q, K, V, epsilon=epsilon, chi=chi)
-
-
-def _number(chi: Scalar) -> float:
-    """χ as a number.
-
-    Raises:
-        InvalidInputError: if it is none.
-    """
-    if not isinstance(chi, int | float):
-        raise InvalidInputError(f"The option `chi` is a number; got {chi!r}.")
-    return float(chi)

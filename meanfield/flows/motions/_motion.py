@@ -189,14 +189,15 @@ class Motion(Generic[M]):
         del dynamics, t, mu, begun, count
         return jnp.asarray(int(Status.FINISHED))
 
-    def vanishing(self, mu: M, begun: PyTree[Array]) -> Int[Array, ""]:
+    def vanishing(self, mu: M, after: M, begun: PyTree[Array]) -> Int[Array, ""]:
         """The code of a flow whose steps shrink to rounding.
 
         Args:
             mu: the measure after the last accepted step.
+            after: the measure after one that is as short as rounding.
             begun: what `at_start` gave.
         """
-        del mu, begun
+        del mu, after, begun
         return jnp.asarray(int(Status.MAX_STEPS))
 
     def onward(

@@ -109,8 +109,8 @@ class Watch(AbstractWrapping[WatchState]):
     def _judged(self, step: Attempt, state: WatchState, finite: Array) -> WatchState:
         """The state where growth ends the flow, or steps vanish or are lost."""
         growth, by_growth = self.judge.after(state.growth, step)
-        before = self.mu0.at(jax.lax.stop_gradient(step.y0))
-        vanishing = self._motion.vanishing(before, state.begun)
+        before, after = self.mu0.at(step.y0), self.mu0.at(step.y)
+        vanishing = self._motion.vanishing(before, after, state.begun)
         why = jnp.where(finite, vanishing, int(Status.NOT_FINITE))
         code = jnp.where(step.vanished | step.lost, why, state.code)
         by_growth &= code != int(Status.UNCONVERGED)

@@ -88,15 +88,16 @@ def refuse_infinite(spec: RunSpec, measure: AbstractMeasure) -> None:
     energy = descended(spec, measure.dimension, Draw(spec.seed))
     if _Infinite(energy)(measure):
         raise InvalidInputError(
-            f"The energy of `{spec.mover}` is infinite at the start, so no flow goes "
-            "down it: start from a covariance of full rank, and for an interaction "
-            "from one whose exponential has a mean (a smaller `cov`, or `A`)."
+            f"The energy of `{spec.mover}` is infinite at the start, or its slope is, "
+            "so no flow goes down it: start from a covariance of full rank, and for an "
+            "interaction from one whose exponential has a mean (a smaller `cov`, or "
+            "`A`)."
         )
 
 
 @dataclass(frozen=True)
 class _Infinite(AbstractReader[bool]):
-    """Whether an energy is infinite; of tokens and grids it is a sum."""
+    """Whether an energy or its slope is; of tokens and grids both are sums."""
 
     energy: AbstractEnergy
 
@@ -110,7 +111,8 @@ class _Infinite(AbstractReader[bool]):
 
     @override
     def of_gaussian(self, mu: Gaussian) -> bool:
-        return not np.isfinite(self.energy(mu))
+        parts = self.energy(mu), *self.energy.slopes(mu)
+        return not all(np.all(np.isfinite(part)) for part in parts)
 
 
 def assumes_identity(spec: RunSpec) -> bool:

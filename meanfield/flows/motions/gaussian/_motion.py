@@ -70,11 +70,14 @@ class GaussianMotion(Motion[Gaussian]):
         return jax.lax.stop_gradient(length(mu0.factor))
 
     @override
-    def vanishing(self, mu: Gaussian, begun: Float[Array, ""]) -> Int[Array, ""]:
-        """A Dirac, if the spread has gone as well: like a power of what is left."""
-        spread = length(mu.factor)
-        gone = spread <= jnp.finfo(spread.dtype).eps ** GONE * begun
-        return jnp.where(gone, int(Status.COLLAPSE), int(Status.MAX_STEPS))
+    def vanishing(
+        self, mu: Gaussian, after: Gaussian, begun: Float[Array, ""]
+    ) -> Int[Array, ""]:
+        """A Dirac, if next to no spread is left, and that goes in no time."""
+        spread, eps = length(mu.factor), jnp.finfo(mu.factor.dtype).eps
+        gone = spread <= eps**GONE * begun
+        going = length(after.factor - mu.factor) >= jnp.sqrt(eps) * spread
+        return jnp.where(gone & going, int(Status.COLLAPSE), int(Status.MAX_STEPS))
 
     @override
     def ask_again(self, dynamics: AbstractDynamics, mu: Gaussian, t: Time) -> None:
