@@ -52,7 +52,7 @@ class LogarithmicAttraction(AbstractEnergy):
         0.80907... 0.80907...
     """
 
-    chi: float = eqx.field(static=True)
+    chi: Scalar = eqx.field(static=True)
 
     def __check_init__(self) -> None:
         known = isinstance(self.chi, int | float) and np.isfinite(self.chi)
@@ -217,7 +217,7 @@ def logarithmic(
     r"""χ/4π times the mean log|x − y| in the plane; option `chi`, 1 by default."""
     del Q, K, epsilon
     _check_plane(np.shape(V)[-1])
-    return LogarithmicAttraction(chi)  # pyright: ignore[reportArgumentType] (it asks)
+    return LogarithmicAttraction(chi)
 
 
 @energy_of_measure("keller-segel")
