@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from growth import Held, growth
+
 FUZZER = Path(__file__).with_name("fuzzing.py")
 
 
@@ -20,3 +22,13 @@ def test_odd_command_lines_end_as_documented(tmp_path: Path) -> None:
     found = json.loads(done.stdout)
     assert found["cases"] >= 20
     assert {"0", "2", "3"} <= found["codes"].keys()
+
+
+def test_a_leak_is_what_every_round_adds():
+    noise = [0, 70, -10, 80, 0, 90]  # of a median of 70, and a mean of 5
+    steady = [Held(1000, 5000 + extra) for extra in noise]
+    filled = [Held(1000, 5000 + 400 * (n > 3)) for n in range(6)]
+    leaking = [Held(1000 + 31 * n, 5000 + 61 * n) for n in range(6)]
+    assert growth(steady).blocks < 60
+    assert growth(filled) == Held(0, 0)
+    assert growth(leaking) == Held(31, 61)
