@@ -54,7 +54,8 @@ class HardSlices(AbstractGaussianCoupling, Discontinuous):
     ) -> AbstractField:
         r"""Each plan, and its cost $D_l$, is one between queries and keys."""
         dot, even = projectable(score), evenly(self.directions)
-        return weighted(HardMean(dot, keys, self.directions, even, queries), self.tau)
+        mean = HardMean(dot, keys, self.directions, even, queries, self.tau)
+        return weighted(mean)
 
     @override
     def affine(self, score: AbstractQuadraticScore, mu: Gaussian) -> Affine:

@@ -25,7 +25,7 @@ ABREAST, SORTED = 2**18, 2**17
 
 
 class AbstractSlicedMean(AbstractBarycentre):
-    """The mean of the keys that a token is matched with along all slices.
+    r"""The mean of the keys that a token is matched with along all slices.
 
     Attributes:
         score: its `Q` and `K` make queries and keys.
@@ -33,6 +33,7 @@ class AbstractSlicedMean(AbstractBarycentre):
         directions: of the slices.
         shares: of the slices; they sum to one.
         queries: those that share the keys among them.
+        tau: $\tau$, by which costs make the shares; `None` if they do not.
     """
 
     score: Dot
@@ -40,6 +41,7 @@ class AbstractSlicedMean(AbstractBarycentre):
     directions: Float[Array, "l k"]
     shares: Float[Array, " l"]
     queries: Points
+    tau: Float[Array, ""] | None
 
     @override
     def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
@@ -56,6 +58,12 @@ class AbstractSlicedMean(AbstractBarycentre):
     @override
     def convergence(self) -> Convergence | None:
         return None
+
+    def shares_of(self, costs: Float[Array, " l"]) -> Float[Array, " l"]:
+        r"""$\sigma_l \propto e^{-\tau D_l/\epsilon}$; the shares as they are without."""
+        if self.tau is None:
+            return self.shares
+        return jax.nn.softmax(-self.tau / self.score.epsilon * costs)
 
     @abc.abstractmethod
     def costs(self) -> Float[Array, " l"]:
@@ -157,11 +165,8 @@ def evenly(directions: Float[Array, "l k"]) -> Float[Array, " l"]:
     return jnp.full(count, 1 / count, directions.dtype)
 
 
-def weighted(
-    field: AbstractSlicedMean, tau: Float[Array, ""] | None
-) -> AbstractSlicedMean:
+def weighted(field: AbstractSlicedMean) -> AbstractSlicedMean:
     r"""The same with shares $\propto e^{-\tau D_l/\epsilon}$; `None` leaves them."""
-    if tau is None:
+    if field.tau is None:
         return field
-    shares = jax.nn.softmax(-tau / field.score.epsilon * field.costs())
-    return dataclasses.replace(field, shares=shares)
+    return dataclasses.replace(field, shares=field.shares_of(field.costs()))

@@ -51,7 +51,7 @@ class AbstractSoftSlices(AbstractCoupling):
         self, score: AbstractScore, queries: Points, keys: Points
     ) -> AbstractField:
         """Each side is sorted by itself."""
-        return weighted(self.mean(projectable(score), queries, keys), self.tau)
+        return weighted(self.mean(projectable(score), queries, keys))
 
     @override
     def linearly_bounded(
@@ -93,8 +93,8 @@ class SoftSlices(AbstractSoftSlices):
 
     @override
     def mean(self, dot: Dot, queries: Points, keys: Points) -> SoftMean:
-        even = evenly(self.directions)
-        return SoftMean(dot, keys, self.directions, even, queries, self.near)
+        slices = self.directions, evenly(self.directions)
+        return SoftMean(dot, keys, *slices, queries, self.tau, self.near)
 
 
 class GaussianSoftSlices(AbstractSoftSlices, AbstractGaussianCoupling):
@@ -114,8 +114,8 @@ class GaussianSoftSlices(AbstractSoftSlices, AbstractGaussianCoupling):
 
     @override
     def mean(self, dot: Dot, queries: Points, keys: Points) -> SoftMean:
-        even = evenly(self.directions)
-        return SoftMean(dot, keys, self.directions, even, queries, self.near)
+        slices = self.directions, evenly(self.directions)
+        return SoftMean(dot, keys, *slices, queries, self.tau, self.near)
 
     @override
     def affine(self, score: AbstractQuadraticScore, mu: Gaussian) -> Affine:
@@ -170,8 +170,8 @@ class PublishedSoftSlices(AbstractSoftSlices):
 
     @override
     def mean(self, dot: Dot, queries: Points, keys: Points) -> PublishedSoftMean:
-        even = evenly(self.directions)
-        return PublishedSoftMean(dot, keys, self.directions, even, queries, self.near)
+        slices = self.directions, evenly(self.directions)
+        return PublishedSoftMean(dot, keys, *slices, queries, self.tau, self.near)
 
 
 def _squared(near: AbstractScore) -> LineSquare:

@@ -13,8 +13,12 @@ from meanfield.measures.reductions import Keys
 from meanfield.scores import AbstractScore
 from meanfield.tokens import Tokens
 
+from ._matrices import soft_plan
 from ._mean import AbstractSlicedMean, blockwise
 from ._ranks import matched, projected, sorted_side
+
+
+FEW = 2**22  # numbers in the matrices of all slices, 32 MB
 
 
 class LineDistance(AbstractScore):
@@ -56,6 +60,26 @@ class AbstractSoftMean(AbstractSlicedMean):
     near: AbstractScore
 
     @override
+    def weights(self) -> Float[Array, "m n"]:
+        """By matrices, which few tokens are far sooner matched by."""
+        if self.directions.shape[0] * self.queries.tokens.n * self.mu.tokens.n > FEW:
+            return super().weights()
+        places = lambda mu, matrix: self.directions @ (mu.counted.x @ matrix.T).T
+        u, v = places(self.queries, self.score.Q), places(self.mu, self.score.K)
+        p, q = self.queries.probabilities, self.mu.probabilities
+        plan = lambda u, v: self._scaled(*soft_plan(self.near, (u, p), (v, q)))
+        plans = jax.vmap(plan)(u, v)
+        # Costs once more: a compiler then leaves out those that sums were taken for.
+        costs = jnp.einsum("i,lij,ij->l", p, plans, self._distances())
+        return jnp.tensordot(self.shares_of(costs), plans, 1)
+
+    def _distances(self) -> Float[Array, "m n"]:
+        r"""$|Qx - Ky|^2$."""
+        queries, keys = self._images()
+        squares = jnp.sum(queries**2, axis=1)[:, None] + jnp.sum(keys**2, axis=1)[None]
+        return squares - 2 * jnp.matmul(queries, keys.T, precision=HIGHEST)
+
+    @override
     def costs(self) -> Float[Array, " l"]:
         r"""$D_l = \int|Qx - Ky|^2\,d\gamma_l$, with the marginals that $\gamma_l$ has.
 
@@ -89,11 +113,17 @@ class AbstractSoftMean(AbstractSlicedMean):
         one = lambda slices, shares: shares[0] * self._along(slices[0], tokens, y)
         return blockwise(one, self.directions, self.shares, 1)
 
-    @abc.abstractmethod
     def _along(
         self, direction: Float[Array, " k"], tokens: Tokens, y: Float[Array, "n p"]
     ) -> Float[Array, "m p"]:
         """What the plan of one slice gives of `y`, for each token."""
+        return self._scaled(*self._sorted(direction, tokens, y))
+
+    @abc.abstractmethod
+    def _scaled(
+        self, means: Float[Array, "m p"], log_sums: Float[Array, " m"]
+    ) -> Float[Array, "m p"]:
+        """Means over rows that have these sums."""
 
     def _sorted(
         self, direction: Float[Array, " k"], tokens: Tokens, y: Float[Array, "n p"]
@@ -117,10 +147,11 @@ class SoftMean(AbstractSoftMean):
     """Rows divided by their sums: a mean."""
 
     @override
-    def _along(
-        self, direction: Float[Array, " k"], tokens: Tokens, y: Float[Array, "n p"]
+    def _scaled(
+        self, means: Float[Array, "m p"], log_sums: Float[Array, " m"]
     ) -> Float[Array, "m p"]:
-        return self._sorted(direction, tokens, y)[0]
+        del log_sums
+        return means
 
 
 class PublishedSoftMean(AbstractSoftMean):
@@ -130,10 +161,9 @@ class PublishedSoftMean(AbstractSoftMean):
     """
 
     @override
-    def _along(
-        self, direction: Float[Array, " k"], tokens: Tokens, y: Float[Array, "n p"]
+    def _scaled(
+        self, means: Float[Array, "m p"], log_sums: Float[Array, " m"]
     ) -> Float[Array, "m p"]:
-        means, log_sums = self._sorted(direction, tokens, y)
         return means * jnp.exp(log_sums)[:, None]
 
 

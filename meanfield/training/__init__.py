@@ -1,0 +1,14 @@
+"""Networks that are trained with the attentions of the library."""
+
+from . import tasks as _tasks  # noqa: F401  (each registers itself)
+from ._folder import Record as Record
+from ._folder import TrainFolder as TrainFolder
+from ._recipe import Recipe as Recipe
+from ._spec import TrainSpec as TrainSpec
+from ._task import AbstractTask as AbstractTask
+from ._task import Split as Split
+from ._task import tasks as tasks
+from ._train import Progress as Progress
+from ._train import resume as resume
+from ._train import train as train
+from .networks import Variant as Variant

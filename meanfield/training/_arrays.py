@@ -1,0 +1,53 @@
+"""Trees of arrays as files of named arrays, and back."""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from meanfield.errors import StoreError
+
+Tree = TypeVar("Tree")
+
+
+def named(tree: Any) -> dict[str, np.ndarray]:
+    """The arrays of a tree by their places in it: `encoder.blocks.0.norm.weight`."""
+    leaves, _ = jax.tree_util.tree_flatten_with_path(eqx.filter(tree, eqx.is_array))
+    return {_name(path): np.asarray(leaf) for path, leaf in leaves}
+
+
+def filled(template: Tree, arrays: Mapping[str, np.ndarray], where: str) -> Tree:
+    """The template with arrays in the places that their names say.
+
+    Raises:
+        StoreError: if one is missing, or of another shape or dtype.
+    """
+
+    def take(path: tuple[Any, ...], leaf: Any) -> Any:
+        if not eqx.is_array(leaf):
+            return leaf
+        array = arrays.get(_name(path))
+        if array is None or (array.shape, array.dtype) != (leaf.shape, leaf.dtype):
+            raise StoreError(
+                f"{where} has not the array `{_name(path)}` of shape {leaf.shape}: it "
+                "belongs to another training, or was written by another version."
+            )
+        return jax.numpy.asarray(array)
+
+    return jax.tree_util.tree_map_with_path(take, template)
+
+
+def digest_of(arrays: Mapping[str, np.ndarray]) -> str:
+    """The SHA-256 of named arrays, shapes and dtypes included."""
+    digest = hashlib.sha256()
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def _name(path: tuple[Any, ...]) -> str:
+    return jax.tree_util.keystr(path, simple=True, separator=".")

@@ -1,0 +1,164 @@
+"""Epochs: steps over batches, for networks of several seeds side by side."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float, Int, PyTree
+
+from meanfield._typing import PRNGKey
+
+from ._recipe import optimisers
+from ._task import AbstractTask, Items
+from .networks import Variant, refuse_without_gradient
+
+AT_ONCE = 100  # items of each seed that are examined side by side
+# What of a seed is drawn, by number: a new role changes no other.
+WEIGHTS, ORDER, NOISE = range(3)
+
+
+class TrainState(eqx.Module):
+    """Networks of several seeds, as they stand between two epochs.
+
+    Attributes:
+        learned: what learns of them; arrays lead with an axis of seeds.
+        fixed: the rest.
+        moments: of the optimiser.
+    """
+
+    learned: PyTree
+    fixed: PyTree
+    moments: PyTree
+
+    @property
+    def networks(self) -> eqx.Module:
+        """The networks, arrays with an axis of seeds."""
+        return eqx.combine(self.learned, self.fixed)
+
+
+class Trainer(eqx.Module):
+    """What all epochs of a training share.
+
+    Attributes:
+        items: all of them, on the device.
+        task: the task.
+        optimiser: its registered name.
+    """
+
+    items: Mapping[str, Array]
+    task: AbstractTask = eqx.field(static=True)
+    optimiser: str = eqx.field(static=True)
+
+    def __init__(self, task: AbstractTask, optimiser: str, items: Items) -> None:
+        self.items = {name: jnp.asarray(array) for name, array in items.items()}
+        self.task, self.optimiser = task, optimiser
+
+    def start(self, variant: Variant, seeds: Sequence[int]) -> TrainState:
+        """New networks, each drawn by its seed.
+
+        Raises:
+            UnsupportedError: if nothing can be taught through the attention.
+        """
+        keys = role_keys(seeds, WEIGHTS)
+        draw = lambda key: self.task.network(key, variant)
+        networks = eqx.filter_jit(eqx.filter_vmap(draw))(keys)
+        one = eqx.filter_jit(draw)(keys[0])
+        refuse_without_gradient(one, variant)
+        learned, fixed = eqx.partition(networks, variant.learned(one))
+        moments = eqx.filter_vmap(self._optimiser.init)(learned)
+        return TrainState(learned, fixed, moments)
+
+    @property
+    def _optimiser(self) -> optax.GradientTransformation:
+        return optimisers[self.optimiser]()
+
+    @eqx.filter_jit
+    def epoch(
+        self,
+        state: TrainState,
+        orders: Int[Array, "steps seeds batch"],
+        keys: PRNGKey,
+        rate: Float[Array, ""],
+    ) -> tuple[TrainState, Float[Array, "steps seeds"]]:
+        """TrainState after one epoch, and their losses at each of its steps.
+
+        Args:
+            state: before it.
+            orders: which items each batch has.
+            keys: of each seed, for what is random.
+            rate: of the steps.
+        """
+
+        def step(
+            carry: tuple[Any, Any], batch: tuple[Array, Array]
+        ) -> tuple[tuple[Any, Any], Array]:
+            own = eqx.filter_vmap(self._step, in_axes=(0, 0, 0, 0, 0, None))
+            learned, moments, losses = own(*carry, state.fixed, *batch, rate)
+            return (learned, moments), losses
+
+        counts = jnp.arange(orders.shape[0])
+        fold = jax.vmap(lambda key: jax.vmap(jax.random.fold_in, (None, 0))(key, counts))
+        noise = jnp.swapaxes(fold(keys), 0, 1)
+        start = (state.learned, state.moments)
+        (learned, moments), losses = jax.lax.scan(step, start, (orders, noise))
+        return TrainState(learned, state.fixed, moments), losses
+
+    def _step(
+        self,
+        learned: PyTree,
+        moments: PyTree,
+        fixed: PyTree,
+        batch: Int[Array, " batch"],
+        key: PRNGKey,
+        rate: Float[Array, ""],
+    ) -> tuple[PyTree, PyTree, Float[Array, ""]]:
+        """One step of one seed."""
+        items = {name: array[batch] for name, array in self.items.items()}
+        keys = jax.random.split(key, batch.shape[0])
+
+        def loss(learned: PyTree) -> Float[Array, ""]:
+            network = eqx.combine(learned, fixed)
+            of = lambda item, key: self.task.measures(network, item, key)["loss"]
+            return jnp.mean(jax.vmap(of)(items, keys))
+
+        value, slope = eqx.filter_value_and_grad(loss)(learned)
+        direction, moments = self._optimiser.update(slope, moments)
+        steps = jax.tree.map(lambda leaf: -rate.astype(leaf.dtype) * leaf, direction)
+        return eqx.apply_updates(learned, steps), moments, value
+
+    @eqx.filter_jit
+    def examined(
+        self, state: TrainState, tests: Int[Array, "seeds items"]
+    ) -> dict[str, Float[Array, "seeds items"]]:
+        """What is measured of each item that examines each seed."""
+
+        def own(network: eqx.Module, test: Array) -> dict[str, Array]:
+            def measured(number: Array) -> dict[str, Array]:
+                item = {name: array[number] for name, array in self.items.items()}
+                return dict(self.task.measures(network, item, None))
+
+            return jax.lax.map(measured, test, batch_size=AT_ONCE)
+
+        return eqx.filter_vmap(own)(state.networks, tests)
+
+
+def role_keys(seeds: Sequence[int], role: int) -> PRNGKey:
+    """A key of each seed for one role."""
+    keys = [jax.random.fold_in(jax.random.key(seed), role) for seed in seeds]
+    return jnp.stack(keys)
+
+
+def orders(
+    seeds: Sequence[int], epoch: int, trains: Int[np.ndarray, "seeds train"], batch: int
+) -> Int[np.ndarray, "steps seeds batch"]:
+    """The items of each batch of an epoch; what fills no batch is left out."""
+    steps = trains.shape[1] // batch
+    own = []
+    for seed, train in zip(seeds, trains, strict=True):
+        generator = np.random.default_rng([seed, ORDER, epoch])
+        own.append(generator.permutation(train)[: steps * batch].reshape(steps, batch))
+    return np.stack(own, axis=1)

@@ -1,0 +1,55 @@
+"""How a network is taught: batches, rates, how long."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import optax
+
+from meanfield._registry import Registry
+from meanfield.errors import InvalidInputError
+
+optimisers: Registry[Any] = Registry("optimiser")
+optimisers.register("adam")(optax.scale_by_adam)
+optimisers.register("sgd")(lambda: optax.trace(decay=0.9))
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a network is taught.
+
+    Attributes:
+        epochs: how often it sees all items.
+        batch: items that make one step.
+        rate: the size of steps, in the units of the optimiser.
+        drops: the epochs, counted from 1, before which the rate falls to a tenth.
+        optimiser: `adam`, or `sgd` with momentum 0.9.
+
+    Raises:
+        InvalidInputError: if a number is not positive, or there is no such optimiser.
+
+    Examples:
+        >>> from meanfield.training import Recipe
+        >>> recipe = Recipe(epochs=45, batch=100, rate=1e-3, drops=(35, 41))
+        >>> [f"{recipe.rate_of(epoch):.0e}" for epoch in (1, 34, 35, 45)]
+        ['1e-03', '1e-03', '1e-04', '1e-05']
+    """
+
+    epochs: int
+    batch: int
+    rate: float
+    drops: tuple[int, ...] = ()
+    optimiser: str = "adam"
+
+    FALL: ClassVar[float] = 0.1
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch", "rate"):
+            if not getattr(self, name) > 0:
+                raise InvalidInputError(
+                    f"`{name}` must be positive; got {getattr(self, name)}."
+                )
+        optimisers[self.optimiser]
+
+    def rate_of(self, epoch: int) -> float:
+        """The rate of an epoch, counted from 1."""
+        return self.rate * self.FALL ** sum(epoch >= drop for drop in self.drops)

@@ -1,0 +1,93 @@
+"""What a network is taught: items, how they are divided, the network, its measures."""
+
+import abc
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Array, Float, Int, Shaped
+
+from meanfield._registry import Registry
+from meanfield._typing import PRNGKey
+
+from .networks import Variant
+
+Items = Mapping[str, Shaped[np.ndarray, "items ..."]]
+Item = Mapping[str, Array]
+
+
+class Split(NamedTuple):
+    """The numbers of the items that teach, and of those that examine.
+
+    Examples:
+        >>> from meanfield.training import Split
+        >>> Split(np.arange(8), np.arange(8, 10)).rehearsal()
+        Split(train=array([0, 1, 2, 3, 4, 5]), test=array([6, 7]))
+    """
+
+    train: Int[np.ndarray, " train"]
+    test: Int[np.ndarray, " test"]
+
+    def rehearsal(self) -> "Split":
+        """The same without the test: the last quarter of what teaches examines.
+
+        Rates are chosen so; what was seen in the test chooses nothing.
+        """
+        kept = len(self.train) - len(self.train) // 4
+        return Split(self.train[:kept], self.train[kept:])
+
+
+class AbstractTask(abc.ABC):
+    """A task; a frozen dataclass whose fields are what the command line sets.
+
+    Examples:
+        >>> from meanfield.training import AbstractTask, tasks
+        >>> issubclass(tasks["patches"], AbstractTask)
+        True
+    """
+
+    @abc.abstractmethod
+    def items(self) -> Items:
+        """All items: arrays whose first axis is that of items.
+
+        Raises:
+            UnsupportedError: if a package that holds them is missing.
+        """
+
+    @abc.abstractmethod
+    def split(self, seed: int) -> Split:
+        """Which items teach and which examine; the seed alone decides."""
+
+    @abc.abstractmethod
+    def network(self, key: PRNGKey, variant: Variant) -> eqx.Module:
+        """A new network."""
+
+    @abc.abstractmethod
+    def measures(
+        self, network: eqx.Module, item: Item, key: PRNGKey | None
+    ) -> Mapping[str, Float[Array, ""]]:
+        """What is measured of one item: `loss`, which is minimised, and others.
+
+        Args:
+            network: of this task.
+            item: one of them.
+            key: of what is random while it learns, dropout and shifts; `None` where it
+                is examined.
+        """
+
+    def plans(
+        self, network: eqx.Module, item: Item
+    ) -> Float[Array, "layers heads n n"] | None:
+        """The matrices of all heads at an item; `None` if nothing is to be seen."""
+        del network, item
+        return None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What the task can be made from again."""
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
+
+
+tasks: Registry[type[AbstractTask]] = Registry("task")

@@ -1,0 +1,168 @@
+"""Training, epoch by epoch, each committed before the next begins."""
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from meanfield.errors import SimulationFailed, StoreError
+
+from ._arrays import digest_of, filled, named
+from ._columns import LOOKED_AT, column_sums, summary
+from ._epochs import NOISE, Trainer, TrainState, orders, role_keys
+from ._folder import Record, TrainFolder
+from ._spec import TrainSpec
+
+
+class Progress(NamedTuple):
+    """How far a training is.
+
+    Attributes:
+        epoch: how many epochs are done.
+        epochs: of how many.
+        entry: of the log, about the last.
+        seconds: that it took.
+    """
+
+    epoch: int
+    epochs: int
+    entry: Mapping[str, Any]
+    seconds: float
+
+
+Report = Callable[[Progress], None]
+
+
+def train(spec: TrainSpec, folder: Path, *, report: Report | None = None) -> Record:
+    """Trains networks into a new folder; what was committed last.
+
+    Args:
+        spec: what to train.
+        folder: where to; made if it is not there.
+        report: told of each epoch.
+
+    Raises:
+        InvalidInputError: if the folder is taken, or the spec cannot work.
+        UnsupportedError: if a package is missing, or the attention has no gradient.
+        ResourceError: if the folder cannot be written.
+        SimulationFailed: if a loss is not finite.
+    """
+    place = TrainFolder(folder)
+    place.refuse_taken()
+    session = _Session(spec, place)
+    state = session.trainer.start(spec.variant, spec.seeds)
+    with place.held():
+        entry = session.examined(state, 0)
+        record = session.committed(state, Record(spec, session.digest, 0, (), ("", "")), entry)
+        return session.finished(state, record, report)
+
+
+def resume(folder: Path, *, report: Report | None = None) -> Record:
+    """Goes on with a training, to the bytes that it would have had.
+
+    Raises:
+        InputFileError: if there is none.
+        StoreError: if a file is damaged, or the task has other items by now.
+    """
+    place = TrainFolder(folder)
+    with place.held():
+        record = place.record()
+        session = _Session(record.spec, place)
+        if session.digest != record.items:
+            raise StoreError(
+                f"The items of `{record.spec.task}` are not those that `{folder}` was "
+                "begun with; install the same data, or begin anew."
+            )
+        template = session.trainer.start(record.spec.variant, record.spec.seeds)
+        name, digest = record.state
+        state = filled(template, place.read(name, digest), f"`{folder / name}`")
+        return session.finished(state, record, report)
+
+
+class _Session:
+    """What training needs besides its state."""
+
+    def __init__(self, spec: TrainSpec, place: TrainFolder) -> None:
+        task = spec.built()
+        items = task.items()
+        self.spec, self.place = spec, place
+        self.trainer = Trainer(task, spec.recipe.optimiser, items)
+        self.digest = digest_of(items)
+        splits = spec.splits()
+        self.trains = np.stack([split.train for split in splits])
+        self.tests = jnp.asarray(np.stack([split.test for split in splits]))
+        self.keys = role_keys(spec.seeds, NOISE)
+
+    def finished(
+        self, state: TrainState, record: Record, report: Report | None
+    ) -> Record:
+        """Trains the epochs that are left."""
+        while not record.is_done:
+            begin = time.perf_counter()
+            epoch = record.epoch + 1
+            state, losses = self._epoch(state, epoch)
+            entry = {**self.examined(state, epoch), "train_loss": losses}
+            record = self.committed(state, record, entry)
+            seconds = time.perf_counter() - begin
+            self.place.note_seconds(epoch, seconds)
+            if report is not None:
+                report(Progress(epoch, self.spec.recipe.epochs, entry, seconds))
+        return record
+
+    def _epoch(self, state: TrainState, epoch: int) -> tuple[TrainState, list[float]]:
+        """The state after an epoch, and the mean loss of each seed.
+
+        Raises:
+            SimulationFailed: if a loss is not finite.
+        """
+        recipe, seeds = self.spec.recipe, self.spec.seeds
+        batches = jnp.asarray(orders(seeds, epoch, self.trains, recipe.batch))
+        rate = jnp.asarray(recipe.rate_of(epoch), jnp.float32)
+        keys = _folded(self.keys, epoch)
+        state, losses = self.trainer.epoch(state, batches, keys, rate)
+        means = np.mean(np.asarray(losses, np.float64), axis=0)
+        if not np.isfinite(means).all():
+            bad = [s for s, m in zip(seeds, means, strict=True) if not np.isfinite(m)]
+            raise SimulationFailed(
+                f"The loss of seed {bad[0]} is not finite in epoch {epoch}; what was "
+                "complete before it is kept. Take a smaller rate."
+            )
+        return state, means.tolist()
+
+    def examined(self, state: TrainState, epoch: int) -> dict[str, Any]:
+        """The entry of the log about networks as they are."""
+        measures = self.trainer.examined(state, self.tests)
+        means = {
+            name: np.mean(np.asarray(values, np.float64), axis=1).tolist()
+            for name, values in measures.items()
+        }
+        sums = column_sums(self.trainer, state, self.tests[:, :LOOKED_AT])
+        columns = {} if sums is None else {"columns": summary(np.asarray(sums))}
+        return {"epoch": epoch, "test": means, **columns}
+
+    def committed(
+        self, state: TrainState, record: Record, entry: Mapping[str, Any]
+    ) -> Record:
+        """The record with one entry more, on disk with all that it needs."""
+        epoch = entry["epoch"]
+        if epoch & (epoch - 1) == 0 or epoch == self.spec.recipe.epochs:
+            self.place.write(weights_file(epoch), named(state.networks))
+        file = self.place.write(f"state-{epoch:04d}.safetensors", named(state))
+        log = (*record.log, entry)
+        record = dataclasses.replace(record, epoch=epoch, log=log, state=file)
+        self.place.commit(record)
+        return record
+
+
+def weights_file(epoch: int) -> str:
+    """The file of the weights after an epoch; there are those of powers of two."""
+    return f"weights-{epoch:04d}.safetensors"
+
+
+def _folded(keys: Any, epoch: int) -> Any:
+    return jax.vmap(jax.random.fold_in, (0, None))(keys, epoch)

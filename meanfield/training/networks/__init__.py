@@ -1,0 +1,13 @@
+"""Networks whose heads are attentions of the library."""
+
+from ._blocks import Encoder as Encoder
+from ._blocks import Norm as Norm
+from ._blocks import Perceptron as Perceptron
+from ._blocks import Residual as Residual
+from ._blocks import after as after
+from ._blocks import before as before
+from ._head import Head as Head
+from ._head import SelfAttention as SelfAttention
+from ._head import self_attention as self_attention
+from ._variant import Variant as Variant
+from ._variant import refuse_without_gradient as refuse_without_gradient

@@ -1,0 +1,94 @@
+"""Blocks: what a layer adds to tokens, with norms before it or after it."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from meanfield._typing import PRNGKey
+from meanfield.measures import Points
+
+from ._head import SelfAttention
+
+Norm = eqx.nn.LayerNorm | eqx.nn.Identity
+Part = Callable[[Points], Float[Array, "n d"]]
+
+
+class Perceptron(eqx.Module):
+    r"""$x \mapsto W_2\,\mathrm{gelu}(W_1 x + b_1) + b_2$ at each token."""
+
+    first: eqx.nn.Linear
+    second: eqx.nn.Linear
+
+    def __init__(self, key: PRNGKey, *, d: int, width: int) -> None:
+        keys = jax.random.split(key)
+        self.first = eqx.nn.Linear(d, width, key=keys[0])
+        self.second = eqx.nn.Linear(width, d, key=keys[1])
+
+    def __call__(self, mu: Points) -> Float[Array, "n d"]:
+        """What it adds to each token."""
+        hidden = jax.nn.gelu(jax.vmap(self.first)(mu.tokens.x), approximate=False)
+        return jax.vmap(self.second)(hidden)
+
+
+class Residual(eqx.Module):
+    r"""$x \mapsto a(x + p(b(x)))$ for a part $p$ and norms $b$ and $a$.
+
+    Before the part, as trained vision networks have it, $a$ is the identity; after it,
+    as the first transformers had it, $b$ is; without norms it is one Euler step.
+
+    Attributes:
+        part: $p$.
+        before: $b$.
+        after: $a$.
+    """
+
+    part: SelfAttention | Perceptron
+    before: Norm
+    after: Norm
+
+    def __call__(self, mu: Points) -> Points:
+        """The tokens after the block."""
+        x = mu.tokens.x + self.part(self.entering(mu))
+        return mu.at(jax.vmap(self.after)(x))
+
+    def entering(self, mu: Points) -> Points:
+        """The tokens as the part meets them."""
+        return mu.at(jax.vmap(self.before)(mu.tokens.x))
+
+
+def before(part: SelfAttention | Perceptron, d: int) -> Residual:
+    """A part with a norm before it."""
+    return Residual(part, eqx.nn.LayerNorm(d), eqx.nn.Identity())
+
+
+def after(part: SelfAttention | Perceptron, d: int) -> Residual:
+    """A part with a norm after the sum."""
+    return Residual(part, eqx.nn.Identity(), eqx.nn.LayerNorm(d))
+
+
+class Encoder(eqx.Module):
+    """Blocks, one after another.
+
+    Attributes:
+        blocks: from the first to the last.
+    """
+
+    blocks: tuple[Residual, ...]
+
+    def __call__(self, mu: Points) -> Points:
+        """The tokens after the last block."""
+        for block in self.blocks:
+            mu = block(mu)
+        return mu
+
+    def plans(self, mu: Points) -> Float[Array, "layers heads n n"]:
+        """The matrices of all heads, at the states that the network has there."""
+        matrices = []
+        for block in self.blocks:
+            if isinstance(block.part, SelfAttention):
+                matrices.append(block.part.plans(block.entering(mu)))
+            mu = block(mu)
+        return jnp.stack(matrices)

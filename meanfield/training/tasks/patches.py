@@ -1,0 +1,131 @@
+r"""Digits cut into square patches, by one attention block.
+
+Source: sander2022, Figure 6; shahbazi2025, Figure 5.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float
+from typing_extensions import override
+
+from meanfield._typing import PRNGKey
+from meanfield.errors import InvalidInputError
+from meanfield.measures import Dense, Points
+from meanfield.tokens import Tokens
+from meanfield.training._task import AbstractTask, Item, Items, Split, tasks
+from meanfield.training.networks import Encoder, Variant, before, self_attention
+
+from ._mnist import COUNT, SIDE, digits
+
+D, WIDTH, CLASSES, FOLDS = 128, 64, 10, 5
+
+
+class PatchNetwork(eqx.Module):
+    """Patches, a block of attention, and a linear reader of what comes out.
+
+    Attributes:
+        embedding: of patches.
+        first: a token that is no patch, by which the image is read; or none.
+        places: what is added to each token.
+        encoder: one block.
+        norm: before the reader.
+        reader: gives a score to each digit.
+    """
+
+    embedding: eqx.nn.Linear
+    first: Float[Array, "c d"]
+    places: Float[Array, "n d"]
+    encoder: Encoder
+    norm: eqx.nn.LayerNorm
+    reader: eqx.nn.Linear
+
+    def __call__(self, patches: Float[Array, "p pixels"]) -> Float[Array, " classes"]:
+        """The score of each digit."""
+        x = self.encoder(self.tokens(patches)).tokens.x
+        read = x[0] if len(self.first) else jnp.mean(x, axis=0)
+        return self.reader(self.norm(read))
+
+    def tokens(self, patches: Float[Array, "p pixels"]) -> Points:
+        """The tokens as the block meets them."""
+        x = jnp.concatenate([self.first, jax.vmap(self.embedding)(patches)]) + self.places
+        n = x.shape[0]
+        places = jnp.asarray(np.arange(1, n + 1) / n, x.dtype)
+        logs = jnp.full(n, -np.log(n), x.dtype)
+        return Points(Tokens(x, places), logs, Dense())
+
+
+@tasks.register("patches")
+@dataclass(frozen=True)
+class Patches(AbstractTask):
+    """Digits of MNIST, cut into patches: which digit is it?
+
+    Attributes:
+        patch: pixels of the side of a patch; a divisor of 28.
+        reading: by the first token (`class`), or by the mean of all (`mean`).
+
+    Raises:
+        InvalidInputError: if patches of that side do not fill an image.
+    """
+
+    patch: int = 7
+    reading: Literal["class", "mean"] = "class"
+
+    def __post_init__(self) -> None:
+        if self.patch < 1 or SIDE % self.patch:
+            raise InvalidInputError(
+                f"`patch` must divide the {SIDE} pixels of a side; got {self.patch}."
+            )
+
+    @override
+    def items(self) -> Items:
+        images, labels = digits()
+        p, m = self.patch, SIDE // self.patch
+        patches = images.reshape(-1, m, p, m, p).swapaxes(2, 3).reshape(-1, m * m, p * p)
+        return {"patches": patches, "label": labels.astype(np.int32)}
+
+    @override
+    def split(self, seed: int) -> Split:
+        order = np.random.default_rng(0).permutation(COUNT)  # the file is in order
+        folds = np.split(order, FOLDS)
+        test = folds.pop(seed % FOLDS)
+        return Split(np.concatenate(folds), test)
+
+    @override
+    def network(self, key: PRNGKey, variant: Variant) -> PatchNetwork:
+        keys = jax.random.split(key, 5)
+        n_first = int(self.reading == "class")
+        n = (SIDE // self.patch) ** 2 + n_first
+        attention = self_attention(keys[0], variant, d=D, k=WIDTH, n_heads=1)
+        return PatchNetwork(
+            embedding=eqx.nn.Linear(self.patch**2, D, key=keys[1]),
+            first=jax.random.normal(keys[2], (n_first, D)),
+            places=jax.random.normal(keys[3], (n, D)),
+            encoder=Encoder((before(attention, D),)),
+            norm=eqx.nn.LayerNorm(D),
+            reader=eqx.nn.Linear(D, CLASSES, key=keys[4]),
+        )
+
+    @override
+    def measures(
+        self, network: eqx.Module, item: Item, key: PRNGKey | None
+    ) -> Mapping[str, Float[Array, ""]]:
+        del key
+        assert isinstance(network, PatchNetwork)
+        scores, label = network(item["patches"]), item["label"]
+        loss = optax.softmax_cross_entropy_with_integer_labels(scores, label)
+        correct = (jnp.argmax(scores) == label).astype(scores.dtype)
+        return {"loss": loss, "correct": correct}
+
+    @override
+    def plans(
+        self, network: eqx.Module, item: Item
+    ) -> Float[Array, "layers heads n n"] | None:
+        assert isinstance(network, PatchNetwork)
+        return network.encoder.plans(network.tokens(item["patches"]))
