@@ -45,6 +45,7 @@ COMMANDS = {
     "verify": "verify:verify",
     "bench": "bench:bench",
     "models": "names.models:app",
+    "train": "train:app",
     "list": "names.catalog:list_",
     "show": "names.show:show",
     "init": "init:init",

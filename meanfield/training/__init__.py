@@ -11,4 +11,6 @@ from ._task import tasks as tasks
 from ._train import Progress as Progress
 from ._train import resume as resume
 from ._train import train as train
+from ._verdict import Verdict as Verdict
+from ._verdict import verdict as verdict
 from .networks import Variant as Variant

@@ -1,0 +1,184 @@
+"""`meanfield train`: networks with the attentions of the library."""
+
+from pathlib import Path
+from typing import Literal
+
+from cyclopts import App
+
+from meanfield.cli.terminal._output import print_json, print_rows
+from meanfield.errors import InvalidInputError
+
+app = App(
+    name="train",
+    result_action="return_value",
+    help="Train networks with any attention: list tasks, start, resume, show.\n\n"
+    "All seeds of one training learn side by side, and every epoch is kept.",
+)
+
+
+@app.command(name="list")
+def list_(*, json: bool = False, plugin: list[Path] | None = None) -> None:
+    """List the tasks that networks can be trained on.
+
+    For example:
+        meanfield train list
+
+    Args:
+        json: print JSON on stdout.
+        plugin: a Python file that is run, and registers a task; may be repeated.
+    """
+    _begin(plugin)
+    from meanfield.cli.jobs import _training
+
+    rows = _training.listed()
+    (print_json if json else print_rows)(rows)
+
+
+@app.command
+def start(
+    task: str,
+    /,
+    *,
+    out: Path,
+    attention: str = "softmax",
+    options: str | None = None,
+    given: str | None = None,
+    task_options: str | None = None,
+    epochs: int = 10,
+    batch: int = 100,
+    rate: float = 1e-3,
+    drops: str | None = None,
+    optimiser: Literal["adam", "sgd"] = "adam",
+    seeds: str = "0:3",
+    rehearsal: bool = False,
+    json: bool = False,
+    plugin: list[Path] | None = None,
+) -> None:
+    """Train networks of several seeds into a new folder.
+
+    For example:
+        meanfield train start patches --epochs 3 --out first
+        meanfield train start patches --attention sinkhorn --options iterations=5 --task-options patch=14 --seeds 0:10 --epochs 45 --drops 35,41 --out second
+
+    Interrupted, it goes on by `meanfield train resume FOLDER`, to the same bytes.
+
+    Args:
+        task: a name from `train list`.
+        out: the folder of the training.
+        attention: a name from `list attentions`.
+        options: of the attention, as NAME=VALUE,…; see `show NAME`.
+        given: arrays of the attention that do not learn, such as directions.
+        task_options: of the task, as NAME=VALUE,…; see `train list`.
+        epochs: how often each network sees all items.
+        batch: items of one step.
+        rate: the size of steps.
+        drops: the epochs, from 1, before which the rate falls to a tenth: 35,41.
+        optimiser: adam, or sgd with momentum 0.9.
+        seeds: START:STOP, or numbers with commas between.
+        rehearsal: examine on a quarter of what teaches, and leave the test alone: so
+            rates are chosen.
+        json: print one JSON object on stdout.
+        plugin: a Python file that is run, and registers a task or an attention.
+    """
+    _begin(plugin)
+    from meanfield.cli.jobs import _training
+    from meanfield.training import Recipe, TrainSpec, Variant
+
+    spec = TrainSpec(
+        task=task,
+        variant=Variant(attention, _named(options), tuple(_words(given))),
+        recipe=Recipe(epochs, batch, rate, tuple(_numbers("drops", drops)), optimiser),
+        seeds=tuple(_seeds(seeds)),
+        options=_named(task_options),
+        rehearsal=rehearsal,
+    )
+    _training.begin(spec, out, in_json=json)
+
+
+@app.command
+def resume(
+    folder: Path, /, *, json: bool = False, plugin: list[Path] | None = None
+) -> None:
+    """Go on with an interrupted training, to the bytes it would have had.
+
+    For example:
+        meanfield train resume first
+
+    Args:
+        folder: of the training.
+        json: print one JSON object on stdout.
+        plugin: a Python file that is run, and registers a task or an attention.
+    """
+    _begin(plugin)
+    from meanfield.cli.jobs import _training
+
+    _training.go_on(folder, in_json=json)
+
+
+@app.command
+def show(
+    folder: Path,
+    baseline: Path | None = None,
+    /,
+    *,
+    json: bool = False,
+    plugin: list[Path] | None = None,
+) -> None:
+    """Show a training, or set it against another of the same seeds.
+
+    For example:
+        meanfield train show first
+        meanfield train show second first          # is the second better?
+
+    Args:
+        folder: of the training.
+        baseline: of another, with the same seeds; differences are taken seed by seed.
+        json: print one JSON object on stdout.
+        plugin: a Python file that is run, and registers a task or an attention.
+    """
+    _begin(plugin)
+    from meanfield.cli.jobs import _training
+
+    if baseline is None:
+        _training.show(folder, in_json=json)
+    else:
+        _training.compare(folder, baseline, in_json=json)
+
+
+def _begin(plugins: list[Path] | None) -> None:
+    """JAX in single precision, in which networks are trained, and the plugins."""
+    from meanfield.cli.process._plugins import load_plugins
+    from meanfield.cli.process._session import open_session
+
+    open_session("single")
+    load_plugins(plugins)
+
+
+def _named(text: str | None) -> dict[str, object]:
+    from meanfield.spec import options_of
+
+    try:
+        return options_of(text) if text else {}
+    except ValueError as error:
+        raise InvalidInputError(f"`{text}` {error}.") from error
+
+
+def _words(text: str | None) -> list[str]:
+    return [word.strip() for word in text.split(",")] if text else []
+
+
+def _numbers(option: str, text: str | None) -> list[int]:
+    try:
+        return [int(word) for word in _words(text)]
+    except ValueError:
+        raise InvalidInputError(
+            f"`--{option}` is whole numbers with commas between; got `{text}`."
+        ) from None
+
+
+def _seeds(text: str) -> list[int]:
+    first, colon, last = text.partition(":")
+    if not colon:
+        return _numbers("seeds", text)
+    ends = _numbers("seeds", first or "0") + _numbers("seeds", last)
+    return list(range(*ends))

@@ -1,0 +1,154 @@
+"""The part of `train` that needs JAX: progress and reports."""
+
+import dataclasses
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from meanfield.cli.commands.names.catalog import summary
+from meanfield.cli.terminal._console import RunProgress
+from meanfield.cli.terminal._output import (
+    note,
+    number,
+    print_json,
+    print_pairs,
+    print_rows,
+)
+from meanfield.errors import InvalidInputError
+from meanfield.training import (
+    Progress,
+    Record,
+    TrainFolder,
+    TrainSpec,
+    resume,
+    tasks,
+    train,
+    verdict,
+)
+
+
+def listed() -> list[dict[str, Any]]:
+    """The tasks, each with its options and their defaults."""
+    return [
+        {"name": name, "options": _defaults(task), "what": summary(task)}
+        for name, task in tasks.items()
+    ]
+
+
+def begin(spec: TrainSpec, folder: Path, *, in_json: bool) -> None:
+    """Trains, and reports."""
+    with RunProgress(f"training {spec.variant.label}") as progress:
+        record = train(spec, folder, report=_shown(progress))
+    _report(record, folder, in_json=in_json)
+
+
+def go_on(folder: Path, *, in_json: bool) -> None:
+    """Goes on, and reports."""
+    label = TrainFolder(folder).record().spec.variant.label
+    with RunProgress(f"training {label}") as progress:
+        record = resume(folder, report=_shown(progress))
+    _report(record, folder, in_json=in_json)
+
+
+def show(folder: Path, *, in_json: bool) -> None:
+    """Reports what there is."""
+    _report(TrainFolder(folder).record(), folder, in_json=in_json)
+
+
+def compare(folder: Path, baseline: Path, *, in_json: bool) -> None:
+    """What paired differences say of all that both have measured.
+
+    Raises:
+        InvalidInputError: if the two do not have the same task, seeds and epochs.
+    """
+    first, second = (TrainFolder(place).record() for place in (folder, baseline))
+    for name in ("task", "seeds", "rehearsal"):
+        ours, others = (getattr(one.spec, name) for one in (first, second))
+        if ours != others:
+            raise InvalidInputError(
+                f"`{folder}` and `{baseline}` differ in `{name}`, {ours} and {others}; "
+                "differences are taken seed by seed of one task."
+            )
+    tests = [one.log[-1]["test"] for one in (first, second)]
+    found = {
+        name: dataclasses.asdict(verdict(tests[0][name], tests[1][name]))
+        for name in tests[0]
+    }
+    if in_json:
+        print_json(found)
+        return
+    rows = [{"measure": name, **_shown_verdict(v)} for name, v in found.items()]
+    print_rows(rows)
+    sys.stdout.write(
+        "mean: of the first less the second, with its interval at 95 %. seen: the "
+        "smallest mean that so many pairs would see nine times in ten.\n"
+    )
+
+
+def _shown_verdict(found: Mapping[str, Any]) -> dict[str, str]:
+    low, high = found["interval"]
+    above = {"reproduced": "more", "contradicted": "less"}
+    return {
+        "mean": f"{found['mean']:+.4f}",
+        "interval": f"{low:+.4f} … {high:+.4f}",
+        "median": f"{found['median']:+.4f}",
+        "seen": number(found["seen"], 2),
+        "the first has": above.get(found["word"], found["word"]),
+    }
+
+
+def _defaults(task: type) -> str:
+    options = dataclasses.fields(task)
+    return ", ".join(f"{option.name}={option.default}" for option in options)
+
+
+def _shown(progress: RunProgress) -> Callable[[Progress], None]:
+    def told(step: Progress) -> None:
+        left = step.seconds * (step.epochs - step.epoch)
+        loss = float(np.median(step.entry["train_loss"]))
+        progress.show(
+            step.epoch / step.epochs,
+            f"epoch {step.epoch}/{step.epochs}  loss {loss:.3g}  {left:.0f} s left",
+        )
+
+    return told
+
+
+def _report(record: Record, folder: Path, *, in_json: bool) -> None:
+    if in_json:
+        last = dict(record.log[-1])
+        spec = record.spec.as_json()
+        print_json({"out": str(folder), "epoch": record.epoch, **last, "spec": spec})
+        return
+    spec = record.spec
+    print_pairs(
+        {
+            "task": spec.task,
+            "options": spec.options or None,
+            "attention": spec.variant.label,
+            "epochs": f"{record.epoch} of {spec.recipe.epochs}",
+            "examined on": "items of its own" if spec.rehearsal else "the test",
+        }
+    )
+    sys.stdout.write("\n")
+    print_rows(_rows(record))
+    if not record.is_done:
+        note(f"not finished; go on with `meanfield train resume {folder}`")
+
+
+def _rows(record: Record) -> list[dict[str, str]]:
+    """A row for each seed, and their median."""
+    entry = record.log[-1]
+    columns = {**entry["test"]}
+    if "columns" in entry:
+        rms = np.sqrt(np.mean(np.square(entry["columns"]["rms"]), axis=(1, 2)))
+        columns["columns off 1"] = rms.tolist()
+    seeds = [*map(str, record.spec.seeds), "median"]
+    values = {name: [*v, float(np.median(v))] for name, v in columns.items()}
+    return [
+        {"seed": seed, **{name: number(v[i], 4) for name, v in values.items()}}
+        for i, seed in enumerate(seeds)
+    ]
