@@ -4,8 +4,11 @@ from . import tasks as _tasks  # noqa: F401  (each registers itself)
 from ._folder import Record as Record
 from ._folder import TrainFolder as TrainFolder
 from ._recipe import Recipe as Recipe
+from ._recipe import optimisers as optimisers
 from ._spec import TrainSpec as TrainSpec
 from ._task import AbstractTask as AbstractTask
+from ._task import Item as Item
+from ._task import Items as Items
 from ._task import Split as Split
 from ._task import tasks as tasks
 from ._train import Progress as Progress
@@ -13,4 +16,12 @@ from ._train import resume as resume
 from ._train import train as train
 from ._verdict import Verdict as Verdict
 from ._verdict import verdict as verdict
+from .networks import Encoder as Encoder
+from .networks import Head as Head
+from .networks import Perceptron as Perceptron
+from .networks import Residual as Residual
+from .networks import SelfAttention as SelfAttention
 from .networks import Variant as Variant
+from .networks import after as after
+from .networks import before as before
+from .networks import self_attention as self_attention

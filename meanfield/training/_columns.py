@@ -41,6 +41,8 @@ def summary(sums: Float[np.ndarray, "seeds items layers heads n"]) -> dict[str, 
     return {
         "rms": np.sqrt(np.mean((sums - 1) ** 2, axis=axes)).tolist(),
         "near": np.mean((sums >= HALF) & (sums <= TWICE), axis=axes).tolist(),
-        "quantiles": np.moveaxis(np.quantile(sums, QUANTILES, axis=axes), 0, -1).tolist(),
+        "quantiles": np.moveaxis(
+            np.quantile(sums, QUANTILES, axis=axes), 0, -1
+        ).tolist(),
         "rms_first": np.sqrt(np.mean((sums[..., 0] - 1) ** 2, axis=1)).tolist(),
     }

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Float, Int, Key, PyTree
 
 from meanfield._typing import PRNGKey
 
@@ -81,7 +81,7 @@ class Trainer(eqx.Module):
         self,
         state: TrainState,
         orders: Int[Array, "steps seeds batch"],
-        keys: PRNGKey,
+        keys: Key[Array, " seeds"],
         rate: Float[Array, ""],
     ) -> tuple[TrainState, Float[Array, "steps seeds"]]:
         """TrainState after one epoch, and their losses at each of its steps.
@@ -101,7 +101,9 @@ class Trainer(eqx.Module):
             return (learned, moments), losses
 
         counts = jnp.arange(orders.shape[0])
-        fold = jax.vmap(lambda key: jax.vmap(jax.random.fold_in, (None, 0))(key, counts))
+        fold = jax.vmap(
+            lambda key: jax.vmap(jax.random.fold_in, (None, 0))(key, counts)
+        )
         noise = jnp.swapaxes(fold(keys), 0, 1)
         start = (state.learned, state.moments)
         (learned, moments), losses = jax.lax.scan(step, start, (orders, noise))
@@ -146,7 +148,7 @@ class Trainer(eqx.Module):
         return eqx.filter_vmap(own)(state.networks, tests)
 
 
-def role_keys(seeds: Sequence[int], role: int) -> PRNGKey:
+def role_keys(seeds: Sequence[int], role: int) -> Key[Array, " seeds"]:
     """A key of each seed for one role."""
     keys = [jax.random.fold_in(jax.random.key(seed), role) for seed in seeds]
     return jnp.stack(keys)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Key
 
 from meanfield.errors import SimulationFailed, StoreError
 
@@ -41,6 +42,8 @@ Report = Callable[[Progress], None]
 def train(spec: TrainSpec, folder: Path, *, report: Report | None = None) -> Record:
     """Trains networks into a new folder; what was committed last.
 
+    In single precision, whatever JAX is set to.
+
     Args:
         spec: what to train.
         folder: where to; made if it is not there.
@@ -54,12 +57,14 @@ def train(spec: TrainSpec, folder: Path, *, report: Report | None = None) -> Rec
     """
     place = TrainFolder(folder)
     place.refuse_taken()
-    session = _Session(spec, place)
-    state = session.trainer.start(spec.variant, spec.seeds)
-    with place.held():
-        entry = session.examined(state, 0)
-        record = session.committed(state, Record(spec, session.digest, 0, (), ("", "")), entry)
-        return session.finished(state, record, report)
+    with jax.enable_x64(False):  # noqa: FBT003
+        session = _Session(spec, place)
+        state = session.trainer.start(spec.variant, spec.seeds)
+        with place.held():
+            entry = session.examined(state, 0)
+            nothing = Record(spec, session.digest, 0, (), ("", ""))
+            record = session.committed(state, nothing, entry)
+            return session.finished(state, record, report)
 
 
 def resume(folder: Path, *, report: Report | None = None) -> Record:
@@ -70,7 +75,8 @@ def resume(folder: Path, *, report: Report | None = None) -> Record:
         StoreError: if a file is damaged, or the task has other items by now.
     """
     place = TrainFolder(folder)
-    with place.held():
+    record = place.record()  # of no training no folder is made
+    with place.held(), jax.enable_x64(False):  # noqa: FBT003
         record = place.record()
         session = _Session(record.spec, place)
         if session.digest != record.items:
@@ -164,5 +170,5 @@ def weights_file(epoch: int) -> str:
     return f"weights-{epoch:04d}.safetensors"
 
 
-def _folded(keys: Any, epoch: int) -> Any:
+def _folded(keys: Key[Array, " seeds"], epoch: int) -> Key[Array, " seeds"]:
     return jax.vmap(jax.random.fold_in, (0, None))(keys, epoch)

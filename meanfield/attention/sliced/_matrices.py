@@ -28,7 +28,7 @@ def soft_plan(
         queries: $u$, and their weights, which sum to one.
         keys: $v$, likewise.
     """
-    (u, p), (v, _) = queries, keys
+    u, p = queries
     S = near(Tokens(u[:, None]), Tokens(u[:, None]))
     log_sums = jax.nn.logsumexp(S + _log(p)[None, :], axis=1)
     logs = jnp.where(p > 0, S - log_sums[None, :], -jnp.inf)

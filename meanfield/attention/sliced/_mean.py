@@ -60,7 +60,7 @@ class AbstractSlicedMean(AbstractBarycentre):
         return None
 
     def shares_of(self, costs: Float[Array, " l"]) -> Float[Array, " l"]:
-        r"""$\sigma_l \propto e^{-\tau D_l/\epsilon}$; the shares as they are without."""
+        r"""$\sigma_l \propto e^{-\tau D_l/\epsilon}$; as they are without $\tau$."""
         if self.tau is None:
             return self.shares
         return jax.nn.softmax(-self.tau / self.score.epsilon * costs)

@@ -17,7 +17,6 @@ from ._matrices import soft_plan
 from ._mean import AbstractSlicedMean, blockwise
 from ._ranks import matched, projected, sorted_side
 
-
 FEW = 2**22  # numbers in the matrices of all slices, 32 MB
 
 

@@ -35,7 +35,7 @@ def list_(*, json: bool = False, plugin: list[Path] | None = None) -> None:
 
 
 @app.command
-def start(
+def start(  # noqa: PLR0913 (each is an option)
     task: str,
     /,
     *,
@@ -54,11 +54,12 @@ def start(
     json: bool = False,
     plugin: list[Path] | None = None,
 ) -> None:
-    """Train networks of several seeds into a new folder.
+    r"""Train networks of several seeds into a new folder.
 
     For example:
         meanfield train start patches --epochs 3 --out first
-        meanfield train start patches --attention sinkhorn --options iterations=5 --task-options patch=14 --seeds 0:10 --epochs 45 --drops 35,41 --out second
+        meanfield train start patches --attention sinkhorn --options iterations=5 \
+            --task-options patch=14 --seeds 0:10 --epochs 45 --drops 35,41 --out second
 
     Interrupted, it goes on by `meanfield train resume FOLDER`, to the same bytes.
 

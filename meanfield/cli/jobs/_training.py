@@ -96,7 +96,7 @@ def _shown_verdict(found: Mapping[str, Any]) -> dict[str, str]:
         "interval": f"{low:+.4f} … {high:+.4f}",
         "median": f"{found['median']:+.4f}",
         "seen": number(found["seen"], 2),
-        "the first has": above.get(found["word"], found["word"]),
+        "the first has": above.get(found["word"], str(found["word"])),
     }
 
 

@@ -52,8 +52,8 @@ class Head(eqx.Module):
         barycentre = _of_unit_slices(self.coupling).barycentre(self.score, mu)
         if not isinstance(barycentre, AbstractBarycentre):
             raise UnsupportedError(
-                f"`{type(barycentre).__name__}` has no attention matrix, which networks "
-                "multiply their values by; train with an `AbstractBarycentre`."
+                f"`{type(barycentre).__name__}` has no attention matrix, which values "
+                "are multiplied by; train with an `AbstractBarycentre`."
             )
         return barycentre.weights()
 

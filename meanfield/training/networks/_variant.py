@@ -73,7 +73,9 @@ class Variant:
         drawn["key"] = keys[4]
         own = {name: value for name, value in drawn.items() if name in parameters}
         options = {**own, **self.options}
-        return factory(Q, K, jnp.eye(d, dtype=Q.dtype), epsilon=float(k) ** 0.5, **options)
+        return factory(
+            Q, K, jnp.eye(d, dtype=Q.dtype), epsilon=float(k) ** 0.5, **options
+        )
 
     def learned(self, network: eqx.Module) -> PyTree[bool]:
         """Where the numbers of a network stand that learn.
@@ -82,7 +84,7 @@ class Variant:
         """
         given = {*GIVEN, *self.given}
 
-        def learns(path: tuple[Any, ...], leaf: object) -> bool:
+        def learns(path: tuple[Any, ...], leaf: Any) -> bool:
             if not eqx.is_inexact_array(leaf):
                 return False
             names = {getattr(entry, "name", "") for entry in path}

@@ -54,14 +54,16 @@ class PatchNetwork(eqx.Module):
 
     def tokens(self, patches: Float[Array, "p pixels"]) -> Points:
         """The tokens as the block meets them."""
-        x = jnp.concatenate([self.first, jax.vmap(self.embedding)(patches)]) + self.places
+        x = (
+            jnp.concatenate([self.first, jax.vmap(self.embedding)(patches)])
+            + self.places
+        )
         n = x.shape[0]
         places = jnp.asarray(np.arange(1, n + 1) / n, x.dtype)
         logs = jnp.full(n, -np.log(n), x.dtype)
         return Points(Tokens(x, places), logs, Dense())
 
 
-@tasks.register("patches")
 @dataclass(frozen=True)
 class Patches(AbstractTask):
     """Digits of MNIST, cut into patches: which digit is it?
@@ -87,7 +89,9 @@ class Patches(AbstractTask):
     def items(self) -> Items:
         images, labels = digits()
         p, m = self.patch, SIDE // self.patch
-        patches = images.reshape(-1, m, p, m, p).swapaxes(2, 3).reshape(-1, m * m, p * p)
+        patches = (
+            images.reshape(-1, m, p, m, p).swapaxes(2, 3).reshape(-1, m * m, p * p)
+        )
         return {"patches": patches, "label": labels.astype(np.int32)}
 
     @override
@@ -129,3 +133,6 @@ class Patches(AbstractTask):
     ) -> Float[Array, "layers heads n n"] | None:
         assert isinstance(network, PatchNetwork)
         return network.encoder.plans(network.tokens(item["patches"]))
+
+
+tasks.register("patches")(Patches)
