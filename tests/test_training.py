@@ -51,6 +51,7 @@ from meanfield.training import (
     verdict,
 )
 from meanfield.training.tasks import Patches, _mnist
+from meanfield.training.tasks.patches import moved, patches_of
 
 D, WIDTH, N = 6, 4, 8
 Weights = dict[str, Array]
@@ -313,11 +314,9 @@ def test_a_rehearsal_never_sees_the_test():
 def test_patches_fill_images_and_folds_fill_the_digits():
     task = Patches(patch=7)
     images, labels = _mnist.digits()
-    items = task.items()
-    assert items["patches"].shape == (5000, 16, 49)
-    np.testing.assert_array_equal(
-        items["patches"][17, 6].reshape(7, 7), images[17, 7:14, 14:21]
-    )
+    patches = patches_of(jnp.asarray(images[17]), 7)
+    assert patches.shape == (16, 49)
+    np.testing.assert_array_equal(patches[6].reshape(7, 7), images[17, 7:14, 14:21])
     assert np.bincount(labels).tolist() == [500] * 10
     splits = [task.split(seed) for seed in range(5)]
     assert sorted(np.concatenate([s.test for s in splits])) == list(range(5000))
@@ -336,9 +335,27 @@ def test_one_token_looks_at_itself_alone(name: str, atol: float, key: PRNGKey):
     where = lambda net: net.encoder.blocks[0].part.heads
     heads = lambda net: where(net).coupling
     scores = eqx.tree_at(heads, plain, heads(other), is_leaf=lambda x: x is None)(
-        item["patches"]
+        item["image"]
     )
-    np.testing.assert_allclose(scores, plain(item["patches"]), rtol=0, atol=atol)
+    np.testing.assert_allclose(scores, plain(item["image"]), rtol=0, atol=atol)
+
+
+def test_images_are_moved_over_black_by_a_few_pixels(key: PRNGKey):
+    images, _ = _mnist.digits()
+    image = images[3]
+    wide = np.pad(image, 2, constant_values=image.min())
+    places = [(a, b) for a in range(5) for b in range(5)]
+    seen = set()
+    for one in jax.random.split(key, 200):
+        shown = np.asarray(moved(jnp.asarray(image), one, 2))
+        hits = [p for p in places if np.allclose(shown, _at(wide, *p), atol=1e-6)]
+        assert len(hits) == 1
+        seen.update(hits)
+    assert seen == set(places)
+
+
+def _at(wide: np.ndarray, row: int, column: int) -> np.ndarray:
+    return wide[row : row + 28, column : column + 28]
 
 
 def test_verdicts_have_the_interval_of_scipy(rng: np.random.Generator):

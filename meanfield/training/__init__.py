@@ -12,6 +12,7 @@ from ._task import Items as Items
 from ._task import Split as Split
 from ._task import tasks as tasks
 from ._train import Progress as Progress
+from ._train import examined as examined
 from ._train import resume as resume
 from ._train import train as train
 from ._verdict import Verdict as Verdict

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key
+from jaxtyping import Array, Float, Key
 
 from meanfield.errors import SimulationFailed, StoreError
 
@@ -79,15 +79,23 @@ def resume(folder: Path, *, report: Report | None = None) -> Record:
     with place.held(), jax.enable_x64(False):  # noqa: FBT003
         record = place.record()
         session = _Session(record.spec, place)
-        if session.digest != record.items:
-            raise StoreError(
-                f"The items of `{record.spec.task}` are not those that `{folder}` was "
-                "begun with; install the same data, or begin anew."
-            )
-        template = session.trainer.start(record.spec.variant, record.spec.seeds)
-        name, digest = record.state
-        state = filled(template, place.read(name, digest), f"`{folder / name}`")
-        return session.finished(state, record, report)
+        return session.finished(session.restored(record), record, report)
+
+
+def examined(folder: Path) -> dict[str, Float[np.ndarray, "seeds items"]]:
+    """What is measured of each item that examines the networks of a training.
+
+    Raises:
+        InputFileError: if there is no training.
+        StoreError: if a file is damaged, or the task has other items by now.
+    """
+    place = TrainFolder(folder)
+    record = place.record()
+    with jax.enable_x64(False):  # noqa: FBT003
+        session = _Session(record.spec, place)
+        state = session.restored(record)
+        measures = session.trainer.examined(state, session.tests)
+        return {name: np.asarray(values) for name, values in measures.items()}
 
 
 class _Session:
@@ -103,6 +111,23 @@ class _Session:
         self.trains = np.stack([split.train for split in splits])
         self.tests = jnp.asarray(np.stack([split.test for split in splits]))
         self.keys = role_keys(spec.seeds, NOISE)
+
+    def restored(self, record: Record) -> TrainState:
+        """The state that was committed last.
+
+        Raises:
+            StoreError: if its file is damaged, or the task has other items by now.
+        """
+        if self.digest != record.items:
+            raise StoreError(
+                f"The items of `{record.spec.task}` are not those that "
+                f"`{self.place.path}` was begun with; install the same data, or begin "
+                "anew."
+            )
+        template = self.trainer.start(record.spec.variant, record.spec.seeds)
+        name, digest = record.state
+        where = f"`{self.place.path / name}`"
+        return filled(template, self.place.read(name, digest), where)
 
     def finished(
         self, state: TrainState, record: Record, report: Report | None

