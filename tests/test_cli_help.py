@@ -14,11 +14,15 @@ from meanfield.spec import RunSpec
 
 Command = Callable[..., Finished]
 
-FUNCTIONS = {name: target for name, target in COMMANDS.items() if name != "models"}
+FUNCTIONS = {n: t for n, t in COMMANDS.items() if not t.endswith(":app")}
 FUNCTIONS |= {
-    "models list": "names.models:list_",
-    "models inspect": "names.models:inspect",
-    "models compare": "names.models:compare",
+    "models list": "networks.models:list_",
+    "models inspect": "networks.models:inspect",
+    "models compare": "networks.models:compare",
+    "train list": "networks.train:list_",
+    "train start": "networks.train:start",
+    "train resume": "networks.train:resume",
+    "train show": "networks.train:show",
 }
 ENTRY = re.compile(r"^    \*{0,2}(\w+): ((?:.+\n?)(?:^     +.+\n?)*)", re.MULTILINE)
 

@@ -85,7 +85,7 @@ def test_folders_of_an_installed_package_are_its_own(
 def test_folders_of_a_checkout_stand_beside_the_package():
     assert holder("experiments") == holder("benchmarks") == home() == ROOT
     shown = {path.relative_to(ROOT).as_posix() for path in templates().values()}
-    kinds = ("attention", "panel", "statement")
+    kinds = ("attention", "panel", "statement", "task")
     assert shown == {f"docs/extending/template_{kind}.py" for kind in kinds}
 
 

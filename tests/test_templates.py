@@ -97,7 +97,7 @@ def test_a_matrix_that_is_right_is_drawn_whatever_is_left_out(rng: np.random.Gen
 
 def test_the_page_draws_the_matrices_of_the_attention(page: CLI, tmp_path: Path):
     """Of a plugin's attention, by a plugin's panel, at the time that is asked for."""
-    simulated, plotted, told = commands("Files to begin from")
+    simulated, plotted, told, _ = commands("Files to begin from")
     done(page, simulated)
     done(page, plotted)
     assert (tmp_path / "even-focus.png").stat().st_size > 0
@@ -113,6 +113,11 @@ def test_the_page_draws_the_matrices_of_the_attention(page: CLI, tmp_path: Path)
     drawn = np.asarray(axes.lines[0].get_ydata())
     np.testing.assert_allclose(drawn, np.sort(np.exp(entropies)), rtol=1e-12)
     assert "1 of 1 statements hold" in done(page, told)
+
+
+def test_the_page_trains_networks_on_the_task(page: CLI):
+    *_, taught = commands("Files to begin from")
+    assert "2 of 2" in done(page, taught)
 
 
 def test_the_panel_refuses_weights_without_an_entropy():

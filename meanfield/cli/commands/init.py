@@ -15,7 +15,7 @@ def init(
     path: Path | None = None,
     /,
     *,
-    kind: Literal["run", "attention", "panel", "statement"] = RUN,
+    kind: Literal["run", "attention", "panel", "statement", "task"] = RUN,
     force: bool = False,
 ) -> None:
     """Write a commented file to begin from: all keys, or a plugin.
@@ -28,7 +28,7 @@ def init(
     Args:
         path: the file to write; run.toml by default.
         kind: `run`, a TOML file of all keys with their defaults; or a plugin that works
-            as it stands, with an attention, a panel or a statement.
+            as it stands, with an attention, a panel, a statement or a task to train on.
         force: replace the file if it exists.
     """
     file = _named(path, kind)
@@ -57,7 +57,7 @@ def _named(path: Path | None, kind: str) -> Path:
     if kind == RUN and file.suffix == ".py":
         raise InvalidInputError(
             f"A plugin has a kind; got `{file}` alone: write `meanfield init --kind "
-            f"attention {file}`, or panel or statement; keys go to a file in .toml."
+            f"attention {file}`, or panel, statement, task; keys go to a file in .toml."
         )
     return file
 

@@ -66,7 +66,7 @@ def inspect(model: str, /, *, out: Path | None = None, json: bool = False) -> No
     from meanfield.cli.terminal._console import RunProgress
 
     if out is not None:
-        from meanfield.cli.jobs import _models
+        from meanfield.cli.jobs.networks import _models
 
         _models.draw_heads(model, out)
     checkpoint = models.load(model)
@@ -141,7 +141,7 @@ def compare(
     from meanfield.cli.process._session import open_session
 
     open_session(precision)
-    from meanfield.cli.jobs import _models
+    from meanfield.cli.jobs.networks import _models
 
     if len(text) == 1:
         _models.compare(model, text[0], rtol, out, in_json=json)

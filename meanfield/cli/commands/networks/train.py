@@ -11,7 +11,7 @@ from meanfield.errors import InvalidInputError
 app = App(
     name="train",
     result_action="return_value",
-    help="Train networks with any attention: list tasks, start, resume, show.\n\n"
+    help="Train networks with any attention: start, resume, show.\n\n"
     "All seeds of one training learn side by side, and every epoch is kept.",
 )
 
@@ -28,7 +28,7 @@ def list_(*, json: bool = False, plugin: list[Path] | None = None) -> None:
         plugin: a Python file that is run, and registers a task; may be repeated.
     """
     _begin(plugin)
-    from meanfield.cli.jobs import _training
+    from meanfield.cli.jobs.networks import _training
 
     rows = _training.listed()
     (print_json if json else print_rows)(rows)
@@ -54,14 +54,14 @@ def start(  # noqa: PLR0913 (each is an option)
     json: bool = False,
     plugin: list[Path] | None = None,
 ) -> None:
-    r"""Train networks of several seeds into a new folder.
+    """Train networks of several seeds into a new folder.
 
     For example:
-        meanfield train start patches --epochs 3 --out first
-        meanfield train start patches --attention sinkhorn --options iterations=5 \
-            --task-options patch=14 --seeds 0:10 --epochs 45 --drops 35,41 --out second
+        meanfield train start patches --epochs 3 --out digits
+        meanfield train start patches --attention l2 --epochs 3 --out distances
 
     Interrupted, it goes on by `meanfield train resume FOLDER`, to the same bytes.
+    Sinkhorn attention is taught by half-steps: --options iterations=5.
 
     Args:
         task: a name from `train list`.
@@ -82,7 +82,7 @@ def start(  # noqa: PLR0913 (each is an option)
         plugin: a Python file that is run, and registers a task or an attention.
     """
     _begin(plugin)
-    from meanfield.cli.jobs import _training
+    from meanfield.cli.jobs.networks import _training
     from meanfield.training import Recipe, TrainSpec, Variant
 
     spec = TrainSpec(
@@ -103,7 +103,7 @@ def resume(
     """Go on with an interrupted training, to the bytes it would have had.
 
     For example:
-        meanfield train resume first
+        meanfield train resume digits
 
     Args:
         folder: of the training.
@@ -111,7 +111,7 @@ def resume(
         plugin: a Python file that is run, and registers a task or an attention.
     """
     _begin(plugin)
-    from meanfield.cli.jobs import _training
+    from meanfield.cli.jobs.networks import _training
 
     _training.go_on(folder, in_json=json)
 
@@ -128,8 +128,8 @@ def show(
     """Show a training, or set it against another of the same seeds.
 
     For example:
-        meanfield train show first
-        meanfield train show second first          # is the second better?
+        meanfield train show digits
+        meanfield train show distances digits  # is the first better?
 
     Args:
         folder: of the training.
@@ -138,7 +138,7 @@ def show(
         plugin: a Python file that is run, and registers a task or an attention.
     """
     _begin(plugin)
-    from meanfield.cli.jobs import _training
+    from meanfield.cli.jobs.networks import _training
 
     if baseline is None:
         _training.show(folder, in_json=json)
