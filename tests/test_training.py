@@ -15,7 +15,7 @@ import pytest
 from conftest import Finished
 from extending import CLI, loaded
 from jaxtyping import Array
-from scipy import stats
+from scipy import ndimage, stats
 
 from meanfield._folders import templates
 from meanfield._typing import PRNGKey
@@ -50,8 +50,8 @@ from meanfield.training import (
     train,
     verdict,
 )
-from meanfield.training.tasks import Patches, _mnist
-from meanfield.training.tasks.patches import moved, patches_of
+from meanfield.training.tasks import Parity, Patches, _mnist
+from meanfield.training.tasks._images import moved, patches_of, turned
 
 D, WIDTH, N = 6, 4, 8
 Weights = dict[str, Array]
@@ -347,7 +347,7 @@ def test_images_are_moved_over_black_by_a_few_pixels(key: PRNGKey):
     places = [(a, b) for a in range(5) for b in range(5)]
     seen = set()
     for one in jax.random.split(key, 200):
-        shown = np.asarray(moved(jnp.asarray(image), one, 2))
+        shown = np.asarray(moved(jnp.asarray(image), one, 2, float(image.min())))
         hits = [p for p in places if np.allclose(shown, _at(wide, *p), atol=1e-6)]
         assert len(hits) == 1
         seen.update(hits)
@@ -356,6 +356,31 @@ def test_images_are_moved_over_black_by_a_few_pixels(key: PRNGKey):
 
 def _at(wide: np.ndarray, row: int, column: int) -> np.ndarray:
     return wide[row : row + 28, column : column + 28]
+
+
+def test_images_are_turned_as_scipy_turns_them(key: PRNGKey):
+    image = _mnist.digits()[0][1234]
+    turns = []
+    for one in jax.random.split(key, 8):
+        shown = np.asarray(turned(jnp.asarray(image), one, 15.0, _mnist.BLACK))
+        angle = float(jax.random.uniform(one, (), minval=-15.0, maxval=15.0))
+        # Beyond the edge ours is black at once, theirs fades over a pixel.
+        theirs = ndimage.rotate(
+            image, -angle, reshape=False, order=1, mode="nearest", cval=_mnist.BLACK
+        )
+        np.testing.assert_allclose(shown[4:24, 4:24], theirs[4:24, 4:24], atol=1e-3)
+        turns.append(angle)
+    assert min(turns) < -5
+    assert max(turns) > 5
+
+
+def test_few_images_fill_an_epoch_as_many_do():
+    few, many = Parity(count=40).split(2), Parity().split(2)
+    assert len(few.train) == len(many.train) == 4000
+    assert np.unique(few.train).tolist() == sorted(many.train[:40].tolist())
+    np.testing.assert_array_equal(few.test, many.test)
+    with pytest.raises(InvalidInputError, match="must divide 4000"):
+        Parity(count=3000)
 
 
 def test_verdicts_have_the_interval_of_scipy(rng: np.random.Generator):

@@ -1,3 +1,4 @@
 """The tasks, a file each."""
 
+from .parity import Parity as Parity
 from .patches import Patches as Patches

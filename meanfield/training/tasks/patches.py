@@ -23,9 +23,10 @@ from meanfield.tokens import Tokens
 from meanfield.training._task import AbstractTask, Item, Items, Split, tasks
 from meanfield.training.networks import Encoder, Variant, before, self_attention
 
-from ._mnist import BLACK, COUNT, SIDE, digits
+from ._images import moved, patches_of
+from ._mnist import BLACK, SIDE, digits, fold
 
-D, WIDTH, CLASSES, FOLDS = 128, 64, 10, 5
+D, WIDTH, CLASSES = 128, 64, 10
 
 
 class PatchNetwork(eqx.Module):
@@ -100,10 +101,7 @@ class Patches(AbstractTask):
 
     @override
     def split(self, seed: int) -> Split:
-        order = np.random.default_rng(0).permutation(COUNT)  # the file is in order
-        folds = np.split(order, FOLDS)
-        test = folds.pop(seed % FOLDS)
-        return Split(np.concatenate(folds), test)
+        return Split(*fold(seed))
 
     @override
     def network(self, key: PRNGKey, variant: Variant) -> PatchNetwork:
@@ -126,7 +124,7 @@ class Patches(AbstractTask):
     ) -> Mapping[str, Float[Array, ""]]:
         assert isinstance(network, PatchNetwork)
         image, label = item["image"], item["label"]
-        scores = network(image if key is None else moved(image, key, self.shift))
+        scores = network(image if key is None else moved(image, key, self.shift, BLACK))
         loss = optax.softmax_cross_entropy_with_integer_labels(scores, label)
         correct = (jnp.argmax(scores) == label).astype(scores.dtype)
         return {"loss": loss, "correct": correct}
@@ -140,20 +138,3 @@ class Patches(AbstractTask):
 
 
 tasks.register("patches")(Patches)
-
-
-def patches_of(
-    image: Float[Array, "side side"], p: int
-) -> Float[Array, "patches pixels"]:
-    """The squares of `p` pixels that an image is cut into, row by row."""
-    m = image.shape[0] // p
-    return image.reshape(m, p, m, p).swapaxes(1, 2).reshape(m * m, p * p)
-
-
-def moved(
-    image: Float[Array, "side side"], key: PRNGKey, most: int
-) -> Float[Array, "side side"]:
-    """An image moved by up to `most` pixels in each direction, over black."""
-    wide = jnp.pad(image, most, constant_values=BLACK)
-    start = jax.random.randint(key, (2,), 0, 2 * most + 1)
-    return jax.lax.dynamic_slice(wide, (start[0], start[1]), image.shape)

@@ -1,0 +1,114 @@
+"""Is a digit odd? A vision transformer, taught on few images or on many.
+
+It stands in for the cats and dogs of sander2022, Figure 5, and of shahbazi2025, Tables
+1 and 6: pictures of two kinds, disturbed while networks learn, in part or all of them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float
+from typing_extensions import override
+
+from meanfield._typing import PRNGKey
+from meanfield.errors import InvalidInputError
+from meanfield.training._task import AbstractTask, Item, Items, Split, tasks
+from meanfield.training.networks import (
+    Encoder,
+    Perceptron,
+    Variant,
+    before,
+    self_attention,
+)
+
+from ._images import moved, turned
+from ._mnist import BLACK, SIDE, digits, fold
+from .patches import PatchNetwork
+
+PATCH, D, WIDTH, HEADS = 4, 64, 16, 4
+SHIFT, TURN = 3, 15.0  # pixels, degrees: how far images are disturbed
+TAUGHT = 4000  # images in an epoch, however many are different
+
+
+@dataclass(frozen=True)
+class Parity(AbstractTask):
+    """Digits of MNIST, by a vision transformer: odd or even?
+
+    Attributes:
+        count: different images that teach, a divisor of 4 000: each epoch has 4 000, so
+            that all networks take as many steps.
+        layers: of attention and a perceptron.
+
+    Raises:
+        InvalidInputError: if a number is not positive, or images do not fill an epoch.
+    """
+
+    count: int = TAUGHT
+    layers: int = 4
+
+    def __post_init__(self) -> None:
+        if self.count < 1 or TAUGHT % self.count or self.layers < 1:
+            raise InvalidInputError(
+                f"`count` must divide {TAUGHT}, and `layers` be positive; got "
+                f"{self.count} and {self.layers}."
+            )
+
+    @override
+    def items(self) -> Items:
+        images, labels = digits()
+        return {"image": images, "label": (labels % 2).astype(np.int32)}
+
+    @override
+    def split(self, seed: int) -> Split:
+        train, test = fold(seed)
+        return Split(np.tile(train[: self.count], TAUGHT // self.count), test)
+
+    @override
+    def network(self, key: PRNGKey, variant: Variant) -> PatchNetwork:
+        keys = jax.random.split(key, 4 + 2 * self.layers)
+        parts = []
+        for one, other in keys[4:].reshape(self.layers, 2):
+            parts += [
+                self_attention(one, variant, d=D, k=WIDTH, n_heads=HEADS),
+                Perceptron(other, d=D, width=D),
+            ]
+        n = (SIDE // PATCH) ** 2 + 1
+        return PatchNetwork(
+            embedding=eqx.nn.Linear(PATCH**2, D, key=keys[0]),
+            first=jax.random.normal(keys[1], (1, D)),
+            places=jax.random.normal(keys[2], (n, D)),
+            encoder=Encoder(tuple(before(part, D) for part in parts)),
+            norm=eqx.nn.LayerNorm(D),
+            reader=eqx.nn.Linear(D, 2, key=keys[3]),
+        )
+
+    @override
+    def measures(
+        self, network: eqx.Module, item: Item, key: PRNGKey | None
+    ) -> Mapping[str, Float[Array, ""]]:
+        assert isinstance(network, PatchNetwork)
+        image, label = item["image"], item["label"]
+        scores = network(image if key is None else _disturbed(image, key))
+        loss = optax.softmax_cross_entropy_with_integer_labels(scores, label)
+        correct = (jnp.argmax(scores) == label).astype(scores.dtype)
+        return {"loss": loss, "correct": correct}
+
+    @override
+    def plans(
+        self, network: eqx.Module, item: Item
+    ) -> Float[Array, "layers heads n n"] | None:
+        assert isinstance(network, PatchNetwork)
+        return network.encoder.plans(network.tokens(item["image"]))
+
+
+tasks.register("parity")(Parity)
+
+
+def _disturbed(image: Float[Array, "side side"], key: PRNGKey) -> Array:
+    first, second = jax.random.split(key)
+    return moved(turned(image, first, TURN, BLACK), second, SHIFT, BLACK)
