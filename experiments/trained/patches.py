@@ -7,14 +7,13 @@ these have 4 000, moved by up to two pixels, and 200.
 """
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import xarray as xr
 
 from experiments.trained.records import Archive, Line, archive, passed
-from meanfield.reproduce import Case, Findings
-from meanfield.training import Recipe, TrainSpec, Variant, verdict
+from meanfield.reproduce import Case
+from meanfield.training import Recipe, TrainSpec, Variant
 
 NAME = "patches"
 VARIANTS = {
@@ -23,8 +22,6 @@ VARIANTS = {
     "sliced": Variant("esp-soft", {"slices": 8, "temperature": 1e-3, "power": 1}),
 }
 RATES = 5e-4, 1e-3, 2e-3
-STUCK = 3.0  # times the median loss of the same networks: such a network is counted
-RESAMPLES = 2000
 
 
 class Protocol(NamedTuple):
@@ -47,34 +44,27 @@ PROTOCOLS = {
 }
 
 
-def compute(case: Case) -> Findings:
-    """All networks, from their records or trained now, and what they say."""
+class Networks(NamedTuple):
+    """Networks by variant and patch.
+
+    Attributes:
+        protocol: how much was trained.
+        specs: the training of each kind.
+        lines: what is recorded of each seed.
+    """
+
+    protocol: Protocol
+    specs: dict[tuple[str, int], TrainSpec]
+    lines: dict[tuple[str, int], list[Line]]
+
+
+def networks(case: Case) -> Networks:
+    """All networks, from their records or trained now."""
     protocol = PROTOCOLS[case.size]
     kept = archive(NAME, case.size)
     keys = [(name, patch) for patch in protocol.patches for name in VARIANTS]
-    chosen = {key: _chosen(kept, protocol, *key) for key in keys}
-    networks = {key: kept.lines(spec) for key, spec in chosen.items()}
-    accuracy = np.array(
-        [[_accuracy(networks[n, p]) for p in protocol.patches] for n in VARIANTS]
-    )
-    rms = np.array(
-        [[_columns(networks[n, p]) for p in protocol.patches] for n in VARIANTS]
-    )
-    dims = ("variant", "patch", "seed")
-    coords = {"variant": list(VARIANTS), "patch": list(protocol.patches)}
-    data = xr.Dataset(
-        {"accuracy": (dims, accuracy), "rms": ((*dims, "epoch"), rms)},
-        {
-            **coords,
-            "seed": list(protocol.seeds),
-            "epoch": networks[keys[0]][0]["epochs"],
-        },
-    )
-    return Findings(
-        spec={str(key): spec.as_json() for key, spec in chosen.items()},
-        numbers=_numbers(protocol, chosen, networks),
-        data={"networks": data},
-    )
+    specs = {key: _chosen(kept, protocol, *key) for key in keys}
+    return Networks(protocol, specs, {k: kept.lines(spec) for k, spec in specs.items()})
 
 
 def _chosen(kept: Archive, protocol: Protocol, name: str, patch: int) -> TrainSpec:
@@ -87,87 +77,8 @@ def _chosen(kept: Archive, protocol: Protocol, name: str, patch: int) -> TrainSp
     rehearsals = [
         replace(spec, seeds=protocol.rehearsing, rehearsal=True) for spec in grid
     ]
-    scores = [np.mean(_accuracy(kept.lines(spec))) for spec in rehearsals]
+    scores = [
+        np.mean([passed(line).mean() for line in kept.lines(spec)])
+        for spec in rehearsals
+    ]
     return grid[int(np.argmax(scores))]
-
-
-def _accuracy(networks: list[Line]) -> np.ndarray:
-    """In percent, of each seed."""
-    return np.array([100 * passed(line).mean() for line in networks])
-
-
-def _columns(networks: list[Line]) -> np.ndarray:
-    """The root mean square of column sums less one, of each seed, after each epoch."""
-    return np.array([np.array(line["rms"])[:, 0, 0] for line in networks])
-
-
-def _numbers(
-    protocol: Protocol,
-    chosen: dict[tuple[str, int], TrainSpec],
-    networks: dict[tuple[str, int], list[Line]],
-) -> dict[str, Any]:
-    plain = next(iter(VARIANTS))
-    verdicts = {
-        (name, patch): _compared(networks[name, patch], networks[plain, patch])
-        for name, patch in networks
-        if name != plain
-    }
-    return {
-        "patches": list(protocol.patches),
-        "seeds": len(protocol.seeds),
-        "epochs": protocol.recipe.epochs,
-        "rates": _by_name({key: spec.recipe.rate for key, spec in chosen.items()}),
-        "medians": _by_name(
-            {key: float(np.median(_accuracy(n))) for key, n in networks.items()}
-        ),
-        "stuck": _by_name({key: _stuck(n) for key, n in networks.items()}),
-        "verdicts": _by_name(verdicts),
-        "words": "; ".join(_sentence(*key, found) for key, found in verdicts.items()),
-        "minutes": sum(line["seconds"] for n in networks.values() for line in n) / 60,
-    }
-
-
-def _sentence(name: str, patch: int, found: dict[str, Any]) -> str:
-    low, high = found["interval"]
-    return (
-        f"{name} at {patch} {found['word']}, {found['mean']:+.2f} "
-        f"({low:+.2f} to {high:+.2f}; would have seen {found['seen']:.2f})"
-    )
-
-
-def _by_name(values: dict[tuple[str, int], Any]) -> dict[str, Any]:
-    """`{"Sinkhorn": {"7": …}}`."""
-    names = dict.fromkeys(name for name, _ in values)
-    return {n: {str(p): v for (m, p), v in values.items() if m == n} for n in names}
-
-
-def _stuck(networks: list[Line]) -> int:
-    losses = np.array([line["train_loss"][-1] for line in networks])
-    return int(np.sum(losses > STUCK * np.median(losses)))
-
-
-def _compared(first: list[Line], second: list[Line]) -> dict[str, Any]:
-    """The verdict on paired accuracies in percent, and a bootstrap over items too."""
-    found = verdict(_accuracy(first), _accuracy(second))
-    gaps = np.array(
-        [
-            100.0 * (passed(a).astype(int) - passed(b).astype(int))
-            for a, b in zip(first, second, strict=True)
-        ]
-    )
-    return {
-        **found.__dict__,
-        "interval": list(found.interval),
-        "bootstrap": _ends(gaps),
-    }
-
-
-def _ends(gaps: np.ndarray) -> list[float]:
-    """95 % of means over resampled seeds, and items resampled within each of them."""
-    rng = np.random.default_rng(0)
-    n, m = gaps.shape
-    means = []
-    for _ in range(RESAMPLES):
-        seeds = rng.integers(0, n, n)
-        means.append(gaps[seeds[:, None], rng.integers(0, m, (n, m))].mean())
-    return np.quantile(means, (0.025, 0.975)).tolist()

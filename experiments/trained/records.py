@@ -5,10 +5,13 @@ is found in again, and its lines are added. So a figure is redrawn in seconds, a
 deleted line is trained anew.
 """
 
+import functools
 import hashlib
 import json
 import shutil
 import sys
+import tempfile
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -27,6 +30,7 @@ FOLDER = Path(__file__).resolve().parent
 RECORDS, UNFINISHED = FOLDER / "records", FOLDER / "unfinished"
 
 SOON = 10  # epochs, of which each is kept
+ONE_AT_A_TIME = threading.Lock()  # figures are computed side by side
 QUIET = 30.0  # seconds between two lines about progress
 
 Line = Mapping[str, Any]
@@ -47,6 +51,10 @@ class Archive:
 
         Seeds that have none are trained.
         """
+        with ONE_AT_A_TIME:
+            return self._lines(spec)
+
+    def _lines(self, spec: TrainSpec) -> list[Line]:
         same = [line for line in self._all() if line["spec"] == _key(spec)]
         found = {line["seed"]: line for line in same}
         missing = tuple(seed for seed in spec.seeds if seed not in found)
@@ -68,9 +76,14 @@ class Archive:
 
 
 def archive(name: str, size: Size) -> Archive:
-    """The lines that are committed, or, of a quick look, those of the last one."""
-    folder = RECORDS if size == "paper" else UNFINISHED
+    """The lines that are committed, or, of a quick look, those of this process."""
+    folder = RECORDS if size == "paper" else Path(_scratch().name)
     return Archive(folder / f"{name}.jsonl")
+
+
+@functools.cache
+def _scratch() -> tempfile.TemporaryDirectory:
+    return tempfile.TemporaryDirectory()
 
 
 def passed(line: Line, measure: str = "correct") -> np.ndarray:

@@ -1,7 +1,7 @@
 """sander2022, Figure 6, and shahbazi2025, Figure 5: digits by the size of patches."""
 
+from experiments.trained.compared import compute
 from experiments.trained.panels import draw
-from experiments.trained.patches import compute
 from meanfield.reproduce import Experiment
 
 EXPERIMENT = Experiment(
