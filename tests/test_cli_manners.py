@@ -28,7 +28,7 @@ Command = Callable[..., Finished]
 
 TARGETS = [target for target in COMMANDS.values() if not target.endswith(":app")]
 NETWORKS = ["models:list_", "models:inspect", "train:list_", "train:start"]
-NETWORKS += ["train:resume", "train:show"]
+NETWORKS += ["train:resume", "train:show", "train:export"]
 TARGETS += [f"networks.{target}" for target in NETWORKS]
 
 

@@ -15,8 +15,9 @@ import pytest
 from conftest import Finished
 from extending import CLI, loaded
 from jaxtyping import Array
-from scipy import ndimage, stats
+from scipy import ndimage, special, stats
 
+from meanfield import models
 from meanfield._folders import templates
 from meanfield._typing import PRNGKey
 from meanfield.attention import attentions
@@ -44,6 +45,7 @@ from meanfield.training import (
     Variant,
     after,
     before,
+    export,
     resume,
     self_attention,
     tasks,
@@ -62,6 +64,7 @@ VARIANTS = {
     "sparse-sinkhorn": Variant("sparse-sinkhorn", {"blocks": 2}),
     "differential": Variant("differential", {"lambda_": 0.5}),
 }
+PROJECTIONS = "reading", "writing"
 RECIPE = Recipe(epochs=3, batch=20, rate=3e-3, drops=(3,))
 
 
@@ -485,6 +488,40 @@ def test_digits_that_are_not_there_say_what_to_install(
     monkeypatch.setattr(_mnist, "_path", lambda: other)
     with pytest.raises(InputFileError, match="does not hold the 5000 digits"):
         _mnist.digits()
+
+
+def test_exported_heads_are_those_of_the_network(tmp_path: Path):
+    run = spec(recipe=dataclasses.replace(RECIPE, epochs=2), seeds=(5, 3))
+    train(run, tmp_path / "a")
+    export(tmp_path / "a", tmp_path / "heads", seed=3, epoch=1)
+    checkpoint = models.load(tmp_path / "heads")
+    assert checkpoint.config["epoch"] == 1
+    w = TrainFolder(tmp_path / "a").read("weights-0001.safetensors")
+    root = "encoder.blocks.0.part.heads."
+    Q, K = (w[f"{root}score.{n}"][1].astype(float) for n in "QK")
+    for h, found in enumerate(models.inspect(checkpoint).heads):
+        A = K[h].T @ Q[h] / np.sqrt(8.0)
+        eigenvalues = np.linalg.eigvalsh((A + A.T) / 2)
+        assert abs(found.smallest - eigenvalues[0]) < 1e-12
+        assert abs(found.largest - eigenvalues[-1]) < 1e-12
+    rng = np.random.default_rng(0)
+    mu = Points.uniform(rng.normal(size=(5, 16)))
+    velocity = models.layers(checkpoint).field(0.5, mu)(mu.tokens)
+    x = np.asarray(mu.tokens.x)
+    expected = np.zeros_like(x)
+    for h in range(2):
+        P = special.softmax((x @ Q[h].T) @ (x @ K[h].T).T / np.sqrt(8.0), axis=1)
+        reading, writing = (w[root + n][1][h].astype(float) for n in PROJECTIONS)
+        expected += P @ x @ reading.T @ writing.T
+    np.testing.assert_allclose(velocity, expected, rtol=0, atol=1e-12)
+    for change, message in (
+        ({"seed": 4}, "no seed 4"),
+        ({"epoch": 3}, "after 0, 1, 2"),
+    ):
+        with pytest.raises(InvalidInputError, match=message):
+            export(tmp_path / "a", tmp_path / "b", **{"seed": 3, **change})
+    with pytest.raises(UnsupportedError, match="no words"):
+        models.read(checkpoint).embedding(np.array([1]))
 
 
 def test_the_command_trains_goes_on_and_compares(cli: CLI, tmp_path: Path):

@@ -28,6 +28,7 @@ from .sources import Source as Source
 from .sources import listed as listed
 from .sources import locate as locate
 from .sources import sources as sources
+from .trained import Trained as Trained
 
 if TYPE_CHECKING:
     from ._assembly import Text as Text
@@ -67,6 +68,7 @@ _NAMES = [
     "Source",
     "Summary",
     "Text",
+    "Trained",
     "architectures",
     "compare",
     "embed",

@@ -1,6 +1,7 @@
 """Networks that are trained with the attentions of the library."""
 
 from . import tasks as _tasks  # noqa: F401  (each registers itself)
+from ._export import export as export
 from ._folder import Record as Record
 from ._folder import TrainFolder as TrainFolder
 from ._recipe import Recipe as Recipe

@@ -5,13 +5,13 @@ from typing import Literal
 
 from cyclopts import App
 
-from meanfield.cli.terminal._output import print_json, print_rows
+from meanfield.cli.terminal._output import note, print_json, print_rows
 from meanfield.errors import InvalidInputError
 
 app = App(
     name="train",
     result_action="return_value",
-    help="Train networks with any attention: start, resume, show.\n\n"
+    help="Train networks with any attention: start, resume, show, export.\n\n"
     "All seeds of one training learn side by side, and every epoch is kept.",
 )
 
@@ -144,6 +144,29 @@ def show(
         _training.show(folder, in_json=json)
     else:
         _training.compare(folder, baseline, in_json=json)
+
+
+@app.command
+def export(
+    folder: Path, out: Path, /, *, seed: int | None = None, epoch: int | None = None
+) -> None:
+    """Write the heads of one trained network as a model.
+
+    For example:
+        meanfield train export digits heads
+        meanfield models inspect heads
+
+    Args:
+        folder: of the training.
+        out: the folder of the model; a new one.
+        seed: of the network; the first if left out.
+        epoch: after which it is taken, 0, 1, 2, 4, … or the last.
+    """
+    from meanfield.training import TrainFolder
+    from meanfield.training import export as exported
+
+    chosen = TrainFolder(folder).record().spec.seeds[0] if seed is None else seed
+    note(f"wrote {exported(folder, out, seed=chosen, epoch=epoch)}")
 
 
 def _begin(plugins: list[Path] | None) -> None:

@@ -1,7 +1,7 @@
 """sander2022, Figure 2, of networks that are trained here: columns over epochs.
 
 The paper sees the columns of softmax matrices approach one while a network trains. Here
-they are those of the networks of `sander2022_fig6.py` in their smallest patches, at 50
+they are those of the networks of `by_patch.py` in their smallest patches, at 50
 digits of the test: how far from one before the first epoch, and after each.
 """
 

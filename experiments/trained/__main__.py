@@ -1,0 +1,12 @@
+"""Trains what the records lack: `python -m experiments.trained`, hours on two cores.
+
+What is finished is a line in `records/`, and what is not goes on where it was cut. Once
+all lines are there, `by_patch.py` and `columns.py` are figures like any other, under
+names that `meanfield reproduce` finds: `sander2022_fig6.py`, `sander2022_fig2_trained.py`.
+"""
+
+from experiments.trained.patches import networks
+from meanfield.reproduce import Case
+
+if __name__ == "__main__":
+    networks(Case())

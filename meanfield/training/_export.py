@@ -1,0 +1,88 @@
+"""The heads of one trained network, as a checkpoint that models are read from."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+
+from meanfield._writing import writing
+from meanfield.errors import InvalidInputError, UnsupportedError
+from meanfield.models.checkpoint import CONFIG, WEIGHTS
+from meanfield.models.trained import ARRAYS, NAME, array_name
+from meanfield.storage import replace_file
+
+from ._folder import TrainFolder
+from ._train import weights_file
+
+HEADS = re.compile(r"(.*\.heads)\.score\.Q")
+PLACES = {"Q": "score.Q", "K": "score.K", "reading": "reading", "writing": "writing"}
+
+
+def export(folder: Path, out: Path, *, seed: int, epoch: int | None = None) -> Path:
+    """Writes the heads of one network into a folder that `models.load` reads.
+
+    Args:
+        folder: of the training.
+        out: a new folder.
+        seed: of the network.
+        epoch: after which it is taken, 0, 1, 2, 4, …, or the last if `None`.
+
+    Raises:
+        InputFileError: if there is no training.
+        InvalidInputError: if there is no such seed or epoch, or the folder is there.
+        UnsupportedError: if the network has no layers of heads with queries and keys.
+        ResourceError: if the folder cannot be written.
+    """
+    place = TrainFolder(folder)
+    record = place.record()
+    chosen = record.epoch if epoch is None else epoch
+    if seed not in record.spec.seeds:
+        seeds = ", ".join(map(str, record.spec.seeds))
+        raise InvalidInputError(f"`{folder}` has no seed {seed}, but {seeds}.")
+    if not (folder / weights_file(chosen)).is_file():
+        epochs = sorted(int(f.stem.split("-")[1]) for f in folder.glob("weights-*"))
+        raise InvalidInputError(
+            f"`{folder}` has no weights after epoch {chosen}, but after "
+            f"{', '.join(map(str, epochs))}."
+        )
+    stacked = place.read(weights_file(chosen))
+    own = {name: a[record.spec.seeds.index(seed)] for name, a in stacked.items()}
+    arrays = _heads(own, folder)
+    h, k, d = arrays[array_name(0, "Q")].shape
+    sizes = {"n_heads": h, "dimension": d, "head_dimension": k}
+    config = {
+        "model_type": NAME,
+        "n_layers": len(arrays) // len(ARRAYS),
+        **sizes,
+        "seed": seed,
+        "epoch": chosen,
+        "training": record.spec.as_json(),
+    }
+    _write(out, config, arrays)
+    return out
+
+
+def _heads(own: dict[str, np.ndarray], folder: Path) -> dict[str, np.ndarray]:
+    """The arrays of all layers, in the order of their numbers."""
+    roots = [found[1] for found in map(HEADS.fullmatch, own) if found]
+    if not roots:
+        raise UnsupportedError(
+            f"The networks of `{folder}` have no heads with queries and keys."
+        )
+    number = lambda root: [int(n) for n in re.findall(r"\d+", root)]
+    return {
+        array_name(layer, array): own[f"{root}.{PLACES[array]}"]
+        for layer, root in enumerate(sorted(roots, key=number))
+        for array in ARRAYS
+    }
+
+
+def _write(out: Path, config: dict[str, object], arrays: dict[str, np.ndarray]) -> None:
+    if out.exists():
+        raise InvalidInputError(f"`{out}` exists; name another folder.")
+    with writing(out):
+        out.mkdir(parents=True)
+    TrainFolder(out).write(WEIGHTS, arrays)
+    text = json.dumps(config, indent=1) + "\n"
+    replace_file(out / CONFIG, lambda stream: stream.write(text.encode()))
