@@ -76,8 +76,8 @@ def pairs():
 
 def spec(name: str = "softmax", **changes: Any) -> TrainSpec:
     pairs()
-    given = {"recipe": RECIPE, "seeds": (0, 1), "options": {"count": 200}, **changes}
-    return TrainSpec("pairs", VARIANTS[name], **given)
+    given = {"recipe": RECIPE, "seeds": (0, 1), "options": {"count": 200}}
+    return TrainSpec("pairs", **{"variant": VARIANTS[name], **given, **changes})
 
 
 def points(rng: np.random.Generator, n: int = N) -> Points:
@@ -412,6 +412,12 @@ def test_verdicts_say_which_way():
         verdict([1.0], [1.0, 2.0])
 
 
+def test_an_attention_that_is_more_than_weights_is_refused():
+    variant = Variant("differential", {"normalised": True})
+    with pytest.raises(UnsupportedError, match="does more than weigh tokens"):
+        variant.drawn(jax.random.key(0), d=D, k=WIDTH)
+
+
 @pytest.mark.parametrize("name", sorted(attentions))
 def test_what_jumps_is_refused_and_the_rest_has_a_gradient(
     name: str, rng: np.random.Generator, key: PRNGKey
@@ -460,6 +466,10 @@ def test_folders_refuse_what_is_not_theirs(tmp_path: Path):
         ({"seeds": (1, 1)}, "different numbers"),
         ({"options": {"colour": 3}}, "unexpected keyword"),
         ({"options": {"count": 3}}, "at least 10"),
+        ({"seeds": (-1,)}, "from 0 on"),
+        ({"recipe": Recipe(1, 1000, 1e-3)}, "at most the 160 items"),
+        ({"variant": Variant("sinkhorn", {"iteration": 5})}, "mean `iterations`"),
+        ({"variant": Variant("esp-soft", {}, ("direction",))}, "mean `directions`"),
     ],
 )
 def test_specs_that_cannot_work_are_refused(

@@ -26,7 +26,7 @@ class TrainSpec:
 
     Raises:
         UnknownNameError: if there is no such task.
-        InvalidInputError: if there is no seed, or one comes twice.
+        InvalidInputError: if there is no seed, or one comes twice or is negative.
 
     Examples:
         >>> from meanfield.training import Recipe, TrainSpec, Variant
@@ -45,9 +45,11 @@ class TrainSpec:
 
     def __post_init__(self) -> None:
         tasks[self.task]
-        if not self.seeds or len(set(self.seeds)) < len(self.seeds):
+        different = len(set(self.seeds)) == len(self.seeds) > 0
+        if not different or min(self.seeds) < 0:
             raise InvalidInputError(
-                f"`seeds` are different numbers, at least one; got {self.seeds}."
+                "`seeds` are different numbers from 0 on, at least one; got "
+                f"{self.seeds}."
             )
 
     def built(self) -> AbstractTask:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from meanfield.errors import SimulationFailed, StoreError
+from meanfield.errors import InvalidInputError, SimulationFailed, StoreError
 
 from ._arrays import digest_of, filled, named
 from ._columns import LOOKED_AT, column_sums, summary
@@ -109,6 +109,11 @@ class _Session:
         self.digest = digest_of(items)
         splits = spec.splits()
         self.trains = np.stack([split.train for split in splits])
+        if spec.recipe.batch > self.trains.shape[1]:
+            raise InvalidInputError(
+                f"`batch` is at most the {self.trains.shape[1]} items that teach; got "
+                f"{spec.recipe.batch}."
+            )
         self.tests = jnp.asarray(np.stack([split.test for split in splits]))
         self.keys = role_keys(spec.seeds, NOISE)
 

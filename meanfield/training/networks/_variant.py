@@ -11,10 +11,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
+from meanfield._registry import suggestion
 from meanfield._typing import PRNGKey
-from meanfield.attention import AbstractCoupling, Attention, attentions
+from meanfield.attention import (
+    AbstractCoupling,
+    Attention,
+    attentions,
+    own_options,
+)
 from meanfield.dynamics import Discontinuous
-from meanfield.errors import UnsupportedError
+from meanfield.errors import InvalidInputError, UnsupportedError
 
 # Arrays that a network is given, not taught: noise is drawn once.
 GIVEN = "noise", "query_bias", "key_bias"
@@ -63,26 +69,57 @@ class Variant:
 
         Raises:
             UnknownNameError: if no attention has that name.
-            InvalidInputError: if an option does not fit.
+            InvalidInputError: if an option is unknown or does not fit.
+            UnsupportedError: if the attention is more than weights of tokens.
         """
         factory = attentions[self.attention]
         keys = jax.random.split(key, 5)
         Q, K, *more = (projection(one, k, d) for one in keys[:4])
         parameters = inspect.signature(factory).parameters
+        chosen = self._by_parameter(parameters)
         drawn: dict[str, Any] = dict(zip(PROJECTIONS, more, strict=True))
         drawn["key"] = keys[4]
         own = {name: value for name, value in drawn.items() if name in parameters}
-        options = {**own, **self.options}
-        return factory(
-            Q, K, jnp.eye(d, dtype=Q.dtype), epsilon=float(k) ** 0.5, **options
-        )
+        options = {**own, **chosen}
+        V = jnp.eye(d, dtype=Q.dtype)
+        attention = factory(Q, K, V, epsilon=float(k) ** 0.5, **options)
+        if type(attention) is not Attention:
+            raise UnsupportedError(
+                f"With these options `{self.attention}` attention is "
+                f"`{type(attention).__name__}`, which does more than weigh tokens, and "
+                "heads take its weights alone; leave the option out."
+            )
+        return attention
+
+    def _by_parameter(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """The options under the names that the factory has for them."""
+        known = own_options(self.attention)
+        if "iterations" in parameters:
+            known["iterations"] = "iterations"
+        for name in self.options:
+            if name not in {*known, *known.values()}:
+                raise InvalidInputError(
+                    f"`{self.attention}` attention has no option `{name}`; "
+                    f"{suggestion(name, known)}"
+                )
+        return {known.get(name, name): value for name, value in self.options.items()}
 
     def learned(self, network: eqx.Module) -> PyTree[bool]:
         """Where the numbers of a network stand that learn.
 
         Arrays do, but those that are given; a lone number is chosen.
+
+        Raises:
+            InvalidInputError: if the network has no array that is said to be given.
         """
         given = {*GIVEN, *self.given}
+        names = _names_of_arrays(network)
+        for name in self.given:
+            if name not in names:
+                raise InvalidInputError(
+                    f"Networks of `{self.attention}` attention have no array `{name}` "
+                    f"that could be given; {suggestion(name, sorted(names))}"
+                )
 
         def learns(path: tuple[Any, ...], leaf: Any) -> bool:
             if not eqx.is_inexact_array(leaf):
@@ -93,6 +130,13 @@ class Variant:
             return not names & given and (axes > 0 or bool(names & {*TAUGHT}))
 
         return jax.tree_util.tree_map_with_path(learns, network)
+
+
+def _names_of_arrays(network: eqx.Module) -> set[str]:
+    """The last names of the arrays of heads."""
+    leaves, _ = jax.tree_util.tree_flatten_with_path(eqx.filter(network, eqx.is_array))
+    paths = [[getattr(entry, "name", "") for entry in path] for path, _ in leaves]
+    return {path[-1] for path in paths if "coupling" in path or "score" in path}
 
 
 def refuse_without_gradient(network: eqx.Module, variant: Variant) -> None:

@@ -35,6 +35,7 @@ KINDS = {
     "statements": "what `verify` measures: claims of the papers",
     "solvers": "what `--solver` names: integrators",
     "stops": "what `--stop` names: when a flow ends early",
+    "tasks": "what `train start` names: what networks are trained on",
     "endings": "how a run ends, with the exit code of its command",
 }
 REGISTRIES = {  # where a kind has one, under its own name; loaded when it is needed
@@ -46,6 +47,7 @@ REGISTRIES = {  # where a kind has one, under its own name; loaded when it is ne
     "panels": "meanfield.plotting",
     "solvers": "meanfield.flows",
     "stops": "meanfield.flows",
+    "tasks": "meanfield.training",
 }
 
 

@@ -62,14 +62,14 @@ def compare(folder: Path, baseline: Path, *, in_json: bool) -> None:
     """What paired differences say of all that both have measured.
 
     Raises:
-        InvalidInputError: if the two do not have the same task, seeds and epochs.
+        InvalidInputError: if the two do not have the same task, options and seeds.
     """
     first, second = (TrainFolder(place).record() for place in (folder, baseline))
-    for name in ("task", "seeds", "rehearsal"):
+    for name in ("task", "options", "seeds", "rehearsal"):
         ours, others = (getattr(one.spec, name) for one in (first, second))
         if ours != others:
             raise InvalidInputError(
-                f"`{folder}` and `{baseline}` differ in `{name}`, {ours} and {others}; "
+                f"`{folder}` and `{baseline}` differ in `{name}`, {ours} and {others}: "
                 "differences are taken seed by seed of one task."
             )
     tests = [one.log[-1]["test"] for one in (first, second)]
