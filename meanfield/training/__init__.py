@@ -2,6 +2,7 @@
 
 from . import tasks as _tasks  # noqa: F401  (each registers itself)
 from ._export import export as export
+from ._folder import RECORD as RECORD
 from ._folder import Record as Record
 from ._folder import TrainFolder as TrainFolder
 from ._recipe import Recipe as Recipe

@@ -2,7 +2,8 @@
 
 import dataclasses
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from meanfield.cli.terminal._output import (
 )
 from meanfield.errors import InvalidInputError
 from meanfield.training import (
+    RECORD,
     Progress,
     Record,
     TrainFolder,
@@ -40,15 +42,15 @@ def listed() -> list[dict[str, Any]]:
 
 def begin(spec: TrainSpec, folder: Path, *, in_json: bool) -> None:
     """Trains, and reports."""
-    with RunProgress(f"training {spec.variant.label}") as progress:
+    with _said_how_to_go_on(folder), _bar(spec) as progress:
         record = train(spec, folder, report=_shown(progress))
     _report(record, folder, in_json=in_json)
 
 
 def go_on(folder: Path, *, in_json: bool) -> None:
     """Goes on, and reports."""
-    label = TrainFolder(folder).record().spec.variant.label
-    with RunProgress(f"training {label}") as progress:
+    spec = TrainFolder(folder).record().spec
+    with _said_how_to_go_on(folder), _bar(spec) as progress:
         record = resume(folder, report=_shown(progress))
     _report(record, folder, in_json=in_json)
 
@@ -86,6 +88,29 @@ def compare(folder: Path, baseline: Path, *, in_json: bool) -> None:
         "mean: of the first less the second, with its interval at 95 %. seen: the "
         "smallest mean that so many pairs would see nine times in ten.\n"
     )
+
+
+def _bar(spec: TrainSpec) -> RunProgress:
+    return RunProgress(f"training {spec.variant.label}")
+
+
+@contextmanager
+def _said_how_to_go_on(folder: Path) -> Iterator[None]:
+    """Once an epoch is committed, an interrupt says what to type.
+
+    Raises:
+        KeyboardInterrupt: saying how to go on.
+    """
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        if not (folder / RECORD).is_file():
+            raise
+        epoch = TrainFolder(folder).record().epoch
+        raise type(error)(
+            f"interrupted after epoch {epoch}; go on with `meanfield train resume "
+            f"{folder}`."
+        ) from error
 
 
 def _shown_verdict(found: Mapping[str, Any]) -> dict[str, str]:
