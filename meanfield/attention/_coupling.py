@@ -35,6 +35,18 @@ class AbstractBarycentre(AbstractField):
     def weights(self) -> Float[Array, "n n"]:
         r"""$\kappa_\mu(x_i, x_j)\,w_j$: what token `i` of $\mu$ gives to token `j`."""
 
+    def weights_at(self, queries: Tokens) -> Float[Array, "m n"]:
+        r"""$\kappa(x_i, y_j)\,w_j$: what any query `i` gives to token `j` of the keys.
+
+        Raises:
+            UnsupportedError: if the field does not say.
+        """
+        del queries
+        raise UnsupportedError(
+            f"`{type(self).__name__}` has no weights of queries that are not its own; "
+            "one that has them says so by its method `weights_at`."
+        )
+
 
 class AbstractCoupling(eqx.Module):
     r"""A rule that gives $\kappa_\mu(x, y)$ from scores and a measure.
@@ -196,9 +208,12 @@ class TiltedMean(AbstractBarycentre):
 
     @override
     def weights(self) -> Float[Array, "n n"]:
+        return self.weights_at(self.mu.tokens)
+
+    @override
+    def weights_at(self, queries: Tokens) -> Float[Array, "m n"]:
         g = 0 if self.potential is None else self.potential
-        tokens = self.mu.tokens
-        logs = self.score(tokens, tokens) + (self.mu.log_weights + g)[None, :]
+        logs = self.score(queries, self.mu.tokens) + (self.mu.log_weights + g)[None, :]
         blind = jnp.all(jnp.isneginf(logs), axis=1)  # sees nothing: gives no weight
         return jnp.where(blind[:, None], 0, jax.nn.softmax(logs, axis=1))
 

@@ -87,6 +87,11 @@ class Difference(AbstractBarycentre):
     def weights(self) -> Float[Array, "n n"]:
         return self.first.weights() - self.share * self.second.weights()
 
+    @override
+    def weights_at(self, queries: Tokens) -> Float[Array, "m n"]:
+        first, second = (side.weights_at(queries) for side in (self.first, self.second))
+        return first - self.share * second
+
     @property
     @override
     def convergence(self) -> Convergence | None:

@@ -257,10 +257,14 @@ class ColumnField(AbstractBarycentre):
 
     @override
     def weights(self) -> Float[Array, "n n"]:
-        tokens = self.mu.tokens
-        rows = self.mu.log_integral(self.score, tokens, self.earlier)
+        return self.weights_at(self.mu.tokens)
+
+    @override
+    def weights_at(self, queries: Tokens) -> Float[Array, "m n"]:
+        rows = self.mu.log_integral(self.score, queries, self.earlier)
         columns = self.potential + self.mu.log_weights
-        return jnp.exp(self.score(tokens, tokens) + columns[None, :] - rows[:, None])
+        S = self.score(queries, self.mu.tokens)
+        return jnp.exp(S + columns[None, :] - rows[:, None])
 
     @property
     @override

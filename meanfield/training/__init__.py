@@ -19,12 +19,17 @@ from ._train import resume as resume
 from ._train import train as train
 from ._verdict import Verdict as Verdict
 from ._verdict import verdict as verdict
+from .networks import CrossAttention as CrossAttention
 from .networks import Encoder as Encoder
 from .networks import Head as Head
+from .networks import InducedBlock as InducedBlock
+from .networks import MeetingBlock as MeetingBlock
 from .networks import Perceptron as Perceptron
+from .networks import Pooling as Pooling
 from .networks import Residual as Residual
 from .networks import SelfAttention as SelfAttention
 from .networks import Variant as Variant
 from .networks import after as after
 from .networks import before as before
+from .networks import cross_attention as cross_attention
 from .networks import self_attention as self_attention

@@ -16,22 +16,25 @@ from meanfield.tokens import Tokens
 
 def soft_plan(
     near: AbstractScore,
+    at: Float[Array, " k"],
     queries: tuple[Float[Array, " m"], Float[Array, " m"]],
     keys: tuple[Float[Array, " n"], Float[Array, " n"]],
-) -> tuple[Float[Array, "m n"], Float[Array, " m"]]:
+) -> tuple[Float[Array, "k n"], Float[Array, " k"]]:
     r"""Rows of $P_t(u)^\top I P_t(v)$, divided by their sums, and logs of the sums.
 
     $I$ is the plan by ranks, and a row of the plan is in units of its query's weight.
 
     Args:
         near: $s$ of soft sorts.
+        at: the places whose rows are asked for; $u$, for all of them.
         queries: $u$, and their weights, which sum to one.
         keys: $v$, likewise.
     """
     u, p = queries
-    S = near(Tokens(u[:, None]), Tokens(u[:, None]))
-    log_sums = jax.nn.logsumexp(S + _log(p)[None, :], axis=1)
-    logs = jnp.where(p > 0, S - log_sums[None, :], -jnp.inf)
+    own = near(Tokens(u[:, None]), Tokens(u[:, None]))
+    log_sums = jax.nn.logsumexp(own + _log(p)[None, :], axis=1)
+    S = near(Tokens(at[:, None]), Tokens(u[:, None]))
+    logs = jnp.where(p[None, :] > 0, S - log_sums[None, :], -jnp.inf)
     top = jax.lax.stop_gradient(jnp.max(logs, axis=1))
     E = jnp.exp(logs - top[:, None])
     sums = E @ p

@@ -49,10 +49,12 @@ class AbstractSlicedMean(AbstractBarycentre):
 
     @override
     def weights(self) -> Float[Array, "m n"]:
+        return self.weights_at(self.queries.tokens)
+
+    @override
+    def weights_at(self, queries: Tokens) -> Float[Array, "m n"]:
         n = self.mu.tokens.n
-        return self._averaged(
-            self.queries.tokens, jnp.eye(n, dtype=self.directions.dtype)
-        )
+        return self._averaged(queries, jnp.eye(n, dtype=self.directions.dtype))
 
     @property
     @override

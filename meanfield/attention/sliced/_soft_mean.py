@@ -60,17 +60,33 @@ class AbstractSoftMean(AbstractSlicedMean):
 
     @override
     def weights(self) -> Float[Array, "m n"]:
-        """By matrices, which few tokens are far sooner matched by."""
-        if self.directions.shape[0] * self.queries.tokens.n * self.mu.tokens.n > FEW:
+        if self._are_many(self.queries.tokens):
             return super().weights()
-        places = lambda mu, matrix: self.directions @ (mu.counted.x @ matrix.T).T
-        u, v = places(self.queries, self.score.Q), places(self.mu, self.score.K)
-        p, q = self.queries.probabilities, self.mu.probabilities
-        plan = lambda u, v: self._scaled(*soft_plan(self.near, (u, p), (v, q)))
-        plans = jax.vmap(plan)(u, v)
+        plans = self._plans(self.queries.counted)
         # Costs once more: a compiler then leaves out those that sums were taken for.
+        p = self.queries.probabilities
         costs = jnp.einsum("i,lij,ij->l", p, plans, self._distances())
         return jnp.tensordot(self.shares_of(costs), plans, 1)
+
+    @override
+    def weights_at(self, queries: Tokens) -> Float[Array, "k n"]:
+        if self._are_many(queries):
+            return super().weights_at(queries)
+        return jnp.tensordot(self.shares, self._plans(queries), 1)
+
+    def _are_many(self, queries: Tokens) -> bool:
+        """Whether matrices, by which few are far sooner matched, would be large."""
+        most = max(self.queries.tokens.n, queries.n)
+        return self.directions.shape[0] * most * self.mu.tokens.n > FEW
+
+    def _plans(self, queries: Tokens) -> Float[Array, "l k n"]:
+        """The rows of some queries in the plan of each slice."""
+        places = lambda tokens, matrix: self.directions @ (tokens.x @ matrix.T).T
+        at, u = (places(x, self.score.Q) for x in (queries, self.queries.counted))
+        v = places(self.mu.counted, self.score.K)
+        p, q = self.queries.probabilities, self.mu.probabilities
+        plan = lambda at, u, v: self._scaled(*soft_plan(self.near, at, (u, p), (v, q)))
+        return jax.vmap(plan)(at, u, v)
 
     def _distances(self) -> Float[Array, "m n"]:
         r"""$|Qx - Ky|^2$."""

@@ -6,8 +6,13 @@ from ._blocks import Perceptron as Perceptron
 from ._blocks import Residual as Residual
 from ._blocks import after as after
 from ._blocks import before as before
+from ._head import CrossAttention as CrossAttention
 from ._head import Head as Head
 from ._head import SelfAttention as SelfAttention
+from ._head import cross_attention as cross_attention
 from ._head import self_attention as self_attention
+from ._sets import InducedBlock as InducedBlock
+from ._sets import MeetingBlock as MeetingBlock
+from ._sets import Pooling as Pooling
 from ._variant import Variant as Variant
 from ._variant import refuse_without_gradient as refuse_without_gradient

@@ -16,6 +16,7 @@ from meanfield.attention import (
 )
 from meanfield.dynamics import Heads
 from meanfield.errors import UnsupportedError
+from meanfield.fields import AbstractField
 from meanfield.measures import Points
 from meanfield.scores import AbstractScore
 
@@ -51,16 +52,36 @@ class Head(eqx.Module):
         """
         barycentre = _of_unit_slices(self.coupling).barycentre(self.score, mu)
         if not isinstance(barycentre, AbstractBarycentre):
-            raise UnsupportedError(
-                f"`{type(barycentre).__name__}` has no attention matrix, which values "
-                "are multiplied by; train with an `AbstractBarycentre`."
-            )
+            raise _without_matrix(barycentre)
         return barycentre.weights()
+
+    def across(self, queries: Points, keys: Points) -> Float[Array, "m d"]:
+        r"""$O\sum_j \kappa_{ij} W y_j$ of keys, for each query."""
+        field = _of_unit_slices(self.coupling).across(self.score, queries, keys)
+        if not isinstance(field, AbstractBarycentre):
+            raise _without_matrix(field)
+        plan = field.weights_at(queries.tokens)
+        return plan @ (keys.tokens.x @ self.reading.T) @ self.writing.T
 
     def attention(self) -> Attention:
         """The same as an attention, with value $OW$."""
         coupling = _of_unit_slices(self.coupling)
         return Attention(self.score, coupling, self.writing @ self.reading)
+
+
+class CrossAttention(eqx.Module):
+    """A layer of heads by which queries look at keys.
+
+    Attributes:
+        heads: one head, whose arrays lead with an axis of heads.
+    """
+
+    heads: Head
+
+    def __call__(self, queries: Points, keys: Points) -> Float[Array, "m d"]:
+        """What all heads tell each query of the keys."""
+        told = eqx.filter_vmap(lambda head: head.across(queries, keys))(self.heads)
+        return jnp.sum(told, axis=0)
 
 
 class SelfAttention(eqx.Module):
@@ -88,7 +109,7 @@ class SelfAttention(eqx.Module):
 def self_attention(
     key: PRNGKey, variant: Variant, *, d: int, k: int, n_heads: int
 ) -> SelfAttention:
-    """A new layer of heads, each drawn by itself.
+    """A new layer of heads that look at their own tokens, each drawn by itself.
 
     Args:
         key: of all that is drawn.
@@ -101,14 +122,31 @@ def self_attention(
         UnknownNameError: if no attention has that name.
         InvalidInputError: if an option does not fit.
     """
+    return SelfAttention(_heads(key, variant, d, k, n_heads))
 
+
+def cross_attention(
+    key: PRNGKey, variant: Variant, *, d: int, k: int, n_heads: int
+) -> CrossAttention:
+    """The same, of heads that look at other tokens."""
+    return CrossAttention(_heads(key, variant, d, k, n_heads))
+
+
+def _heads(key: PRNGKey, variant: Variant, d: int, k: int, n_heads: int) -> Head:
     def head(key: PRNGKey) -> Head:
         keys = jax.random.split(key, 3)
         attention = variant.drawn(keys[0], d=d, k=k)
         reading, writing = projection(keys[1], k, d), projection(keys[2], d, k)
         return Head(attention.score, attention.coupling, reading, writing)
 
-    return SelfAttention(eqx.filter_vmap(head)(jax.random.split(key, n_heads)))
+    return eqx.filter_vmap(head)(jax.random.split(key, n_heads))
+
+
+def _without_matrix(field: AbstractField) -> UnsupportedError:
+    return UnsupportedError(
+        f"`{type(field).__name__}` has no attention matrix, which values are "
+        "multiplied by; train with an `AbstractBarycentre`."
+    )
 
 
 def _of_unit_slices(coupling: AbstractCoupling) -> AbstractCoupling:

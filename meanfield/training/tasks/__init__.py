@@ -2,3 +2,4 @@
 
 from .parity import Parity as Parity
 from .patches import Patches as Patches
+from .solids import Solids as Solids

@@ -1,0 +1,175 @@
+"""Heads of the library in networks: Euler steps, padding, causality, gradients."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from training_cases import (
+    PAIRS,
+    RECIPE,
+    VARIANTS,
+    WIDTH,
+    D,
+    N,
+    in_double,
+    in_single,
+    pairs,
+    points,
+)
+
+from meanfield._typing import PRNGKey
+from meanfield.attention import attentions
+from meanfield.dynamics import Cross, Discontinuous
+from meanfield.errors import UnsupportedError
+from meanfield.measures import Dense, Points
+from meanfield.scores import Dot
+from meanfield.tokens import Tokens
+from meanfield.training import (
+    Encoder,
+    Head,
+    InducedBlock,
+    Perceptron,
+    Pooling,
+    Residual,
+    SelfAttention,
+    TrainSpec,
+    Variant,
+    after,
+    before,
+    cross_attention,
+    self_attention,
+    train,
+)
+
+
+@pytest.mark.parametrize("name", sorted(attentions))
+def test_a_block_without_norms_is_one_euler_step_of_its_heads(
+    name: str, rng: np.random.Generator, key: PRNGKey
+):
+    variant = VARIANTS.get(name, Variant(name))
+    layer = in_double(self_attention(key, variant, d=D, k=WIDTH, n_heads=2))
+    block = Residual(layer, eqx.nn.Identity(), eqx.nn.Identity())
+    mu = points(rng)
+    if name == "linear-expansion":
+        mu = mu.at(mu.tokens.x / 10)  # it is a series about small scores
+    step = mu.tokens.x + layer.dynamics().field(0.0, mu)(mu.tokens)
+    np.testing.assert_allclose(block(mu).tokens.x, step, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("norm", [before, after])
+def test_padding_changes_nothing(
+    name: str, norm: Callable[..., Residual], rng: np.random.Generator, key: PRNGKey
+):
+    keys = jax.random.split(key)
+    parts = (
+        self_attention(keys[0], VARIANTS[name], d=D, k=WIDTH, n_heads=2),
+        Perceptron(keys[1], d=D, width=8),
+    )
+    encoder = in_single(Encoder(tuple(norm(part, D) for part in parts)))
+    mu = points(rng)
+    x = jnp.concatenate([mu.tokens.x, 7.0 * jnp.ones((5, D))]).astype(jnp.float32)
+    position = jnp.arange(1, N + 6, dtype=jnp.float32) / N
+    logs = jnp.where(jnp.arange(N + 5) < N, -jnp.log(float(N)), -jnp.inf)
+    padded = Points(Tokens(x, position), logs.astype(jnp.float32), Dense())
+    bare = Points(Tokens(x[:N], position[:N]), padded.log_weights[:N], Dense())
+    out = encoder(padded).tokens.x[:N]
+    np.testing.assert_allclose(out, encoder(bare).tokens.x, rtol=0, atol=1e-5)
+
+
+def test_a_causal_layer_tells_no_token_of_a_later_one(
+    rng: np.random.Generator, key: PRNGKey
+):
+    variant = Variant("sparse-sinkhorn-causal", {"blocks": 4, "passes": 3})
+    layer = in_single(self_attention(key, variant, d=D, k=WIDTH, n_heads=2))
+    encoder = Encoder((before(layer, D), before(layer, D)))
+    mu = in_single(points(rng))
+    for t in (1, 4, 7):
+        x = mu.tokens.x.at[t].set(5.0)
+        changed = encoder(mu.at(x)).tokens.x
+        assert np.array_equal(changed[:t], encoder(mu).tokens.x[:t])
+        assert not np.array_equal(changed[t:], encoder(mu).tokens.x[t:])
+
+
+def test_heads_are_projections_around_the_matrix_of_the_library(
+    rng: np.random.Generator, key: PRNGKey
+):
+    layer = in_double(self_attention(key, VARIANTS["softmax"], d=D, k=WIDTH, n_heads=1))
+    head = jax.tree.map(lambda a: a[0], layer.heads)
+    assert isinstance(head, Head)
+    assert isinstance(head.score, Dot)
+    mu = points(rng)
+    x = np.asarray(mu.tokens.x)
+    S = (x @ np.asarray(head.score.Q).T) @ (x @ np.asarray(head.score.K).T).T
+    P = np.exp(S / np.sqrt(WIDTH))
+    P /= P.sum(axis=1, keepdims=True)
+    expected = P @ x @ np.asarray(head.reading).T @ np.asarray(head.writing).T
+    np.testing.assert_allclose(layer(mu), expected, rtol=0, atol=1e-13)
+
+
+def test_an_attention_that_is_more_than_weights_is_refused():
+    variant = Variant("differential", {"normalised": True})
+    with pytest.raises(UnsupportedError, match="does more than weigh tokens"):
+        variant.drawn(jax.random.key(0), d=D, k=WIDTH)
+
+
+@pytest.mark.parametrize("name", sorted(attentions))
+def test_what_jumps_is_refused_and_the_rest_has_a_gradient(
+    name: str, rng: np.random.Generator, key: PRNGKey
+):
+    variant = VARIANTS.get(name, Variant(name))
+    layer = in_single(self_attention(key, variant, d=D, k=WIDTH, n_heads=1))
+    if isinstance(layer.heads.coupling, Discontinuous):
+        pairs()
+        with pytest.raises(UnsupportedError, match="has no gradient"):
+            train(TrainSpec(PAIRS, variant, RECIPE, (0,)), Path("unused"))
+        return
+    mu = in_single(points(rng))
+    slope = eqx.filter_grad(lambda layer: jnp.sum(layer(mu) ** 2))(layer)
+    assert np.isfinite(slope.heads.reading).all()
+    assert np.any(np.asarray(slope.heads.reading) != 0)
+
+
+CROSSING = sorted(set(VARIANTS) - {"sparse-sinkhorn"})
+
+
+@pytest.mark.parametrize("name", CROSSING)
+def test_heads_look_at_other_tokens_as_cross_attention_does(
+    name: str, rng: np.random.Generator, key: PRNGKey
+):
+    layer = in_double(cross_attention(key, VARIANTS[name], d=D, k=WIDTH, n_heads=2))
+    queries, keys = points(rng, 5), points(rng, 9)
+    heads = SelfAttention(layer.heads).dynamics()
+    velocity = Cross(heads, keys).field(0.0, queries)(queries.tokens)
+    np.testing.assert_allclose(layer(queries, keys), velocity, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", CROSSING)
+def test_sets_have_no_order_and_padding_is_no_part_of_them(
+    name: str, rng: np.random.Generator, key: PRNGKey
+):
+    keys = jax.random.split(key)
+    block = InducedBlock(keys[0], VARIANTS[name], m=3, d=D, k=WIDTH, n_heads=2)
+    pooling = Pooling(keys[1], VARIANTS[name], m=2, d=D, k=WIDTH, n_heads=2)
+    seen = lambda mu: in_double(pooling)(in_double(block)(mu))
+    mu = points(rng)
+    order = rng.permutation(N)
+    turned = Points(Tokens(mu.tokens.x[order]), mu.log_weights, Dense())
+    np.testing.assert_allclose(seen(turned), seen(mu), rtol=0, atol=1e-11)
+    x = jnp.concatenate([mu.tokens.x, jnp.ones((4, D))])
+    logs = jnp.concatenate([mu.log_weights, jnp.full(4, -jnp.inf)])
+    padded = Points(Tokens(x), logs, Dense())
+    np.testing.assert_allclose(seen(padded), seen(mu), rtol=0, atol=1e-11)
+
+
+def test_what_has_no_matrix_of_other_queries_says_so(
+    rng: np.random.Generator, key: PRNGKey
+):
+    variant = VARIANTS["sparse-sinkhorn"]
+    layer = in_double(cross_attention(key, variant, d=D, k=WIDTH, n_heads=1))
+    with pytest.raises(UnsupportedError, match="attend to another measure"):
+        layer(points(rng, 5), points(rng, 9))
