@@ -236,7 +236,6 @@ def test_folders_refuse_what_is_not_theirs(tmp_path: Path):
         ({"seeds": ()}, "at least one"),
         ({"seeds": (1, 1)}, "different numbers"),
         ({"options": {"colour": 3}}, "unexpected keyword"),
-        ({"options": {"count": 3}}, "at least 10"),
         ({"seeds": (-1,)}, "from 0 on"),
         ({"recipe": Recipe(1, 1000, 1e-3)}, "at most the 160 items"),
         ({"variant": Variant("sinkhorn", {"iteration": 5})}, "mean `iterations`"),

@@ -32,6 +32,7 @@ MODULES = (
     "meanfield.storage",
     "meanfield.plotting",
     "meanfield.theorems",
+    "meanfield.training",
     "meanfield.reproduce",
     "meanfield.tokens",
     "meanfield.fields",

@@ -1,7 +1,6 @@
 """A task to begin from: which of twelve points in the plane belong together?
 
-Each item is a cloud of points around one place or around two, and a network of one
-attention block says which. Try it as it stands:
+Each item is a cloud around one place or around two. Try it as it stands:
 
     meanfield train start pairs --attention softmax --epochs 6 --batch 20 --rate 3e-3 \
         --plugin THIS_FILE.py --out softmax
@@ -21,7 +20,6 @@ import optax
 from jaxtyping import Array, Float
 from typing_extensions import override
 
-from meanfield.errors import InvalidInputError
 from meanfield.measures import Dense, Points
 from meanfield.training import (
     AbstractTask,
@@ -62,19 +60,10 @@ class Network(eqx.Module):
 # The fields are options: `--task-options spread=0.4`.
 @dataclass(frozen=True)
 class Pairs(AbstractTask):
-    """Points around one place or around two: which is it?
+    """Points around one place or around two: which is it?"""
 
-    Attributes:
-        count: how many clouds there are.
-        spread: of the points around their place, in units of the distance.
-    """
-
-    count: int = 600
-    spread: float = 0.25
-
-    def __post_init__(self) -> None:
-        if self.count < 10:
-            raise InvalidInputError(f"`count` is at least 10; got {self.count}.")
+    count: int = 600  # clouds
+    spread: float = 0.25  # of points around their place, in units of the distance
 
     @override
     def items(self) -> Items:
@@ -111,10 +100,7 @@ class Pairs(AbstractTask):
     def measures(
         self, network: eqx.Module, item: Item, key: Array | None
     ) -> Mapping[str, Float[Array, ""]]:
-        """What is measured of one item; `loss` is minimised, all are reported.
-
-        `key` is there while networks learn, for dropout and the like.
-        """
+        """Of one item; `loss` is minimised. `key` is for dropout, while it learns."""
         assert isinstance(network, Network)
         scores, label = network(item["points"]), item["label"]
         loss = optax.softmax_cross_entropy_with_integer_labels(scores, label)

@@ -37,7 +37,13 @@ class TrainedConfig(pydantic.BaseModel):
 @final
 @dataclass(frozen=True)
 class Trained(AbstractArchitecture):
-    """Heads of a trained network; `meanfield train export` writes its folder."""
+    """Heads of a trained network; `meanfield train export` writes its folder.
+
+    Examples:
+        >>> from meanfield import models
+        >>> "meanfield" in models.architectures
+        True
+    """
 
     checkpoint: Checkpoint
     config: TrainedConfig

@@ -33,6 +33,18 @@ def export(folder: Path, out: Path, *, seed: int, epoch: int | None = None) -> P
         InvalidInputError: if there is no such seed or epoch, or the folder is there.
         UnsupportedError: if the network has no layers of heads with queries and keys.
         ResourceError: if the folder cannot be written.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield.training import Recipe, TrainSpec, Variant
+        >>> from meanfield.training import export, train
+        >>> recipe = Recipe(epochs=1, batch=1000, rate=1e-3)
+        >>> spec = TrainSpec("patches", Variant("softmax"), recipe, (3,), {"patch": 28})
+        >>> _ = train(spec, Path("digits"))
+        >>> from meanfield import models
+        >>> checkpoint = models.load(export(Path("digits"), Path("heads"), seed=3))
+        >>> models.read(checkpoint).sizes.head_dimension
+        64
     """
     place = TrainFolder(folder)
     record = place.record()

@@ -32,6 +32,13 @@ class Record:
         epoch: how many epochs are done.
         log: an entry for each of them, and one before the first.
         state: the name of the file of arrays to go on from, and its SHA-256.
+
+    Examples:
+        >>> from meanfield.training import Recipe, Record, TrainSpec, Variant
+        >>> recipe = Recipe(epochs=2, batch=100, rate=1e-3)
+        >>> spec = TrainSpec("patches", Variant("softmax"), recipe, (0,))
+        >>> Record(spec, items="…", epoch=1, log=(), state=("", "")).is_done
+        False
     """
 
     spec: TrainSpec
@@ -51,6 +58,15 @@ class TrainFolder:
 
     Args:
         path: of the folder.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield.training import TrainFolder
+        >>> folder = TrainFolder(Path("arrays"))
+        >>> with folder.held():
+        ...     name, digest = folder.write("a.safetensors", {"a": np.arange(3)})
+        >>> folder.read(name, digest)["a"]
+        array([0, 1, 2])
     """
 
     def __init__(self, path: Path) -> None:

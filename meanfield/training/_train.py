@@ -28,6 +28,12 @@ class Progress(NamedTuple):
         epochs: of how many.
         entry: of the log, about the last.
         seconds: that it took.
+
+    Examples:
+        >>> from meanfield.training import Progress
+        >>> step = Progress(epoch=1, epochs=3, entry={"train_loss": [0.7]}, seconds=2.0)
+        >>> step.seconds * (step.epochs - step.epoch)  # left
+        4.0
     """
 
     epoch: int
@@ -54,6 +60,15 @@ def train(spec: TrainSpec, folder: Path, *, report: Report | None = None) -> Rec
         UnsupportedError: if a package is missing, or the attention has no gradient.
         ResourceError: if the folder cannot be written.
         SimulationFailed: if a loss is not finite.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield.training import Recipe, TrainSpec, Variant, train
+        >>> recipe = Recipe(epochs=1, batch=1000, rate=1e-3)
+        >>> spec = TrainSpec("patches", Variant("softmax"), recipe, (3,), {"patch": 28})
+        >>> record = train(spec, Path("digits"))
+        >>> record.is_done, sorted(record.log[-1]["test"])
+        (True, ['correct', 'loss'])
     """
     place = TrainFolder(folder)
     place.refuse_taken()
@@ -73,6 +88,15 @@ def resume(folder: Path, *, report: Report | None = None) -> Record:
     Raises:
         InputFileError: if there is none.
         StoreError: if a file is damaged, or the task has other items by now.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield.training import Recipe, TrainSpec, Variant, resume, train
+        >>> recipe = Recipe(epochs=1, batch=1000, rate=1e-3)
+        >>> spec = TrainSpec("patches", Variant("softmax"), recipe, (3,), {"patch": 28})
+        >>> record = train(spec, Path("digits"))
+        >>> resume(Path("digits")) == record  # nothing is left to do
+        True
     """
     place = TrainFolder(folder)
     record = place.record()  # of no training no folder is made
@@ -88,6 +112,16 @@ def examined(folder: Path) -> dict[str, Float[np.ndarray, "seeds items"]]:
     Raises:
         InputFileError: if there is no training.
         StoreError: if a file is damaged, or the task has other items by now.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield.training import Recipe, TrainSpec, Variant
+        >>> from meanfield.training import examined, train
+        >>> recipe = Recipe(epochs=1, batch=1000, rate=1e-3)
+        >>> spec = TrainSpec("patches", Variant("softmax"), recipe, (3,), {"patch": 28})
+        >>> _ = train(spec, Path("digits"))
+        >>> examined(Path("digits"))["correct"].shape
+        (1, 1000)
     """
     place = TrainFolder(folder)
     record = place.record()

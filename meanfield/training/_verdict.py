@@ -58,6 +58,13 @@ def verdict(
 
     Raises:
         InvalidInputError: if they are not pairs.
+
+    Examples:
+        >>> from meanfield.training import verdict
+        >>> verdict([1.0, 1.1, 0.9], [0.0, 0.0, 0.0]).word
+        'reproduced'
+        >>> verdict([1.0, 1.1], [0.0, 0.0]).word
+        'not enough seeds'
     """
     first, second = np.asarray(claimed, float), np.asarray(baseline, float)
     if first.shape != second.shape or first.ndim != 1 or not first.size:

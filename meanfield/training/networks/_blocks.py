@@ -17,7 +17,15 @@ Part = Callable[[Points], Float[Array, "n d"]]
 
 
 class Perceptron(eqx.Module):
-    r"""$x \mapsto W_2\,\mathrm{gelu}(W_1 x + b_1) + b_2$ at each token."""
+    r"""$x \mapsto W_2\,\mathrm{gelu}(W_1 x + b_1) + b_2$ at each token.
+
+    Examples:
+        >>> from meanfield import Points
+        >>> from meanfield.training import Perceptron
+        >>> part = Perceptron(jax.random.key(0), d=3, width=8)
+        >>> part(Points.uniform(jnp.zeros((5, 3)))).shape
+        (5, 3)
+    """
 
     first: eqx.nn.Linear
     second: eqx.nn.Linear
@@ -43,6 +51,17 @@ class Residual(eqx.Module):
         part: $p$.
         before: $b$.
         after: $a$.
+
+    Examples:
+        >>> import equinox as eqx
+        >>> from meanfield import Points
+        >>> from meanfield.training import Perceptron, Residual
+        >>> none = eqx.nn.Identity()
+        >>> part = Perceptron(jax.random.key(0), d=3, width=8)
+        >>> mu = Points.uniform(jnp.zeros((5, 3)))
+        >>> moved = Residual(part, none, none)(mu).tokens.x
+        >>> print(jnp.allclose(moved, part(mu)))
+        True
     """
 
     part: SelfAttention | Perceptron
@@ -60,12 +79,26 @@ class Residual(eqx.Module):
 
 
 def before(part: SelfAttention | Perceptron, d: int) -> Residual:
-    """A part with a norm before it."""
+    """A part with a norm before it.
+
+    Examples:
+        >>> from meanfield.training import Perceptron, before
+        >>> block = before(Perceptron(jax.random.key(0), d=3, width=8), 3)
+        >>> type(block.before).__name__, type(block.after).__name__
+        ('LayerNorm', 'Identity')
+    """
     return Residual(part, eqx.nn.LayerNorm(d), eqx.nn.Identity())
 
 
 def after(part: SelfAttention | Perceptron, d: int) -> Residual:
-    """A part with a norm after the sum."""
+    """A part with a norm after the sum.
+
+    Examples:
+        >>> from meanfield.training import Perceptron, after
+        >>> block = after(Perceptron(jax.random.key(0), d=3, width=8), 3)
+        >>> type(block.before).__name__, type(block.after).__name__
+        ('Identity', 'LayerNorm')
+    """
     return Residual(part, eqx.nn.Identity(), eqx.nn.LayerNorm(d))
 
 
@@ -74,6 +107,16 @@ class Encoder(eqx.Module):
 
     Attributes:
         blocks: from the first to the last.
+
+    Examples:
+        >>> from meanfield import Points
+        >>> from meanfield.training import Encoder, Variant, before, self_attention
+        >>> layer = self_attention(
+        ...     jax.random.key(0), Variant("softmax"), d=3, k=2, n_heads=4
+        ... )
+        >>> encoder = Encoder((before(layer, 3), before(layer, 3)))
+        >>> encoder.plans(Points.uniform(jnp.eye(3))).shape  # layers, heads, n, n
+        (2, 4, 3, 3)
     """
 
     blocks: tuple[Residual, ...]

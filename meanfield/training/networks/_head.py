@@ -33,6 +33,16 @@ class Head(eqx.Module):
         coupling: from scores to weights.
         reading: $W$.
         writing: $O$.
+
+    Examples:
+        >>> from meanfield import Points
+        >>> from meanfield.attention import Softmax
+        >>> from meanfield.scores import Dot
+        >>> from meanfield.training import Head
+        >>> zero, one = jnp.zeros((1, 1)), jnp.eye(1)
+        >>> head = Head(Dot(zero, zero), Softmax(), one, 2 * one)
+        >>> print(head(Points.uniform([[1.0], [3.0]])).ravel())  # twice the mean
+        [4. 4.]
     """
 
     score: AbstractScore
@@ -74,6 +84,15 @@ class CrossAttention(eqx.Module):
 
     Attributes:
         heads: one head, whose arrays lead with an axis of heads.
+
+    Examples:
+        >>> from meanfield import Points
+        >>> from meanfield.training import Variant, cross_attention
+        >>> key = jax.random.key(0)
+        >>> layer = cross_attention(key, Variant("softmax"), d=3, k=2, n_heads=4)
+        >>> queries = Points.uniform(jnp.zeros((5, 3)))
+        >>> layer(queries, Points.uniform(jnp.ones((9, 3)))).shape
+        (5, 3)
     """
 
     heads: Head
@@ -89,6 +108,16 @@ class SelfAttention(eqx.Module):
 
     Attributes:
         heads: one head, whose arrays lead with an axis of heads.
+
+    Examples:
+        >>> from meanfield import Points
+        >>> from meanfield.training import Variant, self_attention
+        >>> key = jax.random.key(0)
+        >>> layer = self_attention(key, Variant("softmax"), d=3, k=2, n_heads=4)
+        >>> mu = Points.uniform(jnp.eye(3))
+        >>> velocity = layer.dynamics().field(0.0, mu)(mu.tokens)
+        >>> print(jnp.allclose(layer(mu), velocity, atol=1e-6))
+        True
     """
 
     heads: Head
@@ -121,6 +150,13 @@ def self_attention(
     Raises:
         UnknownNameError: if no attention has that name.
         InvalidInputError: if an option does not fit.
+
+    Examples:
+        >>> from meanfield.training import Variant, self_attention
+        >>> variant = Variant("sinkhorn", {"iterations": 3})
+        >>> layer = self_attention(jax.random.key(0), variant, d=3, k=2, n_heads=4)
+        >>> layer.heads.score.Q.shape, layer.heads.writing.shape
+        ((4, 2, 3), (4, 3, 2))
     """
     return SelfAttention(_heads(key, variant, d, k, n_heads))
 
@@ -128,7 +164,15 @@ def self_attention(
 def cross_attention(
     key: PRNGKey, variant: Variant, *, d: int, k: int, n_heads: int
 ) -> CrossAttention:
-    """The same, of heads that look at other tokens."""
+    """The same, of heads that look at other tokens.
+
+    Examples:
+        >>> from meanfield.training import Variant, cross_attention
+        >>> variant = Variant("esp-soft", {"slices": 3})
+        >>> layer = cross_attention(jax.random.key(0), variant, d=3, k=2, n_heads=4)
+        >>> layer.heads.coupling.directions.shape
+        (4, 3, 2)
+    """
     return CrossAttention(_heads(key, variant, d, k, n_heads))
 
 

@@ -27,6 +27,15 @@ class MeetingBlock(eqx.Module):
         keys: the norm $c$.
         perceptron: $p$.
         inner: the norm $e$.
+
+    Examples:
+        >>> from meanfield import Points
+        >>> from meanfield.training import MeetingBlock, Variant
+        >>> key, variant = jax.random.key(0), Variant("softmax")
+        >>> block = MeetingBlock(key, variant, d=3, k=2, n_heads=4)
+        >>> queries = Points.uniform(jnp.eye(3))
+        >>> block(queries, Points.uniform(jnp.ones((9, 3)))).tokens.x.shape
+        (3, 3)
     """
 
     attention: CrossAttention
@@ -58,6 +67,14 @@ class InducedBlock(eqx.Module):
         points: learned.
         inward: by which the points look at the set.
         outward: by which the set looks at them.
+
+    Examples:
+        >>> from meanfield import Points
+        >>> from meanfield.training import InducedBlock, Variant
+        >>> key, variant = jax.random.key(0), Variant("softmax")
+        >>> block = InducedBlock(key, variant, m=2, d=3, k=2, n_heads=4)
+        >>> block(Points.uniform(jnp.ones((9, 3)))).tokens.x.shape
+        (9, 3)
     """
 
     points: Float[Array, "m d"]
@@ -79,7 +96,16 @@ class InducedBlock(eqx.Module):
 
 
 class Pooling(eqx.Module):
-    """Learned points look at a set; what they see is all that is left of it."""
+    """Learned points look at a set; what they see is all that is left of it.
+
+    Examples:
+        >>> from meanfield import Points
+        >>> from meanfield.training import Pooling, Variant
+        >>> key, variant = jax.random.key(0), Variant("softmax")
+        >>> pooling = Pooling(key, variant, m=2, d=3, k=2, n_heads=4)
+        >>> pooling(Points.uniform(jnp.ones((9, 3)))).shape
+        (2, 3)
+    """
 
     points: Float[Array, "m d"]
     block: MeetingBlock
