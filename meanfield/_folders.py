@@ -39,7 +39,7 @@ def templates() -> dict[str, Path]:
     Examples:
         >>> from meanfield._folders import templates
         >>> sorted(templates())
-        ['attention', 'panel', 'statement']
+        ['attention', 'panel', 'statement', 'task']
     """
     files = sorted((holder(_TEMPLATES) / _TEMPLATES).glob(f"{_BEGINNING}*.py"))
     return {file.stem.removeprefix(_BEGINNING): file for file in files}
