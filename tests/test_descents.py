@@ -79,6 +79,8 @@ DESCENTS: dict[str, dict[str, Any]] = {
         "options": {"chi": 20.0},
     },
 }
+# Fast diffusion has tails of a power of the distance at once, which meet the walls.
+ENDINGS = {"fast": ("escape",)}
 # Those that take long to compile, above all.
 SLOW = ("sinkhorn", "divergence", "heat", "porous", "fast", "keller-segel")
 
@@ -106,7 +108,7 @@ def test_a_descent_is_observed_falls_and_is_resumed(name: str, tmp_path: Path) -
         assert float(result.fall.first) == E[0]
         assert float(result.fall.last) == E[-1]
         assert float(result.fall.rise) == np.max(np.diff(E))
-    assert result.outcome.name in ("finished", "unresolved")
+    assert result.outcome.name in ENDINGS.get(name, ("finished", "unresolved"))
     assert a.attrs["title"].startswith("gradient flow of ")
 
 
