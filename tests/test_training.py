@@ -2,9 +2,6 @@
 
 import dataclasses
 import shutil
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -307,28 +304,3 @@ def test_the_command_trains_goes_on_and_compares(cli: CLI, tmp_path: Path):
     refused = cli("train", "show", "first", "third", "--plugin", plugin)
     assert refused.code == 2
     assert "differ in `seeds`" in refused.err
-
-
-@pytest.mark.slow
-def test_a_training_that_is_killed_ten_times_ends_with_the_same_bytes(tmp_path: Path):
-    """By SIGKILL at random moments, in processes of their own."""
-    plugin = tmp_path / "mine.py"
-    plugin.write_text(templates()["task"].read_text())
-    program = [sys.executable, "-m", "meanfield", "train"]
-    more = ["--plugin", str(plugin)]
-    start = [*program, "start", "pairs", "--epochs", "60", "--batch", "20", *more]
-    subprocess.run([*start, "--out", str(tmp_path / "whole")], check=True)
-    rng, parts, kills = np.random.default_rng(0), tmp_path / "parts", 0
-    begun = lambda: (parts / "training.json").is_file()
-    while kills < 10:
-        again = [*program, "resume", str(parts), *more]
-        going = subprocess.Popen(again if begun() else [*start, "--out", str(parts)])
-        time.sleep(rng.uniform(4.0, 12.0))
-        assert going.poll() is None, "it was done too soon to be killed"
-        going.kill()
-        going.wait()
-        kills += begun()
-        if not begun():
-            shutil.rmtree(parts, ignore_errors=True)
-    subprocess.run([*program, "resume", str(parts), *more], check=True)
-    assert _files(tmp_path / "whole") == _files(parts)
