@@ -9,9 +9,7 @@ from dataclasses import dataclass
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
-import optax
 from jaxtyping import Array, Float
 from typing_extensions import override
 
@@ -26,6 +24,7 @@ from meanfield.training.networks import (
     self_attention,
 )
 
+from ._classes import judged
 from ._images import moved, turned
 from ._mnist import BLACK, SIDE, digits, fold
 from .patches import PatchNetwork
@@ -94,9 +93,7 @@ class Parity(AbstractTask):
         assert isinstance(network, PatchNetwork)
         image, label = item["image"], item["label"]
         scores = network(image if key is None else _disturbed(image, key))
-        loss = optax.softmax_cross_entropy_with_integer_labels(scores, label)
-        correct = (jnp.argmax(scores) == label).astype(scores.dtype)
-        return {"loss": loss, "correct": correct}
+        return judged(scores, label)
 
     @override
     def plans(

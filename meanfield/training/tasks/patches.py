@@ -12,7 +12,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jaxtyping import Array, Float
 from typing_extensions import override
 
@@ -23,6 +22,7 @@ from meanfield.tokens import Tokens
 from meanfield.training._task import AbstractTask, Item, Items, Split, tasks
 from meanfield.training.networks import Encoder, Variant, before, self_attention
 
+from ._classes import judged
 from ._images import moved, patches_of
 from ._mnist import BLACK, SIDE, digits, fold
 
@@ -125,9 +125,7 @@ class Patches(AbstractTask):
         assert isinstance(network, PatchNetwork)
         image, label = item["image"], item["label"]
         scores = network(image if key is None else moved(image, key, self.shift, BLACK))
-        loss = optax.softmax_cross_entropy_with_integer_labels(scores, label)
-        correct = (jnp.argmax(scores) == label).astype(scores.dtype)
-        return {"loss": loss, "correct": correct}
+        return judged(scores, label)
 
     @override
     def plans(

@@ -12,7 +12,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jaxtyping import Array, Float
 from typing_extensions import override
 
@@ -22,6 +21,7 @@ from meanfield.training._task import AbstractTask, Item, Items, Split, tasks
 from meanfield.training.networks import InducedBlock, Pooling, Variant
 from meanfield.training.networks._sets import evenly_weighted
 
+from ._classes import judged
 from ._solids import SOLIDS, scattered
 
 D, WIDTH, HEADS, INDUCED = 64, 16, 4, 16
@@ -93,9 +93,7 @@ class Solids(AbstractTask):
         assert isinstance(network, SetNetwork)
         points, label = item["points"], item["label"]
         scores = network(points if key is None else stretched(points, key))
-        loss = optax.softmax_cross_entropy_with_integer_labels(scores, label)
-        correct = (jnp.argmax(scores) == label).astype(scores.dtype)
-        return {"loss": loss, "correct": correct}
+        return judged(scores, label)
 
 
 tasks.register("solids")(Solids)
