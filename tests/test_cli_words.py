@@ -40,7 +40,7 @@ def test_no_list_shows_tex(cli: Command, kind: str) -> None:
 
 def test_every_mask_is_listed(cli: Command) -> None:
     names = {row["name"] for row in json.loads(cli("list", "masks", "--json").out)}
-    wide = ("window", "block-local", "strided", "fixed")
+    wide = ("window", "block-local", "block-causal", "strided", "fixed")
     assert names == {"causal", *(f"{name}:WIDTH" for name in wide)}
     assert "before it" in cli("show", "window:WIDTH").out
 

@@ -20,6 +20,7 @@ Sees = Callable[[int, int, int], bool]
 BY_INDEX: dict[str, Sees] = {
     "window": lambda i, j, b: i - b <= j <= i,
     "block-local": lambda i, j, b: i // b == j // b,
+    "block-causal": lambda i, j, b: i // b == j // b and j <= i,
     "strided": lambda i, j, b: j <= i and (i - j < b or (i - j) % b == 0),
     "fixed": lambda i, j, b: j <= i and (i // b == j // b or j % b == b - 1),
 }

@@ -2,6 +2,10 @@ from meanfield.scores import causal as causal
 
 from ._dynamics import AbstractDynamics as AbstractDynamics
 from ._dynamics import Discontinuous as Discontinuous
+from ._masks import Window as Window
+from ._masks import mask_of as mask_of
+from ._masks import masks as masks
+from ._masks import patterns as patterns
 from .clock import LogTime as LogTime
 from .combine import Heads as Heads
 from .combine import Sum as Sum
@@ -15,8 +19,5 @@ from .depth import Layers as Layers
 from .drift import Drift as Drift
 from .perceptron import Perceptron as Perceptron
 from .prefix import Prefix as Prefix
-from .prefix import Window as Window
-from .prefix import masks as masks
-from .prefix import patterns as patterns
 from .projected import Projected as Projected
 from .projected import ProjectedField as ProjectedField

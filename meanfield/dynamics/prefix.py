@@ -11,7 +11,6 @@ from jaxtyping import Array, Bool, Float, PyTree
 from typing_extensions import override
 
 from meanfield._array import require
-from meanfield._registry import Registry
 from meanfield._typing import Time
 from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.fields import AbstractField, Convergence, worst
@@ -24,50 +23,12 @@ from meanfield.measures import (
     beside,
     clouds_abreast,
 )
-from meanfield.scores import BlockLocal, Fixed, Strided, causal
+from meanfield.scores import causal
 from meanfield.tokens import Tokens
 
 from ._dynamics import AbstractDynamics
+from ._masks import Mask
 from .cross import Cross
-
-ROUNDINGS = 2  # of 1, by which a difference of two positions may be off
-Mask = Callable[[Array, Array], Bool[Array, "..."]]
-masks: Registry[Mask] = Registry("mask")
-
-
-masks.register("causal")(causal)
-
-
-class Window(eqx.Module):
-    """A token sees those at most `width` before it, and none after.
-
-    Attributes:
-        width: a length in position, of the whole sequence's 1.
-
-    Examples:
-        >>> from meanfield.dynamics import Window
-        >>> s = jnp.array([0.0, 0.5, 1.0])
-        >>> print(Window(0.5)(s[:, None], s[None, :]))
-        [[ True False False]
-         [ True  True False]
-         [False  True  True]]
-    """
-
-    width: float
-
-    def __call__(
-        self, query: Float[Array, "..."], key: Float[Array, "..."]
-    ) -> Bool[Array, "..."]:
-        """Whether `query` sees `key`."""
-        slack = ROUNDINGS * jnp.finfo(query.dtype).eps  # of positions up to 1
-        return (key <= query) & (query - key <= self.width + slack)
-
-
-patterns: Registry[Callable[[float], Mask]] = Registry("pattern")  # of a width
-patterns.register("window")(Window)
-patterns.register("block-local")(BlockLocal)
-patterns.register("strided")(Strided)
-patterns.register("fixed")(Fixed)
 
 
 class Prefix(AbstractDynamics):

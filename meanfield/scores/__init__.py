@@ -7,6 +7,7 @@ rescale. A score of $-\infty$ means *excluded*, for every coupling.
 from ._masked import Masked as Masked
 from ._masked import causal as causal
 from ._masked import positions as positions
+from ._patterns import BlockCausal as BlockCausal
 from ._patterns import BlockLocal as BlockLocal
 from ._patterns import Fixed as Fixed
 from ._patterns import Strided as Strided

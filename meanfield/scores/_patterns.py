@@ -36,6 +36,32 @@ class BlockLocal(eqx.Module):
         return _block(query, self.width) == _block(key, self.width)
 
 
+class BlockCausal(eqx.Module):
+    """A token sees those of its own block up to itself.
+
+    Attributes:
+        width: the length of a block, of the whole sequence's 1.
+
+    Examples:
+        >>> from meanfield.scores import BlockCausal
+        >>> s = jnp.array([0.25, 0.5, 0.75, 1.0])
+        >>> print(BlockCausal(0.5)(s[:, None], s[None, :]).astype(int))
+        [[1 0 0 0]
+         [1 1 0 0]
+         [0 0 1 0]
+         [0 0 1 1]]
+    """
+
+    width: float
+
+    def __call__(
+        self, query: Float[Array, "..."], key: Float[Array, "..."]
+    ) -> Bool[Array, "..."]:
+        """Whether `query` sees `key`."""
+        own = _block(query, self.width) == _block(key, self.width)
+        return (key <= query) & own
+
+
 class Strided(eqx.Module):
     """A token sees those less than `width` before it, and every `width` back.
 

@@ -81,6 +81,7 @@ class TrainSpec:
             "attention": variant.attention,
             "attention_options": dict(variant.options),
             "given": list(variant.given),
+            "mask": variant.mask,
             "epochs": recipe.epochs,
             "batch": recipe.batch,
             "rate": recipe.rate,
@@ -98,7 +99,7 @@ class TrainSpec:
         attention = values["attention"], values["attention_options"]
         return cls(
             task=values["task"],
-            variant=Variant(*attention, tuple(values["given"])),
+            variant=Variant(*attention, tuple(values["given"]), values["mask"]),
             recipe=Recipe(**{**recipe, "drops": tuple(recipe["drops"])}),
             seeds=tuple(values["seeds"]),
             options=values["options"],

@@ -1,8 +1,6 @@
 """The dynamics of a spec: variants, heads, masks, layers, terms, models."""
 
 import inspect
-import math
-from fractions import Fraction
 from typing import Any
 
 import jax.numpy as jnp
@@ -24,8 +22,7 @@ from meanfield.dynamics import (
     Heads,
     Prefix,
     Sum,
-    masks,
-    patterns,
+    mask_of,
     stacked,
 )
 from meanfield.errors import InvalidInputError
@@ -248,24 +245,8 @@ def _masked(spec: AttentionSpec, attention: Attention) -> AbstractDynamics:
     """Masked by scores where only the row matters; by restricted measures elsewhere."""
     if spec.mask is None:
         return attention
-    kind, _, width = spec.mask.partition(":")
-    wide = patterns.get(kind)
-    mask = masks[spec.mask] if wide is None else wide(_width(kind, width))
+    mask = mask_of(spec.mask)
     if not isinstance(attention.coupling, Softmax):
         return Prefix(attention, mask)
     score = Masked(attention.score, mask)
     return Attention(score, attention.coupling, attention.value, attention.offset)
-
-
-def _width(kind: str, text: str) -> float:
-    """The width of a mask: a number, or a fraction such as 2/7."""
-    try:
-        width = float(Fraction(text))
-    except (ValueError, ZeroDivisionError, OverflowError):
-        width = math.nan
-    if not width > 0:
-        raise InvalidInputError(
-            f"The mask `{kind}` is `{kind}:WIDTH`, a positive share of the sequence; "
-            f"got `{kind}:{text}`."
-        )
-    return width

@@ -172,8 +172,9 @@ class AttentionSpec(Strict):
         ),
         Field(
             examples=["causal"],
-            description="`causal`, or `window`, `block-local`, `strided` or `fixed` "
-            "with `:WIDTH`, a share of the sequence; none if absent",
+            description="`causal`, or `window`, `block-local`, `block-causal`, "
+            "`strided` or `fixed` with `:WIDTH`, a share of the sequence; none if "
+            "absent",
         ),
     ] = None
     iterations: Annotated[

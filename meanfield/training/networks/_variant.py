@@ -19,8 +19,9 @@ from meanfield.attention import (
     attentions,
     own_options,
 )
-from meanfield.dynamics import Discontinuous
+from meanfield.dynamics import Discontinuous, mask_of
 from meanfield.errors import InvalidInputError, UnsupportedError
+from meanfield.scores import Masked
 
 # Arrays that a network is given, not taught: noise is drawn once.
 GIVEN = "noise", "query_bias", "key_bias"
@@ -38,6 +39,7 @@ class Variant:
         attention: the name.
         options: what its factory takes besides `Q`, `K`, `V` and `epsilon`.
         given: further arrays that do not learn, such as `directions` of slices.
+        mask: by its name, such as `causal` or `window:1/8`; none if empty.
 
     Examples:
         >>> from meanfield.training import Variant
@@ -48,13 +50,15 @@ class Variant:
     attention: str
     options: Mapping[str, Any] = field(default_factory=dict)
     given: tuple[str, ...] = ()
+    mask: str = ""
 
     @property
     def label(self) -> str:
         """What people call it."""
         options = [f"{name} {value}" for name, value in self.options.items()]
         given = [f"{name} given" for name in self.given]
-        return ", ".join([self.attention, *options, *given])
+        masks = [f"mask {self.mask}"] if self.mask else []
+        return ", ".join([self.attention, *options, *given, *masks])
 
     def drawn(self, key: PRNGKey, *, d: int, k: int) -> Attention:
         r"""The attention of a new head of width `k`, with $\epsilon = \sqrt k$.
@@ -68,7 +72,7 @@ class Variant:
             k: the width of the head.
 
         Raises:
-            UnknownNameError: if no attention has that name.
+            UnknownNameError: if no attention has that name, or no mask.
             InvalidInputError: if an option is unknown or does not fit.
             UnsupportedError: if the attention is more than weights of tokens.
         """
@@ -89,7 +93,10 @@ class Variant:
                 f"`{type(attention).__name__}`, which does more than weigh tokens, and "
                 "heads take its weights alone; leave the option out."
             )
-        return attention
+        if not self.mask:
+            return attention
+        score = Masked(attention.score, mask_of(self.mask))
+        return Attention(score, attention.coupling, attention.value)
 
     def _by_parameter(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """The options under the names that the factory has for them."""

@@ -43,6 +43,7 @@ def start(  # noqa: PLR0913 (each is an option)
     attention: str = "softmax",
     options: str | None = None,
     given: str | None = None,
+    mask: str = "",
     task_options: str | None = None,
     epochs: int = 10,
     batch: int = 100,
@@ -69,6 +70,7 @@ def start(  # noqa: PLR0913 (each is an option)
         attention: a name from `list attentions`.
         options: of the attention, as NAME=VALUE,…; see `show NAME`.
         given: arrays of the attention that do not learn, such as directions.
+        mask: what tokens see, causal or window:1/8; for attentions by rows alone.
         task_options: of the task, as NAME=VALUE,…; see `train list`.
         epochs: how often each network sees all items.
         batch: items of one step.
@@ -87,7 +89,7 @@ def start(  # noqa: PLR0913 (each is an option)
 
     spec = TrainSpec(
         task=task,
-        variant=Variant(attention, _named(options), tuple(_words(given))),
+        variant=Variant(attention, _named(options), tuple(_words(given)), mask),
         recipe=Recipe(epochs, batch, rate, tuple(_numbers("drops", drops)), optimiser),
         seeds=tuple(_seeds(seeds)),
         options=_named(task_options),
