@@ -1,12 +1,27 @@
-"""Trains what the records lack: `python -m experiments.trained`, hours on two cores.
+"""Trains what the records lack: `python -m experiments.trained [PART…]`.
 
-What is finished is a line in `records/`, and what is not goes on where it was cut. Once
-all lines are there, `by_patch.py` and `columns.py` become figures like any other, named
-`sander2022_fig6.py` and `sander2022_fig2_trained.py`, which `reproduce` finds.
+A part is `TASK`, `TASK:VARIANT` or `TASK:VARIANT:CONDITION`, all tasks by default.
+What is finished is a line in `records/`, and what is not goes on where it was cut. All
+tasks take hours on two cores; parts of them can be trained side by side.
 """
 
-from experiments.trained.patches import networks
+import sys
+
+from experiments.trained.campaigns import CAMPAIGNS
 from meanfield.reproduce import Case
 
+
+def main(parts: list[str]) -> None:
+    """Trains some parts, or everything."""
+    for part in parts or list(CAMPAIGNS):
+        task, _, rest = part.partition(":")
+        variant, _, condition = rest.partition(":")
+        campaign = CAMPAIGNS[task]
+        for c in campaign.protocols["paper"].conditions:
+            for name in campaign.variants:
+                if variant in ("", name) and condition in ("", c):
+                    campaign.arm(Case(), name, c)
+
+
 if __name__ == "__main__":
-    networks(Case())
+    main(sys.argv[1:])

@@ -23,7 +23,6 @@ import numpy as np
 
 from meanfield import runs
 from meanfield.reproduce import Size
-from meanfield.storage import replace_file
 from meanfield.training import Progress, TrainFolder, TrainSpec, examined, resume, train
 
 FOLDER = Path(__file__).resolve().parent
@@ -65,14 +64,16 @@ class Archive:
         return [found[seed] for seed in spec.seeds]
 
     def _all(self) -> list[Line]:
-        if not self.file.is_file():
-            return []
-        return [json.loads(line) for line in self.file.read_text().splitlines()]
+        """The lines that are whole; one that was cut ends in no line break."""
+        text = self.file.read_text() if self.file.is_file() else ""
+        return [json.loads(line) for line in text.split("\n")[:-1] if line]
 
     def _add(self, new: list[Line]) -> None:
+        """Appends lines in one piece: other processes may add theirs."""
         self.file.parent.mkdir(exist_ok=True)
-        text = "".join(f"{json.dumps(line)}\n" for line in [*self._all(), *new])
-        replace_file(self.file, lambda stream: stream.write(text.encode()))
+        text = "".join(f"{json.dumps(line)}\n" for line in new)
+        with self.file.open("ab") as stream:
+            stream.write(text.encode())
 
 
 def archive(name: str, size: Size) -> Archive:
@@ -86,10 +87,20 @@ def _scratch() -> tempfile.TemporaryDirectory:
     return tempfile.TemporaryDirectory()
 
 
-def passed(line: Line, measure: str = "correct") -> np.ndarray:
-    """Which items of its test a network passed."""
-    bits = np.unpackbits(np.frombuffer(bytes.fromhex(line[measure]), np.uint8))
-    return bits[: line["items"]].astype(bool)
+def scores(line: Line, measure: str) -> np.ndarray:
+    """What was measured of each item of its test."""
+    kept = line[measure]
+    if not isinstance(kept, str):
+        return np.array(kept, float)
+    bits = np.unpackbits(np.frombuffer(bytes.fromhex(kept), np.uint8))
+    return bits[: line["items"]].astype(float)
+
+
+def _packed(values: np.ndarray) -> Any:
+    """Marks as bits, eight to a byte in hexadecimals, and other numbers as they are."""
+    if np.isin(values, (0, 1)).all():
+        return np.packbits(values > 0.5).tobytes().hex()
+    return _short(values.astype(float).tolist())
 
 
 def _trained(spec: TrainSpec) -> list[Line]:
@@ -124,7 +135,7 @@ class _Told:
 def _lines_of(folder: Path) -> list[Line]:
     """The lines of a training that is done."""
     record = TrainFolder(folder).record()
-    marks = examined(folder)["correct"]
+    measured = examined(folder)
     seconds = sum(json.loads((folder / "seconds.json").read_text()).values())
     common = {
         "spec": _key(record.spec),
@@ -137,8 +148,8 @@ def _lines_of(folder: Path) -> list[Line]:
         {
             "seed": seed,
             **common,
-            "items": marks.shape[1],
-            "correct": np.packbits(marks[i] > 0.5).tobytes().hex(),
+            "items": measured["loss"].shape[1],
+            **{name: _packed(v[i]) for name, v in measured.items() if name != "loss"},
             **_curves(record.log, i),
         }
         for i, seed in enumerate(record.spec.seeds)
@@ -153,8 +164,10 @@ def _curves(log: tuple[Mapping[str, Any], ...], i: int) -> dict[str, Any]:
     curves = {
         "epochs": kept,
         "train_loss": [entry["train_loss"][i] for entry in entries[1:]],
-        "test_loss": [entry["test"]["loss"][i] for entry in entries],
-        "test_correct": [entry["test"]["correct"][i] for entry in entries],
+        **{
+            f"test_{name}": [entry["test"][name][i] for entry in entries]
+            for name in entries[0]["test"]
+        },
     }
     if "columns" in log[0]:
         for name in ("rms", "near", "quantiles", "rms_first"):

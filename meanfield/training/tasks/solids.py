@@ -26,7 +26,6 @@ from ._solids import SOLIDS, scattered
 
 D, WIDTH, HEADS, INDUCED = 64, 16, 4, 16
 TAUGHT, EXAMINED = 2000, 500
-NOISE = 0.02  # of each coordinate, in units of a solid of order one
 TURN, STRETCH = 0.1 * np.pi, (0.8, 1.25)  # while networks learn
 
 
@@ -53,20 +52,25 @@ class Solids(AbstractTask):
 
     Attributes:
         points: of a cloud.
+        noise: of each coordinate, in units of a solid of order one.
 
     Raises:
-        InvalidInputError: if a cloud has no points.
+        InvalidInputError: if a cloud has no points, or noise is negative.
     """
 
     points: int = 256
+    noise: float = 0.02
 
     def __post_init__(self) -> None:
-        if self.points < 1:
-            raise InvalidInputError(f"`points` is at least 1; got {self.points}.")
+        if self.points < 1 or self.noise < 0:
+            raise InvalidInputError(
+                "`points` is at least 1, and `noise` at least 0; got "
+                f"{self.points} and {self.noise}."
+            )
 
     @override
     def items(self) -> Items:
-        return _clouds(self.points)
+        return _clouds(self.points, self.noise)
 
     @override
     def split(self, seed: int) -> Split:
@@ -100,13 +104,13 @@ tasks.register("solids")(Solids)
 
 
 @functools.cache
-def _clouds(points: int) -> Items:
+def _clouds(points: int, noise: float) -> Items:
     """Centred clouds of variance one, the same at every call."""
     rng = np.random.default_rng(0)
     makers = list(SOLIDS.values())
     label = rng.integers(0, len(makers), TAUGHT + EXAMINED)
     clouds = np.stack([scattered(makers[kind](rng), points, rng) for kind in label])
-    clouds += rng.normal(scale=NOISE, size=clouds.shape)
+    clouds += rng.normal(scale=noise, size=clouds.shape)
     clouds -= clouds.mean(axis=1, keepdims=True)
     clouds /= np.sqrt(np.mean(clouds**2, axis=(1, 2), keepdims=True))
     return {"points": clouds.astype(np.float32), "label": label.astype(np.int32)}
