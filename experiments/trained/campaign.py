@@ -26,12 +26,15 @@ class Protocol(NamedTuple):
         recipe: how networks are taught; its rate is the middle of the grid.
         rehearsing: the seeds by which rates are chosen; none takes the middle.
         seeds: of the networks that are compared.
+        rehearsal: how rates are rehearsed, at each of the grid; as the recipe if
+            `None`.
     """
 
     conditions: Mapping[str, Mapping[str, Any]]
     recipe: Recipe
     rehearsing: tuple[int, ...]
     seeds: tuple[int, ...]
+    rehearsal: Recipe | None = None
 
 
 class Networks(NamedTuple):
@@ -75,19 +78,16 @@ class Campaign:
         """All networks, from their records or trained now."""
         protocol = self.protocols[case.size]
         arms = [(name, c) for c in protocol.conditions for name in self.variants]
-        made = {arm: self.arm(case, *arm) for arm in arms}
-        specs = {arm: spec for arm, (spec, _) in made.items()}
-        return Networks(protocol, specs, {arm: own for arm, (_, own) in made.items()})
+        specs = {arm: self.chosen(case, *arm) for arm in arms}
+        kept = archive(self.task, case.size)
+        return Networks(protocol, specs, {a: kept.lines(s) for a, s in specs.items()})
 
-    def arm(
-        self, case: Case, name: str, condition: str
-    ) -> tuple[TrainSpec, list[Line]]:
-        """One variant under one condition: its training, and its lines."""
+    def chosen(self, case: Case, name: str, condition: str) -> TrainSpec:
+        """The training of a variant under a condition, at its best rate."""
         protocol = self.protocols[case.size]
         kept = archive(self.task, case.size)
         rate = self._rate(kept, protocol, name, self.rates_of or condition)
-        spec = self._spec(protocol, name, condition, rate)
-        return spec, kept.lines(spec)
+        return self._spec(protocol, name, condition, rate)
 
     def _spec(
         self, protocol: Protocol, name: str, condition: str, rate: float
@@ -109,8 +109,12 @@ class Campaign:
         grid = [factor * protocol.recipe.rate for factor in FACTORS]
         means = []
         for rate in grid:
-            spec = self._spec(protocol, name, condition, rate)
-            spec = replace(spec, seeds=protocol.rehearsing, rehearsal=True)
+            spec = replace(
+                self._spec(protocol, name, condition, rate),
+                recipe=replace(protocol.rehearsal or protocol.recipe, rate=rate),
+                seeds=protocol.rehearsing,
+                rehearsal=True,
+            )
             lines = kept.lines(spec)
             means.append(np.mean([scores(line, self.measure) for line in lines]))
         return grid[int(np.argmax(self.gain * np.array(means)))]

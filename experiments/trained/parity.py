@@ -25,6 +25,7 @@ PARITY = Campaign(
             Recipe(epochs=60, batch=100, rate=1e-3, drops=(48, 55)),
             rehearsing=(0, 1),
             seeds=tuple(range(5)),
+            rehearsal=Recipe(epochs=20, batch=100, rate=1e-3),
         ),
         "quick": Protocol(
             {"40": {"count": 40, "layers": 1}},

@@ -7,7 +7,7 @@ sixteen kinds, 256 points and 100 epochs.
 from experiments.trained.campaign import Campaign, Protocol
 from meanfield.training import Recipe, Variant
 
-CONDITIONS = {"256": {"points": 256}}
+CONDITIONS = {"256": {"points": 256, "noise": 0.15}}
 
 SOLIDS = Campaign(
     task="solids",
@@ -31,6 +31,7 @@ SOLIDS = Campaign(
             Recipe(epochs=100, batch=64, rate=1e-3, drops=(67,)),
             rehearsing=(0, 1),
             seeds=tuple(range(8)),
+            rehearsal=Recipe(epochs=30, batch=64, rate=1e-3),
         ),
         "quick": Protocol(
             {"32": {"points": 32}},
