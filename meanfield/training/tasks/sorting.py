@@ -161,6 +161,18 @@ class Sorting(AbstractTask):
 
     @override
     def network(self, key: PRNGKey, variant: Variant) -> SequenceNetwork:
+        """A new network.
+
+        Raises:
+            InvalidInputError: if the variant cuts a source into more blocks than it has
+                places.
+        """
+        blocks = variant.options.get("blocks", 0)
+        if blocks > self.places:
+            raise InvalidInputError(
+                f"`blocks` is at most the {self.places} places of a sequence, twice "
+                f"`length`; got {blocks}."
+            )
         keys = jax.random.split(key, 2 + 3 * LAYERS)
         sizes = {"d": D, "k": WIDTH, "n_heads": HEADS}
         parts = []
@@ -170,12 +182,12 @@ class Sorting(AbstractTask):
                 Perceptron(other, d=D, width=WIDER * D),
             ]
         last = keys[2 + 2 * LAYERS :]
-        blocks = [DecoderBlock(key, width=WIDER * D, **sizes) for key in last]
+        layers = tuple(DecoderBlock(one, width=WIDER * D, **sizes) for one in last)
         symbols = self.places + 2
         return SequenceNetwork(
             embedding=jax.random.normal(keys[0], (symbols, D)),
             encoder=Encoder(tuple(before(part, D) for part in parts)),
-            decoder=Decoder(tuple(blocks)),
+            decoder=Decoder(layers),
             norm=eqx.nn.LayerNorm(D),
             reader=eqx.nn.Linear(D, symbols - 1, key=keys[1]),
         )
