@@ -214,8 +214,9 @@ class TiltedMean(AbstractBarycentre):
     def weights_at(self, queries: Tokens) -> Float[Array, "m n"]:
         g = 0 if self.potential is None else self.potential
         logs = self.score(queries, self.mu.tokens) + (self.mu.log_weights + g)[None, :]
-        blind = jnp.all(jnp.isneginf(logs), axis=1)  # sees nothing: gives no weight
-        return jnp.where(blind[:, None], 0, jax.nn.softmax(logs, axis=1))
+        blind = jnp.all(jnp.isneginf(logs), axis=1, keepdims=True)  # sees nothing
+        logs = jnp.where(blind, 0, logs)  # else its row has no derivative
+        return jnp.where(blind, 0, jax.nn.softmax(logs, axis=1))
 
     @property
     @override

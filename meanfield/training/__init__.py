@@ -20,6 +20,8 @@ from ._train import train as train
 from ._verdict import Verdict as Verdict
 from ._verdict import verdict as verdict
 from .networks import CrossAttention as CrossAttention
+from .networks import Decoder as Decoder
+from .networks import DecoderBlock as DecoderBlock
 from .networks import Encoder as Encoder
 from .networks import Head as Head
 from .networks import InducedBlock as InducedBlock
@@ -33,3 +35,4 @@ from .networks import after as after
 from .networks import before as before
 from .networks import cross_attention as cross_attention
 from .networks import self_attention as self_attention
+from .networks import sinusoids as sinusoids

@@ -96,7 +96,8 @@ class Trainer(eqx.Module):
         def step(
             carry: tuple[Any, Any], batch: tuple[Array, Array]
         ) -> tuple[tuple[Any, Any], Array]:
-            own = eqx.filter_vmap(self._step, in_axes=(0, 0, 0, 0, 0, None))
+            arrays = eqx.if_array(0)  # masks are none
+            own = eqx.filter_vmap(self._step, in_axes=(0, 0, arrays, 0, 0, None))
             learned, moments, losses = own(*carry, state.fixed, *batch, rate)
             return (learned, moments), losses
 

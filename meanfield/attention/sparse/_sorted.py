@@ -3,6 +3,7 @@
 import abc
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 from typing_extensions import override
@@ -29,8 +30,13 @@ class Sorted(eqx.Module):
 
     @property
     def masses(self) -> Float[Array, "b w"]:
-        """What each place weighs, one for full blocks of equal weights."""
-        return self.plan.applied(self.blocks.weights[..., None])[..., 0]
+        """What each place weighs, one for full blocks of equal weights.
+
+        Zero where it is so little that its inverse, in a derivative, is no number.
+        """
+        masses = self.plan.applied(self.blocks.weights[..., None])[..., 0]
+        numbers = jnp.finfo(masses.dtype)
+        return jnp.where(masses > numbers.tiny / numbers.eps, masses, 0)
 
     @property
     def log_masses(self) -> Float[Array, "b w"]:
@@ -43,7 +49,10 @@ class Sorted(eqx.Module):
         """The weighted mean, at each place, of what belongs to tokens."""
         weighed = self.blocks.weights[..., None] * self.blocks.taken(values)
         masses = self.masses[..., None]
-        return self.plan.applied(weighed) / jnp.where(masses > 0, masses, 1)
+        divisors = jnp.where(masses > 0, masses, 1)
+        # In units of themselves, for the derivative of a quotient squares them.
+        units = jax.lax.stop_gradient(divisors)
+        return (self.plan.applied(weighed) / units) / (divisors / units)
 
     @property
     def occupied(self) -> Bool[Array, "b w"]:

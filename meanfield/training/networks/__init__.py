@@ -6,6 +6,8 @@ from ._blocks import Perceptron as Perceptron
 from ._blocks import Residual as Residual
 from ._blocks import after as after
 from ._blocks import before as before
+from ._decoder import Decoder as Decoder
+from ._decoder import DecoderBlock as DecoderBlock
 from ._head import CrossAttention as CrossAttention
 from ._head import Head as Head
 from ._head import SelfAttention as SelfAttention
@@ -14,5 +16,6 @@ from ._head import self_attention as self_attention
 from ._sets import InducedBlock as InducedBlock
 from ._sets import MeetingBlock as MeetingBlock
 from ._sets import Pooling as Pooling
+from ._sinusoids import sinusoids as sinusoids
 from ._variant import Variant as Variant
 from ._variant import refuse_without_gradient as refuse_without_gradient

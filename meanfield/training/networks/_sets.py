@@ -25,7 +25,7 @@ class MeetingBlock(eqx.Module):
         attention: $a$.
         queries: the norm $b$.
         keys: the norm $c$.
-        perceptron: $p$.
+        perceptron: $p$, of `width`, or as wide as tokens are.
         inner: the norm $e$.
 
     Examples:
@@ -45,11 +45,18 @@ class MeetingBlock(eqx.Module):
     inner: eqx.nn.LayerNorm
 
     def __init__(
-        self, key: PRNGKey, variant: Variant, *, d: int, k: int, n_heads: int
+        self,
+        key: PRNGKey,
+        variant: Variant,
+        *,
+        d: int,
+        k: int,
+        n_heads: int,
+        width: int | None = None,
     ) -> None:
         first, second = jax.random.split(key)
         self.attention = cross_attention(first, variant, d=d, k=k, n_heads=n_heads)
-        self.perceptron = Perceptron(second, d=d, width=d)
+        self.perceptron = Perceptron(second, d=d, width=d if width is None else width)
         self.queries, self.keys, self.inner = (eqx.nn.LayerNorm(d) for _ in range(3))
 
     def __call__(self, queries: Points, keys: Points) -> Points:

@@ -1,0 +1,72 @@
+"""Masked heads in networks: no leak in the last digit, no slope that is no number."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from training_cases import VARIANTS, WIDTH, D, N, in_single, points
+
+from meanfield._typing import PRNGKey
+from meanfield.attention import Softmax
+from meanfield.measures import Dense, Points
+from meanfield.scores import BlockLocal, Masked, SquaredDistance
+from meanfield.tokens import Tokens
+from meanfield.training import Encoder, Variant, before, self_attention
+
+
+@pytest.mark.parametrize("name", ["softmax", "differential", "l2"])
+def test_under_a_causal_mask_later_tokens_change_no_bit(
+    name: str, rng: np.random.Generator, key: PRNGKey
+):
+    options = VARIANTS[name].options if name in VARIANTS else {}
+    variant = Variant(name, options, mask="causal")
+    layer = self_attention(key, variant, d=D, k=WIDTH, n_heads=2)
+    encoder = in_single(Encoder((before(layer, D), before(layer, D))))
+    mu = in_single(points(rng))
+    logits = eqx.filter_jit(encoder)(mu).tokens.x
+    for t in (1, 4, 7):
+        x = mu.tokens.x.at[t].set(5.0)
+        changed = eqx.filter_jit(encoder)(mu.at(x)).tokens.x
+        assert np.array_equal(changed[:t], logits[:t])
+        assert not np.array_equal(changed[t:], logits[t:])
+
+
+def test_far_from_the_origin_masked_weights_keep_their_digits(
+    rng: np.random.Generator,
+):
+    """Raw squares at a distance of 1e6 are 1e12, with 1e-4 of rounding."""
+    score = Masked(SquaredDistance(np.eye(D), np.eye(D)), BlockLocal(0.5))
+    mu = points(rng)
+    far = mu.at(mu.tokens.x + 1e6)
+    weights = Softmax().barycentre(score, far).weights()
+    x = np.asarray(far.tokens.x)
+    S = -(np.linalg.norm(x[:, None] - x[None], axis=-1) ** 2)
+    half = np.arange(N) < N // 2
+    P = np.where(half[:, None] == half, np.exp(S), 0)
+    expected = P / P.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(weights, expected, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("seen", [2, 4, 5])
+@pytest.mark.parametrize("name", ["softmax", "differential"])
+def test_rows_that_see_only_padding_are_zero_and_have_a_slope(
+    name: str, seen: int, rng: np.random.Generator, key: PRNGKey
+):
+    options = VARIANTS[name].options
+    variant = Variant(name, options, mask="block-local:1/4")
+    layer = in_single(self_attention(key, variant, d=D, k=WIDTH, n_heads=2))
+    x = jnp.asarray(rng.normal(size=(N, D)), jnp.float32)
+    places = jnp.arange(1, N + 1, dtype=jnp.float32) / N
+    logs = jnp.where(jnp.arange(N) < seen, -np.log(seen), -jnp.inf)
+    mu = Points(Tokens(x, places), logs.astype(jnp.float32), Dense())
+    blind = 2 * -(-seen // 2)  # blocks of two
+    assert np.all(np.asarray(layer(mu))[blind:] == 0)
+
+    slope = eqx.filter_grad(lambda layer: jnp.sum(layer(mu)[:seen] ** 2))
+    bare = Points(Tokens(mu.tokens.x[:seen], places[:seen]), logs[:seen], Dense())
+    expected = eqx.filter_grad(lambda layer: jnp.sum(layer(bare) ** 2))(layer)
+    for one, other in zip(
+        jax.tree.leaves(slope(layer)), jax.tree.leaves(expected), strict=True
+    ):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-4)

@@ -1,0 +1,195 @@
+"""Sequences that networks sort: items, causality, padding, greedy writing, edits."""
+
+import functools
+import itertools
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from training_cases import in_single
+
+from meanfield._typing import PRNGKey
+from meanfield.errors import InvalidInputError
+from meanfield.training import Variant
+from meanfield.training._epochs import NOISE, Trainer, TrainState, orders, role_keys
+from meanfield.training.tasks import Sorting, edit_distance
+
+VARIANTS = {
+    "softmax": Variant("softmax"),
+    "local": Variant("softmax", mask="block-local:1/2"),
+    "sparse": Variant("sparse-sinkhorn", {"blocks": 2}),
+}
+SHORT = Sorting(length=2, taught=400, examined=50)
+SEEDS = 0, 1
+
+
+def test_targets_are_sorted_and_what_examines_is_up_to_twice_as_long():
+    task = Sorting(length=6, taught=800, examined=40)
+    items, split = task.items(), task.split(3)
+    for source, target, n in zip(*items.values(), strict=True):
+        assert target[:n].tolist() == sorted(source[:n].tolist())
+        assert (target[n:] == 12).all()
+        assert (source[n:] == 12).all()
+    assert (items["source"].shape, items["target"].shape) == ((1200, 12), (1200, 13))
+    train, test = (np.bincount(items["length"][numbers]) for numbers in split)
+    assert (len(train), len(test)) == (7, 13)
+    assert train[0] == 0
+    assert train[1:].min() > 800 / 6 / 2
+    symbols = items["source"][items["source"] < 12]
+    assert np.bincount(symbols).min() > len(symbols) / 12 * 0.8
+    assert task.items()["source"].tobytes() == items["source"].tobytes()
+
+
+def test_five_folds_leave_out_a_fifth_each_and_share_no_test():
+    task = Sorting(length=6, taught=800, examined=40)
+    splits = [task.split(seed) for seed in range(5)]
+    assert {len(split.train) for split in splits} == {800}
+    tests = np.concatenate([split.test for split in splits])
+    assert sorted(tests) == list(range(1000, 1200))
+    missing = [set(range(1000)) - set(split.train) for split in splits]
+    assert len(set.union(*missing)) == 1000
+    for one, other in zip(task.split(7), splits[2], strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    "options", [{"length": 0}, {"examined": 0}, {"taught": 0}, {"taught": 401}]
+)
+def test_what_cannot_work_is_refused(options: dict[str, int]):
+    with pytest.raises(InvalidInputError, match="got"):
+        Sorting(**options)
+
+
+def test_more_blocks_than_places_are_refused(key: PRNGKey):
+    with pytest.raises(InvalidInputError, match="at most the 4 places"):
+        SHORT.network(key, Variant("sparse-sinkhorn", {"blocks": 5}))
+
+
+def test_a_symbol_changes_no_bit_of_scores_before_it(key: PRNGKey):
+    task = Sorting(length=4)
+    network = in_single(task.network(key, VARIANTS["softmax"]))
+    source, target = jnp.array([3, 1, 7, 1, 5, 0, 8, 8]), jnp.array([0, 1, 1, 3, 5, 7])
+    scores = eqx.filter_jit(lambda target: network(source, jnp.array(6), target))
+    for t in range(len(target) - 1):
+        changed = np.asarray(scores(target.at[t].set(6)))
+        assert np.array_equal(changed[: t + 1], scores(target)[: t + 1])
+        assert not np.array_equal(changed[t + 1], scores(target)[t + 1])
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_symbols_after_the_length_change_nothing(name: str, key: PRNGKey):
+    network = in_single(Sorting(length=4).network(key, VARIANTS[name]))
+    source, target = jnp.array([3, 1, 7, 1, 5]), jnp.array([1, 1, 3, 5, 7, 8])
+    longer = jnp.append(source, jnp.array([2, 8, 0]))
+    bare = network(source, jnp.array(5), target)
+    padded = network(longer, jnp.array(5), target)
+    np.testing.assert_allclose(padded, bare, rtol=0, atol=1e-5)
+    other = network(longer, jnp.array(6), target)
+    assert np.abs(other - bare).max() > 1e-2
+
+
+@pytest.mark.parametrize("name", ["local", "sparse"])
+def test_every_length_has_a_slope(name: str, key: PRNGKey):
+    """Blocks without tokens, and sortings so sharp that weights underflow."""
+    options = {"blocks": 4, "W_B": "normal:10"}
+    sharp = Variant("sparse-sinkhorn", options)
+    variant = sharp if name == "sparse" else VARIANTS[name]
+    task = Sorting(length=4, taught=80, examined=8)
+    network = in_single(task.network(key, variant))
+    items = {k: jnp.asarray(array[-40:]) for k, array in task.items().items()}
+    assert set(items["length"].tolist()) == set(range(1, 9))
+
+    def slope(item: dict[str, jax.Array]) -> eqx.Module:
+        loss = lambda network: task.measures(network, item, key)["loss"]
+        return eqx.filter_grad(loss)(network)
+
+    slopes = eqx.filter_jit(eqx.filter_vmap(slope))(items)
+    for leaf in jax.tree.leaves(eqx.filter(slopes, eqx.is_array)):
+        assert np.isfinite(leaf).all()
+
+
+@functools.cache
+def taught(epochs: int) -> tuple[Trainer, TrainState, np.ndarray]:
+    """Networks that sort two symbols and sometimes three, and the first losses."""
+    with jax.enable_x64(False):
+        trainer = Trainer(SHORT, "adam", SHORT.items())
+        state = trainer.start(VARIANTS["softmax"], SEEDS)
+        trains = np.stack([SHORT.split(seed).train for seed in SEEDS])
+        losses = []
+        for epoch in range(1, epochs + 1):
+            batches = jnp.asarray(orders(SEEDS, epoch, trains, 40))
+            keys, rate = role_keys(SEEDS, NOISE), jnp.asarray(3e-3, jnp.float32)
+            state, loss = trainer.epoch(state, batches, keys, rate)
+            losses.append(np.asarray(loss).mean(axis=0))
+    return trainer, state, np.stack(losses)
+
+
+def measured(epochs: int) -> dict[str, np.ndarray]:
+    trainer, state, _ = taught(epochs)
+    tests = jnp.asarray(np.stack([SHORT.split(seed).test for seed in SEEDS]))
+    with jax.enable_x64(False):
+        measures = trainer.examined(state, tests)
+    return {name: np.asarray(values) for name, values in measures.items()}
+
+
+def test_networks_learn_to_sort_what_is_as_long_as_they_were_taught():
+    _, _, losses = taught(8)
+    assert np.all(losses[-1] < losses[0] / 2)
+    measures = measured(8)
+    within = measures["length"] <= 2
+    # Of four symbols and the end, two places by chance are both right once in 25.
+    assert measures["correct"][within].mean() > 0.5
+    np.testing.assert_array_equal(measures["within"], measures["correct"] * within)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_all_places_right_is_written_right(seed: int):
+    """A loop that asks the network for one symbol after another, and Python's edits."""
+    trainer, state, _ = taught(8)
+    take = lambda leaf: leaf[seed] if eqx.is_array(leaf) else leaf
+    network = jax.tree.map(take, state.networks)
+    scores = eqx.filter_jit(eqx.filter_vmap(network, in_axes=(0, 0, 0)))
+    numbers = SHORT.split(seed).test
+    items = {name: array[numbers] for name, array in SHORT.items().items()}
+    places = range(items["target"].shape[1])
+    with jax.enable_x64(False):
+        written = np.zeros_like(items["target"])
+        for t in places:
+            args = items["source"], items["length"], written
+            written[:, t] = np.argmax(scores(*map(jnp.asarray, args))[:, t], axis=-1)
+        distance = eqx.filter_jit(
+            eqx.filter_vmap(functools.partial(SHORT.distance, network))
+        )({name: jnp.asarray(array) for name, array in items.items()})
+    counts = items["length"]
+    pairs = list(zip(written.tolist(), items["target"].tolist(), counts, strict=True))
+    right = [one[: n + 1] == other[: n + 1] for one, other, n in pairs]
+    np.testing.assert_array_equal(measured(8)["correct"][seed], right)
+    assert 0.2 < np.mean(right) < 0.9
+    upto = lambda symbols: symbols[: [*symbols, 4].index(4)]
+    edits = [levenshtein(upto(one), other[:n]) / n for one, other, n in pairs]
+    np.testing.assert_allclose(distance, edits, rtol=1e-6)
+
+
+def levenshtein(first: list[int], second: list[int]) -> int:
+    """By its definition, without a table."""
+    if not first or not second:
+        return len(first) + len(second)
+    (a, *rest), (b, *others) = first, second
+    if a == b:
+        return levenshtein(rest, others)
+    return 1 + min(
+        levenshtein(rest, second),
+        levenshtein(first, others),
+        levenshtein(rest, others),
+    )
+
+
+def test_edits_are_those_of_the_definition(rng: np.random.Generator):
+    distance = jax.jit(edit_distance)
+    for m, n in itertools.product(range(6), range(6)):
+        first, second = rng.integers(0, 3, 6), rng.integers(0, 3, 6)
+        lengths = jnp.array(m), jnp.array(n)
+        expected = levenshtein(first[:m].tolist(), second[:n].tolist())
+        assert distance(jnp.asarray(first), jnp.asarray(second), lengths) == expected
