@@ -1,14 +1,20 @@
 """Softmax attention: exponential weights, normalised over the keys."""
 
 import jax.numpy as jnp
-from jaxtyping import Array, Bool
+from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
 from meanfield._typing import Numbers, Scalar
 from meanfield.fields import Affine
 from meanfield.linalg import positive_definite
 from meanfield.measures import AbstractMeasure, Gaussian, Points
-from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot
+from meanfield.scores import (
+    AbstractQuadraticScore,
+    AbstractScore,
+    Dot,
+    Masked,
+    positions,
+)
 from meanfield.scores.centring import about
 
 from ._attention import Attention, variant
@@ -40,7 +46,7 @@ class Softmax(AbstractGaussianCoupling, AbstractRowwise):
 
     @override
     def barycentre(self, score: AbstractScore, mu: Points) -> TiltedMean:
-        return TiltedMean(about(score, mu.mean), mu)
+        return TiltedMean(about(score, _centre(score, mu)), mu)
 
     @override
     def affine(self, score: AbstractQuadraticScore, mu: Gaussian) -> Affine:
@@ -76,3 +82,16 @@ class Softmax(AbstractGaussianCoupling, AbstractRowwise):
 def softmax(Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0) -> Attention:
     r"""Softmax attention, scores $Qx \cdot Ky/\epsilon$; castin2025, eq. (2.2)."""
     return Attention(Dot(Q, K, epsilon), Softmax(), V)
+
+
+def _centre(score: AbstractScore, mu: Points) -> Float[Array, " d"]:
+    """Where keys are measured from: their mean, or behind a mask the first of them.
+
+    Under a causal mask all see the first, and from the mean of all an earlier token
+    would be told of later ones, by a rounding.
+    """
+    if not isinstance(score, Masked):
+        return mu.mean
+    excluded = jnp.isneginf(mu.log_weights)
+    first = jnp.argmin(jnp.where(excluded, jnp.inf, positions(mu.tokens)))
+    return mu.counted.x[first]
