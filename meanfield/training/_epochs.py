@@ -98,7 +98,8 @@ class Trainer(eqx.Module):
         def step(
             carry: tuple[Any, Any], batch: tuple[Array, Array]
         ) -> tuple[tuple[Any, Any], Array]:
-            own = eqx.filter_vmap(self._step, in_axes=(0, 0, 0, 0, 0, None))
+            fixed = eqx.if_array(0)  # the mask of a score is none
+            own = eqx.filter_vmap(self._step, in_axes=(0, 0, fixed, 0, 0, None))
             learned, moments, losses = own(*carry, state.fixed, *batch, rate)
             return (learned, moments), losses
 

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, UInt8
 from typing_extensions import override
 
 from meanfield._typing import PRNGKey
@@ -182,7 +182,7 @@ def symbols() -> str:
 @functools.cache
 def _cut(
     context: int,
-) -> tuple[Int[np.ndarray, "windows n"], Int[np.ndarray, " windows"]]:
+) -> tuple[UInt8[np.ndarray, "windows n"], Int[np.ndarray, " windows"]]:
     """The numbers of characters of all windows, one more than they see; chapters."""
     numbers = {symbol: number for number, symbol in enumerate(symbols())}
     windows, owners = [], []
