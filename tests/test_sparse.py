@@ -21,7 +21,7 @@ from sparse_reference import (
 from sparse_reference import balanced as balanced_in_numpy
 
 from meanfield._typing import Numbers
-from meanfield.attention import Attention, plans, symmetries
+from meanfield.attention import AbstractBarycentre, Attention, plans, symmetries
 from meanfield.attention.sparse import (
     Layer,
     Learned,
@@ -111,6 +111,7 @@ def test_values_are_weighed_without_the_matrix_as_with_it(
     c = case(rng, n=7)
     attention = c.attention(name, blocks=3)
     barycentre = attention.coupling.barycentre(attention.score, c.points())
+    assert isinstance(barycentre, AbstractBarycentre)
     values = rng.normal(size=(7, 2))
     expected = np.asarray(weights_of(attention, c.points())) @ values
     assert_same(barycentre.means(jnp.asarray(values)), expected)
