@@ -87,6 +87,14 @@ class AbstractTask(abc.ABC):
         del network, item
         return None
 
+    def refuse(self, network: eqx.Module, variant: Variant) -> None:
+        """Refuses a network, new and concrete, whose attention the task does not suit.
+
+        Raises:
+            UnsupportedError: saying which does.
+        """
+        del network, variant
+
     @property
     def options(self) -> dict[str, Any]:
         """What the task can be made from again."""
