@@ -10,7 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from meanfield.flows import fixed, flow
 from meanfield.measures import Points
@@ -44,22 +44,26 @@ def ways(encoder: Encoder) -> dict[str, list[Block]]:
 
 @eqx.filter_jit
 def states(
-    encoder: Encoder, mus: Points, way: str
-) -> Float[Array, "images depths n d"]:
-    """The tokens of each image at the edges of layers, when something is left out."""
-    blocks = ways(encoder)[way]
-    every = len(blocks) // len(attentions(encoder))
-    return jax.vmap(partial(_through, blocks, every))(mus)
+    encoder: Encoder, mus: Points
+) -> dict[str, Float[Array, "images depths n d"]]:
+    """The tokens of each image at the edges of layers, by what is left out."""
+    layers = len(attentions(encoder))
+    through = lambda blocks: jax.vmap(partial(_through, blocks, len(blocks) // layers))
+    return {way: through(blocks)(mus) for way, blocks in ways(encoder).items()}
 
 
 @eqx.filter_jit
 def normed(
-    encoder: Encoder, mus: Points, steps: int
+    encoder: Encoder, mus: Points, steps: Int[Array, ""]
 ) -> Float[Array, "images depths n d"]:
     """The tokens without perceptrons, whose layers are so many steps of Euler each."""
-    shorter = lambda block: eqx.tree_at(_writing, block, _writing(block) / steps)
-    blocks = [shorter(b) for b in attentions(encoder) for _ in range(steps)]
-    return jax.vmap(partial(_through, blocks, steps))(mus)
+
+    def finer(block: Residual) -> Block:
+        shorter = eqx.tree_at(_writing, block, _writing(block) / steps)
+        return lambda mu: jax.lax.fori_loop(0, steps, lambda _, nu: shorter(nu), mu)
+
+    blocks = [finer(block) for block in attentions(encoder)]
+    return jax.vmap(partial(_through, blocks, 1))(mus)
 
 
 def flowed(encoder: Encoder, mus: Points, steps: int) -> States:
@@ -93,13 +97,14 @@ def gaps(z: States, x: States) -> Float[np.ndarray, " depths"]:
 
 def over_depth(encoder: Encoder, mus: Points) -> Mapping[str, np.ndarray]:
     """Ranks by what is left out, and gaps to the network by what would replace it."""
-    found = {way: np.asarray(states(encoder, mus, way)) for way in ways(encoder)}
+    found = {way: np.asarray(own) for way, own in states(encoder, mus).items()}
     x = found["network"].astype(np.float64)
+    finer = lambda m: np.asarray(normed(encoder, mus, jnp.asarray(m)), np.float64)
     return {
         **{f"rank, {way}": ranks(own) for way, own in found.items()},
         "gap, unmoved": gaps(x[:, :1], x),
         **{f"gap, flow {m}": gaps(flowed(encoder, mus, m), x) for m in STEPS},
-        **{f"gap, normed {m}": gaps(normed(encoder, mus, m), x) for m in STEPS},
+        **{f"gap, normed {m}": gaps(finer(m), x) for m in STEPS},
     }
 
 
@@ -108,9 +113,7 @@ def _writing(block: Residual) -> Float[Array, "h d k"]:
     return block.part.heads.writing
 
 
-def _through(
-    blocks: list[Block], every: int, mu: Points
-) -> Float[Array, "depths n d"]:
+def _through(blocks: list[Block], every: int, mu: Points) -> Float[Array, "depths n d"]:
     """The tokens before the first block and after every so many."""
     x = [mu.tokens.x]
     for number, block in enumerate(blocks, start=1):

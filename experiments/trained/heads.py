@@ -1,6 +1,6 @@
 r"""What a head is, in the numbers that theorems ask about.
 
-A score is $x \cdot A^\top y$ with $A = K^\top Q/\sqrt k$, and a value $V = OW$; the gains
+A score is $y \cdot Ax$ with $A = K^\top Q/\sqrt k$, and a value is $V = OW$; the gains
 of norms before a head are no part of them. A random head of `k` rows in dimension `d`
 has no symmetry to speak of: $|A - A^\top| \approx |A + A^\top|$, half of the moduli of
 the eigenvalues of $A + A^\top$ belong to negative ones, and $\mathrm{tr}\,V \approx 0$.
@@ -20,8 +20,8 @@ class HeadNumbers(NamedTuple):
     r"""Numbers of the heads of a layer; norms are Frobenius'.
 
     Attributes:
-        smallest: eigenvalue of $A + A^\top$.
-        largest: eigenvalue of it.
+        smallest: of the eigenvalues of $A + A^\top$ that can be nonzero.
+        largest: of them.
         negative: the share of its negative eigenvalues in the sum of all moduli; 0 if
             it is positive semidefinite, 1 if negative. Their number says nothing: if
             $2k \le d$ it is half of those that are not zero.
@@ -56,7 +56,7 @@ def head_numbers(layer: SelfAttention) -> HeadNumbers:
     k = weights.Q.shape[1]
     size = np.linalg.norm(V, axis=(1, 2))
     return HeadNumbers(
-        smallest=np.minimum(score[:, 0], 0) if 2 * k < A.shape[1] else score[:, 0],
+        smallest=score.min(axis=1),
         largest=score.max(axis=1),
         negative=-score.clip(max=0).sum(axis=1) / np.abs(score).sum(axis=1),
         skew=asymmetry(A),

@@ -60,7 +60,7 @@ PROTOCOLS = {
     "quick": Protocol(
         variants=("softmax",),
         layers=1,
-        images=Recipe(epochs=2, batch=500, rate=1e-3),
+        images=Recipe(epochs=1, batch=500, rate=1e-3),
         points=32,
         sets=Recipe(epochs=1, batch=100, rate=1e-3),
         seeds=(0,),
@@ -81,6 +81,7 @@ def compute(case: Case) -> Findings:
     numbers = {name: _numbers(data, name) for name in protocol.variants}
     return Findings(
         spec={
+            "seed": list(protocol.seeds),
             "images": {name: spec.as_json() for name, spec in images.items()},
             "sets": {name: spec.as_json() for name, spec in sets.items()},
         },

@@ -4,6 +4,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatter, NullLocator
 
 from experiments.trained.panels import COLOURS
 from meanfield.plotting import style
@@ -50,9 +51,9 @@ def _heads(axes: Axes, data: xr.Dataset) -> None:
         axes.plot([], [], line, color="0.2", label=label)
     axes.axhline(0.5, color=RANDOM, linewidth=1)
     axes.axhline(1.0, color=RANDOM, linewidth=1)
-    axes.set_ylim(0, None)
+    axes.set_ylim(0, 1.1)
     axes.set_ylabel("of heads, medians")
-    _epochs(axes)
+    _epochs(axes, data["epoch"].values)
     axes.legend(loc="lower left")
 
 
@@ -65,16 +66,15 @@ def _columns(axes: Axes, data: xr.Dataset) -> None:
         axes.fill_between(
             own["epoch"], own.min(over), own.max(over), color=colour, alpha=0.15
         )
-    axes.set_yscale("log")
+    _logarithmic(axes)
     axes.set_ylabel("rms of column sums less 1")
-    _epochs(axes)
+    _epochs(axes, data["epoch"].values)
     axes.legend()
 
 
 def _ranks(axes: Axes, data: xr.Dataset) -> None:
     """After training in colour, of random networks in grey."""
-    last = data["depth"].size - 1 if "depth" in data.sizes else 0
-    depths = np.arange(last + 1)
+    depths = np.arange(data.sizes["depth"])
     for way, line in WAYS.items():
         start = data[f"rank, {way}"].sel(end="start").median(("variant", "seed"))
         axes.plot(depths, start, line, color=RANDOM, linewidth=1)
@@ -82,7 +82,7 @@ def _ranks(axes: Axes, data: xr.Dataset) -> None:
             own = data[f"rank, {way}"].sel(variant=name, end="end").median("seed")
             axes.plot(depths, own, line, color=colour)
         axes.plot([], [], line, color="0.2", label=way)
-    axes.set_yscale("log")
+    _logarithmic(axes)
     axes.set_xticks(depths)
     axes.set_xlabel("layers behind")
     axes.set_ylabel("effective rank of tokens")
@@ -92,21 +92,20 @@ def _ranks(axes: Axes, data: xr.Dataset) -> None:
 def _gaps(axes: Axes, data: xr.Dataset) -> None:
     """After the last layer, by the length of steps."""
     steps = [1 / m for m in STEPS]
-    of = lambda kind, end: np.stack(
-        [data[f"gap, {kind} {m}"].sel(end=end).isel(depth=-1) for m in STEPS], axis=-1
-    )
     for kind, (label, line) in FLOWS.items():
-        start, end = (np.nanmedian(of(kind, end), axis=1) for end in ("start", "end"))
-        axes.plot(steps, np.median(start, axis=0), line, color=RANDOM, marker=".")
-        for (_, colour), own in zip(_variants(data), end, strict=True):
-            axes.plot(steps, own, line, color=colour, marker=".")
+        own = [data[f"gap, {kind} {m}"].isel(depth=-1) for m in STEPS]
+        start = [one.sel(end="start").median() for one in own]
+        axes.plot(steps, start, line, color=RANDOM, marker=".")
+        for name, colour in _variants(data):
+            gaps = [one.sel(end="end", variant=name).median() for one in own]
+            axes.plot(steps, gaps, line, color=colour, marker=".")
         axes.plot([], [], line, color="0.2", label=label)
     still = data["gap, unmoved"].sel(end="end").isel(depth=-1).median("seed").values
     for (_, colour), own in zip(_variants(data), still, strict=True):
         axes.axhline(own, color=colour, linewidth=1, linestyle=":")
     axes.plot([], [], ":", color="0.2", linewidth=1, label="tokens that stay")
     axes.set_xscale("log", base=2)
-    axes.set_yscale("log")
+    _logarithmic(axes)
     axes.set_xticks(steps, ["1", "½", "¼"])
     axes.set_xlabel("length of Euler's steps")
     axes.set_ylabel("|flow − network| / |network|")
@@ -126,7 +125,9 @@ def _more_points(axes: Axes, data: xr.Dataset, what: str) -> None:
     guide = 0.7 * start[0] * (sizes / sizes[0]) ** -0.5
     axes.plot(sizes, guide, ":", color="0.2", label="$n^{-1/2}$")
     axes.set_xscale("log")
-    axes.set_yscale("log")
+    axes.set_xticks(sizes, [str(n) for n in sizes])
+    axes.xaxis.set_minor_locator(NullLocator())
+    _logarithmic(axes)
     axes.set_xlabel("n")
     axes.set_ylabel(f"$W_2$ of n and 4n points, {what}")
     axes.legend()
@@ -136,7 +137,16 @@ def _variants(data: xr.Dataset) -> list[tuple[str, str]]:
     return [(str(name), COLOURS[str(name)]) for name in data["variant"].values]
 
 
-def _epochs(axes: Axes) -> None:
+def _epochs(axes: Axes, epochs: np.ndarray) -> None:
     """Epochs 0, 1, 2, 4, … at equal distances."""
     axes.set_xscale("symlog", base=2, linthresh=1)
+    axes.set_xticks(epochs, [str(epoch) for epoch in epochs])
+    axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlabel("epoch")
+
+
+def _logarithmic(axes: Axes) -> None:
+    """Ordinates by their logarithms, named in plain numbers also where they are few."""
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(LogFormatter())
+    axes.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(1, 0.5)))

@@ -1,9 +1,9 @@
 """The same solid by n points and by 4n, through the same weights.
 
 If a network has a mean-field limit, what it makes of a cloud depends on the law of its
-points, and two clouds of that law come near each other as they grow. Points of a surface
-are $n^{-1/2}$ apart in $W_2$, up to a logarithm, and so is what a Lipschitz map makes of
-them; a pooled vector is a smooth function of the law, and $n^{-1/2}$ apart too.
+points, and two clouds of that law come near each other as they grow. Points of a
+surface are $n^{-1/2}$ apart in $W_2$, up to a logarithm, and so is what a Lipschitz map
+makes of them; a pooled vector, a smooth function of the law, is $n^{-1/2}$ off too.
 """
 
 from collections.abc import Mapping, Sequence
