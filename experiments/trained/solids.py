@@ -7,7 +7,7 @@ sixteen kinds, 256 points and 100 epochs.
 from experiments.trained.campaign import Campaign, Protocol
 from meanfield.training import Recipe, Variant
 
-CONDITIONS = {"256": {"points": 256, "noise": 0.15}}
+CONDITIONS = {"256": {"points": 256}}
 
 SOLIDS = Campaign(
     task="solids",
