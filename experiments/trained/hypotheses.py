@@ -55,9 +55,9 @@ PROTOCOLS = {
     "paper": Protocol(
         variants=tuple(VARIANTS),
         layers=4,
-        images=Recipe(epochs=80, batch=100, rate=1e-3, drops=(61, 71)),
+        images=Recipe(epochs=60, batch=100, rate=1e-3, drops=(46, 54)),
         points=256,
-        sets=Recipe(epochs=60, batch=50, rate=1e-3, drops=(46, 54)),
+        sets=Recipe(epochs=40, batch=50, rate=1e-3, drops=(31, 36)),
         seeds=(0, 1, 2),
     ),
     "quick": Protocol(

@@ -7,7 +7,7 @@ for 300 epochs; here are 40 to 4 000 digits, four layers, and as many steps for 
 from experiments.trained.campaign import Campaign, Protocol
 from meanfield.training import Recipe, Variant
 
-CONDITIONS = {str(count): {"count": count} for count in (40, 400, 1000, 4000)}
+CONDITIONS = {str(count): {"count": count} for count in (40, 400, 4000)}
 
 PARITY = Campaign(
     task="parity",
