@@ -226,7 +226,7 @@ class Sorting(AbstractTask):
         assert isinstance(network, SequenceNetwork)
         target, length = item["target"], item["length"]
         symbols = network.decoded(item["source"], length, target.shape[0])
-        is_end = jnp.append(symbols == self.places, True)  # noqa: FBT003
+        is_end = jnp.append(symbols == self.places, True)
         edits = edit_distance(symbols, target, (jnp.argmax(is_end), length))
         return edits / length
 
