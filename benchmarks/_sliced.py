@@ -7,6 +7,8 @@ import numpy as np
 from ._problems import relative_gap, tokens
 from ._trial import Trial
 
+PAPER, MANY, BACK = "as the paper", "random slices", "forward and backward"
+
 
 def matrices(trial: Trial) -> tuple[np.ndarray, np.ndarray]:
     r"""Random `Q` and `K`, so that queries and keys are of size one."""

@@ -1,5 +1,6 @@
 """Sliced plans against Sinkhorn: the run times that shahbazi2025 shows."""
 
+from ._sliced import BACK, MANY, PAPER
 from ._trial import OURS, Case, Size, Trial
 
 HALF_STEPS = (1, 3, 5, 10, 21)
@@ -12,26 +13,34 @@ METHODS = (
         (f"ours, Sinkhorn, {count} half-steps", "slices:sinkhorn", OURS, {"l": count})
         for count in HALF_STEPS
     ),
+    ("ours, softmax", "slices:softmax", OURS, {}),
+    ("ours, differential", "slices:differential", OURS, {}),
 )
 LARGE = METHODS[:1] + METHODS[2:3]
-PAPER, MANY = "as the paper", "random slices"
+SMOOTH = [way for way in METHODS if way[2] == OURS and way[1] != "slices:hard"]
 D = 1024
 
 
 def _trials(size: Size) -> list[Trial]:
     if size == "quick":
-        return [_trial(way, PAPER, "float64", 40, 8, "axis") for way in METHODS]
+        ways = [(way, PAPER) for way in METHODS] + [(way, BACK) for way in SMOOTH]
+        return [_trial(way, how, "float64", 40, 8, "axis") for way, how in ways]
     paper = [
         _trial(way, PAPER, "float32", n, D, "axis")
         for n in (50, 100, 500, 1000)
         for way in METHODS
+    ]
+    back = [
+        _trial(way, BACK, "float32", n, D, "axis")
+        for n in (50, 100, 500)
+        for way in SMOOTH
     ]
     many = [
         _trial(way, MANY, "float64", n, 8, "random:8")
         for n in (100_000, 1_000_000)
         for way in LARGE
     ]
-    return [*paper, *many]
+    return [*paper, *back, *many]
 
 
 def _trial(
@@ -61,7 +70,9 @@ CASE = Case(
     says=(
         "One velocity of `n` standard normal tokens under random `Q` and `K`. *As the "
         "paper*: dimension 1024, a slice for each axis, beside Sinkhorn attention "
-        "after so many half-steps (shahbazi2025, Figures 3 and 4). *Random slices*: "
+        "after so many half-steps, softmax and differential attention (shahbazi2025, "
+        "Figures 3 and 4). *Forward and backward*: the gradient of the mean square of "
+        "velocities in the tokens; hard sorts have none. *Random slices*: "
         "eight, in eight dimensions. NumPy sorts and gathers slice by slice; POT's "
         "plan is a dense matrix. The error of hard sorts is that against NumPy's in "
         "double precision, in units of the largest velocity; in single precision two "

@@ -21,7 +21,7 @@ from sparse_reference import (
 from sparse_reference import balanced as balanced_in_numpy
 
 from meanfield._typing import Numbers
-from meanfield.attention import Attention, plans, symmetries
+from meanfield.attention import AbstractBarycentre, Attention, plans, symmetries
 from meanfield.attention.sparse import (
     Layer,
     Learned,
@@ -86,6 +86,35 @@ def test_every_variant_is_that_of_dense_matrices(
     assert_same(weights_of(attention, mu), weights)
     v = velocities(attention, mu, mu.tokens)
     assert_same(v, weights @ c.x @ c.p.V.T)
+
+
+@pytest.mark.parametrize("name", ["sparse-sinkhorn", CAUSAL])
+def test_without_passes_a_place_has_the_mean_of_what_is_scored_there(
+    name: str, rng: np.random.Generator
+):
+    """By scores that nothing divides: the scale of a row is that of no weight."""
+    c, options = case(rng, n=7), networks(rng, 4)
+    causal, own = name == CAUSAL, Sequence(c.x, c.w, 4)
+    pooled = own.pooled_before() if causal else own.pooled()
+    S = np.exp(scores_of(options, pooled, 1.5))
+    weights = local_weights(c.p, own, np.tril(S) if causal else S, causal)
+    attention = c.attention(name, **options, temperature=1.5, passes=0)
+    assert_same(weights_of(attention, c.points()), weights)
+    cold = c.attention(name, **options, temperature=1e-6, passes=0)
+    assert np.all(np.isfinite(weights_of(cold, c.points())))
+
+
+@every_ordered
+def test_values_are_weighed_without_the_matrix_as_with_it(
+    name: str, rng: np.random.Generator
+):
+    c = case(rng, n=7)
+    attention = c.attention(name, blocks=3)
+    barycentre = attention.coupling.barycentre(attention.score, c.points())
+    assert isinstance(barycentre, AbstractBarycentre)
+    values = rng.normal(size=(7, 2))
+    expected = np.asarray(weights_of(attention, c.points())) @ values
+    assert_same(barycentre.means(jnp.asarray(values)), expected)
 
 
 @every_ordered

@@ -49,7 +49,7 @@ def test_masked_scores_are_refused(name: str):
     [
         ({"blocks": 0}, "`blocks` is a number from 1 on; got 0"),
         ({"blocks": True}, "got True"),
-        ({"passes": 0}, "`passes`"),
+        ({"passes": -1}, "`passes` is a number from 0 on; got -1"),
         ({"temperature": 0.0}, "`temperature` must be positive"),
         ({"noise": np.nan}, "`noise` must be one number"),
         ({"W_B": "uniform"}, "got `uniform`"),

@@ -3,11 +3,13 @@
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 import meanfield
 from benchmarks._problems import tokens
-from benchmarks._sliced import matrices, sliced_facts
+from benchmarks._sliced import BACK, MANY, PAPER, matrices, sliced_facts
 from benchmarks._trial import Job, Trial
 from meanfield.attention import Attention
 from meanfield.flows import compiled
@@ -30,11 +32,39 @@ def sinkhorn(trial: Trial) -> Job:
     return _job(trial, "sinkhorn", iterations=trial.settings["l"])
 
 
+def softmax(trial: Trial) -> Job:
+    """Of dot products."""
+    return _job(trial, "softmax", epsilon=trial.d**0.5)
+
+
+def differential(trial: Trial) -> Job:
+    """Two softmax attentions, one less half of the other."""
+    Q, K = matrices(trial)
+    second = {"Q2": Q[::-1], "K2": K[::-1], "lambda_": 0.5}
+    return _job(trial, "differential", epsilon=trial.d**0.5, **second)
+
+
 def _job(trial: Trial, name: str, **options: Any) -> Job:
     Q, K = matrices(trial)
     value = np.eye(trial.d, dtype=trial.dtype)
     attention: Attention = meanfield.attentions[name](Q, K, value, **options)
     mu = Points.uniform(tokens(trial))
-    velocity = compiled(lambda attention, mu: attention.field(0.0, mu)(mu.tokens))
-    run = lambda: np.asarray(jax.block_until_ready(velocity(attention, mu)))
+    called = compiled(WAYS[trial.problem])
+    run = lambda: np.asarray(jax.block_until_ready(called(attention, mu)))
     return Job(run, lambda values: sliced_facts(trial, name, values), most=20)
+
+
+def _velocities(attention: Attention, mu: Points) -> Array:
+    return attention.field(0.0, mu)(mu.tokens)
+
+
+def _gradient(attention: Attention, mu: Points) -> Array:
+    """That of the mean square of velocities in all tokens."""
+
+    def square(x: Array) -> Array:
+        return jnp.mean(_velocities(attention, mu.at(x)) ** 2)
+
+    return jax.grad(square)(mu.tokens.x)
+
+
+WAYS = {PAPER: _velocities, MANY: _velocities, BACK: _gradient}

@@ -1,91 +1,106 @@
-"""Networks of the same seeds, compared: accuracies, differences, verdicts."""
+"""Networks of the same seeds, compared: scores, differences, verdicts."""
 
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from experiments.trained.patches import VARIANTS, Networks, networks
-from experiments.trained.records import Line, passed
+from experiments.trained.campaign import Campaign, Networks
+from experiments.trained.records import Line, scores
 from meanfield.reproduce import Case, Findings
 from meanfield.training import verdict
 
 STUCK = 3.0  # times the median loss of the same networks: such a network is counted
 RESAMPLES = 2000
+UNITS = {"correct": 100.0}  # a share is told in percent
 
 
-def compute(case: Case) -> Findings:
-    """What all networks say of each other."""
-    trained = networks(case)
+def findings(campaign: Campaign, case: Case) -> Findings:
+    """What all networks of a campaign say of each other."""
+    trained = campaign.networks(case)
     protocol, lines = trained.protocol, trained.lines
     of_each = lambda measure: np.array(
-        [[measure(lines[n, p]) for p in protocol.patches] for n in VARIANTS]
+        [
+            [measure(lines[name, condition]) for condition in protocol.conditions]
+            for name in campaign.variants
+        ]
     )
-    dims = ("variant", "patch", "seed")
+    dims = ("variant", "condition", "seed")
+    first = next(iter(lines.values()))[0]
+    variables: dict[str, Any] = {
+        "score": (dims, of_each(lambda own: _means(campaign, own)))
+    }
+    if "rms" in first:
+        variables["rms"] = ((*dims, "epoch"), of_each(_columns))
     data = xr.Dataset(
+        variables,
         {
-            "accuracy": (dims, of_each(_accuracy)),
-            "rms": ((*dims, "epoch"), of_each(_columns)),
-        },
-        {
-            "variant": list(VARIANTS),
-            "patch": list(protocol.patches),
+            "variant": list(campaign.variants),
+            "condition": list(protocol.conditions),
             "seed": list(protocol.seeds),
-            "epoch": next(iter(lines.values()))[0]["epochs"],
+            "epoch": first["epochs"],
         },
     )
     return Findings(
-        spec={str(key): spec.as_json() for key, spec in trained.specs.items()},
-        numbers=_numbers(trained),
+        spec={str(arm): spec.as_json() for arm, spec in trained.specs.items()},
+        numbers=_numbers(campaign, trained),
         data={"networks": data},
     )
 
 
-def _accuracy(networks: list[Line]) -> np.ndarray:
-    """In percent, of each seed."""
-    return np.array([100 * passed(line).mean() for line in networks])
+def _values(campaign: Campaign, line: Line) -> np.ndarray:
+    """Of each item that examines, shares in percent."""
+    return UNITS.get(campaign.measure, 1.0) * scores(line, campaign.measure)
+
+
+def _means(campaign: Campaign, networks: list[Line]) -> np.ndarray:
+    return np.array([_values(campaign, line).mean() for line in networks])
 
 
 def _columns(networks: list[Line]) -> np.ndarray:
     """The root mean square of column sums less one, of each seed, after each epoch."""
-    return np.array([np.array(line["rms"])[:, 0, 0] for line in networks])
+    return np.array([np.mean(line["rms"], axis=(1, 2)) for line in networks])
 
 
-def _numbers(trained: Networks) -> dict[str, Any]:
+def _numbers(campaign: Campaign, trained: Networks) -> dict[str, Any]:
     protocol, chosen, networks = trained
-    plain = next(iter(VARIANTS))
     verdicts = {
-        (name, patch): _compared(networks[name, patch], networks[plain, patch])
-        for name, patch in networks
-        if name != plain
+        (f"{better} over {worse}", condition): _compared(
+            campaign, networks[better, condition], networks[worse, condition]
+        )
+        for better, worse in campaign.claims
+        for condition in protocol.conditions
     }
+    medians = {a: float(np.median(_means(campaign, n))) for a, n in networks.items()}
     return {
-        "patches": list(protocol.patches),
+        "conditions": list(protocol.conditions),
         "seeds": len(protocol.seeds),
         "epochs": protocol.recipe.epochs,
-        "rates": _by_name({key: spec.recipe.rate for key, spec in chosen.items()}),
-        "medians": _by_name(
-            {key: float(np.median(_accuracy(n))) for key, n in networks.items()}
-        ),
-        "stuck": _by_name({key: _stuck(n) for key, n in networks.items()}),
+        "rates": _by_name({arm: spec.recipe.rate for arm, spec in chosen.items()}),
+        "medians": _by_name(medians),
+        "stuck": sum(_stuck(own) for own in networks.values()),
+        "trained": sum(len(own) for own in networks.values()),
         "verdicts": _by_name(verdicts),
         "words": "; ".join(_sentence(*key, found) for key, found in verdicts.items()),
         "minutes": sum(line["seconds"] for n in networks.values() for line in n) / 60,
+        "devices": ", ".join(
+            sorted({line["device"] for own in networks.values() for line in own})
+        ),
     }
 
 
-def _sentence(name: str, patch: int, found: dict[str, Any]) -> str:
+def _sentence(claim: str, condition: str, found: dict[str, Any]) -> str:
     low, high = found["interval"]
     return (
-        f"{name} at {patch} {found['word']}, {found['mean']:+.2f} "
+        f"{claim} at {condition} {found['word']}, {found['mean']:+.2f} "
         f"({low:+.2f} to {high:+.2f}; would have seen {found['seen']:.2f})"
     )
 
 
-def _by_name(values: dict[tuple[str, int], Any]) -> dict[str, Any]:
+def _by_name(values: dict[tuple[str, str], Any]) -> dict[str, Any]:
     """`{"Sinkhorn": {"7": …}}`."""
     names = dict.fromkeys(name for name, _ in values)
-    return {n: {str(p): v for (m, p), v in values.items() if m == n} for n in names}
+    return {n: {c: v for (m, c), v in values.items() if m == n} for n in names}
 
 
 def _stuck(networks: list[Line]) -> int:
@@ -93,13 +108,16 @@ def _stuck(networks: list[Line]) -> int:
     return int(np.sum(losses > STUCK * np.median(losses)))
 
 
-def _compared(first: list[Line], second: list[Line]) -> dict[str, Any]:
-    """The verdict on paired accuracies in percent, and a bootstrap over items too."""
-    found = verdict(_accuracy(first), _accuracy(second))
+def _compared(
+    campaign: Campaign, better: list[Line], worse: list[Line]
+) -> dict[str, Any]:
+    """The verdict on paired gains, and a bootstrap over items too."""
+    gain = campaign.gain
+    found = verdict(gain * _means(campaign, better), gain * _means(campaign, worse))
     gaps = np.array(
         [
-            100.0 * (passed(a).astype(int) - passed(b).astype(int))
-            for a, b in zip(first, second, strict=True)
+            gain * (_values(campaign, a) - _values(campaign, b))
+            for a, b in zip(better, worse, strict=True)
         ]
     )
     return {

@@ -1,7 +1,7 @@
 """Pictures of networks that were trained seed by seed."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -11,79 +11,97 @@ from matplotlib.figure import Figure
 from meanfield.plotting import style
 from meanfield.reproduce import Findings
 
-COLOURS = {"softmax": "#4477aa", "Sinkhorn": "#cc6677", "sliced": "#228833"}
+PALETTE = "#4477aa", "#cc6677", "#228833", "#ccbb44", "#aa3377", "#66ccee"
 NEXT_TO_NOTHING = 1e-3  # below, the axis of columns is linear
-APART = 0.22  # between variants of one patch, in units of the places of patches
+SPREAD = 0.66  # of the variants of one condition, in units of its place
 
 
-@style()
-def draw(findings: Findings) -> Figure:
-    """Accuracies of all seeds by patch, paired differences, columns over epochs."""
-    data = findings.data["networks"]
-    figure = Figure(figsize=(12.0, 4.0), layout="constrained")
-    left, middle, right = figure.subplots(1, 3)
-    _accuracies(left, data)
-    _differences(middle, data, findings.numbers)
-    _columns(right, data)
-    return figure
+class Axis(NamedTuple):
+    """What is said beside axes: of conditions, of scores, of paired gains."""
+
+    conditions: str
+    scores: str
+    gains: str
 
 
-def _accuracies(axes: Axes, data: xr.Dataset) -> None:
+def colours(names: Any) -> dict[str, str]:
+    """A colour for each variant, the same in all panels."""
+    return dict(zip(names, PALETTE, strict=False))
+
+
+def drawn(axis: Axis) -> Callable[[Findings], Figure]:
+    """How findings of a campaign are drawn: scores, paired gains, and columns."""
+
+    @style()
+    def draw(findings: Findings) -> Figure:
+        data = findings.data["networks"]
+        has_columns = "rms" in data
+        figure = Figure(figsize=(12.0 if has_columns else 9.0, 4.0))
+        figure.set_layout_engine("constrained")
+        panels = figure.subplots(1, 3 if has_columns else 2)
+        _scores(panels[0], data, axis)
+        _gains(panels[1], findings.numbers["verdicts"], axis)
+        if has_columns:
+            _columns(panels[2], data, axis)
+        return figure
+
+    return draw
+
+
+def _scores(axes: Axes, data: xr.Dataset, axis: Axis) -> None:
     """A point for each network, and a bar at the median."""
-    for i, name in enumerate(data["variant"].values):
-        values = data["accuracy"].sel(variant=name).values
+    names = list(data["variant"].values)
+    for i, (name, colour) in enumerate(colours(names).items()):
+        values = data["score"].sel(variant=name).values
         for place, seeds in enumerate(values):
-            x = place + APART * (i - (len(data["variant"]) - 1) / 2)
-            jitter = np.linspace(-0.06, 0.06, len(seeds))
-            axes.plot(x + jitter, seeds, ".", color=COLOURS[name], alpha=0.6)
+            x = place + _beside(i, len(names))
+            jitter = np.linspace(-0.05, 0.05, len(seeds))
+            axes.plot(x + jitter, seeds, ".", color=colour, alpha=0.6)
             median = np.median(seeds)
-            axes.plot([x - 0.09, x + 0.09], [median, median], color=COLOURS[name])
-        axes.plot([], [], ".", color=COLOURS[name], label=name)
-    _patches(axes, data)
-    axes.set_ylabel("test accuracy, %")
-    axes.legend(loc="lower left")
+            axes.plot([x - 0.08, x + 0.08], [median, median], color=colour)
+        axes.plot([], [], ".", color=colour, label=name)
+    _conditions(axes, list(data["condition"].values), axis)
+    axes.set_ylabel(axis.scores)
+    axes.legend()
 
 
-def _differences(axes: Axes, data: xr.Dataset, numbers: Mapping[str, Any]) -> None:
-    """Each variant less softmax on the same seed, and the interval of the mean."""
-    plain = data["accuracy"].isel(variant=0)
-    names = data["variant"].values[1:]
-    for i, name in enumerate(names):
-        gaps = (data["accuracy"].sel(variant=name) - plain).values
-        for place, patch in enumerate(data["patch"].values):
-            x = place + APART * (i - (len(names) - 1) / 2)
-            found = numbers["verdicts"][name][str(patch)]
-            low, high = found["interval"]
-            axes.plot(
-                np.full(gaps[place].shape, x - 0.05),
-                gaps[place],
-                ".",
-                color=COLOURS[name],
-                alpha=0.5,
-            )
-            axes.plot([x + 0.05] * 2, [low, high], color=COLOURS[name], linewidth=3)
-            axes.plot(x + 0.05, found["mean"], "o", color=COLOURS[name])
+def _gains(axes: Axes, verdicts: Mapping[str, Any], axis: Axis) -> None:
+    """The mean gain of each claim, and its interval of 95 %."""
+    for i, (claim, found) in enumerate(verdicts.items()):
+        colour = PALETTE[(i + 1) % len(PALETTE)]
+        for place, one in enumerate(found.values()):
+            x = place + _beside(i, len(verdicts))
+            axes.plot([x, x], one["interval"], color=colour, linewidth=3)
+            axes.plot(x, one["mean"], "o", color=colour)
+        axes.plot([], [], "o", color=colour, label=claim)
     axes.axhline(0, color="0.5", linewidth=1)
-    _patches(axes, data)
-    axes.set_ylabel("points more than softmax")
+    _conditions(axes, list(next(iter(verdicts.values()))), axis)
+    axes.set_ylabel(axis.gains)
+    axes.legend()
 
 
-def _columns(axes: Axes, data: xr.Dataset) -> None:
-    """How far columns are from one at the smallest patch, by epoch: median of seeds."""
-    smallest = data["rms"].isel(patch=-1)
-    for name in data["variant"].values:
-        curves = smallest.sel(variant=name).values
+def _columns(axes: Axes, data: xr.Dataset, axis: Axis) -> None:
+    """How far columns are from one in the last condition: median and half of seeds."""
+    last = data["rms"].isel(condition=-1)
+    for name, colour in colours(data["variant"].values).items():
+        curves = last.sel(variant=name).values
         epochs = data["epoch"].values
         low, median, high = np.quantile(curves, (0.25, 0.5, 0.75), axis=0)
-        axes.plot(epochs, median, color=COLOURS[name], label=name)
-        axes.fill_between(epochs, low, high, color=COLOURS[name], alpha=0.2)
+        axes.plot(epochs, median, color=colour, label=name)
+        axes.fill_between(epochs, low, high, color=colour, alpha=0.2)
     axes.set_yscale("symlog", linthresh=NEXT_TO_NOTHING)
     axes.set_ylim(0, None)
     axes.set_xlabel("epoch")
-    patch = int(data["patch"].values[-1])
-    axes.set_ylabel(f"rms of column sums less 1, patch {patch}")
+    condition = str(data["condition"].values[-1])
+    axes.set_ylabel(f"rms of column sums less 1 ({axis.conditions}: {condition})")
 
 
-def _patches(axes: Axes, data: xr.Dataset) -> None:
-    axes.set_xticks(range(len(data["patch"])), [str(p) for p in data["patch"].values])
-    axes.set_xlabel("side of a patch, pixels")
+def _beside(i: int, of: int) -> float:
+    """Where the i-th of several stands beside the place of a condition."""
+    return SPREAD * ((i + 0.5) / of - 0.5)
+
+
+def _conditions(axes: Axes, names: list[str], axis: Axis) -> None:
+    axes.set_xticks(range(len(names)), names)
+    axes.set_xlim(-0.5, len(names) - 0.5)
+    axes.set_xlabel(axis.conditions)

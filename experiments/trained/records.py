@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,7 +23,6 @@ import numpy as np
 
 from meanfield import runs
 from meanfield.reproduce import Size
-from meanfield.storage import replace_file
 from meanfield.training import Progress, TrainFolder, TrainSpec, examined, resume, train
 
 FOLDER = Path(__file__).resolve().parent
@@ -42,9 +41,11 @@ class Archive:
 
     Attributes:
         file: where they are.
+        lines_of: what is recorded of a training that is done, of each seed.
     """
 
     file: Path
+    lines_of: Callable[[Path], list[Line]]
 
     def lines(self, spec: TrainSpec) -> list[Line]:
         """The line of each seed of a training, in their order.
@@ -59,26 +60,45 @@ class Archive:
         found = {line["seed"]: line for line in same}
         missing = tuple(seed for seed in spec.seeds if seed not in found)
         if missing:
-            trained = _trained(replace(spec, seeds=missing))
+            trained = self._trained(replace(spec, seeds=missing))
             self._add(trained)
             found |= {line["seed"]: line for line in trained}
         return [found[seed] for seed in spec.seeds]
 
+    def _trained(self, spec: TrainSpec) -> list[Line]:
+        digest = hashlib.sha256(json.dumps(spec.as_json()).encode()).hexdigest()[:16]
+        folder = UNFINISHED / digest
+        report = _Told(spec)
+        if (folder / "training.json").is_file():
+            resume(folder, report=report)
+        else:
+            train(spec, folder, report=report)
+        made = self.lines_of(folder)
+        shutil.rmtree(folder)
+        return made
+
     def _all(self) -> list[Line]:
-        if not self.file.is_file():
-            return []
-        return [json.loads(line) for line in self.file.read_text().splitlines()]
+        """The lines that are whole; one that was cut ends in no line break."""
+        text = self.file.read_text() if self.file.is_file() else ""
+        return [json.loads(line) for line in text.split("\n")[:-1] if line]
 
     def _add(self, new: list[Line]) -> None:
+        """Appends lines in one piece: other processes may add theirs."""
         self.file.parent.mkdir(exist_ok=True)
-        text = "".join(f"{json.dumps(line)}\n" for line in [*self._all(), *new])
-        replace_file(self.file, lambda stream: stream.write(text.encode()))
+        text = "".join(f"{json.dumps(line)}\n" for line in new)
+        with self.file.open("ab") as stream:
+            stream.write(text.encode())
 
 
-def archive(name: str, size: Size) -> Archive:
-    """The lines that are committed, or, of a quick look, those of this process."""
+def archive(
+    name: str, size: Size, lines_of: Callable[[Path], list[Line]] | None = None
+) -> Archive:
+    """The lines that are committed, or, of a quick look, those of this process.
+
+    They say how well networks do, unless what they say is given.
+    """
     folder = RECORDS if size == "paper" else Path(_scratch().name)
-    return Archive(folder / f"{name}.jsonl")
+    return Archive(folder / f"{name}.jsonl", lines_of or _lines_of)
 
 
 @functools.cache
@@ -86,23 +106,20 @@ def _scratch() -> tempfile.TemporaryDirectory:
     return tempfile.TemporaryDirectory()
 
 
-def passed(line: Line, measure: str = "correct") -> np.ndarray:
-    """Which items of its test a network passed."""
-    bits = np.unpackbits(np.frombuffer(bytes.fromhex(line[measure]), np.uint8))
-    return bits[: line["items"]].astype(bool)
+def scores(line: Line, measure: str) -> np.ndarray:
+    """What was measured of each item of its test."""
+    kept = line[measure]
+    if not isinstance(kept, str):
+        return np.array(kept, float)
+    bits = np.unpackbits(np.frombuffer(bytes.fromhex(kept), np.uint8))
+    return bits[: line["items"]].astype(float)
 
 
-def _trained(spec: TrainSpec) -> list[Line]:
-    digest = hashlib.sha256(json.dumps(spec.as_json()).encode()).hexdigest()[:16]
-    folder = UNFINISHED / digest
-    report = _Told(spec)
-    if (folder / "training.json").is_file():
-        resume(folder, report=report)
-    else:
-        train(spec, folder, report=report)
-    made = _lines_of(folder)
-    shutil.rmtree(folder)
-    return made
+def _packed(values: np.ndarray) -> Any:
+    """Marks as bits, eight to a byte in hexadecimals, and other numbers as they are."""
+    if np.isin(values, (0, 1)).all():
+        return np.packbits(values > 0.5).tobytes().hex()
+    return short(values.astype(float).tolist())
 
 
 class _Told:
@@ -124,25 +141,31 @@ class _Told:
 def _lines_of(folder: Path) -> list[Line]:
     """The lines of a training that is done."""
     record = TrainFolder(folder).record()
-    marks = examined(folder)["correct"]
-    seconds = sum(json.loads((folder / "seconds.json").read_text()).values())
-    common = {
-        "spec": _key(record.spec),
-        "date": datetime.now(UTC).date().isoformat(),
-        "versions": runs.versions(),
-        "device": runs.device(),
-        "seconds": round(seconds / len(record.spec.seeds), 1),
-    }
+    measured = examined(folder)
+    common = origin(folder)
     return [
         {
             "seed": seed,
             **common,
-            "items": marks.shape[1],
-            "correct": np.packbits(marks[i] > 0.5).tobytes().hex(),
+            "items": measured["loss"].shape[1],
+            **{name: _packed(v[i]) for name, v in measured.items() if name != "loss"},
             **_curves(record.log, i),
         }
         for i, seed in enumerate(record.spec.seeds)
     ]
+
+
+def origin(folder: Path) -> dict[str, Any]:
+    """What is said of every line: of which training, when, by what, how long."""
+    spec = TrainFolder(folder).record().spec
+    seconds = sum(json.loads((folder / "seconds.json").read_text()).values())
+    return {
+        "spec": _key(spec),
+        "date": datetime.now(UTC).date().isoformat(),
+        "versions": runs.versions(),
+        "device": runs.device(),
+        "seconds": round(seconds / len(spec.seeds), 1),
+    }
 
 
 def _curves(log: tuple[Mapping[str, Any], ...], i: int) -> dict[str, Any]:
@@ -153,19 +176,21 @@ def _curves(log: tuple[Mapping[str, Any], ...], i: int) -> dict[str, Any]:
     curves = {
         "epochs": kept,
         "train_loss": [entry["train_loss"][i] for entry in entries[1:]],
-        "test_loss": [entry["test"]["loss"][i] for entry in entries],
-        "test_correct": [entry["test"]["correct"][i] for entry in entries],
+        **{
+            f"test_{name}": [entry["test"][name][i] for entry in entries]
+            for name in entries[0]["test"]
+        },
     }
     if "columns" in log[0]:
         for name in ("rms", "near", "quantiles", "rms_first"):
             curves[name] = [entry["columns"][name][i] for entry in entries]
-    return {name: _short(values) for name, values in curves.items()}
+    return {name: short(values) for name, values in curves.items()}
 
 
-def _short(values: Any) -> Any:
+def short(values: Any) -> Any:
     """Numbers to four digits, in lists of any depth."""
     if isinstance(values, list):
-        return [_short(value) for value in values]
+        return [short(value) for value in values]
     return float(f"{values:.4g}") if isinstance(values, float) else values
 
 

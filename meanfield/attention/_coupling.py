@@ -35,6 +35,10 @@ class AbstractBarycentre(AbstractField):
     def weights(self) -> Float[Array, "n n"]:
         r"""$\kappa_\mu(x_i, x_j)\,w_j$: what token `i` of $\mu$ gives to token `j`."""
 
+    def means(self, values: Float[Array, "n p"]) -> Float[Array, "n p"]:
+        r"""$\sum_j \kappa_\mu(x_i, x_j)\,w_j v_j$ of values $v$ that tokens have."""
+        return self.weights() @ values
+
     def weights_at(self, queries: Tokens) -> Float[Array, "m n"]:
         r"""$\kappa(x_i, y_j)\,w_j$: what any query `i` gives to token `j` of the keys.
 

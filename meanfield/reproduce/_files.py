@@ -18,7 +18,7 @@ from meanfield.errors import (
 from ._experiment import Experiment, Reading
 
 FOLDER = "experiments"
-PATTERNS = "*_fig*.py", "*_limit.py"  # figures of papers, and limits of theirs
+PATTERNS = "*_fig*.py", "*_table*.py", "*_limit.py"  # of papers, and limits of theirs
 
 
 def root() -> Path:

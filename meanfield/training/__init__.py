@@ -5,6 +5,7 @@ from ._export import export as export
 from ._folder import RECORD as RECORD
 from ._folder import Record as Record
 from ._folder import TrainFolder as TrainFolder
+from ._network import network as network
 from ._recipe import Recipe as Recipe
 from ._recipe import optimisers as optimisers
 from ._spec import TrainSpec as TrainSpec

@@ -61,13 +61,15 @@ class Trainer(eqx.Module):
         """New networks, each drawn by its seed.
 
         Raises:
-            UnsupportedError: if nothing can be taught through the attention.
+            UnsupportedError: if nothing can be taught through the attention, or the
+                task does not suit it.
         """
         keys = role_keys(seeds, WEIGHTS)
         draw = lambda key: self.task.network(key, variant)
         networks = eqx.filter_jit(eqx.filter_vmap(draw))(keys)
         one = eqx.filter_jit(draw)(keys[0])
         refuse_without_gradient(one, variant)
+        self.task.refuse(one, variant)
         learned, fixed = eqx.partition(networks, variant.learned(one))
         moments = eqx.filter_vmap(self._optimiser.init)(learned)
         return TrainState(learned, fixed, moments)

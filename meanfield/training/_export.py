@@ -13,7 +13,6 @@ from meanfield.models.trained import ARRAYS, NAME, array_name
 from meanfield.storage import replace_file
 
 from ._folder import TrainFolder
-from ._train import weights_file
 
 HEADS = re.compile(r"(.*\.heads)\.score\.Q")
 PLACES = {"Q": "score.Q", "K": "score.K", "reading": "reading", "writing": "writing"}
@@ -49,17 +48,7 @@ def export(folder: Path, out: Path, *, seed: int, epoch: int | None = None) -> P
     place = TrainFolder(folder)
     record = place.record()
     chosen = record.epoch if epoch is None else epoch
-    if seed not in record.spec.seeds:
-        seeds = ", ".join(map(str, record.spec.seeds))
-        raise InvalidInputError(f"`{folder}` has no seed {seed}, but {seeds}.")
-    if not (folder / weights_file(chosen)).is_file():
-        epochs = sorted(int(f.stem.split("-")[1]) for f in folder.glob("weights-*"))
-        raise InvalidInputError(
-            f"`{folder}` has no weights after epoch {chosen}, but after "
-            f"{', '.join(map(str, epochs))}."
-        )
-    stacked = place.read(weights_file(chosen))
-    own = {name: a[record.spec.seeds.index(seed)] for name, a in stacked.items()}
+    own = place.weights(seed, chosen)
     arrays = _heads(own, folder)
     h, k, d = arrays[array_name(0, "Q")].shape
     sizes = {"n_heads": h, "dimension": d, "head_dimension": k}

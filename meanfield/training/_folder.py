@@ -144,6 +144,31 @@ class TrainFolder:
             if file.name != record.state[0]:
                 file.unlink(missing_ok=True)
 
+    @property
+    def epochs(self) -> list[int]:
+        """The epochs after which there are weights: 0, 1, 2, 4, …, and the last."""
+        files = self.path.glob("weights-*.safetensors")
+        return sorted(int(file.stem.split("-")[1]) for file in files)
+
+    def weights(self, seed: int, epoch: int) -> dict[str, np.ndarray]:
+        """The arrays of one network after an epoch.
+
+        Raises:
+            InputFileError: if there is no training.
+            InvalidInputError: if there is no such seed, or there are no such weights.
+        """
+        seeds = self.record().spec.seeds
+        if seed not in seeds:
+            known = ", ".join(map(str, seeds))
+            raise InvalidInputError(f"`{self.path}` has no seed {seed}, but {known}.")
+        if epoch not in self.epochs:
+            raise InvalidInputError(
+                f"`{self.path}` has no weights after epoch {epoch}, but after "
+                f"{', '.join(map(str, self.epochs))}."
+            )
+        stacked = self.read(weights_file(epoch))
+        return {name: array[seeds.index(seed)] for name, array in stacked.items()}
+
     def write(self, name: str, arrays: Mapping[str, np.ndarray]) -> tuple[str, str]:
         """Writes arrays into a file, whole or not at all; its name and SHA-256."""
         data = extra("safetensors.numpy").save(dict(arrays))
@@ -171,3 +196,8 @@ class TrainFolder:
         known = json_value(read_text(file)) if file.is_file() else {}
         text = json.dumps({**known, str(epoch): round(seconds, 3)})
         replace_file(file, lambda stream: stream.write(text.encode()))
+
+
+def weights_file(epoch: int) -> str:
+    """The file of the weights after an epoch; there are those of powers of two."""
+    return f"weights-{epoch:04d}.safetensors"

@@ -33,10 +33,13 @@ class Split(NamedTuple):
     def rehearsal(self) -> "Split":
         """The same without the test: the last quarter of what teaches examines.
 
-        Rates are chosen so; what was seen in the test chooses nothing.
+        Rates are chosen so; what was seen in the test chooses nothing. An item that
+        teaches several times is on one side alone.
         """
-        kept = len(self.train) - len(self.train) // 4
-        return Split(self.train[:kept], self.train[kept:])
+        _, first = np.unique(self.train, return_index=True)
+        different = self.train[np.sort(first)]
+        examining = different[len(different) - len(different) // 4 :]
+        return Split(self.train[~np.isin(self.train, examining)], examining)
 
 
 class AbstractTask(abc.ABC):
@@ -83,6 +86,14 @@ class AbstractTask(abc.ABC):
         """The matrices of all heads at an item; `None` if nothing is to be seen."""
         del network, item
         return None
+
+    def refuse(self, network: eqx.Module, variant: Variant) -> None:
+        """Refuses a network, new and concrete, whose attention the task does not suit.
+
+        Raises:
+            UnsupportedError: saying which does.
+        """
+        del network, variant
 
     @property
     def options(self) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from meanfield.errors import InvalidInputError, SimulationFailed, StoreError
 from ._arrays import digest_of, filled, named
 from ._columns import LOOKED_AT, column_sums, summary
 from ._epochs import NOISE, Trainer, TrainState, orders, role_keys
-from ._folder import Record, TrainFolder
+from ._folder import Record, TrainFolder, weights_file
 from ._spec import TrainSpec
 
 
@@ -227,11 +227,6 @@ class _Session:
         record = dataclasses.replace(record, epoch=epoch, log=log, state=file)
         self.place.commit(record)
         return record
-
-
-def weights_file(epoch: int) -> str:
-    """The file of the weights after an epoch; there are those of powers of two."""
-    return f"weights-{epoch:04d}.safetensors"
 
 
 def _folded(keys: Key[Array, " seeds"], epoch: int) -> Key[Array, " seeds"]:

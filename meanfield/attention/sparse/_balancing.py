@@ -13,9 +13,9 @@ def balanced(logs: Float[Array, "b b"], passes: int) -> Float[Array, "b b"]:
     r"""$\log$ of the matrix after so many passes, each over columns and then rows.
 
     So rows sum to one, and columns to one in the limit. In the log domain a row is
-    divided by its sum as $X - \log((e^X 1)1^\top)$. Source: tay2020, section 3.1.1,
-    where the names of both normalisations are exchanged (ERRATA T1) and the
-    exponential is misplaced (T2).
+    divided by its sum as $X - \log((e^X 1)1^\top)$; without passes rows alone are.
+    Source: tay2020, section 3.1.1, where the names of both normalisations are exchanged
+    (ERRATA T1) and the exponential is misplaced (T2).
 
     Args:
         logs: the logarithms of the entries, finite.
@@ -72,8 +72,12 @@ def _sums_so_far(logs: Float[Array, "b b"]) -> Float[Array, "b b"]:
 
 
 def _alternated(logs: Logs, columns: Callable[[Logs], Array], passes: int) -> Logs:
+    rows = lambda X: jax.nn.logsumexp(X, axis=1, keepdims=True)
+
     def once(_: Int[Array, ""], X: Logs) -> Logs:
         X = X - columns(X)
-        return X - jax.nn.logsumexp(X, axis=1, keepdims=True)
+        return X - rows(X)
 
+    if passes == 0:
+        return logs - rows(logs)
     return jax.lax.fori_loop(0, passes, once, logs)

@@ -86,11 +86,11 @@ class Recipe(NamedTuple):
         scale = jnp.asarray(number("noise", self.noise), dtype)
         noise = scale * jax.random.gumbel(gumbel, (count, count), dtype)
         tau = jnp.asarray(positive("temperature", self.temperature), dtype)
-        return network, noise, tau, _positive_count("passes", self.passes)
+        return network, noise, tau, _count("passes", self.passes, least=0)
 
     def _count(self) -> int | None:
         """How many blocks are asked for."""
-        return None if self.blocks is None else _positive_count("blocks", self.blocks)
+        return None if self.blocks is None else _count("blocks", self.blocks, least=1)
 
 
 def _fitting(network: SortingNetwork, d: int) -> SortingNetwork:
@@ -129,7 +129,7 @@ def _scale(argument: str) -> float:
         return math.nan
 
 
-def _positive_count(name: str, value: int) -> int:
-    if isinstance(value, bool) or value < 1:
-        raise InvalidInputError(f"`{name}` is a number from 1 on; got {value!r}.")
+def _count(name: str, value: int, *, least: int) -> int:
+    if isinstance(value, bool) or value < least:
+        raise InvalidInputError(f"`{name}` is a number from {least} on; got {value!r}.")
     return value

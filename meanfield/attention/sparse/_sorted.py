@@ -80,9 +80,13 @@ class AbstractSortedMean(AbstractBarycentre):
         return self.averaged(tokens, self.ordered.blocks.mu.counted.x)
 
     @override
+    def means(self, values: Float[Array, "n p"]) -> Float[Array, "n p"]:
+        return self.averaged(self.ordered.blocks.mu.tokens, values)
+
+    @override
     def weights(self) -> Float[Array, "n n"]:
         tokens = self.ordered.blocks.mu.tokens
-        return self.averaged(tokens, jnp.eye(tokens.n, dtype=tokens.x.dtype))
+        return self.means(jnp.eye(tokens.n, dtype=tokens.x.dtype))
 
     @property
     @override

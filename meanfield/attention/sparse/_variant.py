@@ -47,7 +47,7 @@ def sparse_sinkhorn(  # noqa: PLR0913 (what the literature gives it)
         W_P: the matrix of a layer before; none if `None`.
         temperature: $\tau$; as it tends to zero, the matrix becomes a permutation.
         noise: the scale of Gumbel noise, drawn once.
-        passes: $N_k$, of the balancing.
+        passes: $N_k$, of the balancing; with none, rows alone are divided.
         order: blocks in this order, such as `[2, 0, 1]`, and no network.
 
     Raises:
@@ -92,7 +92,7 @@ def sparse_sinkhorn_causal(  # noqa: PLR0913 (what the literature gives it)
         W_P: the matrix of a layer before; none if `None`.
         temperature: $\tau$.
         noise: the scale of Gumbel noise, drawn once.
-        passes: $N_k$, of the balancing.
+        passes: $N_k$, of the balancing; with none, rows alone are divided.
 
     Raises:
         InvalidInputError: if shapes do not fit, or a number is none.
@@ -133,7 +133,7 @@ def sparse_sinkhorn_mixture(  # noqa: PLR0913 (what the literature gives it)
         W_P: the matrix of a layer before; none if `None`.
         temperature: $\tau$.
         noise: the scale of Gumbel noise, drawn once.
-        passes: $N_k$, of the balancing.
+        passes: $N_k$, of the balancing; with none, rows alone are divided.
         order: blocks in this order, such as `[2, 0, 1]`, and no network.
 
     Raises:
@@ -178,7 +178,7 @@ def sortcut(  # noqa: PLR0913 (what the literature gives it)
         W_P: the matrix of a layer before; none if `None`.
         temperature: $\tau$.
         noise: the scale of Gumbel noise, drawn once.
-        passes: $N_k$, of the balancing.
+        passes: $N_k$, of the balancing; with none, rows alone are divided.
         order: blocks in this order, such as `[2, 0, 1]`, and no network.
 
     Raises:

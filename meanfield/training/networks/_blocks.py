@@ -5,9 +5,11 @@ from collections.abc import Callable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from meanfield._typing import PRNGKey
+from meanfield.dynamics import Layers, stacked
 from meanfield.measures import Points
 
 from ._head import SelfAttention
@@ -126,6 +128,24 @@ class Encoder(eqx.Module):
         for block in self.blocks:
             mu = block(mu)
         return mu
+
+    def states(self, mu: Points) -> Float[Array, "depths n d"]:
+        """The tokens before the first block, and after each."""
+        x = [mu.tokens.x]
+        for block in self.blocks:
+            mu = block(mu)
+            x.append(mu.tokens.x)
+        return jnp.stack(x)
+
+    def dynamics(self) -> Layers:
+        """The attentions alone, each for one unit of time: no norms, no perceptrons.
+
+        Without these the tokens after the last block are those of its explicit Euler
+        steps of unit length.
+        """
+        parts = [block.part for block in self.blocks]
+        layers = [part.dynamics() for part in parts if isinstance(part, SelfAttention)]
+        return Layers(np.arange(len(layers) + 1), stacked(layers))
 
     def plans(self, mu: Points) -> Float[Array, "layers heads n n"]:
         """The matrices of all heads, at the states that the network has there."""

@@ -52,7 +52,7 @@ class Head(eqx.Module):
 
     def __call__(self, mu: Points) -> Float[Array, "n d"]:
         """What the head adds to each token."""
-        return self.plan(mu) @ (mu.tokens.x @ self.reading.T) @ self.writing.T
+        return self._barycentre(mu).means(mu.tokens.x @ self.reading.T) @ self.writing.T
 
     def plan(self, mu: Points) -> Float[Array, "n n"]:
         """What token `i` gives to token `j`.
@@ -60,10 +60,7 @@ class Head(eqx.Module):
         Raises:
             UnsupportedError: if the attention has no such matrix.
         """
-        barycentre = _of_unit_slices(self.coupling).barycentre(self.score, mu)
-        if not isinstance(barycentre, AbstractBarycentre):
-            raise _without_matrix(barycentre)
-        return barycentre.weights()
+        return self._barycentre(mu).weights()
 
     def across(self, queries: Points, keys: Points) -> Float[Array, "m d"]:
         r"""$O\sum_j \kappa_{ij} W y_j$ of keys, for each query."""
@@ -77,6 +74,12 @@ class Head(eqx.Module):
         """The same as an attention, with value $OW$."""
         coupling = _of_unit_slices(self.coupling)
         return Attention(self.score, coupling, self.writing @ self.reading)
+
+    def _barycentre(self, mu: Points) -> AbstractBarycentre:
+        barycentre = _of_unit_slices(self.coupling).barycentre(self.score, mu)
+        if not isinstance(barycentre, AbstractBarycentre):
+            raise _without_matrix(barycentre)
+        return barycentre
 
 
 class CrossAttention(eqx.Module):

@@ -17,14 +17,14 @@ from typing_extensions import override
 
 from meanfield._typing import PRNGKey
 from meanfield.errors import InvalidInputError
-from meanfield.measures import Dense, Points
-from meanfield.tokens import Tokens
+from meanfield.measures import Points
 from meanfield.training._task import AbstractTask, Item, Items, Split, tasks
 from meanfield.training.networks import Encoder, Variant, before, self_attention
 
 from ._classes import judged
 from ._images import moved, patches_of
 from ._mnist import BLACK, SIDE, digits, fold
+from ._sequence import in_sequence
 
 D, WIDTH, CLASSES = 128, 64, 10
 
@@ -58,11 +58,7 @@ class PatchNetwork(eqx.Module):
         """The tokens as the block meets them."""
         patches = patches_of(image, math.isqrt(int(self.embedding.in_features)))
         embedded = jax.vmap(self.embedding)(patches)
-        x = jnp.concatenate([self.first, embedded]) + self.places
-        n = x.shape[0]
-        places = jnp.asarray(np.arange(1, n + 1) / n, x.dtype)
-        logs = jnp.full(n, -np.log(n), x.dtype)
-        return Points(Tokens(x, places), logs, Dense())
+        return in_sequence(jnp.concatenate([self.first, embedded]) + self.places)
 
 
 @dataclass(frozen=True)

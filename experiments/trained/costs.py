@@ -1,0 +1,46 @@
+"""What trainings took: `python -m experiments.trained.costs` prints a table of them."""
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from experiments.trained.records import RECORDS, Line
+from meanfield.training import TrainSpec
+
+HEAD = """\
+| task | attention | device | networks | s per epoch | min in all |
+|---|---|---|---|---|---|
+"""
+
+
+def table(folder: Path) -> str:
+    """A row for each task with options, attention and device, in Markdown.
+
+    `s per epoch` is that of one network among those that were trained beside it.
+    """
+    kinds: dict[tuple[str, ...], list[Line]] = defaultdict(list)
+    for file in sorted(folder.glob("*.jsonl")):
+        for text in file.read_text().splitlines():
+            line = json.loads(text)
+            if "spec" in line:
+                kinds[_kind(line)].append(line)
+    return HEAD + "".join(_row(kind, lines) for kind, lines in sorted(kinds.items()))
+
+
+def _kind(line: Line) -> tuple[str, ...]:
+    spec = TrainSpec.from_json({**line["spec"], "seeds": [line["seed"]]})
+    options = ", ".join(f"{name} {value}" for name, value in spec.options.items())
+    return f"{spec.task}: {options}", spec.variant.label, line["device"]
+
+
+def _row(kind: tuple[str, ...], lines: list[Line]) -> str:
+    seconds = [line["seconds"] for line in lines]
+    epochs = sum(line["spec"]["epochs"] for line in lines)
+    cells: list[Any] = [*kind, len(lines)]
+    cells += [f"{sum(seconds) / epochs:.2g}", f"{sum(seconds) / 60:.0f}"]
+    return "| " + " | ".join(map(str, cells)) + " |\n"
+
+
+if __name__ == "__main__":
+    print(table(RECORDS), end="")  # noqa: T201 (it is what the command is for)

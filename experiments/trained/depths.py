@@ -1,0 +1,123 @@
+"""Tokens over depth: how many directions they have left, how far a flow is from them.
+
+All is measured at the edges of layers: before the first, and after each.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from meanfield.flows import fixed, flow
+from meanfield.measures import Points
+from meanfield.spectrum import effective_rank
+from meanfield.training import Encoder, Residual, SelfAttention
+
+STEPS = 1, 2, 4  # of Euler in a unit of time, which is a layer
+States = Float[np.ndarray, "images depths n d"]
+Block = Callable[[Points], Points]
+
+
+def alone(block: Residual, mu: Points) -> Points:
+    """What a block adds, in the place of the tokens it would be added to."""
+    return mu.at(jax.vmap(block.after)(block.part(block.entering(mu))))
+
+
+def attentions(encoder: Encoder) -> list[Residual]:
+    """The blocks of attention, without those of perceptrons."""
+    return [b for b in encoder.blocks if isinstance(b.part, SelfAttention)]
+
+
+def ways(encoder: Encoder) -> dict[str, list[Block]]:
+    """The blocks of a network, of which something is left out."""
+    return {
+        "network": list(encoder.blocks),
+        "no perceptrons": list(attentions(encoder)),
+        "no skips": [partial(alone, block) for block in encoder.blocks],
+        "attention alone": [partial(alone, block) for block in attentions(encoder)],
+    }
+
+
+@eqx.filter_jit
+def states(
+    encoder: Encoder, mus: Points
+) -> dict[str, Float[Array, "images depths n d"]]:
+    """The tokens of each image at the edges of layers, by what is left out."""
+    layers = len(attentions(encoder))
+    through = lambda blocks: jax.vmap(partial(_through, blocks, len(blocks) // layers))
+    return {way: through(blocks)(mus) for way, blocks in ways(encoder).items()}
+
+
+@eqx.filter_jit
+def normed(
+    encoder: Encoder, mus: Points, steps: Int[Array, ""]
+) -> Float[Array, "images depths n d"]:
+    """The tokens without perceptrons, whose layers are so many steps of Euler each."""
+
+    def finer(block: Residual) -> Block:
+        shorter = eqx.tree_at(_writing, block, _writing(block) / steps)
+        return lambda mu: jax.lax.fori_loop(0, steps, lambda _, nu: shorter(nu), mu)
+
+    blocks = [finer(block) for block in attentions(encoder)]
+    return jax.vmap(partial(_through, blocks, 1))(mus)
+
+
+def flowed(encoder: Encoder, mus: Points, steps: int) -> States:
+    """The tokens under the attentions alone, without norms, by so many steps a layer.
+
+    They are NaN once steps have lost them.
+    """
+    dynamics = encoder.dynamics()
+    ts = [float(t) for t in range(len(attentions(encoder)) + 1)]
+
+    def of_image(mu: Points) -> Array:
+        run = flow(dynamics, mu, ts, stepping=fixed(1 / steps))
+        return run.map(lambda mu: mu.tokens.x)
+
+    return np.asarray(jax.vmap(of_image)(mus), np.float64)
+
+
+def ranks(x: States) -> Float[np.ndarray, " depths"]:
+    """The effective rank of the covariance of tokens, its mean over images."""
+    x = np.asarray(x, np.float64)
+    y = x - x.mean(axis=2, keepdims=True)
+    grams = y @ np.swapaxes(y, 2, 3)  # they have the eigenvalues of the covariance
+    return effective_rank(np.linalg.eigvalsh(grams)).mean(axis=0)
+
+
+def gaps(z: States, x: States) -> Float[np.ndarray, " depths"]:
+    r"""$|z - x|/|x|$ over all tokens, the median over images."""
+    norm = lambda a: np.linalg.norm(a, axis=(2, 3))
+    return np.median(norm(z - x) / norm(x), axis=0)
+
+
+def over_depth(encoder: Encoder, mus: Points) -> Mapping[str, np.ndarray]:
+    """Ranks by what is left out, and gaps to the network by what would replace it."""
+    found = {way: np.asarray(own) for way, own in states(encoder, mus).items()}
+    x = found["network"].astype(np.float64)
+    finer = lambda m: np.asarray(normed(encoder, mus, jnp.asarray(m)), np.float64)
+    return {
+        **{f"rank, {way}": ranks(own) for way, own in found.items()},
+        "gap, unmoved": gaps(x[:, :1], x),
+        **{f"gap, flow {m}": gaps(flowed(encoder, mus, m), x) for m in STEPS},
+        **{f"gap, normed {m}": gaps(finer(m), x) for m in STEPS},
+    }
+
+
+def _writing(block: Residual) -> Float[Array, "h d k"]:
+    assert isinstance(block.part, SelfAttention)
+    return block.part.heads.writing
+
+
+def _through(blocks: list[Block], every: int, mu: Points) -> Float[Array, "depths n d"]:
+    """The tokens before the first block and after every so many."""
+    x = [mu.tokens.x]
+    for number, block in enumerate(blocks, start=1):
+        mu = block(mu)
+        if number % every == 0:
+            x.append(mu.tokens.x)
+    return jnp.stack(x)

@@ -1,0 +1,87 @@
+r"""What a head is, in the numbers that theorems ask about.
+
+A score is $y \cdot Ax$ with $A = K^\top Q/\sqrt k$, and a value is $V = OW$; the gains
+of norms before a head are no part of them. A random head of `k` rows in dimension `d`
+has no symmetry to speak of: $|A - A^\top| \approx |A + A^\top|$, half of the moduli of
+the eigenvalues of $A + A^\top$ belong to negative ones, and $\mathrm{tr}\,V \approx 0$.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from meanfield.models import HeadWeights
+from meanfield.models.blocks import eigenvalues
+from meanfield.training import SelfAttention
+
+
+class HeadNumbers(NamedTuple):
+    r"""Numbers of the heads of a layer; norms are Frobenius'.
+
+    Attributes:
+        smallest: of the eigenvalues of $A + A^\top$ that can be nonzero.
+        largest: of them.
+        negative: the share of its negative eigenvalues in the sum of all moduli; 0 if
+            it is positive semidefinite, 1 if negative. Their number says nothing: if
+            $2k \le d$ it is half of those that are not zero.
+        skew: $|A - A^\top| / |A + A^\top|$; 0 if $A$ is symmetric.
+        product: the share of the `k` eigenvalues of $VA$ that can be nonzero whose real
+            part is positive.
+        value: the same of $V$.
+        asymmetry: $|V - V^\top| / |V + V^\top|$; 0 if $V$ is symmetric.
+        likeness: $\mathrm{tr}\,V / (\sqrt k\,|V|)$; 1 if $V$ is a positive multiple of
+            a projection, as near as rank `k` comes to the identity.
+        size: $|V|$.
+    """
+
+    smallest: Float[np.ndarray, " h"]
+    largest: Float[np.ndarray, " h"]
+    negative: Float[np.ndarray, " h"]
+    skew: Float[np.ndarray, " h"]
+    product: Float[np.ndarray, " h"]
+    value: Float[np.ndarray, " h"]
+    asymmetry: Float[np.ndarray, " h"]
+    likeness: Float[np.ndarray, " h"]
+    size: Float[np.ndarray, " h"]
+
+
+def head_numbers(layer: SelfAttention) -> HeadNumbers:
+    """The numbers of each head of a layer."""
+    weights = weights_of(layer)
+    spectra = eigenvalues(weights)
+    score = 2 * spectra.score
+    A = np.swapaxes(weights.K, 1, 2) @ weights.Q / weights.epsilon
+    V = weights.value
+    k = weights.Q.shape[1]
+    size = np.linalg.norm(V, axis=(1, 2))
+    return HeadNumbers(
+        smallest=score.min(axis=1),
+        largest=score.max(axis=1),
+        negative=-score.clip(max=0).sum(axis=1) / np.abs(score).sum(axis=1),
+        skew=asymmetry(A),
+        product=np.mean(spectra.product.real > 0, axis=1),
+        value=np.mean(spectra.value.real > 0, axis=1),
+        asymmetry=asymmetry(V),
+        likeness=np.trace(V, axis1=1, axis2=2) / (np.sqrt(k) * size),
+        size=size,
+    )
+
+
+def weights_of(layer: SelfAttention) -> HeadWeights:
+    """The matrices of a layer, in double precision; its heads have no biases."""
+    heads = layer.heads
+    matrices = heads.score.Q, heads.score.K, heads.reading, heads.writing
+    Q, K, reading, writing = (np.asarray(matrix, np.float64) for matrix in matrices)
+    h, k, d = Q.shape
+    none = np.zeros((h, k))
+    return HeadWeights(
+        Q, K, none, none, reading, none, writing, writing_bias=np.zeros((h, d))
+    )
+
+
+def asymmetry(matrices: Float[np.ndarray, "h d d"]) -> Float[np.ndarray, " h"]:
+    """The norm of the skew part over that of the symmetric part."""
+    turned = np.swapaxes(matrices, 1, 2)
+    norm = lambda parts: np.linalg.norm(parts, axis=(1, 2))
+    return norm(matrices - turned) / norm(matrices + turned)

@@ -1,0 +1,216 @@
+"""What training does to the hypotheses of theorems about attention.
+
+`python -m experiments.trained.hypotheses` trains what `records/hypotheses.jsonl` lacks,
+adds its lines, and draws; `--size quick` shows in a minute that all of it runs.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import NamedTuple, get_args
+
+import numpy as np
+import xarray as xr
+
+from experiments.trained.hypotheses_panels import draw
+from experiments.trained.insides import lines_of_images, lines_of_sets
+from experiments.trained.more_points import slope
+from experiments.trained.parity import PARITY
+from experiments.trained.records import Line, archive
+from meanfield.reproduce import Case, Experiment, Findings, Size, reproduce
+from meanfield.training import Recipe, TrainSpec
+
+NAME = "hypotheses"
+ENDS = ["start", "end"]  # of training
+HEADS = "negative", "skew", "asymmetry", "likeness", "product", "value", "size"
+
+
+VARIANTS = PARITY.variants
+
+
+class Protocol(NamedTuple):
+    """How much is trained."""
+
+    variants: tuple[str, ...]
+    layers: int
+    images: Recipe
+    points: int
+    sets: Recipe
+    seeds: tuple[int, ...]
+
+    def of_images(self, variant: str) -> TrainSpec:
+        """Networks that say whether a digit is odd."""
+        kind = VARIANTS[variant]
+        options = {"layers": self.layers}
+        return TrainSpec("parity", kind, self.images, self.seeds, options)
+
+    def of_sets(self, variant: str) -> TrainSpec:
+        """Networks that say which solid points lie on."""
+        kind = VARIANTS[variant]
+        options = {"points": self.points}
+        return TrainSpec("solids", kind, self.sets, self.seeds, options)
+
+
+PROTOCOLS = {
+    "paper": Protocol(
+        variants=tuple(VARIANTS),
+        layers=4,
+        images=Recipe(epochs=80, batch=100, rate=1e-3, drops=(61, 71)),
+        points=256,
+        sets=Recipe(epochs=60, batch=50, rate=1e-3, drops=(46, 54)),
+        seeds=(0, 1, 2),
+    ),
+    "quick": Protocol(
+        variants=("softmax",),
+        layers=1,
+        images=Recipe(epochs=1, batch=500, rate=1e-3),
+        points=32,
+        sets=Recipe(epochs=1, batch=100, rate=1e-3),
+        seeds=(0,),
+    ),
+}
+
+
+def compute(case: Case) -> Findings:
+    """What all networks have inside, from their records or trained now."""
+    protocol = PROTOCOLS[case.size]
+    of_images = archive(NAME, case.size, lines_of_images)
+    of_sets = archive(NAME, case.size, lines_of_sets)
+    images = {name: protocol.of_images(name) for name in protocol.variants}
+    sets = {name: protocol.of_sets(name) for name in protocol.variants}
+    inside = {name: of_images.lines(spec) for name, spec in images.items()}
+    made = {name: of_sets.lines(spec) for name, spec in sets.items()}
+    data = {"networks": _networks(inside), "sets": _sets(made)}
+    numbers = {name: _numbers(data, name) for name in protocol.variants}
+    return Findings(
+        spec={
+            "seed": list(protocol.seeds),
+            "images": {name: spec.as_json() for name, spec in images.items()},
+            "sets": {name: spec.as_json() for name, spec in sets.items()},
+        },
+        numbers={
+            "seeds": len(protocol.seeds),
+            "layers": protocol.layers,
+            "epochs": protocol.images.epochs,
+            **numbers,
+            "words": " ".join(_sentence(name, own) for name, own in numbers.items()),
+        },
+        data=data,
+    )
+
+
+def _networks(lines: dict[str, list[Line]]) -> xr.Dataset:
+    """Numbers of heads by epoch and layer, and of depths before training and after."""
+    first = next(iter(lines.values()))[0]
+    found = lambda *keys: np.array(
+        [[_entry(line, keys) for line in own] for own in lines.values()], float
+    )
+    by_epoch = ("variant", "seed", "epoch", "layer")
+    by_depth = ("variant", "seed", "end", "depth")
+    return xr.Dataset(
+        {
+            "columns": (by_epoch, found("columns")),
+            **{name: (by_epoch, found("layers", name)) for name in HEADS},
+            **{
+                name: (by_depth, found("depths", name)[:, :, [0, -1]])
+                for name in first["depths"]
+            },
+            "correct": (by_epoch[:-1], found("correct")),
+        },
+        {"variant": list(lines), "epoch": first["epochs"], "end": ENDS},
+    )
+
+
+def _sets(lines: dict[str, list[Line]]) -> xr.Dataset:
+    """Distances between clouds of n and 4n points, before training and after."""
+    first = next(iter(lines.values()))[0]
+    found = lambda key: np.array([[n[key] for n in own] for own in lines.values()])
+    dims = ("variant", "seed", "end", "size")
+    return xr.Dataset(
+        {
+            "tokens": (dims, found("tokens")),
+            "pooled": (dims, found("pooled")),
+            "before": ("size", np.array(first["before"])),
+        },
+        {"variant": list(lines), "size": first["sizes"], "end": ENDS},
+    )
+
+
+def _entry(line: Line, keys: tuple[str, ...]) -> object:
+    for key in keys:
+        line = line[key]
+    return line
+
+
+def _numbers(data: dict[str, xr.Dataset], variant: str) -> dict[str, list[float]]:
+    """Of each quantity its median over seeds and layers, before training and after.
+
+    Ranks and gaps are those after the last layer; slopes are the powers of n.
+    """
+    networks, sets = (found.sel(variant=variant) for found in data.values())
+    ends = lambda values: [_number(values[..., 0, :]), _number(values[..., -1, :])]
+    after = [str(name) for name in networks if "end" in networks[name].dims]
+    sizes = sets["size"].values.tolist()
+    powers = {
+        name: np.apply_along_axis(lambda v: slope(sizes, v), -1, sets[name].values)
+        for name in ("tokens", "pooled")
+    }
+    return {
+        **{name: ends(networks[name].values) for name in (*HEADS, "columns")},
+        **{name: ends(networks[name].values[..., [-1]]) for name in after},
+        **{f"power, {name}": ends(own[..., None]) for name, own in powers.items()},
+        "correct": ends(networks["correct"].values[..., None]),
+    }
+
+
+def _number(values: np.ndarray) -> float:
+    """The median of what is finite, or −1 if nothing is: no number here is negative."""
+    finite = values[np.isfinite(values)]
+    return float(np.median(finite)) if finite.size else -1.0
+
+
+def _sentence(name: str, own: dict[str, list[float]]) -> str:
+    """The numbers of one variant, before training and after."""
+    pair = lambda key, form=".2f": " → ".join(f"{value:{form}}" for value in own[key])
+    return (
+        f"Of {name}, the negative share of A + Aᵀ {pair('negative')}, skew A "
+        f"{pair('skew')}, skew V {pair('asymmetry')}, columns off one "
+        f"{pair('columns')}, rank {pair('rank, network', '.1f')} and of attention "
+        f"alone {pair('rank, attention alone', '.1f')}, gap to the flow "
+        f"{pair('gap, flow 1')} by steps of 1 and {pair('gap, flow 4')} of ¼, powers "
+        f"of n {pair('power, tokens')} and pooled {pair('power, pooled')}."
+    )
+
+
+EXPERIMENT = Experiment(
+    source="the hypotheses of castin2025 and sander2022, of networks trained here",
+    claim=(
+        "Training leaves scores indefinite and skew, and plans away from doubly "
+        "stochastic; more points change little."
+    ),
+    caption=(
+        "{seeds} networks of each kind and {layers} layers, before the first of "
+        "{epochs} epochs and after the last, medians over seeds, layers and heads. "
+        "{words}"
+    ),
+    seen=(
+        "Above, what heads are by epoch, how far columns are from one, and how many "
+        "directions tokens have left after each layer. Below, how far the flow of the "
+        "attention is from the network after all layers, by the length of steps, and "
+        "how far n points are from 4n, as tokens and pooled. Grey is a random network."
+    ),
+    compute=compute,
+    draw=draw,
+)
+
+
+def _main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--size", choices=get_args(Size), default="paper")
+    parser.add_argument("--out", type=Path, default=Path("figures"))
+    chosen = parser.parse_args(arguments)
+    reproduce({"trained-hypotheses": EXPERIMENT}, chosen.size, None, chosen.out)
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1:])

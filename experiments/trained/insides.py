@@ -1,0 +1,108 @@
+"""What is recorded of the insides of trained networks, of each seed a line.
+
+A line has the numbers of `heads.py`, their means over the heads of a layer at each
+epoch that has weights, and head by head at the first and last; columns of matrices; and
+the numbers of `depths.py`. Of sets it has those of `more_points.py`.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from experiments.trained.depths import attentions, over_depth
+from experiments.trained.heads import HeadNumbers, head_numbers
+from experiments.trained.more_points import by_size
+from experiments.trained.records import Line, origin, short
+from meanfield.training import Encoder, Record, TrainFolder, network
+from meanfield.training.tasks.patches import PatchNetwork
+from meanfield.training.tasks.solids import SetNetwork
+
+IMAGES = 50  # of the test of each seed
+SIZES = 30, 120, 480  # four times the last is what a linear programme takes
+
+
+def lines_of_images(folder: Path) -> list[Line]:
+    """The lines of networks of patches."""
+    common, record = origin(folder), TrainFolder(folder).record()
+    with jax.enable_x64(False), jax.default_matmul_precision("highest"):  # noqa: FBT003
+        return [
+            {"seed": seed, **common, **_of_images(folder, record, i)}
+            for i, seed in enumerate(record.spec.seeds)
+        ]
+
+
+def lines_of_sets(folder: Path) -> list[Line]:
+    """The lines of set transformers."""
+    common, record = origin(folder), TrainFolder(folder).record()
+    with jax.enable_x64(False), jax.default_matmul_precision("highest"):  # noqa: FBT003
+        return [
+            {"seed": seed, **common, **_of_sets(folder, record, i)}
+            for i, seed in enumerate(record.spec.seeds)
+        ]
+
+
+def _of_images(folder: Path, record: Record, i: int) -> Line:
+    """What one seed has inside, by epoch."""
+    seed, epochs = record.spec.seeds[i], TrainFolder(folder).epochs
+    test = record.spec.splits()[i].test[:IMAGES]
+    images = jnp.asarray(record.spec.built().items()["image"][test])
+    numbers, depths = [], []
+    for epoch in epochs:
+        own = network(folder, seed=seed, epoch=epoch)
+        assert isinstance(own, PatchNetwork)
+        numbers.append(of_heads(own.encoder))
+        depths.append(over_depth(own.encoder, jax.vmap(own.tokens)(images)))
+    names = HeadNumbers._fields
+    log = [record.log[epoch] for epoch in epochs]
+    return {
+        "epochs": epochs,
+        "correct": listed([entry["test"]["correct"][i] for entry in log]),
+        "columns": listed([_over_heads(entry["columns"]["rms"][i]) for entry in log]),
+        "layers": {name: listed([n[name].mean(1) for n in numbers]) for name in names},
+        "heads": {name: listed([numbers[e][name] for e in (0, -1)]) for name in names},
+        "depths": {n: listed([found[n] for found in depths]) for n in depths[0]},
+    }
+
+
+def _over_heads(rms: Sequence[Sequence[float]]) -> np.ndarray:
+    """Root mean squares by layer and head, as those of layers."""
+    return np.sqrt(np.mean(np.square(rms), axis=1))
+
+
+def _of_sets(folder: Path, record: Record, i: int) -> Line:
+    """What one seed makes of more points, before the first epoch and after the last."""
+    epochs = [0, record.epoch]
+    made = [network(folder, seed=record.spec.seeds[i], epoch=e) for e in epochs]
+    networks = [own for own in made if isinstance(own, SetNetwork)]
+    log = [record.log[epoch] for epoch in epochs]
+    return {
+        "epochs": epochs,
+        "correct": listed([entry["test"]["correct"][i] for entry in log]),
+        "sizes": list(SIZES),
+        **{name: listed(found) for name, found in by_size(networks, SIZES).items()},
+    }
+
+
+def of_heads(encoder: Encoder) -> dict[str, np.ndarray]:
+    """The numbers of heads, by layer and head."""
+    layers = [block.part for block in attentions(encoder)]
+    numbers = [head_numbers(layer) for layer in layers]
+    return {
+        name: np.stack([getattr(own, name) for own in numbers])
+        for name in HeadNumbers._fields
+    }
+
+
+def listed(values: Sequence[Any] | np.ndarray) -> Any:
+    """Lists of numbers to four digits; `None` where one is not finite."""
+    return _without_nan(short(np.asarray(values, np.float64).tolist()))
+
+
+def _without_nan(values: Any) -> Any:
+    if isinstance(values, list):
+        return [_without_nan(value) for value in values]
+    return values if np.isfinite(values) else None

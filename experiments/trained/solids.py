@@ -1,0 +1,43 @@
+r"""Clouds of points on generated solids, by softmax, Sinkhorn and sliced attention.
+
+The sources have forty kinds of models, 1 024 or 5 000 points and 300 epochs; here are
+sixteen kinds, 256 points and 100 epochs.
+"""
+
+from experiments.trained.campaign import Campaign, Protocol
+from meanfield.training import Recipe, Variant
+
+CONDITIONS = {"256": {"points": 256}}
+
+SOLIDS = Campaign(
+    task="solids",
+    variants={
+        "softmax": Variant("softmax"),
+        "Sinkhorn 3": Variant("sinkhorn", {"iterations": 3}),
+        "Sinkhorn 21": Variant("sinkhorn", {"iterations": 21}),
+        "sliced": Variant(
+            "esp-soft", {"slices": 8, "temperature": 1e-3, "tau": 0.1, "power": 1}
+        ),
+    },
+    claims=(
+        ("Sinkhorn 21", "softmax"),
+        ("Sinkhorn 21", "Sinkhorn 3"),
+        ("sliced", "softmax"),
+        ("sliced", "Sinkhorn 21"),
+    ),
+    protocols={
+        "paper": Protocol(
+            CONDITIONS,
+            Recipe(epochs=100, batch=64, rate=1e-3, drops=(67,)),
+            rehearsing=(0, 1),
+            seeds=tuple(range(8)),
+            rehearsal=Recipe(epochs=30, batch=64, rate=1e-3),
+        ),
+        "quick": Protocol(
+            {"32": {"points": 32}},
+            Recipe(epochs=1, batch=64, rate=1e-3),
+            rehearsing=(),
+            seeds=(0, 1),
+        ),
+    },
+)

