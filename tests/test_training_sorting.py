@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+from pathlib import Path
 
 import equinox as eqx
 import jax
@@ -11,9 +12,11 @@ import pytest
 from training_cases import in_single
 
 from meanfield._typing import PRNGKey
-from meanfield.errors import InvalidInputError
+from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.training import Variant
+from meanfield.training._arrays import named
 from meanfield.training._epochs import NOISE, Trainer, TrainState, orders, role_keys
+from meanfield.training._export import layers_of
 from meanfield.training.tasks import Sorting, edit_distance
 
 VARIANTS = {
@@ -65,6 +68,15 @@ def test_what_cannot_work_is_refused(options: dict[str, int]):
 def test_more_blocks_than_places_are_refused(key: PRNGKey):
     with pytest.raises(InvalidInputError, match="at most the 4 places"):
         SHORT.network(key, Variant("sparse-sinkhorn", {"blocks": 5}))
+
+
+def test_of_an_encoder_and_a_decoder_the_layers_of_the_encoder_are_exported(
+    key: PRNGKey,
+):
+    arrays = named(SHORT.network(key, VARIANTS["softmax"]))
+    assert len(layers_of(arrays, Path())) == 2 * 4  # layers, arrays of each
+    with pytest.raises(UnsupportedError, match="no heads"):
+        layers_of(named(SHORT.network(key, VARIANTS["local"])), Path())
 
 
 def test_a_symbol_changes_no_bit_of_scores_before_it(key: PRNGKey):
