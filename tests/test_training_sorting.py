@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+from pathlib import Path
 
 import equinox as eqx
 import jax
@@ -11,9 +12,11 @@ import pytest
 from training_cases import in_single
 
 from meanfield._typing import PRNGKey
-from meanfield.errors import InvalidInputError
+from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.training import Variant
+from meanfield.training._arrays import named
 from meanfield.training._epochs import NOISE, Trainer, TrainState, orders, role_keys
+from meanfield.training._export import layers_of
 from meanfield.training.tasks import Sorting, edit_distance
 
 VARIANTS = {
@@ -67,6 +70,15 @@ def test_more_blocks_than_places_are_refused(key: PRNGKey):
         SHORT.network(key, Variant("sparse-sinkhorn", {"blocks": 5}))
 
 
+def test_of_an_encoder_and_a_decoder_the_layers_of_the_encoder_are_exported(
+    key: PRNGKey,
+):
+    arrays = named(SHORT.network(key, VARIANTS["softmax"]))
+    assert len(layers_of(arrays, Path())) == 2 * 4  # layers, arrays of each
+    with pytest.raises(UnsupportedError, match="no heads"):
+        layers_of(named(SHORT.network(key, VARIANTS["local"])), Path())
+
+
 def test_a_symbol_changes_no_bit_of_scores_before_it(key: PRNGKey):
     task = Sorting(length=4)
     network = in_single(task.network(key, VARIANTS["softmax"]))
@@ -83,10 +95,11 @@ def test_symbols_after_the_length_change_nothing(name: str, key: PRNGKey):
     network = in_single(Sorting(length=4).network(key, VARIANTS[name]))
     source, target = jnp.array([3, 1, 7, 1, 5]), jnp.array([1, 1, 3, 5, 7, 8])
     longer = jnp.append(source, jnp.array([2, 8, 0]))
-    bare = network(source, jnp.array(5), target)
-    padded = network(longer, jnp.array(5), target)
+    scores = eqx.filter_jit(network)
+    bare = scores(source, jnp.array(5), target)
+    padded = scores(longer, jnp.array(5), target)
     np.testing.assert_allclose(padded, bare, rtol=0, atol=1e-5)
-    other = network(longer, jnp.array(6), target)
+    other = scores(longer, jnp.array(6), target)
     assert np.abs(other - bare).max() > 1e-2
 
 
@@ -128,9 +141,9 @@ def taught(epochs: int) -> tuple[Trainer, TrainState, np.ndarray]:
 
 def measured(epochs: int) -> dict[str, np.ndarray]:
     trainer, state, _ = taught(epochs)
-    tests = jnp.asarray(np.stack([SHORT.split(seed).test for seed in SEEDS]))
+    tests = np.stack([SHORT.split(seed).test for seed in SEEDS])
     with jax.enable_x64(False):
-        measures = trainer.examined(state, tests)
+        measures = trainer.examined(state, jnp.asarray(tests))
     return {name: np.asarray(values) for name, values in measures.items()}
 
 
@@ -147,10 +160,10 @@ def test_networks_learn_to_sort_what_is_as_long_as_they_were_taught():
 @pytest.mark.parametrize("seed", SEEDS)
 def test_all_places_right_is_written_right(seed: int):
     """A loop that asks the network for one symbol after another, and Python's edits."""
-    trainer, state, _ = taught(8)
+    _, state, _ = taught(8)
     take = lambda leaf: leaf[seed] if eqx.is_array(leaf) else leaf
     network = jax.tree.map(take, state.networks)
-    scores = eqx.filter_jit(eqx.filter_vmap(network, in_axes=(0, 0, 0)))
+    scores = eqx.filter_jit(lambda *args: jax.vmap(network)(*args))
     numbers = SHORT.split(seed).test
     items = {name: array[numbers] for name, array in SHORT.items().items()}
     places = range(items["target"].shape[1])
@@ -159,9 +172,11 @@ def test_all_places_right_is_written_right(seed: int):
         for t in places:
             args = items["source"], items["length"], written
             written[:, t] = np.argmax(scores(*map(jnp.asarray, args))[:, t], axis=-1)
-        distance = eqx.filter_jit(
-            eqx.filter_vmap(functools.partial(SHORT.distance, network))
-        )({name: jnp.asarray(array) for name, array in items.items()})
+        distance = jax.lax.map(
+            lambda item: SHORT.distance(network, item),
+            {name: jnp.asarray(array) for name, array in items.items()},
+            batch_size=50,
+        )
     counts = items["length"]
     pairs = list(zip(written.tolist(), items["target"].tolist(), counts, strict=True))
     right = [one[: n + 1] == other[: n + 1] for one, other, n in pairs]

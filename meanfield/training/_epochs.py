@@ -67,7 +67,8 @@ class Trainer(eqx.Module):
         keys = role_keys(seeds, WEIGHTS)
         draw = lambda key: self.task.network(key, variant)
         networks = eqx.filter_jit(eqx.filter_vmap(draw))(keys)
-        one = eqx.filter_jit(draw)(keys[0])
+        first = lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf
+        one = jax.tree.map(first, networks)  # drawn alone it would compile again
         refuse_without_gradient(one, variant)
         self.task.refuse(one, variant)
         learned, fixed = eqx.partition(networks, variant.learned(one))

@@ -14,7 +14,7 @@ from meanfield.storage import replace_file
 
 from ._folder import TrainFolder
 
-HEADS = re.compile(r"(.*\.heads)\.score\.Q")
+HEADS = re.compile(r"(.*\.part\.heads)\.score\.Q")  # of layers, not across sets
 PLACES = {"Q": "score.Q", "K": "score.K", "reading": "reading", "writing": "writing"}
 
 
@@ -49,7 +49,7 @@ def export(folder: Path, out: Path, *, seed: int, epoch: int | None = None) -> P
     record = place.record()
     chosen = record.epoch if epoch is None else epoch
     own = place.weights(seed, chosen)
-    arrays = _heads(own, folder)
+    arrays = layers_of(own, folder)
     h, k, d = arrays[array_name(0, "Q")].shape
     sizes = {"n_heads": h, "dimension": d, "head_dimension": k}
     config = {
@@ -64,8 +64,12 @@ def export(folder: Path, out: Path, *, seed: int, epoch: int | None = None) -> P
     return out
 
 
-def _heads(own: dict[str, np.ndarray], folder: Path) -> dict[str, np.ndarray]:
-    """The arrays of all layers, in the order of their numbers."""
+def layers_of(own: dict[str, np.ndarray], folder: Path) -> dict[str, np.ndarray]:
+    """The arrays of all layers of self-attention, in the order of their numbers.
+
+    Raises:
+        UnsupportedError: if there is none, or a mask hides its scores.
+    """
     roots = [found[1] for found in map(HEADS.fullmatch, own) if found]
     if not roots:
         raise UnsupportedError(

@@ -21,9 +21,9 @@ def sinusoids(n: int, d: int) -> Float[Array, "n d"]:
     Examples:
         >>> from meanfield.training import sinusoids
         >>> print(sinusoids(3, 2))  # one wave, of length 2π
-        [[0.     1.    ]
-         [0.8415 0.5403]
-         [0.9093 0.4161]]
+        [[ 0.      1.    ]
+         [ 0.8415  0.5403]
+         [ 0.9093 -0.4161]]
     """
     waves = d // 2
     frequencies = LONGEST ** (-np.arange(waves) / max(waves - 1, 1))
