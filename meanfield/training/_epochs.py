@@ -67,7 +67,7 @@ class Trainer(eqx.Module):
         keys = role_keys(seeds, WEIGHTS)
         draw = lambda key: self.task.network(key, variant)
         networks = eqx.filter_jit(eqx.filter_vmap(draw))(keys)
-        one = eqx.filter_jit(draw)(keys[0])
+        one = jax.tree.map(lambda a: a[0] if eqx.is_array(a) else a, networks)
         refuse_without_gradient(one, variant)
         self.task.refuse(one, variant)
         learned, fixed = eqx.partition(networks, variant.learned(one))
