@@ -72,12 +72,10 @@ def _sums_so_far(logs: Float[Array, "b b"]) -> Float[Array, "b b"]:
 
 
 def _alternated(logs: Logs, columns: Callable[[Logs], Array], passes: int) -> Logs:
-    rows = lambda X: jax.nn.logsumexp(X, axis=1, keepdims=True)
-
     def once(_: Int[Array, ""], X: Logs) -> Logs:
         X = X - columns(X)
-        return X - rows(X)
+        return X - jax.nn.logsumexp(X, axis=1, keepdims=True)
 
     if passes == 0:
-        return logs - rows(logs)
+        return jax.nn.log_softmax(logs, axis=1)
     return jax.lax.fori_loop(0, passes, once, logs)
