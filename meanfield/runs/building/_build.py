@@ -65,6 +65,9 @@ def dimension(spec: RunSpec) -> int:
         sizes["init"] = states_in(spec.init[1:]).shape[1]
     if spec.source is not None:
         sizes["the run to start from"] = source_dimension(spec.source)
+    if spec.model is not None:
+        network = models.read(models.load(spec.model))
+        sizes[f"the model {spec.model}"] = network.sizes.dimension
     for context in contexts(spec):
         size = None if context is None else context_dimension(context)
         if size is not None:
@@ -103,10 +106,11 @@ def member(spec: RunSpec, index: int = 0, looked_at: Contexts | None = None) -> 
         ((5, 2), 'Attention')
     """
     draw = Draw(spec.seed, index)
-    d = 0 if spec.model is not None else dimension(spec)
+    begins_there = spec.source is not None or spec.text is not None
+    d = 0 if spec.model is not None and begins_there else dimension(spec)
     if spec.source is not None:
         measure = source_measure(spec)
-    elif spec.model is not None:
+    elif spec.text is not None:
         measure = _words(spec)
     else:
         measure = _start(spec, d, draw)
