@@ -60,14 +60,11 @@ def dimension(spec: RunSpec) -> int:
         if size is not None:
             is_vector = name.endswith("mean")
             sizes[name if is_vector else f"columns of {name}"] = size
-    sizes |= acting_on(spec)
+    sizes |= acting_on(spec) | _in_model(spec)
     if spec.init.startswith("@"):
         sizes["init"] = states_in(spec.init[1:]).shape[1]
     if spec.source is not None:
         sizes["the run to start from"] = source_dimension(spec.source)
-    if spec.model is not None:
-        network = models.read(models.load(spec.model))
-        sizes[f"the model {spec.model}"] = network.sizes.dimension
     for context in contexts(spec):
         size = None if context is None else context_dimension(context)
         if size is not None:
@@ -80,6 +77,14 @@ def dimension(spec: RunSpec) -> int:
         )
     plane = spec.starts is not None and spec.starts.startswith("grid")
     return next(iter(sizes.values()), 2 if plane else 1)
+
+
+def _in_model(spec: RunSpec) -> dict[str, int]:
+    """The dimension that a model has, if there is one."""
+    if spec.model is None:
+        return {}
+    network = models.read(models.load(spec.model))
+    return {f"the model {spec.model}": network.sizes.dimension}
 
 
 def _columns(spec: RunSpec, name: str) -> int | None:
