@@ -20,26 +20,33 @@ from experiments.trained.hypotheses import PROTOCOLS, Protocol, compute
 from experiments.trained.hypotheses_panels import draw
 from experiments.trained.more_points import clouds, distances, slope, through
 from experiments.trained.records import Archive, Line
+from meanfield import runs
 from meanfield._typing import PRNGKey
 from meanfield.errors import InvalidInputError
 from meanfield.measures import Points
 from meanfield.reproduce import Case
+from meanfield.spec import parse
 from meanfield.training import (
     Encoder,
     Perceptron,
+    Recipe,
     Residual,
     SelfAttention,
     TrainFolder,
+    TrainSpec,
     Variant,
     before,
     examined,
+    export,
     network,
     self_attention,
     train,
 )
 from meanfield.training.tasks import Solids
+from meanfield.training.tasks.patches import PatchNetwork
 
 LAYERS = 2
+ONE = Recipe(epochs=1, batch=1000, rate=1e-3)
 
 
 def layer(key: PRNGKey, k: int = WIDTH) -> SelfAttention:
@@ -62,12 +69,17 @@ def several(rng: np.random.Generator) -> Points:
     return jax.vmap(one.at)(x)
 
 
+def matrices_of(part: Any) -> list[tuple[np.ndarray, ...]]:
+    """Queries, keys, readings and writings, head by head."""
+    heads = part.heads
+    matrices = heads.score.Q, heads.score.K, heads.reading, heads.writing
+    return list(zip(*map(np.asarray, matrices), strict=True))
+
+
 def attended(part: Any, x: np.ndarray) -> np.ndarray:
     """What softmax heads add, by NumPy."""
-    heads = part.heads
     total = np.zeros_like(x)
-    matrices = (heads.score.Q, heads.score.K, heads.reading, heads.writing)
-    for Q, K, W, O in zip(*map(np.asarray, matrices), strict=True):
+    for Q, K, W, O in matrices_of(part):
         plan = softmax((x @ Q.T) @ (x @ K.T).T / np.sqrt(len(Q)), axis=1)
         total += plan @ x @ W.T @ O.T
     return total
@@ -83,9 +95,7 @@ def centred(x: np.ndarray) -> np.ndarray:
 def test_numbers_of_heads_are_those_of_full_matrices(k: int, key: PRNGKey):
     part = layer(key, k)
     found = head_numbers(part)
-    heads = part.heads
-    matrices = (heads.score.Q, heads.score.K, heads.reading, heads.writing)
-    for i, (Q, K, W, O) in enumerate(zip(*map(np.asarray, matrices), strict=True)):
+    for i, (Q, K, W, O) in enumerate(matrices_of(part)):
         A, V = K.T @ Q / np.sqrt(k), O @ W
         values = np.linalg.eigvalsh(A + A.T)
         assert np.isclose(found.smallest[i], values[0])
@@ -112,8 +122,9 @@ def test_queries_that_are_keys_make_definite_scores(
 ):
     drawn = layer(key)
     where = lambda part: (part.heads.score.K, part.heads.writing)
+    where_Q = lambda part: part.heads.score.Q
     reading = jnp.swapaxes(drawn.heads.reading, 1, 2)
-    part = eqx.tree_at(where, drawn, (sign * drawn.heads.score.Q, reading))
+    part = eqx.tree_at(where, drawn, (sign * where_Q(drawn), reading))
     found = head_numbers(part)
     np.testing.assert_allclose(found.negative, negative, atol=1e-12)
     np.testing.assert_allclose([found.skew, found.asymmetry], 0, atol=1e-12)
@@ -285,3 +296,22 @@ def test_a_quick_look_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     assert 0.4 < own["negative"][0] < 0.6
     assert own["rank, network"][1] > own["rank, attention alone"][1] > 0
     assert -0.8 < own["power, tokens"][1] < -0.2
+
+
+def test_heads_of_a_network_move_tokens_that_are_drawn(tmp_path: Path):
+    """The model has no words: tokens are drawn in its dimension, or from a file."""
+    training = TrainSpec("patches", Variant("softmax"), ONE, (3,), {"patch": 28})
+    train(training, tmp_path / "a")
+    heads = str(export(tmp_path / "a", tmp_path / "heads", seed=3))
+    drawn = runs.member(parse({"model": heads, "n": 5}))
+    assert isinstance(drawn.measure, Points)
+    assert drawn.measure.tokens.x.shape == (5, 128)
+    taught = network(tmp_path / "a", seed=3)
+    assert isinstance(taught, PatchNetwork)
+    mu = drawn.measure
+    expected = in_double(taught).encoder.dynamics().field(0.0, mu)(mu.tokens)
+    velocity = drawn.dynamics.field(0.0, mu)(mu.tokens)
+    np.testing.assert_allclose(velocity, expected, atol=1e-6)
+    np.save(tmp_path / "x.npy", np.zeros((4, 3)))
+    with pytest.raises(InvalidInputError, match="disagree on the dimension"):
+        runs.member(parse({"model": heads, "init": f"@{tmp_path / 'x.npy'}"}))

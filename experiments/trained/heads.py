@@ -13,6 +13,7 @@ from jaxtyping import Float
 
 from meanfield.models import HeadWeights
 from meanfield.models.blocks import eigenvalues
+from meanfield.scores import Dot
 from meanfield.training import SelfAttention
 
 
@@ -60,8 +61,8 @@ def head_numbers(layer: SelfAttention) -> HeadNumbers:
         largest=score.max(axis=1),
         negative=-score.clip(max=0).sum(axis=1) / np.abs(score).sum(axis=1),
         skew=asymmetry(A),
-        product=np.mean(spectra.product.real > 0, axis=1),
-        value=np.mean(spectra.value.real > 0, axis=1),
+        product=np.mean(np.real(spectra.product) > 0, axis=1),
+        value=np.mean(np.real(spectra.value) > 0, axis=1),
         asymmetry=asymmetry(V),
         likeness=np.trace(V, axis1=1, axis2=2) / (np.sqrt(k) * size),
         size=size,
@@ -70,8 +71,9 @@ def head_numbers(layer: SelfAttention) -> HeadNumbers:
 
 def weights_of(layer: SelfAttention) -> HeadWeights:
     """The matrices of a layer, in double precision; its heads have no biases."""
-    heads = layer.heads
-    matrices = heads.score.Q, heads.score.K, heads.reading, heads.writing
+    heads, score = layer.heads, layer.heads.score
+    assert isinstance(score, Dot)
+    matrices = score.Q, score.K, heads.reading, heads.writing
     Q, K, reading, writing = (np.asarray(matrix, np.float64) for matrix in matrices)
     h, k, d = Q.shape
     none = np.zeros((h, k))

@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from experiments.trained.panels import colours
 from experiments.trained.parity import PARITY
@@ -149,7 +149,8 @@ def _epochs(axes: Axes, epochs: np.ndarray) -> None:
 
 
 def _logarithmic(axes: Axes) -> None:
-    """Ordinates by their logarithms, named in plain numbers also where they are few."""
+    """Ordinates by their logarithms, in plain numbers."""
     axes.set_yscale("log")
-    axes.yaxis.set_major_formatter(LogFormatter())
-    axes.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(1, 0.5)))
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

@@ -13,11 +13,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.trained.depths import attentions, over_depth
+from experiments.trained.depths import over_depth
 from experiments.trained.heads import HeadNumbers, head_numbers
 from experiments.trained.more_points import by_size
 from experiments.trained.records import Line, origin, short
-from meanfield.training import Encoder, Record, TrainFolder, network
+from meanfield.training import Encoder, Record, SelfAttention, TrainFolder, network
 from meanfield.training.tasks.patches import PatchNetwork
 from meanfield.training.tasks.solids import SetNetwork
 
@@ -89,8 +89,8 @@ def _of_sets(folder: Path, record: Record, i: int) -> Line:
 
 def of_heads(encoder: Encoder) -> dict[str, np.ndarray]:
     """The numbers of heads, by layer and head."""
-    layers = [block.part for block in attentions(encoder)]
-    numbers = [head_numbers(layer) for layer in layers]
+    parts = [block.part for block in encoder.blocks]
+    numbers = [head_numbers(p) for p in parts if isinstance(p, SelfAttention)]
     return {
         name: np.stack([getattr(own, name) for own in numbers])
         for name in HeadNumbers._fields

@@ -8,6 +8,7 @@ from ._keys import PARAMETERS, Key
 from ._measures import measures
 
 Keys = Mapping[str, Key]
+TOKENS = {"text", "source", "n", "init", "mean", "cov"}  # what says where tokens begin
 
 
 def check_run(given: Mapping[str, Any], keys: Keys) -> None:
@@ -68,8 +69,13 @@ def _check_together(given: Mapping[str, Any]) -> None:
             "`at` is the time of a frame in a run to start from: name the run, by "
             "`--from`"
         )
-    if "model" in given and "text" not in given and "source" not in given:
-        raise ValueError("`model` needs `text`: the words that become its tokens")
+    if "model" in given and not TOKENS & set(given):
+        raise ValueError(
+            "`model` needs `text`: the words that become its tokens; or `n` or `init`, "
+            "where tokens are drawn or from a file"
+        )
+    if "forward" in given and "text" not in given:
+        raise ValueError("`forward` needs `text`: the words that become tokens")
     for key in ("text", "model_layers", "model_heads", "forward"):
         if key in given and "model" not in given:
             raise ValueError(f"`{key}` needs `model`: a transformer, such as minilm")

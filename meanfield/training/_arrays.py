@@ -22,12 +22,14 @@ def named(tree: Any) -> dict[str, np.ndarray]:
 def filled(template: Tree, arrays: Mapping[str, np.ndarray], where: str) -> Tree:
     """The template with arrays in the places that their names say.
 
+    Of arrays it may have shapes alone.
+
     Raises:
         StoreError: if one is missing, or of another shape or dtype.
     """
 
     def take(path: tuple[Any, ...], leaf: Any) -> Any:
-        if not eqx.is_array(leaf):
+        if not (eqx.is_array(leaf) or isinstance(leaf, jax.ShapeDtypeStruct)):
             return leaf
         array = arrays.get(_name(path))
         if array is None or (array.shape, array.dtype) != (leaf.shape, leaf.dtype):

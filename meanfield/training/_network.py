@@ -48,5 +48,6 @@ def network(folder: Path, *, seed: int, epoch: int | None = None) -> eqx.Module:
     spec = record.spec
     with jax.enable_x64(False):  # noqa: FBT003
         (key,) = role_keys((seed,), WEIGHTS)
-        template = spec.built().network(key, spec.variant)
+        draw = spec.built().network
+        template = eqx.filter_eval_shape(draw, key, spec.variant)
         return filled(template, arrays, f"`{folder}`")

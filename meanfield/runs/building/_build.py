@@ -60,7 +60,7 @@ def dimension(spec: RunSpec) -> int:
         if size is not None:
             is_vector = name.endswith("mean")
             sizes[name if is_vector else f"columns of {name}"] = size
-    sizes |= acting_on(spec)
+    sizes |= acting_on(spec) | _in_model(spec)
     if spec.init.startswith("@"):
         sizes["init"] = states_in(spec.init[1:]).shape[1]
     if spec.source is not None:
@@ -77,6 +77,14 @@ def dimension(spec: RunSpec) -> int:
         )
     plane = spec.starts is not None and spec.starts.startswith("grid")
     return next(iter(sizes.values()), 2 if plane else 1)
+
+
+def _in_model(spec: RunSpec) -> dict[str, int]:
+    """The dimension that a model has, if there is one."""
+    if spec.model is None:
+        return {}
+    network = models.read(models.load(spec.model))
+    return {f"the model {spec.model}": network.sizes.dimension}
 
 
 def _columns(spec: RunSpec, name: str) -> int | None:
@@ -103,10 +111,11 @@ def member(spec: RunSpec, index: int = 0, looked_at: Contexts | None = None) -> 
         ((5, 2), 'Attention')
     """
     draw = Draw(spec.seed, index)
-    d = 0 if spec.model is not None else dimension(spec)
+    begins_there = spec.source is not None or spec.text is not None
+    d = 0 if spec.model is not None and begins_there else dimension(spec)
     if spec.source is not None:
         measure = source_measure(spec)
-    elif spec.model is not None:
+    elif spec.text is not None:
         measure = _words(spec)
     else:
         measure = _start(spec, d, draw)

@@ -129,7 +129,9 @@ def _starting(pairs: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Path]]:
     """What a run needs for its first frame alone."""
     for key, value in pairs:
         if key == "model" and value is not None:
-            yield f"{TOKENIZER} of {value}", models.locate(value) / TOKENIZER
+            file = models.locate(value) / TOKENIZER
+            if file.is_file():  # heads of a trained network have none
+                yield f"{TOKENIZER} of {value}", file
         elif key == "source" and value is not None:
             yield value, Path(value) / _RECORD
         elif key != "context":
