@@ -13,12 +13,21 @@ from helpers import assert_reportable
 from scipy.special import softmax
 from training_cases import RECIPE, VARIANTS, WIDTH, D, in_double, points, spec
 
-from experiments.trained import hypotheses, insides
-from experiments.trained.depths import STEPS, flowed, gaps, normed, ranks, states, ways
-from experiments.trained.heads import HeadNumbers, head_numbers
-from experiments.trained.hypotheses import PROTOCOLS, Protocol, compute
-from experiments.trained.hypotheses_panels import draw
-from experiments.trained.more_points import clouds, distances, slope, through
+from experiments.trained.insides import hypotheses
+from experiments.trained.insides import lines as insides
+from experiments.trained.insides.depths import (
+    STEPS,
+    flowed,
+    gaps,
+    normed,
+    ranks,
+    states,
+    ways,
+)
+from experiments.trained.insides.heads import HeadNumbers, head_numbers
+from experiments.trained.insides.hypotheses import PROTOCOLS, Protocol, compute
+from experiments.trained.insides.more_points import clouds, distances, slope, through
+from experiments.trained.insides.panels import draw
 from experiments.trained.records import Archive, Line
 from meanfield import runs
 from meanfield._typing import PRNGKey

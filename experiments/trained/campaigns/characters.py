@@ -14,8 +14,10 @@ CHARACTERS = Campaign(
     variants={
         "softmax": Variant("softmax", mask="causal"),
         "local": Variant("softmax", mask="block-causal:1/16"),
-        "sparse": Variant(SPARSE, {"blocks": 16}),
-        "unbalanced": Variant(SPARSE, {"blocks": 16, "passes": 0}),
+        "sparse": Variant(SPARSE, {"blocks": 16, "W_B": "normal:0.01"}),
+        "unbalanced": Variant(
+            SPARSE, {"blocks": 16, "W_B": "normal:0.01", "passes": 0}
+        ),
     },
     claims=(("softmax", "local"), ("sparse", "local"), ("sparse", "unbalanced")),
     protocols={

@@ -6,8 +6,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
+from experiments.trained.campaigns.parity import PARITY
 from experiments.trained.panels import colours
-from experiments.trained.parity import PARITY
 from meanfield.plotting import style
 from meanfield.reproduce import Findings
 

@@ -12,7 +12,7 @@ SORTING = Campaign(
     variants={
         "softmax": Variant("softmax"),
         "local": Variant("softmax", mask="block-local:1/8"),
-        "sparse": Variant("sparse-sinkhorn", {"blocks": 8}),
+        "sparse": Variant("sparse-sinkhorn", {"blocks": 8, "W_B": "normal:0.125"}),
     },
     claims=(("sparse", "local"), ("sparse", "softmax"), ("softmax", "local")),
     protocols={

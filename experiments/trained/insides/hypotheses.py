@@ -1,6 +1,6 @@
 """What training does to the hypotheses of theorems about attention.
 
-`python -m experiments.trained.hypotheses` trains what `records/hypotheses.jsonl` lacks,
+`python -m experiments.trained.insides.hypotheses` trains what `records/hypotheses.jsonl` lacks,
 adds its lines, and draws; `--size quick` shows in a minute that all of it runs.
 """
 
@@ -12,10 +12,10 @@ from typing import NamedTuple, get_args
 import numpy as np
 import xarray as xr
 
-from experiments.trained.hypotheses_panels import draw
-from experiments.trained.insides import lines_of_images, lines_of_sets
-from experiments.trained.more_points import slope
-from experiments.trained.parity import PARITY
+from experiments.trained.campaigns.parity import PARITY
+from experiments.trained.insides.lines import lines_of_images, lines_of_sets
+from experiments.trained.insides.more_points import slope
+from experiments.trained.insides.panels import draw
 from experiments.trained.records import Line, archive
 from meanfield.reproduce import Case, Experiment, Findings, Size, reproduce
 from meanfield.training import Recipe, TrainSpec

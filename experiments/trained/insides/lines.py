@@ -13,9 +13,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.trained.depths import over_depth
-from experiments.trained.heads import HeadNumbers, head_numbers
-from experiments.trained.more_points import by_size
+from experiments.trained.insides.depths import over_depth
+from experiments.trained.insides.heads import HeadNumbers, head_numbers
+from experiments.trained.insides.more_points import by_size
 from experiments.trained.records import Line, origin, short
 from meanfield.training import Encoder, Record, SelfAttention, TrainFolder, network
 from meanfield.training.tasks.patches import PatchNetwork

@@ -1,0 +1,10 @@
+"""All campaigns, by their tasks."""
+
+from experiments.trained.campaigns.characters import CHARACTERS
+from experiments.trained.campaigns.parity import PARITY
+from experiments.trained.campaigns.patches import PATCHES
+from experiments.trained.campaigns.solids import SOLIDS
+from experiments.trained.campaigns.sorting import SORTING
+
+ALL = PATCHES, PARITY, SOLIDS, SORTING, CHARACTERS
+CAMPAIGNS = {campaign.task: campaign for campaign in ALL}
