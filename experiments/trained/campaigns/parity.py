@@ -1,13 +1,15 @@
 r"""Odd or even digits, of few or many, by softmax, Sinkhorn and sliced attention.
 
 The sources tell cats from dogs, of 250 to 25 000 pictures, in networks of six layers
-for 300 epochs; here are 40 to 4 000 digits, four layers, and as many steps for all.
+for 300 epochs; here are 40 to 4 000 digits, two layers, and as many steps for all.
 """
 
 from experiments.trained.campaign import Campaign, Protocol
 from meanfield.training import Recipe, Variant
 
-CONDITIONS = {str(count): {"count": count} for count in (40, 400, 4000)}
+CONDITIONS = {
+    str(count): {"count": count, "layers": 2, "patch": 7} for count in (40, 400, 4000)
+}
 
 PARITY = Campaign(
     task="parity",
@@ -22,13 +24,13 @@ PARITY = Campaign(
     protocols={
         "paper": Protocol(
             CONDITIONS,
-            Recipe(epochs=60, batch=100, rate=1e-3, drops=(48, 55)),
+            Recipe(epochs=30, batch=100, rate=1e-3, drops=(24, 28)),
             rehearsing=(0, 1),
             seeds=tuple(range(5)),
-            rehearsal=Recipe(epochs=20, batch=100, rate=1e-3),
+            rehearsal=Recipe(epochs=10, batch=100, rate=1e-3),
         ),
         "quick": Protocol(
-            {"40": {"count": 40, "layers": 1}},
+            {"40": {"count": 40, "layers": 1, "patch": 14}},
             Recipe(epochs=1, batch=100, rate=1e-3),
             rehearsing=(),
             seeds=(0, 1),

@@ -1,7 +1,8 @@
 """What training does to the hypotheses of theorems about attention.
 
-`python -m experiments.trained.insides.hypotheses` trains what `records/hypotheses.jsonl` lacks,
-adds its lines, and draws; `--size quick` shows in a minute that all of it runs.
+`python -m experiments.trained.insides.hypotheses` trains what the file
+`records/hypotheses.jsonl` lacks, adds its lines, and draws; `--size quick` shows in a
+minute that all of it runs.
 """
 
 import argparse

@@ -27,9 +27,9 @@ from meanfield.training.networks import (
 from ._classes import judged
 from ._images import moved, turned
 from ._mnist import BLACK, SIDE, digits, fold
-from .patches import PatchNetwork
+from .patches import PatchNetwork, refuse_patch
 
-PATCH, D, WIDTH, HEADS = 4, 64, 16, 4
+D, WIDTH, HEADS = 64, 16, 4
 SHIFT, TURN = 3, 15.0  # pixels, degrees: how far images are disturbed
 TAUGHT = 4000  # images in an epoch, however many are different
 
@@ -42,13 +42,16 @@ class Parity(AbstractTask):
         count: different images that teach, a divisor of 4 000: each epoch has 4 000, so
             that all networks take as many steps.
         layers: of attention and a perceptron.
+        patch: pixels of the side of a patch; a divisor of 28.
 
     Raises:
-        InvalidInputError: if a number is not positive, or images do not fill an epoch.
+        InvalidInputError: if a number is not positive, images do not fill an epoch, or
+            patches of that side do not fill an image.
     """
 
     count: int = TAUGHT
     layers: int = 4
+    patch: int = 4
 
     def __post_init__(self) -> None:
         if self.count < 1 or TAUGHT % self.count or self.layers < 1:
@@ -56,6 +59,7 @@ class Parity(AbstractTask):
                 f"`count` must divide {TAUGHT}, and `layers` be positive; got "
                 f"{self.count} and {self.layers}."
             )
+        refuse_patch(self.patch)
 
     @override
     def items(self) -> Items:
@@ -76,9 +80,9 @@ class Parity(AbstractTask):
                 self_attention(one, variant, d=D, k=WIDTH, n_heads=HEADS),
                 Perceptron(other, d=D, width=D),
             ]
-        n = (SIDE // PATCH) ** 2 + 1
+        n = (SIDE // self.patch) ** 2 + 1
         return PatchNetwork(
-            embedding=eqx.nn.Linear(PATCH**2, D, key=keys[0]),
+            embedding=eqx.nn.Linear(self.patch**2, D, key=keys[0]),
             first=jax.random.normal(keys[1], (1, D)),
             places=jax.random.normal(keys[2], (n, D)),
             encoder=Encoder(tuple(before(part, D) for part in parts)),

@@ -61,6 +61,18 @@ class PatchNetwork(eqx.Module):
         return in_sequence(jnp.concatenate([self.first, embedded]) + self.places)
 
 
+def refuse_patch(patch: int) -> None:
+    """Refuses a side of patches that do not fill an image.
+
+    Raises:
+        InvalidInputError: if it does not divide the side of an image.
+    """
+    if patch < 1 or SIDE % patch:
+        raise InvalidInputError(
+            f"`patch` must divide the {SIDE} pixels of a side; got {patch}."
+        )
+
+
 @dataclass(frozen=True)
 class Patches(AbstractTask):
     """Digits of MNIST, cut into patches: which digit is it?
@@ -81,10 +93,7 @@ class Patches(AbstractTask):
     shift: int = 0
 
     def __post_init__(self) -> None:
-        if self.patch < 1 or SIDE % self.patch:
-            raise InvalidInputError(
-                f"`patch` must divide the {SIDE} pixels of a side; got {self.patch}."
-            )
+        refuse_patch(self.patch)
         if not 0 <= self.shift < SIDE:
             raise InvalidInputError(
                 f"`shift` is from 0 to {SIDE - 1} pixels; got {self.shift}."
