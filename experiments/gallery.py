@@ -8,6 +8,7 @@ from meanfield.reproduce import load, names
 from meanfield.storage import replace_file
 
 FOLDER = Path(__file__).resolve().parent.parent / "figures"
+MISSING = Path(__file__).resolve().parent / "trained" / "not_reproduced.md"
 HEAD = """\
 # Figures of the literature, rebuilt
 
@@ -35,7 +36,7 @@ def page(folder: Path) -> str:
     for record in texts:
         sections.append(_section(folder, record))
         sections += [_variant(r) for r in variants if r["name"] == record["name"]]
-    return "\n".join(sections)
+    return "\n".join([*sections, MISSING.read_text(encoding="utf-8")])
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -76,8 +76,9 @@ def _numbers(campaign: Campaign, trained: Networks) -> dict[str, Any]:
         "conditions": list(protocol.conditions),
         "seeds": len(protocol.seeds),
         "epochs": protocol.recipe.epochs,
-        "rates": _by_name({arm: spec.recipe.rate for arm, spec in chosen.items()}),
+        "rates": _told({arm: f"{s.recipe.rate:g}" for arm, s in chosen.items()}),
         "medians": _by_name(medians),
+        "scores": _told({arm: f"{value:.2f}" for arm, value in medians.items()}),
         "stuck": sum(_stuck(own) for own in networks.values()),
         "trained": sum(len(own) for own in networks.values()),
         "verdicts": _by_name(verdicts),
@@ -95,6 +96,12 @@ def _sentence(claim: str, condition: str, found: dict[str, Any]) -> str:
         f"{claim} at {condition} {found['word']}, {found['mean']:+.2f} "
         f"({low:+.2f} to {high:+.2f}; would have seen {found['seen']:.2f})"
     )
+
+
+def _told(values: dict[tuple[str, str], str]) -> str:
+    """`softmax 93.25, 94.10, 88.55; Sinkhorn …`, in the order of conditions."""
+    rows = _by_name(values).items()
+    return "; ".join(f"{name} {', '.join(row.values())}" for name, row in rows)
 
 
 def _by_name(values: dict[tuple[str, str], Any]) -> dict[str, Any]:

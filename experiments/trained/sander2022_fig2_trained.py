@@ -1,0 +1,138 @@
+"""sander2022, Figure 2, of networks that are trained here: columns over epochs.
+
+The paper sees the columns of softmax matrices approach one while a network trains. Here
+they are those of the networks of `sander2022_fig6.py` in their smallest patches, at 50
+digits of the test: how far from one before the first epoch, and after each.
+"""
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+from scipy import stats
+
+from experiments.trained.campaigns.patches import PATCHES
+from experiments.trained.panels import colours
+from experiments.trained.records import Line
+from meanfield.plotting import style
+from meanfield.reproduce import Case, Experiment, Findings
+
+QUANTILES = (5, 25, 50, 75, 95)  # percent, as records have them
+FEW = 3  # seeds below which nothing is said
+LEVEL = 0.05
+LOWEST = 0.03  # of the drawing
+
+
+def compute(case: Case) -> Findings:
+    """Quantiles of column sums, and how many seeds come nearer to one."""
+    trained = PATCHES.networks(case)
+    patch = list(trained.protocol.conditions)[-1]
+    lines = {name: own for (name, p), own in trained.lines.items() if p == patch}
+    data = xr.Dataset(
+        {
+            "sums": (
+                ("variant", "seed", "epoch", "quantile"),
+                np.array(
+                    [[_of_head(n, "quantiles") for n in own] for own in lines.values()]
+                ),
+            ),
+        },
+        {
+            "variant": list(lines),
+            "epoch": lines["softmax"][0]["epochs"],
+            "quantile": list(QUANTILES),
+        },
+    )
+    specs = {n: s.as_json() for (n, p), s in trained.specs.items() if p == patch}
+    return Findings(
+        spec=specs,
+        numbers={
+            "patch": patch,
+            "seeds": len(trained.protocol.seeds),
+            "epochs": trained.protocol.recipe.epochs,
+            **{name: _moved(own) for name, own in lines.items()},
+        },
+        data={"columns": data},
+    )
+
+
+def _moved(lines: list[Line]) -> dict[str, Any]:
+    """The columns of a variant before and after, by medians of seeds, and a verdict."""
+    rms = np.array([_of_head(line, "rms") for line in lines])
+    near = np.array([_of_head(line, "near") for line in lines])
+    falls = int(np.sum(rms[:, -1] < rms[:, 0]))
+    return {
+        "rms_first": float(np.median(rms[:, 0])),
+        "rms_last": float(np.median(rms[:, -1])),
+        "rms_most": float(np.median(rms.max(axis=1))),
+        "near_first": float(np.median(near[:, 0])),
+        "near_last": float(np.median(near[:, -1])),
+        "falls": falls,
+        "word": _word(falls, len(lines)),
+    }
+
+
+def _word(falls: int, n: int) -> str:
+    """By a sign test: whether more fall than rise."""
+    if n < FEW:
+        return "not enough seeds"
+    if stats.binomtest(falls, n).pvalue >= LEVEL:
+        return "undecided"
+    return "reproduced" if falls > n / 2 else "contradicted"
+
+
+def _of_head(line: Line, name: str) -> np.ndarray:
+    """What is recorded of the one head, by epoch."""
+    return np.array(line[name])[:, 0, 0]
+
+
+@style()
+def draw(findings: Findings) -> Figure:
+    """For each variant the quantiles of column sums by epoch, medians of seeds."""
+    data = findings.data["columns"]
+    figure = Figure(figsize=(12.0, 3.6), layout="constrained")
+    panels = figure.subplots(1, len(data["variant"]), sharey=True)
+    by_name = colours(data["variant"].values)
+    for axes, (name, colour) in zip(panels, by_name.items(), strict=True):
+        low, lower, middle, upper, high = (
+            data["sums"]
+            .sel(variant=name)
+            .median("seed")
+            .transpose("quantile", ...)
+            .values
+        )
+        epochs = data["epoch"].values
+        for ends, alpha in (((low, high), 0.15), ((lower, upper), 0.35)):
+            axes.fill_between(
+                epochs, *np.maximum(ends, LOWEST), color=colour, alpha=alpha
+            )
+        axes.plot(epochs, middle, color=colour)
+        axes.axhline(1, color="0.5", linewidth=1)
+        axes.set_yscale("log")
+        axes.set_title(name)
+        axes.set_xlabel("epoch")
+    panels[0].set_ylabel(f"column sums, patch {findings.numbers['patch']}")
+    return figure
+
+
+EXPERIMENT = Experiment(
+    source="sander2022, Figure 2",
+    claim="While a network trains, the columns of its softmax matrices approach one.",
+    caption=(
+        "Columns of {seeds} networks in patches of {patch} pixels, before the first of "
+        "{epochs} epochs and after each: under softmax their root mean square "
+        "distance from one goes from {softmax[rms_first]:.2f} to "
+        "{softmax[rms_last]:.2f}, is {softmax[rms_most]:.2f} at most, and falls in "
+        "{softmax[falls]} networks: {softmax[word]}. Within a factor of two of one are "
+        "{softmax[near_first]:.0%}, then {softmax[near_last]:.0%}. After five "
+        "half-steps of Sinkhorn the distance goes from {Sinkhorn[rms_first]:.1g} to "
+        "{Sinkhorn[rms_last]:.2f}."
+    ),
+    seen=(
+        "By epoch, the median of column sums, and where half and nine tenths of them "
+        "lie. One, the grey line, is the sum of a transport plan."
+    ),
+    compute=compute,
+    draw=draw,
+)
