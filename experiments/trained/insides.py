@@ -21,7 +21,7 @@ from meanfield.training import Encoder, Record, SelfAttention, TrainFolder, netw
 from meanfield.training.tasks.patches import PatchNetwork
 from meanfield.training.tasks.solids import SetNetwork
 
-IMAGES = 50  # of the test of each seed
+IMAGES = 50  # of the test of each seed, whose tokens are followed
 SIZES = 30, 120, 480  # four times the last is what a linear programme takes
 
 
