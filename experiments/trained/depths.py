@@ -93,13 +93,12 @@ def over_depth(encoder: Encoder, mus: Points) -> Mapping[str, np.ndarray]:
     x = found["network"].astype(np.float64)
     normed = attentions(encoder)
     kinds = {"flow": [bare(block) for block in normed], "normed": normed}
+    by = lambda blocks, m: np.asarray(stepped(blocks, mus, jnp.asarray(m)), np.float64)
     return {
         **{f"rank, {way}": ranks(own) for way, own in found.items()},
         "gap, unmoved": gaps(x[:, :1], x),
         **{
-            f"gap, {kind} {m}": gaps(
-                np.asarray(stepped(blocks, mus, jnp.asarray(m))), x
-            )
+            f"gap, {kind} {m}": gaps(by(blocks, m), x)
             for kind, blocks in kinds.items()
             for m in STEPS
         },

@@ -85,7 +85,9 @@ class Archive:
 
     def _add(self, new: list[Line]) -> None:
         self.file.parent.mkdir(exist_ok=True)
-        text = "".join(f"{json.dumps(line)}\n" for line in [*self._all(), *new])
+        before = self.file.read_text() if self.file.is_file() else ""
+        lines = [json.dumps(line, separators=(",", ":")) for line in new]
+        text = before + "".join(f"{line}\n" for line in lines)
         replace_file(self.file, lambda stream: stream.write(text.encode()))
 
 
