@@ -161,7 +161,7 @@ def _numbers(data: dict[str, xr.Dataset], variant: str) -> dict[str, list[float]
 
 
 def _number(values: np.ndarray) -> float:
-    """The median of what is finite, or −1 if nothing is: no number here is negative."""
+    """The median of what is finite, or −1 if nothing is, as gaps that are lost."""
     finite = values[np.isfinite(values)]
     return float(np.median(finite)) if finite.size else -1.0
 
