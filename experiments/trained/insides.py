@@ -22,7 +22,7 @@ from meanfield.training.tasks.patches import PatchNetwork
 from meanfield.training.tasks.solids import SetNetwork
 
 IMAGES = 50  # of the test of each seed, whose tokens are followed
-SIZES = 30, 120, 480  # four times the last is what a linear programme takes
+SIZES = 16, 64, 256  # networks are taught by 256 points
 
 
 def lines_of_images(folder: Path) -> list[Line]:
