@@ -15,7 +15,7 @@ SMALLER = {
     "--starts grid:20": "--starts grid:8",
     "reproduce mean-field-limit": "reproduce mean-field-limit --size quick",
     "reproduce castin2025-fig1b": "reproduce castin2025-fig1b --size quick",
-    "trained.insides.hypotheses": "trained.insides.hypotheses --size quick",
+    "reproduce trained-hypotheses": "reproduce trained-hypotheses --size quick",
     "meanfield reproduce all --size quick": "meanfield reproduce list",
     "meanfield verify --jobs 2": "meanfield verify --jobs 2 lemma-4.10",
     "meanfield verify --size full --json": "meanfield verify lemma-B.2 --json",

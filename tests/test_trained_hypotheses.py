@@ -13,25 +13,27 @@ from helpers import assert_reportable
 from scipy.special import softmax
 from training_cases import RECIPE, VARIANTS, WIDTH, D, in_double, points, spec
 
-from experiments.trained.insides import hypotheses
 from experiments.trained.insides import lines as insides
+from experiments.trained.insides import trained_hypotheses as hypotheses
 from experiments.trained.insides.depths import (
     STEPS,
-    flowed,
+    attentions,
+    bare,
     gaps,
-    normed,
     ranks,
     states,
+    stepped,
     ways,
 )
 from experiments.trained.insides.heads import HeadNumbers, head_numbers
-from experiments.trained.insides.hypotheses import PROTOCOLS, Protocol, compute
 from experiments.trained.insides.more_points import clouds, distances, slope, through
 from experiments.trained.insides.panels import draw
+from experiments.trained.insides.trained_hypotheses import PROTOCOLS, Protocol, compute
 from experiments.trained.records import Archive, Line
 from meanfield import runs
 from meanfield._typing import PRNGKey
 from meanfield.errors import InvalidInputError
+from meanfield.flows import fixed, flow
 from meanfield.measures import Points
 from meanfield.reproduce import Case
 from meanfield.spec import parse
@@ -39,7 +41,6 @@ from meanfield.training import (
     Encoder,
     Perceptron,
     Recipe,
-    Residual,
     SelfAttention,
     TrainFolder,
     TrainSpec,
@@ -159,32 +160,37 @@ def test_gaps_are_relative_and_medians_over_images():
     np.testing.assert_allclose(gaps(z, x), [0.5])
 
 
-def test_without_norms_unit_steps_of_the_flow_are_the_blocks(
-    rng: np.random.Generator, key: PRNGKey
-):
-    none = eqx.nn.Identity()
-    parts = [layer(one) for one in jax.random.split(key, LAYERS)]
-    bare = Encoder(tuple(Residual(part, none, none) for part in parts))
-    mus = several(rng)
-    z = flowed(bare, mus, 1)
-    expected = jax.vmap(bare.states)(mus)
-    np.testing.assert_allclose(z, expected, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("steps", STEPS[1:])
-def test_flows_and_norms_are_those_of_numpy(
+@pytest.mark.parametrize("steps", STEPS)
+def test_bare_blocks_are_stepped_as_the_flow_is(
     steps: int, rng: np.random.Generator, key: PRNGKey
 ):
     network, mus = encoder(key), several(rng)
-    parts = [network.blocks[0].part, network.blocks[2].part]
+    blocks = [bare(block) for block in attentions(network)]
+    ts = [float(t) for t in range(LAYERS + 1)]
+    mu = jax.tree.map(lambda a: a[1], mus)
+    run = flow(network.dynamics(), mu, ts, stepping=fixed(1 / steps))
+    expected = run.map(lambda mu: mu.tokens.x)
+    found = stepped(blocks, mus, jnp.asarray(steps))[1]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+    if steps == 1:
+        blocks = Encoder(tuple(blocks)).states(mu)
+        np.testing.assert_allclose(blocks, expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("steps", STEPS[1:])
+def test_steps_without_norms_and_with_are_those_of_numpy(
+    steps: int, rng: np.random.Generator, key: PRNGKey
+):
+    network, mus = encoder(key), several(rng)
+    blocks = attentions(network)
     flowing = standing = np.asarray(mus.tokens.x[0])
-    for part in parts:
+    for block in blocks:
         for _ in range(steps):
-            flowing = flowing + attended(part, flowing) / steps
-            standing = standing + attended(part, centred(standing)) / steps
-    np.testing.assert_allclose(flowed(network, mus, steps)[0, -1], flowing, atol=1e-10)
-    found = normed(network, mus, jnp.asarray(steps))[0, -1]
-    np.testing.assert_allclose(found, standing, atol=1e-10)
+            flowing = flowing + attended(block.part, flowing) / steps
+            standing = standing + attended(block.part, centred(standing)) / steps
+    for own, expected in ((map(bare, blocks), flowing), (blocks, standing)):
+        found = stepped(list(own), mus, jnp.asarray(steps))[0, -1]
+        np.testing.assert_allclose(found, expected, atol=1e-10)
 
 
 def test_what_is_left_out_is_left_out(rng: np.random.Generator, key: PRNGKey):

@@ -85,9 +85,9 @@ class Archive:
     def _add(self, new: list[Line]) -> None:
         """Appends lines in one piece: other processes may add theirs."""
         self.file.parent.mkdir(exist_ok=True)
-        text = "".join(f"{json.dumps(line)}\n" for line in new)
+        lines = [json.dumps(line, separators=(",", ":")) for line in new]
         with self.file.open("ab") as stream:
-            stream.write(text.encode())
+            stream.write("".join(f"{line}\n" for line in lines).encode())
 
 
 def archive(

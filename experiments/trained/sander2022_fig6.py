@@ -16,8 +16,9 @@ EXPERIMENT = Experiment(
     caption=(
         "{seeds} networks of each kind, {epochs} epochs on 4 000 digits, examined on "
         "1 000 others. Medians in percent, in patches of 28, 14 and 7 pixels: "
-        "{scores}. Rates, chosen without the test: {rates}. Stuck: {stuck} of {trained}. On "
-        "paired differences: {words}. The papers print curves and no numbers."
+        "{scores}. Rates, chosen without the test: {rates}. Stuck: {stuck} of "
+        "{trained}. On paired differences: {words}. The papers print curves and no "
+        "numbers."
     ),
     seen=(
         "Left, a point for each network and a bar at the median. In the middle what a "

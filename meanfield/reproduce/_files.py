@@ -18,7 +18,8 @@ from meanfield.errors import (
 from ._experiment import Experiment, Reading
 
 FOLDER = "experiments"
-PATTERNS = "*_fig*.py", "*_table*.py", "*_limit.py"  # of papers, and limits of theirs
+# Figures and tables of papers, limits of theirs, and what they suppose.
+PATTERNS = "*_fig*.py", "*_table*.py", "*_limit.py", "*_hypotheses.py"
 
 
 def root() -> Path:

@@ -74,11 +74,11 @@ def _check_together(given: Mapping[str, Any]) -> None:
             "`model` needs `text`: the words that become its tokens; or `n` or `init`, "
             "where tokens are drawn or from a file"
         )
-    if "forward" in given and "text" not in given:
-        raise ValueError("`forward` needs `text`: the words that become tokens")
     for key in ("text", "model_layers", "model_heads", "forward"):
         if key in given and "model" not in given:
             raise ValueError(f"`{key}` needs `model`: a transformer, such as minilm")
+    if "forward" in given and "text" not in given:
+        raise ValueError("`forward` needs `text`: the words that become tokens")
 
 
 def _check_measure(given: Mapping[str, Any], rows: Keys) -> None:

@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from meanfield.flows import fixed, flow
 from meanfield.measures import Points
 from meanfield.spectrum import effective_rank
 from meanfield.training import Encoder, Residual, SelfAttention
@@ -52,33 +51,26 @@ def states(
     return {way: through(blocks)(mus) for way, blocks in ways(encoder).items()}
 
 
+def bare(block: Residual) -> Residual:
+    """The block without its norms."""
+    return Residual(block.part, eqx.nn.Identity(), eqx.nn.Identity())
+
+
 @eqx.filter_jit
-def normed(
-    encoder: Encoder, mus: Points, steps: Int[Array, ""]
+def stepped(
+    blocks: list[Residual], mus: Points, steps: Int[Array, ""]
 ) -> Float[Array, "images depths n d"]:
-    """The tokens without perceptrons, whose layers are so many steps of Euler each."""
+    """The tokens at the edges of layers that are so many steps of Euler each.
+
+    Of blocks that are `bare` it is the flow of `Encoder.dynamics` by `fixed(1 / steps)`
+    but for rounding; a block has its matrix at once, and is much sooner done.
+    """
 
     def finer(block: Residual) -> Block:
         shorter = eqx.tree_at(_writing, block, _writing(block) / steps)
         return lambda mu: jax.lax.fori_loop(0, steps, lambda _, nu: shorter(nu), mu)
 
-    blocks = [finer(block) for block in attentions(encoder)]
-    return jax.vmap(partial(_through, blocks, 1))(mus)
-
-
-def flowed(encoder: Encoder, mus: Points, steps: int) -> States:
-    """The tokens under the attentions alone, without norms, by so many steps a layer.
-
-    They are NaN once steps have lost them.
-    """
-    dynamics = encoder.dynamics()
-    ts = [float(t) for t in range(len(attentions(encoder)) + 1)]
-
-    def of_image(mu: Points) -> Array:
-        run = flow(dynamics, mu, ts, stepping=fixed(1 / steps))
-        return run.map(lambda mu: mu.tokens.x)
-
-    return np.asarray(jax.vmap(of_image)(mus), np.float64)
+    return jax.vmap(partial(_through, [finer(block) for block in blocks], 1))(mus)
 
 
 def ranks(x: States) -> Float[np.ndarray, " depths"]:
@@ -99,12 +91,17 @@ def over_depth(encoder: Encoder, mus: Points) -> Mapping[str, np.ndarray]:
     """Ranks by what is left out, and gaps to the network by what would replace it."""
     found = {way: np.asarray(own) for way, own in states(encoder, mus).items()}
     x = found["network"].astype(np.float64)
-    finer = lambda m: np.asarray(normed(encoder, mus, jnp.asarray(m)), np.float64)
+    normed = attentions(encoder)
+    kinds = {"flow": [bare(block) for block in normed], "normed": normed}
+    by = lambda blocks, m: np.asarray(stepped(blocks, mus, jnp.asarray(m)), np.float64)
     return {
         **{f"rank, {way}": ranks(own) for way, own in found.items()},
         "gap, unmoved": gaps(x[:, :1], x),
-        **{f"gap, flow {m}": gaps(flowed(encoder, mus, m), x) for m in STEPS},
-        **{f"gap, normed {m}": gaps(finer(m), x) for m in STEPS},
+        **{
+            f"gap, {kind} {m}": gaps(by(blocks, m), x)
+            for kind, blocks in kinds.items()
+            for m in STEPS
+        },
     }
 
 

@@ -1,8 +1,8 @@
 """What is recorded of the insides of trained networks, of each seed a line.
 
 A line has the numbers of `heads.py`, their means over the heads of a layer at each
-epoch that has weights, and head by head at the first and last; columns of matrices; and
-the numbers of `depths.py`. Of sets it has those of `more_points.py`.
+epoch that has weights, and head by head at the last; columns of matrices; and the
+numbers of `depths.py`. Of sets it has those of `more_points.py`.
 """
 
 from collections.abc import Sequence
@@ -21,8 +21,8 @@ from meanfield.training import Encoder, Record, SelfAttention, TrainFolder, netw
 from meanfield.training.tasks.patches import PatchNetwork
 from meanfield.training.tasks.solids import SetNetwork
 
-IMAGES = 50  # of the test of each seed
-SIZES = 30, 120, 480  # four times the last is what a linear programme takes
+IMAGES = 50  # of the test of each seed, whose tokens are followed
+SIZES = 16, 64, 256  # networks are taught by 256 points
 
 
 def lines_of_images(folder: Path) -> list[Line]:
@@ -63,7 +63,7 @@ def _of_images(folder: Path, record: Record, i: int) -> Line:
         "correct": listed([entry["test"]["correct"][i] for entry in log]),
         "columns": listed([_over_heads(entry["columns"]["rms"][i]) for entry in log]),
         "layers": {name: listed([n[name].mean(1) for n in numbers]) for name in names},
-        "heads": {name: listed([numbers[e][name] for e in (0, -1)]) for name in names},
+        "heads": {name: listed(numbers[-1][name]) for name in names},
         "depths": {n: listed([found[n] for found in depths]) for n in depths[0]},
     }
 

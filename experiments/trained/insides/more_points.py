@@ -52,13 +52,16 @@ def _points(x: np.ndarray) -> Points:
 def through(
     network: SetNetwork, x: Float[Array, "solids n 3"]
 ) -> tuple[Float[Array, "solids n d"], Float[Array, "solids d"]]:
-    """What a network makes of each point, and what it pools of all."""
+    """What a network makes of each point, and what it pools of all.
+
+    One solid after another: sliced attention compares all pairs of points.
+    """
 
     def of_cloud(points: Array) -> tuple[Array, Array]:
         mu = network.seen(points)
         return mu.tokens.x, network.pooling(mu)[0]
 
-    return jax.vmap(of_cloud)(x)
+    return jax.lax.map(of_cloud, x)
 
 
 def by_size(
