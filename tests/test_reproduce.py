@@ -67,6 +67,7 @@ def test_the_figures_of_the_literature_are_there():
     expected |= {f"castin2025-fig{n}{p}" for n, ps in panels.items() for p in ps}
     expected |= {"sander2022-fig1", "sander2022-fig2", "shahbazi2025-fig2"}
     expected |= {"heat-limit", "nonlocal-limit", "mean-field-limit", "collapse-limit"}
+    expected |= {"sander2022-fig2-trained", "sander2022-fig6", "trained-hypotheses"}
     assert set(names()) == expected
 
 
@@ -88,7 +89,8 @@ def test_folders_of_experiments_can_be_taken_in_at_a_glance():
 def test_every_figure_says_what_it_shows(name: str):
     figure = load(name)
     keys = ("castin2025", "sander2022")  # a limit is named by what it tends to
-    assert figure.source.startswith(name.split("-")[0] if "-fig" in name else keys)
+    is_of_one = "-fig" in name or "-table" in name
+    assert figure.source.startswith(name.split("-")[0] if is_of_one else keys)
     assert figure.claim.endswith(".")
     assert figure.readings[0] == "text"
     for reading, variant in figure.variants.items():

@@ -60,6 +60,8 @@ class Campaign:
         variants: attentions, by what a figure calls them.
         claims: pairs of variants of which the first is said to do better.
         protocols: how much is trained, by size.
+        items: what teaches, in words.
+        published: what the source printed, in words.
         measure: of items, by which networks are compared.
         gain: 1 if a large measure is good, and -1 if a small one is.
         rates_of: the condition at which rates are chosen for all; each has its own if
@@ -70,6 +72,8 @@ class Campaign:
     variants: Mapping[str, Variant]
     claims: tuple[tuple[str, str], ...]
     protocols: Mapping[Size, Protocol]
+    items: str
+    published: str
     measure: str = "correct"
     gain: int = 1
     rates_of: str = ""

@@ -42,7 +42,10 @@ def findings(campaign: Campaign, case: Case) -> Findings:
         },
     )
     return Findings(
-        spec={str(arm): spec.as_json() for arm, spec in trained.specs.items()},
+        spec={
+            "seed": list(protocol.seeds),
+            **{": ".join(arm): spec.as_json() for arm, spec in trained.specs.items()},
+        },
         numbers=_numbers(campaign, trained),
         data={"networks": data},
     )
@@ -76,6 +79,9 @@ def _numbers(campaign: Campaign, trained: Networks) -> dict[str, Any]:
         "conditions": list(protocol.conditions),
         "seeds": len(protocol.seeds),
         "epochs": protocol.recipe.epochs,
+        "items": campaign.items,
+        "published": campaign.published,
+        "examined": next(iter(networks.values()))[0]["items"],
         "rates": _told({arm: f"{s.recipe.rate:g}" for arm, s in chosen.items()}),
         "medians": _by_name(medians),
         "scores": _told({arm: f"{value:.2f}" for arm, value in medians.items()}),

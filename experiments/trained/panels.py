@@ -29,20 +29,21 @@ def colours(names: Any) -> dict[str, str]:
     return dict(zip(names, PALETTE, strict=False))
 
 
-def drawn(axis: Axis) -> Callable[[Findings], Figure]:
-    """How findings of a campaign are drawn: scores, paired gains, and columns."""
+Panel = Callable[[Axes, xr.Dataset, Axis], None]
+
+
+def drawn(axis: Axis, *more: Panel) -> Callable[[Findings], Figure]:
+    """How findings of a campaign are drawn: scores, paired gains, and more."""
 
     @style()
     def draw(findings: Findings) -> Figure:
-        data = findings.data["networks"]
-        has_columns = "rms" in data
-        figure = Figure(figsize=(12.0 if has_columns else 9.0, 4.0))
-        figure.set_layout_engine("constrained")
-        panels = figure.subplots(1, 3 if has_columns else 2)
-        _scores(panels[0], data, axis)
-        _gains(panels[1], findings.numbers["verdicts"], axis)
-        if has_columns:
-            _columns(panels[2], data, axis)
+        data, n = findings.data["networks"], 2 + len(more)
+        figure = Figure(figsize=(3.0 + 3.0 * n, 4.0), layout="constrained")
+        first, second, *others = figure.subplots(1, n)
+        _scores(first, data, axis)
+        _gains(second, findings.numbers["verdicts"], axis)
+        for axes, panel in zip(others, more, strict=True):
+            panel(axes, data, axis)
         return figure
 
     return draw
@@ -80,7 +81,7 @@ def _gains(axes: Axes, verdicts: Mapping[str, Any], axis: Axis) -> None:
     axes.legend()
 
 
-def _columns(axes: Axes, data: xr.Dataset, axis: Axis) -> None:
+def columns(axes: Axes, data: xr.Dataset, axis: Axis) -> None:
     """How far columns are from one in the last condition: median and half of seeds."""
     last = data["rms"].isel(condition=-1)
     for name, colour in colours(data["variant"].values).items():
@@ -94,6 +95,16 @@ def _columns(axes: Axes, data: xr.Dataset, axis: Axis) -> None:
     axes.set_xlabel("epoch")
     condition = str(data["condition"].values[-1])
     axes.set_ylabel(f"rms of column sums less 1 ({axis.conditions}: {condition})")
+
+
+def by_length(axes: Axes, data: xr.Dataset, axis: Axis) -> None:
+    """What is right of sequences of each length, of all seeds together."""
+    del axis
+    for name, colour in colours(data["variant"].values).items():
+        axes.plot(data["length"], data["right"].sel(variant=name), "-", color=colour)
+    axes.set_ylim(-3, 103)
+    axes.set_xlabel("symbols of a sequence")
+    axes.set_ylabel("right, %")
 
 
 def _beside(i: int, of: int) -> float:

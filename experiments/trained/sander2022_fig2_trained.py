@@ -46,7 +46,7 @@ def compute(case: Case) -> Findings:
     )
     specs = {n: s.as_json() for (n, p), s in trained.specs.items() if p == patch}
     return Findings(
-        spec=specs,
+        spec={"seed": list(trained.protocol.seeds), **specs},
         numbers={
             "patch": patch,
             "seeds": len(trained.protocol.seeds),

@@ -4,7 +4,7 @@ import functools
 
 from experiments.trained.campaigns.patches import PATCHES
 from experiments.trained.compared import findings
-from experiments.trained.panels import Axis, drawn
+from experiments.trained.panels import Axis, columns, drawn
 from meanfield.reproduce import Experiment
 
 EXPERIMENT = Experiment(
@@ -14,11 +14,10 @@ EXPERIMENT = Experiment(
         "and by sliced attention, than by softmax; in one patch equally well."
     ),
     caption=(
-        "{seeds} networks of each kind, {epochs} epochs on 4 000 digits, examined on "
-        "1 000 others. Medians in percent, in patches of 28, 14 and 7 pixels: "
-        "{scores}. Rates, chosen without the test: {rates}. Stuck: {stuck} of "
-        "{trained}. On paired differences: {words}. The papers print curves and no "
-        "numbers."
+        "{seeds} networks of each kind, {epochs} epochs of {items}, examined on "
+        "{examined} others. Medians in percent: {scores}. Rates, chosen without "
+        "the test: {rates}. Stuck: {stuck} of {trained}. On paired differences: "
+        "{words}. {published}"
     ),
     seen=(
         "Left, a point for each network and a bar at the median. In the middle what a "
@@ -26,5 +25,7 @@ EXPERIMENT = Experiment(
         "how far the columns of attention matrices are from one as it learns."
     ),
     compute=functools.partial(findings, PATCHES),
-    draw=drawn(Axis("side of a patch, pixels", "test accuracy, %", "points more")),
+    draw=drawn(
+        Axis("side of a patch, pixels", "test accuracy, %", "points more"), columns
+    ),
 )

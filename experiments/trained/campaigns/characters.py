@@ -35,6 +35,12 @@ CHARACTERS = Campaign(
             seeds=(0, 1),
         ),
     },
+    items="4 000 windows of 64 characters, cut into blocks of 8, for two layers",
+    published=(
+        "Table 4, of LM1B, smaller networks: local 2.559, dense 1.283, sparse 1.295. "
+        "Table 8, in perplexities of words: balanced 41.29 to 41.70, in no passes "
+        "52.40."
+    ),
     measure="bits",
     gain=-1,
 )

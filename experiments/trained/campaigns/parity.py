@@ -36,5 +36,10 @@ PARITY = Campaign(
             seeds=(0, 1),
         ),
     },
+    items="4 000 digits an epoch, of which 40, 400 and 4 000 are different",
+    published=(
+        "Table 1, of cats and dogs, from 1 %, 10 % and all of 25 000: softmax 49.71, "
+        "57.25, 78.49; Sinkhorn 55.07, 69.56, 79.12; sliced 55.66, 71.49, 79.47."
+    ),
     rates_of="4000",
 )

@@ -31,4 +31,8 @@ PATCHES = Campaign(
             seeds=(0, 1),
         ),
     },
+    items=(
+        "4 000 digits moved by up to 2 pixels, in patches of a side of 28, 14 and 7"
+    ),
+    published="The papers print curves and no numbers.",
 )

@@ -40,4 +40,9 @@ SOLIDS = Campaign(
             seeds=(0, 1),
         ),
     },
+    items="2 000 clouds of 16 solids",
+    published=(
+        "Published medians, on ModelNet40 and 5 000 points: softmax 86.3, Sinkhorn of "
+        "21 half-steps 88.4, sliced 89.5."
+    ),
 )

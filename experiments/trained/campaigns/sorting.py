@@ -30,4 +30,9 @@ SORTING = Campaign(
             seeds=(0, 1),
         ),
     },
+    items="12 800 sequences of up to 8 symbols, examined on up to 16",
+    published=(
+        "Table 1, of up to 256 symbols: dense 45.69; local, blocks of 32, 21.12; "
+        "sparse, of 8, 16 and 32, 43.65, 48.23, 49.24."
+    ),
 )

@@ -177,7 +177,7 @@ def _sentence(name: str, own: dict[str, list[float]]) -> str:
 
 
 EXPERIMENT = Experiment(
-    source="the hypotheses of castin2025 and sander2022, of networks trained here",
+    source="castin2025 and sander2022: their hypotheses, of networks trained here",
     claim=(
         "Training leaves scores indefinite and skew, and plans away from doubly "
         "stochastic; more points change little."
