@@ -1,6 +1,7 @@
 """Figures of networks that are trained: their records, and a quick look at each."""
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -59,7 +60,7 @@ def lines(rng: np.random.Generator, spec: TrainSpec, shares: list[float]) -> lis
 
 def compared(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch, campaign: Campaign
-) -> dict[str, dict[str, dict[str, object]]]:
+) -> dict[str, dict[str, dict[str, Any]]]:
     """Verdicts where the second variant has two items in a hundred more."""
     first, *_ = campaign.variants.values()
 

@@ -75,6 +75,10 @@ def unknown_token(path: Path) -> str | None:
 
 def _refuse_long(text: str, limit: int) -> None:
     """Refuses at once what could only be refused after a hundred times its memory."""
+    if limit == 0:
+        raise InvalidInputError(
+            "The model has no words: leave out the text, and give `n` or `init`."
+        )
     most = min(CHARACTERS * limit, LONGEST_TEXT)
     if len(text) > most:
         raise InvalidInputError(

@@ -10,13 +10,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from meanfield.measures import Points
 from meanfield.spectrum import effective_rank
 from meanfield.training import Encoder, Residual, SelfAttention
 
 STEPS = 1, 2, 4  # of Euler in a unit of time, which is a layer
+ROUNDING = 1e-12  # of tokens, by which they may differ and yet be one point
 States = Float[np.ndarray, "images depths n d"]
 Block = Callable[[Points], Points]
 
@@ -74,11 +75,17 @@ def stepped(
 
 
 def ranks(x: States) -> Float[np.ndarray, " depths"]:
-    """The effective rank of the covariance of tokens, its mean over images."""
+    """The effective rank of the covariance of tokens, its mean over images.
+
+    It is not a number where tokens are one point but for rounding.
+    """
     x = np.asarray(x, np.float64)
     y = x - x.mean(axis=2, keepdims=True)
+    norm = lambda a: np.linalg.norm(a, axis=(2, 3))
+    is_one_point = norm(y) <= ROUNDING * norm(x)
     grams = y @ np.swapaxes(y, 2, 3)  # they have the eigenvalues of the covariance
-    return effective_rank(np.linalg.eigvalsh(grams)).mean(axis=0)
+    found = effective_rank(np.linalg.eigvalsh(grams))
+    return np.where(is_one_point, np.nan, found).mean(axis=0)
 
 
 def gaps(z: States, x: States) -> Float[np.ndarray, " depths"]:
@@ -88,7 +95,22 @@ def gaps(z: States, x: States) -> Float[np.ndarray, " depths"]:
 
 
 def over_depth(encoder: Encoder, mus: Points) -> Mapping[str, np.ndarray]:
-    """Ranks by what is left out, and gaps to the network by what would replace it."""
+    """Ranks by what is left out, and gaps to the network by what would replace it.
+
+    In double precision, for tokens without skips are soon nearly one point.
+    """
+    with jax.enable_x64(True):  # noqa: FBT003
+        return _over_depth(*map(_doubled, (encoder, mus)))
+
+
+def _doubled(tree: PyTree) -> PyTree:
+    def wide(leaf: Array) -> Array:
+        return jnp.asarray(np.asarray(leaf, np.float64))
+
+    return jax.tree.map(lambda a: wide(a) if eqx.is_inexact_array(a) else a, tree)
+
+
+def _over_depth(encoder: Encoder, mus: Points) -> Mapping[str, np.ndarray]:
     found = {way: np.asarray(own) for way, own in states(encoder, mus).items()}
     x = found["network"].astype(np.float64)
     normed = attentions(encoder)

@@ -35,7 +35,7 @@ class Protocol(NamedTuple):
     def of_images(self, variant: str) -> TrainSpec:
         """Networks that say whether a digit is odd."""
         kind = VARIANTS[variant]
-        options = {"layers": self.layers}
+        options = {"layers": self.layers, "patch": 7}
         return TrainSpec("parity", kind, self.images, self.seeds, options)
 
     def of_sets(self, variant: str) -> TrainSpec:
@@ -49,7 +49,7 @@ PROTOCOLS = {
     "paper": Protocol(
         variants=tuple(VARIANTS),
         layers=4,
-        images=Recipe(epochs=60, batch=100, rate=1e-3, drops=(46, 54)),
+        images=Recipe(epochs=30, batch=100, rate=1e-3, drops=(24, 28)),
         points=64,
         sets=Recipe(epochs=20, batch=50, rate=1e-3, drops=(16,)),
         seeds=(0, 1, 2),
