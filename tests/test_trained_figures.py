@@ -1,6 +1,9 @@
 """Figures of networks that are trained: their records, and a quick look at each."""
 
+import dataclasses
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,12 +11,13 @@ import pytest
 from helpers import assert_reportable
 
 from experiments.gallery import FOLDER
+from experiments.trained.__main__ import main as train_parts
 from experiments.trained.campaign import Campaign
 from experiments.trained.campaigns import CAMPAIGNS
 from experiments.trained.compared import findings
 from experiments.trained.costs import HEAD, table
-from experiments.trained.records import RECORDS, Archive, Line, scores
-from meanfield.errors import UnsupportedError
+from experiments.trained.records import RECORDS, Archive, Line, lines_in, scores
+from meanfield.errors import MeanfieldError, UnsupportedError
 from meanfield.reproduce import Case, load
 from meanfield.training import TrainSpec
 
@@ -43,7 +47,9 @@ def test_a_quick_look_says_nothing_of_two_seeds(name: str):
         pytest.skip(str(error))
     assert_reportable(load(name), found)
     assert found.numbers["seeds"] <= 2
-    assert "reproduced" not in found.numbers.get("words", "")
+    words = json.dumps(found.numbers)
+    assert "not enough seeds" in words or name == "trained-hypotheses"
+    assert "reproduced" not in words
     assert load(name).draw(found).axes
 
 
@@ -83,6 +89,45 @@ def test_verdicts_are_of_the_same_seeds(
     low, high = more["bootstrap"]
     assert low < 2 < high  # items are fewer than all there are
     assert verdicts["Sinkhorn 21 over Sinkhorn 3"]["256"]["mean"] == 0
+
+
+def test_the_best_rate_of_three_is_taken(monkeypatch: pytest.MonkeyPatch):
+    """Of a measure that should be small the rate with the least, and of others not."""
+
+    def known(self: Archive, spec: TrainSpec) -> list[Line]:
+        assert spec.rehearsal
+        return [{"bits": [spec.recipe.rate, 2 * spec.recipe.rate]} for _ in spec.seeds]
+
+    monkeypatch.setattr(Archive, "lines", known)
+    least = CAMPAIGNS["characters"]
+    arm = (Case("paper"), "softmax", "64")
+    assert least.chosen(*arm).recipe.rate == 5e-4
+    assert dataclasses.replace(least, gain=1).chosen(*arm).recipe.rate == 2e-3
+
+
+def test_a_line_that_was_cut_is_written_over(tmp_path: Path):
+    kept = Archive(tmp_path / "lines.jsonl", lambda folder: [])
+    kept.add([{"seed": 0}])
+    with kept.file.open("a") as stream:
+        stream.write('{"seed": 1, "cut')
+    assert lines_in(kept.file) == [{"seed": 0}]
+    kept.add([{"seed": 2}])
+    assert lines_in(kept.file) == [{"seed": 0}, {"seed": 2}]
+
+
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        ("patchs", "did you mean `patches`"),
+        ("patches:sofmax", "did you mean `softmax`"),
+        ("patches:softmax:9", "known: 28, 14, 7"),
+        ("patches:softmax:7:first", "seeds as 0,1,2"),
+        ("patches:softmax:7:0:1", "seeds as 0,1,2"),
+    ],
+)
+def test_what_cannot_be_trained_is_named(part: str, said: str):
+    with pytest.raises(MeanfieldError, match=re.escape(said)):
+        train_parts([part])
 
 
 def test_marks_come_back_from_their_bits(rng: np.random.Generator):

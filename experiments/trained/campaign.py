@@ -1,8 +1,9 @@
-"""Campaigns: one task, several attentions, the same seeds, each at its best rate.
+"""Campaigns: one task, several attentions, the same seeds, each at the best of rates.
 
 Each variant is taught at half, once and twice a rate on two seeds, examined on a
-quarter of what would teach it, and then at the best of them on all seeds, which share
-fold, first weights and batches with the seeds of the others.
+quarter of what would teach them, and then at the best of the three on all seeds, which
+share fold, first weights and batches with the seeds of the others. That quarter is no
+test of these two seeds, but of other seeds it may be.
 """
 
 from collections.abc import Mapping
@@ -59,6 +60,7 @@ class Campaign:
         task: its name, and that of the file of records.
         variants: attentions, by what a figure calls them.
         claims: pairs of variants of which the first is said to do better.
+        alike: conditions under which all variants are said to do equally well.
         protocols: how much is trained, by size.
         items: what teaches, in words.
         published: what the source printed, in words.
@@ -74,6 +76,7 @@ class Campaign:
     protocols: Mapping[Size, Protocol]
     items: str
     published: str
+    alike: tuple[str, ...] = ()
     measure: str = "correct"
     gain: int = 1
     rates_of: str = ""
@@ -92,6 +95,10 @@ class Campaign:
         kept = archive(self.task, case.size)
         rate = self._rate(kept, protocol, name, self.rates_of or condition)
         return self._spec(protocol, name, condition, rate)
+
+    def at_an_end(self, spec: TrainSpec, size: Size) -> bool:
+        """Whether its rate is the least or the greatest that was tried."""
+        return spec.recipe.rate != self.protocols[size].recipe.rate
 
     def _spec(
         self, protocol: Protocol, name: str, condition: str, rate: float

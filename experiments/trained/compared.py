@@ -12,12 +12,23 @@ from meanfield.training import verdict
 
 STUCK = 3.0  # times the median loss of the same networks: such a network is counted
 RESAMPLES = 2000
+FOLDS = 5  # of the items of a task, which seeds take in turn
 UNITS = {"correct": 100.0}  # a share is told in percent
 
 
 def findings(campaign: Campaign, case: Case) -> Findings:
     """What all networks of a campaign say of each other."""
     trained = campaign.networks(case)
+    specs = {": ".join(arm): spec.as_json() for arm, spec in trained.specs.items()}
+    ends = sum(campaign.at_an_end(s, case.size) for s in trained.specs.values())
+    return Findings(
+        spec={"seed": list(trained.protocol.seeds), **specs},
+        numbers={**_numbers(campaign, trained), "arms": len(specs), "ends": ends},
+        data={"networks": _dataset(campaign, trained)},
+    )
+
+
+def _dataset(campaign: Campaign, trained: Networks) -> xr.Dataset:
     protocol, lines = trained.protocol, trained.lines
     of_each = lambda measure: np.array(
         [
@@ -27,12 +38,11 @@ def findings(campaign: Campaign, case: Case) -> Findings:
     )
     dims = ("variant", "condition", "seed")
     first = next(iter(lines.values()))[0]
-    variables: dict[str, Any] = {
-        "score": (dims, of_each(lambda own: _means(campaign, own)))
-    }
+    means = of_each(lambda networks: _means(campaign, networks))
+    variables: dict[str, Any] = {"score": (dims, means)}
     if "rms" in first:
         variables["rms"] = ((*dims, "epoch"), of_each(_columns))
-    data = xr.Dataset(
+    return xr.Dataset(
         variables,
         {
             "variant": list(campaign.variants),
@@ -40,14 +50,6 @@ def findings(campaign: Campaign, case: Case) -> Findings:
             "seed": list(protocol.seeds),
             "epoch": first["epochs"],
         },
-    )
-    return Findings(
-        spec={
-            "seed": list(protocol.seeds),
-            **{": ".join(arm): spec.as_json() for arm, spec in trained.specs.items()},
-        },
-        numbers=_numbers(campaign, trained),
-        data={"networks": data},
     )
 
 
@@ -74,6 +76,9 @@ def _numbers(campaign: Campaign, trained: Networks) -> dict[str, Any]:
         for better, worse in campaign.claims
         for condition in protocol.conditions
     }
+    for (_, condition), outcome in verdicts.items():
+        if condition in campaign.alike:
+            outcome["word"] = ""  # that they differ is not claimed
     medians = {a: float(np.median(_means(campaign, n))) for a, n in networks.items()}
     return {
         "conditions": list(protocol.conditions),
@@ -85,11 +90,14 @@ def _numbers(campaign: Campaign, trained: Networks) -> dict[str, Any]:
         "rates": _told({arm: f"{s.recipe.rate:g}" for arm, s in chosen.items()}),
         "medians": _by_name(medians),
         "scores": _told({arm: f"{value:.2f}" for arm, value in medians.items()}),
+        "folds": min(FOLDS, len(protocol.seeds)),
         "stuck": sum(_stuck(own) for own in networks.values()),
         "trained": sum(len(own) for own in networks.values()),
         "verdicts": _by_name(verdicts),
         "words": "; ".join(_sentence(*key, found) for key, found in verdicts.items()),
-        "minutes": sum(line["seconds"] for n in networks.values() for line in n) / 60,
+        "minutes": round(
+            sum(line["seconds"] for n in networks.values() for line in n) / 60
+        ),
         "devices": ", ".join(
             sorted({line["device"] for own in networks.values() for line in own})
         ),
@@ -98,8 +106,9 @@ def _numbers(campaign: Campaign, trained: Networks) -> dict[str, Any]:
 
 def _sentence(claim: str, condition: str, found: dict[str, Any]) -> str:
     low, high = found["interval"]
+    word = f" {found['word']}," if found["word"] else ""
     return (
-        f"{claim} at {condition} {found['word']}, {found['mean']:+.2f} "
+        f"{claim} at {condition}{word} {found['mean']:+.2f} "
         f"({low:+.2f} to {high:+.2f}; would have seen {found['seen']:.2f})"
     )
 
@@ -133,19 +142,21 @@ def _compared(
             for a, b in zip(better, worse, strict=True)
         ]
     )
+    folds = [line["seed"] % FOLDS for line in better]
     return {
         **found.__dict__,
         "interval": list(found.interval),
-        "bootstrap": _ends(gaps),
+        "bootstrap": _ends(gaps, folds),
     }
 
 
-def _ends(gaps: np.ndarray) -> list[float]:
-    """95 % of means over resampled seeds, and items resampled within each of them."""
+def _ends(gaps: np.ndarray, folds: list[int]) -> list[float]:
+    """95 % of means over items that are resampled, the same for seeds of one fold."""
     rng = np.random.default_rng(0)
-    n, m = gaps.shape
-    means = []
-    for _ in range(RESAMPLES):
-        seeds = rng.integers(0, n, n)
-        means.append(gaps[seeds[:, None], rng.integers(0, m, (n, m))].mean())
+    m = gaps.shape[1]
+    seeds = np.arange(len(folds))[:, None]
+    means = [
+        gaps[seeds, rng.integers(0, m, (FOLDS, m))[folds]].mean()
+        for _ in range(RESAMPLES)
+    ]
     return np.quantile(means, (0.025, 0.975)).tolist()

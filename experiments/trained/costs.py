@@ -1,11 +1,10 @@
 """What trainings took: `python -m experiments.trained.costs` prints a table of them."""
 
-import json
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from experiments.trained.records import RECORDS, Line
+from experiments.trained.records import RECORDS, Line, lines_in
 from meanfield.training import TrainSpec
 
 HEAD = """\
@@ -21,10 +20,8 @@ def table(folder: Path) -> str:
     """
     kinds: dict[tuple[str, ...], list[Line]] = defaultdict(list)
     for file in sorted(folder.glob("*.jsonl")):
-        for text in file.read_text().splitlines():
-            line = json.loads(text)
-            if "spec" in line:
-                kinds[_kind(line)].append(line)
+        for line in lines_in(file):
+            kinds[_kind(line)].append(line)
     return HEAD + "".join(_row(kind, lines) for kind, lines in sorted(kinds.items()))
 
 

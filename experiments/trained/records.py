@@ -24,6 +24,7 @@ import numpy as np
 from meanfield import runs
 from meanfield.reproduce import Size
 from meanfield.training import Progress, TrainFolder, TrainSpec, examined, resume, train
+from meanfield.training._folder import RECORD
 
 FOLDER = Path(__file__).resolve().parent
 RECORDS, UNFINISHED = FOLDER / "records", FOLDER / "unfinished"
@@ -56,12 +57,11 @@ class Archive:
             return self._lines(spec)
 
     def _lines(self, spec: TrainSpec) -> list[Line]:
-        same = [line for line in self._all() if line["spec"] == _key(spec)]
+        same = [line for line in lines_in(self.file) if line["spec"] == _key(spec)]
         found = {line["seed"]: line for line in same}
         missing = tuple(seed for seed in spec.seeds if seed not in found)
         if missing:
             trained = self._trained(replace(spec, seeds=missing))
-            self._add(trained)
             found |= {line["seed"]: line for line in trained}
         return [found[seed] for seed in spec.seeds]
 
@@ -69,25 +69,33 @@ class Archive:
         digest = hashlib.sha256(json.dumps(spec.as_json()).encode()).hexdigest()[:16]
         folder = UNFINISHED / digest
         report = _Told(spec)
-        if (folder / "training.json").is_file():
+        if (folder / RECORD).is_file():
             resume(folder, report=report)
         else:
+            shutil.rmtree(folder, ignore_errors=True)  # it was cut before its start
             train(spec, folder, report=report)
-        made = self.lines_of(folder)
+        trained = self.lines_of(folder)
+        self.add(trained)
         shutil.rmtree(folder)
-        return made
+        return trained
 
-    def _all(self) -> list[Line]:
-        """The lines that are whole; one that was cut ends in no line break."""
-        text = self.file.read_text() if self.file.is_file() else ""
-        return [json.loads(line) for line in text.split("\n")[:-1] if line]
-
-    def _add(self, new: list[Line]) -> None:
+    def add(self, new: list[Line]) -> None:
         """Appends lines in one piece: other processes may add theirs."""
         self.file.parent.mkdir(exist_ok=True)
         lines = [json.dumps(line, separators=(",", ":")) for line in new]
         with self.file.open("ab") as stream:
+            stream.truncate(self._whole())
             stream.write("".join(f"{line}\n" for line in lines).encode())
+
+    def _whole(self) -> int:
+        """The bytes of the lines that are whole."""
+        return self.file.read_bytes().rfind(b"\n") + 1
+
+
+def lines_in(file: Path) -> list[Line]:
+    """The lines of a file that are whole; one that was cut ends in no line break."""
+    text = file.read_text() if file.is_file() else ""
+    return [json.loads(line) for line in text.split("\n")[:-1] if line]
 
 
 def archive(
@@ -95,7 +103,7 @@ def archive(
 ) -> Archive:
     """The lines that are committed, or, of a quick look, those of this process.
 
-    They say how well networks do, unless what they say is given.
+    Lines hold scores, unless `lines_of` says otherwise.
     """
     folder = RECORDS if size == "paper" else Path(_scratch().name)
     return Archive(folder / f"{name}.jsonl", lines_of or _lines_of)

@@ -2,7 +2,8 @@
 
 The paper sees the columns of softmax matrices approach one while a network trains. Here
 they are those of the networks of `sander2022_fig6.py` in their smallest patches, at 50
-digits of the test: how far from one before the first epoch, and after each.
+digits of the test: how far from one before the first epoch, after the first ten, and
+after every ten. The token by which a digit is read is among the others.
 """
 
 from typing import Any
@@ -63,11 +64,11 @@ def _moved(lines: list[Line]) -> dict[str, Any]:
     near = np.array([_of_head(line, "near") for line in lines])
     falls = int(np.sum(rms[:, -1] < rms[:, 0]))
     return {
-        "rms_first": float(np.median(rms[:, 0])),
-        "rms_last": float(np.median(rms[:, -1])),
+        "rms_start": float(np.median(rms[:, 0])),
+        "rms_end": float(np.median(rms[:, -1])),
         "rms_most": float(np.median(rms.max(axis=1))),
-        "near_first": float(np.median(near[:, 0])),
-        "near_last": float(np.median(near[:, -1])),
+        "near_start": float(np.median(near[:, 0])),
+        "near_end": float(np.median(near[:, -1])),
         "falls": falls,
         "word": _word(falls, len(lines)),
     }
@@ -121,13 +122,13 @@ EXPERIMENT = Experiment(
     claim="While a network trains, the columns of its softmax matrices approach one.",
     caption=(
         "Columns of {seeds} networks in patches of {patch} pixels, before the first of "
-        "{epochs} epochs and after each: under softmax their root mean square "
-        "distance from one goes from {softmax[rms_first]:.2f} to "
-        "{softmax[rms_last]:.2f}, is {softmax[rms_most]:.2f} at most, and falls in "
+        "{epochs} epochs and at later ones, medians of seeds: under softmax their root "
+        "mean square distance from one goes from {softmax[rms_start]:.2f} to "
+        "{softmax[rms_end]:.2f}, by way of {softmax[rms_most]:.2f}, and falls in "
         "{softmax[falls]} networks: {softmax[word]}. Within a factor of two of one are "
-        "{softmax[near_first]:.0%}, then {softmax[near_last]:.0%}. After five "
-        "half-steps of Sinkhorn the distance goes from {Sinkhorn[rms_first]:.1g} to "
-        "{Sinkhorn[rms_last]:.2f}."
+        "{softmax[near_start]:.0%}, then {softmax[near_end]:.0%}. After five "
+        "half-steps of Sinkhorn the distance goes from {Sinkhorn[rms_start]:.1g} to "
+        "{Sinkhorn[rms_end]:.2f}."
     ),
     seen=(
         "By epoch, the median of column sums, and where half and nine tenths of them "

@@ -14,10 +14,12 @@ EXPERIMENT = Experiment(
         "and by sliced attention, than by softmax; in one patch equally well."
     ),
     caption=(
-        "{seeds} networks of each kind, {epochs} epochs of {items}, examined on "
-        "{examined} others. Medians in percent: {scores}. Rates, chosen without "
-        "the test: {rates}. Stuck: {stuck} of {trained}. On paired differences: "
-        "{words}. {published}"
+        "{seeds} networks of each kind, in {folds} folds, {epochs} epochs of "
+        "{items}, examined on {examined} others. Medians in percent: {scores}. "
+        "Rates, the best of three on two rehearsing seeds: {rates}, {ends} of "
+        "{arms} at an end of the grid. Stuck: {stuck} of {trained}. On paired "
+        "differences: {words}. Trained in {minutes} minutes of {devices}. "
+        "{published}"
     ),
     seen=(
         "Left, a point for each network and a bar at the median. In the middle what a "

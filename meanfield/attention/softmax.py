@@ -85,12 +85,12 @@ def softmax(Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0) -> Att
 
 
 def _centre(score: AbstractScore, mu: Points) -> Float[Array, " d"]:
-    """Where keys are measured from, which only rounding sees: their mean.
+    """Where keys are measured from: their mean, which only rounding sees.
 
-    Under a mask it is the first token by position: a token that sees none of those
-    after it would see them in its last digits through the mean.
+    Where a mask hides what is later it is the first token by position: through the mean
+    of all, a token would see later ones in its last digits.
     """
-    if not isinstance(score, Masked):
+    if not (isinstance(score, Masked) and score.hides_later):
         return mu.mean
     excluded = jnp.isneginf(mu.log_weights)
     first = jnp.argmin(jnp.where(excluded, jnp.inf, positions(mu.tokens)))

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -36,6 +37,7 @@ class Window(eqx.Module):
     """
 
     width: float
+    hides_later: ClassVar[bool] = True
 
     def __call__(
         self, query: Float[Array, "..."], key: Float[Array, "..."]

@@ -54,6 +54,11 @@ class Masked(AbstractScore):
         query, key = positions(queries), positions(keys)
         return self.mask(query[:, None], key[None, :])
 
+    @property
+    def hides_later(self) -> bool:
+        """Whether the mask says that no token sees one after it."""
+        return self.mask is causal or getattr(self.mask, "hides_later", False)
+
     def share(self, queries: Tokens, keys: Tokens) -> Int[Array, ""]:
         """How many pairs it allows: 0 none, 1 some, 2 all."""
         if self.mask is causal:

@@ -4,6 +4,8 @@ A width is a share of the sequence: of $n$ tokens at positions $1/n, 2/n, …, 1
 width $b/n$ is that of $b$ tokens.
 """
 
+from typing import ClassVar
+
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
@@ -53,6 +55,7 @@ class BlockCausal(eqx.Module):
     """
 
     width: float
+    hides_later: ClassVar[bool] = True
 
     def __call__(
         self, query: Float[Array, "..."], key: Float[Array, "..."]
@@ -82,6 +85,7 @@ class Strided(eqx.Module):
     """
 
     width: float
+    hides_later: ClassVar[bool] = True
 
     def __call__(
         self, query: Float[Array, "..."], key: Float[Array, "..."]
@@ -112,6 +116,7 @@ class Fixed(eqx.Module):
     """
 
     width: float
+    hides_later: ClassVar[bool] = True
 
     def __call__(
         self, query: Float[Array, "..."], key: Float[Array, "..."]

@@ -71,8 +71,8 @@ def _check_together(given: Mapping[str, Any]) -> None:
         )
     if "model" in given and not TOKENS & set(given):
         raise ValueError(
-            "`model` needs `text`: the words that become its tokens; or `n` or `init`, "
-            "where tokens are drawn or from a file"
+            "`model` needs `text`: the words that become its tokens; or `n`, `init`, "
+            "`mean` or `cov`, where tokens are drawn or come from a file"
         )
     for key in ("text", "model_layers", "model_heads", "forward"):
         if key in given and "model" not in given:

@@ -1,6 +1,7 @@
 """Epochs: steps over batches, for networks of several seeds side by side."""
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -19,6 +20,13 @@ from .networks import Variant, refuse_without_gradient
 AT_ONCE = 100  # items of each seed that are examined side by side
 # What of a seed is drawn, by number: a new role changes no other.
 WEIGHTS, ORDER, NOISE = range(3)
+
+
+@contextlib.contextmanager
+def single() -> Iterator[None]:
+    """Single precision with all of its digits, whatever JAX is set to."""
+    with jax.enable_x64(False), jax.default_matmul_precision("highest"):  # noqa: FBT003
+        yield
 
 
 class TrainState(eqx.Module):
@@ -99,7 +107,7 @@ class Trainer(eqx.Module):
         def step(
             carry: tuple[Any, Any], batch: tuple[Array, Array]
         ) -> tuple[tuple[Any, Any], Array]:
-            arrays = eqx.if_array(0)  # masks are none
+            arrays = eqx.if_array(0)  # Masks are functions, and have no axis.
             own = eqx.filter_vmap(self._step, in_axes=(0, 0, arrays, 0, 0, None))
             learned, moments, losses = own(*carry, state.fixed, *batch, rate)
             return (learned, moments), losses

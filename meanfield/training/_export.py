@@ -68,12 +68,13 @@ def layers_of(own: dict[str, np.ndarray], folder: Path) -> dict[str, np.ndarray]
     """The arrays of all layers of self-attention, in the order of their numbers.
 
     Raises:
-        UnsupportedError: if there is none, or a mask hides its scores.
+        UnsupportedError: if there is none.
     """
     roots = [found[1] for found in map(HEADS.fullmatch, own) if found]
     if not roots:
         raise UnsupportedError(
-            f"The networks of `{folder}` have no heads with queries and keys."
+            f"The networks of `{folder}` have no layers of self-attention with "
+            "queries and keys, or these are masked, which models are not."
         )
     number = lambda root: [int(n) for n in re.findall(r"\d+", root)]
     return {

@@ -3,10 +3,9 @@
 from pathlib import Path
 
 import equinox as eqx
-import jax
 
 from ._arrays import filled
-from ._epochs import WEIGHTS, role_keys
+from ._epochs import WEIGHTS, role_keys, single
 from ._folder import TrainFolder
 
 
@@ -46,7 +45,7 @@ def network(folder: Path, *, seed: int, epoch: int | None = None) -> eqx.Module:
     chosen = record.epoch if epoch is None else epoch
     arrays = place.weights(seed, chosen)
     spec = record.spec
-    with jax.enable_x64(False):  # noqa: FBT003
+    with single():
         (key,) = role_keys((seed,), WEIGHTS)
         draw = spec.built().network
         template = eqx.filter_eval_shape(draw, key, spec.variant)

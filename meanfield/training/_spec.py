@@ -99,7 +99,7 @@ class TrainSpec:
         attention = values["attention"], values["attention_options"]
         return cls(
             task=values["task"],
-            variant=Variant(*attention, tuple(values["given"]), values["mask"]),
+            variant=Variant(*attention, tuple(values["given"]), values.get("mask", "")),
             recipe=Recipe(**{**recipe, "drops": tuple(recipe["drops"])}),
             seeds=tuple(values["seeds"]),
             options=values["options"],

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Int, Shaped
 
 from meanfield._registry import Registry
 from meanfield._typing import PRNGKey
+from meanfield.errors import InvalidInputError
 
 from .networks import Variant
 
@@ -33,11 +34,19 @@ class Split(NamedTuple):
     def rehearsal(self) -> "Split":
         """The same without the test: the last quarter of what teaches examines.
 
-        Rates are chosen so; what was seen in the test chooses nothing. An item that
-        teaches several times is on one side alone.
+        Rates are chosen so, and a seed's own test chooses nothing. An item that teaches
+        several times is on one side alone.
+
+        Raises:
+            InvalidInputError: if fewer than four items teach.
         """
         _, first = np.unique(self.train, return_index=True)
         different = self.train[np.sort(first)]
+        if len(different) < 4:
+            raise InvalidInputError(
+                "A rehearsal examines on a quarter of the items that teach; got "
+                f"{len(different)} of them."
+            )
         examining = different[len(different) - len(different) // 4 :]
         return Split(self.train[~np.isin(self.train, examining)], examining)
 

@@ -15,7 +15,7 @@ from meanfield.errors import InvalidInputError, SimulationFailed, StoreError
 
 from ._arrays import digest_of, filled, named
 from ._columns import LOOKED_AT, column_sums, summary
-from ._epochs import NOISE, Trainer, TrainState, orders, role_keys
+from ._epochs import NOISE, Trainer, TrainState, orders, role_keys, single
 from ._folder import Record, TrainFolder, weights_file
 from ._spec import TrainSpec
 
@@ -72,7 +72,7 @@ def train(spec: TrainSpec, folder: Path, *, report: Report | None = None) -> Rec
     """
     place = TrainFolder(folder)
     place.refuse_taken()
-    with jax.enable_x64(False):  # noqa: FBT003
+    with single():
         session = _Session(spec, place)
         state = session.trainer.start(spec.variant, spec.seeds)
         with place.held():
@@ -100,7 +100,7 @@ def resume(folder: Path, *, report: Report | None = None) -> Record:
     """
     place = TrainFolder(folder)
     record = place.record()  # of no training no folder is made
-    with place.held(), jax.enable_x64(False):  # noqa: FBT003
+    with place.held(), single():
         record = place.record()
         session = _Session(record.spec, place)
         return session.finished(session.restored(record), record, report)
@@ -125,7 +125,7 @@ def examined(folder: Path) -> dict[str, Float[np.ndarray, "seeds items"]]:
     """
     place = TrainFolder(folder)
     record = place.record()
-    with jax.enable_x64(False):  # noqa: FBT003
+    with single():
         session = _Session(record.spec, place)
         state = session.restored(record)
         measures = session.trainer.examined(state, session.tests)

@@ -34,5 +34,6 @@ PATCHES = Campaign(
     items=(
         "4 000 digits moved by up to 2 pixels, in patches of a side of 28, 14 and 7"
     ),
+    alike=("28",),
     published="The papers print curves and no numbers.",
 )

@@ -5,7 +5,7 @@ epoch that has weights, and head by head at the last; columns of matrices; and t
 numbers of `depths.py`. Of sets it has those of `more_points.py`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,20 +27,19 @@ SIZES = 16, 64, 256  # networks are taught by 256 points
 
 def lines_of_images(folder: Path) -> list[Line]:
     """The lines of networks of patches."""
-    common, record = origin(folder), TrainFolder(folder).record()
-    with jax.enable_x64(False), jax.default_matmul_precision("highest"):  # noqa: FBT003
-        return [
-            {"seed": seed, **common, **_of_images(folder, record, i)}
-            for i, seed in enumerate(record.spec.seeds)
-        ]
+    return _lines(folder, _of_images)
 
 
 def lines_of_sets(folder: Path) -> list[Line]:
     """The lines of set transformers."""
+    return _lines(folder, _of_sets)
+
+
+def _lines(folder: Path, of_seed: Callable[[Path, Record, int], Line]) -> list[Line]:
     common, record = origin(folder), TrainFolder(folder).record()
     with jax.enable_x64(False), jax.default_matmul_precision("highest"):  # noqa: FBT003
         return [
-            {"seed": seed, **common, **_of_sets(folder, record, i)}
+            {"seed": seed, **common, **of_seed(folder, record, i)}
             for i, seed in enumerate(record.spec.seeds)
         ]
 
@@ -78,6 +77,7 @@ def _of_sets(folder: Path, record: Record, i: int) -> Line:
     epochs = [0, record.epoch]
     made = [network(folder, seed=record.spec.seeds[i], epoch=e) for e in epochs]
     networks = [own for own in made if isinstance(own, SetNetwork)]
+    assert len(networks) == len(epochs)
     log = [record.log[epoch] for epoch in epochs]
     return {
         "epochs": epochs,

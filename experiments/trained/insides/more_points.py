@@ -20,7 +20,7 @@ from meanfield.training.tasks._solids import SOLIDS, scattered
 from meanfield.training.tasks.solids import NOISE, SetNetwork, standardised
 
 KINDS = tuple(SOLIDS)[::2]
-Clouds = Float[np.ndarray, "solids n d"]
+Clouds = Float[np.ndarray, "solids _ d"]
 
 
 def clouds(n: int, draw: int) -> Clouds:

@@ -79,10 +79,18 @@ def _ranks(axes: Axes, data: xr.Dataset) -> None:
     """After training in colour, of random networks in grey."""
     depths = np.arange(data.sizes["depth"])
     for way, line in WAYS.items():
-        start = data[f"rank, {way}"].sel(end="start").median(("variant", "seed"))
+        start = (
+            data[f"rank, {way}"]
+            .sel(end="start")
+            .median(("variant", "seed"), skipna=False)
+        )
         axes.plot(depths, start, line, color=RANDOM, linewidth=1)
         for name, colour in _variants(data):
-            own = data[f"rank, {way}"].sel(variant=name, end="end").median("seed")
+            own = (
+                data[f"rank, {way}"]
+                .sel(variant=name, end="end")
+                .median("seed", skipna=False)
+            )
             axes.plot(depths, own, line, color=colour)
         axes.plot([], [], line, color="0.2", label=way)
     _logarithmic(axes)
@@ -125,14 +133,13 @@ def _more_points(axes: Axes, data: xr.Dataset, what: str) -> None:
         axes.plot(sizes, own, color=colour, marker=".", label=name)
     if what == "tokens":
         axes.plot(sizes, data["before"], color="0.1", label="points themselves")
-    guide = 0.7 * start[0] * (sizes / sizes[0]) ** -0.5
-    axes.plot(sizes, guide, ":", color="0.2", label="$n^{-1/2}$")
     axes.set_xscale("log")
     axes.set_xticks(sizes, [str(n) for n in sizes])
     axes.xaxis.set_minor_locator(NullLocator())
     _logarithmic(axes)
     axes.set_xlabel("n")
-    axes.set_ylabel(f"$W_2$ of n and 4n points, {what}")
+    metric = "$W_2$" if what == "tokens" else "distance"
+    axes.set_ylabel(f"{metric} of n and 4n points, {what}")
     axes.legend()
 
 
@@ -143,6 +150,7 @@ def _variants(data: xr.Dataset) -> list[tuple[str, str]]:
 def _epochs(axes: Axes, epochs: np.ndarray) -> None:
     """Epochs 0, 1, 2, 4, … at equal distances."""
     axes.set_xscale("symlog", base=2, linthresh=1)
+    axes.set_xlim(-0.1, 1.2 * epochs[-1])
     axes.set_xticks(epochs, [str(epoch) for epoch in epochs])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlabel("epoch")

@@ -136,10 +136,13 @@ def _entry(line: Line, keys: tuple[str, ...]) -> object:
     return line
 
 
-def _numbers(data: dict[str, xr.Dataset], variant: str) -> dict[str, list[float]]:
+def _numbers(
+    data: dict[str, xr.Dataset], variant: str
+) -> dict[str, list[float | None]]:
     """Of each quantity its median over seeds and layers, before training and after.
 
-    Ranks and gaps are those after the last layer; slopes are the powers of n.
+    Of heads it is a mean over those of a layer, of columns the root mean square. Ranks
+    and gaps are those after the last layer; slopes are the powers of n.
     """
     networks, sets = (found.sel(variant=variant) for found in data.values())
     ends = lambda values: [_number(values[..., 0, :]), _number(values[..., -1, :])]
@@ -149,43 +152,50 @@ def _numbers(data: dict[str, xr.Dataset], variant: str) -> dict[str, list[float]
         name: np.apply_along_axis(lambda v: slope(sizes, v), -1, sets[name].values)
         for name in ("tokens", "pooled")
     }
+    points = slope(sizes, sets["before"].values)
     return {
         **{name: ends(networks[name].values) for name in (*HEADS, "columns")},
         **{name: ends(networks[name].values[..., [-1]]) for name in after},
         **{f"power, {name}": ends(own[..., None]) for name, own in powers.items()},
+        "power, points": [points, points],
         "correct": ends(networks["correct"].values[..., None]),
     }
 
 
-def _number(values: np.ndarray) -> float:
-    """The median of what is finite, or −1 if nothing is, as gaps that are lost."""
-    finite = values[np.isfinite(values)]
-    return float(np.median(finite)) if finite.size else -1.0
+def _number(values: np.ndarray) -> float | None:
+    """The median, of which what is not finite is the largest; `None` if it is that."""
+    median = float(np.median(np.where(np.isfinite(values), values, np.inf)))
+    return median if np.isfinite(median) else None
 
 
-def _sentence(name: str, own: dict[str, list[float]]) -> str:
+def _told(value: float | None, form: str) -> str:
+    return "lost" if value is None else f"{value:{form}}"
+
+
+def _sentence(name: str, own: dict[str, list[float | None]]) -> str:
     """The numbers of one variant, before training and after."""
-    pair = lambda key, form=".2f": " → ".join(f"{value:{form}}" for value in own[key])
+    pair = lambda key, form=".2f": " → ".join(_told(value, form) for value in own[key])
     return (
         f"Of {name}, the negative share of A + Aᵀ {pair('negative')}, skew A "
         f"{pair('skew')}, skew V {pair('asymmetry')}, columns off one "
         f"{pair('columns')}, rank {pair('rank, network', '.1f')} and of attention "
         f"alone {pair('rank, attention alone', '.1f')}, gap to the flow "
         f"{pair('gap, flow 1')} by steps of 1 and {pair('gap, flow 4')} of ¼, powers "
-        f"of n {pair('power, tokens')} and pooled {pair('power, pooled')}."
+        f"of n {pair('power, tokens')} and pooled {pair('power, pooled')}, of the "
+        f"points themselves {_told(own['power, points'][0], '.2f')}."
     )
 
 
 EXPERIMENT = Experiment(
     source="castin2025 and sander2022: their hypotheses, of networks trained here",
     claim=(
-        "Training leaves scores indefinite and skew, and plans away from doubly "
-        "stochastic; more points change little."
+        "Training leaves scores and values as skew as random ones, and moves plans "
+        "away from doubly stochastic ones and networks away from their flows."
     ),
     caption=(
         "{seeds} networks of each kind and {layers} layers, before the first of "
-        "{epochs} epochs and after the last, medians over seeds, layers and heads. "
-        "{words}"
+        "{epochs} epochs and after the last, medians over seeds and layers of means "
+        "over heads. {words}"
     ),
     seen=(
         "Above, what heads are by epoch, how far columns are from one, and how many "

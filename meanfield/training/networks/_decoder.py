@@ -2,15 +2,14 @@
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from meanfield._typing import PRNGKey
-from meanfield.measures import Dense, Points
-from meanfield.tokens import Tokens
+from meanfield.measures import Points
 
 from ._blocks import Residual, before
 from ._head import self_attention
+from ._sequence import in_sequence
 from ._sets import MeetingBlock
 from ._variant import Variant
 
@@ -76,11 +75,3 @@ class Decoder(eqx.Module):
         for block in self.blocks:
             mu = block(mu, source)
         return mu.tokens.x
-
-
-def in_sequence(x: Float[Array, "m d"]) -> Points:
-    """Tokens of equal weight, at places 1/m, 2/m, …, 1."""
-    m = x.shape[0]
-    places = jnp.arange(1, m + 1, dtype=x.dtype) / m
-    logs = jnp.full(m, -jnp.log(float(m)), x.dtype)
-    return Points(Tokens(x, places), logs, Dense())

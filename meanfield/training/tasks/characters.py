@@ -26,9 +26,9 @@ from meanfield.training.networks import (
     before,
     self_attention,
 )
+from meanfield.training.networks._sequence import in_sequence
 
 from ._bible import KING_JAMES, chapters
-from ._sequence import in_sequence
 
 D, HIDDEN, HEADS, WIDTH = 128, 512, 4, 32
 EVERY, FOLDS = 20, 5  # every 20th chapter examines, beginning at one of five

@@ -20,11 +20,11 @@ from meanfield.errors import InvalidInputError
 from meanfield.measures import Points
 from meanfield.training._task import AbstractTask, Item, Items, Split, tasks
 from meanfield.training.networks import Encoder, Variant, before, self_attention
+from meanfield.training.networks._sequence import in_sequence
 
 from ._classes import judged
 from ._images import moved, patches_of
 from ._mnist import BLACK, SIDE, digits, fold
-from ._sequence import in_sequence
 
 D, WIDTH, CLASSES = 128, 64, 10
 
