@@ -15,13 +15,19 @@ from experiments.trained.__main__ import main as train_parts
 from experiments.trained.campaign import Campaign
 from experiments.trained.campaigns import CAMPAIGNS
 from experiments.trained.compared import findings
-from experiments.trained.costs import HEAD, table
+from experiments.trained.costs import HEAD, PAGE, TITLE, table
 from experiments.trained.records import RECORDS, Archive, Line, lines_in, scores
 from meanfield.errors import MeanfieldError, UnsupportedError
 from meanfield.reproduce import Case, load
 from meanfield.training import TrainSpec
 
-OF_NETWORKS = ["sander2022-fig2-trained", "sander2022-fig6"]
+OF_NETWORKS = [
+    "sander2022-fig2-trained",
+    "sander2022-fig6",
+    "tay2020-table1",
+    "tay2020-table4",
+    "trained-hypotheses",
+]
 
 
 @pytest.mark.parametrize("name", OF_NETWORKS)
@@ -144,6 +150,7 @@ CASE = (
 
 
 def test_what_trainings_took_is_told():
+    assert PAGE.read_text(encoding="utf-8") == TITLE + table(RECORDS)
     rows = table(RECORDS).removeprefix(HEAD).splitlines()
     sevens = [row for row in rows if "patch 7" in row and "NVIDIA" in row]
     assert sum(int(row.split("|")[4]) for row in sevens) >= 30

@@ -75,7 +75,7 @@ def test_of_an_encoder_and_a_decoder_the_layers_of_the_encoder_are_exported(
 ):
     arrays = named(SHORT.network(key, VARIANTS["softmax"]))
     assert len(layers_of(arrays, Path())) == 2 * 4  # layers, arrays of each
-    with pytest.raises(UnsupportedError, match="no heads"):
+    with pytest.raises(UnsupportedError, match="no layers"):
         layers_of(named(SHORT.network(key, VARIANTS["local"])), Path())
 
 

@@ -69,39 +69,51 @@ def _columns(networks: list[Line]) -> np.ndarray:
 
 def _numbers(campaign: Campaign, trained: Networks) -> dict[str, Any]:
     protocol, chosen, networks = trained
+    verdicts = _verdicts(campaign, trained)
+    medians = {a: float(np.median(_means(campaign, n))) for a, n in networks.items()}
+    return {
+        "conditions": list(protocol.conditions),
+        "seeds": len(protocol.seeds),
+        "folds": min(FOLDS, len(protocol.seeds)),
+        "epochs": protocol.recipe.epochs,
+        "items": campaign.items,
+        "published": campaign.published,
+        "rates": _told({arm: f"{s.recipe.rate:g}" for arm, s in chosen.items()}),
+        "medians": _by_name(medians),
+        "scores": _told({arm: f"{value:.2f}" for arm, value in medians.items()}),
+        "stuck": sum(map(_stuck, networks.values())),
+        "verdicts": _by_name(verdicts),
+        "words": "; ".join(_sentence(*key, found) for key, found in verdicts.items()),
+        **_costs([line for lines in networks.values() for line in lines]),
+    }
+
+
+def _costs(lines: list[Line]) -> dict[str, Any]:
+    """How many networks there are, and what they took."""
+    return {
+        "trained": len(lines),
+        "examined": lines[0]["items"],
+        "minutes": round(sum(line["seconds"] for line in lines) / 60),
+        "devices": ", ".join(sorted({line["device"] for line in lines})),
+    }
+
+
+def _verdicts(
+    campaign: Campaign, trained: Networks
+) -> dict[tuple[str, str], dict[str, Any]]:
+    """What is said of each claim under each condition."""
+    networks = trained.lines
     verdicts = {
         (f"{better} over {worse}", condition): _compared(
             campaign, networks[better, condition], networks[worse, condition]
         )
         for better, worse in campaign.claims
-        for condition in protocol.conditions
+        for condition in trained.protocol.conditions
     }
     for (_, condition), outcome in verdicts.items():
         if condition in campaign.alike:
             outcome["word"] = ""  # that they differ is not claimed
-    medians = {a: float(np.median(_means(campaign, n))) for a, n in networks.items()}
-    return {
-        "conditions": list(protocol.conditions),
-        "seeds": len(protocol.seeds),
-        "epochs": protocol.recipe.epochs,
-        "items": campaign.items,
-        "published": campaign.published,
-        "examined": next(iter(networks.values()))[0]["items"],
-        "rates": _told({arm: f"{s.recipe.rate:g}" for arm, s in chosen.items()}),
-        "medians": _by_name(medians),
-        "scores": _told({arm: f"{value:.2f}" for arm, value in medians.items()}),
-        "folds": min(FOLDS, len(protocol.seeds)),
-        "stuck": sum(_stuck(own) for own in networks.values()),
-        "trained": sum(len(own) for own in networks.values()),
-        "verdicts": _by_name(verdicts),
-        "words": "; ".join(_sentence(*key, found) for key, found in verdicts.items()),
-        "minutes": round(
-            sum(line["seconds"] for n in networks.values() for line in n) / 60
-        ),
-        "devices": ", ".join(
-            sorted({line["device"] for own in networks.values() for line in own})
-        ),
-    }
+    return verdicts
 
 
 def _sentence(claim: str, condition: str, found: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""What trainings took: `python -m experiments.trained.costs` prints a table of them."""
+"""What trainings took: `python -m experiments.trained.costs` writes `README.md`."""
 
 from collections import defaultdict
 from pathlib import Path
@@ -7,6 +7,15 @@ from typing import Any
 from experiments.trained.records import RECORDS, Line, lines_in
 from meanfield.training import TrainSpec
 
+PAGE = Path(__file__).resolve().parent / "README.md"
+TITLE = """\
+# What trainings took
+
+Written by `python -m experiments.trained.costs` from the lines in `records/`. Seconds
+are those of an epoch of one network, among those that were trained beside it, on two
+cores that were often busy, or on an accelerator that nine programs shared.
+
+"""
 HEAD = """\
 | task | attention | device | networks | s per epoch | min in all |
 |---|---|---|---|---|---|
@@ -40,4 +49,4 @@ def _row(kind: tuple[str, ...], lines: list[Line]) -> str:
 
 
 if __name__ == "__main__":
-    print(table(RECORDS), end="")  # noqa: T201 (it is what the command is for)
+    PAGE.write_text(TITLE + table(RECORDS), encoding="utf-8")

@@ -22,7 +22,7 @@ from meanfield.training.tasks.patches import PatchNetwork
 from meanfield.training.tasks.solids import SetNetwork
 
 IMAGES = 50  # of the test of each seed, whose tokens are followed
-SIZES = 16, 64, 256  # networks are taught by 256 points
+SIZES = 16, 64, 256  # points; networks are taught by 64
 
 
 def lines_of_images(folder: Path) -> list[Line]:

@@ -175,11 +175,12 @@ def _told(value: float | None, form: str) -> str:
 def _sentence(name: str, own: dict[str, list[float | None]]) -> str:
     """The numbers of one variant, before training and after."""
     pair = lambda key, form=".2f": " → ".join(_told(value, form) for value in own[key])
+    rank = lambda key: pair(f"rank, {key}", ".1f").replace("lost", "that of a point")
     return (
         f"Of {name}, the negative share of A + Aᵀ {pair('negative')}, skew A "
         f"{pair('skew')}, skew V {pair('asymmetry')}, columns off one "
-        f"{pair('columns')}, rank {pair('rank, network', '.1f')} and of attention "
-        f"alone {pair('rank, attention alone', '.1f')}, gap to the flow "
+        f"{pair('columns')}, rank {rank('network')} and of attention "
+        f"alone {rank('attention alone')}, gap to the flow "
         f"{pair('gap, flow 1')} by steps of 1 and {pair('gap, flow 4')} of ¼, powers "
         f"of n {pair('power, tokens')} and pooled {pair('power, pooled')}, of the "
         f"points themselves {_told(own['power, points'][0], '.2f')}."

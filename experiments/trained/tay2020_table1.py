@@ -1,0 +1,70 @@
+"""tay2020, Table 1: sequences that are sorted, and which lengths are."""
+
+import numpy as np
+import xarray as xr
+
+from experiments.trained.campaigns.sorting import SORTING
+from experiments.trained.compared import findings
+from experiments.trained.panels import Axis, by_length, drawn
+from experiments.trained.records import Line, scores
+from meanfield.reproduce import Case, Experiment, Findings
+
+
+def compute(case: Case) -> Findings:
+    """What networks say of each other, and what is right at each length."""
+    found = findings(SORTING, case)
+    trained = SORTING.networks(case)
+    (condition,) = trained.protocol.conditions
+    longest = trained.protocol.conditions[condition]["length"]
+    lines = {name: trained.lines[name, condition] for name in SORTING.variants}
+    at = np.arange(1, 2 * longest + 1)
+    right = np.array([_right(own, at) for own in lines.values()])
+    data = found.data["networks"].assign(
+        right=xr.DataArray(right, dims=("variant", "length"), coords={"length": at})
+    )
+    taught = {
+        name: f"{row[:longest].mean():.1f} and {row[longest:].mean():.1f}"
+        for name, row in zip(lines, right, strict=True)
+    }
+    told = "; ".join(f"{name} {pair}" for name, pair in taught.items())
+    return Findings(
+        spec=found.spec,
+        numbers={**found.numbers, "longest": longest, "taught": told},
+        data={"networks": data},
+    )
+
+
+def _right(lines: list[Line], at: np.ndarray) -> np.ndarray:
+    """The share in percent of sequences of each length that are right."""
+    length = np.concatenate([scores(line, "length") for line in lines])
+    correct = np.concatenate([scores(line, "correct") for line in lines])
+    share = lambda n: correct[length == n].mean() if np.any(length == n) else np.nan
+    return 100 * np.array([share(n) for n in at])
+
+
+EXPERIMENT = Experiment(
+    source="tay2020, Table 1, of shorter sequences",
+    claim=(
+        "Sparse Sinkhorn attention sorts better than attention within blocks, and "
+        "than softmax over all."
+    ),
+    caption=(
+        "{seeds} networks of each kind, in {folds} folds, {epochs} epochs of "
+        "{items}, {examined} of them. Exact matches in percent, medians: {scores}. "
+        "Means over lengths that were taught, and over longer ones: {taught}. "
+        "Rates, the best of three on two rehearsing seeds: {rates}, {ends} of "
+        "{arms} at an end of the grid. Stuck: {stuck} of {trained}. On paired "
+        "differences: {words}. Trained in {minutes} minutes of {devices}. "
+        "{published} A network that sorts all lengths it was taught, and no others, "
+        "is right half of the time."
+    ),
+    seen=(
+        "Left, a point for each network and a bar at the median. In the middle what a "
+        "network has more than another of its seed: the mean and its interval. Right, "
+        "what is right at each length."
+    ),
+    compute=compute,
+    draw=drawn(
+        Axis("longest that is taught", "exact match, %", "points more"), by_length
+    ),
+)
