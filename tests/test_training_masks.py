@@ -48,6 +48,17 @@ def test_far_from_the_origin_masked_weights_keep_their_digits(
     np.testing.assert_allclose(weights, expected, rtol=0, atol=1e-8)
 
 
+def test_a_first_token_far_from_the_others_costs_no_digits(rng: np.random.Generator):
+    """Blocks hide nothing that is later, so keys are measured from their mean."""
+    score = Masked(SquaredDistance(np.eye(D), np.eye(D)), BlockLocal(0.5))
+    mu = points(rng)
+    apart = mu.at((mu.tokens.x + 1e3).at[0].set(0.0))
+    single = Softmax().barycentre(in_single(score), in_single(apart)).weights()
+    assert single.dtype == np.float32
+    double = Softmax().barycentre(score, apart).weights()
+    np.testing.assert_allclose(single, double, rtol=0, atol=5e-3)
+
+
 @pytest.mark.parametrize("seen", [2, 4, 5])
 @pytest.mark.parametrize("name", ["softmax", "differential"])
 def test_rows_that_see_only_padding_are_zero_and_have_a_slope(
