@@ -147,6 +147,7 @@ def measured(epochs: int) -> dict[str, np.ndarray]:
     return {name: np.asarray(values) for name, values in measures.items()}
 
 
+@pytest.mark.slow
 def test_networks_learn_to_sort_what_is_as_long_as_they_were_taught():
     _, _, losses = taught(8)
     assert np.all(losses[-1] < losses[0] / 2)
