@@ -92,6 +92,7 @@ def test_verdicts_are_of_the_same_seeds(
     more = verdicts["Sinkhorn 21 over softmax"]["256"]
     assert more["word"] == "reproduced"
     np.testing.assert_allclose([more["mean"], more["deviation"]], [2, 0], atol=1e-9)
+    assert more["pairs"] == 5  # of eight seeds, three share a fold with another
     low, high = more["bootstrap"]
     assert low < 2 < high  # items are fewer than all there are
     assert verdicts["Sinkhorn 21 over Sinkhorn 3"]["256"]["mean"] == 0

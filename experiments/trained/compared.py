@@ -147,19 +147,26 @@ def _compared(
 ) -> dict[str, Any]:
     """The verdict on paired gains, and a bootstrap over items too."""
     gain = campaign.gain
-    found = verdict(gain * _means(campaign, better), gain * _means(campaign, worse))
+    folds = [line["seed"] % FOLDS for line in better]
+    of_folds = lambda networks: _by_fold(gain * _means(campaign, networks), folds)
+    found = verdict(of_folds(better), of_folds(worse))
     gaps = np.array(
         [
             gain * (_values(campaign, a) - _values(campaign, b))
             for a, b in zip(better, worse, strict=True)
         ]
     )
-    folds = [line["seed"] % FOLDS for line in better]
     return {
         **found.__dict__,
         "interval": list(found.interval),
         "bootstrap": _ends(gaps, folds),
     }
+
+
+def _by_fold(values: np.ndarray, folds: list[int]) -> np.ndarray:
+    """Means over the seeds of each fold, which have all of their items in common."""
+    numbers = np.array(folds)
+    return np.array([values[numbers == fold].mean() for fold in np.unique(numbers)])
 
 
 def _ends(gaps: np.ndarray, folds: list[int]) -> list[float]:

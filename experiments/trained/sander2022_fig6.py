@@ -17,9 +17,9 @@ EXPERIMENT = Experiment(
         "{seeds} networks of each kind, in {folds} folds, {epochs} epochs of "
         "{items}, examined on {examined} others. Medians in percent: {scores}. "
         "Rates, the best of three on two rehearsing seeds: {rates}, {ends} of "
-        "{arms} at an end of the grid. Stuck: {stuck} of {trained}. On paired "
-        "differences: {words}. Trained in {minutes} minutes of {devices}. "
-        "{published}"
+        "{arms} at an end of the grid. Stuck: {stuck} of {trained}. On differences "
+        "of the same seeds, means over folds: {words}. Trained in {minutes} minutes "
+        "of {devices}. {published}"
     ),
     seen=(
         "Left, a point for each network and a bar at the median. In the middle what a "
