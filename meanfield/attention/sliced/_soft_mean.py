@@ -59,16 +59,6 @@ class AbstractSoftMean(AbstractSlicedMean):
     near: AbstractScore
 
     @override
-    def weights(self) -> Float[Array, "m n"]:
-        if self._are_many(self.queries.tokens):
-            return super().weights()
-        plans = self._plans(self.queries.counted)
-        # Costs once more: a compiler then leaves out those that sums were taken for.
-        p = self.queries.probabilities
-        costs = jnp.einsum("i,lij,ij->l", p, plans, self._distances())
-        return jnp.tensordot(self.shares_of(costs), plans, 1)
-
-    @override
     def weights_at(self, queries: Tokens) -> Float[Array, "k n"]:
         if self._are_many(queries):
             return super().weights_at(queries)
@@ -100,6 +90,13 @@ class AbstractSoftMean(AbstractSlicedMean):
 
         Source: shahbazi2025, eq. (10).
         """
+        if self._are_many(self.queries.tokens):
+            return self._costs_by_sums()
+        plans, p = self._plans(self.queries.counted), self.queries.probabilities
+        return jnp.einsum("i,lij,ij->l", p, plans, self._distances())
+
+    def _costs_by_sums(self) -> Float[Array, " l"]:
+        """The same, without matrices."""
         tokens_of_queries, shares = self.queries.counted, self.queries.probabilities
         queries, keys = self._images()
         squares = jnp.sum(keys**2, axis=1, keepdims=True)
