@@ -121,6 +121,8 @@ class AbstractSoftMean(AbstractSlicedMean):
 
     @override
     def _averaged(self, tokens: Tokens, y: Float[Array, "n p"]) -> Float[Array, "m p"]:
+        if not self._are_many(tokens):
+            return jnp.matmul(self.weights_at(tokens), y, precision=HIGHEST)
         # One sum over all pairs already uses the whole machine.
         one = lambda slices, shares: shares[0] * self._along(slices[0], tokens, y)
         return blockwise(one, self.directions, self.shares, 1)

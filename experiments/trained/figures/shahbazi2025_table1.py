@@ -1,0 +1,31 @@
+"""shahbazi2025, Table 1, and sander2022, Figure 5, on digits: odd or even, of few?"""
+
+import functools
+
+from experiments.trained.campaigns.parity import PARITY
+from experiments.trained.compared import findings
+from experiments.trained.panels import Axis, columns, drawn
+from meanfield.reproduce import Experiment
+
+EXPERIMENT = Experiment(
+    source="shahbazi2025, Table 1; sander2022, Figure 5, of digits in place of pets",
+    claim=(
+        "Vision transformers learn better by Sinkhorn attention than by softmax, and "
+        "better still by sliced attention, most of all from few images."
+    ),
+    caption=(
+        "{seeds} networks of each kind, in {folds} folds, {epochs} epochs of "
+        "{items}, examined on {examined} others. Medians in percent: {scores}. "
+        "Rates, the best of three on two rehearsing seeds: {rates}, {ends} of "
+        "{arms} at an end of the grid. Stuck: {stuck} of {trained}. On paired "
+        "differences: {words}. Trained in {minutes} minutes of {devices}. "
+        "{published}"
+    ),
+    seen=(
+        "Left, a point for each network and a bar at the median. In the middle what a "
+        "network has more than another of its seed: the mean and its interval. Right, "
+        "how far the columns of attention matrices are from one, over layers and heads."
+    ),
+    compute=functools.partial(findings, PARITY),
+    draw=drawn(Axis("images that teach", "test accuracy, %", "points more"), columns),
+)
