@@ -28,6 +28,13 @@ def is_concrete(value: object) -> bool:
     return not isinstance(value, Tracer)
 
 
+def is_at_hand(value: object) -> bool:
+    """Whether numbers are known, and all of them in this process."""
+    if not isinstance(value, jax.Array):
+        return isinstance(value, np.ndarray)
+    return is_concrete(value) and value.is_fully_addressable
+
+
 def is_tracing() -> bool:
     """Whether what is computed now becomes part of a program: inside a `jit`."""
     return not is_concrete(jax.device_put(0.0))

@@ -151,6 +151,18 @@ class ResourceError(MeanfieldError, RuntimeError):
     exit_code = 4
 
 
+class ProcessLost(MeanfieldError, RuntimeError):
+    """One of the processes that compute a flow together ended before its time.
+
+    Examples:
+        >>> from meanfield.errors import ProcessLost
+        >>> ProcessLost.exit_code
+        4
+    """
+
+    exit_code = 4
+
+
 class SimulationFailed(MeanfieldError, RuntimeError):
     """A flow that ended badly: `max-steps`, `not-finite` or `unconverged`.
 

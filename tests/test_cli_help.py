@@ -51,7 +51,11 @@ def test_help_says_all_that_the_docstring_says(
     done = cli(*name.split(), "--help")
     shown = flat(done.out)
     paragraphs, arguments = described(FUNCTIONS[name])
-    hidden = {"options", *([] if name != "compare" else ["measure"])}  # it is refused
+    hidden = {
+        "options",
+        "together",
+        *([] if name != "compare" else ["measure"]),
+    }  # it is refused
     said = [*paragraphs, *(v for k, v in arguments.items() if k not in hidden)]
     assert done.code == 0
     assert said

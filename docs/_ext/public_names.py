@@ -26,6 +26,7 @@ MODULES = (
     "meanfield.energies",
     "meanfield.distances",
     "meanfield.sums",
+    "meanfield.devices",
     "meanfield.models",
     "meanfield.runs",
     "meanfield.spec",

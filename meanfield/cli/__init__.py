@@ -18,6 +18,7 @@ from meanfield.errors import MeanfieldError
 
 from .process._session import open_session as open_session
 from .process._signals import SAID, leave, watched
+from .process._supervising import TYPED
 from .process._system import (
     CLOSED,
     check_arguments,
@@ -96,6 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing to say while it ends
         if not open_streams():
             sys.exit(_complain(CLOSED, 4))
+    TYPED[:] = tokens
     debug = "--debug" in tokens
     if not debug:
         sys.excepthook = one_line

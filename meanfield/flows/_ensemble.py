@@ -1,6 +1,6 @@
 """Many flows in one call, each with its own steps and its own ending."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
 from meanfield._array import float_array
-from meanfield._typing import Numbers
+from meanfield._typing import Device, Numbers
 from meanfield.dynamics import AbstractDynamics
 from meanfield.errors import InvalidInputError
 from meanfield.measures import AbstractMeasure, beside
@@ -46,6 +46,7 @@ def ensemble(  # noqa: PLR0913 (as `flow`)
     until: float | None = None,
     noise: Noise = None,
     key: Keys | None = None,
+    devices: Sequence[Device] = (),
 ) -> Trajectory[M]:
     """The flows of many members, compiled once: each as `flow` would give it.
 
@@ -72,6 +73,8 @@ def ensemble(  # noqa: PLR0913 (as `flow`)
         until: where the run ends.
         noise: as in `flow`; its `kappa` may lead with the axis of members.
         key: of the noise; a stack of keys, one for each member, if each has its own.
+        devices: of this process, by which blocks are computed in turn; JAX's first if
+            there are none.
 
     Returns:
         A trajectory whose arrays lead with the axis of members.
@@ -97,6 +100,7 @@ def ensemble(  # noqa: PLR0913 (as `flow`)
     members: Members = (dynamics, mu0, noise, key, never(given.dtype))
     axes = (*in_axes, _leads(noise and noise.kappa), _leads(key), None)
     family = _family(members, axes, given, stepping=stepping, stop=stop, since=since)
+    family = family._replace(devices=tuple(devices) or tuple(jax.local_devices()[:1]))
     if foresees(family.problem.stepping, mu0, noise):
         if due is None:
             end = given[-1] if until is None else until
@@ -114,6 +118,7 @@ class _Family(NamedTuple):
         members: what is different in the others, and along which axis.
         ts: times of the frames.
         size: how many there are.
+        devices: that compute blocks in turn.
     """
 
     problem: Problem
@@ -121,6 +126,7 @@ class _Family(NamedTuple):
     axes: Axes
     ts: Float[Array, " times"]
     size: int
+    devices: tuple[Device, ...] = ()
 
     def trajectories(self, together: int | None) -> Trajectory:
         """The trajectories of all members, block by block on all cores."""
@@ -131,8 +137,9 @@ class _Family(NamedTuple):
         order = np.minimum(np.arange(-(-n // abreast) * abreast), n - 1)
         order = order.reshape(-1, abreast)
         program = signature((self.problem, self.members, abreast))
+        turns = [self.devices[k % len(self.devices)] for k in range(len(order))]
         with threads() as cores:
-            blocks = _first_alone(self.block, order, program, cores)
+            blocks = _first_alone(self.block, order, turns, program, cores)
         join = lambda *leaves: jnp.asarray(np.concatenate(leaves)[:n])
         return jax.tree.map(join, *blocks)
 
@@ -158,10 +165,12 @@ class _Family(NamedTuple):
         ends = self._replace(problem=ahead, ts=span).trajectories(together)
         return foretold(*first, BlowUpTime(ends.t_star, ends.t_star_error))
 
-    def block(self, indices: np.ndarray) -> Trajectory:
+    def block(self, indices: np.ndarray, device: Device) -> Trajectory:
         """The trajectories of some members, side by side."""
-        members = _taken(self.members, self.axes, indices)
-        return jax.block_until_ready(_block(self.problem, members, self.axes, self.ts))
+        with jax.default_device(device):
+            members = _taken(self.members, self.axes, indices)
+            moved = _block(self.problem, members, self.axes, self.ts)
+        return jax.block_until_ready(moved)
 
 
 def _family(
@@ -196,15 +205,17 @@ _known: set[Hashable] = set()  # what blocks have been compiled for
 
 
 def _first_alone(
-    block: Callable[[np.ndarray], Trajectory],
+    block: Callable[[np.ndarray, Device], Trajectory],
     order: np.ndarray,
+    devices: Sequence[Device],
     program: Hashable,
     cores: ThreadPoolExecutor,
 ) -> list[Trajectory]:
     """All blocks, on all cores; if none was compiled yet, the first compiles."""
-    first = [] if program in _known else [block(order[0])]
+    first = [] if program in _known else [block(order[0], devices[0])]
     _known.add(program)
-    return [*first, *cores.map(block, order[len(first) :])]
+    begun = len(first)
+    return [*first, *cores.map(block, order[begun:], devices[begun:])]
 
 
 @compiled

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from typing_extensions import override
 
-from meanfield._array import float_array, is_concrete, require
+from meanfield._array import float_array, is_at_hand, is_concrete, require
 from meanfield._typing import Numbers
 from meanfield.errors import InvalidInputError
 from meanfield.fields import AbstractField
@@ -61,7 +61,7 @@ class Points(AbstractMeasure):
                 "`log_weights` must hold one number for each row of the tokens; got "
                 f"shapes {np.shape(logs)} and {np.shape(x)}."
             )
-        if isinstance(logs, np.ndarray | jax.Array) and is_concrete(logs):
+        if is_at_hand(logs):
             host = np.asarray(logs)
             if np.any(np.isnan(host) | (host == np.inf)):
                 raise InvalidInputError(

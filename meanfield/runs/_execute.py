@@ -4,6 +4,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import jax
+
+from meanfield.devices import Layout
 from meanfield.endings import Status
 from meanfield.spec import RunSpec
 from meanfield.storage import RESUMABLE, Ending, RunStore
@@ -34,6 +37,7 @@ def execute(
     out: Path | None = None,
     report: Report | None = None,
     plugins: Sequence[Path] = (),
+    layout: Layout | None = None,
 ) -> Result:
     """Integrates a spec; with `out`, into a new store.
 
@@ -42,8 +46,12 @@ def execute(
         out: a folder for the store.
         report: called between segments.
         plugins: files that the spec depends on; the store keeps their digests.
+        layout: the devices that share the tokens, or the members of a family. Of
+            several processes that make this call with the same spec the first alone is
+            to be given `out`.
 
     Raises:
+        UnsupportedError: if `layout` has nothing to share.
         InvalidInputError: if keys do not fit together, or `out` is taken.
         InputFileError: if a file that the spec names cannot be read.
         ResourceError: if memory, disk or folder will not do.
@@ -56,17 +64,29 @@ def execute(
         >>> result.store.name, runs.dataset(result.store).sizes["time"]
         ('run.zarr', 3)
     """
-    run = start(spec)
+    run = start(spec, layout)
     store = None if out is None else _create(run, out, plugins)
     return _integrate(run, store, report)
 
 
 def resume(
-    path: Path, *, report: Report | None = None, plugins: Sequence[Path] = ()
+    path: Path,
+    *,
+    report: Report | None = None,
+    plugins: Sequence[Path] = (),
+    layout: Layout | None = None,
 ) -> Result:
     """Goes on with an interrupted run, to the bytes it would have had.
 
-    A run that has ended is returned as it ended.
+    A run that has ended is returned as it ended. Of several processes that make this
+    call the first alone writes.
+
+    Args:
+        path: the folder of the run.
+        report: called between segments.
+        plugins: files that it depends on.
+        layout: the devices that share what is left; the bytes are those that the run
+            would have had if they are those that it had before.
 
     Raises:
         InputFileError: if there is no run at `path`, or a file that it needs, or one of
@@ -90,18 +110,25 @@ def resume(
         record, is_started = store.attrs.get("inputs"), store.frames > 0
         refuse_changed(record, spec, plugins, started=is_started)
     if not store.frames:
-        return _integrate(start(spec), store.claim(), report)
-    run, t = _reached(store, spec)
+        return _integrate(start(spec, layout), _claimed(store), report)
+    run, t = _reached(store, spec, layout)
     if has_ended:
         return _result(run, store, 0.0)
     run.done = store.frames - 1
     if run.done > run.last or t != run.ts[run.done]:
         reason = f"its last frame is at t = {t:g}, which is no time of its spec"
         refuse(path, reason)
-    return _integrate(run, store.claim(), report)
+    return _integrate(run, _claimed(store), report)
 
 
-def _reached(store: RunStore, spec: RunSpec) -> tuple[Run, float]:
+def _claimed(store: RunStore) -> RunStore | None:
+    """The store, if this process is the one that writes."""
+    return store.claim() if jax.process_index() == 0 else None
+
+
+def _reached(
+    store: RunStore, spec: RunSpec, layout: Layout | None
+) -> tuple[Run, float]:
     """The run at its last frame, and the time of that frame."""
     outcomes = [Outcome.from_json(state) for state in stored_members(store)]
     frame = store.last_frame()
@@ -109,7 +136,7 @@ def _reached(store: RunStore, spec: RunSpec) -> tuple[Run, float]:
     remembers = representations[spec.measure].remembers_start
     first = store.first_frame() if remembers else {}
     first.pop("time", None)
-    run = continued(spec, frame, store.static(), outcomes, first)
+    run = continued(spec, frame, store.static(), outcomes, first, layout)
     if spec.flow_of is not None and "energy" in frame:
         stored = store.dataset()["energy"].transpose(..., "time")
         run.fall = Fall.of(stored.values)
@@ -128,6 +155,7 @@ def _create(run: Run, out: Path, plugins: Sequence[Path]) -> RunStore:
         "inputs": inputs(run.spec, plugins),
         **vocabulary(run.spec),
         **provenance(),
+        "layout": None if run.layout is None else run.layout.as_json(),
     }
     return RunStore.create(out, attrs=attrs, static=run.static, dims=home.dims(measure))
 

@@ -7,7 +7,13 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from meanfield._array import require
-from meanfield.flows import AbstractStepping, AbstractStop, Problem, prepared
+from meanfield.devices import Layout
+from meanfield.flows import (
+    AbstractStepping,
+    AbstractStop,
+    Problem,
+    prepared,
+)
 from meanfield.measures import AbstractMeasure
 from meanfield.spec import RunSpec
 
@@ -20,6 +26,7 @@ from .building._build import (
     members,
     moved_by,
     noise,
+    side_by_side,
     stepping,
     stops,
 )
@@ -27,6 +34,7 @@ from .building._context import Contexts, most_keys, numbers_moving
 from .building._energies import refuse_infinite
 from .building._parameters import Draw, embedded
 from .building._times import times
+from .building._tokens import refuse_planned
 from .forecasts._idle import refuse_equal_draws
 from .forecasts._plan import refuse_large_context, refuse_too_large
 from .records._fall import Fall
@@ -59,6 +67,7 @@ class Run:
             ask for them.
         first: the first flow of its first member, until it is integrated.
         fall: how the energy that it descends has changed, if it is observed.
+        layout: the devices that share its tokens or its members; one if `None`.
 
     Examples:
         >>> from meanfield import runs, spec
@@ -81,6 +90,7 @@ class Run:
     begun: tuple[AbstractMeasure, ...] = ()
     first: Prepared | None = None
     fall: Fall | None = None
+    layout: Layout | None = None
 
     @property
     def last(self) -> int:
@@ -110,7 +120,7 @@ class Run:
         return sum(outcome.accepted for outcome in self.outcomes)
 
 
-def start(spec: RunSpec) -> Run:
+def start(spec: RunSpec, layout: Layout | None = None) -> Run:
     """A run before its first step; all that can be refused is refused here.
 
     Raises:
@@ -126,6 +136,8 @@ def start(spec: RunSpec) -> Run:
         (2.0, 0, False)
     """
     spec = admitted(spec)
+    if layout is not None:
+        refuse_planned(spec)
     draws = members(spec)
     refuse_equal_draws(spec, draws)
     refuse_infinite(spec, draws[0].measure)
@@ -134,6 +146,7 @@ def start(spec: RunSpec) -> Run:
     measures = [restored(spec, frame_of(m.measure), static) for m in draws]
     pairs = zip(draws, measures, strict=True)
     run = _run(spec, [Member(m.dynamics, mu) for m, mu in pairs], static)
+    run.layout = layout
     run.begun = _remembered(spec, [member.measure for member in run.members])
     # Pairs that do not work fail here, before anything is written.
     first = prepared_flow(run, 0)
@@ -183,6 +196,7 @@ def continued(
     static: Mapping[str, np.ndarray],
     outcomes: Sequence[Outcome],
     first: Mapping[str, np.ndarray],
+    layout: Layout | None = None,
 ) -> Run:
     """A run at a stored frame; files of tokens are no longer needed.
 
@@ -192,6 +206,7 @@ def continued(
         static: the arrays that do not move.
         outcomes: of its members so far.
         first: its first frame, if doubts about its end ask for it; else empty.
+        layout: the devices that share what is left of it.
     """
     d, looked_at = dimension_in(frame), Contexts(spec)
     law_of = lambda i: moved_by(spec, d, Draw(spec.seed, i), looked_at)
@@ -199,6 +214,7 @@ def continued(
     for i, measure in enumerate(_restored(spec, frame, static, len(outcomes))):
         draws.append(Member(law if spec.draws is None else law_of(i), measure))
     run = _run(spec, draws, static)
+    run.layout = layout
     if first:
         starts = _restored(spec, first, static, len(outcomes))
         run.begun = _remembered(spec, starts)
@@ -246,10 +262,13 @@ def _run(spec: RunSpec, members: list[Member], static: Mapping[str, np.ndarray])
 
 def prepared_flow(run: Run, index: int) -> Prepared:
     """The flow of a member through the next segment, ready to be integrated."""
-    member = run.members[index]
+    member, layout = run.members[index], run.layout
+    measure = member.measure
+    if layout is not None and not side_by_side(run.spec, run.members):
+        measure = layout.summed(measure)
     return prepared(
         member.dynamics,
-        member.measure,
+        measure,
         run.segment,
         stepping=run.stepping,
         stop=run.stops,

@@ -15,14 +15,12 @@ from meanfield.flows import (
     ensemble,
     followed,
     motion_of,
-    signature,
 )
-from meanfield.measures import clouds_abreast
 
 from ._forward import passed
 from ._observe import observables
 from ._run import Run, noise_key, prepared_flow
-from .building._build import Member, noise
+from .building._build import Member, noise, side_by_side
 from .records._fall import Fall
 from .representations import (
     Arrays,
@@ -75,7 +73,9 @@ def _moved(run: Run) -> Arrays:
     if run.spec.forward:
         return passed(run)
     ts, stop = run.segment, min(run.done + run.spec.segment, run.last)
-    advance = _advance_together if _side_by_side(run) else _advance_each
+    advance = (
+        _advance_together if side_by_side(run.spec, run.members) else _advance_each
+    )
     pieces = advance(run, ts, stop - run.done)
     keep = slice(0 if run.done == 0 else 1, stop - run.done + 1)
     times = run.ts[run.done : stop + 1][keep]
@@ -104,17 +104,6 @@ def _with_end(run: Run, frames: Arrays, begin: float) -> Arrays:
     }
 
 
-def _side_by_side(run: Run) -> bool:
-    """Whether members move together: starts, and draws of small clouds of one kind."""
-    if run.spec.starts is not None:
-        return True
-    are_small = clouds_abreast(run.members[0].measure) > 1 and len(run.members) > 1
-    return (
-        are_small
-        and len({signature((m.dynamics, m.measure)) for m in run.members}) == 1
-    )
-
-
 def _advance_each(run: Run, ts: np.ndarray, end: int) -> list[Arrays]:
     """Moves members, each under its own dynamics, to the end of the segment."""
     pieces = [still(member.measure, len(ts)) for member in run.members]
@@ -127,8 +116,11 @@ def _advance_each(run: Run, ts: np.ndarray, end: int) -> list[Arrays]:
 def _advance(run: Run, index: int, end: int) -> Arrays:
     known = run.first if index == 0 else None
     problem, ts = prepared_flow(run, index) if known is None else known
-    due = _told(run.outcomes[index].due)
-    trajectory = followed(problem, ts, due=due, until=float(run.ts[-1]))
+    due, until = _told(run.outcomes[index].due), float(run.ts[-1])
+    if run.layout is None:
+        trajectory = followed(problem, ts, due=due, until=until)
+    else:
+        trajectory = run.layout.followed(problem, ts, due=due, until=until)
     return _arrived(run, index, jax.block_until_ready(trajectory), end)
 
 
@@ -136,10 +128,23 @@ def _advance_together(run: Run, ts: np.ndarray, end: int) -> list[Arrays]:
     """Moves members side by side; those that have ended stay."""
     pieces = [still(member.measure, len(ts)) for member in run.members]
     indices = [i for i, outcome in enumerate(run.outcomes) if outcome.going]
+    own = indices if run.layout is None else run.layout.share(indices)
+    trajectories = _together(run, ts, own)
+    if run.layout is not None:
+        trajectories = run.layout.joined(trajectories)
+    on_host = jax.tree.map(np.asarray, trajectories)
+    for row, index in enumerate(indices):
+        member = jax.tree.map(lambda array, row=row: jnp.asarray(array[row]), on_host)
+        pieces[index] = _arrived(run, index, member, end)
+    return pieces
+
+
+def _together(run: Run, ts: np.ndarray, indices: Sequence[int]) -> Trajectory:
+    """The trajectories of some members, side by side."""
     measures = stacked([run.members[i].measure for i in indices])
     together = motion_of(measures).abreast(measures)
     law, axis = _law(run, indices)
-    trajectories = ensemble(
+    return ensemble(
         law,
         measures,
         ts,
@@ -152,12 +157,8 @@ def _advance_together(run: Run, ts: np.ndarray, end: int) -> list[Arrays]:
         until=float(run.ts[-1]),
         noise=noise(run.spec),
         key=None if run.spec.starts else _keys(run, indices),
+        devices=() if run.layout is None else run.layout.own,
     )
-    on_host = jax.tree.map(np.asarray, trajectories)
-    for row, index in enumerate(indices):
-        member = jax.tree.map(lambda array, row=row: jnp.asarray(array[row]), on_host)
-        pieces[index] = _arrived(run, index, member, end)
-    return pieces
 
 
 def _law(run: Run, indices: Sequence[int]) -> tuple[AbstractDynamics, int | None]:

@@ -14,6 +14,7 @@ from meanfield.cli._options import (
     given_values,
     with_spec_options,
 )
+from meanfield.cli.process._together import ALONE, Shared
 from meanfield.spec import KEYS, PARAMETERS, knows, measures
 
 
@@ -28,6 +29,7 @@ def simulate(
     json: bool = False,
     dry_run: bool = False,
     plugin: list[Path] | None = None,
+    together: Shared = ALONE,
     **options: str | bool | None,
 ) -> None:
     """Move tokens, Gaussians or densities by attention or an energy.
@@ -41,6 +43,7 @@ def simulate(
         meanfield init run.toml                              # all keys, to edit …
         meanfield simulate run.toml --attention l2 --A=-1    # … options win over it
         meanfield simulate run.toml --n 1000000 --dry-run    # what it would take
+        meanfield simulate run.toml --n 100000 --processes 2 # side by side
 
     Keys come from a preset, a TOML file and options of the same names; the later win.
     A MATRIX is a number c (for c I), a list of rows such as [[1,0],[0,2]], a file as
@@ -58,15 +61,20 @@ def simulate(
         dry_run: print what the run would take, memory and about how much time, and
             refuse what cannot be.
         plugin: a Python file that is run, and registers what you add; may be repeated.
+        together: the devices and processes that share the work.
         **options: the keys of the spec.
     """
     from meanfield.cli.process._plugins import load_before_keys
 
+    together.settle()
     if plugin:
         all_keys = gathered(file, preset, _all_keys_of(start_from), options)
         load_before_keys(plugin, all_keys)
     base = {} if start_from is None else _keys_of(start_from, given_values(options))
     spec = gather(file, preset, base, options)
+    if together.processes is not None and not dry_run:
+        together.supervise(out)
+        return
     from meanfield.cli.process._session import open_session
 
     open_session(spec.precision)
@@ -75,7 +83,7 @@ def simulate(
     if dry_run:
         dry(spec, out, in_json=json)
     else:
-        integrate(spec, out, plugin or [], in_json=json)
+        integrate(spec, out, plugin or [], in_json=json, layout=together.layout())
 
 
 def _all_keys_of(run: Path | None) -> Values:

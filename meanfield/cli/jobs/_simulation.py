@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ from meanfield import runs
 from meanfield.cli.process._session import CLOCK
 from meanfield.cli.terminal._console import RunProgress
 from meanfield.cli.terminal._output import note, print_json, print_pairs
-from meanfield.errors import ResourceError, SimulationFailed
+from meanfield.devices import Layout
+from meanfield.errors import ProcessLost, ResourceError, SimulationFailed
 from meanfield.spec import RunSpec
 from meanfield.storage import refuse_taken
 
@@ -20,13 +22,19 @@ from ._texts import note_unknown
 
 BESIDE = "some 500 MB of Python and its compiler"  # 340 to 680 MB were measured
 
-Job = Callable[[RunProgress], runs.Result]
+Job = Callable[[RunProgress | None], runs.Result]
 
 
 def integrate(
-    spec: RunSpec, out: Path | None, plugins: Sequence[Path], *, in_json: bool
+    spec: RunSpec,
+    out: Path | None,
+    plugins: Sequence[Path],
+    *,
+    in_json: bool,
+    layout: Layout | None = None,
 ) -> None:
-    """Executes a spec, with progress, and reports."""
+    """Executes a spec, with progress, and reports; the first process alone stores."""
+    out = out if _is_first() else None
     if spec.model is not None and spec.text is not None:
         note_unknown(spec.model, spec.text)
     if spec.forward:
@@ -34,14 +42,22 @@ def integrate(
     else:
         title, begin = f"{spec.mover} {spec.moved}", "compiling"
     job: Job = lambda progress: runs.execute(
-        spec, out=out, report=progress, plugins=plugins
+        spec, out=out, report=progress, plugins=plugins, layout=layout
     )
     _conclude(title, job, out, in_json, begin=begin)
 
 
-def go_on(path: Path, plugins: Sequence[Path], *, in_json: bool) -> None:
+def go_on(
+    path: Path,
+    plugins: Sequence[Path],
+    *,
+    in_json: bool,
+    layout: Layout | None = None,
+) -> None:
     """Resumes a run, with progress, and reports."""
-    job: Job = lambda progress: runs.resume(path, report=progress, plugins=plugins)
+    job: Job = lambda progress: runs.resume(
+        path, report=progress, plugins=plugins, layout=layout
+    )
     _conclude(f"resume {path.name}", job, path, in_json)
 
 
@@ -78,7 +94,7 @@ def _conclude(
     """Does a job with progress, and prints its result; fails if the flow did."""
     start, compile_start = time.perf_counter(), CLOCK.seconds
     try:
-        with RunProgress(title, begin) as progress:
+        with RunProgress(title, begin) if _is_first() else nullcontext() as progress:
             result = job(progress)
     except KeyboardInterrupt as error:
         is_stored = path is not None and path.exists()
@@ -86,21 +102,37 @@ def _conclude(
         hint = advice if is_stored else "nothing is stored."
         raise type(error)(f"stopped; {hint}") from None
     except jax.errors.JaxRuntimeError as error:
-        if "RESOURCE_EXHAUSTED" not in str(error):
-            raise
-        raise ResourceError(
-            "The device's memory is full; ask for fewer tokens."
-        ) from error
+        raise _named(error) from error
     compile_seconds = CLOCK.seconds - compile_start
     seconds = time.perf_counter() - start - compile_seconds
-    timing = Timing(seconds, compile_seconds)
+    if _is_first():
+        _say(result, Timing(seconds, compile_seconds), in_json=in_json)
+    _fail_with(result)
+
+
+def _is_first() -> bool:
+    """Whether this process speaks for those that compute together."""
+    return jax.process_index() == 0
+
+
+def _say(result: runs.Result, timing: Timing, *, in_json: bool) -> None:
     if in_json:
         print_json(as_json(result, timing))
-    else:
-        print_report(result, timing)
-    if result.store is not None and not in_json:
+        return
+    print_report(result, timing)
+    if result.store is not None:
         note(f"next: meanfield plot {result.store}")
-    _fail_with(result)
+
+
+def _named(error: RuntimeError) -> RuntimeError:
+    """What the runtime means: memory is full, or another process has ended."""
+    if "RESOURCE_EXHAUSTED" in str(error):
+        return ResourceError("The device's memory is full; ask for fewer tokens.")
+    if jax.process_count() > 1:
+        return ProcessLost(
+            "A process that computes beside this one has ended, and this one with it."
+        )
+    return error
 
 
 def _fail_with(result: runs.Result) -> None:

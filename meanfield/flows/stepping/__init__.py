@@ -1,5 +1,6 @@
 from ._adaptive import Adaptive as Adaptive
 from ._adaptive import adaptive as adaptive
+from ._coarse import Coarse as Coarse
 from ._control import AbstractControl as AbstractControl
 from ._control import AbstractRuledControl as AbstractRuledControl
 from ._control import AbstractWrapping as AbstractWrapping

@@ -14,6 +14,8 @@ from ._reduction import Dense as Dense
 from ._reduction import Keys as Keys
 from ._reduction import Link as Link
 from ._reduction import exponential as exponential
+from ._ring import AXIS as AXIS
+from ._ring import Ring as Ring
 from ._separable import Separable as Separable
 from ._suspects import suspects as suspects
 from .cells import Cells as Cells

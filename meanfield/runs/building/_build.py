@@ -1,6 +1,7 @@
 """From a spec to a dynamics, an initial measure and times."""
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import jax
@@ -11,10 +12,17 @@ from jaxtyping import Float
 from meanfield import models
 from meanfield.dynamics import AbstractDynamics, Projected
 from meanfield.errors import InvalidInputError
-from meanfield.flows import AbstractStepping, AbstractStop, BlowUp, Isotropic, Steady
+from meanfield.flows import (
+    AbstractStepping,
+    AbstractStop,
+    BlowUp,
+    Isotropic,
+    Steady,
+    signature,
+)
 from meanfield.flows import stops as ways_to_stop
 from meanfield.linalg import psd_sqrt
-from meanfield.measures import AbstractMeasure, Gaussian
+from meanfield.measures import AbstractMeasure, Gaussian, clouds_abreast
 from meanfield.measures.families import family
 from meanfield.runs.records._vocabulary import text_of
 from meanfield.runs.representations import representations
@@ -224,3 +232,11 @@ def _words(spec: RunSpec) -> AbstractMeasure:
     checkpoint = models.load(str(spec.model))
     x = models.embed(checkpoint, text_of(spec), dtype=dtype_of(spec)).tokens.x
     return representations[spec.measure].of_tokens(spec, tokens_of(spec, x))
+
+
+def side_by_side(spec: RunSpec, members: Sequence[Member]) -> bool:
+    """Whether members move together: starts, and draws of small clouds of one kind."""
+    if spec.starts is not None:
+        return True
+    are_small = clouds_abreast(members[0].measure) > 1 and len(members) > 1
+    return are_small and len({signature((m.dynamics, m.measure)) for m in members}) == 1

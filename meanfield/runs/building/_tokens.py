@@ -96,6 +96,19 @@ def moments(points: Points) -> Gaussian:
     return Gaussian(points.mean, (jnp.sqrt(mass)[:, None] * centred).T)
 
 
+def refuse_planned(spec: RunSpec) -> None:
+    """Refuses sums that one device has to plan, where several share the tokens.
+
+    Raises:
+        InvalidInputError: if the spec asks for such.
+    """
+    if spec.reduction.partition(":")[0] in ("cells", "chebyshev"):
+        raise InvalidInputError(
+            f"`reduction = {spec.reduction}` sums on one device, and sums of several "
+            "devices are exact; leave it out, or the devices."
+        )
+
+
 def reduction(spec: RunSpec, n: int, d: int) -> AbstractReduction:
     """How sums over `n` tokens in dimension `d` are executed.
 

@@ -12,6 +12,7 @@ from meanfield.measures import (
     Chebyshev,
     Dense,
 )
+from meanfield.measures.reductions import Ring
 
 
 def named(how: AbstractReduction | None) -> str:
@@ -25,6 +26,12 @@ def named(how: AbstractReduction | None) -> str:
         return f"chebyshev, {' × '.join(map(str, how.counts))} nodes"
     if isinstance(how, AbstractPlanned):
         return named(how.otherwise)
+    if isinstance(how, Ring):
+        return f"{named(how.alone)}, in a ring of {how.mesh.size}"
+    return _exactly(how)
+
+
+def _exactly(how: AbstractReduction) -> str:
     if isinstance(how, Blocked):
         return "blocked" if how.size is None else f"blocked:{how.size}"
     return "dense" if isinstance(how, Dense) else "separable"

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from meanfield._array import is_concrete
 from meanfield.errors import InvalidInputError
-from meanfield.flows.stepping import MAX_STEPS, AbstractStepping, Fixed
+from meanfield.flows.stepping import MAX_STEPS, AbstractStepping, Coarse, Fixed
 from meanfield.measures import AbstractMeasure
 
 CLOSE = 1e-9  # of a step, within which two edges are one
@@ -89,7 +89,18 @@ class Landing(AbstractStepping):
         jumps: Float[Array, " k"],
     ) -> diffrax.AbstractAdaptiveStepSizeController:
         inner = self.inner.controller(mu0, ts, jumps)
-        return diffrax.ClipStepSizeController(inner, self.places)
+        return diffrax.ClipStepSizeController(_coarse(inner), self.places)
+
+
+def _coarse(
+    controller: diffrax.AbstractAdaptiveStepSizeController,
+) -> diffrax.AbstractAdaptiveStepSizeController:
+    """The same, its steps coarse but for where they land."""
+    # Abstract fields of diffrax look like arguments to a type checker.
+    if not isinstance(controller, diffrax.ClipStepSizeController):
+        return Coarse(controller=controller)  # pyright: ignore[reportCallIssue]
+    inner = _coarse(controller.controller)
+    return eqx.tree_at(lambda clip: clip.controller, controller, inner)
 
 
 def _laid_out(

@@ -1,0 +1,47 @@
+"""Tokens that several devices, or several processes, share."""
+
+import math
+
+from ._trial import OURS, Case, Size, Trial
+
+BY = "devices", "processes"
+COUNTS = 1, 2, 4
+STEPS = {"A": -1.0, "V": 1.0, "dt": 0.01, "t": 0.2, "reduction": "blocked"}
+
+
+def _trials(size: Size) -> list[Trial]:
+    counts = (1, 2) if size == "quick" else COUNTS
+    n = 200 if size == "quick" else 20_000
+    strong = [_trial("strong", n, by, k) for by in BY for k in counts]
+    # As many pairs for each device, however many there are.
+    weak = [_trial("weak", round(n * math.sqrt(k)), by, k) for by in BY for k in counts]
+    alone = [_trial("growth", n * m, "", 1) for m in counts]
+    return [*strong, *weak, *alone]
+
+
+def _trial(problem: str, n: int, by: str, count: int) -> Trial:
+    options = {**STEPS, by: count} if by else STEPS
+    return Trial(
+        "devices",
+        f"ours, {count} {by}" if by else "ours, no layout",
+        "command:again",
+        OURS,
+        "float64",
+        n,
+        2,
+        problem=problem,
+        settings={"options": options},
+    )
+
+
+CASE = Case(
+    says=(
+        "`meanfield simulate` of `n` tokens in the plane, 20 steps of Euler by exact "
+        "sums, whole commands. *Strong*: the same tokens on more devices, or in more "
+        "processes of one device each. *Weak*: as many pairs of tokens for each. "
+        "*Growth*: more tokens by one device, without a layout. `integrating_seconds` "
+        "leaves out start and compilation. Forced devices of a processor share its "
+        "cores, of which this machine has two, and one device uses them all."
+    ),
+    trials=_trials,
+)

@@ -1,0 +1,129 @@
+"""Processes that compute one flow together: how each of them finds the others."""
+
+import importlib
+import os
+import sys
+import threading
+from typing import NamedTuple
+
+from meanfield.errors import InvalidInputError, ResourceError
+
+SUPERVISED = "MEANFIELD_SUPERVISED"  # set where a parent holds the other end of stdin
+HEARTBEAT = 10  # seconds without a sign of life, after which a process is lost
+PATIENCE = 120  # seconds to wait for all others at the start
+
+
+class Place(NamedTuple):
+    """A process among those that compute together.
+
+    Attributes:
+        address: host and port of the first of them; `None` if Slurm knows.
+        number: which of them, from 0.
+        processes: how many there are.
+    """
+
+    address: str | None = None
+    number: int = 0
+    processes: int = 0
+
+
+def place(text: str) -> Place:
+    """What `--join` says: `slurm`, or `HOST:PORT/NUMBER/COUNT`.
+
+    Raises:
+        InvalidInputError: if it says neither.
+    """
+    if text == "slurm":
+        return Place()
+    try:
+        address, number, count = text.split("/")
+        host, port = address.rsplit(":", 1)
+        known = Place(address, int(number), int(count))
+        fits = bool(host) and int(port) > 0 and 0 <= known.number < known.processes
+    except ValueError:
+        fits, known = False, Place()
+    if not fits:
+        raise InvalidInputError(
+            "`--join` is `slurm`, or HOST:PORT/NUMBER/COUNT with the address of the "
+            "first process, which of them this one is, from 0, and how many there are; "
+            f"got `{text}`."
+        )
+    return known
+
+
+def settle(devices: int | None, where: Place | None) -> None:
+    """Has JAX make its devices, and find the processes beside this one.
+
+    Args:
+        devices: of all processes together; one for each process if `None`.
+        where: this process among others, if there are any.
+
+    Raises:
+        InvalidInputError: if devices do not divide among processes.
+        ResourceError: if the others do not come.
+    """
+    if devices is None and where is None:
+        return
+    jax = importlib.import_module("jax")
+    if where is None:
+        jax.config.update("jax_num_cpu_devices", devices)
+        return
+    _quiet_runtime()
+    if os.environ.get(SUPERVISED):
+        threading.Thread(target=_end_with_parent, daemon=True).start()
+    count = where.processes or int(os.environ.get("SLURM_NTASKS", "1"))
+    jax.config.update("jax_num_cpu_devices", each(devices, count))
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    jax.config.update("jax_enable_preemption_service", False)  # SIGTERM is ours
+    known = {} if where.address is None else _known(where)
+    try:
+        jax.distributed.initialize(
+            **known,
+            initialization_timeout=PATIENCE,
+            heartbeat_timeout_seconds=HEARTBEAT,
+        )
+    except (RuntimeError, ValueError) as error:
+        said = str(error).strip().splitlines()
+        raise ResourceError(
+            f"Not all {count} processes found each other: {said[0] if said else error}"
+        ) from error
+
+
+def each(devices: int | None, processes: int) -> int:
+    """The devices of each process.
+
+    Raises:
+        InvalidInputError: if they do not divide.
+    """
+    if devices is None:
+        return 1
+    if devices % processes or devices < 1:
+        raise InvalidInputError(
+            f"`--devices` counts those of all {processes} processes together, and "
+            f"must be a multiple of {processes}; got {devices}."
+        )
+    return devices // processes
+
+
+def _known(where: Place) -> dict[str, object]:
+    return {
+        "coordinator_address": where.address,
+        "num_processes": where.processes,
+        "process_id": where.number,
+    }
+
+
+def _quiet_runtime() -> None:
+    """Leaves the output to Python: the runtime greets each connection there."""
+    sys.stdout.flush()
+    ours, nothing = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 1)
+    os.close(nothing)
+    encoding, errors = sys.stdout.encoding, sys.stdout.errors
+    sys.stdout = os.fdopen(ours, "w", encoding=encoding, errors=errors)
+
+
+def _end_with_parent() -> None:
+    """Ends this process when the one that supervises it has ended."""
+    sys.stdin.read()
+    os._exit(1)

@@ -1,0 +1,128 @@
+"""What eight devices of one processor compute: JSON, by a process of its own."""
+
+import json
+import sys
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from meanfield import Attention, Dense, Isotropic, Points, attentions, flow
+from meanfield.devices import spread
+from meanfield.dynamics import AbstractDynamics, Heads, stacked
+from meanfield.measures import AbstractReduction
+from meanfield.scores import Masked, causal
+
+N, D = 64, 3
+RNG = np.random.default_rng(0)
+Q, K, V = (np.eye(D) + 0.3 * RNG.normal(size=(D, D)) for _ in range(3))
+UNEVEN = "softmax", "sinkhorn", "linear"
+X = RNG.normal(size=(N, D))
+
+
+def velocity(law: AbstractDynamics, mu: Points) -> jax.Array:
+    """Of all tokens."""
+    return eqx.filter_jit(lambda law, mu: law.field(0.0, mu)(mu.tokens))(law, mu)
+
+
+def apart(ours: Any, theirs: Any) -> float:
+    """The largest difference, over the largest number."""
+    ours, theirs = np.asarray(ours), np.asarray(theirs)
+    return float(np.abs(ours - theirs).max() / np.abs(theirs).max())
+
+
+def velocities() -> dict[str, float]:
+    """Of every attention, of tokens that divide among devices and that do not."""
+    found = {}
+    for name, make in attentions.items():
+        law = make(Q, K, -V)
+        if law.coupling.reads_order:
+            continue
+        for n in (N, N - 3) if name in UNEVEN else (N,):
+            mu = Points.weighted(X[:n], np.arange(n) % 5)
+            found[f"{name}, {n}"] = apart(
+                velocity(law, spread(mu, 8)), velocity(law, mu)
+            )
+    return found
+
+
+def others() -> dict[str, float]:
+    """Masks, heads, derivatives, and a sum over all pairs in NumPy."""
+    mu = Points.uniform(X, position=np.arange(1, N + 1) / N)
+    softmax = attentions["softmax"](Q, K, -V)
+    heads = Heads(stacked([softmax, attentions["softmax"](K, Q, V)]))
+    masked = Attention(Masked(softmax.score, causal), softmax.coupling, -V)
+    S = np.exp(X @ Q.T @ K @ X.T)
+    means = S @ X / S.sum(axis=1, keepdims=True)
+
+    def scalar(x: jax.Array, how: AbstractReduction) -> jax.Array:
+        own = Points.uniform(x, reduction=how)
+        return jnp.sum(softmax.field(0.0, own)(own.tokens) ** 3)
+
+    ring = spread(mu, 8).reduction
+    slopes = [
+        jax.jit(jax.grad(scalar), static_argnums=1)(X, h) for h in (ring, Dense())
+    ]
+    push = lambda how: jax.jvp(lambda x: scalar(x, how), (X,), (X[::-1],))[1]
+    return {
+        "numpy": apart(velocity(softmax, spread(mu, 8)), -means @ V.T),
+        "heads": apart(velocity(heads, spread(mu, 4)), velocity(heads, mu)),
+        "mask": apart(velocity(masked, spread(mu, 8)), velocity(masked, mu)),
+        "gradient": apart(*slopes),
+        "forward mode": apart(push(ring), push(Dense())),
+    }
+
+
+def flows() -> dict[str, float]:
+    """Where tokens get to, with noise and without."""
+    mu = Points.uniform(X)
+    found = {}
+    for name in ("softmax", "sinkhorn", "sigmoid"):
+        law = attentions[name](Q, K, -V)
+        alone = flow(law, mu, [0.0, 1.0])
+        for count in (2, 8):
+            run = flow(law, spread(mu, count), [0.0, 1.0])
+            found[f"{name}, {count}"] = apart(run.last, alone.last)
+    law, kicks = attentions["softmax"](Q, K, -V), Isotropic(0.1)
+    noisy = [
+        flow(law, own, [0.0, 1.0], noise=kicks, key=jax.random.key(0)).last
+        for own in (mu, spread(mu, 8))
+    ]
+    return {**found, "noise": apart(*noisy[::-1])}
+
+
+def blow_ups() -> dict[str, Any]:
+    """The same blow-up by one device and by eight, each with its bar."""
+    law, mu = attentions["linear"](Q, Q, np.eye(D)), Points.uniform(X)
+    ends = [flow(law, own, [0.0, 50.0]) for own in (mu, spread(mu, 8))]
+    return {
+        "status": [str(end.status) for end in ends],
+        "t_star": [float(end.t_star) for end in ends],
+        "bar": [float(end.t_star_error) for end in ends],
+    }
+
+
+def shards() -> dict[str, Any]:
+    """What each device holds, what it needs besides, and what travels."""
+    law, found = attentions["softmax"](Q, K, -V), {}
+    of = jax.jit(lambda mu: law.field(0.0, mu)(mu.tokens))
+    few = [of(spread(Points.uniform(X), count)) for count in (1, 2, 8)]
+    found["rows"] = [v.addressable_shards[0].data.shape[0] for v in few]
+    many = jnp.zeros((2**20, D))
+    programs = [of.lower(spread(Points.uniform(many), k)).compile() for k in (1, 2, 8)]
+    analyses: list[Any] = [program.memory_analysis() for program in programs]
+    found["held"] = [a.argument_size_in_bytes for a in analyses]
+    found["besides"] = [a.temp_size_in_bytes for a in analyses]
+    texts = [program.as_text() or "" for program in programs]
+    found["in a ring"] = ["collective-permute" in text for text in texts]
+    found["gathered"] = ["all-gather" in text for text in texts]
+    runs = [flow(law, spread(Points.uniform(X), 8), [0.0, 1.0]).last for _ in range(2)]
+    found["same bytes"] = np.asarray(runs[0]).tobytes() == np.asarray(runs[1]).tobytes()
+    return found
+
+
+if __name__ == "__main__":
+    parts = velocities, others, flows, blow_ups, shards
+    sys.stdout.write(json.dumps({part.__name__: part() for part in parts}))

@@ -1,0 +1,286 @@
+"""Tokens and members that several devices and processes share."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from processes import gone, wait_for
+
+from meanfield import Gaussian, Points, runs
+from meanfield.cli.process._joining import Place, each, place
+from meanfield.cli.process._supervising import End, lost_among, without_count
+from meanfield.devices import Layout, spread
+from meanfield.errors import (
+    InvalidInputError,
+    MeanfieldError,
+    ResourceError,
+    UnsupportedError,
+)
+from meanfield.storage import RunStore
+
+SCRIPT = Path(__file__).parent / "device_layouts.py"
+SLURM = Path(__file__).parent.parent / "docs" / "slurm"
+COMMAND = [sys.executable, "-m", "meanfield"]
+EIGHT = {"JAX_NUM_CPU_DEVICES": "8", "JAX_ENABLE_X64": "1"}
+NAMED = 30.0  # seconds within which a lost process is named
+
+
+def words(text: str) -> list[str]:
+    return text.split()
+
+
+TOKENS = words("--n 60 --d 2 --A 1 --V=-1 --t 2 --frames 5 --segment 1 ")
+LONG = words("--n 400 --d 2 --A 1 --V=-1 --dt 0.01 --t 10 --frames 11 --segment 1 ")
+
+
+@pytest.fixture(scope="module")
+def measured() -> dict[str, Any]:
+    """What eight devices of this processor compute, in a process of its own."""
+    command = [sys.executable, str(SCRIPT)]
+    environment = {**os.environ, **EIGHT, "JAX_NUMPY_RANK_PROMOTION": "raise"}
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=environment, timeout=600
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_velocities_are_those_of_one_device(measured: dict[str, Any]):
+    deviations = measured["velocities"]
+    assert len(deviations) >= 15
+    assert {k: v for k, v in deviations.items() if v > 3e-14} == {}
+
+
+def test_masks_heads_and_derivatives_are_those_of_one_device(measured: dict[str, Any]):
+    assert {k: v for k, v in measured["others"].items() if v > 1e-14} == {}
+
+
+def test_flows_are_those_of_one_device(measured: dict[str, Any]):
+    """Under noise too, whose steps are coarse so that rounding changes no path."""
+    assert {k: v for k, v in measured["flows"].items() if v > 1e-13} == {}
+
+
+def test_a_blow_up_is_that_of_one_device(measured: dict[str, Any]):
+    found = measured["blow_ups"]
+    assert found["status"] == ["blow-up", "blow-up"]
+    alone, shared = found["t_star"]
+    assert abs(alone - shared) < 1e-12 < min(found["bar"])
+
+
+def test_each_device_holds_its_share_and_keys_travel(measured: dict[str, Any]):
+    found = measured["shards"]
+    assert found["rows"] == [64, 32, 8]
+    one, two, eight = found["held"]
+    assert (one, one) == (2 * two, 8 * eight)
+    assert found["besides"][2] < found["besides"][0] / 3
+    assert found["in a ring"] == [False, True, True]
+    assert not any(found["gathered"])
+    assert found["same bytes"]
+
+
+def call(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """A command, once it has ended."""
+    command = [*COMMAND, *arguments]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300)
+
+
+def stored(run: Path) -> int:
+    """How many frames of a run are stored."""
+    with contextlib.suppress(MeanfieldError):
+        return RunStore.open(run).frames
+    return 0
+
+
+def frames(run: Path, name: str = "x") -> np.ndarray:
+    return runs.dataset(run)[name].values
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run by one device."""
+    folder = tmp_path_factory.mktemp("alone")
+    done = call("simulate", *TOKENS, "--out", "run.zarr", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder / "run.zarr"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--processes", "2"],
+        pytest.param(["--processes", "4"], marks=pytest.mark.slow),
+        pytest.param(["--processes", "2", "--devices", "8"], marks=pytest.mark.slow),
+    ],
+)
+def test_processes_compute_one_flow(alone: Path, options: list[str], tmp_path: Path):
+    done = call("simulate", *TOKENS, "--out", "run.zarr", *options, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert f"{options[1]} processes: " in done.stderr  # seconds, and MB of each
+    assert "in a ring of " in done.stdout
+    np.testing.assert_allclose(
+        frames(tmp_path / "run.zarr"), frames(alone), rtol=0, atol=1e-12
+    )
+
+
+@pytest.mark.slow
+def test_the_output_of_processes_is_one_object(tmp_path: Path):
+    keys = words("--n 6 --draws 2 --t 1 --frames 3 --json --processes 2")
+    done = call("simulate", *keys, cwd=tmp_path)
+    assert json.loads(done.stdout)["n"] == 6, done.stdout
+
+
+def test_draws_are_shared_to_the_bit(tmp_path: Path):
+    keys = words("--n 9 --draws 5 --noise 0.1 --t 1 --frames 3")
+    for name, more in {"one": [], "three": ["--processes", "3"]}.items():
+        done = call("simulate", *keys, "--out", name, *more, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    np.testing.assert_array_equal(frames(tmp_path / "one"), frames(tmp_path / "three"))
+
+
+@pytest.mark.slow
+def test_starts_of_gaussians_are_shared_to_the_bit(tmp_path: Path):
+    keys = words("--measure gaussian --d 2 --A 1 --t 1 --frames 3 --starts random:40 ")
+    for name, more in {"one": [], "two": ["--processes", "2"]}.items():
+        done = call("simulate", *keys, "--out", name, *more, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    np.testing.assert_array_equal(
+        frames(tmp_path / "one", "covariance"), frames(tmp_path / "two", "covariance")
+    )
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process has started, in that order."""
+    told = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return sorted(map(int, told.split()))
+
+
+def begun(folder: Path, processes: int) -> subprocess.Popen[str]:
+    """A long run by several processes, once its first frames are stored."""
+    parent = subprocess.Popen(
+        [*COMMAND, "simulate", *LONG, "--out", "run", "--processes", str(processes)],
+        cwd=folder,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+    )
+    wait_for(lambda: stored(folder / "run") > 1)
+    return parent
+
+
+@pytest.mark.parametrize("victim", [1, pytest.param(0, marks=pytest.mark.slow)])
+def test_a_process_that_is_lost_is_named_and_the_run_goes_on(
+    victim: int, tmp_path: Path
+):
+    parent = begun(tmp_path, 3)
+    members = children(parent.pid)
+    assert len(members) == 3
+    os.kill(members[victim], signal.SIGKILL)
+    _, said = parent.communicate(timeout=NAMED)
+    assert parent.returncode == 4
+    name = f"Process {victim} of 3 (pid {members[victim]}) was ended by SIGKILL"
+    assert name in said
+    assert "meanfield resume run --processes M" in said
+    wait_for(lambda: all(map(gone, members)))
+    assert stored(tmp_path / "run") < 11
+    for keys in (["resume", "run", "--processes", "2"], ["simulate", *LONG]):
+        out = ["--out", "alone"] if keys[0] == "simulate" else []
+        done = call(*keys, *out, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    np.testing.assert_allclose(
+        frames(tmp_path / "run"), frames(tmp_path / "alone"), rtol=0, atol=1e-12
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_processes_end_with_their_parent(number: signal.Signals, tmp_path: Path):
+    parent = begun(tmp_path, 2)
+    members = children(parent.pid)
+    parent.send_signal(number)
+    parent.communicate(timeout=NAMED)
+    wait_for(lambda: all(map(gone, members)))
+
+
+def test_who_was_lost_is_told_from_those_that_follow():
+    killed, aborted, told = End(-9, 0), End(-6, 0), End(1, 0)
+    assert lost_among({0: told, 1: aborted, 2: killed}) == 2
+    assert lost_among({0: killed, 1: aborted}) == 0
+    assert lost_among({0: told, 1: End(3, 0)}) == 1
+    assert lost_among({0: End(5, 0), 1: End(5, 0)}) is None  # the flow itself failed
+    assert lost_among({0: End(0, 0), 1: End(0, 0)}) is None
+    assert lost_among({1: End(3, 0)}) == 1
+
+
+def test_the_command_of_a_process_is_that_of_its_parent():
+    typed = ["simulate", "--processes", "3", "--n", "5", "--processes=2"]
+    assert without_count(typed) == ["simulate", "--n", "5"]
+
+
+def test_where_a_process_is_to_join_is_read_or_refused():
+    assert place("node1:1234/2/8") == Place("node1:1234", 2, 8)
+    assert place("slurm") == Place()
+    for text in ("node1/2/8", "node1:x/0/2", "node1:1234/8/8", ":1234/0/1", "pbs"):
+        with pytest.raises(InvalidInputError, match="HOST:PORT/NUMBER/COUNT"):
+            place(text)
+    assert each(8, 4) == 2
+    with pytest.raises(InvalidInputError, match="multiple of 4"):
+        each(6, 4)
+
+
+def test_what_cannot_be_shared_is_refused():
+    with pytest.raises(ResourceError, match="JAX has 1 devices here, and not 9"):
+        Layout.over(9)
+    with pytest.raises(InvalidInputError, match="at least 1"):
+        spread(Points.uniform([[0.0]]), 0)
+    with pytest.raises(UnsupportedError, match="single `Gaussian` has neither"):
+        Layout.over(1).summed(Gaussian(jnp.zeros(1), jnp.eye(1)))
+
+
+SRUN = """\
+#!/bin/bash
+# Two tasks on this machine, as Slurm would start them.
+while [[ $1 == --* ]]; do shift; done
+export SLURM_JOB_ID=$((RANDOM % 1000 + 61000)) SLURM_NTASKS=2
+export SLURM_STEP_NODELIST=localhost SLURM_STEP_NUM_TASKS=2
+for task in 0 1; do
+  SLURM_PROCID=$task SLURM_LOCALID=$task "$@" &
+done
+wait -n && wait -n
+"""
+
+
+@pytest.mark.slow
+def test_the_scripts_for_slurm_run_and_go_on(alone: Path, tmp_path: Path):
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    meanfield = f'#!/bin/bash\nexec {sys.executable} -m meanfield "$@"\n'
+    for name, text in {"srun": SRUN, "meanfield": meanfield}.items():
+        (tools / name).write_text(text)
+        (tools / name).chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"}
+    (tmp_path / "run.toml").write_text(
+        "n = 60\nd = 2\nA = 1.0\nV = -1.0\nt = 2.0\nframes = 5\nsegment = 1\n"
+    )
+    for sums in ("in a ring of 2", ""):  # the second goes on with a run that has ended
+        done = subprocess.run(
+            ["bash", str(SLURM / "flow.sh"), "run.toml", "run.zarr"],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert done.returncode == 0, done.stderr
+        assert sums in done.stdout
+        assert done.stdout.count("ending ") == 1
+    np.testing.assert_allclose(
+        frames(tmp_path / "run.zarr"), frames(alone), rtol=0, atol=1e-12
+    )
