@@ -68,7 +68,12 @@ def test_the_figures_of_the_literature_are_there():
     expected |= {"sander2022-fig1", "sander2022-fig2", "shahbazi2025-fig2"}
     expected |= {"heat-limit", "nonlocal-limit", "mean-field-limit", "collapse-limit"}
     expected |= {"sander2022-fig2-trained", "sander2022-fig6", "trained-hypotheses"}
-    expected |= {"shahbazi2025-table1", "tay2020-table1", "tay2020-table4"}
+    expected |= {
+        "sander2022-table1",
+        "shahbazi2025-table1",
+        "tay2020-table1",
+        "tay2020-table4",
+    }
     assert set(names()) == expected
 
 

@@ -25,6 +25,7 @@ from meanfield.training.tasks._bible import PACKAGE
 OF_NETWORKS = [
     "sander2022-fig2-trained",
     "sander2022-fig6",
+    "sander2022-table1",
     "shahbazi2025-table1",
     "tay2020-table1",
     "tay2020-table4",
