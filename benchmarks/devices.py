@@ -6,12 +6,12 @@ from ._trial import OURS, Case, Size, Trial
 
 BY = "devices", "processes"
 COUNTS = 1, 2, 4
-STEPS = {"A": -1.0, "V": 1.0, "dt": 0.01, "t": 0.2, "reduction": "blocked"}
+STEPS = {"A": -1.0, "V": 1.0, "dt": 0.01, "t": 0.1, "reduction": "blocked"}
 
 
 def _trials(size: Size) -> list[Trial]:
     counts = (1, 2) if size == "quick" else COUNTS
-    n = 200 if size == "quick" else 20_000
+    n = 200 if size == "quick" else 8_000
     strong = [_trial("strong", n, by, k) for by in BY for k in counts]
     # As many pairs for each device, however many there are.
     weak = [_trial("weak", round(n * math.sqrt(k)), by, k) for by in BY for k in counts]
@@ -36,7 +36,7 @@ def _trial(problem: str, n: int, by: str, count: int) -> Trial:
 
 CASE = Case(
     says=(
-        "`meanfield simulate` of `n` tokens in the plane, 20 steps of Euler by exact "
+        "`meanfield simulate` of `n` tokens in the plane, ten steps of Euler by exact "
         "sums, whole commands. *Strong*: the same tokens on more devices, or in more "
         "processes of one device each. *Weak*: as many pairs of tokens for each. "
         "*Growth*: more tokens by one device, without a layout. `integrating_seconds` "

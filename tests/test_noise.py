@@ -227,6 +227,18 @@ def test_a_batch_may_be_permuted():
     np.testing.assert_array_equal(last(x, keys)[order], last(x[order], keys[order]))
 
 
+def test_draws_side_by_side_have_the_paths_that_they_have_alone():
+    """Steps are coarse, so that another rounding of sums chooses no others."""
+    attention, noise = line("softmax", -1.0, 1.0), Isotropic(KAPPA)
+    keys, x = jax.random.split(jax.random.key(5), 4), np.linspace(-1, 1, 48)
+    clouds = [Points.uniform(part[:, None]) for part in np.split(x, 4)]
+    together = ensemble(attention, stacked(clouds), [0.0, 2.0], noise=noise, key=keys)
+    for row, (mu, key) in enumerate(zip(clouds, keys, strict=True)):
+        alone = flow(attention, mu, [0.0, 2.0], noise=noise, key=key)
+        assert together.n_accepted[row] == alone.n_accepted
+        np.testing.assert_allclose(together.last[row], alone.last, rtol=0, atol=1e-12)
+
+
 @pytest.mark.slow
 def test_many_tokens_have_the_law_of_the_gaussian():
     n, x = 20_000, jax.random.normal(jax.random.key(4), (20_000, 2))
