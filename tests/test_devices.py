@@ -24,6 +24,8 @@ from meanfield.errors import (
     ResourceError,
     UnsupportedError,
 )
+from meanfield.runs.building._tokens import refuse_alone
+from meanfield.spec import RunSpec
 from meanfield.storage import RunStore
 
 SCRIPT = Path(__file__).parent / "device_layouts.py"
@@ -236,6 +238,12 @@ def test_where_a_process_is_to_join_is_read_or_refused():
 
 
 def test_what_cannot_be_shared_is_refused():
+    for keys in (
+        {"reduction": "cells"},
+        {"model": "bert.safetensors", "forward": True},
+    ):
+        with pytest.raises(InvalidInputError, match=r"leave .*out.* the devices"):
+            refuse_alone(RunSpec.model_construct(**keys))
     with pytest.raises(ResourceError, match="JAX has 1 devices here, and not 9"):
         Layout.over(9)
     with pytest.raises(InvalidInputError, match="at least 1"):

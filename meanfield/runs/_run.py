@@ -34,7 +34,7 @@ from .building._context import Contexts, most_keys, numbers_moving
 from .building._energies import refuse_infinite
 from .building._parameters import Draw, embedded
 from .building._times import times
-from .building._tokens import refuse_planned
+from .building._tokens import refuse_alone
 from .forecasts._idle import refuse_equal_draws
 from .forecasts._plan import refuse_large_context, refuse_too_large
 from .records._fall import Fall
@@ -137,7 +137,7 @@ def start(spec: RunSpec, layout: Layout | None = None) -> Run:
     """
     spec = admitted(spec)
     if layout is not None:
-        refuse_planned(spec)
+        refuse_alone(spec)
     draws = members(spec)
     refuse_equal_draws(spec, draws)
     refuse_infinite(spec, draws[0].measure)

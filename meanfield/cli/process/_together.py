@@ -52,7 +52,10 @@ class Together:
 
     def or_as(self, store: "RunStore") -> "Together":
         """As a run was computed before, if nothing is said."""
-        if self != Together() or not store.frames:
+        from meanfield.storage import RESUMABLE
+
+        has_ended = store.ending is not None and store.ending.name != RESUMABLE
+        if self != Together() or not store.frames or has_ended:
             return self
         before = store.attrs.get("layout") or {}
         processes = before.get("processes", 1)

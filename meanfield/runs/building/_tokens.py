@@ -96,8 +96,8 @@ def moments(points: Points) -> Gaussian:
     return Gaussian(points.mean, (jnp.sqrt(mass)[:, None] * centred).T)
 
 
-def refuse_planned(spec: RunSpec) -> None:
-    """Refuses sums that one device has to plan, where several share the tokens.
+def refuse_alone(spec: RunSpec) -> None:
+    """Refuses what one device does alone, where several share the tokens.
 
     Raises:
         InvalidInputError: if the spec asks for such.
@@ -106,6 +106,11 @@ def refuse_planned(spec: RunSpec) -> None:
         raise InvalidInputError(
             f"`reduction = {spec.reduction}` sums on one device, and sums of several "
             "devices are exact; leave it out, or the devices."
+        )
+    if spec.forward:
+        raise InvalidInputError(
+            "`forward` passes words through a network on one device; leave out the "
+            "devices."
         )
 
 
