@@ -157,10 +157,10 @@ class ProcessLost(MeanfieldError, RuntimeError):
     Examples:
         >>> from meanfield.errors import ProcessLost
         >>> ProcessLost.exit_code
-        4
+        8
     """
 
-    exit_code = 4
+    exit_code = 8
 
 
 class SimulationFailed(MeanfieldError, RuntimeError):

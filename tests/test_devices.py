@@ -16,7 +16,7 @@ from processes import gone, wait_for
 
 from meanfield import Gaussian, Points, runs
 from meanfield.cli.process._joining import Place, each, place
-from meanfield.cli.process._supervising import End, lost_among, without_count
+from meanfield.cli.process._supervising import End, command, lost_among
 from meanfield.devices import Layout, spread
 from meanfield.errors import (
     InvalidInputError,
@@ -158,6 +158,53 @@ def test_starts_of_gaussians_are_shared_to_the_bit(tmp_path: Path):
     )
 
 
+def test_a_refusal_is_that_of_one_process(tmp_path: Path):
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "file").touch()
+    done = call("simulate", "--out", "taken", "--processes", "2", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.count("meanfield: ") == 1
+    done = call("simulate", "/dev/stdin", "--processes", "2", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "standard input" in done.stderr
+
+
+FAILS = """\
+import sys
+
+if any(token.endswith("/1/2") for token in sys.argv):
+    raise MemoryError("no room for tokens")
+"""
+
+
+@pytest.mark.slow
+def test_a_process_that_fails_is_named_with_its_reason(tmp_path: Path):
+    (tmp_path / "fails.py").write_text(FAILS)
+    keys = [*TOKENS, "--plugin", "fails.py", "--processes", "2"]
+    done = call("simulate", *keys, cwd=tmp_path)
+    assert done.returncode == 8
+    assert "Process 1 of 2" in done.stderr
+    assert "no room for tokens" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_by_as_many_as_it_began_with(tmp_path: Path):
+    options = ["--out", "run", "--processes", "2", "--devices", "4"]
+    parent = subprocess.Popen(
+        [*COMMAND, "simulate", *LONG, *options],
+        cwd=tmp_path,
+        stderr=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+    )
+    wait_for(lambda: stored(tmp_path / "run") > 1)
+    parent.terminate()
+    parent.wait(NAMED)
+    done = call("resume", "run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "2 processes: " in done.stderr
+    assert "in a ring of 4" in done.stdout
+
+
 def children(pid: int) -> list[int]:
     """The processes that a process has started, in that order."""
     told = Path(f"/proc/{pid}/task/{pid}/children").read_text()
@@ -186,7 +233,7 @@ def test_a_process_that_is_lost_is_named_and_the_run_goes_on(
     assert len(members) == 3
     os.kill(members[victim], signal.SIGKILL)
     _, said = parent.communicate(timeout=NAMED)
-    assert parent.returncode == 4
+    assert parent.returncode == 8
     name = f"Process {victim} of 3 (pid {members[victim]}) was ended by SIGKILL"
     assert name in said
     assert "meanfield resume run --processes M" in said
@@ -212,18 +259,24 @@ def test_processes_end_with_their_parent(number: signal.Signals, tmp_path: Path)
 
 
 def test_who_was_lost_is_told_from_those_that_follow():
-    killed, aborted, told = End(-9, 0), End(-6, 0), End(1, 0)
-    assert lost_among({0: told, 1: aborted, 2: killed}) == 2
-    assert lost_among({0: killed, 1: aborted}) == 0
-    assert lost_among({0: told, 1: End(3, 0)}) == 1
-    assert lost_among({0: End(5, 0), 1: End(5, 0)}) is None  # the flow itself failed
-    assert lost_among({0: End(0, 0), 1: End(0, 0)}) is None
-    assert lost_among({1: End(3, 0)}) == 1
+    killed, aborted, told = End(-9, 0), End(-6, 0), End(8, 0)
+    assert lost_among({0: told, 1: aborted, 2: killed}, 3) == 2
+    assert lost_among({0: killed, 1: aborted}, 2) == 0
+    assert lost_among({0: told, 1: End(4, 0)}, 2) == 1  # for want of memory, say
+    assert lost_among({0: End(1, 0), 1: told, 2: End(3, 0)}, 3) == 2
+    assert lost_among({0: aborted}, 2) == 1  # which is stuck
+    assert lost_among({0: End(5, 0), 1: End(5, 0)}, 2) is None  # the flow itself failed
+    assert lost_among({0: End(2, 0), 1: aborted}, 2) is None
+    assert lost_among({0: End(0, 0), 1: End(0, 0)}, 2) is None
+    assert lost_among({1: End(3, 0)}, 2) == 1
 
 
 def test_the_command_of_a_process_is_that_of_its_parent():
-    typed = ["simulate", "--processes", "3", "--n", "5", "--processes=2"]
-    assert without_count(typed) == ["simulate", "--n", "5"]
+    typed = words("simulate --processes 3 --n 5 --devices=2 -- keys.toml")
+    told = command(typed, "127.0.0.1:4000/1/3", 6)
+    assert told == words(
+        "simulate --join 127.0.0.1:4000/1/3 --devices 6 --n 5 -- keys.toml"
+    )
 
 
 def test_where_a_process_is_to_join_is_read_or_refused():
@@ -238,17 +291,16 @@ def test_where_a_process_is_to_join_is_read_or_refused():
 
 
 def test_what_cannot_be_shared_is_refused():
-    for keys in (
-        {"reduction": "cells"},
-        {"model": "bert.safetensors", "forward": True},
-    ):
+    for spec in (RunSpec(reduction="cells"), RunSpec.model_construct(forward=True)):
         with pytest.raises(InvalidInputError, match=r"leave .*out.* the devices"):
-            refuse_alone(RunSpec.model_construct(**keys))
+            refuse_alone(spec)
     with pytest.raises(ResourceError, match="JAX has 1 devices here, and not 9"):
         Layout.over(9)
     with pytest.raises(InvalidInputError, match="at least 1"):
         spread(Points.uniform([[0.0]]), 0)
-    with pytest.raises(UnsupportedError, match="single `Gaussian` has neither"):
+    with pytest.raises(
+        UnsupportedError, match="`Gaussian` that moves alone has neither"
+    ):
         Layout.over(1).summed(Gaussian(jnp.zeros(1), jnp.eye(1)))
 
 
@@ -277,7 +329,7 @@ def test_the_scripts_for_slurm_run_and_go_on(alone: Path, tmp_path: Path):
     (tmp_path / "run.toml").write_text(
         "n = 60\nd = 2\nA = 1.0\nV = -1.0\nt = 2.0\nframes = 5\nsegment = 1\n"
     )
-    for sums in ("in a ring of 2", ""):  # the second goes on with a run that has ended
+    for _ in range(2):  # the second goes on with a run that has ended
         done = subprocess.run(
             ["bash", str(SLURM / "flow.sh"), "run.toml", "run.zarr"],
             cwd=tmp_path,
@@ -287,8 +339,9 @@ def test_the_scripts_for_slurm_run_and_go_on(alone: Path, tmp_path: Path):
             timeout=300,
         )
         assert done.returncode == 0, done.stderr
-        assert sums in done.stdout
         assert done.stdout.count("ending ") == 1
+    record = runs.dataset(tmp_path / "run.zarr").attrs["layout"]
+    assert record == {"devices": 2, "processes": 2}
     np.testing.assert_allclose(
         frames(tmp_path / "run.zarr"), frames(alone), rtol=0, atol=1e-12
     )

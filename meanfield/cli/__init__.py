@@ -3,6 +3,7 @@
 import atexit
 import contextlib
 import gc
+import os
 import signal
 import sys
 import traceback
@@ -16,6 +17,7 @@ from cyclopts import App, CycloptsError, Group, Parameter
 
 from meanfield.errors import MeanfieldError
 
+from .process._joining import SUPERVISED
 from .process._session import open_session as open_session
 from .process._signals import SAID, leave, watched
 from .process._supervising import TYPED
@@ -87,7 +89,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line and exits with a code that says how it went.
 
     0 fine, 1 internal, 2 usage, 3 input file, 4 resources, 5 numerical failure, 6
-    verification failed, 7 store damaged or removed, 129, 130 and 143 interrupted.
+    verification failed, 7 store damaged or removed, 8 a process lost, 129, 130 and
+    143 interrupted.
     """
     tokens = list(sys.argv[1:] if arguments is None else arguments)
     if arguments is None:  # the process is ours, and short
@@ -106,6 +109,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with watched():
             code = _run([token for token in tokens if token != "--debug"], debug=debug)
             code = _flushed(code)
+            if code and SUPERVISED in os.environ:
+                leave(code)  # the parent ends others, for which this one would wait
     except KeyboardInterrupt as error:
         word, code = SAID[type(error)]
         with contextlib.suppress(OSError, ValueError):  # a terminal that has gone

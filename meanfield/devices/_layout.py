@@ -43,23 +43,28 @@ class Layout:
 
     @classmethod
     def over(cls, count: int) -> "Layout":
-        """The first `count` devices that JAX has found.
+        """So many devices, the first that JAX has found in each process.
 
         Raises:
-            InvalidInputError: if it is no number of at least one.
+            InvalidInputError: if it is not at least one for each process, as many for
+                each.
             ResourceError: if JAX has found fewer.
         """
-        devices = jax.devices()
-        if count < 1:
-            raise InvalidInputError(f"`devices` must be at least 1; got {count}.")
+        devices, processes = jax.devices(), jax.process_count()
+        if count < 1 or count % processes:
+            raise InvalidInputError(
+                f"`devices` must be at least 1, and as many in each of {processes} "
+                f"processes; got {count}."
+            )
         if count > len(devices):
             raise ResourceError(
                 f"JAX has {len(devices)} devices here, and not {count}; on a processor "
                 "`meanfield simulate --devices` makes them, and in Python "
                 f'`jax.config.update("jax_num_cpu_devices", {count})`, first of all.'
             )
-        chosen = np.array(devices[:count])
-        return cls(Mesh(chosen, (AXIS,), axis_types=(AxisType.Auto,)))
+        own = [[d for d in devices if d.process_index == p] for p in range(processes)]
+        chosen = [device for each in own for device in each[: count // processes]]
+        return cls(Mesh(np.array(chosen), (AXIS,), axis_types=(AxisType.Auto,)))
 
     @property
     def size(self) -> int:
@@ -99,8 +104,10 @@ class Layout:
     ) -> Trajectory:
         """As `flows.followed`, by all devices; each process then has all of it."""
         mu0 = spread_over(self.mesh, problem.mu0.read_by(_TOKENS))
-        problem, ts, due = _everywhere(self.mesh, (problem, ts, due))
-        problem = eqx.tree_at(lambda p: p.mu0, problem, mu0)
+        law = eqx.tree_at(lambda p: p.mu0, problem, None)
+        law, ts, due = _everywhere(self.mesh, (law, ts, due))
+        is_none = lambda leaf: leaf is None
+        problem = eqx.tree_at(lambda p: p.mu0, law, mu0, is_leaf=is_none)
         return jax.tree.map(_whole, followed(problem, ts, due=due, until=until))
 
     def share(self, members: Sequence[int]) -> list[int]:
@@ -151,8 +158,8 @@ _TOKENS = _Tokens()
 
 def _nothing_to_share(mu: AbstractMeasure) -> UnsupportedError:
     return UnsupportedError(
-        "Devices share the tokens of a measure, or the members of a family; a single "
-        f"`{type(mu).__name__}` has neither. Leave `--devices` out."
+        "Devices share the tokens of a measure, or members that move side by side; a "
+        f"`{type(mu).__name__}` that moves alone has neither. Leave the devices out."
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
@@ -100,7 +101,7 @@ def ensemble(  # noqa: PLR0913 (as `flow`)
     members: Members = (dynamics, mu0, noise, key, never(given.dtype))
     axes = (*in_axes, _leads(noise and noise.kappa), _leads(key), None)
     family = _family(members, axes, given, stepping=stepping, stop=stop, since=since)
-    family = family._replace(devices=tuple(devices) or tuple(jax.local_devices()[:1]))
+    family = family._replace(devices=tuple(devices) or (None,))
     if foresees(family.problem.stepping, mu0, noise):
         if due is None:
             end = given[-1] if until is None else until
@@ -118,7 +119,7 @@ class _Family(NamedTuple):
         members: what is different in the others, and along which axis.
         ts: times of the frames.
         size: how many there are.
-        devices: that compute blocks in turn.
+        devices: that compute blocks in turn; `None` is the default of who calls.
     """
 
     problem: Problem
@@ -126,7 +127,7 @@ class _Family(NamedTuple):
     axes: Axes
     ts: Float[Array, " times"]
     size: int
-    devices: tuple[Device, ...] = ()
+    devices: tuple[Device | None, ...] = (None,)
 
     def trajectories(self, together: int | None) -> Trajectory:
         """The trajectories of all members, block by block on all cores."""
@@ -165,9 +166,9 @@ class _Family(NamedTuple):
         ends = self._replace(problem=ahead, ts=span).trajectories(together)
         return foretold(*first, BlowUpTime(ends.t_star, ends.t_star_error))
 
-    def block(self, indices: np.ndarray, device: Device) -> Trajectory:
+    def block(self, indices: np.ndarray, device: Device | None) -> Trajectory:
         """The trajectories of some members, side by side."""
-        with jax.default_device(device):
+        with nullcontext() if device is None else jax.default_device(device):
             members = _taken(self.members, self.axes, indices)
             moved = _block(self.problem, members, self.axes, self.ts)
         return jax.block_until_ready(moved)

@@ -208,6 +208,8 @@ def continued(
         first: its first frame, if doubts about its end ask for it; else empty.
         layout: the devices that share what is left of it.
     """
+    if layout is not None:
+        refuse_alone(spec)
     d, looked_at = dimension_in(frame), Contexts(spec)
     law_of = lambda i: moved_by(spec, d, Draw(spec.seed, i), looked_at)
     draws, law = [], law_of(0)

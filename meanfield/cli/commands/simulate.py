@@ -73,6 +73,10 @@ def simulate(
     base = {} if start_from is None else _keys_of(start_from, given_values(options))
     spec = gather(file, preset, base, options)
     if together.processes is not None and not dry_run:
+        from meanfield.storage import refuse_taken
+
+        if out is not None:
+            refuse_taken(out)
         together.supervise(out)
         return
     from meanfield.cli.process._session import open_session
@@ -81,7 +85,7 @@ def simulate(
     from meanfield.cli.jobs._simulation import dry, integrate
 
     if dry_run:
-        dry(spec, out, in_json=json)
+        dry(together.foreseen(spec), out, in_json=json)
     else:
         integrate(spec, out, plugin or [], in_json=json, layout=together.layout())
 

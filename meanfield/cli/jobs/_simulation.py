@@ -102,7 +102,7 @@ def _conclude(
         hint = advice if is_stored else "nothing is stored."
         raise type(error)(f"stopped; {hint}") from None
     except jax.errors.JaxRuntimeError as error:
-        raise _named(error) from error
+        raise _named(error) from None
     compile_seconds = CLOCK.seconds - compile_start
     seconds = time.perf_counter() - start - compile_seconds
     if _is_first():
@@ -129,8 +129,10 @@ def _named(error: RuntimeError) -> RuntimeError:
     if "RESOURCE_EXHAUSTED" in str(error):
         return ResourceError("The device's memory is full; ask for fewer tokens.")
     if jax.process_count() > 1:
+        said = str(error).splitlines()[0]
         return ProcessLost(
-            "A process that computes beside this one has ended, and this one with it."
+            "A process that computes beside this one has ended, and this one with it: "
+            f"{said}"
         )
     return error
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from meanfield.errors import InvalidInputError, ResourceError
 
-SUPERVISED = "MEANFIELD_SUPERVISED"  # set where a parent holds the other end of stdin
+SUPERVISED = "MEANFIELD_SUPERVISED"  # a pipe whose other end the parent holds
 HEARTBEAT = 10  # seconds without a sign of life, after which a process is lost
 PATIENCE = 120  # seconds to wait for all others at the start
 
@@ -69,18 +69,17 @@ def settle(devices: int | None, where: Place | None) -> None:
         jax.config.update("jax_num_cpu_devices", devices)
         return
     _quiet_runtime()
-    if os.environ.get(SUPERVISED):
-        threading.Thread(target=_end_with_parent, daemon=True).start()
-    count = where.processes or int(os.environ.get("SLURM_NTASKS", "1"))
-    jax.config.update("jax_num_cpu_devices", each(devices, count))
+    count = where.processes or _tasks()
+    own = each(devices, count)
+    jax.config.update("jax_num_cpu_devices", own)
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     jax.config.update("jax_enable_preemption_service", False)  # SIGTERM is ours
-    known = {} if where.address is None else _known(where)
     try:
         jax.distributed.initialize(
-            **known,
+            **_known(where, own),
             initialization_timeout=PATIENCE,
             heartbeat_timeout_seconds=HEARTBEAT,
+            shutdown_timeout_seconds=HEARTBEAT,
         )
     except (RuntimeError, ValueError) as error:
         said = str(error).strip().splitlines()
@@ -105,12 +104,35 @@ def each(devices: int | None, processes: int) -> int:
     return devices // processes
 
 
-def _known(where: Place) -> dict[str, object]:
-    return {
+def _tasks() -> int:
+    """How many processes Slurm has started.
+
+    Raises:
+        InvalidInputError: if it has not started this one.
+    """
+    count = os.environ.get("SLURM_NTASKS", "")
+    if not count.isdecimal():
+        raise InvalidInputError(
+            "`--join slurm` is for what `srun` starts: SLURM_NTASKS is not set."
+        )
+    return int(count)
+
+
+def _known(where: Place, devices: int) -> dict[str, object]:
+    """What the runtime is told of all processes, and of the devices of this one."""
+    if where.address is None:
+        return {"cluster_detection_method": "slurm"}
+    known: dict[str, object] = {
         "coordinator_address": where.address,
         "num_processes": where.processes,
         "process_id": where.number,
     }
+    pipe = os.environ.get(SUPERVISED)
+    if pipe is None:
+        return known
+    threading.Thread(target=_end_with, args=[int(pipe)], daemon=True).start()
+    first = where.number * devices  # all processes share the devices of this machine
+    return {**known, "local_device_ids": list(range(first, first + devices))}
 
 
 def _quiet_runtime() -> None:
@@ -123,7 +145,7 @@ def _quiet_runtime() -> None:
     sys.stdout = os.fdopen(ours, "w", encoding=encoding, errors=errors)
 
 
-def _end_with_parent() -> None:
+def _end_with(pipe: int) -> None:
     """Ends this process when the one that supervises it has ended."""
-    sys.stdin.read()
+    os.read(pipe, 1)
     os._exit(1)

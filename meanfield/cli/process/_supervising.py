@@ -11,7 +11,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import IO, NamedTuple
 
 from meanfield.cli.terminal._output import note
@@ -21,9 +22,13 @@ from ._joining import SUPERVISED, each
 
 LOOK = 0.05  # seconds between two looks at all processes
 SETTLE = 1.0  # seconds in which those that end because one was lost end too
-PATIENCE = 3.0  # seconds to end in, when told to
+PATIENCE = 0.8  # seconds to end in, when told to: less than this process has
 ABORTED = -signal.SIGABRT  # how the runtime ends a process that has lost another
-ALONE = "--processes"  # what the parent keeps to itself
+FOLLOWERS = ABORTED, ProcessLost.exit_code  # how those end that have lost another
+BY_ITSELF = range(2, ProcessLost.exit_code)  # how a command ends that fails
+INTERRUPTED = 128  # and signals from there on
+INPUT = "-", "/dev/stdin"
+OURS = "--processes", "--devices"  # options that the parent gives to its children
 
 TYPED: list[str] = []  # the command, as it was typed
 
@@ -58,17 +63,19 @@ def supervised(processes: int, devices: int | None, hint: str) -> int:
         ProcessLost: naming the one that ended before its time.
     """
     if processes < 1:
-        raise InvalidInputError(f"`{ALONE}` must be at least 1; got {processes}.")
+        raise InvalidInputError(f"`--processes` must be at least 1; got {processes}.")
+    if set(INPUT) & set(TYPED):
+        raise InvalidInputError(
+            "Several processes cannot share one standard input; write it to a file."
+        )
     each(devices, processes)
     begin = time.perf_counter()
-    members = _started(processes)
-    try:
+    with _started(processes, devices) as members:
         ends = _watched(members)
-    finally:
-        _ended(members)
-    lost = lost_among(ends)
-    if lost is not None:
-        raise ProcessLost(f"{_name(lost, members, ends[lost])}; {hint}")
+        _end_all(members)
+        said = verdict(ends, members)
+    if said is not None:
+        raise ProcessLost(f"{said}; {hint}")
     if ends[0].code == 0:
         seconds = time.perf_counter() - begin
         memory = ", ".join(f"{ends[k].megabytes:.0f}" for k in sorted(ends))
@@ -76,23 +83,32 @@ def supervised(processes: int, devices: int | None, hint: str) -> int:
     return ends[0].code
 
 
-def _started(count: int) -> list[Member]:
-    port = _free_port()
-    environment = {**os.environ, SUPERVISED: "1"}
-    members = []
-    for number in range(count):
-        join = ["--join", f"127.0.0.1:{port}/{number}/{count}"]
-        said = tempfile.TemporaryFile()  # noqa: SIM115 - closed when all have ended
-        output = None if number == 0 else said
-        process = subprocess.Popen(
-            [sys.executable, "-m", "meanfield", *without_count(TYPED), *join],
-            stdin=subprocess.PIPE,
-            stdout=output,
-            stderr=output,
-            env=environment,
-        )
-        members.append(Member(process, said))
-    return members
+@contextmanager
+def _started(count: int, devices: int | None) -> Iterator[list[Member]]:
+    """The processes, which end with the block, and with this process."""
+    port, (theirs, ours) = _free_port(), os.pipe()
+    members: list[Member] = []
+    try:
+        for number in range(count):
+            place = f"127.0.0.1:{port}/{number}/{count}"
+            said = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the block
+            output = None if number == 0 else said
+            process = subprocess.Popen(
+                [sys.executable, "-m", "meanfield", *command(TYPED, place, devices)],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env={**os.environ, SUPERVISED: str(theirs)},
+                pass_fds=[theirs],
+            )
+            members.append(Member(process, said))
+        yield members
+    finally:
+        _end_all(members)
+        for member in members:
+            member.said.close()
+        os.close(theirs)
+        os.close(ours)
 
 
 def _watched(members: Sequence[Member]) -> dict[int, End]:
@@ -119,32 +135,40 @@ def _end(process: subprocess.Popen[bytes]) -> End | None:
     return End(process.returncode, used.ru_maxrss / unit)
 
 
-def lost_among(ends: dict[int, End]) -> int | None:
-    """The process that others ended for; `None` if the command ended by itself."""
-    killed = [k for k, end in ends.items() if end.code < 0 and end.code != ABORTED]
-    others = [k for k, end in ends.items() if k > 0 and end.code != 0]
-    if killed or 0 not in ends:
-        return min(killed or others)
-    ended_by_itself = ends[0].code in range(2, 8) or ends[0].code >= 128
-    if ends[0].code == 0 or ended_by_itself:
+def verdict(ends: Mapping[int, End], members: Sequence[Member]) -> str | None:
+    """Which process was lost, and how; `None` if the command ended by itself."""
+    lost = lost_among(ends, len(members))
+    if lost is None:
         return None
-    return min(others, default=0)
-
-
-def _name(number: int, members: Sequence[Member], end: End) -> str:
-    """Which process was lost, and how."""
-    said = members[number].said
+    who = f"Process {lost} of {len(members)} (pid {members[lost].process.pid})"
+    if lost not in ends:
+        return f"{who} did not answer"
+    code = ends[lost].code
+    if code < 0:
+        return f"{who} was ended by {signal.Signals(-code).name}"
+    said = members[lost].said
     said.seek(0)
     lines = said.read().decode(errors="replace").strip().splitlines()
-    who = f"Process {number} of {len(members)} (pid {members[number].process.pid})"
-    if end.code < 0:
-        return f"{who} was ended by {signal.Signals(-end.code).name}"
-    return f"{who} ended with exit code {end.code}" + (
-        f": {lines[-1]}" if lines else ""
-    )
+    last = f": {lines[-1].rstrip('.')}" if lines else ""
+    return f"{who} ended with exit code {code}{last}"
 
 
-def _ended(members: Sequence[Member]) -> None:
+def lost_among(ends: Mapping[int, End], count: int) -> int | None:
+    """The process for which others ended; `None` if the command ended by itself."""
+    failures = [number for number, end in ends.items() if end.code != 0]
+    killed = [k for k in failures if ends[k].code < 0 and ends[k].code != ABORTED]
+    first = ends[0].code if 0 in ends else ABORTED
+    if killed:
+        return min(killed)
+    if first == 0 or first in BY_ITSELF or first >= INTERRUPTED:
+        return None
+    causes = [number for number in failures if ends[number].code not in FOLLOWERS]
+    others = [number for number in causes if number > 0]
+    silent = [number for number in range(count) if number not in ends]
+    return min(others or causes or silent or failures)
+
+
+def _end_all(members: Sequence[Member]) -> None:
     """Ends those that still run: in good order at first."""
     for process, _ in members:
         if process.returncode is None:
@@ -158,17 +182,17 @@ def _ended(members: Sequence[Member]) -> None:
             process.wait()
 
 
-def without_count(tokens: Sequence[str]) -> list[str]:
-    """The command without `--processes` and its number."""
-    kept, skipped = [], False
-    for token in tokens:
-        if skipped:
-            skipped = False
-        elif token == ALONE:
-            skipped = True
-        elif not token.startswith(f"{ALONE}="):
+def command(typed: Sequence[str], place: str, devices: int | None) -> list[str]:
+    """What one of several processes is told: the command that was typed, and where."""
+    name, rest = typed[0], iter(typed[1:])
+    kept = []
+    for token in rest:
+        if token in OURS:
+            next(rest, None)
+        elif token.partition("=")[0] not in OURS:
             kept.append(token)
-    return kept
+    more = [] if devices is None else ["--devices", str(devices)]
+    return [name, "--join", place, *more, *kept]
 
 
 def _free_port() -> int:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Group, Parameter
 
 from meanfield.errors import InvalidInputError
+from meanfield.spec import RunSpec
 
-from ._joining import place, settle
+from ._joining import each, place, settle
 from ._supervising import supervised
 
 if TYPE_CHECKING:
@@ -51,15 +52,22 @@ class Together:
             )
 
     def or_as(self, store: "RunStore") -> "Together":
-        """As a run was computed before, if nothing is said."""
+        """As a run was begun, if nothing is said."""
         from meanfield.storage import RESUMABLE
 
         has_ended = store.ending is not None and store.ending.name != RESUMABLE
-        if self != Together() or not store.frames or has_ended:
+        if self != Together() or has_ended:
             return self
         before = store.attrs.get("layout") or {}
         processes = before.get("processes", 1)
         return Together(before.get("devices"), processes if processes > 1 else None)
+
+    def foreseen(self, spec: RunSpec) -> RunSpec:
+        """The run that one device would take in the place of several, by exact sums."""
+        each(self.devices, self.processes or 1)
+        if self == Together() or spec.reduction != "auto":
+            return spec
+        return spec.model_copy(update={"reduction": "blocked"})
 
     def settle(self) -> None:
         """Has JAX make its devices, before it is asked for the first time."""

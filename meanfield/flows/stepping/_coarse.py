@@ -12,7 +12,8 @@ from typing_extensions import override
 
 from ._control import AbstractWrapping, Decision, Start, Trial
 
-DIGITS = 12  # binary; a step is shorter by less than one part in 2 000
+# Binary, of doubles and of floats: steps are shorter by at most 0.05 % and 6 %.
+DIGITS = {8: 12, 4: 5}
 
 
 class Coarse(AbstractWrapping[PyTree]):
@@ -36,5 +37,6 @@ class Coarse(AbstractWrapping[PyTree]):
 
 
 def _cut(length: Float[Array, ""]) -> Float[Array, ""]:
+    parts = 2.0 ** DIGITS[length.dtype.itemsize]
     mantissa, exponent = jnp.frexp(length)
-    return jnp.ldexp(jnp.floor(mantissa * 2**DIGITS) / 2**DIGITS, exponent)
+    return jnp.ldexp(jnp.floor(mantissa * parts) / parts, exponent)
