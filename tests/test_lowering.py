@@ -68,7 +68,8 @@ def test_gaussians_need_no_host_no_doubles_and_no_short_products():
 
 def test_what_is_looked_for_is_found():
     double = jnp.asarray(np.eye(3))
-    text = jax.jit(lambda x: x @ x).lower(double).as_text()
+    with jax.default_matmul_precision("default"):
+        text = jax.jit(lambda x: x @ x).lower(double).as_text()
     assert DOUBLES.findall(text)
     assert "precision = [HIGHEST, HIGHEST]" not in text
     calls = jax.jit(lambda x: jax.debug.print("{}", x)).lower(double).as_text()

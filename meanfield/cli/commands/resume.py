@@ -15,12 +15,12 @@ def resume(
 ) -> None:
     """Go on with an interrupted run, to the bytes it would have had.
 
-    It goes on by as many devices and processes as before, or by others: numbers then
-    agree to rounding, and not to the bit.
-
     For example:
         meanfield resume first.zarr
         meanfield resume first.zarr --processes 2
+
+    It goes on by as many devices and processes as it began with, or by others: numbers
+    then agree to rounding, and not to the bit.
 
     Args:
         run: the folder of the run.
