@@ -41,7 +41,7 @@ def velocities() -> dict[str, float]:
         if law.coupling.reads_order:
             continue
         for n in (N, N - 3) if name in UNEVEN else (N,):
-            mu = Points.weighted(X[:n], np.arange(n) % 5)
+            mu = Points.weighted(X[:n], (np.arange(n) + 1) % 5)
             found[f"{name}, {n}"] = apart(
                 velocity(law, spread(mu, 8)), velocity(law, mu)
             )
