@@ -255,7 +255,9 @@ def test_processes_end_with_their_parent(number: signal.Signals, tmp_path: Path)
     members = children(parent.pid)
     parent.send_signal(number)
     parent.communicate(timeout=NAMED)
+    assert parent.returncode in (-number, 128 + number)
     wait_for(lambda: all(map(gone, members)))
+    assert 1 < stored(tmp_path / "run") < 11  # ended, and not by itself
 
 
 def test_who_was_lost_is_told_from_those_that_follow():

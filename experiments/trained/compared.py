@@ -16,6 +16,26 @@ FOLDS = 5  # of the items of a task, which seeds take in turn
 UNITS = {"correct": 100.0}  # a share is told in percent
 
 
+def captioned(scores: str, more: str = "") -> str:
+    """The caption of a figure that compares networks, as a template.
+
+    Args:
+        scores: what is told of each network, by the fields of `findings`.
+        more: what is said at the end.
+    """
+    return (
+        "{seeds} networks of each kind, in {folds} folds, {epochs} epochs of {items}, "
+        f"{scores} "
+        "Rates, the best of three on two rehearsing seeds: {rates}, {ends} of {arms} "
+        "at an end of the grid. Stuck: {stuck} of {trained}. On differences of the "
+        "same seeds, means over folds: {words}. Trained in {minutes} minutes of "
+        f"{{devices}}. {{published}}{more}"
+    )
+
+
+IN_PERCENT = captioned("examined on {examined} others. Medians in percent: {scores}.")
+
+
 def findings(campaign: Campaign, case: Case) -> Findings:
     """What all networks of a campaign say of each other."""
     trained = campaign.networks(case)

@@ -3,7 +3,7 @@
 import functools
 
 from experiments.trained.campaigns.patches import PATCHES
-from experiments.trained.compared import findings
+from experiments.trained.compared import IN_PERCENT, findings
 from experiments.trained.panels import Axis, columns, drawn
 from meanfield.reproduce import Experiment
 
@@ -13,14 +13,7 @@ EXPERIMENT = Experiment(
         "Cut into small patches, digits are told apart better by Sinkhorn attention, "
         "and by sliced attention, than by softmax; in one patch equally well."
     ),
-    caption=(
-        "{seeds} networks of each kind, in {folds} folds, {epochs} epochs of "
-        "{items}, examined on {examined} others. Medians in percent: {scores}. "
-        "Rates, the best of three on two rehearsing seeds: {rates}, {ends} of "
-        "{arms} at an end of the grid. Stuck: {stuck} of {trained}. On differences "
-        "of the same seeds, means over folds: {words}. Trained in {minutes} minutes "
-        "of {devices}. {published}"
-    ),
+    caption=IN_PERCENT,
     seen=(
         "Left, a point for each network and a bar at the median. In the middle what a "
         "network has more than another of its seed: the mean and its interval. Right, "

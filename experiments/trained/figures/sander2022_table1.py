@@ -3,7 +3,7 @@
 import functools
 
 from experiments.trained.campaigns.solids import SOLIDS
-from experiments.trained.compared import findings
+from experiments.trained.compared import IN_PERCENT, findings
 from experiments.trained.panels import Axis, drawn
 from meanfield.reproduce import Experiment
 
@@ -16,14 +16,7 @@ EXPERIMENT = Experiment(
         "than by softmax, the more half-steps the better, and better still by sliced "
         "attention."
     ),
-    caption=(
-        "{seeds} networks of each kind, in {folds} folds, {epochs} epochs of "
-        "{items}, examined on {examined} others. Medians in percent: {scores}. "
-        "Rates, the best of three on two rehearsing seeds: {rates}, {ends} of "
-        "{arms} at an end of the grid. Stuck: {stuck} of {trained}. On paired "
-        "differences: {words}. Trained in {minutes} minutes of {devices}. "
-        "{published}"
-    ),
+    caption=IN_PERCENT,
     seen=(
         "Left, a point for each network and a bar at the median. Right what a network "
         "has more than another of its seed: the mean and its interval. Clouds are "

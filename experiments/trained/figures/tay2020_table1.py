@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from experiments.trained.campaigns.sorting import SORTING
-from experiments.trained.compared import findings
+from experiments.trained.compared import captioned, findings
 from experiments.trained.panels import Axis, by_length, drawn
 from experiments.trained.records import Line, scores
 from meanfield.reproduce import Case, Experiment, Findings
@@ -48,15 +48,11 @@ EXPERIMENT = Experiment(
         "Sparse Sinkhorn attention sorts better than attention within blocks, and "
         "than softmax over all."
     ),
-    caption=(
-        "{seeds} networks of each kind, in {folds} folds, {epochs} epochs of "
-        "{items}, {examined} of them. Exact matches in percent, medians: {scores}. "
-        "Means over lengths that were taught, and over longer ones: {taught}. "
-        "Rates, the best of three on two rehearsing seeds: {rates}, {ends} of "
-        "{arms} at an end of the grid. Stuck: {stuck} of {trained}. On paired "
-        "differences: {words}. Trained in {minutes} minutes of {devices}. "
-        "{published} A network that sorts all lengths it was taught, and no others, "
-        "is right half of the time."
+    caption=captioned(
+        "{examined} of them. Exact matches in percent, medians: {scores}. Means over "
+        "lengths that were taught, and over longer ones: {taught}.",
+        " A network that sorts all lengths it was taught, and no others, is right half "
+        "of the time.",
     ),
     seen=(
         "Left, a point for each network and a bar at the median. In the middle what a "

@@ -3,7 +3,7 @@
 import functools
 
 from experiments.trained.campaigns.characters import CHARACTERS
-from experiments.trained.compared import findings
+from experiments.trained.compared import captioned, findings
 from experiments.trained.panels import Axis, drawn
 from meanfield.reproduce import Experiment
 
@@ -13,13 +13,8 @@ EXPERIMENT = Experiment(
         "Guessing the next character, softmax over all before it and sparse Sinkhorn "
         "attention do better than attention within blocks, and balancing helps."
     ),
-    caption=(
-        "{seeds} networks of each kind, in {folds} folds, {epochs} epochs of "
-        "{items}, examined on {examined} others. Bits per character, medians: "
-        "{scores}. Rates, the best of three on two rehearsing seeds: {rates}, "
-        "{ends} of {arms} at an end of the grid. Stuck: {stuck} of {trained}. On "
-        "paired differences: {words}. Trained in {minutes} minutes of {devices}. "
-        "{published}"
+    caption=captioned(
+        "examined on {examined} others. Bits per character, medians: {scores}."
     ),
     seen=(
         "Left, a point for each network and a bar at the median. Right how many bits a "
