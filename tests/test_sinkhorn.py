@@ -171,6 +171,25 @@ class Unstructured(AbstractScore):
         return self.inner(queries, keys)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_weights_below_all_floats_are_as_none(dtype: type, rng: np.random.Generator):
+    """A token of weight e⁻²⁰⁰⁰ is moved, and moves none, like one that is excluded."""
+    attention = attentions["sinkhorn"](*[jnp.eye(2, dtype=dtype)] * 3)
+    x = jnp.asarray(rng.normal(size=(9, 2)), dtype)
+
+    def velocities(x: Array, log_weight: float) -> Array:
+        logs = jnp.log(jnp.full(9, 1 / 6, dtype)).at[:3].set(log_weight)
+        mu = Points(Tokens(x), logs)
+        return attention.field(0.0, mu)(mu.tokens)
+
+    expected, found = (velocities(x, weight) for weight in (-np.inf, -2000.0))
+    # Iterations end elsewhere within their tolerance.
+    atol = 10 * np.finfo(dtype).eps ** (2 / 3)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=atol)
+    slope = jax.grad(lambda x: jnp.sum(velocities(x, -2000.0) ** 2))(x)
+    assert np.all(np.isfinite(slope))
+
+
 def test_any_score_will_do(rng: np.random.Generator):
     c = case(rng, n=12)
     inner = Dot(c.p.Q, c.p.K)

@@ -148,7 +148,9 @@ def _with_derivative(
 
 def _roots(mu: Points) -> Float[Array, " n"]:
     # Differentiable too: the operator must stay symmetric for second derivatives.
-    return jnp.sqrt(jnp.where(counts(mu), mu.weights, 1))
+    least = jnp.log(jnp.finfo(mu.log_weights.dtype).tiny)  # none is zero, to divide by
+    logs = jnp.where(counts(mu), jnp.maximum(mu.log_weights, least), 0)
+    return jnp.exp(logs / 2)
 
 
 def _checked_cg(matvec: Callable[[Array], Array], b: Array) -> Array:
