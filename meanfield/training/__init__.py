@@ -1,11 +1,13 @@
 """Networks that are trained with the attentions of the library."""
 
 from . import tasks as _tasks  # noqa: F401  (each registers itself)
+from ._examined import examined as examined
 from ._export import export as export
 from ._folder import RECORD as RECORD
 from ._folder import Record as Record
 from ._folder import TrainFolder as TrainFolder
 from ._network import network as network
+from ._recipe import Cooling as Cooling
 from ._recipe import Recipe as Recipe
 from ._recipe import optimisers as optimisers
 from ._spec import TrainSpec as TrainSpec
@@ -15,7 +17,6 @@ from ._task import Items as Items
 from ._task import Split as Split
 from ._task import tasks as tasks
 from ._train import Progress as Progress
-from ._train import examined as examined
 from ._train import resume as resume
 from ._train import train as train
 from ._verdict import Verdict as Verdict

@@ -11,11 +11,13 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, Key, PyTree
 
+from meanfield._registry import suggestion
 from meanfield._typing import PRNGKey
+from meanfield.errors import InvalidInputError
 
 from ._recipe import optimisers
 from ._task import AbstractTask, Items
-from .networks import Variant, refuse_without_gradient
+from .networks import GIVEN, Variant, refuse_without_gradient
 
 AT_ONCE = 100  # items of each seed that are examined side by side
 # What of a seed is drawn, by number: a new role changes no other.
@@ -47,6 +49,24 @@ class TrainState(eqx.Module):
         """The networks, arrays with an axis of seeds."""
         return eqx.combine(self.learned, self.fixed)
 
+    def scaled(self, option: str, factor: float) -> "TrainState":
+        """The same with one number of all attentions times a factor.
+
+        Raises:
+            InvalidInputError: if they have no such number, or it learns.
+        """
+        name_of = lambda path: getattr(path[-1], "name", "")
+        leaves, tree = jax.tree_util.tree_flatten_with_path(self.fixed)
+        found = {name_of(path) for path, leaf in leaves if eqx.is_inexact_array(leaf)}
+        names = found - {*GIVEN}
+        if option not in names:
+            raise InvalidInputError(
+                f"These attentions have no number `{option}` that could cool; "
+                f"{suggestion(option, sorted(names))}"
+            )
+        new = [leaf * factor if name_of(p) == option else leaf for p, leaf in leaves]
+        return TrainState(self.learned, tree.unflatten(new), self.moments)
+
 
 class Trainer(eqx.Module):
     """What all epochs of a training share.
@@ -72,16 +92,27 @@ class Trainer(eqx.Module):
             UnsupportedError: if nothing can be taught through the attention, or the
                 task does not suit it.
         """
+        networks, one = self.drawn(variant, seeds)
+        refuse_without_gradient(one, variant)
+        learned, fixed = eqx.partition(networks, variant.learned(one))
+        moments = eqx.filter_vmap(self._optimiser.init)(learned)
+        return TrainState(learned, fixed, moments)
+
+    def drawn(
+        self, variant: Variant, seeds: Sequence[int]
+    ) -> tuple[eqx.Module, eqx.Module]:
+        """New networks side by side, each drawn by its seed, and one of them.
+
+        Raises:
+            UnsupportedError: if the task does not suit the attention.
+        """
         keys = role_keys(seeds, WEIGHTS)
         draw = lambda key: self.task.network(key, variant)
         networks = eqx.filter_jit(eqx.filter_vmap(draw))(keys)
         first = lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf
         one = jax.tree.map(first, networks)  # drawn alone it would compile again
-        refuse_without_gradient(one, variant)
         self.task.refuse(one, variant)
-        learned, fixed = eqx.partition(networks, variant.learned(one))
-        moments = eqx.filter_vmap(self._optimiser.init)(learned)
-        return TrainState(learned, fixed, moments)
+        return networks, one
 
     @property
     def _optimiser(self) -> optax.GradientTransformation:

@@ -1,7 +1,7 @@
 """How a network is taught: batches, rates, how long."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import optax
 
@@ -11,6 +11,26 @@ from meanfield.errors import InvalidInputError
 optimisers: Registry[Any] = Registry("optimiser")
 optimisers.register("adam")(optax.scale_by_adam)
 optimisers.register("sgd")(lambda: optax.trace(decay=0.9))
+
+
+class Cooling(NamedTuple):
+    r"""A number of attentions that falls, epoch by epoch, once networks are taught.
+
+    Attributes:
+        option: of the attention, `temperature` of soft sorts say; no array.
+        factor: by which it is multiplied before each of the epochs.
+        after: the epoch, counted from 1, after which it falls.
+
+    Examples:
+        >>> from meanfield.training import Cooling, Recipe
+        >>> sharper = Cooling("temperature", factor=0.8, after=30)
+        >>> Recipe(epochs=70, batch=100, rate=1e-3, cooling=sharper).cooling.after
+        30
+    """
+
+    option: str
+    factor: float
+    after: int
 
 
 @dataclass(frozen=True)
@@ -23,9 +43,11 @@ class Recipe:
         rate: the size of steps, in the units of the optimiser.
         drops: the epochs, counted from 1, before which the rate falls to a tenth.
         optimiser: `adam`, or `sgd` with momentum 0.9.
+        cooling: a number of attentions that falls in the last epochs; none if `None`.
 
     Raises:
-        InvalidInputError: if a number is not positive, or there is no such optimiser.
+        InvalidInputError: if a number is not positive, there is no such optimiser, or
+            what cools does so after the last epoch.
 
     Examples:
         >>> from meanfield.training import Recipe
@@ -39,6 +61,7 @@ class Recipe:
     rate: float
     drops: tuple[int, ...] = ()
     optimiser: str = "adam"
+    cooling: Cooling | None = None
 
     FALL: ClassVar[float] = 0.1
 
@@ -49,6 +72,19 @@ class Recipe:
                     f"`{name}` must be positive; got {getattr(self, name)}."
                 )
         optimisers[self.optimiser]
+        if self.cooling is not None:
+            self._refuse(self.cooling)
+
+    def _refuse(self, cooling: Cooling) -> None:
+        if not cooling.factor > 0:
+            raise InvalidInputError(
+                f"The factor of `cooling` must be positive; got {cooling.factor}."
+            )
+        if not 0 <= cooling.after < self.epochs:
+            raise InvalidInputError(
+                f"`{cooling.option}` can cool after one of the epochs 0 to "
+                f"{self.epochs - 1}; got {cooling.after}."
+            )
 
     def rate_of(self, epoch: int) -> float:
         """The rate of an epoch, counted from 1."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from meanfield.errors import InvalidInputError
 
-from ._recipe import Recipe
+from ._recipe import Cooling, Recipe
 from ._task import AbstractTask, Split, tasks
 from .networks import Variant
 
@@ -89,6 +89,7 @@ class TrainSpec:
             "optimiser": recipe.optimiser,
             "seeds": list(self.seeds),
             "rehearsal": self.rehearsal,
+            **({} if recipe.cooling is None else {"cooling": list(recipe.cooling)}),
         }
 
     @classmethod
@@ -96,11 +97,14 @@ class TrainSpec:
         """The spec of JSON values."""
         names = ("epochs", "batch", "rate", "drops", "optimiser")
         recipe = {name: values[name] for name in names}
+        cooling = Cooling(*values["cooling"]) if "cooling" in values else None
         attention = values["attention"], values["attention_options"]
         return cls(
             task=values["task"],
             variant=Variant(*attention, tuple(values["given"]), values.get("mask", "")),
-            recipe=Recipe(**{**recipe, "drops": tuple(recipe["drops"])}),
+            recipe=Recipe(
+                **{**recipe, "drops": tuple(recipe["drops"]), "cooling": cooling}
+            ),
             seeds=tuple(values["seeds"]),
             options=values["options"],
             rehearsal=values["rehearsal"],

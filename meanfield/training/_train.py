@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Key
 
 from meanfield.errors import InvalidInputError, SimulationFailed, StoreError
 
@@ -73,8 +73,10 @@ def train(spec: TrainSpec, folder: Path, *, report: Report | None = None) -> Rec
     place = TrainFolder(folder)
     place.refuse_taken()
     with single():
-        session = _Session(spec, place)
+        session = Session(spec, place)
         state = session.trainer.start(spec.variant, spec.seeds)
+        if spec.recipe.cooling is not None:
+            state.scaled(spec.recipe.cooling.option, 1.0)  # It refuses other names.
         with place.held():
             entry = session.examined(state, 0)
             nothing = Record(spec, session.digest, 0, (), ("", ""))
@@ -102,37 +104,11 @@ def resume(folder: Path, *, report: Report | None = None) -> Record:
     record = place.record()  # of no training no folder is made
     with place.held(), single():
         record = place.record()
-        session = _Session(record.spec, place)
+        session = Session(record.spec, place)
         return session.finished(session.restored(record), record, report)
 
 
-def examined(folder: Path) -> dict[str, Float[np.ndarray, "seeds items"]]:
-    """What is measured of each item that examines the networks of a training.
-
-    Raises:
-        InputFileError: if there is no training.
-        StoreError: if a file is damaged, or the task has other items by now.
-
-    Examples:
-        >>> from pathlib import Path
-        >>> from meanfield.training import Recipe, TrainSpec, Variant
-        >>> from meanfield.training import examined, train
-        >>> recipe = Recipe(epochs=1, batch=1000, rate=1e-3)
-        >>> spec = TrainSpec("patches", Variant("softmax"), recipe, (3,), {"patch": 28})
-        >>> _ = train(spec, Path("digits"))
-        >>> examined(Path("digits"))["correct"].shape
-        (1, 1000)
-    """
-    place = TrainFolder(folder)
-    record = place.record()
-    with single():
-        session = _Session(record.spec, place)
-        state = session.restored(record)
-        measures = session.trainer.examined(state, session.tests)
-        return {name: np.asarray(values) for name, values in measures.items()}
-
-
-class _Session:
+class Session:
     """What training needs besides its state."""
 
     def __init__(self, spec: TrainSpec, place: TrainFolder) -> None:
@@ -194,6 +170,8 @@ class _Session:
         batches = jnp.asarray(orders(seeds, epoch, self.trains, recipe.batch))
         rate = jnp.asarray(recipe.rate_of(epoch), jnp.float32)
         keys = _folded(self.keys, epoch)
+        if recipe.cooling is not None and epoch > recipe.cooling.after:
+            state = state.scaled(recipe.cooling.option, recipe.cooling.factor)
         state, losses = self.trainer.epoch(state, batches, keys, rate)
         means = np.mean(np.asarray(losses, np.float64), axis=0)
         if not np.isfinite(means).all():

@@ -1,17 +1,20 @@
 """`meanfield train`: networks with the attentions of the library."""
 
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from cyclopts import App
 
 from meanfield.cli.terminal._output import note, print_json, print_rows
 from meanfield.errors import InvalidInputError
 
+if TYPE_CHECKING:
+    from meanfield.training import Cooling
+
 app = App(
     name="train",
     result_action="return_value",
-    help="Train networks with any attention: start, resume, show, export.\n\n"
+    help="Train networks with any attention: start, show, and examine.\n\n"
     "All seeds of one training learn side by side, and every epoch is kept.",
 )
 
@@ -50,6 +53,7 @@ def start(  # noqa: PLR0913 (each is an option)
     rate: float = 1e-3,
     drops: str | None = None,
     optimiser: Literal["adam", "sgd"] = "adam",
+    cooling: str | None = None,
     seeds: str = "0:3",
     rehearsal: bool = False,
     json: bool = False,
@@ -77,6 +81,8 @@ def start(  # noqa: PLR0913 (each is an option)
         rate: the size of steps.
         drops: the epochs, from 1, before which the rate falls to a tenth: 35,41.
         optimiser: adam, or sgd with momentum 0.9.
+        cooling: a number of the attention, what it is multiplied by before an epoch,
+            and after which epoch first: temperature:0.8:30.
         seeds: START:STOP, or numbers with commas between.
         rehearsal: examine on a quarter of what teaches, and leave the test alone: so
             rates are chosen.
@@ -87,14 +93,10 @@ def start(  # noqa: PLR0913 (each is an option)
     from meanfield.cli.jobs.networks import _training
     from meanfield.training import Recipe, TrainSpec, Variant
 
-    spec = TrainSpec(
-        task=task,
-        variant=Variant(attention, _named(options), tuple(_words(given)), mask),
-        recipe=Recipe(epochs, batch, rate, tuple(_numbers("drops", drops)), optimiser),
-        seeds=tuple(_seeds(seeds)),
-        options=_named(task_options),
-        rehearsal=rehearsal,
-    )
+    variant = Variant(attention, _named(options), tuple(_words(given)), mask)
+    when = tuple(_numbers("drops", drops)), optimiser, _cooling(cooling)
+    recipe, numbers = Recipe(epochs, batch, rate, *when), tuple(_seeds(seeds))
+    spec = TrainSpec(task, variant, recipe, numbers, _named(task_options), rehearsal)
     _training.begin(spec, out, in_json=json)
 
 
@@ -149,6 +151,37 @@ def show(
 
 
 @app.command
+def examine(
+    folder: Path,
+    /,
+    *,
+    attention: str,
+    options: str | None = None,
+    json: bool = False,
+    plugin: list[Path] | None = None,
+) -> None:
+    """Examine trained networks with another attention in place of theirs.
+
+    For example:
+        meanfield train examine digits --attention sinkhorn
+
+    It takes the arrays that were taught, and its own options.
+
+    Args:
+        folder: of the training.
+        attention: a name from `list attentions`, one with the same arrays.
+        options: of that attention, as NAME=VALUE,…; see `show NAME`.
+        json: print one JSON object on stdout.
+        plugin: a Python file that is run, and registers a task or an attention.
+    """
+    _begin(plugin)
+    from meanfield.cli.jobs.networks import _training
+    from meanfield.training import Variant
+
+    _training.examine(folder, Variant(attention, _named(options)), in_json=json)
+
+
+@app.command
 def export(
     folder: Path, out: Path, /, *, seed: int | None = None, epoch: int | None = None
 ) -> None:
@@ -199,6 +232,21 @@ def _numbers(option: str, text: str | None) -> list[int]:
     except ValueError:
         raise InvalidInputError(
             f"`--{option}` is whole numbers with commas between; got `{text}`."
+        ) from None
+
+
+def _cooling(text: str | None) -> "Cooling | None":
+    from meanfield.training import Cooling
+
+    if text is None:
+        return None
+    try:
+        option, factor, after = text.split(":")
+        return Cooling(option.strip(), float(factor), int(after))
+    except ValueError:
+        raise InvalidInputError(
+            "`--cooling` is a number of the attention, a factor and an epoch, as in "
+            f"temperature:0.8:30; got `{text}`."
         ) from None
 
 

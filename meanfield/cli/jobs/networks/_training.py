@@ -2,7 +2,7 @@
 
 import dataclasses
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,8 @@ from meanfield.training import (
     Record,
     TrainFolder,
     TrainSpec,
+    Variant,
+    examined,
     resume,
     tasks,
     train,
@@ -58,6 +60,23 @@ def go_on(folder: Path, *, in_json: bool) -> None:
 def show(folder: Path, *, in_json: bool) -> None:
     """Reports what there is."""
     _report(TrainFolder(folder).record(), folder, in_json=in_json)
+
+
+def examine(folder: Path, variant: Variant, *, in_json: bool) -> None:
+    """Reports the means of networks with another attention, and of their own."""
+    record = TrainFolder(folder).record()
+    found = {
+        name: values.mean(axis=1).tolist()
+        for name, values in examined(folder, variant).items()
+    }
+    own = record.log[-1]["test"]
+    if in_json:
+        print_json({"out": str(folder), "attention": variant.label, "test": found})
+        return
+    both = {
+        name: v for k in found for name, v in ((f"{k}, own", own[k]), (k, found[k]))
+    }
+    print_rows(_by_seed(record.spec.seeds, both))
 
 
 def compare(folder: Path, baseline: Path, *, in_json: bool) -> None:
@@ -165,15 +184,22 @@ def _report(record: Record, folder: Path, *, in_json: bool) -> None:
 
 
 def _rows(record: Record) -> list[dict[str, str]]:
-    """A row for each seed, and their median."""
+    """What was measured last."""
     entry = record.log[-1]
     columns = {**entry["test"]}
     if "columns" in entry:
         rms = np.sqrt(np.mean(np.square(entry["columns"]["rms"]), axis=(1, 2)))
         columns["columns off 1"] = rms.tolist()
-    seeds = [*map(str, record.spec.seeds), "median"]
+    return _by_seed(record.spec.seeds, columns)
+
+
+def _by_seed(
+    seeds: Sequence[int], columns: Mapping[str, list[float]]
+) -> list[dict[str, str]]:
+    """A row for each seed, and their median."""
+    names = [*map(str, seeds), "median"]
     values = {name: [*v, float(np.median(v))] for name, v in columns.items()}
     return [
         {"seed": seed, **{name: number(v[i], 4) for name, v in values.items()}}
-        for i, seed in enumerate(seeds)
+        for i, seed in enumerate(names)
     ]

@@ -1,0 +1,152 @@
+"""Numbers of attentions that fall, and other attentions in place of those taught."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from extending import CLI
+from training_cases import RECIPE, VARIANTS, spec
+
+from meanfield.errors import InvalidInputError
+from meanfield.training import (
+    Cooling,
+    Recipe,
+    TrainFolder,
+    TrainSpec,
+    Variant,
+    examined,
+    resume,
+    train,
+)
+
+SOFT = {"slices": 3, "tau": 0.1, "power": 1}
+COOLING = Cooling("temperature", 0.5, after=1)
+
+
+def cooled(cooling: Cooling | None = COOLING) -> TrainSpec:
+    recipe = dataclasses.replace(RECIPE, cooling=cooling)
+    return spec(
+        variant=Variant("esp-soft", {**SOFT, "temperature": 0.8}), recipe=recipe
+    )
+
+
+def numbers(folder: Path, epoch: int, name: str) -> np.ndarray:
+    """The numbers of that name, of all seeds and heads."""
+    arrays = TrainFolder(folder).read(f"weights-{epoch:04d}.safetensors")
+    (found,) = [array for place, array in arrays.items() if place.endswith(name)]
+    return found
+
+
+def test_a_number_falls_after_its_epoch_and_no_other(tmp_path: Path):
+    train(cooled(), tmp_path / "a")
+    for epoch, temperature in ((0, 0.8), (1, 0.8), (2, 0.4), (3, 0.2)):
+        np.testing.assert_allclose(
+            numbers(tmp_path / "a", epoch, "temperature"), temperature, rtol=1e-6
+        )
+        np.testing.assert_allclose(numbers(tmp_path / "a", epoch, "tau"), 0.1)
+
+
+def test_until_it_falls_networks_are_those_of_a_constant(tmp_path: Path):
+    logs = [
+        train(cooled(cooling), tmp_path / name).log
+        for name, cooling in (("falls", COOLING), ("stays", None))
+    ]
+    assert logs[0][:2] == logs[1][:2]
+    assert logs[0][2] != logs[1][2]
+
+
+def test_cooling_interrupted_ends_with_the_same_bytes(tmp_path: Path):
+    class Interrupted(Exception): ...
+
+    def interrupt(step: Any) -> None:
+        raise Interrupted
+
+    whole = train(cooled(), tmp_path / "whole")
+    with pytest.raises(Interrupted):
+        train(cooled(), tmp_path / "cut", report=interrupt)
+    for _ in range(2):
+        with pytest.raises(Interrupted):
+            resume(tmp_path / "cut", report=interrupt)
+    assert resume(tmp_path / "cut") == whole  # its digests too
+
+
+def test_a_spec_with_cooling_is_read_again_and_others_do_not_name_it():
+    assert TrainSpec.from_json(cooled().as_json()) == cooled()
+    assert "cooling" not in spec().as_json()  # records of before are found
+
+
+@pytest.mark.parametrize(
+    ("cooling", "message"),
+    [
+        (Cooling("temperature", 0.5, after=3), "0 to 2; got 3"),
+        (Cooling("temperature", 0.5, after=-1), "0 to 2; got -1"),
+        (Cooling("temperature", 0.0, after=1), "positive; got 0"),
+        (Cooling("temperature", np.nan, after=1), "positive; got nan"),
+    ],
+)
+def test_a_cooling_that_cannot_be_is_refused(cooling: Cooling, message: str):
+    with pytest.raises(InvalidInputError, match=message):
+        Recipe(epochs=3, batch=1, rate=1.0, cooling=cooling)
+
+
+def test_what_an_attention_has_not_cannot_cool(tmp_path: Path):
+    with pytest.raises(InvalidInputError, match=r"`temperature`.*known: epsilon"):
+        train(dataclasses.replace(cooled(), variant=Variant("softmax")), tmp_path / "a")
+    assert not (tmp_path / "a").exists()
+
+
+def test_softmax_is_sinkhorn_of_one_half_step(tmp_path: Path):
+    train(spec("softmax"), tmp_path / "a")
+    own = examined(tmp_path / "a")
+    one = examined(tmp_path / "a", Variant("sinkhorn", {"iterations": 1}))
+    more = examined(tmp_path / "a", Variant("sinkhorn", {"iterations": 5}))
+    np.testing.assert_allclose(one["loss"], own["loss"], atol=1e-5)
+    assert np.abs(more["loss"] - own["loss"]).max() > 1e-3
+
+
+@pytest.mark.slow_cases("given0")
+@pytest.mark.parametrize("given", [(), ("directions",)])
+def test_hard_sorts_are_soft_ones_without_temperature(
+    given: tuple[str, ...], tmp_path: Path
+):
+    """On the slices that were taught, or drawn and kept."""
+    soft = Variant("esp-soft", {**SOFT, "temperature": 0.8}, given=given)
+    train(spec(variant=soft), tmp_path / "a")
+    losses = [
+        examined(tmp_path / "a", variant)["loss"]
+        for variant in (
+            Variant("esp", {"slices": 3, "tau": 0.1}),
+            Variant("esp-soft", {**SOFT, "temperature": 1e-9}),
+            Variant("esp-soft", {**SOFT, "temperature": 0.8}),
+        )
+    ]
+    np.testing.assert_allclose(losses[0], losses[1], atol=1e-5)
+    np.testing.assert_allclose(losses[2], examined(tmp_path / "a")["loss"], atol=1e-6)
+    assert np.abs(losses[0] - losses[2]).max() > 1e-3
+
+
+def test_an_attention_with_other_arrays_is_refused(tmp_path: Path):
+    train(spec("softmax"), tmp_path / "a")
+    with pytest.raises(InvalidInputError, match="other arrays than those of `softmax`"):
+        examined(tmp_path / "a", VARIANTS["esp-soft"])
+
+
+def test_the_command_cools_and_examines(cli: CLI, tmp_path: Path):
+    start = (
+        "train start patches --attention esp-soft --options slices=2,power=1 "
+        "--task-options patch=28 --epochs 2 --batch 1000 --seeds 0,1 "
+        "--cooling temperature:0.5:1 --out digits --json"
+    )
+    begun = cli(*start.split())
+    assert begun.code == 0, begun.err
+    assert json.loads(begun.out)["spec"]["cooling"] == ["temperature", 0.5, 1]
+    hard = ("digits", "--attention", "esp", "--options", "slices=2", "--json")
+    found = json.loads(cli("train", "examine", *hard).out)
+    assert found["attention"] == "esp, slices 2"
+    assert len(found["test"]["correct"]) == 2
+    wrong = cli("train", "start", "patches", "--cooling", "temperature:x", "--out", "b")
+    assert wrong.code == 2
+    assert "temperature:0.8:30; got `temperature:x`" in wrong.err
