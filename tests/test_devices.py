@@ -158,6 +158,22 @@ def test_starts_of_gaussians_are_shared_to_the_bit(tmp_path: Path):
     )
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("measure", ["gaussian", "grid"])
+def test_draws_without_tokens_are_shared_whole_and_to_the_bit(
+    measure: str, tmp_path: Path
+):
+    """One of them blows up, as it does alone."""
+    keys = words("--d 1 --A normal:2 --t 0.5 --frames 3 --segment 1 --draws 5 --seed 3")
+    for name, more in {"one": [], "three": ["--processes", "3"]}.items():
+        out = ["--measure", measure, "--out", name, *more]
+        done = call("simulate", *keys, *out, cwd=tmp_path)
+        assert done.returncode in (0, 4), done.stderr
+    alone, shared = (runs.dataset(tmp_path / name) for name in ("one", "three"))
+    assert alone.identical(shared.assign_attrs(alone.attrs))
+    assert len(set(alone["status"].values)) > 1 or measure == "grid"
+
+
 def test_a_refusal_is_that_of_one_process(tmp_path: Path):
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "file").touch()

@@ -158,8 +158,9 @@ _TOKENS = _Tokens()
 
 def _nothing_to_share(mu: AbstractMeasure) -> UnsupportedError:
     return UnsupportedError(
-        "Devices share the tokens of a measure, or members that move side by side; a "
-        f"`{type(mu).__name__}` that moves alone has neither. Leave the devices out."
+        "Devices share the tokens of a measure, or members that move side by side, and "
+        f"processes draws; a `{type(mu).__name__}` that moves alone has none of these. "
+        "Leave them out."
     )
 
 

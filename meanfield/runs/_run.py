@@ -14,7 +14,7 @@ from meanfield.flows import (
     Problem,
     prepared,
 )
-from meanfield.measures import AbstractMeasure
+from meanfield.measures import AbstractMeasure, Points
 from meanfield.spec import RunSpec
 
 from ._endings import Outcome
@@ -266,7 +266,8 @@ def prepared_flow(run: Run, index: int) -> Prepared:
     """The flow of a member through the next segment, ready to be integrated."""
     member, layout = run.members[index], run.layout
     measure = member.measure
-    if layout is not None and not side_by_side(run.spec, run.members):
+    whole = side_by_side(run.spec, run.members) or moves_whole(run)
+    if layout is not None and not whole:
         measure = layout.summed(measure)
     return prepared(
         member.dynamics,
@@ -278,6 +279,13 @@ def prepared_flow(run: Run, index: int) -> Prepared:
         noise=noise(run.spec),
         key=noise_key(run, index),
     )
+
+
+def moves_whole(run: Run) -> bool:
+    """Whether each process moves some of the members, which have no tokens to share."""
+    if run.layout is None or run.layout.processes == 1 or len(run.members) == 1:
+        return False
+    return not isinstance(run.members[0].measure, Points)
 
 
 def noise_key(run: Run, index: int) -> Key[Array, ""]:

@@ -19,7 +19,7 @@ from meanfield.flows import (
 
 from ._forward import passed
 from ._observe import observables
-from ._run import Run, noise_key, prepared_flow
+from ._run import Run, moves_whole, noise_key, prepared_flow
 from .building._build import Member, noise, side_by_side
 from .records._fall import Fall
 from .representations import (
@@ -73,9 +73,8 @@ def _moved(run: Run) -> Arrays:
     if run.spec.forward:
         return passed(run)
     ts, stop = run.segment, min(run.done + run.spec.segment, run.last)
-    advance = (
-        _advance_together if side_by_side(run.spec, run.members) else _advance_each
-    )
+    are_shared = side_by_side(run.spec, run.members) or moves_whole(run)
+    advance = _advance_shared if are_shared else _advance_each
     pieces = advance(run, ts, stop - run.done)
     keep = slice(0 if run.done == 0 else 1, stop - run.done + 1)
     times = run.ts[run.done : stop + 1][keep]
@@ -109,27 +108,28 @@ def _advance_each(run: Run, ts: np.ndarray, end: int) -> list[Arrays]:
     pieces = [still(member.measure, len(ts)) for member in run.members]
     for i, outcome in enumerate(run.outcomes):
         if outcome.going:
-            pieces[i] = _advance(run, i, end)
+            trajectory = jax.block_until_ready(_trajectory(run, i))
+            pieces[i] = _arrived(run, i, trajectory, end)
     return pieces
 
 
-def _advance(run: Run, index: int, end: int) -> Arrays:
+def _trajectory(run: Run, index: int) -> Trajectory:
+    """That of one member through the segment."""
     known = run.first if index == 0 else None
     problem, ts = prepared_flow(run, index) if known is None else known
     due, until = _told(run.outcomes[index].due), float(run.ts[-1])
-    if run.layout is None:
-        trajectory = followed(problem, ts, due=due, until=until)
-    else:
-        trajectory = run.layout.followed(problem, ts, due=due, until=until)
-    return _arrived(run, index, jax.block_until_ready(trajectory), end)
+    if run.layout is None or moves_whole(run):
+        return followed(problem, ts, due=due, until=until)
+    return run.layout.followed(problem, ts, due=due, until=until)
 
 
-def _advance_together(run: Run, ts: np.ndarray, end: int) -> list[Arrays]:
-    """Moves members side by side; those that have ended stay."""
+def _advance_shared(run: Run, ts: np.ndarray, end: int) -> list[Arrays]:
+    """Moves members, of which each process has a share; those that have ended stay."""
     pieces = [still(member.measure, len(ts)) for member in run.members]
     indices = [i for i, outcome in enumerate(run.outcomes) if outcome.going]
     own = indices if run.layout is None else run.layout.share(indices)
-    trajectories = _together(run, ts, own)
+    move = _together if side_by_side(run.spec, run.members) else _one_by_one
+    trajectories = move(run, ts, own)
     if run.layout is not None:
         trajectories = run.layout.joined(trajectories)
     on_host = jax.tree.map(np.asarray, trajectories)
@@ -137,6 +137,13 @@ def _advance_together(run: Run, ts: np.ndarray, end: int) -> list[Arrays]:
         member = jax.tree.map(lambda array, row=row: jnp.asarray(array[row]), on_host)
         pieces[index] = _arrived(run, index, member, end)
     return pieces
+
+
+def _one_by_one(run: Run, ts: np.ndarray, indices: Sequence[int]) -> Trajectory:
+    """The trajectories of some members, each as it is alone."""
+    del ts  # which each flow has among its own
+    found = {index: _trajectory(run, index) for index in indices}
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *[found[i] for i in indices])
 
 
 def _together(run: Run, ts: np.ndarray, indices: Sequence[int]) -> Trajectory:
