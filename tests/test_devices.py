@@ -316,9 +316,7 @@ def test_what_cannot_be_shared_is_refused():
         Layout.over(9)
     with pytest.raises(InvalidInputError, match="at least 1"):
         spread(Points.uniform([[0.0]]), 0)
-    with pytest.raises(
-        UnsupportedError, match="`Gaussian` that moves alone has neither"
-    ):
+    with pytest.raises(UnsupportedError, match="`Gaussian` that moves alone has none"):
         Layout.over(1).summed(Gaussian(jnp.zeros(1), jnp.eye(1)))
 
 

@@ -106,7 +106,7 @@ def archive(
     Lines hold scores, unless `lines_of` says otherwise.
     """
     folder = RECORDS if size == "paper" else Path(_scratch().name)
-    return Archive(folder / f"{name}.jsonl", lines_of or _lines_of)
+    return Archive(folder / f"{name}.jsonl", lines_of or scored)
 
 
 @functools.cache
@@ -123,7 +123,7 @@ def scores(line: Line, measure: str) -> np.ndarray:
     return bits[: line["items"]].astype(float)
 
 
-def _packed(values: np.ndarray) -> Any:
+def packed(values: np.ndarray) -> Any:
     """Marks as bits, eight to a byte in hexadecimals, and other numbers as they are."""
     if np.isin(values, (0, 1)).all():
         return np.packbits(values > 0.5).tobytes().hex()
@@ -146,8 +146,8 @@ class _Told:
         sys.stderr.write(f"{self._name}: {of}, {left / 60:.0f} min left\n")
 
 
-def _lines_of(folder: Path) -> list[Line]:
-    """The lines of a training that is done."""
+def scored(folder: Path) -> list[Line]:
+    """The lines of a training that is done: scores of its items, and curves."""
     record = TrainFolder(folder).record()
     measured = examined(folder)
     common = origin(folder)
@@ -156,7 +156,7 @@ def _lines_of(folder: Path) -> list[Line]:
             "seed": seed,
             **common,
             "items": measured["loss"].shape[1],
-            **{name: _packed(v[i]) for name, v in measured.items() if name != "loss"},
+            **{name: packed(v[i]) for name, v in measured.items() if name != "loss"},
             **_curves(record.log, i),
         }
         for i, seed in enumerate(record.spec.seeds)
