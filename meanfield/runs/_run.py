@@ -285,7 +285,7 @@ def moves_whole(run: Run) -> bool:
     """Whether each process moves some of the members, which have no tokens to share."""
     if run.layout is None or run.layout.processes == 1 or len(run.members) == 1:
         return False
-    return representation_of(run.members[0].measure).begins_with != "tokens"
+    return not representation_of(run.members[0].measure).shares_tokens
 
 
 def noise_key(run: Run, index: int) -> Key[Array, ""]:

@@ -43,6 +43,7 @@ class TokenRuns(AbstractRepresentation[Points]):
     kind: ClassVar[type[AbstractMeasure]] = Points
     noun: ClassVar[str] = "cloud of tokens"
     place: ClassVar[str] = "x"
+    shares_tokens: ClassVar[bool] = True
     begins_with: ClassVar[Literal["tokens", "moments", "law"]] = "tokens"
     static_names: ClassVar[tuple[str, ...]] = ("weight", "position")
 

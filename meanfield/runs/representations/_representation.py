@@ -68,6 +68,9 @@ class AbstractRepresentation(abc.ABC, Generic[M]):
     counts_tokens: ClassVar[bool] = True
     """Whether `n` of a spec counts its tokens."""
 
+    shares_tokens: ClassVar[bool] = False
+    """Whether devices share its tokens; if not, it moves whole."""
+
     begins_with: ClassVar[Literal["tokens", "moments", "law"]] = "law"
     """What it takes of the law of a start where it is compared with others."""
 
