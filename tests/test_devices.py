@@ -139,6 +139,7 @@ def test_the_output_of_processes_is_one_object(tmp_path: Path):
     assert json.loads(done.stdout)["n"] == 6, done.stdout
 
 
+@pytest.mark.slow
 def test_draws_are_shared_to_the_bit(tmp_path: Path):
     keys = words("--n 9 --draws 5 --noise 0.1 --t 1 --frames 3")
     for name, more in {"one": [], "three": ["--processes", "3"]}.items():
@@ -240,7 +241,8 @@ def begun(folder: Path, processes: int) -> subprocess.Popen[str]:
     return parent
 
 
-@pytest.mark.parametrize("victim", [1, pytest.param(0, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", [0, 1])
 def test_a_process_that_is_lost_is_named_and_the_run_goes_on(
     victim: int, tmp_path: Path
 ):

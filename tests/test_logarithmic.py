@@ -96,7 +96,7 @@ def test_the_energy_of_a_gaussian_of_any_size(scale: float) -> None:
     np.testing.assert_allclose(of(scale * S), of(S) + np.log(scale), rtol=1e-12)
 
 
-@pytest.mark.slow_cases("0.5", "1.0")
+@pytest.mark.slow_cases("0.5", "1.5")
 @pytest.mark.parametrize("share", [0.5, 1.0, 1.5])
 def test_the_second_moment_grows_by_the_virial_identity(share: float) -> None:
     r"""$\frac d{dt}\int|x|^2d\mu = 4(1 - \chi/8\pi)$, to second order in the cells."""
@@ -124,6 +124,7 @@ def test_a_gaussian_follows_the_virial_identity_until_it_collapses() -> None:
     np.testing.assert_allclose(gone.stop_time, 2.0, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_energy_is_lost_at_the_rate_of_the_squared_slope() -> None:
     r"""$\int|\nabla\log\rho - \chi\nabla c|^2d\mu$ of a Gaussian, by quadrature."""
     chi, gaps = 4 * np.pi, []

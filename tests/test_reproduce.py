@@ -71,6 +71,7 @@ def test_the_figures_of_the_literature_are_there():
     expected |= {
         "sander2022-table1",
         "shahbazi2025-table1",
+        "shahbazi2025-table1-sorts",
         "tay2020-table1",
         "tay2020-table4",
     }

@@ -27,6 +27,7 @@ OF_NETWORKS = [
     "sander2022-fig6",
     "sander2022-table1",
     "shahbazi2025-table1",
+    "shahbazi2025-table1-sorts",
     "tay2020-table1",
     "tay2020-table4",
     "trained-hypotheses",

@@ -158,6 +158,7 @@ def test_networks_learn_to_sort_what_is_as_long_as_they_were_taught():
     np.testing.assert_array_equal(measures["within"], measures["correct"] * within)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_all_places_right_is_written_right(seed: int):
     """A loop that asks the network for one symbol after another, and Python's edits."""
