@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -159,20 +160,56 @@ def test_starts_of_gaussians_are_shared_to_the_bit(tmp_path: Path):
     )
 
 
+SHARED = {
+    "one blows up": "--measure gaussian --d 1 --A normal:2 --t 0.5 --draws 5",
+    "unlike plans": "--measure grid --d 2 --A normal:0.5 --t 0.05 --draws 3 --cells 40",
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("measure", ["gaussian", "grid"])
-def test_draws_without_tokens_are_shared_whole_and_to_the_bit(
-    measure: str, tmp_path: Path
-):
-    """One of them blows up, as it does alone."""
-    keys = words("--d 1 --A normal:2 --t 0.5 --frames 3 --segment 1 --draws 5 --seed 3")
-    for name, more in {"one": [], "three": ["--processes", "3"]}.items():
-        out = ["--measure", measure, "--out", name, *more]
-        done = call("simulate", *keys, *out, cwd=tmp_path)
-        assert done.returncode in (0, 4), done.stderr
-    alone, shared = (runs.dataset(tmp_path / name) for name in ("one", "three"))
+@pytest.mark.parametrize("keys", SHARED.values(), ids=SHARED)
+def test_draws_without_tokens_are_shared_to_the_bit(keys: str, tmp_path: Path):
+    common = [*words(keys), *words("--seed 3 --frames 3 --segment 1 --out")]
+    for name, more in {"one": [], "two": ["--processes", "2"]}.items():
+        done = call("simulate", *common, name, *more, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    alone, shared = (runs.dataset(tmp_path / name) for name in ("one", "two"))
     assert alone.identical(shared.assign_attrs(alone.attrs))
-    assert len(set(alone["status"].values)) > 1 or measure == "grid"
+    endings = set(alone["status"].values)
+    assert len(endings) == (2 if "gaussian" in keys else 1)
+
+
+def test_draws_of_gaussians_go_on_by_one_process_too():
+    spec = RunSpec(measure="gaussian", draws=3, t=0.5, A="normal")
+    alone, by_one = (
+        runs.execute(spec, layout=layout).measures for layout in (None, Layout.over(1))
+    )
+    for mu, nu in zip(alone, by_one, strict=True):
+        assert isinstance(mu, Gaussian)
+        assert isinstance(nu, Gaussian)
+        np.testing.assert_array_equal(mu.covariance, nu.covariance)
+
+
+def test_what_processes_share_are_all_members(monkeypatch: pytest.MonkeyPatch):
+    """The last ones move the last member again, and all have equally many."""
+    for members, processes, shares in (
+        ([5, 7], 4, [[5], [7], [7], [7]]),
+        ([1, 2, 3], 2, [[1, 2], [3, 3]]),
+    ):
+        monkeypatch.setattr(Layout, "processes", processes)
+        for number, share in enumerate(shares):
+            monkeypatch.setattr(jax, "process_index", lambda number=number: number)
+            assert Layout.over(1).share(members) == share
+
+
+def test_devices_that_would_have_nothing_to_do_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    one = Layout.over(1)
+    monkeypatch.setattr(Layout, "size", 4)
+    spec = RunSpec(measure="gaussian", draws=3, A="normal")
+    with pytest.raises(InvalidInputError, match="take `--processes` alone"):
+        runs.execute(spec, layout=one)
 
 
 def test_a_refusal_is_that_of_one_process(tmp_path: Path):

@@ -83,8 +83,10 @@ def test_a_spec_with_cooling_is_read_again_and_others_do_not_name_it():
     [
         (Cooling("temperature", 0.5, after=3), "0 to 2; got 3"),
         (Cooling("temperature", 0.5, after=-1), "0 to 2; got -1"),
-        (Cooling("temperature", 0.0, after=1), "positive; got 0"),
-        (Cooling("temperature", np.nan, after=1), "positive; got nan"),
+        (Cooling("temperature", 0.0, after=1), "between 0 and 1; got 0"),
+        (Cooling("temperature", 1.0, after=1), "between 0 and 1; got 1"),
+        (Cooling("temperature", np.inf, after=1), "between 0 and 1; got inf"),
+        (Cooling("temperature", np.nan, after=1), "between 0 and 1; got nan"),
     ],
 )
 def test_a_cooling_that_cannot_be_is_refused(cooling: Cooling, message: str):
@@ -96,6 +98,20 @@ def test_what_an_attention_has_not_cannot_cool(tmp_path: Path):
     with pytest.raises(InvalidInputError, match=r"`temperature`.*known: epsilon"):
         train(dataclasses.replace(cooled(), variant=Variant("softmax")), tmp_path / "a")
     assert not (tmp_path / "a").exists()
+
+
+def test_arrays_do_not_cool(tmp_path: Path):
+    soft = Variant("esp-soft", SOFT, given=("directions",))
+    recipe = dataclasses.replace(RECIPE, cooling=Cooling("directions", 0.5, after=0))
+    with pytest.raises(InvalidInputError, match="no number `directions`"):
+        train(spec(variant=soft, recipe=recipe), tmp_path / "a")
+
+
+def test_what_is_hidden_stays_so(tmp_path: Path):
+    """Softmax under the mask of the networks is their own attention."""
+    train(spec(variant=Variant("softmax", mask="causal")), tmp_path / "a")
+    own, other = examined(tmp_path / "a"), examined(tmp_path / "a", Variant("softmax"))
+    np.testing.assert_array_equal(own["loss"], other["loss"])
 
 
 def test_softmax_is_sinkhorn_of_one_half_step(tmp_path: Path):
@@ -143,10 +159,13 @@ def test_the_command_cools_and_examines(cli: CLI, tmp_path: Path):
     begun = cli(*start.split())
     assert begun.code == 0, begun.err
     assert json.loads(begun.out)["spec"]["cooling"] == ["temperature", 0.5, 1]
-    hard = ("digits", "--attention", "esp", "--options", "slices=2", "--json")
-    found = json.loads(cli("train", "examine", *hard).out)
-    assert found["attention"] == "esp, slices 2"
-    assert len(found["test"]["correct"]) == 2
+    hard = ("digits", "--attention", "esp", "--options", "slices=2")
+    said = json.loads(cli("train", "examine", *hard, "--json").out)
+    assert said["attention"] == "esp, slices 2"
+    assert said["own"]["correct"] == json.loads(begun.out)["test"]["correct"]
+    table = cli("train", "examine", *hard).out
+    assert table.split()[:4] == ["seed", "correct,", "own", "loss,"]
+    assert "median" in table
     wrong = cli("train", "start", "patches", "--cooling", "temperature:x", "--out", "b")
     assert wrong.code == 2
     assert "temperature:0.8:30; got `temperature:x`" in wrong.err

@@ -86,8 +86,13 @@ class Campaign:
         protocol = self.protocols[case.size]
         arms = [(name, c) for c in protocol.conditions for name in self.variants]
         specs = {arm: self.chosen(case, *arm) for arm in arms}
-        kept = archive(self.task, case.size)
-        return Networks(protocol, specs, {a: kept.lines(s) for a, s in specs.items()})
+        lines = {a: self.lines(case, a[0], spec) for a, spec in specs.items()}
+        return Networks(protocol, specs, lines)
+
+    def lines(self, case: Case, name: str, spec: TrainSpec) -> list[Line]:
+        """What is recorded of the networks of a variant; what is not is trained."""
+        del name  # Networks of all variants are recorded alike.
+        return archive(self.task, case.size).lines(spec)
 
     def chosen(self, case: Case, name: str, condition: str) -> TrainSpec:
         """The training of a variant under a condition, at its best rate."""

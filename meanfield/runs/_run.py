@@ -19,6 +19,7 @@ from meanfield.spec import RunSpec
 
 from ._endings import Outcome
 from ._observe import Energies, check_observable, observed, variables
+from ._sharing import refuse_layout, shares_members
 from .building._build import (
     Member,
     dimension,
@@ -26,7 +27,6 @@ from .building._build import (
     members,
     moved_by,
     noise,
-    side_by_side,
     stepping,
     stops,
 )
@@ -34,7 +34,6 @@ from .building._context import Contexts, most_keys, numbers_moving
 from .building._energies import refuse_infinite
 from .building._parameters import Draw, embedded
 from .building._times import times
-from .building._tokens import refuse_alone
 from .forecasts._idle import refuse_equal_draws
 from .forecasts._plan import refuse_large_context, refuse_too_large
 from .records._fall import Fall
@@ -137,7 +136,7 @@ def start(spec: RunSpec, layout: Layout | None = None) -> Run:
     """
     spec = admitted(spec)
     if layout is not None:
-        refuse_alone(spec)
+        refuse_layout(spec, layout)
     draws = members(spec)
     refuse_equal_draws(spec, draws)
     refuse_infinite(spec, draws[0].measure)
@@ -209,7 +208,7 @@ def continued(
         layout: the devices that share what is left of it.
     """
     if layout is not None:
-        refuse_alone(spec)
+        refuse_layout(spec, layout)
     d, looked_at = dimension_in(frame), Contexts(spec)
     law_of = lambda i: moved_by(spec, d, Draw(spec.seed, i), looked_at)
     draws, law = [], law_of(0)
@@ -266,8 +265,7 @@ def prepared_flow(run: Run, index: int) -> Prepared:
     """The flow of a member through the next segment, ready to be integrated."""
     member, layout = run.members[index], run.layout
     measure = member.measure
-    whole = side_by_side(run.spec, run.members) or moves_whole(run)
-    if layout is not None and not whole:
+    if layout is not None and not shares_members(run.spec, run.members):
         measure = layout.summed(measure)
     return prepared(
         member.dynamics,
@@ -279,13 +277,6 @@ def prepared_flow(run: Run, index: int) -> Prepared:
         noise=noise(run.spec),
         key=noise_key(run, index),
     )
-
-
-def moves_whole(run: Run) -> bool:
-    """Whether each process moves some of the members, which have no tokens to share."""
-    if run.layout is None or run.layout.processes == 1 or len(run.members) == 1:
-        return False
-    return not representation_of(run.members[0].measure).shares_tokens
 
 
 def noise_key(run: Run, index: int) -> Key[Array, ""]:

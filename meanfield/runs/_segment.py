@@ -1,8 +1,9 @@
 """One segment of a run: its members move, and what is asked for is observed."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,10 +17,12 @@ from meanfield.flows import (
     followed,
     motion_of,
 )
+from meanfield.measures import AbstractMeasure
 
 from ._forward import passed
 from ._observe import observables
-from ._run import Run, moves_whole, noise_key, prepared_flow
+from ._run import Run, noise_key, prepared_flow
+from ._sharing import shares_members
 from .building._build import Member, noise, side_by_side
 from .records._fall import Fall
 from .representations import (
@@ -72,10 +75,8 @@ def _moved(run: Run) -> Arrays:
     """The frames of one more segment."""
     if run.spec.forward:
         return passed(run)
-    ts, stop = run.segment, min(run.done + run.spec.segment, run.last)
-    are_shared = side_by_side(run.spec, run.members) or moves_whole(run)
-    advance = _advance_shared if are_shared else _advance_each
-    pieces = advance(run, ts, stop - run.done)
+    stop = min(run.done + run.spec.segment, run.last)
+    pieces = _advance(run, stop - run.done)
     keep = slice(0 if run.done == 0 else 1, stop - run.done + 1)
     times = run.ts[run.done : stop + 1][keep]
     begin = -math.inf if run.done == 0 else float(run.ts[run.done])
@@ -103,50 +104,66 @@ def _with_end(run: Run, frames: Arrays, begin: float) -> Arrays:
     }
 
 
-def _advance_each(run: Run, ts: np.ndarray, end: int) -> list[Arrays]:
-    """Moves members, each under its own dynamics, to the end of the segment."""
-    pieces = [still(member.measure, len(ts)) for member in run.members]
-    for i, outcome in enumerate(run.outcomes):
-        if outcome.going:
-            trajectory = jax.block_until_ready(_trajectory(run, i))
-            pieces[i] = _arrived(run, i, trajectory, end)
+def _advance(run: Run, end: int) -> list[Arrays]:
+    """Moves members to the end of the segment; those that have ended stay."""
+    length = len(run.segment)
+    pieces = [still(member.measure, length) for member in run.members]
+    indices = [i for i, outcome in enumerate(run.outcomes) if outcome.going]
+    for index, trajectory in zip(indices, _trajectories(run, indices), strict=True):
+        pieces[index] = _arrived(run, index, trajectory, end)
     return pieces
 
 
+def _trajectories(run: Run, indices: Sequence[int]) -> Iterable[Trajectory]:
+    """Those of some members through the segment, by all processes."""
+    if side_by_side(run.spec, run.members):
+        return _shared(run, indices, _together)
+    if run.layout is None or not shares_members(run.spec, run.members):
+        return (jax.block_until_ready(_trajectory(run, index)) for index in indices)
+    rows = _shared(run, indices, _one_by_one)
+    # What a flow has chosen for itself at its start stays in the process that chose it.
+    pairs = zip(rows, indices, strict=True)
+    return (_starting_at(run.members[i].measure, row) for row, i in pairs)
+
+
+def _shared(
+    run: Run,
+    indices: Sequence[int],
+    move: Callable[[Run, Sequence[int]], Trajectory],
+) -> Iterator[Trajectory]:
+    """Those of some members, of which each process moves its share."""
+    if run.layout is None:
+        trajectories = move(run, indices)
+    else:
+        trajectories = run.layout.joined(move(run, run.layout.share(indices)))
+    on_host = jax.tree.map(np.asarray, trajectories)
+    for row in range(len(indices)):
+        yield jax.tree.map(lambda array, row=row: jnp.asarray(array[row]), on_host)
+
+
 def _trajectory(run: Run, index: int) -> Trajectory:
-    """That of one member through the segment."""
+    """The trajectory of one member through the segment."""
     known = run.first if index == 0 else None
     problem, ts = prepared_flow(run, index) if known is None else known
     due, until = _told(run.outcomes[index].due), float(run.ts[-1])
-    if run.layout is None or moves_whole(run):
+    if run.layout is None or shares_members(run.spec, run.members):
         return followed(problem, ts, due=due, until=until)
     return run.layout.followed(problem, ts, due=due, until=until)
 
 
-def _advance_shared(run: Run, ts: np.ndarray, end: int) -> list[Arrays]:
-    """Moves members, of which each process has a share; those that have ended stay."""
-    pieces = [still(member.measure, len(ts)) for member in run.members]
-    indices = [i for i, outcome in enumerate(run.outcomes) if outcome.going]
-    own = indices if run.layout is None else run.layout.share(indices)
-    move = _together if side_by_side(run.spec, run.members) else _one_by_one
-    trajectories = move(run, ts, own)
-    if run.layout is not None:
-        trajectories = run.layout.joined(trajectories)
-    on_host = jax.tree.map(np.asarray, trajectories)
-    for row, index in enumerate(indices):
-        member = jax.tree.map(lambda array, row=row: jnp.asarray(array[row]), on_host)
-        pieces[index] = _arrived(run, index, member, end)
-    return pieces
+def _one_by_one(run: Run, indices: Sequence[int]) -> Trajectory:
+    """The trajectories of some members, each as it is alone, without their starts."""
+    moved = {i: _starting_at(None, _trajectory(run, i)) for i in indices}
+    stack = lambda *leaves: jnp.stack(leaves)
+    return jax.tree.map(stack, *[moved[i] for i in indices])
 
 
-def _one_by_one(run: Run, ts: np.ndarray, indices: Sequence[int]) -> Trajectory:
-    """The trajectories of some members, each as it is alone."""
-    del ts  # which each flow has among its own
-    found = {index: _trajectory(run, index) for index in indices}
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *[found[i] for i in indices])
+def _starting_at(mu: AbstractMeasure | None, trajectory: Trajectory) -> Trajectory:
+    is_none = lambda part: part is None
+    return eqx.tree_at(lambda t: t.start, trajectory, mu, is_leaf=is_none)
 
 
-def _together(run: Run, ts: np.ndarray, indices: Sequence[int]) -> Trajectory:
+def _together(run: Run, indices: Sequence[int]) -> Trajectory:
     """The trajectories of some members, side by side."""
     measures = stacked([run.members[i].measure for i in indices])
     together = motion_of(measures).abreast(measures)
@@ -154,7 +171,7 @@ def _together(run: Run, ts: np.ndarray, indices: Sequence[int]) -> Trajectory:
     return ensemble(
         law,
         measures,
-        ts,
+        run.segment,
         in_axes=(axis, 0),
         together=min(together, len(run.members)),  # however few go on
         stepping=run.stepping,

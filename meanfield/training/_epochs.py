@@ -17,7 +17,7 @@ from meanfield.errors import InvalidInputError
 
 from ._recipe import optimisers
 from ._task import AbstractTask, Items
-from .networks import GIVEN, Variant, refuse_without_gradient
+from .networks import Variant, refuse_without_gradient
 
 AT_ONCE = 100  # items of each seed that are examined side by side
 # What of a seed is drawn, by number: a new role changes no other.
@@ -55,17 +55,35 @@ class TrainState(eqx.Module):
         Raises:
             InvalidInputError: if they have no such number, or it learns.
         """
-        name_of = lambda path: getattr(path[-1], "name", "")
+        self.refuse_uncoolable(option)
         leaves, tree = jax.tree_util.tree_flatten_with_path(self.fixed)
-        found = {name_of(path) for path, leaf in leaves if eqx.is_inexact_array(leaf)}
-        names = found - {*GIVEN}
+        new = [
+            leaf * factor if _named(path) == option else leaf for path, leaf in leaves
+        ]
+        return TrainState(self.learned, tree.unflatten(new), self.moments)
+
+    def refuse_uncoolable(self, option: str) -> None:
+        """Refuses what is no number of the attentions, or learns.
+
+        Raises:
+            InvalidInputError: if it is that.
+        """
+        leaves, _ = jax.tree_util.tree_flatten_with_path(self.fixed)
+        names = {_named(path) for path, leaf in leaves if _is_number(leaf)}
         if option not in names:
             raise InvalidInputError(
                 f"These attentions have no number `{option}` that could cool; "
                 f"{suggestion(option, sorted(names))}"
             )
-        new = [leaf * factor if name_of(p) == option else leaf for p, leaf in leaves]
-        return TrainState(self.learned, tree.unflatten(new), self.moments)
+
+
+def _named(path: tuple[Any, ...]) -> str:
+    return getattr(path[-1], "name", "")
+
+
+def _is_number(leaf: Any) -> bool:
+    """Whether it is one number for each seed and each head."""
+    return eqx.is_inexact_array(leaf) and leaf.ndim == 2
 
 
 class Trainer(eqx.Module):

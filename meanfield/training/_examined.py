@@ -28,7 +28,8 @@ def examined(
 
     Args:
         folder: of the training.
-        variant: the attention in place of theirs; their own if `None`.
+        variant: the attention in place of theirs, under their mask if it has none;
+            their own if `None`.
 
     Raises:
         InputFileError: if there is no training.
@@ -68,19 +69,19 @@ def _plugged(session: Session, record: Record, variant: Variant) -> TrainState:
         InvalidInputError: if they have other arrays.
     """
     state = session.restored(record)
-    given = record.spec.variant.given
-    taught = named(state.learned)
-    taught |= {n: a for n, a in named(state.fixed).items() if n.endswith(given)}
+    variant = replace(variant, mask=variant.mask or record.spec.variant.mask)
     networks, one = session.trainer.drawn(variant, record.spec.seeds)
-    own, chosen = eqx.partition(networks, replace(variant, given=()).learned(one))
-    if _shapes(taught) != _shapes(named(own)):
+    arrays, chosen = eqx.partition(networks, replace(variant, given=()).learned(one))
+    taught, places = named(state.learned), named(arrays)
+    taught |= {n: a for n, a in named(state.fixed).items() if n in places}
+    if _shapes(taught) != _shapes(places):
         raise InvalidInputError(
             f"Networks of `{variant.label}` attention have other arrays than those of "
             f"`{record.spec.variant.label}`, which were taught; name an attention with "
             "the same."
         )
     where = f"`{session.place.path}`"
-    return TrainState(filled(own, taught, where), chosen, moments=None)
+    return TrainState(filled(arrays, taught, where), chosen, moments=None)
 
 
 def _shapes(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:

@@ -18,8 +18,8 @@ class Cooling(NamedTuple):
 
     Attributes:
         option: of the attention, `temperature` of soft sorts say; no array.
-        factor: by which it is multiplied before each of the epochs.
-        after: the epoch, counted from 1, after which it falls.
+        factor: between 0 and 1, by which it is multiplied before each epoch.
+        after: how many epochs pass before it falls; 0 if it falls from the first on.
 
     Examples:
         >>> from meanfield.training import Cooling, Recipe
@@ -76,9 +76,10 @@ class Recipe:
             self._refuse(self.cooling)
 
     def _refuse(self, cooling: Cooling) -> None:
-        if not cooling.factor > 0:
+        if not 0 < cooling.factor < 1:
             raise InvalidInputError(
-                f"The factor of `cooling` must be positive; got {cooling.factor}."
+                "The factor of `cooling` must lie between 0 and 1; got "
+                f"{cooling.factor}."
             )
         if not 0 <= cooling.after < self.epochs:
             raise InvalidInputError(

@@ -1,10 +1,11 @@
-"""All campaigns, by their tasks."""
+"""All campaigns, by their tasks, and those that go on from another."""
 
 from experiments.trained.campaigns.characters import CHARACTERS
 from experiments.trained.campaigns.parity import PARITY
 from experiments.trained.campaigns.patches import PATCHES
 from experiments.trained.campaigns.solids import SOLIDS
 from experiments.trained.campaigns.sorting import SORTING
+from experiments.trained.campaigns.sorts import SORTS
 
 ALL = PATCHES, PARITY, SOLIDS, SORTING, CHARACTERS
-CAMPAIGNS = {campaign.task: campaign for campaign in ALL}
+CAMPAIGNS = {**{campaign.task: campaign for campaign in ALL}, "sorts": SORTS}

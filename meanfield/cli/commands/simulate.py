@@ -43,7 +43,7 @@ def simulate(
         meanfield init run.toml                              # all keys, to edit …
         meanfield simulate run.toml --attention l2 --A=-1    # … options win over it
         meanfield simulate run.toml --n 1000000 --dry-run    # what it would take
-        meanfield simulate run.toml --n 2000 --processes 2     # side by side
+        meanfield simulate run.toml --n 2000 --processes 2   # side by side
 
     Keys come from a preset, a TOML file and options of the same names; the later win.
     A MATRIX is a number c (for c I), a list of rows such as [[1,0],[0,2]], a file as

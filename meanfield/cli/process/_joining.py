@@ -11,6 +11,7 @@ from meanfield.errors import InvalidInputError, ResourceError
 SUPERVISED = "MEANFIELD_SUPERVISED"  # a pipe whose other end the parent holds
 HEARTBEAT = 10  # seconds without a sign of life, after which a process is lost
 PATIENCE = 120  # seconds to wait for all others at the start
+FAREWELL = 1800  # seconds to wait for what others still do by themselves at the end
 
 
 class Place(NamedTuple):
@@ -79,7 +80,7 @@ def settle(devices: int | None, where: Place | None) -> None:
             **_known(where, own),
             initialization_timeout=PATIENCE,
             heartbeat_timeout_seconds=HEARTBEAT,
-            shutdown_timeout_seconds=HEARTBEAT,
+            shutdown_timeout_seconds=FAREWELL,
         )
     except (RuntimeError, ValueError) as error:
         said = str(error).strip().splitlines()

@@ -69,7 +69,7 @@ class AbstractRepresentation(abc.ABC, Generic[M]):
     """Whether `n` of a spec counts its tokens."""
 
     shares_tokens: ClassVar[bool] = False
-    """Whether devices share its tokens; if not, it moves whole."""
+    """Whether it has tokens that devices can share."""
 
     begins_with: ClassVar[Literal["tokens", "moments", "law"]] = "law"
     """What it takes of the law of a start where it is compared with others."""

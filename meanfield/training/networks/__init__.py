@@ -17,6 +17,5 @@ from ._sets import InducedBlock as InducedBlock
 from ._sets import MeetingBlock as MeetingBlock
 from ._sets import Pooling as Pooling
 from ._sinusoids import sinusoids as sinusoids
-from ._variant import GIVEN as GIVEN
 from ._variant import Variant as Variant
 from ._variant import refuse_without_gradient as refuse_without_gradient

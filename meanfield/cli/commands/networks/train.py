@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 app = App(
     name="train",
     result_action="return_value",
-    help="Train networks with any attention: start, show, and examine.\n\n"
+    help="Train networks: list, start, resume, show, examine, export.\n\n"
     "All seeds of one training learn side by side, and every epoch is kept.",
 )
 
@@ -93,10 +93,11 @@ def start(  # noqa: PLR0913 (each is an option)
     from meanfield.cli.jobs.networks import _training
     from meanfield.training import Recipe, TrainSpec, Variant
 
+    schedule = {"drops": tuple(_numbers("drops", drops)), "cooling": _cooling(cooling)}
+    recipe = Recipe(epochs, batch, rate, optimiser=optimiser, **schedule)
     variant = Variant(attention, _named(options), tuple(_words(given)), mask)
-    when = tuple(_numbers("drops", drops)), optimiser, _cooling(cooling)
-    recipe, numbers = Recipe(epochs, batch, rate, *when), tuple(_seeds(seeds))
-    spec = TrainSpec(task, variant, recipe, numbers, _named(task_options), rehearsal)
+    more = {"options": _named(task_options), "rehearsal": rehearsal}
+    spec = TrainSpec(task, variant, recipe, tuple(_seeds(seeds)), **more)
     _training.begin(spec, out, in_json=json)
 
 
@@ -169,7 +170,8 @@ def examine(
 
     Args:
         folder: of the training.
-        attention: a name from `list attentions`, one with the same arrays.
+        attention: a name from `list attentions`, one with the same arrays. It sees
+            what theirs sees.
         options: of that attention, as NAME=VALUE,…; see `show NAME`.
         json: print one JSON object on stdout.
         plugin: a Python file that is run, and registers a task or an attention.

@@ -63,20 +63,21 @@ def show(folder: Path, *, in_json: bool) -> None:
 
 
 def examine(folder: Path, variant: Variant, *, in_json: bool) -> None:
-    """Reports the means of networks with another attention, and of their own."""
-    record = TrainFolder(folder).record()
-    found = {
-        name: values.mean(axis=1).tolist()
-        for name, values in examined(folder, variant).items()
-    }
-    own = record.log[-1]["test"]
+    """Reports the means of networks with another attention, and with their own."""
+    seeds = TrainFolder(folder).record().spec.seeds
+    with_own, with_other = _means(examined(folder)), _means(examined(folder, variant))
     if in_json:
-        print_json({"out": str(folder), "attention": variant.label, "test": found})
+        means = {"test": with_other, "own": with_own}
+        print_json({"out": str(folder), "attention": variant.label, **means})
         return
-    both = {
-        name: v for k in found for name, v in ((f"{k}, own", own[k]), (k, found[k]))
-    }
-    print_rows(_by_seed(record.spec.seeds, both))
+    beside = {f"{name}, own": means for name, means in with_own.items()}
+    print_rows(_by_seed(seeds, {**beside, **with_other}))
+
+
+def _means(measures: Mapping[str, np.ndarray]) -> dict[str, list[float]]:
+    """Those over the items of each seed."""
+    double = {name: np.asarray(v, np.float64) for name, v in measures.items()}
+    return {name: list(map(float, v.mean(axis=1))) for name, v in double.items()}
 
 
 def compare(folder: Path, baseline: Path, *, in_json: bool) -> None:
