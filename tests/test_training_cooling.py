@@ -107,6 +107,13 @@ def test_arrays_do_not_cool(tmp_path: Path):
         train(spec(variant=soft, recipe=recipe), tmp_path / "a")
 
 
+def test_what_would_fall_to_nothing_is_refused(tmp_path: Path):
+    """Before anything is taught: sorts of temperature zero are no numbers."""
+    with pytest.raises(InvalidInputError, match=r"fall to .*e-42.* nearer to 1"):
+        train(cooled(Cooling("temperature", 3e-21, after=1)), tmp_path / "a")
+    assert not (tmp_path / "a").exists()
+
+
 def test_what_is_hidden_stays_so(tmp_path: Path):
     """Softmax under the mask of the networks is their own attention."""
     train(spec(variant=Variant("softmax", mask="causal")), tmp_path / "a")

@@ -15,7 +15,7 @@ from meanfield._registry import suggestion
 from meanfield._typing import PRNGKey
 from meanfield.errors import InvalidInputError
 
-from ._recipe import optimisers
+from ._recipe import Cooling, optimisers
 from ._task import AbstractTask, Items
 from .networks import Variant, refuse_without_gradient
 
@@ -50,30 +50,33 @@ class TrainState(eqx.Module):
         return eqx.combine(self.learned, self.fixed)
 
     def scaled(self, option: str, factor: float) -> "TrainState":
-        """The same with one number of all attentions times a factor.
-
-        Raises:
-            InvalidInputError: if they have no such number, or it learns.
-        """
-        self.refuse_uncoolable(option)
+        """The same with one number of all attentions times a factor."""
         leaves, tree = jax.tree_util.tree_flatten_with_path(self.fixed)
         new = [
             leaf * factor if _named(path) == option else leaf for path, leaf in leaves
         ]
         return TrainState(self.learned, tree.unflatten(new), self.moments)
 
-    def refuse_uncoolable(self, option: str) -> None:
-        """Refuses what is no number of the attentions, or learns.
+    def refuse_uncoolable(self, cooling: Cooling, epochs: int) -> None:
+        """Refuses what is no number of the attentions, learns, or falls to nothing.
 
         Raises:
             InvalidInputError: if it is that.
         """
         leaves, _ = jax.tree_util.tree_flatten_with_path(self.fixed)
-        names = {_named(path) for path, leaf in leaves if _is_number(leaf)}
-        if option not in names:
+        numbers = {_named(path): leaf for path, leaf in leaves if _is_number(leaf)}
+        if cooling.option not in numbers:
             raise InvalidInputError(
-                f"These attentions have no number `{option}` that could cool; "
-                f"{suggestion(option, sorted(names))}"
+                f"These attentions have no number `{cooling.option}` that could cool; "
+                f"{suggestion(cooling.option, sorted(numbers))}"
+            )
+        first = float(jnp.min(jnp.abs(numbers[cooling.option])))
+        last = first * cooling.factor ** (epochs - cooling.after)
+        smallest = float(jnp.finfo(jnp.float32).tiny)
+        if first and last < smallest:
+            raise InvalidInputError(
+                f"`{cooling.option}` would fall to {last:.2g}, and single precision "
+                f"ends at {smallest:.2g}; take a factor nearer to 1, or fewer epochs."
             )
 
 

@@ -76,7 +76,7 @@ def train(spec: TrainSpec, folder: Path, *, report: Report | None = None) -> Rec
         session = Session(spec, place)
         state = session.trainer.start(spec.variant, spec.seeds)
         if spec.recipe.cooling is not None:
-            state.refuse_uncoolable(spec.recipe.cooling.option)
+            state.refuse_uncoolable(spec.recipe.cooling, spec.recipe.epochs)
         with place.held():
             entry = session.examined(state, 0)
             nothing = Record(spec, session.digest, 0, (), ("", ""))
