@@ -1,7 +1,11 @@
-"""What eight devices of one processor compute: JSON, by a process of its own."""
+"""What eight devices of one processor compute: JSON, by a process of its own.
+
+`python tests/device_layouts.py PART ...` computes the parts that are named.
+"""
 
 import json
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -33,19 +37,28 @@ def apart(ours: Any, theirs: Any) -> float:
     return float(np.abs(ours - theirs).max() / np.abs(theirs).max())
 
 
+def velocity_apart(name: str, n: int) -> float:
+    """That of `n` tokens by eight devices, from that by one."""
+    law = attentions[name](Q, K, -V)
+    mu = Points.weighted(X[:n], (np.arange(n) + 1) % 5)
+    return apart(velocity(law, spread(mu, 8)), velocity(law, mu))
+
+
 def velocities() -> dict[str, float]:
-    """Of every attention, of tokens that divide among devices and that do not."""
-    found = {}
-    for name, make in attentions.items():
-        law = make(Q, K, -V)
-        if law.coupling.reads_order:
-            continue
-        for n in (N, N - 3) if name in UNEVEN else (N,):
-            mu = Points.weighted(X[:n], (np.arange(n) + 1) % 5)
-            found[f"{name}, {n}"] = apart(
-                velocity(law, spread(mu, 8)), velocity(law, mu)
-            )
-    return found
+    """Of tokens that divide among devices, and that do not."""
+    return {
+        f"{name}, {n}": velocity_apart(name, n) for name in UNEVEN for n in (N, N - 3)
+    }
+
+
+def all_velocities() -> dict[str, float]:
+    """Of every attention that reads no order."""
+    laws = {name: make(Q, K, -V) for name, make in attentions.items()}
+    return {
+        name: velocity_apart(name, N)
+        for name, law in laws.items()
+        if not law.coupling.reads_order
+    }
 
 
 def others() -> dict[str, float]:
@@ -75,22 +88,34 @@ def others() -> dict[str, float]:
     }
 
 
+def flows_apart(name: str, counts: Sequence[int], **noise: Any) -> dict[str, float]:
+    """Where tokens get to by several devices, from where by one."""
+    law, mu = attentions[name](Q, K, -V), Points.uniform(X)
+    ends = {
+        count: flow(law, spread(mu, count), [0.0, 1.0], **noise).last
+        for count in counts
+    }
+    alone = flow(law, mu, [0.0, 1.0], **noise).last
+    return {f"{name}, {count}": apart(end, alone) for count, end in ends.items()}
+
+
 def flows() -> dict[str, float]:
-    """Where tokens get to, with noise and without."""
-    mu = Points.uniform(X)
-    found = {}
-    for name in ("softmax", "sinkhorn", "sigmoid"):
-        law = attentions[name](Q, K, -V)
-        alone = flow(law, mu, [0.0, 1.0])
-        for count in (2, 8):
-            run = flow(law, spread(mu, count), [0.0, 1.0])
-            found[f"{name}, {count}"] = apart(run.last, alone.last)
-    law, kicks = attentions["softmax"](Q, K, -V), Isotropic(0.1)
-    noisy = [
-        flow(law, own, [0.0, 1.0], noise=kicks, key=jax.random.key(0)).last
-        for own in (mu, spread(mu, 8))
-    ]
-    return {**found, "noise": apart(*noisy[::-1])}
+    """Of softmax attention without noise."""
+    return flows_apart("softmax", [8])
+
+
+def noisy_flows() -> dict[str, float]:
+    """Of softmax attention under noise, whose paths rounding must not change."""
+    return flows_apart("softmax", [8], noise=Isotropic(0.1), key=jax.random.key(0))
+
+
+def more_flows() -> dict[str, float]:
+    """By two devices, and of attentions that solve or sum otherwise."""
+    return {
+        **flows_apart("softmax", [2]),
+        **flows_apart("sinkhorn", [2, 8]),
+        **flows_apart("sigmoid", [2, 8]),
+    }
 
 
 def blow_ups() -> dict[str, Any]:
@@ -124,5 +149,4 @@ def shards() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    parts = velocities, others, flows, blow_ups, shards
-    sys.stdout.write(json.dumps({part.__name__: part() for part in parts}))
+    sys.stdout.write(json.dumps({part: globals()[part]() for part in sys.argv[1:]}))

@@ -126,6 +126,7 @@ def test_what_is_reported_is_json(panel: str):
     assert_reportable(load(f"castin2025-{panel}"), found(panel, "quick"))
 
 
+@pytest.mark.slow_cases("fig1a", "fig1c", "fig2c", "fig7b")
 @of(*PANELS)
 def test_the_code_reading_is_the_published_loop(panel: str):
     findings = found(panel, "quick")

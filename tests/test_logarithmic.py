@@ -96,7 +96,7 @@ def test_the_energy_of_a_gaussian_of_any_size(scale: float) -> None:
     np.testing.assert_allclose(of(scale * S), of(S) + np.log(scale), rtol=1e-12)
 
 
-@pytest.mark.slow_cases("0.5", "1.5")
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.5, 1.0, 1.5])
 def test_the_second_moment_grows_by_the_virial_identity(share: float) -> None:
     r"""$\frac d{dt}\int|x|^2d\mu = 4(1 - \chi/8\pi)$, to second order in the cells."""

@@ -63,6 +63,7 @@ def test_small_print_counts_tokens_outside_the_limits(
     assert "up to 2 of 50 tokens are outside the view" in said(texts)
 
 
+@pytest.mark.slow
 def test_legends_name_what_moves_and_the_last_frame_how_it_ended(
     rng: Generator, pair: xr.Dataset
 ) -> None:

@@ -171,6 +171,7 @@ class Unstructured(AbstractScore):
         return self.inner(queries, keys)
 
 
+@pytest.mark.slow_cases("float64")
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_weights_below_all_floats_are_as_none(dtype: type, rng: np.random.Generator):
     """A token of weight e⁻²⁰⁰⁰ is moved, and moves none, like one that is excluded."""

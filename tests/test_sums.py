@@ -20,6 +20,7 @@ from meanfield.measures.reductions.cells import (
 from meanfield.sums import _transport
 
 
+@pytest.mark.slow
 def test_clouds_without_a_width_and_without_weight(rng: Generator) -> None:
     how = Cells(layout=Layout(6, (2, 2), 1.5))
     one = jnp.array([[1.0, 2.0]])
@@ -78,6 +79,7 @@ def test_bad_input_of_sums_is_refused_in_one_line(rng: Generator) -> None:
             call()
 
 
+@pytest.mark.slow
 def test_sinkhorn_potentials_make_a_plan(rng: Generator) -> None:
     q, k = 2 * rng.normal(size=(30, 2)) + 1, rng.normal(size=(20, 2)) - 3
     a, b = rng.dirichlet(np.ones(30)), rng.dirichlet(np.ones(20))

@@ -1,0 +1,86 @@
+"""Tokens that eight devices of this processor share, in a process of their own."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SCRIPT = Path(__file__).parent / "device_layouts.py"
+EIGHT = {
+    "JAX_NUM_CPU_DEVICES": "8",
+    "JAX_ENABLE_X64": "1",
+    "JAX_NUMPY_RANK_PROMOTION": "raise",
+}
+
+
+def computed(*parts: str) -> dict[str, Any]:
+    """What eight devices compute."""
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), *parts],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **EIGHT},
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def measured() -> dict[str, Any]:
+    """What is measured at every call of the tests."""
+    return computed("velocities", "others", "flows", "blow_ups", "shards")
+
+
+@pytest.fixture(scope="module")
+def more() -> dict[str, Any]:
+    """What takes too long for that."""
+    return computed("all_velocities", "more_flows", "noisy_flows")
+
+
+def test_velocities_are_those_of_one_device(measured: dict[str, Any]):
+    assert {k: v for k, v in measured["velocities"].items() if v > 3e-14} == {}
+
+
+@pytest.mark.slow
+def test_velocities_of_every_attention_are_those_of_one_device(more: dict[str, Any]):
+    deviations = more["all_velocities"]
+    assert len(deviations) >= 15
+    assert {k: v for k, v in deviations.items() if v > 3e-14} == {}
+
+
+def test_masks_heads_and_derivatives_are_those_of_one_device(measured: dict[str, Any]):
+    assert {k: v for k, v in measured["others"].items() if v > 1e-14} == {}
+
+
+def test_flows_are_those_of_one_device(measured: dict[str, Any]):
+    assert {k: v for k, v in measured["flows"].items() if v > 1e-13} == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", ["more_flows", "noisy_flows"])
+def test_more_flows_are_those_of_one_device(part: str, more: dict[str, Any]):
+    """Steps under noise are coarse, so that rounding changes no path."""
+    assert {k: v for k, v in more[part].items() if v > 1e-13} == {}
+
+
+def test_a_blow_up_is_that_of_one_device(measured: dict[str, Any]):
+    found = measured["blow_ups"]
+    assert found["status"] == ["blow-up", "blow-up"]
+    alone, shared = found["t_star"]
+    assert abs(alone - shared) < 1e-12 < min(found["bar"])
+
+
+def test_each_device_holds_its_share_and_keys_travel(measured: dict[str, Any]):
+    found = measured["shards"]
+    assert found["rows"] == [64, 32, 8]
+    one, two, eight = found["held"]
+    assert (one, one) == (2 * two, 8 * eight)
+    assert found["besides"][2] < found["besides"][0] / 3
+    assert found["in a ring"] == [False, True, True]
+    assert not any(found["gathered"])
+    assert found["same bytes"]
