@@ -5,6 +5,7 @@ Quick families here; those of the published size are marked `slow`.
 
 import functools
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -14,7 +15,12 @@ from experiments.covariances.families import names
 from meanfield import runs
 from meanfield.reproduce import Case, Findings, Size, load
 from meanfield.spec import parse
-from meanfield.theorems.covariances.clipped_euler import Rule, clipped_euler
+from meanfield.theorems.covariances.clipped_euler import (
+    FLOOR,
+    Rule,
+    all_clipped,
+    clipped_euler,
+)
 from tests.covariance_reference import (
     integrated,
     linear_of,
@@ -197,6 +203,17 @@ def test_a_figure_printed_twice_is_computed_once(panel: str, original: str):
 
 
 @pytest.mark.xdist_group("row")
+def test_what_rounding_leaves_without_a_factor_is_clipped(rng: np.random.Generator):
+    """One in a hundred has no Cholesky factor, but has one less half the floor."""
+    clipped = jax.jit(lambda S: all_clipped(jnp.asarray(FLOOR), S))
+    for _ in range(600):
+        U = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+        S = jnp.asarray((U * [FLOOR, 3.0, 800.0]) @ U.T)[None]
+        whole, factor = clipped((S + S.mT) / 2)
+        np.testing.assert_allclose(whole[0], S[0], rtol=0, atol=1e-11)
+        np.testing.assert_allclose(factor[0] @ factor[0].T, S[0], rtol=0, atol=1e-11)
+
+
 def test_limits_of_rank_one_are_those_of_the_closed_form():
     """The ends approach them like 1 / t: ten times the time, a tenth of the distance.
 

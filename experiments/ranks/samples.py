@@ -87,15 +87,22 @@ def panel(recipe: Recipe, value: str, d: int, n: int) -> Panel:
     steps = published(recipe.attention, draw, V, recipe.rule(value, d))
     exact = solved(recipe.attention, draw, V)
     eigenvalues = limits(draw) if value == "identity" else _on_kernel(draw, exact)
-    theirs = np.linalg.eigvalsh(np.asarray(steps.final))[:, ::-1]
     return Panel(
         eigenvalues,
         np.linalg.matrix_rank(exact.still),  # of every limit: see `flows.py`
         exact,
         V,
         np.array(names(steps)),
-        theirs,
+        _spectra(np.asarray(steps.final)),
     )
+
+
+def _spectra(covariances: np.ndarray) -> np.ndarray:
+    """Eigenvalues, largest first; NaN of what is not finite."""
+    found = np.full(covariances.shape[:2], np.nan)
+    finite = np.isfinite(covariances).all(axis=(1, 2))
+    found[finite] = np.linalg.eigvalsh(covariances[finite])[:, ::-1]
+    return found
 
 
 def _on_kernel(draw: Draw, exact: Solved) -> np.ndarray:

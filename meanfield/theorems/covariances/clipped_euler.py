@@ -167,7 +167,7 @@ def _step(family: _Family, state: _State) -> _State:
     rates = eqx.filter_vmap(_rate, in_axes=(of_each, 0, 0))
     rate = rates(dynamics, state.covariance, state.factor)
     moved = state.covariance + rule.dt * rate
-    after, factor = _all_clipped(floor, moved)
+    after, factor = all_clipped(floor, moved)
     code = jnp.full_like(state.code, _GOING)
     trace = jnp.trace(after, axis1=1, axis2=2)
     code = jnp.where(trace > rule.bound, int(Status.BLOW_UP), code)
@@ -193,20 +193,23 @@ def _rate(dynamics: AbstractDynamics, Sigma: Array, factor: Array) -> Array:
     return field.covariance_rate(Sigma)
 
 
-def _all_clipped(floor: Array, covariances: Array) -> tuple[Array, Array]:
+def all_clipped(floor: Array, covariances: Array) -> tuple[Array, Array]:
     """`_clipped` of each, whose eigenvalues are computed only if any may be too low.
 
-    Half the floor, so that those just clipped do not count as too low by rounding.
+    Half the floor, so that those just clipped do not count as too low by rounding. Of
+    large covariances rounding is larger than the floor, and may leave no factor.
     """
     if covariances.shape[-1] == 2:  # where eigenvalues cost no more than the question
         return jax.vmap(partial(_clipped, floor))(covariances)
     shift = floor / 2 * jnp.eye(covariances.shape[-1], dtype=covariances.dtype)
     above = jnp.linalg.cholesky(covariances - shift[None])
+    factors = jnp.linalg.cholesky(covariances)
     return jax.lax.cond(
-        jnp.all(jnp.isfinite(above)),
-        lambda S: (S, jnp.linalg.cholesky(S)),
-        jax.vmap(partial(_clipped, floor)),
+        jnp.all(jnp.isfinite(above)) & jnp.all(jnp.isfinite(factors)),
+        lambda S, factors: (S, factors),
+        lambda S, _: jax.vmap(partial(_clipped, floor))(S),
         covariances,
+        factors,
     )
 
 
