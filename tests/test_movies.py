@@ -42,6 +42,7 @@ def pair() -> xr.Dataset:
     return one_stays()
 
 
+@pytest.mark.slow_cases("size0-paper", "size1-talk")
 @pytest.mark.parametrize("style", ["paper", "talk"])
 @pytest.mark.parametrize("size", [WIDE, TALL])
 def test_a_cone_fills_its_movie_and_touches_no_words(
@@ -78,6 +79,7 @@ def test_a_square_picture_fills_a_wide_movie_with_all_words_beside_it(
     assert "RMS radius" in said(texts)
 
 
+@pytest.mark.slow_cases("talk")
 @pytest.mark.parametrize("style", ["paper", "talk"])
 def test_a_picture_takes_most_of_a_square_movie(
     rng: Generator, pair: xr.Dataset, style: str

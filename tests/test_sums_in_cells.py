@@ -204,8 +204,8 @@ def worst_error(
     ("kind", "d"),
     [
         ("lonely", 2),
-        ("heavy", 1),
         ("flat", 3),
+        pytest.param("heavy", 1, marks=pytest.mark.slow),
         *(pytest.param(*case, marks=pytest.mark.slow) for case in SLOW),
     ],
 )
