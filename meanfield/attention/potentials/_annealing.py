@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from meanfield.fixed_point import FixedPoint, anderson
 from meanfield.measures import Points
-from meanfield.scores import AbstractScore, Dot, SquaredDistance, transposed
+from meanfield.scores import AbstractScore, Balanced, Dot, SquaredDistance, transposed
 from meanfield.tokens import Tokens
 
 from ._steps import averaged, full_step, half_step
@@ -38,6 +38,8 @@ def scaled(score: AbstractScore, fraction: Float[Array, ""]) -> AbstractScore:
     if isinstance(score, Dot | SquaredDistance):
         wider = score.epsilon / fraction
         return eqx.tree_at(lambda s: s.epsilon, score, wider)
+    if isinstance(score, Balanced):
+        return score.scaled(fraction)
     return Scaled(score, fraction)
 
 

@@ -9,17 +9,19 @@ from collections.abc import Callable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from equinox.internal import unvmap_any
 from jaxtyping import Array, Bool, Float
 
 from meanfield._derivatives import ruled
 from meanfield.fields import Convergence
-from meanfield.linalg import entropic_shrinkage
-from meanfield.measures import AbstractPlanned, Points, unchecked
-from meanfield.scores import AbstractQuadraticScore, AbstractScore
+from meanfield.linalg import entropic_shrinkage, solve_positive, sqrt_one_plus_four
+from meanfield.measures import AbstractPlanned, Points, exactly, unchecked
+from meanfield.scores import AbstractQuadraticScore, AbstractScore, Balanced
+from meanfield.scores.differences import unless_rounded_away
 
 from ._annealing import Steps, alternated
 from ._newton import newton
-from ._steps import counts, full_step, interpolation_error
+from ._steps import counts, full_step, half_step, interpolation_error
 
 # A velocity may miss its tolerance by 1.4 times where log-marginals are that far off:
 # the worst of 600 plans. So they are asked for to an eighth of it.
@@ -39,6 +41,7 @@ def converged_potential(
 
     `None` asks for $\epsilon^{2/3}$ of the dtype, or for the rounding of a potential as
     large as this one, whichever is more; and no more than interpolated sums can give.
+    Rounding beyond $\epsilon^{1/3}$ counts as a residual, and is reported as one.
 
     Derivatives go through the equation, not through the iteration. A quadratic score
     comes centred, bilinear in deviations from the mean: the rest does not matter. Where
@@ -71,7 +74,9 @@ def _solve(
     mu, queries = unchecked(checked)
     begin, symmetric = _guess(score, mu, queries)
     begin = begin if guess is None else guess
-    asked = _tolerance(begin, mu) if tolerance is None else jnp.asarray(tolerance)
+    asked = (
+        _tolerance(score, begin, mu) if tolerance is None else jnp.asarray(tolerance)
+    )
     steps = Steps(score, mu, symmetric, queries)
     # An averaged step is about half of a log-marginal: twice that is left as margin.
     start = alternated(steps, begin, tolerance=asked / 4, limit=limit)
@@ -86,6 +91,7 @@ def _solve(
         queries=queries,
     )
     missed = interpolation_error(score, *checked, found.point)
+    missed = jnp.maximum(missed, _rounding(score, *checked, found.point))
     residual = jnp.maximum(found.residual, missed)
     return found.point, Convergence(residual, asked.astype(residual.dtype))
 
@@ -102,12 +108,48 @@ def _guess(
     return guess, _symmetric_positive(score.A)
 
 
-def _tolerance(potential: Float[Array, " n"], mu: Points) -> Float[Array, ""]:
+def _tolerance(
+    score: AbstractScore, potential: Float[Array, " n"], mu: Points
+) -> Float[Array, ""]:
     eps = jnp.finfo(potential.dtype).eps
-    asked = jnp.maximum(eps ** (2 / 3), 2 * eps * jnp.max(jnp.abs(potential)))
+    size = jnp.max(jnp.abs(potential)) + _size_of_rounded(score, mu)
+    asked = jnp.clip(2 * eps * size, eps ** (2 / 3), eps ** (1 / 3))
     how = mu.reduction
     share = how.tolerance / POTENTIALS if isinstance(how, AbstractPlanned) else 0.0
     return jnp.maximum(asked, share)
+
+
+def _size_of_rounded(score: AbstractScore, mu: Points) -> Float[Array, ""]:
+    """The size of squares that expanded scores are rounded at; 0 for differences."""
+    none = jnp.zeros((), mu.log_weights.dtype)
+    if not isinstance(score, Balanced):
+        return none
+    size = 2 * jnp.max(score.square_of_keys(mu.counted.x))
+    return unless_rounded_away(size, len(score.N), lambda: none, lambda: size / 2)
+
+
+def _rounding(
+    score: AbstractScore, mu: Points, queries: Points | None, g: Float[Array, " n"]
+) -> Float[Array, ""]:
+    """The rounding of both potentials, where they are so large that it is no small one.
+
+    No marginal shows it: of rounded scores they may all be right.
+    """
+    none = jnp.zeros((), g.dtype)
+    if not isinstance(score, Balanced):
+        return none
+    eps = jnp.finfo(g.dtype).eps
+    at = mu if queries is None else queries
+    squares = score.square_of_queries(at.counted.x), score.square_of_keys(mu.counted.x)
+    largest = sum(map(jnp.max, squares), none)
+
+    def rounding() -> Float[Array, ""]:
+        f = half_step(score, exactly(mu), g, queries)
+        lost = 2 * eps * (jnp.max(jnp.abs(f)) + jnp.max(jnp.abs(g)))
+        return jnp.where(lost > eps ** (1 / 3), lost, 0)
+
+    is_large = unvmap_any(2 * eps * largest > eps ** (1 / 3))
+    return jax.lax.cond(is_large, rounding, lambda: none)
 
 
 def _with_derivative(
@@ -184,7 +226,24 @@ def gaussian_potential(
     shrinkage = entropic_shrinkage((Y.T @ A @ X).T)
     y = mu.counted.x
     z = (y - mu.mean[None, :]) @ A @ X
-    return -y @ (A @ at.mean + score.a) - jnp.sum((z @ shrinkage) * z, axis=1) / 2
+    bilinear = -jnp.sum((z @ shrinkage) * z, axis=1) / 2
+    if not isinstance(score, Balanced):
+        return bilinear - y @ (A @ at.mean + score.a)
+    other = bilinear + score.square_of_keys(y)
+    is_one = jnp.all(score.M == score.N) & (queries is None)
+    return jnp.where(is_one, _potential_of_distance(score, mu), other)
+
+
+def _potential_of_distance(score: Balanced, mu: Points) -> Float[Array, " n"]:
+    r"""$\tfrac12 u\cdot(H + S)^{-1}u$ of images $u$ with the covariance $S$.
+
+    With $H = \tfrac12(I + (I + 4S^2)^{1/2})$: the potential of one Gaussian for
+    $N = M$. That of the bilinear score cancels with its square: $H^2 - S^2 = H$.
+    """
+    u = jnp.sqrt(score.scale) * (mu.counted.x - mu.mean[None]) @ score.N.T
+    S = score.scale * score.N @ mu.covariance @ score.N.T
+    H = (jnp.eye(len(S), dtype=S.dtype) + sqrt_one_plus_four(S)) / 2
+    return jnp.sum(u * solve_positive(H + S, u.T).T, axis=1) / 2
 
 
 def _root_of_covariance(mu: Points) -> Float[Array, "d d"]:

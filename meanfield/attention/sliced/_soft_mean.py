@@ -10,7 +10,7 @@ from typing_extensions import override
 from meanfield.linalg import HIGHEST
 from meanfield.measures import exactly
 from meanfield.measures.reductions import Keys
-from meanfield.scores import AbstractScore
+from meanfield.scores import AbstractScore, SquaredDistance
 from meanfield.tokens import Tokens
 
 from ._matrices import soft_plan
@@ -80,9 +80,9 @@ class AbstractSoftMean(AbstractSlicedMean):
 
     def _distances(self) -> Float[Array, "m n"]:
         r"""$|Qx - Ky|^2$."""
-        queries, keys = self._images()
-        squares = jnp.sum(queries**2, axis=1)[:, None] + jnp.sum(keys**2, axis=1)[None]
-        return squares - 2 * jnp.matmul(queries, keys.T, precision=HIGHEST)
+        queries, keys = map(Tokens, self._images())
+        one = jnp.eye(keys.x.shape[1], dtype=keys.x.dtype)
+        return -SquaredDistance(one, one)(queries, keys)
 
     @override
     def costs(self) -> Float[Array, " l"]:

@@ -18,14 +18,23 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from meanfield._array import frozen
 from meanfield.linalg import HIGHEST
 from meanfield.scores import AbstractQuadraticScore, AbstractScore, Masked
+from meanfield.scores.differences import (
+    at_references,
+    from_references,
+    product_tangent,
+    variable,
+)
+from meanfield.scores.rows import vectors_of
 from meanfield.tokens import Tokens
 
 Link = Callable[[Array], Array]
 
 # Inner products of so few terms are cheaper inside the loop that takes exponentials.
 FUSED = 4
+ALIKE = 4  # units in the last place, by which the largest scores may differ
 LANES = 16  # blocks are cut to multiples of a vector
 
 
@@ -37,19 +46,34 @@ class Shape(NamedTuple):
 
 
 class QuerySide(eqx.Module):
-    """Queries: $q$, one column each; what is added to all their scores; the tokens."""
+    """Queries: $q$, one column each; what is added to all their scores; the tokens.
+
+    Attributes:
+        compared: their vectors in `Differences`, one column each.
+        references: vectors of the keys that scores are measured from; `None` for
+            expanded scores.
+    """
 
     vectors: Float[Array, "*blocks k m"] | None
     offset: Float[Array, "*blocks m"]
     tokens: Tokens
+    compared: Float[Array, "*blocks c m"] | None = None
+    references: Float[Array, "*blocks c m"] | None = None
 
 
 class KeySide(eqx.Module):
-    """Keys: $k$, one row each; what is added to all their scores; the tokens."""
+    """Keys: $k$, one row each; what is added to all their scores; the tokens.
+
+    Attributes:
+        compared: their vectors in `Differences`, one row each.
+        logs: the part of the offset that is none of the score.
+    """
 
     vectors: Float[Array, "*blocks n k"] | None
     offset: Float[Array, "*blocks n"]
     tokens: Tokens
+    compared: Float[Array, "*blocks n c"] | None = None
+    logs: Float[Array, "*blocks n"] | None = None
 
 
 Side = TypeVar("Side", QuerySide, KeySide)
@@ -66,12 +90,16 @@ class Pairs(eqx.Module):
         whole: whether all pairs are one block, of which a mask allows a part.
         queries: one side.
         keys: the other.
+        remainder: left out of all scores of a query, and in no units.
+        bend: that of `Differences`.
     """
 
     score: AbstractScore
     units: float = eqx.field(static=True)
     queries: QuerySide
     keys: KeySide
+    remainder: Float[Array, " m"]
+    bend: Float[Array, ""] | None = None
     fused: bool = eqx.field(static=True, default=True)
     whole: bool = eqx.field(static=True, default=False)
 
@@ -87,18 +115,31 @@ class Pairs(eqx.Module):
 
     def offset_by(self, logs: Float[Array, " n"]) -> "Pairs":
         """With so much more in each score of a key."""
-        return replace(self, keys=replace(self.keys, offset=self.keys.offset + logs))
+        keys = replace(self.keys, offset=self.keys.offset + logs, logs=frozen(logs))
+        return replace(self, keys=keys)
 
     def scores(self, queries: QuerySide, keys: KeySide) -> Float[Array, "keys queries"]:
         """The scores of a block, keys by queries."""
         if queries.vectors is None or keys.vectors is None:
             inner = self.units * self.score(queries.tokens, keys.tokens).T
+        elif queries.references is not None:
+            return self._from_references(queries, keys)
         else:
             products = _products if self.fused else _rounded_products
             inner = products(keys.vectors, queries.vectors)
         # In this order: a stabiliser is subtracted from a score that is rounded as it
         # was when the largest was looked for, and leaves 0 of that one at any size.
         return (inner + keys.offset[:, None]) + queries.offset[None, :]
+
+    def _from_references(
+        self, queries: QuerySide, keys: KeySide
+    ) -> Float[Array, "keys queries"]:
+        expanded = keys.vectors, queries.vectors, keys.offset
+        q, r = queries.compared, queries.references
+        bend = None if self.bend is None else self.units * self.bend
+        inner = from_references(expanded, keys.compared, q, r, bend)
+        inner = inner if keys.logs is None else inner + keys.logs[:, None]
+        return inner + queries.offset[None, :]
 
     def linked(
         self, link: Link, queries: QuerySide, keys: KeySide, values: Array
@@ -123,14 +164,28 @@ class Pairs(eqx.Module):
 
     def largest(self, queries: QuerySide, keys: KeySide) -> Float[Array, " queries"]:
         """The largest score of each query in a block."""
-        if not (isinstance(self.score, Masked) and self.masks):
-            return jnp.max(self.scores(queries, keys), axis=0)
-        mask = lambda: cast(Masked, self.score).allowed(queries.tokens, keys.tokens).T
+        return self._folded(_top, queries, keys)[0]
+
+    def best(self, queries: QuerySide, keys: KeySide) -> Float[Array, "rows queries"]:
+        """The largest score of each query, and the logs and vector of that key."""
+        assert keys.compared is not None
+        logs = jnp.zeros_like(keys.offset) if keys.logs is None else keys.logs
+        rows = jnp.concatenate([logs[:, None], keys.compared], axis=1)
+        return self._folded(lambda S: _best(S, rows), queries, keys)
+
+    def _folded(
+        self, fold: Callable[[Array], Array], queries: QuerySide, keys: KeySide
+    ) -> Float[Array, "rows queries"]:
+        """What scores are folded to, of which a mask leaves some."""
         scores = lambda: self.scores(queries, keys)
+        if not (isinstance(self.score, Masked) and self.masks):
+            return fold(scores())
+        mask = lambda: cast(Masked, self.score).allowed(queries.tokens, keys.tokens).T
+        out = jnp.full((keys.offset.shape[0], queries.offset.shape[0]), -jnp.inf)
         cases = (
-            lambda: jnp.full_like(queries.offset, -jnp.inf),
-            lambda: jnp.max(jnp.where(mask(), scores(), -jnp.inf), axis=0),
-            lambda: jnp.max(scores(), axis=0),
+            lambda: fold(out.astype(queries.offset.dtype)),
+            lambda: fold(jnp.where(mask(), scores(), -jnp.inf)),
+            lambda: fold(scores()),
         )
         return self._by_share(queries, keys, cases)
 
@@ -149,20 +204,31 @@ class Pairs(eqx.Module):
 
 def paired(
     score: AbstractScore, queries: Tokens, keys: Tokens, units: float = 1.0
-) -> tuple[Pairs, Float[Array, " m"]]:
-    """Scores of pairs, and what was left out of them that depends on queries alone."""
+) -> Pairs:
+    """Scores of pairs, without what depends on queries alone: the remainder."""
     base = score.score if isinstance(score, Masked) else score
     if isinstance(base, AbstractQuadraticScore):
-        parts = base.factors(queries, keys)
-        query_side = QuerySide(
-            units * parts.query.T, jnp.zeros_like(parts.of_query), queries
+        parts, vectors = base.factors(queries, keys), vectors_of(base, queries, keys)
+        none, offset = jnp.zeros_like(parts.of_query), units * parts.of_key
+        query_side = QuerySide(units * parts.query.T, none, queries)
+        key_side = KeySide(parts.key, offset, keys)
+        if vectors is None:
+            return Pairs(score, units, query_side, key_side, parts.of_query)
+        in_units = (
+            vectors.query.T if vectors.bend is not None else units * vectors.query.T
         )
-        key_side = KeySide(parts.key, units * parts.of_key, keys)
-        return Pairs(score, units, query_side, key_side), parts.of_query
+        return Pairs(
+            score,
+            units,
+            replace(query_side, compared=in_units),
+            replace(key_side, compared=vectors.key),
+            parts.of_query,
+            vectors.bend,
+        )
     dtype = jnp.result_type(queries.x, keys.x)
     query_side = QuerySide(None, jnp.zeros(queries.n, dtype), queries)
     key_side = KeySide(None, jnp.zeros(keys.n, dtype), keys)
-    return Pairs(score, units, query_side, key_side), query_side.offset
+    return Pairs(score, units, query_side, key_side, query_side.offset)
 
 
 class Blocks(eqx.Module):
@@ -182,6 +248,33 @@ class Blocks(eqx.Module):
     def one(self) -> bool:
         """Whether all pairs are one block."""
         return self.queries.offset.shape[0] == self.keys.offset.shape[0] == 1
+
+    @property
+    def absolute(self) -> "Blocks":
+        """With squared distances from the queries themselves, nothing left out."""
+        compared = self.queries.compared
+        offset = self.by_query(variable(self.pairs.remainder))
+        return replace(
+            self, queries=replace(self.queries, references=compared, offset=offset)
+        )
+
+    def from_best(
+        self,
+    ) -> tuple["Blocks", Float[Array, "bm queries"], Float[Array, "bm queries"]]:
+        """With scores measured from those of the keys whose scores are the largest.
+
+        Also the logs of these keys, and their scores without them.
+        """
+        found = best(frozen(self).rounded)
+        top, logs, references = found[:, 0], found[:, 1], found[:, 2:]
+        top = jnp.where(jnp.isneginf(top), 0, top)
+        units, queries = self.pairs.units, self.queries
+        remainder = self.by_query(self.pairs.remainder)
+        expanded = (top - logs) / units + remainder
+        of = lambda q, r, own: at_references(q, r, self.pairs.bend, own)
+        at = jax.vmap(of)(queries.compared, references, expanded)
+        measured = replace(queries, references=references)
+        return replace(self, queries=measured), logs, at + variable(remainder)
 
     @property
     def rounded(self) -> "Blocks":
@@ -243,6 +336,23 @@ def largest(blocks: Blocks) -> Float[Array, "bm queries"]:
     return _over_blocks(blocks, values, start, fold)[:, 0]
 
 
+def best(blocks: Blocks) -> Float[Array, "bm rows queries"]:
+    """Of each query the largest score, and the logs and the vector of that key."""
+    pairs, offset = blocks.pairs, blocks.queries.offset
+    compared = blocks.keys.compared
+    assert compared is not None
+    bn, keys, columns = compared.shape
+    values = jnp.zeros((bn, 0, keys), offset.dtype)
+    start = jnp.zeros((2 + columns, offset.shape[1]), offset.dtype)
+    start = start.at[0].set(-jnp.inf)
+
+    def fold(rows: Array, query_side: QuerySide, key_side: KeySide, _: Array) -> Array:
+        newer = pairs.best(query_side, key_side)
+        return jnp.where(newer[0] > rows[0], newer, rows)
+
+    return _over_blocks(blocks, values, start, fold)
+
+
 def _over_blocks(
     blocks: Blocks,
     values: Float[Array, "bn v keys"],
@@ -273,14 +383,7 @@ def _products(k: Float[Array, "n k"], q: Float[Array, "k m"]) -> Float[Array, "n
 
 @_products.defjvp
 def _products_jvp(primals: tuple, tangents: tuple) -> tuple:
-    # Derivatives are one pass over a block each. The barrier keeps the transpose of
-    # the keys what it is: without, the compiler would multiply by a strided matrix.
-    (k, q), (dk, dq) = primals, tangents
-    rows = jax.lax.optimization_barrier(k.T)
-    by_query = jax.lax.dot_general(
-        rows, dq, (((0,), (0,)), ((), ())), precision=HIGHEST
-    )
-    return _products(k, q), _product(dk, q) + by_query
+    return _products(*primals), product_tangent(primals, tangents)
 
 
 def _rounded_products(k: Array, q: Array) -> Array:
@@ -292,6 +395,22 @@ def _rounded_products(k: Array, q: Array) -> Array:
 
 def _product(a: Array, b: Array) -> Array:
     return jnp.matmul(a, b, precision=HIGHEST)
+
+
+def _top(scores: Array) -> Array:
+    return jnp.max(scores, axis=0)[None]
+
+
+def _best(scores: Array, rows: Float[Array, "n r"]) -> Array:
+    """The largest of each column, and the row that belongs to it, or to one as large.
+
+    Two passes that a compiler makes vectors of, as it does not of `argmax`.
+    """
+    top = _top(scores)
+    least = top - ALIKE * jnp.finfo(top.dtype).eps * jnp.abs(top)
+    numbers = jnp.arange(len(rows), dtype=jnp.int32)[:, None]
+    index = jnp.max(jnp.where(scores >= least, numbers, 0), axis=0)
+    return jnp.concatenate([top, rows[index].T])
 
 
 def _without(link: Link, scores: Array, mask: Array) -> Array:
@@ -309,7 +428,8 @@ def _size(count: int, limit: int) -> int:
 
 def _split(side: Side, size: int, *, vectors: int) -> Side:
     """One side, led by an axis of blocks."""
-    axis = lambda x: vectors if x is side.vectors else 0
+    columns = side.vectors, side.compared
+    axis = lambda x: vectors if any(x is one for one in columns) else 0
     return jax.tree.map(lambda x: _blocks(x, size, axis(x), mode="edge"), side)
 
 
