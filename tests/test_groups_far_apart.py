@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,10 +10,11 @@ import pytest
 from scipy.special import logsumexp
 
 from meanfield import Blocked, Dense, Drift, Points, Sum, Tokens, attentions, flow
-from meanfield.attention import plans
+from meanfield.attention import scalings
+from meanfield.attention.sliced._mean import HardMean, evenly
 from meanfield.energies import Interaction
 from meanfield.measures import AbstractReduction
-from meanfield.scores import Masked, SquaredDistance, causal
+from meanfield.scores import Dot, Masked, SquaredDistance, causal
 
 # As far as the square of a distance has units in the last place above 1.
 FAR = {"float32": 1e4, "float64": 1e8}
@@ -116,14 +118,17 @@ def test_every_way_to_sum(reduction: AbstractReduction, rng: np.random.Generator
 
 def test_weights_to_look_at_are_those_that_move(rng: np.random.Generator):
     one, x = jnp.eye(2), in_line(rng, "float64")
-    matrix = plans(attentions["softmax"](one, one, one), 0.0, Points.uniform(x))[0]
+    field = attentions["softmax"](one, one, one).coupling.barycentre
+    weights = lambda mu: field(Dot(one, one), mu).weights()
+    matrix = jax.jit(weights)(Points.uniform(x))
     assert np.abs(matrix - within_groups(x)).max() <= EXACT["float64"]
 
 
 def test_keys_far_from_queries(rng: np.random.Generator):
     """Two groups of keys, as far from each other as from the queries."""
     L = FAR["float64"]
-    x, y = rng.normal(size=(4, 2)) + [0, 2 * L], groups(rng, "float64")
+    x, y = rng.normal(size=(4, 2)), groups(rng, "float64")
+    x[:, 1] += 2 * L
     y[:, 1] *= np.spacing(L)  # scores are products with distances of the size of L
     y[:10, 0] += 3
     score = SquaredDistance(jnp.eye(2), jnp.eye(2))
@@ -154,7 +159,8 @@ def test_energy_of_the_kernel_of_a_distance(rng: np.random.Generator):
     x = groups(rng, "float64")
     energy = Interaction(SquaredDistance(jnp.eye(2), jnp.eye(2)))
     expected = np.exp(-squares(x, x)).mean() / 2
-    assert abs(float(energy(Points.uniform(x))) - expected) <= EXACT["float64"]
+    found = jax.jit(lambda mu: energy(mu))(Points.uniform(x))
+    assert abs(float(found) - expected) <= EXACT["float64"]
 
 
 def test_derivatives_in_both_modes(rng: np.random.Generator):
@@ -178,6 +184,38 @@ def test_derivatives_in_both_modes(rng: np.random.Generator):
     tolerance = 100 * np.spacing(FAR["float64"])
     assert abs(forward - expected) <= tolerance
     assert abs(reverse - expected) <= tolerance
+
+
+def test_rounded_potentials_are_reported(rng: np.random.Generator):
+    """Of a matrix that turns tokens, scores of all pairs are of the size of L²."""
+    solve = jax.jit(
+        lambda x, A: scalings(Dot(A, jnp.eye(2)), Points.uniform(x)).convergence
+    )
+    x, turning = groups(rng, "float64"), jnp.array([[1.0, 0.5], [-0.5, 1.0]])
+    far, near = solve(x, turning), solve(x - np.sign(x) * [1e8, 0], turning)
+    right = solve(x, 0.7 * jnp.eye(2))
+    assert far.residual > 1e3 * far.tolerance
+    assert near.residual <= near.tolerance
+    assert right.residual <= right.tolerance
+
+
+def test_costs_of_slices(rng: np.random.Generator):
+    """Against sorts along each slice, and differences of the tokens matched."""
+    x, one = groups(rng, "float64"), jnp.eye(2)
+    angles = np.array([0.0, 0.3, -0.4])
+    slices = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    mu = Points.uniform(x)
+    along = jnp.asarray(slices)
+    mean = HardMean(Dot(one, one), mu, along, evenly(along), mu, None)
+    y = x @ np.diag([1, -1.0])  # keys are the tokens, mirrored
+    mean = eqx.tree_at(
+        lambda mean: mean.score, mean, Dot(one, jnp.diag(jnp.array([1, -1.0])))
+    )
+    matched = [(x[np.argsort(x @ s)], y[np.argsort(y @ s)]) for s in slices]
+    expected = np.array([((a - b) ** 2).sum(axis=1).mean() for a, b in matched])
+    found = np.asarray(mean.costs())
+    gap = found - found[0] - (expected - expected[0])
+    assert np.abs(gap).max() <= 1e3 * np.spacing(FAR["float64"])
 
 
 @pytest.mark.slow

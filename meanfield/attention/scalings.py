@@ -11,10 +11,10 @@ from meanfield.measures import Points
 from meanfield.scores import (
     AbstractQuadraticScore,
     AbstractScore,
-    Balanced,
     Masked,
     transposed,
 )
+from meanfield.scores.balanced import Balanced
 from meanfield.scores.centring import balanced
 from meanfield.tokens import Tokens
 

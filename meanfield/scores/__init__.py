@@ -4,7 +4,6 @@ A score states its scale once: it is already divided by `epsilon`, and couplings
 rescale. A score of $-\infty$ means *excluded*, for every coupling.
 """
 
-from ._balanced import Balanced as Balanced
 from ._masked import Masked as Masked
 from ._masked import causal as causal
 from ._masked import positions as positions

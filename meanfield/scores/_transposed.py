@@ -5,9 +5,9 @@ from typing_extensions import override
 
 from meanfield.tokens import Tokens
 
-from ._balanced import Balanced
 from ._quadratic import Dot, SquaredDistance
 from ._score import AbstractScore
+from .balanced import Balanced
 
 
 class Transposed(AbstractScore):

@@ -4,10 +4,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ._balanced import Balanced, balanced_factors
 from ._masked import Masked
 from ._quadratic import AbstractQuadraticScore, Dot, SquaredDistance
 from ._score import AbstractScore
+from .balanced import Balanced, balanced_factors
 
 
 def about(score: AbstractScore, mean: Float[Array, " d"]) -> AbstractScore:

@@ -11,7 +11,8 @@ from typing_extensions import override
 
 from meanfield.fixed_point import FixedPoint, anderson
 from meanfield.measures import Points
-from meanfield.scores import AbstractScore, Balanced, Dot, SquaredDistance, transposed
+from meanfield.scores import AbstractScore, Dot, SquaredDistance, transposed
+from meanfield.scores.balanced import Balanced
 from meanfield.tokens import Tokens
 
 from ._steps import averaged, full_step, half_step

@@ -16,7 +16,8 @@ from meanfield._derivatives import ruled
 from meanfield.fields import Convergence
 from meanfield.linalg import entropic_shrinkage, solve_positive, sqrt_one_plus_four
 from meanfield.measures import AbstractPlanned, Points, exactly, unchecked
-from meanfield.scores import AbstractQuadraticScore, AbstractScore, Balanced
+from meanfield.scores import AbstractQuadraticScore, AbstractScore
+from meanfield.scores.balanced import Balanced
 from meanfield.scores.differences import unless_rounded_away
 
 from ._annealing import Steps, alternated
@@ -74,9 +75,8 @@ def _solve(
     mu, queries = unchecked(checked)
     begin, symmetric = _guess(score, mu, queries)
     begin = begin if guess is None else guess
-    asked = (
-        _tolerance(score, begin, mu) if tolerance is None else jnp.asarray(tolerance)
-    )
+    rounding = _tolerance(score, begin, mu)
+    asked = rounding if tolerance is None else jnp.asarray(tolerance)
     steps = Steps(score, mu, symmetric, queries)
     # An averaged step is about half of a log-marginal: twice that is left as margin.
     start = alternated(steps, begin, tolerance=asked / 4, limit=limit)
@@ -90,9 +90,7 @@ def _solve(
         limit=jnp.maximum(limit, start.evaluations + 1),
         queries=queries,
     )
-    missed = interpolation_error(score, *checked, found.point)
-    missed = jnp.maximum(missed, _rounding(score, *checked, found.point))
-    residual = jnp.maximum(found.residual, missed)
+    residual = jnp.maximum(found.residual, _error(score, *checked, found.point))
     return found.point, Convergence(residual, asked.astype(residual.dtype))
 
 
@@ -126,6 +124,14 @@ def _size_of_rounded(score: AbstractScore, mu: Points) -> Float[Array, ""]:
         return none
     size = 2 * jnp.max(score.square_of_keys(mu.counted.x))
     return unless_rounded_away(size, len(score.N), lambda: none, lambda: size / 2)
+
+
+def _error(
+    score: AbstractScore, mu: Points, queries: Points | None, g: Float[Array, " n"]
+) -> Float[Array, ""]:
+    """What interpolation misses, or rounding if that is more."""
+    interpolation = interpolation_error(score, mu, queries, g)
+    return jnp.maximum(interpolation, _rounding(score, mu, queries, g))
 
 
 def _rounding(

@@ -84,19 +84,26 @@ def _below_largest(
 
 
 def _below_best(blocks: Blocks, sums: Callable[[Blocks], Array]) -> tuple[Array, Array]:
-    """Sums of scores that are measured from those of keys with the largest ones.
+    """Sums of scores that are measured from those of keys with the largest ones."""
+    relative, logs, at = blocks.from_best()
+    top = _top_of_relative(relative, logs)
+    numbers = blocks.joined(sums(relative.below(top)))
+    return numbers, blocks.joined((at + top / blocks.pairs.units)[:, None])[0]
 
-    Expanded scores, by which these keys are found, may miss the largest by their
-    rounding: where that is large the largest difference is looked for, too.
+
+def _top_of_relative(blocks: Blocks, logs: Float[Array, "bm queries"]) -> Array:
+    """The largest scores, or those of the references, which are their logs.
+
+    Expanded scores, by which references are found, may miss the largest by their
+    rounding. One block is looked through again rather than a choice compiled.
     """
-    found, logs, at = blocks.from_best()
+    largest_again = lambda: _finite(largest(frozen(blocks)))
+    if blocks.one:
+        return largest_again()
     size, columns = _size(blocks.pairs)
     room = (SINGLE if size.dtype == jnp.float32 else DOUBLE) / 4
     is_close = (columns + 2) * size * jnp.finfo(size.dtype).eps < room
-    again = lambda: _finite(largest(frozen(found)))
-    top = jax.lax.cond(unvmap_all(is_close), lambda: logs, again)
-    numbers = blocks.joined(sums(found.below(top)))
-    return numbers, blocks.joined((at + top / blocks.pairs.units)[:, None])[0]
+    return jax.lax.cond(unvmap_all(is_close), lambda: logs, largest_again)
 
 
 def _by_bounds(
