@@ -183,5 +183,6 @@ def _conclude(results: dict, plugins: list[Path]) -> None:
         options = "".join(f" --plugin {quote(str(file))}" for file in plugins)
         raise VerificationFailed(
             f"{len(failures)} of {len(results['statements'])} statements did not come "
-            f"out as they must: {ids}; see `meanfield verify explain {failures[0]}{options}`."
+            f"out as they must: {ids}; see "
+            f"`meanfield verify explain {failures[0]}{options}`."
         )
