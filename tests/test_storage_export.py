@@ -14,6 +14,7 @@ from storage_run import ATTRS, D, N, new_store, same_bytes
 
 from meanfield.errors import InvalidInputError, ResourceError
 from meanfield.storage import RunStore, export, kinds, table_bytes
+from meanfield.storage._stored_frames import StoredFrames
 
 
 @pytest.fixture
@@ -85,6 +86,36 @@ def test_csv_of_many_runs_names_the_run(tmp_path: Path) -> None:
     columns = table(tmp_path / "run.csv")
     assert list(columns) == ["run", "time", "token", "x0", "x1", "x2"]
     assert same_bytes(columns["x1"].astype(np.float32), x[..., 1].ravel())
+
+
+def test_csv_of_many_runs_reads_each_segment_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A read for each frame of each run took 20 s for a family of 32."""
+    x = np.random.default_rng(2).normal(size=(9, 6, N, D))
+    store = RunStore.create(tmp_path / "run", attrs={}, static={})
+    for start in (0, 3):
+        segment = {"time": np.arange(start, start + 3.0), "x": x[:, start : start + 3]}
+        store.append(segment, {})
+    dataset = store.dataset()
+    calls, read = [], StoredFrames.__getitem__
+    counted = lambda frames, key: calls.append(frames.name) or read(frames, key)
+    monkeypatch.setattr(StoredFrames, "__getitem__", counted)
+    export(dataset, tmp_path / "run.csv")
+    assert calls == ["x"]
+    columns = table(tmp_path / "run.csv")
+    assert same_bytes(columns["x0"], x[..., 0].ravel())
+
+
+def test_a_table_is_the_same_in_small_blocks(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = RunStore.open(run).dataset()
+    export(dataset, tmp_path / "run.csv")
+    monkeypatch.setattr("meanfield.storage._export._BLOCK_ROWS", 2 * N)
+    monkeypatch.setattr("meanfield.storage._export._HELD", 0)
+    export(dataset, tmp_path / "blocks.csv")
+    assert (tmp_path / "blocks.csv").read_bytes() == (tmp_path / "run.csv").read_bytes()
 
 
 def test_an_unknown_suffix_is_refused(gaussian: RunStore, tmp_path: Path) -> None:
