@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
+from meanfield.clusters import cluster_counts
 from meanfield.errors import InvalidInputError
 
 from ._figure.bands import BAND_NOTE, draw_steps, spans_decades
@@ -23,7 +24,7 @@ from ._figure.style import CYCLE, INK
 from ._figure.times import name_time
 from ._runs.data import NOTHING, ending, kind, runs, swarm, values
 from ._runs.metrics import EUCLIDEAN, AbstractMetric, metrics
-from ._runs.observables import cluster_counts, even_frames, per_run
+from ._runs.observables import even_frames, per_run
 
 # Frames that are counted; a longer run is thinned evenly.
 _FRAMES = 200
