@@ -11,7 +11,7 @@ from scipy.integrate import solve_ivp
 from scipy.spatial.distance import pdist, squareform
 
 from meanfield import runs
-from meanfield.measures import Gaussian
+from meanfield.measures import Gaussian, Points
 from meanfield.spec import parse, parse_axes
 
 SEEDS, NAMES = (3, 5, 8), ("softmax", "l2")
@@ -78,7 +78,9 @@ def test_clusters_of_cells_are_those_of_single_linkage(tmp_path: Path) -> None:
     runs.sweep(parse(keys), parse_axes("seed=3|5"), out=tmp_path / "s")
     data = runs.sweep_dataset(tmp_path / "s")
     for i, seed in enumerate((3, 5)):
-        x = np.asarray(runs.member(parse({**keys, "seed": seed})).measure.tokens.x)
+        measure = runs.member(parse({**keys, "seed": seed})).measure
+        assert isinstance(measure, Points)
+        x = np.asarray(measure.tokens.x)
         spread = np.sqrt(((x - x.mean(0)) ** 2).sum(1).mean())
         nearest = np.sort(squareform(pdist(x)), axis=1)[:, 1]
         radius = max(0.05 * spread, np.median(nearest) / 2)
