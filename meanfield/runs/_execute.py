@@ -11,7 +11,7 @@ from meanfield.endings import Status
 from meanfield.spec import RunSpec
 from meanfield.storage import RESUMABLE, Ending, RunStore
 
-from ._caveat import caveat
+from ._caveat import caveat, growth_note
 from ._endings import Outcome, common
 from ._result import Progress, Report, Result
 from ._run import Run, continued, start, with_doubts
@@ -27,7 +27,6 @@ from .representations import (
     Arrays,
     largest_eigenvalue,
     representation_of,
-    representations,
 )
 
 
@@ -133,9 +132,8 @@ def _reached(
     outcomes = [Outcome.from_json(state) for state in stored_members(store)]
     frame = store.last_frame()
     t = float(frame.pop("time"))
-    remembers = representations[spec.measure].remembers_start
-    first = store.first_frame() if remembers else {}
-    first.pop("time", None)
+    first = store.first_frame()
+    del first["time"]
     run = continued(spec, frame, store.static(), outcomes, first, layout)
     if spec.flow_of is not None and "energy" in frame:
         stored = store.dataset()["energy"].transpose(..., "time")
@@ -225,6 +223,6 @@ def _result(run: Run, store: RunStore | None, seconds: float) -> Result:
         seconds,
         observed,
         sums,
-        caveat(run.spec, run.members[0]),
+        "; ".join(filter(None, (caveat(run.spec, run.members[0]), growth_note(run)))),
         run.fall,
     )
