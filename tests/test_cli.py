@@ -202,7 +202,7 @@ def test_draws_are_drawn_as_bands(cli: Command, tmp_path: Path) -> None:
 def test_a_family_with_several_endings_shows_all_of_them(cli: Command) -> None:
     """Its first member blows up, and most others finish."""
     keys = ("--A", "[[0.8,-0.5],[0.1,-0.6]]", "--V", "[[-0.6,0.2],[0.1,-0.9]]")
-    family = ("--measure", "gaussian", "--starts", "grid:3", "--t", "3")
+    family = ("--measure", "gaussian", "--starts", "grid:5", "--t", "3")
     report = cli("simulate", *family, *keys, "--frames", "3", "--out", "cone").out
     cone = meanfield.open("cone")
     stars = cone["t_star"].values

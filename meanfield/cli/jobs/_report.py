@@ -134,7 +134,7 @@ def print_report(result: Result, timing: Timing) -> None:
         "first member": _first_ending(result),
         **_mass(report),
         "doubt": doubt_in_words(report),
-        **_moments(result),
+        **_moments(result, report["n"]),
         **_observed(result),
         "fall": "" if result.fall is None else result.fall.text,
         "sums": f"{report['reduction']}{_missed(report)}",
@@ -277,8 +277,11 @@ def _observed(result: Result) -> dict[str, str]:
     }
 
 
-def _moments(result: Result) -> dict[str, str]:
-    """The final mean and spectrum, of the first member of a family."""
+def _moments(result: Result, n: int | None) -> dict[str, str]:
+    """The final mean and spectrum, of the first member of a family.
+
+    The covariance of `n` tokens has rank n − 1 at most.
+    """
     stored = moments_of(result.measures[0])
     mean, covariance = (part.astype(np.float64) for part in stored)
     if not np.all(np.isfinite(covariance)):
@@ -292,10 +295,11 @@ def _moments(result: Result) -> dict[str, str]:
     tail = ", …" if len(eigenvalues) - lost > count else ""
     tail += f" ({lost} of the size of rounding left out)" if lost else ""
     rank = float(effective_rank(eigenvalues))
+    largest = len(eigenvalues) if n is None else min(len(eigenvalues), max(n - 1, 1))
     return {
         "mean": f"{prefix}{_mean(mean)}",
         "covariance": f"{prefix}eigenvalues {head}{tail}",
-        "rank": f"{prefix}effective {rank:.4g} of {len(eigenvalues)}",
+        "rank": f"{prefix}effective {rank:.4g} of {largest}",
     }
 
 
