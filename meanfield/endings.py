@@ -1,8 +1,6 @@
 """Every way a flow can end, a row each, read by storage, reports and pictures."""
 
 import enum
-from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from typing_extensions import override
@@ -149,13 +147,6 @@ class Status(enum.IntEnum):
         marker="<",
         hatch="****",
     )
-    MIXED = Row(
-        code=10,
-        reason="the members of a family ended in different ways",
-        colour="#666666",
-        marker="h",
-        hatch="/\\/\\",
-    )
 
     @classmethod
     def named(cls, name: str) -> "Status":
@@ -192,15 +183,3 @@ class Status(enum.IntEnum):
     def failed(self) -> bool:
         """Whether the numbers after this ending cannot be had by going on."""
         return self.row.exit_code == FAILURE
-
-
-def count_endings(endings: Iterable[str]) -> str:
-    """The number of flows with each ending, the most frequent first.
-
-    Examples:
-        >>> from meanfield.endings import count_endings
-        >>> count_endings(["finished", "blow-up", "blow-up"])
-        'blow-up × 2, finished × 1'
-    """
-    counts = Counter(endings).most_common()
-    return ", ".join(f"{name} × {count}" for name, count in counts)

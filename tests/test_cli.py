@@ -12,7 +12,6 @@ import pytest
 from conftest import Finished
 from PIL import Image
 
-import meanfield
 from meanfield import runs
 
 Command = Callable[..., Finished]
@@ -197,45 +196,6 @@ def test_draws_are_drawn_as_bands(cli: Command, tmp_path: Path) -> None:
     assert np.shape(report["covariance"]) == (3, 2, 2)
     assert cli("plot", "many", "--panel", "spectrum").code == 0
     assert (tmp_path / "many-spectrum.png").exists()
-
-
-def test_a_family_with_several_endings_shows_all_of_them(cli: Command) -> None:
-    """Its first member blows up, and most others finish."""
-    keys = ("--A", "[[0.8,-0.5],[0.1,-0.6]]", "--V", "[[-0.6,0.2],[0.1,-0.9]]")
-    family = ("--measure", "gaussian", "--starts", "grid:5", "--t", "3")
-    report = cli("simulate", *family, *keys, "--frames", "3", "--out", "cone").out
-    cone = meanfield.open("cone")
-    stars = cone["t_star"].values
-    n_blown = int(np.isfinite(stars).sum())
-    assert 0 < n_blown < stars.size
-    counts = f"blow-up × {n_blown}", f"finished × {stars.size - n_blown}"
-    between = f"t* from {np.nanmin(stars):.6g} to {np.nanmax(stars):.6g}"
-    as_json = cli("resume", "cone", "--json").out
-    for text in (report, as_json, cli("show", "cone").out):
-        assert "mixed" in text
-        assert between in text
-        assert all(count in text for count in counts)
-    assert json.loads(as_json)["ending"] == "mixed"
-
-
-def test_growth_by_six_orders_of_magnitude_is_noted(cli: Command) -> None:
-    """Under a score of zero the mean grows as the exponential of time."""
-    keys = (
-        "--measure",
-        "gaussian",
-        "--A",
-        "0",
-        "--V",
-        "1",
-        "--mean",
-        "1",
-        "--frames",
-        "3",
-    )
-    note = json.loads(cli("simulate", *keys, "--t", "15", "--json").out)["caveat"]
-    assert f"grew from 1.41 to {np.hypot(np.exp(15), 1):.3g} without a blow-up" in note
-    shorter = cli("simulate", *keys, "--t", "12", "--json").out
-    assert json.loads(shorter)["caveat"] is None
 
 
 def test_a_dry_run_writes_and_integrates_nothing(cli: Command, tmp_path: Path) -> None:

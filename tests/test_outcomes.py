@@ -5,7 +5,6 @@ import math
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from meanfield.cli.jobs._report import doubt_in_words
 from meanfield.endings import Status
@@ -23,32 +22,6 @@ def test_the_doubt_of_a_family_is_the_largest_of_its_members() -> None:
     said = doubt_in_words({"doubt": [None, *(doubt._asdict() for doubt in doubts)]})
     assert "member 2" in said
     assert "off by 9 %" in said
-
-
-@pytest.mark.parametrize(
-    ("statuses", "ending"),
-    [
-        ("finished finished", "finished"),
-        ("finished blow-up", "mixed"),
-        ("steady finished finished", "mixed"),
-        ("finished unresolved blow-up", "unresolved"),
-        ("blow-up max-steps finished", "max-steps"),
-    ],
-)
-def test_a_family_is_never_named_by_its_most_harmless_member(
-    statuses: str, ending: str
-) -> None:
-    endings = statuses.split()
-    family = common([Outcome(Status.named(name), 1.0) for name in endings])
-    assert family.name == ending
-    assert all(f"{name} × {endings.count(name)}" in family.reason for name in endings)
-
-
-def test_a_family_says_when_its_members_blow_up() -> None:
-    members = [Outcome(Status.BLOW_UP, t, t_star=t) for t in (0.5, 0.25, math.nan)]
-    reason = common(members).reason
-    assert reason.endswith("(blow-up × 3; t* from 0.25 to 0.5)")
-    assert "passed its bound" in reason
 
 
 def test_what_fixed_steps_were_told_comes_back_from_its_record() -> None:

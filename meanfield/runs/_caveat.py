@@ -7,15 +7,9 @@ from meanfield.attention import Attention, HardSlices
 from meanfield.dynamics import Cross
 from meanfield.runs.building._build import Member
 from meanfield.runs.building._times import depth_of_model
-from meanfield.runs.representations import (
-    representation_of,
-    representations,
-    root_mean_square,
-)
+from meanfield.runs.representations import representation_of, representations
 from meanfield.scores import Dot
 from meanfield.spec import RunSpec
-
-from ._run import Run
 
 PARTNERS = (
     "on slices where queries and keys point the same way, as for A = I, tokens are "
@@ -25,27 +19,6 @@ AMONG = (
     "this is the gradient flow among Gaussians, the Bures–Wasserstein projection of "
     "the flow, which it is itself only where ∇δE is affine"
 )
-
-
-LARGE_GROWTH = 1e6  # of the root mean square, from which a report notes it
-
-
-def growth_note(run: Run) -> str:
-    """A note on the member that grew most, if it grew a lot without a blow-up."""
-    members = zip(run.members, run.first_sizes, run.outcomes, strict=True)
-    sizes = [
-        (root_mean_square(member.measure) / first, first)
-        for member, first, outcome in members
-        if first > 0 and (outcome.status is None or outcome.status.row.survives)
-    ]
-    growth, first = max(sizes, default=(0.0, 0.0))
-    if not growth >= LARGE_GROWTH:
-        return ""
-    return (
-        f"the root mean square grew from {first:.3g} to {growth * first:.3g} without a "
-        "blow-up, as it cannot under layer norms: end at an earlier `t`, or stop at a "
-        "size by `--stop size:NUMBER`"
-    )
 
 
 def caveat(spec: RunSpec, member: Member) -> str:

@@ -7,7 +7,7 @@ from typing import Any, SupportsFloat
 
 import numpy as np
 
-from meanfield.endings import Status, count_endings
+from meanfield.endings import Status
 from meanfield.flows import Doubt, Trajectory
 from meanfield.storage import Ending
 
@@ -36,8 +36,6 @@ class Outcome:
             not, and `None` until the run that predicts it has been made.
         doubt: how far off the last moments of a density on a grid may be, if it flowed
             to its end.
-        summary: of several flows, the number of each ending and the blow-up times;
-            empty for one flow, and not stored.
 
     Examples:
         >>> from meanfield import runs, spec
@@ -64,7 +62,6 @@ class Outcome:
     missed_at_most: bool = True
     due: tuple[float, float] | None = None
     doubt: Doubt | None = None
-    summary: str = ""
 
     @classmethod
     def at_start(cls, t: float) -> "Outcome":
@@ -100,14 +97,8 @@ class Outcome:
 
     @property
     def reason(self) -> str:
-        """Why it ended, in a line; of several flows with the number of each ending."""
-        if self.status is Status.MIXED:
-            return self.summary
-        return f"{self._reason} ({self.summary})" if self.summary else self._reason
-
-    @property
-    def _reason(self) -> str:
-        if self.status is Status.BLOW_UP and not self.summary:
+        """Why it ended, in a line."""
+        if self.status is Status.BLOW_UP:
             return PASSED if math.isnan(self.t_star) else GROWS
         if self.status is Status.UNRESOLVED and self.doubt is not None:
             return f"{self.status.reason}: {_remedy(self.doubt)}"
@@ -150,7 +141,6 @@ class Outcome:
     def as_json(self) -> dict[str, Any]:
         """The outcome as JSON values; NaN and infinite doubts become null."""
         values = asdict(self)
-        del values["summary"]
         values["status"] = None if self.status is None else int(self.status)
         if self.doubt is not None:
             values["doubt"] = [v if math.isfinite(v) else None for v in self.doubt]
@@ -195,9 +185,9 @@ def _remedy(doubt: Doubt) -> str:
 def common(outcomes: Sequence[Outcome]) -> Outcome:
     """The outcome of several flows as one: a failure, if any failed.
 
-    Else unresolved, if any is. Else what they share, and `mixed` if they share nothing;
-    the latest time, the steps of all, the doubt of the one most in doubt, and a
-    `t_star` only of a single flow.
+    Else unresolved, if any is. Else what they share, and `finished` if they share
+    nothing; the latest time, the steps of all, the doubt of the one most in doubt, and
+    a `t_star` only of a single flow.
     """
     if len(outcomes) == 1:
         return outcomes[0]
@@ -205,8 +195,8 @@ def common(outcomes: Sequence[Outcome]) -> Outcome:
     survivors = [o for o in outcomes if o.going]
     doubtful = [o for o in outcomes if o.status is Status.UNRESOLVED]
     is_one = len({o.status for o in outcomes}) == 1
-    mixed = replace(outcomes[0], status=Status.MIXED)
-    agreement = [outcomes[0]] if is_one else [mixed]
+    finished = replace(outcomes[0], status=Status.FINISHED)
+    agreement = [outcomes[0]] if is_one else [finished]
     choice = (failures or survivors or doubtful or agreement)[0]
     doubts = [o.doubt for o in outcomes if o.doubt is not None]
     return Outcome(
@@ -218,12 +208,4 @@ def common(outcomes: Sequence[Outcome]) -> Outcome:
         missed=_worst([o.missed for o in outcomes]),
         missed_at_most=all(o.missed_at_most for o in outcomes),
         doubt=max(doubts, key=lambda doubt: doubt.worst, default=None),
-        summary=_summary(outcomes),
     )
-
-
-def _summary(outcomes: Sequence[Outcome]) -> str:
-    """The number of each ending, and between which times flows blow up."""
-    stars = [o.t_star for o in outcomes if math.isfinite(o.t_star)]
-    between = f"; t* from {min(stars):.6g} to {max(stars):.6g}" if stars else ""
-    return f"{count_endings(o.name for o in outcomes)}{between}"

@@ -11,7 +11,7 @@ from meanfield.endings import Status
 from meanfield.spec import RunSpec
 from meanfield.storage import RESUMABLE, Ending, RunStore
 
-from ._caveat import caveat, growth_note
+from ._caveat import caveat
 from ._endings import Outcome, common
 from ._result import Progress, Report, Result
 from ._run import Run, continued, start, with_doubts
@@ -27,6 +27,7 @@ from .representations import (
     Arrays,
     largest_eigenvalue,
     representation_of,
+    representations,
 )
 
 
@@ -132,8 +133,9 @@ def _reached(
     outcomes = [Outcome.from_json(state) for state in stored_members(store)]
     frame = store.last_frame()
     t = float(frame.pop("time"))
-    first = store.first_frame()
-    del first["time"]
+    remembers = representations[spec.measure].remembers_start
+    first = store.first_frame() if remembers else {}
+    first.pop("time", None)
     run = continued(spec, frame, store.static(), outcomes, first, layout)
     if spec.flow_of is not None and "energy" in frame:
         stored = store.dataset()["energy"].transpose(..., "time")
@@ -223,6 +225,6 @@ def _result(run: Run, store: RunStore | None, seconds: float) -> Result:
         seconds,
         observed,
         sums,
-        "; ".join(filter(None, (caveat(run.spec, run.members[0]), growth_note(run)))),
+        caveat(run.spec, run.members[0]),
         run.fall,
     )

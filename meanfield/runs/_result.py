@@ -135,7 +135,7 @@ class Result(Shown):
         if math.isfinite(outcome.t_star):
             facts["t*"] = f"{outcome.t_star:.6g} ± {number(outcome.t_star_error)}"
         if others:
-            facts["members"] = outcome.summary
+            facts["members"] = f"{1 + len(others)}"
         facts["seconds"] = number(self.seconds)
         if self.store is not None:
             facts["store"] = str(self.store)

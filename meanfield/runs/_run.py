@@ -44,7 +44,6 @@ from .representations import (
     representation_of,
     representations,
     restored,
-    root_mean_square,
     sums_of,
 )
 
@@ -68,7 +67,6 @@ class Run:
         first: the first flow of its first member, until it is integrated.
         fall: how the energy that it descends has changed, if it is observed.
         layout: the devices that share its tokens or its members; one if `None`.
-        first_sizes: the root mean square of each member at the start, about zero.
 
     Examples:
         >>> from meanfield import runs, spec
@@ -92,7 +90,6 @@ class Run:
     first: Prepared | None = None
     fall: Fall | None = None
     layout: Layout | None = None
-    first_sizes: tuple[float, ...] = ()
 
     @property
     def last(self) -> int:
@@ -149,8 +146,7 @@ def start(spec: RunSpec, layout: Layout | None = None) -> Run:
     pairs = zip(draws, measures, strict=True)
     run = _run(spec, [Member(m.dynamics, mu) for m, mu in pairs], static)
     run.layout = layout
-    run.begun = _remembered(spec, measures)
-    run.first_sizes = tuple(map(root_mean_square, measures))
+    run.begun = _remembered(spec, [member.measure for member in run.members])
     # Pairs that do not work fail here, before anything is written.
     first = prepared_flow(run, 0)
     run.sums = sums_of(first[0].mu0, run.members[0].dynamics)
@@ -208,7 +204,7 @@ def continued(
         frame: where it goes on.
         static: the arrays that do not move.
         outcomes: of its members so far.
-        first: its first frame.
+        first: its first frame, if doubts about its end ask for it; else empty.
         layout: the devices that share what is left of it.
     """
     if layout is not None:
@@ -220,9 +216,9 @@ def continued(
         draws.append(Member(law if spec.draws is None else law_of(i), measure))
     run = _run(spec, draws, static)
     run.layout = layout
-    starts = _restored(spec, first, static, len(outcomes))
-    run.begun = _remembered(spec, starts)
-    run.first_sizes = tuple(map(root_mean_square, starts))
+    if first:
+        starts = _restored(spec, first, static, len(outcomes))
+        run.begun = _remembered(spec, starts)
     run.outcomes = list(outcomes)
     # A run of an older version has fewer, and goes on with them.
     run.observed = {name: frame[name] for name in variables(spec) if name in frame}

@@ -121,17 +121,18 @@ def _ending(result: Result) -> dict[str, Any]:
 def print_report(result: Result, timing: Timing) -> None:
     """The report of a run, for people."""
     report, outcome = as_json(result, timing), result.outcome
+    endings = report.get("endings", {})
     pairs = {
         "run": report["run"] or "not stored (use --out)",
         "what": _what(result.spec, report),
         "scores": ASSUMED,
         "approximation": report["approximation"] or "",
         "caveat": result.caveat,
-        "ending": f"{report['ending']} at t = {number(outcome.time)}: "
-        f"{report['reason']}",
+        "ending": f"{_first(result)}{report['ending']} at t = "
+        f"{number(outcome.time)}: {report['reason']}",
         "t_star": f"{number(outcome.t_star, 10)} ± {number(outcome.t_star_error, 2)}",
         "frames": _few_frames(result),
-        "first member": _first_ending(result),
+        "endings": ", ".join(f"{name} × {count}" for name, count in endings.items()),
         **_mass(report),
         "doubt": doubt_in_words(report),
         **_moments(result, report["n"]),
@@ -157,6 +158,7 @@ def _idle(spec: RunSpec, report: dict[str, Any]) -> set[str]:
         "residual": report["residual"] == 0,
         "sums": report["reduction"] == "none",
         "steps": spec.forward,
+        "endings": "endings" not in report,
         "doubt": not doubt_in_words(report),
     }
     return {key for key, is_absent in absences.items() if is_absent}
@@ -173,15 +175,6 @@ def _few_frames(result: Result) -> str:
 def _first(result: Result) -> str:
     """Whose number it is, where there are several flows."""
     return "first member: " if result.spec.is_family else ""
-
-
-def _first_ending(result: Result) -> str:
-    """How the member ended whose moments follow; empty of a single flow."""
-    if not result.spec.is_family:
-        return ""
-    first = result.outcomes[0]
-    star = f", t* = {number(first.t_star, 6)}" if math.isfinite(first.t_star) else ""
-    return f"{first.name} at t = {number(first.time)}{star}"
 
 
 def _coarse(spec: RunSpec) -> str:

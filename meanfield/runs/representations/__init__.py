@@ -15,6 +15,5 @@ from ._representation import representation_in as representation_in
 from ._representation import representation_of as representation_of
 from ._representation import representations as representations
 from ._representation import restored as restored
-from ._representation import root_mean_square as root_mean_square
 from ._representation import still as still
 from ._representation import sums_of as sums_of

@@ -344,13 +344,6 @@ def moments_of(mu: AbstractMeasure) -> tuple[np.ndarray, np.ndarray]:
     return representation_of(mu).moments(mu)
 
 
-def root_mean_square(mu: AbstractMeasure) -> float:
-    r"""$(\int|x|^2\,d\mu)^{1/2}$, from the mean and the covariance."""
-    mean, covariance = (part.astype(np.float64) for part in moments_of(mu))
-    with np.errstate(over="ignore", invalid="ignore"):  # of what has blown up
-        return float(np.hypot(np.linalg.norm(mean), np.sqrt(np.trace(covariance))))
-
-
 def largest_eigenvalue(mu: AbstractMeasure) -> float:
     """The largest eigenvalue of the covariance; infinite if that overflows."""
     covariance = moments_of(mu)[1]

@@ -6,7 +6,7 @@ from typing import Any
 
 from meanfield._reading import nearby
 from meanfield.cli.terminal._output import note, print_json, print_pairs
-from meanfield.endings import Status, count_endings
+from meanfield.endings import Status
 from meanfield.errors import InputFileError, InvalidInputError, UnknownNameError
 
 from ._naming import meanings, nearest
@@ -100,30 +100,17 @@ def _show_run(path: Path, *, in_json: bool, in_toml: bool, check: bool) -> None:
 def _about(store: Any) -> dict[str, Any]:
     ending = store.ending
     attrs = {key: value for key, value in store.attrs.items() if key != "spec"}
-    members = store.state.get("members", [])
-    reason = "" if ending is None else ending.reason
     hint = f"not finished; go on with `meanfield resume {store.path}`"
     return {
         "run": str(store.path),
         "ending": Status.INTERRUPTED.ending if ending is None else ending.name,
-        "reason": reason or hint,
-        "endings": _endings(members, reason),
+        "reason": hint if ending is None else ending.reason,
         "frames": store.frames,
         "t": None if ending is None else ending.stop_time,
         "t_star": None if ending is None else ending.t_star,
         "t_star_error": None if ending is None else ending.t_star_error,
         **attrs,
     }
-
-
-def _endings(members: list[dict[str, Any]], reason: str) -> str | None:
-    """The number of members with each ending, unless a reason has it or one flowed."""
-    statuses = [member["status"] for member in members]
-    if len(statuses) < 2:
-        return None
-    known = (Status.INTERRUPTED if s is None else Status(s) for s in statuses)
-    counts = count_endings(status.ending for status in known)
-    return None if counts in reason else counts
 
 
 def _files(inputs: dict[str, Any]) -> str:
