@@ -66,6 +66,14 @@ def _few_programs() -> Iterator[None]:
     jax.clear_caches()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_plugins_of_ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The list of plugins that were run is one of the tests alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _fewer_programs(request: pytest.FixtureRequest) -> Iterator[None]:
     """Some ten slow tests of one module do, too."""
@@ -159,10 +167,14 @@ class Finished:
 
 @pytest.fixture
 def cli(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    capsys: pytest.CaptureFixture[str],
 ) -> Iterator[Callable[..., Finished]]:
     """Runs the command line in this process and an empty folder, without a cache."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
     monkeypatch.setattr("meanfield.cli.process._session.cache_folder", lambda: None)
     monkeypatch.setenv("EQX_ON_ERROR", os.environ.get("EQX_ON_ERROR", "raise"))
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
