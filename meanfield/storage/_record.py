@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import (
+    ConfigDict,
     Field,
     StringConstraints,
     TypeAdapter,
     ValidationError,
+    with_config,
 )
+from typing_extensions import TypedDict
 
 from meanfield._reading import OPEN, json_value, nearby
 from meanfield.errors import InputFileError, InvalidInputError, StoreError
@@ -52,12 +55,27 @@ class Segment:
     checksums: dict[Name, Digest]
 
 
+@with_config(ConfigDict(extra="allow"))
+class About(TypedDict, total=False):
+    """Attributes that readers rely on, where a run has them; it may have others."""
+
+    kind: str
+    dtype: str
+    title: str
+    device: str
+    versions: dict[str, str]
+    inputs: dict[str, dict[str, str]]
+    layout: dict[str, Count] | None
+    words: list[str]
+    n_layers: Count
+
+
 @dataclass(frozen=True)
 class Record:
     """What a store held at its last commit; readers see nothing else."""
 
     created: str
-    attrs: dict[str, Any]
+    attrs: About
     dims: dict[Name, tuple[Name, ...]]
     static: dict[Name, Digest]
     sizes: dict[Name, Count]
