@@ -30,7 +30,6 @@ LIES: dict[str, dict[str, Any]] = {
 }
 READING = (
     "resume run.zarr",
-    "resume run.zarr --devices 1",
     "live run.zarr",
     "plot run.zarr",
     "plot run.zarr --panel attention",
