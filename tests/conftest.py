@@ -29,6 +29,7 @@ from storage_run import write
 
 from meanfield.attention import attentions, symmetries
 from meanfield.cli import main
+from meanfield.cli.process._programs import cache_folder, keep_programs
 from meanfield.energies import energies, free, natural
 from meanfield.flows import stops
 from meanfield.flows.motions import motions
@@ -53,10 +54,8 @@ LONGEST = {
 }
 # A module drops its programs at its end; the next, and the other worker, read from disk
 # what they share with it. The commands keep that folder small.
-CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute()
-jax.config.update("jax_compilation_cache_dir", str(CACHE / "meanfield" / "compiled"))
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+if (PROGRAMS := cache_folder()) is not None:
+    keep_programs(PROGRAMS)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -14,10 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import Finished
+from jaxlib import _jax
 from processes import gone, wait_for
 
 from meanfield import Gaussian, Points, runs
-from meanfield.cli.process._joining import Place, each, place
+from meanfield.cli.process._joining import Place, _listen_on_loopback, each, place
 from meanfield.cli.process._supervising import End, command, lost_among
 from meanfield.devices import Layout, spread
 from meanfield.errors import (
@@ -323,6 +324,18 @@ def test_where_a_process_is_to_join_is_read_or_refused():
     assert each(8, 4) == 2
     with pytest.raises(InvalidInputError, match="multiple of 4"):
         each(6, 4)
+
+
+def test_sums_of_one_machine_do_not_listen_at_the_name_of_the_host(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setenv("NCCL_SOCKET_IFNAME", "lo")
+    monkeypatch.setattr("jaxlib._jax.make_gloo_tcp_collectives", dict)
+    _listen_on_loopback()
+    assert _jax.make_gloo_tcp_collectives(client=1) == {
+        "client": 1,
+        "hostname": "127.0.0.1",
+    }
 
 
 @pytest.mark.parametrize("option", ["--processes", "--devices"])
