@@ -92,7 +92,11 @@ def _build(target: Path, record: Record, static: Arrays) -> Lock:
         digests = write_arrays(static_folder(draft), static.values, static.dims)
         write_record(draft, replace(record, static=digests, sizes=static.sizes))
         flush_tree(draft)
-        draft.replace(target)
+        try:
+            draft.replace(target)
+        except OSError:
+            refuse_taken(target)  # another writer of the same name came first
+            raise
         flush(target.parent)
     finally:
         shutil.rmtree(draft, ignore_errors=True)

@@ -130,9 +130,7 @@ def info(*, json: bool = False) -> None:
         **runs.versions(),
         "device": runs.device(),
         "memory": runs.readable(runs.physical_memory()),
-        "cache": str(
-            cache_folder() or "none: no folder is ours alone"
-        ),
+        "cache": str(cache_folder() or "none: no folder is ours alone"),
     }
     (print_json if json else print_pairs)(values)
 
