@@ -16,6 +16,7 @@ from conftest import Finished
 from meanfield import runs
 from meanfield.cli.process._plugins import load_plugins_of
 from meanfield.errors import InputFileError
+from meanfield.pages.report import page_of, subject_of
 from meanfield.spec import parse, parse_axes
 
 CLI = Callable[..., Finished]
@@ -209,3 +210,31 @@ def test_a_list_of_plugins_is_its_owners_alone(
     assert listed.read_text() == f"{digest(PAYLOAD)}  {tmp_path / 'mine.py'}\n"
     modes = [p.stat().st_mode & 0o777 for p in (listed, *listed.parents[:2])]
     assert modes == [0o600, 0o700, 0o700]
+
+
+HOSTILE = "</script><script>alert(1)</script> {{data}} & <b>\u2028 \"'$(x)`y`\x03\n\x1b"
+
+
+def test_words_of_a_stranger_are_text_on_a_page(tmp_path: Path):
+    """Those of models, plugins, versions and devices, and of commands to be typed."""
+    about = {
+        "inputs": {
+            "plugins": {HOSTILE: "ab"},
+            "plugin_paths": {HOSTILE: f"/{HOSTILE}"},
+        },
+        "versions": {HOSTILE: HOSTILE},
+        "device": HOSTILE,
+        "words": [HOSTILE] * 3,
+        "n_layers": 2,
+    }
+    x = report_store.moving(np.random.default_rng(0), n=3)
+    keys = {"model": HOSTILE, "text": HOSTILE, "t": 2.0}
+    path = report_store.finished(tmp_path / "run.zarr", x, keys, about)
+    page = page_of(subject_of(path), lambda count, total: None).as_html()
+    assert page.count("alert(1)") > len(about)
+    assert "<script>alert" not in page
+    assert "<b>\u2028" not in page
+    recipe = page.partition('<pre class="recipe">')[2].partition("</pre>")[0]
+    assert "--plugin" in recipe
+    assert not set(recipe) & set("\x03\x1b\r")
+    assert recipe.count("\nEND\n") == 1
