@@ -1,6 +1,7 @@
 """Folders that a stranger made: nothing that lies in them is run."""
 
 import hashlib
+import json
 import os
 import py_compile
 import sys
@@ -18,6 +19,7 @@ from meanfield.cli.process._plugins import load_plugins_of
 from meanfield.errors import InputFileError
 from meanfield.pages.report import page_of, subject_of
 from meanfield.spec import parse, parse_axes
+from meanfield.storage.disk._files import json_digest
 
 CLI = Callable[..., Finished]
 PAYLOAD = 'from pathlib import Path\nPath("was-run").touch()\n'
@@ -121,6 +123,55 @@ def test_no_command_runs_what_a_stranger_wrote(
 
 
 @pytest.mark.parametrize("place", PLACES)
+ABSURD: dict[str, tuple[str, Any]] = {
+    "no inputs": ("inputs", 3),
+    "no digests": ("inputs", {"plugins": 3}),
+    "no digest": ("inputs", {"plugins": {"payload.py": 3}}),
+    "no paths": ("inputs", {"plugin_paths": []}),
+    "no versions": ("versions", 3),
+    "no version": ("versions", {"jax": []}),
+    "no kind": ("kind", []),
+    "no device": ("device", {}),
+    "no layout": ("layout", []),
+    "no processes": ("layout", {"processes": "2"}),
+    "no title": ("title", 3),
+    "no words": ("words", "abc"),
+    "no layers": ("n_layers", 1.5),
+}
+
+
+@pytest.mark.parametrize("lie", ABSURD.values(), ids=ABSURD)
+def test_a_record_that_is_none_is_damaged(
+    cli: CLI, lie: tuple[str, Any], tmp_path: Path
+):
+    stranger(tmp_path, PLACES[0], {})
+    key, value = lie
+    forge("run.zarr", lambda body: body["attrs"].update({key: value}))
+    for command in ("show run.zarr", "export run.zarr run.csv", "resume run.zarr"):
+        done = cli(*command.split())
+        assert (done.code, done.err.count("\n")) == (7, 1)
+        assert f"`attrs.{key}" in done.err
+
+
+@pytest.mark.parametrize("dims", [["time", "token"], ["time", "coord", "token"]])
+def test_a_variable_with_other_axes_is_damaged(
+    cli: CLI, dims: list[str], tmp_path: Path
+):
+    stranger(tmp_path, PLACES[0], {})
+    forge("run.zarr", lambda body: body["variables"]["x"].update(dims=dims))
+    done = cli("export", "run.zarr", "run.csv")
+    assert (done.code, done.err.count("\n")) == (7, 1)
+
+
+def forge(run: str, lie: Callable[[dict[str, Any]], object]) -> None:
+    """Changes the record of a run, and gives it the digest of what it says now."""
+    file = Path(run) / "commit.json"
+    body = json.loads(file.read_bytes())
+    del body["checksum"]
+    lie(body)
+    file.write_text(json.dumps({**body, "checksum": json_digest(body)}))
+
+
 def test_a_sweep_names_its_plugin_in_vain(cli: CLI, place: str, tmp_path: Path):
     (tmp_path / "run.zarr").mkdir()
     (tmp_path / "run.zarr" / "payload.py").write_text(PAYLOAD)

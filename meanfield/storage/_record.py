@@ -20,7 +20,7 @@ from typing_extensions import TypedDict
 from meanfield._reading import OPEN, json_value, nearby
 from meanfield.errors import InputFileError, InvalidInputError, StoreError
 
-from ._schema import SCHEMA, SWEEP, TIME, Ending
+from ._schema import SCHEMA, SWEEP, TIME, Ending, dims_of
 from .disk import damaged, json_digest, read_plain, replace_file
 
 RECORD = "commit.json"
@@ -194,15 +194,16 @@ def _record(body: dict[str, Any]) -> Record:
         if segment.checksums.keys() != record.variables.keys():
             raise ValueError(f"the segment {index} holds other variables than the run")
     for name, variable in record.variables.items():
-        _check_axes(name, variable.dims, {TIME, *record.sizes})
+        _check_axes(name, variable.dims, record)
     return record
 
 
-def _check_axes(name: str, dims: tuple[str, ...], known: set[str]) -> None:
+def _check_axes(name: str, dims: tuple[str, ...], record: Record) -> None:
     if (
-        dims.count(TIME) != 1
+        dims != dims_of(name, len(dims), record.dims)
+        or dims.count(TIME) != 1
         or len(set(dims)) < len(dims)
-        or not known.issuperset(dims)
+        or not {TIME, *record.sizes}.issuperset(dims)
     ):
         raise ValueError(f"`{name}` cannot have the axes ({', '.join(dims)})")
 
@@ -215,7 +216,7 @@ def _reader() -> TypeAdapter:
 def _first_problem(error: ValueError) -> str:
     """What a record has that none has, in a line."""
     if not isinstance(error, ValidationError):
-        return str(error)
+        return str(error).removesuffix(".")
     problem = error.errors()[0]
     place = ".".join(map(str, problem["loc"])) or "the whole"
     return f"`{place}`: {problem['msg'].removesuffix('.')}"
