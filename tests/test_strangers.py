@@ -122,7 +122,6 @@ def test_no_command_runs_what_a_stranger_wrote(
     assert_nothing_was_run(cli(*command.split()))
 
 
-@pytest.mark.parametrize("place", PLACES)
 ABSURD: dict[str, tuple[str, Any]] = {
     "no inputs": ("inputs", 3),
     "no digests": ("inputs", {"plugins": 3}),
@@ -172,6 +171,7 @@ def forge(run: str, lie: Callable[[dict[str, Any]], object]) -> None:
     file.write_text(json.dumps({**body, "checksum": json_digest(body)}))
 
 
+@pytest.mark.parametrize("place", PLACES)
 def test_a_sweep_names_its_plugin_in_vain(cli: CLI, place: str, tmp_path: Path):
     (tmp_path / "run.zarr").mkdir()
     (tmp_path / "run.zarr" / "payload.py").write_text(PAYLOAD)
