@@ -1,6 +1,7 @@
 """Runs that several processes share."""
 
 import contextlib
+import importlib
 import json
 import os
 import signal
@@ -14,11 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import Finished
-from jaxlib import _jax
 from processes import gone, wait_for
 
 from meanfield import Gaussian, Points, runs
-from meanfield.cli.process._joining import Place, _listen_on_loopback, each, place
+from meanfield.cli.process._joining import Place, each, listen_on_loopback, place
 from meanfield.cli.process._supervising import End, command, lost_among
 from meanfield.devices import Layout, spread
 from meanfield.errors import (
@@ -331,11 +331,10 @@ def test_sums_of_one_machine_do_not_listen_at_the_name_of_the_host(
 ):
     monkeypatch.setenv("NCCL_SOCKET_IFNAME", "lo")
     monkeypatch.setattr("jaxlib._jax.make_gloo_tcp_collectives", dict)
-    _listen_on_loopback()
-    assert _jax.make_gloo_tcp_collectives(client=1) == {
-        "client": 1,
-        "hostname": "127.0.0.1",
-    }
+    listen_on_loopback()
+    runtime = importlib.import_module("jaxlib._jax")
+    told = runtime.make_gloo_tcp_collectives(client=1)
+    assert told == {"client": 1, "hostname": "127.0.0.1"}
 
 
 @pytest.mark.parametrize("option", ["--processes", "--devices"])

@@ -313,7 +313,7 @@ def test_a_server_answers_to_this_machine_alone(
 
 def answer_to(server: Server, *parts: bytes, pause: float = 0.0) -> bytes:
     """What a server sends to a client that says something, with pauses between."""
-    with socket.create_connection(server.server_address[:2], timeout=20) as client:
+    with socket.create_connection((LOOPBACK, server.server_port), timeout=20) as client:
         for part in parts:
             with contextlib.suppress(ConnectionError):
                 client.sendall(part)
@@ -337,7 +337,7 @@ def test_a_client_that_does_not_ask_is_cut_off(
     assert answer_to(server, *[b"G"] * 8, pause=0.1) == b""
     assert time.monotonic() - begin < 10
     monkeypatch.setattr(server.newest, "html", lambda: "x" * 50_000_000)
-    with socket.create_connection(server.server_address[:2]) as client:
+    with socket.create_connection((LOOPBACK, server.server_port)) as client:
         client.sendall(b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n")
         wait_for(lambda: threading.active_count() > before)
         wait_for(lambda: threading.active_count() == before)  # none waits for it
@@ -353,7 +353,7 @@ def test_a_client_that_goes_is_no_news(
     before = threading.active_count()
     monkeypatch.setattr(server.newest, "html", lambda: "x" * 50_000_000)
     for asked in (b"", b"GET / HT", b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n"):
-        with socket.create_connection(server.server_address[:2]) as client:
+        with socket.create_connection((LOOPBACK, server.server_port)) as client:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, pack("ii", 1, 0))
             client.sendall(asked)
             time.sleep(0.05)
@@ -369,7 +369,7 @@ def test_a_crowd_of_clients_is_not_let_in(
     full = threading.active_count() + 2 * MOST_CLIENTS  # with a timer for each
     with contextlib.ExitStack() as crowd:
         for _ in range(MOST_CLIENTS):
-            client = socket.create_connection(server.server_address[:2])
+            client = socket.create_connection((LOOPBACK, server.server_port))
             crowd.enter_context(client)
         wait_for(lambda: threading.active_count() == full)
         assert answer_to(server, ask) == b""

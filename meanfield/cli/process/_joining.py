@@ -141,7 +141,7 @@ def _known(where: Place, devices: int) -> dict[str, object]:
     if pipe is None:
         return known
     threading.Thread(target=_end_with, args=[int(pipe)], daemon=True).start()
-    _listen_on_loopback()
+    listen_on_loopback()
     first = where.number * devices  # all processes share the devices of this machine
     return {
         **known,
@@ -150,16 +150,16 @@ def _known(where: Place, devices: int) -> dict[str, object]:
     }
 
 
-def _listen_on_loopback() -> None:
+def listen_on_loopback() -> None:
     """Has sums between the processes of one machine listen on loopback alone.
 
     Whoever reaches a port of the runtime is believed, and JAX has no option for these:
     Gloo would take the address of the host's name, and NCCL any interface.
     """
     os.environ.setdefault("NCCL_SOCKET_IFNAME", "lo")
-    runtime = importlib.import_module("jaxlib._jax")
-    gloo = runtime.make_gloo_tcp_collectives
-    runtime.make_gloo_tcp_collectives = functools.partial(gloo, hostname=LOOPBACK)
+    runtime = vars(importlib.import_module("jaxlib._jax"))
+    gloo = runtime["make_gloo_tcp_collectives"]
+    runtime["make_gloo_tcp_collectives"] = functools.partial(gloo, hostname=LOOPBACK)
 
 
 def _quiet_runtime() -> None:

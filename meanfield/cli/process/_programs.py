@@ -73,8 +73,8 @@ def keep_programs(folder: Path) -> None:
     """Has JAX keep compiled programs in a folder."""
     import jax
 
-    cache = importlib.import_module("jax._src.compilation_cache")
-    cache.get_file_cache = lambda path: (Programs(Path(path)), path)
+    cache = vars(importlib.import_module("jax._src.compilation_cache"))
+    cache["get_file_cache"] = lambda path: (Programs(Path(path)), path)
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)

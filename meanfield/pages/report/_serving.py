@@ -148,8 +148,9 @@ class Server(ThreadingHTTPServer):
     @override
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Tells of errors in a line, but not of clients that have gone."""
-        if not isinstance(sys.exception(), ConnectionError):
-            sys.excepthook(*sys.exc_info())
+        error = sys.exception()
+        if error is not None and not isinstance(error, ConnectionError):
+            sys.excepthook(type(error), error, error.__traceback__)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -158,11 +159,11 @@ class _Handler(BaseHTTPRequestHandler):
     @override
     def setup(self) -> None:
         """Gives the client a time in which to ask, however it drips its bytes."""
-        self.timeout = PATIENCE
         self._asking = Timer(PATIENCE, self._cut)
         self._asking.daemon = True
         self._asking.start()
         super().setup()
+        self.connection.settimeout(PATIENCE)
 
     @override
     def finish(self) -> None:
