@@ -11,7 +11,7 @@ from types import ModuleType
 from meanfield.errors import ResourceError
 
 from ._clock import CompileClock
-from ._programs import heal, prune
+from ._programs import cache_folder, keep_programs, prune
 
 MAPS = Path("/proc/self/maps")
 MANY_MAPS = 20_000
@@ -32,11 +32,8 @@ def open_session(precision: str = "double") -> None:
     jax.config.update("jax_default_matmul_precision", "highest")  # no TF32
     folder = cache_folder()
     if folder is not None:
-        jax.config.update("jax_compilation_cache_dir", str(folder))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+        keep_programs(folder)
         prune(folder)
-        _heal(folder)
     _start_clock()
     CLOCK.restart()
 
@@ -85,22 +82,8 @@ def forget_programs() -> None:
         jax.clear_caches()
 
 
-_heal = functools.cache(heal)  # once for the process, as is the compiler
-
-
 @functools.cache
 def _start_clock() -> None:
     import jax
 
     jax.monitoring.register_event_duration_secs_listener(CLOCK.listen)
-
-
-def cache_folder() -> Path | None:
-    """Where compiled programs are kept, in `XDG_CACHE_HOME`, if that is writable."""
-    try:
-        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        folder = Path(base) / "meanfield" / "compiled"
-        folder.mkdir(parents=True, exist_ok=True)
-    except (OSError, RuntimeError):  # who has no home has no folder there
-        return None
-    return folder if os.access(folder, os.W_OK) else None
