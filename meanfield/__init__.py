@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from .measures.sampling import clouds, gauss_hermite
     from .plotting import Plots
     from .runs import (
-        open,  # noqa: A004 (as in `xarray`: `meanfield.open(path)`)
+        open as open,  # noqa: A004 (as in `xarray`: `meanfield.open(path)`)
         simulate,
     )
     from .tokens import Tokens
@@ -82,6 +82,7 @@ _HOMES = {
     "Tokens": ".tokens",
 }
 
+# Not `open`: `from meanfield import *` would hide Python's own.
 __all__ = [
     "Attention",
     "Blocked",
@@ -113,7 +114,6 @@ __all__ = [
     "fixed",
     "flow",
     "gauss_hermite",
-    "open",
     "set_precision",
     "simulate",
 ]
@@ -126,4 +126,4 @@ __getattr__ = lazy(__name__, _HOMES).getattr
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, "__version__"])
+    return sorted([*_HOMES, "__version__"])
