@@ -38,10 +38,8 @@ if TYPE_CHECKING:
     from .measures import Blocked, Dense, Gaussian, Grid, Points
     from .measures.sampling import clouds, gauss_hermite
     from .plotting import Plots
-    from .runs import (
-        open as open,  # noqa: A004 (as in `xarray`: `meanfield.open(path)`)
-        simulate,
-    )
+    from .runs import open as open  # noqa: A004 (as in xarray)
+    from .runs import simulate
     from .tokens import Tokens
 
 __version__ = "0.2.0"

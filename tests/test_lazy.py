@@ -30,7 +30,7 @@ def test_a_name_that_is_not_there_is_an_attribute_error(name: str) -> None:
 @pytest.mark.parametrize("name", PACKAGES)
 def test_a_star_import_hides_none_of_the_names_of_python(name: str) -> None:
     space: dict[str, object] = {}
-    exec(f"from {name} import *", space)  # noqa: S102
+    exec(f"from {name} import *", space)
     names = {each for each in space if not each.startswith("__")}
     assert not names & set(dir(builtins))
 
