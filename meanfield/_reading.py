@@ -2,6 +2,7 @@
 
 import difflib
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,18 @@ LARGEST = int(sys.float_info.max)  # of a whole number: what a float can hold
 UTF_8 = "utf-8-sig"  # with a byte order mark or without, which is no part of the text
 OPEN = "check that you may, or name another."  # after what the system refuses
 _SHOWN = 40  # characters of a number that a message repeats
+
+
+def path_of(name: str | os.PathLike[str]) -> Path:
+    """The path of a name; its `~` is a home, as shells read it.
+
+    Raises:
+        InputFileError: if nobody has that home.
+    """
+    try:
+        return Path(name).expanduser()
+    except RuntimeError as error:
+        raise InputFileError(f"`{name}` has no place: {error}") from None
 
 
 def read_text(path: Path, *, longest: int = LONGEST) -> str:

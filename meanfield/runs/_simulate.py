@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from meanfield._reading import path_of
 from meanfield.errors import InvalidInputError
 from meanfield.spec import laid_over, located, parse, presets
 
@@ -59,7 +60,7 @@ def simulate(
     base: Mapping[str, Any] = presets[preset] if preset is not None else {}
     newer = located({key: _plain(value) for key, value in keys.items()}, Path.cwd())
     spec = parse(laid_over(base, newer))
-    return execute(spec, out=None if out is None else Path(out), report=report)
+    return execute(spec, out=None if out is None else path_of(out), report=report)
 
 
 def _plain(value: Any) -> Any:

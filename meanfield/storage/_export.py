@@ -5,12 +5,12 @@ import io
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
+from meanfield._reading import path_of
 from meanfield.cells import centres, points
 from meanfield.errors import InvalidInputError
 
@@ -54,7 +54,7 @@ def export(dataset: "xarray.Dataset", path: str | os.PathLike[str]) -> None:
         >>> Path("run.csv").read_text().splitlines()[0]
         'time,mean0,cov00'
     """
-    target = Path(path)
+    target = path_of(path)
     suffix = target.suffix.lower()
     if suffix not in FORMATS:
         raise InvalidInputError(

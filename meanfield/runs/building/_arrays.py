@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from meanfield._reading import absent
+from meanfield._reading import absent, path_of
 from meanfield.errors import InputFileError
 
 from ._tables import read_table
@@ -20,7 +20,7 @@ def read_array(path: str | Path) -> np.ndarray:
     Raises:
         InputFileError: if it is missing, of another kind, or holds no finite numbers.
     """
-    path = Path(path)
+    path = path_of(path)
     readers = {".npy": _npy, ".csv": read_table}
     if path.suffix not in readers:
         raise InputFileError(f"`{path}` must end in .npy or .csv.")
