@@ -173,7 +173,10 @@ def test_arrays_of_other_kinds_are_their_numbers(kind: str) -> None:
     assert_close(Points.uniform(x).tokens.x, X)
     A, read_only = FOREIGN[kind](I), I.copy()
     read_only.flags.writeable = False
-    assert_close(SOFTMAX(A, read_only, A).score.Q, I)
+    score = SOFTMAX(A, read_only, A).score
+    assert isinstance(score, Dot)
+    assert_close(score.Q, I)
+    assert_close(score.K, I)
 
 
 @pytest.mark.parametrize("name", list(COMPLEX))

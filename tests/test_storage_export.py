@@ -71,7 +71,8 @@ def test_an_opened_run_is_copied_and_closed_as_datasets_are(run: Path) -> None:
     for again in (pickle.loads(pickle.dumps(dataset)), copy.deepcopy(dataset)):
         assert again.identical(dataset)
     x = dataset["x"].values
-    assert same_bytes(dataset["x"].to_dataframe()["x"].values.reshape(x.shape), x)
+    column = dataset["x"].to_dataframe()["x"].to_numpy()
+    assert same_bytes(column.reshape(x.shape), x)
     last = float(dataset["time"][-1])
     assert same_bytes(dataset["x"].sel(time=last, method="nearest").values, x[-1])
     with RunStore.open(run).dataset() as closed:
