@@ -1,7 +1,9 @@
 """Runs as files for other programs."""
 
+import copy
 import csv
 import json
+import pickle
 import resource
 import shutil
 from collections.abc import Callable
@@ -48,6 +50,35 @@ def test_npz_holds_the_whole_dataset(run: Path, tmp_path: Path) -> None:
             assert tuple(attrs["variables"][name]["dims"]) == variable.dims
         assert set(file) == {*map(str, dataset.variables), "attrs"}
     assert attrs["spec"] == ATTRS["spec"]
+
+
+def test_netcdf_is_what_xarray_opens_again(run: Path, tmp_path: Path) -> None:
+    """Its attributes are texts: `to_netcdf` refuses the dictionaries of a dataset."""
+    dataset = RunStore.open(run).dataset()
+    with pytest.raises(TypeError, match="attr"):
+        dataset.to_netcdf(tmp_path / "plain.nc", engine="scipy")
+    export(dataset, tmp_path / "run.nc")
+    with xr.open_dataset(tmp_path / "run.nc", engine="scipy") as again:
+        assert set(again.variables) == set(dataset.variables)
+        for name, variable in dataset.variables.items():
+            np.testing.assert_array_equal(again[name].values, variable.values)
+        assert json.loads(again.attrs["spec"]) == ATTRS["spec"]
+    assert dataset.attrs["spec"] == ATTRS["spec"]  # as it was
+
+
+def test_an_opened_run_is_copied_and_closed_as_datasets_are(run: Path) -> None:
+    """By pickles, deep copies and tables; frames are read after `close` too."""
+    dataset = RunStore.open(run).dataset()
+    for again in (pickle.loads(pickle.dumps(dataset)), copy.deepcopy(dataset)):
+        assert again.identical(dataset)
+    x = dataset["x"].values
+    column = dataset["x"].to_dataframe()["x"].to_numpy()
+    assert same_bytes(column.reshape(x.shape), x)
+    last = float(dataset["time"][-1])
+    assert same_bytes(dataset["x"].sel(time=last, method="nearest").values, x[-1])
+    with RunStore.open(run).dataset() as closed:
+        pass
+    assert same_bytes(closed["x"].values, x)
 
 
 def test_csv_of_points_has_a_row_for_each_token_of_each_frame(
@@ -119,7 +150,7 @@ def test_a_table_is_the_same_in_small_blocks(
 
 
 def test_an_unknown_suffix_is_refused(gaussian: RunStore, tmp_path: Path) -> None:
-    with pytest.raises(InvalidInputError, match=r"\.npz, \.csv; got `\.xls`"):
+    with pytest.raises(InvalidInputError, match=r"\.npz, \.csv, \.nc; got `\.xls`"):
         export(gaussian.dataset(), tmp_path / "run.xls")
 
 

@@ -204,5 +204,5 @@ def _stack(*leaves: Any) -> Any:
     if not eqx.is_array(leaves[0]):
         return leaves[0]
     if all(is_concrete(leaf) for leaf in leaves):  # JAX would compile for each number
-        return jnp.asarray(np.stack(leaves))
+        return jax.device_put(np.stack(leaves))  # `asarray` would copy it
     return jnp.stack(leaves)

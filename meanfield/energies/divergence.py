@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from typing_extensions import override
 
-from meanfield._array import float_array, positive
+from meanfield._array import float_array, positive, real_array
 from meanfield._typing import Numbers, Scalar
 from meanfield.attention import Scalings, scalings
 from meanfield.attention.potentials import converged_potential
@@ -267,8 +267,8 @@ def sinkhorn_divergence(
 
 
 def _normal(d: int, mean: Numbers | None, cov: Numbers | None) -> Gaussian:
-    alpha = jnp.asarray(0.0 if mean is None else mean, float)
-    Sigma = jnp.asarray(1.0 if cov is None else cov, float)
+    alpha = jnp.asarray(0.0 if mean is None else real_array("mean", mean), float)
+    Sigma = jnp.asarray(1.0 if cov is None else real_array("cov", cov), float)
     return Gaussian.from_moments(
         jnp.full(d, alpha) if alpha.ndim == 0 else alpha,
         Sigma * jnp.eye(d) if Sigma.ndim == 0 else Sigma,
@@ -276,7 +276,7 @@ def _normal(d: int, mean: Numbers | None, cov: Numbers | None) -> Gaussian:
 
 
 def _tokens(d: int, target: Any) -> Points:
-    x = jnp.asarray(target, float)
+    x = jnp.asarray(real_array("target", target), float)
     x = x[:, None] if x.ndim == 1 else x
     if x.ndim != 2 or x.shape[1] != d:
         raise InvalidInputError(

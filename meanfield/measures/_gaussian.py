@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from typing_extensions import override
 
-from meanfield._array import float_array, is_concrete
+from meanfield._array import check_real, float_array, is_concrete
 from meanfield._typing import Numbers
 from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.fields import AbstractAveragedField, AbstractField
@@ -42,6 +42,8 @@ class Gaussian(AbstractMeasure):
     factor: Float[Array, "d r"]
 
     def __check_init__(self) -> None:
+        check_real("mean", self.mean)
+        check_real("factor", self.factor)
         mean, factor = np.shape(self.mean), np.shape(self.factor)
         if not mean or factor[:-1] != mean:  # stacked ones lead with the same axes
             raise InvalidInputError(

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from typing_extensions import override
 
-from meanfield._array import float_array, is_at_hand, is_concrete, require
+from meanfield._array import check_real, float_array, is_at_hand, is_concrete, require
 from meanfield._typing import Numbers
 from meanfield.errors import InvalidInputError
 from meanfield.fields import AbstractField
@@ -56,6 +56,8 @@ class Points(AbstractMeasure):
                 "array `x` write `Points.uniform(x)` or `Points.weighted(x, weights)`."
             )
         logs, x = self.log_weights, self.tokens.x
+        check_real("log_weights", logs)
+        check_real("x", x)
         if np.shape(logs)[-1:] != np.shape(x)[-2:-1]:
             raise InvalidInputError(
                 "`log_weights` must hold one number for each row of the tokens; got "

@@ -5,12 +5,12 @@ import io
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
+from meanfield._reading import path_of
 from meanfield.cells import centres, points
 from meanfield.errors import InvalidInputError
 
@@ -33,13 +33,15 @@ def export(dataset: "xarray.Dataset", path: str | os.PathLike[str]) -> None:
     """Writes a dataset in the format that the suffix of `path` names.
 
     `.npz` holds all variables, and as JSON text `attrs` the dataset's attributes, with
-    those and the dimensions of each variable under `variables`. `.csv` is one long
-    table: a row for each token of each frame (`time`, of a model the `layer`, `token`,
-    of a text its `word`, `weight`, `position`, `x0`, …), for each frame of a Gaussian
-    (`time`, `mean0`, …, `cov00`, …), or for each cell of each frame of a grid (`time`,
-    `position`, `x0`, …, the middle of the cell, `density`, `mass`); then a column for
-    each diagnostic, such as `energy`. The middles of a grid's cells are the variable
-    `centre` of an `.npz`.
+    those and the dimensions of each variable under `variables`. `.nc` is netCDF, which
+    xarray opens; the attributes that it cannot hold, such as the spec, are JSON text.
+
+    `.csv` is one long table: a row for each token of each frame (`time`, of a model the
+    `layer`, `token`, of a text its `word`, `weight`, `position`, `x0`, …), for each
+    frame of a Gaussian (`time`, `mean0`, …, `cov00`, …), or for each cell of each frame
+    of a grid (`time`, `position`, `x0`, …, the middle of the cell, `density`, `mass`);
+    then a column for each diagnostic, such as `energy`. The middles of a grid's cells
+    are the variable `centre` of an `.npz`.
 
     Raises:
         InvalidInputError: if the suffix is unknown, or a table cannot show the dataset.
@@ -56,7 +58,7 @@ def export(dataset: "xarray.Dataset", path: str | os.PathLike[str]) -> None:
         >>> Path("run.csv").read_text().splitlines()[0]
         'time,mean0,cov00'
     """
-    target = Path(path)
+    target = path_of(path)
     suffix = target.suffix.lower()
     if suffix not in FORMATS:
         raise InvalidInputError(
@@ -100,6 +102,17 @@ def _write_npz(dataset: "xarray.Dataset", stream: IO[bytes]) -> None:
     attrs = json.dumps({**dataset.attrs, "variables": about})
     arrays: dict[str, Any] = {name: v.values for name, v in variables.items()}
     np.savez(stream, **{"attrs": np.asarray(attrs), **arrays})
+
+
+def _write_netcdf(dataset: "xarray.Dataset", stream: IO[bytes]) -> None:
+    held = str | int | float | list | tuple | np.ndarray
+    plain = dataset.copy()
+    for part in (plain, *plain.variables.values()):
+        part.attrs = {
+            name: value if isinstance(value, held) else json.dumps(value)
+            for name, value in part.attrs.items()
+        }
+    stream.write(plain.to_netcdf(engine="scipy", format="NETCDF3_64BIT"))
 
 
 def _write_csv(dataset: "xarray.Dataset", stream: IO[bytes]) -> None:
@@ -221,5 +234,5 @@ def _cells(values: np.ndarray) -> np.ndarray:
 
 
 FORMATS: Mapping[str, Callable[["xarray.Dataset", IO[bytes]], None]] = MappingProxyType(
-    {".npz": _write_npz, ".csv": _write_csv}
+    {".npz": _write_npz, ".csv": _write_csv, ".nc": _write_netcdf}
 )

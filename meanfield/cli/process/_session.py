@@ -4,6 +4,7 @@ import functools
 import gc
 import importlib
 import os
+import resource
 from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
@@ -18,11 +19,17 @@ MANY_MAPS = 20_000
 COLLECTED = 100_000, 20, 50  # a trace makes many objects and hardly a cycle
 # Fused loops the older way, which JAX 0.12 no longer has, and programs in one part.
 OLDER = " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+LEAST_MEMORY = 3 * 10**9  # bytes of addresses; a tiny run takes 1.9e9 on two cores
 CLOCK = CompileClock()  # one for the process, as is the compiler it listens to
 
 
 def open_session(precision: str = "double") -> None:
-    """Sets precision, the compilation cache and the compile clock, and loads JAX."""
+    """Sets precision, the compilation cache and the compile clock, and loads JAX.
+
+    Raises:
+        ResourceError: if there is too little memory for JAX, or no device.
+    """
+    _check_memory_limit()
     gc.set_threshold(*COLLECTED)
     # Inputs are checked on the host; checks inside would each be a host callback, which
     # keeps a compiled program out of the cache.
@@ -36,6 +43,17 @@ def open_session(precision: str = "double") -> None:
         prune(folder)
     _start_clock()
     CLOCK.restart()
+
+
+def _check_memory_limit() -> None:
+    """Refuses a limit of memory at which JAX would hang or abort, not raise."""
+    for flag, kind in (("-v", resource.RLIMIT_AS), ("-d", resource.RLIMIT_DATA)):
+        limit = resource.getrlimit(kind)[0]
+        if limit != resource.RLIM_INFINITY and limit < LEAST_MEMORY:
+            raise ResourceError(
+                f"JAX needs {LEAST_MEMORY / 1e9:.0f} GB of addresses to start, and the "
+                f"shell allows {limit / 1e9:.1f} GB; set `ulimit {flag} unlimited`."
+            )
 
 
 def _started() -> ModuleType:
