@@ -131,7 +131,7 @@ def damage(draw: random.Random, place: Path) -> Judged:
     kept.rename(place / name)
     refused = [done for done, _ in ends.values() if done.code]
     case = f"a bit of {name}: refused by {len(refused)} of {len(ends)}"
-    return case, (refused or [done])[0], found
+    return case, next(iter(refused), Finished(0, "", 0.0)), found
 
 
 TRUTH: dict[str, Any] = {}

@@ -24,7 +24,7 @@ from typing import Any
 import bert_reference
 import numpy as np
 from faults_damage import ABSURD, places
-from fuzzing import LARGEST, _hang, complaint, ended
+from fuzzing import LARGEST, complaint, ended, raise_hung
 from fuzzing_cases import Case
 
 WHOLE = 2**63 - 1, 2**64, -1, 10**30, 2**31, 2**53 + 1
@@ -198,7 +198,7 @@ def judged(count: int, seed: int, folder: Path) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGPROF, _hang)
+    signal.signal(signal.SIGPROF, raise_hung)
     resource.setrlimit(resource.RLIMIT_DATA, (LARGEST, LARGEST))
     report = judged(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))
     sys.stdout.write(json.dumps(report, indent=1) + "\n")
