@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import jax
 from faults_commands import DOCUMENTED, Finished, child, inside, wait, whole
 from faults_damage import flip
 from faults_judging import faults_of
@@ -119,6 +120,7 @@ def full_disk(draw: random.Random, place: Path) -> Judged:
 
 def damage(draw: random.Random, place: Path) -> Judged:
     """A bit of a folder that is done, or of one that is not, and all that reads it."""
+    jax.clear_caches()  # each command compiles anew, and maps are few
     name = draw.choice(["few", "half"])
     kept = shutil.copytree(place / name, place / "kept")
     flip(draw, place / name, place)
