@@ -137,7 +137,9 @@ class Grid(AbstractMeasure):
         check_density(values, (*lead, *(e.shape[0] - 1 for e in rows)))
         values = values if places is not None else values[None]
         for axis, row in enumerate(rows):
-            values = values * along(widths(row), axis + 1, values.ndim)
+            sizes = widths(row)  # in units of a power of two: areas need be no floats
+            sizes = sizes / float(np.exp2(np.frexp(np.max(np.asarray(sizes)))[1]))
+            values = values * along(sizes, axis + 1, values.ndim)
         masses = values / jnp.sum(values)
         check_resolved(float(roughness(masses, rows)))
         d, zero = len(rows), jnp.zeros((), masses.dtype)
