@@ -69,9 +69,9 @@ class SinkhornDivergence(AbstractEnergy):
     epsilon: Float[Array, ""]
 
     def __init__(self, target: AbstractMeasure, epsilon: Scalar = 1.0) -> None:
-        positive("epsilon", epsilon)
+        bandwidth = positive("epsilon", epsilon)
         self.target = target
-        self.epsilon = jnp.asarray(epsilon, float_array("epsilon", epsilon).dtype)
+        self.epsilon = jnp.asarray(bandwidth, float_array("epsilon", epsilon).dtype)
 
     @override
     def on_points(self, mu: Points) -> Float[Array, ""]:

@@ -14,6 +14,8 @@ from ._quadrature import rule_for as rule_for
 from ._reader import AbstractReader as AbstractReader
 from ._reader import unread as unread
 from ._some import some_of as some_of
+from ._stacks import check_unstacked as check_unstacked
+from ._stacks import memberwise as memberwise
 from .grids import COARSE as COARSE
 from .grids import FEWEST as FEWEST
 from .grids import MISSING as MISSING

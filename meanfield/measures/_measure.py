@@ -48,6 +48,14 @@ class AbstractMeasure(Shown, eqx.Module):
         """The dimension of the space that it lives in."""
 
     @property
+    def batch_shape(self) -> tuple[int, ...]:
+        """The axes that lead all arrays of a stack of measures; none of one measure.
+
+        A hook: a measure that does not know its stacks is one measure.
+        """
+        return ()
+
+    @property
     @abc.abstractmethod
     def coordinates(self) -> PyTree[Array]:
         """The arrays that move, and nothing else."""

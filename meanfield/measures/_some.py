@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from ._points import Points
+from ._stacks import check_unstacked
 
 
 def some_of(mu: Points, count: int, *, far: int = 8) -> Points:
@@ -21,6 +22,7 @@ def some_of(mu: Points, count: int, *, far: int = 8) -> Points:
         >>> mu.tokens.n, bool(jnp.allclose(mu.weights.sum(), 1)), mu.tokens.x[0].item()
         (80, True, -1.0)
     """
+    check_unstacked(mu, "Tokens are chosen from one measure")
     kept, shares = _sampled(np.asarray(mu.tokens.x), count, far)
     those = lambda leaf: jnp.asarray(np.asarray(leaf)[kept])
     tokens = jax.tree.map(those, mu.tokens)

@@ -4,12 +4,27 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from meanfield._array import is_concrete
 from meanfield.cells import along, widths
-from meanfield.errors import InvalidInputError
+from meanfield.errors import InvalidInputError, UnsupportedError
 
 FEWEST = 8  # cells along an axis: a face value is read from five
 MISSING = 1e-3  # of its mass that a density may have outside the grid
 COARSE = 0.3  # steps between neighbours, as a share of the mass; see `roughness`
+
+
+def check_known(*values: object) -> None:
+    """Raises where a grid would be made of numbers that are not known yet.
+
+    Raises:
+        UnsupportedError: inside `jit`, `vmap` or `grad`.
+    """
+    if not all(map(is_concrete, values)):
+        raise UnsupportedError(
+            "A grid is checked as it is made, from numbers that are known: make it "
+            "outside of `jit`, `vmap` and `grad`, and give these its masses by "
+            "`grid.at(grid.state._replace(masses=...))`."
+        )
 
 
 def check_edges(edges: tuple[Array, ...]) -> None:

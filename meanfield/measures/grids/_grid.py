@@ -24,6 +24,7 @@ from meanfield.linalg import HIGHEST, length
 from meanfield.measures._measure import AbstractMeasure
 from meanfield.measures._points import Points
 from meanfield.measures._reader import AbstractReader
+from meanfield.measures._stacks import check_unstacked, leading_axes, memberwise
 from meanfield.measures.edges import averages
 from meanfield.measures.reductions import AbstractReduction, Blocked, Dense, Separable
 
@@ -31,6 +32,7 @@ from ._boxes import AbstractBox, AffineBox, turning
 from ._checks import (
     check_density,
     check_edges,
+    check_known,
     check_mass,
     check_resolved,
     roughness,
@@ -100,7 +102,7 @@ class Grid(AbstractMeasure):
 
     state: GridState
     edges: tuple[Float[Array, "..."], ...]
-    position: Float[Array, " layers"] | None = None
+    position: Float[Array, "*batch layers"] | None = None
     box: AbstractBox = AffineBox()
     probe: AbstractProbe | None = None
 
@@ -128,8 +130,10 @@ class Grid(AbstractMeasure):
             InvalidInputError: if there are fewer than eight cells along an axis, edges
                 do not increase, a density is negative or not finite, or is narrower
                 than the cells.
+            UnsupportedError: inside `jit`, `vmap` or `grad`.
         """
         rows = tuple(float_array("edges", e) for e in edges)
+        check_known(*rows, density)
         check_edges(rows)
         places = None if position is None else float_array("position", position)
         values = float_array("density", density)
@@ -162,6 +166,7 @@ class Grid(AbstractMeasure):
             InvalidInputError: as `from_density`, or if a thousandth of the mass lies
                 outside the grid.
         """
+        check_known(*edges)
         check_edges(tuple(float_array("edges", e) for e in edges))
         values = averages(density, edges)
         check_mass(float(np.sum(values * volumes(edges))))
@@ -174,36 +179,49 @@ class Grid(AbstractMeasure):
         return len(self.edges)
 
     @property
+    @override
+    def batch_shape(self) -> tuple[int, ...]:
+        masses = np.shape(self.state.masses)[: -1 - len(self.edges)]
+        return leading_axes(np.shape(self.state.origin)[:-1], masses)
+
+    @property
+    @memberwise
     def chart(self) -> Chart:
         """Where the cells are."""
         return Chart(self.state.origin, self.state.axes, self.edges, self.position)
 
     @property
+    @memberwise
     def masses(self) -> Float[Array, "..."]:
         """The masses of the cells; an axis of layers leads if there are positions."""
         return self.state.masses if self.position is not None else self.state.masses[0]
 
     @property
+    @memberwise
     def density(self) -> Float[Array, "..."]:
         """Averages of the density over the cells, in the units of the space."""
         size = jnp.abs(jnp.linalg.det(self.state.axes))
-        return self.masses / volumes(self.edges, size)
+        masses = self.masses
+        return masses / jnp.broadcast_to(volumes(self.edges, size), masses.shape)
 
     @property
+    @memberwise
     def reference_width(self) -> Float[Array, ""]:
         r"""The width of the box in $\xi$, along its narrower axis."""
         return jnp.min(jnp.stack([e[-1] - e[0] for e in self.edges]))
 
     @property
+    @memberwise
     def mass(self) -> Float[Array, ""]:
         """The mass on the grid: one, less the outflow."""
         return jnp.sum(self.state.masses)
 
     @property
-    def outflow(self) -> Float[Array, ""]:
+    def outflow(self) -> Float[Array, "..."]:
         """The mass that has left through the faces of the box."""
         return self.state.outflow
 
+    @memberwise
     def points(self) -> Points:
         """Tokens at the middles of the cells.
 
@@ -215,11 +233,13 @@ class Grid(AbstractMeasure):
         return Points(tokens, jnp.log(weights.reshape(-1)), self._reduction)
 
     @property
+    @memberwise
     def mean(self) -> Float[Array, " d"]:
         r"""$\int x\,d\mu/\mu(1)$."""
         return self.points().mean
 
     @property
+    @memberwise
     def covariance(self) -> Float[Array, "d d"]:
         r"""$\int (x - \alpha)(x - \alpha)^\top d\mu/\mu(1)$ of the density."""
         return self.points().covariance
@@ -243,6 +263,7 @@ class Grid(AbstractMeasure):
 
     @override
     def transport(self, field: AbstractField) -> GridState:
+        check_unstacked(self, "`transport` is a method of one measure")
         velocity, forces = field.parted
         velocities = (self.probe or EveryFace()).velocities(self.chart, velocity)
         masses, axes = self.state.masses, self.state.axes
@@ -281,6 +302,7 @@ class Grid(AbstractMeasure):
         return self.box.motion(places, velocities, self.points().probabilities)
 
     @override
+    @memberwise
     def norm(self, tangent: GridState) -> Float[Array, ""]:
         r"""$L^1$ of the masses in units of the size, plus the motion of the box."""
         turned = length(jnp.linalg.solve(self.state.axes, tangent.axes))
@@ -288,12 +310,14 @@ class Grid(AbstractMeasure):
         return self.size * jnp.sum(jnp.abs(tangent.masses)) + moved
 
     @override
+    @memberwise
     def error_norm(self, error: GridState) -> Float[Array, ""]:
         """The same norm: all of a density counts."""
         return self.norm(error)
 
     @property
     @override
+    @memberwise
     def size(self) -> Float[Array, ""]:
         return self.points().size
 
@@ -309,6 +333,7 @@ class Grid(AbstractMeasure):
         return Blocked()
 
     @property
+    @memberwise
     def spread(self) -> Float[Array, ""]:
         r"""$(\mathrm{tr}\,\Sigma)^{1/2}$."""
         return jnp.sqrt(jnp.trace(self.covariance))
