@@ -247,11 +247,7 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
         return number
 
     def map(self, fn: Callable[[M], PyTree[Array]]) -> PyTree[Array]:
-        """`fn` of every frame, stacked along the first axis.
-
-        Raises:
-            WrongKindError: if this is an ensemble.
-        """
+        """`fn` of every frame, stacked along the first axis; not of an ensemble."""
         self._check_one_flow()
         return jax.vmap(lambda c: fn(cast(M, self.start.at(c))))(self.coordinates)
 
@@ -305,18 +301,6 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
                 "The last good state is in `.final`."
             )
         return self
-
-
-def status_counts(codes: Int[Array, " runs"]) -> dict[str, int]:
-    """How many members of an ensemble ended in each way.
-
-    Examples:
-        >>> from meanfield.flows import status_counts
-        >>> status_counts(jnp.array([0, 2, 2]))
-        {'finished': 1, 'blow-up': 2}
-    """
-    found, counts = np.unique(np.asarray(codes), return_counts=True)
-    return {Status(int(c)).ending: int(k) for c, k in zip(found, counts, strict=True)}
 
 
 def _whole(index: object, asked_for: str) -> int:

@@ -4,6 +4,8 @@ from ._cards import history as history
 from ._facing import Facing as Facing
 from ._gaussian import Gaussian as Gaussian
 from ._measure import AbstractMeasure as AbstractMeasure
+from ._measure import check_unstacked as check_unstacked
+from ._measure import memberwise as memberwise
 from ._ordered import Ordered as Ordered
 from ._points import Points as Points
 from ._quadrature import AbstractRule as AbstractRule
@@ -14,8 +16,6 @@ from ._quadrature import rule_for as rule_for
 from ._reader import AbstractReader as AbstractReader
 from ._reader import unread as unread
 from ._some import some_of as some_of
-from ._stacks import check_unstacked as check_unstacked
-from ._stacks import memberwise as memberwise
 from .grids import COARSE as COARSE
 from .grids import FEWEST as FEWEST
 from .grids import MISSING as MISSING

@@ -7,9 +7,8 @@ from typing_extensions import override
 
 from meanfield.fields import AbstractField
 
-from ._measure import AbstractMeasure
+from ._measure import AbstractMeasure, leading_axes, memberwise
 from ._reader import AbstractReader
-from ._stacks import leading_axes, memberwise
 
 
 class Facing(AbstractMeasure):

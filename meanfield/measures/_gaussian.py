@@ -14,9 +14,8 @@ from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.fields import AbstractAveragedField, AbstractField
 from meanfield.linalg import HIGHEST, length, psd_sqrt
 
-from ._measure import AbstractMeasure
+from ._measure import AbstractMeasure, check_unstacked, memberwise
 from ._reader import AbstractReader
-from ._stacks import check_unstacked, memberwise
 
 ROUGH = 100  # roundings of the largest entry that a covariance may be off by
 ROUNDINGS = 4  # of an eigenvalue of correlations, for each dimension

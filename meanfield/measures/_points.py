@@ -17,9 +17,8 @@ from meanfield.linalg import HIGHEST, length
 from meanfield.scores import AbstractScore
 from meanfield.tokens import Tokens
 
-from ._measure import AbstractMeasure
+from ._measure import AbstractMeasure, check_unstacked, leading_axes, memberwise
 from ._reader import AbstractReader
-from ._stacks import check_unstacked, leading_axes, memberwise
 from .reductions import AbstractReduction, Blocked, Keys, Link
 
 

@@ -16,10 +16,9 @@ from meanfield.linalg import HIGHEST
 from meanfield.tokens import Tokens
 
 from ._gaussian import Gaussian
-from ._measure import AbstractMeasure
+from ._measure import AbstractMeasure, check_unstacked, leading_axes, memberwise
 from ._points import Points
 from ._reader import AbstractReader
-from ._stacks import check_unstacked, leading_axes, memberwise
 from .reductions import Blocked
 
 MAX_NODES = 2_000_000

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from meanfield.errors import UnsupportedError
 
-from ._measure import AbstractMeasure
-from ._stacks import check_unstacked
+from ._measure import AbstractMeasure, check_unstacked
 
 if TYPE_CHECKING:
     from ._facing import Facing

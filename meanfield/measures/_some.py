@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
+from ._measure import check_unstacked
 from ._points import Points
-from ._stacks import check_unstacked
 
 
 def some_of(mu: Points, count: int, *, far: int = 8) -> Points:

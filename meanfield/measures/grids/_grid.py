@@ -1,7 +1,7 @@
 r"""A density on a grid, in one or two dimensions."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,10 +21,9 @@ from meanfield.cells import (
 )
 from meanfield.fields import AbstractField
 from meanfield.linalg import HIGHEST, length
-from meanfield.measures._measure import AbstractMeasure
+from meanfield.measures._measure import AbstractMeasure, check_unstacked, memberwise
 from meanfield.measures._points import Points
 from meanfield.measures._reader import AbstractReader
-from meanfield.measures._stacks import check_unstacked, leading_axes, memberwise
 from meanfield.measures.edges import averages
 from meanfield.measures.reductions import AbstractReduction, Blocked, Dense, Separable
 
@@ -32,46 +31,17 @@ from ._boxes import AbstractBox, AffineBox, turning
 from ._checks import (
     check_density,
     check_edges,
-    check_known,
     check_mass,
     check_resolved,
     roughness,
 )
 from ._forced import Forced, forced
 from ._probes import AbstractProbe, Chart, EveryFace
+from ._state import GridState
 from ._upwind import fluxes
 
 DENSE_UP_TO = 2048  # cells: scores of all pairs fit into a few caches' worth
 TURN = 0.02  # of an e-fold that the box may turn, stretch or move by in a step
-
-
-class GridState(NamedTuple):
-    r"""All that moves of a density on a grid.
-
-    Attributes:
-        masses: of the cells, by layer and axis.
-        outflow: the mass that has left through the faces of the box.
-        origin: $c$ in $x = c + D\xi$.
-        axes: $D$.
-        courant: stable steps taken: the integral of the inverse of the longest one.
-        blur: the integral of the error of interpolated velocities, a length.
-
-    Examples:
-        >>> from meanfield import Grid
-        >>> edges = np.linspace(-6, 6, 25)
-        >>> grid = Grid.from_function(
-        ...     [edges], lambda x: np.exp(-(x[:, 0] ** 2) / 2) / np.sqrt(2 * np.pi)
-        ... )
-        >>> print(grid.state.masses.shape, grid.state.outflow)
-        (1, 24) 0.0
-    """
-
-    masses: Float[Array, "layers ..."]
-    outflow: Float[Array, ""]
-    origin: Float[Array, " d"]
-    axes: Float[Array, "d d"]
-    courant: Float[Array, ""]
-    blur: Float[Array, ""]
 
 
 class Grid(AbstractMeasure):
@@ -133,7 +103,6 @@ class Grid(AbstractMeasure):
             UnsupportedError: inside `jit`, `vmap` or `grad`.
         """
         rows = tuple(float_array("edges", e) for e in edges)
-        check_known(*rows, density)
         check_edges(rows)
         places = None if position is None else float_array("position", position)
         values = float_array("density", density)
@@ -166,7 +135,6 @@ class Grid(AbstractMeasure):
             InvalidInputError: as `from_density`, or if a thousandth of the mass lies
                 outside the grid.
         """
-        check_known(*edges)
         check_edges(tuple(float_array("edges", e) for e in edges))
         values = averages(density, edges)
         check_mass(float(np.sum(values * volumes(edges))))
@@ -181,8 +149,7 @@ class Grid(AbstractMeasure):
     @property
     @override
     def batch_shape(self) -> tuple[int, ...]:
-        masses = np.shape(self.state.masses)[: -1 - len(self.edges)]
-        return leading_axes(np.shape(self.state.origin)[:-1], masses)
+        return np.shape(self.state.origin)[:-1]
 
     @property
     @memberwise
@@ -200,8 +167,7 @@ class Grid(AbstractMeasure):
     @memberwise
     def density(self) -> Float[Array, "..."]:
         """Averages of the density over the cells, in the units of the space."""
-        size = jnp.abs(jnp.linalg.det(self.state.axes))
-        masses = self.masses
+        masses, size = self.masses, jnp.abs(jnp.linalg.det(self.state.axes))
         return masses / jnp.broadcast_to(volumes(self.edges, size), masses.shape)
 
     @property
