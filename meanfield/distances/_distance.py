@@ -180,7 +180,8 @@ class _Moments(AbstractReader[tuple[np.ndarray, np.ndarray]]):
         x, w = np.asarray(mu.counted.x, float), np.asarray(mu.probabilities, float)
         w = w / np.sum(w)
         mean = w @ x
-        return mean, np.linalg.qr(np.sqrt(w)[:, None] * (x - mean), mode="r").T
+        scaled = np.sqrt(w)[:, None] * (x - mean)
+        return mean, np.asarray(np.linalg.qr(scaled, mode="r")).T
 
     @override
     def of_gaussian(self, mu: Gaussian) -> tuple[np.ndarray, np.ndarray]:

@@ -68,7 +68,8 @@ def programme_distance(
     ways = x[i] - y[j]
     shares = np.repeat(plan.shares[i, j], ways.shape[1])
     value = root_mean_square(ways.ravel(), shares)
-    moved = abs(_misfit(p, masses[0]) @ plan.u + _misfit(q, masses[1]) @ plan.v)
+    rest = _misfit(p, masses[0]) @ plan.u + _misfit(q, masses[1]) @ plan.v
+    moved = abs(float(rest))
     unseen = TINY if value > 0 else 0.0  # squares below it are none
     error = root_error(value, plan.gap + moved + unseen, moved)
     return scale * value, scale * beyond_rounding(error, value)
