@@ -1,6 +1,6 @@
 """How numbers from outside become arrays, and arrays constants for derivatives."""
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -120,15 +120,26 @@ def number(name: str, value: object) -> object:
 
 
 def positive(name: str, value: object) -> object:
-    """`value` itself, if it is one number above zero, as far as that is known.
+    """`value` itself, if it is one number above zero.
+
+    Where that is known too late to raise, inside `jit`, NaN takes the place of others.
 
     Raises:
         InvalidInputError: if it is none.
     """
-    known = is_concrete(value) and _is_real(value)
-    if known and not np.asarray(value) > 0:  # NaN included
+    if isinstance(value, Tracer):
+        return or_nan(value > 0, number(name, value))
+    if _is_real(value) and not np.asarray(value) > 0:  # NaN included
         raise InvalidInputError(f"`{name}` must be positive; got {_said(value)}.")
     return number(name, value)
+
+
+def or_nan(holds: Array, value: Any) -> Any:
+    """`value` where a condition holds, known inside `jit` alone; NaN elsewhere.
+
+    So are its derivatives, which a choice between the two would set to zero.
+    """
+    return value * jnp.where(holds, 1.0, jnp.nan)
 
 
 def require(what: str, value: object, kind: type | tuple[type, ...]) -> None:
@@ -154,6 +165,8 @@ def _is_real(value: object) -> bool:
 def _said(value: object) -> str:
     if isinstance(value, str | int | float | complex | None):
         return repr(value)[:_SHOWN]
+    if isinstance(value, jax.Array | np.ndarray) and value.ndim == 0:
+        return str(value)[:_SHOWN]
     article = "the class" if isinstance(value, type) else "a"
     name = value.__name__ if isinstance(value, type) else type(value).__name__
     return f"{article} `{name}`"

@@ -9,9 +9,10 @@ import pytest
 from helpers import assert_close, gaussian
 from jaxtyping import Array
 
+from meanfield.energies import bures_squared
 from meanfield.errors import InvalidInputError, UnknownNameError, UnsupportedError
 from meanfield.fields import Affine, Image
-from meanfield.measures import Blocked, Gaussian, Points
+from meanfield.measures import Blocked, Gaussian, Grid, Points
 from meanfield.measures.sampling import clouds, gauss_hermite, gaussian_draw
 from meanfield.scores import Dot
 from meanfield.tokens import Tokens
@@ -39,6 +40,41 @@ def test_numbers_known_later_make_the_same_measures(rng: np.random.Generator):
     assert_close(known[0], later[0])
     assert_close(known[1].factor, later[1].factor)
     assert_close(known[1].factor @ known[1].factor, F @ F.T)
+
+
+WRONG = {
+    "indefinite": (
+        lambda S: Gaussian.from_moments(jnp.zeros(2), S).covariance,
+        [[1.0, 2.0], [2.0, 1.0]],
+    ),
+    "not symmetric": (
+        lambda S: Gaussian.from_moments(jnp.zeros(2), S).covariance,
+        [[1.0, 0.5], [0.0, 1.0]],
+    ),
+    "no covariance": (lambda S: bures_squared(S, jnp.eye(2)), [[1.0, 2.0], [2.0, 1.0]]),
+    "below zero": (lambda w: Points.weighted(jnp.eye(2), w).mean, [1.0, -0.5]),
+    "without mass": (lambda w: Points.weighted(jnp.eye(2), w).mean, [0.0, 0.0]),
+    "bandwidth": (lambda e: Dot(jnp.eye(2), jnp.eye(2), e).epsilon, -1.0),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_is_refused_is_no_number_inside_a_program(what: str):
+    """Values cannot raise there; nor may they, or their derivatives, look like any."""
+    make, wrong = WRONG[what]
+    value = jnp.asarray(wrong)
+    with pytest.raises(InvalidInputError):
+        make(value)
+    total = lambda x: jnp.sum(make(x))
+    found, slope = jax.jit(jax.vmap(jax.value_and_grad(total)))(value[None])
+    assert np.all(np.isnan(slope))
+    assert np.all(np.isnan(found))
+
+
+def test_a_grid_is_made_of_known_numbers():
+    edges = [np.linspace(-1, 1, 9)]
+    with pytest.raises(UnsupportedError, match="outside of `jit`"):
+        jax.jit(lambda values: Grid.from_density(edges, values).mean)(jnp.ones(8))
 
 
 def test_unnormalised_weights_do_not_change_moments(rng: np.random.Generator):

@@ -11,11 +11,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Float, Int, Key, PyTree
 
 from meanfield._array import float_array
 from meanfield._typing import Device, Numbers
 from meanfield.dynamics import AbstractDynamics
+from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 from meanfield.measures import AbstractMeasure, beside
 from meanfield.workers import threads
@@ -109,6 +110,18 @@ def ensemble(  # noqa: PLR0913 (as `flow`)
             due = family.dues(span.astype(family.ts.dtype), together)
         family = family.told(due)
     return family.trajectories(together)
+
+
+def status_counts(codes: Int[Array, " runs"]) -> dict[str, int]:
+    """How many members of an ensemble ended in each way.
+
+    Examples:
+        >>> from meanfield.flows import status_counts
+        >>> status_counts(jnp.array([0, 2, 2]))
+        {'finished': 1, 'blow-up': 2}
+    """
+    found, counts = np.unique(np.asarray(codes), return_counts=True)
+    return {Status(int(c)).ending: int(k) for c, k in zip(found, counts, strict=True)}
 
 
 class _Family(NamedTuple):

@@ -95,12 +95,17 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
 
     @property
     def status(self) -> Status:
-        """How the flow ended; outside `jit` and `vmap`."""
+        """How the flow ended; outside `jit` and `vmap`.
+
+        Raises:
+            WrongKindError: if this is an ensemble; `status_counts(run.code)` counts.
+        """
+        self._check_one_flow("`status_counts(run.code)` counts how its flows ended")
         return Status(int(self.code))
 
     @property
     def final(self) -> M:
-        """The measure when the flow ended."""
+        """The measure when the flow ended; of an ensemble a stack of measures."""
         return cast(M, self.start.at(self.last))
 
     def at(self, index: SupportsIndex | Int[Array, ""]) -> M:
@@ -111,8 +116,9 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
 
         Raises:
             FrameIndexError: if there is no such frame.
-            WrongKindError: if `index` is not a whole number.
+            WrongKindError: if `index` is not a whole number, or this is an ensemble.
         """
+        self._check_one_flow()
         if is_concrete(index):
             index = self._checked(index)
         frame = jax.tree.map(lambda leaf: leaf[index], self.coordinates)
@@ -124,12 +130,15 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
         Raises:
             WrongKindError: if this is an ensemble.
         """
-        if self.ts.ndim != 1:
+        self._check_one_flow()
+        return self.ts.shape[0]
+
+    def _check_one_flow(self, remedy: str = "ask one of them, `run.member(0)`") -> None:
+        if np.ndim(self.ts) != 1:
             raise WrongKindError(
                 f"This is an ensemble of {self.ts.shape[0]} flows, and no sequence of "
-                "frames: ask one of them, `run.member(0)`."
+                f"frames: {remedy}."
             )
-        return self.ts.shape[0]
 
     @overload
     def __getitem__(self, index: slice) -> "Trajectory[M]": ...
@@ -197,7 +206,6 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
         Raises:
             WrongKindError: if this is an ensemble.
         """
-        len(self)
         return self.map(lambda mu: cast(Any, mu).mean)
 
     @property
@@ -207,7 +215,6 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
         Raises:
             WrongKindError: if this is an ensemble.
         """
-        len(self)
         return self.map(lambda mu: cast(Any, mu).covariance)
 
     def to_xarray(self) -> "xarray.Dataset":
@@ -240,7 +247,8 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
         return number
 
     def map(self, fn: Callable[[M], PyTree[Array]]) -> PyTree[Array]:
-        """`fn` of every frame, stacked along the first axis."""
+        """`fn` of every frame, stacked along the first axis; not of an ensemble."""
+        self._check_one_flow()
         return jax.vmap(lambda c: fn(cast(M, self.start.at(c))))(self.coordinates)
 
     @property
@@ -293,18 +301,6 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
                 "The last good state is in `.final`."
             )
         return self
-
-
-def status_counts(codes: Int[Array, " runs"]) -> dict[str, int]:
-    """How many members of an ensemble ended in each way.
-
-    Examples:
-        >>> from meanfield.flows import status_counts
-        >>> status_counts(jnp.array([0, 2, 2]))
-        {'finished': 1, 'blow-up': 2}
-    """
-    found, counts = np.unique(np.asarray(codes), return_counts=True)
-    return {Status(int(c)).ending: int(k) for c, k in zip(found, counts, strict=True)}
 
 
 def _whole(index: object, asked_for: str) -> int:

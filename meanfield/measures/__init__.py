@@ -4,6 +4,8 @@ from ._cards import history as history
 from ._facing import Facing as Facing
 from ._gaussian import Gaussian as Gaussian
 from ._measure import AbstractMeasure as AbstractMeasure
+from ._measure import check_unstacked as check_unstacked
+from ._measure import memberwise as memberwise
 from ._ordered import Ordered as Ordered
 from ._points import Points as Points
 from ._quadrature import AbstractRule as AbstractRule

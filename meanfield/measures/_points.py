@@ -17,7 +17,7 @@ from meanfield.linalg import HIGHEST, length
 from meanfield.scores import AbstractScore
 from meanfield.tokens import Tokens
 
-from ._measure import AbstractMeasure
+from ._measure import AbstractMeasure, check_unstacked, leading_axes, memberwise
 from ._reader import AbstractReader
 from .reductions import AbstractReduction, Blocked, Keys, Link
 
@@ -46,7 +46,7 @@ class Points(AbstractMeasure):
     """
 
     tokens: Tokens
-    log_weights: Float[Array, " n"]
+    log_weights: Float[Array, "*batch n"]
     reduction: AbstractReduction = Blocked()
 
     def __check_init__(self) -> None:
@@ -123,11 +123,18 @@ class Points(AbstractMeasure):
         return cls(tokens, jax.device_put(logs), reduction)
 
     @property
-    def weights(self) -> Float[Array, " n"]:
+    def weights(self) -> Float[Array, "... n"]:
         """The weights $w_j$."""
         return jnp.exp(self.log_weights)
 
     @property
+    @override
+    def batch_shape(self) -> tuple[int, ...]:
+        x, logs = np.shape(self.tokens.x)[:-2], np.shape(self.log_weights)[:-1]
+        return leading_axes(x, logs)
+
+    @property
+    @memberwise
     def counted(self) -> Tokens:
         """The tokens, the origin in place of those excluded, whatever stood there."""
         exclusions = jnp.isneginf(self.log_weights)
@@ -140,11 +147,13 @@ class Points(AbstractMeasure):
         return self.tokens.x.shape[-1]
 
     @property
+    @memberwise
     def mean(self) -> Float[Array, " d"]:
         r"""$\int x\,d\mu / \mu(1)$, excluded tokens left out."""
         return self.probabilities @ self.counted.x
 
     @property
+    @memberwise
     def covariance(self) -> Float[Array, "d d"]:
         r"""$\int (x-\alpha)(x-\alpha)^\top d\mu / \mu(1)$."""
         centred = self._zeroed(self.tokens.x - self.mean[None, :])
@@ -153,7 +162,7 @@ class Points(AbstractMeasure):
 
     @property
     @override
-    def coordinates(self) -> Float[Array, "n d"]:
+    def coordinates(self) -> Float[Array, "... n d"]:
         return self.tokens.x
 
     @override
@@ -161,25 +170,29 @@ class Points(AbstractMeasure):
         return reader.of_points(self)
 
     @override
-    def at(self, coordinates: Float[Array, "n d"]) -> "Points":
+    def at(self, coordinates: Float[Array, "... n d"]) -> "Points":
         tokens = Tokens(coordinates, self.tokens.position)
         return Points(tokens, self.log_weights, self.reduction)
 
     @override
     def transport(self, field: AbstractField) -> Float[Array, "n d"]:
+        check_unstacked(self, "`transport` is a method of one measure")
         return field(self.tokens)
 
     @override
+    @memberwise
     def norm(self, tangent: Float[Array, "n d"]) -> Float[Array, ""]:
         r"""The $L^2(\mu)$ norm."""
         return length(jnp.sqrt(self.probabilities)[:, None] * self._zeroed(tangent))
 
     @property
     @override
+    @memberwise
     def size(self) -> Float[Array, ""]:
         return self.norm(self.tokens.x)
 
     @override
+    @memberwise
     def error_norm(self, error: Float[Array, "n d"]) -> Float[Array, ""]:
         r"""The $L^2$ norm for the weights $(w_j + 1/n)/2$.
 
@@ -196,6 +209,7 @@ class Points(AbstractMeasure):
         potential: Float[Array, " n"] | None = None,
     ) -> Float[Array, " m"]:
         r"""$\log \int e^{s(x, y) + g(y)}\, d\mu(y)$ at the queries $x$."""
+        check_unstacked(self, "`log_integral` is a method of one measure")
         keys = self._keys(potential, jnp.zeros((self.tokens.n, 0), self.tokens.x.dtype))
         return self.reduction.log_mean(score, queries, keys)[1]
 
@@ -206,6 +220,7 @@ class Points(AbstractMeasure):
         potential: Float[Array, " n"] | None = None,
     ) -> Float[Array, "m d"]:
         r"""$\int y\, e^{s + g} d\mu / \int e^{s + g} d\mu$ at the queries."""
+        check_unstacked(self, "`tilted_mean` is a method of one measure")
         keys = self._keys(potential, self.counted.x)
         return self.reduction.log_mean(score, queries, keys)[0]
 
@@ -217,10 +232,12 @@ class Points(AbstractMeasure):
         values: Float[Array, "n p"],
     ) -> Float[Array, "m p"]:
         r"""$\int \varphi(s(x, y))\, v(y)\, d\mu(y)$ at the queries."""
+        check_unstacked(self, "`integral` is a method of one measure")
         return self.reduction.integral(
             link, score, queries, self._keys(None, self._zeroed(values))
         )
 
+    @memberwise
     def restricted(self, counted: Array) -> "Points":
         """The measure conditioned on the tokens where `counted` holds.
 
@@ -238,6 +255,7 @@ class Points(AbstractMeasure):
         return eqx.tree_at(lambda tokens: tokens.reduction, self, reduction)
 
     @property
+    @memberwise
     def probabilities(self) -> Float[Array, " n"]:
         """The weights divided by the total mass."""
         top = jax.lax.stop_gradient(jnp.max(self.log_weights))  # it cancels
