@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 from typing_extensions import override
 
+from meanfield._compiling import compiled
 from meanfield.errors import InvalidInputError
 from meanfield.linalg import HIGHEST
 from meanfield.scores import AbstractScore
@@ -143,6 +144,7 @@ class Blocked(AbstractReduction):
         return block_shape(jax.default_backend(), jnp.dtype(dtype).itemsize)
 
     @override
+    @compiled
     def log_mean(
         self, score: AbstractScore, queries: Tokens, keys: Keys
     ) -> tuple[Float[Array, "m p"], Float[Array, " m"]]:
@@ -171,6 +173,7 @@ class Blocked(AbstractReduction):
         return (sums[:-1] / mass[None]).T, jnp.where(none, -jnp.inf, logs)
 
     @override
+    @compiled
     def integral(
         self, link: Link, score: AbstractScore, queries: Tokens, keys: Keys
     ) -> Float[Array, "m p"]:
