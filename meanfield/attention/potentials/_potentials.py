@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from meanfield._compiling import compiled
 from meanfield._derivatives import ruled
 from meanfield.fields import Convergence
 from meanfield.linalg import entropic_shrinkage
@@ -26,6 +27,7 @@ from ._steps import counts, full_step, interpolation_error
 POTENTIALS = 8
 
 
+@compiled
 def converged_potential(
     score: AbstractScore,
     mu: Points,

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 from typing_extensions import override
 
+from meanfield._compiling import compiled
 from meanfield.errors import UnsupportedError
 from meanfield.linalg import HIGHEST
 from meanfield.scores import AbstractQuadraticScore, AbstractScore
@@ -59,6 +60,7 @@ class SparseMean(AbstractSortedMean):
     sees: Sees = eqx.field(static=True)
 
     @override
+    @compiled
     def averaged(
         self, tokens: Tokens, values: Float[Array, "n p"]
     ) -> Float[Array, "m p"]:
