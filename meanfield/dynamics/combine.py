@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
 from meanfield._array import is_concrete, require
-from meanfield._compiling import compiled
+from meanfield._programs import compile_once
 from meanfield._typing import Time
 from meanfield.errors import InvalidInputError
 from meanfield.fields import AbstractField, Affine, Convergence, total, worst
@@ -139,7 +139,7 @@ class StackedField(AbstractField):
     tokens_at_once: int = eqx.field(static=True, default=0)
 
     @override
-    @compiled
+    @compile_once
     def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
         if tokens.n <= self.tokens_at_once:
             velocities = eqx.filter_vmap(lambda head: head(tokens))(self.stack)
@@ -177,7 +177,7 @@ def _condition(field: AbstractField) -> Float[Array, ""] | None:
     return field.condition
 
 
-@compiled
+@compile_once
 def _one_by_one(fn: Callable[[Any], Any], stack: Any) -> Any:
     """`fn` of each in a stack, stacked."""
     arrays, rest = eqx.partition(stack, eqx.is_array)

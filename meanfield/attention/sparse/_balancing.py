@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from meanfield._compiling import compiled
+from meanfield._programs import compile_once
 
 Logs = Float[Array, "b b"]
 
@@ -76,7 +76,7 @@ def _sums_so_far(logs: Float[Array, "b b"]) -> Float[Array, "b b"]:
     return jax.lax.scan(row, jnp.zeros_like(logs[0]), (columns, logs))[1]
 
 
-@compiled
+@compile_once
 def _alternated(logs: Logs, columns: Callable[[Logs], Array], passes: int) -> Logs:
     def once(_: Int[Array, ""], X: Logs) -> Logs:
         X = X - columns(X)

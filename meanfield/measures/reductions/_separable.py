@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
-from meanfield._compiling import compiled
+from meanfield._programs import compile_once
 from meanfield.linalg import HIGHEST
 from meanfield.scores import AbstractQuadraticScore, AbstractScore
 from meanfield.tokens import Tokens
@@ -43,7 +43,7 @@ class Separable(AbstractReduction):
     otherwise: Blocked = Blocked()
 
     @override
-    @compiled
+    @compile_once
     def log_mean(
         self, score: AbstractScore, queries: Tokens, keys: Keys
     ) -> tuple[Float[Array, "m p"], Float[Array, " m"]]:
@@ -62,7 +62,7 @@ class Separable(AbstractReduction):
         return in_blocks(at, queries, min(QUERIES, queries.n))
 
     @override
-    @compiled
+    @compile_once
     def integral(
         self, link: Link, score: AbstractScore, queries: Tokens, keys: Keys
     ) -> Float[Array, "m p"]:

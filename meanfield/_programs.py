@@ -16,7 +16,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def compiled(fn: Callable[P, R]) -> Callable[P, R]:
+def compile_once(fn: Callable[P, R]) -> Callable[P, R]:
     """`fn` as one program where it is called outside of any, kept for later calls.
 
     Within a program it is part of that. Arguments are trees of arrays, and of things
