@@ -229,9 +229,9 @@ def _work(spec: RunSpec, size: Size) -> float:
             by_prefix = part.mask is not None and not isinstance(coupling, Softmax)
             passes *= size.n or 1 if by_prefix else 1
             keys = None if context is None else keys_seen(context)
-            is_linear = isinstance(coupling, Linear | LinearExpansion)
-            sums = _features if is_linear and not by_prefix else _sums
-            work += heads * passes * sums(size, keys, rates)
+            if isinstance(coupling, Linear | LinearExpansion) and not by_prefix:
+                keys = d + 2  # features, which keys are summed to once
+            work += heads * passes * _sums(size, keys, rates)
     return work
 
 
@@ -257,13 +257,6 @@ def _sums(size: Size, keys: int | None, rates: Rates) -> float:
         along, across = 2 * _along(size) / rates.exponentials, 6 * size.cells
         return PROBED**2 * (along + across / rates.products)
     return n**2 * pair
-
-
-def _features(size: Size, keys: int | None, rates: Rates) -> float:
-    """Seconds of one core for sums of weights that are linear in scores."""
-    n = float(size.n or size.cells or ENOUGH)
-    terms = 2 * (size.d + 2) * (size.d + 1)
-    return (n + (n if keys is None else keys)) * terms / rates.products
 
 
 def _coupling(name: str) -> AbstractCoupling:
