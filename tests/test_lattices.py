@@ -7,7 +7,7 @@ program; its sum is the same.
 import functools
 import math
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -31,7 +31,7 @@ from meanfield.scores import Dot, Masked, causal
 # Along the axes, odd and even: the middle is on an edge, or is not.
 CELLS = {Layout: (25, 8, 3), GaussLayout: (25, 16, 9)}
 ROUNDING = 1e-12
-Sums = tuple[np.ndarray, np.ndarray]
+Sums = tuple[Any, Any]  # means and logarithms, of NumPy or of JAX
 
 
 def layout_of(kind: type[AbstractLayout], d: int) -> AbstractLayout:

@@ -16,10 +16,15 @@ from meanfield.measures import AbstractReduction, Cells, Layout
 from meanfield.scores import Dot
 
 COMPILED = "/jax/core/compile/backend_compile_duration"
-compilations: list[str] = []
-monitoring.register_event_duration_secs_listener(
-    lambda event, _, **__: compilations.append(event) if event == COMPILED else None
-)
+compilations: list[float] = []
+
+
+def note(event: str, duration_secs: float, **_: str | int) -> None:
+    if event == COMPILED:
+        compilations.append(duration_secs)
+
+
+monitoring.register_event_duration_secs_listener(note)
 
 ONE = np.eye(1)
 X = np.linspace(-1, 1, 40)[:, None]
