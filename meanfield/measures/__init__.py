@@ -33,6 +33,7 @@ from .grids import check_edges as check_edges
 from .grids import check_upright as check_upright
 from .grids import roughness as roughness
 from .reductions import LARGEST as LARGEST
+from .reductions import AbstractFeatureLink as AbstractFeatureLink
 from .reductions import AbstractPlanned as AbstractPlanned
 from .reductions import AbstractReduction as AbstractReduction
 from .reductions import Blocked as Blocked
@@ -45,6 +46,7 @@ from .reductions import Interpolated as Interpolated
 from .reductions import Keys as Keys
 from .reductions import Layout as Layout
 from .reductions import Link as Link
+from .reductions import Power as Power
 from .reductions import Revealing as Revealing
 from .reductions import Survey as Survey
 from .reductions import Unchecked as Unchecked

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from meanfield._derivatives import ruled
+from meanfield._programs import compile_once
 from meanfield.fields import Convergence
 from meanfield.linalg import entropic_shrinkage
 from meanfield.measures import AbstractPlanned, Points, unchecked
@@ -26,6 +27,7 @@ from ._steps import counts, full_step, interpolation_error
 POTENTIALS = 8
 
 
+@compile_once
 def converged_potential(
     score: AbstractScore,
     mu: Points,

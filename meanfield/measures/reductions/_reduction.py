@@ -15,12 +15,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 from typing_extensions import override
 
+from meanfield._programs import compile_once
 from meanfield.errors import InvalidInputError
 from meanfield.linalg import HIGHEST
 from meanfield.scores import AbstractScore
 from meanfield.tokens import Tokens
 
 from ._exp2 import LN2, LOG2E, exp2
+from ._features import AbstractFeatureLink, feature_sums
 from ._stabiliser import stabilised, stabilised_beside
 from ._streaming import Link, Shape, cut, paired, total
 
@@ -143,6 +145,7 @@ class Blocked(AbstractReduction):
         return block_shape(jax.default_backend(), jnp.dtype(dtype).itemsize)
 
     @override
+    @compile_once
     def log_mean(
         self, score: AbstractScore, queries: Tokens, keys: Keys
     ) -> tuple[Float[Array, "m p"], Float[Array, " m"]]:
@@ -171,11 +174,18 @@ class Blocked(AbstractReduction):
         return (sums[:-1] / mass[None]).T, jnp.where(none, -jnp.inf, logs)
 
     @override
+    @compile_once
     def integral(
         self, link: Link, score: AbstractScore, queries: Tokens, keys: Keys
     ) -> Float[Array, "m p"]:
-        pairs, remainder = paired(score, queries, keys.tokens)
-        terms = _counted(keys, jnp.exp(keys.log_weights)[None] * keys.values.T)
+        weights, sides = jnp.exp(keys.log_weights), (queries, keys.tokens)
+        if isinstance(link, AbstractFeatureLink):
+            values = _counted(keys, keys.values.T).T
+            sums = feature_sums(link, score, sides, weights, values)
+            if sums is not None:
+                return sums
+        pairs, remainder = paired(score, *sides)
+        terms = _counted(keys, weights[None] * keys.values.T)
         blocks = cut(pairs, self.shape(remainder.dtype))
         lowered_blocks = blocks.below(blocks.by_query(-remainder))
         return blocks.joined(total(lowered_blocks, link, blocks.by_key(terms))).T
