@@ -111,7 +111,7 @@ def test_the_potential_is_that_of_dense_newton():
 
 def test_a_tiny_bandwidth_is_not_reached_and_says_so():
     A, x, w = problem(1)
-    found = solved(A, x, np.log(w), 1e-4)
+    found = solved(A, x, np.log(w), 1e-6)
     error = np.max(
         np.abs(log_columns(np.asarray(found.scores), w, np.asarray(found.g)))
     )

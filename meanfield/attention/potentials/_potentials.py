@@ -17,13 +17,14 @@ from meanfield.linalg import entropic_shrinkage
 from meanfield.measures import AbstractPlanned, Points, unchecked
 from meanfield.scores import AbstractQuadraticScore, AbstractScore
 
-from ._annealing import Steps, alternated
-from ._newton import newton
+from ._annealing import Steps, solve_in_stages
 from ._steps import counts, full_step, interpolation_error
 
 # A velocity may miss its tolerance by 1.4 times where log-marginals are that far off:
 # the worst of 600 plans. So they are asked for to an eighth of it.
 POTENTIALS = 8
+# A log-marginal is the sum of a score, two potentials and a stabiliser, each rounded.
+ROUNDINGS = 4
 
 
 def converged_potential(
@@ -37,16 +38,16 @@ def converged_potential(
 ) -> tuple[Float[Array, " n"], Convergence]:
     r"""The potential $g$, to `tolerance` in the sup of |log marginal|.
 
-    `None` asks for $\epsilon^{2/3}$ of the dtype, or for the rounding of a potential as
-    large as this one, whichever is more; and no more than interpolated sums can give.
+    `None` asks for $\epsilon^{2/3}$ of the dtype, or for the rounding of scores as
+    large as these, whichever is more; and no more than interpolated sums can give.
 
     Derivatives go through the equation, not through the iteration. A quadratic score
     comes centred, bilinear in deviations from the mean: the rest does not matter. Where
     `A` is symmetric positive semidefinite the averaging map $g \mapsto (g + c(g))/2$ is
     accelerated, which contracts by one half whatever the bandwidth; elsewhere the
-    alternation is. Where that stalls, the bandwidth is annealed and Newton's method
-    ends it. A pass over rows and columns counts once in `max_iterations`, whatever it
-    serves; one more may measure what was reached.
+    alternation is. Where that stalls, Newton's method ends it: at once from nearby,
+    else along an annealed bandwidth. A pass over rows and columns counts once in
+    `max_iterations`, whatever it serves; one more may measure what was reached.
 
     Where `queries` are another measure, of the same mass, the plan is one between the
     two, and its potential of keys is found: by alternation, whatever `A` is.
@@ -71,20 +72,13 @@ def _solve(
     mu, queries = unchecked(checked)
     begin, symmetric = _guess(score, mu, queries)
     begin = begin if guess is None else guess
-    asked = _tolerance(begin, mu) if tolerance is None else jnp.asarray(tolerance)
-    steps = Steps(score, mu, symmetric, queries)
-    # An averaged step is about half of a log-marginal: twice that is left as margin.
-    start = alternated(steps, begin, tolerance=asked / 4, limit=limit)
-    # A residual of averaging is none of the marginals yet: Newton's first pass has it.
-    known = jnp.where(symmetric, jnp.inf, start.residual)
-    found = newton(
-        score,
-        mu,
-        start._replace(residual=known),
-        tolerance=asked,
-        limit=jnp.maximum(limit, start.evaluations + 1),
-        queries=queries,
+    asked = (
+        _tolerance(score, mu, queries, begin)
+        if tolerance is None
+        else jnp.asarray(tolerance)
     )
+    steps = Steps(score, mu, symmetric, queries)
+    found = solve_in_stages(steps, begin, tolerance=asked, limit=limit)
     missed = interpolation_error(score, *checked, found.point)
     residual = jnp.maximum(found.residual, missed)
     return found.point, Convergence(residual, asked.astype(residual.dtype))
@@ -102,12 +96,27 @@ def _guess(
     return guess, _symmetric_positive(score.A)
 
 
-def _tolerance(potential: Float[Array, " n"], mu: Points) -> Float[Array, ""]:
-    eps = jnp.finfo(potential.dtype).eps
-    asked = jnp.maximum(eps ** (2 / 3), 2 * eps * jnp.max(jnp.abs(potential)))
+def _tolerance(
+    score: AbstractScore, mu: Points, queries: Points | None, guess: Float[Array, " n"]
+) -> Float[Array, ""]:
+    eps = jnp.finfo(guess.dtype).eps
+    asked = jnp.maximum(eps ** (2 / 3), 2 * eps * jnp.max(jnp.abs(guess)))
+    asked = jnp.maximum(asked, ROUNDINGS * eps * _largest(score, mu, queries))
     how = mu.reduction
     share = how.tolerance / POTENTIALS if isinstance(how, AbstractPlanned) else 0.0
     return jnp.maximum(asked, share)
+
+
+def _largest(
+    score: AbstractScore, mu: Points, queries: Points | None
+) -> Float[Array, ""]:
+    """A bound of the scores, by Cauchy--Schwarz; 0 where none is known."""
+    if not isinstance(score, AbstractQuadraticScore):
+        return jnp.zeros((), mu.log_weights.dtype)
+    at = mu if queries is None else queries
+    parts = score.factors(at.counted, mu.counted)
+    lengths = jnp.linalg.norm(parts.query, axis=1), jnp.linalg.norm(parts.key, axis=1)
+    return jnp.max(lengths[0]) * jnp.max(lengths[1])
 
 
 def _with_derivative(
