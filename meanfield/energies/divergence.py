@@ -12,7 +12,7 @@ from meanfield._typing import Numbers, Scalar
 from meanfield.attention import Scalings, scalings
 from meanfield.attention.potentials import converged_potential
 from meanfield.errors import InvalidInputError, NotClosedError, UnsupportedError
-from meanfield.fields import Convergence, worst
+from meanfield.fields import Convergence, worst_of
 from meanfield.linalg import entropic_shrinkage, psd_sqrt
 from meanfield.measures import AbstractMeasure, AbstractReader, Gaussian, Grid, Points
 from meanfield.scores import Dot, transposed
@@ -155,8 +155,7 @@ class DivergenceVariation(AbstractVariation):
     @property
     @override
     def convergence(self) -> Convergence | None:
-        both = zip(self.of_cross, self.alone.convergence, strict=True)
-        return worst(Convergence(*(jnp.stack(pair) for pair in both)))
+        return worst_of([self.of_cross, self.alone.convergence])
 
 
 def _solved_alone(mu: Points, epsilon: Float[Array, ""]) -> Scalings:

@@ -27,7 +27,7 @@ from ._refusals import (
     check_precision,
     check_progress,
 )
-from ._trajectory import M, Trajectory
+from ._trajectory import M, Trajectory, or_never
 from .motions import Noise, motion_of, present
 from .stepping import AbstractStepping
 from .watch import (
@@ -145,7 +145,7 @@ def followed(
         >>> print(followed(problem, times).final.covariance)
         [[0.4]]
     """
-    due = _due(problem, ts, until) if due is None else due
+    due = _due(problem, ts, until) if due is None else or_never(due)
     cast_all = lambda part: jnp.asarray(part, ts.dtype)
     problem = eqx.tree_at(lambda p: p.due, problem, jax.tree.map(cast_all, due))
     adjoint = adjoint or diffrax.RecursiveCheckpointAdjoint()
@@ -172,7 +172,7 @@ def _due(
     ahead = replace(problem, stepping=forerunner(*moved), stops=())
     # No derivative is taken of what it says.
     end = _moved(frozen(ahead), span, diffrax.ForwardMode())
-    return foretold(*moved, BlowUpTime(end.t_star, end.t_star_error))
+    return foretold(*moved, end.blow_up)
 
 
 def _moved(

@@ -81,7 +81,8 @@ def _solve(
     found = solve_in_stages(steps, begin, tolerance=asked, limit=limit)
     missed = interpolation_error(score, *checked, found.point)
     residual = jnp.maximum(found.residual, missed)
-    return found.point, Convergence(residual, asked.astype(residual.dtype))
+    asked = asked.astype(residual.dtype)
+    return found.point, Convergence(residual, asked, found.evaluations)
 
 
 def _guess(
