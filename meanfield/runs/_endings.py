@@ -182,7 +182,7 @@ def _in_numbers(residual: float, tolerance: float, iterations: int) -> str:
         return (
             "Sinkhorn's iteration missed its tolerance on the log-marginals: "
             f"{missed}, after {counted(iterations, 'iteration')}; raise "
-            "`epsilon`, allow more by `options` as `max_iterations=10000`, or "
+            "`epsilon`, allow more with `--options max_iterations=10000`, or "
             "ask for a number of half-steps by `iterations`"
         )
     return (

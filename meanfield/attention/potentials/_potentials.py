@@ -81,8 +81,10 @@ def _solve(
     found = solve_in_stages(steps, begin, tolerance=asked, limit=limit)
     missed = interpolation_error(score, *checked, found.point)
     residual = jnp.maximum(found.residual, missed)
-    asked = asked.astype(residual.dtype)
-    return found.point, Convergence(residual, asked, found.evaluations)
+    asked, g = asked.astype(residual.dtype), found.point
+    if mu.zero_weights is not None:  # no marginal told what excluded tokens tend to
+        g = jnp.where(counts(mu), g, full_step(score, mu, g, queries))
+    return g, Convergence(residual, asked, found.evaluations)
 
 
 def _guess(
