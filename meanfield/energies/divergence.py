@@ -171,12 +171,12 @@ def _own(alone: Scalings, tokens: Tokens) -> Float[Array, " n"]:
 
 
 def _mean(mu: Points, values: Float[Array, " n"]) -> Float[Array, ""]:
-    return jnp.sum(jnp.where(jnp.isneginf(mu.log_weights), 0, mu.weights * values))
+    return mu.total(values)
 
 
 def _of_mass_one(mu: Points) -> Points:
     total = jnp.log(jnp.sum(mu.weights))
-    return Points(mu.tokens, mu.log_weights - total, mu.reduction)
+    return mu.scaled(-total)
 
 
 def _gain(

@@ -232,6 +232,10 @@ class Points(AbstractMeasure):
         excluded = self._excluded(None, values)
         return vary_integral(value, self.reduction, link, score, queries, excluded)
 
+    def total(self, values: Float[Array, " n"]) -> Float[Array, ""]:
+        r"""$\int v\,d\mu$ of one value for each token, excluded ones left out."""
+        return jnp.sum(self.weights * self._zeroed(values[:, None])[:, 0])
+
     def restricted(self, counted: Array) -> "Points":
         """The measure conditioned on the tokens where `counted` holds.
 

@@ -25,6 +25,10 @@ from ._steps import counts, full_step, interpolation_error
 POTENTIALS = 8
 # What is left of a log-marginal at the largest score is 0.3 to 1 roundings of it.
 ROUNDINGS = 2
+_NO_DERIVATIVE = (
+    "The derivative of Sinkhorn potentials was not found: its conjugate gradients "
+    "missed their tolerance after 500 iterations. Raise `epsilon`."
+)
 
 
 def converged_potential(
@@ -171,11 +175,11 @@ def _roots(mu: Points) -> Float[Array, " n"]:
 
 
 def _checked_cg(matvec: Callable[[Array], Array], b: Array) -> Array:
-    """Conjugate gradients; NaN, and so a derivative that shows it, where they fail."""
+    """Conjugate gradients, which raise where they fail."""
     asked = float(jnp.finfo(b.dtype).eps) ** 0.75
     x, _ = jax.scipy.sparse.linalg.cg(matvec, b, tol=asked, maxiter=500)
     missed = jnp.linalg.norm(matvec(x) - b) > asked**0.5 * jnp.linalg.norm(b)
-    return jnp.where(missed, jnp.nan, x)
+    return x * eqx.error_if(jnp.ones((), x.dtype), missed, _NO_DERIVATIVE)
 
 
 def _symmetric_positive(A: Float[Array, "d d"]) -> Array:
