@@ -50,13 +50,14 @@ class VectorField(eqx.Module):
         """`d(coordinates)/dt`."""
         del args
         mu = self.mu0.at(y)
-        field = self.dynamics.field(jnp.minimum(t, self._latest()), mu)
+        latest = jax.lax.stop_gradient(self._latest())
+        field = self.dynamics.field(jnp.where(t > latest, latest, t), mu)
         return motion_of(mu).drift(mu, field, self.noise)
 
     def _latest(self) -> Float[Array, ""]:
         """The last time, or just before it where parameters jump there."""
         jumps = self.dynamics.jumps.astype(self.last.dtype)
-        before = jnp.nextafter(self.last, -jnp.inf)
+        before = jnp.nextafter(jax.lax.stop_gradient(self.last), -jnp.inf)
         return jnp.where(jnp.any(jumps == self.last), before, self.last)
 
 
