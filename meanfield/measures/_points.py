@@ -19,8 +19,13 @@ from meanfield.tokens import Tokens
 
 from ._measure import AbstractMeasure
 from ._reader import AbstractReader
-from ._zero_weights import Excluded, split_shares, vary_integral, vary_log_mean
 from .reductions import AbstractReduction, Blocked, Keys, Link
+from .reductions._zero_weights import (
+    Excluded,
+    split_shares,
+    vary_integral,
+    vary_log_mean,
+)
 
 
 class Points(AbstractMeasure):

@@ -18,7 +18,8 @@ from meanfield._derivatives import ruled
 from meanfield.scores import AbstractScore
 from meanfield.tokens import Tokens
 
-from .reductions import AbstractReduction, Keys, Link
+from ._reduction import AbstractReduction, Keys
+from ._streaming import Link
 
 
 class Excluded(NamedTuple):
