@@ -1,6 +1,7 @@
 """Measures and where they come from: moments, norms, laws of samples and clouds."""
 
 import itertools
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +10,8 @@ import pytest
 from helpers import assert_close, gaussian
 from jaxtyping import Array
 
-from meanfield.energies import bures_squared
+from meanfield.attention import attentions
+from meanfield.energies import Interaction, bures_squared
 from meanfield.errors import InvalidInputError, UnknownNameError, UnsupportedError
 from meanfield.fields import Affine, Image
 from meanfield.measures import Blocked, Gaussian, Grid, Points
@@ -282,3 +284,39 @@ def test_measures_can_be_batched(rng: np.random.Generator):
     x = jnp.asarray(rng.normal(size=(4, 5, 2)))
     means = jax.vmap(lambda one: Points.uniform(one).mean)(x)
     assert_close(means, np.asarray(x).mean(axis=1))
+
+
+def one_sided(fn: Callable[[Array], Array], w: np.ndarray) -> np.ndarray:
+    """Difference quotients of second order: of one side where a weight is zero."""
+    h, at = 3e-5, lambda i, s: float(fn(jnp.asarray(w + s * np.eye(len(w))[i])))
+    upward = lambda i: (4 * at(i, h) - at(i, 2 * h) - 3 * at(i, 0.0)) / (2 * h)
+    central = lambda i: (at(i, h) - at(i, -h)) / (2 * h)
+    return np.array([central(i) if w[i] else upward(i) for i in range(len(w))])
+
+
+WEIGHTED_SUMS: dict[str, Callable[[Points], Array]] = {
+    "mean": lambda mu: mu.mean[0],
+    "covariance": lambda mu: mu.covariance[0, 1],
+    "size": lambda mu: mu.size,
+    "mass of a part": lambda mu: mu.restricted(jnp.arange(4) < 3).mean[0],
+    "interaction": lambda mu: Interaction(Dot(jnp.eye(2), jnp.eye(2)))(mu),
+    **{
+        name: lambda mu, name=name: jnp.sum(
+            attentions[name](jnp.eye(2), -jnp.eye(2), jnp.eye(2)).field(0.0, mu)(
+                mu.tokens
+            )[1:]
+            ** 2
+        )
+        for name in ("softmax", "sinkhorn", "sigmoid", "linear")
+    },
+}
+
+
+@pytest.mark.parametrize("name", list(WEIGHTED_SUMS))
+def test_weights_of_zero_have_derivatives(name: str):
+    """Two tokens are excluded, and count nevertheless: where they stand matters."""
+    x = np.array([[1.5, -1.0], [0.3, 0.5], [-0.8, 0.4], [0.2, -0.7]])
+    w = np.array([0.0, 1.0, 2.0, 0.0])
+    fn = jax.jit(lambda w: WEIGHTED_SUMS[name](Points.weighted(x, w)))
+    got = jax.jit(jax.grad(fn))(jnp.asarray(w))
+    np.testing.assert_allclose(got, one_sided(fn, w), rtol=1e-5, atol=1e-6)

@@ -12,6 +12,7 @@ import meanfield
 from meanfield import runs
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
+from meanfield.fields import Convergence
 from meanfield.flows import BlowUpTime, Trajectory
 from meanfield.measures import Gaussian, Points
 from meanfield.runs.representations import representation_of
@@ -23,7 +24,8 @@ K = [[-0.2, 0.3], [0.6, 0.1], [0.4, 0.5]]
 
 def segment(stop: float, steps: int, residual: float, code: Status) -> Trajectory:
     """What a flow returns, as far as an outcome reads it."""
-    last, nan = (jnp.zeros(1), jnp.eye(1)), jnp.asarray(np.nan)
+    last = jnp.zeros(1), jnp.eye(1)
+    never = BlowUpTime(jnp.asarray(np.inf), jnp.zeros(()))
     return Trajectory(
         ts=jnp.asarray([0.0, stop]),
         coordinates=last,
@@ -32,13 +34,13 @@ def segment(stop: float, steps: int, residual: float, code: Status) -> Trajector
         code=jnp.asarray(int(code)),
         stop_time=jnp.asarray(stop),
         n_saved=jnp.asarray(1),
-        t_star=nan,
-        t_star_error=nan,
+        blow_up=never,
         n_accepted=jnp.asarray(steps),
         n_rejected=jnp.asarray(2 * steps),
         residual=jnp.asarray(residual),
         missed=jnp.asarray(residual / 2),
-        due=BlowUpTime(nan, nan),
+        lapse=Convergence(jnp.zeros(()), jnp.zeros(())),
+        predicted=never,
     )
 
 

@@ -109,9 +109,37 @@ def test_the_potential_is_that_of_dense_newton():
     assert np.max(np.abs(g - w @ g - exact)) < 1e4 * TOLERANCE
 
 
+# Seven weighted tokens whose scores are nearly of rank one.
+NEARLY_DECOUPLED = (
+    np.array([[0.9718, 0.3439], [3.1144, 1.0994]]),
+    np.array(
+        [
+            [2.022, -2.5399],
+            [0.4206, -0.5699],
+            [-0.4608, -0.2142],
+            [-1.9985, -0.2461],
+            [-0.8627, 3.321],
+            [0.2245, -0.3537],
+            [-0.2898, -0.6664],
+        ]
+    ),
+    np.array([0.1869, 0.2305, 0.0965, 0.1691, 0.1786, 0.0982, 0.0402]),
+)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.02, 1e-3])
+def test_plans_that_nearly_fall_into_parts_are_found(epsilon: float):
+    """There the dual is a ramp: alternation crawls, and Newton steps mean nothing."""
+    A, x, w = NEARLY_DECOUPLED
+    found = solved(A, x, np.log(w), epsilon)
+    S = np.asarray(found.scores)
+    error = np.max(np.abs(log_columns(S, w, np.asarray(found.g))))
+    assert error <= TOLERANCE + 4 * np.finfo(float).eps * np.max(np.abs(S))
+
+
 def test_a_tiny_bandwidth_is_not_reached_and_says_so():
     A, x, w = problem(1)
-    found = solved(A, x, np.log(w), 1e-4)
+    found = solved(A, x, np.log(w), 1e-6)
     error = np.max(
         np.abs(log_columns(np.asarray(found.scores), w, np.asarray(found.g)))
     )

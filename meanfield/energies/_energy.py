@@ -14,7 +14,7 @@ from typing_extensions import override
 from meanfield._registry import Registry
 from meanfield._typing import Scalar
 from meanfield.errors import InvalidInputError
-from meanfield.fields import Convergence, worst
+from meanfield.fields import Convergence, worst_of
 from meanfield.measures import (
     AbstractMeasure,
     AbstractReader,
@@ -284,11 +284,7 @@ class CombinedVariation(AbstractVariation):
     @override
     def convergence(self) -> Convergence | None:
         known = [c for c in (term.convergence for term in self.terms) if c is not None]
-        if not known:
-            return None
-        return worst(
-            Convergence(*(jnp.stack(part) for part in zip(*known, strict=True)))
-        )
+        return worst_of(known) if known else None
 
 
 class QuadraticVariation(AbstractVariation):

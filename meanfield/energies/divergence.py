@@ -17,7 +17,7 @@ from meanfield.errors import (
     NotClosedError,
     UnsupportedError,
 )
-from meanfield.fields import Convergence, worst
+from meanfield.fields import Convergence, worst_of
 from meanfield.linalg import entropic_shrinkage, psd_sqrt, solve_positive
 from meanfield.measures import AbstractMeasure, AbstractReader, Gaussian, Grid, Points
 from meanfield.scores import Dot, transposed
@@ -170,8 +170,7 @@ class DivergenceVariation(AbstractVariation):
     @property
     @override
     def convergence(self) -> Convergence | None:
-        both = zip(self.of_cross, self.alone.convergence, strict=True)
-        return worst(Convergence(*(jnp.stack(pair) for pair in both)))
+        return worst_of([self.of_cross, self.alone.convergence])
 
 
 def _solved_alone(mu: Points, epsilon: Float[Array, ""]) -> Scalings:
@@ -188,7 +187,7 @@ def _own(alone: Scalings, tokens: Tokens) -> Float[Array, " n"]:
 
 def _of_mass_one(mu: Points) -> Points:
     total = jnp.log(jnp.sum(mu.weights))
-    return Points(mu.tokens, mu.log_weights - total, mu.reduction)
+    return mu.scaled(-total)
 
 
 def _gain(

@@ -127,7 +127,7 @@ class QuadraticPotential(AbstractEnergy):
     @override
     def on_points(self, mu: Points) -> Float[Array, ""]:
         values = self.variation(mu)(mu.counted)
-        return jnp.sum(jnp.where(jnp.isneginf(mu.log_weights), 0, mu.weights * values))
+        return mu.total(values)
 
     @override
     def on_grid(self, mu: Grid) -> Float[Array, ""]:

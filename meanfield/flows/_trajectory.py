@@ -17,6 +17,7 @@ from meanfield._array import is_concrete, is_known
 from meanfield._display import Card, Shown, number
 from meanfield.endings import Status
 from meanfield.errors import FrameIndexError, SimulationFailed, WrongKindError
+from meanfield.fields import Convergence
 from meanfield.measures import AbstractMeasure, history
 
 from .watch import BlowUpTime
@@ -53,16 +54,16 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
         code: a `Status`.
         stop_time: when the flow ended.
         n_saved: how many frames are real.
-        t_star: the time of a finite-time blow-up, NaN if none was found.
-        t_star_error: how far off it may be. Errors of the steps count by the time they
-            shift, not by what an unstable blow-up makes of them: where two eigenvalues
-            escape together while `V` turns one into the other, halve the tolerance.
+        lapse: what missed its tolerance at the end of a flow that is `unconverged`: an
+            iteration, or sums, which count no iterations; else zeros.
+        blow_up: `t_star` and its error as programs hold them: infinite if none was
+            found.
         n_accepted: steps taken.
         n_rejected: steps tried and refused.
         residual: the worst error of an iteration behind the field; 0 without one.
         missed: the most that sums miss of velocities, over the largest; 0 if exact.
-        due: when the exact flow blows up, as fixed steps were told beforehand; NaN if
-            it does not, and for other steps. A flow that goes on is told of it.
+        predicted: `due` as programs hold it: infinite if the exact flow does not blow
+            up, and for other steps.
 
     Examples:
         >>> from meanfield import Gaussian, attentions, flow
@@ -85,13 +86,36 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
     code: Int[Array, ""]
     stop_time: Float[Array, ""]
     n_saved: Int[Array, ""]
-    t_star: Float[Array, ""]
-    t_star_error: Float[Array, ""]
+    blow_up: BlowUpTime
     n_accepted: Int[Array, ""]
     n_rejected: Int[Array, ""]
     residual: Float[Array, ""]
     missed: Float[Array, ""]
-    due: BlowUpTime
+    lapse: Convergence
+    predicted: BlowUpTime
+
+    @property
+    def t_star(self) -> Float[Array, "..."]:
+        """The time of a finite-time blow-up, NaN if none was found."""
+        return or_missing(self.blow_up).t_star
+
+    @property
+    def t_star_error(self) -> Float[Array, "..."]:
+        """How far off `t_star` may be, NaN if none was found.
+
+        Errors of the steps count by the time they shift, not by what an unstable
+        blow-up makes of them: where two eigenvalues escape together while `V` turns one
+        into the other, halve the tolerance.
+        """
+        return or_missing(self.blow_up).error
+
+    @property
+    def due(self) -> BlowUpTime:
+        """When the exact flow blows up, as fixed steps were told beforehand.
+
+        NaN if it does not, and for other steps. A flow that goes on is told of it.
+        """
+        return or_missing(self.predicted)
 
     @property
     def status(self) -> Status:
@@ -278,6 +302,14 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
             return text
         return f"{text}, t* = {float(self.t_star):.6g} ± {number(self.t_star_error)}"
 
+    def _lapse(self) -> str:
+        """What missed its tolerance, in numbers; nothing if nothing did."""
+        residual, tolerance, iterations = map(float, self.lapse)
+        if residual == 0:
+            return ""
+        after = f" after {iterations:.0f} iterations" if iterations else ""
+        return f": {residual:.2g} where {tolerance:.2g} was asked{after}"
+
     def _some(self) -> list[M]:
         """A few measures, evenly spaced among those that are real, on the host."""
         real = min(int(self.n_saved), len(self))
@@ -297,10 +329,33 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
         if status.failed:
             raise SimulationFailed(
                 f"The flow ended as `{status.ending}` at t = "
-                f"{float(self.stop_time):g}: {status.reason}. "
+                f"{float(self.stop_time):g}: {status.reason}{self._lapse()}. "
                 "The last good state is in `.final`."
             )
         return self
+
+
+def or_missing(time: BlowUpTime) -> BlowUpTime:
+    """A time as people read it: NaN in place of infinity.
+
+    Outside of programs NumPy puts it there, so that none is computed on a device, where
+    `jax_debug_nans` would stop it.
+    """
+    if is_concrete(time.t_star):
+        host = [np.asarray(part) for part in time]
+        there = np.isfinite(host[0])
+        parts = (np.where(there, part, part.dtype.type(np.nan)) for part in host)
+        return BlowUpTime(*map(jax.device_put, parts))
+    there = jnp.isfinite(time.t_star)
+    return BlowUpTime(*(jnp.where(there, part, jnp.nan) for part in time))
+
+
+def or_never(time: BlowUpTime) -> BlowUpTime:
+    """The reverse of `or_missing`: infinity, and no error, in place of NaN."""
+    missing = jnp.isnan(jnp.asarray(time.t_star))
+    return BlowUpTime(
+        jnp.where(missing, jnp.inf, time.t_star), jnp.where(missing, 0.0, time.error)
+    )
 
 
 def _whole(index: object, asked_for: str) -> int:

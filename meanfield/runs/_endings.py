@@ -7,6 +7,7 @@ from typing import Any, SupportsFloat
 
 import numpy as np
 
+from meanfield._counting import counted
 from meanfield.endings import Status
 from meanfield.flows import Doubt, Trajectory
 from meanfield.storage import Ending
@@ -32,6 +33,8 @@ class Outcome:
             them; 0 where sums are exact.
         missed_at_most: whether no more is missed than that, rather than was seen where
             velocities were compared.
+        lapse: what missed its tolerance at the end of a flow that is `unconverged`: its
+            error, the tolerance, and how many iterations were made, 0 of sums.
         due: when the exact flow blows up, as fixed steps were told; NaN if it does
             not, and `None` until the run that predicts it has been made.
         doubt: how far off the last moments of a density on a grid may be, if it flowed
@@ -60,6 +63,7 @@ class Outcome:
     residual: float = 0.0
     missed: float = 0.0
     missed_at_most: bool = True
+    lapse: tuple[float, float, int] | None = None
     due: tuple[float, float] | None = None
     doubt: Doubt | None = None
 
@@ -84,6 +88,7 @@ class Outcome:
             None if status is None else Status(status),
             due=None if due is None else (_or_nan(due[0]), _or_nan(due[1])),
             doubt=record,
+            lapse=_lapse(*values["lapse"]) if values.get("lapse") else None,
             missed_at_most=values.get("missed_at_most", False),  # 0.1 has none
             accepted=values["accepted"],
             rejected=values["rejected"],
@@ -102,6 +107,8 @@ class Outcome:
             return PASSED if math.isnan(self.t_star) else GROWS
         if self.status is Status.UNRESOLVED and self.doubt is not None:
             return f"{self.status.reason}: {_remedy(self.doubt)}"
+        if self.status is Status.UNCONVERGED and self.lapse is not None:
+            return _in_numbers(*self.lapse)
         return (Status.INTERRUPTED if self.status is None else self.status).reason
 
     @property
@@ -118,6 +125,7 @@ class Outcome:
             at_most: whether sums miss no more than the segment says, if anything.
         """
         stop = float(trajectory.stop_time)
+        lapse = trajectory.status is Status.UNCONVERGED or None
         goes_on = trajectory.status is Status.FINISHED and stop < last
         return Outcome(
             None if goes_on else trajectory.status,
@@ -129,6 +137,7 @@ class Outcome:
             _worst([self.residual, float(trajectory.residual)]),
             _worst([self.missed, float(trajectory.missed)]),
             self.missed_at_most and (at_most or float(trajectory.missed) == 0),
+            lapse and _lapse(*trajectory.lapse),
             (_one_nan(trajectory.due.t_star), _one_nan(trajectory.due.error)),
         )
 
@@ -146,6 +155,8 @@ class Outcome:
             values["doubt"] = [v if math.isfinite(v) else None for v in self.doubt]
         if self.due is not None:
             values["due"] = [None if math.isnan(v) else v for v in self.due]
+        if self.lapse is not None:
+            values["lapse"] = [v if math.isfinite(v) else None for v in self.lapse]
         nan = lambda v: isinstance(v, float) and math.isnan(v)
         return {key: None if nan(v) else v for key, v in values.items()}
 
@@ -154,6 +165,30 @@ class Outcome:
         star = None if math.isnan(self.t_star) else self.t_star
         error = None if math.isnan(self.t_star_error) else self.t_star_error
         return Ending(self.name, self.reason, self.time, star, error)
+
+
+def _lapse(
+    residual: SupportsFloat | None, tolerance: SupportsFloat, iterations: SupportsFloat
+) -> tuple[float, float, int] | None:
+    """What missed a tolerance; `None` of a flow that was lost in another way."""
+    numbers = _or_nan(residual), float(tolerance), int(float(iterations))
+    return None if numbers[0] == 0 else numbers
+
+
+def _in_numbers(residual: float, tolerance: float, iterations: int) -> str:
+    """Which part of a field missed its tolerance, by how much, and what to change."""
+    missed = f"{residual:.2g} where {tolerance:.2g} was asked"
+    if iterations:
+        return (
+            "Sinkhorn's iteration missed its tolerance on the log-marginals: "
+            f"{missed}, after {counted(iterations, 'iteration')}; raise "
+            "`epsilon`, allow more with `--options max_iterations=10000`, or "
+            "ask for a number of half-steps by `iterations`"
+        )
+    return (
+        "interpolated sums or a quadrature behind the field missed their tolerance: "
+        f"{missed}, relative to the velocity"
+    )
 
 
 def _or_nan(value: SupportsFloat | None) -> float:
@@ -207,5 +242,6 @@ def common(outcomes: Sequence[Outcome]) -> Outcome:
         residual=_worst([o.residual for o in outcomes]),
         missed=_worst([o.missed for o in outcomes]),
         missed_at_most=all(o.missed_at_most for o in outcomes),
+        lapse=choice.lapse,
         doubt=max(doubts, key=lambda doubt: doubt.worst, default=None),
     )

@@ -18,13 +18,18 @@ from meanfield.linalg import entropic_shrinkage
 from meanfield.measures import AbstractPlanned, Points, unchecked
 from meanfield.scores import AbstractQuadraticScore, AbstractScore
 
-from ._annealing import Steps, alternated
-from ._newton import newton
+from ._annealing import Steps, solve_in_stages
 from ._steps import counts, full_step, interpolation_error
 
 # A velocity may miss its tolerance by 1.4 times where log-marginals are that far off:
 # the worst of 600 plans. So they are asked for to an eighth of it.
 POTENTIALS = 8
+# What is left of a log-marginal at the largest score is 0.3 to 1 roundings of it.
+ROUNDINGS = 2
+_NO_DERIVATIVE = (
+    "The derivative of Sinkhorn potentials was not found: its conjugate gradients "
+    "missed their tolerance after 500 iterations. Raise `epsilon`."
+)
 
 
 @compile_once
@@ -39,16 +44,16 @@ def converged_potential(
 ) -> tuple[Float[Array, " n"], Convergence]:
     r"""The potential $g$, to `tolerance` in the sup of |log marginal|.
 
-    `None` asks for $\epsilon^{2/3}$ of the dtype, or for the rounding of a potential as
-    large as this one, whichever is more; and no more than interpolated sums can give.
+    `None` asks for $\epsilon^{2/3}$ of the dtype, or for the rounding of scores as
+    large as these, whichever is more; and no more than interpolated sums can give.
 
     Derivatives go through the equation, not through the iteration. A quadratic score
     comes centred, bilinear in deviations from the mean: the rest does not matter. Where
     `A` is symmetric positive semidefinite the averaging map $g \mapsto (g + c(g))/2$ is
     accelerated, which contracts by one half whatever the bandwidth; elsewhere the
-    alternation is. Where that stalls, the bandwidth is annealed and Newton's method
-    ends it. A pass over rows and columns counts once in `max_iterations`, whatever it
-    serves; one more may measure what was reached.
+    alternation is. Where that stalls, Newton's method ends it: at once from nearby,
+    else along an annealed bandwidth. A pass over rows and columns counts once in
+    `max_iterations`, whatever it serves; one more may measure what was reached.
 
     Where `queries` are another measure, of the same mass, the plan is one between the
     two, and its potential of keys is found: by alternation, whatever `A` is.
@@ -73,23 +78,19 @@ def _solve(
     mu, queries = unchecked(checked)
     begin, symmetric = _guess(score, mu, queries)
     begin = begin if guess is None else guess
-    asked = _tolerance(begin, mu) if tolerance is None else jnp.asarray(tolerance)
-    steps = Steps(score, mu, symmetric, queries)
-    # An averaged step is about half of a log-marginal: twice that is left as margin.
-    start = alternated(steps, begin, tolerance=asked / 4, limit=limit)
-    # A residual of averaging is none of the marginals yet: Newton's first pass has it.
-    known = jnp.where(symmetric, jnp.inf, start.residual)
-    found = newton(
-        score,
-        mu,
-        start._replace(residual=known),
-        tolerance=asked,
-        limit=jnp.maximum(limit, start.evaluations + 1),
-        queries=queries,
+    asked = (
+        _tolerance(score, mu, queries, begin)
+        if tolerance is None
+        else jnp.asarray(tolerance)
     )
+    steps = Steps(score, mu, symmetric, queries)
+    found = solve_in_stages(steps, begin, tolerance=asked, limit=limit)
     missed = interpolation_error(score, *checked, found.point)
     residual = jnp.maximum(found.residual, missed)
-    return found.point, Convergence(residual, asked.astype(residual.dtype))
+    asked, g = asked.astype(residual.dtype), found.point
+    if mu.zero_weights is not None:  # no marginal told what excluded tokens tend to
+        g = jnp.where(counts(mu), g, full_step(score, mu, g, queries))
+    return g, Convergence(residual, asked, found.evaluations)
 
 
 def _guess(
@@ -104,12 +105,32 @@ def _guess(
     return guess, _symmetric_positive(score.A)
 
 
-def _tolerance(potential: Float[Array, " n"], mu: Points) -> Float[Array, ""]:
-    eps = jnp.finfo(potential.dtype).eps
-    asked = jnp.maximum(eps ** (2 / 3), 2 * eps * jnp.max(jnp.abs(potential)))
+def _tolerance(
+    score: AbstractScore, mu: Points, queries: Points | None, guess: Float[Array, " n"]
+) -> Float[Array, ""]:
+    eps = jnp.finfo(guess.dtype).eps
+    asked = jnp.maximum(eps ** (2 / 3), 2 * eps * jnp.max(jnp.abs(guess)))
+    asked = jnp.maximum(asked, ROUNDINGS * eps * _largest(score, mu, queries))
     how = mu.reduction
     share = how.tolerance / POTENTIALS if isinstance(how, AbstractPlanned) else 0.0
     return jnp.maximum(asked, share)
+
+
+def _largest(
+    score: AbstractScore, mu: Points, queries: Points | None
+) -> Float[Array, ""]:
+    """About the largest score, and never more: those of the longest vectors.
+
+    0 where scores are no inner products.
+    """
+    if not isinstance(score, AbstractQuadraticScore):
+        return jnp.zeros((), mu.log_weights.dtype)
+    at = mu if queries is None else queries
+    parts = score.factors(at.counted, mu.counted)
+    longest = lambda rows: rows[jnp.argmax(jnp.sum(rows**2, axis=1))]
+    of_queries = jnp.max(jnp.abs(parts.query @ longest(parts.key)))
+    of_keys = jnp.max(jnp.abs(parts.key @ longest(parts.query)))
+    return jnp.maximum(of_queries, of_keys)
 
 
 def _with_derivative(
@@ -156,11 +177,11 @@ def _roots(mu: Points) -> Float[Array, " n"]:
 
 
 def _checked_cg(matvec: Callable[[Array], Array], b: Array) -> Array:
-    """Conjugate gradients; NaN, and so a derivative that shows it, where they fail."""
+    """Conjugate gradients, which raise where they fail."""
     asked = float(jnp.finfo(b.dtype).eps) ** 0.75
     x, _ = jax.scipy.sparse.linalg.cg(matvec, b, tol=asked, maxiter=500)
     missed = jnp.linalg.norm(matvec(x) - b) > asked**0.5 * jnp.linalg.norm(b)
-    return jnp.where(missed, jnp.nan, x)
+    return x * eqx.error_if(jnp.ones((), x.dtype), missed, _NO_DERIVATIVE)
 
 
 def _symmetric_positive(A: Float[Array, "d d"]) -> Array:
