@@ -12,7 +12,7 @@ from meanfield.spec import RunSpec
 from meanfield.storage import RESUMABLE, Ending, RunStore
 
 from ._caveat import caveat
-from ._endings import Outcome, common
+from ._endings import Outcome, common, ending_of
 from ._result import Progress, Report, Result
 from ._run import Run, continued, start, with_doubts
 from ._segment import integrate_segment
@@ -181,7 +181,7 @@ def _integrate(run: Run, store: RunStore | None, report: Report | None) -> Resul
 
 
 def _commit(run: Run, store: RunStore, frames: Arrays) -> None:
-    ending = common(run.outcomes).ending() if run.over else None
+    ending = ending_of(run.outcomes) if run.over else None
     state = {"members": [outcome.as_json() for outcome in run.outcomes]}
     store.append(frames, state, ending)
 

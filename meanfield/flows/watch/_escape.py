@@ -137,16 +137,16 @@ class Escape(AbstractJudge[Growth]):
 
         def look() -> _Jump:
             times = jnp.stack([jnp.nextafter(t, -jnp.inf), t, step.t - step.dt])
-            v = jax.lax.map(velocity, times)
-            before, after, now = (jax.tree.map(lambda leaf: leaf[k], v) for k in range(3))
-            change = mu.norm(jax.tree.map(jnp.subtract, after, before))
-            limits = jnp.finfo(t.dtype)
+            v, limits = jax.lax.map(velocity, times), jnp.finfo(t.dtype)
+            parts = [jax.tree.map(lambda leaf, k=k: leaf[k], v) for k in range(3)]
+            change = mu.norm(jax.tree.map(jnp.subtract, parts[1], parts[0]))
             # At rest there is a speed too, so that it can be divided by.
-            least = limits.tiny**0.5
-            speeds = [jnp.maximum(mu.norm(part), least) for part in (before, after, now)]
-            is_none = change <= limits.eps**0.5 * jnp.maximum(speeds[0], speeds[2])
+            before, after, now = (
+                jnp.maximum(mu.norm(part), limits.tiny**0.5) for part in parts
+            )
+            is_none = change <= limits.eps**0.5 * jnp.maximum(before, now)
             when = self.when(growth)
-            return _Jump(*speeds[:2], is_none, when.t_star + when.error < t)
+            return _Jump(before, after, is_none, when.t_star + when.error < t)
 
         no, none = jnp.zeros((), bool), jnp.zeros_like(t)
         return _if(arrives | claims, look, _Jump(none, none, no, no))
