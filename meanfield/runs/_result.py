@@ -76,6 +76,8 @@ class Result(Shown):
         sums: how sums over the tokens of the first member were executed last.
         caveat: what is true of the flow and not obvious; else empty.
         fall: how the energy that it descends has changed; `None` without one.
+        growth: the size of each measure, the root of its second moment, over that at
+            the start.
 
     Examples:
         >>> from meanfield import runs, spec
@@ -97,6 +99,7 @@ class Result(Shown):
     sums: str = "none"
     caveat: str = ""
     fall: Fall | None = None
+    growth: tuple[float, ...] = ()
 
     @property
     def outcome(self) -> Outcome:

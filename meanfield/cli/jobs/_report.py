@@ -53,6 +53,7 @@ def as_json(result: Result, timing: Timing) -> dict[str, Any]:
         "projected": spec.projected,
         "approximation": approximation or None,
         "caveat": result.caveat or None,
+        "growth": list(result.growth) if spec.is_family else result.growth[0],
         "attention": spec.attention if spec.flow_of is None else None,
         "flow_of": spec.flow_of,
         "assumed": {"A": 1.0} if assumes_identity(spec) else {},
