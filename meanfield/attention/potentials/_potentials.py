@@ -18,7 +18,7 @@ from meanfield.measures import AbstractPlanned, Points, unchecked
 from meanfield.scores import AbstractQuadraticScore, AbstractScore
 
 from ._annealing import Steps, alternated
-from ._newton import newton
+from ._newton import alternated_plainly, newton
 from ._steps import counts, full_step, interpolation_error
 
 # A velocity may miss its tolerance by 1.4 times where log-marginals are that far off:
@@ -45,8 +45,9 @@ def converged_potential(
     `A` is symmetric positive semidefinite the averaging map $g \mapsto (g + c(g))/2$ is
     accelerated, which contracts by one half whatever the bandwidth; elsewhere the
     alternation is. Where that stalls, the bandwidth is annealed and Newton's method
-    ends it. A pass over rows and columns counts once in `max_iterations`, whatever it
-    serves; one more may measure what was reached.
+    ends it, or plain alternation where all its steps are too long. A pass over rows and
+    columns counts once in `max_iterations`, whatever it serves; one more may measure
+    what was reached.
 
     Where `queries` are another measure, of the same mass, the plan is one between the
     two, and its potential of keys is found: by alternation, whatever `A` is.
@@ -77,14 +78,10 @@ def _solve(
     start = alternated(steps, begin, tolerance=asked / 4, limit=limit)
     # A residual of averaging is none of the marginals yet: Newton's first pass has it.
     known = jnp.where(symmetric, jnp.inf, start.residual)
-    found = newton(
-        score,
-        mu,
-        start._replace(residual=known),
-        tolerance=asked,
-        limit=jnp.maximum(limit, start.evaluations + 1),
-        queries=queries,
-    )
+    last = jnp.maximum(limit, start.evaluations + 1)
+    goal = {"tolerance": asked, "limit": last, "queries": queries}
+    found = newton(score, mu, start._replace(residual=known), **goal)
+    found = alternated_plainly(score, mu, found, **goal)
     missed = interpolation_error(score, *checked, found.point)
     residual = jnp.maximum(found.residual, missed)
     return found.point, Convergence(residual, asked.astype(residual.dtype))

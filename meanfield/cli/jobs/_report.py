@@ -135,7 +135,7 @@ def print_report(result: Result, timing: Timing) -> None:
         "frames": _few_frames(result),
         **_mass(report),
         "doubt": doubt_in_words(report),
-        **_moments(result),
+        **_moments(result, report["n"]),
         **_observed(result),
         "fall": "" if result.fall is None else result.fall.text,
         "sums": f"{report['reduction']}{_missed(report)}",
@@ -298,8 +298,8 @@ def _observed(result: Result) -> dict[str, str]:
     }
 
 
-def _moments(result: Result) -> dict[str, str]:
-    """The final mean and spectrum, of the first member of a family."""
+def _moments(result: Result, n: int | None) -> dict[str, str]:
+    """The final mean and spectrum, of the first member of a family; of `n` tokens."""
     stored = moments_of(result.measures[0])
     mean, covariance = (part.astype(np.float64) for part in stored)
     if not np.all(np.isfinite(covariance)):
@@ -316,8 +316,15 @@ def _moments(result: Result) -> dict[str, str]:
     return {
         "mean": f"{prefix}{_mean(mean)}",
         "covariance": f"{prefix}eigenvalues {head}{tail}",
-        "rank": f"{prefix}effective {rank:.4g} of {len(eigenvalues)}",
+        "rank": f"{prefix}effective {rank:.4g} of {_most_ranks(len(eigenvalues), n)}",
     }
+
+
+def _most_ranks(d: int, n: int | None) -> str:
+    """The largest rank that a covariance may have: of few tokens about their mean."""
+    if n is None or n > d or n == 1:
+        return f"{d}"
+    return f"at most {n - 1}, for {counted(n, 'token')} in {d} dimensions"
 
 
 def _mean(mean: np.ndarray) -> str:
