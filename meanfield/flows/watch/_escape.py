@@ -136,15 +136,15 @@ class Escape(AbstractJudge[Growth]):
         velocity = lambda t: mu.transport(self.dynamics.field(t, mu))
 
         def look() -> _Jump:
-            times = jnp.stack([jnp.nextafter(t, -jnp.inf), t, step.t - step.dt])
+            times = jnp.stack([jnp.nextafter(t, -jnp.inf), t, growth.begin])
             v, limits = jax.lax.map(velocity, times), jnp.finfo(t.dtype)
             parts = [jax.tree.map(lambda leaf, k=k: leaf[k], v) for k in range(3)]
             change = mu.norm(jax.tree.map(jnp.subtract, parts[1], parts[0]))
             # At rest there is a speed too, so that it can be divided by.
-            before, after, now = (
+            before, after, begun = (
                 jnp.maximum(mu.norm(part), limits.tiny**0.5) for part in parts
             )
-            is_none = change <= limits.eps**0.5 * jnp.maximum(before, now)
+            is_none = change <= limits.eps**0.5 * jnp.maximum(before, begun)
             when = self.when(growth)
             return _Jump(before, after, is_none, when.t_star + when.error < t)
 
