@@ -72,6 +72,18 @@ def test_several_outcomes_are_known_up_to_the_latest_and_fail_as_the_worst() -> 
     assert (whole.accepted, whole.rejected, whole.residual) == (6, 2, 1e-3)
 
 
+def test_growth_by_orders_is_mentioned_also_after_a_resume(tmp_path: Path) -> None:
+    """A token alone moves as x' = x: exp(14) times as far, and so its size."""
+    keys = {"n": 1, "V": 1.0, "t": 14.0, "frames": 5, "segment": 2, "init": "sphere"}
+    result = runs.execute(parse(keys), out=tmp_path / "run.zarr")
+    assert abs(result.growth[0] / np.exp(14) - 1) < 1e-6
+    assert result.outcome.name == "finished"
+    assert "the size grew 1.2e+06 times" in result.caveat
+    assert runs.resume(tmp_path / "run.zarr").caveat == result.caveat
+    calm = runs.execute(parse({**keys, "t": 5.0}))
+    assert calm.caveat == ""
+
+
 @pytest.mark.parametrize(("frames", "segments"), [(2, 1), (11, 2), (12, 3), (16, 3)])
 def test_a_plan_counts_segments_and_the_memory_of_all_members(
     frames: int, segments: int

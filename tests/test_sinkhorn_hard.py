@@ -19,6 +19,9 @@ from meanfield.fields import Convergence
 from meanfield.fixed_point import FixedPoint
 from meanfield.measures import AbstractReduction, Blocked, Dense, Points
 from meanfield.scores import AbstractScore, Dot, SquaredDistance, Transposed
+from meanfield.theorems._case import Case
+from meanfield.theorems.attention.sinkhorn import _problems  # pyright: ignore[reportPrivateUsage]
+from meanfield.theorems.reference.sinkhorn import scores_of
 from meanfield.tokens import Tokens
 
 TOLERANCE = np.finfo(np.float64).eps ** (2 / 3)  # the default, on log marginals
@@ -299,3 +302,21 @@ def test_gradients_keep_no_matrix_of_scores():
     memory = gradient.lower(A, x).compile().memory_analysis()
     assert memory is not None
     assert memory.temp_size_in_bytes < 8 * n**2 / 4
+
+
+def test_where_newton_stalls_plain_alternation_ends_it() -> None:
+    """Scores from -277 to 203: no step of Newton's is short enough to come closer."""
+    case = Case("castin2025:eq-2.4", "quick", 1009)
+    p, at = _problems(case)["general A, small ε"]
+    mu, w = Points.weighted(at.x, at.share), at.share
+    s, g = scores_of(p, at), np.zeros(7)
+    for _ in range(1000):
+        f = -log_sum(s + g, w)
+        g = -log_sum(s.T + f, w)
+    exact = np.exp(s + f[:, None] + g) * w @ at.x @ p.V.T / p.epsilon
+    attention = attentions["sinkhorn"](p.Q, p.K, p.V, epsilon=p.epsilon)
+    field = attention.field(0.0, mu)
+    assert field.convergence is not None
+    assert field.convergence.residual <= field.convergence.tolerance
+    # Errors of marginals, 4e-11, over the gap of alternation there, 0.06.
+    assert np.max(np.abs(field(mu.tokens) - exact)) < 3e-9 * np.max(np.abs(exact))

@@ -8,7 +8,7 @@ from typing import Any, SupportsFloat
 import numpy as np
 
 from meanfield._counting import counted
-from meanfield.endings import Status
+from meanfield.endings import Status, endings_in_words
 from meanfield.flows import Doubt, Trajectory
 from meanfield.storage import Ending
 
@@ -109,12 +109,12 @@ class Outcome:
             return f"{self.status.reason}: {_remedy(self.doubt)}"
         if self.status is Status.UNCONVERGED and self.lapse is not None:
             return _in_numbers(*self.lapse)
-        return (Status.INTERRUPTED if self.status is None else self.status).reason
+        return _status(self).reason
 
     @property
     def name(self) -> str:
         """The name of the ending; a flow that goes on counts as interrupted."""
-        return (Status.INTERRUPTED if self.status is None else self.status).ending
+        return _status(self).ending
 
     def after(self, trajectory: Trajectory, last: float, *, at_most: bool) -> "Outcome":
         """The outcome once a segment has run.
@@ -218,25 +218,23 @@ def _remedy(doubt: Doubt) -> str:
 
 
 def common(outcomes: Sequence[Outcome]) -> Outcome:
-    """The outcome of several flows as one: a failure, if any failed.
+    """The outcome of several flows as one: the most severe ending among them.
 
-    Else unresolved, if any is. Else what they share, and `finished` if they share
-    nothing; the latest time, the steps of all, the doubt of the one most in doubt, and
-    a `t_star` only of a single flow.
+    The latest time, the steps of all, the doubt of the one most in doubt, and the
+    earliest blow-up.
     """
     if len(outcomes) == 1:
         return outcomes[0]
-    failures = [o for o in outcomes if o.status is not None and o.status.failed]
-    survivors = [o for o in outcomes if o.going]
-    doubtful = [o for o in outcomes if o.status is Status.UNRESOLVED]
-    is_one = len({o.status for o in outcomes}) == 1
-    finished = replace(outcomes[0], status=Status.FINISHED)
-    agreement = [outcomes[0]] if is_one else [finished]
-    choice = (failures or survivors or doubtful or agreement)[0]
+    statuses = [_status(o) for o in outcomes]
+    worst = Status.most_severe(statuses)
     doubts = [o.doubt for o in outcomes if o.doubt is not None]
+    blow_ups = [o for o in outcomes if math.isfinite(o.t_star)]
+    first = min(blow_ups, key=lambda o: o.t_star, default=outcomes[0])
     return Outcome(
-        choice.status,
+        outcomes[statuses.index(worst)].status,
         max(o.time for o in outcomes),
+        first.t_star,
+        first.t_star_error,
         accepted=sum(o.accepted for o in outcomes),
         rejected=sum(o.rejected for o in outcomes),
         residual=_worst([o.residual for o in outcomes]),
@@ -245,3 +243,20 @@ def common(outcomes: Sequence[Outcome]) -> Outcome:
         lapse=choice.lapse,
         doubt=max(doubts, key=lambda doubt: doubt.worst, default=None),
     )
+
+
+def ending_of(outcomes: Sequence[Outcome]) -> Ending:
+    """The ending of a run of several flows, as a store records it."""
+    ending = common(outcomes).ending()
+    return replace(ending, reason=f"{mixed_endings(outcomes)}{ending.reason}")
+
+
+def mixed_endings(outcomes: Sequence[Outcome]) -> str:
+    """How many flows ended in each way, before a reason; empty if all ended alike."""
+    statuses = [_status(outcome) for outcome in outcomes]
+    return f"{endings_in_words(statuses)}: " if len(set(statuses)) > 1 else ""
+
+
+def _status(outcome: Outcome) -> Status:
+    """The ending; a flow that goes on counts as interrupted."""
+    return Status.INTERRUPTED if outcome.status is None else outcome.status

@@ -23,7 +23,7 @@ from meanfield.fixed_point import FixedPoint
 from meanfield.measures import Points
 from meanfield.scores import AbstractScore
 
-from ._steps import counts, full_step_along
+from ._steps import counts, full_step, full_step_along
 
 FORCING = 0.1  # how far a linear system is solved: tighter ones cost passes, save none
 LONGEST = 300  # conjugate gradients before what there is of a step is tried
@@ -84,6 +84,34 @@ def newton(
         return _advanced(mu.weights, state, point, log_mass, slope, last=last)
 
     return jax.lax.while_loop(unfinished, one_pass, state).best
+
+
+def alternated_plainly(
+    score: AbstractScore,
+    mu: Points,
+    start: FixedPoint,
+    *,
+    tolerance: Float[Array, ""],
+    limit: int | Int[Array, ""],
+    queries: Points | None = None,
+) -> FixedPoint:
+    """Alternation without acceleration, from where Newton's steps are all too long.
+
+    Nothing is faster at last, but it contracts from everywhere, at every bandwidth: in
+    Hilbert's metric, by Birkhoff's constant.
+    """
+
+    def unfinished(state: tuple[Array, FixedPoint]) -> Array:
+        best = state[1]
+        return (best.residual > tolerance) & (best.evaluations < limit)
+
+    def one_pass(state: tuple[Array, FixedPoint]) -> tuple[Array, FixedPoint]:
+        point, best = state
+        image = full_step(score, mu, point, queries)
+        error = jnp.max(jnp.abs(jnp.where(counts(mu), point - image, 0)))
+        return image, _better(best, point, error)
+
+    return jax.lax.while_loop(unfinished, one_pass, (start.point, start))[1]
 
 
 def _advanced(

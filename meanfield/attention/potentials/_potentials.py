@@ -19,6 +19,7 @@ from meanfield.measures import AbstractPlanned, Points, unchecked
 from meanfield.scores import AbstractQuadraticScore, AbstractScore
 
 from ._annealing import Steps, solve_in_stages
+from ._newton import alternated_plainly
 from ._steps import counts, full_step, interpolation_error
 
 # A velocity may miss its tolerance by 1.4 times where log-marginals are that far off:
@@ -52,8 +53,9 @@ def converged_potential(
     `A` is symmetric positive semidefinite the averaging map $g \mapsto (g + c(g))/2$ is
     accelerated, which contracts by one half whatever the bandwidth; elsewhere the
     alternation is. Where that stalls, Newton's method ends it: at once from nearby,
-    else along an annealed bandwidth. A pass over rows and columns counts once in
-    `max_iterations`, whatever it serves; one more may measure what was reached.
+    else along an annealed bandwidth; or plain alternation where all its steps are too
+    long. A pass over rows and columns counts once in `max_iterations`, whatever it
+    serves; one more may measure what was reached.
 
     Where `queries` are another measure, of the same mass, the plan is one between the
     two, and its potential of keys is found: by alternation, whatever `A` is.
@@ -84,7 +86,9 @@ def _solve(
         else jnp.asarray(tolerance)
     )
     steps = Steps(score, mu, symmetric, queries)
-    found = solve_in_stages(steps, begin, tolerance=asked, limit=limit)
+    goal = {"tolerance": asked, "limit": limit}
+    found = solve_in_stages(steps, begin, **goal)
+    found = alternated_plainly(score, mu, found, queries=queries, **goal)
     missed = interpolation_error(score, *checked, found.point)
     residual = jnp.maximum(found.residual, missed)
     asked, g = asked.astype(residual.dtype), found.point
