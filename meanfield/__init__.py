@@ -38,10 +38,8 @@ if TYPE_CHECKING:
     from .measures import Blocked, Dense, Gaussian, Grid, Points
     from .measures.sampling import clouds, gauss_hermite
     from .plotting import Plots
-    from .runs import (
-        open,  # noqa: A004 (as in `xarray`: `meanfield.open(path)`)
-        simulate,
-    )
+    from .runs import open as open  # noqa: A004 (as in xarray)
+    from .runs import simulate
     from .tokens import Tokens
 
 __version__ = "0.2.0"
@@ -82,6 +80,7 @@ _HOMES = {
     "Tokens": ".tokens",
 }
 
+# Not `open`: `from meanfield import *` would hide Python's own.
 __all__ = [
     "Attention",
     "Blocked",
@@ -113,7 +112,6 @@ __all__ = [
     "fixed",
     "flow",
     "gauss_hermite",
-    "open",
     "set_precision",
     "simulate",
 ]
@@ -126,4 +124,4 @@ __getattr__ = lazy(__name__, _HOMES).getattr
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, "__version__"])
+    return sorted([*_HOMES, "__version__"])

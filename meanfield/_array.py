@@ -1,6 +1,6 @@
 """How numbers from outside become arrays, and arrays constants for derivatives."""
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -57,9 +57,10 @@ def float_array(name: str, value: Numbers) -> Array:
         InvalidInputError: if it is not numeric, not real, in half or extended
             precision, or has entries that are not finite.
     """
-    array = value if isinstance(value, jax.Array) else _from_host(name, value)
-    _check_real(name, array.dtype)
-    if not jnp.issubdtype(array.dtype, jnp.floating):
+    array = real_array(name, value)
+    if isinstance(array, np.ndarray):
+        array = _on_device(name, array, value)
+    elif not jnp.issubdtype(array.dtype, jnp.floating):
         array = array.astype(jnp.result_type(float))
     if is_concrete(array) and not np.all(np.isfinite(np.asarray(array))):
         raise InvalidInputError(
@@ -67,6 +68,41 @@ def float_array(name: str, value: Numbers) -> Array:
             "in their place."
         )
     return array
+
+
+def real_array(name: str, value: Numbers) -> Array | np.ndarray:
+    """`value` as an array of real numbers: of NumPy, unless it is one of JAX.
+
+    Raises:
+        InvalidInputError: if it is not numeric, not real, in half or extended
+            precision, or masked: NumPy would read what lies under the mask.
+    """
+    if isinstance(value, jax.Array):
+        array = value
+    else:
+        _check_unmasked(name, value)
+        try:
+            array = _native(np.asarray(value))
+        except ValueError:  # rows of unequal lengths
+            array = np.asarray("")
+        except (TypeError, RuntimeError) as error:  # of a tensor of another library
+            raise InvalidInputError(
+                f"`{name}` must be real numbers; got {_said(value)}: {error}"
+            ) from None
+    _check_real(name, array.dtype)
+    return array
+
+
+def check_real(name: str, value: object) -> None:
+    """Refuses an array that is masked or not real, in a module that holds arrays.
+
+    Modules that are trees may hold anything in the place of their arrays.
+
+    Raises:
+        InvalidInputError: naming the argument.
+    """
+    if isinstance(value, jax.Array | np.ndarray):
+        real_array(name, value)
 
 
 def number(name: str, value: object) -> object:
@@ -78,21 +114,32 @@ def number(name: str, value: object) -> object:
     missing = is_concrete(value) and _is_real(value) and np.isnan(np.asarray(value))
     if not _is_real(value) or missing:
         raise InvalidInputError(f"`{name}` must be one number; got {_said(value)}.")
-    array = value if isinstance(value, jax.Array) else np.asarray(value)
+    array = value if isinstance(value, jax.Array) else _native(np.asarray(value))
     _check_real(name, array.dtype)
     return value
 
 
 def positive(name: str, value: object) -> object:
-    """`value` itself, if it is one number above zero, as far as that is known.
+    """`value` itself, if it is one number above zero.
+
+    Where that is known too late to raise, inside `jit`, NaN takes the place of others.
 
     Raises:
         InvalidInputError: if it is none.
     """
-    known = is_concrete(value) and _is_real(value)
-    if known and not np.asarray(value) > 0:  # NaN included
+    if isinstance(value, Tracer):
+        return or_nan(value > 0, number(name, value))
+    if _is_real(value) and not np.asarray(value) > 0:  # NaN included
         raise InvalidInputError(f"`{name}` must be positive; got {_said(value)}.")
     return number(name, value)
+
+
+def or_nan(holds: Array, value: Any) -> Any:
+    """`value` where a condition holds, known inside `jit` alone; NaN elsewhere.
+
+    So are its derivatives, which a choice between the two would set to zero.
+    """
+    return value * jnp.where(holds, 1.0, jnp.nan)
 
 
 def require(what: str, value: object, kind: type | tuple[type, ...]) -> None:
@@ -106,13 +153,20 @@ def require(what: str, value: object, kind: type | tuple[type, ...]) -> None:
 
 
 def _is_real(value: object) -> bool:
-    array = value if isinstance(value, jax.Array) else np.asarray(value)
-    return not isinstance(value, str) and array.dtype.kind in "biuf" and array.ndim == 0
+    if isinstance(value, str | np.ma.MaskedArray):
+        return False
+    try:
+        array = value if isinstance(value, jax.Array) else np.asarray(value)
+    except (TypeError, ValueError, RuntimeError):
+        return False
+    return array.dtype.kind in "biuf" and array.ndim == 0
 
 
 def _said(value: object) -> str:
     if isinstance(value, str | int | float | complex | None):
         return repr(value)[:_SHOWN]
+    if isinstance(value, jax.Array | np.ndarray) and value.ndim == 0:
+        return str(value)[:_SHOWN]
     article = "the class" if isinstance(value, type) else "a"
     name = value.__name__ if isinstance(value, type) else type(value).__name__
     return f"{article} `{name}`"
@@ -138,12 +192,22 @@ def _kind(dtype: np.dtype) -> str:
     return f"{dtype}" if numeric else "no numbers"
 
 
-def _from_host(name: str, value: Numbers) -> Array:
-    try:
-        host = np.asarray(value)
-    except ValueError:  # rows of unequal lengths
-        host = np.asarray("")
-    _check_real(name, host.dtype)
+def _native(array: np.ndarray) -> np.ndarray:
+    """The same numbers in the order of bytes of this machine, as files may lack it."""
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def _check_unmasked(name: str, value: object) -> None:
+    parts = value if isinstance(value, list | tuple) else [value]
+    masked = [p for p in parts if isinstance(p, np.ma.MaskedArray) and np.any(p.mask)]
+    if masked:
+        raise InvalidInputError(
+            f"`{name}` must have no masked entries; got {np.sum(masked[0].mask)}. "
+            "Leave them out, or put numbers in their place by its method `filled`."
+        )
+
+
+def _on_device(name: str, host: np.ndarray, value: Numbers) -> Array:
     if host.dtype.kind != "f":  # else whole numbers beyond 32 bits would wrap
         host = host.astype(jnp.result_type(float))
     explicit_double = isinstance(value, np.ndarray) and host.dtype == np.float64

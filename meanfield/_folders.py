@@ -1,4 +1,4 @@
-"""The folders beside the package, and where what they make belongs.
+"""The folders beside the package.
 
 A checkout has `experiments`, `benchmarks` and `docs/extending` there. A wheel has them
 in the package, under `SHIPPED`, where the build maps them; so nothing else of an
@@ -43,12 +43,6 @@ def templates() -> dict[str, Path]:
     """
     files = sorted((holder(_TEMPLATES) / _TEMPLATES).glob(f"{_BEGINNING}*.py"))
     return {file.stem.removeprefix(_BEGINNING): file for file in files}
-
-
-def home() -> Path:
-    """The place for what is made by default: the checkout, else the present folder."""
-    package = _package()
-    return Path.cwd() if (package / SHIPPED).is_dir() else package.parent
 
 
 def _package() -> Path:

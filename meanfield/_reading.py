@@ -2,6 +2,7 @@
 
 import difflib
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,21 @@ from .errors import InputFileError
 LONGEST = 64_000_000  # characters of a file of keys or of a report
 DEEPEST = 32  # lists and tables within each other
 LARGEST = int(sys.float_info.max)  # of a whole number: what a float can hold
+UTF_8 = "utf-8-sig"  # with a byte order mark or without, which is no part of the text
 OPEN = "check that you may, or name another."  # after what the system refuses
 _SHOWN = 40  # characters of a number that a message repeats
+
+
+def path_of(name: str | os.PathLike[str]) -> Path:
+    """The path of a name; its `~` is a home, as shells read it.
+
+    Raises:
+        InputFileError: if nobody has that home.
+    """
+    try:
+        return Path(name).expanduser()
+    except RuntimeError as error:
+        raise InputFileError(f"`{name}` has no place: {error}") from None
 
 
 def read_text(path: Path, *, longest: int = LONGEST) -> str:
@@ -22,14 +36,12 @@ def read_text(path: Path, *, longest: int = LONGEST) -> str:
         InputFileError: if it is missing, unreadable, no text, or too long.
     """
     try:
-        with path.open(encoding="utf-8") as file:
+        with path.open(encoding=UTF_8) as file:
             text = file.read(longest + 1)
     except FileNotFoundError:
         raise absent(path) from None
     except UnicodeDecodeError:
-        raise InputFileError(
-            f"`{path}` is no text in UTF-8; save it in that encoding."
-        ) from None
+        raise not_utf_8(path) from None
     except (OSError, ValueError) as error:  # as for a name that holds NUL
         reason = getattr(error, "strerror", None) or error
         raise InputFileError(f"`{path}` cannot be read: {reason}; {OPEN}") from None
@@ -43,6 +55,11 @@ def read_text(path: Path, *, longest: int = LONGEST) -> str:
 def absent(path: Path) -> InputFileError:
     """The error of a file that is not there."""
     return InputFileError(f"There is no file `{path}`; {nearby(path)}")
+
+
+def not_utf_8(path: Path) -> InputFileError:
+    """The error of a text in another encoding, such as the UTF-16 of PowerShell."""
+    return InputFileError(f"`{path}` is no text in UTF-8; save it in that encoding.")
 
 
 def nearby(path: Path) -> str:

@@ -1,6 +1,8 @@
 """Every way a flow can end, a row each, read by storage, reports and pictures."""
 
 import enum
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from typing_extensions import override
@@ -16,6 +18,7 @@ class Row:
 
     Attributes:
         code: the number that stores keep, never to change.
+        severity: the ending of several flows is that of the most severe of them.
         reason: why a flow ends so, as the end of a sentence.
         exit_code: of a command whose flow ends so.
         leaves: whether a flow that ends so leaves every picture.
@@ -32,6 +35,7 @@ class Row:
     """
 
     code: int
+    severity: int
     reason: str
     exit_code: int = RESULT
     leaves: bool = False
@@ -67,6 +71,7 @@ class Status(enum.IntEnum):
 
     FINISHED = Row(
         code=0,
+        severity=0,
         reason="the last time was reached",
         survives=True,
         colour="#0072B2",
@@ -75,6 +80,7 @@ class Status(enum.IntEnum):
     )
     STEADY = Row(
         code=1,
+        severity=1,
         reason="what is left of the way is below the tolerance",
         survives=True,
         colour="#009E73",
@@ -83,6 +89,7 @@ class Status(enum.IntEnum):
     )
     BLOW_UP = Row(
         code=2,
+        severity=5,
         reason="the size grows without bound in finite time, or passed its bound",
         leaves=True,
         colour="#D55E00",
@@ -91,6 +98,7 @@ class Status(enum.IntEnum):
     )
     MAX_STEPS = Row(
         code=3,
+        severity=8,
         reason="the steps allowed are spent, or shrank to rounding",
         exit_code=FAILURE,
         colour="#E69F00",
@@ -99,6 +107,7 @@ class Status(enum.IntEnum):
     )
     NOT_FINITE = Row(
         code=4,
+        severity=8,
         reason="the velocity or the state is no longer finite",
         exit_code=FAILURE,
         leaves=True,
@@ -108,6 +117,7 @@ class Status(enum.IntEnum):
     )
     UNCONVERGED = Row(
         code=5,
+        severity=8,
         reason="an iteration, interpolation or quadrature behind the field missed its "
         "tolerance",
         exit_code=FAILURE,
@@ -117,6 +127,7 @@ class Status(enum.IntEnum):
     )
     INTERRUPTED = Row(
         code=6,
+        severity=7,
         reason="the run was interrupted and can be resumed",
         exit_code=INTERRUPTION,
         colour="#56B4E9",
@@ -125,6 +136,7 @@ class Status(enum.IntEnum):
     )
     COLLAPSE = Row(
         code=7,
+        severity=2,
         reason="a Dirac, as far as the cells of its grid, or the rounding of time, can "
         "tell",
         colour="#5E3C99",
@@ -133,6 +145,7 @@ class Status(enum.IntEnum):
     )
     ESCAPE = Row(
         code=8,
+        severity=4,
         reason="the grid is too narrow: a thousandth of the mass or of its second "
         "moment has left it, or velocities hang on tails at its edges and beyond",
         colour="#8C510A",
@@ -141,6 +154,7 @@ class Status(enum.IntEnum):
     )
     UNRESOLVED = Row(
         code=9,
+        severity=6,
         reason="the flow was followed to its end, but more than a tenth of its mean or "
         "covariance is in doubt",
         colour="#999933",
@@ -160,6 +174,20 @@ class Status(enum.IntEnum):
                 return status
         known = ", ".join(status.ending for status in cls)
         raise InvalidInputError(f"No run ends with `{name}`; known: {known}.")
+
+    @classmethod
+    def most_severe(cls, statuses: Iterable["Status"]) -> "Status":
+        """The ending that stands for those of several flows; the first of equals.
+
+        A failure before a flow that was interrupted, then what is unresolved, then a
+        blow-up: `finished` only if all flows are.
+
+        Examples:
+            >>> from meanfield import Status
+            >>> print(Status.most_severe([Status.FINISHED, Status.BLOW_UP]))
+            blow-up
+        """
+        return max(statuses, key=lambda status: status.row.severity)
 
     @override
     def __str__(self) -> str:
@@ -183,3 +211,16 @@ class Status(enum.IntEnum):
     def failed(self) -> bool:
         """Whether the numbers after this ending cannot be had by going on."""
         return self.row.exit_code == FAILURE
+
+
+def endings_in_words(statuses: Iterable[Status]) -> str:
+    """How many flows ended in each way, the most severe first.
+
+    Examples:
+        >>> from meanfield.endings import endings_in_words
+        >>> endings_in_words([Status.FINISHED, Status.BLOW_UP, Status.FINISHED])
+        'blow-up × 1, finished × 2'
+    """
+    counts = Counter(statuses)
+    ranked = sorted(counts, key=lambda status: (-status.row.severity, int(status)))
+    return ", ".join(f"{status} × {counts[status]}" for status in ranked)

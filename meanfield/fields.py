@@ -1,11 +1,12 @@
 """Velocity fields, frozen at one time and one measure."""
 
 import abc
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 from typing_extensions import override
 
 from ._array import require
@@ -20,6 +21,7 @@ class Convergence(NamedTuple):
     Attributes:
         residual: the error reached; for Sinkhorn the sup of |log marginal|.
         tolerance: the error asked for.
+        iterations: how many were made, where that is counted; else 0.
 
     Examples:
         >>> from meanfield import Points, attentions
@@ -35,6 +37,7 @@ class Convergence(NamedTuple):
 
     residual: Float[Array, ""]
     tolerance: Float[Array, ""]
+    iterations: Int[Array, ""] | int = 0
 
 
 class AbstractField(eqx.Module):
@@ -207,14 +210,7 @@ class Total(AbstractField):
     @override
     def convergence(self) -> Convergence | None:
         known = [f.convergence for f in self.fields if f.convergence is not None]
-        if not known:
-            return None
-        return worst(
-            Convergence(
-                jnp.stack([c.residual for c in known]),
-                jnp.stack([c.tolerance for c in known]),
-            )
-        )
+        return worst_of(known) if known else None
 
     @property
     @override
@@ -242,7 +238,20 @@ def worst(stacked: Convergence) -> Convergence:
         0.5
     """
     index = jnp.argmax(stacked.residual / stacked.tolerance)
-    return Convergence(stacked.residual[index], stacked.tolerance[index])
+    counts = jnp.broadcast_to(stacked.iterations, stacked.residual.shape)
+    return Convergence(stacked.residual[index], stacked.tolerance[index], counts[index])
+
+
+def worst_of(members: Sequence[Convergence]) -> Convergence:
+    """The one that is furthest from its tolerance.
+
+    Examples:
+        >>> from meanfield.fields import Convergence, worst_of
+        >>> members = [Convergence(jnp.array(r), jnp.array(1.0), 7) for r in (2.0, 3.0)]
+        >>> print(worst_of(members).residual)
+        3.0
+    """
+    return worst(Convergence(*map(jnp.stack, zip(*members, strict=True))))
 
 
 def image(

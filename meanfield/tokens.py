@@ -8,7 +8,8 @@ class Tokens(eqx.Module):
     r"""States of tokens, with their places in the sequence when order matters.
 
     Attributes:
-        x: the states; they move.
+        x: the states; they move. In a stack of measures, as of an ensemble, all arrays
+            lead with the same axes.
         position: the places $s \in [0, 1]$; they never move; `None` if unused.
 
     Examples:
@@ -18,10 +19,10 @@ class Tokens(eqx.Module):
         5
     """
 
-    x: Float[Array, "n d"]
-    position: Float[Array, " n"] | None = None
+    x: Float[Array, "*batch n d"]
+    position: Float[Array, "*batch n"] | None = None
 
     @property
     def n(self) -> int:
         """Number of tokens."""
-        return self.x.shape[0]
+        return self.x.shape[-2]

@@ -72,6 +72,27 @@ def write(
     return folder
 
 
+def write_heads(folder: Path) -> None:
+    """The heads of a network such as `train export` writes."""
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    shapes = {
+        "Q": (2, 3, 4),
+        "K": (2, 3, 4),
+        "reading": (2, 3, 4),
+        "writing": (2, 4, 3),
+    }
+    arrays = {
+        f"layers.{layer}.{name}": rng.normal(size=shape).astype(np.float32)
+        for layer in range(2)
+        for name, shape in shapes.items()
+    }
+    save_file(arrays, folder / WEIGHTS)
+    sizes = {"n_layers": 2, "n_heads": 2, "dimension": 4, "head_dimension": 3}
+    config = {"model_type": "meanfield", **sizes, "seed": 0, "epoch": 1, "training": {}}
+    (folder / "config.json").write_text(json.dumps(config))
+
+
 class Reference:
     """The network as its paper writes it, in NumPy, from the same file."""
 

@@ -29,6 +29,7 @@ from storage_run import write
 
 from meanfield.attention import attentions, symmetries
 from meanfield.cli import main
+from meanfield.cli.process._programs import cache_folder, keep_programs
 from meanfield.energies import energies, free, natural
 from meanfield.flows import stops
 from meanfield.flows.motions import motions
@@ -53,10 +54,8 @@ LONGEST = {
 }
 # A module drops its programs at its end; the next, and the other worker, read from disk
 # what they share with it. The commands keep that folder small.
-CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute()
-jax.config.update("jax_compilation_cache_dir", str(CACHE / "meanfield" / "compiled"))
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+if (PROGRAMS := cache_folder()) is not None:
+    keep_programs(PROGRAMS)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -64,6 +63,14 @@ def _few_programs() -> Iterator[None]:
     """Two thousand tests compile more programs than a process has memory maps for."""
     yield
     jax.clear_caches()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_plugins_of_ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The list of plugins that were run is one of the tests alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -159,10 +166,14 @@ class Finished:
 
 @pytest.fixture
 def cli(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    capsys: pytest.CaptureFixture[str],
 ) -> Iterator[Callable[..., Finished]]:
     """Runs the command line in this process and an empty folder, without a cache."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
     monkeypatch.setattr("meanfield.cli.process._session.cache_folder", lambda: None)
     monkeypatch.setenv("EQX_ON_ERROR", os.environ.get("EQX_ON_ERROR", "raise"))
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)

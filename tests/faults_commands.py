@@ -42,11 +42,13 @@ class Finished:
         code: its exit code, negative after a signal; `None` if it hung.
         said: on stderr.
         seconds: of the processor.
+        out: on stdout, if it ran in this process.
     """
 
     code: int | None
     said: str
     seconds: float
+    out: str = ""
 
 
 # What a command does to a place, and the words it is called by.
@@ -131,12 +133,12 @@ def whole(arguments: list[str], place: Path, limit: int | None = None) -> Finish
 
 def inside(arguments: list[str], place: Path) -> Finished:
     """A command in this process, and the time that the processor took for it."""
-    said, begin = io.StringIO(), time.process_time()
+    said, out, begin = io.StringIO(), io.StringIO(), time.process_time()
     code = 1
     with (
         contextlib.chdir(place),
         contextlib.redirect_stderr(said),
-        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stdout(out),
     ):
         try:
             command(arguments)
@@ -144,4 +146,5 @@ def inside(arguments: list[str], place: Path) -> Finished:
             code = int(ended.code or 0)
         except Exception:  # noqa: BLE001 - what is looked for
             traceback.print_exc(file=said)
-    return Finished(code, said.getvalue(), time.process_time() - begin)
+    seconds = time.process_time() - begin
+    return Finished(code, said.getvalue(), seconds, out.getvalue())

@@ -168,12 +168,12 @@ def _megabytes() -> int:
     return pages * resource.getpagesize() >> 20
 
 
-def _hang(number: int, frame: FrameType | None) -> None:
+def raise_hung(number: int, frame: FrameType | None) -> None:
     raise Hung(f"signal {number} in {frame}")
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGPROF, _hang)
+    signal.signal(signal.SIGPROF, raise_hung)
     resource.setrlimit(resource.RLIMIT_DATA, (LARGEST, LARGEST))
     found = run(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))
     report = {

@@ -20,6 +20,18 @@ from meanfield.runs.building._arrays import read_array
         ("# 1, 2\n\n3, 4 # the last\n", [[3, 4]]),
         ("weight\n0.5\n1.5\n", [[0.5], [1.5]]),
         ("1e3\n-.5\n", [[1000], [-0.5]]),
+        ('"1.5","2"\n', [[1.5, 2]]),
+        ('"x, m","y, m"\n1,2\n', [[1, 2]]),
+        # Whole numbers in a square are a matrix, whatever they begin with.
+        ("0,1\n-1,0\n", [[0, 1], [-1, 0]]),
+        ("0,1\n-1,-0.5\n", [[0, 1], [-1, -0.5]]),
+        ("1,2\n2,1\n", [[1, 2], [2, 1]]),
+        ("0,1\n", [[0, 1]]),
+        ("0\n", [[0]]),
+        # Written with points they are numbers, not counts.
+        ("0.0,1\n0.5,0.25\n1.5,2.5\n", [[0, 1], [0.5, 0.25], [1.5, 2.5]]),
+        ("0.0,0.5\n1.0,0.25\n", [[0, 0.5], [1, 0.25]]),
+        ("x,y\n0,0.5\n1,0.25\n2,1\n", [[0, 0.5], [1, 0.25], [2, 1]]),
     ],
 )
 def test_a_table_is_read(text: str, rows: list, tmp_path: Path) -> None:
@@ -34,11 +46,29 @@ def test_a_table_is_read(text: str, rows: list, tmp_path: Path) -> None:
         ("1.0,2.O\n3,4\n", "line 1, column 2 is `2.O`, which is no number"),
         ("x,y\n\n3,4\n5,six\n", "line 4, column 2 is `six`"),
         ("1;2\n3;4\n", "column 1 is `1;2`.*parted by commas"),
-        ('"1,5";"2,5"\n', 'line 1, column 1 is `"1`'),
+        ('"1,5";"2,5"\n', 'line 1, column 1 is `1,5;"2`.*parted by commas'),
         ("1 2\n3 4\n", "line 1, column 1 is `1 2`, which is no number"),
         ("1,2\n3\n", "line 2 has 1 cells, those before it have 2"),
         ("x,y,weight\n1,2,3\n", "column `weight` would be read as a coordinate"),
         ("x,y\n", "names of columns and no numbers"),
+        ("1\t2\n3\t4\n", "parted by commas"),
+        ("x;y\n1;2\n", "line 2, column 1 is `1;2`.*parted by commas"),
+        # pandas: to_csv(index=False), a Series, an index that was reset or read back,
+        # to_csv(), to_csv(header=False).
+        ("0,1\n0.5,1.5\n2.5,0.25\n", "first line `0,1` may be names.*`header=False`"),
+        ("0,1\n1,0\n0,1\n", "first line `0,1` may be names"),
+        ("0\n0.5\n0.25\n", "first line `0` may be names"),
+        ("index,x,y\n0,1.5,2.5\n", "column `index` would be read as a coordinate.*in"),
+        ("Unnamed: 0,x\n7,1.5\n", "column `Unnamed: 0` would be read.*index=False"),
+        (",0,1\n0,0.5,1.5\n", "first column has no name and holds names of rows"),
+        ("0,0.5,1.5\n1,2.5,0.5\n", "first column may count the rows; leave it out"),
+        # R: write.csv, write.table(sep = ",") with and without names.
+        ('"","x","y"\n"1",0.5,1.5\n', "no name and holds names of rows.*row.names"),
+        ("x,y\n1,0.5,1.5\n2,2.5,0.5\n", "line 2 has 3 cells, those before it have 2"),
+        ('"1",0.5,1.5\n"2",2.5,0.5\n', "first column may count the rows"),
+        # A decimal comma, and the frames that `export` writes.
+        ("x\n1,5\n2,5\n", "line 2 has 2 cells, those before it have 1"),
+        ("time,token,x0\n0.0,0,1.5\n", "column `time` would be read as a coordinate"),
         ("", "it is empty"),
         ("1,2\n3,nan\n", r"entry at \[1, 1\], counted from 0, that is not finite"),
     ],
@@ -48,5 +78,23 @@ def test_an_odd_table_is_refused_where_it_is_odd(
 ) -> None:
     path = tmp_path / "t.csv"
     path.write_text(text)
-    with pytest.raises(InputFileError, match=words):
+    with pytest.raises(InputFileError, match=words) as caught:
         read_array(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_table_in_utf_16_is_refused_by_name(tmp_path: Path) -> None:
+    """Windows PowerShell writes one by `>`."""
+    (tmp_path / "t.csv").write_text("1,2\n", encoding="utf-16")
+    with pytest.raises(InputFileError, match=r"t.csv` is no text in UTF-8; save it"):
+        read_array(tmp_path / "t.csv")
+
+
+def test_a_table_of_ones_own_run_is_no_cloud(tmp_path: Path) -> None:
+    """Each of the names that `export` and `pandas` give to what is no coordinate."""
+    for name in ("weight", "mass", "run", "layer", "position", "id", "level_0"):
+        (tmp_path / "t.csv").write_text(f"x,{name}\n1.5,0.5\n")
+        with pytest.raises(InputFileError, match=f"`{name}` would be read"):
+            read_array(tmp_path / "t.csv")
+        (tmp_path / "t.csv").write_text(f"{name}\n0.5\n")
+        assert read_array(tmp_path / "t.csv") == 0.5

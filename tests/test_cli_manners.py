@@ -159,6 +159,22 @@ def test_completion_is_installed_where_the_shell_looks(
     assert str(file) in (tmp_path / ".bashrc").read_text()
     assert str(file) in done.err
     assert cli("completion", "bash").out == file.read_text()
+    assert cli("completion", "bash", "--install").code == 0  # what is there already
+
+
+def test_a_completion_of_ones_own_is_kept(
+    cli: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    file = tmp_path / ".zsh/completions/_cyclopts_meanfield"
+    file.parent.mkdir(parents=True)
+    file.write_text("mine")
+    done = cli("completion", "zsh", "--install")
+    assert (done.code, file.read_text()) == (2, "mine")
+    assert f"`{file}` exists: add --force" in done.err
+    assert not (tmp_path / ".zshrc").exists()
+    assert cli("completion", "zsh", "--install", "--force").code == 0
+    assert file.read_text() != "mine"
 
 
 def test_presets_are_listed_in_a_line_each(cli: Command):

@@ -8,10 +8,14 @@ from pathlib import Path
 import pytest
 from conftest import Finished
 
+import meanfield
 from meanfield.attention import attentions
 from meanfield.cli.commands.names.catalog import KINDS
+from meanfield.cli.process._system import expand_home
 from meanfield.cli.terminal._output import print_entries
-from meanfield.spec import presets
+from meanfield.errors import InvalidInputError
+from meanfield.spec import presets, read_toml
+from meanfield.storage import RunStore, export
 
 Command = Callable[..., Finished]
 
@@ -181,6 +185,59 @@ def test_the_page_of_attentions_is_as_written(cli: Command, tmp_path: Path) -> N
     refused = cli("list", "attentions", "--docs", "page.md", "--json")
     assert refused.code == 2
     assert "leave out `--json`" in refused.err
+
+
+@pytest.fixture
+def house(cli: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The home of the user, beside the working folder and not below it."""
+    (tmp_path / "home").mkdir()
+    (tmp_path / "here").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path / "here")
+    return tmp_path / "home"
+
+
+def test_a_home_is_found_where_shells_leave_its_sign(cli: Command, house: Path) -> None:
+    """They expand `~` at the head of a word, and not in `--out=~/run`."""
+    assert cli("simulate", "--preset=blow-up", "--out=~/a/run").code == 0
+    assert f"{house}/a/run" in cli("show", "~/a/run").out
+    assert cli("export", "~/a/run", "~/run.csv").code == 0
+    assert cli("export", "~/a/run", "--", "~/run.npz").code == 0
+    assert cli("init", "~/run.toml").code == 0
+    assert f"{house}/none.py" in cli("list", "stops", "--plugin=~/none.py").err
+    assert f"`{house}/none`" in cli("models", "inspect", "~/none").err
+    # The library does so too.
+    assert meanfield.open("~/a/run").sizes["time"] == RunStore.open("~/a/run").frames
+    export(meanfield.open("~/a/run"), "~/again.npz")
+    with pytest.raises(InvalidInputError, match=f"{house}/a/run"):
+        meanfield.simulate("blow-up", out="~/a/run")
+    files = ("a", "again.npz", "run.csv", "run.npz", "run.toml")
+    assert {path.name for path in house.iterdir()} == set(files)
+    assert not list(Path.cwd().iterdir())
+
+
+def test_a_file_of_keys_finds_a_home(house: Path) -> None:
+    text = "model = '~/b'\ncontext = '~/run:1'\nsource = '~/run'\ninit = '@~/x.npy'"
+    (house / "run.toml").write_text(text)
+    found = {"model": f"{house}/b", "context": f"{house}/run:1"}
+    found |= {"source": f"{house}/run", "init": f"@{house}/x.npy"}
+    assert read_toml(house / "run.toml") == found
+
+
+def test_a_home_of_nobody_is_refused(cli: Command, house: Path) -> None:
+    done = cli("simulate", "--dry-run", "--out=~nobody-known/run")
+    assert (done.code, done.err.count("\n")) == (3, 1)
+    assert "`~nobody-known/run` has no place" in done.err
+
+
+@pytest.mark.parametrize("word", ["--text=~/a b", "--title=~", "--A=-1", "a~/b", "~ 5"])
+def test_words_that_name_no_home_stay_as_they_are(word: str) -> None:
+    assert expand_home(word) == word
+
+
+@pytest.mark.parametrize("head", ["--text=@", "--context=", "--colour=@", "", "@"])
+def test_homes_are_found_in_every_kind_of_argument(house: Path, head: str) -> None:
+    assert expand_home(f"{head}~/a b:2") == f"{head}{house}/a b:2"
 
 
 def test_numbers_in_a_list_may_begin_with_their_point(cli: Command) -> None:

@@ -1,12 +1,16 @@
-"""The folder of compiled programs: torn entries are written anew, old ones go."""
+"""The folder of compiled programs: the user's alone; what is not whole is not run."""
 
 import os
 import subprocess
 import sys
 import zlib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from meanfield.cli.process._programs import prune
+import pytest
+
+from meanfield.cli.process._programs import SWITCH, Programs, cache_folder, prune
 
 CODE = """
 from meanfield.cli.process._session import open_session
@@ -17,35 +21,139 @@ jax.jit(lambda x: jnp.sin(x) + 1)(jnp.ones(3)).block_until_ready()
 """
 
 
-def session(cache: Path) -> str:
+def session(cache: Path, umask: int = 0o022) -> str:
     """What a process that compiles a little says."""
     done = subprocess.run(
-        [sys.executable, "-c", CODE],
+        [sys.executable, "-W", "error", "-c", CODE],
         capture_output=True,
         text=True,
         check=True,
         env={**os.environ, "XDG_CACHE_HOME": str(cache)},
+        umask=umask,
     )
     return done.stderr
 
 
-def is_whole(entry: Path) -> bool:
-    try:
-        zlib.decompress(entry.read_bytes())
-    except zlib.error:
-        return False
-    return True
-
-
-def test_a_torn_program_is_written_anew_in_silence(tmp_path: Path) -> None:
-    session(tmp_path)
-    entries = list((tmp_path / "meanfield" / "compiled").glob("*-cache"))
-    assert entries
-    assert all(map(is_whole, entries))
-    for entry in entries:
-        os.truncate(entry, entry.stat().st_size // 2)
+def test_a_damaged_program_is_compiled_anew_in_silence(tmp_path: Path) -> None:
+    assert session(tmp_path, umask=0) == ""
+    folder = tmp_path / "meanfield" / "compiled"
+    entries = sorted(folder.glob("*-program"))
+    whole = {entry: entry.read_bytes() for entry in entries}
+    assert {path.stat().st_mode & 0o777 for path in (folder, folder.parent)} == {0o700}
+    assert {path.stat().st_mode & 0o777 for path in entries} == {0o600}
+    first, second, *others = entries
+    os.truncate(first, first.stat().st_size // 2)
+    second.write_bytes(whole[first])
+    for other in others:
+        other.write_bytes(zlib.compress(b"native code of somebody else"))
     assert session(tmp_path) == ""
-    assert all(map(is_whole, entries))
+    assert [path for path in entries if not is_whole(path, len(whole[path]))] == []
+
+
+def is_whole(entry: Path, size: int) -> bool:
+    """Whether it is a program again, of about that size: a time is in it."""
+    found = Programs(entry.parent).get(entry.name.removesuffix("-program"))
+    return found is not None and abs(entry.stat().st_size - size) < size / 10
+
+
+def test_what_is_not_a_program_of_a_key_is_none(tmp_path: Path) -> None:
+    programs = Programs(tmp_path)
+    programs.put("key", b"program")
+    assert programs.get("key") == b"program"
+    assert programs.get("other") is None
+    entry = tmp_path / "key-program"
+    content = entry.read_bytes()
+    entry.rename(tmp_path / "other-program")
+    assert programs.get("other") is None
+    for bit in range(8 * len(content)):
+        flipped = bytearray(content)
+        flipped[bit // 8] ^= 1 << bit % 8
+        entry.write_bytes(flipped)
+        assert programs.get("key") is None
+    entry.unlink()
+    entry.mkdir()
+    assert programs.get("key") is None
+    programs.put("key", b"program")  # it cannot be, and nobody is told
+    entry.rmdir()
+    os.mkfifo(entry)
+    assert programs.get("key") is None
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "key-program",
+        "other-program",
+    ]
+
+
+def test_a_full_disk_costs_the_program_and_nothing_else(
+    files_end_at: Callable[[int], None], tmp_path: Path
+) -> None:
+    programs = Programs(tmp_path)
+    files_end_at(10)
+    programs.put("key", b"x" * 1000)
+    assert list(tmp_path.iterdir()) == []
+    Programs(tmp_path / "gone").put("key", b"x")
+
+
+def test_four_who_share_a_folder_find_whole_programs(tmp_path: Path) -> None:
+    values = [bytes([65 + k]) * 100_000 for k in range(4)]
+
+    def write_and_read(value: bytes) -> set[bytes | None]:
+        programs = Programs(tmp_path)
+        found = set()
+        for _ in range(50):
+            programs.put("key", value)
+            found.add(programs.get("key"))
+        return found
+
+    with ThreadPoolExecutor(4) as pool:
+        assert set.union(*pool.map(write_and_read, values)) <= set(values)
+    assert [path.name for path in tmp_path.iterdir()] == ["key-program"]
+
+
+@pytest.mark.parametrize("exposed", [".", "meanfield", "meanfield/compiled"])
+def test_a_folder_that_others_can_write_to_holds_no_programs(
+    exposed: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv(SWITCH, "true")
+    assert cache_folder() == tmp_path / "meanfield" / "compiled"
+    (tmp_path / exposed).chmod(0o1777 if exposed != "." else 0o777)
+    refused = exposed != "meanfield"  # there all may write, and remove but their own
+    assert (cache_folder() is None) == refused
+    assert cache_folder() is None or not refused
+    said = capsys.readouterr().err
+    assert said.count("\n") == refused
+    assert not refused or f"`{(tmp_path / exposed)}`" in said
+
+
+def test_a_folder_of_another_user_holds_no_programs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv(SWITCH, "true")
+    assert cache_folder() is not None
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    monkeypatch.setattr(Path, "stat", stat_of_a_stranger)
+    assert cache_folder() is None
+
+
+def stat_of_a_stranger(path: Path, **_: object) -> os.stat_result:
+    """As if the user 54321 owned all but the root."""
+    about = os.stat(path)  # noqa: PTH116 - that of `Path` is this
+    if path == Path("/"):
+        return about
+    return os.stat_result((*about[:4], 54321, *about[5:]))
+
+
+def test_a_cache_in_the_working_folder_is_ignored(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CACHE_HOME", ".cache")
+    assert cache_folder() == tmp_path / "home/.cache/meanfield/compiled"
 
 
 def test_the_programs_longest_not_read_go(tmp_path: Path) -> None:

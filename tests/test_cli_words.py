@@ -7,7 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import Finished
+from scipy.integrate import solve_ivp
 
+import meanfield
 from meanfield import runs
 from meanfield.cli.commands.names.catalog import KINDS
 from meanfield.cli.terminal._mathematics import in_letters
@@ -134,10 +136,41 @@ def test_tokens_of_the_preset_collapse_to_the_origin(cli: Command) -> None:
     assert 1.9 < found["effective_rank"] <= 2
 
 
-def test_of_many_starts_the_ending_that_is_told_is_the_first_ones(cli: Command) -> None:
-    keys = ("--starts", "grid:4", "--A", "[[1,0.5],[0,-1]]", "--t", "0.1")
-    done = cli("simulate", "--measure", "gaussian", *keys)
-    assert "\nending      first member: " in done.out
+def test_a_family_of_which_some_blow_up_is_not_called_finished(
+    cli: Command, tmp_path: Path
+) -> None:
+    """Beside SciPy's solutions of Σ' = VΣAΣ + (VΣAΣ)ᵀ from the same starts."""
+    A, V = "[[0.8,-0.5],[0.1,-0.6]]", "[[-0.6,0.2],[0.1,-0.9]]"
+    keys = ("--starts", "grid:4", "--A", A, "--V", V, "--t", "3", "--frames", "2")
+    run = tmp_path / "cone.zarr"
+    done = cli("simulate", "--measure", "gaussian", *keys, "--out", str(run))
+    starts = meanfield.open(run)["covariance"].isel(time=0).values
+    blows = [_blows_up(start, json.loads(A), json.loads(V), 3.0) for start in starts]
+    counts = f"blow-up × {sum(blows)}, finished × {len(blows) - sum(blows)}: "
+    assert 0 < sum(blows) < len(blows)
+    assert f"\nending      {counts}" in done.out
+    assert "\nmean        first member (blow-up at t = " in done.out
+    assert f"\nreason        {counts}" in cli("show", str(run)).out
+    shown = json.loads(cli("show", str(run), "--json").out)
+    assert shown["ending"] == "blow-up"
+    assert shown["endings"] == {"blow-up": sum(blows), "finished": blows.count(False)}
+    assert shown["t_star"] == shown["t_star_range"][0] < shown["t_star_range"][1] < 3
+
+
+def _blows_up(start: np.ndarray, A: list, V: list, t: float) -> bool:
+    """Whether a covariance passes 1e6 by time `t`: softmax, castin2025, eq. (2.4)."""
+    A, V = np.array(A), np.array(V)
+
+    def rate(_: float, y: np.ndarray) -> np.ndarray:
+        S = y.reshape(2, 2)
+        return (V @ S @ A @ S + (V @ S @ A @ S).T).ravel()
+
+    def size(_: float, y: np.ndarray) -> float:
+        return np.abs(y).max() - 1e6
+
+    size.terminal = True  # pyright: ignore[reportFunctionMemberAccess]
+    end = solve_ivp(rate, (0, t), start.ravel(), rtol=1e-9, events=size)
+    return end.status == 1
 
 
 def test_what_is_one_too_many_is_named(cli: Command) -> None:

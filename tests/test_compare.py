@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 import xarray as xr
 from matplotlib.figure import Figure
+from numpy.random import Generator
+from scipy.stats import chi2, norm
 
 import meanfield
 from meanfield import runs
 from meanfield.cli.terminal._output import finite
 from meanfield.errors import StoreError
 from meanfield.plotting import draw_comparison, save
+from meanfield.runs.comparing._normality import normality
 from meanfield.runs.comparing._record import RECORD
 from meanfield.spec import parse
 from tests.conftest import Finished
@@ -212,3 +215,37 @@ def test_a_comparison_is_no_run_to_draw(cli: Run, tmp_path: Path) -> None:
         assert done.code == 2
         assert f"`meanfield report {folder}` draws it" in done.err
         assert f"`{folder / 'points.zarr'}`" in done.err
+
+
+def test_normality_is_mardias(rng: Generator) -> None:
+    """His sums over pairs, by SciPy's laws; draws of a Gaussian pass, others do not."""
+    x = rng.normal(size=(60, 2)) @ np.array([[1.0, 0.3], [0.0, 0.5]])
+    centred = x - x.mean(0)
+    products = centred @ np.linalg.solve(centred.T @ centred / 60, centred.T)
+    skewness, kurtosis = np.mean(products**3), np.mean(np.diag(products) ** 2)
+    tails = (
+        chi2(4).sf(60 * skewness / 6),
+        2 * norm.sf(abs(kurtosis - 8) * (60 / 64) ** 0.5),
+    )
+    assert normality(x) == pytest.approx(2 * min(tails), rel=1e-9)
+    assert normality(x) > 0.01
+    assert normality(rng.uniform(size=(500, 2))) < 1e-6
+    assert np.isnan(normality(np.c_[x, x @ [1.0, 2.0]]))  # in a plane
+    assert np.isnan(normality(x[:9]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("draw", "reason"),
+    [
+        ("normal", "pass for draws of a Gaussian"),
+        ("uniform", "the start is no Gaussian"),
+    ],
+)
+def test_tokens_of_a_file_are_tested_for_normality(
+    cli: Run, tmp_path: Path, rng: Generator, draw: str, reason: str
+) -> None:
+    np.save(tmp_path / "x.npy", getattr(rng, draw)(size=(500, 2)))
+    measures = ("--measures", "points,gaussian", "--frames", "3")
+    done = cli("compare", "--init", "@x.npy", "--A=-1", "--t", "1", *measures)
+    assert reason in done.out + done.err

@@ -1,21 +1,24 @@
 """Runs that several processes share."""
 
 import contextlib
+import importlib
 import json
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import Finished
 from processes import gone, wait_for
 
 from meanfield import Gaussian, Points, runs
-from meanfield.cli.process._joining import Place, each, place
+from meanfield.cli.process._joining import Place, each, listen_on_loopback, place
 from meanfield.cli.process._supervising import End, command, lost_among
 from meanfield.devices import Layout, spread
 from meanfield.errors import (
@@ -30,6 +33,7 @@ from meanfield.storage import RunStore
 
 SLURM = Path(__file__).parent.parent / "docs" / "slurm"
 COMMAND = [sys.executable, "-m", "meanfield"]
+LOOPBACK = "0100007F"  # 127.0.0.1, its bytes reversed; IPv6 writes more before it
 NAMED = 30.0  # seconds within which a lost process is named
 
 
@@ -217,6 +221,18 @@ def children(pid: int) -> list[int]:
     return sorted(map(int, told.split()))
 
 
+def listening(pid: int) -> set[str]:
+    """The addresses that a process listens on, as the system writes them."""
+    handles = [str(h.readlink()) for h in Path(f"/proc/{pid}/fd").iterdir()]
+    rows = [
+        row.split()
+        for table in ("tcp", "tcp6")
+        for row in Path(f"/proc/net/{table}").read_text().splitlines()[1:]
+    ]
+    is_heard = lambda row: row[3] == "0A" and f"socket:[{row[9]}]" in handles
+    return {row[1].partition(":")[0] for row in rows if is_heard(row)}
+
+
 def begun(folder: Path, processes: int) -> subprocess.Popen[str]:
     """A long run by several processes, once its first frames are stored."""
     parent = subprocess.Popen(
@@ -238,6 +254,8 @@ def test_a_process_that_is_lost_is_named_and_the_run_goes_on(
     parent = begun(tmp_path, 3)
     members = children(parent.pid)
     assert len(members) == 3
+    places = set.union(*map(listening, members))
+    assert {place[-len(LOOPBACK) :] for place in places} == {LOOPBACK}
     os.kill(members[victim], signal.SIGKILL)
     _, said = parent.communicate(timeout=NAMED)
     assert parent.returncode == 8
@@ -291,12 +309,44 @@ def test_the_command_of_a_process_is_that_of_its_parent():
 def test_where_a_process_is_to_join_is_read_or_refused():
     assert place("node1:1234/2/8") == Place("node1:1234", 2, 8)
     assert place("slurm") == Place()
-    for text in ("node1/2/8", "node1:x/0/2", "node1:1234/8/8", ":1234/0/1", "pbs"):
+    for text in (
+        "node1/2/8",
+        "node1:x/0/2",
+        "node1:1234/8/8",
+        ":1234/0/1",
+        "pbs",
+        "a:1/0/99999999999",
+        "a:65536/0/2",
+        "a:1/-1/2",
+    ):
         with pytest.raises(InvalidInputError, match="HOST:PORT/NUMBER/COUNT"):
             place(text)
     assert each(8, 4) == 2
     with pytest.raises(InvalidInputError, match="multiple of 4"):
         each(6, 4)
+
+
+def test_sums_of_one_machine_do_not_listen_at_the_name_of_the_host(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setenv("NCCL_SOCKET_IFNAME", "lo")
+    monkeypatch.setattr("jaxlib._jax.make_gloo_tcp_collectives", dict)
+    listen_on_loopback()
+    runtime = importlib.import_module("jaxlib._jax")
+    told = runtime.make_gloo_tcp_collectives(client=1)
+    assert told == {"client": 1, "hostname": "127.0.0.1"}
+
+
+@pytest.mark.parametrize("option", ["--processes", "--devices"])
+@pytest.mark.parametrize("number", ["0", "-1", "1000000", "9" * 30])
+def test_numbers_of_processes_and_devices_have_a_bound(
+    cli: Callable[..., Finished], option: str, number: str
+):
+    done = cli("simulate", "--n", "4", option, number)
+    assert done.code == 2
+    assert done.err.count("\n") == 1
+    assert f"`{option}`" in done.err
+    assert number in done.err
 
 
 def test_what_cannot_be_shared_is_refused():

@@ -1,14 +1,18 @@
 """Distances against linear programmes, closed forms and quadrature."""
 
+import math
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.integrate import quad
 from scipy.linalg import sqrtm
-from scipy.optimize import linprog
+from scipy.optimize import linear_sum_assignment, linprog
+from scipy.spatial.distance import cdist
 from scipy.stats import norm
 
 from meanfield.distances import conditional, nearest, quantised, sliced, wasserstein
+from meanfield.distances._distance import by_moments
 from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.measures import AbstractMeasure, Gaussian, Grid, Points
 from meanfield.measures.edges import even, graded
@@ -28,6 +32,12 @@ def programme(x: np.ndarray, v: np.ndarray, y: np.ndarray, w: np.ndarray) -> flo
         method="highs",
     )
     return float(np.sqrt(solved.fun))
+
+
+def assignment(x: np.ndarray, y: np.ndarray) -> float:
+    """W₂ of as many equal tokens: SciPy's assignment, its cost summed without error."""
+    i, j = linear_sum_assignment(cdist(x, y, "sqeuclidean"))
+    return math.sqrt(math.fsum(((x[i] - y[j]) ** 2).ravel()) / len(x))
 
 
 def tokens(rng: np.random.Generator, n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
@@ -332,3 +342,117 @@ def test_positions_must_be_shared(rng: np.random.Generator) -> None:
     late = Points.uniform(x[:2], position=np.array([0.2, 0.9]))
     with pytest.raises(InvalidInputError, match="law of positions"):
         conditional(early, late)
+
+
+def correlated(scale: float, mean: float, stretch: float) -> Gaussian:
+    factor = scale * stretch * np.linalg.cholesky(SQUARE)
+    return Gaussian(jnp.full(2, scale * mean), jnp.asarray(factor))
+
+
+@pytest.mark.parametrize("scale", [1e-170, 1e-8, 1e170])
+def test_distances_scale_with_the_space(rng: np.random.Generator, scale: float) -> None:
+    """Clouds that have collapsed or blown up; no square of theirs need be a float."""
+    x, y, s = rng.normal(size=(20, 2)), rng.normal(size=(20, 2)), np.arange(20) / 20
+    cloud = lambda z, c: Points.uniform(c * z, position=s)
+    pairs = lambda c: (
+        (wasserstein, cloud(x, c), cloud(y, c)),
+        (wasserstein, cloud(x[:, :1], c), cloud(y[:, :1], c)),
+        (wasserstein, correlated(c, 0, 1), correlated(c, 1, 2)),
+        (wasserstein, cloud(x, c), correlated(c, 0, 1)),
+        (wasserstein, cloud(x[:, :1], c), Gaussian(jnp.zeros(1), c * jnp.eye(1))),
+        (sliced, cloud(x, c), cloud(y, c)),
+        (conditional, cloud(x, c), cloud(y, c)),
+        (by_moments, cloud(x, c), correlated(c, 0, 1)),
+    )
+    unit, scaled = ([each(mu, nu) for each, mu, nu in pairs(c)] for c in (1.0, scale))
+    for one, found in zip(unit, scaled, strict=True):
+        np.testing.assert_allclose(found[:2], scale * np.array(one[:2]), rtol=1e-11)
+    line = np.sort(x[:, 0]) - np.sort(y[:, 0])
+    ways = np.sqrt(np.mean(np.sum((x - y) ** 2, axis=1)))
+    exact = [assignment(x, y), np.sqrt(np.mean(line**2)), np.sqrt(2 + np.trace(SQUARE))]
+    np.testing.assert_allclose([one.value for one in unit[:3]], exact, rtol=1e-12)
+    assert unit[6].value == pytest.approx(ways, rel=1e-12)
+
+
+def test_single_precision_holds_the_smallest_clouds(rng: np.random.Generator) -> None:
+    x, y = (rng.normal(size=(20, 2)).astype(np.float32) for _ in range(2))
+    scale = np.float32(2.0**-110)  # its square is no float, single or double
+    found = wasserstein(Points.uniform(scale * x), Points.uniform(scale * y))
+    exact = assignment(x.astype(float), y.astype(float))
+    assert found.value / float(scale) == pytest.approx(exact, rel=1e-12)
+
+
+@pytest.mark.parametrize("d", [1, 2])
+def test_runs_that_differ_by_little_are_as_far_as_their_tokens(
+    rng: np.random.Generator, d: int
+) -> None:
+    """Whatever the order of the tokens, and where one side has each of them twice."""
+    x, w = tokens(rng, 40, d)
+    y, order = x + 1e-10 * rng.normal(size=x.shape), rng.permutation(40)
+    expected = np.sqrt(np.sum(w[:, None] * (y - x) ** 2))
+    moved = wasserstein(Points.weighted(x, w), Points.weighted(y[order], w[order]))
+    assert moved.value == pytest.approx(expected, rel=1e-12)
+    doubled = wasserstein(Points.uniform(x), Points.uniform(np.repeat(y, 2, axis=0)))
+    expected = np.sqrt(np.mean(np.sum((y - x) ** 2, axis=1)))
+    assert doubled.value == pytest.approx(expected, rel=1e-12)
+    assert moved.error == doubled.error == 0
+
+
+@pytest.mark.parametrize("far", [1e3, 1e8, 1e30])
+def test_tokens_are_matched_beside_others_far_away(
+    rng: np.random.Generator, far: float
+) -> None:
+    """An outlier in both clouds, and two groups: each is matched by itself."""
+    x, y = rng.normal(size=(20, 2)), rng.normal(size=(20, 2))
+    x[0] = y[-1] = far
+    found = wasserstein(Points.uniform(x), Points.uniform(y))
+    others = assignment(x[1:], y[:-1]) * np.sqrt(19 / 20)
+    assert found.value == pytest.approx(others, rel=1e-12)
+    x[:10] += min(far, 1e8)
+    y[10:] += min(far, 1e8)
+    parts = assignment(x[:10], y[10:]), assignment(x[10:], y[:10])
+    found = wasserstein(Points.uniform(x), Points.uniform(y))
+    assert found.value == pytest.approx(np.hypot(*parts) / np.sqrt(2), rel=1e-9)
+
+
+@pytest.mark.parametrize("d", [1, 2])
+def test_an_error_says_what_no_number_can_hold(
+    rng: np.random.Generator, d: int
+) -> None:
+    """A weight below all sums, far away; costs below the smallest of floats."""
+    x, y = rng.normal(size=(20, d)), rng.normal(size=(20, d))
+    light = Points.weighted(np.vstack([x, np.full(d, 1e12)]), [1.0] * 20 + [2e-19])
+    found = wasserstein(light, Points.uniform(x))
+    expected = np.sqrt(1e-20 * d * 1e24)
+    assert 0 < abs(found.value - expected) <= found.error
+    x[0] = y[-1] = 1e170
+    found = wasserstein(Points.uniform(x), Points.uniform(y))
+    others = assignment(x[1:], y[:-1]) * np.sqrt(19 / 20)
+    assert abs(found.value - others) <= found.error + 1e-12 * others
+
+
+def test_gaussians_that_are_thin_keep_the_digits_of_their_width() -> None:
+    """Factors that stand apart by 1e-9 along an axis, where covariances are equal."""
+    turn = np.array([[0.6, -0.8], [0.8, 0.6]])
+    mu, nu = (
+        Gaussian(jnp.zeros(2), jnp.asarray(turn * [1.0, width] @ turn))
+        for width in (1e-9, 3e-9)
+    )
+    found = wasserstein(mu, nu)
+    assert found.value == pytest.approx(2e-9, rel=1e-6)  # of factors: 1e-16
+    flat = Gaussian(jnp.zeros(2), jnp.asarray(turn[:, :1]))
+    assert wasserstein(mu, flat).value == pytest.approx(1e-9, rel=1e-6)
+
+
+def test_densities_of_any_size_have_atoms_and_quantiles() -> None:
+    x = np.linspace(-1, 1, 17)
+    bell = np.exp(-4 * (x[1:] + x[:-1]) ** 2)
+    line = lambda c: Grid.from_density([c * x], bell)
+    square = lambda c: Grid.from_density([c * x] * 2, np.outer(bell, bell))
+    for make, d in ((line, 1), (square, 2)):
+        mean, factor = jnp.ones(d), jnp.eye(d) / 2
+        one, found = (
+            wasserstein(make(c), Gaussian(c * mean, c * factor)) for c in (1.0, 1e-170)
+        )
+        expected = 1e-170 * np.array(one[:2])
+        np.testing.assert_allclose(found[:2], expected, rtol=1e-11)

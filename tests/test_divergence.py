@@ -1,13 +1,20 @@
 """Sinkhorn divergences against POT's plans, alternation, and quadrature."""
 
+from decimal import Decimal, localcontext
+
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import ot
 import pytest
 from energy_reference import nodes
+from jaxtyping import Array
 from reference import plan_potentials
 
 from meanfield.energies import GradientFlow, SinkhornDivergence
+from meanfield.energies._entropic import converged_value
+from meanfield.errors import SimulationFailed
 from meanfield.flows import flow
 from meanfield.measures import Gaussian, Points
 from meanfield.tokens import Tokens
@@ -143,3 +150,77 @@ def test_tokens_arrive_at_their_target(rng: np.random.Generator) -> None:
     gap = np.sort(np.ravel(end.tokens.x)) - np.sort(np.ravel(y))
     assert np.max(np.abs(gap)) < 0.1
     assert float(energy(end)) < 1e-3
+
+
+def transport_in_decimals(x: np.ndarray, y: np.ndarray) -> Decimal:
+    """Alternation at epsilon one, in sixty digits."""
+    places = [[[Decimal(float(c)) for c in row] for row in z] for z in (x, y)]
+    square = lambda p, q: sum(
+        ((a - b) ** 2 for a, b in zip(p, q, strict=True)), Decimal(0)
+    )
+    kernel = [[(-square(p, q) / 2).exp() for q in places[1]] for p in places[0]]
+    n, m, none = len(x), len(y), Decimal(0)
+    a, b = [Decimal(1)] * n, [Decimal(1)] * m
+    for _ in range(30):
+        a = [m / sum((row[j] * b[j] for j in range(m)), none) for row in kernel]
+        b = [n / sum((kernel[i][j] * a[i] for i in range(n)), none) for j in range(m)]
+    return sum((p.ln() for p in a), none) / n + sum((q.ln() for q in b), none) / m
+
+
+@eqx.filter_jit  # one program for all sizes and bandwidths
+def compiled(nu: Points, mu: Points, epsilon: Array) -> Array:
+    return SinkhornDivergence(nu, epsilon)(mu)
+
+
+@pytest.mark.parametrize("away", [0.0, 1.0])
+@pytest.mark.parametrize("size", [1e-8, 1e-4, 1e-2])
+def test_clouds_that_have_collapsed_are_told_apart(
+    rng: np.random.Generator, size: float, away: float
+) -> None:
+    """Far below the bandwidth, where potentials are logarithms of one and rounding."""
+    x, y = rng.normal(size=(7, 2)), rng.normal(size=(5, 2))
+    x, y = size * (x - x.mean(axis=0)), size * (y - y.mean(axis=0) + away)
+    with localcontext() as context:
+        context.prec = 60
+        alone = transport_in_decimals(x, x) + transport_in_decimals(y, y)
+        expected = float(transport_in_decimals(x, y) - alone / 2)
+    found = compiled(Points.uniform(y), Points.uniform(x), jnp.asarray(np.ones(())))
+    np.testing.assert_allclose(found, expected, rtol=1e-7)
+
+
+@pytest.mark.parametrize("epsilon", [1e-2, 1e-4, 1e-6])
+def test_small_bandwidths_have_the_value_of_plain_transport_or_none(
+    epsilon: float,
+) -> None:
+    """Half of W₂² by POT, to a bandwidth; no number where plans were not solved."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(7, 2)), rng.normal(size=(5, 2))
+    masses = np.full(7, 1 / 7), np.full(5, 1 / 5)
+    expected = float(np.asarray(ot.emd2(*masses, squares(x, y))))
+    mu, nu = Points.uniform(x), Points.uniform(y)
+    found = float(compiled(nu, mu, jnp.asarray(np.asarray(epsilon))))
+    assert np.isnan(found) or abs(found - expected) < epsilon
+
+
+def test_a_value_of_unsolved_plans_raises_outside_a_program() -> None:
+    value, residual = jnp.ones(()), jnp.asarray(0.3)
+    with pytest.raises(SimulationFailed, match="`epsilon`"):
+        converged_value(value, residual, 1000)
+    assert jnp.isnan(jax.jit(lambda r: converged_value(value, r, 1000))(residual))
+    assert converged_value(value, 1e-12 * residual, 1000) == 1
+
+
+@pytest.mark.parametrize("size", [1e-8, 1e-4, 1.0])
+def test_gaussians_that_have_collapsed_are_told_apart(size: float) -> None:
+    """On the line, from the printed form in sixty digits."""
+
+    def gain(sigma: Decimal, tau: Decimal) -> Decimal:
+        h = (1 + (1 + 4 * (sigma * tau) ** 2).sqrt()) / 2
+        return h - 1 - h.ln() / 2
+
+    with localcontext() as context:
+        context.prec = 60
+        a, b = Decimal(size), Decimal(size) * Decimal("1.5")
+        expected = float((gain(a, a) + gain(b, b)) / 2 - gain(a, b))
+    mu, nu = (Gaussian(jnp.zeros(1), s * jnp.eye(1)) for s in (size, 1.5 * size))
+    np.testing.assert_allclose(SinkhornDivergence(nu)(mu), expected, rtol=1e-12)

@@ -1,5 +1,6 @@
 """What a reader types from the README and the pages works, and prints what is shown."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,9 @@ from documented import GALLERY, GUIDE, ROOT, agree, blocks, commands, furnished,
 
 README = ROOT / "README.md"
 PAGES = [README, *GUIDE, *GALLERY]  # docs/extending.md has tests of its own
+QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|#.*")
+# Words in which a shell sees patterns, pipes or groups of its own; zsh ends there.
+SHELL_WORD = re.compile(r"\S*[][()*?^]\S*|\S+\|\S*|\S*\|\S+")
 # What takes minutes as written, and what is typed in its place.
 SMALLER = {
     "--n 1000000 --t 5 --frames 20": "--n 40000 --t 0.2 --frames 3",
@@ -31,6 +35,17 @@ def test_what_a_page_shows_is_so(page: Path, tmp_path: Path):
 
 def test_pages_show_something():
     assert all(blocks(page) for page in PAGES if page.stem != "glossary")
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, ROOT / "docs" / "extending.md"], ids=lambda page: page.stem
+)
+def test_words_that_a_shell_would_change_are_quoted(page: Path):
+    scripts = [commands(b.text) for b in blocks(page) if b.language in ("sh", "bash")]
+    lines = [line for script in scripts for line in script.splitlines()]
+    ours = [line for line in lines if line.lstrip().startswith("meanfield ")]
+    words = [word for line in ours for word in SHELL_WORD.findall(QUOTED.sub("", line))]
+    assert words == []
 
 
 def test_what_is_smaller_stands_in_the_readme():

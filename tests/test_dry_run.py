@@ -1,4 +1,4 @@
-"""Dry runs: memory and about how much time, in two seconds, whatever is asked for."""
+"""Dry runs: memory and about how much time, in seconds, whatever is asked for."""
 
 import importlib.util
 import json
@@ -55,6 +55,13 @@ def test_a_dry_run_answers_at_once_with_memory_and_time(
     stepping = estimate["step"] * estimate["steps"] * estimate["members"]
     assert estimate["seconds"] == pytest.approx(stepping + estimate["between"])
     assert not estimate["known"]  # of adaptive steps
+
+
+def test_the_matrices_of_heads_are_part_of_the_memory(cli: Command) -> None:
+    """Each has rows of one matrix, and a value of all rows, in double precision."""
+    few, many = (dry(cli, "--n=10", "--d=64", f"--heads={h}") for h in (1, 64))
+    more = 8 * 63 * 64**2  # of 64 values for one
+    assert 2 * more <= many["memory"] - few["memory"] < 2.1 * more
 
 
 def test_a_dry_run_says_what_its_estimate_is_made_of(cli: Command) -> None:

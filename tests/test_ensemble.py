@@ -47,9 +47,12 @@ def test_frames_follow_the_closed_form():
     attention = attentions["softmax"](np.eye(2), -np.eye(2), np.eye(2))
     starts, covariances = _starts(9)
     found = ensemble(attention, starts, TS, together=4)
-    Y = found.coordinates[1]
     inverse = np.linalg.inv(covariances)[:, None] + 2 * TS[:, None, None] * np.eye(2)
-    assert_close(Y @ jnp.swapaxes(Y, -1, -2), np.linalg.inv(inverse), ulps=1e7)
+    Y, expected = found.coordinates[1], np.linalg.inv(inverse)
+    assert_close(Y @ jnp.swapaxes(Y, -1, -2), expected, ulps=1e7)
+    assert_close(found.final.covariance, expected[:, -1], ulps=1e7)
+    pair = jax.tree.map(lambda leaf: leaf[:2], found)  # as many as dimensions
+    assert_close(pair.final.covariance, expected[:2, -1], ulps=1e7)
 
 
 @pytest.mark.slow

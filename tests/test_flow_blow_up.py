@@ -194,6 +194,37 @@ def test_ever_faster_layers_are_not_a_blow_up():
 
 
 @pytest.mark.parametrize(
+    ("dtype", "near", "bar"), [(np.float64, 1e-8, 3e-5), (np.float32, 1e-4, 0.3)]
+)
+def test_a_blow_up_is_one_of_the_layer_in_which_it_happens(
+    dtype: type, near: float, bar: float
+):
+    """1/s falls by 2V in a unit of time: from V = 1 it is zero at 1/2, but for edges.
+
+    A layer that begins within the error of that time may slow growth or end it.
+    """
+    V, before = np.array([[0.001, near], [0.001, 1e-3], [0.5, 1e-3], [-1, near]]).T
+    V, before = np.append(V, [1.0, -1.0]), np.append(before, [-1e-5 * near, -0.1])
+    edges = (dtype(0.5) * (1 - before)).astype(dtype)
+
+    def fate(edge: Array, value: Array) -> Trajectory:
+        members = [one_dimensional(dtype(1), v) for v in (dtype(1), value)]
+        layers = Layers(jnp.stack([0 * edge, edge, 0 * edge + 9]), stacked(members))
+        return flow(layers, spread(1.0, dtype), np.array([0, 3], dtype))
+
+    ends = ensemble(fate, edges, V.astype(dtype))
+    left = np.maximum(1 - 2 * edges.astype(float), 0)
+    exact = np.where(before > 0, edges + left / (2 * V), 0.5)
+    named = np.asarray(ends.code) == int(Status.BLOW_UP)
+    np.testing.assert_array_equal(named, [True] * 3 + [False] + [True] * 2)
+    assert np.all(np.abs(ends.t_star - exact)[named] <= ends.t_star_error[named])
+    assert np.all(ends.t_star_error[named] < bar * exact[named])
+    assert ends.code[3] == int(Status.FINISHED)
+    rest = 1 / (left[3] + 2 * (3 - edges[3]))
+    assert abs(ends.last[1][3, 0, 0] ** 2 / rest - 1) < 1e3 * np.finfo(dtype).eps ** 0.6
+
+
+@pytest.mark.parametrize(
     ("name", "of_tokens", "of_gaussians"),
     [
         ("softmax", True, False),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,7 +13,9 @@ from helpers import assert_close
 from jaxtyping import Array
 
 from meanfield.attention import attentions
-from meanfield.flows import flow
+from meanfield.dynamics import stacked
+from meanfield.errors import SimulationFailed
+from meanfield.flows import adaptive, ensemble, flow
 from meanfield.measures import Gaussian, Points
 
 
@@ -104,3 +107,62 @@ def test_forward_mode_agrees_with_reverse_mode(rng: np.random.Generator):
     forward = jax.jit(lambda A: jax.jvp(end(ForwardMode()), (A,), (along,))[1])
     reverse = jax.jit(jax.grad(end(None)))
     assert_close(forward(A), jnp.sum(along * reverse(A)), ulps=1e5)
+
+
+@pytest.mark.slow
+def test_gradients_of_a_sinkhorn_flow_at_a_small_bandwidth():
+    """Seven weighted tokens that no alternation solves: reverse mode, differences."""
+    rng, epsilon = np.random.default_rng(3), 0.05
+    x, w = jnp.asarray(rng.normal(size=(7, 2))), rng.random(7) + 0.2
+    Q, K, V = rng.normal(size=(3, 2, 2)) * np.array([1, 1, epsilon])[:, None, None]
+    attention = attentions["sinkhorn"](Q, K, V, epsilon=epsilon)
+    c = jnp.asarray(rng.normal(size=(7, 2)))
+
+    def end(x: Array) -> Array:
+        mu = Points.weighted(x, w / w.sum())
+        return jnp.sum(c * flow(attention, mu, jnp.array([0.0, 0.1])).final.tokens.x)
+
+    assert_gradient(end, x, h=1e-5)
+
+
+def test_a_derivative_of_a_flow_that_failed_raises():
+    """It would be that of another time than was asked for."""
+    softmax = attentions["softmax"](-jnp.eye(1), jnp.eye(1), jnp.eye(1))
+    two_steps = adaptive(max_steps=2)
+
+    def end(mean: Array) -> Array:
+        mu = Gaussian(mean, jnp.eye(1))
+        return jnp.sum(flow(softmax, mu, [0.0, 9.0], stepping=two_steps).final.mean)
+
+    at = jnp.ones(1)
+    assert jnp.isfinite(jax.jit(end)(at))
+    with pytest.raises(SimulationFailed, match="max-steps"):
+        jax.grad(end)(at)
+    with pytest.raises(RuntimeError, match="flow that failed"):
+        eqx.filter_jit(jax.grad(end))(at)
+
+
+@pytest.mark.slow
+def test_derivatives_in_the_times_of_frames_are_velocities():
+    """Of an inner frame and the last: v(t); of the start, minus that at the start."""
+    softmax = attentions["softmax"](-jnp.eye(1), jnp.eye(1), jnp.eye(1))
+    mu = Gaussian(jnp.zeros(1), jnp.eye(1))
+    both = jnp.array([0.0, 3.0, 7.0])
+    sum_of_frames = lambda ts: both @ flow(softmax, mu, ts).covariance[:, 0, 0]
+    got = jax.jit(jax.grad(sum_of_frames))(jnp.array([0.0, 0.5, 1.0]))
+    rate = lambda t: -2 / (1 + 2 * t) ** 2  # of 1/(1 + 2t)
+    inner, last = 3 * rate(0.5), 7 * rate(1.0)
+    # Frames are interpolated: the slope of the interpolant is off by a few rtol / dt.
+    np.testing.assert_allclose(got, [-inner - last, inner, last], atol=3e-6)
+
+
+def test_a_flow_without_nan_runs_where_nan_is_searched_for():
+    """Nothing that did not happen is computed as NaN; it still reads as NaN."""
+    softmax = attentions["softmax"](-jnp.eye(1), jnp.eye(1), jnp.eye(1))
+    mu = Gaussian(jnp.zeros(1), jnp.eye(1))
+    with jax.debug_nans(True):
+        run = flow(softmax, mu, [0.0, 1.0])
+        members = ensemble(softmax, stacked([mu, mu]), [0.0, 1.0])
+        blow_up = members.t_star, run.t_star, run.t_star_error, *run.due
+    assert all(np.all(np.isnan(part)) for part in blow_up)
+    assert_close(run.final.covariance, jnp.eye(1) / 3, ulps=1e7)

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from growth import Held, growth
 
 FUZZER = Path(__file__).with_name("fuzzing.py")
@@ -22,6 +23,20 @@ def test_odd_command_lines_end_as_documented(tmp_path: Path) -> None:
     found = json.loads(done.stdout)
     assert found["cases"] >= 20
     assert {"0", "2", "3"} <= found["codes"].keys()
+
+
+@pytest.mark.slow
+def test_odd_models_end_as_documented(tmp_path: Path) -> None:
+    """`python tests/fuzzing_models.py 500 SEED FOLDER` is the whole of it."""
+    script = FUZZER.with_name("fuzzing_models.py")
+    done = subprocess.run(
+        [sys.executable, script, "40", "7", tmp_path],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert {"0", "3"} <= json.loads(done.stdout)["codes"].keys()
 
 
 def test_a_leak_is_what_every_round_adds():

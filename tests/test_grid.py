@@ -10,6 +10,7 @@ from grid_reference import Given, line, masses_of, normal
 from helpers import assert_close
 
 import meanfield
+from meanfield.dynamics import Layers, stacked
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 from meanfield.flows import (
@@ -153,6 +154,16 @@ def test_symmetry_mass_and_sign_survive_a_flow() -> None:
     assert np.all(m >= 0)
     assert np.max(np.abs(m - m[:, ::-1])) < 1e-13
     assert np.max(np.abs(m.sum(axis=1) + run.coordinates.outflow - 1)) < 1e-13
+
+
+def test_a_layer_that_is_much_faster_begins_with_shorter_steps() -> None:
+    """1/s falls by 2AV in a unit of time; the steps of the first layer are unstable."""
+    softmax = meanfield.attentions["softmax"]
+    slow, fast = (softmax(a * ONE, ONE, -ONE) for a in (0.02, 2.0))
+    layers = Layers([0.0, 1.0, 2.0], stacked([slow, fast]))
+    run = flow(layers, line(normal(), np.linspace(-9, 9, 102)), [0.0, 2.0])
+    assert run.status == Status.FINISHED
+    assert abs(run.final.covariance[0, 0] * (1 + 0.04 + 4) - 1) < 0.05
 
 
 def test_points_of_a_grid_have_the_moments_of_the_density() -> None:

@@ -17,6 +17,8 @@ from meanfield.errors import InputFileError, InvalidInputError
 from meanfield.fields import Affine
 from meanfield.measures import Points
 from meanfield.plotting._runs.described import described
+from meanfield.runs.building._heads import parameters
+from meanfield.runs.building._parameters import Draw
 from meanfield.runs.records._inputs import inputs
 from meanfield.spec import parse, parse_axes, read_toml, with_values
 
@@ -169,3 +171,17 @@ def test_the_command_line_lists_heads_with_commas(cli: Command):
 )
 def test_a_list_of_heads_is_cut_where_a_value_begins(text: str, value: object):
     assert value == gather(None, None, {}, {"heads": "2", "V": text}).V
+
+
+def test_rows_of_many_heads_are_cut_without_a_program(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """To compile one with 512 results took a minute."""
+    draw = Draw(0)
+    with jax.log_compiles():
+        blocks = parameters(parse({"d": 74, "heads": 37}), 74, draw)
+    assert not [r for r in caplog.records if "ompil" in r.getMessage()]
+    own = np.kron(np.eye(37), np.ones((1, 2)))  # the rows of each head
+    assert_close(np.stack([Q for Q, _, _ in blocks]), np.eye(74).reshape(37, 2, 74))
+    values = own[:, :, None] * np.eye(74)
+    assert_close(np.stack([V for _, _, V in blocks]), values)

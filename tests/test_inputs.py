@@ -179,6 +179,21 @@ def test_a_working_folder_that_is_gone_is_said(tmp_path: Path) -> None:
     assert done.stderr.splitlines()[-1].startswith("meanfield: the working folder")
 
 
+@pytest.mark.parametrize("flag", ["-v", "-d"])
+def test_a_limit_below_what_the_compiler_takes_is_said_at_once(flag: str) -> None:
+    """It hangs at 1.5 GB, deaf to SIGTERM, and aborts at 1.8 GB."""
+    run = f'ulimit {flag} 1500000; exec "$0" -m meanfield simulate --measure gaussian'
+    done = subprocess.run(
+        ["bash", "-c", run, sys.executable],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (4, 1)
+    assert f"the shell allows 1.5 GB; set `ulimit {flag} unlimited`" in done.stderr
+
+
 def test_a_device_that_is_not_there_is_said() -> None:
     done = shell("meanfield simulate --n 3 --dry-run", JAX_PLATFORMS="nothing")
     assert done.returncode == 4

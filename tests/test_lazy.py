@@ -1,5 +1,6 @@
 """Packages whose names are loaded at first use: all of them are there."""
 
+import builtins
 import importlib
 import pkgutil
 import re
@@ -24,6 +25,14 @@ def test_a_name_that_is_not_there_is_an_attribute_error(name: str) -> None:
     package = importlib.import_module(name)
     with pytest.raises(AttributeError, match=f"'{name}' has no attribute 'nothing'"):
         _ = package.nothing
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_a_star_import_hides_none_of_the_names_of_python(name: str) -> None:
+    space: dict[str, object] = {}
+    exec(f"from {name} import *", space)
+    names = {each for each in space if not each.startswith("__")}
+    assert not names & set(dir(builtins))
 
 
 @pytest.mark.parametrize("name", PACKAGES)

@@ -1,6 +1,7 @@
 """Measures and where they come from: moments, norms, laws of samples and clouds."""
 
 import itertools
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -9,9 +10,11 @@ import pytest
 from helpers import assert_close, gaussian
 from jaxtyping import Array
 
+from meanfield.attention import attentions
+from meanfield.energies import Interaction, bures_squared
 from meanfield.errors import InvalidInputError, UnknownNameError, UnsupportedError
 from meanfield.fields import Affine, Image
-from meanfield.measures import Blocked, Gaussian, Points
+from meanfield.measures import Blocked, Gaussian, Grid, Points
 from meanfield.measures.sampling import clouds, gauss_hermite, gaussian_draw
 from meanfield.scores import Dot
 from meanfield.tokens import Tokens
@@ -39,6 +42,41 @@ def test_numbers_known_later_make_the_same_measures(rng: np.random.Generator):
     assert_close(known[0], later[0])
     assert_close(known[1].factor, later[1].factor)
     assert_close(known[1].factor @ known[1].factor, F @ F.T)
+
+
+WRONG = {
+    "indefinite": (
+        lambda S: Gaussian.from_moments(jnp.zeros(2), S).covariance,
+        [[1.0, 2.0], [2.0, 1.0]],
+    ),
+    "not symmetric": (
+        lambda S: Gaussian.from_moments(jnp.zeros(2), S).covariance,
+        [[1.0, 0.5], [0.0, 1.0]],
+    ),
+    "no covariance": (lambda S: bures_squared(S, jnp.eye(2)), [[1.0, 2.0], [2.0, 1.0]]),
+    "below zero": (lambda w: Points.weighted(jnp.eye(2), w).mean, [1.0, -0.5]),
+    "without mass": (lambda w: Points.weighted(jnp.eye(2), w).mean, [0.0, 0.0]),
+    "bandwidth": (lambda e: Dot(jnp.eye(2), jnp.eye(2), e).epsilon, -1.0),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_is_refused_is_no_number_inside_a_program(what: str):
+    """Values cannot raise there; nor may they, or their derivatives, look like any."""
+    make, wrong = WRONG[what]
+    value = jnp.asarray(wrong)
+    with pytest.raises(InvalidInputError):
+        make(value)
+    total = lambda x: jnp.sum(make(x))
+    found, slope = jax.jit(jax.vmap(jax.value_and_grad(total)))(value[None])
+    assert np.all(np.isnan(slope))
+    assert np.all(np.isnan(found))
+
+
+def test_a_grid_is_made_of_known_numbers():
+    edges = [np.linspace(-1, 1, 9)]
+    with pytest.raises(UnsupportedError, match="outside of `jit`"):
+        jax.jit(lambda values: Grid.from_density(edges, values).mean)(jnp.ones(8))
 
 
 def test_unnormalised_weights_do_not_change_moments(rng: np.random.Generator):
@@ -246,3 +284,39 @@ def test_measures_can_be_batched(rng: np.random.Generator):
     x = jnp.asarray(rng.normal(size=(4, 5, 2)))
     means = jax.vmap(lambda one: Points.uniform(one).mean)(x)
     assert_close(means, np.asarray(x).mean(axis=1))
+
+
+def one_sided(fn: Callable[[Array], Array], w: np.ndarray) -> np.ndarray:
+    """Difference quotients of second order: of one side where a weight is zero."""
+    h, at = 3e-5, lambda i, s: float(fn(jnp.asarray(w + s * np.eye(len(w))[i])))
+    upward = lambda i: (4 * at(i, h) - at(i, 2 * h) - 3 * at(i, 0.0)) / (2 * h)
+    central = lambda i: (at(i, h) - at(i, -h)) / (2 * h)
+    return np.array([central(i) if w[i] else upward(i) for i in range(len(w))])
+
+
+WEIGHTED_SUMS: dict[str, Callable[[Points], Array]] = {
+    "mean": lambda mu: mu.mean[0],
+    "covariance": lambda mu: mu.covariance[0, 1],
+    "size": lambda mu: mu.size,
+    "mass of a part": lambda mu: mu.restricted(jnp.arange(4) < 3).mean[0],
+    "interaction": lambda mu: Interaction(Dot(jnp.eye(2), jnp.eye(2)))(mu),
+    **{
+        name: lambda mu, name=name: jnp.sum(
+            attentions[name](jnp.eye(2), -jnp.eye(2), jnp.eye(2)).field(0.0, mu)(
+                mu.tokens
+            )[1:]
+            ** 2
+        )
+        for name in ("softmax", "sinkhorn", "sigmoid", "linear")
+    },
+}
+
+
+@pytest.mark.parametrize("name", list(WEIGHTED_SUMS))
+def test_weights_of_zero_have_derivatives(name: str):
+    """Two tokens are excluded, and count nevertheless: where they stand matters."""
+    x = np.array([[1.5, -1.0], [0.3, 0.5], [-0.8, 0.4], [0.2, -0.7]])
+    w = np.array([0.0, 1.0, 2.0, 0.0])
+    fn = jax.jit(lambda w: WEIGHTED_SUMS[name](Points.weighted(x, w)))
+    got = jax.jit(jax.grad(fn))(jnp.asarray(w))
+    np.testing.assert_allclose(got, one_sided(fn, w), rtol=1e-5, atol=1e-6)

@@ -205,6 +205,20 @@ def test_words_are_exactly_those_of_the_text(folder: Path) -> None:
 
 
 @needs_minilm
+def test_byte_order_marks_are_no_part_of_a_model_or_a_text(folder: Path) -> None:
+    """Windows editors begin files in UTF-8 with one; PowerShell writes UTF-16."""
+    plain = models.load(folder).encode("the cat", limit=16)
+    for name in ("config.json", "tokenizer.json"):
+        text = (folder / name).read_text(encoding="utf-8")
+        (folder / name).write_text(text, encoding="utf-8-sig")
+    (folder / "cat.txt").write_text("the cat", encoding="utf-8-sig")
+    text = models.text_in(f"@{folder / 'cat.txt'}")
+    assert models.load(folder).encode(text, limit=16).words == plain.words
+    (folder / "cat.txt").write_text("the cat", encoding="utf-16")
+    with pytest.raises(InputFileError, match=r"cat.txt` is no text in UTF-8; save it"):
+        models.text_in(f"@{folder / 'cat.txt'}")
+
+
 def test_minilm_reads_hello_world_and_more_than_128_tokens() -> None:
     checkpoint = models.load("minilm")
     text = models.embed(checkpoint, "Hello world")
@@ -321,7 +335,10 @@ def test_known_models_are_listed_with_their_install_line(
         models.load("minilm")
 
 
-def test_listing_and_inspecting_load_no_jax(folder: Path) -> None:
+def test_listing_and_inspecting_load_no_jax(tmp_path: Path) -> None:
+    """Not for bfloat16 either, which NumPy alone does not know."""
+    arrays = {k: v.astype(jnp.bfloat16) for k, v in synthetic_arrays().items()}
+    folder = write(tmp_path / "half", arrays=arrays)
     program = (
         "import sys; from meanfield import models;"
         f"models.listed(); models.inspect(models.load({str(folder)!r}));"

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from bert_reference import TEXT, WEIGHTS, synthetic_arrays, write
+from bert_reference import TEXT, WEIGHTS, synthetic_arrays, write, write_heads
 from conftest import Finished
 from tokenizers import Tokenizer
 
@@ -159,6 +159,27 @@ def test_a_tokenizer_of_another_network_is_refused(tmp_path: Path) -> None:
     folder = write(tmp_path / "short", arrays=arrays)
     with pytest.raises(InputFileError, match=r"shape \(5, 12\), but row 9"):
         models.embed(models.load(folder), TEXT)
+
+
+@pytest.mark.parametrize(
+    "sizes", [{"dimension": 10**29}, {"dimension": 5}, {"n_layers": 2**31}]
+)
+def test_sizes_that_no_array_has_are_refused(tmp_path: Path, sizes: dict[str, int]):
+    """Tokens are drawn, and lists made, by what a config says."""
+    write_heads(tmp_path / "heads")
+    file = tmp_path / "heads" / "config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **sizes}))
+    with pytest.raises(InputFileError, match="do not belong together"):
+        models.read(models.load(tmp_path / "heads"))
+
+
+def test_a_long_name_of_an_architecture_is_not_repeated(folder: Path):
+    file = folder / "config.json"
+    config = json.loads(file.read_text())
+    file.write_text(json.dumps({**config, "model_type": [0] * 100_000}))
+    with pytest.raises(InputFileError, match="of the architecture") as caught:
+        models.read(models.load(folder))
+    assert len(str(caught.value)) < 500
 
 
 def test_a_place_that_is_no_model_is_refused(folder: Path, tmp_path: Path) -> None:

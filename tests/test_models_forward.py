@@ -173,7 +173,7 @@ def test_words_that_are_none_are_damage(
 @pytest.mark.parametrize(
     ("piped", "code", "kept"),
     [
-        (b"the cat sat\n", 0, "the cat sat"),
+        ("\ufeffthe cat sat\n".encode(), 0, "the cat sat"),  # as Windows editors write
         (b"@the --cat", 0, " @the --cat"),  # neither a file nor an option
         (b" \n", 3, "no text"),
         (b"\xff", 3, "no text in UTF-8"),

@@ -34,3 +34,17 @@ def test_what_fixed_steps_were_told_comes_back_from_its_record() -> None:
     assert _is_member(stored)
     assert Outcome.from_json(stored).due is None
     assert not _is_member({**stored, "due": [0.25]})
+
+
+def test_a_lapse_says_what_missed_its_tolerance():
+    """By how much, and after how many iterations; records of old have no numbers."""
+    lapse = (8.7e-11, 3.7e-11, 97)
+    outcome = Outcome(Status.UNCONVERGED, 0.5, residual=8.7e-11, lapse=lapse)
+    assert "8.7e-11 where 3.7e-11 was asked, after 97 iterations" in outcome.reason
+    assert "--options max_iterations" in outcome.reason
+    again = Outcome.from_json(json.loads(json.dumps(outcome.as_json())))
+    assert again == outcome
+    assert outcome.ending().reason == outcome.reason
+    old = outcome.as_json()
+    del old["lapse"]
+    assert Outcome.from_json(old).reason == Status.UNCONVERGED.reason

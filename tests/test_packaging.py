@@ -17,7 +17,7 @@ import pytest
 
 import meanfield
 from meanfield import _folders
-from meanfield._folders import SHIPPED, holder, home, templates
+from meanfield._folders import SHIPPED, holder, templates
 from meanfield.errors import InputFileError
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -75,7 +75,6 @@ def test_folders_of_an_installed_package_are_its_own(
     monkeypatch.setattr(_folders, "__file__", str(package / "_folders.py"))
     monkeypatch.chdir(tmp_path)
     assert holder("experiments") == package / SHIPPED
-    assert home() == tmp_path
     with pytest.raises(InputFileError, match="`benchmarks/` is missing"):
         holder("benchmarks")
     with pytest.raises(InputFileError, match="`docs/extending/` is missing"):
@@ -83,7 +82,7 @@ def test_folders_of_an_installed_package_are_its_own(
 
 
 def test_folders_of_a_checkout_stand_beside_the_package():
-    assert holder("experiments") == holder("benchmarks") == home() == ROOT
+    assert holder("experiments") == holder("benchmarks") == ROOT
     shown = {path.relative_to(ROOT).as_posix() for path in templates().values()}
     kinds = ("attention", "panel", "statement", "task")
     assert shown == {f"docs/extending/template_{kind}.py" for kind in kinds}

@@ -5,6 +5,7 @@ import pytest
 from numpy.random import Generator
 from plotting_data import ensemble, gaussian, moving_gaussian, points, shrinking
 
+from meanfield.clusters import component_labels
 from meanfield.endings import Status
 from meanfield.plotting import (
     cluster_counts,
@@ -13,7 +14,6 @@ from meanfield.plotting import (
     effective_rank,
     panels,
 )
-from meanfield.plotting._runs.components import component_labels
 from meanfield.plotting._runs.observables import spectrum
 from meanfield.plotting.cone.paths import below, cone_coordinates
 

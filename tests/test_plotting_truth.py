@@ -220,7 +220,7 @@ def test_movies_pages_and_comparisons_say_what_was_run(
         ),
         (
             {"model": "minilm", "text": "a b c", "model_layers": [0, 1]},
-            "softmax of the model minilm, layers [0, 1]; 5 tokens, d = 2",
+            "softmax of minilm, layers [0, 1]; 5 tokens, d = 2",
         ),
         (
             {"mean": [1.0, 2.0], "cov": 3.0, "A": "@a$b$.npy"},

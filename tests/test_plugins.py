@@ -94,7 +94,7 @@ def test_a_plugin_that_moved_is_given_again(cli: CLI, run: Path, forget: Callabl
     forget()
     Path("mine.py").rename("moved.py")
     assert_refused(
-        cli("resume", run), "the plugin `mine.py`", "give it again by `--plugin`"
+        cli("resume", run), "the plugin `mine.py`", "give it by `--plugin FILE.py`"
     )
     done = cli("resume", run, "--plugin", "moved.py")
     assert done.code == 0, done.err

@@ -40,22 +40,33 @@ COMPLEX = {
 # Types are checked when tests run: what users see is seen in a process of its own.
 SWAPPED = """
 import json, sys
-import jax, jax.numpy as jnp, numpy as np
+import jax, jax.numpy as jnp, numpy as np, pandas as pd, xarray as xr
 jax.config.update("jax_enable_x64", True)
 from meanfield.attention import Attention, attentions
 from meanfield.dynamics import Heads, Interpolated, Layers, LogTime, Prefix, Projected
-from meanfield.dynamics import Sum, masks
+from meanfield.dynamics import Drift, Perceptron, Sum, masks
+from meanfield import simulate, sums
 from meanfield.energies import GradientFlow
+from meanfield.energies.divergence import sinkhorn_divergence as divergence
+from meanfield.energies.potential import potential
 from meanfield.errors import MeanfieldError
 from meanfield.flows import BlowUp, Isotropic, Steady, adaptive, cfl, ensemble
 from meanfield.flows import fixed, flow
-from meanfield.measures import Blocked, Gaussian, Points
+from meanfield.measures import Blocked, Gaussian, Grid, Points
 from meanfield.runs import execute
+from meanfield.tokens import Tokens
 from meanfield.scores import Dot
 I, X, ts = np.eye(2), np.arange(6.0).reshape(3, 2), np.array([0.0, 0.1])
 softmax = attentions["softmax"]
 at, mu = softmax(I, I, I), Points.uniform(X)
 narrow = np.zeros(2, np.float32)
+gap, square = np.ma.masked_greater(np.arange(9.0).reshape(3, 3), 7), np.ma.array(I)
+square[1, 1] = square[0, 1] = np.ma.masked
+edges, density, at_x = np.linspace(0, 1, 9), np.linspace(0.1, 1, 8), Tokens(X)
+class Tensor:
+    def __array__(self, dtype=None, copy=None):
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad.")
+tensor = Tensor()
 gaussian = Gaussian.from_moments(np.zeros(2), I)
 CALLS = '''
 flow(mu, at, ts); flow(at, X, ts); flow(at, mu, None); flow(at, mu, at)
@@ -88,7 +99,28 @@ Points.uniform(X.astype(np.float16)); Points.uniform(X.astype(np.longdouble))
 Points.uniform(jax.random.split(jax.random.key(0), 4).reshape(2, 2))
 flow(at, Points.uniform(X.astype(np.float32)), ts)
 execute({"n": 3})
+Points.uniform(gap); Points.uniform(list(gap)); Points.uniform(X, position=gap[2])
+Points(Tokens(gap), np.zeros(3)); Points(at_x, gap[2]); Points(at_x, 1j * gap[2])
+Points.weighted(X, gap[2]); Gaussian.from_moments(gap[2, 1:], I)
+Gaussian.from_moments(np.zeros(2), square); Gaussian(gap[2, 1:], I)
+Gaussian(np.zeros(2), square); Gaussian(1j * narrow, I)
+Grid.from_density([edges], np.ma.masked_greater(density, 0.5))
+Grid.from_density([np.ma.masked_greater(edges, 0.5)], density)
+softmax(square, I, I); softmax(I, square, I); softmax(I, I, square)
+softmax(I, I, I, epsilon=np.ma.masked); softmax(tensor, I, I); Points.uniform(tensor)
+softmax(I, I, I, epsilon=tensor); attentions["esp"](I, I, I, slices=square)
+flow(at, mu, np.ma.masked_greater(ts, 0)); Drift(square); Drift(I, square[0])
+Perceptron(square, I); Isotropic(np.ma.masked)
+sums.log_sum_exp(gap, X); sums.log_sum_exp(X, gap); sums.sinkhorn(X, gap)
+sums.log_sum_exp(X, X, log_weights=gap[2]); sums.tilted_mean(X, X, gap)
+sums.log_sum_exp(X, X, log_weights=1j * X[0, 0] + np.zeros(3))
+potential(I, I, I, matrix=square); potential(I, I, I, centre=square[0])
+potential(I, I, I, centre=1j); divergence(I, I, I, target=gap)
+divergence(I, I, I, mean=square[0]); divergence(I, I, I, cov=square)
+simulate(A=square, d=2, measure="gaussian"); simulate(A=tensor, d=2)
 '''
+for foreign in (pd.DataFrame(X), xr.DataArray(X)):
+    assert np.array_equal(Points.uniform(foreign).tokens.x, X)
 found = {}
 for call in CALLS.replace("\\n", ";").split(";"):
     if call.strip():
@@ -119,6 +151,32 @@ def test_a_thing_in_the_place_of_another_is_named() -> None:
     for call, words in SAID_OTHERWISE.items():
         assert words in said.pop(call)
     assert said == {}
+
+
+FOREIGN = {
+    "lists": lambda x: x.tolist(),
+    "a mask of nothing": np.ma.masked_array,
+    "bytes in another order": lambda x: x.astype(">f8"),
+    "columns first": np.asfortranarray,
+    "every second column": lambda x: np.repeat(x, 2, axis=1)[:, ::2],
+    "objects that are no numbers": lambda x: x.astype(object),
+}
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_arrays_of_other_kinds_are_their_numbers(kind: str) -> None:
+    x = FOREIGN[kind](X)
+    if kind.startswith("objects"):
+        with pytest.raises(InvalidInputError, match="`x` must be real numbers"):
+            Points.uniform(x)
+        return
+    assert_close(Points.uniform(x).tokens.x, X)
+    A, read_only = FOREIGN[kind](I), I.copy()
+    read_only.flags.writeable = False
+    score = SOFTMAX(A, read_only, A).score
+    assert isinstance(score, Dot)
+    assert_close(score.Q, I)
+    assert_close(score.K, I)
 
 
 @pytest.mark.parametrize("name", list(COMPLEX))

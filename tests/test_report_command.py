@@ -1,10 +1,12 @@
 """The command `report`: what it writes, what it refuses, what it serves."""
 
 import base64
+import contextlib
 import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -15,6 +17,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from struct import pack
 from typing import Any
 
 import bert_reference
@@ -25,10 +28,11 @@ import statements_report
 from browser import Browser, needs_browser
 from conftest import Finished
 from numpy.random import Generator
+from processes import wait_for
 
 from meanfield.errors import InvalidInputError
 from meanfield.pages.report import LOOPBACK, page_of, serve, subject_of
-from meanfield.pages.report._serving import Server
+from meanfield.pages.report._serving import MOST_CLIENTS, Server
 
 Command = Callable[..., Finished]
 
@@ -305,6 +309,71 @@ def test_a_server_answers_to_this_machine_alone(
             urllib.request.urlopen(request)
         assert refusal.value.code == code
         refusal.value.close()
+
+
+def answer_to(server: Server, *parts: bytes, pause: float = 0.0) -> bytes:
+    """What a server sends to a client that says something, with pauses between."""
+    with socket.create_connection((LOOPBACK, server.server_port), timeout=20) as client:
+        for part in parts:
+            with contextlib.suppress(ConnectionError):
+                client.sendall(part)
+            time.sleep(pause)
+        with contextlib.suppress(ConnectionError):
+            return b"".join(iter(partial(client.recv, 1 << 16), b""))
+    return b""
+
+
+def test_a_client_that_does_not_ask_is_cut_off(
+    served: tuple[Server, Callable[[], None]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Be it silent, or be it that it sends a byte now and then."""
+    server, _ = served
+    monkeypatch.setattr("meanfield.pages.report._serving.PATIENCE", 0.3)
+    before = threading.active_count()
+    begin = time.monotonic()
+    assert answer_to(server) == b""
+    assert answer_to(server, *[b"G"] * 8, pause=0.1) == b""
+    assert time.monotonic() - begin < 10
+    monkeypatch.setattr(server.newest, "html", lambda: "x" * 50_000_000)
+    with socket.create_connection((LOOPBACK, server.server_port)) as client:
+        client.sendall(b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n")
+        wait_for(lambda: threading.active_count() > before)
+        wait_for(lambda: threading.active_count() == before)  # none waits for it
+    assert capsys.readouterr().err == ""
+
+
+def test_a_client_that_goes_is_no_news(
+    served: tuple[Server, Callable[[], None]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    server, _ = served
+    before = threading.active_count()
+    monkeypatch.setattr(server.newest, "html", lambda: "x" * 50_000_000)
+    for asked in (b"", b"GET / HT", b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n"):
+        with socket.create_connection((LOOPBACK, server.server_port)) as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, pack("ii", 1, 0))
+            client.sendall(asked)
+            time.sleep(0.05)
+    wait_for(lambda: threading.active_count() == before)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_crowd_of_clients_is_not_let_in(
+    served: tuple[Server, Callable[[], None]],
+) -> None:
+    server, _ = served
+    ask = b"GET /state HTTP/1.0\r\nHost: localhost\r\n\r\n"
+    full = threading.active_count() + 2 * MOST_CLIENTS  # with a timer for each
+    with contextlib.ExitStack() as crowd:
+        for _ in range(MOST_CLIENTS):
+            client = socket.create_connection((LOOPBACK, server.server_port))
+            crowd.enter_context(client)
+        wait_for(lambda: threading.active_count() == full)
+        assert answer_to(server, ask) == b""
+    wait_for(lambda: b"200 OK" in answer_to(server, ask))
 
 
 def test_a_port_that_is_taken_is_told(

@@ -125,6 +125,17 @@ def test_a_figure_is_written_with_its_numbers(tmp_path: Path):
     assert record["dtype"] == "float64"
 
 
+def test_figures_go_to_the_working_folder(
+    cli: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A user's results never land in the checkout that is installed."""
+    stand_in(tmp_path / "checkout", monkeypatch, "easy_fig1", EASY)
+    done = cli("reproduce", "easy-fig1", "--size", "quick")
+    folder = tmp_path / "figures" / "quick"
+    assert (folder / "easy-fig1.png").exists()
+    assert f"the figures go to {folder}\n" in done.err
+
+
 def test_the_command_knows_every_reading(cli: Callable):
     done = cli("reproduce", "sander2022-fig1", "--as", "nothing")
     assert done.code == 2

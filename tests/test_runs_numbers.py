@@ -12,6 +12,7 @@ import meanfield
 from meanfield import runs
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
+from meanfield.fields import Convergence
 from meanfield.flows import BlowUpTime, Trajectory
 from meanfield.measures import Gaussian, Points
 from meanfield.runs.representations import representation_of
@@ -23,7 +24,8 @@ K = [[-0.2, 0.3], [0.6, 0.1], [0.4, 0.5]]
 
 def segment(stop: float, steps: int, residual: float, code: Status) -> Trajectory:
     """What a flow returns, as far as an outcome reads it."""
-    last, nan = (jnp.zeros(1), jnp.eye(1)), jnp.asarray(np.nan)
+    last = jnp.zeros(1), jnp.eye(1)
+    never = BlowUpTime(jnp.asarray(np.inf), jnp.zeros(()))
     return Trajectory(
         ts=jnp.asarray([0.0, stop]),
         coordinates=last,
@@ -32,13 +34,13 @@ def segment(stop: float, steps: int, residual: float, code: Status) -> Trajector
         code=jnp.asarray(int(code)),
         stop_time=jnp.asarray(stop),
         n_saved=jnp.asarray(1),
-        t_star=nan,
-        t_star_error=nan,
+        blow_up=never,
         n_accepted=jnp.asarray(steps),
         n_rejected=jnp.asarray(2 * steps),
         residual=jnp.asarray(residual),
         missed=jnp.asarray(residual / 2),
-        due=BlowUpTime(nan, nan),
+        lapse=Convergence(jnp.zeros(()), jnp.zeros(())),
+        predicted=never,
     )
 
 
@@ -68,6 +70,18 @@ def test_several_outcomes_are_known_up_to_the_latest_and_fail_as_the_worst() -> 
     whole = common(outcomes)
     assert (whole.name, whole.time) == ("max-steps", 2.0)
     assert (whole.accepted, whole.rejected, whole.residual) == (6, 2, 1e-3)
+
+
+def test_growth_by_orders_is_mentioned_also_after_a_resume(tmp_path: Path) -> None:
+    """A token alone moves as x' = x: exp(14) times as far, and so its size."""
+    keys = {"n": 1, "V": 1.0, "t": 14.0, "frames": 5, "segment": 2, "init": "sphere"}
+    result = runs.execute(parse(keys), out=tmp_path / "run.zarr")
+    assert abs(result.growth[0] / np.exp(14) - 1) < 1e-6
+    assert result.outcome.name == "finished"
+    assert "the size grew 1.2e+06 times" in result.caveat
+    assert runs.resume(tmp_path / "run.zarr").caveat == result.caveat
+    calm = runs.execute(parse({**keys, "t": 5.0}))
+    assert calm.caveat == ""
 
 
 @pytest.mark.parametrize(("frames", "segments"), [(2, 1), (11, 2), (12, 3), (16, 3)])

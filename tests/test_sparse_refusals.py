@@ -47,9 +47,12 @@ def test_masked_scores_are_refused(name: str):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"blocks": 0}, "`blocks` is a number from 1 on; got 0"),
+        ({"blocks": 0}, "`blocks` is a number from 1 to 10000; got 0"),
         ({"blocks": True}, "got True"),
-        ({"passes": -1}, "`passes` is a number from 0 on; got -1"),
+        ({"blocks": 10**9}, "`blocks` is a number from 1 to 10000; got 1000000000"),
+        ({"passes": 10**9}, "`passes` is a number .*; got 1000000000"),
+        ({"W_B": np.ones((3, 10_001))}, "`blocks` is .* to 10000; got 10001"),
+        ({"passes": -1}, "`passes` is a number from 0 to 1000000; got -1"),
         ({"temperature": 0.0}, "`temperature` must be positive"),
         ({"noise": np.nan}, "`noise` must be one number"),
         ({"W_B": "uniform"}, "got `uniform`"),

@@ -142,6 +142,26 @@ def test_a_key_that_would_do_nothing_is_refused(values: dict, idle: str) -> None
     assert "leave" in text
 
 
+def test_null_leaves_out_what_may_be_left_out() -> None:
+    """As `--stop null` and the `null` of a JSON file say it."""
+    absent = [k for k, field in RunSpec.model_fields.items() if field.default is None]
+    assert {"stop", "options", "drift", "observe", "model_layers"} < set(absent)
+    assert parse(dict.fromkeys(absent)) == parse({})
+    assert parse({"layers": [{"t": 0.0, "options": None}]}).layers[0].options is None
+    with pytest.raises(InvalidInputError, match="`n`"):
+        parse({"n": None})
+
+
+def test_a_byte_order_mark_is_no_part_of_a_file(tmp_path: Path) -> None:
+    """As Windows editors write it, with their ends of lines."""
+    text = 'measure = "gaussian"\r\nA = -1.0\r\n'
+    (tmp_path / "run.toml").write_bytes(text.encode("utf-8-sig"))
+    assert read_toml(tmp_path / "run.toml") == {"measure": "gaussian", "A": -1.0}
+    (tmp_path / "run.toml").write_bytes(text.encode("utf-16"))
+    with pytest.raises(InputFileError, match=r"run.toml` is no text in UTF-8; save"):
+        read_toml(tmp_path / "run.toml")
+
+
 def test_files_are_found_from_the_folder_of_the_toml(tmp_path: Path) -> None:
     folder = tmp_path / "specs"
     folder.mkdir()

@@ -16,7 +16,7 @@ from storage_run import (
 )
 
 import meanfield.storage.disk._locks as locks
-from meanfield.errors import StoreError
+from meanfield.errors import InvalidInputError, StoreError
 from meanfield.storage import RunStore, TaskFolder, create_tasks, replace_file
 from meanfield.storage.disk._drafts import clear_drafts, draft_folder
 from meanfield.storage.disk._locks import Lock
@@ -119,6 +119,22 @@ def test_an_old_folder_without_a_lock_goes(tmp_path: Path) -> None:
     create_tasks(tmp_path / "sweep", {"schema": 2}, "sweep.json", 3)
     assert drafts(tmp_path) == []
     assert not (tmp_path / "sweep" / ".lock").exists()
+
+
+def test_of_two_who_begin_one_run_the_later_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not that the disk has no space."""
+
+    def come_first(folder: Path) -> None:
+        monkeypatch.undo()
+        new_store(folder / "run").close()
+
+    monkeypatch.setattr("meanfield.storage._writing.clear_drafts", come_first)
+    with pytest.raises(InvalidInputError, match="run` already holds a run"):
+        new_store(tmp_path / "run")
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    RunStore.open(tmp_path / "run").check()
 
 
 REMOVALS: dict[str, Callable[[Path], object]] = {

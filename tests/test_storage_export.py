@@ -1,7 +1,9 @@
 """Runs as files for other programs."""
 
+import copy
 import csv
 import json
+import pickle
 import resource
 import shutil
 from collections.abc import Callable
@@ -14,6 +16,7 @@ from storage_run import ATTRS, D, N, new_store, same_bytes
 
 from meanfield.errors import InvalidInputError, ResourceError
 from meanfield.storage import RunStore, export, kinds, table_bytes
+from meanfield.storage._stored_frames import StoredFrames
 
 
 @pytest.fixture
@@ -47,6 +50,35 @@ def test_npz_holds_the_whole_dataset(run: Path, tmp_path: Path) -> None:
             assert tuple(attrs["variables"][name]["dims"]) == variable.dims
         assert set(file) == {*map(str, dataset.variables), "attrs"}
     assert attrs["spec"] == ATTRS["spec"]
+
+
+def test_netcdf_is_what_xarray_opens_again(run: Path, tmp_path: Path) -> None:
+    """Its attributes are texts: `to_netcdf` refuses the dictionaries of a dataset."""
+    dataset = RunStore.open(run).dataset()
+    with pytest.raises(TypeError, match="attr"):
+        dataset.to_netcdf(tmp_path / "plain.nc", engine="scipy")
+    export(dataset, tmp_path / "run.nc")
+    with xr.open_dataset(tmp_path / "run.nc", engine="scipy") as again:
+        assert set(again.variables) == set(dataset.variables)
+        for name, variable in dataset.variables.items():
+            np.testing.assert_array_equal(again[name].values, variable.values)
+        assert json.loads(again.attrs["spec"]) == ATTRS["spec"]
+    assert dataset.attrs["spec"] == ATTRS["spec"]  # as it was
+
+
+def test_an_opened_run_is_copied_and_closed_as_datasets_are(run: Path) -> None:
+    """By pickles, deep copies and tables; frames are read after `close` too."""
+    dataset = RunStore.open(run).dataset()
+    for again in (pickle.loads(pickle.dumps(dataset)), copy.deepcopy(dataset)):
+        assert again.identical(dataset)
+    x = dataset["x"].values
+    column = dataset["x"].to_dataframe()["x"].to_numpy()
+    assert same_bytes(column.reshape(x.shape), x)
+    last = float(dataset["time"][-1])
+    assert same_bytes(dataset["x"].sel(time=last, method="nearest").values, x[-1])
+    with RunStore.open(run).dataset() as closed:
+        pass
+    assert same_bytes(closed["x"].values, x)
 
 
 def test_csv_of_points_has_a_row_for_each_token_of_each_frame(
@@ -87,8 +119,38 @@ def test_csv_of_many_runs_names_the_run(tmp_path: Path) -> None:
     assert same_bytes(columns["x1"].astype(np.float32), x[..., 1].ravel())
 
 
+def test_csv_of_many_runs_reads_each_segment_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A read for each frame of each run took 20 s for a family of 32."""
+    x = np.random.default_rng(2).normal(size=(9, 6, N, D))
+    store = RunStore.create(tmp_path / "run", attrs={}, static={})
+    for start in (0, 3):
+        segment = {"time": np.arange(start, start + 3.0), "x": x[:, start : start + 3]}
+        store.append(segment, {})
+    dataset = store.dataset()
+    calls, read = [], StoredFrames.__getitem__
+    counted = lambda frames, key: calls.append(frames.name) or read(frames, key)
+    monkeypatch.setattr(StoredFrames, "__getitem__", counted)
+    export(dataset, tmp_path / "run.csv")
+    assert calls == ["x"]
+    columns = table(tmp_path / "run.csv")
+    assert same_bytes(columns["x0"], x[..., 0].ravel())
+
+
+def test_a_table_is_the_same_in_small_blocks(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = RunStore.open(run).dataset()
+    export(dataset, tmp_path / "run.csv")
+    monkeypatch.setattr("meanfield.storage._export._BLOCK_ROWS", 2 * N)
+    monkeypatch.setattr("meanfield.storage._export._HELD", 0)
+    export(dataset, tmp_path / "blocks.csv")
+    assert (tmp_path / "blocks.csv").read_bytes() == (tmp_path / "run.csv").read_bytes()
+
+
 def test_an_unknown_suffix_is_refused(gaussian: RunStore, tmp_path: Path) -> None:
-    with pytest.raises(InvalidInputError, match=r"\.npz, \.csv; got `\.xls`"):
+    with pytest.raises(InvalidInputError, match=r"\.npz, \.csv, \.nc; got `\.xls`"):
         export(gaussian.dataset(), tmp_path / "run.xls")
 
 

@@ -54,7 +54,8 @@ def test_the_command_sweeps_draws_and_goes_on(cli: Run, tmp_path: Path) -> None:
         (("--over", "A=0|1", "--out", "full"), 2, "holds something else"),
         (("--over", "A=0|1", "--workers", "0", "--out", "s"), 2, "at least 1"),
         (("full",), 3, "There is no sweep at"),
-        (("none.toml", "--over", "A=0|1", "--out", "s"), 3, "neither a spec nor"),
+        (("none.toml", "--over", "A=0|1", "--out", "s"), 3, "neither a sweep nor"),
+        (("phase",), 3, "neither a sweep nor a spec at `phase`"),
         (("--over", "A=0:1:2000,V=0:1:2000", "--out", "s"), 4, "4000000 cells"),
     ],
 )

@@ -6,10 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from reference import Parameters, gaussian_linear
+from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.integrate import solve_ivp
+from scipy.spatial.distance import pdist, squareform
 
 from meanfield import runs
-from meanfield.measures import Gaussian
+from meanfield.measures import Gaussian, Points
 from meanfield.spec import parse, parse_axes
 
 SEEDS, NAMES = (3, 5, 8), ("softmax", "l2")
@@ -68,6 +70,25 @@ def test_rows_of_the_table_are_in_the_order_of_the_cells(folder: Path) -> None:
     assert order == [(seed, name) for seed in SEEDS for name in NAMES]
     traces = np.reshape([float(row["trace"]) for row in rows], (3, 2))
     np.testing.assert_array_equal(traces, runs.sweep_dataset(folder)["trace"])
+
+
+def test_clusters_of_cells_are_those_of_single_linkage(tmp_path: Path) -> None:
+    """Tokens that stay, under V = 0, linked within the radius of the panel."""
+    keys = {"init": "mixture", "n": 30, "d": 1, "V": 0.0, "t": 0.1}
+    runs.sweep(parse(keys), parse_axes("seed=3|5"), out=tmp_path / "s")
+    data = runs.sweep_dataset(tmp_path / "s")
+    for i, seed in enumerate((3, 5)):
+        measure = runs.member(parse({**keys, "seed": seed})).measure
+        assert isinstance(measure, Points)
+        x = np.asarray(measure.tokens.x)
+        spread = np.sqrt(((x - x.mean(0)) ** 2).sum(1).mean())
+        nearest = np.sort(squareform(pdist(x)), axis=1)[:, 1]
+        radius = max(0.05 * spread, np.median(nearest) / 2)
+        labels = fcluster(linkage(x, "single"), radius, "distance")
+        cell = data.isel(seed=i)
+        assert cell["clusters"] == labels.max()
+        assert cell["heaviest_cluster"] == np.bincount(labels).max() / len(x)
+        assert 1 < labels.max() < len(x)
 
 
 @pytest.mark.slow

@@ -65,6 +65,35 @@ def test_a_quick_look_says_nothing_of_two_seeds(name: str):
     assert load(name).draw(found).axes
 
 
+@pytest.mark.parametrize(
+    ("name", "untuned"),
+    [
+        ("sander2022-fig6", "sliced"),
+        ("sander2022-table1", "sliced"),
+        ("shahbazi2025-table1", "sliced"),
+        ("shahbazi2025-table1-sorts", ""),  # all of it is sliced
+        ("tay2020-table1", ""),
+    ],
+)
+def test_verdicts_on_attention_that_was_not_tuned_are_withdrawn(
+    name: str, untuned: str
+):
+    record = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+    verdicts = record["numbers"]["verdicts"]
+    words = {
+        (claim, outcome["word"]): outcome["mean"]
+        for claim, outcomes in verdicts.items()
+        for outcome in outcomes.values()
+        if outcome["word"]
+    }
+    assert all(
+        (word == "withdrawn: attention not tuned") == (untuned in claim)
+        for claim, word in words
+    )
+    for mean in words.values():  # what was measured is still shown
+        assert f"{mean:+.2f} (" in record["caption"]
+
+
 def lines(rng: np.random.Generator, spec: TrainSpec, shares: list[float]) -> list[Line]:
     """As if networks had been trained that are right so often, one of each seed."""
     made = []

@@ -16,6 +16,7 @@ from conftest import Finished
 
 from meanfield.cli.jobs._statements import _telling  # pyright: ignore[reportPrivateUsage]
 from meanfield.cli.process._session import forget_programs
+from meanfield.errors import InvalidInputError
 from meanfield.theorems import Check, statements, witnesses
 from meanfield.theorems._check import Relation
 
@@ -92,14 +93,14 @@ def test_the_exit_code_is_six_unless_all_went_as_it_must(
     cli: Callable[..., Finished], tmp_path: Path, values: dict, verdict: str
 ) -> None:
     file = plugin(tmp_path, **values)
-    done = cli("verify", "mine:", "--plugin", file, "--json")
-    found = json.loads(done.out)
-    mine = [s for s in found["statements"] if s["id"].endswith(file.stem[7:])]
-    statements._items.pop(mine[0]["id"])  # pyright: ignore[reportPrivateUsage]
-    assert mine[0]["verdict"] == verdict
+    done = cli("verify", "--plugin", file, "--json")
+    (mine,) = json.loads(done.out)["statements"]  # no other than the plugin's
+    statements._items.pop(mine["id"])  # pyright: ignore[reportPrivateUsage]
+    assert mine["id"].endswith(file.stem[7:])
+    assert mine["verdict"] == verdict
     assert done.code == (0 if verdict == "holds" else 6)
     if done.code:
-        assert mine[0]["id"] in done.err
+        assert f"`meanfield verify explain {mine['id']} --plugin {file}`" in done.err
         assert done.err.count("\n") == 1
 
 
@@ -115,6 +116,12 @@ def test_what_would_refute_a_check_is_where_it_begins_to_be_violated(
     away = -1e-9 if relation == ">=" else 1e-9
     assert made._replace(observed=edge + away).violated
     assert not made._replace(observed=edge - away).violated
+
+
+def test_a_relation_that_does_not_exist_is_refused():
+    unknown = Check("a number", 2.0, "≤", 1.0, 0.25, "chosen")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(InvalidInputError, match="`<=`, `>=` or `=`; got `≤`"):
+        assert unknown.holds
 
 
 def test_the_table_shows_the_check_that_went_wrong() -> None:

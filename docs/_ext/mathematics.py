@@ -28,6 +28,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_html_math_renderer("mathml", *renderers)
     app.config["html_math_renderer"] = "mathml"
     app.connect("autodoc-process-docstring", marked, priority=400)  # before napoleon
+    app.connect("autodoc-process-docstring", escape_types, priority=600)  # after it
     return {"parallel_read_safe": True}
 
 
@@ -65,6 +66,16 @@ def marked(
         parts += [_plain(text[end : span.start()]), _formula(span.group())]
         end = span.end()
     lines[:] = "".join([*parts, _plain(text[end:])]).split("\n")
+
+
+def escape_types(
+    app: Sphinx, what: str, name: str, item: object, options: object, lines: list[str]
+) -> None:
+    """Escapes the `*` of a shape such as `"*members"`, which is not emphasis."""
+    del app, what, name, item, options
+    for number, line in enumerate(lines):
+        if re.match(r" *:(?:var)?type ", line):
+            lines[number] = line.replace("*", r"\*")
 
 
 def _formula(span: str) -> str:

@@ -40,6 +40,7 @@ MODULES = (
     "meanfield.linalg",
     "meanfield.fixed_point",
     "meanfield.cells",
+    "meanfield.clusters",
     "meanfield.spectrum",
     "meanfield.endings",
     "meanfield.errors",

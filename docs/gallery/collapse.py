@@ -8,7 +8,7 @@ come in pairs :math:`x`, :math:`-x`, for a mean would grow like :math:`e^t`.
 
 .. code-block:: sh
 
-    meanfield simulate --Q [[1,0.5]] --K [[-0.8,-0.4]] \
+    meanfield simulate --Q '[[1,0.5]]' --K '[[-0.8,-0.4]]' \
         --init antithetic --n 200 --d 2 --t 20 --out line.zarr
     meanfield plot line.zarr --panel tokens
 

@@ -68,6 +68,7 @@ class Campaign:
         gain: 1 if a large measure is good, and -1 if a small one is.
         rates_of: the condition at which rates are chosen for all; each has its own if
             empty.
+        untuned: variants whose attention was not tuned; verdicts on them are withdrawn.
     """
 
     task: str
@@ -80,6 +81,7 @@ class Campaign:
     measure: str = "correct"
     gain: int = 1
     rates_of: str = ""
+    untuned: tuple[str, ...] = ()
 
     def networks(self, case: Case) -> Networks:
         """All networks, from their records or trained now."""

@@ -14,6 +14,8 @@ STUCK = 3.0  # times the median loss of the same networks: such a network is cou
 RESAMPLES = 2000
 FOLDS = 5  # of the items of a task, which seeds take in turn
 UNITS = {"correct": 100.0}  # a share is told in percent
+EARNED = "reproduced", "undecided", "contradicted"  # words that can be withdrawn
+WITHDRAWN = "withdrawn: attention not tuned"
 
 
 def captioned(scores: str, more: str = "") -> str:
@@ -130,10 +132,16 @@ def _verdicts(
         for better, worse in campaign.claims
         for condition in trained.protocol.conditions
     }
-    for (_, condition), outcome in verdicts.items():
+    for (claim, condition), outcome in verdicts.items():
         if condition in campaign.alike:
             outcome["word"] = ""  # that they differ is not claimed
+        elif outcome["word"] in EARNED and _is_untuned(campaign, claim):
+            outcome["word"] = WITHDRAWN
     return verdicts
+
+
+def _is_untuned(campaign: Campaign, claim: str) -> bool:
+    return not set(claim.split(" over ")).isdisjoint(campaign.untuned)
 
 
 def _sentence(claim: str, condition: str, found: dict[str, Any]) -> str:

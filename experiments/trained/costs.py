@@ -15,6 +15,11 @@ Written by `python -m experiments.trained.costs` from the lines in `records/`. S
 are those of an epoch of one network, among those that were trained beside it, on two
 cores that were often busy, or on an accelerator that nine programs shared.
 
+What these networks say of sliced attention (`esp-soft`), in sander2022-fig6,
+sander2022-table1, shahbazi2025-table1 and shahbazi2025-table1-sorts, and all that
+tay2020-table1 says, is withdrawn: attention not tuned. Each line is still what was
+measured; [figures](../../figures/README.md) says why it is no verdict.
+
 """
 HEAD = """\
 | task | attention | device | networks | s per epoch | min in all |

@@ -8,6 +8,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from experiments.trained.compared import WITHDRAWN
 from meanfield.plotting import style
 from meanfield.reproduce import Findings
 
@@ -72,13 +73,21 @@ def _gains(axes: Axes, verdicts: Mapping[str, Any], axis: Axis) -> None:
         colour = PALETTE[(i + 1) % len(PALETTE)]
         for place, one in enumerate(found.values()):
             x = place + _beside(i, len(verdicts))
-            axes.plot([x, x], one["interval"], color=colour, linewidth=3)
-            axes.plot(x, one["mean"], "o", color=colour)
-        axes.plot([], [], "o", color=colour, label=claim)
+            width, fill = (1, "white") if one["word"] == WITHDRAWN else (3, colour)
+            axes.plot([x, x], one["interval"], color=colour, linewidth=width)
+            axes.plot(x, one["mean"], "o", color=colour, markerfacecolor=fill)
+        fill = "white" if _has_withdrawn(found) else colour
+        axes.plot([], [], "o", color=colour, markerfacecolor=fill, label=claim)
+    if any(map(_has_withdrawn, verdicts.values())):
+        axes.set_title(f"hollow: {WITHDRAWN}", size="medium")
     axes.axhline(0, color="0.5", linewidth=1)
     _conditions(axes, list(next(iter(verdicts.values()))), axis)
     axes.set_ylabel(axis.gains)
     axes.legend()
+
+
+def _has_withdrawn(found: Mapping[str, Any]) -> bool:
+    return any(one["word"] == WITHDRAWN for one in found.values())
 
 
 def columns(axes: Axes, data: xr.Dataset, axis: Axis) -> None:

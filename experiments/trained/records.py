@@ -23,8 +23,15 @@ import numpy as np
 
 from meanfield import runs
 from meanfield.reproduce import Size
-from meanfield.training import Progress, TrainFolder, TrainSpec, examined, resume, train
-from meanfield.training._folder import RECORD
+from meanfield.training import (
+    RECORD,
+    Progress,
+    TrainFolder,
+    TrainSpec,
+    examined,
+    resume,
+    train,
+)
 
 FOLDER = Path(__file__).resolve().parent
 RECORDS, UNFINISHED = FOLDER / "records", FOLDER / "unfinished"

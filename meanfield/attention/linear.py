@@ -6,7 +6,7 @@ from typing_extensions import override
 
 from meanfield._typing import Numbers, Scalar
 from meanfield.fields import AbstractField, Affine, Convergence
-from meanfield.measures import AbstractMeasure, Gaussian, Points
+from meanfield.measures import AbstractMeasure, Gaussian, Points, Power
 from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot
 from meanfield.tokens import Tokens
 
@@ -35,7 +35,7 @@ class Linear(AbstractGaussianCoupling, AbstractRowwise):
 
     @override
     def barycentre(self, score: AbstractScore, mu: Points) -> AbstractField:
-        return LinkedMean(_identity, score, mu)
+        return LinkedMean(Power(1), score, mu)
 
     @override
     def affine(self, score: AbstractQuadraticScore, mu: Gaussian) -> Affine:
@@ -129,8 +129,8 @@ class ExpansionField(AbstractBarycentre):
             None, :
         ]  # a covariance does not depend on it, its rounding does
         values = jnp.concatenate([jnp.ones_like(x[:, :1]), x - origin], axis=1)
-        zeroth = self.mu.integral(jnp.ones_like, self.score, tokens, values)
-        first = self.mu.integral(_identity, self.score, tokens, values)
+        zeroth = self.mu.integral(Power(0), self.score, tokens, values)
+        first = self.mu.integral(Power(1), self.score, tokens, values)
         mass = jnp.where(zeroth[:, :1] == 0, 1, zeroth[:, :1])
         mean, score = zeroth[:, 1:] / mass, first[:, :1] / mass
         barycentre = origin + mean + first[:, 1:] / mass - score * mean
@@ -147,17 +147,13 @@ class ExpansionField(AbstractBarycentre):
         return None
 
 
-def _identity(scores: Array) -> Array:
-    return scores
-
-
-@variant("linear", "permutation", "orthogonal", cost="$n^2$")
+@variant("linear", "permutation", "orthogonal", cost="$n d^2$")
 def linear(Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0) -> Attention:
     r"""Linear attention, weights $Qx \cdot Ky/\epsilon$; castin2025, section 2.2."""
     return Attention(Dot(Q, K, epsilon), Linear(), V)
 
 
-@variant("linear-expansion", "permutation", "orthogonal", cost="$n^2$")
+@variant("linear-expansion", "permutation", "orthogonal", cost="$n d^2$")
 def linear_expansion(
     Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0
 ) -> Attention:

@@ -75,6 +75,11 @@ class Sinkhorn(AbstractGaussianCoupling):
                 f"`iterations` counts half-steps, at least 1; got {count!r}. "
                 "Leave it out to run to a tolerance."
             )
+        most = self.max_iterations
+        if not (isinstance(most, int) and most >= 1):
+            raise InvalidInputError(
+                f"`max_iterations` counts passes, at least 1; got {most!r}."
+            )
 
     @property
     @override
@@ -286,10 +291,12 @@ def sinkhorn(
     *,
     epsilon: Scalar = 1.0,
     iterations: int | None = None,
+    max_iterations: int = 1000,
 ) -> Attention:
     r"""Sinkhorn attention with value $V/\epsilon$; castin2025, section 2.4.
 
     The factor $1/\epsilon$ is the literature's; it sits in the value, where it is seen.
     """
-    attention = Attention(Dot(Q, K, epsilon), Sinkhorn(iterations), V)
+    coupling = Sinkhorn(iterations, max_iterations=max_iterations)
+    attention = Attention(Dot(Q, K, epsilon), coupling, V)
     return Attention(attention.score, attention.coupling, attention.value / epsilon)

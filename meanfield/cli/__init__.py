@@ -25,6 +25,7 @@ from .process._system import (
     CLOSED,
     check_arguments,
     drop_stdout,
+    expand_home,
     open_streams,
     refusal,
     shortened,
@@ -122,7 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _run(tokens: list[str], *, debug: bool) -> int:
     try:
         check_arguments(tokens)
-        _obey(tokens)
+        _obey([expand_home(token) for token in tokens])
     except CycloptsError as error:
         return _complain(usage(error), 2)
     except MeanfieldError as error:

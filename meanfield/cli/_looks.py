@@ -74,7 +74,7 @@ _LOOK = {
         str,
         "NAME",
         "what colours mean: of tokens start, cluster, label (words, or @FILE.npy), "
-        "norm or position; of a sweep a number such as t_star, effective_rank, trace "
+        "norm or position; of a sweep a number such as t_star, clusters, trace "
         "or steps, or `ending` for none",
     ),
     "x": _Option(str, "KEY", "the axis of a sweep along which lines go"),

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter, Token
 
+from meanfield._reading import UTF_8
 from meanfield.errors import InputFileError
 
 _PIPED = "-"  # stands for standard input
@@ -33,7 +34,7 @@ def _read(value: str) -> str:
     if sys.stdin.isatty():
         sys.stderr.write("type a text; Ctrl-D ends it\n")
     try:
-        text = sys.stdin.buffer.read().decode("utf-8").strip()
+        text = sys.stdin.buffer.read().decode(UTF_8).strip()
     except UnicodeDecodeError:
         raise InputFileError("Standard input is no text in UTF-8.") from None
     if not text:

@@ -1,5 +1,6 @@
 r"""Measures as few atoms, each the mean of the mass it stands for."""
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ from meanfield.measures import (
 )
 
 from ._quantiles import cells, nodes_are_no_atoms
+from ._scale import power_of_two
 
 MOST_ATOMS = 2000  # of each side of a linear programme: a second of work
 FEW_ATOMS = 1024  # that a density is made into
@@ -112,7 +114,7 @@ def _gaussian(mu: Gaussian, at_most: int) -> Atoms:
     and Dite 1951); their variance is left as $e^2\,\mathrm{tr}\,\Sigma$.
     """
     U, s, _ = np.linalg.svd(np.asarray(mu.factor, float), full_matrices=False)
-    above = s > len(U) * np.finfo(float).eps * max(s[0], 1e-300)
+    above = s > len(U) * np.finfo(float).eps * max(s[0], np.finfo(float).tiny)
     rank = max(1, int(np.sum(above)))  # A Dirac has atoms in one place.
     if rank > LARGEST_RANK:
         raise UnsupportedError(
@@ -128,7 +130,7 @@ def _gaussian(mu: Gaussian, at_most: int) -> Atoms:
     z, w = (lattice(*[values] * rank).reshape(-1, rank) for values in (means, line))
     masses = np.prod(w, axis=1)
     x = np.asarray(mu.mean, float) + z @ (U * s)[:, :rank].T
-    return Atoms(x, masses / np.sum(masses), float(np.sqrt(left * np.sum(s**2))))
+    return Atoms(x, masses / np.sum(masses), math.sqrt(left) * math.hypot(*s))
 
 
 def _blocks(mu: Grid, at_most: int) -> np.ndarray:
@@ -145,13 +147,13 @@ def _blocks(mu: Grid, at_most: int) -> np.ndarray:
 
 
 def _inside(mu: Grid) -> np.ndarray:
-    r"""The variance inside each cell, $\sum_k |D_k|^2 h_k^2/12$."""
-    lengths = np.sum(np.asarray(mu.state.axes, float) ** 2, axis=0)
+    r"""The deviation inside each cell, $(\sum_k |D_k|^2 h_k^2/12)^{1/2}$."""
+    lengths = np.hypot.reduce(np.asarray(mu.state.axes, float), axis=0)
     parts = [
-        size * widths(np.asarray(edges, float)) ** 2 / 12
-        for size, edges in zip(lengths, mu.edges, strict=True)
+        length * widths(np.asarray(edges, float)) / math.sqrt(12)
+        for length, edges in zip(lengths, mu.edges, strict=True)
     ]
-    total = parts[0] if len(parts) == 1 else np.add.outer(*parts)
+    total = parts[0] if len(parts) == 1 else np.hypot.outer(*parts)
     return total.reshape(-1)
 
 
@@ -163,5 +165,6 @@ def _merged(
     kept = masses > 0
     sums = np.stack([np.bincount(blocks, w * column) for column in x.T], axis=1)
     means = sums / np.where(kept, masses, 1)[:, None]
-    away = np.sum((x - means[blocks]) ** 2, axis=1) + inside
-    return Atoms(means[kept], masses[kept], float(np.sqrt(w @ away)))
+    scale = power_of_two(x - means[blocks], inside)
+    away = np.sum(((x - means[blocks]) / scale) ** 2, axis=1) + (inside / scale) ** 2
+    return Atoms(means[kept], masses[kept], scale * math.sqrt(float(w @ away)))

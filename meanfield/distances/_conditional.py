@@ -1,6 +1,5 @@
 r"""The distance of masked attention: positions are kept."""
 
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,6 +18,7 @@ from meanfield.measures import (
 )
 
 from ._distance import Distance, nearest
+from ._scale import root_mean_square
 
 APART = 0.05  # of the mass, by which the laws of the position may differ
 
@@ -62,9 +62,10 @@ def conditional(mu: AbstractMeasure, nu: AbstractMeasure) -> Distance:
     each = [nearest(a.measure, b.measure) for a, b in shared]
     weights = np.array([(a.mass + b.mass) / 2 for a, b in shared])
     weights = weights / np.sum(weights)
-    value = math.sqrt(float(weights @ np.array([e.value**2 for e in each])))
-    error = math.sqrt(float(weights @ np.array([e.error**2 for e in each])))
-    return Distance(value, error, f"conditional, {each[0].how}")
+    value = root_mean_square(np.array([e.value for e in each]), weights)
+    error = root_mean_square(np.array([e.error for e in each]), weights)
+    how = ", ".join(dict.fromkeys(e.how for e in each))
+    return Distance(value, error, f"conditional, {how}")
 
 
 def _places(mu: AbstractMeasure) -> np.ndarray:

@@ -6,7 +6,9 @@ pieces, densities constant in cells have linear ones, Gaussians $\alpha +
 difference of two. Its square is integrated in closed form.
 """
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +26,9 @@ from meanfield.measures import (
     Points,
 )
 
+from ._scale import power_of_two, root_error
+
+FINE, COARSER = 52, 50  # binary digits of masses, whose sums are then exact
 FINER = 8  # parts of a cell, whose masses are interpolated: errors fall by its square
 
 
@@ -60,16 +65,31 @@ class Quantiles(NamedTuple):
         return self.starts[i] + rise * left, self.starts[i] + rise * right
 
 
-def squared(mu: Quantiles, nu: Quantiles) -> float:
-    r"""$W_2^2$ on the line; below about 1e-14 of the variances it is rounding."""
+def line_distance(mu: Quantiles, nu: Quantiles) -> tuple[float, float]:
+    """$W_2$ on the line, and how far rounding may put it off: see `_squared`."""
     cuts = np.union1d(mu.cuts, nu.cuts)
     pairs = zip(mu.on(cuts), nu.on(cuts), strict=True)
     left, right = (a - b for a, b in pairs)
-    width, middle, rise = np.diff(cuts), (left + right) / 2, right - left
     s = mu.deviation - nu.deviation
+    scale = power_of_two(left, right, np.array(s))
+    square, slack = _squared(cuts, left / scale, right / scale, s / scale)
+    root = math.sqrt(square)
+    return scale * root, scale * root_error(root, slack, slack)
+
+
+def _squared(
+    cuts: np.ndarray, left: np.ndarray, right: np.ndarray, s: float
+) -> tuple[float, float]:
+    r"""$\int(\ell + s\Phi^{-1})^2du$ of linear pieces $\ell$, and its rounding.
+
+    A sum of squares and exact to rounding but for the part of $s$, whose terms cancel.
+    """
+    width, middle, rise = np.diff(cuts), (left + right) / 2, right - left
     first, sloped = _normal_moments(cuts)
     flat = np.sum(width * (middle**2 + rise**2 / 12))
-    return float(max(flat + s**2 + 2 * s * np.sum(middle * first + rise * sloped), 0))
+    crossed = 2 * s * np.sum(middle * first + rise * sloped) if s else 0.0
+    slack = 8 * np.finfo(float).eps * (flat + s**2 + abs(crossed)) if s else 0.0
+    return float(max(flat + s**2 + crossed, 0)), float(slack)
 
 
 def _normal_moments(cuts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -98,11 +118,15 @@ def _normal_moments(cuts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 Line = Callable[[Float[np.ndarray, " d"]], Quantiles]
 
 
-def lines(mu: AbstractMeasure) -> Line:
+def lines(mu: AbstractMeasure, digits: int = FINE) -> Line:
     r"""The law of $\theta\cdot x$, $x \sim \mu$, by $\theta$; positions are left out.
 
     Exact for tokens and Gaussians. Of a density on a line the masses are interpolated
     inside the cells, monotonically; of one in the plane the cells count as atoms.
+
+    Args:
+        mu: a measure.
+        digits: binary ones of the masses of atoms, at most 52: their sums are exact.
 
     Raises:
         UnsupportedError: if `mu` is no measure, or is known by nodes alone.
@@ -114,16 +138,19 @@ def lines(mu: AbstractMeasure) -> Line:
         >>> type(along(np.array([0.0, 1.0]))).__name__
         'Quantiles'
     """
-    return _Lines()(mu)
+    return _Lines(digits)(mu)
 
 
+@dataclass(frozen=True)
 class _Lines(AbstractReader[Line]):
     """The law of a measure along each direction."""
+
+    digits: int
 
     @override
     def of_points(self, mu: Points) -> Line:
         x, w = np.asarray(mu.counted.x, float), np.asarray(mu.probabilities, float)
-        return lambda ray: _of_atoms(x @ ray, w)
+        return lambda ray: _of_atoms(x @ ray, w, self.digits)
 
     @override
     def of_nodes(self, mu: AbstractMeasure, nodes: Points) -> Line:
@@ -134,7 +161,7 @@ class _Lines(AbstractReader[Line]):
         if mu.dimension == 1:
             return lambda ray: _of_cells(mu, float(ray[0]))
         middles, masses = cells(mu)
-        return lambda ray: _of_atoms(middles @ ray, masses)
+        return lambda ray: _of_atoms(middles @ ray, masses, self.digits)
 
     @override
     def of_gaussian(self, mu: Gaussian) -> Line:
@@ -159,13 +186,15 @@ def cells(mu: Grid) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, " n"]]:
 
 def _normal(mean: float, factor: Float[np.ndarray, " r"]) -> Quantiles:
     at = np.array([mean])
-    return Quantiles(np.array([0.0, 1.0]), at, at, float(np.linalg.norm(factor)))
+    return Quantiles(np.array([0.0, 1.0]), at, at, math.hypot(*factor))
 
 
-def _of_atoms(x: np.ndarray, w: np.ndarray) -> Quantiles:
-    order = np.argsort(x, kind="stable")
-    values, masses = x[order], w[order]
-    return _pieces(masses, values, values)
+def _of_atoms(x: np.ndarray, w: np.ndarray, digits: int) -> Quantiles:
+    """Masses in whole numbers: sums of equal ones are equal, in any order."""
+    there = np.flatnonzero(w > 0)
+    order = there[np.argsort(x[there], kind="stable")]
+    masses = np.maximum(np.rint(np.ldexp(w[order], digits)), 1)
+    return _pieces(masses, x[order], x[order])
 
 
 def _of_cells(mu: Grid, scale: float) -> Quantiles:
@@ -174,7 +203,8 @@ def _of_cells(mu: Grid, scale: float) -> Quantiles:
     parts = np.arange((len(xi) - 1) * FINER + 1) / FINER
     finer = np.interp(parts, np.arange(len(xi)), xi)
     mounting = np.concatenate([[0.0], np.cumsum(masses)])
-    inside = np.diff(PchipInterpolator(xi, mounting)(finer))
+    unit = power_of_two(xi)
+    inside = np.diff(PchipInterpolator(xi / unit, mounting)(finer / unit))
     state = mu.state
     x = float(state.origin[0]) + float(state.axes[0, 0]) * finer
     if scale * float(state.axes[0, 0]) < 0:

@@ -9,8 +9,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from meanfield._registry import Registry
-from meanfield.errors import InvalidInputError
+from meanfield._registry import Registry, suggestion
+from meanfield.errors import InvalidInputError, UnknownNameError
 from meanfield.scores import BlockCausal, BlockLocal, Fixed, Strided, causal
 
 ROUNDINGS = 2  # of 1, by which a difference of two positions may be off
@@ -68,8 +68,12 @@ def mask_of(name: str) -> Mask:
         Window(width=0.125)
     """
     kind, _, width = name.partition(":")
-    wide = patterns.get(kind)
-    return masks[name] if wide is None else wide(_width(kind, width))
+    if kind in patterns:
+        return patterns[kind](_width(kind, width))
+    if name in masks:
+        return masks[name]
+    known = [*masks, *(f"{pattern}:WIDTH" for pattern in patterns)]
+    raise UnknownNameError(f"There is no mask `{name}`; {suggestion(name, known)}")
 
 
 def _width(kind: str, text: str) -> float:

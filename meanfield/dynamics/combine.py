@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
 from meanfield._array import is_concrete, require
+from meanfield._programs import compile_once
 from meanfield._typing import Time
 from meanfield.errors import InvalidInputError
 from meanfield.fields import AbstractField, Affine, Convergence, total, worst
@@ -104,11 +105,11 @@ class Heads(AbstractDynamics):
 
     @override
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
-        of = lambda head: head.field(t, mu)
         share = clouds_abreast(mu) // self.count
         moved = mu.queries if isinstance(mu, Facing) else mu
         if not (share or isinstance(moved, Gaussian)):  # large sums lose much so
-            return StackedField(_one_by_one(of, self.stack))
+            frozen = eqx.Partial(_field, jnp.asarray(t), mu)
+            return StackedField(_one_by_one(frozen, self.stack))
         fields = eqx.filter_vmap(lambda head: head.field(t, beside(mu)))(self.stack)
         if isinstance(fields, Affine):
             return Affine(jnp.sum(fields.linear, 0), jnp.sum(fields.offset, 0))
@@ -138,6 +139,7 @@ class StackedField(AbstractField):
     tokens_at_once: int = eqx.field(static=True, default=0)
 
     @override
+    @compile_once
     def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
         if tokens.n <= self.tokens_at_once:
             velocities = eqx.filter_vmap(lambda head: head(tokens))(self.stack)
@@ -152,17 +154,30 @@ class StackedField(AbstractField):
     @property
     @override
     def convergence(self) -> Convergence | None:
-        each = _one_by_one(lambda head: head.convergence, self.stack)
+        each = _one_by_one(_convergence, self.stack)
         return None if each is None else worst(each)
 
     @property
     @override
     def condition(self) -> Float[Array, ""] | None:
         """Those of all together."""
-        each = _one_by_one(lambda head: head.condition, self.stack)
+        each = _one_by_one(_condition, self.stack)
         return None if each is None else jnp.sum(each)
 
 
+def _field(t: Time, mu: AbstractMeasure, head: AbstractDynamics) -> AbstractField:
+    return head.field(t, mu)
+
+
+def _convergence(field: AbstractField) -> Convergence | None:
+    return field.convergence
+
+
+def _condition(field: AbstractField) -> Float[Array, ""] | None:
+    return field.condition
+
+
+@compile_once
 def _one_by_one(fn: Callable[[Any], Any], stack: Any) -> Any:
     """`fn` of each in a stack, stacked."""
     arrays, rest = eqx.partition(stack, eqx.is_array)
@@ -204,5 +219,5 @@ def _stack(*leaves: Any) -> Any:
     if not eqx.is_array(leaves[0]):
         return leaves[0]
     if all(is_concrete(leaf) for leaf in leaves):  # JAX would compile for each number
-        return jnp.asarray(np.stack(leaves))
+        return jax.device_put(np.stack(leaves))  # `asarray` would copy it
     return jnp.stack(leaves)

@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float, PyTree
 from typing_extensions import override
 
 from meanfield._array import require
+from meanfield._programs import compile_once
 from meanfield._typing import Time
 from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.fields import AbstractField, Convergence, worst
@@ -151,6 +152,7 @@ class PrefixField(AbstractField):
     queries: Points | None = None
 
     @override
+    @compile_once
     def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
         if tokens.position is None:
             raise InvalidInputError(
@@ -180,6 +182,7 @@ class PrefixField(AbstractField):
 
     @property
     @override
+    @compile_once
     def convergence(self) -> Convergence | None:
         def prefix(position: Array) -> Convergence | None:
             return self.dynamics.field(self.t, self._restricted(position)).convergence

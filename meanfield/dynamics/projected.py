@@ -8,7 +8,7 @@ from typing_extensions import override
 from meanfield._array import require
 from meanfield._typing import Time
 from meanfield.errors import UnsupportedError
-from meanfield.fields import AbstractAveragedField, AbstractField, Convergence, worst
+from meanfield.fields import AbstractAveragedField, AbstractField, Convergence, worst_of
 from meanfield.linalg import length
 from meanfield.measures import (
     AbstractMeasure,
@@ -136,8 +136,7 @@ class ProjectedField(AbstractAveragedField):
         )
         inner = field.convergence
         both = [own] if inner is None else [own, inner]
-        residuals, tolerances = zip(*both, strict=True)
-        return worst(Convergence(jnp.stack(residuals), jnp.stack(tolerances)))
+        return worst_of(both)
 
     @property
     def _rule(self) -> AbstractRule:

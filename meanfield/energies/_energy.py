@@ -14,13 +14,15 @@ from typing_extensions import override
 from meanfield._registry import Registry
 from meanfield._typing import Scalar
 from meanfield.errors import InvalidInputError
-from meanfield.fields import Convergence, worst
+from meanfield.fields import Convergence, worst_of
 from meanfield.measures import (
     AbstractMeasure,
     AbstractReader,
     Gaussian,
     Grid,
     Points,
+    check_unstacked,
+    memberwise,
 )
 from meanfield.tokens import Tokens
 
@@ -107,14 +109,14 @@ class AbstractEnergy(eqx.Module):
         """
         return _Variation(self)(mu)
 
-    def __call__(self, mu: AbstractMeasure) -> Float[Array, ""]:
-        """The energy of a measure.
+    def __call__(self, mu: AbstractMeasure) -> Float[Array, "*batch"]:
+        """The energy of a measure; of a stack, those of its members.
 
         Raises:
             UnsupportedError: if this energy has no meaning on such a measure.
             NotClosedError: if it has no closed form on a Gaussian.
         """
-        return _Value(self)(mu)
+        return memberwise(_Value(self))(mu)
 
     def first_variation(
         self, mu: AbstractMeasure, tokens: Tokens
@@ -138,6 +140,7 @@ class AbstractEnergy(eqx.Module):
         d\Sigma)$; at a singular $\Sigma$ too. Both are NaN where the energy is not
         finite: there it has no slope, and not one of zero.
         """
+        check_unstacked(mu, "Slopes are those at one measure")
         value, (by_mean, by_covariance) = jax.value_and_grad(
             self.on_gaussian, argnums=(0, 1)
         )(mu.mean, mu.covariance)
@@ -281,11 +284,7 @@ class CombinedVariation(AbstractVariation):
     @override
     def convergence(self) -> Convergence | None:
         known = [c for c in (term.convergence for term in self.terms) if c is not None]
-        if not known:
-            return None
-        return worst(
-            Convergence(*(jnp.stack(part) for part in zip(*known, strict=True)))
-        )
+        return worst_of(known) if known else None
 
 
 class QuadraticVariation(AbstractVariation):

@@ -49,7 +49,7 @@ class _Square(AbstractEnergyReader[Float[Array, ""]]):
     @override
     def of_points(self, mu: Points) -> Float[Array, ""]:
         squares = jnp.sum(self.field(mu.tokens) ** 2, axis=1)
-        return jnp.sum(jnp.where(jnp.isneginf(mu.log_weights), 0, mu.weights * squares))
+        return mu.total(squares)
 
     @override
     def of_grid(self, mu: Grid) -> Float[Array, ""]:

@@ -93,7 +93,7 @@ def _power(
         power = -variation.pressure.reshape(-1) * divergence(field, mu.tokens)
     else:
         power = jnp.sum(variation.gradient(mu.tokens) * field(mu.tokens), axis=1)
-    return jnp.sum(jnp.where(jnp.isneginf(mu.log_weights), 0, mu.weights * power))
+    return mu.total(power)
 
 
 def divergence(field: AbstractField, tokens: Tokens) -> Float[Array, " n"]:

@@ -2,18 +2,23 @@ r"""Sinkhorn divergences: entropic transport to a target, without its bias."""
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 from typing_extensions import override
 
-from meanfield._array import float_array, positive
+from meanfield._array import float_array, positive, real_array
 from meanfield._typing import Numbers, Scalar
 from meanfield.attention import Scalings, scalings
 from meanfield.attention.potentials import converged_potential
-from meanfield.errors import InvalidInputError, NotClosedError, UnsupportedError
-from meanfield.fields import Convergence, worst
-from meanfield.linalg import entropic_shrinkage, psd_sqrt
+from meanfield.errors import (
+    InvalidInputError,
+    NotClosedError,
+    UnsupportedError,
+)
+from meanfield.fields import Convergence, worst_of
+from meanfield.linalg import entropic_shrinkage, psd_sqrt, solve_positive
 from meanfield.measures import AbstractMeasure, AbstractReader, Gaussian, Grid, Points
 from meanfield.scores import Dot, transposed
 from meanfield.scores.centring import centred
@@ -25,6 +30,7 @@ from ._energy import (
     QuadraticVariation,
     energy_of_measure,
 )
+from ._entropic import converged_value, is_small, leading_order, mean_over
 from .sinkhorn import SinkhornEnergy
 
 PASSES = 1000  # of Sinkhorn's iteration, after which it reports itself unconverged
@@ -46,6 +52,9 @@ class SinkhornDivergence(AbstractEnergy):
     $XX^\top = \Sigma$ and $YY^\top = T$: along each pair of singular directions the
     plan has the correlation $\rho = \sigma/h$ that maximises $\sigma\rho +
     \tfrac12\log(1 - \rho^2)$, as for `SinkhornEnergy`. Any rank.
+
+    Between tokens it is NaN where a small `epsilon` leaves the marginals of a plan
+    unsolved; outside of `jit` it raises there.
 
     Args:
         target: $\nu$: points for points and grids, a Gaussian for Gaussians.
@@ -69,9 +78,9 @@ class SinkhornDivergence(AbstractEnergy):
     epsilon: Float[Array, ""]
 
     def __init__(self, target: AbstractMeasure, epsilon: Scalar = 1.0) -> None:
-        positive("epsilon", epsilon)
+        bandwidth = positive("epsilon", epsilon)
         self.target = target
-        self.epsilon = jnp.asarray(epsilon, float_array("epsilon", epsilon).dtype)
+        self.epsilon = jnp.asarray(bandwidth, float_array("epsilon", epsilon).dtype)
 
     @override
     def on_points(self, mu: Points) -> Float[Array, ""]:
@@ -80,8 +89,14 @@ class SinkhornDivergence(AbstractEnergy):
         bias = _solved_alone(target, self.epsilon)
         from_mu = found.cross(found.mu.counted) - _own(found.alone, found.mu.counted)
         from_target = found.g - _own(bias, target.counted)
-        parts = _mean(found.mu, from_mu) + _mean(target, from_target)
-        return gap + self.epsilon * parts
+        parts = mean_over(found.mu, from_mu) + mean_over(target, from_target)
+        leading = lambda: leading_order(found.mu, target, self.epsilon)
+        near = is_small(found.mu, target, self.epsilon)
+        value = gap + self.epsilon * jax.lax.cond(near, leading, lambda: parts)
+        solved = found.of_cross, found.alone.convergence, bias.convergence
+        return converged_value(
+            value, jnp.max(jnp.stack([c.residual for c in solved])), PASSES
+        )
 
     @override
     def on_grid(self, mu: Grid) -> Float[Array, ""]:
@@ -155,8 +170,7 @@ class DivergenceVariation(AbstractVariation):
     @property
     @override
     def convergence(self) -> Convergence | None:
-        both = zip(self.of_cross, self.alone.convergence, strict=True)
-        return worst(Convergence(*(jnp.stack(pair) for pair in both)))
+        return worst_of([self.of_cross, self.alone.convergence])
 
 
 def _solved_alone(mu: Points, epsilon: Float[Array, ""]) -> Scalings:
@@ -171,13 +185,9 @@ def _own(alone: Scalings, tokens: Tokens) -> Float[Array, " n"]:
     return -(rows + columns) / 2
 
 
-def _mean(mu: Points, values: Float[Array, " n"]) -> Float[Array, ""]:
-    return jnp.sum(jnp.where(jnp.isneginf(mu.log_weights), 0, mu.weights * values))
-
-
 def _of_mass_one(mu: Points) -> Points:
     total = jnp.log(jnp.sum(mu.weights))
-    return Points(mu.tokens, mu.log_weights - total, mu.reduction)
+    return mu.scaled(-total)
 
 
 def _gain(
@@ -189,8 +199,12 @@ def _gain(
     at singular covariances too.
     """
     one = jnp.eye(slope.shape[1], dtype=slope.dtype)
-    H = (one + psd_sqrt(one + 4 * slope.T @ covariance @ slope)) / 2
-    return jnp.trace(H - one) - jnp.linalg.slogdet(H)[1] / 2
+    N = slope.T @ covariance @ slope
+    excess = solve_positive(one + psd_sqrt(one + 4 * N), 2 * N)  # H - 1, and no less
+    logs = jnp.linalg.slogdet(one + excess)[1]
+    exact = jnp.sum(jnp.log1p(jnp.linalg.eigvalsh(jax.lax.stop_gradient(excess))))
+    logs = logs + jax.lax.stop_gradient(exact - logs)  # derivatives are of the former
+    return jnp.trace(excess) - logs / 2
 
 
 def _linear(
@@ -267,8 +281,8 @@ def sinkhorn_divergence(
 
 
 def _normal(d: int, mean: Numbers | None, cov: Numbers | None) -> Gaussian:
-    alpha = jnp.asarray(0.0 if mean is None else mean, float)
-    Sigma = jnp.asarray(1.0 if cov is None else cov, float)
+    alpha = jnp.asarray(0.0 if mean is None else real_array("mean", mean), float)
+    Sigma = jnp.asarray(1.0 if cov is None else real_array("cov", cov), float)
     return Gaussian.from_moments(
         jnp.full(d, alpha) if alpha.ndim == 0 else alpha,
         Sigma * jnp.eye(d) if Sigma.ndim == 0 else Sigma,
@@ -276,7 +290,7 @@ def _normal(d: int, mean: Numbers | None, cov: Numbers | None) -> Gaussian:
 
 
 def _tokens(d: int, target: Any) -> Points:
-    x = jnp.asarray(target, float)
+    x = jnp.asarray(real_array("target", target), float)
     x = x[:, None] if x.ndim == 1 else x
     if x.ndim != 2 or x.shape[1] != d:
         raise InvalidInputError(

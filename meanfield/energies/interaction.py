@@ -52,7 +52,11 @@ class Interaction(AbstractEnergy):
     @override
     def on_points(self, mu: Points) -> Float[Array, ""]:
         rows = mu.log_integral(self.score, mu.counted)
-        return jnp.exp(jax.nn.logsumexp(rows + mu.log_weights)) / 2
+        value = jnp.exp(jax.nn.logsumexp(rows + mu.log_weights)) / 2
+        if mu.zero_weights is None:
+            return value
+        largest = jnp.log(jnp.finfo(rows.dtype).max) / 2  # a product with 0 stays one
+        return value + mu.zero_weights @ jnp.exp(jnp.minimum(rows, largest)) / 2
 
     @override
     def on_grid(self, mu: Grid) -> Float[Array, ""]:

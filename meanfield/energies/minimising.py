@@ -1,5 +1,7 @@
 """Minimising movements: the distance of Gaussians, and implicit steps of a flow."""
 
+import functools
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -10,8 +12,8 @@ from jaxtyping import Array, Float
 from meanfield._array import float_array
 from meanfield._typing import Numbers
 from meanfield.errors import InvalidInputError, SimulationFailed
-from meanfield.linalg import psd_sqrt
-from meanfield.measures import Gaussian
+from meanfield.linalg import HIGHEST
+from meanfield.measures import Gaussian, check_unstacked
 
 from ._energy import AbstractEnergy
 
@@ -25,7 +27,8 @@ def bures_squared(Sigma0: Numbers, Sigma1: Numbers) -> Float[Array, ""]:
     covariances, and no second ones.
 
     Raises:
-        InvalidInputError: if they are not square matrices of one shape.
+        InvalidInputError: if they are not square matrices of one shape, or no
+            covariances; inside `jit` the result is NaN then.
 
     Examples:
         >>> from meanfield.energies import bures_squared
@@ -38,9 +41,11 @@ def bures_squared(Sigma0: Numbers, Sigma1: Numbers) -> Float[Array, ""]:
             "`Sigma0` and `Sigma1` must be square matrices of one shape; got "
             f"{S0.shape} and {S1.shape}."
         )
-    Y0, Y1 = psd_sqrt(S0), psd_sqrt(S1)
-    U, _, Wt = jnp.linalg.svd(jax.lax.stop_gradient(Y1.T @ Y0))
-    return jnp.sum((Y0 - Y1 @ (U @ Wt)) ** 2)
+    centre = jnp.zeros(len(S0), S0.dtype)
+    Y0, Y1 = (Gaussian.from_moments(centre, S).factor for S in (S0, S1))
+    dot = functools.partial(jnp.matmul, precision=HIGHEST)
+    U, _, Wt = jnp.linalg.svd(jax.lax.stop_gradient(dot(Y1.T, Y0)))
+    return jnp.sum((Y0 - dot(Y1, dot(U, Wt))) ** 2)
 
 
 def jko_step(energy: AbstractEnergy, gaussian: Gaussian, tau: float) -> Gaussian:
@@ -64,6 +69,7 @@ def jko_step(energy: AbstractEnergy, gaussian: Gaussian, tau: float) -> Gaussian
         >>> print(step.mean, 1 / (1 + 0.5))
         [0.6667] 0.66666...
     """
+    check_unstacked(gaussian, "A step is of one measure")
     if not tau > 0:
         raise InvalidInputError(f"`tau` must be a positive step; got {tau}.")
     problem = _Step(energy, gaussian, jnp.asarray(tau, gaussian.mean.dtype))

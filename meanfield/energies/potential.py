@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from typing_extensions import override
 
-from meanfield._array import float_array, is_concrete
+from meanfield._array import float_array, is_concrete, real_array
 from meanfield._typing import Numbers, Scalar
 from meanfield.errors import InvalidInputError, NotClosedError
 from meanfield.fields import Convergence
@@ -127,7 +127,7 @@ class QuadraticPotential(AbstractEnergy):
     @override
     def on_points(self, mu: Points) -> Float[Array, ""]:
         values = self.variation(mu)(mu.counted)
-        return jnp.sum(jnp.where(jnp.isneginf(mu.log_weights), 0, mu.weights * values))
+        return mu.total(values)
 
     @override
     def on_grid(self, mu: Grid) -> Float[Array, ""]:
@@ -177,7 +177,8 @@ def potential(
     r"""The mean of $\tfrac12(x - c)\cdot H(x - c)$; options `matrix` H, `centre` c."""
     del Q, K, epsilon
     d = np.shape(V)[-1]
-    H, c = jnp.asarray(matrix, float), jnp.asarray(centre, float)
+    H = jnp.asarray(real_array("matrix", matrix), float)
+    c = jnp.asarray(real_array("centre", centre), float)
     return QuadraticPotential(
         H * jnp.eye(d) if H.ndim == 0 else H, jnp.full(d, c) if c.ndim == 0 else c
     )

@@ -4,12 +4,12 @@ from ._compiled import compiled as compiled
 from ._compiled import compiler_options as compiler_options
 from ._compiled import signature as signature
 from ._ensemble import ensemble as ensemble
+from ._ensemble import status_counts as status_counts
 from ._flow import flow as flow
 from ._flow import followed as followed
 from ._flow import prepared as prepared
 from ._integration import Problem as Problem
 from ._trajectory import Trajectory as Trajectory
-from ._trajectory import status_counts as status_counts
 from .doubts import Doubt as Doubt
 from .doubts import doubt as doubt
 from .motions import Isotropic as Isotropic

@@ -11,11 +11,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Float, Int, Key, PyTree
 
 from meanfield._array import float_array
 from meanfield._typing import Device, Numbers
 from meanfield.dynamics import AbstractDynamics
+from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 from meanfield.measures import AbstractMeasure, beside
 from meanfield.workers import threads
@@ -23,7 +24,7 @@ from meanfield.workers import threads
 from ._compiled import compiled, signature
 from ._flow import Stop, prepared
 from ._integration import Problem, integrated
-from ._trajectory import M, Trajectory
+from ._trajectory import M, Trajectory, or_never
 from .motions import Noise, motion_of
 from .stepping import AbstractStepping
 from .watch import BlowUpTime, forerunner, foresees, foretold, is_bounded, never
@@ -111,6 +112,18 @@ def ensemble(  # noqa: PLR0913 (as `flow`)
     return family.trajectories(together)
 
 
+def status_counts(codes: Int[Array, " runs"]) -> dict[str, int]:
+    """How many members of an ensemble ended in each way.
+
+    Examples:
+        >>> from meanfield.flows import status_counts
+        >>> status_counts(jnp.array([0, 2, 2]))
+        {'finished': 1, 'blow-up': 2}
+    """
+    found, counts = np.unique(np.asarray(codes), return_counts=True)
+    return {Status(int(c)).ending: int(k) for c, k in zip(found, counts, strict=True)}
+
+
 class _Family(NamedTuple):
     """The flows of all members, ready to be integrated.
 
@@ -146,7 +159,7 @@ class _Family(NamedTuple):
 
     def told(self, due: BlowUpTime) -> "_Family":
         """The same flows, told when each of them is infinite."""
-        due = jax.tree.map(lambda part: jnp.asarray(part, self.ts.dtype), due)
+        due = jax.tree.map(lambda part: jnp.asarray(part, self.ts.dtype), or_never(due))
         members = cast(Members, (*self.members[:-1], due))
         return self._replace(
             members=members, axes=(*self.axes[:-1], _leads(due.t_star))
@@ -159,12 +172,12 @@ class _Family(NamedTuple):
         claim = lambda law, mu: is_bounded(law, mu, span)
         proven = eqx.filter_vmap(claim, in_axes=axes)(dynamics, mu0s)
         if bool(jnp.all(proven)):
-            none = jnp.full(proven.shape, jnp.nan, span.dtype)
-            return BlowUpTime(none, none)
+            never_all = lambda part: jnp.broadcast_to(part, proven.shape)
+            return jax.tree.map(never_all, never(span.dtype))
         first = self.problem.dynamics, self.problem.mu0
         ahead = replace(self.problem, stepping=forerunner(*first), stops=())
         ends = self._replace(problem=ahead, ts=span).trajectories(together)
-        return foretold(*first, BlowUpTime(ends.t_star, ends.t_star_error))
+        return foretold(*first, ends.blow_up)
 
     def block(self, indices: np.ndarray, device: Device | None) -> Trajectory:
         """The trajectories of some members, side by side."""

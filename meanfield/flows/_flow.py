@@ -19,6 +19,7 @@ from meanfield.fields import Convergence
 from meanfield.measures import AbstractMeasure
 
 from ._compiled import outlined
+from ._guard import guarded
 from ._integration import Problem, integrate
 from ._refusals import (
     check_adjoint,
@@ -27,7 +28,7 @@ from ._refusals import (
     check_precision,
     check_progress,
 )
-from ._trajectory import M, Trajectory
+from ._trajectory import M, Trajectory, or_never
 from .motions import Noise, motion_of, present
 from .stepping import AbstractStepping
 from .watch import (
@@ -65,7 +66,7 @@ def flow(  # noqa: PLR0913 (all that defines a flow, and no more)
     Pure: `vmap` it over initial measures, differentiate it in reverse mode (forward
     mode with `adjoint=diffrax.ForwardMode()`). A finite-time blow-up always ends it,
     as a result with its `t_star`. Never raises for what happens on the way: see
-    `Trajectory.raise_for_status`.
+    `Trajectory.raise_for_status`. A derivative of a flow that failed raises.
 
     Args:
         dynamics: gives the field of a measure.
@@ -93,6 +94,8 @@ def flow(  # noqa: PLR0913 (all that defines a flow, and no more)
         InvalidInputError: if times decrease or shapes do not fit; or noise lacks a key.
         UnsupportedError: if noise meets a plane grid in a box that shears.
         NotClosedError: if a Gaussian meets an attention that does not keep it one.
+        SimulationFailed: if a derivative is taken of a flow that failed; inside `jit` a
+            `RuntimeError` of Equinox, which says the same.
 
     Examples:
         >>> from meanfield import Gaussian, attentions, flow
@@ -145,12 +148,12 @@ def followed(
         >>> print(followed(problem, times).final.covariance)
         [[0.4]]
     """
-    due = _due(problem, ts, until) if due is None else due
+    due = _due(problem, ts, until) if due is None else or_never(due)
     cast_all = lambda part: jnp.asarray(part, ts.dtype)
     problem = eqx.tree_at(lambda p: p.due, problem, jax.tree.map(cast_all, due))
     adjoint = adjoint or diffrax.RecursiveCheckpointAdjoint()
     meter = progress or diffrax.NoProgressMeter()
-    trajectory = _moved(problem, ts, adjoint, meter)
+    trajectory = guarded(_moved(problem, ts, adjoint, meter))
     if is_concrete(trajectory.code) and trajectory.status.failed:
         last = trajectory.final
         motion_of(last).ask_again(problem.dynamics, last, trajectory.stop_time)
@@ -172,7 +175,7 @@ def _due(
     ahead = replace(problem, stepping=forerunner(*moved), stops=())
     # No derivative is taken of what it says.
     end = _moved(frozen(ahead), span, diffrax.ForwardMode())
-    return foretold(*moved, BlowUpTime(end.t_star, end.t_star_error))
+    return foretold(*moved, end.blow_up)
 
 
 def _moved(

@@ -1,5 +1,6 @@
 """One prepared flow through the solver, and the names of its ending."""
 
+import functools
 from typing import Any, NamedTuple, cast
 
 import diffrax
@@ -49,13 +50,14 @@ class VectorField(eqx.Module):
         """`d(coordinates)/dt`."""
         del args
         mu = self.mu0.at(y)
-        field = self.dynamics.field(jnp.minimum(t, self._latest()), mu)
+        latest = jax.lax.stop_gradient(self._latest())
+        field = self.dynamics.field(jnp.where(t > latest, latest, t), mu)
         return motion_of(mu).drift(mu, field, self.noise)
 
     def _latest(self) -> Float[Array, ""]:
         """The last time, or just before it where parameters jump there."""
         jumps = self.dynamics.jumps.astype(self.last.dtype)
-        before = jnp.nextafter(self.last, -jnp.inf)
+        before = jnp.nextafter(jax.lax.stop_gradient(self.last), -jnp.inf)
         return jnp.where(jnp.any(jumps == self.last), before, self.last)
 
 
@@ -166,12 +168,8 @@ def _verdict(solution: diffrax.Solution, judge: AbstractJudge) -> _Verdict:
     code = jnp.where(other, int(Status.NOT_FINITE), code)
     found = watched.by_growth & (code == int(Status.BLOW_UP))
     when = judge.when(watched.growth)
-    nan = jnp.full_like(when.t_star, jnp.nan)
-    return _Verdict(
-        code,
-        BlowUpTime(*(jnp.where(found, value, nan) for value in when)),
-        watched,
-    )
+    when = jax.tree.map(functools.partial(jnp.where, found), when, never(when[0].dtype))
+    return _Verdict(code, when, watched)
 
 
 def _trajectory(
@@ -191,13 +189,13 @@ def _trajectory(
         code=verdict.code,
         stop_time=end_ts[-1],
         n_saved=n_saved,
-        t_star=verdict.blow_up.t_star,
-        t_star_error=verdict.blow_up.error,
+        blow_up=verdict.blow_up,
         n_accepted=verdict.watched.n_accepted,
         n_rejected=verdict.watched.n_rejected,
         residual=verdict.watched.residual,
         missed=verdict.watched.missed,
-        due=problem.due,
+        lapse=verdict.watched.lapse,
+        predicted=problem.due,
     )
 
 

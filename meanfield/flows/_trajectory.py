@@ -17,6 +17,7 @@ from meanfield._array import is_concrete, is_known
 from meanfield._display import Card, Shown, number
 from meanfield.endings import Status
 from meanfield.errors import FrameIndexError, SimulationFailed, WrongKindError
+from meanfield.fields import Convergence
 from meanfield.measures import AbstractMeasure, history
 
 from .watch import BlowUpTime
@@ -53,16 +54,16 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
         code: a `Status`.
         stop_time: when the flow ended.
         n_saved: how many frames are real.
-        t_star: the time of a finite-time blow-up, NaN if none was found.
-        t_star_error: how far off it may be. Errors of the steps count by the time they
-            shift, not by what an unstable blow-up makes of them: where two eigenvalues
-            escape together while `V` turns one into the other, halve the tolerance.
+        lapse: what missed its tolerance at the end of a flow that is `unconverged`: an
+            iteration, or sums, which count no iterations; else zeros.
+        blow_up: `t_star` and its error as programs hold them: infinite if none was
+            found.
         n_accepted: steps taken.
         n_rejected: steps tried and refused.
         residual: the worst error of an iteration behind the field; 0 without one.
         missed: the most that sums miss of velocities, over the largest; 0 if exact.
-        due: when the exact flow blows up, as fixed steps were told beforehand; NaN if
-            it does not, and for other steps. A flow that goes on is told of it.
+        predicted: `due` as programs hold it: infinite if the exact flow does not blow
+            up, and for other steps.
 
     Examples:
         >>> from meanfield import Gaussian, attentions, flow
@@ -85,22 +86,50 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
     code: Int[Array, ""]
     stop_time: Float[Array, ""]
     n_saved: Int[Array, ""]
-    t_star: Float[Array, ""]
-    t_star_error: Float[Array, ""]
+    blow_up: BlowUpTime
     n_accepted: Int[Array, ""]
     n_rejected: Int[Array, ""]
     residual: Float[Array, ""]
     missed: Float[Array, ""]
-    due: BlowUpTime
+    lapse: Convergence
+    predicted: BlowUpTime
+
+    @property
+    def t_star(self) -> Float[Array, "..."]:
+        """The time of a finite-time blow-up, NaN if none was found."""
+        return or_missing(self.blow_up).t_star
+
+    @property
+    def t_star_error(self) -> Float[Array, "..."]:
+        """How far off `t_star` may be, NaN if none was found.
+
+        Errors of the steps count by the time they shift, not by what an unstable
+        blow-up makes of them: where two eigenvalues escape together while `V` turns one
+        into the other, halve the tolerance.
+        """
+        return or_missing(self.blow_up).error
+
+    @property
+    def due(self) -> BlowUpTime:
+        """When the exact flow blows up, as fixed steps were told beforehand.
+
+        NaN if it does not, and for other steps. A flow that goes on is told of it.
+        """
+        return or_missing(self.predicted)
 
     @property
     def status(self) -> Status:
-        """How the flow ended; outside `jit` and `vmap`."""
+        """How the flow ended; outside `jit` and `vmap`.
+
+        Raises:
+            WrongKindError: if this is an ensemble; `status_counts(run.code)` counts.
+        """
+        self._check_one_flow("`status_counts(run.code)` counts how its flows ended")
         return Status(int(self.code))
 
     @property
     def final(self) -> M:
-        """The measure when the flow ended."""
+        """The measure when the flow ended; of an ensemble a stack of measures."""
         return cast(M, self.start.at(self.last))
 
     def at(self, index: SupportsIndex | Int[Array, ""]) -> M:
@@ -111,8 +140,9 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
 
         Raises:
             FrameIndexError: if there is no such frame.
-            WrongKindError: if `index` is not a whole number.
+            WrongKindError: if `index` is not a whole number, or this is an ensemble.
         """
+        self._check_one_flow()
         if is_concrete(index):
             index = self._checked(index)
         frame = jax.tree.map(lambda leaf: leaf[index], self.coordinates)
@@ -124,12 +154,15 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
         Raises:
             WrongKindError: if this is an ensemble.
         """
-        if self.ts.ndim != 1:
+        self._check_one_flow()
+        return self.ts.shape[0]
+
+    def _check_one_flow(self, remedy: str = "ask one of them, `run.member(0)`") -> None:
+        if np.ndim(self.ts) != 1:
             raise WrongKindError(
                 f"This is an ensemble of {self.ts.shape[0]} flows, and no sequence of "
-                "frames: ask one of them, `run.member(0)`."
+                f"frames: {remedy}."
             )
-        return self.ts.shape[0]
 
     @overload
     def __getitem__(self, index: slice) -> "Trajectory[M]": ...
@@ -197,7 +230,6 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
         Raises:
             WrongKindError: if this is an ensemble.
         """
-        len(self)
         return self.map(lambda mu: cast(Any, mu).mean)
 
     @property
@@ -207,7 +239,6 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
         Raises:
             WrongKindError: if this is an ensemble.
         """
-        len(self)
         return self.map(lambda mu: cast(Any, mu).covariance)
 
     def to_xarray(self) -> "xarray.Dataset":
@@ -240,7 +271,8 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
         return number
 
     def map(self, fn: Callable[[M], PyTree[Array]]) -> PyTree[Array]:
-        """`fn` of every frame, stacked along the first axis."""
+        """`fn` of every frame, stacked along the first axis; not of an ensemble."""
+        self._check_one_flow()
         return jax.vmap(lambda c: fn(cast(M, self.start.at(c))))(self.coordinates)
 
     @property
@@ -270,6 +302,14 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
             return text
         return f"{text}, t* = {float(self.t_star):.6g} ± {number(self.t_star_error)}"
 
+    def _lapse(self) -> str:
+        """What missed its tolerance, in numbers; nothing if nothing did."""
+        residual, tolerance, iterations = map(float, self.lapse)
+        if residual == 0:
+            return ""
+        after = f" after {iterations:.0f} iterations" if iterations else ""
+        return f": {residual:.2g} where {tolerance:.2g} was asked{after}"
+
     def _some(self) -> list[M]:
         """A few measures, evenly spaced among those that are real, on the host."""
         real = min(int(self.n_saved), len(self))
@@ -289,22 +329,33 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
         if status.failed:
             raise SimulationFailed(
                 f"The flow ended as `{status.ending}` at t = "
-                f"{float(self.stop_time):g}: {status.reason}. "
+                f"{float(self.stop_time):g}: {status.reason}{self._lapse()}. "
                 "The last good state is in `.final`."
             )
         return self
 
 
-def status_counts(codes: Int[Array, " runs"]) -> dict[str, int]:
-    """How many members of an ensemble ended in each way.
+def or_missing(time: BlowUpTime) -> BlowUpTime:
+    """A time as people read it: NaN in place of infinity.
 
-    Examples:
-        >>> from meanfield.flows import status_counts
-        >>> status_counts(jnp.array([0, 2, 2]))
-        {'finished': 1, 'blow-up': 2}
+    Outside of programs NumPy puts it there, so that none is computed on a device, where
+    `jax_debug_nans` would stop it.
     """
-    found, counts = np.unique(np.asarray(codes), return_counts=True)
-    return {Status(int(c)).ending: int(k) for c, k in zip(found, counts, strict=True)}
+    if is_concrete(time.t_star):
+        host = [np.asarray(part) for part in time]
+        there = np.isfinite(host[0])
+        parts = (np.where(there, part, part.dtype.type(np.nan)) for part in host)
+        return BlowUpTime(*map(jax.device_put, parts))
+    there = jnp.isfinite(time.t_star)
+    return BlowUpTime(*(jnp.where(there, part, jnp.nan) for part in time))
+
+
+def or_never(time: BlowUpTime) -> BlowUpTime:
+    """The reverse of `or_missing`: infinity, and no error, in place of NaN."""
+    missing = jnp.isnan(jnp.asarray(time.t_star))
+    return BlowUpTime(
+        jnp.where(missing, jnp.inf, time.t_star), jnp.where(missing, 0.0, time.error)
+    )
 
 
 def _whole(index: object, asked_for: str) -> int:

@@ -4,6 +4,8 @@ from ._cards import history as history
 from ._facing import Facing as Facing
 from ._gaussian import Gaussian as Gaussian
 from ._measure import AbstractMeasure as AbstractMeasure
+from ._measure import check_unstacked as check_unstacked
+from ._measure import memberwise as memberwise
 from ._ordered import Ordered as Ordered
 from ._points import Points as Points
 from ._quadrature import AbstractRule as AbstractRule
@@ -31,6 +33,7 @@ from .grids import check_edges as check_edges
 from .grids import check_upright as check_upright
 from .grids import roughness as roughness
 from .reductions import LARGEST as LARGEST
+from .reductions import AbstractFeatureLink as AbstractFeatureLink
 from .reductions import AbstractPlanned as AbstractPlanned
 from .reductions import AbstractReduction as AbstractReduction
 from .reductions import Blocked as Blocked
@@ -43,6 +46,7 @@ from .reductions import Interpolated as Interpolated
 from .reductions import Keys as Keys
 from .reductions import Layout as Layout
 from .reductions import Link as Link
+from .reductions import Power as Power
 from .reductions import Revealing as Revealing
 from .reductions import Survey as Survey
 from .reductions import Unchecked as Unchecked

@@ -30,6 +30,10 @@ class CloudsAbreast(AbstractReader[int]):
     """
 
     @override
+    def check(self, mu: AbstractMeasure) -> None:
+        del mu  # stacks are what it is about
+
+    @override
     def of_points(self, mu: Points) -> int:
         n, d = mu.tokens.x.shape[-2:]
         room = _numbers(mu.reduction, mu.tokens.x.dtype) // SHARE

@@ -7,7 +7,7 @@ from typing_extensions import override
 
 from meanfield.fields import AbstractField
 
-from ._measure import AbstractMeasure
+from ._measure import AbstractMeasure, leading_axes, memberwise
 from ._reader import AbstractReader
 
 
@@ -41,6 +41,11 @@ class Facing(AbstractMeasure):
 
     @property
     @override
+    def batch_shape(self) -> tuple[int, ...]:
+        return leading_axes(self.queries.batch_shape, self.keys.batch_shape)
+
+    @property
+    @override
     def coordinates(self) -> PyTree[Array]:
         return self.queries.coordinates
 
@@ -53,15 +58,18 @@ class Facing(AbstractMeasure):
         return self.queries.transport(field)
 
     @override
+    @memberwise
     def norm(self, tangent: PyTree[Array]) -> Float[Array, ""]:
         return self.queries.norm(tangent)
 
     @property
     @override
+    @memberwise
     def size(self) -> Float[Array, ""]:
         return self.queries.size
 
     @override
+    @memberwise
     def error_norm(self, error: PyTree[Array]) -> Float[Array, ""]:
         return self.queries.error_norm(error)
 

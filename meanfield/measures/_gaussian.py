@@ -8,15 +8,16 @@ import numpy as np
 from jaxtyping import Array, Float
 from typing_extensions import override
 
-from meanfield._array import float_array, is_concrete
+from meanfield._array import check_real, float_array, is_concrete, or_nan
 from meanfield._typing import Numbers
 from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.fields import AbstractAveragedField, AbstractField
-from meanfield.linalg import length, psd_sqrt
+from meanfield.linalg import HIGHEST, length, psd_sqrt
 
-from ._measure import AbstractMeasure
+from ._measure import AbstractMeasure, check_unstacked, memberwise
 from ._reader import AbstractReader
 
+ROUGH = 100  # roundings of the largest entry that a covariance may be off by
 ROUNDINGS = 4  # of an eigenvalue of correlations, for each dimension
 
 
@@ -38,10 +39,12 @@ class Gaussian(AbstractMeasure):
          [0. 0.]]
     """
 
-    mean: Float[Array, " d"]
-    factor: Float[Array, "d r"]
+    mean: Float[Array, "*batch d"]
+    factor: Float[Array, "*batch d r"]
 
     def __check_init__(self) -> None:
+        check_real("mean", self.mean)
+        check_real("factor", self.factor)
         mean, factor = np.shape(self.mean), np.shape(self.factor)
         if not mean or factor[:-1] != mean:  # stacked ones lead with the same axes
             raise InvalidInputError(
@@ -59,7 +62,8 @@ class Gaussian(AbstractMeasure):
 
         Raises:
             InvalidInputError: if shapes do not fit, or `covariance` is not symmetric
-                positive semidefinite to within rounding.
+                positive semidefinite to within rounding; inside `jit`, where values
+                cannot raise, the factor is NaN then.
         """
         alpha = float_array("mean", mean)
         Sigma = float_array("covariance", covariance).astype(alpha.dtype)
@@ -70,7 +74,7 @@ class Gaussian(AbstractMeasure):
             )
         if is_concrete(Sigma):  # a program would take longer to compile than to run
             return cls(alpha, jax.device_put(_checked_root(np.asarray(Sigma))))
-        return cls(alpha, psd_sqrt((Sigma + Sigma.T) / 2))
+        return cls(alpha, _root_or_nan(Sigma))
 
     @property
     @override
@@ -78,13 +82,19 @@ class Gaussian(AbstractMeasure):
         return self.mean.shape[-1]
 
     @property
+    @override
+    def batch_shape(self) -> tuple[int, ...]:
+        return np.shape(self.mean)[:-1]
+
+    @property
+    @memberwise
     def covariance(self) -> Float[Array, "d d"]:
         r"""$\Sigma = YY^\top$."""
-        return self.factor @ self.factor.T
+        return jnp.matmul(self.factor, self.factor.T, precision=HIGHEST)
 
     @property
     @override
-    def coordinates(self) -> tuple[Float[Array, " d"], Float[Array, "d r"]]:
+    def coordinates(self) -> tuple[Float[Array, "... d"], Float[Array, "... d r"]]:
         return self.mean, self.factor
 
     @override
@@ -102,6 +112,7 @@ class Gaussian(AbstractMeasure):
         Raises:
             UnsupportedError: if the field is neither affine nor averaged.
         """
+        check_unstacked(self, "`transport` is a method of one measure")
         if not isinstance(field, AbstractAveragedField):
             raise UnsupportedError(
                 f"A Gaussian stays one only under an affine field; got a "
@@ -110,19 +121,31 @@ class Gaussian(AbstractMeasure):
         return field.averages(self.mean, self.factor)
 
     @override
+    @memberwise
     def norm(self, tangent: tuple[Array, Array]) -> Float[Array, ""]:
         """The Frobenius norm over mean and factor."""
         return length(jnp.stack([length(part) for part in tangent]))
 
     @property
     @override
+    @memberwise
     def size(self) -> Float[Array, ""]:
         return self.norm(self.coordinates)
 
     @override
+    @memberwise
     def error_norm(self, error: tuple[Array, Array]) -> Float[Array, ""]:
         """The same norm: all of a Gaussian counts."""
         return self.norm(error)
+
+
+def _root_or_nan(Sigma: Float[Array, "d d"]) -> Float[Array, "d d"]:
+    """The symmetric square root; NaN where its square is not the matrix."""
+    root = psd_sqrt((Sigma + Sigma.T) / 2)
+    R, S = jax.lax.stop_gradient((root, Sigma))
+    slack = ROUGH * len(S) * jnp.finfo(S.dtype).eps * jnp.max(jnp.abs(S))
+    gap = jnp.max(jnp.abs(jnp.matmul(R, R, precision=HIGHEST) - S))
+    return or_nan(gap <= slack, root)
 
 
 def _checked_root(Sigma: np.ndarray) -> np.ndarray:
@@ -131,7 +154,7 @@ def _checked_root(Sigma: np.ndarray) -> np.ndarray:
     As `psd_sqrt`, which is for those known later.
     """
     scale = float(np.max(np.abs(Sigma), initial=0))
-    slack = 100 * np.finfo(Sigma.dtype).eps * scale * len(Sigma)
+    slack = ROUGH * len(Sigma) * np.finfo(Sigma.dtype).eps * scale
     if np.max(np.abs(Sigma - Sigma.T)) > slack:
         raise InvalidInputError(
             "`covariance` must be symmetric; its symmetric part is `(C + C.T) / 2`."

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from typing_extensions import override
 
-from meanfield._array import float_array, is_at_hand, is_concrete, require
+from meanfield._array import check_real, float_array, is_at_hand, is_concrete, require
 from meanfield._typing import Numbers
 from meanfield.errors import InvalidInputError
 from meanfield.fields import AbstractField
@@ -17,9 +17,15 @@ from meanfield.linalg import HIGHEST, length
 from meanfield.scores import AbstractScore
 from meanfield.tokens import Tokens
 
-from ._measure import AbstractMeasure
+from ._measure import AbstractMeasure, check_unstacked, leading_axes, memberwise
 from ._reader import AbstractReader
 from .reductions import AbstractReduction, Blocked, Keys, Link
+from .reductions._zero_weights import (
+    Excluded,
+    split_shares,
+    vary_integral,
+    vary_log_mean,
+)
 
 
 class Points(AbstractMeasure):
@@ -33,6 +39,8 @@ class Points(AbstractMeasure):
         tokens: the atoms.
         log_weights: $\log w_j$.
         reduction: how sums over the tokens are executed.
+        zero_weights: the weights of tokens that are excluded, zeros, for derivatives in
+            them; `None` where weights are known, and no variables.
 
     Raises:
         InvalidInputError: if `tokens` are an array, or `log_weights` are not one number
@@ -46,8 +54,9 @@ class Points(AbstractMeasure):
     """
 
     tokens: Tokens
-    log_weights: Float[Array, " n"]
+    log_weights: Float[Array, "*batch n"]
     reduction: AbstractReduction = Blocked()
+    zero_weights: Float[Array, " n"] | None = None
 
     def __check_init__(self) -> None:
         if not isinstance(self.tokens, Tokens):
@@ -56,6 +65,8 @@ class Points(AbstractMeasure):
                 "array `x` write `Points.uniform(x)` or `Points.weighted(x, weights)`."
             )
         logs, x = self.log_weights, self.tokens.x
+        check_real("log_weights", logs)
+        check_real("x", x)
         if np.shape(logs)[-1:] != np.shape(x)[-2:-1]:
             raise InvalidInputError(
                 "`log_weights` must hold one number for each row of the tokens; got "
@@ -108,8 +119,8 @@ class Points(AbstractMeasure):
                 f"got shape {w.shape}."
             )
         if not is_concrete(w):
-            shares = _log_shares(jnp, w).astype(tokens.x.dtype)
-            return cls(tokens, shares, reduction)
+            logs, zeros = split_shares(w.astype(tokens.x.dtype))
+            return cls(tokens, logs, reduction, zeros)
         host = np.asarray(w)
         if not (np.all(host >= 0) and np.any(host > 0)):
             raise InvalidInputError(
@@ -117,20 +128,29 @@ class Points(AbstractMeasure):
                 f"{host.min():g}."
             )
         with np.errstate(divide="ignore"):
-            logs = _log_shares(np, host).astype(tokens.x.dtype)
+            logs = _log_shares(host).astype(tokens.x.dtype)
         return cls(tokens, jax.device_put(logs), reduction)
 
     @property
-    def weights(self) -> Float[Array, " n"]:
+    def weights(self) -> Float[Array, "... n"]:
         """The weights $w_j$."""
-        return jnp.exp(self.log_weights)
+        w = jnp.exp(self.log_weights)
+        return w if self.zero_weights is None else w + self.zero_weights
 
     @property
+    @override
+    def batch_shape(self) -> tuple[int, ...]:
+        x, logs = np.shape(self.tokens.x)[:-2], np.shape(self.log_weights)[:-1]
+        return leading_axes(x, logs)
+
+    @property
+    @memberwise
     def counted(self) -> Tokens:
-        """The tokens, the origin in place of those excluded, whatever stood there."""
-        exclusions = jnp.isneginf(self.log_weights)
-        x = jnp.where(exclusions[:, None], 0, self.tokens.x)
-        return Tokens(x, self.tokens.position)
+        """The tokens, the origin in place of those excluded, whatever stood there.
+
+        They stay where they are if derivatives in their weights may be asked for.
+        """
+        return Tokens(self._zeroed(self.tokens.x), self.tokens.position)
 
     @property
     @override
@@ -138,11 +158,13 @@ class Points(AbstractMeasure):
         return self.tokens.x.shape[-1]
 
     @property
+    @memberwise
     def mean(self) -> Float[Array, " d"]:
         r"""$\int x\,d\mu / \mu(1)$, excluded tokens left out."""
         return self.probabilities @ self.counted.x
 
     @property
+    @memberwise
     def covariance(self) -> Float[Array, "d d"]:
         r"""$\int (x-\alpha)(x-\alpha)^\top d\mu / \mu(1)$."""
         centred = self._zeroed(self.tokens.x - self.mean[None, :])
@@ -151,7 +173,7 @@ class Points(AbstractMeasure):
 
     @property
     @override
-    def coordinates(self) -> Float[Array, "n d"]:
+    def coordinates(self) -> Float[Array, "... n d"]:
         return self.tokens.x
 
     @override
@@ -159,25 +181,34 @@ class Points(AbstractMeasure):
         return reader.of_points(self)
 
     @override
-    def at(self, coordinates: Float[Array, "n d"]) -> "Points":
+    def at(self, coordinates: Float[Array, "... n d"]) -> "Points":
         tokens = Tokens(coordinates, self.tokens.position)
-        return Points(tokens, self.log_weights, self.reduction)
+        return Points(tokens, self.log_weights, self.reduction, self.zero_weights)
 
     @override
     def transport(self, field: AbstractField) -> Float[Array, "n d"]:
+        check_unstacked(self, "`transport` is a method of one measure")
         return field(self.tokens)
 
     @override
+    @memberwise
     def norm(self, tangent: Float[Array, "n d"]) -> Float[Array, ""]:
         r"""The $L^2(\mu)$ norm."""
-        return length(jnp.sqrt(self.probabilities)[:, None] * self._zeroed(tangent))
+        if self.zero_weights is None:
+            return length(jnp.sqrt(self.probabilities)[:, None] * self._zeroed(tangent))
+        largest = jax.lax.stop_gradient(jnp.max(jnp.abs(tangent)))  # it cancels
+        scale = jnp.where((largest > 0) & jnp.isfinite(largest), largest, 1)
+        squares = jnp.sum((tangent / scale) ** 2, axis=1)  # a root of weights has none
+        return scale * jnp.sqrt(self.probabilities @ squares)
 
     @property
     @override
+    @memberwise
     def size(self) -> Float[Array, ""]:
         return self.norm(self.tokens.x)
 
     @override
+    @memberwise
     def error_norm(self, error: Float[Array, "n d"]) -> Float[Array, ""]:
         r"""The $L^2$ norm for the weights $(w_j + 1/n)/2$.
 
@@ -194,8 +225,9 @@ class Points(AbstractMeasure):
         potential: Float[Array, " n"] | None = None,
     ) -> Float[Array, " m"]:
         r"""$\log \int e^{s(x, y) + g(y)}\, d\mu(y)$ at the queries $x$."""
-        keys = self._keys(potential, jnp.zeros((self.tokens.n, 0), self.tokens.x.dtype))
-        return self.reduction.log_mean(score, queries, keys)[1]
+        check_unstacked(self, "`log_integral` is a method of one measure")
+        nothing = jnp.zeros((self.tokens.n, 0), self.tokens.x.dtype)
+        return self._log_mean(score, queries, potential, nothing)[1]
 
     def tilted_mean(
         self,
@@ -204,8 +236,8 @@ class Points(AbstractMeasure):
         potential: Float[Array, " n"] | None = None,
     ) -> Float[Array, "m d"]:
         r"""$\int y\, e^{s + g} d\mu / \int e^{s + g} d\mu$ at the queries."""
-        keys = self._keys(potential, self.counted.x)
-        return self.reduction.log_mean(score, queries, keys)[0]
+        check_unstacked(self, "`tilted_mean` is a method of one measure")
+        return self._log_mean(score, queries, potential, self.counted.x)[0]
 
     def integral(
         self,
@@ -215,34 +247,95 @@ class Points(AbstractMeasure):
         values: Float[Array, "n p"],
     ) -> Float[Array, "m p"]:
         r"""$\int \varphi(s(x, y))\, v(y)\, d\mu(y)$ at the queries."""
-        return self.reduction.integral(
-            link, score, queries, self._keys(None, self._zeroed(values))
-        )
+        check_unstacked(self, "`integral` is a method of one measure")
+        keys = self._keys(None, self._zeroed(values))
+        value = self.reduction.integral(link, score, queries, keys)
+        if self.zero_weights is None:
+            return value
+        excluded = self._excluded(None, values)
+        return vary_integral(value, self.reduction, link, score, queries, excluded)
 
+    @memberwise
+    def total(self, values: Float[Array, " n"]) -> Float[Array, ""]:
+        r"""$\int v\,d\mu$ of one value for each token, excluded ones left out."""
+        return jnp.sum(self.weights * self._zeroed(values[:, None])[:, 0])
+
+    @memberwise
     def restricted(self, counted: Array) -> "Points":
         """The measure conditioned on the tokens where `counted` holds.
 
         Renormalised to the mass it had; without mass when no token counts.
         """
-        log_weights = jnp.where(counted, self.log_weights, -jnp.inf)
-        mass = jax.nn.logsumexp(log_weights)
-        shift = jax.nn.logsumexp(self.log_weights) - jnp.where(
-            jnp.isneginf(mass), 0, mass
+        part = self._replace_weights(
+            jnp.where(counted, self.log_weights, -jnp.inf),
+            None
+            if self.zero_weights is None
+            else jnp.where(counted, self.zero_weights, 0),
         )
-        return Points(self.tokens, log_weights + shift, self.reduction)
+        mass = part.log_mass
+        shift = self.log_mass - jnp.where(jnp.isneginf(mass), 0, mass)
+        return part.scaled(shift)
+
+    @property
+    def log_mass(self) -> Float[Array, ""]:
+        """The logarithm of the total mass."""
+        log_mass = jax.nn.logsumexp(self.log_weights)
+        if self.zero_weights is None:
+            return log_mass
+        finite = jnp.where(jnp.isneginf(log_mass), 0, log_mass)
+        return log_mass + jnp.sum(self.zero_weights) * jnp.exp(-finite)
+
+    def scaled(self, shift: Float[Array, ""]) -> "Points":
+        """The same tokens, `shift` added to the logarithms of their weights."""
+        zeros = self.zero_weights
+        zeros = None if zeros is None else zeros * jnp.exp(shift)
+        return self._replace_weights(self.log_weights + shift, zeros)
 
     def summed(self, reduction: AbstractReduction) -> "Points":
         """The same tokens, with sums over them executed as told."""
         return eqx.tree_at(lambda tokens: tokens.reduction, self, reduction)
 
     @property
+    @memberwise
     def probabilities(self) -> Float[Array, " n"]:
         """The weights divided by the total mass."""
         top = jax.lax.stop_gradient(jnp.max(self.log_weights))  # it cancels
-        w = jnp.exp(self.log_weights - jnp.where(jnp.isneginf(top), 0, top))
-        return w / jnp.where(jnp.isneginf(top), 1, jnp.sum(w))  # no mass: all zero
+        massless = jnp.isneginf(top)
+        top = jnp.where(massless, 0, top)
+        w = jnp.exp(self.log_weights - top)
+        if self.zero_weights is not None:
+            w = w + self.zero_weights * jnp.exp(-top)
+        return w / jnp.where(massless, 1, jnp.sum(w))  # no mass: all zero
+
+    def _log_mean(
+        self,
+        score: AbstractScore,
+        queries: Tokens,
+        potential: Float[Array, " n"] | None,
+        values: Float[Array, "n p"],
+    ) -> tuple[Float[Array, "m p"], Float[Array, " m"]]:
+        keys = self._keys(potential, values)
+        sums = self.reduction.log_mean(score, queries, keys)
+        if self.zero_weights is None:
+            return sums
+        excluded = self._excluded(potential, values)
+        return vary_log_mean(sums, self.reduction, score, queries, excluded)
+
+    def _excluded(self, potential: Array | None, values: Array) -> Excluded:
+        """Those of weight zero, that count for derivatives alone."""
+        assert self.zero_weights is not None
+        g = jnp.zeros_like(self.log_weights) if potential is None else potential
+        logs = jnp.where(jnp.isneginf(self.log_weights), g, -jnp.inf)
+        return Excluded(Keys(self.tokens, logs, values), self.zero_weights)
+
+    def _replace_weights(
+        self, log_weights: Float[Array, " n"], zeros: Float[Array, " n"] | None
+    ) -> "Points":
+        return Points(self.tokens, log_weights, self.reduction, zeros)
 
     def _zeroed(self, values: Float[Array, "n p"]) -> Float[Array, "n p"]:
+        if self.zero_weights is not None:
+            return values
         return jnp.where(jnp.isneginf(self.log_weights)[:, None], 0, values)
 
     def _keys(self, potential: Array | None, values: Array) -> Keys:
@@ -250,11 +343,11 @@ class Points(AbstractMeasure):
         return Keys(self.counted, self.log_weights + g, values)
 
 
-def _log_shares(xp: Any, w: Array | np.ndarray) -> Any:
+def _log_shares(w: np.ndarray) -> np.ndarray:
     """The logs of weights divided by their sum, which may be beyond all floats."""
-    logs = xp.log(w)
-    logs = logs - xp.max(logs)
-    return logs - xp.log(xp.sum(xp.exp(logs)))
+    logs = np.log(w)
+    logs = logs - np.max(logs)
+    return logs - np.log(np.sum(np.exp(logs)))
 
 
 def _tokens(

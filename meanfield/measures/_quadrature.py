@@ -16,7 +16,7 @@ from meanfield.linalg import HIGHEST
 from meanfield.tokens import Tokens
 
 from ._gaussian import Gaussian
-from ._measure import AbstractMeasure
+from ._measure import AbstractMeasure, check_unstacked, leading_axes, memberwise
 from ._points import Points
 from ._reader import AbstractReader
 from .reductions import Blocked
@@ -173,8 +173,8 @@ class Quadrature(AbstractMeasure):
     """
 
     gaussian: Gaussian
-    z: Float[Array, "m r"]
-    weights: Float[Array, " m"]
+    z: Float[Array, "*batch m r"]
+    weights: Float[Array, "*batch m"]
 
     @classmethod
     def of(cls, gaussian: Gaussian, rule: AbstractRule) -> "Quadrature":
@@ -182,6 +182,13 @@ class Quadrature(AbstractMeasure):
         return cls(gaussian, *rule.along(gaussian.factor))
 
     @property
+    @override
+    def batch_shape(self) -> tuple[int, ...]:
+        nodes, weights = np.shape(self.z)[:-2], np.shape(self.weights)[:-1]
+        return leading_axes(self.gaussian.batch_shape, nodes, weights)
+
+    @property
+    @memberwise
     def points(self) -> Points:
         """The nodes as weighted tokens."""
         offsets = jnp.matmul(self.z, self.gaussian.factor.T, precision=HIGHEST)
@@ -214,19 +221,23 @@ class Quadrature(AbstractMeasure):
         v]\,\Sigma + \Sigma\,E[\nabla v]^\top$, the projection of the flow on Gaussians;
         in this form no derivative is taken, and $Y$ may have any rank.
         """
+        check_unstacked(self, "`transport` is a method of one measure")
         scaled = self.weights[:, None] * field(self.points.tokens)
         return jnp.sum(scaled, axis=0), jnp.matmul(scaled.T, self.z, precision=HIGHEST)
 
     @override
+    @memberwise
     def norm(self, tangent: tuple[Array, Array]) -> Float[Array, ""]:
         return self.gaussian.norm(tangent)
 
     @property
     @override
+    @memberwise
     def size(self) -> Float[Array, ""]:
         return self.gaussian.size
 
     @override
+    @memberwise
     def error_norm(self, error: tuple[Array, Array]) -> Float[Array, ""]:
         return self.gaussian.error_norm(error)
 

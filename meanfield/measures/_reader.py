@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from meanfield.errors import UnsupportedError
 
-from ._measure import AbstractMeasure
+from ._measure import AbstractMeasure, check_unstacked
 
 if TYPE_CHECKING:
     from ._facing import Facing
@@ -51,7 +51,16 @@ class AbstractReader(abc.ABC, Generic[R]):
         """
         if not isinstance(mu, AbstractMeasure):
             raise unread(self, mu)
+        self.check(mu)
         return mu.read_by(self)
+
+    def check(self, mu: AbstractMeasure) -> None:
+        """Raises unless this reads such a measure; a hook for readers of stacks.
+
+        Raises:
+            WrongKindError: by default if `mu` is a stack.
+        """
+        check_unstacked(mu, f"{self.reads}, one at a time")
 
     @abc.abstractmethod
     def of_points(self, mu: "Points") -> R:

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
+from ._measure import check_unstacked
 from ._points import Points
 
 
@@ -21,6 +22,7 @@ def some_of(mu: Points, count: int, *, far: int = 8) -> Points:
         >>> mu.tokens.n, bool(jnp.allclose(mu.weights.sum(), 1)), mu.tokens.x[0].item()
         (80, True, -1.0)
     """
+    check_unstacked(mu, "Tokens are chosen from one measure")
     kept, shares = _sampled(np.asarray(mu.tokens.x), count, far)
     those = lambda leaf: jnp.asarray(np.asarray(leaf)[kept])
     tokens = jax.tree.map(those, mu.tokens)

@@ -13,6 +13,8 @@ from meanfield.errors import InputFileError
 from .blocks import HeadWeights, Parts
 from .checkpoint import CONFIG, Checkpoint
 
+SHOWN = 40  # characters that a message repeats of a config
+
 
 class Sizes(NamedTuple):
     """The sizes of a network; `dimension` is $d$, `head_dimension` is $d_k$.
@@ -88,10 +90,10 @@ def model_type(checkpoint: Checkpoint) -> str:
         if name == stated or (not stated and named.lower().startswith(name))
     ]
     if not kin:
+        shown = str(stated or named)[:SHOWN]
         raise InputFileError(
-            f"`{checkpoint.folder / CONFIG}` is of the architecture "
-            f"`{stated or named}`, which is not read here; "
-            f"{suggestion(str(stated or named), architectures)}"
+            f"`{checkpoint.folder / CONFIG}` is of the architecture `{shown}`, which "
+            f"is not read here; {suggestion(shown, architectures)}"
         )
     return kin[0]
 
@@ -101,11 +103,29 @@ def read(checkpoint: Checkpoint) -> AbstractArchitecture:
 
     Raises:
         InputFileError: if its architecture is not registered, or its config is not
-            that of the architecture.
+            that of the architecture, or asks for sizes that no array has.
 
     Examples:
         >>> from meanfield import models
         >>> models.read(models.load("minilm")).sizes.n_layers
         6
     """
-    return architectures[model_type(checkpoint)](checkpoint)
+    network = architectures[model_type(checkpoint)](checkpoint)
+    _check_sizes(network.sizes, checkpoint)
+    return network
+
+
+def _check_sizes(sizes: Sizes, checkpoint: Checkpoint) -> None:
+    """Compares a config with the arrays, before tokens and lists are made by it.
+
+    Raises:
+        InputFileError: if no array has the dimension, or there are fewer than layers.
+    """
+    entries = checkpoint.entries.values()
+    axes = {axis for entry in entries for axis in entry.shape}
+    if sizes.dimension not in axes or sizes.n_layers > len(entries):
+        raise InputFileError(
+            f"`{checkpoint.folder / CONFIG}` asks for {sizes.n_layers} layers in "
+            f"dimension {sizes.dimension}, and the arrays of `{checkpoint.weights}` "
+            "have other shapes; the two do not belong together."
+        )

@@ -1,8 +1,6 @@
 """A text as people give it: typed, or in a file."""
 
-from pathlib import Path
-
-from meanfield._reading import read_text
+from meanfield._reading import path_of, read_text
 from meanfield.errors import InputFileError
 
 from ._tokenizer import LONGEST_TEXT
@@ -23,7 +21,7 @@ def text_in(value: str) -> str:
     """
     if value[:1] != "@":
         return value
-    path = Path(value[1:])
+    path = path_of(value[1:])
     text = read_text(path, longest=LONGEST_TEXT)
     if not text.strip():
         raise InputFileError(

@@ -221,6 +221,7 @@ def _refuse_pickled(folder: Path) -> None:
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
     safetensors = extra("safetensors")
+    extra("ml_dtypes")  # without it NumPy knows no bfloat16, unless JAX is there
     existing(path)
     try:
         with safetensors.safe_open(path, framework="np") as file:

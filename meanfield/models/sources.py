@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, final
 
+from meanfield._reading import path_of
 from meanfield._registry import Registry, suggestion
 from meanfield.errors import InputFileError
 
@@ -98,7 +99,7 @@ def locate(source: str | os.PathLike[str]) -> Path:
     """
     if isinstance(source, str) and source in sources:
         return _installed(source)
-    folder = Path(source)
+    folder = path_of(source)
     if folder.is_dir():
         return folder
     if folder.exists():

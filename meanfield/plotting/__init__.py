@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from meanfield._lazy import lazy
 
 if TYPE_CHECKING:
+    from meanfield.clusters import ClusterCounts, cluster_counts, cluster_radius
+
     from ._figure.look import Look, heads_of, height_of, limits_of, width_of
     from ._figure.panels import (
         Panel,
@@ -20,13 +22,7 @@ if TYPE_CHECKING:
     from ._figure.styles import styles
     from ._plots import Plots
     from ._runs.data import spec_and_ending
-    from ._runs.observables import (
-        ClusterCounts,
-        cluster_counts,
-        cluster_radius,
-        covariances,
-        effective_rank,
-    )
+    from ._runs.observables import covariances, effective_rank
     from ._runs.relative import relative
     from ._writing.figures import figure_files, save
     from ._writing.files import named, put
@@ -96,7 +92,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "ClusterCounts": "._runs.observables",
+    "ClusterCounts": "meanfield.clusters",
     "EscapeDirections": ".cone.escapes",
     "Film": "._writing.film",
     "Look": "._figure.look",
@@ -105,8 +101,8 @@ _HOMES = {
     "animate": ".animation",
     "attention_panel": "._figure.panels",
     "attention_panels": ".gallery",
-    "cluster_counts": "._runs.observables",
-    "cluster_radius": "._runs.observables",
+    "cluster_counts": "meanfield.clusters",
+    "cluster_radius": "meanfield.clusters",
     "cone_coordinates": ".cone.paths",
     "cone_page": ".pages",
     "covariances": "._runs.observables",

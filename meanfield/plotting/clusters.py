@@ -6,9 +6,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
+from meanfield.clusters import cluster_counts
 from meanfield.errors import InvalidInputError
 
-from ._figure.bands import BAND_NOTE, draw_steps, spans_decades
+from ._figure.bands import band_note, draw_steps, spans_decades
 from ._figure.look import look_of
 from ._figure.panels import (
     about,
@@ -23,7 +24,7 @@ from ._figure.style import CYCLE, INK
 from ._figure.times import name_time
 from ._runs.data import NOTHING, ending, kind, runs, swarm, values
 from ._runs.metrics import EUCLIDEAN, AbstractMetric, metrics
-from ._runs.observables import cluster_counts, even_frames, per_run
+from ._runs.observables import even_frames, per_run
 
 # Frames that are counted; a longer run is thinned evenly.
 _FRAMES = 200
@@ -79,7 +80,7 @@ def clusters(dataset: xr.Dataset) -> Figure:
 def _tell_ending(figure: Figure, dataset: xr.Dataset) -> None:
     """How a run ended, or how the band of several is to be read."""
     if "run" in dataset.dims:
-        annotate(figure, BAND_NOTE)
+        annotate(figure, band_note(dataset))
         return
     for axes in figure.axes:
         mark_blow_up(axes, ending(dataset))

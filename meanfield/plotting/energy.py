@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 
 from meanfield.errors import InvalidInputError
 
-from ._figure.bands import BAND_NOTE, draw, spans_decades
+from ._figure.bands import band_note, draw, spans_decades
 from ._figure.marks import legend
 from ._figure.panels import (
     annotate,
@@ -56,7 +56,7 @@ def energy(dataset: xr.Dataset) -> Figure:
         said = _verdict(dataset, name)
         annotate(figure, f"{_label(name)}: {said}" if said and len(names) > 1 else said)
     if "run" in dataset.dims:
-        annotate(figure, BAND_NOTE)
+        annotate(figure, band_note(dataset))
         return figure
     for axes in figure.axes:
         mark_blow_up(axes, ending(dataset))

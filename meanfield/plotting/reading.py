@@ -1,6 +1,5 @@
 """What pages of other packages read of a run, as the pictures read it."""
 
-from ._runs.components import component_labels as component_labels
 from ._runs.data import Cloud as Cloud
 from ._runs.data import Ending as Ending
 from ._runs.data import Swarm as Swarm
@@ -20,9 +19,6 @@ from ._runs.described import spec_of as spec_of
 from ._runs.metrics import COSINE_LINK as COSINE_LINK
 from ._runs.metrics import EUCLIDEAN as EUCLIDEAN
 from ._runs.metrics import metrics as metrics
-from ._runs.observables import cluster_counts as cluster_counts
-from ._runs.observables import cluster_radii as cluster_radii
-from ._runs.observables import cluster_share as cluster_share
 from ._runs.observables import covariance as covariance
 from ._runs.observables import even_frames as even_frames
 from ._runs.observables import moments as moments

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from meanfield.errors import InvalidInputError
 from meanfield.spectrum import effective_rank
 
-from ._figure.bands import BAND_NOTE, draw, draw_eigenvalues, spans_decades
+from ._figure.bands import band_note, draw, draw_eigenvalues, spans_decades
 from ._figure.marks import legend
 from ._figure.panels import (
     annotate,
@@ -62,7 +62,7 @@ def spectrum(dataset: xr.Dataset) -> Figure:
     notes = _spectra(figure, rows[0], times, spectra, end)
     name_time(rows[-1], dataset)
     if end is None:
-        annotate(figure, *notes, BAND_NOTE)
+        annotate(figure, *notes, band_note(dataset))
         return figure
     for axes in rows:
         mark_blow_up(axes, end)

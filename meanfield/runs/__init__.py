@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .forecasts._plan import Plan, physical_memory, plan, readable, refuse_full_disk
     from .records._dataset import dataset, subject, title
     from .records._fall import Fall
-    from .records._opening import open  # noqa: A004
+    from .records._opening import open as open  # noqa: A004
     from .records._plugins import plugins_of, refuse_changed_plugins
     from .records._provenance import device, versions
     from .records._words import with_words
@@ -72,7 +72,6 @@ __all__ = [
     "join_sweep",
     "member",
     "moments_of",
-    "open",
     "physical_memory",
     "plan",
     "plugins_of",

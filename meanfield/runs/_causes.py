@@ -12,6 +12,7 @@ from meanfield.endings import Status
 from meanfield.linalg import psd_sqrt
 from meanfield.spec import RunSpec
 
+from ._endings import mixed_endings
 from ._execute import Result
 from .building._attention import scaled
 from .building._heads import parameters
@@ -33,7 +34,7 @@ def reason(result: Result) -> str:
         >>> runs.reason(result)
         'the size grows without bound in finite time'
     """
-    plain = result.outcome.reason
+    plain = f"{mixed_endings(result.outcomes)}{result.outcome.reason}"
     if result.outcome.status is Status.MAX_STEPS:
         plain = f"{plain}; {_advice(result)}"
     if result.outcome.status not in ENDINGS or not _has_normal_tails(result):

@@ -1,10 +1,13 @@
 """What is true of a flow and not obvious, where a run of it should say so."""
 
+from collections.abc import Sequence
+
 import jax
 import numpy as np
 
 from meanfield.attention import Attention, HardSlices
 from meanfield.dynamics import Cross
+from meanfield.runs._endings import Outcome
 from meanfield.runs.building._build import Member
 from meanfield.runs.building._times import depth_of_model
 from meanfield.runs.representations import representation_of, representations
@@ -20,6 +23,8 @@ AMONG = (
     "the flow, which it is itself only where ∇δE is affine"
 )
 
+LARGE_GROWTH = 1e5  # of the size, from which a report mentions it
+
 
 def caveat(spec: RunSpec, member: Member) -> str:
     """What a report says of a flow beside its numbers; empty if nothing."""
@@ -31,6 +36,26 @@ def _among_gaussians(spec: RunSpec) -> str:
     """That a Gaussian descends as Gaussians can, not as its law would."""
     begins_with = representations[spec.measure].begins_with
     return AMONG if spec.flow_of is not None and begins_with == "moments" else ""
+
+
+def grown(outcomes: Sequence[Outcome], growth: Sequence[float]) -> str:
+    """That the size of flows which reached their end has grown by orders; or nothing.
+
+    A blow-up says so itself.
+    """
+    ends = zip(outcomes, growth, strict=True)
+    large = [g for o, g in ends if _survives(o) and g >= LARGE_GROWTH]
+    if not large:
+        return ""
+    whose = f"of {len(large)} of {len(growth)} members " if len(growth) > 1 else ""
+    return (
+        f"the size {whose}grew {max(large):.2g} times without a blow-up; "
+        "`--stop size:BOUND` ends a flow at a bound"
+    )
+
+
+def _survives(outcome: Outcome) -> bool:
+    return outcome.status is not None and outcome.status.row.survives
 
 
 def _past_the_layers(spec: RunSpec) -> str:

@@ -7,7 +7,8 @@ from typing import Any, SupportsFloat
 
 import numpy as np
 
-from meanfield.endings import Status
+from meanfield._counting import counted
+from meanfield.endings import Status, endings_in_words
 from meanfield.flows import Doubt, Trajectory
 from meanfield.storage import Ending
 
@@ -32,6 +33,8 @@ class Outcome:
             them; 0 where sums are exact.
         missed_at_most: whether no more is missed than that, rather than was seen where
             velocities were compared.
+        lapse: what missed its tolerance at the end of a flow that is `unconverged`: its
+            error, the tolerance, and how many iterations were made, 0 of sums.
         due: when the exact flow blows up, as fixed steps were told; NaN if it does
             not, and `None` until the run that predicts it has been made.
         doubt: how far off the last moments of a density on a grid may be, if it flowed
@@ -60,6 +63,7 @@ class Outcome:
     residual: float = 0.0
     missed: float = 0.0
     missed_at_most: bool = True
+    lapse: tuple[float, float, int] | None = None
     due: tuple[float, float] | None = None
     doubt: Doubt | None = None
 
@@ -84,6 +88,7 @@ class Outcome:
             None if status is None else Status(status),
             due=None if due is None else (_or_nan(due[0]), _or_nan(due[1])),
             doubt=record,
+            lapse=_lapse(*values["lapse"]) if values.get("lapse") else None,
             missed_at_most=values.get("missed_at_most", False),  # 0.1 has none
             accepted=values["accepted"],
             rejected=values["rejected"],
@@ -102,12 +107,14 @@ class Outcome:
             return PASSED if math.isnan(self.t_star) else GROWS
         if self.status is Status.UNRESOLVED and self.doubt is not None:
             return f"{self.status.reason}: {_remedy(self.doubt)}"
-        return (Status.INTERRUPTED if self.status is None else self.status).reason
+        if self.status is Status.UNCONVERGED and self.lapse is not None:
+            return _in_numbers(*self.lapse)
+        return _status(self).reason
 
     @property
     def name(self) -> str:
         """The name of the ending; a flow that goes on counts as interrupted."""
-        return (Status.INTERRUPTED if self.status is None else self.status).ending
+        return _status(self).ending
 
     def after(self, trajectory: Trajectory, last: float, *, at_most: bool) -> "Outcome":
         """The outcome once a segment has run.
@@ -118,6 +125,7 @@ class Outcome:
             at_most: whether sums miss no more than the segment says, if anything.
         """
         stop = float(trajectory.stop_time)
+        lapse = trajectory.status is Status.UNCONVERGED or None
         goes_on = trajectory.status is Status.FINISHED and stop < last
         return Outcome(
             None if goes_on else trajectory.status,
@@ -129,6 +137,7 @@ class Outcome:
             _worst([self.residual, float(trajectory.residual)]),
             _worst([self.missed, float(trajectory.missed)]),
             self.missed_at_most and (at_most or float(trajectory.missed) == 0),
+            lapse and _lapse(*trajectory.lapse),
             (_one_nan(trajectory.due.t_star), _one_nan(trajectory.due.error)),
         )
 
@@ -146,6 +155,8 @@ class Outcome:
             values["doubt"] = [v if math.isfinite(v) else None for v in self.doubt]
         if self.due is not None:
             values["due"] = [None if math.isnan(v) else v for v in self.due]
+        if self.lapse is not None:
+            values["lapse"] = [v if math.isfinite(v) else None for v in self.lapse]
         nan = lambda v: isinstance(v, float) and math.isnan(v)
         return {key: None if nan(v) else v for key, v in values.items()}
 
@@ -154,6 +165,30 @@ class Outcome:
         star = None if math.isnan(self.t_star) else self.t_star
         error = None if math.isnan(self.t_star_error) else self.t_star_error
         return Ending(self.name, self.reason, self.time, star, error)
+
+
+def _lapse(
+    residual: SupportsFloat | None, tolerance: SupportsFloat, iterations: SupportsFloat
+) -> tuple[float, float, int] | None:
+    """What missed a tolerance; `None` of a flow that was lost in another way."""
+    numbers = _or_nan(residual), float(tolerance), int(float(iterations))
+    return None if numbers[0] == 0 else numbers
+
+
+def _in_numbers(residual: float, tolerance: float, iterations: int) -> str:
+    """Which part of a field missed its tolerance, by how much, and what to change."""
+    missed = f"{residual:.2g} where {tolerance:.2g} was asked"
+    if iterations:
+        return (
+            "Sinkhorn's iteration missed its tolerance on the log-marginals: "
+            f"{missed}, after {counted(iterations, 'iteration')}; raise "
+            "`epsilon`, allow more with `--options max_iterations=10000`, or "
+            "ask for a number of half-steps by `iterations`"
+        )
+    return (
+        "interpolated sums or a quadrature behind the field missed their tolerance: "
+        f"{missed}, relative to the velocity"
+    )
 
 
 def _or_nan(value: SupportsFloat | None) -> float:
@@ -183,29 +218,45 @@ def _remedy(doubt: Doubt) -> str:
 
 
 def common(outcomes: Sequence[Outcome]) -> Outcome:
-    """The outcome of several flows as one: a failure, if any failed.
+    """The outcome of several flows as one: the most severe ending among them.
 
-    Else unresolved, if any is. Else what they share, and `finished` if they share
-    nothing; the latest time, the steps of all, the doubt of the one most in doubt, and
-    a `t_star` only of a single flow.
+    The latest time, the steps of all, the doubt of the one most in doubt, and the
+    earliest blow-up.
     """
     if len(outcomes) == 1:
         return outcomes[0]
-    failures = [o for o in outcomes if o.status is not None and o.status.failed]
-    survivors = [o for o in outcomes if o.going]
-    doubtful = [o for o in outcomes if o.status is Status.UNRESOLVED]
-    is_one = len({o.status for o in outcomes}) == 1
-    finished = replace(outcomes[0], status=Status.FINISHED)
-    agreement = [outcomes[0]] if is_one else [finished]
-    choice = (failures or survivors or doubtful or agreement)[0]
+    statuses = [_status(o) for o in outcomes]
+    worst = Status.most_severe(statuses)
     doubts = [o.doubt for o in outcomes if o.doubt is not None]
+    blow_ups = [o for o in outcomes if math.isfinite(o.t_star)]
+    first = min(blow_ups, key=lambda o: o.t_star, default=outcomes[0])
     return Outcome(
-        choice.status,
+        outcomes[statuses.index(worst)].status,
         max(o.time for o in outcomes),
+        first.t_star,
+        first.t_star_error,
         accepted=sum(o.accepted for o in outcomes),
         rejected=sum(o.rejected for o in outcomes),
         residual=_worst([o.residual for o in outcomes]),
         missed=_worst([o.missed for o in outcomes]),
         missed_at_most=all(o.missed_at_most for o in outcomes),
+        lapse=choice.lapse,
         doubt=max(doubts, key=lambda doubt: doubt.worst, default=None),
     )
+
+
+def ending_of(outcomes: Sequence[Outcome]) -> Ending:
+    """The ending of a run of several flows, as a store records it."""
+    ending = common(outcomes).ending()
+    return replace(ending, reason=f"{mixed_endings(outcomes)}{ending.reason}")
+
+
+def mixed_endings(outcomes: Sequence[Outcome]) -> str:
+    """How many flows ended in each way, before a reason; empty if all ended alike."""
+    statuses = [_status(outcome) for outcome in outcomes]
+    return f"{endings_in_words(statuses)}: " if len(set(statuses)) > 1 else ""
+
+
+def _status(outcome: Outcome) -> Status:
+    """The ending; a flow that goes on counts as interrupted."""
+    return Status.INTERRUPTED if outcome.status is None else outcome.status

@@ -1,5 +1,6 @@
 """Integrating a spec, segment by segment, with or without a store."""
 
+import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,8 +12,8 @@ from meanfield.endings import Status
 from meanfield.spec import RunSpec
 from meanfield.storage import RESUMABLE, Ending, RunStore
 
-from ._caveat import caveat
-from ._endings import Outcome, common
+from ._caveat import caveat, grown
+from ._endings import Outcome, common, ending_of
 from ._result import Progress, Report, Result
 from ._run import Run, continued, start, with_doubts
 from ._segment import integrate_segment
@@ -27,7 +28,6 @@ from .representations import (
     Arrays,
     largest_eigenvalue,
     representation_of,
-    representations,
 )
 
 
@@ -133,9 +133,8 @@ def _reached(
     outcomes = [Outcome.from_json(state) for state in stored_members(store)]
     frame = store.last_frame()
     t = float(frame.pop("time"))
-    remembers = representations[spec.measure].remembers_start
-    first = store.first_frame() if remembers else {}
-    first.pop("time", None)
+    first = store.first_frame()
+    first.pop("time")
     run = continued(spec, frame, store.static(), outcomes, first, layout)
     if spec.flow_of is not None and "energy" in frame:
         stored = store.dataset()["energy"].transpose(..., "time")
@@ -181,7 +180,7 @@ def _integrate(run: Run, store: RunStore | None, report: Report | None) -> Resul
 
 
 def _commit(run: Run, store: RunStore, frames: Arrays) -> None:
-    ending = common(run.outcomes).ending() if run.over else None
+    ending = ending_of(run.outcomes) if run.over else None
     state = {"members": [outcome.as_json() for outcome in run.outcomes]}
     store.append(frames, state, ending)
 
@@ -212,11 +211,22 @@ def _progress(run: Run, first: int, span: float, steps: int) -> Progress:
     )
 
 
+def _growth(run: Run) -> tuple[float, ...]:
+    """By which factors the sizes of the members have grown; NaN from a point at 0."""
+    ends = [float(member.measure.size) for member in run.members]
+    return tuple(
+        end / begin if begin > 0 else math.nan
+        for begin, end in zip(run.sizes, ends, strict=True)
+    )
+
+
 def _result(run: Run, store: RunStore | None, seconds: float) -> Result:
     measures = tuple(m.measure for m in run.members)
     path = None if store is None else store.path
     outcomes = tuple(run.outcomes)
     observed, sums = run.observed, run.sums
+    growth = _growth(run)
+    large = "" if run.spec.forward else grown(outcomes, growth)
     return Result(
         run.spec,
         measures,
@@ -225,6 +235,7 @@ def _result(run: Run, store: RunStore | None, seconds: float) -> Result:
         seconds,
         observed,
         sums,
-        caveat(run.spec, run.members[0]),
+        "; ".join(filter(None, (caveat(run.spec, run.members[0]), large))),
         run.fall,
+        growth,
     )

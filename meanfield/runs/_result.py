@@ -14,7 +14,7 @@ from meanfield.errors import InvalidInputError
 from meanfield.measures import AbstractMeasure, history
 from meanfield.spec import RunSpec
 
-from ._endings import Outcome, common
+from ._endings import Outcome, common, mixed_endings
 from .records._dataset import dataset, title
 from .records._fall import Fall
 from .representations import Arrays
@@ -76,6 +76,8 @@ class Result(Shown):
         sums: how sums over the tokens of the first member were executed last.
         caveat: what is true of the flow and not obvious; else empty.
         fall: how the energy that it descends has changed; `None` without one.
+        growth: the size of each measure, the root of its second moment, over that at
+            the start.
 
     Examples:
         >>> from meanfield import runs, spec
@@ -97,10 +99,11 @@ class Result(Shown):
     sums: str = "none"
     caveat: str = ""
     fall: Fall | None = None
+    growth: tuple[float, ...] = ()
 
     @property
     def outcome(self) -> Outcome:
-        """The ending of the run; of several draws, the worst."""
+        """The ending of the run; of several draws the most severe, and the first t*."""
         return common(self.outcomes)
 
     @property
@@ -133,9 +136,12 @@ class Result(Shown):
         outcome, (first, *others) = self.outcome, self.measures
         facts = {"ending": f"{outcome.name} at t = {number(outcome.time)}"}
         if math.isfinite(outcome.t_star):
-            facts["t*"] = f"{outcome.t_star:.6g} ± {number(outcome.t_star_error)}"
+            first = "the first at " if others else ""
+            bar = number(outcome.t_star_error)
+            facts["t*"] = f"{first}{outcome.t_star:.6g} ± {bar}"
         if others:
-            facts["members"] = f"{1 + len(others)}"
+            endings = mixed_endings(self.outcomes).removesuffix(": ")
+            facts["members"] = ", ".join(filter(None, (f"{1 + len(others)}", endings)))
         facts["seconds"] = number(self.seconds)
         if self.store is not None:
             facts["store"] = str(self.store)

@@ -67,6 +67,7 @@ class Run:
         first: the first flow of its first member, until it is integrated.
         fall: how the energy that it descends has changed, if it is observed.
         layout: the devices that share its tokens or its members; one if `None`.
+        sizes: of its members at the start, roots of second moments.
 
     Examples:
         >>> from meanfield import runs, spec
@@ -90,6 +91,7 @@ class Run:
     first: Prepared | None = None
     fall: Fall | None = None
     layout: Layout | None = None
+    sizes: tuple[float, ...] = ()
 
     @property
     def last(self) -> int:
@@ -146,7 +148,8 @@ def start(spec: RunSpec, layout: Layout | None = None) -> Run:
     pairs = zip(draws, measures, strict=True)
     run = _run(spec, [Member(m.dynamics, mu) for m, mu in pairs], static)
     run.layout = layout
-    run.begun = _remembered(spec, [member.measure for member in run.members])
+    run.begun = _remembered(spec, measures)
+    run.sizes = tuple(float(mu.size) for mu in measures)
     # Pairs that do not work fail here, before anything is written.
     first = prepared_flow(run, 0)
     run.sums = sums_of(first[0].mu0, run.members[0].dynamics)
@@ -204,7 +207,7 @@ def continued(
         frame: where it goes on.
         static: the arrays that do not move.
         outcomes: of its members so far.
-        first: its first frame, if doubts about its end ask for it; else empty.
+        first: its first frame.
         layout: the devices that share what is left of it.
     """
     if layout is not None:
@@ -216,9 +219,9 @@ def continued(
         draws.append(Member(law if spec.draws is None else law_of(i), measure))
     run = _run(spec, draws, static)
     run.layout = layout
-    if first:
-        starts = _restored(spec, first, static, len(outcomes))
-        run.begun = _remembered(spec, starts)
+    starts = _restored(spec, first, static, len(outcomes))
+    run.begun = _remembered(spec, starts)
+    run.sizes = tuple(float(mu.size) for mu in starts)
     run.outcomes = list(outcomes)
     # A run of an older version has fewer, and goes on with them.
     run.observed = {name: frame[name] for name in variables(spec) if name in frame}

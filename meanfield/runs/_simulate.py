@@ -1,13 +1,15 @@
 """Keys in Python, as `meanfield simulate` has them on the command line."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
+from meanfield._array import real_array
+from meanfield._reading import path_of
 from meanfield.errors import InvalidInputError
 from meanfield.spec import laid_over, located, parse, presets
 
@@ -57,15 +59,16 @@ def simulate(
             "Points.uniform(tokens), times)`."
         )
     base: Mapping[str, Any] = presets[preset] if preset is not None else {}
-    newer = located({key: _plain(value) for key, value in keys.items()}, Path.cwd())
+    plain = {key: _plain(key, value) for key, value in keys.items()}
+    newer = located(plain, Path.cwd())
     spec = parse(laid_over(base, newer))
-    return execute(spec, out=None if out is None else Path(out), report=report)
+    return execute(spec, out=None if out is None else path_of(out), report=report)
 
 
-def _plain(value: Any) -> Any:
-    """Arrays as the lists that a file of keys would have."""
-    return (
-        np.asarray(value).tolist()
-        if isinstance(value, np.ndarray | jax.Array)
-        else value
-    )
+def _plain(key: str, value: Any) -> Any:
+    """Arrays, of other libraries too, as the lists that a file of keys would have."""
+    if value is None or isinstance(
+        value, str | int | float | Sequence | Mapping | Path
+    ):
+        return value
+    return np.asarray(real_array(key, value)).tolist()

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from meanfield._reading import read_text
+from meanfield._reading import path_of, read_text
 from meanfield.errors import InputFileError
 
 from ._model import KEYS
@@ -130,11 +130,9 @@ def _named(key: str, value: Any, folder: Path, rename: Callable[[str], str]) -> 
 
 def _is_folder(model: str, folder: Path) -> bool:
     """Whether a model is no known name, but a folder."""
-    return Path(model).is_absolute() or (folder / model).is_dir()
+    path = path_of(model)
+    return path.is_absolute() or (folder / path).is_dir()
 
 
 def _absolute(name: str, folder: Path) -> str:
-    try:
-        return str((folder / Path(name).expanduser()).absolute())
-    except RuntimeError as error:  # a `~` of nobody that is known
-        raise InputFileError(f"`{name}` has no place: {error}") from None
+    return str((folder / path_of(name)).absolute())

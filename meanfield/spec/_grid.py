@@ -9,6 +9,7 @@ from pydantic import (
     ConfigDict,
     Field,
     PositiveFloat,
+    model_validator,
 )
 
 from ._keys import Key
@@ -24,6 +25,15 @@ class Strict(BaseModel):
     """A frozen model that refuses keys it does not know, and what is not finite."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_absent(cls, values: Any) -> Any:
+        """Leaves out the `null` of JSON, of which pydantic would ask its length."""
+        if not isinstance(values, dict):
+            return values
+        absent = {k for k, field in cls.model_fields.items() if field.default is None}
+        return {k: v for k, v in values.items() if v is not None or k not in absent}
 
 
 def _cell_count(value: Any) -> Any:

@@ -8,16 +8,19 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import (
+    ConfigDict,
     Field,
     StringConstraints,
     TypeAdapter,
     ValidationError,
+    with_config,
 )
+from typing_extensions import TypedDict
 
 from meanfield._reading import OPEN, json_value, nearby
 from meanfield.errors import InputFileError, InvalidInputError, StoreError
 
-from ._schema import SCHEMA, SWEEP, TIME, Ending
+from ._schema import SCHEMA, SWEEP, TIME, Ending, dims_of
 from .disk import damaged, json_digest, read_plain, replace_file
 
 RECORD = "commit.json"
@@ -52,12 +55,27 @@ class Segment:
     checksums: dict[Name, Digest]
 
 
+@with_config(ConfigDict(extra="allow"))
+class About(TypedDict, total=False):
+    """Attributes that readers rely on, where a run has them; it may have others."""
+
+    kind: str
+    dtype: str
+    title: str
+    device: str
+    versions: dict[str, str]
+    inputs: dict[str, dict[str, str]]
+    layout: dict[str, Count] | None
+    words: list[str]
+    n_layers: Count
+
+
 @dataclass(frozen=True)
 class Record:
     """What a store held at its last commit; readers see nothing else."""
 
     created: str
-    attrs: dict[str, Any]
+    attrs: About
     dims: dict[Name, tuple[Name, ...]]
     static: dict[Name, Digest]
     sizes: dict[Name, Count]
@@ -176,15 +194,16 @@ def _record(body: dict[str, Any]) -> Record:
         if segment.checksums.keys() != record.variables.keys():
             raise ValueError(f"the segment {index} holds other variables than the run")
     for name, variable in record.variables.items():
-        _check_axes(name, variable.dims, {TIME, *record.sizes})
+        _check_axes(name, variable.dims, record)
     return record
 
 
-def _check_axes(name: str, dims: tuple[str, ...], known: set[str]) -> None:
+def _check_axes(name: str, dims: tuple[str, ...], record: Record) -> None:
     if (
-        dims.count(TIME) != 1
+        dims != dims_of(name, len(dims), record.dims)
+        or dims.count(TIME) != 1
         or len(set(dims)) < len(dims)
-        or not known.issuperset(dims)
+        or not {TIME, *record.sizes}.issuperset(dims)
     ):
         raise ValueError(f"`{name}` cannot have the axes ({', '.join(dims)})")
 
@@ -197,7 +216,7 @@ def _reader() -> TypeAdapter:
 def _first_problem(error: ValueError) -> str:
     """What a record has that none has, in a line."""
     if not isinstance(error, ValidationError):
-        return str(error)
+        return str(error).removesuffix(".")
     problem = error.errors()[0]
     place = ".".join(map(str, problem["loc"])) or "the whole"
     return f"`{place}`: {problem['msg'].removesuffix('.')}"

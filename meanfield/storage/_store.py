@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from meanfield._reading import path_of
 from meanfield.errors import ResourceError, StoreError
 
 from ._places import refuse_losses, refuse_lost_arrays
@@ -80,8 +81,9 @@ class RunStore:
             InvalidInputError: if the folder is taken, or an array or `attrs` is unfit.
             ResourceError: if it cannot be written.
         """
-        lock = found(Path(path), attrs, static, dims or {})
-        return cls(Path(path), read_record(Path(path)), lock).claim()
+        folder = path_of(path)
+        lock = found(folder, attrs, static, dims or {})
+        return cls(folder, read_record(folder), lock).claim()
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> "RunStore":
@@ -91,7 +93,8 @@ class RunStore:
             InputFileError: if there is nothing at this path, or it cannot be read.
             StoreError: if it is no store, or its record is damaged or of a new schema.
         """
-        return cls(Path(path), read_record(Path(path)))
+        folder = path_of(path)
+        return cls(folder, read_record(folder))
 
     @property
     def frames(self) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -14,7 +15,15 @@ from meanfield.errors import InvalidInputError, StoreError
 
 from ._frames import Arrays, frame_arrays, real_frames, static_arrays
 from ._places import segment_folder, static_folder
-from ._record import RECORD, Record, Segment, Variable, plain_json, write_record
+from ._record import (
+    RECORD,
+    About,
+    Record,
+    Segment,
+    Variable,
+    plain_json,
+    write_record,
+)
 from ._schema import TIME
 from ._segments import clear, write_arrays, write_hierarchy
 from .disk import LOCK, Lock, clear_drafts, draft_folder, flush, flush_tree
@@ -37,7 +46,7 @@ def found(
     """
     record = Record(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        attrs=plain_json("attrs", attrs),
+        attrs=cast(About, plain_json("attrs", attrs)),
         dims={name: tuple(names) for name, names in dims.items()},
         static={},
         sizes={},
@@ -92,7 +101,11 @@ def _build(target: Path, record: Record, static: Arrays) -> Lock:
         digests = write_arrays(static_folder(draft), static.values, static.dims)
         write_record(draft, replace(record, static=digests, sizes=static.sizes))
         flush_tree(draft)
-        draft.replace(target)
+        try:
+            draft.replace(target)
+        except OSError:
+            refuse_taken(target)  # another writer of the same name came first
+            raise
         flush(target.parent)
     finally:
         shutil.rmtree(draft, ignore_errors=True)

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from meanfield._array import float_array, is_concrete
+from meanfield._array import float_array, is_concrete, real_array
 from meanfield._typing import Numbers
 from meanfield.errors import InvalidInputError
 from meanfield.measures import Keys
@@ -124,15 +124,21 @@ def logs_of(log_weights: Numbers | None, keys: Float[Array, "n k"]) -> Array:
     """A logarithm for each key, zeros by default.
 
     Raises:
-        InvalidInputError: if their number is another.
+        InvalidInputError: if their number is another, or one is no logarithm of a
+            weight.
     """
     if log_weights is None:
         return jnp.zeros(len(keys), keys.dtype)
-    logs = jnp.asarray(log_weights, keys.dtype)
+    logs = jnp.asarray(real_array("log_weights", log_weights), keys.dtype)
     if logs.shape != (len(keys),):
         raise InvalidInputError(
             f"`log_weights` must hold one number for each of the {len(keys)} keys; got "
             f"shape {logs.shape}."
+        )
+    if is_concrete(logs) and not np.all(np.asarray(logs) < np.inf):  # NaN included
+        raise InvalidInputError(
+            "`log_weights` must be numbers below infinity: they are logarithms of "
+            "weights."
         )
     return logs
 

@@ -4,6 +4,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
+from meanfield.errors import InvalidInputError
+
 Relation = Literal["<=", ">=", "="]
 MARGIN = 10.0  # by how many tolerances a control must fail
 
@@ -62,7 +64,7 @@ class Check(NamedTuple):
 
     Examples:
         >>> from meanfield.theorems import Check
-        >>> check = Check("gap", 1e-13, "≤", 0.0, 4e-12, "rounding of sums")
+        >>> check = Check("gap", 1e-13, "<=", 0.0, 4e-12, "rounding of sums")
         >>> check.holds, check.violated
         (True, False)
     """
@@ -77,12 +79,19 @@ class Check(NamedTuple):
 
     @property
     def excess(self) -> float:
-        """How far the observation lies on the wrong side; negative if it does not."""
-        if self.relation == "<=":
-            return self.observed - self.bound
-        if self.relation == ">=":
-            return self.bound - self.observed
-        return abs(self.observed - self.bound)
+        """How far the observation lies on the wrong side; negative if it does not.
+
+        Raises:
+            InvalidInputError: if the relation is none of `<=`, `>=` and `=`.
+        """
+        gap = self.observed - self.bound
+        distances = {"<=": gap, ">=": -gap, "=": abs(gap)}
+        if self.relation not in distances:
+            raise InvalidInputError(
+                "The relation of a check must be `<=`, `>=` or `=`; "
+                f"got `{self.relation}`."
+            )
+        return distances[self.relation]
 
     @property
     def holds(self) -> bool:

@@ -3,13 +3,13 @@
 from . import tasks as _tasks  # noqa: F401  (each registers itself)
 from ._examined import examined as examined
 from ._export import export as export
-from ._folder import RECORD as RECORD
-from ._folder import Record as Record
 from ._folder import TrainFolder as TrainFolder
 from ._network import network as network
 from ._recipe import Cooling as Cooling
 from ._recipe import Recipe as Recipe
 from ._recipe import optimisers as optimisers
+from ._record import RECORD as RECORD
+from ._record import Record as Record
 from ._spec import TrainSpec as TrainSpec
 from ._task import AbstractTask as AbstractTask
 from ._task import Item as Item

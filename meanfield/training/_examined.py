@@ -1,6 +1,6 @@
 """Trained networks, examined with their attention or with another in its place."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,13 +12,15 @@ from meanfield.errors import InvalidInputError
 
 from ._arrays import filled, named
 from ._epochs import TrainState, single
-from ._folder import Record, TrainFolder
+from ._folder import TrainFolder
+from ._plugin_digests import check_same_networks
+from ._record import Record
 from ._train import Session
 from .networks import Variant
 
 
 def examined(
-    folder: Path, variant: Variant | None = None
+    folder: Path, variant: Variant | None = None, *, plugins: Sequence[Path] = ()
 ) -> dict[str, Float[np.ndarray, "seeds items"]]:
     """What is measured of each item that examines the networks of a training.
 
@@ -30,9 +32,11 @@ def examined(
         folder: of the training.
         variant: the attention in place of theirs, under their mask if it has none;
             their own if `None`.
+        plugins: the files of code that the training was begun with, and perhaps that
+            of the other attention.
 
     Raises:
-        InputFileError: if there is no training.
+        InputFileError: if there is no training, or a plugin is missing or has changed.
         StoreError: if a file is damaged, or the task has other items by now.
         InvalidInputError: if the other attention has other arrays.
 
@@ -51,6 +55,7 @@ def examined(
     """
     place = TrainFolder(folder)
     record = place.record()
+    check_same_networks(folder, record, plugins)
     with single():
         session = Session(record.spec, place)
         if variant is None:

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from meanfield._writing import writing
-from meanfield.errors import InvalidInputError, UnsupportedError
+from meanfield.errors import InvalidInputError, StoreError, UnsupportedError
 from meanfield.models.checkpoint import CONFIG, WEIGHTS
 from meanfield.models.trained import ARRAYS, NAME, array_name
-from meanfield.storage import replace_file
+from meanfield.storage import damaged, replace_file
 
 from ._folder import TrainFolder
 
@@ -28,7 +28,8 @@ def export(folder: Path, out: Path, *, seed: int, epoch: int | None = None) -> P
         epoch: after which it is taken, 0, 1, 2, 4, …, or the last if `None`.
 
     Raises:
-        InputFileError: if there is no training.
+        InputFileError: if there is no training, or it needs a plugin.
+        StoreError: if a file is damaged.
         InvalidInputError: if there is no such seed or epoch, or the folder is there.
         UnsupportedError: if the network has no layers of heads with queries and keys.
         ResourceError: if the folder cannot be written.
@@ -50,7 +51,10 @@ def export(folder: Path, out: Path, *, seed: int, epoch: int | None = None) -> P
     chosen = record.epoch if epoch is None else epoch
     own = place.weights(seed, chosen)
     arrays = layers_of(own, folder)
-    h, k, d = arrays[array_name(0, "Q")].shape
+    shape = arrays[array_name(0, "Q")].shape
+    if len(shape) != 3:
+        raise StoreError(damaged(folder, "its heads are not those of a network"))
+    h, k, d = shape
     sizes = {"n_heads": h, "dimension": d, "head_dimension": k}
     config = {
         "model_type": NAME,
@@ -69,6 +73,7 @@ def layers_of(own: dict[str, np.ndarray], folder: Path) -> dict[str, np.ndarray]
 
     Raises:
         UnsupportedError: if there is none.
+        StoreError: if one lacks an array.
     """
     roots = [found[1] for found in map(HEADS.fullmatch, own) if found]
     if not roots:
@@ -77,11 +82,14 @@ def layers_of(own: dict[str, np.ndarray], folder: Path) -> dict[str, np.ndarray]
             "queries and keys, or these are masked, which models are not."
         )
     number = lambda root: [int(n) for n in re.findall(r"\d+", root)]
-    return {
-        array_name(layer, array): own[f"{root}.{PLACES[array]}"]
+    names = {
+        array_name(layer, array): f"{root}.{PLACES[array]}"
         for layer, root in enumerate(sorted(roots, key=number))
         for array in ARRAYS
     }
+    if not own.keys() >= set(names.values()):
+        raise StoreError(damaged(folder, "a layer lacks an array of its heads"))
+    return {name: own[place] for name, place in names.items()}
 
 
 def _write(out: Path, config: dict[str, object], arrays: dict[str, np.ndarray]) -> None:

@@ -3,10 +3,9 @@
 import contextlib
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -14,43 +13,23 @@ from meanfield._reading import json_value, read_text
 from meanfield._writing import writing
 from meanfield.errors import InputFileError, InvalidInputError, StoreError
 from meanfield.models._reading import extra
-from meanfield.storage.disk import Lock, replace_file
+from meanfield.storage.disk import DRAFT, Lock, damaged, read_plain, replace_file
 
-from ._spec import TrainSpec
+from ._plugin_digests import check_unchanged, plugin_digests
+from ._record import (
+    RECORD,
+    Record,
+    epoch_of,
+    read_record,
+    stored_record,
+    write_record,
+)
 
-RECORD, LOCK, SECONDS = "training.json", "lock", "seconds.json"
-SCHEMA = "meanfield-training-1"
-
-
-@dataclass(frozen=True)
-class Record:
-    """What is committed of a training.
-
-    Attributes:
-        spec: what it is.
-        items: the SHA-256 of the task's items.
-        epoch: how many epochs are done.
-        log: an entry for each of them, and one before the first.
-        state: the name of the file of arrays to go on from, and its SHA-256.
-
-    Examples:
-        >>> from meanfield.training import Recipe, Record, TrainSpec, Variant
-        >>> recipe = Recipe(epochs=2, batch=100, rate=1e-3)
-        >>> spec = TrainSpec("patches", Variant("softmax"), recipe, (0,))
-        >>> Record(spec, items="…", epoch=1, log=(), state=("", "")).is_done
-        False
-    """
-
-    spec: TrainSpec
-    items: str
-    epoch: int
-    log: tuple[Mapping[str, Any], ...]
-    state: tuple[str, str]
-
-    @property
-    def is_done(self) -> bool:
-        """Whether nothing is left to train."""
-        return self.epoch == self.spec.recipe.epochs
+LOCK, SECONDS = "lock", "seconds.json"
+_WEIGHTS = re.compile(r"weights-\d{4,9}\.safetensors")
+_STATE = re.compile(r"state-\d{4,9}\.safetensors")
+# What a training leaves that was killed before its first commit.
+_UNCOMMITTED = re.compile(rf"lock|(weights|state)-0000\.safetensors|\..+{DRAFT}")
 
 
 class TrainFolder:
@@ -92,63 +71,66 @@ class TrainFolder:
     def refuse_taken(self) -> None:
         """Keeps a folder in which there is something.
 
+        A training that was killed before its first commit is nothing.
+
         Raises:
             InvalidInputError: if there is.
         """
-        if self.path.exists() and any(f.name != LOCK for f in self.path.iterdir()):
+        if not self.path.exists():
+            return
+        if (self.path / RECORD).exists():
             raise InvalidInputError(
                 f"`{self.path}` is taken: go on with `meanfield train resume "
                 f"{self.path}`, or name another folder."
+            )
+        names = [f.name for f in self.path.iterdir()] if self.path.is_dir() else [""]
+        if not all(map(_UNCOMMITTED.fullmatch, names)):
+            raise InvalidInputError(
+                f"`{self.path}` is taken: something else is there; name another folder."
             )
 
     def record(self) -> Record:
         """What was committed last.
 
         Raises:
-            InputFileError: if there is no training.
+            InputFileError: if there is no training, or it needs a plugin.
             StoreError: if its record is damaged.
         """
-        file = self.path / RECORD
-        if not file.is_file():
-            raise InputFileError(f"There is no training at `{self.path}`.")
-        try:
-            values = json_value(read_text(file))
-            if values["schema"] != SCHEMA:
-                raise StoreError(
-                    f"`{file}` has the schema `{values['schema']}`; this version reads "
-                    f"`{SCHEMA}`."
-                )
-            return Record(
-                TrainSpec.from_json(values["spec"]),
-                values["items"],
-                values["epoch"],
-                tuple(values["log"]),
-                tuple(values["state"]),
-            )
-        except (ValueError, KeyError, TypeError) as error:
-            raise StoreError(f"`{file}` is damaged: {error!r}.") from error
+        return read_record(self.path)
+
+    def check_plugins(self, plugins: Sequence[Path]) -> None:
+        """Compares plugins, before they are run, with those that it was begun with.
+
+        Raises:
+            InputFileError: if there is no training, or a plugin has changed since.
+            StoreError: if its record is damaged.
+        """
+        recorded = stored_record(self.path).get("plugins", {})
+        check_unchanged(recorded, plugin_digests(plugins))
 
     def commit(self, record: Record) -> None:
         """Makes a record the last one; states of others go."""
-        values = {
-            "schema": SCHEMA,
-            "spec": record.spec.as_json(),
-            "items": record.items,
-            "epoch": record.epoch,
-            "state": list(record.state),
-            "log": list(record.log),
-        }
-        text = json.dumps(values, indent=1, allow_nan=False) + "\n"
-        replace_file(self.path / RECORD, lambda stream: stream.write(text.encode()))
-        for file in self.path.glob("state-*.safetensors"):
-            if file.name != record.state[0]:
+        write_record(self.path, record)
+        for file in self.path.iterdir():
+            if _STATE.fullmatch(file.name) and file.name != record.state[0]:
                 file.unlink(missing_ok=True)
 
     @property
     def epochs(self) -> list[int]:
-        """The epochs after which there are weights: 0, 1, 2, 4, …, and the last."""
-        files = self.path.glob("weights-*.safetensors")
-        return sorted(int(file.stem.split("-")[1]) for file in files)
+        """The epochs after which there are weights: 0, 1, 2, 4, …, and the last.
+
+        Raises:
+            InputFileError: if there is no training, or it needs a plugin.
+            StoreError: if its record is damaged.
+        """
+        return sorted(map(epoch_of, self._weights_files(self.record())))
+
+    def _weights_files(self, record: Record) -> Mapping[str, str | None]:
+        """The files of weights, and their digests if they have any."""
+        if record.has_digests:
+            return record.weights
+        names = [file.name for file in self.path.iterdir()]
+        return dict.fromkeys(filter(_WEIGHTS.fullmatch, names))
 
     def weights(self, seed: int, epoch: int) -> dict[str, np.ndarray]:
         """The arrays of one network after an epoch.
@@ -156,17 +138,22 @@ class TrainFolder:
         Raises:
             InputFileError: if there is no training.
             InvalidInputError: if there is no such seed, or there are no such weights.
+            StoreError: if the record or the file is damaged.
         """
-        seeds = self.record().spec.seeds
+        record = self.record()
+        seeds, files = record.spec.seeds, self._weights_files(record)
         if seed not in seeds:
             known = ", ".join(map(str, seeds))
             raise InvalidInputError(f"`{self.path}` has no seed {seed}, but {known}.")
-        if epoch not in self.epochs:
+        if epoch not in map(epoch_of, files):
             raise InvalidInputError(
                 f"`{self.path}` has no weights after epoch {epoch}, but after "
-                f"{', '.join(map(str, self.epochs))}."
+                f"{', '.join(map(str, sorted(map(epoch_of, files))))}."
             )
-        stacked = self.read(weights_file(epoch))
+        name = weights_file(epoch)
+        stacked = self.read(name, files.get(name))
+        if any(array.shape[:1] != (len(seeds),) for array in stacked.values()):
+            raise StoreError(damaged(self.path / name, "it has not one of each seed"))
         return {name: array[seeds.index(seed)] for name, array in stacked.items()}
 
     def write(self, name: str, arrays: Mapping[str, np.ndarray]) -> tuple[str, str]:
@@ -183,17 +170,25 @@ class TrainFolder:
         """
         file = self.path / name
         try:
-            data = file.read_bytes()
+            data = read_plain(file)
         except OSError as error:
             raise StoreError(f"`{file}` cannot be read: {error.strerror}.") from error
         if digest is not None and hashlib.sha256(data).hexdigest() != digest:
-            raise StoreError(f"`{file}` is damaged: it is not what was written.")
-        return extra("safetensors.numpy").load(data)
+            raise StoreError(damaged(file, "it is not what was written"))
+        faults = extra("safetensors").SafetensorError, KeyError, TypeError, ValueError
+        try:
+            return extra("safetensors.numpy").load(data)
+        except faults as error:
+            why = f"it is no whole safetensors file ({error})"
+            raise StoreError(damaged(file, why)) from error
 
     def note_seconds(self, epoch: int, seconds: float) -> None:
         """Writes how long an epoch took; the machine's, and no part of the result."""
         file = self.path / SECONDS
-        known = json_value(read_text(file)) if file.is_file() else {}
+        try:
+            known = dict(json_value(read_text(file))) if file.exists() else {}
+        except (InputFileError, TypeError, ValueError):  # damage costs times alone
+            known = {}
         text = json.dumps({**known, str(epoch): round(seconds, 3)})
         replace_file(file, lambda stream: stream.write(text.encode()))
 

@@ -1,5 +1,6 @@
 """One trained network itself, to be looked into."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import equinox as eqx
@@ -7,9 +8,16 @@ import equinox as eqx
 from ._arrays import filled
 from ._epochs import WEIGHTS, role_keys, single
 from ._folder import TrainFolder
+from ._plugin_digests import check_same_networks
 
 
-def network(folder: Path, *, seed: int, epoch: int | None = None) -> eqx.Module:
+def network(
+    folder: Path,
+    *,
+    seed: int,
+    epoch: int | None = None,
+    plugins: Sequence[Path] = (),
+) -> eqx.Module:
     """One network of a training, as its task builds it, in single precision.
 
     Args:
@@ -17,9 +25,10 @@ def network(folder: Path, *, seed: int, epoch: int | None = None) -> eqx.Module:
         seed: of the network.
         epoch: after which it is taken, 0, 1, 2, 4, …, or the last if `None`; 0 is the
             random start.
+        plugins: the files of code that the training was begun with.
 
     Raises:
-        InputFileError: if there is no training.
+        InputFileError: if there is no training, or a plugin is missing or has changed.
         InvalidInputError: if there is no such seed or epoch.
         StoreError: if a file is damaged, or was written by another version.
 
@@ -42,6 +51,7 @@ def network(folder: Path, *, seed: int, epoch: int | None = None) -> eqx.Module:
     """
     place = TrainFolder(folder)
     record = place.record()
+    check_same_networks(folder, record, plugins)
     chosen = record.epoch if epoch is None else epoch
     arrays = place.weights(seed, chosen)
     spec = record.spec

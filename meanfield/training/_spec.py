@@ -1,5 +1,6 @@
 """What a training is, so that it can be done again from its own file."""
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +10,8 @@ from meanfield.errors import InvalidInputError
 from ._recipe import Cooling, Recipe
 from ._task import AbstractTask, Split, tasks
 from .networks import Variant
+
+SEEDS = 2**32  # keys of JAX keep no more of a seed in single precision
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,8 @@ class TrainSpec:
 
     Raises:
         UnknownNameError: if there is no such task.
-        InvalidInputError: if there is no seed, or one comes twice or is negative.
+        InvalidInputError: if there is no seed, or one comes twice, is negative
+            or does not fit 32 bits.
 
     Examples:
         >>> from meanfield.training import Recipe, TrainSpec, Variant
@@ -46,10 +50,10 @@ class TrainSpec:
     def __post_init__(self) -> None:
         tasks[self.task]
         different = len(set(self.seeds)) == len(self.seeds) > 0
-        if not different or min(self.seeds) < 0:
+        if not different or min(self.seeds) < 0 or max(self.seeds) >= SEEDS:
             raise InvalidInputError(
-                "`seeds` are different numbers from 0 on, at least one; got "
-                f"{self.seeds}."
+                "`seeds` are different numbers from 0 on, below 2³², at least one; got "
+                f"{', '.join(map(str, self.seeds))}."
             )
 
     def built(self) -> AbstractTask:
@@ -58,6 +62,7 @@ class TrainSpec:
         Raises:
             InvalidInputError: if an option is unknown or cannot work.
         """
+        self._check_types()
         try:
             return tasks[self.task](**self.options)
         except TypeError as error:
@@ -65,6 +70,25 @@ class TrainSpec:
                 f"`{self.task}` does not take these options, {dict(self.options)}: "
                 f"{error}."
             ) from error
+
+    def _check_types(self) -> None:
+        """Compares the types of options with those of their defaults.
+
+        Raises:
+            InvalidInputError: naming the option that is of another type.
+        """
+        for option in dataclasses.fields(tasks[self.task]):  # type: ignore[arg-type]
+            default, value = option.default, self.options.get(option.name)
+            if value is None or not isinstance(default, int | float | str):
+                continue
+            kinds = (int, float) if isinstance(default, float) else type(default)
+            if isinstance(value, bool) != isinstance(default, bool) or (
+                not isinstance(value, kinds)
+            ):
+                raise InvalidInputError(
+                    f"`{option.name}` of `{self.task}` must be of the type of its "
+                    f"default, {default!r}; got {value!r}."
+                )
 
     def splits(self) -> list[Split]:
         """Of each seed: what teaches it, and what examines it."""

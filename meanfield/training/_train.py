@@ -1,8 +1,9 @@
 """Training, epoch by epoch, each committed before the next begins."""
 
 import dataclasses
+import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +17,9 @@ from meanfield.errors import InvalidInputError, SimulationFailed, StoreError
 from ._arrays import digest_of, filled, named
 from ._columns import LOOKED_AT, column_sums, summary
 from ._epochs import NOISE, Trainer, TrainState, orders, role_keys, single
-from ._folder import Record, TrainFolder, weights_file
+from ._folder import TrainFolder, weights_file
+from ._plugin_digests import check_same_code, plugin_digests
+from ._record import Record
 from ._spec import TrainSpec
 
 
@@ -45,7 +48,13 @@ class Progress(NamedTuple):
 Report = Callable[[Progress], None]
 
 
-def train(spec: TrainSpec, folder: Path, *, report: Report | None = None) -> Record:
+def train(
+    spec: TrainSpec,
+    folder: Path,
+    *,
+    plugins: Sequence[Path] = (),
+    report: Report | None = None,
+) -> Record:
     """Trains networks into a new folder; what was committed last.
 
     In single precision, whatever JAX is set to.
@@ -53,13 +62,15 @@ def train(spec: TrainSpec, folder: Path, *, report: Report | None = None) -> Rec
     Args:
         spec: what to train.
         folder: where to; made if it is not there.
+        plugins: files of code that the spec depends on; the folder keeps their digests.
         report: told of each epoch.
 
     Raises:
         InvalidInputError: if the folder is taken, or the spec cannot work.
+        InputFileError: if a plugin cannot be read.
         UnsupportedError: if a package is missing, or the attention has no gradient.
         ResourceError: if the folder cannot be written.
-        SimulationFailed: if a loss is not finite.
+        SimulationFailed: if a loss, or another measure, is not finite.
 
     Examples:
         >>> from pathlib import Path
@@ -72,23 +83,32 @@ def train(spec: TrainSpec, folder: Path, *, report: Report | None = None) -> Rec
     """
     place = TrainFolder(folder)
     place.refuse_taken()
+    digests = plugin_digests(plugins)
     with single():
         session = Session(spec, place)
         state = session.trainer.start(spec.variant, spec.seeds)
         if spec.recipe.cooling is not None:
             state.refuse_uncoolable(spec.recipe.cooling, spec.recipe.epochs)
         with place.held():
+            place.refuse_taken()  # by another, since the first look
             entry = session.examined(state, 0)
-            nothing = Record(spec, session.digest, 0, (), ("", ""))
+            nothing = Record(spec, session.digest, 0, (), ("", ""), plugins=digests)
             record = session.committed(state, nothing, entry)
             return session.finished(state, record, report)
 
 
-def resume(folder: Path, *, report: Report | None = None) -> Record:
+def resume(
+    folder: Path, *, plugins: Sequence[Path] = (), report: Report | None = None
+) -> Record:
     """Goes on with a training, to the bytes that it would have had.
 
+    Args:
+        folder: of the training.
+        plugins: the files of code that it was begun with.
+        report: told of each epoch.
+
     Raises:
-        InputFileError: if there is none.
+        InputFileError: if there is none, or a plugin is missing or has changed.
         StoreError: if a file is damaged, or the task has other items by now.
 
     Examples:
@@ -104,6 +124,7 @@ def resume(folder: Path, *, report: Report | None = None) -> Record:
     record = place.record()  # of no training no folder is made
     with place.held(), single():
         record = place.record()
+        check_same_code(folder, record, plugins)
         session = Session(record.spec, place)
         return session.finished(session.restored(record), record, report)
 
@@ -183,7 +204,11 @@ class Session:
         return state, means.tolist()
 
     def examined(self, state: TrainState, epoch: int) -> dict[str, Any]:
-        """The entry of the log about networks as they are."""
+        """The entry of the log about networks as they are.
+
+        Raises:
+            SimulationFailed: if a measure is not finite.
+        """
         measures = self.trainer.examined(state, self.tests)
         means = {
             name: np.mean(np.asarray(values, np.float64), axis=1).tolist()
@@ -191,6 +216,11 @@ class Session:
         }
         sums = column_sums(self.trainer, state, self.tests[:, :LOOKED_AT])
         columns = {} if sums is None else {"columns": summary(np.asarray(sums))}
+        if not all(map(math.isfinite, _numbers([means, columns]))):
+            raise SimulationFailed(
+                f"What was measured after epoch {epoch} is not finite; what was "
+                "complete before it is kept. Take a smaller rate."
+            )
         return {"epoch": epoch, "test": means, **columns}
 
     def committed(
@@ -198,13 +228,27 @@ class Session:
     ) -> Record:
         """The record with one entry more, on disk with all that it needs."""
         epoch = entry["epoch"]
+        weights = dict(record.weights)
         if epoch & (epoch - 1) == 0 or epoch == self.spec.recipe.epochs:
-            self.place.write(weights_file(epoch), named(state.networks))
+            name, digest = self.place.write(weights_file(epoch), named(state.networks))
+            weights[name] = digest
         file = self.place.write(f"state-{epoch:04d}.safetensors", named(state))
         log = (*record.log, entry)
-        record = dataclasses.replace(record, epoch=epoch, log=log, state=file)
+        record = dataclasses.replace(
+            record, epoch=epoch, log=log, state=file, weights=weights
+        )
         self.place.commit(record)
         return record
+
+
+def _numbers(values: Any) -> Iterator[float]:
+    """All numbers in lists and mappings, at any depth."""
+    if isinstance(values, Mapping | list):
+        parts = values.values() if isinstance(values, Mapping) else values
+        for part in parts:
+            yield from _numbers(part)
+    else:
+        yield values
 
 
 def _folded(keys: Key[Array, " seeds"], epoch: int) -> Key[Array, " seeds"]:

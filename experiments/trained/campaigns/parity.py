@@ -49,4 +49,5 @@ PARITY = Campaign(
         "69.56, 79.12; sliced 55.66, 71.49, 79.47."
     ),
     rates_of="4000",
+    untuned=("sliced",),
 )

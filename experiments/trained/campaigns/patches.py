@@ -36,4 +36,5 @@ PATCHES = Campaign(
     ),
     alike=("28",),
     published="The papers print curves and no numbers.",
+    untuned=("sliced",),
 )

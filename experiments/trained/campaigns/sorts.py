@@ -117,4 +117,5 @@ SORTS = SortModes(
         "55.66, 71.49, 75.40, 79.47; after 40 epochs of 340 sharp 57.86, 72.22, 75.92, "
         "80.61, and hard 58.52, 72.71, 75.92, 81.23."
     ),
+    untuned=("initial", "longer", "sharp", "hard"),
 )

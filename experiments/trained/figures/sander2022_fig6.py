@@ -17,7 +17,8 @@ EXPERIMENT = Experiment(
     seen=(
         "Left, a point for each network and a bar at the median. In the middle what a "
         "network has more than another of its seed: the mean and its interval. Right, "
-        "how far the columns of attention matrices are from one as it learns."
+        "how far the columns of attention matrices are from one as it learns. Hollow "
+        "points have a verdict that is withdrawn."
     ),
     compute=functools.partial(findings, PATCHES),
     draw=drawn(

@@ -22,7 +22,7 @@ EXPERIMENT = Experiment(
         "has more than another of its seed: the mean and its interval. Clouds are "
         "pooled by one learned point, which under both marginals gives all points the "
         "same weight: with Sinkhorn and sliced attention it is a mean, with softmax it "
-        "is not."
+        "is not. Hollow points have a verdict that is withdrawn."
     ),
     compute=functools.partial(findings, SOLIDS),
     draw=drawn(Axis("points of a cloud", "test accuracy, %", "points more")),

@@ -23,6 +23,7 @@ EXPERIMENT = Experiment(
         "Left, a point for each network and a bar at the median. In the middle what a "
         "network has more than another of its seed: the mean and its interval. Right, "
         "how far the columns of attention matrices are from one, over layers and heads."
+        " Hollow points have a verdict that is withdrawn."
     ),
     compute=functools.partial(findings, PARITY),
     draw=drawn(Axis("images that teach", "test accuracy, %", "points more"), columns),

@@ -35,7 +35,8 @@ EXPERIMENT = Experiment(
     ),
     seen=(
         "Left, a point for each network and a bar at the median. Right, what a network "
-        "has more than another of its seed: the mean and its interval."
+        "has more than another of its seed: the mean and its interval. Hollow points "
+        "have a verdict that is withdrawn."
     ),
     compute=compute,
     draw=drawn(Axis("images that teach", "test accuracy, %", "points more")),

@@ -57,7 +57,7 @@ EXPERIMENT = Experiment(
     seen=(
         "Left, a point for each network and a bar at the median. In the middle what a "
         "network has more than another of its seed: the mean and its interval. Right, "
-        "what is right at each length."
+        "what is right at each length. Hollow points have a verdict that is withdrawn."
     ),
     compute=compute,
     draw=drawn(

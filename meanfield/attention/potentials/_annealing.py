@@ -15,11 +15,13 @@ from meanfield.scores import AbstractScore, Dot, SquaredDistance, transposed
 from meanfield.scores.balanced import Balanced
 from meanfield.tokens import Tokens
 
+from ._newton import newton
 from ._steps import averaged, full_step, half_step
 
-# The score itself; where that stalls, parts of it that alternation solves, then all.
-FRACTIONS = (1.0, 1 / 64, 1 / 16, 1 / 4, 1.0)
-ROUGH = 1e-2  # on the way, in the sup of |log marginal|: within reach of Newton steps
+# Parts of the score, then all of it, each within reach of Newton steps from the one
+# before: the potential of a part, grown like the score, is off by few units.
+FRACTIONS = (1 / 1024, 1 / 256, 1 / 64, 1 / 16, 1 / 4, 1.0)
+ROUGH = 1e-2  # in the sup of |log marginal|: what a part is solved to; near the end
 PATIENCE = 20  # evaluations for a tenfold decrease, else alternation has stalled
 
 
@@ -46,8 +48,8 @@ def scaled(score: AbstractScore, fraction: Float[Array, ""]) -> AbstractScore:
 
 class _Stage(NamedTuple):
     number: Int[Array, ""]
-    g: Array  # for the present fraction
-    whole: FixedPoint  # for the whole score; all evaluations so far
+    part: FixedPoint  # where the present fraction begins
+    whole: FixedPoint  # the best for the whole score; all evaluations so far
 
 
 class Steps(NamedTuple):
@@ -79,45 +81,72 @@ class Steps(NamedTuple):
         return step
 
 
-def alternated(
+def solve_in_stages(
     steps: Steps, guess: Float[Array, " n"], *, tolerance: Float[Array, ""], limit: int
 ) -> FixedPoint:
-    """Accelerated alternation to `tolerance`, or averaging if `symmetric` (positive).
+    """The potential to `tolerance` in the sup of |log marginal|, or the best seen.
 
-    Where alternation stalls the point is what annealing has led to, `ROUGH` at best.
-    Averaging contracts at any bandwidth and is not annealed.
+    By accelerated alternation, or averaging if `symmetric` (positive), which contracts
+    at any bandwidth. Where that stalls, by Newton's method: at once from nearby, else
+    for one fraction of the score after the other.
     """
-    none, far = jnp.asarray(0), jnp.full_like(tolerance, jnp.inf)
-    begin = _Stage(none, guess, FixedPoint(guess, far, none))
+    first = anderson(
+        steps.step(jnp.ones_like(tolerance)),
+        guess,
+        # An averaged step is about half of a log-marginal: twice that is left as margin
+        tolerance=tolerance / 4,
+        max_evaluations=limit,
+        patience=PATIENCE,
+    )
+    # A residual of averaging is none of the marginals yet: Newton's first pass has it.
+    known = jnp.where(steps.symmetric, jnp.inf, first.residual)
+    whole = first._replace(residual=known)
+    limit = jnp.where(steps.symmetric, jnp.maximum(limit, first.evaluations + 1), limit)
+    is_near = steps.symmetric | (first.residual <= ROUGH)
+    number = jnp.where(is_near, len(FRACTIONS) - 1, 0)
+    far = _unknown(FRACTIONS[0] * guess, first.evaluations)
+    part = jax.tree.map(lambda a, b: jnp.where(is_near, a, b), whole, far)
+    advance = lambda stage: _advance(steps, stage, tolerance=tolerance, limit=limit)
+    unfinished = lambda stage: _unfinished(stage, tolerance, limit)
+    return jax.lax.while_loop(unfinished, advance, _Stage(number, part, whole)).whole
 
-    unfinished = lambda stage: _unfinished(stage, steps.symmetric, tolerance, limit)
 
-    def solve(stage: _Stage) -> _Stage:
-        i, spent = stage.number, stage.whole.evaluations
-        fractions = jnp.asarray(FRACTIONS, guess.dtype)
-        part, before = fractions[i], fractions[jnp.maximum(i - 1, 0)]
-        enough = jnp.where(i == 0, tolerance, ROUGH)
-        found = anderson(
-            steps.step(part),
-            stage.g * (part / before),
-            # Under `vmap` a member that has ended runs on while others stall: an
-            # infinite tolerance ends it at once.
-            tolerance=jnp.where(unfinished(stage), enough, jnp.inf),
-            max_evaluations=limit - spent,
-            patience=PATIENCE,
-        )
-        newer = lambda new, old: jnp.where(part == 1, new, old)
-        whole = jax.tree.map(newer, found, stage.whole)
-        whole = whole._replace(evaluations=spent + found.evaluations)
-        return _Stage(i + 1, found.point, whole)
+def _advance(
+    steps: Steps, stage: _Stage, *, tolerance: Float[Array, ""], limit: Array
+) -> _Stage:
+    """The stage after Newton's method for the present fraction."""
+    i = stage.number
+    fractions = jnp.asarray(FRACTIONS, stage.part.point.dtype)
+    fraction, after = fractions[i], fractions[jnp.minimum(i + 1, len(FRACTIONS) - 1)]
+    is_whole = i == len(FRACTIONS) - 1
+    found = newton(
+        scaled(steps.score, fraction),
+        steps.mu,
+        stage.part,
+        # Under `vmap` a member that has ended runs on while others stall: an infinite
+        # tolerance ends it at once.
+        tolerance=jnp.where(
+            _unfinished(stage, tolerance, limit),
+            jnp.where(is_whole, tolerance, ROUGH),
+            jnp.inf,
+        ),
+        limit=limit,
+        queries=steps.queries,
+    )
+    better = is_whole & (found.residual < stage.whole.residual)
+    whole = jax.tree.map(lambda a, b: jnp.where(better, a, b), found, stage.whole)
+    whole = whole._replace(evaluations=found.evaluations)
+    part = _unknown(found.point * (after / fraction), found.evaluations)
+    return _Stage(i + 1, part, whole)
 
-    return jax.lax.while_loop(unfinished, solve, begin).whole
+
+def _unknown(point: Float[Array, " n"], evaluations: Int[Array, ""]) -> FixedPoint:
+    """A point whose residual is not known yet."""
+    return FixedPoint(point, jnp.full((), jnp.inf, point.dtype), evaluations)
 
 
 def _unfinished(
-    stage: _Stage, symmetric: Bool[Array, ""], tolerance: Array, limit: int
-) -> Array:
-    """Whether alternation has not begun, or has stalled with a stage to come."""
-    stalled = (stage.whole.residual > tolerance) & ~symmetric
+    stage: _Stage, tolerance: Float[Array, ""], limit: Array
+) -> Bool[Array, ""]:
     going = (stage.number < len(FRACTIONS)) & (stage.whole.evaluations < limit)
-    return (stage.number == 0) | (stalled & going)
+    return going & (stage.whole.residual > tolerance)

@@ -13,22 +13,30 @@ from equinox.internal import unvmap_any
 from jaxtyping import Array, Bool, Float
 
 from meanfield._derivatives import ruled
+from meanfield._programs import compile_once
 from meanfield.fields import Convergence
 from meanfield.linalg import entropic_shrinkage, solve_positive, sqrt_one_plus_four
 from meanfield.measures import AbstractPlanned, Points, exactly, unchecked
 from meanfield.scores import AbstractQuadraticScore, AbstractScore
 from meanfield.scores.balanced import Balanced
-from meanfield.scores.differences import unless_rounded_away
+from meanfield.scores.differences import size_of_scores, unless_rounded_away
 
-from ._annealing import Steps, alternated
-from ._newton import newton
+from ._annealing import Steps, solve_in_stages
+from ._newton import alternated_plainly
 from ._steps import counts, full_step, half_step, interpolation_error
 
 # A velocity may miss its tolerance by 1.4 times where log-marginals are that far off:
 # the worst of 600 plans. So they are asked for to an eighth of it.
 POTENTIALS = 8
+# What is left of a log-marginal at the largest score is 0.3 to 1 roundings of it.
+ROUNDINGS = 2
+_NO_DERIVATIVE = (
+    "The derivative of Sinkhorn potentials was not found: its conjugate gradients "
+    "missed their tolerance after 500 iterations. Raise `epsilon`."
+)
 
 
+@compile_once
 def converged_potential(
     score: AbstractScore,
     mu: Points,
@@ -40,16 +48,17 @@ def converged_potential(
 ) -> tuple[Float[Array, " n"], Convergence]:
     r"""The potential $g$, to `tolerance` in the sup of |log marginal|.
 
-    `None` asks for $\epsilon^{2/3}$ of the dtype, or for the rounding of a potential as
-    large as this one, whichever is more; and no more than interpolated sums can give.
+    `None` asks for $\epsilon^{2/3}$ of the dtype, or for the rounding of scores as
+    large as these, whichever is more; and no more than interpolated sums can give.
     Rounding beyond $\epsilon^{1/3}$ counts as a residual, and is reported as one.
 
     Derivatives go through the equation, not through the iteration. A quadratic score
     comes centred, bilinear in deviations from the mean: the rest does not matter. Where
     `A` is symmetric positive semidefinite the averaging map $g \mapsto (g + c(g))/2$ is
     accelerated, which contracts by one half whatever the bandwidth; elsewhere the
-    alternation is. Where that stalls, the bandwidth is annealed and Newton's method
-    ends it. A pass over rows and columns counts once in `max_iterations`, whatever it
+    alternation is. Where that stalls, Newton's method ends it: at once from nearby,
+    else along an annealed bandwidth; or plain alternation where all its steps are too
+    long. A pass over rows and columns counts once in `max_iterations`, whatever it
     serves; one more may measure what was reached.
 
     Where `queries` are another measure, of the same mass, the plan is one between the
@@ -75,23 +84,21 @@ def _solve(
     mu, queries = unchecked(checked)
     begin, symmetric = _guess(score, mu, queries)
     begin = begin if guess is None else guess
-    rounding = _tolerance(score, begin, mu)
-    asked = rounding if tolerance is None else jnp.asarray(tolerance)
-    steps = Steps(score, mu, symmetric, queries)
-    # An averaged step is about half of a log-marginal: twice that is left as margin.
-    start = alternated(steps, begin, tolerance=asked / 4, limit=limit)
-    # A residual of averaging is none of the marginals yet: Newton's first pass has it.
-    known = jnp.where(symmetric, jnp.inf, start.residual)
-    found = newton(
-        score,
-        mu,
-        start._replace(residual=known),
-        tolerance=asked,
-        limit=jnp.maximum(limit, start.evaluations + 1),
-        queries=queries,
+    asked = (
+        _tolerance(score, mu, queries, begin)
+        if tolerance is None
+        else jnp.asarray(tolerance)
     )
-    residual = jnp.maximum(found.residual, _error(score, *checked, found.point))
-    return found.point, Convergence(residual, asked.astype(residual.dtype))
+    steps = Steps(score, mu, symmetric, queries)
+    goal = {"tolerance": asked, "limit": limit}
+    found = solve_in_stages(steps, begin, **goal)
+    found = alternated_plainly(score, mu, found, queries=queries, **goal)
+    missed = _error(score, *checked, found.point)
+    residual = jnp.maximum(found.residual, missed)
+    asked, g = asked.astype(residual.dtype), found.point
+    if mu.zero_weights is not None:  # no marginal told what excluded tokens tend to
+        g = jnp.where(counts(mu), g, full_step(score, mu, g, queries))
+    return g, Convergence(residual, asked, found.evaluations)
 
 
 def _guess(
@@ -107,23 +114,36 @@ def _guess(
 
 
 def _tolerance(
-    score: AbstractScore, potential: Float[Array, " n"], mu: Points
+    score: AbstractScore, mu: Points, queries: Points | None, guess: Float[Array, " n"]
 ) -> Float[Array, ""]:
-    eps = jnp.finfo(potential.dtype).eps
-    size = jnp.max(jnp.abs(potential)) + _size_of_rounded(score, mu)
-    asked = jnp.clip(2 * eps * size, eps ** (2 / 3), eps ** (1 / 3))
+    eps = jnp.finfo(guess.dtype).eps
+    size = jnp.maximum(jnp.max(jnp.abs(guess)), _largest(score, mu, queries))
+    asked = jnp.clip(ROUNDINGS * eps * size, eps ** (2 / 3), eps ** (1 / 3))
     how = mu.reduction
     share = how.tolerance / POTENTIALS if isinstance(how, AbstractPlanned) else 0.0
     return jnp.maximum(asked, share)
 
 
-def _size_of_rounded(score: AbstractScore, mu: Points) -> Float[Array, ""]:
-    """The size of squares that expanded scores are rounded at; 0 for differences."""
-    none = jnp.zeros((), mu.log_weights.dtype)
+def _largest(
+    score: AbstractScore, mu: Points, queries: Points | None
+) -> Float[Array, ""]:
+    """About the largest score, and never more: those of the longest vectors.
+
+    0 where scores are no inner products, and where differences give them.
+    """
+    if not isinstance(score, AbstractQuadraticScore):
+        return jnp.zeros((), mu.log_weights.dtype)
+    at = mu if queries is None else queries
+    parts = score.factors(at.counted, mu.counted)
+    longest = lambda rows: rows[jnp.argmax(jnp.sum(rows**2, axis=1))]
+    of_queries = jnp.max(jnp.abs(parts.query @ longest(parts.key)))
+    of_keys = jnp.max(jnp.abs(parts.key @ longest(parts.query)))
+    largest = jnp.maximum(of_queries, of_keys)
     if not isinstance(score, Balanced):
-        return none
-    size = 2 * jnp.max(score.square_of_keys(mu.counted.x))
-    return unless_rounded_away(size, len(score.N), lambda: none, lambda: size / 2)
+        return largest
+    size = size_of_scores(parts.key, parts.query.T, parts.of_key)
+    none = lambda: jnp.zeros_like(largest)
+    return unless_rounded_away(size, len(score.N), none, lambda: largest)
 
 
 def _error(
@@ -202,11 +222,11 @@ def _roots(mu: Points) -> Float[Array, " n"]:
 
 
 def _checked_cg(matvec: Callable[[Array], Array], b: Array) -> Array:
-    """Conjugate gradients; NaN, and so a derivative that shows it, where they fail."""
+    """Conjugate gradients, which raise where they fail."""
     asked = float(jnp.finfo(b.dtype).eps) ** 0.75
     x, _ = jax.scipy.sparse.linalg.cg(matvec, b, tol=asked, maxiter=500)
     missed = jnp.linalg.norm(matvec(x) - b) > asked**0.5 * jnp.linalg.norm(b)
-    return jnp.where(missed, jnp.nan, x)
+    return x * eqx.error_if(jnp.ones((), x.dtype), missed, _NO_DERIVATIVE)
 
 
 def _symmetric_positive(A: Float[Array, "d d"]) -> Array:

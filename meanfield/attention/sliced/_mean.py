@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 from typing_extensions import override
 
+from meanfield._programs import compile_once
 from meanfield.attention._coupling import AbstractBarycentre
 from meanfield.fields import Convergence
 from meanfield.linalg import HIGHEST
@@ -80,6 +81,7 @@ class HardMean(AbstractSlicedMean):
     """The mean over partners by ranks."""
 
     @override
+    @compile_once
     def costs(self) -> Float[Array, " l"]:
         r"""$-2\int Qx\cdot Ky\,d(\gamma_l - \gamma_1)$: $D_l$, up to what all share.
 
@@ -98,6 +100,7 @@ class HardMean(AbstractSlicedMean):
         return jax.lax.map(cost, self.directions)
 
     @override
+    @compile_once
     def _averaged(self, tokens: Tokens, y: Float[Array, "n p"]) -> Float[Array, "m p"]:
         most = max(tokens.n, self.queries.tokens.n, self.mu.tokens.n)
 

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 from typing_extensions import override
 
+from meanfield._programs import compile_once
 from meanfield.linalg import HIGHEST
 from meanfield.measures import exactly
 from meanfield.measures.reductions import Keys
@@ -85,6 +86,7 @@ class AbstractSoftMean(AbstractSlicedMean):
         return -SquaredDistance(one, one)(queries, keys)
 
     @override
+    @compile_once
     def costs(self) -> Float[Array, " l"]:
         r"""$D_l = \int|Qx - Ky|^2\,d\gamma_l$, with the marginals that $\gamma_l$ has.
 
@@ -120,6 +122,7 @@ class AbstractSoftMean(AbstractSlicedMean):
         return q + (apart - origin)[None, :], k - (apart + origin)[None, :]
 
     @override
+    @compile_once
     def _averaged(self, tokens: Tokens, y: Float[Array, "n p"]) -> Float[Array, "m p"]:
         if not self._are_many(tokens):
             return jnp.matmul(self.weights_at(tokens), y, precision=HIGHEST)

@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from meanfield._programs import compile_once
+
 Logs = Float[Array, "b b"]
 
 
@@ -27,8 +29,7 @@ def balanced(logs: Float[Array, "b b"], passes: int) -> Float[Array, "b b"]:
         >>> print(S.sum(axis=0), S.sum(axis=1))
         [1. 1.] [1. 1.]
     """
-    columns = lambda X: jax.nn.logsumexp(X, axis=0, keepdims=True)
-    return _alternated(logs, columns, passes)
+    return _alternated(logs, _column_sums, passes)
 
 
 def balanced_causally(logs: Float[Array, "b b"], passes: int) -> Float[Array, "b b"]:
@@ -54,6 +55,10 @@ def balanced_causally(logs: Float[Array, "b b"], passes: int) -> Float[Array, "b
     return _alternated(jnp.where(past, logs, -jnp.inf), _sums_so_far, passes)
 
 
+def _column_sums(logs: Float[Array, "b b"]) -> Float[Array, "1 b"]:
+    return jax.nn.logsumexp(logs, axis=0, keepdims=True)
+
+
 def _sums_so_far(logs: Float[Array, "b b"]) -> Float[Array, "b b"]:
     r"""$\log\sum_{j \leq i} e^{X_{jk}}$ of a lower triangle; zero above the diagonal.
 
@@ -71,6 +76,7 @@ def _sums_so_far(logs: Float[Array, "b b"]) -> Float[Array, "b b"]:
     return jax.lax.scan(row, jnp.zeros_like(logs[0]), (columns, logs))[1]
 
 
+@compile_once
 def _alternated(logs: Logs, columns: Callable[[Logs], Array], passes: int) -> Logs:
     def once(_: Int[Array, ""], X: Logs) -> Logs:
         X = X - columns(X)

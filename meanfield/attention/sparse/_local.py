@@ -9,12 +9,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 from typing_extensions import override
 
+from meanfield._programs import compile_once
 from meanfield.errors import UnsupportedError
 from meanfield.linalg import HIGHEST
+from meanfield.measures.reductions import Groups
 from meanfield.scores import AbstractQuadraticScore, AbstractScore
 from meanfield.tokens import Tokens
 
-from ._groups import Groups
 from ._sorted import AbstractSortedMean, unmasked
 
 Sees = Callable[[Array, Array], Bool[Array, "..."]]
@@ -59,6 +60,7 @@ class SparseMean(AbstractSortedMean):
     sees: Sees = eqx.field(static=True)
 
     @override
+    @compile_once
     def averaged(
         self, tokens: Tokens, values: Float[Array, "n p"]
     ) -> Float[Array, "m p"]:

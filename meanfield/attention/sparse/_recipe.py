@@ -15,6 +15,8 @@ from ._network import Layer, SortingNetwork
 from ._sorting import AbstractSorting, CausallyLearned, Learned, Reordered
 
 BLOCKS, PASSES = 4, 5
+MOST_BLOCKS = 10_000  # whose square has an entry for each pair
+MOST_PASSES = 1_000_000  # one after the other
 Law = str | Numbers
 
 
@@ -82,15 +84,21 @@ class Recipe(NamedTuple):
     ) -> tuple[SortingNetwork, Array, Array, int]:
         drawn, gumbel = jax.random.split(jax.random.key(0) if key is None else key)
         network = self.network(like, drawn)
-        count, dtype = network.n_blocks, like.dtype
+        count = _count("blocks", network.n_blocks, least=1, most=MOST_BLOCKS)
+        dtype = like.dtype
         scale = jnp.asarray(number("noise", self.noise), dtype)
         noise = scale * jax.random.gumbel(gumbel, (count, count), dtype)
         tau = jnp.asarray(positive("temperature", self.temperature), dtype)
-        return network, noise, tau, _count("passes", self.passes, least=0)
+        return network, noise, tau, self._passes()
 
     def _count(self) -> int | None:
         """How many blocks are asked for."""
-        return None if self.blocks is None else _count("blocks", self.blocks, least=1)
+        if self.blocks is None:
+            return None
+        return _count("blocks", self.blocks, least=1, most=MOST_BLOCKS)
+
+    def _passes(self) -> int:
+        return _count("passes", self.passes, least=0, most=MOST_PASSES)
 
 
 def _fitting(network: SortingNetwork, d: int) -> SortingNetwork:
@@ -129,7 +137,9 @@ def _scale(argument: str) -> float:
         return math.nan
 
 
-def _count(name: str, value: int, *, least: int) -> int:
-    if isinstance(value, bool) or value < least:
-        raise InvalidInputError(f"`{name}` is a number from {least} on; got {value!r}.")
+def _count(name: str, value: int, *, least: int, most: int) -> int:
+    if isinstance(value, bool) or not least <= value <= most:
+        raise InvalidInputError(
+            f"`{name}` is a number from {least} to {most}; got {value!r}."
+        )
     return value

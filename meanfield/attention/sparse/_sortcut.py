@@ -5,6 +5,7 @@ import jax
 from jaxtyping import Array, Float
 from typing_extensions import override
 
+from meanfield._programs import compile_once
 from meanfield.errors import InvalidInputError
 from meanfield.measures import Keys, Points, exactly
 from meanfield.scores import AbstractScore
@@ -71,6 +72,7 @@ class CutMean(AbstractSortedMean):
     budget: int = eqx.field(static=True)
 
     @override
+    @compile_once
     def averaged(
         self, tokens: Tokens, values: Float[Array, "n p"]
     ) -> Float[Array, "m p"]:

@@ -44,7 +44,7 @@ def bench(
         quick: small sizes, which tell nothing but that all works.
         long: whole flows of a million tokens, too.
         out: a JSON file for the results; by default, those of all cases go into
-            benchmarks/results/ of the checkout, or of the present folder.
+            benchmarks/results/ in the working folder.
         docs: a Markdown file to write from the results.
         results: a JSON file of results, and nothing is measured again; may be repeated
             for a page of several runs.

@@ -1,13 +1,21 @@
 """`meanfield completion`: what the Tab key completes."""
 
 import sys
+from pathlib import Path
 from typing import Literal
 
+from cyclopts.completion.install import get_default_completion_path
+
+from meanfield._writing import check_absent
 from meanfield.cli.terminal._output import note
 
 
 def completion(
-    shell: Literal["bash", "zsh", "fish"], /, *, install: bool = False
+    shell: Literal["bash", "zsh", "fish"],
+    /,
+    *,
+    install: bool = False,
+    force: bool = False,
 ) -> None:
     """Print or install what completes commands and options.
 
@@ -19,11 +27,23 @@ def completion(
         shell: bash, zsh or fish.
         install: write it where the shell looks for it, and, for bash and zsh, a line
             into ~/.bashrc or ~/.zshrc that loads it.
+        force: replace a file there that says something else.
+
+    Raises:
+        InvalidInputError: if there is one, and it is not to be replaced.
     """
     from meanfield.cli import app
 
+    script = app.generate_completion(shell=shell)
     if not install:
-        sys.stdout.write(app.generate_completion(shell=shell))
+        sys.stdout.write(script)
         return
-    place = app.install_completion(shell=shell)
+    place = get_default_completion_path(shell, app.name[0])
+    if not force and not _says(place, script):
+        check_absent(place)
+    app.install_completion(shell=shell, output=place)
     note(f"wrote {place}; a new {shell} completes `meanfield`")
+
+
+def _says(file: Path, script: str) -> bool:
+    return file.is_file() and file.read_bytes() == script.encode()

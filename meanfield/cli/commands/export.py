@@ -15,7 +15,7 @@ def export(
     force: bool = False,
     plugin: list[Path] | None = None,
 ) -> None:
-    """Write the frames of a run as .npz or .csv.
+    """Write the frames of a run as .npz, .nc or .csv.
 
     For example:
         meanfield export first.zarr first.npz
@@ -23,7 +23,8 @@ def export(
 
     Args:
         run: the folder of the run.
-        file: where to; its ending decides: .npz holds all arrays, .csv is a long table.
+        file: where to; its ending decides: .npz holds all arrays, .nc is netCDF, .csv
+            is a long table.
         force: replace `file` if it exists.
         plugin: a Python file that is run, for a run of a measure that only it has; may
             be repeated.

@@ -57,8 +57,9 @@ def plot(
         at: times of the attention matrices (panel `attention`, or one of yours that
             draws them); repeat for several.
         plugin: a Python file that registers a panel, or stands in place of one that the
-            run began with; may be repeated. Those of the run are run again for
-            attention matrices, and for a panel or a measure that only they have.
+            run began with; may be repeated. Those of the run that you have given
+            before are run again for attention matrices, and for a panel or a measure
+            that only they have.
         html: write the panel `cone` as one HTML file that needs no network.
         tokens: a run of tokens, to draw over a density.
         **options: the look.

@@ -55,7 +55,8 @@ def report(
         port: where it is served; by default any that is free.
         host: a loopback address to serve it on.
         plugin: a Python file in place of one that a run began with; may be repeated.
-            Those of the run are run again to see its attention.
+            Those of the run that you have given before are run again to see its
+            attention.
     """
     from meanfield.cli.process._plugins import load_measure_of
     from meanfield.pages.report import subject_of

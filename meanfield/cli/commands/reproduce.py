@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from meanfield._folders import home
 from meanfield.cli.terminal._output import note, note_step, print_json, print_rows
 from meanfield.errors import InvalidInputError
 
@@ -38,8 +37,8 @@ def reproduce(
             published with it; `corrected`, the text under a hypothesis that makes its
             claim true; `iid`, the text with all entries of V independent. A reading
             other than a figure's first, the default, is written as NAME-READING.
-        out: folder for NAME.pdf, NAME.png and NAME.json; by default `figures/` of the
-            checkout, or of the present folder, and `figures/quick/` for that size.
+        out: folder for NAME.pdf, NAME.png and NAME.json. [default: figures/ in the
+            working folder, figures/quick/ with --size quick]
         json: print JSON on stdout.
     """
     if not names:
@@ -53,7 +52,8 @@ def reproduce(
         _list(in_json=json)
         return
     figures = chosen(names, reading)
-    folder = out or home() / "figures" / ("quick" if size == "quick" else "")
+    folder = out or Path("figures", "quick" if size == "quick" else "")
+    note(f"the figures go to {folder.absolute()}")
     begin = time.perf_counter()
     rows = [
         _row(picture)
@@ -64,7 +64,7 @@ def reproduce(
         return
     columns = ("name", "computing", "drawing", "caption")
     print_rows([{key: row[key] for key in columns} for row in rows])
-    note(f"{time.perf_counter() - begin:.0f} s; the figures are in {folder}")
+    note(f"{time.perf_counter() - begin:.0f} s; the figures are in {folder.absolute()}")
 
 
 def _list(*, in_json: bool) -> None:

@@ -25,8 +25,8 @@ def resume(
     Args:
         run: the folder of the run.
         json: print one JSON object on stdout.
-        plugin: a Python file in place of one that the run began with; may be repeated.
-            The others are run again from where they were, if they have not changed.
+        plugin: a Python file that the run began with; may be repeated. One that you
+            have given to a command before is run again by itself, if it is unchanged.
         together: the devices and processes that share the rest.
     """
     from meanfield.cli.process._plugins import load_plugins_of

@@ -61,6 +61,7 @@ def sweep(
         precision, plugins = _begun(file, plugin)
         folder, work = file, None
     else:
+        _check_presence(file)
         folder = _folder(out)
         _refuse_changed(folder, plugin or [])
         spec, axes = _asked(file, preset, over, options, plugin)
@@ -82,15 +83,7 @@ def _asked(
     options: Mapping[str, str | bool | None],
     plugins: list[Path] | None,
 ) -> tuple[RunSpec, tuple[Axis, ...]]:
-    """The spec and the axes of a new sweep, its plugins loaded.
-
-    Raises:
-        InputFileError: if the file is missing.
-    """
-    if file is not None and not file.exists():
-        raise InputFileError(
-            f"There is neither a spec nor a sweep at `{file}`; {nearby(file)}"
-        )
+    """The spec and the axes of a new sweep, its plugins loaded."""
     axes = parse_axes(*(over or []))
     options = {**options, **_heads(axes, options)}
     if plugins:
@@ -99,6 +92,19 @@ def _asked(
         entry = gathered(file, preset, {}, options).get("precision", "double")
         load_before_keys(plugins, {"precision": _precision(str(entry), axes)})
     return gather(file, preset, {}, options), axes
+
+
+def _check_presence(file: Path | None) -> None:
+    """Raises unless there is something at `file`, if it is named.
+
+    Raises:
+        InputFileError: as for a sweep that nobody has begun yet, or a misspelt one.
+    """
+    if file is not None and not file.exists():
+        raise InputFileError(
+            f"There is neither a sweep nor a spec at `{file}`; {nearby(file)} "
+            "A new sweep needs `--over` and `--out`."
+        )
 
 
 def _begun(folder: Path, plugins: list[Path] | None) -> tuple[str, list[Path]]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from meanfield._writing import check_writable
@@ -39,8 +40,8 @@ def verify(
     every control fails and every printed error is found violated.
 
     Args:
-        patterns: ids, parts of ids, papers, or names with * and ?; all without any.
-            Or `explain` and one id.
+        patterns: ids, parts of ids, papers, or names with * and ?. Or `explain` and one
+            id. [default: those that --plugin adds, else all]
         size: `quick`, the default, takes minutes; `full` has more of everything.
         seed: of every draw, 0 by default; the same seed gives the same numbers.
         jobs: processes at work.
@@ -52,27 +53,32 @@ def verify(
         plugin: a Python file that is run, and registers what you add; may be repeated.
     """
     page = _checked(seed, jobs, html, errata)
-    _begin(plugin)
+    added = _begin(plugin or [])
     from meanfield.cli.jobs import _statements as present
     from meanfield.cli.jobs._measuring import outcomes
     from meanfield.theorems import read_report, report
 
     base = {} if replay is None else read_report(replay)
-    work = _work(patterns, size, seed, jobs, base)
+    work = _work(patterns or (() if base else added), size, seed, jobs, base)
     results = report(outcomes(work, plugin or []), work.size, work.seed)
     show = present.explain if patterns[:1] == (EXPLAIN,) else present.table
     (print_json if json else show)(results)
     _write(results, page, errata)
-    _conclude(results)
+    _conclude(results, plugin or [])
 
 
-def _begin(plugins: list[Path] | None) -> None:
+def _begin(plugins: list[Path]) -> tuple[str, ...]:
+    """The ids of the statements that the plugins register."""
     from meanfield.cli.process._plugins import load_plugins
     from meanfield.cli.process._session import compile_fast, open_session
 
     compile_fast()
     open_session()
+    from meanfield.theorems import statements
+
+    shipped = set(statements)
     load_plugins(plugins)
+    return tuple(name for name in statements if name not in shipped)
 
 
 def _work(
@@ -161,7 +167,7 @@ def _write(results: dict, html: Path | None, errata: Path | None) -> None:
         note(f"errata: {save_errata(results, errata)}")
 
 
-def _conclude(results: dict) -> None:
+def _conclude(results: dict, plugins: list[Path]) -> None:
     """Raises if anything went other than it must.
 
     Raises:
@@ -174,7 +180,9 @@ def _conclude(results: dict) -> None:
     ]
     if failures:
         ids = ", ".join(failures[:5]) + (", …" if len(failures) > 5 else "")
+        options = "".join(f" --plugin {quote(str(file))}" for file in plugins)
         raise VerificationFailed(
             f"{len(failures)} of {len(results['statements'])} statements did not come "
-            f"out as they must: {ids}; see `meanfield verify explain {failures[0]}`."
+            f"out as they must: {ids}; see "
+            f"`meanfield verify explain {failures[0]}{options}`."
         )

@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -52,6 +53,7 @@ def as_json(result: Result, timing: Timing) -> dict[str, Any]:
         "projected": spec.projected,
         "approximation": approximation or None,
         "caveat": result.caveat or None,
+        "growth": list(result.growth) if spec.is_family else result.growth[0],
         "attention": spec.attention if spec.flow_of is None else None,
         "flow_of": spec.flow_of,
         "assumed": {"A": 1.0} if assumes_identity(spec) else {},
@@ -70,6 +72,7 @@ def as_json(result: Result, timing: Timing) -> dict[str, Any]:
     if spec.is_family:
         report["endings"] = dict(Counter(o.name for o in result.outcomes))
         report["t_stars"] = [o.t_star for o in result.outcomes]
+        report["t_star_range"] = t_star_range(report["t_stars"])
     report |= {name: value.tolist() for name, value in result.observed.items()}
     report["fall"] = None if result.fall is None else result.fall.as_json()
     if mean.size <= LARGEST_PRINTED:
@@ -120,22 +123,19 @@ def _ending(result: Result) -> dict[str, Any]:
 
 def print_report(result: Result, timing: Timing) -> None:
     """The report of a run, for people."""
-    report, outcome = as_json(result, timing), result.outcome
-    endings = report.get("endings", {})
+    report = as_json(result, timing)
     pairs = {
         "run": report["run"] or "not stored (use --out)",
         "what": _what(result.spec, report),
         "scores": ASSUMED,
         "approximation": report["approximation"] or "",
         "caveat": result.caveat,
-        "ending": f"{_first(result)}{report['ending']} at t = "
-        f"{number(outcome.time)}: {report['reason']}",
-        "t_star": f"{number(outcome.t_star, 10)} ± {number(outcome.t_star_error, 2)}",
+        "ending": _ending_in_words(result, report),
+        "t_star": t_star_in_words(report),
         "frames": _few_frames(result),
-        "endings": ", ".join(f"{name} × {count}" for name, count in endings.items()),
         **_mass(report),
         "doubt": doubt_in_words(report),
-        **_moments(result),
+        **_moments(result, report["n"]),
         **_observed(result),
         "fall": "" if result.fall is None else result.fall.text,
         "sums": f"{report['reduction']}{_missed(report)}",
@@ -158,7 +158,6 @@ def _idle(spec: RunSpec, report: dict[str, Any]) -> set[str]:
         "residual": report["residual"] == 0,
         "sums": report["reduction"] == "none",
         "steps": spec.forward,
-        "endings": "endings" not in report,
         "doubt": not doubt_in_words(report),
     }
     return {key for key, is_absent in absences.items() if is_absent}
@@ -172,9 +171,38 @@ def _few_frames(result: Result) -> str:
     return more_frames(result.spec, kept, result.outcome.t_star)
 
 
+def _ending_in_words(result: Result, report: dict[str, Any]) -> str:
+    """How the run ended; of a family how many did so, and which ones did not."""
+    outcomes, name = result.outcomes, report["ending"]
+    if len(report.get("endings", {})) == 1:
+        name = f"{name} × {len(outcomes)}"
+    if len(report.get("endings", {})) > 1:  # the reason begins with the counts
+        return f"{report['reason']}; known up to t = {number(result.outcome.time)}"
+    return f"{name} at t = {number(result.outcome.time)}: {report['reason']}"
+
+
+def t_star_range(t_stars: Sequence[float | None]) -> list[float] | None:
+    """The first and the last blow-up time of several flows, if any blew up."""
+    known = [t for t in t_stars if t is not None and math.isfinite(t)]
+    return [min(known), max(known)] if known else None
+
+
+def t_star_in_words(report: dict[str, Any]) -> str:
+    """The time of a blow-up; of several the first, and when the last is."""
+    time, error = (report[key] for key in ("t_star", "t_star_error"))
+    words = f"{number(time, 10)} ± {number(error, 2)}"
+    ends = report.get("t_star_range")
+    if ends is None or ends[0] == ends[1]:
+        return words
+    return f"{words} is the first, {number(ends[1], 10)} the last"
+
+
 def _first(result: Result) -> str:
     """Whose number it is, where there are several flows."""
-    return "first member: " if result.spec.is_family else ""
+    if not result.spec.is_family:
+        return ""
+    outcome = result.outcomes[0]
+    return f"first member ({outcome.name} at t = {number(outcome.time)}): "
 
 
 def _coarse(spec: RunSpec) -> str:
@@ -270,8 +298,8 @@ def _observed(result: Result) -> dict[str, str]:
     }
 
 
-def _moments(result: Result) -> dict[str, str]:
-    """The final mean and spectrum, of the first member of a family."""
+def _moments(result: Result, n: int | None) -> dict[str, str]:
+    """The final mean and spectrum, of the first member of a family; of `n` tokens."""
     stored = moments_of(result.measures[0])
     mean, covariance = (part.astype(np.float64) for part in stored)
     if not np.all(np.isfinite(covariance)):
@@ -285,11 +313,19 @@ def _moments(result: Result) -> dict[str, str]:
     tail = ", …" if len(eigenvalues) - lost > count else ""
     tail += f" ({lost} of the size of rounding left out)" if lost else ""
     rank = float(effective_rank(eigenvalues))
+    largest = len(eigenvalues) if n is None else min(len(eigenvalues), max(n - 1, 1))
     return {
         "mean": f"{prefix}{_mean(mean)}",
         "covariance": f"{prefix}eigenvalues {head}{tail}",
-        "rank": f"{prefix}effective {rank:.4g} of {len(eigenvalues)}",
+        "rank": f"{prefix}effective {rank:.4g} of {_most_ranks(len(eigenvalues), n)}",
     }
+
+
+def _most_ranks(d: int, n: int | None) -> str:
+    """The largest rank that a covariance may have: of few tokens about their mean."""
+    if n is None or n > d or n == 1:
+        return f"{d}"
+    return f"at most {n - 1}, for {counted(n, 'token')} in {d} dimensions"
 
 
 def _mean(mean: np.ndarray) -> str:

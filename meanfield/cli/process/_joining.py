@@ -1,5 +1,6 @@
 """Processes that compute one flow together: how each of them finds the others."""
 
+import functools
 import importlib
 import os
 import sys
@@ -12,6 +13,10 @@ SUPERVISED = "MEANFIELD_SUPERVISED"  # a pipe whose other end the parent holds
 HEARTBEAT = 10  # seconds without a sign of life, after which a process is lost
 PATIENCE = 120  # seconds to wait for all others at the start
 FAREWELL = 1800  # seconds to wait for what others still do by themselves at the end
+LOOPBACK = "127.0.0.1"
+MOST_JOINED = 1 << 16  # processes; the runtime counts in 32 bits
+MOST_DEVICES = 1024  # of a process: a processor's are threads, and take seconds to make
+_PORTS = range(1, 1 << 16)
 
 
 class Place(NamedTuple):
@@ -40,14 +45,15 @@ def place(text: str) -> Place:
         address, number, count = text.split("/")
         host, port = address.rsplit(":", 1)
         known = Place(address, int(number), int(count))
-        fits = bool(host) and int(port) > 0 and 0 <= known.number < known.processes
+        fits = bool(host) and int(port) in _PORTS
+        fits &= 0 <= known.number < known.processes <= MOST_JOINED
     except ValueError:
         fits, known = False, Place()
     if not fits:
         raise InvalidInputError(
             "`--join` is `slurm`, or HOST:PORT/NUMBER/COUNT with the address of the "
-            "first process, which of them this one is, from 0, and how many there are; "
-            f"got `{text}`."
+            "first process, which of them this one is, from 0, and how many there are, "
+            f"at most {MOST_JOINED}; got `{text}`."
         )
     return known
 
@@ -67,7 +73,7 @@ def settle(devices: int | None, where: Place | None) -> None:
         return
     jax = importlib.import_module("jax")
     if where is None:
-        jax.config.update("jax_num_cpu_devices", devices)
+        jax.config.update("jax_num_cpu_devices", each(devices, 1))
         return
     _quiet_runtime()
     count = where.processes or _tasks()
@@ -93,14 +99,17 @@ def each(devices: int | None, processes: int) -> int:
     """The devices of each process.
 
     Raises:
-        InvalidInputError: if they do not divide.
+        InvalidInputError: if they do not divide, or are too many.
     """
     if devices is None:
         return 1
-    if devices % processes or devices < 1:
+    if devices % processes or not 1 <= devices // processes <= MOST_DEVICES:
+        most = MOST_DEVICES * processes
         raise InvalidInputError(
-            f"`--devices` counts those of all {processes} processes together, and "
-            f"must be a multiple of {processes}; got {devices}."
+            f"`--devices` counts those of all {processes} processes together, and must "
+            f"be a multiple of {processes}, at most {most}; got {devices}."
+            if processes > 1
+            else f"`--devices` is from 1 to {most}; got {devices}."
         )
     return devices // processes
 
@@ -132,8 +141,25 @@ def _known(where: Place, devices: int) -> dict[str, object]:
     if pipe is None:
         return known
     threading.Thread(target=_end_with, args=[int(pipe)], daemon=True).start()
+    listen_on_loopback()
     first = where.number * devices  # all processes share the devices of this machine
-    return {**known, "local_device_ids": list(range(first, first + devices))}
+    return {
+        **known,
+        "coordinator_bind_address": where.address,
+        "local_device_ids": list(range(first, first + devices)),
+    }
+
+
+def listen_on_loopback() -> None:
+    """Has sums between the processes of one machine listen on loopback alone.
+
+    Whoever reaches a port of the runtime is believed, and JAX has no option for these:
+    Gloo would take the address of the host's name, and NCCL any interface.
+    """
+    os.environ.setdefault("NCCL_SOCKET_IFNAME", "lo")
+    runtime = vars(importlib.import_module("jaxlib._jax"))
+    gloo = runtime["make_gloo_tcp_collectives"]
+    runtime["make_gloo_tcp_collectives"] = functools.partial(gloo, hostname=LOOPBACK)
 
 
 def _quiet_runtime() -> None:

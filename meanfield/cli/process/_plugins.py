@@ -4,10 +4,15 @@ import hashlib
 import importlib.util
 import sys
 from collections.abc import Mapping, Sequence
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
+from typing_extensions import override
+
 from meanfield._reading import absent
+from meanfield._trusted_plugins import trust_plugin
 from meanfield.cli.terminal._output import note
 from meanfield.errors import InputFileError
 from meanfield.spec import measures
@@ -32,14 +37,16 @@ FAULTS = (  # what a user's own file may raise while it is read
 
 
 def load_plugins(files: Sequence[Path] | None) -> None:
-    """Runs the user's own files, each content once in a process.
+    """Runs the user's own files, each content once in a process, and remembers them.
 
     Raises:
         InputFileError: if one is missing or cannot be imported.
     """
     for file in files or []:
-        if not _is_loaded(file):
-            _load(file, _module_name(file))
+        content = _content(file)
+        if _module_name(file, content) not in sys.modules:
+            _load(file, content)
+            trust_plugin(file, _digest(content))
 
 
 def load_before_keys(
@@ -107,50 +114,67 @@ def begin_worker(precision: str, plugins: list[Path]) -> None:
 def load_plugins_of(run: Path, files: Sequence[Path] | None) -> list[Path]:
     """Runs the plugins that are given, and those that a run or sweep began with.
 
+    Of the latter those alone that the user has given before.
+
     Returns:
         All of them.
 
     Raises:
-        InputFileError: if a plugin of the run has changed or is not to be found, or one
-            cannot be imported.
+        InputFileError: if a plugin of the run has changed or was not given before, or
+            one cannot be imported.
     """
     from meanfield import runs
 
     plugins = runs.plugins_of(run, files or [])
-    news = [file for file in plugins[len(files or []) :] if not _is_loaded(file)]
-    for file in news:
-        note(f"plugin: {file}, as when the run began")
+    for file in plugins[len(files or []) :]:
+        if _module_name(file, _content(file)) not in sys.modules:
+            note(f"plugin: {file}, as when the run began")
     load_plugins(plugins)
     return plugins
 
 
-def _is_loaded(file: Path) -> bool:
-    return _module_name(file) in sys.modules
+class _Loader(SourceFileLoader):
+    """Runs the bytes that were read, and no bytecode that lies beside the file."""
+
+    def __init__(self, name: str, path: str, content: bytes) -> None:
+        super().__init__(name, path)
+        self._content = content
+
+    @override
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self._content, self.path)
 
 
-def _module_name(file: Path) -> str:
-    return f"meanfield_plugin_{file.stem}_{_digest(file)[:12]}"
-
-
-def _digest(file: Path) -> str:
+def _content(file: Path) -> bytes:
     if not file.exists():
         raise absent(file)
+    if file.suffix != ".py":
+        raise InputFileError(
+            f"`{file}` is no Python file: rename it, for plugins end in .py."
+        )
     try:
-        return hashlib.sha256(file.read_bytes()).hexdigest()
+        return file.read_bytes()
     except OSError as error:
         raise InputFileError(_broken(file, error)) from error
 
 
-def _load(file: Path, name: str) -> None:
-    spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
-        raise InputFileError(
-            f"`{file}` is no Python file: rename it, for plugins end in .py."
-        )
+def _module_name(file: Path, content: bytes) -> str:
+    return f"meanfield_plugin_{file.stem}_{_digest(content)[:12]}"
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _load(file: Path, content: bytes) -> None:
+    name = _module_name(file, content)
+    loader = _Loader(name, str(file), content)
+    spec = importlib.util.spec_from_file_location(name, file, loader=loader)
+    assert spec is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        loader.exec_module(module)
     except FAULTS as error:
         del sys.modules[name]
         raise InputFileError(_broken(file, error)) from error

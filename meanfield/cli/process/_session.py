@@ -4,6 +4,7 @@ import functools
 import gc
 import importlib
 import os
+import resource
 from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
@@ -11,18 +12,24 @@ from types import ModuleType
 from meanfield.errors import ResourceError
 
 from ._clock import CompileClock
-from ._programs import heal, prune
+from ._programs import cache_folder, keep_programs, prune
 
 MAPS = Path("/proc/self/maps")
 MANY_MAPS = 20_000
 COLLECTED = 100_000, 20, 50  # a trace makes many objects and hardly a cycle
 # Fused loops the older way, which JAX 0.12 no longer has, and programs in one part.
 OLDER = " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+LEAST_MEMORY = 3 * 10**9  # bytes of addresses; a tiny run takes 1.9e9 on two cores
 CLOCK = CompileClock()  # one for the process, as is the compiler it listens to
 
 
 def open_session(precision: str = "double") -> None:
-    """Sets precision, the compilation cache and the compile clock, and loads JAX."""
+    """Sets precision, the compilation cache and the compile clock, and loads JAX.
+
+    Raises:
+        ResourceError: if there is too little memory for JAX, or no device.
+    """
+    _check_memory_limit()
     gc.set_threshold(*COLLECTED)
     # Inputs are checked on the host; checks inside would each be a host callback, which
     # keeps a compiled program out of the cache.
@@ -32,13 +39,21 @@ def open_session(precision: str = "double") -> None:
     jax.config.update("jax_default_matmul_precision", "highest")  # no TF32
     folder = cache_folder()
     if folder is not None:
-        jax.config.update("jax_compilation_cache_dir", str(folder))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+        keep_programs(folder)
         prune(folder)
-        _heal(folder)
     _start_clock()
     CLOCK.restart()
+
+
+def _check_memory_limit() -> None:
+    """Refuses a limit of memory at which JAX would hang or abort, not raise."""
+    for flag, kind in (("-v", resource.RLIMIT_AS), ("-d", resource.RLIMIT_DATA)):
+        limit = resource.getrlimit(kind)[0]
+        if limit != resource.RLIM_INFINITY and limit < LEAST_MEMORY:
+            raise ResourceError(
+                f"JAX needs {LEAST_MEMORY / 1e9:.0f} GB of addresses to start, and the "
+                f"shell allows {limit / 1e9:.1f} GB; set `ulimit {flag} unlimited`."
+            )
 
 
 def _started() -> ModuleType:
@@ -85,22 +100,8 @@ def forget_programs() -> None:
         jax.clear_caches()
 
 
-_heal = functools.cache(heal)  # once for the process, as is the compiler
-
-
 @functools.cache
 def _start_clock() -> None:
     import jax
 
     jax.monitoring.register_event_duration_secs_listener(CLOCK.listen)
-
-
-def cache_folder() -> Path | None:
-    """Where compiled programs are kept, in `XDG_CACHE_HOME`, if that is writable."""
-    try:
-        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        folder = Path(base) / "meanfield" / "compiled"
-        folder.mkdir(parents=True, exist_ok=True)
-    except (OSError, RuntimeError):  # who has no home has no folder there
-        return None
-    return folder if os.access(folder, os.W_OK) else None

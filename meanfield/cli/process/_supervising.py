@@ -18,7 +18,7 @@ from typing import IO, NamedTuple
 from meanfield.cli.terminal._output import note
 from meanfield.errors import InvalidInputError, ProcessLost
 
-from ._joining import SUPERVISED, each
+from ._joining import LOOPBACK, SUPERVISED, each
 
 LOOK = 0.05  # seconds between two looks at all processes
 SETTLE = 1.0  # seconds in which those that end because one was lost end too
@@ -27,6 +27,7 @@ ABORTED = -signal.SIGABRT  # how the runtime ends a process that has lost anothe
 FOLLOWERS = ABORTED, ProcessLost.exit_code  # how those end that have lost another
 BY_ITSELF = range(2, ProcessLost.exit_code)  # how a command ends that fails
 INTERRUPTED = 128  # and signals from there on
+MOST = 16  # processes for each core: one holds some 500 MB, and all wait for the last
 INPUT = "-", "/dev/stdin"
 OURS = "--processes", "--devices"  # options that the parent gives to its children
 
@@ -59,11 +60,15 @@ def supervised(processes: int, devices: int | None, hint: str) -> int:
         The exit code of the first.
 
     Raises:
-        InvalidInputError: if there are none, or devices do not divide among them.
+        InvalidInputError: if there are none or too many, or devices do not divide.
         ProcessLost: naming the one that ended before its time.
     """
-    if processes < 1:
-        raise InvalidInputError(f"`--processes` must be at least 1; got {processes}.")
+    most = MOST * (os.cpu_count() or 1)
+    if not 1 <= processes <= most:
+        raise InvalidInputError(
+            f"`--processes` is from 1 to {most} on this machine, which has "
+            f"{os.cpu_count()} cores; got {processes}."
+        )
     if set(INPUT) & set(TYPED):
         raise InvalidInputError(
             "Several processes cannot share one standard input; write it to a file."
@@ -90,7 +95,7 @@ def _started(count: int, devices: int | None) -> Iterator[list[Member]]:
     members: list[Member] = []
     try:
         for number in range(count):
-            place = f"127.0.0.1:{port}/{number}/{count}"
+            place = f"{LOOPBACK}:{port}/{number}/{count}"
             said = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the block
             output = None if number == 0 else said
             process = subprocess.Popen(
@@ -197,5 +202,5 @@ def command(typed: Sequence[str], place: str, devices: int | None) -> list[str]:
 
 def _free_port() -> int:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind((LOOPBACK, 0))
         return probe.getsockname()[1]

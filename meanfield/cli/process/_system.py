@@ -3,13 +3,17 @@
 import errno
 import io
 import os
+import re
 import sys
 from pathlib import Path
 
+from meanfield._reading import path_of
 from meanfield.errors import InvalidInputError
 
 CLOSED = "standard output is closed; send it to a file, or to /dev/null."
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.EMFILE)
+_AT_HOME = re.compile(r"(--[\w-]+=)?(@)?(~[\w.-]*(?:/.*)?)", re.DOTALL)
+_WORDS = ("--text=", "--title=")  # whose values are no names of files
 _LONGEST = 320  # characters of a word, more than a name of a file may have
 _KEPT = 60  # of them at either end of a longer one
 
@@ -50,6 +54,20 @@ def check_arguments(tokens: list[str]) -> None:
         except UnicodeEncodeError:
             pass
         raise InvalidInputError(f"The argument {token!r} holds what no name may hold.")
+
+
+def expand_home(token: str) -> str:
+    """An argument whose `~` is a home, also where shells leave it: in `--out=~/run`.
+
+    Raises:
+        InputFileError: if nobody has that home.
+    """
+    if not (parts := _AT_HOME.fullmatch(token)):
+        return token
+    option, mark, path = parts.groups(default="")
+    if option in _WORDS and not mark:
+        return token
+    return f"{option}{mark}{path_of(path)}"
 
 
 def refusal(error: OSError) -> tuple[str, int]:

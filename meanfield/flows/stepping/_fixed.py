@@ -2,6 +2,7 @@
 
 import diffrax
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
@@ -84,7 +85,7 @@ class EdgeSteps(AbstractRuledControl[Array]):
 
     def _end(self, index: Array | int) -> Array:
         edge = self.edges[index]
-        return jnp.where(self.jumped[index], jnp.nextafter(edge, -jnp.inf), edge)
+        return jnp.where(self.jumped[index], _before(edge), edge)
 
 
 def fixed(dt: float, solver: str | diffrax.AbstractSolver = "euler") -> Fixed:
@@ -145,3 +146,9 @@ def _grid(
     far = np.all(np.abs(regular[:, None] - inside[None, :]) > 1e-9 * dt, axis=1)
     edges = np.unique(np.concatenate([regular[far], inside, [end]])).astype(ts.dtype)
     return edges, np.isin(edges, inside.astype(ts.dtype))
+
+
+def _before(t: Array) -> Array:
+    """The next smaller number, which moves as `t` does."""
+    still = jax.lax.stop_gradient(t)
+    return t + (jnp.nextafter(still, -jnp.inf) - still)

@@ -96,4 +96,7 @@ class SSPRK3(AbstractGridSolver):
         # A loop over stages, since a field of attention takes long to compile.
         stages = jnp.asarray(SHARES, dt.dtype), jnp.asarray(TIMES, dt.dtype)
         y1, rates = jax.lax.scan(stage, y0, stages)
-        return y1, jnp.max(rates)
+        # Behind a stage that was not stable there are negative masses, and no rates.
+        is_stable = jnp.cumprod(dt * rates <= 1).astype(bool)
+        is_reached = jnp.append(True, is_stable[:-1])
+        return y1, jnp.max(rates, where=is_reached, initial=0)

@@ -54,8 +54,18 @@ class Growth(NamedTuple):
     rtol: Float[Array, ""]
     log_speed: Float[Array, ""]  # of the speed over the size, in the last step
     blur: Float[Array, ""]  # by how much the steps may have shifted the time
+    error: Float[Array, ""]  # of all steps, relative to the size
     way: PyTree[Array]  # of the last step
     goes_on: Bool[Array, ""]  # whether the field ahead did, at the last look
+
+
+class _Jump(NamedTuple):
+    """A time at which parameters jump."""
+
+    before: Float[Array, ""]  # the speed of the state
+    after: Float[Array, ""]
+    is_none: Bool[Array, ""]  # whether velocities are the same, as at a kink
+    is_after: Bool[Array, ""]  # whether it is later than a blow-up by more than the bar
 
 
 class Escape(AbstractJudge[Growth]):
@@ -79,7 +89,8 @@ class Escape(AbstractJudge[Growth]):
         blur = BEFORE * rtol * (t0 - self.since)
         unknown = jnp.full_like(blur, jnp.nan)
         way = jax.tree.map(jnp.zeros_like, jax.lax.stop_gradient(y0))
-        law = record, rtol, unknown, blur, way, jnp.zeros((), bool)
+        shifts = blur, jnp.zeros_like(blur)
+        law = record, rtol, unknown, *shifts, way, jnp.zeros((), bool)
         return Growth(self.since, t0, log_size, *law)
 
     @override
@@ -91,10 +102,54 @@ class Escape(AbstractJudge[Growth]):
         near = (step.keep & near) | _breaks(record, step)
         asks = near | (step.keep & certain(record) & self._is_large(step.y))
         far = jnp.where(asks, self._goes_on(growth, step, asks), growth.goes_on)
-        # Growth on two sides of a jump follows two laws.
-        fresh = empty_record(step.t, jnp.log(self.mu0.at(step.y).size))
-        record = _where(step.keep & step.jump, fresh, record)
-        return growth._replace(record=record, goes_on=far), near & far
+        growth = growth._replace(goes_on=far)
+        if not self.dynamics.jumps.shape[0]:
+            return growth, near & far
+        jump = self._next_jump(growth, step, near & far)
+        # Beyond the jump the flow may be finite, if it comes so far.
+        precedes = jump.is_after | (step.vanished & jump.is_none)
+        restarts = step.keep & step.jump & ~jump.is_none
+        growth = _where(restarts, self._restart(growth, step, jump), growth)
+        return growth, near & far & precedes
+
+    def _restart(self, growth: Growth, step: Attempt, jump: _Jump) -> Growth:
+        """The memory at a jump, whose two sides follow two laws.
+
+        The state is off by the blur times the velocity before, and by the errors of
+        all steps. The velocity after makes another time of it.
+        """
+        fresh = self.start(step.t, step.y, growth.rtol)
+        size = jnp.exp(fresh.log_size)
+        off = growth.blur * jump.before + growth.error * size
+        return fresh._replace(blur=off / jump.after, error=growth.error)
+
+    def _next_jump(self, growth: Growth, step: Attempt, claims: Array) -> _Jump:
+        """The next jump of parameters, seen by a state that arrives there.
+
+        By the start, where a state on its way is claimed to blow up before.
+        """
+        arrives = step.keep & step.jump
+        t = jnp.where(step.keep, step.t, step.t - step.dt)
+        jumps = self.dynamics.jumps.astype(t.dtype)
+        t = jnp.min(jumps, where=jumps > t, initial=jnp.inf)
+        mu = self.mu0.at(_where(arrives, step.y, self.mu0.coordinates))
+        velocity = lambda t: mu.transport(self.dynamics.field(t, mu))
+
+        def look() -> _Jump:
+            times = jnp.stack([jnp.nextafter(t, -jnp.inf), t, growth.begin])
+            v, limits = jax.lax.map(velocity, times), jnp.finfo(t.dtype)
+            parts = [jax.tree.map(lambda leaf, k=k: leaf[k], v) for k in range(3)]
+            change = mu.norm(jax.tree.map(jnp.subtract, parts[1], parts[0]))
+            # At rest there is a speed too, so that it can be divided by.
+            before, after, begun = (
+                jnp.maximum(mu.norm(part), limits.tiny**0.5) for part in parts
+            )
+            is_none = change <= limits.eps**0.5 * jnp.maximum(before, begun)
+            when = self.when(growth)
+            return _Jump(before, after, is_none, when.t_star + when.error < t)
+
+        no, none = jnp.zeros((), bool), jnp.zeros_like(t)
+        return _if(arrives | claims, look, _Jump(none, none, no, no))
 
     def _room(self, y: PyTree[Array]) -> Array:
         """E-folds from its size to where moments are beyond all numbers."""
@@ -108,11 +163,12 @@ class Escape(AbstractJudge[Growth]):
     def _longer(self, growth: Growth, step: Attempt) -> Growth:
         """What is remembered after a step that was accepted."""
         log_size = jnp.log(self.mu0.at(step.y).size)
-        log_speed, shift = self._shift(growth, step)
+        log_speed, error, shift = self._shift(growth, step)
         return growth._replace(
             record=push(growth.record, step.t, log_size, step.dt),
             log_speed=log_speed,
             blur=growth.blur + shift,
+            error=growth.error + error,
             way=step.way,
         )
 
@@ -142,11 +198,11 @@ class Escape(AbstractJudge[Growth]):
             return jnp.isfinite(rate) & steady & goes_on(record, whole, there - rate)
 
         bounded = self.dynamics.linearly_bounded(t, self.mu0)
-        seen = _if(asks & ~bounded, follows)
+        seen = _if(asks & ~bounded, follows, jnp.zeros((), bool))
         return jnp.where(self._room(y) > BLIND, seen, ~bounded & growth.goes_on)
 
-    def _shift(self, growth: Growth, step: Attempt) -> tuple[Array, Array]:
-        r"""The log of speed over size, and the shift of time that a step may cause.
+    def _shift(self, growth: Growth, step: Attempt) -> tuple[Array, Array, Array]:
+        r"""The log of speed over size; what a step errs by, and may shift the time by.
 
         With the fall $\rho$ of the time left, in e-folds, and the growth $\gamma\rho$,
         a method of order $p$ misses a multiple of $(\gamma\rho)(\gamma\rho + \rho)
@@ -156,14 +212,13 @@ class Escape(AbstractJudge[Growth]):
         size = self.mu0.at(step.y).size
         log_speed = jnp.log(self.mu0.norm(step.way) / step.dt) - jnp.log(size)
         if step.error is None:
-            return log_speed, jnp.zeros_like(step.dt)
+            return log_speed, *2 * (jnp.zeros_like(step.dt),)
         relative = self.mu0.norm(step.error) / jnp.where(size > 0, size, 1)
         gain = jnp.abs(log_speed - growth.log_speed)
         grown = step.dt * jnp.exp(log_speed)
         curved = jnp.where(jnp.isfinite(gain), gain, 0) + grown / 2
-        per_step = ESTIMATED * relative + CURVED * curved**step.order
-        per_step = per_step + ASKED * growth.rtol
-        return log_speed, step.dt * per_step
+        error = ESTIMATED * relative + ASKED * growth.rtol
+        return log_speed, error, step.dt * (error + CURVED * curved**step.order)
 
     @override
     def overrun(self, t: Float[Array, ""]) -> Bool[Array, ""]:
@@ -191,18 +246,17 @@ def _where(condition: Array, yes: T, no: T) -> T:
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
 
 
-def _if(condition: Array, answer: Callable[[], Array]) -> Array:
-    """The answer where the condition holds, else no.
+def _if(condition: Array, answer: Callable[[], T], otherwise: T) -> T:
+    """The answer where the condition holds.
 
     A loop of one pass or none: side by side, `lax.cond` computes the answer of every
     member at every step, and this only while one of them asks.
     """
 
-    def once(_: tuple[Array, Array]) -> tuple[Array, Array]:
+    def once(_: tuple[Array, T]) -> tuple[Array, T]:
         return jnp.zeros((), bool), answer()
 
-    nothing = condition, jnp.zeros((), bool)
-    return jax.lax.while_loop(lambda state: state[0], once, nothing)[1]
+    return jax.lax.while_loop(lambda state: state[0], once, (condition, otherwise))[1]
 
 
 def _time_error(blur: Float[Array, ""], t: Float[Array, ""]) -> Float[Array, ""]:

@@ -32,7 +32,7 @@ class Foretold(AbstractJudge[BlowUpTime]):
     """Ends a flow at the last step before a blow-up that is known beforehand.
 
     Attributes:
-        due: when it is; NaN if there is none.
+        due: when it is; infinite if there is none.
     """
 
     due: BlowUpTime
@@ -57,9 +57,8 @@ class Foretold(AbstractJudge[BlowUpTime]):
 
 
 def never(dtype: jnp.dtype) -> BlowUpTime:
-    """No blow-up."""
-    nan = jnp.full((), jnp.nan, dtype)
-    return BlowUpTime(nan, nan)
+    """No blow-up: at infinity, for a NaN would stop programs that look for them."""
+    return BlowUpTime(jnp.full((), jnp.inf, dtype), jnp.zeros((), dtype))
 
 
 def foresees(

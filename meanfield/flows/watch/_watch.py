@@ -33,6 +33,7 @@ class WatchState(NamedTuple):
     memories: tuple[PyTree[Array], ...]
     residual: Float[Array, ""]
     missed: Float[Array, ""]
+    lapse: Convergence  # what missed its tolerance; zeros where nothing did
     begun: PyTree[Array]  # what the motion of the measure remembers of the start
     code: Int[Array, ""]
     by_growth: Bool[Array, ""]  # whether growth ended it
@@ -46,6 +47,7 @@ class _Look(NamedTuple):
     seen: Seen
     residual: Float[Array, ""]
     missed: Float[Array, ""]
+    lapse: Convergence
     converged: Bool[Array, ""]
 
 
@@ -74,6 +76,7 @@ class Watch(AbstractWrapping[WatchState]):
             tuple(stop.start(look.seen, span) for stop in self.stops),
             look.residual,
             look.missed,
+            look.lapse,
             self._motion.at_start(self.mu0),
             jnp.where(look.converged, fine, lost),
             jnp.zeros((), bool),
@@ -135,6 +138,7 @@ class Watch(AbstractWrapping[WatchState]):
             memories=memories,
             residual=jnp.maximum(state.residual, look.residual),
             missed=jnp.maximum(state.missed, look.missed),
+            lapse=look.lapse,
             code=code,
             n_accepted=state.n_accepted + 1,
         )
@@ -158,18 +162,20 @@ class Watch(AbstractWrapping[WatchState]):
         nothing = jnp.zeros_like(size)
         seen = Seen(t, jnp.any(self.dynamics.jumps > t), size, nothing)
         if not (self.iterates or self._watches_speed):
-            return _Look(seen, nothing, nothing, jnp.ones((), bool))
+            return _Look(seen, nothing, nothing, _none(size), jnp.ones((), bool))
         mu = self.mu0.at(y)
         freeze = functools.partial(self.dynamics.field, t)
         field, speed = freeze(mu), nothing
         if self._watches_speed:
             speed = self.mu0.norm(self._motion.drift(mu, field, self.noise))
-        convergence = field.convergence or Convergence(nothing, nothing)
-        converged = convergence.residual <= convergence.tolerance
-        missed = self._motion.missed(freeze, mu, field) or Convergence(nothing, nothing)
-        converged &= missed.residual <= missed.tolerance
+        solved = field.convergence or _none(size)
+        missed = self._motion.missed(freeze, mu, field) or _none(size)
+        lapse = _first_lapse(solved, missed)
+        converged = (solved.residual <= solved.tolerance) & (
+            missed.residual <= missed.tolerance
+        )
         seen = seen._replace(speed=speed)
-        return _Look(seen, convergence.residual, missed.residual, converged)
+        return _Look(seen, solved.residual, missed.residual, lapse, converged)
 
     @property
     def _motion(self) -> Motion:
@@ -178,6 +184,22 @@ class Watch(AbstractWrapping[WatchState]):
     @property
     def _watches_speed(self) -> bool:
         return any(stop.watches_speed for stop in self.stops)
+
+
+def _none(like: Float[Array, ""]) -> Convergence:
+    """What nothing is solved for, and nothing missed."""
+    nothing = jnp.zeros_like(like)
+    return Convergence(nothing, nothing, jnp.zeros((), jnp.int32))
+
+
+def _first_lapse(*parts: Convergence) -> Convergence:
+    """The first that missed its tolerance, or is not known; zeros if none did."""
+    lapse = _none(parts[0].residual)
+    for part in reversed(parts):
+        typed = [jnp.asarray(b, a.dtype) for a, b in zip(lapse, part, strict=True)]
+        fits = part.residual <= part.tolerance
+        lapse = Convergence(*map(functools.partial(jnp.where, fits), lapse, typed))
+    return lapse
 
 
 def _attempt(

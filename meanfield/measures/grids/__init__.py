@@ -11,8 +11,8 @@ from ._checks import check_edges as check_edges
 from ._checks import roughness as roughness
 from ._grid import TURN as TURN
 from ._grid import Grid as Grid
-from ._grid import GridState as GridState
 from ._probes import AbstractProbe as AbstractProbe
 from ._probes import EveryFace as EveryFace
 from ._probes import Nodes as Nodes
+from ._state import GridState as GridState
 from ._upright import check_upright as check_upright

@@ -4,12 +4,27 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from meanfield._array import is_concrete
 from meanfield.cells import along, widths
-from meanfield.errors import InvalidInputError
+from meanfield.errors import InvalidInputError, UnsupportedError
 
 FEWEST = 8  # cells along an axis: a face value is read from five
 MISSING = 1e-3  # of its mass that a density may have outside the grid
 COARSE = 0.3  # steps between neighbours, as a share of the mass; see `roughness`
+
+
+def _check_known(*values: object) -> None:
+    """Raises where a grid would be made of numbers that are not known yet.
+
+    Raises:
+        UnsupportedError: inside `jit`, `vmap` or `grad`.
+    """
+    if not all(map(is_concrete, values)):
+        raise UnsupportedError(
+            "A grid is checked as it is made, from numbers that are known: make it "
+            "outside of `jit`, `vmap` and `grad`, and give these its masses by "
+            "`grid.at(grid.state._replace(masses=...))`."
+        )
 
 
 def check_edges(edges: tuple[Array, ...]) -> None:
@@ -17,6 +32,7 @@ def check_edges(edges: tuple[Array, ...]) -> None:
 
     Raises:
         InvalidInputError: naming the axis and what works.
+        UnsupportedError: inside `jit`, `vmap` or `grad`.
 
     Examples:
         >>> from meanfield.measures import check_edges
@@ -25,6 +41,7 @@ def check_edges(edges: tuple[Array, ...]) -> None:
             ...
         meanfield.errors.InvalidInputError: Axis 0 of a grid needs at least 8 cel...
     """
+    _check_known(*edges)
     if len(edges) not in (1, 2):
         raise InvalidInputError(
             f"A grid has one or two axes; got edges for {len(edges)}. Use points in "
@@ -46,7 +63,9 @@ def check_density(density: Array, shape: tuple[int, ...]) -> None:
 
     Raises:
         InvalidInputError: if they are of another shape, negative, or all zero.
+        UnsupportedError: inside `jit`, `vmap` or `grad`.
     """
+    _check_known(density)
     host = np.asarray(density)
     if host.shape != shape:
         raise InvalidInputError(

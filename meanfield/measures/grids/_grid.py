@@ -1,7 +1,7 @@
 r"""A density on a grid, in one or two dimensions."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ from meanfield.cells import (
 )
 from meanfield.fields import AbstractField
 from meanfield.linalg import HIGHEST, length
-from meanfield.measures._measure import AbstractMeasure
+from meanfield.measures._measure import AbstractMeasure, check_unstacked, memberwise
 from meanfield.measures._points import Points
 from meanfield.measures._reader import AbstractReader
 from meanfield.measures.edges import averages
@@ -37,39 +37,11 @@ from ._checks import (
 )
 from ._forced import Forced, forced
 from ._probes import AbstractProbe, Chart, EveryFace
+from ._state import GridState
 from ._upwind import fluxes
 
 DENSE_UP_TO = 2048  # cells: scores of all pairs fit into a few caches' worth
 TURN = 0.02  # of an e-fold that the box may turn, stretch or move by in a step
-
-
-class GridState(NamedTuple):
-    r"""All that moves of a density on a grid.
-
-    Attributes:
-        masses: of the cells, by layer and axis.
-        outflow: the mass that has left through the faces of the box.
-        origin: $c$ in $x = c + D\xi$.
-        axes: $D$.
-        courant: stable steps taken: the integral of the inverse of the longest one.
-        blur: the integral of the error of interpolated velocities, a length.
-
-    Examples:
-        >>> from meanfield import Grid
-        >>> edges = np.linspace(-6, 6, 25)
-        >>> grid = Grid.from_function(
-        ...     [edges], lambda x: np.exp(-(x[:, 0] ** 2) / 2) / np.sqrt(2 * np.pi)
-        ... )
-        >>> print(grid.state.masses.shape, grid.state.outflow)
-        (1, 24) 0.0
-    """
-
-    masses: Float[Array, "layers ..."]
-    outflow: Float[Array, ""]
-    origin: Float[Array, " d"]
-    axes: Float[Array, "d d"]
-    courant: Float[Array, ""]
-    blur: Float[Array, ""]
 
 
 class Grid(AbstractMeasure):
@@ -100,7 +72,7 @@ class Grid(AbstractMeasure):
 
     state: GridState
     edges: tuple[Float[Array, "..."], ...]
-    position: Float[Array, " layers"] | None = None
+    position: Float[Array, "*batch layers"] | None = None
     box: AbstractBox = AffineBox()
     probe: AbstractProbe | None = None
 
@@ -128,6 +100,7 @@ class Grid(AbstractMeasure):
             InvalidInputError: if there are fewer than eight cells along an axis, edges
                 do not increase, a density is negative or not finite, or is narrower
                 than the cells.
+            UnsupportedError: inside `jit`, `vmap` or `grad`.
         """
         rows = tuple(float_array("edges", e) for e in edges)
         check_edges(rows)
@@ -137,7 +110,9 @@ class Grid(AbstractMeasure):
         check_density(values, (*lead, *(e.shape[0] - 1 for e in rows)))
         values = values if places is not None else values[None]
         for axis, row in enumerate(rows):
-            values = values * along(widths(row), axis + 1, values.ndim)
+            sizes = widths(row)  # in units of a power of two: areas need be no floats
+            sizes = sizes / float(np.exp2(np.frexp(np.max(np.asarray(sizes)))[1]))
+            values = values * along(sizes, axis + 1, values.ndim)
         masses = values / jnp.sum(values)
         check_resolved(float(roughness(masses, rows)))
         d, zero = len(rows), jnp.zeros((), masses.dtype)
@@ -172,36 +147,47 @@ class Grid(AbstractMeasure):
         return len(self.edges)
 
     @property
+    @override
+    def batch_shape(self) -> tuple[int, ...]:
+        return np.shape(self.state.origin)[:-1]
+
+    @property
+    @memberwise
     def chart(self) -> Chart:
         """Where the cells are."""
         return Chart(self.state.origin, self.state.axes, self.edges, self.position)
 
     @property
+    @memberwise
     def masses(self) -> Float[Array, "..."]:
         """The masses of the cells; an axis of layers leads if there are positions."""
         return self.state.masses if self.position is not None else self.state.masses[0]
 
     @property
+    @memberwise
     def density(self) -> Float[Array, "..."]:
         """Averages of the density over the cells, in the units of the space."""
-        size = jnp.abs(jnp.linalg.det(self.state.axes))
-        return self.masses / volumes(self.edges, size)
+        masses, size = self.masses, jnp.abs(jnp.linalg.det(self.state.axes))
+        return masses / jnp.broadcast_to(volumes(self.edges, size), masses.shape)
 
     @property
+    @memberwise
     def reference_width(self) -> Float[Array, ""]:
         r"""The width of the box in $\xi$, along its narrower axis."""
         return jnp.min(jnp.stack([e[-1] - e[0] for e in self.edges]))
 
     @property
+    @memberwise
     def mass(self) -> Float[Array, ""]:
         """The mass on the grid: one, less the outflow."""
         return jnp.sum(self.state.masses)
 
     @property
-    def outflow(self) -> Float[Array, ""]:
+    def outflow(self) -> Float[Array, "..."]:
         """The mass that has left through the faces of the box."""
         return self.state.outflow
 
+    @memberwise
     def points(self) -> Points:
         """Tokens at the middles of the cells.
 
@@ -213,11 +199,13 @@ class Grid(AbstractMeasure):
         return Points(tokens, jnp.log(weights.reshape(-1)), self._reduction)
 
     @property
+    @memberwise
     def mean(self) -> Float[Array, " d"]:
         r"""$\int x\,d\mu/\mu(1)$."""
         return self.points().mean
 
     @property
+    @memberwise
     def covariance(self) -> Float[Array, "d d"]:
         r"""$\int (x - \alpha)(x - \alpha)^\top d\mu/\mu(1)$ of the density."""
         return self.points().covariance
@@ -241,6 +229,7 @@ class Grid(AbstractMeasure):
 
     @override
     def transport(self, field: AbstractField) -> GridState:
+        check_unstacked(self, "`transport` is a method of one measure")
         velocity, forces = field.parted
         velocities = (self.probe or EveryFace()).velocities(self.chart, velocity)
         masses, axes = self.state.masses, self.state.axes
@@ -279,6 +268,7 @@ class Grid(AbstractMeasure):
         return self.box.motion(places, velocities, self.points().probabilities)
 
     @override
+    @memberwise
     def norm(self, tangent: GridState) -> Float[Array, ""]:
         r"""$L^1$ of the masses in units of the size, plus the motion of the box."""
         turned = length(jnp.linalg.solve(self.state.axes, tangent.axes))
@@ -286,12 +276,14 @@ class Grid(AbstractMeasure):
         return self.size * jnp.sum(jnp.abs(tangent.masses)) + moved
 
     @override
+    @memberwise
     def error_norm(self, error: GridState) -> Float[Array, ""]:
         """The same norm: all of a density counts."""
         return self.norm(error)
 
     @property
     @override
+    @memberwise
     def size(self) -> Float[Array, ""]:
         return self.points().size
 
@@ -307,6 +299,7 @@ class Grid(AbstractMeasure):
         return Blocked()
 
     @property
+    @memberwise
     def spread(self) -> Float[Array, ""]:
         r"""$(\mathrm{tr}\,\Sigma)^{1/2}$."""
         return jnp.sqrt(jnp.trace(self.covariance))

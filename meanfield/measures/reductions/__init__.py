@@ -4,6 +4,9 @@ from ._chebyshev import Chebyshev as Chebyshev
 from ._chebyshev import Interpolated as Interpolated
 from ._chebyshev import Revealing as Revealing
 from ._chebyshev import coarsely as coarsely
+from ._features import AbstractFeatureLink as AbstractFeatureLink
+from ._features import Power as Power
+from ._groups import Groups as Groups
 from ._nodes import LARGEST as LARGEST
 from ._planned import AbstractPlanned as AbstractPlanned
 from ._planned import exactly as exactly

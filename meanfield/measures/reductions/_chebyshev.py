@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 from typing_extensions import override
 
+from meanfield._programs import compile_once
 from meanfield.linalg import HIGHEST
 from meanfield.scores import (
     AbstractQuadraticScore,
@@ -84,6 +85,7 @@ class Chebyshev(AbstractPlanned):
         return score if enough and isinstance(score, AbstractQuadraticScore) else None
 
     @override
+    @compile_once
     def log_mean(
         self, score: AbstractScore, queries: Tokens, keys: Keys
     ) -> tuple[Float[Array, "m p"], Float[Array, " m"]]:
@@ -110,6 +112,7 @@ class Chebyshev(AbstractPlanned):
         return means.T, logs + top + parts.of_query
 
     @override
+    @compile_once
     def integral(
         self, link: Link, score: AbstractScore, queries: Tokens, keys: Keys
     ) -> Float[Array, "m p"]:

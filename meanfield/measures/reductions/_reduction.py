@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 from typing_extensions import override
 
+from meanfield._programs import compile_once
 from meanfield.errors import InvalidInputError
 from meanfield.linalg import HIGHEST
 from meanfield.scores import AbstractScore
@@ -22,6 +23,7 @@ from meanfield.scores.rows import rows_from_references
 from meanfield.tokens import Tokens
 
 from ._exp2 import LOG2E, exp2
+from ._features import AbstractFeatureLink, feature_sums
 from ._stabiliser import absolute, stabilised, stabilised_beside
 from ._streaming import Link, Shape, cut, paired, total
 
@@ -144,6 +146,7 @@ class Blocked(AbstractReduction):
         return block_shape(jax.default_backend(), jnp.dtype(dtype).itemsize)
 
     @override
+    @compile_once
     def log_mean(
         self, score: AbstractScore, queries: Tokens, keys: Keys
     ) -> tuple[Float[Array, "m p"], Float[Array, " m"]]:
@@ -172,14 +175,20 @@ class Blocked(AbstractReduction):
         return (sums[:-1] / mass[None]).T, logs
 
     @override
+    @compile_once
     def integral(
         self, link: Link, score: AbstractScore, queries: Tokens, keys: Keys
     ) -> Float[Array, "m p"]:
-        pairs = paired(score, queries, keys.tokens)
-        terms = _counted(keys, jnp.exp(keys.log_weights)[None] * keys.values.T)
+        weights, sides = jnp.exp(keys.log_weights), (queries, keys.tokens)
+        if isinstance(link, AbstractFeatureLink):
+            values = _counted(keys, keys.values.T).T
+            sums = feature_sums(link, score, sides, weights, values)
+            if sums is not None:
+                return sums
+        pairs = paired(score, *sides)
         blocks = cut(pairs, self.shape(pairs.remainder.dtype))
-        values = blocks.by_key(terms)
-        return absolute(blocks, lambda whole: total(whole, link, values)).T
+        terms = blocks.by_key(_counted(keys, weights[None] * keys.values.T))
+        return absolute(blocks, lambda whole: total(whole, link, terms)).T
 
 
 class Beside(AbstractReduction):

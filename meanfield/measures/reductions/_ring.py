@@ -15,6 +15,7 @@ from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array, Float
 from typing_extensions import override
 
+from meanfield._programs import compile_once
 from meanfield.scores import AbstractScore
 from meanfield.tokens import Tokens
 
@@ -48,12 +49,14 @@ class Ring(AbstractReduction):
     alone: AbstractReduction = Blocked()
 
     @override
+    @compile_once
     def log_mean(
         self, score: AbstractScore, queries: Tokens, keys: Keys
     ) -> tuple[Float[Array, "m p"], Float[Array, " m"]]:
         return self._around(self.alone.log_mean, _mixed, (score,), queries, keys)
 
     @override
+    @compile_once
     def integral(
         self, link: Link, score: AbstractScore, queries: Tokens, keys: Keys
     ) -> Float[Array, "m p"]:

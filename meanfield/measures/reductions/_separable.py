@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
+from meanfield._programs import compile_once
 from meanfield.linalg import HIGHEST
 from meanfield.scores import AbstractQuadraticScore, AbstractScore
 from meanfield.tokens import Tokens
@@ -42,6 +43,7 @@ class Separable(AbstractReduction):
     otherwise: Blocked = Blocked()
 
     @override
+    @compile_once
     def log_mean(
         self, score: AbstractScore, queries: Tokens, keys: Keys
     ) -> tuple[Float[Array, "m p"], Float[Array, " m"]]:
@@ -60,6 +62,7 @@ class Separable(AbstractReduction):
         return in_blocks(at, queries, min(QUERIES, queries.n))
 
     @override
+    @compile_once
     def integral(
         self, link: Link, score: AbstractScore, queries: Tokens, keys: Keys
     ) -> Float[Array, "m p"]:

@@ -1,6 +1,7 @@
 """Commands that compute again what a report shows."""
 
 import json
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from meanfield.spec import Axis, as_toml, name_in, paths_in
 
 Keys = Mapping[str, Any]
 _FILE = "keys.toml"
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,13 @@ def plugins_in(attrs: Mapping[str, Any], folder: Path) -> list[str]:
 
 def plugin_words(plugins: Sequence[str]) -> str:
     """The end of a command line that names them; empty if there are none."""
-    return "".join(f" --plugin {shlex.quote(plugin)}" for plugin in plugins)
+    words = "".join(f" --plugin {shlex.quote(plugin)}" for plugin in plugins)
+    return _typed(words)
+
+
+def _typed(text: str) -> str:
+    """Text that a terminal takes as text: a control character would be obeyed."""
+    return _CONTROL.sub("\ufffd", text)
 
 
 def _word(value: Any) -> str:
@@ -76,7 +84,8 @@ def _word(value: Any) -> str:
 def _recipe(
     keys: Keys, command: str, options: Sequence[str], plugins: Sequence[str]
 ) -> Recipe:
-    line = shlex.join(["meanfield", command, _FILE, *options]) + plugin_words(plugins)
+    line = _typed(shlex.join(["meanfield", command, _FILE, *options]))
+    line += plugin_words(plugins)
     text = f"cat > {_FILE} <<'END'\n{as_toml(dict(keys))}END\n{line}\n"
     return Recipe(text, (*_files(keys), *plugins))
 

@@ -1,13 +1,16 @@
 """A report over loopback while a run goes on: the page, its state, newer pages."""
 
+import contextlib
 import errno
 import ipaddress
 import json
+import socket
+import sys
 from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Lock
+from threading import BoundedSemaphore, Lock, Timer
 from typing import Any
 
 from typing_extensions import override
@@ -22,6 +25,9 @@ from meanfield.errors import (
 from ._page import Page
 
 LOOPBACK = "127.0.0.1"
+MOST_CLIENTS = 32  # answered at once; a thread each
+PATIENCE = 10.0  # seconds for a client to ask, and to take each piece of the answer
+_PIECE = 1 << 20  # bytes
 # What the record of a run or of a sweep changes whenever either goes on.
 _RECORDS = ("commit.json", "done")
 _WAITING = Page(
@@ -103,12 +109,18 @@ class _Newest:
 
 
 class Server(ThreadingHTTPServer):
-    """Answers for `/`, `/state` and `/page`, to names of this machine alone."""
+    """Answers for `/`, `/state` and `/page`, to names of this machine alone.
+
+    Clients that do not ask, or do not take the answer, are cut off; those beyond
+    `MOST_CLIENTS` at once are, too.
+    """
 
     daemon_threads = True
+    request_queue_size = MOST_CLIENTS
 
     def __init__(self, newest: _Newest, address: tuple[str, int]) -> None:
         self.newest = newest
+        self._places = BoundedSemaphore(MOST_CLIENTS)
         super().__init__(address, _Handler)
 
     @property
@@ -117,12 +129,55 @@ class Server(ThreadingHTTPServer):
         host, port = self.server_address[:2]
         return f"http://{host!s}:{port}/"
 
+    @override
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answers in a thread, if there is a place for one more."""
+        if self._places.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    @override
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answers, and leaves its place to the next."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
+
+    @override
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Tells of errors in a line, but not of clients that have gone."""
+        error = sys.exception()
+        if error is not None and not isinstance(error, ConnectionError):
+            sys.excepthook(type(error), error, error.__traceback__)
+
 
 class _Handler(BaseHTTPRequestHandler):
     """One request of a browser on this machine."""
 
+    @override
+    def setup(self) -> None:
+        """Gives the client a time in which to ask, however it drips its bytes."""
+        self._asking = Timer(PATIENCE, self._cut)
+        self._asking.daemon = True
+        self._asking.start()
+        super().setup()
+        self.connection.settimeout(PATIENCE)
+
+    @override
+    def finish(self) -> None:
+        """Forgets the client."""
+        self._asking.cancel()
+        super().finish()
+
+    def _cut(self) -> None:
+        with contextlib.suppress(OSError):  # it has gone by itself
+            self.connection.shutdown(socket.SHUT_RDWR)
+
     def do_GET(self) -> None:
         """Answers one request; another host's name may be a trick of another site."""
+        self._asking.cancel()
         name = (self.headers.get("Host") or "").partition(":")[0]
         if not _is_loopback(name):
             self.send_error(HTTPStatus.FORBIDDEN)
@@ -150,7 +205,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(content)))
         self.send_header("Cache-Control", "no-store")
         self.end_headers()
-        self.wfile.write(content)
+        for start in range(0, len(content), _PIECE):
+            self.wfile.write(content[start : start + _PIECE])
 
     @override
     def log_message(self, format: str, *args: Any) -> None:

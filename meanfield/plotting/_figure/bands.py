@@ -1,8 +1,12 @@
 """Curves over time: one run as a line, an ensemble as its median and a band."""
 
 import numpy as np
+import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
+
+from meanfield.endings import Status, endings_in_words
+from meanfield.plotting._runs.data import ending, runs
 
 from .style import CYCLE
 
@@ -10,6 +14,17 @@ _DASHES = (0, (4, 4))
 _APART = 0.01  # of a curve, below which another runs on it
 
 BAND_NOTE = "line: median of the runs still going; band: 10–90 %"
+
+
+def band_note(dataset: xr.Dataset) -> str:
+    """What the line and the band of an ensemble are, and how its runs ended."""
+    ends = [ending(run) for run in runs(dataset)]
+    statuses = [end.status for end in ends]
+    if set(statuses) == {Status.FINISHED}:
+        return BAND_NOTE
+    stars = [end.t_star for end in ends if np.isfinite(end.t_star)]
+    span = f"; t* from {min(stars):.4g} to {max(stars):.4g}" if stars else ""
+    return f"{BAND_NOTE}; ended: {endings_in_words(statuses)}{span}"
 
 
 def quantiles(values: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 
+from meanfield.clusters import LARGEST
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 from meanfield.plotting._figure.look import Look, look_of
@@ -23,8 +24,6 @@ _VARIABLES = {
 # What is read of any other kind: the Gaussian that has its moments.
 _MOMENTS = ("mean", "factor")
 
-# The square of a larger number may overflow: a frame that holds one has no state.
-LARGEST = 1e100
 NOTHING = (
     "No frame of this run is finite, so there is nothing to draw; "
     "`meanfield show RUN` says how it ended."

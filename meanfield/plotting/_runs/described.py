@@ -75,7 +75,7 @@ def _attentions(spec: RunSpec, axes: list[str]) -> Iterator[str]:
         is_told = layers is not None and "model_layers" not in axes
         chosen = f", layers {_plain(layers)}" if is_told else ""
         what = "forward pass of" if spec.forward else f"{spec.attention} of"
-        yield f"{what} the model {_shown(Path(spec.model).name)}{chosen}"
+        yield f"{what} {_shown(Path(spec.model).name)}{chosen}"
         return
     if spec.flow_of is not None:
         yield _descent(spec, axes)

@@ -7,9 +7,9 @@ import numpy as np
 from typing_extensions import override
 
 from meanfield._registry import Registry
+from meanfield.clusters import cluster_radii, cluster_share
 
 from .data import Swarm
-from .observables import cluster_radii, cluster_share
 
 # By default tokens are linked whose cosine is at least 0.9: an angle of 26 degrees.
 COSINE_LINK = 0.1

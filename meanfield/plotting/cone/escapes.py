@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 
+from meanfield.clusters import component_labels
 from meanfield.endings import Status
-from meanfield.plotting._runs.components import component_labels
 
 from .paths import ConePath, cone_paths, shapes_of_trace_one
 

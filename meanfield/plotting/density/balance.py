@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 
 from meanfield.errors import InvalidInputError
 from meanfield.plotting._figure.bands import (
-    BAND_NOTE,
+    band_note,
     draw,
     draw_eigenvalues,
     spans_decades,
@@ -63,7 +63,7 @@ def balance(dataset: xr.Dataset) -> Figure:
     for axes in rows:
         axes.grid(visible=True, axis="y")
     if "run" in dataset.dims:
-        annotate(figure, notes, BAND_NOTE)
+        annotate(figure, notes, band_note(dataset))
         return figure
     for axes in rows:
         mark_blow_up(axes, ending(dataset))

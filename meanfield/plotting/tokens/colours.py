@@ -9,10 +9,10 @@ from matplotlib.colors import Normalize, to_rgba_array
 from matplotlib.lines import Line2D
 
 from meanfield._registry import Registry
+from meanfield.clusters import component_labels
 from meanfield.errors import InvalidInputError
 from meanfield.plotting._figure.style import CYCLE, GREY, legible
 from meanfield.plotting._figure.verbatim import verbatim
-from meanfield.plotting._runs.components import component_labels
 from meanfield.plotting._runs.data import Cloud, Swarm
 from meanfield.plotting._runs.metrics import EUCLIDEAN, metrics
 

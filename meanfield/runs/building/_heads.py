@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import cast
 
-import jax.numpy as jnp
+import jax
+import numpy as np
 from jaxtyping import Array
 
 from meanfield.errors import InvalidInputError
@@ -77,15 +78,17 @@ def _each_head(
 def _rows_of_queries(name: str, single: Array, n_heads: int) -> list[Array]:
     """Block `h` of the rows, for head `h`."""
     check_divides(name, len(single), n_heads)
-    return jnp.split(single, n_heads)
+    # JAX would compile a program with as many results.
+    return [jax.device_put(rows) for rows in np.split(np.asarray(single), n_heads)]
 
 
 def _rows_of_values(name: str, single: Array, n_heads: int) -> list[Array]:
     """The same, each where it was, among zeros."""
     d = len(single)
     check_divides(name, d, n_heads)
-    rows = jnp.arange(d) // (d // n_heads)
-    return [jnp.where((rows == h)[:, None], single, 0) for h in range(n_heads)]
+    rows, whole = np.arange(d) // (d // n_heads), np.asarray(single)
+    own = ((rows == h)[:, None] for h in range(n_heads))
+    return [jax.device_put(np.where(mine, whole, 0)) for mine in own]
 
 
 def check_divides(name: str, rows: int, n_heads: int) -> None:

@@ -1,7 +1,7 @@
 r"""How far two representations of one flow are apart over time."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,11 +18,13 @@ from meanfield.runs.representations import (
     representations,
 )
 
+from ._normality import normality
 from ._sides import Side
 
 SIGMAS = 3.0  # sampling errors beyond which tokens are no longer drawn from the law
 MATCHED = 1e-2  # relative gap that starts with equal moments may come to
 RESOLVED = 1e-3  # relative gap of a density on a grid and a Gaussian
+SAMPLED = 0.01  # p-value from which tokens pass for draws of a Gaussian
 LOST = 1e-6  # mass of a grid worth a word once it has left
 
 Series = Float[np.ndarray, " times"]
@@ -198,14 +200,14 @@ def _allowed(
 def _reasons(first: Path, second: Path, begun: float) -> tuple[str, ...]:
     """Why two sides part, or may: what each cannot follow; `begun` is the first gap."""
     paths = (first, second)
-    reasons = [reason for path in paths for reason in _own_reasons(path)]
+    reasons = [reason for path in paths for reason in _own_reasons(path, paths)]
     reasons += _of_tokens(first, second, begun)
     return tuple(reasons) or (
         "both follow the flow, the grid to the width of its cells",
     )
 
 
-def _own_reasons(path: Path) -> list[str]:
+def _own_reasons(path: Path, paths: Sequence[Path]) -> list[str]:
     side, outcome, approximation = path.side, path.outcome, path.home.approximation
     reasons = []
     if approximation:
@@ -215,9 +217,7 @@ def _own_reasons(path: Path) -> list[str]:
             "the attention does not keep Gaussians, and the closure is an approximation"
         )
     elif not side.is_exact:
-        reasons.append(
-            "the start is no Gaussian, and the closure knows two moments of it"
-        )
+        reasons.append(_of_start(side, paths))
     reasons += side.reasons
     if outcome.status not in (None, Status.FINISHED):
         reasons.append(f"{side.measure}: {outcome.name} at t = {outcome.time:.4g}")
@@ -228,6 +228,33 @@ def _own_reasons(path: Path) -> list[str]:
     if path.lost > LOST:
         reasons.append(f"the {side.measure} has lost {path.lost:.2g} of its mass")
     return reasons
+
+
+def _of_start(side: Side, paths: Sequence[Path]) -> str:
+    """Why a Gaussian that stands for another start parts from it.
+
+    Tokens from a file may be a sample of a Gaussian: the law of a cloud is known.
+    """
+    known = "and the closure knows two moments of it"
+    clouds: list[Any] = [p.measures[0] for p in paths if _has_equal_tokens(p)]
+    is_tested = bool(clouds) and not side.from_law
+    p = normality(np.asarray(clouds[0].tokens.x, float)) if is_tested else math.nan
+    if not p >= SAMPLED:
+        tested = "" if math.isnan(p) else f" (Mardia's tests: p = {p:.1g})"
+        return f"the start is no Gaussian{tested}, {known}"
+    n = clouds[0].tokens.n
+    return (
+        f"the {n} tokens pass for draws of a Gaussian (Mardia's tests: p = {p:.2g}), "
+        f"and begin with a sampling error of the order of n^-1/2 = {n**-0.5:.2g}"
+    )
+
+
+def _has_equal_tokens(path: Path) -> bool:
+    """Whether a side begins with tokens, all of one weight."""
+    if path.home.begins_with != "tokens":
+        return False
+    start: Any = path.measures[0]
+    return math.isclose(path.sample_size, start.tokens.n, rel_tol=1e-6)
 
 
 def _of_tokens(first: Path, second: Path, begun: float) -> list[str]:

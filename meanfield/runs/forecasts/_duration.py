@@ -13,6 +13,8 @@ from meanfield.attention import (
     AbstractCoupling,
     AbstractSoftSlices,
     HardSlices,
+    Linear,
+    LinearExpansion,
     Sinkhorn,
     Softmax,
     attentions,
@@ -227,6 +229,8 @@ def _work(spec: RunSpec, size: Size) -> float:
             by_prefix = part.mask is not None and not isinstance(coupling, Softmax)
             passes *= size.n or 1 if by_prefix else 1
             keys = None if context is None else keys_seen(context)
+            if isinstance(coupling, Linear | LinearExpansion) and not by_prefix:
+                keys = d + 2  # features, which keys are summed to once
             work += heads * passes * _sums(size, keys, rates)
     return work
 

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from meanfield._typing import Time
+from meanfield.dynamics import AbstractDynamics
 from meanfield.flows import interpolations
 from meanfield.measures import AbstractPlanned, Points, exactly
 from meanfield.measures.families import family
@@ -23,8 +24,10 @@ from meanfield.spec import RunSpec
 
 from ._duration import Duration, duration
 from ._idle import refuse_equal_draws
-from ._plan import Plan, plan
+from ._plan import Plan, Size, plan
 from ._sums import named, only_sorts
+
+STACKING = 2  # copies of matrices in memory: those of each head, and all in one
 
 
 class Foresight(NamedTuple):
@@ -76,8 +79,8 @@ def foreseen(spec: RunSpec) -> Foresight:
     steps, moves = stepping(spec, ts, member.dynamics), member.dynamics
     how = {"members": count, "stepping": steps, "dynamics": moves}
     lasting = functools.partial(duration, spec, times=tuple(map(float, ts)), **how)
-    forecast = plan(spec, size, len(ts), count, keys=most_keys(spec))
-    estimate = lasting(size)
+    planned = functools.partial(_plan, spec, len(ts), count, moves)
+    forecast, estimate = planned(size), lasting(size)
     if only_sorts(moves):
         forecast = dataclasses.replace(forecast, reduction="none")
     if only_sorts(moves) or not isinstance(size.how, AbstractPlanned):
@@ -85,13 +88,23 @@ def foreseen(spec: RunSpec) -> Foresight:
     exact = size._replace(how=exactly(size.how))
     ways = _interpolations(member, size.n, size.how, ts[0])
     if not ways:
-        forecast = plan(spec, exact, len(ts), count, keys=most_keys(spec))
-        return Foresight(forecast, lasting(exact), None)
+        return Foresight(planned(exact), lasting(exact), None)
     first = size._replace(how=ways[0])
-    forecast = plan(spec, first, len(ts), count, keys=most_keys(spec))
     names = ", ".join(type(how).__name__.lower() for how in ways)
-    forecast = dataclasses.replace(forecast, reduction=f"{names} or {named(exact.how)}")
+    forecast = dataclasses.replace(
+        planned(first), reduction=f"{names} or {named(exact.how)}"
+    )
     return Foresight(forecast, lasting(first), lasting(exact))
+
+
+def _plan(
+    spec: RunSpec, frames: int, count: int, moves: AbstractDynamics, size: Size
+) -> Plan:
+    """What a run will take, its matrices included: those of heads are stacked."""
+    forecast = plan(spec, size, frames, count, keys=most_keys(spec))
+    arrays = [leaf.nbytes for leaf in jax.tree.leaves(moves) if eqx.is_array(leaf)]
+    matrices = STACKING * sum(arrays) * (spec.draws or 1)
+    return dataclasses.replace(forecast, memory=forecast.memory + matrices)
 
 
 def _interpolations(

@@ -1,29 +1,13 @@
 """SHA-256 digests of files, as a run records them, and what has become of the files."""
 
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from meanfield._reading import OPEN
 from meanfield.errors import InputFileError, StoreError
+from meanfield.storage.disk import sha256 as sha256
 
 Digests = dict[str, str]  # of files, by their names
 Files = dict[str, Path]
-
-
-def sha256(path: Path) -> str:
-    """The digest of a file.
-
-    Raises:
-        InputFileError: if it cannot be read.
-    """
-    try:
-        with path.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
-    except OSError as error:
-        raise InputFileError(
-            f"`{path}` cannot be read: {error.strerror}; {OPEN}"
-        ) from error
 
 
 def texts(record: object, group: str) -> Digests:

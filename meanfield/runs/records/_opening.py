@@ -1,9 +1,9 @@
 """What is stored at a path, be it run, sweep or comparison, as a dataset; no JAX."""
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from meanfield._reading import path_of
 from meanfield.runs.comparing._record import comparison_dataset, is_comparison
 from meanfield.runs.sweeps._store import is_sweep, sweep_dataset
 
@@ -39,7 +39,7 @@ def open(path: str | os.PathLike[str]) -> "xarray.Dataset":  # noqa: A001
         >>> meanfield.open("run.zarr")["x"].shape
         (3, 5, 2)
     """
-    folder = Path(path)
+    folder = path_of(path)
     if is_comparison(folder):
         return comparison_dataset(folder)
     return sweep_dataset(folder) if is_sweep(folder) else dataset(folder)

@@ -1,13 +1,15 @@
-"""The plugins of a run: known by name and digest, and found where they were.
+"""The plugins of a run: known by name and digest, and run if the user has given them.
 
 A plugin is code, and is run. A run records the path and the SHA-256 of each, so that
-what goes on with it runs the same code again, or none.
+what goes on with it runs the same code again, or none. The record may be a stranger's:
+what is run is a file that the user gives now, or has given before.
 """
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from meanfield._trusted_plugins import trusted_places
 from meanfield.errors import InputFileError, InvalidInputError
 from meanfield.runs.sweeps._store import SweepStore, is_sweep
 from meanfield.storage import RunStore
@@ -34,14 +36,15 @@ def plugins_as_recorded(plugins: Sequence[Path]) -> dict[str, Digests]:
 def plugins_of(path: Path, files: Sequence[Path] = ()) -> list[Path]:
     """The plugins to load before one goes on with a run or a sweep.
 
-    They are those given, and of those that it began with all others, where they were.
+    They are those given, and for all others that it began with files that the user has
+    given before. No file is run because the record names it.
 
     Args:
         path: the folder of the run or of the sweep.
         files: what the user names, in place of recorded ones too.
 
     Raises:
-        InputFileError: naming a plugin that has changed, or is where it was no more.
+        InputFileError: naming a plugin that has changed, or that was never given.
         StoreError: if what was recorded is no such thing.
 
     Examples:
@@ -79,8 +82,8 @@ def refuse_missing_plugins(record: object, plugins: Sequence[Path]) -> None:
         InputFileError: naming the plugin, and saying whether it has changed.
         StoreError: if what was recorded is no such thing.
     """
-    for name in _missing(record, plugins):
-        raise InputFileError(_lacking(name))
+    for name, digest in _missing(record, plugins).items():
+        raise InputFileError(_lacking(name, digest))
 
 
 def refuse_new_plugins(record: object, plugins: Sequence[Path]) -> None:
@@ -106,15 +109,24 @@ def _record(path: Path) -> Mapping[str, Any]:
 def _completed(record: object, files: Sequence[Path]) -> list[Path]:
     if record is None:  # a run of an older version is believed
         return list(files)
-    paths = {name: Path(text) for name, text in texts(record, _PATHS).items()}
-    plugins = list(files)
-    for name, digest in _missing(record, files).items():
-        if name not in paths or not paths[name].is_file():
-            place = f", then at `{paths[name]}`" if name in paths else ""
-            raise InputFileError(_lacking(name, place))
-        refuse_changed_file(name, digest, sha256(paths[name]))
-        plugins.append(paths[name])
-    return plugins
+    missing = _missing(record, files).items()
+    return [*files, *(_given_before(name, digest) for name, digest in missing)]
+
+
+def _given_before(name: str, digest: str) -> Path:
+    """The user's own file with the digest of a recorded plugin.
+
+    Raises:
+        InputFileError: if there is none, or it has changed.
+    """
+    digests = {p: sha256(p) for p in trusted_places(digest) if p.is_file()}
+    for path, found in digests.items():
+        if found == digest:
+            return path
+    if not digests:
+        raise InputFileError(_lacking(name, digest))
+    refuse_changed_file(name, digest, next(iter(digests.values())))
+    raise AssertionError  # it has changed
 
 
 def _missing(record: object, files: Sequence[Path]) -> Digests:
@@ -133,10 +145,10 @@ def _missing(record: object, files: Sequence[Path]) -> Digests:
     return missing
 
 
-def _lacking(name: str, place: str = "") -> str:
+def _lacking(name: str, digest: str) -> str:
     return (
-        f"The run was begun with the plugin `{name}`{place}; "
-        "give it again by `--plugin`."
+        f"The run was begun with the plugin `{name}` (SHA-256 {digest[:12]}…): code, "
+        "and none that you have run before; read it, and give it by `--plugin FILE.py`."
     )
 
 

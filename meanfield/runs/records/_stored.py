@@ -13,6 +13,7 @@ from meanfield.storage import RUN, RunStore, damaged, kinds
 _NUMBERS = ("time", "t_star", "t_star_error", "residual")  # or null
 _COUNTS = ("accepted", "rejected")
 LARGEST = int(sys.float_info.max)
+_LAPSE = 3  # an error, its tolerance, and a number of iterations
 _DOUBTS = 4  # of covariance and mean, and their parts by box and by cells
 
 
@@ -59,6 +60,7 @@ def _is_member(values: object) -> bool:
         and (values.get("missed") is None or is_number(values["missed"]))
         and _are_numbers(values.get("due"), 2)  # when, and its error; 0.1 has none
         and _are_numbers(values.get("doubt"), _DOUBTS)
+        and _are_numbers(values.get("lapse"), _LAPSE)
     )
 
 

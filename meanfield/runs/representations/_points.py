@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 from typing_extensions import override
 
+from meanfield.clusters import cluster_counts, cluster_radii, cluster_share
 from meanfield.dynamics import AbstractDynamics
 from meanfield.flows import AbstractStepping, over_jumps
 from meanfield.measures import (
@@ -108,6 +109,15 @@ class TokenRuns(AbstractRepresentation[Points]):
         self, measures: tuple[Points, ...], outcomes: tuple[Outcome, ...], spec: RunSpec
     ) -> dict[str, Any]:
         return {"n": measures[0].tokens.n}
+
+    @override
+    def observables(self, first: Points, last: Points) -> dict[str, float]:
+        """The number of clusters and the weight of the heaviest, as in their panel."""
+        weights = np.exp(np.asarray(last.log_weights, float))
+        x = np.stack([np.asarray(mu.tokens.x, float) for mu in (first, last)])
+        radii = cluster_radii(x, weights, cluster_share(x[0], weights))
+        counts, heaviest = cluster_counts(x[1], weights, radii[1])
+        return {"clusters": float(counts), "heaviest_cluster": float(heaviest)}
 
     @override
     def sample_size(self, mu: Points) -> float:

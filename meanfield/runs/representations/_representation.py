@@ -229,6 +229,16 @@ class AbstractRepresentation(abc.ABC, Generic[M]):
         del measures, outcomes, spec
         return {}
 
+    def observables(self, first: M, last: M) -> dict[str, float]:
+        """Numbers of the last state besides its moments, by name, for a sweep.
+
+        Args:
+            first: the measure that the flow began with.
+            last: the measure that it ended with.
+        """
+        del first, last
+        return {}
+
     def out_of_steps(self, spec: RunSpec) -> str:
         """What may help where all steps of a run were spent."""
         if spec.solver == "kvaerno5" or spec.noise:

@@ -23,6 +23,7 @@ from meanfield.runs.building._times import times
 from meanfield.runs.representations import (
     AbstractRepresentation,
     moments_of,
+    representation_of,
     representations,
 )
 from meanfield.spec import KEYS, cell_name
@@ -198,17 +199,21 @@ def _named(cells: Cells, index: int, make: Callable[[], T]) -> T:
 def _numbers(trajectory: Trajectory, starts: Sequence[AbstractMeasure]) -> Rows:
     """The reported numbers, a list of one number or name for each member."""
     host = jax.tree.map(np.asarray, trajectory)
-    moments = []
-    for i, mu in enumerate(starts):
-        last = jax.tree.map(lambda leaf, i=i: jnp.asarray(leaf[i]), host.last)
-        moments.append(moments_of(mu.at(last)))
-    mean, cov = (np.stack(part).astype(float) for part in zip(*moments, strict=True))
+    ends = [
+        mu.at(jax.tree.map(lambda leaf, i=i: jnp.asarray(leaf[i]), host.last))
+        for i, mu in enumerate(starts)
+    ]
+    moments = zip(*map(moments_of, ends), strict=True)
+    mean, cov = (np.stack(part).astype(float) for part in moments)
+    home = representation_of(starts[0])
+    others = [home.observables(*pair) for pair in zip(starts, ends, strict=True)]
     columns: Mapping[str, np.ndarray] = {
         "stop_time": host.stop_time,
         "t_star": host.t_star,
         "t_star_error": host.t_star_error,
         "steps": host.n_accepted,
         **_spectrum(cov),
+        **{name: np.array([row[name] for row in others]) for name in others[0]},
         **(_entries(mean, cov) if mean.shape[1] <= LARGEST_SHOWN else {}),
     }
     rows = {name: [_plain(v) for v in column] for name, column in columns.items()}

@@ -173,7 +173,7 @@ def sweep_dataset(path: Path) -> "xarray.Dataset":
 
     Raises:
         InputFileError: if there is no sweep at `path`.
-        StoreError: if it is damaged.
+        StoreError: if it is damaged, or no cell is done yet.
 
     Examples:
         >>> from pathlib import Path
@@ -189,6 +189,10 @@ def sweep_dataset(path: Path) -> "xarray.Dataset":
 
     store = SweepStore.open(path)
     axes, columns = store.cells.axes, store.rows()
+    if not columns:
+        raise StoreError(
+            f"`{path}` holds no cell yet; go on with `meanfield sweep {path}`."
+        )
     dims = [axis.name for axis in axes]
     at = np.array(columns.pop("cell", []), int)
     codes = np.full(store.cells.count, Status.INTERRUPTED, np.int8)

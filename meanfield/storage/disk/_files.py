@@ -8,7 +8,8 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
-from meanfield.errors import StoreError
+from meanfield._reading import OPEN
+from meanfield.errors import InputFileError, StoreError
 
 _BLOCK = 1 << 20  # bytes read at a time
 
@@ -91,6 +92,21 @@ def read_plain(path: Path) -> bytes:
     if not stat.S_ISREG(mode):
         raise StoreError(f"`{path}` is damaged: it is no plain file.")
     return path.read_bytes()
+
+
+def sha256(path: Path) -> str:
+    """The SHA-256 of a file.
+
+    Raises:
+        InputFileError: if it cannot be read.
+    """
+    try:
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise InputFileError(
+            f"`{path}` cannot be read: {error.strerror}; {OPEN}"
+        ) from error
 
 
 def damaged(place: Path, why: str) -> str:

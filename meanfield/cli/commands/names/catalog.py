@@ -120,7 +120,8 @@ def info(*, json: bool = False) -> None:
     Args:
         json: print one JSON object on stdout.
     """
-    from meanfield.cli.process._session import cache_folder, open_session
+    from meanfield.cli.process._programs import cache_folder
+    from meanfield.cli.process._session import open_session
 
     open_session()
     from meanfield import runs
@@ -129,7 +130,7 @@ def info(*, json: bool = False) -> None:
         **runs.versions(),
         "device": runs.device(),
         "memory": runs.readable(runs.physical_memory()),
-        "cache": str(cache_folder() or "none: the folder cannot be written"),
+        "cache": str(cache_folder() or "none: no folder is ours alone"),
     }
     (print_json if json else print_pairs)(values)
 

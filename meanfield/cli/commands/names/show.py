@@ -1,12 +1,13 @@
 """`meanfield show`: a run, or anything that can be named."""
 
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from meanfield._reading import nearby
 from meanfield.cli.terminal._output import note, print_json, print_pairs
-from meanfield.endings import Status
+from meanfield.endings import Status, endings_in_words
 from meanfield.errors import InputFileError, InvalidInputError, UnknownNameError
 
 from ._naming import meanings, nearest
@@ -93,6 +94,7 @@ def _show_run(path: Path, *, in_json: bool, in_toml: bool, check: bool) -> None:
         facts = {k: v for k, v in _about(store).items() if v is not None}
         files = _files(facts.pop("inputs", {}))
         facts.pop("words", None)  # as many as tokens
+        facts.pop("endings", None)  # the reason tells
         print_pairs({**facts, **({"files": files} if files else {}), **verdict})
         sys.stdout.write(f"\n# keys\n{spec.toml()}")
 
@@ -109,7 +111,33 @@ def _about(store: Any) -> dict[str, Any]:
         "t": None if ending is None else ending.stop_time,
         "t_star": None if ending is None else ending.t_star,
         "t_star_error": None if ending is None else ending.t_star_error,
+        **_family(store),
         **attrs,
+    }
+
+
+def _family(store: Any) -> dict[str, Any]:
+    """How the flows of a run ended that holds several: 0.2 recorded a milder ending."""
+    from meanfield.runs.records._stored import stored_members
+    from meanfield.storage import RESUMABLE
+
+    if store.ending is None or store.ending.name == RESUMABLE:
+        return {}
+    members = stored_members(store)
+    statuses = [Status(m["status"]) for m in members if m["status"] is not None]
+    if len(set(statuses)) < 2:
+        return {}
+    worst, counts = Status.most_severe(statuses), Counter(map(str, statuses))
+    blow_ups = [member for member in members if member["t_star"] is not None]
+    blow_ups.sort(key=lambda member: member["t_star"])
+    first, last = (blow_ups[0], blow_ups[-1]) if blow_ups else ({}, {})
+    return {
+        "ending": worst.ending,
+        "reason": f"{endings_in_words(statuses)}: {worst.reason}",
+        "t_star": first.get("t_star"),
+        "t_star_error": first.get("t_star_error"),
+        "t_star_range": [first["t_star"], last["t_star"]] if blow_ups else None,
+        "endings": dict(counts),
     }
 
 

@@ -98,7 +98,7 @@ def start(  # noqa: PLR0913 (each is an option)
     variant = Variant(attention, _named(options), tuple(_words(given)), mask)
     more = {"options": _named(task_options), "rehearsal": rehearsal}
     spec = TrainSpec(task, variant, recipe, tuple(_seeds(seeds)), **more)
-    _training.begin(spec, out, in_json=json)
+    _training.begin(spec, out, plugin or [], in_json=json)
 
 
 @app.command
@@ -115,10 +115,10 @@ def resume(
         json: print one JSON object on stdout.
         plugin: a Python file that is run, and registers a task or an attention.
     """
-    _begin(plugin)
+    _begin(plugin, folder)
     from meanfield.cli.jobs.networks import _training
 
-    _training.go_on(folder, in_json=json)
+    _training.go_on(folder, plugin or [], in_json=json)
 
 
 @app.command
@@ -142,7 +142,7 @@ def show(
         json: print one JSON object on stdout.
         plugin: a Python file that is run, and registers a task or an attention.
     """
-    _begin(plugin)
+    _begin(plugin, *([folder] if baseline is None else [folder, baseline]))
     from meanfield.cli.jobs.networks import _training
 
     if baseline is None:
@@ -176,16 +176,23 @@ def examine(
         json: print one JSON object on stdout.
         plugin: a Python file that is run, and registers a task or an attention.
     """
-    _begin(plugin)
+    _begin(plugin, folder)
     from meanfield.cli.jobs.networks import _training
     from meanfield.training import Variant
 
-    _training.examine(folder, Variant(attention, _named(options)), in_json=json)
+    variant = Variant(attention, _named(options))
+    _training.examine(folder, variant, plugin or [], in_json=json)
 
 
 @app.command
 def export(
-    folder: Path, out: Path, /, *, seed: int | None = None, epoch: int | None = None
+    folder: Path,
+    out: Path,
+    /,
+    *,
+    seed: int | None = None,
+    epoch: int | None = None,
+    plugin: list[Path] | None = None,
 ) -> None:
     """Write the heads of one trained network as a model.
 
@@ -198,20 +205,30 @@ def export(
         out: the folder of the model; a new one.
         seed: of the network; the first if left out.
         epoch: after which it is taken, 0, 1, 2, 4, … or the last.
+        plugin: a Python file that is run, and registers a task or an attention.
     """
-    from meanfield.training import TrainFolder
+    _begin(plugin, folder)
+    from meanfield.cli.jobs.networks import _training
     from meanfield.training import export as exported
 
-    chosen = TrainFolder(folder).record().spec.seeds[0] if seed is None else seed
+    record = _training.checked_record(folder)
+    chosen = record.spec.seeds[0] if seed is None else seed
     note(f"wrote {exported(folder, out, seed=chosen, epoch=epoch)}")
 
 
-def _begin(plugins: list[Path] | None) -> None:
-    """JAX in single precision, in which networks are trained, and the plugins."""
+def _begin(plugins: list[Path] | None, *folders: Path) -> None:
+    """JAX in single precision, in which networks are trained, and the plugins.
+
+    Those that trainings in folders began with must be the same.
+    """
     from meanfield.cli.process._plugins import load_plugins
     from meanfield.cli.process._session import open_session
 
     open_session("single")
+    for folder in folders if plugins else ():
+        from meanfield.training import TrainFolder
+
+        TrainFolder(folder).check_plugins(plugins or [])
     load_plugins(plugins)
 
 

@@ -42,30 +42,46 @@ def listed() -> list[dict[str, Any]]:
     ]
 
 
-def begin(spec: TrainSpec, folder: Path, *, in_json: bool) -> None:
+def begin(
+    spec: TrainSpec, folder: Path, plugins: Sequence[Path], *, in_json: bool
+) -> None:
     """Trains, and reports."""
     with _said_how_to_go_on(folder), _bar(spec) as progress:
-        record = train(spec, folder, report=_shown(progress))
+        record = train(spec, folder, plugins=plugins, report=_shown(progress))
     _report(record, folder, in_json=in_json)
 
 
-def go_on(folder: Path, *, in_json: bool) -> None:
+def go_on(folder: Path, plugins: Sequence[Path], *, in_json: bool) -> None:
     """Goes on, and reports."""
-    spec = TrainFolder(folder).record().spec
+    spec = checked_record(folder).spec
     with _said_how_to_go_on(folder), _bar(spec) as progress:
-        record = resume(folder, report=_shown(progress))
+        record = resume(folder, plugins=plugins, report=_shown(progress))
     _report(record, folder, in_json=in_json)
 
 
 def show(folder: Path, *, in_json: bool) -> None:
     """Reports what there is."""
-    _report(TrainFolder(folder).record(), folder, in_json=in_json)
+    _report(checked_record(folder), folder, in_json=in_json)
 
 
-def examine(folder: Path, variant: Variant, *, in_json: bool) -> None:
+def checked_record(folder: Path) -> Record:
+    """The record of a training, with a note where its files have no digests."""
+    record = TrainFolder(folder).record()
+    if not record.has_digests:
+        note(
+            f"`{folder}` was written by version 0.2, without digests: what it holds "
+            "cannot be verified"
+        )
+    return record
+
+
+def examine(
+    folder: Path, variant: Variant, plugins: Sequence[Path], *, in_json: bool
+) -> None:
     """Reports the means of networks with another attention, and with their own."""
-    seeds = TrainFolder(folder).record().spec.seeds
-    with_own, with_other = _means(examined(folder)), _means(examined(folder, variant))
+    seeds = checked_record(folder).spec.seeds
+    with_own = _means(examined(folder, plugins=plugins))
+    with_other = _means(examined(folder, variant, plugins=plugins))
     if in_json:
         means = {"test": with_other, "own": with_own}
         print_json({"out": str(folder), "attention": variant.label, **means})
@@ -86,7 +102,7 @@ def compare(folder: Path, baseline: Path, *, in_json: bool) -> None:
     Raises:
         InvalidInputError: if the two do not have the same task, options and seeds.
     """
-    first, second = (TrainFolder(place).record() for place in (folder, baseline))
+    first, second = map(checked_record, (folder, baseline))
     for name in ("task", "options", "seeds", "rehearsal"):
         ours, others = (getattr(one.spec, name) for one in (first, second))
         if ours != others:
@@ -95,6 +111,12 @@ def compare(folder: Path, baseline: Path, *, in_json: bool) -> None:
                 "differences are taken seed by seed of one task."
             )
     tests = [one.log[-1]["test"] for one in (first, second)]
+    if tests[0].keys() != tests[1].keys():
+        raise InvalidInputError(
+            f"`{folder}` and `{baseline}` have measured different things, "
+            f"{', '.join(tests[0])} and {', '.join(tests[1])}: compare trainings of "
+            "one version of the task."
+        )
     found = {
         name: dataclasses.asdict(verdict(tests[0][name], tests[1][name]))
         for name in tests[0]

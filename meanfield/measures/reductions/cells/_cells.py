@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 from typing_extensions import override
 
+from meanfield._programs import compile_once
 from meanfield.measures.reductions._planned import AbstractPlanned
 from meanfield.measures.reductions._reduction import (
     Keys,
@@ -90,6 +91,7 @@ class Cells(AbstractPlanned):
         return seen(score)[0] is not None and dtype == jnp.float64
 
     @override
+    @compile_once
     def log_mean(self, score: AbstractScore, queries: Tokens, keys: Keys) -> Sums:
         exact = lambda: self.otherwise.log_mean(score, queries, keys)
         if self.layout is None or not self.holds(score, queries, keys):
@@ -113,6 +115,7 @@ class Cells(AbstractPlanned):
         return jax.lax.cond(is_bounded, lambda: sums, exact)
 
     @override
+    @compile_once
     def integral(
         self, link: Link, score: AbstractScore, queries: Tokens, keys: Keys
     ) -> Float[Array, "m p"]:

@@ -18,8 +18,7 @@ from meanfield.linalg import HIGHEST
 from meanfield.measures.reductions._exp2 import LOG2E, exp2
 
 from ._layout import AbstractLayout
-from ._nodes import Products, no_nodes, read, spread, summed
-from ._tiles import Places
+from ._nodes import Products, Vectors, no_nodes, read, spread, summed
 
 ASKED, GIVEN = 1024, 512  # queries and keys of which pairs are taken at once
 UNFILLED = 1e-5  # seconds for a tile, however few vectors it holds
@@ -31,15 +30,13 @@ class Ordered(NamedTuple):
 
     Attributes:
         x: the vectors, along the axes of cells.
-        tops: what is subtracted from scores.
         position: by which a query sees a key.
-        places: the cells of the vectors.
+        vectors: the same in cells.
     """
 
     x: Float[Array, "n k"]
-    tops: Float[Array, " n"]
     position: Float[Array, " n"]
-    places: Places
+    vectors: Vectors
 
 
 def block_size(layout: AbstractLayout, tokens: int, rows: int) -> int:
@@ -79,14 +76,14 @@ def earlier_sums(
         count = jnp.searchsorted(keys.position[:n], own.position[0], side="right")
         end = (count // size).astype(begin.dtype)
         nodes = jax.lax.fori_loop(begin, end, add, nodes)
-        far = lambda: read(layout, own.places, summed(nodes, products))
+        far = lambda: read(products, own.vectors, summed(nodes, products))
         none = lambda: jnp.zeros((size, width), rows.dtype)
         near = near_sums(own, keys, exact, end * size)
         return (nodes, end), jax.lax.cond(end > 0, far, none) + near
 
     def add(j: Array, nodes: Array) -> Array:
-        places, values = part((keys.places, rows), j, size)
-        return spread(layout, places, values, nodes)
+        vectors, values = part((keys.vectors, rows), j, size)
+        return spread(products, vectors, values, nodes)
 
     blocks = jnp.arange(len(queries.x) // size, dtype=jnp.int32)
     start = no_nodes(layout, rows), jnp.int32(0)
@@ -141,6 +138,7 @@ def _over_pairs(
     queries: Ordered, keys: Ordered, rows: Float[Array, "given r"]
 ) -> Float[Array, "asked r"]:
     scores = jnp.matmul(LOG2E * queries.x, keys.x.T, precision=HIGHEST)
-    scores = (scores - LOG2E * queries.tops[:, None]) - LOG2E * keys.tops[None]
+    scores = scores - LOG2E * queries.vectors.tops[:, None]
+    scores = scores - LOG2E * keys.vectors.tops[None]
     is_seen = keys.position[None] <= queries.position[:, None]
     return jnp.matmul(jnp.where(is_seen, exp2(scores), 0), rows, precision=HIGHEST)

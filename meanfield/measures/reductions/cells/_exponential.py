@@ -1,7 +1,6 @@
 """Cells in which exponentials vary little: each is within a bound known beforehand."""
 
 import dataclasses
-import functools
 import math
 from collections.abc import Sequence
 
@@ -14,7 +13,7 @@ from typing_extensions import override
 from ._bound import MOST, growth, largest_reach, relative_error
 from ._frame import Side, framed
 from ._layout import DIMENSIONS, FEWEST, FINER, MORE, ROUNDING, AbstractLayout, fits
-from ._tiles import far_ends, placed, places_of_nodes
+from ._tiles import far_ends, places_of_nodes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,15 +62,20 @@ class Layout(AbstractLayout):
 
     @override
     def tops(self, q: Side, k: Side) -> tuple[Float[Array, " m"], Float[Array, " n"]]:
-        r"""For each query a number that no $q_i\cdot k_j$ passes: one for each cell."""
-        cell = placed(q.x, q.half, self.cells).cell
-        span = q.half * k.half
-        parts = [
-            span[axis] * jnp.asarray(far_ends(count))[cell[:, axis]]
-            for axis, count in enumerate(self.cells)
-        ]
-        of_queries = jax.lax.stop_gradient(functools.reduce(jnp.add, parts))
+        r"""For each query a number that no $q_i\cdot k_j$ passes."""
+        of_queries = jnp.abs(jax.lax.stop_gradient(q.x)) @ k.half
         return of_queries, jnp.zeros(len(k.x), k.x.dtype)
+
+    @override
+    def cell_tops(
+        self, halves: tuple[Float[Array, " k"], Float[Array, " k"]]
+    ) -> list[Float[Array, " cells"]]:
+        """`tops` at the far ends of cells, so that no kernel between nodes is large."""
+        spans = halves[0] * halves[1]
+        return [
+            span * jnp.asarray(far_ends(count))
+            for count, span in zip(self.cells, spans, strict=True)
+        ]
 
     @override
     def kernels(
@@ -89,8 +93,10 @@ class Layout(AbstractLayout):
         self, q: Side, k: Side, weights: Float[Array, " n"], sums: Float[Array, "m r"]
     ) -> Bool[Array, ""]:
         """Whether scores vary by no more, in a cell, than it reaches."""
-        reaches = q.half * k.half <= self.reach * jnp.asarray(self.cells)
-        return jnp.all(reaches) & self.is_full(k, sums[:, 0])
+        reaches = q.half * k.half / jnp.asarray(self.cells)
+        # Terms are lost over the top of a cell, and sums are over those of queries.
+        mass = sums[:, 0] * jnp.exp(-2 * jnp.sum(reaches))
+        return jnp.all(reaches <= self.reach) & self.is_full(k, mass)
 
 
 def cheapest(

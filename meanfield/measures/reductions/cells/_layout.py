@@ -83,16 +83,30 @@ class AbstractLayout(abc.ABC):
 
     @abc.abstractmethod
     def tops(self, q: Side, k: Side) -> tuple[Float[Array, " m"], Float[Array, " n"]]:
-        r"""Parts of scores by which kernels are divided: of queries, and of keys.
+        r"""Parts of scores by whose exponentials sums are divided: of queries, of keys.
 
-        Constants for derivatives.
+        Continuous, so that rounding never changes them by more than itself: they are
+        computed within a program and beside it. Constants for derivatives.
         """
+
+    def cell_tops(
+        self, halves: tuple[Float[Array, " k"], Float[Array, " k"]]
+    ) -> list[Float[Array, " cells"]]:
+        """Along each axis, what `kernels` divide by in place of `tops`, by cell.
+
+        Of the queries; none if they divide by `tops` of nodes.
+        """
+        del halves
+        return []
 
     @abc.abstractmethod
     def kernels(
         self, halves: tuple[Float[Array, " k"], Float[Array, " k"]], *, wide: bool
     ) -> list[Float[Array, "nodes nodes"]]:
-        """The kernel between nodes along each axis; that of checks if `wide`."""
+        """The kernel between nodes along each axis; that of checks if `wide`.
+
+        Over the exponential of `cell_tops`.
+        """
 
     @abc.abstractmethod
     def holds(

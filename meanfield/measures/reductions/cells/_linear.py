@@ -17,22 +17,26 @@ from jaxtyping import Array
 Map = Callable[..., Array]
 
 
-def transposes(name: str, there: Map, back: Map) -> Map:
+def transposes(name: str, there: Map, back: Map, *static: str) -> Map:
     """`there` as a function that is linear in its last argument, with its transpose.
 
     Args:
         name: in the text of programs.
         there: of arrays, of which the last is mapped, and of static keywords.
         back: its transpose, of the same arrays but the last, which it maps back.
+        *static: the names of those keywords.
     """
     forward, backward = Primitive(name), Primitive(f"{name}_transposed")
-    _register(forward, there, backward)
-    _register(backward, back, forward)
+    _register(forward, there, backward, static)
+    _register(backward, back, forward, static)
     return forward.bind
 
 
-def _register(primitive: Primitive, fn: Map, transpose: Primitive) -> None:
-    primitive.def_impl(lambda *args, **static: jax.jit(_with(fn, static))(*args))
+def _register(
+    primitive: Primitive, fn: Map, transpose: Primitive, static: tuple[str, ...]
+) -> None:
+    compiled = jax.jit(fn, static_argnames=static)
+    primitive.def_impl(compiled)
     primitive.def_abstract_eval(_shape_by(fn))
     mlir.register_lowering(primitive, mlir.lower_fun(fn, multiple_results=False))
     batching.primitive_batchers[primitive] = _one_after_another(primitive)

@@ -8,22 +8,52 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from meanfield.linalg import HIGHEST
 
 from ._bound import to_coefficients
 from ._layout import AbstractLayout
-from ._tiles import CHUNK, TILE, Places, tiled
+from ._tiles import CHUNK, TILE, Chunk, tiled
 
 
 class Products(NamedTuple):
-    """What nodes are summed with: along each axis, and for the last rows otherwise."""
+    """What nodes are summed with.
+
+    Attributes:
+        layout: the cells.
+        narrow: kernels along each axis.
+        wide: those of the last rows.
+        last: the number of these.
+        read_tops: `cell_tops` of the layout, of what is read.
+        spread_tops: those of what is spread.
+    """
 
     layout: AbstractLayout
     narrow: list[Array]
     wide: list[Array]
     last: int
+    read_tops: list[Array]
+    spread_tops: list[Array]
+
+    @property
+    def transposed(self) -> "Products":
+        """With queries and keys exchanged."""
+        narrow, wide = ([k.T for k in kernels] for kernels in (self.narrow, self.wide))
+        tops = self.spread_tops, self.read_tops
+        return Products(self.layout, narrow, wide, self.last, *tops)
+
+
+class Vectors(NamedTuple):
+    """Queries or keys.
+
+    Attributes:
+        places: see `places`.
+        tops: what is subtracted from their scores; see `AbstractLayout.tops`.
+    """
+
+    places: Float[Array, "n k"]
+    tops: Float[Array, " n"]
 
 
 def summed(nodes: Float[Array, "r ..."], products: Products) -> Array:
@@ -57,20 +87,22 @@ def _summed_from(
 
 
 def spread(
-    layout: AbstractLayout,
-    places: Places,
+    products: Products,
+    vectors: Vectors,
     rows: Float[Array, "n r"],
     onto: Float[Array, "r ..."],
 ) -> Float[Array, "r ..."]:
     """Rows added to nodes of their cells: an array of rows, then of the nodes' axes."""
-    tiles = tiled(places.cell, layout.cells)
+    layout, tops = products.layout, products.spread_tops
+    tiles = tiled(vectors.places, layout.cells)
     d, width = len(layout.cells), rows.shape[1]
     shape, few = (width, *[layout.nodes] * d), d // 2
 
     def add(i: Array, nodes: Array) -> Array:
         chunk = tiles.chunk(i)
-        bases = _bases(layout.nodes, _taken(places.within, chunk.members))
-        values = jnp.swapaxes(_taken(rows, chunk.members), 1, 2)
+        bases = _bases(layout.nodes, chunk.within(vectors.places))
+        members = rows.at[chunk.members].get(mode="fill", fill_value=0)
+        values = jnp.swapaxes(_lifted(members, vectors, chunk, tops), 1, 2)
         first, last = _products([values, *bases[:few]]), _products(bases[few:])
         blocks = jnp.einsum("bft,blt->bfl", first, last, precision=HIGHEST)
         blocks = blocks.reshape(CHUNK, *shape)
@@ -86,11 +118,12 @@ def spread(
 
 
 def read(
-    layout: AbstractLayout, places: Places, nodes: Float[Array, "r ..."]
+    products: Products, vectors: Vectors, nodes: Float[Array, "r ..."]
 ) -> Float[Array, "m r"]:
     """What nodes hold, interpolated where queries are."""
-    tiles = tiled(places.cell, layout.cells)
-    d, (width, *_), m = len(layout.cells), nodes.shape, len(places.cell)
+    layout, tops = products.layout, products.read_tops
+    tiles = tiled(vectors.places, layout.cells)
+    d, (width, *_), m = len(layout.cells), nodes.shape, len(vectors.places)
     shape, few = (width, *[layout.nodes] * d), d // 2
     block_of = lambda corner: jax.lax.dynamic_slice(
         nodes, (jnp.int32(0), *layout.nodes * corner), shape
@@ -98,12 +131,13 @@ def read(
 
     def read(i: Array, sums: Array) -> Array:
         chunk = tiles.chunk(i)
-        bases = _bases(layout.nodes, _taken(places.within, chunk.members))
+        bases = _bases(layout.nodes, chunk.within(vectors.places))
         first, last = _products(bases[:few]), _products(bases[few:])
         blocks = jax.lax.map(block_of, chunk.corner)
         blocks = blocks.reshape(CHUNK, width, first.shape[1], last.shape[1])
         inner = jnp.einsum("bwfl,blt->bwft", blocks, last, precision=HIGHEST)
         found = jnp.swapaxes(jnp.sum(inner * first[:, None], axis=2), 1, 2)
+        found = _lifted(found, vectors, chunk, tops)
         return sums.at[chunk.members].set(found, mode="drop")
 
     start = jnp.zeros((m, width), nodes.dtype)
@@ -133,6 +167,15 @@ def _products(factors: list[Array]) -> Float[Array, "chunk rows tile"]:
     return first
 
 
-def _taken(x: Float[Array, "n c"], members: Int[Array, "chunk tile"]) -> Array:
-    """The vectors of tiles; zeros at places that hold nothing."""
-    return x.at[members].get(mode="fill", fill_value=0)
+def _lifted(
+    rows: Float[Array, "chunk tile r"],
+    vectors: Vectors,
+    chunk: Chunk,
+    cell_tops: list[Array],
+) -> Float[Array, "chunk tile r"]:
+    """Rows in units of the tops of vectors, from those of the cells of their tiles."""
+    if not cell_tops:
+        return rows
+    own = vectors.tops.at[chunk.members].get(mode="fill", fill_value=jnp.inf)
+    tops = sum(part[chunk.corner[:, axis]] for axis, part in enumerate(cell_tops))
+    return rows * jnp.exp(jnp.asarray(tops)[:, None] - own)[..., None]

@@ -18,8 +18,8 @@ from ._earlier import Ordered, earlier_sums
 from ._frame import Side
 from ._layout import AbstractLayout
 from ._linear import transposes
-from ._nodes import Products, no_nodes, read, spread, summed
-from ._tiles import Places, placed
+from ._nodes import Products, Vectors, no_nodes, read, spread, summed
+from ._tiles import places
 
 
 class Positions(NamedTuple):
@@ -104,43 +104,30 @@ def _(layout: AbstractLayout, primals: tuple, tangents: tuple) -> tuple[tuple, t
 
 def _there(*arrays: Array, layout: AbstractLayout, wide: int) -> Array:
     sides, rows = _unpacked(arrays)
-    narrow, checks = _kernels(layout, sides)
-    products = Products(layout, narrow, checks, wide)
-    return _over(sides, _tops(layout, sides), products, rows)
+    return _over(sides, _vectors(layout, sides), _products(layout, sides, wide), rows)
 
 
 def _back(*arrays: Array, layout: AbstractLayout, wide: int) -> Array:
     sides, rows = _unpacked(arrays)
-    narrow, checks = _kernels(layout, sides)
-    turned = lambda kernels: [kernel.T for kernel in kernels]
-    products = Products(layout, turned(narrow), turned(checks), wide)
-    of_queries, of_keys = _tops(layout, sides)
-    return _over(sides.turned, (of_keys, of_queries), products, rows)
+    queries, keys = _vectors(layout, sides)
+    products = _products(layout, sides, wide).transposed
+    return _over(sides.turned, (keys, queries), products, rows)
 
 
 def _over(
-    sides: Sides, tops: tuple[Array, Array], products: Products, rows: Array
+    sides: Sides, vectors: tuple[Vectors, Vectors], products: Products, rows: Array
 ) -> Float[Array, "m r"]:
-    """Sums over all keys, or over earlier ones."""
-    layout, places = products.layout, _places(products.layout, sides)
-    if sides.positions is not None:
-        return _over_earlier(sides, tops, products, rows)
-    nodes = spread(layout, places[1], rows, no_nodes(layout, rows))
-    return read(layout, places[0], summed(nodes, products))
+    """Sums over all keys, or over earlier ones; see `_earlier`."""
+    queries, keys = vectors
+    if sides.positions is None:
+        nodes = spread(products, keys, rows, no_nodes(products.layout, rows))
+        return read(products, queries, summed(nodes, products))
+    asking = Ordered(sides.queries, sides.positions.queries, queries)
+    asked = Ordered(sides.keys, sides.positions.keys, keys)
+    return earlier_sums(asking, asked, rows, products)
 
 
-def _over_earlier(
-    sides: Sides, tops: tuple[Array, Array], products: Products, rows: Array
-) -> Float[Array, "m r"]:
-    """Block by block in the order of positions; see `_earlier`."""
-    assert sides.positions is not None
-    at, places = sides.positions, _places(products.layout, sides)
-    queries = Ordered(sides.queries, tops[0], at.queries, places[0])
-    keys = Ordered(sides.keys, tops[1], at.keys, places[1])
-    return earlier_sums(queries, keys, rows, products)
-
-
-_to_queries = transposes("kernel_sums", _there, _back)
+_to_queries = transposes("kernel_sums", _there, _back, "layout", "wide")
 
 
 def _unpacked(arrays: tuple[Array, ...]) -> tuple[Sides, Array]:
@@ -149,25 +136,19 @@ def _unpacked(arrays: tuple[Array, ...]) -> tuple[Sides, Array]:
     return Sides(queries, keys, (of_queries, of_keys), at), rows
 
 
-def _tops(layout: AbstractLayout, sides: Sides) -> tuple[Array, Array]:
+def _vectors(layout: AbstractLayout, sides: Sides) -> tuple[Vectors, Vectors]:
     origin = jnp.zeros(sides.queries.shape[1])
-    q, k = sides.queries, sides.keys
-    return layout.tops(
-        Side(q, origin, sides.halves[0]), Side(k, origin, sides.halves[1])
-    )
-
-
-def _places(layout: AbstractLayout, sides: Sides) -> tuple[Places, Places]:
-    queries, keys = sides.halves
+    q = Side(sides.queries, origin, sides.halves[0])
+    k = Side(sides.keys, origin, sides.halves[1])
+    of_queries, of_keys = layout.tops(q, k)
     return (
-        placed(sides.queries, queries, layout.cells),
-        placed(sides.keys, keys, layout.cells),
+        Vectors(places(q.x, q.half, layout.cells), of_queries),
+        Vectors(places(k.x, k.half, layout.cells), of_keys),
     )
 
 
-def _kernels(layout: AbstractLayout, sides: Sides) -> tuple[list[Array], list[Array]]:
-    """Along each axis: for most rows, and for those that are checks."""
-    return (
-        layout.kernels(sides.halves, wide=False),
-        layout.kernels(sides.halves, wide=True),
+def _products(layout: AbstractLayout, sides: Sides, wide: int) -> Products:
+    narrow, checks = (
+        layout.kernels(sides.halves, wide=is_wide) for is_wide in (False, True)
     )
+    return Products(layout, narrow, checks, wide, layout.cell_tops(sides.halves), [])

@@ -24,6 +24,15 @@ class Chunk(NamedTuple):
     corner: Int[Array, "chunk k"]
     members: Int[Array, "chunk tile"]
 
+    def within(self, places: Float[Array, "n k"]) -> Float[Array, "chunk tile k"]:
+        """Where members lie in the cell of their tile, in [-1, 1].
+
+        A vector on an edge, which rounding may put on either side, is at the end of the
+        cell that it was sorted into.
+        """
+        there = places.at[self.members].get(mode="fill", fill_value=0)
+        return jnp.clip(2 * (there - self.corner[:, None]) - 1, -1, 1)
+
 
 class Tiles(NamedTuple):
     """Tiles of vectors, a multiple of `CHUNK`.
@@ -44,21 +53,11 @@ class Tiles(NamedTuple):
         return Chunk(taken(self.corner), taken(self.members))
 
 
-class Places(NamedTuple):
-    """Where vectors are: the cell of each, and within it, in [-1, 1]."""
-
-    cell: Int[Array, "n k"]
-    within: Float[Array, "n k"]
-
-
-def placed(
+def places(
     centred: Float[Array, "n k"], half: Float[Array, " k"], cells: tuple[int, ...]
-) -> Places:
-    """Places of vectors within `half` of the origin, along each axis."""
-    counts = jnp.asarray(cells)
-    along = (centred / half[None] + 1) / 2 * counts[None]
-    cell = jnp.clip(jnp.floor(jax.lax.stop_gradient(along)), 0, counts[None] - 1)
-    return Places(cell.astype(jnp.int32), 2 * (along - cell) - 1)
+) -> Float[Array, "n k"]:
+    """Places of vectors within `half` of the origin, in cells from the first edge."""
+    return (centred / half[None] + 1) / 2 * jnp.asarray(cells)[None]
 
 
 def places_of_nodes(cells: int, nodes: int) -> Float[np.ndarray, " all"]:
@@ -76,16 +75,23 @@ def _middles(cells: int) -> Float[np.ndarray, " cells"]:
     return (2 * np.arange(cells) + 1) / cells - 1
 
 
-def tiled(cell: Int[Array, "n k"], cells: tuple[int, ...]) -> Tiles:
-    """All vectors in tiles, cell by cell."""
-    n, total = len(cell), 1
+def tiled(places: Float[Array, "n k"], cells: tuple[int, ...]) -> Tiles:
+    """All vectors in tiles, cell by cell.
+
+    The sort is the only place where a vector is assigned to a cell, and all else is
+    read off its result: the compiler may compute cells a second time, round otherwise,
+    and find a vector that lies on an edge in the next one.
+    """
+    n, total = len(places), 1
     number = jnp.zeros(n, jnp.int32)
     for axis, count in enumerate(cells):
-        number, total = number * count + cell[:, axis], total * count
-    order = _ordered(number)
-    sizes = jnp.bincount(number, length=total)
+        cell = jnp.clip(jnp.floor(places[:, axis]), 0, count - 1).astype(jnp.int32)
+        number, total = number * count + cell, total * count
+    numbers, order = _sorted(number)
+    ends = jnp.searchsorted(numbers, jnp.arange(total), side="right")
+    sizes = jnp.diff(ends, prepend=0)
     tiles = -(-sizes // TILE)
-    ends, tile_ends = jnp.cumsum(sizes), jnp.cumsum(tiles)
+    tile_ends = jnp.cumsum(tiles)
     tile = jnp.arange(-(-(n // TILE + min(total, n)) // CHUNK) * CHUNK)
     own = jnp.minimum(jnp.searchsorted(tile_ends, tile, side="right"), total - 1)
     offset = (tile - (tile_ends - tiles)[own]) * TILE
@@ -97,7 +103,9 @@ def tiled(cell: Int[Array, "n k"], cells: tuple[int, ...]) -> Tiles:
     return Tiles(corner.astype(jnp.int32), members, chunks.astype(jnp.int32))
 
 
-def _ordered(number: Int[Array, " n"]) -> Int[Array, " n"]:
-    """Indices in the order of numbers: each pair in one integer, four times as fast."""
+def _sorted(number: Int[Array, " n"]) -> tuple[Int[Array, " n"], Int[Array, " n"]]:
+    """Numbers in order, and their indices: one integer a pair is four times as fast."""
     pairs = (number.astype(jnp.int64) << 32) | jnp.arange(len(number))
-    return (jax.lax.sort(pairs, is_stable=False) & (2**32 - 1)).astype(jnp.int32)
+    pairs = jax.lax.sort(pairs, is_stable=False)
+    order = (pairs & (2**32 - 1)).astype(jnp.int32)
+    return (pairs >> 32).astype(jnp.int32), order

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from meanfield.clusters import cluster_counts
 from meanfield.plotting.reading import (
     COSINE_LINK,
     EUCLIDEAN,
     Swarm,
     cloud,
-    cluster_counts,
     ending,
     even_frames,
     kind,

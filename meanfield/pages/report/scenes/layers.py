@@ -6,14 +6,12 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from meanfield.clusters import cluster_radii, cluster_share, component_labels
 from meanfield.plotting.reading import (
     Cloud,
     Swarm,
     Track,
     cloud,
-    cluster_radii,
-    cluster_share,
-    component_labels,
     covariance,
     density_run,
     kind,

@@ -1,0 +1,266 @@
+"""Kills, full disks, two writers and flipped bits of trainings, as many as one likes.
+
+`python tests/faults_training.py --kills 50 --writers 10 --disks 30 --flips 200` writes
+a line of JSON for each case, and counts them in the last. Wrong is another end than
+that of a training that nobody disturbed, to the byte (`lost`), exit 0 with other
+numbers (`false`), an `internal` error, an `undocumented` exit code and a `hang`.
+
+Commands that are stopped run in processes forked from this one, which has imported the
+package and computed nothing; so flips, which are judged in this process, come last.
+"""
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+from faults_commands import DOCUMENTED, Finished, child, inside, wait, whole
+from faults_damage import flip
+from faults_judging import faults_of
+
+EPOCHS, FEW = 200, 4
+OPTIONS = "--batch 20 --seeds 0:2 --task-options count=100 --plugin mine.py"
+OF_THE_MACHINE = "seconds.json", "lock"
+PATIENCE = 300.0  # seconds for an epoch, on a busy machine
+Judged = tuple[str, Finished, list[str]]
+
+
+def start(out: str, epochs: int = EPOCHS) -> list[str]:
+    """The command that begins a training."""
+    command = f"train start pairs --epochs {epochs} {OPTIONS} --out {out}"
+    return command.split()
+
+
+def resume(folder: str) -> list[str]:
+    """The command that goes on with one."""
+    return f"train resume {folder} --plugin mine.py".split()
+
+
+def next_command(place: Path) -> list[str]:
+    """What goes on with the training `new`, whatever became of it."""
+    return (
+        resume("new") if (place / "new" / "training.json").is_file() else start("new")
+    )
+
+
+def epoch_of(place: Path) -> int:
+    """How many epochs of `new` are committed; -1 before the first commit."""
+    file = place / "new" / "training.json"
+    return json.loads(file.read_bytes())["epoch"] if file.is_file() else -1
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """What must be the same, to the byte."""
+    kept = (file for file in folder.iterdir() if file.name not in OF_THE_MACHINE)
+    return {file.name: file.read_bytes() for file in kept}
+
+
+def ending_faults(place: Path) -> list[str]:
+    """Goes on with `new` to its end; whether that is the end of one left alone."""
+    done = whole(next_command(place), place)
+    found = faults_of(done, {0})
+    return found + ([] if files(place / "new") == files(place / "whole") else ["lost"])
+
+
+def kill(draw: random.Random, place: Path) -> Judged:
+    """A kill between two epochs or, in a quarter of cases, at any moment."""
+    before, begin = epoch_of(place), time.monotonic()
+    process = child(next_command(place), place, None, fresh=False)
+    if draw.random() < 0.25:
+        time.sleep(draw.uniform(0, 12))
+    else:
+        while epoch_of(place) <= max(before, 0):
+            assert time.monotonic() < begin + PATIENCE, "no epoch came"
+            time.sleep(0.01)
+        time.sleep(draw.uniform(0, 0.2))
+    os.kill(process, signal.SIGKILL)
+    done = wait(process, place)
+    found = faults_of(done, {0, -9})
+    case = f"kill after epoch {epoch_of(place)}"
+    if epoch_of(place) == EPOCHS:
+        found += [] if files(place / "new") == files(place / "whole") else ["lost"]
+        shutil.rmtree(place / "new")
+    return case, done, found
+
+
+def writers(draw: random.Random, place: Path) -> Judged:
+    """Two processes that begin, or go on with, one training at once."""
+    first = child(next_command(place), place, None, fresh=False)
+    time.sleep(draw.choice([0, draw.uniform(0, 8)]))
+    second = child(next_command(place), place, None, fresh=False)
+    ends = wait(first, place), wait(second, place)
+    codes = sorted(int(done.code or 0) for done in ends)
+    found = [fault for done in ends for fault in faults_of(done, {0, 2, 7})]
+    found += [] if 0 in codes else ["lost"]
+    found += ending_faults(place)
+    shutil.rmtree(place / "new")
+    return f"two writers, codes {codes}", ends[1], found
+
+
+def full_disk(draw: random.Random, place: Path) -> Judged:
+    """Files that end at a random length; afterwards there is space again."""
+    limit = int(2 ** draw.uniform(4, 18))
+    done = whole(next_command(place), place, limit=limit)
+    found = faults_of(done, {0, 4})
+    if epoch_of(place) == EPOCHS or draw.random() < 0.2:
+        found += ending_faults(place)
+        shutil.rmtree(place / "new")
+    return f"files end at {limit}", done, found
+
+
+def damage(draw: random.Random, place: Path) -> Judged:
+    """A bit of a folder that is done, or of one that is not, and all that reads it."""
+    jax.clear_caches()  # each command compiles anew, and maps are few
+    name = draw.choice(["few", "half"])
+    kept = shutil.copytree(place / name, place / "kept")
+    flip(draw, place / name, place)
+    ends = {text: answer(place, text) for text in readers(name)}
+    found = [f for done, _ in ends.values() for f in faults_of(done, DOCUMENTED)]
+    for text, (done, said) in ends.items():
+        if done.code == 0 and said != TRUTH[text]:
+            found.append("false")
+    shutil.rmtree(place / name)
+    kept.rename(place / name)
+    refused = [done for done, _ in ends.values() if done.code]
+    case = f"a bit of {name}: refused by {len(refused)} of {len(ends)}"
+    return case, next(iter(refused), Finished(0, "", 0.0)), found
+
+
+TRUTH: dict[str, Any] = {}
+
+
+def readers(name: str) -> list[str]:
+    """The commands that read a folder."""
+    epochs = (0, 1, 2, 4) if name == "few" else (0, 1, 2)
+    exports = [
+        f"export {name} heads --epoch {e} --seed {s}" for e in epochs for s in "01"
+    ]
+    last = f"resume {name} --json" if name == "half" else f"examine {name} --json"
+    more = " --attention softmax" if name == "few" else ""
+    return [f"show {name} --json", *exports, last + more]
+
+
+def answer(place: Path, text: str) -> tuple[Finished, Any]:
+    """How a command of `train` ends, and the numbers that it says or writes."""
+    out = place / "heads"
+    shutil.rmtree(out, ignore_errors=True)
+    done = inside(["train", *text.split(), "--plugin", "mine.py"], place)
+    if text.startswith("export"):
+        return done, files(out) if out.is_dir() else None
+    if text.startswith("resume"):
+        return done, news(place / "half") if done.code == 0 else None
+    return done, done.out
+
+
+def news(folder: Path) -> dict[str, bytes]:
+    """What the last epoch has written; weights before it are read by no resume."""
+    before = {f"weights-{epoch:04d}.safetensors" for epoch in range(FEW)}
+    return {name: data for name, data in files(folder).items() if name not in before}
+
+
+def prepare(place: Path) -> None:
+    """The task, and a training that nobody disturbs."""
+    from meanfield._folders import templates
+
+    shutil.copy(templates()["task"], place / "mine.py")
+    for _ in range(20):  # in parts, each shorter than what counts as a hang
+        if files_are_done(place / "whole"):
+            return
+        begun = (place / "whole" / "training.json").is_file()
+        whole(resume("whole") if begun else start("whole"), place)
+    raise AssertionError("a training that nobody disturbed did not end")
+
+
+def files_are_done(folder: Path) -> bool:
+    """Whether the last epoch of a training is committed."""
+    return (folder / f"weights-{EPOCHS:04d}.safetensors").is_file() and (
+        folder / f"state-{EPOCHS:04d}.safetensors"
+    ).is_file()
+
+
+def prepare_flips(place: Path) -> None:
+    """A training of few epochs, the same before its last, and what is said of both."""
+    from meanfield._folders import templates
+
+    shutil.copy(templates()["task"], place / "mine.py")
+    done = inside([*start("few", FEW), "--debug"], place)
+    assert done.code == 0, done.said
+    from meanfield.training import TrainFolder, TrainSpec, train
+
+    spec = TrainSpec.from_json(TrainFolder(place / "few").record().spec.as_json())
+
+    def interrupt(step: Any) -> None:
+        if step.epoch == FEW - 1:
+            raise KeyboardInterrupt
+
+    try:
+        train(spec, place / "half", plugins=[place / "mine.py"], report=interrupt)
+    except KeyboardInterrupt:
+        shutil.copytree(place / "half", place / "saved")
+    for name in ("few", "half"):
+        for text in readers(name):
+            done, TRUTH[text] = answer(place, text)
+            assert done.code == 0, done.said
+    shutil.rmtree(place / "half")
+    (place / "saved").rename(place / "half")
+
+
+KINDS: dict[str, Callable[[random.Random, Path], Judged]] = {
+    "kills": kill,
+    "writers": writers,
+    "disks": full_disk,
+    "flips": damage,
+}
+
+
+def judged(counts: dict[str, int], seed: int, place: Path) -> Iterator[dict[str, Any]]:
+    """All cases, kind by kind."""
+    if any(count for kind, count in counts.items() if kind != "flips"):
+        prepare(place)
+    for kind, count in counts.items():
+        if kind == "flips" and count:
+            prepare_flips(place)
+        for index in range(count):
+            case, done, found = KINDS[kind](
+                random.Random(f"{seed} {kind} {index}"), place
+            )
+            said = done.said if found else (done.said.strip().splitlines() or [""])[-1]
+            line = {"kind": kind, "index": index, "case": case, "code": done.code}
+            yield {**line, "faults": found, "said": said[-2000:]}
+        if kind != "flips" and (place / "new").exists():
+            found = ending_faults(place)
+            shutil.rmtree(place / "new")
+            yield {"kind": kind, "case": "went on to its end", "faults": found}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Kills and damage of trainings.")
+    for kind in KINDS:
+        parser.add_argument(f"--{kind}", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0)
+    chosen = vars(parser.parse_args())
+    seed, tally = chosen.pop("seed"), Counter[str]()
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["XDG_CACHE_HOME"] = str(Path(folder) / "cache")
+        import meanfield.cli.jobs.networks._training  # noqa: F401 - before forks
+
+        for case in judged(chosen, seed, Path(folder)):
+            sys.stdout.write(json.dumps(case) + "\n")
+            sys.stdout.flush()
+            tally.update([case["kind"], *(f"WRONG {f}" for f in case["faults"])])
+    sys.stdout.write(json.dumps({"seed": seed, "counts": tally}) + "\n")
+    sys.exit(any(name.startswith("WRONG") for name in tally))
+
+
+if __name__ == "__main__":
+    main()

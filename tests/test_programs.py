@@ -1,0 +1,107 @@
+"""What is called outside of any program is compiled once, whatever is called again."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import monitoring
+
+from meanfield import Blocked, Heads, Points, Prefix, attentions, flow, sums
+from meanfield._programs import compile_once
+from meanfield.dynamics import AbstractDynamics, stacked
+from meanfield.energies import Interaction
+from meanfield.measures import AbstractReduction, Cells, Layout
+from meanfield.scores import Dot
+
+COMPILED = "/jax/core/compile/backend_compile_duration"
+compilations: list[float] = []
+
+
+def note(event: str, duration_secs: float, **_: str | int) -> None:
+    if event == COMPILED:
+        compilations.append(duration_secs)
+
+
+monitoring.register_event_duration_secs_listener(note)
+
+ONE = np.eye(1)
+X = np.linspace(-1, 1, 40)[:, None]
+HOW = Blocked(16)
+FAST, SLOW = ("softmax", "esp"), pytest.mark.slow
+CELLS = Layout(nodes=5, cells=(4,), reach=1.0)
+
+
+def compiled_again(fn: Callable[[], object]) -> int:
+    """Programs that a second call compiles."""
+    jax.block_until_ready(fn())
+    before = len(compilations)
+    jax.block_until_ready(fn())
+    return len(compilations) - before
+
+
+@pytest.mark.parametrize("how", [HOW, Cells(layout=CELLS)])
+def test_sums_are_compiled_once(how: AbstractReduction) -> None:
+    """With arrays of other numbers, and of another call."""
+
+    def once() -> jax.Array:
+        x = X * np.random.default_rng().uniform(0.5, 1)
+        logs = sums.log_sum_exp(x, x, reduction=how)
+        return logs + sums.tilted_mean(x, x, x, reduction=how)[:, 0]
+
+    assert compiled_again(once) == 0
+
+
+def test_derivatives_of_sums_are_compiled_once() -> None:
+    total = lambda x: jnp.sum(sums.log_sum_exp(x, x, reduction=HOW))
+    assert compiled_again(lambda: jax.grad(total)(jnp.asarray(X))) == 0
+
+
+@pytest.mark.slow
+def test_potentials_are_compiled_once() -> None:
+    assert compiled_again(lambda: sums.sinkhorn(X, X, reduction=HOW).of_keys) == 0
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name if name in FAST else pytest.param(name, marks=SLOW) for name in attentions],
+)
+def test_fields_are_compiled_once(name: str) -> None:
+    """Frozen and asked anew, as in a loop over steps by hand."""
+    attention = attentions[name](ONE, ONE, ONE)
+    assert compiled_again(lambda: velocities(attention)) == 0
+
+
+def test_fields_of_heads_and_prefixes_are_compiled_once() -> None:
+    softmax = [attentions["softmax"](scale * ONE, ONE, ONE) for scale in (1.0, 2.0)]
+    for moves in (Heads(stacked(softmax)), Prefix(softmax[0])):
+        assert compiled_again(lambda moves=moves: velocities(moves)) == 0
+
+
+def test_energies_are_compiled_once() -> None:
+    energy = Interaction(Dot(ONE, ONE))
+    mu = lambda: Points.uniform(X, reduction=HOW)
+    assert compiled_again(lambda: energy(mu())) == 0
+
+
+@pytest.mark.slow
+def test_flows_are_compiled_once() -> None:
+    softmax = attentions["softmax"](ONE, ONE, -ONE)
+    run = lambda: flow(softmax, Points.uniform(X), [0.0, 0.1]).coordinates
+    assert compiled_again(run) == 0
+
+
+def velocities(moves: AbstractDynamics) -> jax.Array:
+    mu = Points.uniform(X, position=np.arange(40) / 40, reduction=HOW)
+    return moves.field(0.0, mu)(mu.tokens)
+
+
+def test_a_part_of_a_program_is_none_of_its_own() -> None:
+    """Its body is traced each time, for it may note what it comes upon."""
+    calls: list[None] = []
+    noted = compile_once(lambda x: (calls.append(None), 2 * x)[1])
+    assert jax.jit(lambda x: noted(x) + noted(x))(1.0) == 4.0
+    assert len(calls) == 2
+    assert [float(noted(jnp.asarray(3.0))) for _ in range(2)] == [6.0, 6.0]
+    assert len(calls) == 3

@@ -1,0 +1,291 @@
+"""Folders that a stranger made: nothing that lies in them is run."""
+
+import hashlib
+import json
+import os
+import py_compile
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import report_store
+from conftest import Finished
+
+from meanfield import runs
+from meanfield.cli.process._plugins import load_plugins_of
+from meanfield.errors import InputFileError
+from meanfield.pages.report import page_of, subject_of
+from meanfield.spec import parse, parse_axes
+from meanfield.storage.disk._files import json_digest
+
+CLI = Callable[..., Finished]
+PAYLOAD = 'from pathlib import Path\nPath("was-run").touch()\n'
+WHOSE = 'from pathlib import Path\nPath("whose").write_text(__file__)\n'
+PLACES = ("run.zarr/payload.py", "/proc/self/cwd/run.zarr/payload.py", "absolute")
+# What the keys name that only the plugin could have.
+LIES: dict[str, dict[str, Any]] = {
+    "known": {},
+    "attention": {"attention": "strange"},
+    "measure": {"measure": "strange"},
+}
+READING = (
+    "resume run.zarr",
+    "live run.zarr",
+    "plot run.zarr",
+    "plot run.zarr --panel attention",
+    "plot run.zarr --panel all",
+    "plot run.zarr --panel strange",
+    "plot run.zarr --panel cone --html",
+    "animate run.zarr",
+    "report run.zarr",
+    "report run.zarr --watch",
+    "show run.zarr",
+    "show run.zarr --check",
+    "show run.zarr --json",
+    "show run.zarr --toml",
+    "export run.zarr run.csv",
+    "export run.zarr run.npz",
+    "simulate --from run.zarr --t 3",
+    "simulate --from run.zarr --t 3 --out other.zarr",
+    "simulate --n 3 --context run.zarr --t 0.1",
+    "sweep --from run.zarr --over A=1|2 --out other",
+    "sweep run.zarr",
+    "compare --from run.zarr --measures points,gaussian",
+    "live --from run.zarr",
+    "models inspect run.zarr",
+    "train resume run.zarr",
+    "train show run.zarr",
+    "train export run.zarr heads",
+    "report compared",
+    "plot compared",
+    "show compared",
+)
+QUICK = ("resume run.zarr", "live run.zarr", "plot run.zarr --panel attention")
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def stranger(folder: Path, place: str, keys: dict[str, Any]) -> Path:
+    """An interrupted run of two tokens that names a plugin which lies in it."""
+    x = report_store.moving(np.random.default_rng(0), n=2)
+    path = str(folder / "run.zarr" / "payload.py") if place == "absolute" else place
+    inputs = {
+        "plugins": {"payload.py": digest(PAYLOAD)},
+        "plugin_paths": {"payload.py": path},
+    }
+    spec = {**report_store.SPEC, "n": 2, "frames": 9, **keys}
+    run = folder / "run.zarr"
+    report_store.stored(run, x, spec, {"inputs": inputs}).close()
+    (run / "payload.py").write_text(PAYLOAD)
+    return run
+
+
+def assert_nothing_was_run(done: Finished) -> None:
+    assert not Path("was-run").exists()
+    assert done.code in (0, 2, 3, 7), done.err
+    assert "Traceback" not in done.err
+    assert "internal error" not in done.err
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("command", QUICK)
+def test_a_run_names_its_plugin_in_vain(
+    cli: CLI, command: str, place: str, tmp_path: Path
+):
+    stranger(tmp_path, place, LIES["attention"])
+    done = cli(*command.split())
+    assert_nothing_was_run(done)
+    assert (done.code, done.err.count("\n")) == (3, 1)
+    for words in ("`payload.py`", digest(PAYLOAD)[:12], "`--plugin FILE.py`"):
+        assert words in done.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize("command", READING)
+def test_no_command_runs_what_a_stranger_wrote(
+    cli: CLI, command: str, lie: str, tmp_path: Path
+):
+    run = stranger(tmp_path, PLACES[0], LIES[lie])
+    (tmp_path / "compared").mkdir()
+    (tmp_path / "compared" / "comparison.json").write_text(
+        '{"measures": {"points": {}}, "pairs": [], "spec": {}}'
+    )
+    (tmp_path / "compared" / "points.zarr").symlink_to(run)
+    if lie != "measure" and "--watch" in command:
+        pytest.skip("it would serve what is known")
+    assert_nothing_was_run(cli(*command.split()))
+
+
+ABSURD: dict[str, tuple[str, Any]] = {
+    "no inputs": ("inputs", 3),
+    "no digests": ("inputs", {"plugins": 3}),
+    "no digest": ("inputs", {"plugins": {"payload.py": 3}}),
+    "no paths": ("inputs", {"plugin_paths": []}),
+    "no versions": ("versions", 3),
+    "no version": ("versions", {"jax": []}),
+    "no kind": ("kind", []),
+    "no device": ("device", {}),
+    "no layout": ("layout", []),
+    "no processes": ("layout", {"processes": "2"}),
+    "no title": ("title", 3),
+    "no words": ("words", "abc"),
+    "no layers": ("n_layers", 1.5),
+}
+
+
+@pytest.mark.parametrize("lie", ABSURD.values(), ids=ABSURD)
+def test_a_record_that_is_none_is_damaged(
+    cli: CLI, lie: tuple[str, Any], tmp_path: Path
+):
+    stranger(tmp_path, PLACES[0], {})
+    key, value = lie
+    forge("run.zarr", lambda body: body["attrs"].update({key: value}))
+    for command in ("show run.zarr", "export run.zarr run.csv", "resume run.zarr"):
+        done = cli(*command.split())
+        assert (done.code, done.err.count("\n")) == (7, 1)
+        assert f"`attrs.{key}" in done.err
+
+
+@pytest.mark.parametrize("dims", [["time", "token"], ["time", "coord", "token"]])
+def test_a_variable_with_other_axes_is_damaged(
+    cli: CLI, dims: list[str], tmp_path: Path
+):
+    stranger(tmp_path, PLACES[0], {})
+    forge("run.zarr", lambda body: body["variables"]["x"].update(dims=dims))
+    done = cli("export", "run.zarr", "run.csv")
+    assert (done.code, done.err.count("\n")) == (7, 1)
+
+
+def forge(run: str, lie: Callable[[dict[str, Any]], object]) -> None:
+    """Changes the record of a run, and gives it the digest of what it says now."""
+    file = Path(run) / "commit.json"
+    body = json.loads(file.read_bytes())
+    del body["checksum"]
+    lie(body)
+    file.write_text(json.dumps({**body, "checksum": json_digest(body)}))
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_sweep_names_its_plugin_in_vain(cli: CLI, place: str, tmp_path: Path):
+    (tmp_path / "run.zarr").mkdir()
+    (tmp_path / "run.zarr" / "payload.py").write_text(PAYLOAD)
+    plugin = (
+        tmp_path / "run.zarr" / "payload.py" if place == "absolute" else Path(place)
+    )
+    spec, axes = parse({"measure": "gaussian", "t": 1.0}), parse_axes("A=-1|1")
+    runs.begin_sweep(spec, axes, out=tmp_path / "sweep", plugins=[plugin])
+    done = cli("sweep", "sweep")
+    assert_nothing_was_run(done)
+    assert (done.code, done.err.count("\n")) == (3, 1)
+    assert "`payload.py`" in done.err
+    for command in ("live sweep", "plot sweep", "report sweep", "show sweep"):
+        assert_nothing_was_run(cli(*command.split()))
+
+
+def test_python_runs_no_plugin_of_a_run(cli: CLI, tmp_path: Path):
+    run = stranger(tmp_path, PLACES[0], {})
+    runs.open(run).load()
+    with pytest.raises(InputFileError, match=r"the plugin `payload.py`"):
+        runs.resume(run)
+    with pytest.raises(InputFileError, match=r"the plugin `payload.py`"):
+        runs.plugins_of(run)
+    assert not Path("was-run").exists()
+
+
+def test_the_file_of_the_user_is_run_and_not_that_of_the_run(
+    cli: CLI, registries: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    """One of the same bytes may find a stranger's files beside it."""
+    monkeypatch.setattr("test_strangers.PAYLOAD", WHOSE)
+    mine = tmp_path / "mine" / "payload.py"
+    mine.parent.mkdir()
+    mine.write_text(WHOSE)
+    assert cli("list", "measures", "--plugin", mine).code == 0
+    run = stranger(tmp_path, PLACES[0], {})
+    for name in [name for name in sys.modules if name.startswith("meanfield_plugin_")]:
+        del sys.modules[name]
+    Path("whose").unlink()
+    assert load_plugins_of(run, None) == [mine]
+    assert Path("whose").read_text() == str(mine)
+
+
+def test_bytecode_beside_a_plugin_is_not_run(
+    cli: CLI, registries: None, tmp_path: Path
+):
+    plugin = tmp_path / "innocent.py"
+    plugin.write_text(PAYLOAD)
+    py_compile.compile(str(plugin), doraise=True)
+    about = plugin.stat()
+    plugin.write_text("#" * (len(PAYLOAD) - 1) + "\n")  # of the same length and time
+    os.utime(plugin, ns=(about.st_atime_ns, about.st_mtime_ns))
+    done = cli("list", "measures", "--plugin", plugin)
+    assert done.code == 0, done.err
+    assert not Path("was-run").exists()
+
+
+def test_a_list_of_plugins_that_others_can_change_is_not_believed(
+    cli: CLI, registries: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    stranger(tmp_path, PLACES[0], LIES["attention"])
+    payload, data = tmp_path / "run.zarr" / "payload.py", tmp_path / "data"
+    monkeypatch.setenv("XDG_DATA_HOME", str(data))
+    listed = data / "meanfield" / "plugins.sha256"
+    listed.parent.mkdir(parents=True, mode=0o700)
+    listed.write_text(f"{digest(PAYLOAD)}  {payload}\n")
+    for place in (listed.parent, listed):
+        mode = place.stat().st_mode
+        place.chmod(0o777)
+        done = cli("resume", "run.zarr")
+        assert_nothing_was_run(done)
+        assert f"`{listed}`" in done.err
+        place.chmod(mode)
+
+
+def test_a_list_of_plugins_is_its_owners_alone(
+    cli: CLI, registries: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    (tmp_path / "mine.py").write_text(PAYLOAD)
+    before = os.umask(0)
+    try:
+        assert cli("list", "measures", "--plugin", "mine.py").code == 0
+    finally:
+        os.umask(before)
+    listed = tmp_path / "data" / "meanfield" / "plugins.sha256"
+    assert listed.read_text() == f"{digest(PAYLOAD)}  {tmp_path / 'mine.py'}\n"
+    modes = [p.stat().st_mode & 0o777 for p in (listed, *listed.parents[:2])]
+    assert modes == [0o600, 0o700, 0o700]
+
+
+HOSTILE = "</script><script>alert(1)</script> {{data}} & <b>\u2028 \"'$(x)`y`\x03\n\x1b"
+
+
+def test_words_of_a_stranger_are_text_on_a_page(tmp_path: Path):
+    """Those of models, plugins, versions and devices, and of commands to be typed."""
+    about = {
+        "inputs": {
+            "plugins": {HOSTILE: "ab"},
+            "plugin_paths": {HOSTILE: f"/{HOSTILE}"},
+        },
+        "versions": {HOSTILE: HOSTILE},
+        "device": HOSTILE,
+        "words": [HOSTILE] * 3,
+        "n_layers": 2,
+    }
+    x = report_store.moving(np.random.default_rng(0), n=3)
+    keys = {"model": HOSTILE, "text": HOSTILE, "t": 2.0}
+    path = report_store.finished(tmp_path / "run.zarr", x, keys, about)
+    page = page_of(subject_of(path), lambda count, total: None).as_html()
+    assert page.count("alert(1)") > len(about)
+    assert "<script>alert" not in page
+    assert "<b>\u2028" not in page
+    recipe = page.partition('<pre class="recipe">')[2].partition("</pre>")[0]
+    assert "--plugin" in recipe
+    assert not set(recipe) & set("\x03\x1b\r")
+    assert recipe.count("\nEND\n") == 1

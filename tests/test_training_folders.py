@@ -1,0 +1,359 @@
+"""Folders of trainings: what others changed is found, what was killed goes on."""
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from extending import CLI
+from training_cases import RECIPE, VARIANTS, pairs, spec
+
+from meanfield.errors import (
+    InputFileError,
+    InvalidInputError,
+    MeanfieldError,
+    SimulationFailed,
+    StoreError,
+)
+from meanfield.storage.disk import json_digest
+from meanfield.training import (
+    Recipe,
+    TrainFolder,
+    TrainSpec,
+    examined,
+    export,
+    network,
+    resume,
+    train,
+)
+
+ONE = dataclasses.replace(RECIPE, epochs=1)
+FLIPS = 80
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A training of two seeds and one epoch."""
+    folder = tmp_path_factory.mktemp("trained") / "a"
+    train(spec(recipe=ONE), folder)
+    return folder
+
+
+@pytest.fixture
+def place(trained: Path, tmp_path: Path) -> Path:
+    """A copy of it, to be harmed."""
+    return Path(shutil.copytree(trained, tmp_path / "a"))
+
+
+def edited(place: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Changes the record, as with an editor."""
+    file = place / "training.json"
+    body = json.loads(file.read_text())
+    change(body)
+    file.write_text(json.dumps(body, indent=1))
+
+
+def forged(place: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Changes the record, and makes the digest that belongs to it."""
+
+    def sealed(body: dict[str, Any]) -> None:
+        body.pop("checksum")
+        change(body)
+        body["checksum"] = json_digest(body)
+
+    edited(place, sealed)
+
+
+def digest_of(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def shown(place: Path) -> dict[str, bytes | str]:
+    """All that a folder says of its training: numbers of the log, and arrays."""
+    folder = TrainFolder(place)
+    record = folder.record()
+    stacks = {
+        f"{epoch} {seed} {name}": array.tobytes()
+        for epoch in folder.epochs
+        for seed in record.spec.seeds
+        for name, array in folder.weights(seed, epoch).items()
+    }
+    state = folder.read(*record.state)
+    return {**stacks, **{n: a.tobytes() for n, a in state.items()}, "": repr(record)}
+
+
+def test_every_flipped_bit_is_found_or_changes_nothing(place: Path):
+    draw, truth, refused = random.Random(7), shown(place), 0
+    files = sorted(file for file in place.iterdir() if file.stat().st_size)
+    for index in range(FLIPS):
+        file = files[index % len(files)]
+        whole = file.read_bytes()
+        harmed = bytearray(whole)
+        harmed[draw.randrange(len(harmed))] ^= 1 << draw.randrange(8)
+        file.write_bytes(harmed)
+        try:
+            assert shown(place) == truth
+        except MeanfieldError:
+            refused += 1
+        file.write_bytes(whole)
+    assert refused > FLIPS // 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda body: body["log"][-1]["test"].update(correct=[0.99, 0.99]),
+        lambda body: body.update(log=[]),
+        lambda body: body.update(epoch=-5),
+        lambda body: body["spec"].update(rate=1e-2),
+        lambda body: body["weights"].clear(),
+    ],
+)
+def test_an_edited_record_is_damaged(place: Path, change: Callable[..., object]):
+    edited(place, change)
+    for read in (resume, examined, lambda p: export(p, p / "out", seed=0)):
+        with pytest.raises(StoreError, match=r"training\.json` is damaged"):
+            read(place)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda body: body.update(log=[]), "one entry for each of the epochs 0 to 1"),
+        (lambda body: body.update(epoch=-5), "`epoch`: Input should be greater"),
+        (lambda body: body.update(epoch=99), "`epoch` is 99 of 1"),
+        (lambda body: body.update(epoch=10**30), "`epoch`: "),
+        (lambda body: body.update(epoch="1"), "`epoch`: "),
+        (lambda body: body.update(items="x"), "`items`: "),
+        (lambda body: body.update(state=["../a", "0" * 64]), "not that of epoch 1"),
+        (lambda body: body.update(weights={"../../a": "0" * 64}), "`weights"),
+        (lambda body: body.update(more=1), "`more`: "),
+        (lambda body: body.pop("plugins"), "no digests of weights and plugins"),
+        (lambda body: body["log"][1].pop("train_loss"), "`train_loss` has not 2"),
+        (lambda body: body["log"][1]["test"].pop("loss"), "different measures"),
+        (lambda body: body["log"][1]["test"].update(loss=[1.0]), "different measures"),
+        (lambda body: body["log"][1].update(train_loss=[]), "one for each seed"),
+        (lambda body: body["log"][1]["columns"].update(rms=[[[1], []], 1]), "rms"),
+        (lambda body: body["log"][1]["test"].update(loss=[[], 1]), "loss"),
+        (lambda body: body["spec"].update(seeds=[0, 2**40]), "below 2³²"),
+        (lambda body: body["spec"].update(epochs=1e9), "`spec.epochs`: "),
+        (lambda body: body["spec"].update(batch="x"), "`spec.batch`: "),
+        (lambda body: body["spec"].update(rate=-1.0), "`spec.rate`: "),
+        (lambda body: body["spec"].update(options=3), "`spec.options`: "),
+        (lambda body: body["spec"].update(cooling=[1]), "`spec.cooling"),
+        (lambda body: body.update(spec=[]), "`spec`: "),
+    ],
+)
+def test_a_forged_record_is_told_in_a_line(
+    place: Path, change: Callable[..., object], message: str
+):
+    forged(place, change)
+    with pytest.raises(StoreError, match=r"training\.json` is damaged") as caught:
+        TrainFolder(place).record()
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_forged_options_of_a_task_are_refused(place: Path):
+    forged(place, lambda body: body["spec"].update(options={"count": 200.5}))
+    with pytest.raises(InvalidInputError, match=r"`count` .* type of its default, 600"):
+        resume(place)
+
+
+@pytest.mark.parametrize("length", [0, 4, 100])
+def test_weights_that_were_cut_are_not_read(place: Path, length: int):
+    file = place / "weights-0001.safetensors"
+    file.write_bytes(file.read_bytes()[:length])
+    for read in (
+        lambda: export(place, place / "out", seed=0),
+        lambda: network(place, seed=1),
+        lambda: TrainFolder(place).read(file.name),  # with no digest to compare
+    ):
+        with pytest.raises(StoreError, match=r"weights-0001\.safetensors` is damaged"):
+            read()
+
+
+def test_only_weights_that_were_committed_are_named(place: Path):
+    for name in ("weights-final", "weights-", "weights-0099", "weights-01-02"):
+        (place / f"{name}.safetensors").write_bytes(b"somebody else's")
+    assert TrainFolder(place).epochs == [0, 1]
+    with pytest.raises(InvalidInputError, match="no weights after epoch 99, but"):
+        export(place, place / "out", seed=0, epoch=99)
+
+
+def test_weights_of_fewer_seeds_are_not_read(place: Path):
+    folder = TrainFolder(place)
+    one = {n: a[:1] for n, a in folder.read("weights-0001.safetensors").items()}
+    name, digest = folder.write("weights-0001.safetensors", one)
+    forged(place, lambda body: body["weights"].update({name: digest}))
+    with pytest.raises(StoreError, match="not one of each seed"):
+        folder.weights(1, 1)
+
+
+def test_a_start_that_was_killed_can_be_started(tmp_path: Path):
+    left = tmp_path / "a"
+    left.mkdir()
+    for name in ("lock", "weights-0000.safetensors", "state-0000.safetensors"):
+        (left / name).write_bytes(b"cut")
+    draft = left / f".training.json.meanfield-draft-{'0' * 16}"
+    draft.write_bytes(b"cut")
+    plugin = tmp_path / "mine.py"
+    plugin.write_text("pass")
+    record = train(spec(recipe=ONE), left, plugins=[plugin])
+    assert (record.epoch, TrainFolder(left).epochs) == (1, [0, 1])
+    assert record.plugins == {"mine.py": digest_of(plugin)}
+    assert not draft.exists()
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "weights-0004.safetensors", "state-1"])
+def test_what_others_put_there_is_kept(tmp_path: Path, name: str):
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(InvalidInputError, match="something else is there"):
+        train(spec(), tmp_path)
+    with pytest.raises(InvalidInputError, match="something else is there"):
+        train(spec(), tmp_path / name)
+    assert [file.read_text() for file in tmp_path.iterdir()] == ["mine"]
+
+
+def test_one_of_two_writers_is_refused(place: Path):
+    before = (place / "training.json").read_bytes()
+    refused = pytest.raises(StoreError, match="being written by another process")
+    with TrainFolder(place).held(), refused:
+        resume(place)
+    assert (place / "training.json").read_bytes() == before
+
+
+def test_a_start_writes_over_no_training_that_came_between(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Another process begins and ends the same training while this one compiles."""
+    alone = TrainFolder.held
+
+    @contextlib.contextmanager
+    def after_another(self: TrainFolder) -> Iterator[None]:
+        shutil.copytree(trained, self.path)
+        with alone(self):
+            yield
+
+    monkeypatch.setattr(TrainFolder, "held", after_another)
+    with pytest.raises(InvalidInputError, match="is taken: go on"):
+        train(spec(recipe=ONE), tmp_path / "a")
+    assert shown(tmp_path / "a") == shown(trained)
+
+
+def test_a_folder_of_an_older_version_is_read_with_a_note(place: Path, cli: CLI):
+    truth = shown(place)
+
+    def older(body: dict[str, Any]) -> None:
+        body["schema"] = "meanfield-training-1"
+        for name in ("checksum", "weights", "plugins"):
+            del body[name]
+
+    edited(place, older)
+    record = TrainFolder(place).record()
+    assert not record.has_digests
+    assert resume(place) == record
+    read = shown(place)
+    assert all(read[name] == truth[name] for name in truth if name)
+    (place / "weights-final.safetensors").write_bytes(b"somebody else's")
+    assert TrainFolder(place).epochs == [0, 1]
+    done = cli("train", "show", str(place))
+    assert done.code == 0, done.err
+    assert "cannot be verified" in done.err
+    edited(place, lambda body: body.update(checksum="0" * 32))
+    with pytest.raises(StoreError, match="is damaged"):
+        resume(place)
+
+
+def test_a_training_goes_on_by_its_own_plugin_alone(place: Path, cli: CLI):
+    mine, new = place.with_name("mine.py"), place.with_name("new.py")
+    for file in (mine, new):
+        file.write_text(f"open('ran {file.name}', 'w')")
+    forged(place, lambda body: body.update(plugins={mine.name: digest_of(mine)}))
+    with pytest.raises(InputFileError, match=r"begun without the plugin `new\.py`"):
+        resume(place, plugins=[mine, new])
+    for read in (
+        lambda files: resume(place, plugins=files),
+        lambda files: examined(place, plugins=files),
+        lambda files: network(place, seed=0, plugins=files),
+    ):
+        for files in ([], [new]):
+            with pytest.raises(
+                InputFileError, match=r"begun with the plugin `mine\.py`"
+            ):
+                read(files)
+    mine.write_text(mine.read_text() + "  # otherwise")
+    examine = "examine a --attention l2"
+    for command in ("resume a", "show a", "show a a", "export a b", examine):
+        done = cli("train", *command.split(), "--plugin", "mine.py")
+        assert "`mine.py` is not what it was when the training began" in done.err
+        assert (done.code, done.err.count("\n")) == (3, 1)
+    assert not list(place.parent.glob("ran*"))
+
+
+def test_a_task_that_is_not_there_names_its_plugin(place: Path, cli: CLI):
+    forged(place, lambda body: body["spec"].update(task="theirs"))
+    done = cli("train", "show", "a")
+    assert (done.code, "no task `theirs`" in done.err) == (2, True)
+    forged(place, lambda body: body.update(plugins={"theirs.py": "0" * 64}))
+    for command in ("show a", "resume a", "export a b"):
+        done = cli("train", *command.split())
+        assert "begun with the plugin `theirs.py`; give it again" in done.err
+        assert (done.code, done.err.count("\n")) == (3, 1)
+
+
+def test_measures_that_are_no_numbers_end_a_training(tmp_path: Path):
+    """The one step of an epoch has a finite loss, and ruins the weights."""
+    recipe = Recipe(epochs=1, batch=160, rate=1e38)
+    with pytest.raises(SimulationFailed, match="measured after epoch 1 is not finite"):
+        train(spec(recipe=recipe), tmp_path / "a")
+    assert TrainFolder(tmp_path / "a").record().epoch == 0
+
+
+def test_seeds_are_those_that_keys_tell_apart():
+    pairs()
+    with pytest.raises(InvalidInputError, match="below 2³²"):
+        spec(seeds=(0, 2**32))
+    assert spec(seeds=(2**32 - 1,)).seeds == (2**32 - 1,)
+
+
+@pytest.mark.parametrize(
+    ("task", "options"),
+    [
+        ("patches", {"patch": 7.0}),
+        ("patches", {"patch": True}),
+        ("patches", {"reading": 1}),
+        ("patches", {"shift": "2"}),
+        ("solids", {"noise": "0"}),
+    ],
+)
+def test_options_have_the_type_of_their_defaults(task: str, options: dict[str, Any]):
+    with pytest.raises(InvalidInputError, match="type of its default"):
+        TrainSpec(task, VARIANTS["softmax"], RECIPE, (0,), options).built()
+
+
+def test_times_that_were_damaged_begin_anew(place: Path):
+    for content in ("{", "[1]", '"x"', "\udcff"):
+        (place / "seconds.json").write_bytes(content.encode(errors="surrogateescape"))
+        TrainFolder(place).note_seconds(1, 2.5)
+        assert json.loads((place / "seconds.json").read_text()) == {"1": 2.5}
+
+
+def test_plugins_of_one_name_are_refused(tmp_path: Path):
+    files = []
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        files.append(tmp_path / folder / "mine.py")
+        files[-1].write_text(f"# {folder}")
+    with pytest.raises(InvalidInputError, match=r"have the name `mine\.py`"):
+        train(spec(recipe=ONE), tmp_path / "c", plugins=files)
+    with pytest.raises(InputFileError, match=r"none\.py"):
+        train(spec(recipe=ONE), tmp_path / "d", plugins=[tmp_path / "none.py"])
+    assert np.all([not (tmp_path / c / "training.json").exists() for c in "cd"])
