@@ -226,12 +226,12 @@ def common(outcomes: Sequence[Outcome]) -> Outcome:
     if len(outcomes) == 1:
         return outcomes[0]
     statuses = [_status(o) for o in outcomes]
-    worst = Status.most_severe(statuses)
+    worst = outcomes[statuses.index(Status.most_severe(statuses))]
     doubts = [o.doubt for o in outcomes if o.doubt is not None]
     blow_ups = [o for o in outcomes if math.isfinite(o.t_star)]
     first = min(blow_ups, key=lambda o: o.t_star, default=outcomes[0])
     return Outcome(
-        outcomes[statuses.index(worst)].status,
+        worst.status,
         max(o.time for o in outcomes),
         first.t_star,
         first.t_star_error,
@@ -240,7 +240,7 @@ def common(outcomes: Sequence[Outcome]) -> Outcome:
         residual=_worst([o.residual for o in outcomes]),
         missed=_worst([o.missed for o in outcomes]),
         missed_at_most=all(o.missed_at_most for o in outcomes),
-        lapse=choice.lapse,
+        lapse=worst.lapse,
         doubt=max(doubts, key=lambda doubt: doubt.worst, default=None),
     )
 

@@ -313,7 +313,6 @@ def _moments(result: Result, n: int | None) -> dict[str, str]:
     tail = ", …" if len(eigenvalues) - lost > count else ""
     tail += f" ({lost} of the size of rounding left out)" if lost else ""
     rank = float(effective_rank(eigenvalues))
-    largest = len(eigenvalues) if n is None else min(len(eigenvalues), max(n - 1, 1))
     return {
         "mean": f"{prefix}{_mean(mean)}",
         "covariance": f"{prefix}eigenvalues {head}{tail}",
