@@ -171,7 +171,8 @@ class Pairs(eqx.Module):
         assert keys.compared is not None
         logs = jnp.zeros_like(keys.offset) if keys.logs is None else keys.logs
         rows = jnp.concatenate([logs[:, None], keys.compared], axis=1)
-        return self._folded(lambda S: _best(S, rows), queries, keys)
+        room = _rounding(keys, queries)
+        return self._folded(lambda S: _best(S, rows, room), queries, keys)
 
     def _folded(
         self, fold: Callable[[Array], Array], queries: QuerySide, keys: KeySide
@@ -267,7 +268,8 @@ class Blocks(eqx.Module):
         """
         found = best(frozen(self).rounded)
         top, logs, references = found[:, 0], found[:, 1], found[:, 2:]
-        top = jnp.where(jnp.isneginf(top), 0, top)
+        blind = jnp.isneginf(top)
+        top, logs = jnp.where(blind, 0, top), jnp.where(blind, 0, logs)
         units, queries = self.pairs.units, self.queries
         remainder = self.by_query(self.pairs.remainder)
         expanded = (top - logs) / units + remainder
@@ -401,16 +403,32 @@ def _top(scores: Array) -> Array:
     return jnp.max(scores, axis=0)[None]
 
 
-def _best(scores: Array, rows: Float[Array, "n r"]) -> Array:
+def _best(
+    scores: Array, rows: Float[Array, "n r"], room: Float[Array, " queries"]
+) -> Array:
     """The largest of each column, and the row that belongs to it, or to one as large.
 
-    Two passes that a compiler makes vectors of, as it does not of `argmax`.
+    Two passes that a compiler makes vectors of, as it does not of `argmax`. It may
+    round scores in either for itself: where none is as large as the largest was, one
+    within `room` of it is taken.
     """
     top = _top(scores)
     least = top - ALIKE * jnp.finfo(top.dtype).eps * jnp.abs(top)
-    numbers = jnp.arange(len(rows), dtype=jnp.int32)[:, None]
-    index = jnp.max(jnp.where(scores >= least, numbers, 0), axis=0)
-    return jnp.concatenate([top, rows[index].T])
+    count = len(rows)
+    numbers = jnp.arange(count, dtype=jnp.int32)[:, None]
+    near = jnp.where(scores >= top - room[None], numbers, 0)
+    index = jnp.max(jnp.where(scores >= least, numbers + count, near), axis=0)
+    return jnp.concatenate([top, rows[index % count].T])
+
+
+def _rounding(keys: KeySide, queries: QuerySide) -> Float[Array, " queries"]:
+    """How far one rounding of a score may be from another one."""
+    k, q, offset = keys.vectors, queries.vectors, keys.offset
+    assert k is not None
+    assert q is not None
+    longest = jnp.sqrt(jnp.max(jnp.sum(k**2, axis=1)) * jnp.sum(q**2, axis=0))
+    size = longest + jnp.max(jnp.where(jnp.isneginf(offset), 0, jnp.abs(offset)))
+    return ALIKE * jnp.finfo(size.dtype).eps * size
 
 
 def _without(link: Link, scores: Array, mask: Array) -> Array:
