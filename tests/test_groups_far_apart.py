@@ -1,6 +1,7 @@
 """Compact groups of tokens far apart: rounding is that of the tokens, not of L²."""
 
 from collections.abc import Callable
+from typing import cast
 
 import equinox as eqx
 import jax
@@ -11,6 +12,7 @@ from scipy.special import logsumexp
 
 from meanfield import Blocked, Dense, Drift, Points, Sum, Tokens, attentions, flow
 from meanfield.attention import scalings
+from meanfield.attention._coupling import TiltedMean
 from meanfield.attention.sliced._mean import HardMean, evenly
 from meanfield.energies import Interaction
 from meanfield.measures import AbstractReduction
@@ -56,7 +58,7 @@ def sinkhorn(x: np.ndarray) -> np.ndarray:
     """The plan of x·y, which is that of -|x - y|²/2, by averaged steps."""
     s, f = -squares(x, x) / 2, np.zeros(len(x))
     for _ in range(500):
-        f = (f - logsumexp(s + f[None] - np.log(len(x)), axis=1)) / 2
+        f = (f - np.asarray(logsumexp(s + f[None] - np.log(len(x)), axis=1))) / 2
     return np.exp(s + f[:, None] + f[None]) / len(x)
 
 
@@ -119,7 +121,7 @@ def test_every_way_to_sum(reduction: AbstractReduction, rng: np.random.Generator
 def test_weights_to_look_at_are_those_that_move(rng: np.random.Generator):
     one, x = jnp.eye(2), in_line(rng, "float64")
     field = attentions["softmax"](one, one, one).coupling.barycentre
-    weights = lambda mu: field(Dot(one, one), mu).weights()
+    weights = lambda mu: cast(TiltedMean, field(Dot(one, one), mu)).weights()
     matrix = jax.jit(weights)(Points.uniform(x))
     assert np.abs(matrix - within_groups(x)).max() <= EXACT["float64"]
 

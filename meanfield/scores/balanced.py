@@ -78,7 +78,8 @@ class Balanced(AbstractQuadraticScore):
         dot = self.dot
         biases = {"query_bias": dot.key_bias, "key_bias": dot.query_bias}
         exchanged = Dot(dot.K, dot.Q, dot.epsilon, **biases)
-        return Balanced(exchanged, self.N, self.M, self.scale, self.origins[::-1])
+        origins = self.origins[1], self.origins[0]
+        return Balanced(exchanged, self.N, self.M, self.scale, origins)
 
     @property
     @override

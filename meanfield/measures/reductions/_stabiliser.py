@@ -19,7 +19,7 @@ from meanfield.scores.differences import (
     unless_rounded_away,
 )
 
-from ._streaming import Blocks, Pairs, largest
+from ._streaming import ALIKE, Blocks, Pairs, known, largest
 
 # How far apart both bounds may be, in powers of 2: half of it above, half below, and
 # room for sums and for what is small beside the largest.
@@ -102,7 +102,7 @@ def _top_of_relative(blocks: Blocks, logs: Float[Array, "bm queries"]) -> Array:
         return largest_again()
     size, columns = _size(blocks.pairs)
     room = (SINGLE if size.dtype == jnp.float32 else DOUBLE) / 4
-    is_close = (columns + 2) * size * jnp.finfo(size.dtype).eps < room
+    is_close = (columns + 2 + ALIKE) * size * jnp.finfo(size.dtype).eps < room
     return jax.lax.cond(unvmap_all(is_close), lambda: logs, largest_again)
 
 
@@ -123,11 +123,9 @@ def _joined(blocks: Blocks, numbers: Array, tops: Array) -> tuple[Array, Array]:
 
 def _size(pairs: Pairs) -> tuple[Float[Array, ""], int]:
     """The size of expanded scores, and the columns of vectors for their differences."""
-    q, k, compared = pairs.queries.vectors, pairs.keys.vectors, pairs.keys.compared
-    assert q is not None
-    assert k is not None
-    assert compared is not None
-    return size_of_scores(k, q, pairs.keys.offset), compared.shape[1]
+    q, k = known(pairs.queries.vectors), known(pairs.keys.vectors)
+    columns = known(pairs.keys.compared).shape[1]
+    return size_of_scores(k, q, pairs.keys.offset), columns
 
 
 def _are_near(bounds: Bounds) -> Bool[Array, ""]:
@@ -141,9 +139,8 @@ def _are_near(bounds: Bounds) -> Bool[Array, ""]:
 
 def _bounds(pairs: Pairs) -> Bounds:
     """The largest score of each query, from below and from above."""
-    q, k, offset = pairs.queries.vectors, pairs.keys.vectors, pairs.keys.offset
-    assert q is not None
-    assert k is not None
+    q, k = known(pairs.queries.vectors), known(pairs.keys.vectors)
+    offset = pairs.keys.offset
     extremes = [jnp.argmax(k, axis=0), jnp.argmin(k, axis=0), jnp.argmax(offset)[None]]
     pilots = jnp.concatenate(extremes)
     low = jnp.max(k[pilots] @ q + offset[pilots][:, None], axis=0)
@@ -157,9 +154,8 @@ def _wide_bounds(pairs: Pairs) -> Bounds:
 
     By Cauchy--Schwarz no product is larger than $\max|q|\max|k|$.
     """
-    q, k, offset = pairs.queries.vectors, pairs.keys.vectors, pairs.keys.offset
-    assert q is not None
-    assert k is not None
+    q, k = known(pairs.queries.vectors), known(pairs.keys.vectors)
+    offset = pairs.keys.offset
     longest = jnp.max(jnp.sum(q**2, axis=0)) * jnp.max(jnp.sum(k**2, axis=1))
     reach, highest = jnp.sqrt(longest), jnp.max(offset)
     lowest = jnp.min(jnp.where(jnp.isneginf(offset), highest, offset))

@@ -134,10 +134,11 @@ class Pairs(eqx.Module):
     def _from_references(
         self, queries: QuerySide, keys: KeySide
     ) -> Float[Array, "keys queries"]:
-        expanded = keys.vectors, queries.vectors, keys.offset
-        q, r = queries.compared, queries.references
+        k, y = known(keys.vectors), known(keys.compared)
+        q, r = known(queries.compared), known(queries.references)
         bend = None if self.bend is None else self.units * self.bend
-        inner = from_references(expanded, keys.compared, q, r, bend)
+        expanded = k, known(queries.vectors), keys.offset
+        inner = from_references(expanded, y, q, r, bend)
         inner = inner if keys.logs is None else inner + keys.logs[:, None]
         return inner + queries.offset[None, :]
 
@@ -168,9 +169,8 @@ class Pairs(eqx.Module):
 
     def best(self, queries: QuerySide, keys: KeySide) -> Float[Array, "rows queries"]:
         """The largest score of each query, and the logs and vector of that key."""
-        assert keys.compared is not None
         logs = jnp.zeros_like(keys.offset) if keys.logs is None else keys.logs
-        rows = jnp.concatenate([logs[:, None], keys.compared], axis=1)
+        rows = jnp.concatenate([logs[:, None], known(keys.compared)], axis=1)
         room = _rounding(keys, queries)
         return self._folded(lambda S: _best(S, rows, room), queries, keys)
 
@@ -341,9 +341,7 @@ def largest(blocks: Blocks) -> Float[Array, "bm queries"]:
 def best(blocks: Blocks) -> Float[Array, "bm rows queries"]:
     """Of each query the largest score, and the logs and the vector of that key."""
     pairs, offset = blocks.pairs, blocks.queries.offset
-    compared = blocks.keys.compared
-    assert compared is not None
-    bn, keys, columns = compared.shape
+    bn, keys, columns = known(blocks.keys.compared).shape
     values = jnp.zeros((bn, 0, keys), offset.dtype)
     start = jnp.zeros((2 + columns, offset.shape[1]), offset.dtype)
     start = start.at[0].set(-jnp.inf)
@@ -399,6 +397,12 @@ def _product(a: Array, b: Array) -> Array:
     return jnp.matmul(a, b, precision=HIGHEST)
 
 
+def known(vectors: Array | None) -> Array:
+    """Vectors of a score that has them."""
+    assert vectors is not None
+    return vectors
+
+
 def _top(scores: Array) -> Array:
     return jnp.max(scores, axis=0)[None]
 
@@ -423,9 +427,7 @@ def _best(
 
 def _rounding(keys: KeySide, queries: QuerySide) -> Float[Array, " queries"]:
     """How far one rounding of a score may be from another one."""
-    k, q, offset = keys.vectors, queries.vectors, keys.offset
-    assert k is not None
-    assert q is not None
+    k, q, offset = known(keys.vectors), known(queries.vectors), keys.offset
     longest = jnp.sqrt(jnp.max(jnp.sum(k**2, axis=1)) * jnp.sum(q**2, axis=0))
     size = longest + jnp.max(jnp.where(jnp.isneginf(offset), 0, jnp.abs(offset)))
     return ALIKE * jnp.finfo(size.dtype).eps * size
