@@ -7,13 +7,14 @@ $\log Z$ has $e^{s_0}/Z$. Sums keep their values here, and get these derivatives
 rules, so that nothing is summed twice unless a derivative is taken.
 """
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from meanfield._array import check_real, is_at_hand
 from meanfield._derivatives import ruled
@@ -148,15 +149,11 @@ def vary_log_mean(
     """Means and log-masses, with derivatives in the weights of what is excluded."""
     if excluded is None:
         return sums
-    arrays, rest = eqx.partition(
-        (reduction, score, queries, excluded.keys), eqx.is_array
-    )
-    leaves, structure = jax.tree.flatten(arrays)
+    leaves, whole = _flatten((reduction, score, queries, excluded.keys))
     value = jnp.concatenate([sums[0], sums[1][:, None]], axis=1)
 
     def rule(value: Array, args: tuple, tangents: tuple) -> Array:
-        whole = jax.tree.unflatten(structure, args[2:])
-        reduction, score, queries, keys = eqx.combine(whole, rest)
+        reduction, score, queries, keys = whole(args[2:])
         rows = jnp.pad(keys.values, ((0, 0), (0, 1)), constant_values=1)
 
         def varied(weights: Array) -> tuple[Array, Array]:
@@ -188,17 +185,20 @@ def vary_integral(
     """A linked sum, with derivatives in the weights of what is excluded."""
     if excluded is None:
         return value
-    arrays, rest = eqx.partition(
-        (reduction, score, queries, excluded.keys), eqx.is_array
-    )
-    leaves, structure = jax.tree.flatten(arrays)
+    leaves, whole = _flatten((reduction, score, queries, excluded.keys))
 
     def rule(_: Array, args: tuple, tangents: tuple) -> Array:
-        whole = jax.tree.unflatten(structure, args[2:])
-        reduction, score, queries, keys = eqx.combine(whole, rest)
+        reduction, score, queries, keys = whole(args[2:])
         rows = tangents[1][:, None] * keys.values
         varied = Keys(keys.tokens, keys.log_weights, rows)
         return tangents[0] + reduction.integral(link, score, queries, varied)
 
     same = ruled(rule)(lambda value, *_: value)
     return same(value, excluded.weights, *leaves)
+
+
+def _flatten(tree: PyTree) -> tuple[list[Array], Callable[[Sequence[Array]], PyTree]]:
+    """The arrays of a tree, and what makes the tree of them again."""
+    arrays, rest = eqx.partition(tree, eqx.is_array)
+    leaves, structure = jax.tree.flatten(arrays)
+    return leaves, lambda parts: eqx.combine(jax.tree.unflatten(structure, parts), rest)
