@@ -46,7 +46,8 @@ def converged_potential(
     r"""The potential $g$, to `tolerance` in the sup of |log marginal|.
 
     `None` asks for $\epsilon^{2/3}$ of the dtype, or for the rounding of scores as
-    large as these, whichever is more; and no more than interpolated sums can give.
+    large as these, up to $\epsilon^{1/3}$, whichever is more; and no more than
+    interpolated sums can give.
 
     Derivatives go through the equation, not through the iteration. A quadratic score
     comes centred, bilinear in deviations from the mean: the rest does not matter. Where
@@ -115,6 +116,7 @@ def _tolerance(
     eps = jnp.finfo(guess.dtype).eps
     asked = jnp.maximum(eps ** (2 / 3), 2 * eps * jnp.max(jnp.abs(guess)))
     asked = jnp.maximum(asked, ROUNDINGS * eps * _largest(score, mu, queries))
+    asked = jnp.minimum(asked, eps ** (1 / 3))  # scores that round off more are lost
     how = mu.reduction
     share = how.tolerance / POTENTIALS if isinstance(how, AbstractPlanned) else 0.0
     return jnp.maximum(asked, share)
