@@ -159,11 +159,12 @@ def test_a_family_of_which_some_blow_up_is_not_called_finished(
 
 def _blows_up(start: np.ndarray, A: list, V: list, t: float) -> bool:
     """Whether a covariance passes 1e6 by time `t`: softmax, castin2025, eq. (2.4)."""
-    A, V = np.array(A), np.array(V)
+    score, value = np.array(A), np.array(V)
 
     def rate(_: float, y: np.ndarray) -> np.ndarray:
         S = y.reshape(2, 2)
-        return (V @ S @ A @ S + (V @ S @ A @ S).T).ravel()
+        half = value @ S @ score @ S
+        return (half + half.T).ravel()
 
     def size(_: float, y: np.ndarray) -> float:
         return np.abs(y).max() - 1e6

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -173,7 +174,7 @@ def test_a_time_may_be_stored_as_a_whole_number(tmp_path: Path) -> None:
 def test_frames_at_no_time_of_the_spec_are_refused(tmp_path: Path) -> None:
     interrupted({**CASES["gaussian"], **TIMES}, tmp_path / "cut", 1)
     record = read_record(tmp_path / "cut")
-    record.attrs["spec"]["t"] = 0.7
+    cast(dict[str, Any], record.attrs)["spec"]["t"] = 0.7
     write_record(tmp_path / "cut", record)
     with pytest.raises(StoreError, match="no time of its spec"):
         runs.resume(tmp_path / "cut")

@@ -240,8 +240,7 @@ def test_half_steps_are_counted_from_one(iterations: int):
 
 def objective(A: Array, x: Array, log_w: Array, size: int | None = None) -> Array:
     """A number that sees the whole field, at the tokens and elsewhere."""
-    reduction = {} if size is None else {"reduction": Blocked(size)}
-    mu = Points(Tokens(x), log_w, **reduction)
+    mu = Points(Tokens(x), log_w, Blocked() if size is None else Blocked(size))
     attention = Attention(Dot(A, jnp.eye(2)), Sinkhorn(tolerance=1e-14), jnp.eye(2))
     field = attention.field(0.0, mu)
     probes = Tokens(jnp.array([[0.3, -0.7], [1.1, 0.2]]))

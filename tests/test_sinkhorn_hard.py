@@ -309,7 +309,7 @@ def test_where_newton_stalls_plain_alternation_ends_it() -> None:
     case = Case("castin2025:eq-2.4", "quick", 1009)
     p, at = _problems(case)["general A, small ε"]
     mu, w = Points.weighted(at.x, at.share), at.share
-    s, g = scores_of(p, at), np.zeros(7)
+    s, f, g = scores_of(p, at), np.zeros(7), np.zeros(7)
     for _ in range(1000):
         f = -log_sum(s + g, w)
         g = -log_sum(s.T + f, w)

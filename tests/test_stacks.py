@@ -14,7 +14,7 @@ from meanfield.distances import sliced, wasserstein
 from meanfield.dynamics import stacked
 from meanfield.energies import QuadraticPotential
 from meanfield.errors import WrongKindError
-from meanfield.fields import Affine
+from meanfield.fields import Affine, Convergence
 from meanfield.flows import Trajectory
 from meanfield.flows.watch import BlowUpTime
 from meanfield.measures import (
@@ -111,13 +111,13 @@ def _ensemble() -> Trajectory[Points]:
         code=whole,
         stop_time=real,
         n_saved=whole,
-        t_star=real,
-        t_star_error=real,
+        blow_up=BlowUpTime(real, real),
         n_accepted=whole,
         n_rejected=whole,
         residual=real,
         missed=real,
-        due=BlowUpTime(real, real),
+        lapse=Convergence(real, real, whole),
+        predicted=BlowUpTime(real, real),
     )
     return stacked([run, run])
 

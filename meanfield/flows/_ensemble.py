@@ -24,7 +24,7 @@ from meanfield.workers import threads
 from ._compiled import compiled, signature
 from ._flow import Stop, prepared
 from ._integration import Problem, integrated
-from ._trajectory import M, Trajectory, or_never
+from ._trajectory import M, Trajectory
 from .motions import Noise, motion_of
 from .stepping import AbstractStepping
 from .watch import BlowUpTime, forerunner, foresees, foretold, is_bounded, never
@@ -159,7 +159,7 @@ class _Family(NamedTuple):
 
     def told(self, due: BlowUpTime) -> "_Family":
         """The same flows, told when each of them is infinite."""
-        due = jax.tree.map(lambda part: jnp.asarray(part, self.ts.dtype), or_never(due))
+        due = jax.tree.map(lambda part: jnp.asarray(part, self.ts.dtype), due.or_never)
         members = cast(Members, (*self.members[:-1], due))
         return self._replace(
             members=members, axes=(*self.axes[:-1], _leads(due.t_star))

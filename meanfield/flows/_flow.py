@@ -28,7 +28,7 @@ from ._refusals import (
     check_precision,
     check_progress,
 )
-from ._trajectory import M, Trajectory, or_never
+from ._trajectory import M, Trajectory
 from .motions import Noise, motion_of, present
 from .stepping import AbstractStepping
 from .watch import (
@@ -148,7 +148,7 @@ def followed(
         >>> print(followed(problem, times).final.covariance)
         [[0.4]]
     """
-    due = _due(problem, ts, until) if due is None else or_never(due)
+    due = _due(problem, ts, until) if due is None else due.or_never
     cast_all = lambda part: jnp.asarray(part, ts.dtype)
     problem = eqx.tree_at(lambda p: p.due, problem, jax.tree.map(cast_all, due))
     adjoint = adjoint or diffrax.RecursiveCheckpointAdjoint()

@@ -14,19 +14,19 @@ from typing_extensions import override
 
 from meanfield._above import view
 from meanfield._array import is_concrete, is_known
-from meanfield._display import Card, Shown, number
+from meanfield._display import Card, Shown
 from meanfield.endings import Status
 from meanfield.errors import FrameIndexError, SimulationFailed, WrongKindError
 from meanfield.fields import Convergence
-from meanfield.measures import AbstractMeasure, history
+from meanfield.measures import AbstractMeasure
 
+from ._card import lapse_text, trajectory_card
 from .watch import BlowUpTime
 
 if TYPE_CHECKING:
     import xarray
 
 M = TypeVar("M", bound=AbstractMeasure)
-_DRAWN = 6  # frames that the picture of a notebook shows
 
 
 class Trajectory(Shown, eqx.Module, Generic[M]):
@@ -97,7 +97,7 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
     @property
     def t_star(self) -> Float[Array, "..."]:
         """The time of a finite-time blow-up, NaN if none was found."""
-        return or_missing(self.blow_up).t_star
+        return self.blow_up.or_missing.t_star
 
     @property
     def t_star_error(self) -> Float[Array, "..."]:
@@ -107,7 +107,7 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
         blow-up makes of them: where two eigenvalues escape together while `V` turns one
         into the other, halve the tolerance.
         """
-        return or_missing(self.blow_up).error
+        return self.blow_up.or_missing.error
 
     @property
     def due(self) -> BlowUpTime:
@@ -115,7 +115,7 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
 
         NaN if it does not, and for other steps. A flow that goes on is told of it.
         """
-        return or_missing(self.predicted)
+        return self.predicted.or_missing
 
     @property
     def status(self) -> Status:
@@ -280,44 +280,11 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
     def card(self) -> Card | None:
         if not (is_known(self.ts, 1) and is_known(self.code, 0)):
             return None
-        ts, moved = np.asarray(self.ts), self.final.card
-        facts = {"frames": f"{len(ts)}"}
-        if len(ts):
-            facts["t"] = f"{number(ts[0])} … {number(ts[-1])}"
-        facts["ending"] = self._ending()
-        facts["steps"] = f"{int(self.n_accepted)}, {int(self.n_rejected)} refused"
-        if moved is not None:
-            facts["last"] = moved.text
-        kind = type(self.start).__name__
-        return Card(f"Trajectory of {kind}", facts, lambda: history(self._some()))
+        return trajectory_card(self)
 
     @override
     def bare(self) -> str:
         return eqx.tree_pformat(self)
-
-    def _ending(self) -> str:
-        """How and when it ended."""
-        text = f"{self.status.ending} at t = {number(self.stop_time)}"
-        if not np.isfinite(np.asarray(self.t_star)):
-            return text
-        return f"{text}, t* = {float(self.t_star):.6g} ± {number(self.t_star_error)}"
-
-    def _lapse(self) -> str:
-        """What missed its tolerance, in numbers; nothing if nothing did."""
-        residual, tolerance, iterations = map(float, self.lapse)
-        if residual == 0:
-            return ""
-        after = f" after {iterations:.0f} iterations" if iterations else ""
-        return f": {residual:.2g} where {tolerance:.2g} was asked{after}"
-
-    def _some(self) -> list[M]:
-        """A few measures, evenly spaced among those that are real, on the host."""
-        real = min(int(self.n_saved), len(self))
-        indices = np.unique(np.linspace(0, max(real - 1, 0), _DRAWN).astype(int))
-        on_host = jax.tree.map(np.asarray, self.coordinates)
-        frame = lambda i: jax.tree.map(lambda leaf: jax.device_put(leaf[i]), on_host)
-        frames = [cast(M, self.start.at(frame(i))) for i in indices[:real]]
-        return frames if frames and self.status.row.leaves else [*frames, self.final]
 
     def raise_for_status(self) -> "Trajectory[M]":
         """This trajectory, if it did not fail.
@@ -329,33 +296,10 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
         if status.failed:
             raise SimulationFailed(
                 f"The flow ended as `{status.ending}` at t = "
-                f"{float(self.stop_time):g}: {status.reason}{self._lapse()}. "
+                f"{float(self.stop_time):g}: {status.reason}{lapse_text(self.lapse)}. "
                 "The last good state is in `.final`."
             )
         return self
-
-
-def or_missing(time: BlowUpTime) -> BlowUpTime:
-    """A time as people read it: NaN in place of infinity.
-
-    Outside of programs NumPy puts it there, so that none is computed on a device, where
-    `jax_debug_nans` would stop it.
-    """
-    if is_concrete(time.t_star):
-        host = [np.asarray(part) for part in time]
-        there = np.isfinite(host[0])
-        parts = (np.where(there, part, part.dtype.type(np.nan)) for part in host)
-        return BlowUpTime(*map(jax.device_put, parts))
-    there = jnp.isfinite(time.t_star)
-    return BlowUpTime(*(jnp.where(there, part, jnp.nan) for part in time))
-
-
-def or_never(time: BlowUpTime) -> BlowUpTime:
-    """The reverse of `or_missing`: infinity, and no error, in place of NaN."""
-    missing = jnp.isnan(jnp.asarray(time.t_star))
-    return BlowUpTime(
-        jnp.where(missing, jnp.inf, time.t_star), jnp.where(missing, 0.0, time.error)
-    )
 
 
 def _whole(index: object, asked_for: str) -> int:

@@ -9,22 +9,20 @@ import numpy as np
 from jaxtyping import Array, Float
 from typing_extensions import override
 
-from meanfield._array import check_real, float_array, is_at_hand, is_concrete, require
+from meanfield._array import check_real, float_array, is_concrete, require
 from meanfield._typing import Numbers
 from meanfield.errors import InvalidInputError
 from meanfield.fields import AbstractField
 from meanfield.linalg import HIGHEST, length
 from meanfield.scores import AbstractScore
-from meanfield.tokens import Tokens
+from meanfield.tokens import Tokens, as_tokens
 
 from ._measure import AbstractMeasure, check_unstacked, leading_axes, memberwise
 from ._reader import AbstractReader
-from .reductions import AbstractReduction, Blocked, Keys, Link
-from .reductions._zero_weights import (
-    Excluded,
-    split_shares,
-    vary_integral,
-    vary_log_mean,
+from .reductions import AbstractReduction, Blocked, Keys, Link, _zero_weights
+
+_REDUCTIONS = (
+    "`reduction` is `Dense()`, `Blocked()`, `Cells(1e-6)` or `Chebyshev(1e-6)`"
 )
 
 
@@ -64,21 +62,8 @@ class Points(AbstractMeasure):
                 "`Points` takes `Tokens` and the logarithms of their weights; for an "
                 "array `x` write `Points.uniform(x)` or `Points.weighted(x, weights)`."
             )
-        logs, x = self.log_weights, self.tokens.x
-        check_real("log_weights", logs)
-        check_real("x", x)
-        if np.shape(logs)[-1:] != np.shape(x)[-2:-1]:
-            raise InvalidInputError(
-                "`log_weights` must hold one number for each row of the tokens; got "
-                f"shapes {np.shape(logs)} and {np.shape(x)}."
-            )
-        if is_at_hand(logs):
-            host = np.asarray(logs)
-            if np.any(np.isnan(host) | (host == np.inf)):
-                raise InvalidInputError(
-                    "`log_weights` must be numbers below infinity: they are logarithms "
-                    "of weights; for weights write `Points.weighted(x, weights)`."
-                )
+        check_real("x", self.tokens.x)
+        _zero_weights.check_log_weights(self.log_weights, self.tokens)
 
     @classmethod
     def uniform(
@@ -93,7 +78,8 @@ class Points(AbstractMeasure):
         Raises:
             InvalidInputError: if `x` is not `n × d` with `n, d ≥ 1`, or not finite.
         """
-        tokens = _tokens(x, position, reduction)
+        require(_REDUCTIONS, reduction, AbstractReduction)
+        tokens = as_tokens(x, position)
         log_n = -jnp.log(jnp.asarray(tokens.n, tokens.x.dtype))
         return cls(tokens, jnp.full(tokens.n, log_n), reduction)
 
@@ -111,25 +97,19 @@ class Points(AbstractMeasure):
         Raises:
             InvalidInputError: if shapes do not fit, a weight is negative, or all are 0.
         """
-        tokens = _tokens(x, position, reduction)
+        require(_REDUCTIONS, reduction, AbstractReduction)
+        tokens = as_tokens(x, position)
         w = float_array("weights", weights)
         if w.shape != (tokens.n,):
             raise InvalidInputError(
                 f"`weights` must hold one number for each of the {tokens.n} tokens; "
                 f"got shape {w.shape}."
             )
-        if not is_concrete(w):
-            logs, zeros = split_shares(w.astype(tokens.x.dtype))
-            return cls(tokens, logs, reduction, zeros)
-        host = np.asarray(w)
-        if not (np.all(host >= 0) and np.any(host > 0)):
-            raise InvalidInputError(
-                "`weights` must be non-negative and not all zero; the smallest is "
-                f"{host.min():g}."
-            )
-        with np.errstate(divide="ignore"):
-            logs = _log_shares(host).astype(tokens.x.dtype)
-        return cls(tokens, jax.device_put(logs), reduction)
+        if is_concrete(w):
+            logs = _zero_weights.log_shares(np.asarray(w)).astype(tokens.x.dtype)
+            return cls(tokens, jax.device_put(logs), reduction)
+        logs, zeros = _zero_weights.split_shares(w.astype(tokens.x.dtype))
+        return cls(tokens, logs, reduction, zeros)
 
     @property
     def weights(self) -> Float[Array, "... n"]:
@@ -194,12 +174,9 @@ class Points(AbstractMeasure):
     @memberwise
     def norm(self, tangent: Float[Array, "n d"]) -> Float[Array, ""]:
         r"""The $L^2(\mu)$ norm."""
-        if self.zero_weights is None:
-            return length(jnp.sqrt(self.probabilities)[:, None] * self._zeroed(tangent))
-        largest = jax.lax.stop_gradient(jnp.max(jnp.abs(tangent)))  # it cancels
-        scale = jnp.where((largest > 0) & jnp.isfinite(largest), largest, 1)
-        squares = jnp.sum((tangent / scale) ** 2, axis=1)  # a root of weights has none
-        return scale * jnp.sqrt(self.probabilities @ squares)
+        if self.zero_weights is not None:
+            return _zero_weights.vary_norm(tangent, self.probabilities)
+        return length(jnp.sqrt(self.probabilities)[:, None] * self._zeroed(tangent))
 
     @property
     @override
@@ -250,10 +227,8 @@ class Points(AbstractMeasure):
         check_unstacked(self, "`integral` is a method of one measure")
         keys = self._keys(None, self._zeroed(values))
         value = self.reduction.integral(link, score, queries, keys)
-        if self.zero_weights is None:
-            return value
-        excluded = self._excluded(None, values)
-        return vary_integral(value, self.reduction, link, score, queries, excluded)
+        others = queries, self._excluded(None, values)
+        return _zero_weights.vary_integral(value, self.reduction, link, score, *others)
 
     @memberwise
     def total(self, values: Float[Array, " n"]) -> Float[Array, ""]:
@@ -266,12 +241,9 @@ class Points(AbstractMeasure):
 
         Renormalised to the mass it had; without mass when no token counts.
         """
-        part = self._replace_weights(
-            jnp.where(counted, self.log_weights, -jnp.inf),
-            None
-            if self.zero_weights is None
-            else jnp.where(counted, self.zero_weights, 0),
-        )
+        logs, zeros = jnp.where(counted, self.log_weights, -jnp.inf), self.zero_weights
+        zeros = None if zeros is None else jnp.where(counted, zeros, 0)
+        part = self._replace_weights(logs, zeros)
         mass = part.log_mass
         shift = self.log_mass - jnp.where(jnp.isneginf(mass), 0, mass)
         return part.scaled(shift)
@@ -279,11 +251,7 @@ class Points(AbstractMeasure):
     @property
     def log_mass(self) -> Float[Array, ""]:
         """The logarithm of the total mass."""
-        log_mass = jax.nn.logsumexp(self.log_weights)
-        if self.zero_weights is None:
-            return log_mass
-        finite = jnp.where(jnp.isneginf(log_mass), 0, log_mass)
-        return log_mass + jnp.sum(self.zero_weights) * jnp.exp(-finite)
+        return _zero_weights.log_sum(self.log_weights, self.zero_weights)
 
     def scaled(self, shift: Float[Array, ""]) -> "Points":
         """The same tokens, `shift` added to the logarithms of their weights."""
@@ -299,13 +267,7 @@ class Points(AbstractMeasure):
     @memberwise
     def probabilities(self) -> Float[Array, " n"]:
         """The weights divided by the total mass."""
-        top = jax.lax.stop_gradient(jnp.max(self.log_weights))  # it cancels
-        massless = jnp.isneginf(top)
-        top = jnp.where(massless, 0, top)
-        w = jnp.exp(self.log_weights - top)
-        if self.zero_weights is not None:
-            w = w + self.zero_weights * jnp.exp(-top)
-        return w / jnp.where(massless, 1, jnp.sum(w))  # no mass: all zero
+        return _zero_weights.shares(self.log_weights, self.zero_weights)
 
     def _log_mean(
         self,
@@ -316,17 +278,16 @@ class Points(AbstractMeasure):
     ) -> tuple[Float[Array, "m p"], Float[Array, " m"]]:
         keys = self._keys(potential, values)
         sums = self.reduction.log_mean(score, queries, keys)
-        if self.zero_weights is None:
-            return sums
-        excluded = self._excluded(potential, values)
-        return vary_log_mean(sums, self.reduction, score, queries, excluded)
+        others = queries, self._excluded(potential, values)
+        return _zero_weights.vary_log_mean(sums, self.reduction, score, *others)
 
-    def _excluded(self, potential: Array | None, values: Array) -> Excluded:
-        """Those of weight zero, that count for derivatives alone."""
-        assert self.zero_weights is not None
-        g = jnp.zeros_like(self.log_weights) if potential is None else potential
-        logs = jnp.where(jnp.isneginf(self.log_weights), g, -jnp.inf)
-        return Excluded(Keys(self.tokens, logs, values), self.zero_weights)
+    def _excluded(
+        self, potential: Array | None, values: Array
+    ) -> _zero_weights.Excluded | None:
+        """Tokens of weight zero, which count for derivatives alone."""
+        return _zero_weights.excluded(
+            self.log_weights, self.zero_weights, potential, (self.tokens, values)
+        )
 
     def _replace_weights(
         self, log_weights: Float[Array, " n"], zeros: Float[Array, " n"] | None
@@ -341,32 +302,3 @@ class Points(AbstractMeasure):
     def _keys(self, potential: Array | None, values: Array) -> Keys:
         g = 0 if potential is None else potential
         return Keys(self.counted, self.log_weights + g, values)
-
-
-def _log_shares(w: np.ndarray) -> np.ndarray:
-    """The logs of weights divided by their sum, which may be beyond all floats."""
-    logs = np.log(w)
-    logs = logs - np.max(logs)
-    return logs - np.log(np.sum(np.exp(logs)))
-
-
-def _tokens(
-    x: Numbers, position: Numbers | None, reduction: AbstractReduction
-) -> Tokens:
-    how = "`reduction` is `Dense()`, `Blocked()`, `Cells(1e-6)` or `Chebyshev(1e-6)`"
-    require(how, reduction, AbstractReduction)
-    states = float_array("x", x)
-    if states.ndim != 2 or 0 in states.shape:
-        raise InvalidInputError(
-            "Tokens must be a non-empty matrix, one row for each token; got shape "
-            f"{states.shape}."
-        )
-    if position is None:
-        return Tokens(states)
-    places = float_array("position", position).astype(states.dtype)
-    if places.shape != states.shape[:1]:
-        raise InvalidInputError(
-            f"`position` must hold one number for each of the {states.shape[0]} "
-            f"tokens; got shape {places.shape}."
-        )
-    return Tokens(states, places)

@@ -136,9 +136,9 @@ class Result(Shown):
         outcome, (first, *others) = self.outcome, self.measures
         facts = {"ending": f"{outcome.name} at t = {number(outcome.time)}"}
         if math.isfinite(outcome.t_star):
-            first = "the first at " if others else ""
+            which = "the first at " if others else ""
             bar = number(outcome.t_star_error)
-            facts["t*"] = f"{first}{outcome.t_star:.6g} ± {bar}"
+            facts["t*"] = f"{which}{outcome.t_star:.6g} ± {bar}"
         if others:
             endings = mixed_endings(self.outcomes).removesuffix(": ")
             facts["members"] = ", ".join(filter(None, (f"{1 + len(others)}", endings)))

@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -114,7 +114,7 @@ class RunStore:
     @property
     def attrs(self) -> dict[str, Any]:
         """What `create` was told of the run."""
-        return copy.deepcopy(self._record.attrs)
+        return cast(dict[str, Any], copy.deepcopy(self._record.attrs))
 
     @property
     def names(self) -> frozenset[str]:

@@ -101,13 +101,14 @@ def solve_in_stages(
     # A residual of averaging is none of the marginals yet: Newton's first pass has it.
     known = jnp.where(steps.symmetric, jnp.inf, first.residual)
     whole = first._replace(residual=known)
-    limit = jnp.where(steps.symmetric, jnp.maximum(limit, first.evaluations + 1), limit)
+    longer = jnp.maximum(limit, first.evaluations + 1)
+    last = jnp.where(steps.symmetric, longer, limit)
     is_near = steps.symmetric | (first.residual <= ROUGH)
     number = jnp.where(is_near, len(FRACTIONS) - 1, 0)
     far = _unknown(FRACTIONS[0] * guess, first.evaluations)
     part = jax.tree.map(lambda a, b: jnp.where(is_near, a, b), whole, far)
-    advance = lambda stage: _advance(steps, stage, tolerance=tolerance, limit=limit)
-    unfinished = lambda stage: _unfinished(stage, tolerance, limit)
+    advance = lambda stage: _advance(steps, stage, tolerance=tolerance, limit=last)
+    unfinished = lambda stage: _unfinished(stage, tolerance, last)
     return jax.lax.while_loop(unfinished, advance, _Stage(number, part, whole)).whole
 
 

@@ -49,8 +49,8 @@ def converged_potential(
     r"""The potential $g$, to `tolerance` in the sup of |log marginal|.
 
     `None` asks for $\epsilon^{2/3}$ of the dtype, or for the rounding of scores as
-    large as these, whichever is more; and no more than interpolated sums can give.
-    Rounding beyond $\epsilon^{1/3}$ counts as a residual, and is reported as one.
+    large as these, up to $\epsilon^{1/3}$, whichever is more; and no more than
+    interpolated sums can give. Rounding beyond that is reported as a residual.
 
     Derivatives go through the equation, not through the iteration. A quadratic score
     comes centred, bilinear in deviations from the mean: the rest does not matter. Where
@@ -118,6 +118,7 @@ def _tolerance(
 ) -> Float[Array, ""]:
     eps = jnp.finfo(guess.dtype).eps
     size = jnp.maximum(jnp.max(jnp.abs(guess)), _largest(score, mu, queries))
+    # Scores that round off more than the upper bound are lost.
     asked = jnp.clip(ROUNDINGS * eps * size, eps ** (2 / 3), eps ** (1 / 3))
     how = mu.reduction
     share = how.tolerance / POTENTIALS if isinstance(how, AbstractPlanned) else 0.0

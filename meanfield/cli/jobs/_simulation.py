@@ -17,7 +17,8 @@ from meanfield.errors import ProcessLost, ResourceError, SimulationFailed
 from meanfield.spec import RunSpec
 from meanfield.storage import refuse_taken
 
-from ._report import Timing, as_json, print_report
+from ._report import print_report
+from ._report_values import Timing, as_json
 from ._texts import note_unknown
 
 BESIDE = "some 500 MB of Python and its compiler"  # 340 to 680 MB were measured

@@ -212,7 +212,8 @@ class Escape(AbstractJudge[Growth]):
         size = self.mu0.at(step.y).size
         log_speed = jnp.log(self.mu0.norm(step.way) / step.dt) - jnp.log(size)
         if step.error is None:
-            return log_speed, *2 * (jnp.zeros_like(step.dt),)
+            none = jnp.zeros_like(step.dt)
+            return log_speed, none, none
         relative = self.mu0.norm(step.error) / jnp.where(size > 0, size, 1)
         gain = jnp.abs(log_speed - growth.log_speed)
         grown = step.dt * jnp.exp(log_speed)

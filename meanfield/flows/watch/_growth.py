@@ -12,7 +12,10 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
+
+from meanfield._array import is_concrete
 
 LENGTH = 16  # points on record,
 ENOUGH = 12  # so many distinct ones for a verdict: the oldest may be the start
@@ -53,6 +56,28 @@ class BlowUpTime(NamedTuple):
 
     t_star: Float[Array, ""]
     error: Float[Array, ""]
+
+    @property
+    def or_missing(self) -> "BlowUpTime":
+        """The time as people read it: NaN in place of infinity.
+
+        Outside of programs NumPy puts it there, so that none is computed on a device,
+        where `jax_debug_nans` would stop it.
+        """
+        if is_concrete(self.t_star):
+            host = [np.asarray(part) for part in self]
+            there = np.isfinite(host[0])
+            parts = (np.where(there, part, part.dtype.type(np.nan)) for part in host)
+            return BlowUpTime(*map(jax.device_put, parts))
+        there = jnp.isfinite(self.t_star)
+        return BlowUpTime(*(jnp.where(there, part, jnp.nan) for part in self))
+
+    @property
+    def or_never(self) -> "BlowUpTime":
+        """The reverse of `or_missing`: infinity, and no error, in place of NaN."""
+        missing = jnp.isnan(jnp.asarray(self.t_star))
+        time = jnp.where(missing, jnp.inf, self.t_star)
+        return BlowUpTime(time, jnp.where(missing, 0.0, self.error))
 
 
 def empty_record(t0: Float[Array, ""], log_size: Float[Array, ""]) -> Record:

@@ -196,7 +196,9 @@ def _first_lapse(*parts: Convergence) -> Convergence:
     """The first that missed its tolerance, or is not known; zeros if none did."""
     lapse = _none(parts[0].residual)
     for part in reversed(parts):
-        typed = [jnp.asarray(b, a.dtype) for a, b in zip(lapse, part, strict=True)]
+        typed = [
+            jnp.asarray(b, jnp.result_type(a)) for a, b in zip(lapse, part, strict=True)
+        ]
         fits = part.residual <= part.tolerance
         lapse = Convergence(*map(functools.partial(jnp.where, fits), lapse, typed))
     return lapse

@@ -7,14 +7,18 @@ $\log Z$ has $e^{s_0}/Z$. Sums keep their values here, and get these derivatives
 rules, so that nothing is summed twice unless a derivative is taken.
 """
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+import numpy as np
+from jaxtyping import Array, Float, PyTree
 
+from meanfield._array import check_real, is_at_hand
 from meanfield._derivatives import ruled
+from meanfield.errors import InvalidInputError
 from meanfield.scores import AbstractScore
 from meanfield.tokens import Tokens
 
@@ -35,6 +39,43 @@ class Excluded(NamedTuple):
     weights: Float[Array, " n"]
 
 
+def check_log_weights(logs: Float[Array, "*batch n"], tokens: Tokens) -> None:
+    """Raises unless there is one number below infinity for each token.
+
+    Raises:
+        InvalidInputError: saying what is wrong.
+    """
+    check_real("log_weights", logs)
+    if np.shape(logs)[-1:] != np.shape(tokens.x)[-2:-1]:
+        raise InvalidInputError(
+            "`log_weights` must hold one number for each row of the tokens; got "
+            f"shapes {np.shape(logs)} and {np.shape(tokens.x)}."
+        )
+    host = np.asarray(logs) if is_at_hand(logs) else np.zeros(0)
+    if np.any(np.isnan(host) | (host == np.inf)):
+        raise InvalidInputError(
+            "`log_weights` must be numbers below infinity: they are logarithms "
+            "of weights; for weights write `Points.weighted(x, weights)`."
+        )
+
+
+def log_shares(w: np.ndarray) -> np.ndarray:
+    """The logs of weights divided by their sum, which may be beyond all floats.
+
+    Raises:
+        InvalidInputError: if a weight is negative or not a number, or all are 0.
+    """
+    if not (np.all(w >= 0) and np.any(w > 0)):
+        raise InvalidInputError(
+            f"`weights` must be non-negative and not all zero; the smallest is "
+            f"{w.min():g}."
+        )
+    with np.errstate(divide="ignore"):
+        logs = np.log(w)
+    logs = logs - np.max(logs)
+    return logs - np.log(np.sum(np.exp(logs)))
+
+
 def split_shares(
     w: Float[Array, " n"],
 ) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
@@ -49,23 +90,70 @@ def split_shares(
     return logs, jnp.where(counts, 0, shares)
 
 
+def log_sum(
+    logs: Float[Array, " n"], zeros: Float[Array, " n"] | None
+) -> Float[Array, ""]:
+    """The logarithm of the sum of all weights."""
+    total = jax.nn.logsumexp(logs)
+    if zeros is None:
+        return total
+    finite = jnp.where(jnp.isneginf(total), 0, total)
+    return total + jnp.sum(zeros) * jnp.exp(-finite)
+
+
+def shares(
+    logs: Float[Array, " n"], zeros: Float[Array, " n"] | None
+) -> Float[Array, " n"]:
+    """The weights divided by their sum; all 0 where that is 0."""
+    top = jax.lax.stop_gradient(jnp.max(logs))  # it cancels
+    massless = jnp.isneginf(top)
+    top = jnp.where(massless, 0, top)
+    w = jnp.exp(logs - top)
+    if zeros is not None:
+        w = w + zeros * jnp.exp(-top)
+    return w / jnp.where(massless, 1, jnp.sum(w))
+
+
+def excluded(
+    logs: Float[Array, " n"],
+    zeros: Float[Array, " n"] | None,
+    potential: Float[Array, " n"] | None,
+    keys: tuple[Tokens, Float[Array, "n p"]],
+) -> Excluded | None:
+    """The tokens of weight zero; `None` where there are no variables among weights."""
+    if zeros is None:
+        return None
+    g = jnp.zeros_like(logs) if potential is None else potential
+    tokens, values = keys
+    offsets = jnp.where(jnp.isneginf(logs), g, -jnp.inf)
+    return Excluded(Keys(tokens, offsets, values), zeros)
+
+
+def vary_norm(
+    tangent: Float[Array, "n d"], probabilities: Float[Array, " n"]
+) -> Float[Array, ""]:
+    """The root mean square of rows; roots of weights of zero have no derivative."""
+    largest = jax.lax.stop_gradient(jnp.max(jnp.abs(tangent)))  # it cancels
+    scale = jnp.where((largest > 0) & jnp.isfinite(largest), largest, 1)
+    squares = jnp.sum((tangent / scale) ** 2, axis=1)
+    return scale * jnp.sqrt(probabilities @ squares)
+
+
 def vary_log_mean(
     sums: tuple[Float[Array, "m p"], Float[Array, " m"]],
     reduction: AbstractReduction,
     score: AbstractScore,
     queries: Tokens,
-    excluded: Excluded,
+    excluded: Excluded | None,
 ) -> tuple[Float[Array, "m p"], Float[Array, " m"]]:
     """Means and log-masses, with derivatives in the weights of what is excluded."""
-    arrays, rest = eqx.partition(
-        (reduction, score, queries, excluded.keys), eqx.is_array
-    )
-    leaves, structure = jax.tree.flatten(arrays)
+    if excluded is None:
+        return sums
+    leaves, whole = _flatten((reduction, score, queries, excluded.keys))
     value = jnp.concatenate([sums[0], sums[1][:, None]], axis=1)
 
     def rule(value: Array, args: tuple, tangents: tuple) -> Array:
-        whole = jax.tree.unflatten(structure, args[2:])
-        reduction, score, queries, keys = eqx.combine(whole, rest)
+        reduction, score, queries, keys = whole(args[2:])
         rows = jnp.pad(keys.values, ((0, 0), (0, 1)), constant_values=1)
 
         def varied(weights: Array) -> tuple[Array, Array]:
@@ -92,20 +180,25 @@ def vary_integral(
     link: Link,
     score: AbstractScore,
     queries: Tokens,
-    excluded: Excluded,
+    excluded: Excluded | None,
 ) -> Float[Array, "m p"]:
     """A linked sum, with derivatives in the weights of what is excluded."""
-    arrays, rest = eqx.partition(
-        (reduction, score, queries, excluded.keys), eqx.is_array
-    )
-    leaves, structure = jax.tree.flatten(arrays)
+    if excluded is None:
+        return value
+    leaves, whole = _flatten((reduction, score, queries, excluded.keys))
 
     def rule(_: Array, args: tuple, tangents: tuple) -> Array:
-        whole = jax.tree.unflatten(structure, args[2:])
-        reduction, score, queries, keys = eqx.combine(whole, rest)
+        reduction, score, queries, keys = whole(args[2:])
         rows = tangents[1][:, None] * keys.values
         varied = Keys(keys.tokens, keys.log_weights, rows)
         return tangents[0] + reduction.integral(link, score, queries, varied)
 
     same = ruled(rule)(lambda value, *_: value)
     return same(value, excluded.weights, *leaves)
+
+
+def _flatten(tree: PyTree) -> tuple[list[Array], Callable[[Sequence[Array]], PyTree]]:
+    """The arrays of a tree, and what makes the tree of them again."""
+    arrays, rest = eqx.partition(tree, eqx.is_array)
+    leaves, structure = jax.tree.flatten(arrays)
+    return leaves, lambda parts: eqx.combine(jax.tree.unflatten(structure, parts), rest)
