@@ -24,8 +24,9 @@ from meanfield.tokens import Tokens
 
 from ._exp2 import LOG2E, exp2
 from ._features import AbstractFeatureLink, feature_sums
+from ._pairs import Link, paired
 from ._stabiliser import absolute, stabilised, stabilised_beside
-from ._streaming import Link, Shape, cut, paired, total
+from ._streaming import Shape, cut, total
 
 
 class Keys(eqx.Module):

@@ -19,8 +19,8 @@ from meanfield._programs import compile_once
 from meanfield.scores import AbstractScore
 from meanfield.tokens import Tokens
 
+from ._pairs import Link
 from ._reduction import AbstractReduction, Blocked, Keys
-from ._streaming import Link
 
 AXIS = "tokens"  # of the mesh
 WHOLE, SPREAD = PartitionSpec(), PartitionSpec(AXIS)

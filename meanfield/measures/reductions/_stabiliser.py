@@ -19,7 +19,8 @@ from meanfield.scores.differences import (
     unless_rounded_away,
 )
 
-from ._streaming import ALIKE, Blocks, Pairs, known, largest
+from ._pairs import ALIKE, Pairs, known
+from ._streaming import Blocks, largest
 
 # How far apart both bounds may be, in powers of 2: half of it above, half below, and
 # room for sums and for what is small beside the largest.

@@ -22,8 +22,8 @@ from meanfield.errors import InvalidInputError
 from meanfield.scores import AbstractScore
 from meanfield.tokens import Tokens
 
+from ._pairs import Link
 from ._reduction import AbstractReduction, Keys
-from ._streaming import Link
 
 
 class Excluded(NamedTuple):
