@@ -19,12 +19,12 @@ from meanfield._programs import compile_once
 from meanfield.errors import InvalidInputError
 from meanfield.linalg import HIGHEST
 from meanfield.scores import AbstractScore
+from meanfield.scores.pairs import Link, paired
 from meanfield.scores.rows import rows_from_references
 from meanfield.tokens import Tokens
 
 from ._exp2 import LOG2E, exp2
 from ._features import AbstractFeatureLink, feature_sums
-from ._pairs import Link, paired
 from ._stabiliser import absolute, stabilised, stabilised_beside
 from ._streaming import Shape, cut, total
 

@@ -17,9 +17,9 @@ from typing_extensions import override
 
 from meanfield._programs import compile_once
 from meanfield.scores import AbstractScore
+from meanfield.scores.pairs import Link
 from meanfield.tokens import Tokens
 
-from ._pairs import Link
 from ._reduction import AbstractReduction, Blocked, Keys
 
 AXIS = "tokens"  # of the mesh

@@ -18,8 +18,8 @@ from meanfield.scores.differences import (
     size_of_scores,
     unless_rounded_away,
 )
+from meanfield.scores.pairs import ALIKE, Pairs, known
 
-from ._pairs import ALIKE, Pairs, known
 from ._streaming import Blocks, largest
 
 # How far apart both bounds may be, in powers of 2: half of it above, half below, and

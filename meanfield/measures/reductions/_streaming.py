@@ -20,8 +20,7 @@ from jaxtyping import Array, Float
 
 from meanfield._array import frozen
 from meanfield.scores.differences import at_references, variable
-
-from ._pairs import KeySide, Link, Pairs, QuerySide, Side, known
+from meanfield.scores.pairs import KeySide, Link, Pairs, QuerySide, Side, known
 
 LANES = 16  # blocks are cut to multiples of a vector
 

@@ -20,9 +20,9 @@ from meanfield._array import check_real, is_at_hand
 from meanfield._derivatives import ruled
 from meanfield.errors import InvalidInputError
 from meanfield.scores import AbstractScore
+from meanfield.scores.pairs import Link
 from meanfield.tokens import Tokens
 
-from ._pairs import Link
 from ._reduction import AbstractReduction, Keys
 
 

@@ -11,10 +11,13 @@ from jaxtyping import Array, Float
 
 from meanfield._array import frozen
 from meanfield.linalg import HIGHEST
-from meanfield.scores import AbstractQuadraticScore, AbstractScore, Masked
-from meanfield.scores.differences import from_references, product_tangent
-from meanfield.scores.rows import vectors_of
 from meanfield.tokens import Tokens
+
+from ._masked import Masked
+from ._quadratic import AbstractQuadraticScore
+from ._score import AbstractScore
+from .differences import from_references, product_tangent
+from .rows import vectors_of
 
 Link = Callable[[Array], Array]
 
