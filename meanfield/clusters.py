@@ -62,6 +62,11 @@ def cluster_share(x: np.ndarray, weights: np.ndarray) -> float:
 
     Five per cent; or half of the median distance to the nearest token, if that is more:
     in hundreds of dimensions no two of few tokens are nearer than the RMS radius.
+
+    Examples:
+        >>> from meanfield.clusters import cluster_share
+        >>> cluster_share(np.array([[-1.0], [1.0]]), np.full(2, 0.5))
+        1.0
     """
     held = x[weights > 0]
     radius = cluster_radius(x, weights, 1.0)
@@ -78,6 +83,12 @@ def cluster_radii(x: np.ndarray, weights: np.ndarray, share: float) -> np.ndarra
 
     It follows a cloud that grows beyond its first frame; in one that shrinks it stays,
     so that tokens which all meet become one cluster.
+
+    Examples:
+        >>> from meanfield.clusters import cluster_radii
+        >>> x = np.array([[[-1.0], [1.0]], [[-0.1], [0.1]], [[-2.0], [2.0]]])
+        >>> print(cluster_radii(x, np.full(2, 0.5), share=0.5))
+        [0.5 0.5 1. ]
     """
     sizes = [cluster_radius(frame, weights, share) for frame in x]
     return np.fmax(sizes, sizes[0])
@@ -118,6 +129,11 @@ def component_labels(x: np.ndarray, radius: float) -> np.ndarray:
     Two tokens are linked when their distance is at most `radius`. Sparse graphs are
     built; crowded ones, of up to n² links, are swept without being built. The
     components are the same.
+
+    Examples:
+        >>> from meanfield.clusters import component_labels
+        >>> print(component_labels(np.array([[0.0], [5.0], [0.1]]), 1.0))
+        [0 1 0]
     """
     n, d = x.shape
     most = max(_LINKS, _DEGREE * n)
