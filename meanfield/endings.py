@@ -217,7 +217,7 @@ def endings_in_words(statuses: Iterable[Status]) -> str:
     """How many flows ended in each way, the most severe first.
 
     Examples:
-        >>> from meanfield.endings import endings_in_words
+        >>> from meanfield.endings import Status, endings_in_words
         >>> endings_in_words([Status.FINISHED, Status.BLOW_UP, Status.FINISHED])
         'blow-up × 1, finished × 2'
     """

@@ -165,9 +165,14 @@ def test_words_that_are_none_are_damage(
 ) -> None:
     keys = {"model": "gone", "text": "words", "t": 2.0}
     x = report_store.moving(rng, n=3)
-    path = report_store.finished(tmp_path / "run.zarr", x, keys, {"words": words})
+
+    def write_and_open() -> None:
+        meanfield.open(
+            report_store.finished(tmp_path / "run", x, keys, {"words": words})
+        )
+
     with pytest.raises(StoreError, match="words"):
-        meanfield.open(path)
+        write_and_open()
 
 
 @pytest.mark.parametrize(

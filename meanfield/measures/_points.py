@@ -21,9 +21,7 @@ from ._measure import AbstractMeasure, check_unstacked, leading_axes, memberwise
 from ._reader import AbstractReader
 from .reductions import AbstractReduction, Blocked, Keys, Link, _zero_weights
 
-_REDUCTIONS = (
-    "`reduction` is `Dense()`, `Blocked()`, `Cells(1e-6)` or `Chebyshev(1e-6)`"
-)
+_HOW = "`reduction` is `Dense()`, `Blocked()`, `Cells(1e-6)` or `Chebyshev(1e-6)`"
 
 
 class Points(AbstractMeasure):
@@ -78,7 +76,7 @@ class Points(AbstractMeasure):
         Raises:
             InvalidInputError: if `x` is not `n × d` with `n, d ≥ 1`, or not finite.
         """
-        require(_REDUCTIONS, reduction, AbstractReduction)
+        require(_HOW, reduction, AbstractReduction)
         tokens = as_tokens(x, position)
         log_n = -jnp.log(jnp.asarray(tokens.n, tokens.x.dtype))
         return cls(tokens, jnp.full(tokens.n, log_n), reduction)
@@ -97,7 +95,7 @@ class Points(AbstractMeasure):
         Raises:
             InvalidInputError: if shapes do not fit, a weight is negative, or all are 0.
         """
-        require(_REDUCTIONS, reduction, AbstractReduction)
+        require(_HOW, reduction, AbstractReduction)
         tokens = as_tokens(x, position)
         w = float_array("weights", weights)
         if w.shape != (tokens.n,):
@@ -249,6 +247,7 @@ class Points(AbstractMeasure):
         return part.scaled(shift)
 
     @property
+    @memberwise
     def log_mass(self) -> Float[Array, ""]:
         """The logarithm of the total mass."""
         return _zero_weights.log_sum(self.log_weights, self.zero_weights)
@@ -286,7 +285,7 @@ class Points(AbstractMeasure):
     ) -> _zero_weights.Excluded | None:
         """Tokens of weight zero, which count for derivatives alone."""
         return _zero_weights.excluded(
-            self.log_weights, self.zero_weights, potential, (self.tokens, values)
+            self.log_weights, self.zero_weights, potential, (self.counted, values)
         )
 
     def _replace_weights(
@@ -295,9 +294,10 @@ class Points(AbstractMeasure):
         return Points(self.tokens, log_weights, self.reduction, zeros)
 
     def _zeroed(self, values: Float[Array, "n p"]) -> Float[Array, "n p"]:
-        if self.zero_weights is not None:
-            return values
-        return jnp.where(jnp.isneginf(self.log_weights)[:, None], 0, values)
+        excluded = jnp.isneginf(self.log_weights)[:, None]
+        if self.zero_weights is not None:  # finite ones count for derivatives
+            excluded &= ~jnp.isfinite(values)
+        return jnp.where(excluded, 0, values)
 
     def _keys(self, potential: Array | None, values: Array) -> Keys:
         g = 0 if potential is None else potential

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from meanfield._array import check_real, is_at_hand
+from meanfield._array import check_real, is_at_hand, or_nan
 from meanfield._derivatives import ruled
 from meanfield.errors import InvalidInputError
 from meanfield.scores import AbstractScore
@@ -83,6 +83,7 @@ def split_shares(
 
     Sums beyond all floats will do. Neither has a derivative that is not finite.
     """
+    w = or_nan(jnp.all(w >= 0) & jnp.any(w > 0), w)
     counts = w > 0
     scale = jax.lax.stop_gradient(jnp.max(w))  # it cancels
     shares = w / scale / jnp.sum(w / scale)

@@ -216,7 +216,7 @@ def _numbers(trajectory: Trajectory, starts: Sequence[AbstractMeasure]) -> Rows:
         **{name: np.array([row[name] for row in others]) for name in others[0]},
         **(_entries(mean, cov) if mean.shape[1] <= LARGEST_SHOWN else {}),
     }
-    rows = {name: [_plain(v) for v in column] for name, column in columns.items()}
+    rows = {k: [_plain(v) for v in np.asarray(column)] for k, column in columns.items()}
     return {"ending": [Status(int(code)).ending for code in host.code], **rows}
 
 
