@@ -14,8 +14,9 @@ from meanfield.scores import (
     Masked,
     SquaredDistance,
     Transposed,
+    transposed,
 )
-from meanfield.scores.centring import about, centred
+from meanfield.scores.centring import about, balanced, centred
 from meanfield.tokens import Tokens
 
 
@@ -33,6 +34,25 @@ def quadratic_scores(rng: np.random.Generator) -> dict[str, Dot | SquaredDistanc
         "dot with biases": Dot(p.Q, p.K, 0.7, query_bias=q, key_bias=k),
         "squared distance": SquaredDistance(p.Q, p.K, 0.7),
     }
+
+
+def test_a_balanced_score_is_its_definition_and_its_form(rng: np.random.Generator):
+    """Of any matrix; its parts sum to a squared distance, far from the origin, too."""
+    p, origins = case(rng, k=2).p, rng.normal(size=(2, 3)) + 5
+    score = balanced(Dot(p.Q, p.K, 0.7), *map(jnp.asarray, origins[::-1]))
+    x, y = pair(rng)
+    X, Y = (np.asarray(z.x) for z in (x, y))
+    M, N = np.asarray(score.M), np.asarray(score.N)
+    assert_close(N.T @ M, p.K.T @ p.Q / 0.7)
+    images = (X - origins[0]) @ M.T, (Y - origins[1]) @ N.T
+    expected = -((images[0][:, None] - images[1][None]) ** 2).sum(-1) / 2
+    assert_close(score(x, y), expected)
+    assert_close(transposed(score)(y, x), expected.T)
+    bilinear = X @ np.asarray(score.A).T @ Y.T
+    by_token = score.of_queries(x.x)[:, None] + score.of_keys(y.x)[None]
+    assert_close(bilinear + by_token, expected, scale=float(np.abs(bilinear).max()))
+    form = Y @ np.asarray(score.a) - ((Y @ np.asarray(score.B)) * Y).sum(axis=1) / 2
+    assert_close(score.of_keys(y.x), form, scale=float(np.abs(form).max()))
 
 
 KINDS = ["dot", "dot with biases", "squared distance"]

@@ -13,6 +13,7 @@ from meanfield.fields import AbstractField, Affine, Convergence
 from meanfield.linalg import product, tilt
 from meanfield.measures import AbstractMeasure, Gaussian, Points
 from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot
+from meanfield.scores.rows import rows_from_references
 from meanfield.tokens import Tokens
 
 
@@ -217,7 +218,9 @@ class TiltedMean(AbstractBarycentre):
     @override
     def weights_at(self, queries: Tokens) -> Float[Array, "m n"]:
         g = 0 if self.potential is None else self.potential
-        logs = self.score(queries, self.mu.tokens) + (self.mu.log_weights + g)[None, :]
+        logs, _ = rows_from_references(
+            self.score, queries, self.mu.tokens, self.mu.log_weights + g
+        )
         blind = jnp.all(jnp.isneginf(logs), axis=1, keepdims=True)  # sees nothing
         logs = jnp.where(blind, 0, logs)  # else its row has no derivative
         return jnp.where(blind, 0, jax.nn.softmax(logs, axis=1))

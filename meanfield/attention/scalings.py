@@ -8,8 +8,14 @@ from jaxtyping import Array, Float
 from meanfield.errors import UnsupportedError
 from meanfield.fields import Convergence
 from meanfield.measures import Points
-from meanfield.scores import AbstractQuadraticScore, AbstractScore, Masked, transposed
-from meanfield.scores.centring import centred
+from meanfield.scores import (
+    AbstractQuadraticScore,
+    AbstractScore,
+    Masked,
+    transposed,
+)
+from meanfield.scores.balanced import Balanced
+from meanfield.scores.centring import balanced
 from meanfield.tokens import Tokens
 
 from .potentials import converged_potential, half_step
@@ -67,14 +73,16 @@ class Scalings(eqx.Module):
         if not isinstance(s, AbstractQuadraticScore):
             return jnp.zeros(tokens.n, x.dtype)
         shift = s.A.T @ self.origin
-        return s.of_queries(x) + (x - self.origin[None]) @ shift
+        part = s.of_queries(x) + (x - self.origin[None]) @ shift
+        return part + _square(self.score, x)
 
     def key_part(self, tokens: Tokens) -> Float[Array, " n"]:
         """What `given` has more than `score` that depends on the key."""
         s, y = self.given, tokens.x
         if not isinstance(s, AbstractQuadraticScore):
             return jnp.zeros(tokens.n, y.dtype)
-        return s.of_keys(y) + y @ (s.A @ self.origin)
+        part = s.of_keys(y) + y @ (s.A @ self.origin)
+        return part + _square(transposed(self.score), y)
 
 
 def scalings(
@@ -107,13 +115,20 @@ def scalings(
     """
     refuse_masked(score)
     quadratic = isinstance(score, AbstractQuadraticScore)
-    solved = centred(score, mu.mean) if quadratic else score
+    solved = balanced(score, mu.mean) if quadratic else score
     g, convergence = converged_potential(
         solved, mu, tolerance=tolerance, max_iterations=max_iterations
     )
     origin = jax.lax.stop_gradient(mu.mean)  # as `centred` takes it
     f = half_step(solved, mu, g)
     return Scalings(score, solved, mu, f, g, origin, convergence)
+
+
+def _square(score: AbstractScore, x: Float[Array, "n d"]) -> Float[Array, " n"]:
+    """What a bilinear score has more than its squared distance, of the queries."""
+    if isinstance(score, Balanced):
+        return score.square_of_queries(x)
+    return jnp.zeros(len(x), x.dtype)
 
 
 def refuse_masked(score: AbstractScore) -> None:

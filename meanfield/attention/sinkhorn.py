@@ -19,7 +19,7 @@ from meanfield.scores import (
     AbstractScore,
     Dot,
 )
-from meanfield.scores.centring import centred
+from meanfield.scores.centring import balanced
 from meanfield.tokens import Tokens
 
 from ._attention import Attention, variant
@@ -106,7 +106,7 @@ class Sinkhorn(AbstractGaussianCoupling):
             return self._after_half_steps(score, mu, queries)
         refuse_masked(score)
         if isinstance(score, AbstractQuadraticScore):
-            score = centred(score, mu.mean, queries.mean)
+            score = balanced(score, mu.mean, queries.mean)
         g, convergence = converged_potential(
             score,
             mu,

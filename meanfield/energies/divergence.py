@@ -20,8 +20,8 @@ from meanfield.errors import (
 from meanfield.fields import Convergence, worst_of
 from meanfield.linalg import entropic_shrinkage, psd_sqrt, solve_positive
 from meanfield.measures import AbstractMeasure, AbstractReader, Gaussian, Grid, Points
-from meanfield.scores import Dot, transposed
-from meanfield.scores.centring import centred
+from meanfield.scores import AbstractScore, Dot, transposed
+from meanfield.scores.centring import balanced
 from meanfield.tokens import Tokens
 
 from ._energy import (
@@ -128,7 +128,7 @@ class SinkhornDivergence(AbstractEnergy):
     def _solved(self, mu: Points) -> "DivergenceVariation":
         mu, nu = _of_mass_one(mu), _of_mass_one(_Atoms()(self.target))
         one = jnp.eye(mu.dimension, dtype=mu.tokens.x.dtype)
-        score = centred(Dot(one, one, self.epsilon), nu.mean, mu.mean)
+        score = balanced(Dot(one, one, self.epsilon), nu.mean, mu.mean)
         g, convergence = converged_potential(
             score, nu, mu, tolerance=None, max_iterations=PASSES
         )
@@ -146,7 +146,7 @@ class DivergenceVariation(AbstractVariation):
 
     mu: Points
     target: Points
-    score: Dot
+    score: AbstractScore
     g: Float[Array, " m"]
     alone: Scalings
     epsilon: Float[Array, ""]
@@ -164,7 +164,7 @@ class DivergenceVariation(AbstractVariation):
         return self.mu.mean - self.target.mean
 
     def cross(self, tokens: Tokens) -> Float[Array, " n"]:
-        """The potential of the plan to the target, for the centred score."""
+        """The potential of the plan to the target, for the balanced score."""
         return -self.target.log_integral(self.score, tokens, self.g)
 
     @property

@@ -16,6 +16,13 @@ from meanfield.linalg import HIGHEST
 from meanfield.tokens import Tokens
 
 from ._score import AbstractScore
+from .differences import (
+    Differences,
+    from_references,
+    size_of_scores,
+    unless_rounded_away,
+    variable,
+)
 
 
 class Factors(eqx.Module):
@@ -63,6 +70,10 @@ class AbstractQuadraticScore(AbstractScore):
     @abc.abstractmethod
     def factors(self, queries: Tokens, keys: Tokens) -> Factors:
         """The scores as inner products, with the least rounding."""
+
+    def differences(self, queries: Tokens, keys: Tokens) -> Differences | None:
+        """Vectors whose differences give those of scores; `None` if there are none."""
+        del queries, keys
 
     @override
     def __call__(self, queries: Tokens, keys: Tokens) -> Float[Array, "m n"]:
@@ -173,6 +184,13 @@ class Dot(AbstractQuadraticScore):
         k = jnp.matmul(keys.x, self.K.T, precision=HIGHEST) + self.key_bias[None, :]
         return Factors(q, k, jnp.zeros_like(q[:, 0]), jnp.zeros_like(k[:, 0]))
 
+    @override
+    def differences(self, queries: Tokens, keys: Tokens) -> Differences:
+        # All matrices act on the query, whose rounding is the same for all keys; a key
+        # that was moved or turned would be rounded for itself.
+        q = jnp.matmul(self.factors(queries, keys).query, self.K, precision=HIGHEST)
+        return Differences(q, keys.x)
+
     @property
     @override
     def A(self) -> Float[Array, "d d"]:
@@ -265,6 +283,27 @@ class SquaredDistance(AbstractQuadraticScore):
         k = jnp.matmul(keys.x, self.K.T, precision=HIGHEST) - self.origin[None, :]
         squares = [-jnp.sum(z**2, axis=1) / self.epsilon for z in (q, k)]
         return Factors(2 * q / self.epsilon, k, *squares)
+
+    @override
+    def __call__(self, queries: Tokens, keys: Tokens) -> Float[Array, "m n"]:
+        parts = self.factors(queries, keys)
+        expanded = parts.key, parts.query.T, parts.of_key
+        vectors = jax.lax.stop_gradient(self.differences(queries, keys))
+        q = vectors.query.T  # each query is its own reference, with a score of zero
+
+        def exact() -> Array:
+            S = from_references(expanded, vectors.key, q, q, vectors.bend)
+            return S.T + variable(parts.of_query)[:, None]
+
+        otherwise = lambda: super(SquaredDistance, self).__call__(queries, keys)
+        size, columns = size_of_scores(*expanded), vectors.key.shape[1]
+        return unless_rounded_away(size, columns, exact, otherwise)
+
+    @override
+    def differences(self, queries: Tokens, keys: Tokens) -> Differences:
+        q = jnp.matmul(queries.x, self.Q.T, precision=HIGHEST)
+        k = jnp.matmul(keys.x, self.K.T, precision=HIGHEST)
+        return Differences(q, k, 1 / self.epsilon)
 
     @property
     @override

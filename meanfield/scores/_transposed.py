@@ -7,6 +7,7 @@ from meanfield.tokens import Tokens
 
 from ._quadratic import Dot, SquaredDistance
 from ._score import AbstractScore
+from .balanced import Balanced
 
 
 class Transposed(AbstractScore):
@@ -42,4 +43,6 @@ def transposed(score: AbstractScore) -> AbstractScore:
         return Dot(score.K, score.Q, score.epsilon, **biases)
     if isinstance(score, SquaredDistance):
         return SquaredDistance(score.K, score.Q, score.epsilon, origin=score.origin)
+    if isinstance(score, Balanced):
+        return score.transposed
     return Transposed(score)

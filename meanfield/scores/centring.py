@@ -1,11 +1,13 @@
 """Scores far from the origin: the same weights, with less rounding."""
 
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ._masked import Masked
 from ._quadratic import AbstractQuadraticScore, Dot, SquaredDistance
 from ._score import AbstractScore
+from .balanced import Balanced, balanced_factors
 
 
 def about(score: AbstractScore, mean: Float[Array, " d"]) -> AbstractScore:
@@ -52,3 +54,16 @@ def centred(
         query_bias=-bilinear.Q @ origin,
         key_bias=-bilinear.K @ centre,
     )
+
+
+def balanced(
+    score: AbstractQuadraticScore,
+    mean: Float[Array, " d"],
+    of_queries: Float[Array, " d"] | None = None,
+) -> Balanced:
+    """`centred`, as a squared distance: potentials of its plan are small beside it."""
+    dot = centred(score, mean, of_queries)
+    origins = mean if of_queries is None else of_queries, mean
+    scale = jnp.ones((), mean.dtype)
+    M, N = balanced_factors(dot)
+    return Balanced(dot, M, N, scale, jax.lax.stop_gradient(origins))

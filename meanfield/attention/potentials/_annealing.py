@@ -12,6 +12,7 @@ from typing_extensions import override
 from meanfield.fixed_point import FixedPoint, anderson
 from meanfield.measures import Points
 from meanfield.scores import AbstractScore, Dot, SquaredDistance, transposed
+from meanfield.scores.balanced import Balanced
 from meanfield.tokens import Tokens
 
 from ._newton import newton
@@ -40,6 +41,8 @@ def scaled(score: AbstractScore, fraction: Float[Array, ""]) -> AbstractScore:
     if isinstance(score, Dot | SquaredDistance):
         wider = score.epsilon / fraction
         return eqx.tree_at(lambda s: s.epsilon, score, wider)
+    if isinstance(score, Balanced):
+        return score.scaled(fraction)
     return Scaled(score, fraction)
 
 

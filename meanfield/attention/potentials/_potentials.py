@@ -9,18 +9,21 @@ from collections.abc import Callable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from equinox.internal import unvmap_any
 from jaxtyping import Array, Bool, Float
 
 from meanfield._derivatives import ruled
 from meanfield._programs import compile_once
 from meanfield.fields import Convergence
-from meanfield.linalg import entropic_shrinkage
-from meanfield.measures import AbstractPlanned, Points, unchecked
+from meanfield.linalg import entropic_shrinkage, solve_positive, sqrt_one_plus_four
+from meanfield.measures import AbstractPlanned, Points, exactly, unchecked
 from meanfield.scores import AbstractQuadraticScore, AbstractScore
+from meanfield.scores.balanced import Balanced
+from meanfield.scores.differences import size_of_scores, unless_rounded_away
 
 from ._annealing import Steps, solve_in_stages
 from ._newton import alternated_plainly
-from ._steps import counts, full_step, interpolation_error
+from ._steps import counts, full_step, half_step, interpolation_error
 
 # A velocity may miss its tolerance by 1.4 times where log-marginals are that far off:
 # the worst of 600 plans. So they are asked for to an eighth of it.
@@ -47,7 +50,7 @@ def converged_potential(
 
     `None` asks for $\epsilon^{2/3}$ of the dtype, or for the rounding of scores as
     large as these, up to $\epsilon^{1/3}$, whichever is more; and no more than
-    interpolated sums can give.
+    interpolated sums can give. Rounding beyond that is reported as a residual.
 
     Derivatives go through the equation, not through the iteration. A quadratic score
     comes centred, bilinear in deviations from the mean: the rest does not matter. Where
@@ -90,7 +93,7 @@ def _solve(
     goal = {"tolerance": asked, "limit": limit}
     found = solve_in_stages(steps, begin, **goal)
     found = alternated_plainly(score, mu, found, queries=queries, **goal)
-    missed = interpolation_error(score, *checked, found.point)
+    missed = _error(score, *checked, found.point)
     residual = jnp.maximum(found.residual, missed)
     asked, g = asked.astype(residual.dtype), found.point
     if mu.zero_weights is not None:  # no marginal told what excluded tokens tend to
@@ -114,9 +117,9 @@ def _tolerance(
     score: AbstractScore, mu: Points, queries: Points | None, guess: Float[Array, " n"]
 ) -> Float[Array, ""]:
     eps = jnp.finfo(guess.dtype).eps
-    asked = jnp.maximum(eps ** (2 / 3), 2 * eps * jnp.max(jnp.abs(guess)))
-    asked = jnp.maximum(asked, ROUNDINGS * eps * _largest(score, mu, queries))
-    asked = jnp.minimum(asked, eps ** (1 / 3))  # scores that round off more are lost
+    size = jnp.maximum(jnp.max(jnp.abs(guess)), _largest(score, mu, queries))
+    # Scores that round off more than the upper bound are lost.
+    asked = jnp.clip(ROUNDINGS * eps * size, eps ** (2 / 3), eps ** (1 / 3))
     how = mu.reduction
     share = how.tolerance / POTENTIALS if isinstance(how, AbstractPlanned) else 0.0
     return jnp.maximum(asked, share)
@@ -127,7 +130,7 @@ def _largest(
 ) -> Float[Array, ""]:
     """About the largest score, and never more: those of the longest vectors.
 
-    0 where scores are no inner products.
+    0 where scores are no inner products, and where differences give them.
     """
     if not isinstance(score, AbstractQuadraticScore):
         return jnp.zeros((), mu.log_weights.dtype)
@@ -136,7 +139,44 @@ def _largest(
     longest = lambda rows: rows[jnp.argmax(jnp.sum(rows**2, axis=1))]
     of_queries = jnp.max(jnp.abs(parts.query @ longest(parts.key)))
     of_keys = jnp.max(jnp.abs(parts.key @ longest(parts.query)))
-    return jnp.maximum(of_queries, of_keys)
+    largest = jnp.maximum(of_queries, of_keys)
+    if not isinstance(score, Balanced):
+        return largest
+    size = size_of_scores(parts.key, parts.query.T, parts.of_key)
+    none = lambda: jnp.zeros_like(largest)
+    return unless_rounded_away(size, len(score.N), none, lambda: largest)
+
+
+def _error(
+    score: AbstractScore, mu: Points, queries: Points | None, g: Float[Array, " n"]
+) -> Float[Array, ""]:
+    """What interpolation misses, or rounding if that is more."""
+    interpolation = interpolation_error(score, mu, queries, g)
+    return jnp.maximum(interpolation, _rounding(score, mu, queries, g))
+
+
+def _rounding(
+    score: AbstractScore, mu: Points, queries: Points | None, g: Float[Array, " n"]
+) -> Float[Array, ""]:
+    """The rounding of both potentials, where they are so large that it is no small one.
+
+    No marginal shows it: of rounded scores they may all be right.
+    """
+    none = jnp.zeros((), g.dtype)
+    if not isinstance(score, Balanced):
+        return none
+    eps = jnp.finfo(g.dtype).eps
+    at = mu if queries is None else queries
+    squares = score.square_of_queries(at.counted.x), score.square_of_keys(mu.counted.x)
+    largest = sum(map(jnp.max, squares), none)
+
+    def rounding() -> Float[Array, ""]:
+        f = half_step(score, exactly(mu), g, queries)
+        lost = 2 * eps * (jnp.max(jnp.abs(f)) + jnp.max(jnp.abs(g)))
+        return jnp.where(lost > eps ** (1 / 3), lost, 0)
+
+    is_large = unvmap_any(2 * eps * largest > eps ** (1 / 3))
+    return jax.lax.cond(is_large, rounding, lambda: none)
 
 
 def _with_derivative(
@@ -213,7 +253,24 @@ def gaussian_potential(
     shrinkage = entropic_shrinkage((Y.T @ A @ X).T)
     y = mu.counted.x
     z = (y - mu.mean[None, :]) @ A @ X
-    return -y @ (A @ at.mean + score.a) - jnp.sum((z @ shrinkage) * z, axis=1) / 2
+    bilinear = -jnp.sum((z @ shrinkage) * z, axis=1) / 2
+    if not isinstance(score, Balanced):
+        return bilinear - y @ (A @ at.mean + score.a)
+    other = bilinear + score.square_of_keys(y)
+    is_one = jnp.all(score.M == score.N) & (queries is None)
+    return jnp.where(is_one, _potential_of_distance(score, mu), other)
+
+
+def _potential_of_distance(score: Balanced, mu: Points) -> Float[Array, " n"]:
+    r"""$\tfrac12 u\cdot(H + S)^{-1}u$ of images $u$ with the covariance $S$.
+
+    With $H = \tfrac12(I + (I + 4S^2)^{1/2})$: the potential of one Gaussian for
+    $N = M$. That of the bilinear score cancels with its square: $H^2 - S^2 = H$.
+    """
+    u = jnp.sqrt(score.scale) * (mu.counted.x - mu.mean[None]) @ score.N.T
+    S = score.scale * score.N @ mu.covariance @ score.N.T
+    H = (jnp.eye(len(S), dtype=S.dtype) + sqrt_one_plus_four(S)) / 2
+    return jnp.sum(u * solve_positive(H + S, u.T).T, axis=1) / 2
 
 
 def _root_of_covariance(mu: Points) -> Float[Array, "d d"]:

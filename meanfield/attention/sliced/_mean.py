@@ -83,13 +83,20 @@ class HardMean(AbstractSlicedMean):
     @override
     @compile_once
     def costs(self) -> Float[Array, " l"]:
-        r"""$-2\int Qx\cdot Ky\,d\gamma_l$: $D_l$, up to what all slices share."""
+        r"""$-2\int Qx\cdot Ky\,d(\gamma_l - \gamma_1)$: $D_l$, up to what all share.
+
+        Partners are compared with those along the first slice: where slices match the
+        same groups far apart, nothing large cancels.
+        """
         shares = self.queries.probabilities
         queries = _centred(self.queries, self.score.Q)
         keys = _centred(self.mu, self.score.K)
-        cost = lambda direction: (
-            -2 * shares @ jnp.sum(queries * self._along(direction, keys), axis=1)
-        )
+        first = self._along(self.directions[0], keys)
+
+        def cost(direction: Array) -> Array:
+            apart = self._along(direction, keys) - first
+            return -2 * shares @ jnp.sum(queries * apart, axis=1)
+
         return jax.lax.map(cost, self.directions)
 
     @override

@@ -11,7 +11,7 @@ from meanfield._programs import compile_once
 from meanfield.linalg import HIGHEST
 from meanfield.measures import exactly
 from meanfield.measures.reductions import Keys
-from meanfield.scores import AbstractScore
+from meanfield.scores import AbstractScore, SquaredDistance
 from meanfield.tokens import Tokens
 
 from ._matrices import soft_plan
@@ -81,9 +81,9 @@ class AbstractSoftMean(AbstractSlicedMean):
 
     def _distances(self) -> Float[Array, "m n"]:
         r"""$|Qx - Ky|^2$."""
-        queries, keys = self._images()
-        squares = jnp.sum(queries**2, axis=1)[:, None] + jnp.sum(keys**2, axis=1)[None]
-        return squares - 2 * jnp.matmul(queries, keys.T, precision=HIGHEST)
+        queries, keys = map(Tokens, self._images())
+        one = jnp.eye(keys.x.shape[1], dtype=keys.x.dtype)
+        return -SquaredDistance(one, one)(queries, keys)
 
     @override
     @compile_once

@@ -19,12 +19,14 @@ from meanfield._programs import compile_once
 from meanfield.errors import InvalidInputError
 from meanfield.linalg import HIGHEST
 from meanfield.scores import AbstractScore
+from meanfield.scores.pairs import Link, paired
+from meanfield.scores.rows import rows_from_references
 from meanfield.tokens import Tokens
 
-from ._exp2 import LN2, LOG2E, exp2
+from ._exp2 import LOG2E, exp2
 from ._features import AbstractFeatureLink, feature_sums
-from ._stabiliser import stabilised, stabilised_beside
-from ._streaming import Link, Shape, cut, paired, total
+from ._stabiliser import absolute, stabilised, stabilised_beside
+from ._streaming import Shape, cut, total
 
 
 class Keys(eqx.Module):
@@ -88,7 +90,7 @@ class Dense(AbstractReduction):
     def log_mean(
         self, score: AbstractScore, queries: Tokens, keys: Keys
     ) -> tuple[Float[Array, "m p"], Float[Array, " m"]]:
-        S = score(queries, keys.tokens) + keys.log_weights[None, :]
+        S, at = rows_from_references(score, queries, keys.tokens, keys.log_weights)
         top = jax.lax.stop_gradient(jnp.max(S, axis=1))
         top = jnp.where(jnp.isneginf(top), 0, top)  # nothing to subtract from -inf
         weights = jnp.exp(S - top[:, None])
@@ -96,7 +98,7 @@ class Dense(AbstractReduction):
         none = mass == 0
         mass = jnp.where(none, 1, mass)
         means = jnp.matmul(weights, keys.values, precision=HIGHEST) / mass[:, None]
-        return means, jnp.where(none, -jnp.inf, top + jnp.log(mass))
+        return means, jnp.where(none, -jnp.inf, at + top + jnp.log(mass))
 
     @override
     def integral(
@@ -159,10 +161,10 @@ class Blocked(AbstractReduction):
         keys: Keys,
     ) -> tuple[Float[Array, "m p"], Float[Array, " m"]]:
         """The same, with what exponents are measured from; see `stabilised`."""
-        pairs, remainder = paired(score, queries, keys.tokens, LOG2E)
+        pairs = paired(score, queries, keys.tokens, LOG2E)
         pairs = pairs.offset_by(LOG2E * keys.log_weights)
-        blocks = cut(pairs, self.shape(remainder.dtype))
-        ones = jnp.ones((1, keys.tokens.n), remainder.dtype)
+        blocks = cut(pairs, self.shape(pairs.remainder.dtype))
+        ones = jnp.ones((1, keys.tokens.n), pairs.remainder.dtype)
         # Powers are never zero: what is excluded needs values that are.
         rows = _counted(keys, jnp.concatenate([keys.values.T, ones]))
         values = blocks.by_key(rows)
@@ -170,8 +172,8 @@ class Blocked(AbstractReduction):
         sums, top = stabiliser(blocks, powers)
         none = sums[-1] == 0
         mass = jnp.where(none, 1, sums[-1])
-        logs = LN2 * top + jnp.log(mass) + remainder
-        return (sums[:-1] / mass[None]).T, jnp.where(none, -jnp.inf, logs)
+        logs = jnp.where(none, -jnp.inf, top + jnp.log(mass))
+        return (sums[:-1] / mass[None]).T, logs
 
     @override
     @compile_once
@@ -184,11 +186,10 @@ class Blocked(AbstractReduction):
             sums = feature_sums(link, score, sides, weights, values)
             if sums is not None:
                 return sums
-        pairs, remainder = paired(score, *sides)
-        terms = _counted(keys, weights[None] * keys.values.T)
-        blocks = cut(pairs, self.shape(remainder.dtype))
-        lowered_blocks = blocks.below(blocks.by_query(-remainder))
-        return blocks.joined(total(lowered_blocks, link, blocks.by_key(terms))).T
+        pairs = paired(score, *sides)
+        blocks = cut(pairs, self.shape(pairs.remainder.dtype))
+        terms = blocks.by_key(_counted(keys, weights[None] * keys.values.T))
+        return absolute(blocks, lambda whole: total(whole, link, terms)).T
 
 
 class Beside(AbstractReduction):

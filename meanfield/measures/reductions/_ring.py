@@ -17,10 +17,10 @@ from typing_extensions import override
 
 from meanfield._programs import compile_once
 from meanfield.scores import AbstractScore
+from meanfield.scores.pairs import Link
 from meanfield.tokens import Tokens
 
 from ._reduction import AbstractReduction, Blocked, Keys
-from ._streaming import Link
 
 AXIS = "tokens"  # of the mesh
 WHOLE, SPREAD = PartitionSpec(), PartitionSpec(AXIS)

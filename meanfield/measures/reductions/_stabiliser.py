@@ -13,8 +13,14 @@ from equinox.internal import unvmap_all
 from jaxtyping import Array, Bool, Float
 
 from meanfield._array import frozen
+from meanfield.scores.differences import (
+    is_rounded_away,
+    size_of_scores,
+    unless_rounded_away,
+)
+from meanfield.scores.pairs import ALIKE, Pairs, known
 
-from ._streaming import Blocks, Pairs, largest
+from ._streaming import Blocks, largest
 
 # How far apart both bounds may be, in powers of 2: half of it above, half below, and
 # room for sums and for what is small beside the largest.
@@ -28,8 +34,9 @@ def stabilised(
 ) -> tuple[Float[Array, "p m"], Float[Array, " m"]]:
     """Sums of exponents below a stabiliser, and that: a number for each query.
 
-    Near its largest exponent; 0 where it has none. Constant for derivatives: means and
-    logarithms do not depend on it.
+    Near its largest exponent, in no units and with the remainder; 0 without one.
+    Constant for derivatives, but for the remainder: means and logarithms do not depend
+    on it.
     """
     if not blocks.pairs.exact or blocks.one:
         return _exact(blocks, sums)
@@ -51,10 +58,53 @@ def stabilised_beside(
     return _by_bounds(blocks, sums, bounds, unvmap_all(_are_near(bounds)))
 
 
+def absolute(blocks: Blocks, sums: Callable[[Blocks], Array]) -> Array:
+    """Sums of links of whole scores; of squared distances from differences."""
+    pairs = blocks.pairs
+    whole = lambda: sums(blocks.below(blocks.by_query(-pairs.remainder)))
+    if pairs.bend is None:
+        return blocks.joined(whole())
+    exact = lambda: sums(blocks.absolute)
+    return blocks.joined(unless_rounded_away(*_size(pairs), exact, whole))
+
+
 def _exact(blocks: Blocks, sums: Callable[[Blocks], Array]) -> tuple[Array, Array]:
-    """Sums below the largest scores."""
+    """Sums below the largest scores, from differences where scores have them."""
+    largest_first = lambda: _below_largest(blocks, sums)
+    if blocks.pairs.keys.compared is None:
+        return largest_first()
+    from_best = lambda: _below_best(blocks, sums)
+    return unless_rounded_away(*_size(blocks.pairs), from_best, largest_first)
+
+
+def _below_largest(
+    blocks: Blocks, sums: Callable[[Blocks], Array]
+) -> tuple[Array, Array]:
     top = _finite(largest(frozen(blocks).rounded))
     return _joined(blocks, sums(blocks.rounded.below(top)), top)
+
+
+def _below_best(blocks: Blocks, sums: Callable[[Blocks], Array]) -> tuple[Array, Array]:
+    """Sums of scores that are measured from those of keys with the largest ones."""
+    relative, logs, at = blocks.from_best()
+    top = _top_of_relative(relative, logs)
+    numbers = blocks.joined(sums(relative.below(top)))
+    return numbers, blocks.joined((at + top / blocks.pairs.units)[:, None])[0]
+
+
+def _top_of_relative(blocks: Blocks, logs: Float[Array, "bm queries"]) -> Array:
+    """The largest scores, or those of the references, which are their logs.
+
+    Expanded scores, by which references are found, may miss the largest by their
+    rounding. One block is looked through again rather than a choice compiled.
+    """
+    largest_again = lambda: _finite(largest(frozen(blocks)))
+    if blocks.one:
+        return largest_again()
+    size, columns = _size(blocks.pairs)
+    room = (SINGLE if size.dtype == jnp.float32 else DOUBLE) / 4
+    is_close = (columns + 2 + ALIKE) * size * jnp.finfo(size.dtype).eps < room
+    return jax.lax.cond(unvmap_all(is_close), lambda: logs, largest_again)
 
 
 def _by_bounds(
@@ -67,7 +117,16 @@ def _by_bounds(
 
 
 def _joined(blocks: Blocks, numbers: Array, tops: Array) -> tuple[Array, Array]:
-    return blocks.joined(numbers), blocks.joined(tops[:, None])[0]
+    pairs = blocks.pairs
+    logs = blocks.joined(tops[:, None])[0] / pairs.units + pairs.remainder
+    return blocks.joined(numbers), logs
+
+
+def _size(pairs: Pairs) -> tuple[Float[Array, ""], int]:
+    """The size of expanded scores, and the columns of vectors for their differences."""
+    q, k = known(pairs.queries.vectors), known(pairs.keys.vectors)
+    columns = known(pairs.keys.compared).shape[1]
+    return size_of_scores(k, q, pairs.keys.offset), columns
 
 
 def _are_near(bounds: Bounds) -> Bool[Array, ""]:
@@ -75,16 +134,14 @@ def _are_near(bounds: Bounds) -> Bool[Array, ""]:
     low, high = bounds
     single = low.dtype == jnp.float32
     size = jnp.maximum(jnp.max(jnp.abs(low)), jnp.max(jnp.abs(high)))
-    # Bounds of scores that rounding alone moves by more than 1 say nothing.
     near = jnp.all(high - low < (SINGLE if single else DOUBLE))
-    return near & (size * jnp.finfo(low.dtype).eps < 1)  # false if not finite
+    return near & ~is_rounded_away(size) & jnp.isfinite(size)
 
 
 def _bounds(pairs: Pairs) -> Bounds:
     """The largest score of each query, from below and from above."""
-    q, k, offset = pairs.queries.vectors, pairs.keys.vectors, pairs.keys.offset
-    assert q is not None
-    assert k is not None
+    q, k = known(pairs.queries.vectors), known(pairs.keys.vectors)
+    offset = pairs.keys.offset
     extremes = [jnp.argmax(k, axis=0), jnp.argmin(k, axis=0), jnp.argmax(offset)[None]]
     pilots = jnp.concatenate(extremes)
     low = jnp.max(k[pilots] @ q + offset[pilots][:, None], axis=0)
@@ -98,9 +155,8 @@ def _wide_bounds(pairs: Pairs) -> Bounds:
 
     By Cauchy--Schwarz no product is larger than $\max|q|\max|k|$.
     """
-    q, k, offset = pairs.queries.vectors, pairs.keys.vectors, pairs.keys.offset
-    assert q is not None
-    assert k is not None
+    q, k = known(pairs.queries.vectors), known(pairs.keys.vectors)
+    offset = pairs.keys.offset
     longest = jnp.max(jnp.sum(q**2, axis=0)) * jnp.max(jnp.sum(k**2, axis=1))
     reach, highest = jnp.sqrt(longest), jnp.max(offset)
     lowest = jnp.min(jnp.where(jnp.isneginf(offset), highest, offset))

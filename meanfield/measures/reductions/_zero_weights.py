@@ -20,10 +20,10 @@ from meanfield._array import check_real, is_at_hand, or_nan
 from meanfield._derivatives import ruled
 from meanfield.errors import InvalidInputError
 from meanfield.scores import AbstractScore
+from meanfield.scores.pairs import Link
 from meanfield.tokens import Tokens
 
 from ._reduction import AbstractReduction, Keys
-from ._streaming import Link
 
 
 class Excluded(NamedTuple):
