@@ -153,9 +153,18 @@ def _sampled(
 
 def _apart(df: Array, dg: Array) -> Array:
     r"""$\inf_\eta \max|df - \eta| + \max|dg + \eta|$ over what was sampled."""
-    middle = lambda values: (jnp.max(values) + jnp.min(values)) / 2
-    half = lambda values: (jnp.max(values) - jnp.min(values)) / 2
-    return half(df) + half(dg) + jnp.abs(middle(df) + middle(dg))
+    (most_f, least_f), (most_g, least_g) = _extremes(df), _extremes(dg)
+    off_centre = jnp.abs(most_f + least_f + most_g + least_g)
+    return (most_f - least_f + most_g - least_g + off_centre) / 2
+
+
+def _extremes(values: Array) -> tuple[Array, Array]:
+    """The largest and the least, picked by number.
+
+    The derivative of `max` compares the largest value with all, and is 0/0 where the
+    compiler computed either for itself and rounded them differently.
+    """
+    return values[jnp.argmax(values)], values[jnp.argmin(values)]
 
 
 def _log_stability(s: Scene, factor: Array) -> Array:
