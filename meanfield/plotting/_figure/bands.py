@@ -45,12 +45,12 @@ def draw_band(axes: Axes, times: np.ndarray, values: np.ndarray, colour: str) ->
     """Draw the median and the band of `values`, of shape (run, time)."""
     low, middle, high = quantiles(values)
     axes.fill_between(times, low, high, color=colour, alpha=0.2, linewidth=0)
-    axes.plot(times, middle, color=colour, marker=_marker(times))
+    axes.plot(times, middle, color=colour, marker=marker(times))
 
 
 def draw_curve(axes: Axes, times: np.ndarray, values: np.ndarray, colour: str) -> None:
     """Draw one run, of shape (time,)."""
-    axes.plot(times, values, color=colour, marker=_marker(times))
+    axes.plot(times, values, color=colour, marker=marker(times))
 
 
 def draw(axes: Axes, times: np.ndarray, values: np.ndarray, colour: str) -> None:
@@ -65,8 +65,8 @@ def draw_steps(axes: Axes, times: np.ndarray, values: np.ndarray, colour: str) -
         low, middle, high = quantiles(values)
         band = axes.fill_between(times, low, high, step="post", color=colour)
         band.set(alpha=0.2, linewidth=0)
-    marker = "o" if times.size <= _DOTS else ""
-    (line,) = axes.plot(times, middle, color=colour, marker=marker, markersize=4)
+    dots = "o" if times.size <= _DOTS else ""
+    (line,) = axes.plot(times, middle, color=colour, marker=dots, markersize=4)
     line.set_drawstyle("steps-post")
 
 
@@ -89,7 +89,7 @@ def draw_eigenvalues(axes: Axes, times: np.ndarray, values: np.ndarray) -> list[
     return handles
 
 
-def _marker(times: np.ndarray) -> str:
+def marker(times: np.ndarray) -> str:
     """A single frame has no line: it gets a mark."""
     return "o" if times.size == 1 else ""
 
