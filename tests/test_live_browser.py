@@ -43,6 +43,16 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         with pytest.raises(SystemExit) as ended:
             main(["live", *keys, "--out", str(files[name])])
         assert not ended.value.code
+    axes = "attention=softmax|l2,cov=1:2:2"
+    run = ["--measure", "gaussian", "--d", "2", "--t", "0.1", "--rtol", "1e-2"]
+    files["axes"] = folder / "axes.html"
+    for words in (
+        ["sweep", *run, "--over", axes, "--out", str(folder / "sweep")],
+        ["live", str(folder / "sweep"), "--out", str(files["axes"])],
+    ):
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        assert not ended.value.code
     return files
 
 
@@ -200,6 +210,42 @@ def test_a_link_holds_what_is_set(open_page: Callable[..., Browser]):
     assert text(again, "command") == after
     press(again, "reset")
     assert text(again, "command") == before
+
+
+def test_a_field_has_room_for_its_number(open_page: Callable[..., Browser]):
+    """Nine billion, cut after six digits, read as nine hundred thousand."""
+    window = open_page("gaussian", "#Q=-9e9,0.3333333333333333,1e-12,-1234567.891")
+    fields = window.value(
+        "Array.from(document.querySelectorAll('.slider input[type=number]'),"
+        " (field) => [field.value, field.scrollWidth - field.clientWidth])"
+    )
+    wanted = ["-9e9", "0.3333333333333333", "1e-12", "-1234567.891"]
+    assert [text for text, _ in fields[:4]] == wanted
+    assert {beyond for _, beyond in fields} == {0}
+
+
+def test_axes_follow_what_else_sets_their_number(open_page: Callable[..., Browser]):
+    window = open_page("axes")
+    paused(window)
+    listed, variance = "#axes select", "#axes input[type=number]"
+    at = "document.querySelector('{}')"
+    assert window.value(f"{at.format(listed)}.value") == "0"
+    window.value(
+        f"(() => {{ const s = {at.format('#attention')}; s.value = 'linear';"
+        " s.dispatchEvent(new Event('change')); })()"
+    )
+    assert window.value(f"{at.format(listed)}.value") == ""
+    width, height = window.value(
+        f"[{at.format('#scene')}.clientWidth, {at.format('#scene')}.clientHeight]"
+    )
+    left, top = window.value(
+        f"(({{ x, y }}) => [x, y])({at.format('#scene')}.getBoundingClientRect())"
+    )
+    assert window.value(f"{at.format(variance)}.value") == "1"
+    reach = min(0.6 * width, height) / 2 / ROOM  # one deviation
+    handle = (left + 0.3 * width + reach, top + height / 2)
+    window.drag(handle, (handle[0] + 40, handle[1]))
+    window.wait(f"{at.format(variance)}.valueAsNumber > 1.05")
 
 
 def test_a_link_of_another_page_is_refused_in_words(open_page: Callable[..., Browser]):

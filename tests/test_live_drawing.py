@@ -232,3 +232,63 @@ def test_what_an_axis_sets_alone_has_one_slider(
     law = {"axes": [{"key": "A", "entry": entry}], "heads": [{"V": np.eye(d).tolist()}]}
     places = [[i, j] for i in range(d) for j in range(d)]
     assert answered(stand, {"law": law, "places": places}) == swept
+
+
+# A slider without a page: enough of a document for its three parts.
+BARE = """
+    import { slider } from "./sliders.js";
+    class Part {
+      value = ""; style = {}; hear = {};
+      append(...parts) { this.parts = parts; }
+      setAttribute() {}
+      addEventListener(name, act) { this.hear[name] = act; }
+      get valueAsNumber() { return this.value === "" ? NaN : Number(this.value); }
+    }
+    globalThis.document = { createElement: () => new Part() };
+    const made = (options, calls) =>
+      slider("x", { low: 0, high: 1, ...options, change: (x) => calls.push(x) }).parts;
+    """
+
+
+@needs_node
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (9e9, "9e9"),
+        (-9e9, "-9e9"),
+        (1e-12, "1e-12"),
+        (-0.25, "-0.25"),
+        (1 / 3, "0.3333333333333333"),
+        (123456.789, "123456.789"),
+    ],
+)
+def test_a_field_shows_the_number_in_use(number: float, text: str):
+    """As it begins and as it is typed; a browser takes the text as it stands."""
+    code = f"""{BARE}
+        export const answer = (number) => {{
+          const [, , field] = made({{ value: number }}, []);
+          const first = field.value;
+          field.value = String(number);
+          field.hear.change();
+          return [first, field.value];
+        }};
+        """
+    assert answered(code, number) == [text, text]
+    assert float(text) == number
+
+
+@needs_node
+@pytest.mark.parametrize("typed", ["", "-1", "0.5"])
+def test_a_number_that_is_not_used_does_not_stay_in_its_field(typed: str):
+    """On a logarithmic scale, of numbers above one half."""
+    code = f"""{BARE}
+        export const answer = (typed) => {{
+          const calls = [];
+          const fits = (x) => x > 0.5;
+          const [, , field] = made({{ value: 2, scale: "log", low: 1, fits }}, calls);
+          field.value = typed;
+          field.hear.change();
+          return [field.value, calls];
+        }};
+        """
+    assert answered(code, typed) == ["2", []]

@@ -245,7 +245,7 @@ def test_movies_refuse_what_has_none(rng: Generator, tmp_path: Path) -> None:
     run, target = shrinking(rng), tmp_path / "a.gif"
     with pytest.raises(UnknownNameError, match=r"movie `cones`.*`cone`"):
         animate(run, target, panel="cones")
-    with pytest.raises(InvalidInputError, match="one frame, which makes no movie"):
+    with pytest.raises(InvalidInputError, match="one frame to draw, which makes"):
         animate(run.isel(time=[0]), target)
     space = ensemble(rng, "gaussian").isel(coord=[0])
     for panel, data in (

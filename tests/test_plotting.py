@@ -205,6 +205,15 @@ def test_clusters_of_tokens_that_meet_go_from_all_to_one(rng: Generator) -> None
     np.testing.assert_allclose(heights(bottom.lines[0]), [1 / 9, 1])
 
 
+def test_counts_change_at_the_frame_where_they_were_taken() -> None:
+    """At times 0, 1 and 2, as after layers: three clusters until 2, then one."""
+    x = np.array([[0.0, 1.0, 2.0], [0.0, 1.0, 2.0], [1.0, 1.0, 1.0]])[..., None]
+    top, bottom = panels["clusters"](points(x)).axes
+    corners = [[0, 3], [1, 3], [1, 3], [2, 3], [2, 1]]
+    np.testing.assert_array_equal(top.lines[0].get_path().vertices, corners)
+    assert bottom.lines[0].get_drawstyle() == top.lines[0].get_drawstyle()
+
+
 def test_clusters_of_directions_do_not_see_lengths(rng: Generator) -> None:
     """Two cones of 20 degrees, whose tokens are of lengths over twelve decades."""
     angles = np.radians(np.repeat([0.0, 70.0], 20) + rng.uniform(-10, 10, 40))

@@ -113,6 +113,26 @@ def test_a_picture_runs_a_plugin_only_where_it_needs_it(
     assert cli("plot", run, "--panel", "tokens").code == 0
 
 
+def test_all_panels_but_the_one_that_needs_a_plugin_are_drawn(
+    cli: CLI, run: Path, forget: Callable
+):
+    forget()
+    Path("mine.py").rename("moved.py")
+    done = cli("plot", run, "--panel", "all", "--out", "all")
+    assert done.code == 0, done.err
+    assert Path("all-tokens.png").exists()
+    assert not Path("all-attention.png").exists()
+    (line,) = [text for text in done.err.splitlines() if "wrote" not in text]
+    for words in ("no picture of `attention`", "`mine.py`", "`--plugin FILE.py`"):
+        assert words in line
+    assert not Path("was-run").exists()
+    done = cli("plot", run, "--panel", "attention")
+    assert_refused(done, "the plugin `mine.py`", "give it by `--plugin FILE.py`")
+    given = ("--panel", "all", "--out", "all", "--plugin", "moved.py")
+    assert cli("plot", run, *given).code == 0
+    assert Path("all-attention.png").exists()
+
+
 def test_a_sweep_is_joined_with_its_plugin(
     cli: CLI, registries: None, forget: Callable, tmp_path: Path
 ):

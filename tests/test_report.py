@@ -55,12 +55,24 @@ def test_positions_are_within_half_a_step_of_their_frame(rng: Generator) -> None
 
 
 @needs_node
-def test_counts_change_at_once_between_frames() -> None:
+def test_counts_hold_until_the_next_frame() -> None:
     panel = {"times": [0, 1, 2, 3], "steps": True}
     code = "pieces(scene, [3, 3, 1, NaN], { log: false })"
-    corners = [[0, 3], [0.5, 3], [0.5, 3], [1, 3], [1.5, 3], [1.5, 1], [2, 1]]
+    corners = [[0, 3], [1, 3], [1, 3], [2, 3], [2, 1]]
     wrapped = {**panel, "times": {"data": panel["times"]}}
     assert computed(code, wrapped) == [corners]
+
+
+@needs_node
+@pytest.mark.parametrize(("steps", "between"), [(True, [5, 1]), (False, [3.5, 0.625])])
+def test_values_between_frames_are_those_that_are_drawn(
+    steps: bool, between: list[float]
+) -> None:
+    """Curves that meet whole numbers by chance are no counts."""
+    values = {"data": [5, 3, 1, 0.5], "shape": [1, 2, 2]}
+    panel = {"names": ["a", "b"], "times": {"data": [0, 1]}, "values": values}
+    code = "[0, 0.75, 1].map((t) => valuesAt(scene, 0, t))"
+    assert computed(code, {**panel, "steps": steps}) == [[5, 1], between, [3, 0.5]]
 
 
 @pytest.mark.parametrize(

@@ -91,8 +91,8 @@ def animate(
         play = movie.play(data, film)
         if play.times.size == 1:
             raise InvalidInputError(
-                "This run has one frame, which makes no movie: draw it by `meanfield "
-                "plot`, or store more by `simulate --frames`."
+                "This run has one frame to draw, which makes no movie: draw it by "
+                "`meanfield plot`, or store more by `simulate --frames`."
             )
         frames = _painted(data, play, film, progress)
     return put(target, film.movie(frames, target.suffix.lower()))

@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 
 from meanfield.errors import InvalidInputError
 
-from ._figure.bands import band_note, draw, spans_decades
+from ._figure.bands import band_note, draw, marker, spans_decades
 from ._figure.marks import legend
 from ._figure.panels import (
     annotate,
@@ -111,7 +111,7 @@ def _loss(axes: Axes, dataset: xr.Dataset, name: str) -> None:
         axes.set_yscale("log")
     draw(axes, times, recorded, CYCLE[0])
     middle = (times[1:] + times[:-1]) / 2
-    dots = slice(None, None, -(-middle.size // _DOTS))
+    dots = slice(None, None, max(1, -(-middle.size // _DOTS)))
     shown = _median(differences)
     axes.plot(middle[dots], shown[dots], "o", color=CYCLE[1], markersize=3.5, zorder=1)
     axes.grid(visible=True, axis="y")
@@ -121,7 +121,7 @@ def _loss(axes: Axes, dataset: xr.Dataset, name: str) -> None:
         Line2D([], [], color=CYCLE[1], marker="o", ls="none", label="differences"),
     ]
     if steepest is not None:
-        look = {"color": CYCLE[2], "linestyle": _DASHES}
+        look = {"color": CYCLE[2], "linestyle": _DASHES, "marker": marker(times)}
         axes.plot(times, _median(steepest), **look)
         handles.append(Line2D([], [], label=_names(dataset).loss, **look))
     legend(axes, handles, 3)

@@ -12,19 +12,23 @@ from pydantic import (
     Field,
     StringConstraints,
     TypeAdapter,
-    ValidationError,
     with_config,
 )
 from typing_extensions import TypedDict
 
-from meanfield._reading import OPEN, json_value, nearby
+from meanfield._reading import nearby
 from meanfield.errors import InputFileError, InvalidInputError, StoreError
 
 from ._schema import SCHEMA, SWEEP, TIME, Ending, dims_of
-from .disk import damaged, json_digest, read_plain, replace_file
+from .disk import (
+    altered_message,
+    json_digest,
+    read_object,
+    replace_file,
+    validate_object,
+)
 
 RECORD = "commit.json"
-_OTHER = "it is not what was written"
 STORED = "name the folder that `simulate --out` wrote."
 
 
@@ -136,19 +140,16 @@ def read_record(folder: Path) -> Record:
             f"{SCHEMA}; read it with the version that wrote it."
         )
     if body.pop("checksum", None) != json_digest(body):
-        raise StoreError(damaged(folder / RECORD, _OTHER))
+        raise StoreError(altered_message(folder / RECORD))
     try:
         return _record(body)
     except ValueError as error:
-        why = _first_problem(error)
-        raise StoreError(
-            f"{damaged(folder / RECORD, _OTHER)} What is wrong: {why}."
-        ) from None
+        raise StoreError(altered_message(folder / RECORD, str(error))) from None
 
 
 def _read_body(folder: Path) -> dict[str, Any]:
     try:
-        body = json_value(read_plain(folder / RECORD))
+        return read_object(folder / RECORD)
     except FileNotFoundError as error:
         if not folder.exists():
             raise InputFileError(
@@ -166,15 +167,6 @@ def _read_body(folder: Path) -> dict[str, Any]:
         raise InputFileError(
             f"`{folder}` is no run: runs are folders; {STORED}"
         ) from error
-    except OSError as error:
-        raise InputFileError(
-            f"`{folder / RECORD}` cannot be read: {error.strerror}; {OPEN}"
-        ) from error
-    except (ValueError, RecursionError) as error:
-        raise StoreError(damaged(folder / RECORD, _OTHER)) from error
-    if not isinstance(body, dict):
-        raise StoreError(damaged(folder / RECORD, _OTHER))
-    return body
 
 
 def _record(body: dict[str, Any]) -> Record:
@@ -185,7 +177,7 @@ def _record(body: dict[str, Any]) -> Record:
     """
     frames = body.pop("frames", None)
     body.pop("schema", None)
-    record = _reader().validate_json(json.dumps(body), strict=True)
+    record = validate_object(_reader(), body)
     if frames != record.frames:
         raise ValueError(
             f"`frames` is {frames!r} and its segments hold {record.frames}"
@@ -211,12 +203,3 @@ def _check_axes(name: str, dims: tuple[str, ...], record: Record) -> None:
 @functools.cache
 def _reader() -> TypeAdapter:
     return TypeAdapter(Record)
-
-
-def _first_problem(error: ValueError) -> str:
-    """What a record has that none has, in a line."""
-    if not isinstance(error, ValidationError):
-        return str(error).removesuffix(".")
-    problem = error.errors()[0]
-    place = ".".join(map(str, problem["loc"])) or "the whole"
-    return f"`{place}`: {problem['msg'].removesuffix('.')}"

@@ -16,20 +16,23 @@ from pydantic import (
     PositiveFloat,
     StringConstraints,
     TypeAdapter,
-    ValidationError,
     with_config,
 )
 from typing_extensions import TypedDict
 
-from meanfield._reading import OPEN, json_value
 from meanfield.errors import (
     InputFileError,
     InvalidInputError,
     StoreError,
     UnknownNameError,
 )
-from meanfield.storage import damaged, replace_file
-from meanfield.storage.disk import json_digest, read_plain
+from meanfield.storage import replace_file
+from meanfield.storage.disk import (
+    altered_message,
+    json_digest,
+    read_object,
+    validate_object,
+)
 
 from ._spec import TrainSpec
 
@@ -37,7 +40,6 @@ RECORD = "training.json"
 SCHEMA = "meanfield-training-2"
 WITHOUT_DIGESTS = "meanfield-training-1"  # of version 0.2
 _CHECKSUM = "checksum"
-_OTHER = "it is not what was written"
 
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 WeightsFile = Annotated[
@@ -178,7 +180,7 @@ def read_record(folder: Path) -> Record:
             raise
         raise InputFileError(lacking(folder, next(iter(plugins)))) from error
     except InvalidInputError as error:
-        raise StoreError(_wrong(folder, str(error))) from error
+        raise StoreError(altered_message(folder / RECORD, str(error))) from error
     return Record(
         spec,
         values["items"],
@@ -206,49 +208,34 @@ def stored_record(folder: Path) -> StoredRecord:
         InputFileError: if there is no training.
         StoreError: if the record is damaged, or has another schema.
     """
-    body = _body(folder)
+    file = folder / RECORD
+    try:
+        body = read_object(file)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise InputFileError(
+            f"There is no training at `{folder}`; name the folder that `train start "
+            "--out` wrote, or begin it there again."
+        ) from error
     schema, checksum = body.get("schema"), body.pop(_CHECKSUM, None)
     if schema not in (None, SCHEMA, WITHOUT_DIGESTS):
         raise StoreError(
-            f"`{folder / RECORD}` has the schema `{schema}` and this version of "
+            f"`{file}` has the schema `{schema}` and this version of "
             f"meanfield reads `{SCHEMA}`; read it with the version that wrote it."
         )
-    expected = None if schema == WITHOUT_DIGESTS else json_digest(body)
-    if checksum != expected:
-        raise StoreError(damaged(folder / RECORD, _OTHER))
+    if checksum != (None if schema == WITHOUT_DIGESTS else json_digest(body)):
+        raise StoreError(altered_message(file))
     try:
-        values = _reader().validate_json(json.dumps(body))
-    except ValidationError as error:
-        problem = error.errors()[0]
-        place = ".".join(map(str, problem["loc"])) or "the whole"
-        raise StoreError(_wrong(folder, f"`{place}`: {problem['msg']}")) from None
+        values = validate_object(_reader(), body)
+    except ValueError as error:
+        raise StoreError(altered_message(file, str(error))) from None
     for problem in _contradictions(values):
-        raise StoreError(_wrong(folder, problem))
+        raise StoreError(altered_message(file, problem))
     return values
 
 
 @functools.cache
 def _reader() -> TypeAdapter:
     return TypeAdapter(StoredRecord)
-
-
-def _body(folder: Path) -> dict[str, Any]:
-    try:
-        body = json_value(read_plain(folder / RECORD))
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise InputFileError(
-            f"There is no training at `{folder}`; name the folder that `train start "
-            "--out` wrote, or begin it there again."
-        ) from error
-    except OSError as error:
-        raise InputFileError(
-            f"`{folder / RECORD}` cannot be read: {error.strerror}; {OPEN}"
-        ) from error
-    except (ValueError, RecursionError) as error:
-        raise StoreError(damaged(folder / RECORD, _OTHER)) from error
-    if not isinstance(body, dict):
-        raise StoreError(damaged(folder / RECORD, _OTHER))
-    return body
 
 
 def _contradictions(values: StoredRecord) -> Iterator[str]:
@@ -297,7 +284,3 @@ def _shapes(entry: StoredEntry) -> dict[str, tuple[int, ...]]:
 def epoch_of(name: str) -> int:
     """The epoch in the name of a file of weights."""
     return int(re.sub(r"\D", "", name))
-
-
-def _wrong(folder: Path, problem: str) -> str:
-    return f"{damaged(folder / RECORD, _OTHER)} What is wrong: {problem.rstrip('.')}."

@@ -16,7 +16,7 @@ from meanfield.cli.jobs._pictures import (
     stem,
 )
 from meanfield.cli.terminal._output import note
-from meanfield.errors import InvalidInputError
+from meanfield.errors import InputFileError, InvalidInputError
 
 if TYPE_CHECKING:
     import xarray
@@ -65,21 +65,22 @@ def plot(
         **options: the look.
     """
     from meanfield.cli.process._plugins import load_measure_of
-    from meanfield.plotting import attention_panels
+    from meanfield.plotting import attention_panels, panels
 
     request = requested(options)
     refuse_comparison(run)
     load_measure_of(run, plugin)
     dataset = carrying(opened(run, request), tokens)
     names = _chosen(panel, dataset)
-    plugins = _load_recorded(run, names, plugin or [])
+    if not all(name in panels for name in names):
+        _load_recorded(run, plugin or [])
     _check_times(at, names)
     if html:
         _refuse_looks(request.look)
         _write_page(dataset, names, out or run.parent / f"{stem(run)}-cone.html")
         return
     attend = lambda name: (
-        _with_attention(run, dataset, at, plugins)
+        _with_attention(run, dataset, at, plugin or [])
         if name in attention_panels
         else dataset
     )
@@ -92,19 +93,19 @@ def _draw(
     look: "Look",
     target_of: Callable[[str], Path],
 ) -> None:
-    """Draws panels to files; of several, those that refuse the look are told.
+    """Draws panels to files; notes which of several cannot be drawn, and why.
 
     Raises:
-        InvalidInputError: if all of them refuse it, as the first does.
+        InvalidInputError: if none can be drawn, as of the first: the look does not fit.
+        InputFileError: likewise: a plugin or the model is missing.
     """
     from meanfield.plotting import draw_panel, save
 
-    refusals: dict[str, InvalidInputError] = {}
+    refusals: dict[str, InvalidInputError | InputFileError] = {}
     for name in names:
-        data = data_of(name)
         try:
-            figure = draw_panel(name, data, look)
-        except InvalidInputError as refusal:
+            figure = draw_panel(name, data_of(name), look)
+        except (InvalidInputError, InputFileError) as refusal:
             refusals[name] = refusal
             continue
         for path in save(figure, target_of(name)):
@@ -183,28 +184,20 @@ def _chosen(panel: str | None, data: "xarray.Dataset") -> list[str]:
     return names if panel == "all" else names[:1]
 
 
-def _load(run: Path, plugins: list[Path]) -> None:
-    """Runs plugins in the precision of the run, which their arrays then have."""
+def _load_recorded(run: Path, plugins: list[Path]) -> list[Path]:
+    """Runs plugins, with those of the run, in the precision of the run.
+
+    Returns:
+        All of them.
+    """
     from meanfield import runs
-    from meanfield.cli.process._plugins import load_plugins
+    from meanfield.cli.process._plugins import load_plugins, load_plugins_of
     from meanfield.cli.process._session import open_session
     from meanfield.storage import RunStore
 
     spec = {} if runs.is_sweep(run) else RunStore.open(run).spec
     open_session(spec.get("precision", "double"))
     load_plugins(plugins)
-
-
-def _load_recorded(run: Path, names: list[str], plugins: list[Path]) -> list[Path]:
-    """The plugins, once those of the run are loaded where a panel has need of them."""
-    from meanfield.plotting import attention_panels, panels
-
-    known = all(name in panels for name in names)
-    if known and attention_panels.keys().isdisjoint(names):
-        return plugins
-    from meanfield.cli.process._plugins import load_plugins_of
-
-    _load(run, plugins)
     return load_plugins_of(run, plugins)
 
 
@@ -215,4 +208,4 @@ def _with_attention(
 
     if at is not None and not all(t == t for t in at):
         raise InvalidInputError("The times `--at` must be numbers; got nan.")
-    return runs.with_attention(run, data, at, plugins)
+    return runs.with_attention(run, data, at, _load_recorded(run, plugins))

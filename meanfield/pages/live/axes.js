@@ -51,8 +51,9 @@ export function fillAxes(form, initial, current, change) {
 }
 
 function listed({ name, values }, now, changed) {
-  const options = values.map((value, i) => element("option", { value: i, selected: value === now }, String(value)));
+  const options = values.map((value, i) => element("option", { value: i }, String(value)));
   const select = element("select", {}, ...options);
+  select.selectedIndex = values.indexOf(now); // nothing, where the law has another value
   select.addEventListener("change", () => changed(values[Number(select.value)]));
   return element("p", { className: "row" }, element("label", {}, `${name} `, select));
 }

@@ -1,10 +1,16 @@
-// Numbers as letters that an address holds as they stand: in decimals, or as their bits.
+// Numbers as text, exactly; in an address in decimals, or as their bits.
 
 const PACKED = "~"; // begins numbers written as their bits; no decimal does
 
+/** A number in decimals that read as the same number, with a power of ten where that is shorter. */
+export function exact(x) {
+  const [plain, power] = [String(x), x.toExponential()].map((text) => text.replace("+", ""));
+  return plain.length <= power.length ? plain : power;
+}
+
 /** Numbers as text, exactly, in the shorter of the two ways. */
 export function written(numbers) {
-  const plain = numbers.map((x) => String(x).replace("+", "")).join(",");
+  const plain = numbers.map(exact).join(",");
   const packed = packedFrom(numbers);
   return plain.length <= packed.length ? plain : packed;
 }

@@ -48,11 +48,22 @@ export class Page {
   }
 
   sliders() {
-    fill(part("sliders"), () => this.law, (law) => this.change(law));
+    this.fillSliders();
+    this.fillAxes();
+  }
+
+  fillSliders() {
+    fill(part("sliders"), () => this.law, (law) => {
+      this.change(law);
+      this.fillAxes();
+    });
+  }
+
+  fillAxes() {
     fillAxes(part("axes"), this.initial, () => this.law, (law, isStart) => {
       this.isEdited ||= isStart;
       this.change(law);
-      fill(part("sliders"), () => this.law, (other) => this.change(other));
+      this.fillSliders();
     });
   }
 
@@ -62,7 +73,7 @@ export class Page {
     const isOther = shape(law) !== shape(this.law);
     const focus = document.activeElement?.id;
     this.law = law;
-    if (isOther) fill(part("sliders"), () => this.law, (next) => this.change(next));
+    if (isOther) this.fillSliders();
     if (isOther && focus) part(focus)?.focus();
     this.start(true);
   }
@@ -109,6 +120,7 @@ export class Page {
     const rows = (flat) => Array.from({ length: flat.length / d }, (_, i) => Array.from(flat.subarray(i * d, (i + 1) * d)));
     const start = this.law.measure === "gaussian" ? unpacked(state, d) : { ...this.law.start, x: rows(state) };
     Object.assign(this, { law: { ...this.law, start }, isEdited: true });
+    this.fillAxes();
     this.start(false);
   }
 

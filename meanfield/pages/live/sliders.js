@@ -2,6 +2,7 @@
 
 import { known } from "./law.js";
 import { identity, scaled } from "./matrix.js";
+import { exact } from "./numerals.js";
 
 const ENTRIES = 3; // dimensions up to which each entry of a matrix has a slider
 const MOST_HEADS = 4;
@@ -19,25 +20,33 @@ export function element(tag, attributes = {}, ...children) {
 
 let count = 0;
 
-/** A slider with its field. Scales: `linear`, `log`, and `root`, fine near zero. */
-export function slider(label, { value, low, high, scale = "linear", change }) {
+/** A slider with its field, which shows the number in use. Scales: `linear`, `log`, and `root`, fine near zero.
+ *
+ * Numbers that do not fit are not used. */
+export function slider(label, { value, low, high, scale = "linear", fits = () => true, change }) {
   const id = `slider-${count++}`;
   const [there, back] = {
     linear: [(x) => x, (x) => x], log: [Math.log, Math.exp], root: [Math.sqrt, (x) => x * x],
   }[scale];
   const [from, to] = [Math.min(low, value), Math.max(high, value)];
   const range = element("input", { type: "range", min: there(from), max: there(to), step: "any", value: there(value), id });
-  const field = element("input", { type: "number", step: "any", value: rounded(value), ariaLabel: `${label}, exact` });
-  range.addEventListener("input", () => {
-    const number = rounded(back(Number(range.value)));
-    field.value = number;
-    change(number);
-  });
+  const field = element("input", { type: "number", step: "any", ariaLabel: `${label}, exact` });
+  let used = value;
+  const show = () => {
+    field.value = exact(used);
+    field.style.minWidth = `calc(${field.value.length}ch + 2.2rem)`; // the rest is its edge and its arrows
+  };
+  const use = (number) => {
+    const isUsed = Number.isFinite(there(number)) && fits(number);
+    if (isUsed) used = number;
+    show();
+    if (isUsed) change(number);
+  };
+  show();
+  range.addEventListener("input", () => use(rounded(back(Number(range.value)))));
   field.addEventListener("change", () => {
-    const number = field.valueAsNumber;
-    if (!Number.isFinite(number) || (scale !== "linear" && (number < 0 || (scale === "log" && number === 0)))) return;
-    range.value = there(number);
-    change(number);
+    use(field.valueAsNumber);
+    range.value = there(used);
   });
   return element("div", { className: "slider" }, element("label", { htmlFor: id }, label), range, field);
 }
@@ -72,11 +81,10 @@ export function isSweptAlone({ axes, heads }, key, place) {
   return heads.length === 1 && axes.some((axis) => axis.key === key && String(axis.entry ?? only) === String(place));
 }
 
-/** The last time, which comes after the first, whatever is typed. */
-function until(law, change) {
-  const span = law.t - law.t0;
-  const later = (t) => change(t > law.t0 ? t : law.t);
-  return { value: law.t, low: law.t0 + span / 10, high: law.t0 + 10 * span, scale: "log", change: later };
+/** The last time, which comes after the first. */
+function until({ t, t0 }, change) {
+  const span = t - t0;
+  return { value: t, low: t0 + span / 10, high: t0 + 10 * span, scale: "log", fits: (time) => time > t0, change };
 }
 
 /** Attention and mask. Under Sinkhorn attention a page masks nothing; sigmoid moves no Gaussian. */

@@ -12,6 +12,7 @@ from .style import CYCLE
 
 _DASHES = (0, (4, 4))
 _APART = 0.01  # of a curve, below which another runs on it
+_DOTS = 30  # frames up to which counts are marked where they were taken
 
 BAND_NOTE = "line: median of the runs still going; band: 10–90 %"
 
@@ -44,12 +45,12 @@ def draw_band(axes: Axes, times: np.ndarray, values: np.ndarray, colour: str) ->
     """Draw the median and the band of `values`, of shape (run, time)."""
     low, middle, high = quantiles(values)
     axes.fill_between(times, low, high, color=colour, alpha=0.2, linewidth=0)
-    axes.plot(times, middle, color=colour, marker=_marker(times))
+    axes.plot(times, middle, color=colour, marker=marker(times))
 
 
 def draw_curve(axes: Axes, times: np.ndarray, values: np.ndarray, colour: str) -> None:
     """Draw one run, of shape (time,)."""
-    axes.plot(times, values, color=colour, marker=_marker(times))
+    axes.plot(times, values, color=colour, marker=marker(times))
 
 
 def draw(axes: Axes, times: np.ndarray, values: np.ndarray, colour: str) -> None:
@@ -58,14 +59,15 @@ def draw(axes: Axes, times: np.ndarray, values: np.ndarray, colour: str) -> None
 
 
 def draw_steps(axes: Axes, times: np.ndarray, values: np.ndarray, colour: str) -> None:
-    """As `draw`, of counts: they change at once, half-way between two frames."""
+    """As `draw`, of counts: each holds from its frame until the next one."""
     middle = values
     if values.ndim == 2:
         low, middle, high = quantiles(values)
-        band = axes.fill_between(times, low, high, step="mid", color=colour)
+        band = axes.fill_between(times, low, high, step="post", color=colour)
         band.set(alpha=0.2, linewidth=0)
-    (line,) = axes.plot(times, middle, color=colour, marker=_marker(times))
-    line.set_drawstyle("steps-mid")
+    dots = "o" if times.size <= _DOTS else ""
+    (line,) = axes.plot(times, middle, color=colour, marker=dots, markersize=4)
+    line.set_drawstyle("steps-post")
 
 
 def draw_eigenvalues(axes: Axes, times: np.ndarray, values: np.ndarray) -> list[Line2D]:
@@ -87,7 +89,7 @@ def draw_eigenvalues(axes: Axes, times: np.ndarray, values: np.ndarray) -> list[
     return handles
 
 
-def _marker(times: np.ndarray) -> str:
+def marker(times: np.ndarray) -> str:
     """A single frame has no line: it gets a mark."""
     return "o" if times.size == 1 else ""
 

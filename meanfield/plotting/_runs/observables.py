@@ -65,6 +65,12 @@ def sizes_of(factor: np.ndarray) -> np.ndarray:
     return np.sqrt((factor**2).sum(axis=(-2, -1)))
 
 
+def is_rounding(mean: np.ndarray, factor: np.ndarray) -> np.ndarray:
+    """Whether a cloud is as small as the rounding of its mean, in double precision."""
+    floor = _ROUNDINGS * np.finfo(np.float64).eps
+    return sizes_of(factor) <= floor * np.abs(mean).max(axis=-1)
+
+
 def finite(matrices: np.ndarray) -> np.ndarray:
     """Which matrices have only finite entries."""
     return np.asarray(np.isfinite(matrices).all(axis=(-2, -1)))

@@ -8,7 +8,7 @@ from scipy.interpolate import PchipInterpolator
 from meanfield.plotting._writing.film import Film
 
 from .data import Cloud, Swarm, Track
-from .observables import even_frames, moments, sizes_of
+from .observables import even_frames, is_rounding, moments, sizes_of
 
 # Straight lines lead from one stored frame to the next where sizes differ by a smaller
 # factor, and half way the size is near their geometric mean: nothing turns much. Tokens
@@ -50,8 +50,13 @@ def held(places: np.ndarray, is_near: np.ndarray) -> np.ndarray:
 
 
 def near_steps(cloud: Cloud) -> np.ndarray:
-    """Whether straight lines may lead from each frame to the next: (frames - 1)."""
-    is_near = near_factors(moments(cloud.state).factor)
+    """Whether straight lines may lead from each frame to the next: (frames - 1).
+
+    A cloud of which only rounding is left is a point, whatever its rounding does.
+    """
+    mean, factor = moments(cloud.state)
+    spread = np.where(is_rounding(mean, factor)[:, None, None], 0.0, factor)
+    is_near = near_factors(spread)
     if cloud.closure is None:
         return is_near
     # A closure that has ended is NaN, and nowhere far.

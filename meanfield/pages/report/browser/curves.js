@@ -144,7 +144,7 @@ function paintMember(pen, panel, m, across, upwards, range, alpha) {
   pen.setLineDash([]);
 }
 
-/** The points (t, value) of a curve, in a list for each stretch that can be drawn; counts change half-way between frames. */
+/** The points (t, value) of a curve, in a list for each stretch that can be drawn; counts hold from a frame until the next. */
 function pieces(panel, values, range) {
   const made = [];
   let resting = true;
@@ -153,24 +153,21 @@ function pieces(panel, values, range) {
     const t = panel.times.data[i];
     if (seen && resting) made.push([]);
     const piece = made[made.length - 1];
-    if (seen && !resting && panel.steps) {
-      const middle = (panel.times.data[i - 1] + t) / 2;
-      piece.push([middle, values[i - 1]], [middle, value]);
-    }
+    if (seen && !resting && panel.steps) piece.push([t, values[i - 1]]);
     if (seen) piece.push([t, value]);
     resting = !seen;
   });
   return made;
 }
 
-/** The numbers of a member at a time, between frames; whole numbers are those of the nearest frame. */
+/** The numbers of a member at a time, between frames; counts are those of the frame before. */
 function valuesAt(panel, m, t) {
   const [, names, times] = panel.values.shape;
   const { low, next, share } = within(panel.times.data, t);
   return panel.names.map((_, k) => {
     const row = (m * names + k) * times;
     const [a, b] = [panel.values.data[row + low], panel.values.data[row + next]];
-    if (share === 0 || (Number.isInteger(a) && Number.isInteger(b))) return share < 0.5 ? a : b;
+    if (share === 0 || panel.steps) return a;
     return (1 - share) * a + share * b;
   });
 }

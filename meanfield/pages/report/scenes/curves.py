@@ -41,7 +41,7 @@ def panels(dataset: xr.Dataset, report: Report) -> list[Panel]:
     """Curves of a run, or of evenly chosen members of an ensemble.
 
     Each panel has `values` of shape (member, curve, time), NaN where there is none;
-    `steps` if they keep them from frame to frame, as counts do.
+    `steps` if they hold from a frame until the next, as counts do.
 
     Args:
         dataset: a run, or an ensemble.

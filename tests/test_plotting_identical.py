@@ -1,0 +1,113 @@
+"""Tokens that all lie in one place: panels, movies and pages draw them, or say why not.
+
+Pytest takes every warning for an error.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from picture_parts import rendered
+from plotting_data import points
+
+from meanfield.errors import InvalidInputError
+from meanfield.pages.report._run import run_scene
+from meanfield.plotting import Film, Look, animate, panels
+from meanfield.plotting._runs.pace import near_steps
+from meanfield.plotting.reading import cloud
+
+NO_NUMBER = re.compile(r"\b(nan|inf|infinity)\b", re.IGNORECASE)
+OF_SWEEPS = {"phase", "lines"}
+OF_DENSITIES = {"balance", "density"}
+FRAMES = 3
+SHORT = Film(fps=5, seconds=0.4, size=(240, 250))
+
+
+def identical(n: int, d: int, places: list[float]) -> xr.Dataset:
+    """Tokens that are together at a place at each time, with all that panels draw."""
+    frames = len(places)
+    x = np.broadcast_to(np.array(places)[:, None, None], (frames, n, d))
+    still = ("time", np.zeros(frames))
+    maps = np.full((1, 1, n, n), 1 / n)
+    return points(x).assign(
+        energy=("time", np.ones(frames)),
+        dissipation=still,
+        steepest=still,
+        attention=(("snapshot", "head", "query", "token"), maps),
+        snapshot=("snapshot", [0.0]),
+    )
+
+
+def cases() -> Iterator[tuple[str, xr.Dataset]]:
+    for d in (1, 2, 3):
+        yield f"two tokens in {d}", identical(2, d, [1.1] * FRAMES)
+        yield f"five moving tokens in {d}", identical(5, d, [0.7, 1.3, 1.9])
+        yield f"one frame in {d}", identical(5, d, [1.1])
+    yield "at zero", identical(5, 2, [0.0] * FRAMES)
+
+
+CASES = dict(cases())
+
+
+def refusal_of(panel: str, run: xr.Dataset) -> str:
+    """What a panel must say of a run, if it cannot draw it."""
+    if panel in OF_SWEEPS:
+        return "draws a sweep"
+    if panel in OF_DENSITIES:
+        return "draws densities"
+    if panel in ("cone", "disc") and run.sizes["coord"] != 2:
+        return "of dimension 2"
+    return "Every covariance is zero" if panel == "disc" else ""
+
+
+def drawn_texts(figure: Figure) -> list[str]:
+    texts = rendered(figure).findobj(Text)
+    return [text.get_text() for text in texts if isinstance(text, Text)]
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("panel", panels)
+def test_a_panel_draws_identical_tokens_or_says_why_not(panel: str, name: str) -> None:
+    run = CASES[name]
+    if refusal := refusal_of(panel, run):
+        with pytest.raises(InvalidInputError, match=refusal) as caught:
+            panels[panel](run)
+        assert "\n" not in str(caught.value)
+        return
+    assert not NO_NUMBER.search("\n".join(drawn_texts(panels[panel](run))))
+
+
+@pytest.mark.parametrize("panel", ["tokens", "spectrum", "clusters"])
+def test_identical_tokens_in_relative_units_are_drawn(panel: str) -> None:
+    run = CASES["five moving tokens in 2"]
+    texts = drawn_texts(panels[panel](run, Look(relative=True)))
+    assert not NO_NUMBER.search("\n".join(texts))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_identical_tokens_have_a_movie_or_one_frame(tmp_path: Path, name: str) -> None:
+    run, target = CASES[name], tmp_path / "a.gif"
+    if run.sizes["time"] == 1:
+        with pytest.raises(InvalidInputError, match="one frame to draw"):
+            animate(run, target, film=SHORT)
+        return
+    assert animate(run, target, film=SHORT).exists()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_report_of_identical_tokens_holds_numbers(name: str) -> None:
+    scene = run_scene(CASES[name], lambda *_: None)
+    json.dumps(scene, allow_nan=False)
+
+
+def test_rounding_of_identical_tokens_breaks_no_line() -> None:
+    """Means of tokens at one place are off by a rounding in some frames."""
+    x = np.repeat(np.array([0.9, 1.0, 1.1, 1.2])[:, None, None], 5, axis=1)
+    x[[1, 3], 0] += np.spacing(1.0)
+    assert near_steps(cloud(points(x))).all()
