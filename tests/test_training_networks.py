@@ -118,7 +118,7 @@ def test_heads_are_projections_around_the_matrix_of_the_library(
     P = np.exp(S / np.sqrt(WIDTH))
     P /= P.sum(axis=1, keepdims=True)
     expected = P @ x @ np.asarray(head.reading).T @ np.asarray(head.writing).T
-    np.testing.assert_allclose(layer(mu), expected, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(output(layer, mu), expected, rtol=0, atol=1e-13)
 
 
 def test_an_attention_that_is_more_than_weights_is_refused():
