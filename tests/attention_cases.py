@@ -51,9 +51,14 @@ velocities = eqx.filter_jit(eager_velocities)
 
 def weights_of(attention: Attention, mu: Points) -> np.ndarray:
     """What each token gives to each."""
+    return np.asarray(_weights(attention, mu))
+
+
+@eqx.filter_jit
+def _weights(attention: Attention, mu: Points) -> jax.Array:
     barycentre = attention.coupling.barycentre(attention.score, mu)
     assert isinstance(barycentre, AbstractBarycentre)
-    return np.asarray(barycentre.weights())
+    return barycentre.weights()
 
 
 def biased(rng: np.random.Generator, p: Parameters) -> tuple[Dot, Parameters]:

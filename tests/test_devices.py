@@ -246,28 +246,29 @@ def begun(folder: Path, processes: int) -> subprocess.Popen[str]:
     return parent
 
 
-@pytest.mark.slow_cases("0")
-@pytest.mark.parametrize("victim", [0, 1])
+@pytest.mark.slow_cases("3-0", "3-1")
+@pytest.mark.parametrize(("processes", "victim"), [(2, 1), (3, 0), (3, 1)])
 def test_a_process_that_is_lost_is_named_and_the_run_goes_on(
-    victim: int, tmp_path: Path
+    processes: int, victim: int, tmp_path: Path, cli: Callable[..., Finished]
 ):
-    parent = begun(tmp_path, 3)
+    """By one process less, to what this process computes alone."""
+    parent = begun(tmp_path, processes)
     members = children(parent.pid)
-    assert len(members) == 3
+    assert len(members) == processes
     places = set.union(*map(listening, members))
     assert {place[-len(LOOPBACK) :] for place in places} == {LOOPBACK}
     os.kill(members[victim], signal.SIGKILL)
     _, said = parent.communicate(timeout=NAMED)
     assert parent.returncode == 8
-    name = f"Process {victim} of 3 (pid {members[victim]}) was ended by SIGKILL"
+    pid = members[victim]
+    name = f"Process {victim} of {processes} (pid {pid}) was ended by SIGKILL"
     assert name in said
     assert "meanfield resume run --processes M" in said
     wait_for(lambda: all(map(gone, members)))
     assert stored(tmp_path / "run") < 11
-    for keys in (["resume", "run", "--processes", "2"], ["simulate", *LONG]):
-        out = ["--out", "alone"] if keys[0] == "simulate" else []
-        done = call(*keys, *out, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+    done = call("resume", "run", "--processes", str(processes - 1), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert cli("simulate", *LONG, "--out", "alone").code == 0
     np.testing.assert_allclose(
         frames(tmp_path / "run"), frames(tmp_path / "alone"), rtol=0, atol=1e-12
     )

@@ -13,7 +13,7 @@ from helpers import assert_close
 from jaxtyping import Array
 
 from meanfield.attention import attentions
-from meanfield.dynamics import stacked
+from meanfield.dynamics import Drift, stacked
 from meanfield.errors import SimulationFailed
 from meanfield.flows import adaptive, ensemble, flow
 from meanfield.measures import Gaussian, Points
@@ -127,12 +127,11 @@ def test_gradients_of_a_sinkhorn_flow_at_a_small_bandwidth():
 
 def test_a_derivative_of_a_flow_that_failed_raises():
     """It would be that of another time than was asked for."""
-    softmax = attentions["softmax"](-jnp.eye(1), jnp.eye(1), jnp.eye(1))
-    two_steps = adaptive(max_steps=2)
+    drift, two_steps = Drift(-jnp.eye(1)), adaptive(max_steps=2)
 
     def end(mean: Array) -> Array:
         mu = Gaussian(mean, jnp.eye(1))
-        return jnp.sum(flow(softmax, mu, [0.0, 9.0], stepping=two_steps).final.mean)
+        return jnp.sum(flow(drift, mu, [0.0, 9.0], stepping=two_steps).final.mean)
 
     at = jnp.ones(1)
     assert jnp.isfinite(jax.jit(end)(at))

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -43,8 +44,12 @@ def checkpoint(request: pytest.FixtureRequest, folder: Path) -> Checkpoint:
 
 
 def velocity(dynamics: Layers, x: Array, t: float = 0.5) -> np.ndarray:
-    mu = Points.uniform(x)
-    return np.asarray(dynamics.field(t, mu)(mu.tokens))
+    return np.asarray(_velocity(dynamics, Points.uniform(x), jnp.asarray(t)))
+
+
+@eqx.filter_jit
+def _velocity(dynamics: Layers, mu: Points, t: Array) -> Array:
+    return dynamics.field(t, mu)(mu.tokens)
 
 
 def relative_gap(got: ArrayLike, wanted: ArrayLike) -> float:

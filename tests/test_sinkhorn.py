@@ -178,6 +178,7 @@ def test_weights_below_all_floats_are_as_none(dtype: type, rng: np.random.Genera
     attention = attentions["sinkhorn"](*[jnp.eye(2, dtype=dtype)] * 3)
     x = jnp.asarray(rng.normal(size=(9, 2)), dtype)
 
+    @jax.jit
     def velocities(x: Array, log_weight: float) -> Array:
         logs = jnp.log(jnp.full(9, 1 / 6, dtype)).at[:3].set(log_weight)
         mu = Points(Tokens(x), logs)
@@ -187,8 +188,8 @@ def test_weights_below_all_floats_are_as_none(dtype: type, rng: np.random.Genera
     # Iterations end elsewhere within their tolerance.
     atol = 10 * np.finfo(dtype).eps ** (2 / 3)
     np.testing.assert_allclose(found, expected, rtol=0, atol=atol)
-    slope = jax.grad(lambda x: jnp.sum(velocities(x, -2000.0) ** 2))(x)
-    assert np.all(np.isfinite(slope))
+    size = lambda x: jnp.sum(velocities(x, -2000.0) ** 2)
+    assert np.all(np.isfinite(jax.jit(jax.grad(size))(x)))
 
 
 def test_any_score_will_do(rng: np.random.Generator):

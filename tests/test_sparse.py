@@ -38,7 +38,11 @@ from meanfield.tokens import Tokens
 Run = Callable[..., Finished]
 every_ordered = pytest.mark.parametrize("name", ordered)
 SIZES = [(12, 4), (7, 4), (9, 2), (3, 5), (1, 4), (10, 1)]
-every_size = pytest.mark.parametrize(("n", "blocks"), SIZES)
+every_size = pytest.mark.parametrize(
+    ("n", "blocks"),
+    # One place of the last block is empty, as of (7, 4).
+    [pytest.param(*s, marks=pytest.mark.slow) if s == (9, 2) else s for s in SIZES],
+)
 CAUSAL = "sparse-sinkhorn-causal"
 
 
@@ -271,12 +275,15 @@ def test_excluded_tokens_are_padding(name: str, rng: np.random.Generator):
     def without(x: jax.Array) -> jax.Array:
         return velocities(attention, mu.at(x), Tokens(x, jnp.asarray(s)))
 
-    x = mu.tokens.x
-    assert_close(with_more(x), without(x))
-    slopes = [
-        jax.grad(lambda x, fn=fn: jnp.sum(fn(x) ** 2))(x) for fn in (with_more, without)
-    ]
-    assert_close(*slopes, ulps=1000)
+    def with_gradient(fn: Callable[[jax.Array], jax.Array]) -> list[jax.Array]:
+        v, pullback = jax.vjp(fn, mu.tokens.x)
+        return [v, pullback(2 * v)[0]]
+
+    (v, gradient), (expected, expected_gradient) = (
+        jax.jit(with_gradient, static_argnums=0)(fn) for fn in (with_more, without)
+    )
+    assert_close(v, expected)
+    assert_close(gradient, expected_gradient, ulps=1000)
 
 
 @every_ordered
@@ -312,7 +319,7 @@ def test_masks_around_it_restrict_the_measure(rng: np.random.Generator):
     v = jax.jit(lambda mu: Prefix(attention).field(0.0, mu)(mu.tokens))(mu)
     s = mu.tokens.position
     assert s is not None
-    for i in range(7):
+    for i in (0, 3, 6):  # each is a program: one token, half a block, all
         seen = Points.weighted(c.x[: i + 1], c.w[: i + 1], position=s[: i + 1])
         at = Tokens(mu.tokens.x[i : i + 1], s[i : i + 1])
         assert_close(v[i : i + 1], velocities(attention, seen, at), scale=1.0)

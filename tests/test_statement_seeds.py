@@ -26,13 +26,16 @@ def measured(folder: Path, name: str, seeds: str) -> list[dict]:
         ("castin2025:sec-2.2-expansion", range(160)),
         *(
             pytest.param(name, seeds, marks=pytest.mark.slow)
-            for name, seeds in {
-                "castin2025:text-before-4.8": range(26, 46),
-                "castin2025:eq-2.4": range(9, 11),
-                "castin2025:prop-4.2": range(6, 7),
-                "castin2025:thm-3.1-uniqueness-meanfield": range(16, 17),
-                "castin2025:thm-3.1-support": range(33, 34),
-            }.items()
+            for name, seeds in (
+                ("castin2025:text-before-4.8", range(26, 46)),
+                ("castin2025:eq-2.4", range(9, 11)),
+                ("castin2025:eq-2.4", range(1026, 1027)),
+                ("castin2025:lemma-4.1", range(5517, 5518)),
+                ("castin2025:prop-4.2", range(6, 7)),
+                ("castin2025:thm-3.1-uniqueness-meanfield", range(16, 17)),
+                ("castin2025:thm-3.1-support", range(33, 34)),
+                ("uw2023:assumption-1-kernel", range(5476, 5477)),
+            )
         ),
     ],
 )

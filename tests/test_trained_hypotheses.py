@@ -170,10 +170,10 @@ def test_bare_blocks_are_stepped_as_the_flow_is(
     mu = jax.tree.map(lambda a: a[1], mus)
     run = flow(network.dynamics(), mu, ts, stepping=fixed(1 / steps))
     expected = run.map(lambda mu: mu.tokens.x)
-    found = stepped(blocks, mus, jnp.asarray(steps))[1]
+    found = eqx.filter_jit(stepped)(blocks, mus, jnp.asarray(steps))[1]
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
     if steps == 1:
-        blocks = Encoder(tuple(blocks)).states(mu)
+        blocks = eqx.filter_jit(Encoder(tuple(blocks)).states)(mu)
         np.testing.assert_allclose(blocks, expected, rtol=0, atol=1e-12)
 
 
@@ -226,7 +226,7 @@ def test_a_network_is_the_one_that_was_examined(tmp_path: Path):
         of = lambda i, taught=taught: task.measures(
             taught, {name: array[i] for name, array in items.items()}, None
         )
-        measures = jax.vmap(of)(jnp.asarray(test))
+        measures = jax.jit(jax.vmap(of))(jnp.asarray(test))
         for name, values in measures.items():
             expected = record.log[epoch]["test"][name][1]
             np.testing.assert_allclose(np.mean(values), expected, rtol=1e-5)
@@ -325,8 +325,9 @@ def test_heads_of_a_network_move_tokens_that_are_drawn(tmp_path: Path):
     taught = network(tmp_path / "a", seed=3)
     assert isinstance(taught, PatchNetwork)
     mu = drawn.measure
-    expected = in_double(taught).encoder.dynamics().field(0.0, mu)(mu.tokens)
-    velocity = drawn.dynamics.field(0.0, mu)(mu.tokens)
+    velocities = eqx.filter_jit(lambda moves, mu: moves.field(0.0, mu)(mu.tokens))
+    expected = velocities(in_double(taught).encoder.dynamics(), mu)
+    velocity = velocities(drawn.dynamics, mu)
     np.testing.assert_allclose(velocity, expected, atol=1e-6)
     np.save(tmp_path / "x.npy", np.zeros((4, 3)))
     with pytest.raises(InvalidInputError, match="disagree on the dimension"):

@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -180,10 +181,10 @@ def test_the_log_has_the_columns_of_the_matrices(tmp_path: Path):
     with jax.enable_x64(False):
         network = task.network(jax.random.fold_in(jax.random.key(2), 0), run.variant)
     items, test = task.items(), task.split(2).test[:50]
-    sums = []
+    sums, plans = [], eqx.filter_jit(task.plans)
     for i in test:
         item = {name: jnp.asarray(array[i]) for name, array in items.items()}
-        sums.append(np.asarray(task.plans(network, item)).sum(axis=2)[0])
+        sums.append(np.asarray(plans(network, item)).sum(axis=2)[0])
     sums = np.stack(sums)  # items, heads, columns
     rms = np.sqrt(((sums - 1) ** 2).mean(axis=(0, 2)))
     np.testing.assert_allclose(entry["rms"][0][0], rms, rtol=1e-4)

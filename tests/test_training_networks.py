@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import equinox as eqx
 import jax
@@ -45,6 +46,13 @@ from meanfield.training import (
     train,
 )
 
+Output = TypeVar("Output")
+
+
+@eqx.filter_jit  # one program: operation by operation, most of the time is tracing
+def output(part: Callable[..., Output], *measures: Points) -> Output:
+    return part(*measures)
+
 
 @pytest.mark.parametrize("name", sorted(attentions))
 def test_a_block_without_norms_is_one_euler_step_of_its_heads(
@@ -56,8 +64,9 @@ def test_a_block_without_norms_is_one_euler_step_of_its_heads(
     mu = points(rng)
     if name == "linear-expansion":
         mu = mu.at(mu.tokens.x / 10)  # it is a series about small scores
-    step = mu.tokens.x + layer.dynamics().field(0.0, mu)(mu.tokens)
-    np.testing.assert_allclose(block(mu).tokens.x, step, rtol=0, atol=1e-12)
+    velocity = output(lambda mu: layer.dynamics().field(0.0, mu)(mu.tokens), mu)
+    step = mu.tokens.x + velocity
+    np.testing.assert_allclose(output(block, mu).tokens.x, step, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -77,8 +86,8 @@ def test_padding_changes_nothing(
     logs = jnp.where(jnp.arange(N + 5) < N, -jnp.log(float(N)), -jnp.inf)
     padded = Points(Tokens(x, position), logs.astype(jnp.float32), Dense())
     bare = Points(Tokens(x[:N], position[:N]), padded.log_weights[:N], Dense())
-    out = encoder(padded).tokens.x[:N]
-    np.testing.assert_allclose(out, encoder(bare).tokens.x, rtol=0, atol=1e-5)
+    out = output(encoder, padded).tokens.x[:N]
+    np.testing.assert_allclose(out, output(encoder, bare).tokens.x, rtol=0, atol=1e-5)
 
 
 def test_a_causal_layer_tells_no_token_of_a_later_one(
@@ -88,11 +97,12 @@ def test_a_causal_layer_tells_no_token_of_a_later_one(
     layer = in_single(self_attention(key, variant, d=D, k=WIDTH, n_heads=2))
     encoder = Encoder((before(layer, D), before(layer, D)))
     mu = in_single(points(rng))
+    out = output(encoder, mu).tokens.x
     for t in (1, 4, 7):
         x = mu.tokens.x.at[t].set(5.0)
-        changed = encoder(mu.at(x)).tokens.x
-        assert np.array_equal(changed[:t], encoder(mu).tokens.x[:t])
-        assert not np.array_equal(changed[t:], encoder(mu).tokens.x[t:])
+        changed = output(encoder, mu.at(x)).tokens.x
+        assert np.array_equal(changed[:t], out[:t])
+        assert not np.array_equal(changed[t:], out[t:])
 
 
 def test_heads_are_projections_around_the_matrix_of_the_library(
@@ -108,7 +118,7 @@ def test_heads_are_projections_around_the_matrix_of_the_library(
     P = np.exp(S / np.sqrt(WIDTH))
     P /= P.sum(axis=1, keepdims=True)
     expected = P @ x @ np.asarray(head.reading).T @ np.asarray(head.writing).T
-    np.testing.assert_allclose(layer(mu), expected, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(output(layer, mu), expected, rtol=0, atol=1e-13)
 
 
 def test_an_attention_that_is_more_than_weights_is_refused():
@@ -129,7 +139,8 @@ def test_what_jumps_is_refused_and_the_rest_has_a_gradient(
             train(TrainSpec(PAIRS, variant, RECIPE, (0,)), Path("unused"))
         return
     mu = in_single(points(rng))
-    slope = eqx.filter_grad(lambda layer: jnp.sum(layer(mu) ** 2))(layer)
+    size = lambda layer: jnp.sum(layer(mu) ** 2)
+    slope = eqx.filter_jit(eqx.filter_grad(size))(layer)
     assert np.isfinite(slope.heads.reading).all()
     assert np.any(np.asarray(slope.heads.reading) != 0)
 
@@ -144,8 +155,10 @@ def test_heads_look_at_other_tokens_as_cross_attention_does(
     layer = in_double(cross_attention(key, VARIANTS[name], d=D, k=WIDTH, n_heads=2))
     queries, keys = points(rng, 5), points(rng, 9)
     heads = SelfAttention(layer.heads).dynamics()
-    velocity = Cross(heads, keys).field(0.0, queries)(queries.tokens)
-    np.testing.assert_allclose(layer(queries, keys), velocity, rtol=0, atol=1e-12)
+    crossed = lambda mu, nu: Cross(heads, nu).field(0.0, mu)(mu.tokens)
+    velocity = output(crossed, queries, keys)
+    found = output(layer, queries, keys)
+    np.testing.assert_allclose(found, velocity, rtol=0, atol=1e-12)
 
 
 @pytest.mark.slow_cases("differential", "esp-soft")
@@ -156,7 +169,8 @@ def test_sets_have_no_order_and_padding_is_no_part_of_them(
     keys = jax.random.split(key)
     block = InducedBlock(keys[0], VARIANTS[name], m=3, d=D, k=WIDTH, n_heads=2)
     pooling = Pooling(keys[1], VARIANTS[name], m=2, d=D, k=WIDTH, n_heads=2)
-    seen = lambda mu: in_double(pooling)(in_double(block)(mu))
+    block, pooling = in_double(block), in_double(pooling)
+    seen = lambda mu: output(lambda mu: pooling(block(mu)), mu)
     mu = points(rng)
     order = rng.permutation(N)
     turned = Points(Tokens(mu.tokens.x[order]), mu.log_weights, Dense())

@@ -171,9 +171,8 @@ def test_explain_says_all_about_one_statement(cli: Callable[..., Finished]) -> N
     assert "Lemma 4.1" in done.out
 
 
-@pytest.mark.slow
 def test_two_processes_find_the_numbers_of_one(cli: Callable[..., Finished]) -> None:
-    ids = ("castin2025:lemma-B.1", "uw2023:softmax-row")
+    ids = ("tay2020:F_r-F_c", "castin2025:sec-2.2-gaussian")
     one = json.loads(cli("verify", *ids, "--json").out)
     two = json.loads(cli("verify", *ids, "--json", "--jobs", "2").out)
     for each in (*one["statements"], *two["statements"]):

@@ -36,6 +36,7 @@ QUADRATURE = (
 )
 BREAKS = np.array([0.0, 0.4, 0.5, 1.0])
 SHAPES = ((1, 2, 1), (2, 1, 2), (3, 2, 2))  # d, rows of Q and K, rank of Σ
+LEAST_TILT = 0.01  # |YᵀA|: signs change a tilt t by t³/3, which rounding must not hide
 
 Turn = Callable[[np.ndarray], np.ndarray]
 
@@ -82,6 +83,14 @@ closure.refuted_if(
 
 
 def _small(rng: np.random.Generator, d: int, k: int, r: int) -> Member:
+    """Parameters of small tilts, drawn again where they are too small."""
+    draw = _drawn(rng, d, k, r)
+    while np.linalg.norm(draw.factor.T @ draw.A) < LEAST_TILT:
+        draw = _drawn(rng, d, k, r)
+    return draw
+
+
+def _drawn(rng: np.random.Generator, d: int, k: int, r: int) -> Member:
     factor, V = rng.normal(size=(d, r)) / np.sqrt(d), rng.normal(size=(d, d)) / 2
     room = max(1.0, float(np.linalg.norm(factor, 2))) / np.sqrt(0.125)
     Q, K = (

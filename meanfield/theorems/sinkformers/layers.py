@@ -121,12 +121,14 @@ def assumed(
     r"""The library's unnormalised kernel and velocities against NumPy's, from $W_V$.
 
     $W_K = SW_Q$ with a symmetric 2 × 2 matrix $S$, so that $W_K^\top W_Q$ is symmetric
-    of rank two in three dimensions; bandwidth 0.7, in both.
+    of rank two in three dimensions; bandwidth 0.7, in both. Scores are at most one: no
+    entry of the kernel hides the others.
     """
     # Keys are `tie` of the queries; $W_V$ is minus the symmetric part of $A$.
     rng = case.rng("assumption")
     p, at = att.generic(rng, 2, 3), att.cloud(rng, 6, 3)
     p = p._replace(K=tie(rng.normal(size=(2, 2)), p.Q) + 0 * p.K)
+    p = p._replace(K=p.K / np.max(np.abs(sk.scores_of(p, at))))
     p = p._replace(V=-(p.A + p.A.T) / (2 * p.epsilon))
     kernel = np.array([[np.exp(-x @ p.V @ y) for y in at.x] for x in at.x])
     moved = (kernel * at.share) @ at.x @ p.V.T
