@@ -19,6 +19,16 @@ def test_memory_is_returned_after_each_new_program(monkeypatch: pytest.MonkeyPat
     assert len(returned) == 2
 
 
+def test_programs_are_known_by_shapes_until_they_are_dropped():
+    double = compiled(lambda x: 2 * x)
+    assert not double.has_program(jnp.ones(2))
+    double(jnp.ones(2))
+    assert double.has_program(jnp.zeros(2))
+    assert not double.has_program(jnp.ones(3))
+    jax.clear_caches()
+    assert not double.has_program(jnp.ones(2))
+
+
 def test_products_in_single_precision_keep_their_digits():
     """Where an accelerator would round factors to TF32 unless it is told not to."""
     product = compiled(lambda a: a @ a)

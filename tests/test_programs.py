@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from jax import monitoring
 
-from meanfield import Blocked, Heads, Points, Prefix, attentions, flow, sums
-from meanfield._programs import compile_once
+from meanfield import Blocked, Heads, Points, Prefix, _programs, attentions, flow, sums
+from meanfield._programs import FEW_PROGRAMS, compile_once, forget_programs
 from meanfield.dynamics import AbstractDynamics, stacked
 from meanfield.energies import Interaction
+from meanfield.flows import compiled
 from meanfield.measures import AbstractReduction, Cells, Layout
 from meanfield.scores import Dot
 
@@ -36,6 +37,11 @@ CELLS = Layout(nodes=5, cells=(4,), reach=1.0)
 def compiled_again(fn: Callable[[], object]) -> int:
     """Programs that a second call compiles."""
     jax.block_until_ready(fn())
+    return new_programs(fn)
+
+
+def new_programs(fn: Callable[[], object]) -> int:
+    """Programs that a call compiles."""
     before = len(compilations)
     jax.block_until_ready(fn())
     return len(compilations) - before
@@ -90,6 +96,44 @@ def test_flows_are_compiled_once() -> None:
     softmax = attentions["softmax"](ONE, ONE, -ONE)
     run = lambda: flow(softmax, Points.uniform(X), [0.0, 0.1]).coordinates
     assert compiled_again(run) == 0
+
+
+def test_a_flow_of_another_shape_compiles_two_programs() -> None:
+    """Its own, of hundreds of memory maps, and one for equal weights."""
+    softmax = attentions["softmax"](ONE, ONE, -ONE)
+    run = lambda n: flow(softmax, Points.uniform(X[:n]), [0.0, 0.1]).coordinates
+    run(3)
+    counts = [new_programs(lambda n=n: run(n)) for n in (4, 5)]
+    assert counts == [2, 2]
+
+
+@pytest.mark.parametrize("compiler", [compile_once, compiled])
+def test_programs_of_many_shapes_are_dropped(
+    monkeypatch: pytest.MonkeyPatch, compiler: Callable[..., Callable]
+) -> None:
+    """All of them, once there are a few and the process has many memory maps."""
+    double = compiler(lambda x: 2 * x)
+    shapes = range(1, FEW_PROGRAMS + 2)
+    total = lambda: [int(double(np.ones(n)).sum()) for n in shapes]
+    twice = [2 * n for n in shapes]
+    assert total() == twice
+    assert new_programs(total) == 0
+    monkeypatch.setattr(_programs, "MANY_MAPS", 0)
+    assert new_programs(total) == 0  # no shape is new
+    assert double(np.ones(99)).sum() == 198
+    assert new_programs(total) >= len(twice)
+
+
+def test_programs_are_kept_while_maps_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = jax.jit(lambda x: x + 1)
+    call = lambda: program(np.ones(3))
+    call()
+    monkeypatch.setattr(_programs, "MANY_MAPS", 10**9)
+    forget_programs()
+    assert new_programs(call) == 0
+    monkeypatch.setattr(_programs, "MANY_MAPS", 0)
+    forget_programs()
+    assert new_programs(call) == 1
 
 
 def velocities(moves: AbstractDynamics) -> jax.Array:

@@ -10,12 +10,10 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-import jax
 import pytest
 from conftest import Finished
 
 from meanfield.cli.jobs._statements import _telling  # pyright: ignore[reportPrivateUsage]
-from meanfield.cli.process._session import forget_programs
 from meanfield.errors import InvalidInputError
 from meanfield.theorems import Check, statements, witnesses
 from meanfield.theorems._check import Relation
@@ -280,22 +278,3 @@ def test_a_process_that_is_killed_ends_the_command_in_a_line(
     assert "use fewer `--jobs`" in err.splitlines()[-1]
     assert "Traceback" not in err
     assert all(gone(pid) for pid in others)
-
-
-def test_programs_are_forgotten_before_a_process_has_too_many(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    traced: list[int] = []
-
-    @jax.jit
-    def program(x: jax.Array) -> jax.Array:
-        traced.append(1)
-        return x + 1
-
-    def runs_after(limit: int) -> int:
-        monkeypatch.setattr("meanfield.cli.process._session.MANY_MAPS", limit)
-        forget_programs()
-        program(jax.numpy.ones(3))
-        return len(traced)
-
-    assert [runs_after(limit) for limit in (10**9, 10**9, 0)] == [1, 1, 2]

@@ -1,8 +1,8 @@
+from meanfield._programs import signature as signature
 from meanfield.endings import Status as Status
 
 from ._compiled import compiled as compiled
 from ._compiled import compiler_options as compiler_options
-from ._compiled import signature as signature
 from ._ensemble import ensemble as ensemble
 from ._ensemble import status_counts as status_counts
 from ._flow import flow as flow

@@ -4,13 +4,14 @@ import contextlib
 import ctypes
 import functools
 import sys
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 import equinox as eqx
 import jax
 
 from meanfield._array import is_concrete, is_tracing
+from meanfield._programs import Programs
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -48,16 +49,25 @@ class Compiled(Generic[P, R]):
         compiler: Any = eqx.filter_jit
         self._part = compiler(fn)
         self._whole = compiler(fn, compiler_options=_WIDE)
+        self._programs = Programs(self._part, self._whole)
         functools.update_wrapper(self, fn)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """What the function gives."""
+        if _traced((args, kwargs)):
+            with all_digits():
+                return self._part(*args, **kwargs)
+        self._programs.make_room((args, kwargs))
         known = self.programs
         with all_digits():
             result = self._for((args, kwargs))(*args, **kwargs)
         if self.programs > known:
             return_memory()
         return result
+
+    def has_program(self, *args: P.args, **kwargs: P.kwargs) -> bool:
+        """Whether there is a program for arguments like these."""
+        return (args, kwargs) in self._programs
 
     def lower(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """The program for arguments like these, before it is compiled."""
@@ -67,8 +77,7 @@ class Compiled(Generic[P, R]):
     @property
     def programs(self) -> int:
         """How many programs there are by now."""
-        both = self._part, self._whole
-        return sum(each._cached._cache_size() for each in both)
+        return len(self._programs)
 
     def _for(self, arguments: object) -> Any:
         alone = jax.default_backend() == "cpu" and not _traced(arguments)
@@ -111,22 +120,6 @@ def outlined(fn: Callable[P, R]) -> Callable[P, R]:
         return cast(R, whole.eval_shape(arrays, (tuple(leaves), structure)))
 
     return outline
-
-
-def signature(tree: object) -> Hashable:
-    """What programs are compiled for: shapes of arrays, and all else.
-
-    Examples:
-        >>> from meanfield.flows import signature
-        >>> (
-        ...     signature(jnp.zeros(3)) == signature(jnp.ones(3)),
-        ...     signature(jnp.zeros(4)) == signature(jnp.ones(3)),
-        ... )
-        (True, False)
-    """
-    leaves, structure = jax.tree.flatten(tree)
-    shape = lambda leaf: (leaf.shape, leaf.dtype) if eqx.is_array(leaf) else leaf
-    return structure, tuple(map(shape, leaves))
 
 
 def return_memory() -> None:

@@ -1,6 +1,6 @@
 """Many flows in one call, each with its own steps and its own ending."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
@@ -21,7 +21,7 @@ from meanfield.errors import InvalidInputError
 from meanfield.measures import AbstractMeasure, beside
 from meanfield.workers import threads
 
-from ._compiled import compiled, signature
+from ._compiled import compiled
 from ._flow import Stop, prepared
 from ._integration import Problem, integrated
 from ._trajectory import M, Trajectory
@@ -150,10 +150,12 @@ class _Family(NamedTuple):
         # compilation.
         order = np.minimum(np.arange(-(-n // abreast) * abreast), n - 1)
         order = order.reshape(-1, abreast)
-        program = signature((self.problem, self.members, abreast))
+        first = _taken(self.members, self.axes, order[0])
+        ready = _block.has_program(self.problem, first, self.axes, self.ts)
+        n_alone = 0 if ready else 1
         turns = [self.devices[k % len(self.devices)] for k in range(len(order))]
         with threads() as cores:
-            blocks = _first_alone(self.block, order, turns, program, cores)
+            blocks = _first_alone(self.block, order, turns, n_alone, cores)
         join = lambda *leaves: jnp.asarray(np.concatenate(leaves)[:n])
         return jax.tree.map(join, *blocks)
 
@@ -215,21 +217,17 @@ def _family(
     return _Family(problem, alike, axes, times, size)
 
 
-_known: set[Hashable] = set()  # what blocks have been compiled for
-
-
 def _first_alone(
     block: Callable[[np.ndarray, Device], Trajectory],
     order: np.ndarray,
     devices: Sequence[Device],
-    program: Hashable,
+    n_alone: int,
     cores: ThreadPoolExecutor,
 ) -> list[Trajectory]:
-    """All blocks, on all cores; if none was compiled yet, the first compiles."""
-    first = [] if program in _known else [block(order[0], devices[0])]
-    _known.add(program)
-    begun = len(first)
-    return [*first, *cores.map(block, order[begun:], devices[begun:])]
+    """All blocks, on all cores but for the first ones: a program is compiled once."""
+    begin, end = slice(n_alone), slice(n_alone, None)
+    alone = list(map(block, order[begin], devices[begin]))
+    return [*alone, *cores.map(block, order[end], devices[end])]
 
 
 @compiled

@@ -6,8 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from meanfield._programs import forget_programs
 from meanfield.cli.process._plugins import begin_worker
-from meanfield.cli.process._session import forget_programs
 from meanfield.cli.terminal._console import RunProgress
 from meanfield.errors import ResourceError
 from meanfield.theorems import Outcome, Size, measured, statements

@@ -6,7 +6,6 @@ import importlib
 import os
 import resource
 from importlib.metadata import version
-from pathlib import Path
 from types import ModuleType
 
 from meanfield.errors import ResourceError
@@ -14,8 +13,6 @@ from meanfield.errors import ResourceError
 from ._clock import CompileClock
 from ._programs import cache_folder, keep_programs, prune
 
-MAPS = Path("/proc/self/maps")
-MANY_MAPS = 20_000
 COLLECTED = 100_000, 20, 50  # a trace makes many objects and hardly a cycle
 # Fused loops the older way, which JAX 0.12 no longer has, and programs in one part.
 OLDER = " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
@@ -82,22 +79,6 @@ def compile_fast() -> None:
     """
     older = OLDER if version("jax").startswith("0.10.") else ""
     os.environ.setdefault("XLA_FLAGS", f"--xla_backend_optimization_level=0{older}")
-
-
-def forget_programs() -> None:
-    """Drops compiled programs once they hold a third of the maps a process may have.
-
-    Each program holds some memory maps, and the compiler ends the process with a
-    segmentation fault where Linux, by default, gives no more than 65 530.
-    """
-    import jax
-
-    try:
-        maps = MAPS.read_bytes().count(b"\n")
-    except OSError:
-        return  # not Linux: no such table, no such limit
-    if maps > MANY_MAPS:
-        jax.clear_caches()
 
 
 @functools.cache
