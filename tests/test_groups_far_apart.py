@@ -255,3 +255,17 @@ def test_mean_shift_within_a_group(dtype: str, rng: np.random.Generator):
         alone = np.asarray(run(near.astype(dtype)).final.tokens.x, float)
         gap = far[group] - far[group].mean(axis=0) - alone + alone.mean(axis=0)
         assert np.abs(gap[:, 1]).max() <= tolerance
+
+
+@pytest.mark.parametrize("how", [Dense(), Blocked(3)], ids=str)
+@pytest.mark.parametrize("d", [2, 6])
+def test_matrices_may_be_wider_than_tokens(how: AbstractReduction, d: int) -> None:
+    rng = np.random.default_rng(d)
+    Q, K, V = rng.normal(size=(3, d, d))
+    X = rng.normal(size=(5, d)).astype(np.float32)
+    wide = attentions["softmax"](jnp.asarray(Q), jnp.asarray(K, np.float32), V)
+    mu = Points.uniform(jnp.asarray(X), reduction=how)
+    scores = (X @ Q.T) @ K.astype(np.float32) @ X.T
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    expected = weights / weights.sum(axis=1, keepdims=True) @ X @ V.T
+    np.testing.assert_allclose(wide.field(0.0, mu)(mu.tokens), expected, rtol=1e-4)

@@ -17,7 +17,7 @@ from ._masked import Masked
 from ._quadratic import AbstractQuadraticScore
 from ._score import AbstractScore
 from .differences import from_references, product_tangent
-from .rows import vectors_of
+from .rows import of_one_dtype, vectors_of
 
 Link = Callable[[Array], Array]
 
@@ -190,7 +190,8 @@ def paired(
     """Scores of pairs, without what depends on queries alone: the remainder."""
     base = score.score if isinstance(score, Masked) else score
     if isinstance(base, AbstractQuadraticScore):
-        parts, vectors = base.factors(queries, keys), vectors_of(base, queries, keys)
+        sides = base.factors(queries, keys), vectors_of(base, queries, keys)
+        parts, vectors = of_one_dtype(sides)
         none, offset = jnp.zeros_like(parts.of_query), units * parts.of_key
         query_side = QuerySide(units * parts.query.T, none, queries)
         key_side = KeySide(parts.key, offset, keys)

@@ -1,5 +1,7 @@
 """Matrices of scores, row by row without the rounding of large tokens."""
 
+from typing import TypeVar
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -18,6 +20,8 @@ from .differences import (
     variable,
 )
 
+T = TypeVar("T")
+
 
 def rows_from_references(
     score: AbstractScore, queries: Tokens, keys: Tokens, logs: Float[Array, " n"]
@@ -33,7 +37,8 @@ def rows_from_references(
         return whole, jnp.zeros_like(whole[:, 0])
     base = score.score if isinstance(score, Masked) else score
     assert isinstance(base, AbstractQuadraticScore)
-    parts = base.factors(queries, keys)
+    sides = base.factors(queries, keys), vectors, whole
+    parts, vectors, whole = of_one_dtype(sides)
     expanded = parts.key, parts.query.T, parts.of_key
     best = jnp.argmax(jax.lax.stop_gradient(whole), axis=1)
 
@@ -46,7 +51,7 @@ def rows_from_references(
         return S + logs_in, at + variable(parts.of_query)
 
     size, columns = size_of_scores(*expanded), vectors.key.shape[1]
-    none = jnp.zeros_like(parts.of_query)
+    none = jnp.zeros_like(whole[:, 0])
     return unless_rounded_away(size, columns, exact, lambda: (whole, none))
 
 
@@ -58,3 +63,9 @@ def vectors_of(
     if not isinstance(base, AbstractQuadraticScore):
         return None
     return jax.lax.stop_gradient(base.differences(queries, keys))
+
+
+def of_one_dtype(arrays: T) -> T:
+    """The same in the widest dtype among them, as loops over blocks need it."""
+    dtype = jnp.result_type(*jax.tree.leaves(arrays))
+    return jax.tree.map(lambda x: x.astype(dtype), arrays)
