@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
+from meanfield._extras import extra
 from meanfield._reading import json_value, read_text
 from meanfield._writing import writing
 from meanfield.errors import InputFileError, InvalidInputError, StoreError
-from meanfield.models._reading import extra
 from meanfield.storage.disk import DRAFT, Lock, damaged, read_plain, replace_file
 
 from ._plugin_digests import check_unchanged, plugin_digests
@@ -158,7 +158,7 @@ class TrainFolder:
 
     def write(self, name: str, arrays: Mapping[str, np.ndarray]) -> tuple[str, str]:
         """Writes arrays into a file, whole or not at all; its name and SHA-256."""
-        data = extra("safetensors.numpy").save(dict(arrays))
+        data = extra("safetensors.numpy", "train").save(dict(arrays))
         replace_file(self.path / name, lambda stream: stream.write(data))
         return name, hashlib.sha256(data).hexdigest()
 
@@ -175,10 +175,10 @@ class TrainFolder:
             raise StoreError(f"`{file}` cannot be read: {error.strerror}.") from error
         if digest is not None and hashlib.sha256(data).hexdigest() != digest:
             raise StoreError(damaged(file, "it is not what was written"))
-        faults = extra("safetensors").SafetensorError, KeyError, TypeError, ValueError
+        fault = extra("safetensors", "train").SafetensorError
         try:
-            return extra("safetensors.numpy").load(data)
-        except faults as error:
+            return extra("safetensors.numpy", "train").load(data)
+        except (fault, KeyError, TypeError, ValueError) as error:
             why = f"it is no whole safetensors file ({error})"
             raise StoreError(damaged(file, why)) from error
 
