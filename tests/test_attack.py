@@ -277,5 +277,5 @@ def test_adam_has_the_iterates_of_optax():
     for _ in range(200):
         move, moments = adam(slope(x), moments, 0.05)
         other, state = reference.update(slope(y), state)
-        x, y = x + move, y + other
+        x, y = x + move, jnp.add(y, jnp.asarray(other))
         assert_close(x, y)

@@ -14,7 +14,7 @@ class Moments(NamedTuple):
 
     first: Float[Array, "*shape"]
     second: Float[Array, "*shape"]
-    count: Int[Array, ""]
+    n_steps: Int[Array, ""]
 
 
 def zero_moments(x: Float[Array, "*shape"]) -> Moments:
@@ -29,6 +29,7 @@ def adam(
     b1, b2 = DECAYS
     first = (1 - b1) * gradient + b1 * moments.first
     second = (1 - b2) * gradient**2 + b2 * moments.second
-    count = moments.count + 1
-    size = jnp.sqrt(second / (1 - b2**count)) + EPSILON
-    return -rate * (first / (1 - b1**count)) / size, Moments(first, second, count)
+    n_steps = moments.n_steps + 1
+    size = jnp.sqrt(second / (1 - b2**n_steps)) + EPSILON
+    step = -rate * (first / (1 - b1**n_steps)) / size
+    return step, Moments(first, second, n_steps)

@@ -13,7 +13,16 @@ from meanfield._extras import extra
 from meanfield._reading import json_value, read_text
 from meanfield._writing import writing
 from meanfield.errors import InputFileError, InvalidInputError, StoreError
-from meanfield.storage.disk import DRAFT, Lock, damaged, read_plain, replace_file
+from meanfield.storage.disk import (
+    DRAFT,
+    Lock,
+    altered_message,
+    damaged,
+    names_at,
+    read_plain,
+    replace_file,
+    replace_text,
+)
 
 from ._plugin_digests import check_unchanged, plugin_digests
 from ._record import (
@@ -76,15 +85,12 @@ class TrainFolder:
         Raises:
             InvalidInputError: if there is.
         """
-        if not self.path.exists():
-            return
         if (self.path / RECORD).exists():
             raise InvalidInputError(
                 f"`{self.path}` is taken: go on with `meanfield train resume "
                 f"{self.path}`, or name another folder."
             )
-        names = [f.name for f in self.path.iterdir()] if self.path.is_dir() else [""]
-        if not all(map(_UNCOMMITTED.fullmatch, names)):
+        if not all(map(_UNCOMMITTED.fullmatch, names_at(self.path))):
             raise InvalidInputError(
                 f"`{self.path}` is taken: something else is there; name another folder."
             )
@@ -174,7 +180,7 @@ class TrainFolder:
         except OSError as error:
             raise StoreError(f"`{file}` cannot be read: {error.strerror}.") from error
         if digest is not None and hashlib.sha256(data).hexdigest() != digest:
-            raise StoreError(damaged(file, "it is not what was written"))
+            raise StoreError(altered_message(file))
         fault = extra("safetensors", "train").SafetensorError
         try:
             return extra("safetensors.numpy", "train").load(data)
@@ -189,8 +195,7 @@ class TrainFolder:
             known = dict(json_value(read_text(file))) if file.exists() else {}
         except (InputFileError, TypeError, ValueError):  # damage costs times alone
             known = {}
-        text = json.dumps({**known, str(epoch): round(seconds, 3)})
-        replace_file(file, lambda stream: stream.write(text.encode()))
+        replace_text(file, json.dumps({**known, str(epoch): round(seconds, 3)}))
 
 
 def weights_file(epoch: int) -> str:
