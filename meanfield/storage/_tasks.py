@@ -30,6 +30,7 @@ from .disk import (
     replace_text,
     sealed,
     touch,
+    unreadable,
     unsealed,
 )
 
@@ -128,8 +129,8 @@ class TaskFolder:
         file = self.path / _DONE / f"{_name(task)}.json"
         try:
             values = read_object(file, _AGAIN)
-        except FileNotFoundError as error:  # removed since `done`
-            raise InputFileError(f"There is no file `{file}`.") from error
+        except FileNotFoundError as error:
+            raise unreadable(file, error) from error
         return unsealed(file, values, self._digest(task), mend=_AGAIN)
 
     def _digest(self, task: int) -> Callable[[Mapping[str, Any]], str]:
@@ -262,9 +263,9 @@ def read_tasks(path: Path, name: str) -> tuple[dict[str, Any], str]:
             "name the folder that `sweep --out` wrote."
         )
     _check_folders(path)
-    if read_object(path / name).get("schema") == OLD_SCHEMA:
+    record = read_record(path / name, SWEEP_SCHEMA, OLD_SCHEMA)
+    if record.get("schema") == OLD_SCHEMA:
         raise from_version_0_1(path)
-    record = read_record(path / name, SWEEP_SCHEMA)
     return record, json_digest(record)
 
 

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from meanfield.errors import StoreError
-from meanfield.storage.disk import altered_message, read_object, replace_text
+from meanfield.storage.disk import (
+    altered_message,
+    read_object,
+    replace_text,
+    unreadable,
+)
 
 if TYPE_CHECKING:
     import xarray
@@ -45,15 +50,18 @@ def comparison_dataset(path: Path) -> "xarray.Dataset":
     """The gaps of a stored comparison, with the spec of each measure.
 
     Raises:
-        FileNotFoundError: if there is none.
         InputFileError: if it cannot be read.
         StoreError: if it is damaged.
     """
-    content = read_object(path / RECORD)
+    record = path / RECORD
+    try:
+        content = read_object(record)
+    except FileNotFoundError as error:
+        raise unreadable(record, error) from error
     try:
         return gaps_dataset(content["pairs"]).assign_attrs(spec=content["spec"])
     except (ValueError, LookupError, TypeError) as error:
-        raise StoreError(altered_message(path / RECORD)) from error
+        raise StoreError(altered_message(record)) from error
 
 
 def gaps_dataset(pairs: Sequence[Mapping[str, Any]]) -> "xarray.Dataset":

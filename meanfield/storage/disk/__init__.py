@@ -18,6 +18,7 @@ from ._files import read_plain as read_plain
 from ._files import sha256 as sha256
 from ._files import touch as touch
 from ._files import tree_digest as tree_digest
+from ._files import unreadable as unreadable
 from ._locks import Lock as Lock
 from ._records import altered_message as altered_message
 from ._records import from_version_0_1 as from_version_0_1

@@ -105,9 +105,12 @@ def sha256(path: Path) -> str:
         with path.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
-        raise InputFileError(
-            f"`{path}` cannot be read: {error.strerror}; {OPEN}"
-        ) from error
+        raise unreadable(path, error) from error
+
+
+def unreadable(path: Path, error: OSError) -> InputFileError:
+    """The error of a file that the system does not let us read."""
+    return InputFileError(f"`{path}` cannot be read: {error.strerror}; {OPEN}")
 
 
 def damaged(place: Path, why: str, mend: str = MEND) -> str:

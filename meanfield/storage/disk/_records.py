@@ -11,11 +11,11 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from meanfield._reading import OPEN, json_value
-from meanfield.errors import InputFileError, StoreError
+from meanfield._reading import json_value
+from meanfield.errors import StoreError
 
 from ._drafts import replace_file
-from ._files import MEND, damaged, json_digest, read_plain
+from ._files import MEND, damaged, json_digest, read_plain, unreadable
 
 _CHECKSUM = "checksum"  # the key of a record's digest
 Digest = Callable[[Mapping[str, object]], str]
@@ -54,7 +54,7 @@ def unsealed(
 
 
 def read_record(
-    file: Path, schema: int | str, without_digest: str | None = None
+    file: Path, schema: int | str, without_digest: int | str | None = None
 ) -> dict[str, Any]:
     """The JSON values of a record, verified, without their digest.
 
@@ -71,16 +71,13 @@ def read_record(
     """
     record = read_object(file)
     found = record.get("schema")
-    if found is None or found == schema:
-        return unsealed(file, record)
-    if found == without_digest and _CHECKSUM not in record:
-        return record
-    if found == without_digest:
-        raise StoreError(altered_message(file))
-    raise StoreError(
-        f"`{file.parent}` has schema {found} and this version of meanfield reads "
-        f"{schema}; read it with the version that wrote it."
-    )
+    if found not in (None, schema, without_digest):
+        raise StoreError(
+            f"`{file.parent}` has schema {found} and this version of meanfield reads "
+            f"{schema}; read it with the version that wrote it."
+        )
+    is_older = found is not None and found == without_digest
+    return record if is_older and _CHECKSUM not in record else unsealed(file, record)
 
 
 def read_object(path: Path, mend: str = MEND) -> dict[str, Any]:
@@ -101,11 +98,9 @@ def read_object(path: Path, mend: str = MEND) -> dict[str, Any]:
     except (FileNotFoundError, NotADirectoryError):
         raise
     except OSError as error:
-        raise InputFileError(
-            f"`{path}` cannot be read: {error.strerror}; {OPEN}"
-        ) from error
-    except (ValueError, RecursionError) as error:
-        raise StoreError(altered_message(path, mend=mend)) from error
+        raise unreadable(path, error) from error
+    except (ValueError, RecursionError):
+        values = None
     if not isinstance(values, dict):
         raise StoreError(altered_message(path, mend=mend))
     return values
