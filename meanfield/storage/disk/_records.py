@@ -22,11 +22,7 @@ Digest = Callable[[Mapping[str, object]], str]
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Replaces a file by a text in UTF-8, whole or not at all.
-
-    Raises:
-        ResourceError: if it cannot be written; the old file then stays.
-    """
+    """Replaces a file by a text in UTF-8, as `replace_file` does."""
     replace_file(path, lambda stream: stream.write(text.encode()))
 
 
@@ -58,16 +54,11 @@ def read_record(
 ) -> dict[str, Any]:
     """The JSON values of a record, verified, without their digest.
 
-    Args:
-        file: of the record.
-        schema: that of today.
-        without_digest: an older schema that is read, whose records have no digest.
+    Records of the older schema `without_digest` have none.
 
     Raises:
-        FileNotFoundError: if there is none.
-        NotADirectoryError: if its folder is a file.
-        InputFileError: if it cannot be read.
         StoreError: if it is damaged, or has another schema.
+        OSError: as `read_object` does.
     """
     record = read_object(file)
     found = record.get("schema")
@@ -81,11 +72,7 @@ def read_record(
 
 
 def read_object(path: Path, mend: str = MEND) -> dict[str, Any]:
-    """The JSON object in a file.
-
-    Args:
-        path: of the file.
-        mend: what to do if it is damaged.
+    """The JSON object in a file; `mend` says what to do if it is damaged.
 
     Raises:
         FileNotFoundError: if there is none.
