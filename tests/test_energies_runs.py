@@ -95,8 +95,8 @@ def test_a_resumed_run_has_observed_the_same_bytes(name: str, tmp_path: Path) ->
 
 
 def test_a_resumed_run_that_lacks_a_rate_goes_on_without(tmp_path: Path) -> None:
-    """Version 0.1.0 recorded energies and their rates, but no `steepest`."""
-    old = Path(__file__).parent / "data" / "0.1.0" / "tokens"
+    """Version 0.2.0 recorded energies and their rates, but no `steepest`."""
+    old = Path(__file__).parent / "data" / "0.2.0" / "tokens"
     path = Path(shutil.copytree(old, tmp_path / "tokens"))
     assert "steepest" not in runs.dataset(path)
     result = runs.resume(path)

@@ -176,7 +176,7 @@ def test_a_run_that_goes_on_after_the_last_layer_says_so(folder: Path) -> None:
 def test_a_text_of_another_number_of_words_is_no_longer_that_of_a_run(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As of a run of 0.1.0, which recorded neither its files nor its words."""
+    """As of a run that recorded neither its files nor its words."""
     text, path = tmp_path / "text.txt", tmp_path / "run.zarr"
     text.write_text("the cat sat")
     keys = {"model": str(folder), "text": f"@{text}", "t": 0.1, "frames": 2}

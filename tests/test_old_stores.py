@@ -1,7 +1,8 @@
-"""Runs that version 0.1.0 stored and left unfinished open, plot, export and resume.
+"""Runs that version 0.2.0 stored and left unfinished open, plot, export and resume.
 
-`tests/data/0.1.0` holds three of them, as its own code wrote them, and in `said.json`
-what its `show` said of each, and its `resume` of a copy.
+`tests/data/0.2.0` holds three of them, as its own code wrote them, and in `said.json`
+what its `show` said of each, and its `resume` of a copy. `tests/data/0.1.0` holds the
+record of a run that version 0.1.0 stored, which is refused.
 """
 
 import json
@@ -16,11 +17,13 @@ from conftest import Finished
 
 import meanfield
 from meanfield import runs
+from meanfield.errors import StoreError
 from meanfield.spec import parse
 from meanfield.storage import RunStore
 
 CLI = Callable[..., Finished]
-HOME = Path(__file__).resolve().parent / "data" / "0.1.0"
+DATA = Path(__file__).resolve().parent / "data"
+HOME = DATA / "0.2.0"
 SAID = json.loads((HOME / "said.json").read_text(encoding="utf-8"))
 NAMES = tuple(SAID)
 RTOL = 1e-6  # of the solver, by default
@@ -30,7 +33,7 @@ VARIABLES = {
     "grid": ("mass", "origin", "axes"),
 }
 
-pytestmark = pytest.mark.parametrize("name", NAMES)
+of_each = pytest.mark.parametrize("name", NAMES)
 
 
 @pytest.fixture
@@ -56,6 +59,7 @@ def assert_runs_agree(name: str, path: Path, other: Path) -> None:
         np.testing.assert_allclose(values, expected, atol=100 * RTOL * scale, rtol=0)
 
 
+@of_each
 def test_it_opens_with_the_frames_that_were_stored(name: str):
     """The numbers are read off the files, which zarr wrote."""
     data = meanfield.open(HOME / name)
@@ -67,6 +71,7 @@ def test_it_opens_with_the_frames_that_were_stored(name: str):
         assert np.all(np.isfinite(data[variable].values))
 
 
+@of_each
 def test_show_says_what_it_said_then(name: str, cli: CLI):
     then = SAID[name]["show"]["said"]
     now = said(cli("show", HOME / name, "--json"))
@@ -76,6 +81,7 @@ def test_show_says_what_it_said_then(name: str, cli: CLI):
     }
 
 
+@of_each
 def test_it_is_plotted_and_exported(name: str, cli: CLI, store: Path, tmp_path: Path):
     assert cli("plot", store, "--out", tmp_path / "picture.png").code == 0
     assert (tmp_path / "picture.png").stat().st_size > 0
@@ -86,6 +92,7 @@ def test_it_is_plotted_and_exported(name: str, cli: CLI, store: Path, tmp_path: 
             np.testing.assert_array_equal(file[str(key)], variable.values)
 
 
+@of_each
 @pytest.mark.slow_cases("grid", "tokens")
 def test_it_resumes_to_what_a_run_of_today_says(
     name: str, cli: CLI, store: Path, tmp_path: Path
@@ -105,3 +112,15 @@ def test_it_resumes_to_what_a_run_of_today_says(
     else:
         for key in ("t", "mean", "covariance"):
             np.testing.assert_allclose(now[key], then[key], rtol=0, atol=100 * RTOL)
+
+
+@pytest.mark.parametrize("command", ["show", "plot", "resume"])
+def test_a_run_of_version_0_1_is_refused_in_a_line_that_says_what_to_do(
+    command: str, cli: CLI, tmp_path: Path
+):
+    store = Path(shutil.copytree(DATA / "0.1.0" / "gaussian", tmp_path / "run"))
+    refused = cli(command, store)
+    assert refused.code == StoreError.exit_code
+    assert "written by version 0.1" in refused.err
+    assert "pip install meanfield-attention==0.2.0" in refused.err
+    assert refused.err.count("\n") == 1

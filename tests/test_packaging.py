@@ -9,16 +9,21 @@ import tarfile
 import tomllib
 import venv
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+from conftest import Finished
 
 import meanfield
 from meanfield import _folders
 from meanfield._folders import SHIPPED, holder, templates
-from meanfield.errors import InputFileError
+from meanfield.errors import InputFileError, UnsupportedError
+from meanfield.plotting import typeset
+from meanfield.training import optimisers
+
+CLI = Callable[..., Finished]
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -52,9 +57,41 @@ def modules_of(file: Path) -> Iterator[str]:
 
 def test_dependencies_are_what_the_package_imports():
     declared = names_of(PROJECT["project"]["dependencies"])
-    optional = names_of(PROJECT["project"]["optional-dependencies"]["models"])
-    assert declared <= imported("meanfield") <= declared | optional
-    assert imported("experiments", "benchmarks") <= declared | optional
+    extras = PROJECT["project"]["optional-dependencies"]
+    optional = [*extras["formulas"], *extras["models"], *extras["train"]]
+    assert declared <= imported("meanfield") <= declared | names_of(optional)
+    assert imported("experiments", "benchmarks") <= declared
+
+
+def test_dependencies_are_few():
+    assert len(PROJECT["project"]["dependencies"]) <= 15
+
+
+@pytest.mark.parametrize(
+    ("name", "package", "call"),
+    [
+        ("train", "optax", lambda: optimisers["adam"]()),
+        ("formulas", "latex2mathml.converter", lambda: typeset("$r$")),
+    ],
+)
+def test_a_missing_extra_is_named(
+    name: str,
+    package: str,
+    call: Callable[[], object],
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(UnsupportedError, match=rf"meanfield-attention\[{name}\]"):
+        call()
+
+
+def test_a_page_of_formulas_is_refused_before_the_work(
+    cli: CLI, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setitem(sys.modules, "latex2mathml", None)
+    refused = cli("verify", "lemma-4", "--html", "lemmas.html")
+    assert "[formulas]" in refused.err
+    assert refused.out == ""
 
 
 def test_every_marker_is_used():

@@ -101,7 +101,7 @@ def test_a_result_is_stored_without_a_look_at_the_others(
 ) -> None:
     """Else a sweep takes the square of its size; `recover` looks once."""
     create_tasks(tmp_path / "sweep", {"schema": 2}, "sweep.json", 2)
-    tasks = TaskFolder(tmp_path / "sweep", 2, None)
+    tasks = TaskFolder(tmp_path / "sweep", 2, "seal")
     left = tmp_path / "sweep" / "done" / ".00000.json.meanfield-draft-0123456789abcdef"
     left.touch()
     with monkeypatch.context() as patch:
@@ -130,7 +130,7 @@ def test_of_two_who_begin_one_run_the_later_is_told_so(
         monkeypatch.undo()
         new_store(folder / "run").close()
 
-    monkeypatch.setattr("meanfield.storage._writing.clear_drafts", come_first)
+    monkeypatch.setattr("meanfield.storage.disk._drafts.clear_drafts", come_first)
     with pytest.raises(InvalidInputError, match="run` already holds a run"):
         new_store(tmp_path / "run")
     assert [path.name for path in tmp_path.iterdir()] == ["run"]

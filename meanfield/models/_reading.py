@@ -1,28 +1,11 @@
-"""What every reader needs: its optional package, and a file that is there."""
+"""Files that readers of models need, each present and of a size to be read."""
 
-import importlib
 from pathlib import Path
-from types import ModuleType
 
 from meanfield._reading import read_text
-from meanfield.errors import InputFileError, UnsupportedError
+from meanfield.errors import InputFileError
 
 CONTENTS = "a folder holding model.safetensors, config.json and tokenizer.json"
-
-
-def extra(package: str) -> ModuleType:
-    """A package of the optional extra `models`.
-
-    Raises:
-        UnsupportedError: if it is not installed.
-    """
-    try:
-        return importlib.import_module(package)
-    except ModuleNotFoundError as error:
-        raise UnsupportedError(
-            f"Reading trained models needs the package `{package}`; write "
-            '`pip install "meanfield-attention[models]"`.'
-        ) from error
 
 
 def existing(path: Path) -> Path:

@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Int
 
+from meanfield._extras import extra
 from meanfield._reading import json_value
 from meanfield.errors import InputFileError, InvalidInputError, MeanfieldError
 
 from ._expansion import expansion
-from ._reading import content, extra
+from ._reading import content
 
 LONGEST_TEXT = 10_000_000  # characters, as they are and as a tokenizer makes them
 CHARACTERS = 100  # for each position: words have fewer, on average
@@ -96,13 +97,13 @@ def _tokenizer(path: Path, characters: int) -> Any:
             f"`{path}` can make {times:.3g} characters or tokens of one: its rules are "
             "not run on a text, whose size they would multiply. Use another model."
         )
-    return extra("tokenizers").Tokenizer.from_str(serialised)
+    return extra("tokenizers", "models").Tokenizer.from_str(serialised)
 
 
 @contextmanager
 def _blamed_on(path: Path) -> Iterator[None]:
     """Turns what `tokenizers` says of a file into one line."""
-    tokenizers = extra("tokenizers")
+    tokenizers = extra("tokenizers", "models")
     try:
         yield
     except (MeanfieldError, KeyboardInterrupt, SystemExit, MemoryError):

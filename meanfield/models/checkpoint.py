@@ -16,10 +16,11 @@ from jaxtyping import Float
 from typing_extensions import override
 
 from meanfield._display import Card
+from meanfield._extras import extra
 from meanfield._reading import json_value
 from meanfield.errors import InputFileError
 
-from ._reading import content, existing, extra
+from ._reading import content, existing
 from ._tokenizer import Encoding, encode, unknown_token
 from .sources import locate
 
@@ -220,8 +221,8 @@ def _refuse_pickled(folder: Path) -> None:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
-    safetensors = extra("safetensors")
-    extra("ml_dtypes")  # without it NumPy knows no bfloat16, unless JAX is there
+    safetensors = extra("safetensors", "models")
+    extra("ml_dtypes", "models")  # NumPy knows bfloat16 by it, where JAX is not loaded
     existing(path)
     try:
         with safetensors.safe_open(path, framework="np") as file:

@@ -14,7 +14,7 @@ from meanfield import runs
 from meanfield._writing import writing
 from meanfield.errors import SimulationFailed
 from meanfield.plotting import save
-from meanfield.storage import replace_file
+from meanfield.storage.disk import replace_text
 from meanfield.workers import threads
 
 from ._experiment import Case, Experiment, Findings, Reading, Size
@@ -130,7 +130,7 @@ def _draw(part: Part, result: Timed, folder: Path) -> Reproduced:
     text = _json(part, result.findings)
     pictures = save(part.experiment.draw(result.findings), folder / part.stem)
     record = folder / f"{part.stem}.json"
-    replace_file(record, lambda stream: stream.write(text.encode()))
+    replace_text(record, text)
     drawing = time.perf_counter() - begin
     caption = caption_of(part.experiment, result.findings)
     seconds = (result.seconds, drawing)

@@ -80,8 +80,8 @@ class Outcome:
             key: _or_nan(values[key])
             for key in ("time", "t_star", "t_star_error", "residual")
         }
-        floats["missed"] = _or_nan(values.get("missed", 0.0))  # 0.1 has none
-        due = values.get("due")  # records of 0.1 have none
+        floats["missed"] = _or_nan(values.get("missed", 0.0))  # 0.2 has none
+        due = values.get("due")
         doubt = values.get("doubt")
         record = None if doubt is None else Doubt(*map(_or_infinite, doubt))
         return cls(
@@ -89,7 +89,7 @@ class Outcome:
             due=None if due is None else (_or_nan(due[0]), _or_nan(due[1])),
             doubt=record,
             lapse=_lapse(*values["lapse"]) if values.get("lapse") else None,
-            missed_at_most=values.get("missed_at_most", False),  # 0.1 has none
+            missed_at_most=values.get("missed_at_most", False),  # 0.2 has none
             accepted=values["accepted"],
             rejected=values["rejected"],
             **floats,

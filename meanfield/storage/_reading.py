@@ -26,30 +26,17 @@ def read_static(folder: Path, record: Record) -> dict[str, np.ndarray]:
     }
 
 
-def read_last(folder: Path, record: Record) -> dict[str, np.ndarray]:
-    """The last frame of every frame variable.
+def read_frame(folder: Path, record: Record, place: int) -> dict[str, np.ndarray]:
+    """One frame of every frame variable; -1 is the last.
 
     Raises:
         StoreError: if there is no frame, or an array is damaged.
     """
-    return _frame(folder, record, -1)
-
-
-def read_first(folder: Path, record: Record) -> dict[str, np.ndarray]:
-    """The first frame of every frame variable.
-
-    Raises:
-        StoreError: if there is no frame, or an array is damaged.
-    """
-    return _frame(folder, record, 0)
-
-
-def _frame(folder: Path, record: Record, place: int) -> dict[str, np.ndarray]:
     if not record.segments:
         raise StoreError(f"`{folder}` holds no frame yet; start the run again.")
     stored = (StoredFrames(folder, record, name) for name in record.variables)
     frame = range(record.frames)[place]
-    return {one.name: one.frame(frame) for one in stored}
+    return {variable.name: variable.frame(frame) for variable in stored}
 
 
 def verify_all(folder: Path, record: Record) -> None:

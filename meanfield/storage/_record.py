@@ -22,13 +22,16 @@ from meanfield.errors import InputFileError, InvalidInputError, StoreError
 from ._schema import SCHEMA, SWEEP, TIME, Ending, dims_of
 from .disk import (
     altered_message,
+    from_version_0_1,
     json_digest,
-    read_object,
-    replace_file,
+    replace_text,
+    sealed,
     validate_object,
 )
+from .disk import read_record as read_sealed
 
 RECORD = "commit.json"
+PACKAGE = "meanfield-attention"  # as the versions of a run name it
 STORED = "name the folder that `simulate --out` wrote."
 
 
@@ -121,8 +124,7 @@ def write_record(folder: Path, record: Record) -> None:
         ResourceError: if it cannot be written; the last commit then stands.
     """
     body = {"schema": SCHEMA, "frames": record.frames, **asdict(record)}
-    text = json.dumps({**body, "checksum": json_digest(body)}, indent=1)
-    replace_file(folder / RECORD, lambda stream: stream.write(text.encode()))
+    replace_text(folder / RECORD, json.dumps(sealed(body), indent=1))
 
 
 def read_record(folder: Path) -> Record:
@@ -132,24 +134,22 @@ def read_record(folder: Path) -> Record:
         InputFileError: if there is nothing at this path, or it cannot be read.
         StoreError: if it is no store, is damaged, or has another schema.
     """
-    body = _read_body(folder)
-    schema = body.get("schema")
-    if schema is not None and schema != SCHEMA:
-        raise StoreError(
-            f"`{folder}` has schema {schema} and this version of meanfield reads "
-            f"{SCHEMA}; read it with the version that wrote it."
-        )
-    if body.pop("checksum", None) != json_digest(body):
-        raise StoreError(altered_message(folder / RECORD))
+    record, file = _read_body(folder), folder / RECORD
+    frames = record.pop("frames", None)
+    record.pop("schema", None)
+    values = validate_object(_reader(), record, file)
     try:
-        return _record(body)
+        _check(values, frames)
     except ValueError as error:
-        raise StoreError(altered_message(folder / RECORD, str(error))) from None
+        raise StoreError(altered_message(file, str(error))) from None
+    if values.attrs.get("versions", {}).get(PACKAGE, "").startswith("0.1."):
+        raise from_version_0_1(folder)
+    return values
 
 
 def _read_body(folder: Path) -> dict[str, Any]:
     try:
-        return read_object(folder / RECORD)
+        return read_sealed(folder / RECORD, SCHEMA)
     except FileNotFoundError as error:
         if not folder.exists():
             raise InputFileError(
@@ -169,15 +169,12 @@ def _read_body(folder: Path) -> dict[str, Any]:
         ) from error
 
 
-def _record(body: dict[str, Any]) -> Record:
-    """A record of values that have the types, the ranges and the names of one.
+def _check(record: Record, frames: object) -> None:
+    """Checks that the parts of a record agree.
 
     Raises:
-        ValueError: saying which has not.
+        ValueError: saying which do not.
     """
-    frames = body.pop("frames", None)
-    body.pop("schema", None)
-    record = validate_object(_reader(), body)
     if frames != record.frames:
         raise ValueError(
             f"`frames` is {frames!r} and its segments hold {record.frames}"
@@ -187,7 +184,6 @@ def _record(body: dict[str, Any]) -> Record:
             raise ValueError(f"the segment {index} holds other variables than the run")
     for name, variable in record.variables.items():
         _check_axes(name, variable.dims, record)
-    return record
 
 
 def _check_axes(name: str, dims: tuple[str, ...], record: Record) -> None:

@@ -9,8 +9,7 @@ from meanfield._registry import Registry
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 
-from ._covariance import covariance
-from ._density import density
+from ._derived import covariance, density
 
 if TYPE_CHECKING:
     import xarray

@@ -15,8 +15,7 @@ from meanfield.errors import ResourceError, StoreError
 from ._places import refuse_losses, refuse_lost_arrays
 from ._reading import (
     array_folders,
-    read_first,
-    read_last,
+    read_frame,
     read_static,
     verify_all,
 )
@@ -155,7 +154,7 @@ class RunStore:
         Raises:
             StoreError: if no frame was committed yet, or an array is damaged.
         """
-        return read_last(self.path, self._record)
+        return read_frame(self.path, self._record, -1)
 
     def first_frame(self) -> dict[str, np.ndarray]:
         """The first committed frame, without its time axis: where the run began.
@@ -163,7 +162,7 @@ class RunStore:
         Raises:
             StoreError: if no frame was committed yet, or an array is damaged.
         """
-        return read_first(self.path, self._record)
+        return read_frame(self.path, self._record, 0)
 
     def dataset(self, derive: Derive = no_more) -> "xarray.Dataset":
         """All committed frames, read and checked against digests when asked for.

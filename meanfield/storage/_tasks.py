@@ -5,14 +5,12 @@ import json
 import os
 import re
 import secrets
-import shutil
 import socket
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from meanfield._reading import OPEN, json_value
 from meanfield._writing import writing
 from meanfield.errors import InputFileError, InvalidInputError, StoreError
 
@@ -21,18 +19,24 @@ from ._schema import SWEEP_SCHEMA
 from .disk import (
     LOCK,
     clear_drafts,
-    draft_folder,
     flush,
+    from_version_0_1,
     json_digest,
+    names_at,
     place_file,
-    read_plain,
-    replace_file,
+    place_folder,
+    read_object,
+    read_record,
+    replace_text,
+    sealed,
     touch,
+    unreadable,
+    unsealed,
 )
 
-UNSEALED = 1  # the schema of folders whose files have no digests
+OLD_SCHEMA = 1  # of version 0.1
 SILENT = 600.0  # seconds without a sign of life after which a worker counts as lost
-_SEAL = "checksum"  # the key of a digest
+_AGAIN = "Delete it to have it computed again, or restore it from a copy"
 _TODO, _CLAIMED, _DONE = "todo", "claimed", "done"
 # Names of ours; others were put there by editors, file systems and clouds.
 _OURS = {
@@ -53,8 +57,7 @@ class TaskFolder:
     Attributes:
         path: a folder with a record and the folders `todo`, `claimed` and `done`.
         n_tasks: how many there are.
-        seal: the digest of the record, which those of all results include; `None` in
-            a folder of the schema 1, which had no digests.
+        seal: the digest of the record, which those of all results include.
 
     Examples:
         >>> from pathlib import Path
@@ -74,7 +77,7 @@ class TaskFolder:
         (True, True)
     """
 
-    def __init__(self, path: Path, n_tasks: int, seal: str | None) -> None:
+    def __init__(self, path: Path, n_tasks: int, seal: str) -> None:
         self.path = path
         self.n_tasks = n_tasks
         self.seal = seal
@@ -108,8 +111,7 @@ class TaskFolder:
         Raises:
             ResourceError: if it cannot be written.
         """
-        sealed = {**result, _SEAL: self._digest(task, result)} if self.seal else result
-        text = json.dumps(sealed, allow_nan=False)
+        text = json.dumps(sealed(result, self._digest(task)), allow_nan=False)
         target = self.path / _DONE / f"{_name(task)}.json"
         place_file(target, lambda stream: stream.write(text.encode()))
         self._claim(task).unlink(missing_ok=True)
@@ -125,14 +127,16 @@ class TaskFolder:
             StoreError: if the file is damaged.
         """
         file = self.path / _DONE / f"{_name(task)}.json"
-        values = _read(file)
-        if self.seal and values.pop(_SEAL, None) != self._digest(task, values):
-            raise StoreError(_damaged(file))
-        return values
+        try:
+            values = read_object(file, _AGAIN)
+        except FileNotFoundError as error:
+            raise unreadable(file, error) from error
+        return unsealed(file, values, self._digest(task), mend=_AGAIN)
 
-    def _digest(self, task: int, result: Mapping[str, Any]) -> str:
-        """Of a result at its place: no other task's, no other sweep's."""
-        return json_digest({"seal": self.seal, "task": task, "result": result})
+    def _digest(self, task: int) -> Callable[[Mapping[str, Any]], str]:
+        """The digest of a result at its place: no other task's, no other sweep's."""
+        place = {"seal": self.seal, "task": task}
+        return lambda result: json_digest({**place, "result": result})
 
     def recover(self) -> None:
         """Puts back what lost workers have claimed, and what was deleted.
@@ -218,32 +222,27 @@ def create_tasks(
         3
     """
     refuse_other(path, name)
-    sealed = {**record, _SEAL: json_digest(record)}
-    text = json.dumps(sealed, indent=1, allow_nan=False)
+    text = json.dumps(sealed(record), indent=1, allow_nan=False)
+
+    def fill(draft: Path) -> None:
+        for state in (_TODO, _CLAIMED, _DONE):
+            (draft / state).mkdir()
+        for task in range(n_tasks):
+            (draft / _TODO / _name(task)).touch()
+        replace_text(draft / name, text)
+        flush(draft / _TODO)
+        (draft / LOCK).unlink(missing_ok=True)  # what is whole needs none
+
     with writing(path):
         target = Path(os.path.realpath(path))
-        target.parent.mkdir(parents=True, exist_ok=True)
-        clear_drafts(target.parent)
-        draft, lock = draft_folder(target)
         try:
-            for state in (_TODO, _CLAIMED, _DONE):
-                (draft / state).mkdir()
-            for task in range(n_tasks):
-                (draft / _TODO / _name(task)).touch()
-            replace_file(draft / name, lambda stream: stream.write(text.encode()))
-            flush(draft / _TODO)
-            (draft / LOCK).unlink(missing_ok=True)  # what is whole needs none
-            draft.replace(target)
-            flush(target.parent)
+            place_folder(target, fill).release()
         except OSError:
             if not (target / name).exists():  # else another process was faster
                 raise
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
-            lock.release()
 
 
-def read_tasks(path: Path, name: str) -> tuple[dict[str, Any], str | None]:
+def read_tasks(path: Path, name: str) -> tuple[dict[str, Any], str]:
     """The record of a folder of tasks, and its digest, the seal of all results.
 
     Raises:
@@ -264,19 +263,10 @@ def read_tasks(path: Path, name: str) -> tuple[dict[str, Any], str | None]:
             "name the folder that `sweep --out` wrote."
         )
     _check_folders(path)
-    record = _read(path / name)
-    schema = record.get("schema")
-    if schema not in (UNSEALED, SWEEP_SCHEMA):
-        raise StoreError(
-            f"`{path}` has schema {schema!r} and this version of meanfield reads "
-            f"{SWEEP_SCHEMA}; read it with the version that wrote it."
-        )
-    if schema == UNSEALED:
-        return record, None
-    seal = record.pop(_SEAL, None)
-    if seal != json_digest(record):
-        raise StoreError(_damaged(path / name))
-    return record, seal
+    record = read_record(path / name, SWEEP_SCHEMA, OLD_SCHEMA)
+    if record.get("schema") == OLD_SCHEMA:
+        raise from_version_0_1(path)
+    return record, json_digest(record)
 
 
 def _check_folders(path: Path) -> None:
@@ -301,34 +291,10 @@ def refuse_other(path: Path, name: str) -> None:
         >>> from meanfield.storage import refuse_other
         >>> refuse_other(Path("nothing"), "task.json")  # nothing is there yet
     """
-    taken = any(path.iterdir()) if path.is_dir() else path.exists()
-    if taken and not (path / name).exists():
+    if names_at(path) and not (path / name).exists():
         raise InvalidInputError(
             f"`{path}` holds something else; choose a folder that is empty or new."
         )
-
-
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        values = json_value(read_plain(file))
-    except ValueError:
-        values = None
-    except OSError as error:
-        raise InputFileError(
-            f"`{file}` cannot be read: {error.strerror}; {OPEN}"
-        ) from error
-    if not isinstance(values, dict):
-        raise StoreError(_damaged(file))
-    return values
-
-
-def _damaged(file: Path) -> str:
-    is_result = file.parent.name == _DONE
-    mend = "Delete it to have it computed again, or restore it" if is_result else ""
-    return (
-        f"`{file}` is damaged: it is not what was written. {mend or 'Restore it'} from "
-        "a copy."
-    )
 
 
 def _name(task: int) -> str:

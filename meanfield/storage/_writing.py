@@ -1,7 +1,6 @@
 """The two writes of a store: its founding, and one more segment."""
 
 import os
-import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -26,7 +25,7 @@ from ._record import (
 )
 from ._schema import TIME
 from ._segments import clear, write_arrays, write_hierarchy
-from .disk import LOCK, Lock, clear_drafts, draft_folder, flush, flush_tree
+from .disk import Lock, flush, flush_tree, names_at, place_folder
 
 
 def found(
@@ -93,24 +92,17 @@ def extended(folder: Path, base: Record, frames: Mapping[str, np.ndarray]) -> Re
 
 
 def _build(target: Path, record: Record, static: Arrays) -> Lock:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    clear_drafts(target.parent)
-    draft, lock = draft_folder(target)
-    try:
+    def fill(draft: Path) -> None:
         write_hierarchy(draft)
         digests = write_arrays(static_folder(draft), static.values, static.dims)
         write_record(draft, replace(record, static=digests, sizes=static.sizes))
         flush_tree(draft)
-        try:
-            draft.replace(target)
-        except OSError:
-            refuse_taken(target)  # another writer of the same name came first
-            raise
-        flush(target.parent)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-    lock.path = target / LOCK
-    return lock
+
+    try:
+        return place_folder(target, fill)
+    except OSError:
+        refuse_taken(target)  # another writer of the same name came first
+        raise
 
 
 def refuse_taken(folder: Path) -> None:
@@ -130,14 +122,10 @@ def refuse_taken(folder: Path) -> None:
             f"remove it, or go on with what is unfinished by `meanfield resume "
             f"{folder}`."
         )
-    if folder.is_dir() and any(folder.iterdir()):
-        raise InvalidInputError(
-            f"`{folder}` is a folder with something else in it; choose another place."
-        )
-    if folder.exists() and not folder.is_dir():
-        raise InvalidInputError(
-            f"`{folder}` is a file, and a run is a folder; choose another place."
-        )
+    if names_at(folder):
+        other = "a folder with something else in it"
+        what = other if folder.is_dir() else "a file, and a run is a folder"
+        raise InvalidInputError(f"`{folder}` is {what}; choose another place.")
 
 
 def _named(variables: Mapping[str, Variable]) -> str:

@@ -7,7 +7,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 from scipy import stats
@@ -16,6 +15,7 @@ from meanfield._typing import PRNGKey
 from meanfield.measures import Points
 from meanfield.tokens import Tokens
 
+from ._adam import adam, zero_moments
 from ._case import Case
 from ._check import Ascent, Check, Fit, Relation
 
@@ -212,7 +212,6 @@ def _climbed(
     The parameters are one vector for each start, which compiles faster than a tree.
     """
     at, unravel = _as_vectors(starts)
-    adam = optax.adam(RATE)
     of_vector = lambda vector: log_ratio(unravel(vector), *given)
     value_and_slope = jax.vmap(jax.value_and_grad(of_vector))
 
@@ -223,12 +222,12 @@ def _climbed(
         where = jnp.where((usable > best)[:, None], here, where)
         best = jnp.maximum(best, usable)
         loss_slope = jnp.where(jnp.isfinite(slope), -slope, 0)
-        move, state = adam.update(loss_slope, state)
+        move, state = adam(loss_slope, state, RATE)
         history = history.at[i].set(jnp.max(usable))
         return here + move, state, best, where, history
 
     nothing = jnp.full(len(at), -jnp.inf)
-    first = (at, adam.init(at), nothing, at, jnp.full(MOST_STEPS, -jnp.inf))
+    first = (at, zero_moments(at), nothing, at, jnp.full(MOST_STEPS, -jnp.inf))
     _, _, best, where, history = jax.lax.fori_loop(0, count, step, first)
     return history, unravel(where[jnp.argmax(best)])
 

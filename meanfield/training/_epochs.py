@@ -2,13 +2,12 @@
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from meanfield._registry import suggestion
@@ -18,6 +17,9 @@ from meanfield.errors import InvalidInputError
 from ._recipe import Cooling, optimisers
 from ._task import AbstractTask, Items
 from .networks import Variant, refuse_without_gradient
+
+if TYPE_CHECKING:
+    import optax
 
 AT_ONCE = 100  # items of each seed that are examined side by side
 # What of a seed is drawn, by number: a new role changes no other.
@@ -136,7 +138,7 @@ class Trainer(eqx.Module):
         return networks, one
 
     @property
-    def _optimiser(self) -> optax.GradientTransformation:
+    def _optimiser(self) -> "optax.GradientTransformation":
         return optimisers[self.optimiser]()
 
     @eqx.filter_jit

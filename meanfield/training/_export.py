@@ -10,7 +10,7 @@ from meanfield._writing import writing
 from meanfield.errors import InvalidInputError, StoreError, UnsupportedError
 from meanfield.models.checkpoint import CONFIG, WEIGHTS
 from meanfield.models.trained import ARRAYS, NAME, array_name
-from meanfield.storage import damaged, replace_file
+from meanfield.storage.disk import damaged, replace_text
 
 from ._folder import TrainFolder
 
@@ -98,5 +98,4 @@ def _write(out: Path, config: dict[str, object], arrays: dict[str, np.ndarray]) 
     with writing(out):
         out.mkdir(parents=True)
     TrainFolder(out).write(WEIGHTS, arrays)
-    text = json.dumps(config, indent=1) + "\n"
-    replace_file(out / CONFIG, lambda stream: stream.write(text.encode()))
+    replace_text(out / CONFIG, json.dumps(config, indent=1) + "\n")

@@ -9,11 +9,20 @@ from pathlib import Path
 
 import numpy as np
 
+from meanfield._extras import extra
 from meanfield._reading import json_value, read_text
 from meanfield._writing import writing
 from meanfield.errors import InputFileError, InvalidInputError, StoreError
-from meanfield.models._reading import extra
-from meanfield.storage.disk import DRAFT, Lock, damaged, read_plain, replace_file
+from meanfield.storage.disk import (
+    DRAFT,
+    Lock,
+    altered_message,
+    damaged,
+    names_at,
+    read_plain,
+    replace_file,
+    replace_text,
+)
 
 from ._plugin_digests import check_unchanged, plugin_digests
 from ._record import (
@@ -76,15 +85,12 @@ class TrainFolder:
         Raises:
             InvalidInputError: if there is.
         """
-        if not self.path.exists():
-            return
         if (self.path / RECORD).exists():
             raise InvalidInputError(
                 f"`{self.path}` is taken: go on with `meanfield train resume "
                 f"{self.path}`, or name another folder."
             )
-        names = [f.name for f in self.path.iterdir()] if self.path.is_dir() else [""]
-        if not all(map(_UNCOMMITTED.fullmatch, names)):
+        if not all(map(_UNCOMMITTED.fullmatch, names_at(self.path))):
             raise InvalidInputError(
                 f"`{self.path}` is taken: something else is there; name another folder."
             )
@@ -158,7 +164,7 @@ class TrainFolder:
 
     def write(self, name: str, arrays: Mapping[str, np.ndarray]) -> tuple[str, str]:
         """Writes arrays into a file, whole or not at all; its name and SHA-256."""
-        data = extra("safetensors.numpy").save(dict(arrays))
+        data = extra("safetensors.numpy", "train").save(dict(arrays))
         replace_file(self.path / name, lambda stream: stream.write(data))
         return name, hashlib.sha256(data).hexdigest()
 
@@ -174,11 +180,11 @@ class TrainFolder:
         except OSError as error:
             raise StoreError(f"`{file}` cannot be read: {error.strerror}.") from error
         if digest is not None and hashlib.sha256(data).hexdigest() != digest:
-            raise StoreError(damaged(file, "it is not what was written"))
-        faults = extra("safetensors").SafetensorError, KeyError, TypeError, ValueError
+            raise StoreError(altered_message(file))
+        fault = extra("safetensors", "train").SafetensorError
         try:
-            return extra("safetensors.numpy").load(data)
-        except faults as error:
+            return extra("safetensors.numpy", "train").load(data)
+        except (fault, KeyError, TypeError, ValueError) as error:
             why = f"it is no whole safetensors file ({error})"
             raise StoreError(damaged(file, why)) from error
 
@@ -189,8 +195,7 @@ class TrainFolder:
             known = dict(json_value(read_text(file))) if file.exists() else {}
         except (InputFileError, TypeError, ValueError):  # damage costs times alone
             known = {}
-        text = json.dumps({**known, str(epoch): round(seconds, 3)})
-        replace_file(file, lambda stream: stream.write(text.encode()))
+        replace_text(file, json.dumps({**known, str(epoch): round(seconds, 3)}))
 
 
 def weights_file(epoch: int) -> str:

@@ -3,14 +3,13 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-import optax
-
+from meanfield._extras import extra
 from meanfield._registry import Registry
 from meanfield.errors import InvalidInputError
 
 optimisers: Registry[Any] = Registry("optimiser")
-optimisers.register("adam")(optax.scale_by_adam)
-optimisers.register("sgd")(lambda: optax.trace(decay=0.9))
+optimisers.register("adam")(lambda: extra("optax", "train").scale_by_adam())
+optimisers.register("sgd")(lambda: extra("optax", "train").trace(decay=0.9))
 
 
 class Cooling(NamedTuple):

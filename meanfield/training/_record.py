@@ -26,20 +26,19 @@ from meanfield.errors import (
     StoreError,
     UnknownNameError,
 )
-from meanfield.storage import replace_file
 from meanfield.storage.disk import (
     altered_message,
-    json_digest,
-    read_object,
+    replace_text,
+    sealed,
     validate_object,
 )
+from meanfield.storage.disk import read_record as read_sealed
 
 from ._spec import TrainSpec
 
 RECORD = "training.json"
 SCHEMA = "meanfield-training-2"
 WITHOUT_DIGESTS = "meanfield-training-1"  # of version 0.2
-_CHECKSUM = "checksum"
 
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 WeightsFile = Annotated[
@@ -159,9 +158,8 @@ def write_record(folder: Path, record: Record) -> None:
     }
     if record.has_digests:
         body |= {"weights": dict(record.weights), "plugins": dict(record.plugins)}
-        body[_CHECKSUM] = json_digest(body)
-    text = json.dumps(body, indent=1, allow_nan=False) + "\n"
-    replace_file(folder / RECORD, lambda stream: stream.write(text.encode()))
+        body = sealed(body)
+    replace_text(folder / RECORD, json.dumps(body, indent=1, allow_nan=False) + "\n")
 
 
 def read_record(folder: Path) -> Record:
@@ -210,24 +208,13 @@ def stored_record(folder: Path) -> StoredRecord:
     """
     file = folder / RECORD
     try:
-        body = read_object(file)
+        body = read_sealed(file, SCHEMA, WITHOUT_DIGESTS)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise InputFileError(
             f"There is no training at `{folder}`; name the folder that `train start "
             "--out` wrote, or begin it there again."
         ) from error
-    schema, checksum = body.get("schema"), body.pop(_CHECKSUM, None)
-    if schema not in (None, SCHEMA, WITHOUT_DIGESTS):
-        raise StoreError(
-            f"`{file}` has the schema `{schema}` and this version of "
-            f"meanfield reads `{SCHEMA}`; read it with the version that wrote it."
-        )
-    if checksum != (None if schema == WITHOUT_DIGESTS else json_digest(body)):
-        raise StoreError(altered_message(file))
-    try:
-        values = validate_object(_reader(), body)
-    except ValueError as error:
-        raise StoreError(altered_message(file, str(error))) from None
+    values = validate_object(_reader(), body, file)
     for problem in _contradictions(values):
         raise StoreError(altered_message(file, problem))
     return values

@@ -5,6 +5,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from meanfield._extras import extra
 from meanfield._writing import check_writable
 from meanfield.cli.terminal._output import note, print_json
 from meanfield.errors import InvalidInputError, UnknownNameError, VerificationFailed
@@ -116,6 +117,7 @@ def _checked(
     if html is not None:
         from meanfield.plotting.pages import page_file
 
+        extra("latex2mathml", "formulas")
         page = page_file(html)
     for file in (page, errata):
         if file is not None:

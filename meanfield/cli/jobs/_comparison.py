@@ -1,6 +1,5 @@
 """The part of `compare` that needs JAX."""
 
-import json
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,8 +14,8 @@ from meanfield._writing import writing
 from meanfield.cli.terminal._console import RunProgress
 from meanfield.cli.terminal._output import finite, note, number, print_json, print_rows
 from meanfield.plotting import draw_comparison, save
+from meanfield.runs.comparing._record import write_comparison
 from meanfield.spec import RunSpec
-from meanfield.storage import replace_file
 
 from ._report import ASSUMED
 
@@ -93,9 +92,7 @@ def _folder(out: Path | None) -> Iterator[Path]:
 
 
 def _written(comparison: runs.Comparison, folder: Path, spec: RunSpec) -> list[Path]:
-    record = folder / "comparison.json"
-    text = json.dumps(finite(comparison.as_json()), indent=1, ensure_ascii=False)
-    replace_file(record, lambda stream: stream.write(f"{text}\n".encode()))
+    record = write_comparison(folder, finite(comparison.as_json()))
     states = {m: runs.dataset(folder / f"{m}.zarr") for m in comparison.paths}
     labels = {m: path.side.label for m, path in comparison.paths.items()}
     attrs = {"title": runs.subject(spec), "spec": spec.as_json()}

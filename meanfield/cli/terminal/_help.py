@@ -3,7 +3,6 @@
 import re
 from typing import Any
 
-from attrs import evolve
 from cyclopts.help import DefaultFormatter, HelpEntry, HelpPanel, InlineText
 from rich.console import Console, ConsoleOptions
 from rich.text import Text
@@ -20,7 +19,7 @@ class Help(DefaultFormatter):
         self, console: Console, options: ConsoleOptions, panel: HelpPanel
     ) -> None:
         entries = [_wrapped_entry(entry) for entry in panel.entries]
-        super().__call__(console, options, evolve(panel, entries=entries))
+        super().__call__(console, options, panel.copy(entries=entries))
 
     @override
     def render_description(
@@ -32,7 +31,7 @@ class Help(DefaultFormatter):
 def _wrapped_entry(entry: HelpEntry) -> HelpEntry:
     default = None if entry.default == "False" else entry.default
     description = _wrapped(entry.description)
-    return evolve(entry, description=description, default=default)
+    return entry.copy(description=description, default=default)
 
 
 def _wrapped(description: Any) -> Any:

@@ -5,22 +5,12 @@ import re
 import unicodedata
 from xml.etree.ElementTree import Element, tostring
 
-from latex2mathml import exceptions
-from latex2mathml.converter import convert_to_element
-
+from meanfield._extras import extra
 from meanfield.errors import InvalidInputError
 
 from ._spacing import spaced
 
-# The library's own exceptions share no base, and some mistakes reach its inside.
-_REFUSALS = (
-    *(
-        each
-        for each in vars(exceptions).values()
-        if isinstance(each, type) and issubclass(each, Exception)
-    ),
-    *(AttributeError, LookupError, RuntimeError, StopIteration, TypeError, ValueError),
-)
+_MISTAKES = AttributeError, LookupError, RuntimeError, StopIteration
 _CHILDREN = {"mfrac": 2, "mroot": 2, "msub": 2, "msup": 2, "munder": 2, "mover": 2} | {
     "msubsup": 3,
     "munderover": 3,
@@ -67,21 +57,30 @@ def mathml(latex: str) -> str:
 
     Raises:
         InvalidInputError: if part of it is unknown, unbalanced or unfinished.
+        UnsupportedError: if the extra `formulas` is not installed.
     """
     if any(unicodedata.category(letter) == "Cc" for letter in latex):
         raise _refused(latex, "a tab or the like; write a raw string, `r'…'`")
     bare = re.sub(r"\\[{}\\]", "", latex)
     if bare.count("{") != bare.count("}"):
         raise _refused(latex, "its braces do not match")
+    convert = extra("latex2mathml.converter", "formulas").convert_to_element
     try:
-        math = convert_to_element(latex)
-    except _REFUSALS as error:
+        math = convert(latex)
+    except _conversion_errors() as error:
         reason = f"{type(error).__name__} {error}".strip()
         raise _refused(latex, reason) from error
     for element in math.iter():
         _check(element, latex)
     math.attrib = {"alttext": latex}
     return tostring(spaced(math), encoding="unicode")
+
+
+def _conversion_errors() -> tuple[type[Exception], ...]:
+    """The converter's own exceptions, which share no base, and those of its inside."""
+    names = vars(extra("latex2mathml.exceptions", "formulas")).values()
+    own = (n for n in names if isinstance(n, type) and issubclass(n, Exception))
+    return (*own, *_MISTAKES, TypeError, ValueError)
 
 
 def _check(element: Element, latex: str) -> None:

@@ -1,14 +1,19 @@
 """The gaps of a comparison as a dataset, also from what was stored; without JAX."""
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meanfield._reading import json_value
-from meanfield.errors import InputFileError, StoreError
-from meanfield.storage import damaged
+from meanfield.errors import StoreError
+from meanfield.storage.disk import (
+    altered_message,
+    read_object,
+    replace_text,
+    unreadable,
+)
 
 if TYPE_CHECKING:
     import xarray
@@ -30,6 +35,17 @@ def is_comparison(path: Path) -> bool:
     return (path / RECORD).exists()
 
 
+def write_comparison(folder: Path, comparison: Mapping[str, Any]) -> Path:
+    """Writes the JSON values of a comparison into a folder; the file.
+
+    Raises:
+        ResourceError: if it cannot be written.
+    """
+    text = json.dumps(comparison, indent=1, ensure_ascii=False)
+    replace_text(folder / RECORD, f"{text}\n")
+    return folder / RECORD
+
+
 def comparison_dataset(path: Path) -> "xarray.Dataset":
     """The gaps of a stored comparison, with the spec of each measure.
 
@@ -39,12 +55,13 @@ def comparison_dataset(path: Path) -> "xarray.Dataset":
     """
     record = path / RECORD
     try:
-        content = json_value(record.read_bytes())
+        content = read_object(record)
+    except FileNotFoundError as error:
+        raise unreadable(record, error) from error
+    try:
         return gaps_dataset(content["pairs"]).assign_attrs(spec=content["spec"])
-    except OSError as error:
-        raise InputFileError(f"`{record}` cannot be read: {error.strerror}.") from error
     except (ValueError, LookupError, TypeError) as error:
-        raise StoreError(damaged(record, "it is not what was written")) from error
+        raise StoreError(altered_message(record)) from error
 
 
 def gaps_dataset(pairs: Sequence[Mapping[str, Any]]) -> "xarray.Dataset":

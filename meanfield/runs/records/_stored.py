@@ -58,7 +58,7 @@ def _is_member(values: object) -> bool:
         and all(values[k] is None or is_number(values[k]) for k in _NUMBERS)
         and all(_is_count(values.get(key)) for key in _COUNTS)
         and (values.get("missed") is None or is_number(values["missed"]))
-        and _are_numbers(values.get("due"), 2)  # when, and its error; 0.1 has none
+        and _are_numbers(values.get("due"), 2)  # the time, and its error
         and _are_numbers(values.get("doubt"), _DOUBTS)
         and _are_numbers(values.get("lapse"), _LAPSE)
     )

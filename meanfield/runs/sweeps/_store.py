@@ -1,5 +1,6 @@
 """A sweep on disk: its record, its table, its dataset; without JAX."""
 
+import csv
 import functools
 import io
 from collections.abc import Mapping
@@ -19,8 +20,8 @@ from meanfield.storage import (
     SWEEP,
     TaskFolder,
     read_tasks,
-    replace_file,
 )
+from meanfield.storage.disk import replace_text
 
 from ._cells import MOST, Cells
 from ._rows import are_rows, stored_axes
@@ -51,7 +52,7 @@ class SweepStore:
     Attributes:
         record: spec, axes, chunk, compilations, inputs, versions, device, dtype,
             created.
-        seal: the digest of the record; `None` in a sweep of an older version.
+        seal: the digest of the record.
 
     Examples:
         >>> from pathlib import Path
@@ -66,7 +67,7 @@ class SweepStore:
 
     path: Path
     record: Mapping[str, Any]
-    seal: str | None
+    seal: str
 
     @classmethod
     def open(cls, path: Path) -> "SweepStore":
@@ -142,16 +143,15 @@ class SweepStore:
             ResourceError: if it cannot be written.
         """
         text = io.StringIO()
+        table = csv.writer(text, lineterminator="\n")
         columns = self.rows()
         names = [name for name in columns if name != "cell"]
-        heads = [axis.name for axis in self.cells.axes]
-        text.write(",".join(map(_quoted, [*heads, *names])) + "\n")
+        table.writerow([*(axis.name for axis in self.cells.axes), *names])
         for row in np.argsort(columns["cell"]):
             values = [value for _, value in self.cells.values(columns["cell"][row])]
             numbers = [columns[name][row] for name in names]
-            text.write(",".join(map(_quoted, [*values, *numbers])) + "\n")
-        content = text.getvalue().encode()
-        replace_file(self.path / TABLE, lambda stream: stream.write(content))
+            table.writerow(["nan" if v is None else v for v in (*values, *numbers)])
+        replace_text(self.path / TABLE, text.getvalue())
 
 
 def is_sweep(path: Path) -> bool:
@@ -224,13 +224,3 @@ def _title(cells: Cells) -> str:
     if not any(KEYS[key].titled for key in keys):
         return title(cells.spec)
     return f"{cells.spec.moved} under attention" if "measure" not in keys else ""
-
-
-def _quoted(value: Any) -> str:
-    """A cell of a CSV file."""
-    if value is None:
-        return "nan"
-    if isinstance(value, float | int) and not isinstance(value, bool):
-        return repr(value)
-    text = value if isinstance(value, str) else str(value)
-    return '"' + text.replace('"', '""') + '"' if set(text) & set(',"\n') else text

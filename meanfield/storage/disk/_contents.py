@@ -39,3 +39,10 @@ def strangers(folder: Path, ours: Contents) -> Iterator[Path]:
                 part = path.relative_to(folder).as_posix()
                 if path.is_symlink() or not pattern.fullmatch(part):
                     yield path
+
+
+def names_at(path: Path) -> list[str]:
+    """The names in a folder; an empty name for a file; none where there is nothing."""
+    if path.is_dir():
+        return [entry.name for entry in path.iterdir()]
+    return [""] if path.exists() else []

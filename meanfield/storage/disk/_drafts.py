@@ -68,6 +68,28 @@ def place_file(path: Path, write: Callable[[IO[bytes]], object]) -> None:
         flush(path.parent)
 
 
+def place_folder(target: Path, fill: Callable[[Path], object]) -> Lock:
+    """Puts a new folder that `fill` fills in its place, whole or not at all.
+
+    Returns:
+        the lock in it, held since before it was there.
+
+    Raises:
+        OSError: if it cannot be written, or a folder with something in it is there.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    clear_drafts(target.parent)
+    draft, lock = draft_folder(target)
+    try:
+        fill(draft)
+        draft.replace(target)
+        flush(target.parent)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    lock.path = target / LOCK
+    return lock
+
+
 def draft_folder(target: Path) -> tuple[Path, Lock]:
     """A new folder beside `target` that is to become it, and the lock in it.
 

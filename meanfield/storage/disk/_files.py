@@ -7,13 +7,11 @@ import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-
-from meanfield._reading import OPEN, json_value
+from meanfield._reading import OPEN
 from meanfield.errors import InputFileError, StoreError
 
+MEND = "Restore it from a copy, or run it again in another folder"
 _BLOCK = 1 << 20  # bytes read at a time
 
 
@@ -97,44 +95,6 @@ def read_plain(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def read_object(path: Path) -> dict[str, Any]:
-    """The JSON object in a file.
-
-    Raises:
-        FileNotFoundError: if there is none.
-        NotADirectoryError: if its folder is a file.
-        InputFileError: if it cannot be read.
-        StoreError: if it is damaged.
-    """
-    try:
-        values = json_value(read_plain(path))
-    except (FileNotFoundError, NotADirectoryError):
-        raise
-    except OSError as error:
-        raise InputFileError(
-            f"`{path}` cannot be read: {error.strerror}; {OPEN}"
-        ) from error
-    except (ValueError, RecursionError) as error:
-        raise StoreError(altered_message(path)) from error
-    if not isinstance(values, dict):
-        raise StoreError(altered_message(path))
-    return values
-
-
-def validate_object(reader: TypeAdapter, body: Mapping[str, object]) -> Any:
-    """JSON values as what a strict reader makes of them.
-
-    Raises:
-        ValueError: naming the first value that has not its type or range.
-    """
-    try:
-        return reader.validate_json(json.dumps(body), strict=True)
-    except ValidationError as error:
-        problem = error.errors()[0]
-        place = ".".join(map(str, problem["loc"])) or "the whole"
-        raise ValueError(f"`{place}`: {problem['msg']}") from None
-
-
 def sha256(path: Path) -> str:
     """The SHA-256 of a file.
 
@@ -145,12 +105,15 @@ def sha256(path: Path) -> str:
         with path.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
-        raise InputFileError(
-            f"`{path}` cannot be read: {error.strerror}; {OPEN}"
-        ) from error
+        raise unreadable(path, error) from error
 
 
-def damaged(place: Path, why: str) -> str:
+def unreadable(path: Path, error: OSError) -> InputFileError:
+    """The error of a file that the system does not let us read."""
+    return InputFileError(f"`{path}` cannot be read: {error.strerror}; {OPEN}")
+
+
+def damaged(place: Path, why: str, mend: str = MEND) -> str:
     """What is said of something stored that is not what was written.
 
     Examples:
@@ -159,16 +122,7 @@ def damaged(place: Path, why: str) -> str:
         >>> print(damaged(Path("run.zarr"), "a digest differs").split(". ")[0])
         `run.zarr` is damaged: a digest differs
     """
-    return (
-        f"`{place}` is damaged: {why}. Restore it from a copy, or run it again in "
-        "another folder."
-    )
-
-
-def altered_message(path: Path, problem: str = "") -> str:
-    """What is said of a file that is not what was written, and of the first problem."""
-    what = f" What is wrong: {problem.rstrip('.')}." if problem else ""
-    return damaged(path, "it is not what was written") + what
+    return f"`{place}` is damaged: {why}. {mend}."
 
 
 def link_message(path: Path) -> str:

@@ -11,7 +11,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jaxtyping import Array, Float, Int, UInt8
 from typing_extensions import override
 
@@ -29,6 +28,7 @@ from meanfield.training.networks import (
 from meanfield.training.networks._sequence import in_sequence
 
 from ._bible import KING_JAMES, chapters
+from ._classes import cross_entropy
 
 D, HIDDEN, HEADS, WIDTH = 128, 512, 4, 32
 EVERY, FOLDS = 20, 5  # every 20th chapter examines, beginning at one of five
@@ -148,7 +148,7 @@ class Characters(AbstractTask):
         assert isinstance(network, CharacterNetwork)
         text = item["text"].astype(int)
         scores = network(text[:-1])
-        entropies = optax.softmax_cross_entropy_with_integer_labels(scores, text[1:])
+        entropies = cross_entropy(scores, text[1:])
         loss = jnp.mean(entropies)
         return {"loss": loss, "bits": loss / np.log(2)}
 

@@ -19,7 +19,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jaxtyping import Array, Float, Int
 from typing_extensions import override
 
@@ -39,6 +38,7 @@ from meanfield.training.networks import (
     sinusoids,
 )
 
+from ._classes import cross_entropy
 from ._edits import edit_distance
 
 D, WIDTH, HEADS, LAYERS, WIDER = 64, 16, 4, 2, 4
@@ -206,7 +206,7 @@ class Sorting(AbstractTask):
         assert isinstance(network, SequenceNetwork)
         target, length = item["target"], item["length"]
         scores = network(item["source"], length, target)
-        losses = optax.softmax_cross_entropy_with_integer_labels(scores, target)
+        losses = cross_entropy(scores, target)
         read = jnp.arange(target.shape[0]) <= length  # the end is the last
         right = (jnp.argmax(scores, axis=-1) == target).astype(losses.dtype)
         correct = jnp.min(right, where=read, initial=1.0)

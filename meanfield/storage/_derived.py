@@ -1,4 +1,4 @@
-"""The density of a grid, derived from what is stored of it."""
+"""Variables that a dataset derives from what is stored: densities and covariances."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -21,3 +21,13 @@ def density(data: "xarray.Dataset") -> Mapping[str, "xarray.DataArray"]:
     dims = (*axes.dims[:-2], *mass.dims[-len(edges) :])
     volume = xarray.DataArray(sizes, dims=dims)
     return {"density": (mass / volume).transpose(*mass.dims)}
+
+
+def covariance(data: "xarray.Dataset") -> Mapping[str, "xarray.DataArray"]:
+    r"""$YY^\top$ of the factor $Y$, with `coord` down and `other` across."""
+    import xarray
+
+    factor = data["factor"]
+    *leading, coord, _ = factor.dims
+    product = np.matmul(factor.values, np.swapaxes(factor.values, -1, -2))
+    return {"covariance": xarray.DataArray(product, dims=(*leading, coord, "other"))}

@@ -1,0 +1,29 @@
+"""Packages of the optional extras, loaded where a command needs them."""
+
+import importlib
+from types import MappingProxyType, ModuleType
+
+from .errors import UnsupportedError
+
+_PURPOSES = MappingProxyType(
+    {
+        "formulas": "Typesetting formulas",
+        "models": "Reading trained models",
+        "train": "Training networks",
+    }
+)
+
+
+def extra(module: str, name: str) -> ModuleType:
+    """A module of a package that the optional extra `name` installs.
+
+    Raises:
+        UnsupportedError: if it is not installed.
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise UnsupportedError(
+            f"{_PURPOSES[name]} needs the package `{module.partition('.')[0]}`; write "
+            f'`pip install "meanfield-attention[{name}]"`.'
+        ) from error
