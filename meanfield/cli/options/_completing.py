@@ -5,6 +5,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from meanfield.cli.names._kinds import rows
+
 Names = Callable[[object], list[str]]
 
 
@@ -12,8 +14,6 @@ def named(kind: str) -> Names:
     """The names of a kind, as `meanfield list` has it, read when they are asked for."""
 
     def names(_: object) -> list[str]:
-        from .commands.names.catalog import rows
-
         return [row["name"].partition(":")[0] for row in rows(kind)]
 
     return names
