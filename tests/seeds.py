@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from meanfield.cli.process._session import compile_fast, forget_programs, open_session
+from meanfield._programs import forget_programs
+from meanfield.cli.process._session import compile_fast, open_session
 
 BLOCK = 8  # seeds of one statement before the next has its turn
 

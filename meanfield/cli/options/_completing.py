@@ -5,8 +5,6 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from meanfield.cli.names._kinds import rows
-
 Names = Callable[[object], list[str]]
 
 
@@ -14,6 +12,8 @@ def named(kind: str) -> Names:
     """The names of a kind, as `meanfield list` has it, read when they are asked for."""
 
     def names(_: object) -> list[str]:
+        from meanfield.cli.names._kinds import rows
+
         return [row["name"].partition(":")[0] for row in rows(kind)]
 
     return names

@@ -103,15 +103,12 @@ def info(*, json: bool = False) -> None:
     (print_json if json else print_pairs)(values)
 
 
-def _short(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What fits a terminal of the rows of statements."""
-    columns = ("name", "group", "source", "claim")
-    return [{name: in_letters(row[name]) for name in columns} for row in entries]
-
-
 def _print_statements(entries: list[dict[str, Any]]) -> None:
     """What fits a terminal, and how many are claims and how many misprints."""
-    print_entries(_short(entries))
+    columns = ("name", "group", "source", "claim")
+    print_entries(
+        [{name: in_letters(row[name]) for name in columns} for row in entries]
+    )
     misprints = sum(row["name"] != row["id"] for row in entries)
     repeated = sum(bool(row["repeats"]) for row in entries)
     note(
