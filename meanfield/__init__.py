@@ -4,12 +4,14 @@ The names of everyday use, loaded when first asked for: `import meanfield` alone
 nothing and loads no JAX.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ._above import views
 from ._lazy import lazy
 
 if TYPE_CHECKING:
+    import xarray
+
     from ._precision import set_precision
     from .attention import Attention, attentions
     from .dynamics import (
@@ -116,12 +118,29 @@ __all__ = [
     "simulate",
 ]
 
-views.register("dataset")("meanfield.runs:trajectory_dataset")
-views.register("attention")("meanfield.runs:attention_of")
-views.register("plots")("meanfield.plotting:Plots")
-
 __getattr__ = lazy(__name__, _HOMES).getattr
 
 
 def __dir__() -> list[str]:
     return sorted([*_HOMES, "__version__"])
+
+
+@views.register("dataset")
+def _dataset(trajectory: "Trajectory[Any]") -> "xarray.Dataset":
+    from .runs import trajectory_dataset
+
+    return trajectory_dataset(trajectory)
+
+
+@views.register("attention")
+def _attention(dataset: "xarray.Dataset", times: Any) -> "xarray.Dataset":
+    from .runs import attention_of
+
+    return attention_of(dataset, times)
+
+
+@views.register("plots")
+def _plots(dataset: "xarray.Dataset") -> "Plots":
+    from .plotting import Plots
+
+    return Plots(dataset)

@@ -1,19 +1,18 @@
 """What upper layers do with objects of lower ones, which must not import them.
 
 A lower module asks for it by name. `meanfield/__init__.py`, which stands beside the
-layers, says where it is; it is loaded when it is first asked for.
+layers, has a function for each name, which imports the upper layer when it is called.
 """
 
-from importlib import import_module
+from collections.abc import Callable
 from typing import Any
 
 from ._registry import Registry
 
-views: Registry[str] = Registry("view")
-"""`module:name` of what makes each view."""
+views: Registry[Callable[..., Any]] = Registry("view")
+"""What makes each view."""
 
 
 def view(name: str, *things: object) -> Any:
     """What an upper layer makes of something: its dataset, its panels."""
-    module, maker = views[name].split(":")
-    return getattr(import_module(module), maker)(*things)
+    return views[name](*things)

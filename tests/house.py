@@ -1,9 +1,9 @@
 """The table of the house: what a newcomer stumbles over, in numbers.
 
 `python tests/house.py` prints a row for each, with its aim, and with `--places` where
-it is; `--json` prints all of it for programs, and `--tree FOLDER` measures another
-checkout. What exactly a row counts stands in the docstring of the function that does,
-in `tests/house_rows/`.
+it is; `--json` prints all of it for programs, `--tree FOLDER` measures another
+checkout, and `--write` lowers the maxima on the page to what is measured. What exactly
+a row counts stands in the docstring of the function that does, in `tests/house_rows/`.
 """
 
 import argparse
@@ -14,11 +14,20 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from house_rows import questions, sizes, statements, words
+from house_rows import copies, imports, pieces, questions, sizes, statements, words
 from house_rows.walk import walk
 
 ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "decisions" / "2026-11-23-the-table-of-the-house.md"
 ALL = ("meanfield", "experiments", "benchmarks")
+PARTS_OF_CODE = {
+    "": ("meanfield",),
+    " in theorems/": ("meanfield/theorems",),
+    " in plotting/ and pages/": ("meanfield/plotting", "meanfield/pages"),
+    " in runs/": ("meanfield/runs",),
+    " in cli/": ("meanfield/cli",),
+}
+"""Folders whose lines are counted, by the end of a title."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +47,7 @@ class Row:
     places: tuple[str, ...] = ()
 
 
-def counted(title: str, aim: int, places: Sequence[str]) -> Row:
+def counted(title: str, aim: int | None, places: Sequence[str]) -> Row:
     """The row of a list of places."""
     return Row(title, len(places), aim, tuple(places))
 
@@ -48,49 +57,62 @@ def asked(root: Path) -> Iterator[Row]:
     by_class, by_name = questions.by_class(root), questions.by_name(root)
     above = questions.above_flows(by_class + by_name)
     yield counted("questions for the class of a measure", 15, by_class)
-    yield counted("questions for the name of a measure", 15, by_name)
-    yield counted("questions of either kind above flows/", 0, above)
-    yield counted("lists of three spec keys or more", 1, questions.lists_of_keys(root))
+    yield counted("questions for its name", 15, by_name)
+    yield counted("either kind, above `flows/`", 0, above)
+    yield counted("lists of three keys or more", 1, questions.lists_of_keys(root))
     yield counted("lists of endings", 1, questions.lists_of_endings(root))
+    yield counted("functions that take a whole spec", None, pieces.takers(root))
+    yield counted("attributes of it that they read", None, pieces.reads(root))
 
 
 def opened(root: Path) -> Iterator[Row]:
-    """Files that `simulate --measure gaussian` opens."""
+    """Files and folders through which `simulate --measure gaussian` goes."""
     path = walk(root)
-    yield counted("files in which one run calls a function", 25, path.run)
-    yield counted("the same with command line and spec", 25, path.command)
+    yield counted("files in which one Gaussian run calls a function", 25, path.run)
+    command = "the same with command line and spec"
+    yield counted(command, None, path.command)
+    yield counted("returns on the way to a velocity", 0, path.returns)
     yield Row("modules that its process imports", path.imported, None)
 
 
+def imported(root: Path) -> Iterator[Row]:
+    """Imports that lead in circles or upwards."""
+    yield counted("files in cycles of imports", 0, imports.cyclic(root))
+    yield counted("imports from a folder above", 0, imports.upward(root))
+
+
 def written_twice(root: Path) -> Iterator[Row]:
-    """Sinkhorn's loops, and vocabularies of statements."""
+    """Things of which one would do."""
     loops = statements.alternations
-    yield counted("NumPy Sinkhorn loops in meanfield/", 1, loops(root, "meanfield"))
+    yield counted("NumPy loops of Sinkhorn", 1, loops(root, "meanfield"))
     others = loops(root, "tests", "experiments", "benchmarks")
-    yield counted("NumPy Sinkhorn loops of tests and figures", 0, others)
+    yield counted("the same in tests and figures", 0, others)
     tuples = statements.tuples(root)
-    yield counted("NamedTuples of parameters, law, tokens", 4, tuples)
+    yield counted("tuples of parameters, law or tokens", 4, tuples)
+    yield counted("classes of stores", None, copies.stores(root))
+    yield counted("folders with a cone of covariances", None, copies.cones(root))
+    yield counted("packages to install", None, copies.dependencies(root))
 
 
-def long(root: Path) -> Iterator[Row]:
-    """Folders, modules, functions, and lines of code."""
+def sized(root: Path) -> Iterator[Row]:
+    """What is too large, what is too small, and lines of code."""
     yield counted("folders of more than 15 files", 0, sizes.folders(root))
-    yield counted("modules of more than 300 lines", 0, sizes.modules(root, *ALL))
-    functions = sizes.functions(root, *ALL)
-    yield counted("functions of more than 30 lines of code", 0, functions)
-    lines = sizes.lines(root)
-    yield Row("lines of code of meanfield/", lines.code, 22_000)
-    yield Row("the same without comments and lone brackets", lines.worded, 22_000)
+    yield counted("modules over 300 lines", 0, sizes.modules(root, *ALL))
+    yield counted("functions over 30 lines", 0, sizes.functions(root, *ALL))
+    yield counted("modules under 40 lines", 0, pieces.files(root))
+    yield counted("helpers of three lines called once", 0, pieces.helpers(root))
+    yield counted("lambdas with a name", 0, pieces.lambdas(root))
+    for where, folders in PARTS_OF_CODE.items():
+        aim = None if where else 22_000
+        yield Row(f"lines of code{where}", sizes.lines(root, *folders), aim)
+    yield Row("lines of JavaScript", sizes.javascript(root), None)
 
 
-def called(root: Path) -> Iterator[Row]:
-    """Variables that are no nouns, with how often each word is used."""
-    for title, count in {
-        "pronouns and irregular participles": words.variables,
-        "participles in -ed": words.regular,
-    }.items():
-        for folder in ("meanfield", "benchmarks"):
-            yield worded(f"variables: {title}, {folder}/", count(root, folder))
+def named(root: Path) -> Iterator[Row]:
+    """Names that are no nouns or verbs, with how often each word is used."""
+    title = "variables that are pronouns or participles"
+    yield worded(title, words.variables(root, "meanfield"))
+    yield worded("functions that are", words.functions(root, "meanfield"))
 
 
 def worded(title: str, counts: Counter[str]) -> Row:
@@ -102,9 +124,10 @@ def worded(title: str, counts: Counter[str]) -> Row:
 PARTS: tuple[Callable[[Path], Iterator[Row]], ...] = (
     asked,
     opened,
+    imported,
     written_twice,
-    long,
-    called,
+    sized,
+    named,
 )
 
 
@@ -113,17 +136,39 @@ def table(root: Path) -> list[Row]:
     return [row for part in PARTS for row in part(root)]
 
 
+def maxima(page: str) -> dict[str, int]:
+    """The last number but one of each row of the page's table, by its title."""
+    cells = [line.strip("| ").split(" | ") for line in page.splitlines()]
+    numbered = [row for row in cells if len(row) == 5 and row[3][:1].isdigit()]
+    return {row[0]: int(row[3].replace(" ", "")) for row in numbered}
+
+
+def lowered(page: str, rows: Sequence[Row]) -> str:
+    """The page with smaller maxima where less is measured, and no larger ones."""
+    known = {row.title: row.number for row in rows}
+    lines = page.splitlines(keepends=True)
+    for n, line in enumerate(lines):
+        for title, most in maxima(line).items():
+            cells = line.split(" | ")
+            cells[3] = f"{min(known[title], most):,}".replace(",", " ")
+            lines[n] = " | ".join(cells)
+    return "".join(lines)
+
+
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description="The table of the house.")
     parser.add_argument("--tree", type=Path, default=ROOT, help="another checkout")
     parser.add_argument("--places", action="store_true", help="where each is")
     parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--write", action="store_true", help="lower the maxima")
     options = parser.parse_args()
     rows = table(options.tree.resolve())
     if options.json:
         sys.stdout.write(json.dumps([asdict(row) for row in rows], indent=2) + "\n")
         return
+    if options.write:
+        PAGE.write_text(lowered(PAGE.read_text("utf-8"), rows), encoding="utf-8")
     width = max(len(row.title) for row in rows)
     for row in rows:
         aim = "" if row.aim is None else f"  aim {row.aim}"

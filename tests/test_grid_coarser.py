@@ -11,7 +11,7 @@ from meanfield.flows.doubts._doubt import coarsened
 from meanfield.flows.doubts._walls import between
 from meanfield.measures import Grid
 from meanfield.measures.edges import even, graded
-from meanfield.runs._endings import DOUBTED, Outcome
+from meanfield.runs.records._endings import DOUBTED, Outcome
 
 AXES = np.array([[1.2, 0.3], [-0.4, 0.9]])
 

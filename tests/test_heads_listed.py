@@ -12,7 +12,7 @@ from helpers import assert_close
 from reference import Parameters, velocity
 
 from meanfield import runs
-from meanfield.cli._options import gather
+from meanfield.cli.options._options import gather
 from meanfield.errors import InputFileError, InvalidInputError
 from meanfield.fields import Affine
 from meanfield.measures import Points

@@ -14,7 +14,7 @@ from meanfield import runs
 from meanfield.endings import Status
 from meanfield.measures import Gaussian
 from meanfield.runs import Result
-from meanfield.runs._endings import Outcome
+from meanfield.runs.records._endings import Outcome
 from meanfield.spec import parse
 
 Command = Callable[..., Finished]

@@ -9,7 +9,7 @@ import numpy as np
 from meanfield.cli.jobs._report import doubt_in_words
 from meanfield.endings import Status
 from meanfield.flows import Doubt
-from meanfield.runs._endings import Outcome, common
+from meanfield.runs.records._endings import Outcome, common
 from meanfield.runs.records._stored import _is_member  # pyright: ignore[reportPrivateUsage]
 
 

@@ -61,7 +61,7 @@ def test_outcomes_add_up_over_segments() -> None:
 
 
 def test_several_outcomes_are_known_up_to_the_latest_and_fail_as_the_worst() -> None:
-    from meanfield.runs._endings import common
+    from meanfield.runs.records._endings import common
 
     told = [(0.5, Status.STEADY, 1e-3), (2.0, Status.MAX_STEPS, 1e-5)]
     outcomes = [

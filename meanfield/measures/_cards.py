@@ -12,20 +12,11 @@ from meanfield._display import Card
 from meanfield.cells import centres, point_masses, points
 
 from ._gaussian import Gaussian
-from ._measure import AbstractMeasure
+from ._measure import AbstractMeasure, cards
 from ._points import Points
 from .grids import Grid
 
 _PLANE = 2  # dimensions, in which a density has a picture as an image
-
-
-def card_of(mu: AbstractMeasure) -> Card | None:
-    """What a measure says of itself, if its numbers are known and it is no stack.
-
-    Asked by class, not by a reader: the fields of a tree may hold anything.
-    """
-    maker = _MAKERS.get(type(mu))
-    return None if maker is None else maker(mu)
 
 
 def history(measures: Sequence[AbstractMeasure]) -> str:
@@ -152,8 +143,6 @@ _DRAWERS: Mapping[type, Callable[[Any], str]] = {
     Gaussian: _gaussians,
     Grid: _last,
 }
-_MAKERS: Mapping[type, Callable[[Any], Card | None]] = {
-    Points: _of_points,
-    Gaussian: _of_gaussian,
-    Grid: _of_grid,
-}
+cards[Points] = _of_points
+cards[Gaussian] = _of_gaussian
+cards[Grid] = _of_grid

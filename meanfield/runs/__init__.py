@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING
 from meanfield._lazy import lazy
 
 if TYPE_CHECKING:
-    from ._causes import reason
-    from ._endings import Outcome
-    from ._execute import execute, resume
-    from ._first import stored_start
     from ._maps import attention_of, with_attention
-    from ._result import Progress, Result
-    from ._run import Run, start
     from ._simulate import simulate
     from ._trajectories import trajectory_dataset
     from .building._build import Member, member
@@ -23,10 +17,16 @@ if TYPE_CHECKING:
     from .comparing._gaps import Gap
     from .comparing._record import is_comparison
     from .comparing._sides import sides
+    from .execution._causes import reason
+    from .execution._execute import execute, resume
+    from .execution._first import stored_start
+    from .execution._result import Progress, Result
+    from .execution._run import Run, start
     from .forecasts._duration import Duration, in_words
     from .forecasts._foresight import Foresight, foreseen
     from .forecasts._plan import Plan, physical_memory, plan, readable, refuse_full_disk
     from .records._dataset import dataset, subject, title
+    from .records._endings import Outcome
     from .records._fall import Fall
     from .records._opening import open as open  # noqa: A004
     from .records._plugins import plugins_of, refuse_changed_plugins
@@ -102,11 +102,11 @@ _HOMES = {
     "Foresight": ".forecasts._foresight",
     "Gap": ".comparing._gaps",
     "Member": ".building._build",
-    "Outcome": "._endings",
+    "Outcome": ".records._endings",
     "Plan": ".forecasts._plan",
-    "Progress": "._result",
-    "Result": "._result",
-    "Run": "._run",
+    "Progress": ".execution._result",
+    "Result": ".execution._result",
+    "Run": ".execution._run",
     "SweepProgress": ".sweeps._sweep",
     "SweepResult": ".sweeps._sweep",
     "SweepStore": ".sweeps._store",
@@ -114,7 +114,7 @@ _HOMES = {
     "compare": ".comparing._comparison",
     "dataset": ".records._dataset",
     "device": ".records._provenance",
-    "execute": "._execute",
+    "execute": ".execution._execute",
     "foreseen": ".forecasts._foresight",
     "assumes_identity": ".building._energies",
     "in_words": ".forecasts._duration",
@@ -129,13 +129,13 @@ _HOMES = {
     "plugins_of": ".records._plugins",
     "refuse_changed_plugins": ".records._plugins",
     "readable": ".forecasts._plan",
-    "reason": "._causes",
+    "reason": ".execution._causes",
     "refuse_full_disk": ".forecasts._plan",
-    "resume": "._execute",
+    "resume": ".execution._execute",
     "sides": ".comparing._sides",
     "simulate": "._simulate",
-    "start": "._run",
-    "stored_start": "._first",
+    "start": ".execution._run",
+    "stored_start": ".execution._first",
     "subject": ".records._dataset",
     "sweep": ".sweeps._sweep",
     "sweep_dataset": ".sweeps._store",

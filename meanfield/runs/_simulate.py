@@ -13,8 +13,8 @@ from meanfield._reading import path_of
 from meanfield.errors import InvalidInputError
 from meanfield.spec import laid_over, located, parse, presets
 
-from ._execute import execute
-from ._result import Report, Result
+from .execution._execute import execute
+from .execution._result import Report, Result
 
 
 def simulate(

@@ -57,11 +57,12 @@ def lists_of_keys(root: Path) -> list[str]:
     `Q`, `K`, `V` are matrices, are no such lists. A list inside another counts once.
     """
     places = []
+    known = keys(root)
     for source in sources(root, "meanfield"):
         if "theorems" in source.path.parts or source.path.stem == "_presets":
             continue
         rows = _within(source, lambda node: _is_call_of(node, "Key"))
-        places += _listed(source, keys(root), _text, without=rows)
+        places += _listed(source, known, _text, without=rows)
     return places
 
 

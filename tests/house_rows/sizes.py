@@ -1,8 +1,8 @@
 """How many files a folder has, and how long files, functions and the package are."""
 
 import ast
+import re
 from pathlib import Path
-from typing import NamedTuple
 
 from .tree import Source, sources
 
@@ -10,18 +10,8 @@ MOST_FILES, MOST_FUNCTION, MOST_MODULE = 15, 30, 300
 FOLDERS = ("meanfield", "experiments", "benchmarks", "tests")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-
-
-class Lines(NamedTuple):
-    """The lines of a package: of code, and those of them that hold a word.
-
-    Attributes:
-        code: without blanks, imports and docstrings.
-        worded: of them those that are neither a comment nor brackets alone.
-    """
-
-    code: int
-    worded: int
+APART = (ast.Import, ast.ImportFrom, ast.Expr)
+"""What is no code of a function: imports, and strings that stand alone."""
 
 
 def folders(root: Path, most: int = MOST_FILES) -> list[str]:
@@ -39,11 +29,32 @@ def folders(root: Path, most: int = MOST_FILES) -> list[str]:
     ]
 
 
-def lines(root: Path, folder: str = "meanfield") -> Lines:
-    """The lines of code of a package."""
-    code = [line for source in sources(root, folder) for line in _code(source).values()]
-    worded = [line for line in code if line[0] != "#" and line.strip("()[]{},: ")]
-    return Lines(len(code), len(worded))
+def lines(root: Path, *names: str) -> int:
+    """Lines of code of some folders, without blanks, comments and docstrings."""
+    return sum(
+        line[0] != "#"
+        for source in sources(root, *names)
+        for line in lines_of(source, apart=(ast.Expr,)).values()
+    )
+
+
+def javascript(root: Path) -> int:
+    """Lines of JavaScript of the package, without blanks and comments."""
+    texts = [
+        file.read_text(encoding="utf-8")
+        for file in sorted((root / "meanfield").rglob("*.js"))
+    ]
+    code = [re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL) for text in texts]
+    bare = [line.strip() for text in code for line in text.splitlines()]
+    return sum(bool(line) and not line.startswith("//") for line in bare)
+
+
+def lines_of(source: Source, apart: tuple[type, ...] = APART) -> dict[int, str]:
+    """The lines of a file by their number, without blanks, imports and docstrings."""
+    left_out = {number for node in source.nodes for number in _apart(node, apart)}
+    numbered = enumerate(source.lines, 1)
+    plain = {number: line.strip() for number, line in numbered}
+    return {n: line for n, line in plain.items() if line and n not in left_out}
 
 
 def functions(root: Path, *names: str, most: int = MOST_FUNCTION) -> list[str]:
@@ -55,7 +66,7 @@ def functions(root: Path, *names: str, most: int = MOST_FUNCTION) -> list[str]:
     return [
         f"{source.place}:{node.lineno}: {node.name}: {count}"
         for source in sources(root, *names)
-        for code in [_code(source)]
+        for code in [lines_of(source)]
         for node in source.nodes
         if isinstance(node, Function) and (count := _length(node, code)) > most
     ]
@@ -82,14 +93,6 @@ def _length(node: Function, code: dict[int, str]) -> int:
     return sum(number in code for number in range(node.lineno, last + 1))
 
 
-def _code(source: Source) -> dict[int, str]:
-    """The lines of a file by their number, without blanks, imports and docstrings."""
-    apart = {number for node in source.nodes for number in _apart(node)}
-    numbered = enumerate(source.lines, 1)
-    plain = {number: line.strip() for number, line in numbered}
-    return {n: line for n, line in plain.items() if line and n not in apart}
-
-
 def _exemplary(node: ast.AST) -> int:
     """The lines of examples in a string that stands alone, with that of their title."""
     match node:
@@ -98,9 +101,10 @@ def _exemplary(node: ast.AST) -> int:
     return 0
 
 
-def _apart(node: ast.AST) -> range:
+def _apart(node: ast.AST, kinds: tuple[type, ...]) -> range:
     """The lines of an import, or of a string that stands alone."""
-    match node:
-        case ast.Import() | ast.ImportFrom() | ast.Expr(ast.Constant(str())):
-            return range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    if isinstance(node, kinds):
+        match node:
+            case ast.Import() | ast.ImportFrom() | ast.Expr(ast.Constant(str())):
+                return range(node.lineno, (node.end_lineno or node.lineno) + 1)
     return range(0)

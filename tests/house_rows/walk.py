@@ -4,6 +4,7 @@ A profiler sees each call of a Python function; one on whose stack an import sta
 no part of the run.
 """
 
+import itertools
 import json
 import os
 import subprocess
@@ -11,11 +12,13 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import NamedTuple
 
 COMMAND = ("simulate", "--measure", "gaussian", "--json")
 SURROUNDINGS = ("cli/", "spec/")
+VELOCITIES = ("affine", "barycentre")
+"""Methods of couplings that compute one."""
 
 
 class Walk(NamedTuple):
@@ -25,11 +28,16 @@ class Walk(NamedTuple):
         command: in which a function ran, from first line to last.
         run: those of them between spec and report, thus not of the command line or of
             specs, nor modules at the top of the package that any layer may use.
+        returns: folders that the way from a spec to a velocity comes back to, in turn.
+            The way is that of the functions between spec and report, each where it is
+            called first, until a coupling computes its first velocity. A folder counts
+            each time the way enters it again.
         imported: modules of the package, all of them.
     """
 
     command: tuple[str, ...]
     run: tuple[str, ...]
+    returns: tuple[str, ...]
     imported: int
 
 
@@ -51,9 +59,19 @@ def walk(root: Path) -> Walk:
         )
     files = json.loads(report.stdout.splitlines()[-1])
     command = tuple(files["command"])
-    within = [file for file in command if "/" in file]
-    run = tuple(file for file in within if not file.startswith(SURROUNDINGS))
-    return Walk(command, run, files["imported"])
+    run = tuple(file for file in command if _is_between(file))
+    way = [str(Path(file).parent) for file in files["way"] if _is_between(file)]
+    return Walk(command, run, tuple(returns(way)), files["imported"])
+
+
+def _is_between(file: str) -> bool:
+    return "/" in file and not file.startswith(SURROUNDINGS)
+
+
+def returns(way: list[str]) -> list[str]:
+    """The folders of a way that stand on it before, without those just passed."""
+    entered = [folder for folder, _ in itertools.groupby(way)]
+    return [folder for n, folder in enumerate(entered) if folder in entered[:n]]
 
 
 def _is_importing(frame: FrameType | None) -> bool:
@@ -66,14 +84,14 @@ def _is_importing(frame: FrameType | None) -> bool:
 
 def _follow(package: Path) -> dict[str, object]:
     """Runs the command under a profiler, and says which files of the package it met."""
-    files: set[str] = set()
+    met: dict[CodeType, None] = {}
     start = f"{package}{os.sep}"
 
     def note(frame: FrameType, event: str, _argument: object) -> None:
-        file = frame.f_code.co_filename
-        is_new = event == "call" and file not in files and file.startswith(start)
-        if is_new and not _is_importing(frame):
-            files.add(file)
+        code = frame.f_code
+        is_new = code not in met and code.co_filename.startswith(start)
+        if event == "call" and is_new and not _is_importing(frame):
+            met[code] = None
 
     from meanfield.__main__ import main
 
@@ -88,8 +106,13 @@ def _follow(package: Path) -> dict[str, object]:
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
-    places = sorted(Path(file).relative_to(package).as_posix() for file in files)
-    return {"command": places, "imported": _imported(package)}
+    places = [Path(code.co_filename).relative_to(package).as_posix() for code in met]
+    end = next(n for n, code in enumerate(met) if code.co_name in VELOCITIES)
+    return {
+        "command": sorted(set(places)),
+        "way": places[: end + 1],
+        "imported": _imported(package),
+    }
 
 
 def _imported(package: Path) -> int:
@@ -98,5 +121,5 @@ def _imported(package: Path) -> int:
 
 
 if __name__ == "__main__":
-    met = _follow(Path(sys.argv[1]).resolve() / "meanfield")
-    sys.stdout.write("\n" + json.dumps(met) + "\n")
+    report = _follow(Path(sys.argv[1]).resolve() / "meanfield")
+    sys.stdout.write("\n" + json.dumps(report) + "\n")

@@ -5,14 +5,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from meanfield.cli._looks import film_of, with_film
 from meanfield.cli.jobs._pictures import (
     carrying,
+    more_frames,
     opened,
     refuse_comparison,
     requested,
     stem,
 )
+from meanfield.cli.options._looks import film_of, with_film
 from meanfield.cli.terminal._output import note
 from meanfield.errors import InvalidInputError
 
@@ -86,7 +87,6 @@ def animate(
 
 def _few_frames(data: "xarray.Dataset") -> str:
     """How to see more of a blow-up, of which a single run has few frames."""
-    from meanfield.cli._few_frames import more_frames
     from meanfield.plotting import spec_and_ending
 
     if "run" in data.dims:

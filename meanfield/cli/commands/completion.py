@@ -1,7 +1,6 @@
 """`meanfield completion`: what the Tab key completes."""
 
 import sys
-from pathlib import Path
 from typing import Literal
 
 from cyclopts.completion.install import get_default_completion_path
@@ -39,11 +38,8 @@ def completion(
         sys.stdout.write(script)
         return
     place = get_default_completion_path(shell, app.name[0])
-    if not force and not _says(place, script):
+    is_same = place.is_file() and place.read_bytes() == script.encode()
+    if not force and not is_same:
         check_absent(place)
     app.install_completion(shell=shell, output=place)
     note(f"wrote {place}; a new {shell} completes `meanfield`")
-
-
-def _says(file: Path, script: str) -> bool:
-    return file.is_file() and file.read_bytes() == script.encode()

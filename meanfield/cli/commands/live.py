@@ -7,8 +7,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from meanfield.cli._completing import Preset
-from meanfield.cli._options import (
+from meanfield.cli.options._completing import Preset
+from meanfield.cli.options._options import (
     MOST_USED,
     gathered,
     given_values,

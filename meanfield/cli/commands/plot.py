@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from meanfield.cli._completing import named
-from meanfield.cli._looks import with_look
 from meanfield.cli.jobs._pictures import (
     carrying,
     opened,
@@ -15,6 +13,8 @@ from meanfield.cli.jobs._pictures import (
     requested,
     stem,
 )
+from meanfield.cli.options._completing import named
+from meanfield.cli.options._looks import with_look
 from meanfield.cli.terminal._output import note
 from meanfield.errors import InputFileError, InvalidInputError
 

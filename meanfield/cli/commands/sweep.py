@@ -8,8 +8,13 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from meanfield._reading import nearby
-from meanfield.cli._completing import Preset
-from meanfield.cli._options import MOST_USED, gather, gathered, with_spec_options
+from meanfield.cli.options._completing import Preset
+from meanfield.cli.options._options import (
+    MOST_USED,
+    gather,
+    gathered,
+    with_spec_options,
+)
 from meanfield.errors import InputFileError, InvalidInputError
 from meanfield.spec import Axis, RunSpec, parse_axes
 

@@ -1,5 +1,6 @@
 """What `plot` and `animate` share: the dataset that is drawn, in the look chosen."""
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -7,14 +8,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from meanfield._reading import absent
-from meanfield.cli._looks import look_of
 from meanfield.cli.jobs._words import worded
+from meanfield.cli.options._looks import look_of
 from meanfield.errors import InputFileError, InvalidInputError
+from meanfield.spec import RunSpec
 
 if TYPE_CHECKING:
     import xarray
 
     from meanfield.plotting import Look
+
+
+FEW = 12  # frames of a blow-up below which a command says how to have more
 
 
 class Request(NamedTuple):
@@ -110,3 +115,22 @@ def carrying(data: "xarray.Dataset", tokens: Path | None) -> "xarray.Dataset":
 def stem(run: Path) -> str:
     """What files of a run are named after."""
     return run.absolute().name.removesuffix(".zarr")
+
+
+def more_frames(spec: RunSpec | None, stored: int, t_star: float) -> str:
+    """What to do for more frames of a run that stored so many; empty if it has enough.
+
+    Args:
+        spec: of the run, if it has one.
+        stored: frames of the run, the last of which is where it ended.
+        t_star: its time; NaN if there is none.
+    """
+    if spec is None or spec.times is not None or spec.is_family:
+        return ""
+    kept = stored - 1
+    if not math.isfinite(t_star) or kept >= min(FEW, spec.frames - 1):
+        return ""
+    return (
+        f"{kept} of {spec.frames} lie before t*, too few to see it by: run it again "
+        f"with --t {1.02 * t_star:.3g}"
+    )

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 
 from meanfield._counting import counted
-from meanfield.cli._few_frames import more_frames
 from meanfield.cli.terminal._output import number, print_pairs
 from meanfield.runs import Result, assumes_identity, moments_of
 from meanfield.spec import RunSpec
 from meanfield.spectrum import effective_rank
 from meanfield.storage import RunStore
 
+from ._pictures import more_frames
 from ._report_values import Timing, as_json, eigenvalues_of
-from ._texts import named
+from ._words import named
 
 EIGENVALUES = 6  # eigenvalues printed for people
 COARSE = 1e-3  # relative errors of steps from which a report warns

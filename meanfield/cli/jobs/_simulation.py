@@ -19,7 +19,7 @@ from meanfield.storage import refuse_taken
 
 from ._report import print_report
 from ._report_values import Timing, as_json
-from ._texts import note_unknown
+from ._words import note_unknown
 
 BESIDE = "some 500 MB of Python and its compiler"  # 340 to 680 MB were measured
 

@@ -1,5 +1,6 @@
-"""The words of the tokens of a run, where its text and its model are still there."""
+"""Texts that move through a model, and the words of the tokens of a run."""
 
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,6 +10,8 @@ from meanfield.errors import InputFileError, InvalidInputError, UnsupportedError
 
 if TYPE_CHECKING:
     import xarray
+
+LETTERS = 50  # of a text, printed for people
 
 # The text, the model or what reads it has gone, or is not what it was.
 _GONE = (InputFileError, InvalidInputError, UnsupportedError)
@@ -37,3 +40,24 @@ def worded(
         sentence = f"the {what} has no words: {error}"
         tell(sentence)
         return data.assign_attrs(wordless=sentence)
+
+
+def named(text: str) -> str:
+    """A file of a text, or the beginning of the text."""
+    if text[:1] == "@":
+        return text
+    return f"“{textwrap.shorten(text, LETTERS, placeholder=' …')}”"
+
+
+def note_unknown(model: str, text: str) -> None:
+    """Says how many tokens of a text the tokenizer of a model does not know, if any."""
+    from meanfield import models
+
+    checkpoint = models.load(model)
+    positions = models.read(checkpoint).sizes.max_positions
+    words = checkpoint.encode(models.text_in(text), limit=positions).words
+    if count := checkpoint.count_unknown(words):
+        note(
+            f"the tokenizer of {model} does not know {count} of the text's "
+            f"{len(words)} tokens: the model has one and the same word for them all"
+        )

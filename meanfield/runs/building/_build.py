@@ -4,6 +4,7 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -240,3 +241,19 @@ def side_by_side(spec: RunSpec, members: Sequence[Member]) -> bool:
         return True
     are_small = clouds_abreast(members[0].measure) > 1 and len(members) > 1
     return are_small and len({signature((m.dynamics, m.measure)) for m in members}) == 1
+
+
+def refuse_equal_draws(spec: RunSpec, draws: Sequence[Member]) -> None:
+    """Refuses draws of a density of which nothing is drawn.
+
+    Raises:
+        InvalidInputError: if the first two are the same.
+    """
+    if len(draws) < 2 or representations[spec.measure].is_drawn(spec):
+        return
+    first, second = ((m.dynamics, m.measure) for m in draws[:2])
+    if eqx.tree_equal(first, second):
+        raise InvalidInputError(
+            f"All {spec.draws} `draws` are the same density under the same attention: "
+            "leave `draws` out, or draw something (`--A normal`, `--init mixture`)."
+        )

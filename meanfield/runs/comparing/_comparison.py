@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meanfield.runs._execute import Result
+from meanfield.runs.execution._execute import Result
 from meanfield.runs.representations import restored
 from meanfield.spec import RunSpec, parse
 from meanfield.storage import RunStore

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from meanfield.distances import Distance, conditional, nearest
 from meanfield.endings import Status
 from meanfield.measures import AbstractMeasure
-from meanfield.runs._endings import Outcome
+from meanfield.runs.records._endings import Outcome
 from meanfield.runs.representations import (
     AbstractRepresentation,
     moments_of,

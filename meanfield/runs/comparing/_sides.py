@@ -10,12 +10,12 @@ import numpy as np
 
 from meanfield.errors import InvalidInputError, MeanfieldError, NotClosedError
 from meanfield.measures.laws import law
-from meanfield.runs._caveat import without_limit
-from meanfield.runs._execute import Progress, Result, execute
-from meanfield.runs._run import start
 from meanfield.runs.building._build import Member, dimension, moved_by
 from meanfield.runs.building._parameters import Draw
 from meanfield.runs.building._tokens import placed
+from meanfield.runs.execution._caveat import without_limit
+from meanfield.runs.execution._execute import Progress, Result, execute
+from meanfield.runs.execution._run import start
 from meanfield.runs.representations import representations
 from meanfield.spec import KEYS, RunSpec, knows, parse
 

@@ -13,17 +13,22 @@ from meanfield.dynamics import AbstractDynamics
 from meanfield.flows import interpolations
 from meanfield.measures import AbstractPlanned, Points, exactly
 from meanfield.measures.families import family
-from meanfield.runs._run import admitted, rehearse
-from meanfield.runs.building._build import Member, dimension, members, stepping
+from meanfield.runs.building._build import (
+    Member,
+    dimension,
+    members,
+    refuse_equal_draws,
+    stepping,
+)
 from meanfield.runs.building._context import most_keys
 from meanfield.runs.building._parameters import Draw
 from meanfield.runs.building._times import times
 from meanfield.runs.building._tokens import counts_tokens
+from meanfield.runs.execution._run import admitted, rehearse
 from meanfield.runs.representations import FEW, representation_of
 from meanfield.spec import RunSpec
 
 from ._duration import Duration, duration
-from ._idle import refuse_equal_draws
 from ._plan import Plan, Size, plan
 from ._sums import named, only_sorts
 

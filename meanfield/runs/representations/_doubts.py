@@ -7,10 +7,10 @@ from meanfield.endings import Status
 from meanfield.flows import SAFETY, Isotropic, cfl, doubt
 from meanfield.measures import Grid
 from meanfield.measures.laws import law, laws
-from meanfield.runs._endings import Outcome
 from meanfield.runs.building._parameters import Draw
 from meanfield.runs.building._times import times
 from meanfield.runs.building._tokens import placed
+from meanfield.runs.records._endings import Outcome
 from meanfield.spec import RunSpec
 
 REACHED = (Status.FINISHED, Status.STEADY)

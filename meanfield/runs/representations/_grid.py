@@ -21,10 +21,10 @@ from meanfield.measures import (
     Points,
 )
 from meanfield.measures.laws import law
-from meanfield.runs._endings import Outcome
 from meanfield.runs.building._parameters import Draw
 from meanfield.runs.building._tokens import placed
 from meanfield.runs.forecasts._plan import Size, refuse_large_grid, sums_over_cells
+from meanfield.runs.records._endings import Outcome
 from meanfield.spec import KEYS, RunSpec
 
 from ._cells import (

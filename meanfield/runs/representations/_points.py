@@ -19,9 +19,9 @@ from meanfield.measures import (
     Grid,
     Points,
 )
-from meanfield.runs._endings import Outcome
 from meanfield.runs.building._tokens import counts_tokens, reduction, weighted
 from meanfield.runs.forecasts._plan import Size
+from meanfield.runs.records._endings import Outcome
 from meanfield.spec import RunSpec
 from meanfield.tokens import Tokens
 

@@ -23,11 +23,11 @@ from meanfield.measures import (
     Points,
 )
 from meanfield.measures.sampling import clouds
-from meanfield.runs._endings import Outcome
 from meanfield.runs.building._parameters import Draw
 from meanfield.runs.building._tokens import placed, spread_by, tokens_of
 from meanfield.runs.forecasts._plan import Size
 from meanfield.runs.forecasts._sums import described
+from meanfield.runs.records._endings import Outcome
 from meanfield.spec import RunSpec
 from meanfield.storage import kinds
 

@@ -15,11 +15,11 @@ from meanfield.endings import Status
 from meanfield.errors import InvalidInputError, MeanfieldError
 from meanfield.flows import Trajectory, ensemble, motion_of
 from meanfield.measures import AbstractMeasure
-from meanfield.runs._endings import Outcome
-from meanfield.runs._run import start
 from meanfield.runs.building._build import Member, member, noise, stepping, stops
 from meanfield.runs.building._parameters import Draw
 from meanfield.runs.building._times import times
+from meanfield.runs.execution._run import start
+from meanfield.runs.records._endings import Outcome
 from meanfield.runs.representations import (
     AbstractRepresentation,
     moments_of,

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from meanfield._reading import nearby
+from meanfield.cli.names._naming import meanings, nearest
 from meanfield.cli.terminal._output import note, print_json, print_pairs
 from meanfield.endings import Status, endings_in_words
 from meanfield.errors import InputFileError, InvalidInputError, UnknownNameError
-
-from ._naming import meanings, nearest
 
 DIGEST = 12  # characters of a SHA-256 that people are shown
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from cyclopts import App
 
-from meanfield.cli._texts import Texts
+from meanfield.cli.options._texts import Texts
 from meanfield.cli.terminal._output import number, print_json, print_pairs, print_rows
 from meanfield.errors import InvalidInputError
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from meanfield import models
 from meanfield._writing import check_writable
-from meanfield.cli.jobs._texts import named, note_unknown
+from meanfield.cli.jobs._words import named, note_unknown
 from meanfield.cli.terminal._console import RunProgress
 from meanfield.cli.terminal._output import note, number, print_json, print_rows
 from meanfield.errors import SimulationFailed

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from meanfield.cli.commands.names.catalog import summary
+from meanfield.cli.names._kinds import summary
 from meanfield.cli.terminal._console import RunProgress
 from meanfield.cli.terminal._output import (
     note,

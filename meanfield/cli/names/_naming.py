@@ -7,7 +7,7 @@ from typing import Any
 from meanfield._registry import suggestion
 from meanfield.cli.terminal._mathematics import in_letters
 
-from .catalog import KINDS, rows, summary
+from ._kinds import KINDS, rows, summary
 
 # What takes a number after a colon: `window:0.5`, `random:100`.
 NUMBERED = ("families", "masks")

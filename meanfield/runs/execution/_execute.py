@@ -9,26 +9,26 @@ import jax
 
 from meanfield.devices import Layout
 from meanfield.endings import Status
-from meanfield.spec import RunSpec
-from meanfield.storage import RESUMABLE, Ending, RunStore
-
-from ._caveat import caveat, grown
-from ._endings import Outcome, common, ending_of
-from ._result import Progress, Report, Result
-from ._run import Run, continued, start, with_doubts
-from ._segment import integrate_segment
-from .building._precision import dtype_of
-from .forecasts._plan import plan, refuse_full_disk
-from .records._fall import Fall
-from .records._inputs import inputs, refuse_changed
-from .records._provenance import provenance
-from .records._stored import refuse, stored_members, stored_spec
-from .records._vocabulary import vocabulary
-from .representations import (
+from meanfield.runs.building._precision import dtype_of
+from meanfield.runs.forecasts._plan import plan, refuse_full_disk
+from meanfield.runs.records._endings import Outcome, common, ending_of
+from meanfield.runs.records._fall import Fall
+from meanfield.runs.records._inputs import inputs, refuse_changed
+from meanfield.runs.records._provenance import provenance
+from meanfield.runs.records._stored import refuse, stored_members, stored_spec
+from meanfield.runs.records._vocabulary import vocabulary
+from meanfield.runs.representations import (
     Arrays,
     largest_eigenvalue,
     representation_of,
 )
+from meanfield.spec import RunSpec
+from meanfield.storage import RESUMABLE, Ending, RunStore
+
+from ._caveat import caveat, grown
+from ._result import Progress, Report, Result
+from ._run import Run, continued, start, with_doubts
+from ._segment import integrate_segment
 
 
 def execute(

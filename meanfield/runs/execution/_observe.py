@@ -20,12 +20,11 @@ from meanfield.energies import (
 from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.flows.motions import motion_of
 from meanfield.measures import AbstractMeasure, unfenced
+from meanfield.runs.building._build import Member
+from meanfield.runs.building._energies import check_known, descended, energy_named
+from meanfield.runs.building._parameters import Draw
+from meanfield.runs.representations import Arrays, representation_of
 from meanfield.spec import RunSpec
-
-from .building._build import Member
-from .building._energies import check_known, descended, energy_named
-from .building._parameters import Draw
-from .representations import Arrays, representation_of
 
 _QUANTITIES = ("energy", "dissipation", "steepest")
 

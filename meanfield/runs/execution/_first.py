@@ -4,15 +4,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from meanfield.errors import InvalidInputError
+from meanfield.runs.building._build import Member, moved_by
+from meanfield.runs.building._parameters import Draw
+from meanfield.runs.records._dataset import dataset
+from meanfield.runs.records._inputs import refuse_other_moves
+from meanfield.runs.records._stored import stored_spec
+from meanfield.runs.representations import representations, restored
 from meanfield.spec import RunSpec
 from meanfield.storage import RunStore
-
-from .building._build import Member, moved_by
-from .building._parameters import Draw
-from .records._dataset import dataset
-from .records._inputs import refuse_other_moves
-from .records._stored import stored_spec
-from .representations import representations, restored
 
 
 def stored_start(

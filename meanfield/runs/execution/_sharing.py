@@ -4,11 +4,10 @@ from collections.abc import Sequence
 
 from meanfield.devices import Layout
 from meanfield.errors import InvalidInputError
+from meanfield.runs.building._build import Member, side_by_side
+from meanfield.runs.building._tokens import refuse_alone
+from meanfield.runs.representations import representations
 from meanfield.spec import RunSpec
-
-from .building._build import Member, side_by_side
-from .building._tokens import refuse_alone
-from .representations import representations
 
 
 def refuse_layout(spec: RunSpec, layout: Layout) -> None:

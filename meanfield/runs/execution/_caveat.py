@@ -7,9 +7,9 @@ import numpy as np
 
 from meanfield.attention import Attention, HardSlices
 from meanfield.dynamics import Cross
-from meanfield.runs._endings import Outcome
 from meanfield.runs.building._build import Member
 from meanfield.runs.building._times import depth_of_model
+from meanfield.runs.records._endings import Outcome
 from meanfield.runs.representations import representation_of, representations
 from meanfield.scores import Dot
 from meanfield.spec import RunSpec

@@ -10,14 +10,14 @@ import numpy as np
 
 from meanfield.endings import Status
 from meanfield.linalg import psd_sqrt
+from meanfield.runs.building._attention import scaled
+from meanfield.runs.building._heads import parameters
+from meanfield.runs.building._parameters import Draw
+from meanfield.runs.records._endings import mixed_endings
+from meanfield.runs.representations import moments_of, representations
 from meanfield.spec import RunSpec
 
-from ._endings import mixed_endings
 from ._execute import Result
-from .building._attention import scaled
-from .building._heads import parameters
-from .building._parameters import Draw
-from .representations import moments_of, representations
 
 ENDINGS = (Status.MAX_STEPS, Status.UNCONVERGED)
 NEAR = 0.99  # of 1: a covariance on cells is that of its law to less

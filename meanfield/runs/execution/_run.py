@@ -15,29 +15,25 @@ from meanfield.flows import (
     prepared,
 )
 from meanfield.measures import AbstractMeasure
-from meanfield.spec import RunSpec
-
-from ._endings import Outcome
-from ._observe import Energies, check_observable, observed, variables
-from ._sharing import refuse_layout, shares_members
-from .building._build import (
+from meanfield.runs.building._build import (
     Member,
     dimension,
     in_full,
     members,
     moved_by,
     noise,
+    refuse_equal_draws,
     stepping,
     stops,
 )
-from .building._context import Contexts, most_keys, numbers_moving
-from .building._energies import refuse_infinite
-from .building._parameters import Draw, embedded
-from .building._times import times
-from .forecasts._idle import refuse_equal_draws
-from .forecasts._plan import refuse_large_context, refuse_too_large
-from .records._fall import Fall
-from .representations import (
+from meanfield.runs.building._context import Contexts, most_keys, numbers_moving
+from meanfield.runs.building._energies import refuse_infinite
+from meanfield.runs.building._parameters import Draw, embedded
+from meanfield.runs.building._times import times
+from meanfield.runs.forecasts._plan import refuse_large_context, refuse_too_large
+from meanfield.runs.records._endings import Outcome
+from meanfield.runs.records._fall import Fall
+from meanfield.runs.representations import (
     Arrays,
     dimension_in,
     frame_of,
@@ -46,6 +42,10 @@ from .representations import (
     restored,
     sums_of,
 )
+from meanfield.spec import RunSpec
+
+from ._observe import Energies, check_observable, observed, variables
+from ._sharing import refuse_layout, shares_members
 
 Prepared = tuple[Problem, Float[Array, " times"]]
 """A flow ready to be integrated, and the times of its frames."""

@@ -12,7 +12,7 @@ def named(kind: str) -> Names:
     """The names of a kind, as `meanfield list` has it, read when they are asked for."""
 
     def names(_: object) -> list[str]:
-        from .commands.names.catalog import rows
+        from meanfield.cli.names._kinds import rows
 
         return [row["name"].partition(":")[0] for row in rows(kind)]
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import equinox as eqx
 import jax
@@ -9,7 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
+from meanfield import models
 from meanfield.dynamics import AbstractDynamics, stacked
+from meanfield.endings import Status
 from meanfield.flows import (
     BlowUpTime,
     Trajectory,
@@ -18,21 +21,23 @@ from meanfield.flows import (
     motion_of,
 )
 from meanfield.measures import AbstractMeasure
-
-from ._forward import passed
-from ._observe import observables
-from ._run import Run, noise_key, prepared_flow
-from ._sharing import shares_members
-from .building._build import Member, noise, side_by_side
-from .records._fall import Fall
-from .representations import (
+from meanfield.runs.building._build import Member, noise, side_by_side
+from meanfield.runs.building._precision import dtype_of
+from meanfield.runs.records._fall import Fall
+from meanfield.runs.records._vocabulary import text_of
+from meanfield.runs.representations import (
     Arrays,
     frame_of,
     misses_at_most,
     representation_of,
+    restored,
     still,
     sums_of,
 )
+
+from ._observe import observables
+from ._run import Run, noise_key, prepared_flow
+from ._sharing import shares_members
 
 
 def integrate_segment(run: Run) -> Arrays:
@@ -74,7 +79,7 @@ def _own(frames: Arrays, index: int) -> Arrays:
 def _moved(run: Run) -> Arrays:
     """The frames of one more segment."""
     if run.spec.forward:
-        return passed(run)
+        return network_frames(run)
     stop = min(run.done + run.spec.segment, run.last)
     pieces = _advance(run, stop - run.done)
     keep = slice(0 if run.done == 0 else 1, stop - run.done + 1)
@@ -86,6 +91,26 @@ def _moved(run: Run) -> Arrays:
         return {"time": times, **stacks}
     frames = {"time": times, **{name: a[keep] for name, a in pieces[0].items()}}
     return frames if run.outcomes[0].going else _with_end(run, frames, begin)
+
+
+def network_frames(run: Run) -> Arrays:
+    """All frames of a network's own states: the embedding, and those after each layer.
+
+    They come in one segment, computed in double precision whatever the run stores.
+
+    Raises:
+        InputFileError: if a file is missing or damaged, or the config names an
+            activation that is not known.
+    """
+    spec = run.spec
+    states, _ = models.hidden_states(models.load(str(spec.model)), text_of(spec))
+    x = states.astype(dtype_of(spec))
+    last = restored(spec, {"x": x[-1]}, run.static)
+    run.members = [Member(run.members[0].dynamics, last)]
+    end = float(run.ts[-1])
+    run.outcomes = [replace(run.outcomes[0], status=Status.FINISHED, time=end)]
+    run.done, run.first, run.sums = run.last, None, "none"
+    return {"time": run.ts, "x": x}
 
 
 def _with_end(run: Run, frames: Arrays, begin: float) -> Arrays:

@@ -12,12 +12,11 @@ from meanfield._above import view
 from meanfield._display import Card, Shown, number
 from meanfield.errors import InvalidInputError
 from meanfield.measures import AbstractMeasure, history
+from meanfield.runs.records._dataset import dataset, title
+from meanfield.runs.records._endings import Outcome, common, mixed_endings
+from meanfield.runs.records._fall import Fall
+from meanfield.runs.representations import Arrays
 from meanfield.spec import RunSpec
-
-from ._endings import Outcome, common, mixed_endings
-from .records._dataset import dataset, title
-from .records._fall import Fall
-from .representations import Arrays
 
 if TYPE_CHECKING:
     import xarray
